@@ -2,18 +2,24 @@
 // library's attention is made of, as descriptors, and computes what they say: each operation in the
 // types that its tensors have, sums in float. It offers three engines for every graph, which add in
 // different orders: who takes another finds other bits; machine_options say what else they are.
-// Deterministic gradients ask for a workspace, which is overwritten. What does not fit together, or
-// is not finalized, is refused.
+// Deterministic gradients ask for a workspace, and so do those of shared keys that no memory is
+// given for; it is overwritten. What does not fit together, or is not finalized, is refused.
+//
+// Of ragged tensors, whose sequences begin where offsets say, only the rows that lengths tell of
+// are there: what lies beyond reads as not a number and is never written, though memory may be
+// there.
 #include <cudnn_graph.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <parallel/core/dtype.hpp>
@@ -30,6 +36,9 @@ namespace {
 namespace meaning = test::graph_meaning;
 using meaning::sizes;
 
+/// Numbers of tensors by which a graph shows what it is.
+constexpr std::int64_t queries_gradient = 7, float_sum = 15, begins = 17;
+
 struct refused : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -41,10 +50,17 @@ struct tensor {
   sizes extents{}, strides{};
   std::int64_t alignment = 16;
   bool is_virtual = false, is_number = false;
+  std::int64_t offsets = 0;  // number of the tensor of a ragged one's offsets; 0: it is not ragged
 
   [[nodiscard]] bool in_memory() const { return !is_virtual && !is_number; }
+  [[nodiscard]] bool ragged() const { return in_memory() && offsets != 0; }
+  /// The dimension in which rows follow one another.
+  [[nodiscard]] std::size_t rows() const { return extents[3] > 1 && strides[3] > 1 ? 3 : 2; }
   [[nodiscard]] std::size_t width() const {
-    return type == CUDNN_DATA_BFLOAT16 ? 2 : type == CUDNN_DATA_BOOLEAN ? 1 : 4;
+    return type == CUDNN_DATA_BFLOAT16  ? 2
+           : type == CUDNN_DATA_BOOLEAN ? 1
+           : type == CUDNN_DATA_INT64   ? 8
+                                        : 4;
   }
   [[nodiscard]] std::size_t bytes() const {
     std::int64_t last = 0;
@@ -58,9 +74,16 @@ struct bound_tensor {
   cudnnDataType_t type = CUDNN_DATA_FLOAT;
   sizes extents{}, strides{};
   std::byte* data = nullptr;
+  // Of a ragged one: where each sequence begins, how many rows it has, in which dimension
+  std::int64_t const* offsets = nullptr;
+  std::int32_t const* lengths = nullptr;
+  std::size_t rows = 2;
 
   [[nodiscard]] double get(sizes const& i, sizes const& of) const {
-    auto const at = meaning::offset(i, of, extents, strides);
+    sizes own{};
+    for (std::size_t d = 0; d < 4; ++d) own[d] = i[d] / (of[d] / extents[d]);
+    if (beyond(own)) return std::numeric_limits<double>::quiet_NaN();
+    auto const at = place(own);
     switch (type) {
       case CUDNN_DATA_BFLOAT16: return static_cast<float>(as<parallel::bf16>()[at]);
       case CUDNN_DATA_INT32: return as<std::int32_t>()[at];
@@ -69,7 +92,8 @@ struct bound_tensor {
     }
   }
   void set(sizes const& i, double value) const {
-    auto const at = meaning::offset(i, extents, extents, strides);
+    if (beyond(i)) return;
+    auto const at = place(i);
     switch (type) {
       case CUDNN_DATA_BFLOAT16:
         as<parallel::bf16>()[at] = static_cast<parallel::bf16>(static_cast<float>(value));
@@ -81,6 +105,14 @@ struct bound_tensor {
   }
 
  private:
+  [[nodiscard]] bool beyond(sizes const& i) const {
+    return lengths != nullptr && i[rows] >= lengths[i[0]];
+  }
+  [[nodiscard]] std::int64_t place(sizes const& i) const {
+    std::int64_t at = offsets == nullptr ? i[0] * strides[0] : offsets[i[0]];
+    for (std::size_t d = 1; d < 4; ++d) at += i[d] * strides[d];
+    return at;
+  }
   template <class T>
   [[nodiscard]] T* as() const {
     return reinterpret_cast<T*>(data);
@@ -94,12 +126,14 @@ struct operation {
   cudnnReduceTensorOp_t reduces = CUDNN_REDUCE_TENSOR_ADD;
   std::int64_t axis = 0;
   tensor a, b, mask, y;
+  std::int64_t rows = 0, columns = 0, depth = 0;  // numbers of tensors of a product's true extents
 };
 
 struct graph {
   std::vector<operation> operations;
   std::map<std::int64_t, tensor> tensors;
   std::size_t workspace = 0;
+  std::int64_t lengths = 0;  // number of the tensor that says how many rows sequences have, or 0
 };
 
 struct attribute {
@@ -190,8 +224,16 @@ void expect(bool fits, char const* what) {
   out.is_number =
       d.has(CUDNN_ATTR_TENSOR_IS_BY_VALUE) && d.one<bool>(CUDNN_ATTR_TENSOR_IS_BY_VALUE);
   expect(out.type == CUDNN_DATA_FLOAT || out.type == CUDNN_DATA_BFLOAT16 ||
-             out.type == CUDNN_DATA_INT32 || out.type == CUDNN_DATA_BOOLEAN,
+             out.type == CUDNN_DATA_INT32 || out.type == CUDNN_DATA_INT64 ||
+             out.type == CUDNN_DATA_BOOLEAN,
          "a tensor's type is none that attention has");
+  if (d.has(CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC)) {
+    auto const offsets = tensor_of(d.part(CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC));
+    expect(offsets.in_memory() && offsets.type == CUDNN_DATA_INT64 &&
+               offsets.extents == sizes{out.extents[0] + 1, 1, 1, 1},
+           "offsets are not one 64-bit integer more than there are sequences");
+    out.offsets = offsets.uid;
+  }
   return out;
 }
 
@@ -241,6 +283,17 @@ void expect(bool fits, char const* what) {
                  out.b.extents[0] == out.y.extents[0] && out.a.extents[1] == out.y.extents[1] &&
                  out.y.extents[1] % out.b.extents[1] == 0,
              "the matrices of a product do not fit");
+      for (auto const& [name, to] :
+           {std::pair{CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC, &out.rows},
+            {CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC, &out.columns},
+            {CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC, &out.depth}})
+        if (d.has(name)) {
+          auto const lengths = take(name);
+          expect(lengths.in_memory() && lengths.type == CUDNN_DATA_INT32 &&
+                     lengths.extents == sizes{out.y.extents[0], 1, 1, 1},
+                 "true extents are not an integer for each sequence");
+          *to = lengths.uid;
+        }
       return out;
     case CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR: {
       auto const& how = d.part(CUDNN_ATTR_OPERATION_REDUCTION_DESC);
@@ -262,6 +315,7 @@ void expect(bool fits, char const* what) {
       std::swap(strides[2], strides[3]);
       expect(out.y.extents == extents && out.y.strides == strides,
              "a reshape that does not exchange the last two dimensions");
+      expect(out.y.offsets == out.a.offsets, "a reshape of a ragged tensor forgets its offsets");
       return out;
     }
     default: throw refused("an operation that attention has not");
@@ -290,14 +344,33 @@ void expect(bool fits, char const* what) {
     }
     know(one.y);
     expect(!one.y.is_number && made.insert(one.y.uid).second, "a tensor is made twice");
+    for (auto const name : {CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC,
+                            CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC,
+                            CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC})
+      if (each->has(name)) {
+        know(tensor_of(each->part(name)));
+        auto const lengths = tensor_of(each->part(name)).uid;
+        expect(out.lengths == 0 || out.lengths == lengths, "sequences have two lengths");
+        out.lengths = lengths;
+      }
+    if (one.what == operation::kind::reduction && one.a.is_virtual && one.y.in_memory() &&
+        one.y.extents[1] < one.a.extents[1])
+      out.workspace += one.a.bytes();  // what is summed lies there
     out.operations.push_back(one);
   }
+  for (auto const& [uid, one] : std::map(out.tensors))
+    if (one.ragged()) {
+      expect(out.lengths != 0, "a tensor is ragged, but nothing says how long its sequences are");
+      tensor offsets{.uid = one.offsets, .type = CUDNN_DATA_INT64};
+      offsets.extents = {one.extents[0] + 1, 1, 1, 1};
+      offsets.strides = {1, 1, 1, 1};
+      know(offsets);
+    }
   // a gradient of queries that has no float sum in memory is summed from all products of a head
-  constexpr std::int64_t scores_gradient = 7, float_sum = 15;
-  if (auto const dq = out.tensors.find(scores_gradient);
+  if (auto const dq = out.tensors.find(queries_gradient);
       dq != out.tensors.end() && !out.tensors.contains(float_sum)) {
     auto const& [b, h, s, width] = dq->second.extents;
-    out.workspace = static_cast<std::size_t>(b * h * s * s) * 2;
+    out.workspace += static_cast<std::size_t>(b * h * s * s) * 2;
   }
   return out;
 }
@@ -334,12 +407,22 @@ void finalize(descriptor& d) {
 void compute(graph const& g, int engine, std::map<std::int64_t, std::byte*> const& given) {
   std::map<std::int64_t, std::vector<std::byte>> between;
   auto const bind = [&](tensor const& one) {
-    bound_tensor out{one.type, one.extents, one.strides, nullptr};
+    bound_tensor out{one.type, one.extents, one.strides};
+    if (one.ragged()) {
+      out.offsets = reinterpret_cast<std::int64_t const*>(given.at(one.offsets));
+      out.lengths = reinterpret_cast<std::int32_t const*>(given.at(g.lengths));
+      out.rows = one.rows();
+    }
     if (auto const at = given.find(one.uid); at != given.end())
       out.data = at->second;
     else
       out.data = between.try_emplace(one.uid, one.bytes()).first->second.data();
     return out;
+  };
+  auto const all = [&](std::int64_t uid) {
+    if (uid == 0) return std::vector<std::int64_t>();
+    auto const* const lengths = reinterpret_cast<std::int32_t const*>(given.at(uid));
+    return std::vector<std::int64_t>(lengths, lengths + g.tensors.at(uid).extents[0]);
   };
   for (auto const& one : g.operations) {
     auto const y = bind(one.y);
@@ -348,10 +431,30 @@ void compute(graph const& g, int engine, std::map<std::int64_t, std::byte*> cons
       case pointwise: meaning::apply(one.mode, bind(one.a), bind(one.b), y); break;
       case select: meaning::select(bind(one.a), bind(one.b), bind(one.mask), y); break;
       case positions: meaning::positions(one.axis, y); break;
-      case matmul: meaning::multiply<float>(bind(one.a), bind(one.b), y, engine); break;
+      case matmul:
+        meaning::multiply<float>(bind(one.a), bind(one.b), y, engine,
+                                 {all(one.rows), all(one.columns), all(one.depth)});
+        break;
       case reduction: meaning::reduce<float>(one.reduces, bind(one.a), y); break;
       case transpose: meaning::transpose(bind(one.a), y); break;
     }
+  }
+}
+
+/// The rows that a ragged tensor truly has must be memory of the device.
+void require_ragged(int device, tensor const& one, std::byte* data, std::int64_t const* offsets,
+                    std::int32_t const* lengths) {
+  auto const what = "tensor " + std::to_string(one.uid);
+  for (std::int64_t i = 0; i < one.extents[0]; ++i) {
+    if (lengths[i] < 0 || lengths[i] > one.extents[one.rows()] || offsets[i] < 0 ||
+        offsets[i] > offsets[i + 1])
+      throw std::runtime_error(what + " has a sequence of impossible length or place");
+    if (lengths[i] == 0) continue;
+    auto sequence = one;
+    sequence.extents[0] = 1;
+    sequence.extents[one.rows()] = lengths[i];
+    fake_cuda::require_access(device, data + offsets[i] * static_cast<std::int64_t>(one.width()),
+                              sequence.bytes(), what);
   }
 }
 
@@ -389,9 +492,14 @@ cudnnStatus_t execute(cudnnHandle_t on, descriptor const& plan, descriptor const
       [g = plan.of, engine = plan.engine, given, numbers, workspace, bytes = workspace_of(plan),
        device = fake_cuda::device_of(on->stream)]() mutable {
         for (auto const& [uid, one] : g->tensors)
-          if (one.in_memory())
+          if (one.in_memory() && !one.ragged())
             fake_cuda::require_access(device, given.at(uid), one.bytes(),
                                       "tensor " + std::to_string(uid));
+        for (auto const& [uid, one] : g->tensors)
+          if (one.ragged())
+            require_ragged(device, one, given.at(uid),
+                           reinterpret_cast<std::int64_t const*>(given.at(one.offsets)),
+                           reinterpret_cast<std::int32_t const*>(given.at(g->lengths)));
         if (bytes > 0) {
           fake_cuda::require_access(device, workspace, bytes, "the workspace");
           std::memset(workspace, 0x5a, bytes);
@@ -399,9 +507,13 @@ cudnnStatus_t execute(cudnnHandle_t on, descriptor const& plan, descriptor const
         for (auto& [uid, number] : numbers) given[uid] = number.data();
         compute(*g, engine, given);
         auto& m = fake_cuda::machine::get();
-        m.pretended_microseconds += engine_of(engine).microseconds;
+        bool const ragged = g->lengths != 0, masked = g->tensors.contains(begins);
+        m.pretended_microseconds += engine_of(engine).microseconds +
+                                    (ragged ? m.options.ragged_microseconds : 0) +
+                                    (masked ? m.options.masked_microseconds : 0);
         std::scoped_lock const lock(m.mutex);
         ++m.happened.attentions;
+        if (ragged) ++m.happened.ragged_attentions;
       });
   return status == cudaSuccess ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_EXECUTION_FAILED;
 }

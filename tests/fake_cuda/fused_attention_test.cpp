@@ -15,8 +15,11 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include <parallel/ops/cuda/cudnn/attention_call.hpp>
+#include <parallel/ops/cuda/document_tables.hpp>
 #include <parallel/ops/cuda/fused_attention.hpp>
 #include <parallel/ops/elementwise.hpp>
 #include <parallel/ops/extend_attention.hpp>
@@ -46,7 +49,10 @@ struct on_gpu {
   parallel::buffer<float> log_sums;
   parallel::buffer<std::int32_t> documents;
 
-  on_gpu(sizes size, variant what) : here(size, what) {
+  index counted = 0;  // documents, or 0
+
+  on_gpu(sizes size, variant what) : on_gpu(attention_test::problem<bf16>(size, what)) {}
+  explicit on_gpu(attention_test::problem<bf16> made) : here(std::move(made)) {
     copy(inputs, here.inputs);
     copy(gradients, here.gradients);
     copy(dout, here.dout);
@@ -59,7 +65,7 @@ struct on_gpu {
   void enqueue(Stream& s) {
     bf16 const* const in = inputs.data();
     auto options = here.options();
-    options.document_begins = documents.span();
+    options.document_begins = {documents.span(), counted};
     parallel::tensor_view<float, 3> const lse(log_sums.data(),
                                               {here.n.batch, here.n.heads, here.n.queries});
     ops::attention(s, here.result(out.data()), lse, here.part(in, 0), here.part(in, 1),
@@ -147,6 +153,7 @@ struct on_gpu {
   /// The same numbers in fp64.
   [[nodiscard]] attention_test::problem<double> exact(variant what) const {
     attention_test::problem<double> made(here.n, what);
+    made.documents = here.documents;
     std::ranges::transform(here.inputs, made.inputs.begin(),
                            [](bf16 x) { return static_cast<double>(static_cast<float>(x)); });
     std::ranges::transform(here.dout, made.dout.begin(),
@@ -228,6 +235,134 @@ TEST_CASE("fused attention to one part of the keys after another, as in a ring")
           CHECK(s.scratch_bytes() == planned.take_scratch());
           check_close(one, one.exact(what), parts);
         }
+}
+
+/// A problem with documents of these lengths, in each sequence the same.
+on_gpu packed(sizes size, variant what, std::vector<index> const& lengths) {
+  attention_test::problem<bf16> made(size, what);
+  made.documents.clear();
+  for (index b = 0; b < size.batch; ++b)
+    for (index begin = 0; index const length : lengths) {
+      made.documents.insert(made.documents.end(), static_cast<std::size_t>(length),
+                            static_cast<std::int32_t>(begin));
+      begin += length;
+    }
+  REQUIRE(std::ssize(made.documents) == size.batch * size.keys);
+  on_gpu out(std::move(made));
+  out.counted = size.batch * std::ssize(lengths);
+  return out;
+}
+
+struct documents {
+  sizes size;
+  std::vector<index> lengths;
+  bool taken = true;  // as sequences of their own
+};
+std::vector<documents> all_documents() {
+  return {{{2, 32, 32, 4, 4, 16}, {7, 1, 23, 1}},           // as many as there may be
+          {{2, 32, 32, 4, 2, 16}, {31, 1}},                 // key heads are shared
+          {{2, 32, 32, 2, 1, 32}, {32}},                    // each sequence is one
+          {{1, 33, 33, 2, 2, 16}, {5, 9, 1, 18}},           // odd everything
+          {{1, 40, 40, 6, 2, 16}, {1, 1, 38}},              // fewer than there are tables for
+          {{2, 32, 32, 2, 2, 16}, {8, 8, 8, 7, 1}, false},  // too many
+          {{1, 32, 32, 2, 2, 24}, {20, 12}, false},         // of a head_dim that is not asked for
+          {{1, 7, 7, 2, 2, 16}, {7}}};                      // one document in all
+}
+
+/// A table by which both passes of `one` take documents as sequences, for as many as there may be.
+parallel::cuda::kernel_tuning taken_apart(on_gpu& one, stream& s) {
+  namespace cudnn = parallel::cuda::cudnn;
+  auto options = one.here.options();
+  options.document_begins = one.documents.span();
+  bf16 const* const in = one.inputs.data();
+  bf16 const* const values = one.out.data();
+  auto problem = cudnn::problem_of(one.here.result(values), one.here.part(in, 0),
+                                   one.here.part(in, 1), one.here.part(in, 2), options);
+  problem.most_documents = parallel::cuda::most_documents(problem.batch * problem.sequence);
+  auto tables = tuned_kernels(s);
+  tables.attention.set(problem, 0);
+  problem.backward = true;
+  problem.dq = problem.q;
+  problem.dk = problem.k;
+  problem.dv = problem.v;
+  problem.dout = problem.out;
+  tables.attention.set(problem, 0);
+  return tables;
+}
+
+TEST_CASE("documents as sequences of their own") {
+  for (documents const& given : all_documents())
+    for (variant const& what : {variant{}, variant{.alibi = true}, variant{.window = 2},
+                                variant{.alibi = true, .window = 6}})
+      for (bool const deterministic : {false, true}) {
+        CAPTURE(given.size.keys);
+        CAPTURE(given.lengths.size());
+        CAPTURE(what.alibi);
+        CAPTURE(what.window);
+        CAPTURE(deterministic);
+        fake_cuda::restart({.seed = 7});
+        auto one = packed(given.size, what, given.lengths);
+        stream s({.deterministic = deterministic});
+        use_kernels(s, taken_apart(one, s));
+        one.run(s);
+        auto const happened = fake_cuda::happened();
+        CHECK(happened.failures.empty());
+        CHECK(happened.attentions == 2);
+        // a deterministic gradient would take S x S numbers for each document
+        CHECK(happened.ragged_attentions == (!given.taken ? 0U : deterministic ? 1U : 2U));
+        CHECK(s.library<parallel::cuda::attention_kernels>().plain.empty());
+        parallel::meta::stream planned({.deterministic = deterministic});
+        one.enqueue(planned);
+        CHECK(s.scratch_bytes() == planned.take_scratch());
+        check_close(one, one.exact(what));
+      }
+}
+
+TEST_CASE("documents are a mask where that is faster, not tuned, or they were not counted") {
+  auto const given = all_documents().front();
+  variant const what{.alibi = true};
+  fake_cuda::restart({.ragged_microseconds = 1'000'000});
+  auto one = packed(given.size, what, given.lengths);
+  auto const counted = one.counted;
+  stream s;
+  one.run(s);
+  CHECK(fake_cuda::happened().ragged_attentions == 0);
+  tune_kernels(s, true);
+  s.reserve_scratch(std::size_t{1} << 20);
+  one.counted = 0;
+  one.run(s);
+  CHECK(fake_cuda::happened().ragged_attentions == 0);
+  one.counted = counted;
+  one.run(s);
+  auto const timed = fake_cuda::happened();
+  CHECK(timed.ragged_attentions > 0);
+  one.run(s);  // is not timed again
+  CHECK(fake_cuda::happened().attentions == timed.attentions + 2);
+  CHECK(fake_cuda::happened().ragged_attentions == timed.ragged_attentions);
+  check_close(one, one.exact(what));
+}
+
+TEST_CASE("plans that were timed for more documents serve fewer, not more") {
+  sizes const size{1, 64, 64, 2, 2, 16};
+  fake_cuda::restart({.masked_microseconds = 1'000'000});
+  auto four = packed(size, {}, {10, 20, 30, 4});
+  stream s({.graphs = true});
+  s.reserve_scratch(std::size_t{1} << 20);
+  tune_kernels(s, true);
+  four.run(s);
+  tune_kernels(s, false);
+  for (auto const& at :
+       {std::pair{std::vector<index>{64}, true}, {{1, 62, 1}, true}, {{9, 9, 9, 9, 28}, false}}) {
+    CAPTURE(at.first.size());
+    auto one = packed(size, {}, at.first);
+    auto const before = fake_cuda::happened();
+    parallel::as_graph(s, {}, [&] { one.enqueue(s); });  // captured where plans are known
+    one.run(s);
+    auto const after = fake_cuda::happened();
+    CHECK(after.failures.empty());
+    CHECK((after.ragged_attentions > before.ragged_attentions) == at.second);
+    check_close(one, one.exact({}));
+  }
 }
 
 TEST_CASE("what cuDNN proposes and cannot build or run gives way to its next proposal") {

@@ -63,6 +63,8 @@ struct machine_options {
   std::size_t shared_memory = std::size_t{227} << 10;
   /// In the order in which cuDNN proposes them.
   std::array<engine, 3> engines = {};
+  /// What attention takes longer where documents are a mask, or sequences of their own.
+  int masked_microseconds = 0, ragged_microseconds = 0;
   /// Draws every stream's pace, and the order of a kernel's threads and of a graph's nodes; 0:
   /// every stream is eager, and the order is the plain one.
   std::uint64_t seed = 0;
@@ -89,6 +91,7 @@ struct record {
   std::set<int> contexts = {};             // devices of which the process has taken memory
   std::size_t kernels = 0;                 // that ran, in graphs too
   std::size_t attentions = 0;              // passes of cuDNN that ran
+  std::size_t ragged_attentions = 0;       // of those, with documents as sequences of their own
   std::size_t graph_launches = 0;
   std::size_t instantiations = 0;
   std::size_t spinning_waits = 0;    // of the host, which held a core

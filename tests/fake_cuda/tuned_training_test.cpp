@@ -3,11 +3,13 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <cmath>
 #include <string>
 
 #include <parallel/ops/cuda/tuning.hpp>
 
 #include "fake_cuda/ranks.hpp"
+#include "support/model_comparison.hpp"
 #include "support/model_form.hpp"
 #include "support/model_run.hpp"
 
@@ -93,6 +95,50 @@ TEST_CASE("a resumed training has the bits of the plans that were kept, whatever
   for (auto const& [problem, plan] : entries) table.attention.set(problem, 2);
   auto const other = train({fast, fast, fast}, 1, to_text(table));
   CHECK(other.gradients != resumed.gradients);
+}
+
+TEST_CASE("MPT trains with documents as a mask and as sequences, as close to fp64 as the host") {
+  for (bool const sequences : {false, true}) {
+    CAPTURE(sequences);
+    mpt::model_config m;
+    m.d_model = 32;
+    m.n_heads = 2;
+    m.n_layers = 1;
+    m.vocab_size = 18;
+    m.max_seq_len = 48;
+    m.expansion_ratio = 1;
+    m = test::model_form(m, true);
+    m.attn.kv_n_heads = 1;
+    auto const exact = test::run_model<double>(m, {});
+    auto const of_host = test::run_model<bf16>(m, {});
+    fake_cuda::machine_options const machine{.masked_microseconds = sequences ? 1'000'000 : 0,
+                                             .ragged_microseconds = sequences ? 0 : 1'000'000,
+                                             .seed = 3};
+    std::string table;
+    for (bool const graphs : {false, true}) {  // inside which nothing is tuned
+      CAPTURE(graphs);
+      fake_cuda::restart(machine);
+      kept() = {.given = table, .found = {}};
+      auto const got = test::run_model<bf16>(
+          m, {}, [&] { return tuned_device({.device = 0, .graphs = graphs}); },
+          fake_cuda::ranks_on(1));
+      table = kept().found;
+      auto const happened = fake_cuda::happened();
+      CHECK(happened.failures.empty());
+      if (graphs) {  // all of it in one form
+        CHECK(happened.ragged_attentions == (sequences ? happened.attentions : 0U));
+        CHECK(fake_cuda::scratch_taken(1) == got.scratch);
+      }
+      CHECK(std::abs(got.loss - exact.loss) <=
+            std::abs(of_host.loss - exact.loss) + 0x1p-9 * exact.loss);
+      for (auto const& at : exact.gradients) {
+        CAPTURE(at.first);
+        double const one = test::distance(of_host.gradients.at(at.first), at.second);
+        CHECK(one > 0x1p-12);  // bf16 it is
+        CHECK(test::distance(got.gradients.at(at.first), at.second) <= 2 * one);
+      }
+    }
+  }
 }
 
 }  // namespace fake_tuned_training_test

@@ -46,6 +46,8 @@ void for_each(sizes const& extents, F const& f) {
     case CUDNN_POINTWISE_IDENTITY: return a;
     case CUDNN_POINTWISE_CMP_GE: return a >= b ? 1.0 : 0.0;
     case CUDNN_POINTWISE_CMP_GT: return a > b ? 1.0 : 0.0;
+    case CUDNN_POINTWISE_CMP_LT: return a < b ? 1.0 : 0.0;
+    case CUDNN_POINTWISE_LOGICAL_AND: return a != 0.0 && b != 0.0 ? 1.0 : 0.0;
     default: break;
   }
   parallel::fail("an operation that the tests do not know: ", static_cast<int>(mode));
@@ -72,14 +74,28 @@ void positions(std::int64_t axis, Tensor const& y) {
   });
 }
 
+/// How many rows and columns a product truly has in each sequence, and how many terms; empty: all.
+struct true_extents {
+  std::vector<std::int64_t> rows = {}, columns = {}, depth = {};
+
+  [[nodiscard]] static std::int64_t of(std::vector<std::int64_t> const& each, std::int64_t sequence,
+                                       std::int64_t all) {
+    return each.empty() ? all : each[static_cast<std::size_t>(sequence)];
+  }
+};
+
 /// Sums in Sum; `order`: 0 from the first product to the last, 1 backwards, 2 even ones and odd
-/// ones.
+/// ones. What is not truly there is not a number.
 template <class Sum, class Tensor>
-void multiply(Tensor const& a, Tensor const& b, Tensor const& c, int order = 0) {
-  std::int64_t const depth = a.extents[3];
-  sizes const of_a = {c.extents[0], c.extents[1], c.extents[2], depth};
-  sizes const of_b = {c.extents[0], c.extents[1], depth, c.extents[3]};
+void multiply(Tensor const& a, Tensor const& b, Tensor const& c, int order = 0,
+              true_extents const& only = {}) {
+  sizes const of_a = {c.extents[0], c.extents[1], c.extents[2], a.extents[3]};
+  sizes const of_b = {c.extents[0], c.extents[1], a.extents[3], c.extents[3]};
   for_each(c.extents, [&](sizes const& i) {
+    if (i[2] >= true_extents::of(only.rows, i[0], c.extents[2]) ||
+        i[3] >= true_extents::of(only.columns, i[0], c.extents[3]))
+      return c.set(i, std::numeric_limits<double>::quiet_NaN());
+    std::int64_t const depth = true_extents::of(only.depth, i[0], a.extents[3]);
     Sum sums[2] = {};
     for (std::int64_t at = 0; at < depth; ++at) {
       std::int64_t const k = order == 1 ? depth - 1 - at : at;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <mpt/vocabulary.hpp>
+#include <parallel/core/packed_documents.hpp>
 
 namespace mpt {
 
@@ -25,7 +26,7 @@ struct microbatch {
   index length = 0;
   std::int64_t loss_tokens = 0;  // labels that are not -100
   // Where in its sequence each token's document begins, of whole sequences; empty: at 0
-  std::span<std::int32_t const> document_begins = {};
+  parallel::packed_documents document_begins = {};
   // Set for generation: logits are made instead of a loss; a continuation<T> of a model<T>
   continued_texts const* continues = nullptr;
 };

@@ -56,7 +56,7 @@ class model {
     return out;
   }
   /// Where documents begin, for a model that looks.
-  [[nodiscard]] std::span<std::int32_t const> documents(microbatch const& b) const {
+  [[nodiscard]] parallel::packed_documents documents(microbatch const& b) const {
     if (!config_.attn.attn_uses_sequence_id) return {};
     return b.document_begins;
   }

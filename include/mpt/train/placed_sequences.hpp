@@ -58,7 +58,8 @@ class placed_sequences {
       auto const documents = out.document_begins.size();
       if (documents > 0) {
         auto const each = static_cast<index>(documents) / part.size();
-        out.document_begins = {document_begins_.at(part.begin * each), documents};
+        out.document_begins = {std::span(document_begins_.at(part.begin * each), documents),
+                               out.document_begins.count()};
       }
     }
     return out;

@@ -85,11 +85,7 @@ class sequences {
             .sequences = part.size(),
             .length = length_,
             .loss_tokens = loss_tokens,
-            .document_begins = document_begins_.empty()
-                                   ? std::span<std::int32_t const>()
-                                   : std::span(document_begins_)
-                                         .subspan(static_cast<std::size_t>(part.begin * whole_),
-                                                  static_cast<std::size_t>(part.size() * whole_))};
+            .document_begins = documents(part)};
   }
 
   /// A microbatch of the right shape without data, for the meta device.
@@ -103,6 +99,18 @@ class sequences {
   }
 
  private:
+  /// Where documents begin in sequences [part.begin, part.end), and how many there are.
+  [[nodiscard]] parallel::packed_documents documents(parallel::data::share part) const {
+    if (document_begins_.empty()) return {};
+    auto const begins = std::span(document_begins_)
+                            .subspan(static_cast<std::size_t>(part.begin * whole_),
+                                     static_cast<std::size_t>(part.size() * whole_));
+    index count = 0;
+    for (std::size_t i = 0; i < begins.size(); ++i)
+      if (begins[i] == static_cast<index>(i) % whole_) ++count;
+    return {begins, count};
+  }
+
   /// As LLM Foundry counts separators: ids before a separator that ends a document, and that
   /// separator itself, are one document; one that begins a document belongs to what follows.
   void find_documents(document_separator separator) {

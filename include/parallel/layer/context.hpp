@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 
+#include <parallel/core/packed_documents.hpp>
 #include <parallel/core/philox.hpp>
 #include <parallel/core/placed.hpp>
 #include <parallel/device/arena.hpp>
@@ -49,7 +50,7 @@ struct context {
   row_share share = {};  // where those stand in the whole sequence
   // [rows of whole sequences], divided or not: the position at which a token's document begins;
   // empty: each sequence is one document. Lives as long as the microbatch.
-  std::span<std::int32_t const> document_begins = {};
+  packed_documents document_begins = {};
   // Nothing has been added to the gradients yet: parameters with `replaces_gradient` are not zeroed
   // but must be replaced. It spares reading and clearing them.
   bool overwrite_gradients = false;

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include <parallel/core/dtype.hpp>
+#include <parallel/core/packed_documents.hpp>
 #include <parallel/core/philox.hpp>
 #include <parallel/core/tensor.hpp>
 #include <parallel/ops/detail/check.hpp>
@@ -46,8 +47,9 @@ struct attention_options {
   index window = -1;     // keys before its own position that a query sees; negative: all
   // [batch * whole], whole as in `place`, or [batch * queries] without one: the position at which a
   // token's document begins, at most its own and not less than that of the token before; empty:
-  // each sequence is one document. Not copied either.
-  std::span<std::int32_t const> document_begins = {};
+  // each sequence is one document. Not copied either. Where documents are counted kernels may take
+  // each for itself.
+  packed_documents document_begins = {};
   attention_place place = {};
 };
 

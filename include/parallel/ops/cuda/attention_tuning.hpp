@@ -37,18 +37,26 @@ struct attention_problem {
   bool deterministic = false;  // of the backward pass
   attention_strides q = {}, k = {}, v = {}, out = {};
   attention_strides dq = {}, dk = {}, dv = {}, dout = {};  // of the backward pass
+  // Where each document is a sequence of its own: so many at most; 0: documents are a mask. The
+  // last that is compared: what differs in it alone stands together, the fewest first.
+  std::int64_t most_documents = 0;
+
+  /// Of rows one after another.
+  [[nodiscard]] attention_strides dense_heads() const {
+    return {sequence * heads * head_dim, heads * head_dim};
+  }
   auto operator<=>(attention_problem const&) const = default;
 };
 
 namespace detail {
 
 /// An entry is the numbers of a problem in their order, 0 or 1 for what may be or not, and that of
-/// its plan in the library's list, from 0.
+/// its plan in the library's list, from 0; -1 of documents as sequences: a mask is faster.
 struct attention_tuning_format {
   using key = attention_problem;
   using choice = int;
   static constexpr std::string_view name = "attention_tuning";
-  static constexpr int version = 2;
+  static constexpr int version = 3;
   static constexpr std::string_view task = "attention";
 
   static void write(std::string& out, attention_problem const& of, int plan) {
@@ -64,7 +72,7 @@ struct attention_tuning_format {
       else
         number = in.number(what, -1, most);
     });
-    return {of, static_cast<int>(in.number("the plan", 0, 1000))};
+    return {of, static_cast<int>(in.number("the plan", of.most_documents > 0 ? -1 : 0, 1000))};
   }
 
  private:
@@ -86,6 +94,7 @@ struct attention_tuning_format {
       visit("a stride of sequences", view->batch);
       visit("a stride of rows", view->row);
     }
+    visit("the documents", of.most_documents);
   }
 };
 

@@ -12,6 +12,7 @@
 #include <parallel/ops/affine.hpp>
 #include <parallel/ops/bias.hpp>
 #include <parallel/ops/cuda/attention_path.hpp>
+#include <parallel/ops/cuda/document_tables.hpp>
 #include <parallel/ops/cuda/kernels/embedding_backward.hpp>
 #include <parallel/ops/cuda/kernels/exact_squared_norm.hpp>
 #include <parallel/ops/cuda/kernels/norm_weight_gradient.hpp>
@@ -81,8 +82,17 @@ template <class T>
   return sizeof(T) * static_cast<std::size_t>(view.size());
 }
 
+/// Each query head's gradients of keys and values, before those that share a key head are summed.
+template <class T>
+[[nodiscard]] std::size_t key_gradients_bytes(ops::heads_view<T const> const& q,
+                                              ops::heads_view<T const> const& k) {
+  auto const all = static_cast<std::size_t>(q.batch * q.heads * k.sequence * q.head_dim);
+  return q.heads == k.heads ? 0 : 2 * all * sizeof(bf16);
+}
+
 /// That of a fused backward pass. Its plan asks for S x S bf16 numbers for each head and sequence
-/// if it is to be deterministic, commonly for nothing otherwise.
+/// if it is to be deterministic, and, like what takes documents as sequences, for the gradients of
+/// shared keys; commonly for nothing else.
 template <class T>
 [[nodiscard]] std::size_t fused_backward_scratch(ops::heads_view<T const> const& q,
                                                  ops::heads_view<T const> const& k,
@@ -90,9 +100,29 @@ template <class T>
   std::size_t const rows = attention_row_bytes<T>(q);
   auto const width = static_cast<std::size_t>(q.head_dim);
   auto const keys = static_cast<std::size_t>(k.sequence);
+  std::size_t const shared = key_gradients_bytes<T>(q, k);
   return scratch_piece(rows) +
-         (deterministic ? scratch_piece(rows / sizeof(accumulate_t<T>) * keys * sizeof(bf16))
-                        : scratch_piece(rows * width));
+         (deterministic
+              ? scratch_piece(rows / sizeof(accumulate_t<T>) * keys * sizeof(bf16) + shared)
+              : scratch_piece(rows * width) + scratch_piece(shared));
+}
+
+/// The tables of documents as sequences of their own, where a fused pass may take them so: of a
+/// backward pass documents or not, since a plan of memory does not know of them.
+template <class T>
+[[nodiscard]] std::size_t forward_tables_bytes(ops::heads_view<T const> const& q,
+                                               ops::attention_options const& options) {
+  constexpr int tables = 5;
+  if (options.document_begins.empty() || options.place.whole != 0) return 0;
+  return document_tables_bytes(most_documents(q.batch * q.sequence), tables);
+}
+template <class T>
+[[nodiscard]] std::size_t backward_tables_bytes(ops::heads_view<T const> const& q,
+                                                ops::attention_options const& options,
+                                                bool deterministic) {
+  if (deterministic || options.place.whole != 0) return 0;
+  return document_tables_bytes(most_documents(q.batch * q.sequence),
+                               kernels::document_tables::most_tables);
 }
 
 /// At most what CUB's sort of so many pairs of 32-bit numbers takes: both lists once more, for each
@@ -179,10 +209,10 @@ template <class T>
 template <class T>
 [[nodiscard]] std::size_t scratch_bytes(ops::attention_arguments<T> const& a,
                                         scratch_conditions const& on = {}) {
-  bool const fused =
-      a.lse.empty() &&
-      attention_forward_path(on.fused, a.out, a.lse.data(), a.q, a.k, a.v, a.options).fused;
-  return fused ? scratch_piece(detail::attention_row_bytes<T>(a.q)) : 0;
+  if (!attention_forward_path(on.fused, a.out, a.lse.data(), a.q, a.k, a.v, a.options).fused)
+    return 0;
+  return scratch_piece(a.lse.empty() ? detail::attention_row_bytes<T>(a.q) : 0) +
+         scratch_piece(detail::forward_tables_bytes(a.q, a.options));
 }
 
 /// That of the greedier kernels, plain or fused.
@@ -192,7 +222,8 @@ template <class T>
   return attention_backward_path(on.fused, a.dq, a.dk, a.dv, a.dout, a.q, a.k, a.v, a.out,
                                  a.lse.data(), a.options)
                  .fused
-             ? detail::fused_backward_scratch<T>(a.q, a.k, on.deterministic)
+             ? detail::fused_backward_scratch<T>(a.q, a.k, on.deterministic) +
+                   scratch_piece(detail::backward_tables_bytes(a.q, a.options, on.deterministic))
              : detail::attention_row_bytes<T>(a.q);
 }
 

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <string>
+#include <utility>
 
 #include <parallel/ops/cuda/attention_tuning.hpp>
 
@@ -38,19 +39,39 @@ attention_tuning example() {
   attention_tuning table("library 1.2, some device");
   table.set(forward, 2);
   table.set(backward(), 0);
+  for (auto const& [documents, plan] : {std::pair{64, 1}, {8, -1}}) {
+    auto each = forward;
+    each.documents = true;
+    each.most_documents = documents;
+    table.set(each, plan);
+  }
   return table;
 }
 
 char const* const example_text =
-    "attention_tuning 2 2 library 1.2, some device\n"
+    "attention_tuning 3 4 library 1.2, some device\n"
     "16 2048 12 4 64 -1 0 1 0 0 0 0 2621440 1280 2621441 1281 2621442 1282 1572864 768 "
-    "0 0 0 0 0 0 0 0 2\n"
+    "0 0 0 0 0 0 0 0 0 2\n"
+    "16 2048 12 4 64 -1 0 1 1 0 0 0 2621440 1280 2621441 1281 2621442 1282 1572864 768 "
+    "0 0 0 0 0 0 0 0 8 -1\n"
+    "16 2048 12 4 64 -1 0 1 1 0 0 0 2621440 1280 2621441 1281 2621442 1282 1572864 768 "
+    "0 0 0 0 0 0 0 0 64 1\n"
     "16 2048 12 4 64 255 0 1 1 4096 1 1 2621440 1280 2621441 1281 2621442 1282 1572864 768 "
-    "1 2 3 4 5 6 7 8 0\n";
+    "1 2 3 4 5 6 7 8 0 0\n";
 
 TEST_CASE("a table survives being written and read") {
   CHECK(to_text(example()) == example_text);
   CHECK(attention_tuning::parse(example_text, "x") == example());
+}
+
+TEST_CASE("of one problem's entries the next is for no fewer documents") {
+  auto const table = example();
+  auto asked = forward;
+  asked.documents = true;
+  asked.most_documents = 9;
+  auto const found = table.entries().lower_bound(asked);
+  REQUIRE(found != table.entries().end());
+  CHECK(found->first.most_documents == 64);
 }
 
 TEST_CASE("problems that differ in anything are kept apart") {
@@ -98,18 +119,21 @@ TEST_CASE("malformed text is refused with the place and what was expected") {
     CHECK_THROWS_WITH_AS(static_cast<void>(attention_tuning::parse(text, "t.txt")), message, error);
   };
   refused(
-      "attention_tuning 2", "attention_tuning 1",
-      "t.txt, line 1: not of version 2, the only one this program reads; without it kernels are "
+      "attention_tuning 3", "attention_tuning 2",
+      "t.txt, line 1: not of version 3, the only one this program reads; without it kernels are "
       "timed anew");
   refused("attention_tuning", "matmul_tuning", "t.txt, line 1: not a table of attention_tuning");
   refused("16 2048 12", "16 x 12",
           "t.txt, line 2: the sequence is 'x', expected an integer from -1 to 1099511627776");
   refused("-1 0 1 0 0 0", "-1 0 1 2 0 0",
           "t.txt, line 2: documents is '2', expected an integer from 0 to 1");
-  refused("0 0 0 0 0 0 0 0 2", "0 0 0 0 0 0 0 0 1001",
+  refused("0 0 0 0 0 0 0 0 0 2", "0 0 0 0 0 0 0 0 0 1001",
           "t.txt, line 2: the plan is '1001', expected an integer from 0 to 1000");
+  refused("0 0 0 0 0 0 0 0 0 2", "0 0 0 0 0 0 0 0 0 -1",
+          "t.txt, line 2: the plan is '-1', expected an integer from 0 to 1000");
+  refused("8 -1", "8 -2", "t.txt, line 3: the plan is '-2', expected an integer from -1 to 1000");
   refused(" 768 0 0", " 768 0",
-          "t.txt, line 2: the plan is '', expected an integer from 0 to 1000");
+          "t.txt, line 2: the plan is '', expected an integer from -1 to 1000");
 }
 
 }  // namespace attention_tuning_test

@@ -19,6 +19,8 @@
 // for the deterministic gradient, newer ones.
 #pragma once
 
+#include <optional>
+
 #include <parallel/ops/cuda/attention_tuning.hpp>
 #include <parallel/ops/cuda/cudnn/graph.hpp>
 
@@ -34,6 +36,10 @@ inline constexpr std::int64_t own = 16;     // [B, H, S] floats of scratch: dout
 inline constexpr std::int64_t begins = 17;  // [B, S or whole] int32: where a row's document begins
 inline constexpr std::int64_t other = 18;   // number: the score of another document's key
 inline constexpr std::int64_t apart = 19;   // number, int32: how far query 0 is behind key 0
+inline constexpr std::int64_t dk_each = 22, dv_each = 23;  // [B, H, S, D] bf16 of scratch
+inline constexpr std::int64_t lengths = 21;                // [documents] int32
+/// [documents + 1] int64: where in a tensor each document begins.
+[[nodiscard]] constexpr std::int64_t offsets_of(std::int64_t uid) { return 100 + uid; }
 inline constexpr std::int64_t first_key = 20;  // number, int32: its position in the whole sequence
 }  // namespace attention_uid
 
@@ -45,26 +51,56 @@ struct attention_builder {
   using tensor = typename Graph::tensor;
   Graph& g;
   attention_problem const& problem;
-  sizes scores = {problem.batch, problem.heads, problem.sequence, problem.sequence};
-  sizes rows = {problem.batch, problem.heads, problem.sequence, 1};
+  bool ragged = problem.most_documents > 0;
+  std::int64_t batch = ragged ? problem.most_documents : problem.batch;
+  sizes scores = {batch, problem.heads, problem.sequence, problem.sequence};
+  sizes rows = {batch, problem.heads, problem.sequence, 1};
+  sizes whole = {batch, problem.heads, problem.sequence, problem.head_dim};
   tensor scale = g.number(attention_uid::scale, CUDNN_DATA_FLOAT);
   tensor masked = g.number(attention_uid::masked, CUDNN_DATA_FLOAT);
+  std::optional<tensor> lengths =
+      ragged ? std::optional(g.memory(attention_uid::lengths, CUDNN_DATA_INT32, {batch, 1, 1, 1},
+                                      {1, 1, 1, 1}))
+             : std::nullopt;
 
-  tensor heads(std::int64_t uid, std::int64_t count, attention_strides const& strides) {
-    return g.memory(uid, CUDNN_DATA_BFLOAT16,
-                    {problem.batch, count, problem.sequence, problem.head_dim},
-                    {strides.batch, problem.head_dim, strides.row, 1});
+  /// Memory of the rows of all sequences, or documents.
+  tensor memory(std::int64_t uid, cudnnDataType_t type, sizes const& extents,
+                sizes const& strides) {
+    if (!ragged) return g.memory(uid, type, extents, strides);
+    auto const offsets = g.memory(attention_uid::offsets_of(uid), CUDNN_DATA_INT64,
+                                  {batch + 1, 1, 1, 1}, {1, 1, 1, 1});
+    return g.ragged(offsets, uid, type, extents, strides);
+  }
+  tensor heads(std::int64_t uid, std::int64_t count, attention_strides const& strides,
+               cudnnDataType_t type = CUDNN_DATA_BFLOAT16) {
+    return memory(uid, type, {batch, count, problem.sequence, problem.head_dim},
+                  {strides.batch, problem.head_dim, strides.row, 1});
   }
   /// `heads` with its last two dimensions exchanged.
   tensor columns(std::int64_t uid, std::int64_t count, attention_strides const& strides) {
-    return g.memory(uid, CUDNN_DATA_BFLOAT16,
-                    {problem.batch, count, problem.head_dim, problem.sequence},
-                    {strides.batch, problem.head_dim, 1, strides.row});
+    return memory(uid, CUDNN_DATA_BFLOAT16, {batch, count, problem.head_dim, problem.sequence},
+                  {strides.batch, problem.head_dim, 1, strides.row});
   }
+  /// Numbers of scratch for each row, head by head.
+  tensor dense_heads(std::int64_t uid, cudnnDataType_t type) {
+    return heads(uid, problem.heads, problem.dense_heads(), type);
+  }
+  /// A number for each row and head, [batch, heads, sequence] of sequences that are not divided.
+  tensor row_numbers(std::int64_t uid) { return memory(uid, CUDNN_DATA_FLOAT, rows, dense(rows)); }
+
+  /// c = a b of rows and columns of scores, that is of the true ones.
+  tensor score(tensor a, tensor b) {
+    return g.multiply(a, b, g.between(scores), {length(), length(), nullptr});
+  }
+  /// c = a b of which a has scores, or their transpose.
+  tensor weigh(tensor a, tensor b, tensor c) {
+    return g.multiply(a, b, c, {length(), nullptr, length()});
+  }
+  tensor const* length() const { return lengths ? &*lengths : nullptr; }
 
   /// scale q·k - slope (apart + row - column)
   tensor biased_scores(tensor q, tensor k) {
-    auto const products = g.multiply(q, k, g.between(scores));
+    auto const products = score(q, k);
     auto const scaled = g.map(CUDNN_POINTWISE_MUL, products, scale);
     if (!problem.alibi) return scaled;
     auto const row = g.positions(scaled, 2, CUDNN_DATA_INT32);
@@ -78,11 +114,23 @@ struct attention_builder {
     return g.map(CUDNN_POINTWISE_ADD, scaled, g.map(CUDNN_POINTWISE_MUL, apart, slopes));
   }
 
+  /// x where there are such a row and column of a document that is a sequence of its own; -infinity
+  /// elsewhere.
+  tensor in_lengths(tensor x) {
+    if (!ragged) return x;
+    auto const row = g.positions(x, 2, CUDNN_DATA_INT32);
+    auto const column = g.positions(x, 3, CUDNN_DATA_INT32);
+    auto const within =
+        g.map(CUDNN_POINTWISE_LOGICAL_AND, g.map(CUDNN_POINTWISE_CMP_LT, row, *lengths, logic),
+              g.map(CUDNN_POINTWISE_CMP_LT, column, *lengths, logic), logic);
+    return g.select(x, masked, within);
+  }
+
   /// x where column >= the beginning of the row's document. Elsewhere a number that is as good as
   /// -infinity in a softmax, but whose difference with itself is 0: the first block of keys that a
   /// kernel takes may have none of a row's document, and then the row's greatest score is this.
   tensor in_documents(tensor x) {
-    if (!problem.documents) return x;
+    if (!problem.documents || ragged) return x;
     auto column = g.positions(x, 3, CUDNN_DATA_INT32);
     if (problem.whole > 0)
       column = g.map(CUDNN_POINTWISE_ADD, column,
@@ -128,16 +176,16 @@ void build_attention_forward(Graph& g, attention_problem const& problem) {
   auto const k = all.columns(attention_uid::k, problem.key_heads, problem.k);
   auto const v = all.heads(attention_uid::v, problem.key_heads, problem.v);
   auto const out = all.heads(attention_uid::out, problem.heads, problem.out);
-  auto const lse = g.memory(attention_uid::lse, CUDNN_DATA_FLOAT, all.rows, dense(all.rows));
+  auto const lse = all.row_numbers(attention_uid::lse);
 
-  auto const x = all.seen(all.in_documents(all.biased_scores(q, k)));
+  auto const x = all.seen(all.in_documents(all.in_lengths(all.biased_scores(q, k))));
   auto const greatest = g.reduce(CUDNN_REDUCE_TENSOR_MAX, x, g.between(all.rows));
   auto const powers = g.map(CUDNN_POINTWISE_EXP, g.map(CUDNN_POINTWISE_SUB, x, greatest));
   auto const total = g.reduce(CUDNN_REDUCE_TENSOR_ADD, powers, g.between(all.rows));
   g.apply(CUDNN_POINTWISE_ADD, greatest, g.map(CUDNN_POINTWISE_LOG, total), lse);
   auto const weights = g.between(all.scores, CUDNN_DATA_BFLOAT16);
   g.apply(CUDNN_POINTWISE_DIV, powers, total, weights);
-  g.multiply(weights, v, out);
+  all.weigh(weights, v, out);
 }
 
 /// dq, dk and dv from dout, what the forward pass read and wrote, and the number one.
@@ -145,51 +193,55 @@ template <class Graph>
 void build_attention_backward(Graph& g, attention_problem const& problem) {
   using tensor = typename Graph::tensor;
   detail::attention_builder<Graph> all{g, problem};
-  sizes const whole = {problem.batch, problem.heads, problem.sequence, problem.head_dim};
   auto const q = all.heads(attention_uid::q, problem.heads, problem.q);
   auto const k = all.columns(attention_uid::k, problem.key_heads, problem.k);
   auto const v = all.columns(attention_uid::v, problem.key_heads, problem.v);
   auto const out = all.heads(attention_uid::out, problem.heads, problem.out);
   auto const dout = all.heads(attention_uid::dout, problem.heads, problem.dout);
-  auto const lse = g.memory(attention_uid::lse, CUDNN_DATA_FLOAT, all.rows, dense(all.rows));
+  auto const lse = all.row_numbers(attention_uid::lse);
   auto const one = g.number(attention_uid::one, CUDNN_DATA_FLOAT);
-  auto const own = g.memory(attention_uid::own, CUDNN_DATA_FLOAT, all.rows, dense(all.rows));
+  auto const own = all.row_numbers(attention_uid::own);
 
-  auto const products = g.between(whole);
+  auto const products = g.between(all.whole);
   g.apply(CUDNN_POINTWISE_MUL, dout, out, products);
   auto const sums = g.reduce(CUDNN_REDUCE_TENSOR_ADD, products, g.between(all.rows));
   g.apply(CUDNN_POINTWISE_MUL, sums, one, own);
 
   // of the heads that share a key head, the gradients are summed
-  auto const multiply_shared = [&](tensor a, tensor b, std::int64_t uid,
+  auto const multiply_shared = [&](tensor a, tensor b, std::int64_t uid, std::int64_t uid_of_each,
                                    attention_strides const& strides) {
     auto const result = all.heads(uid, problem.key_heads, strides);
     if (problem.heads == problem.key_heads) {
-      g.multiply(a, b, result);
+      all.weigh(a, b, result);
     } else {
-      auto const each = g.between(whole, CUDNN_DATA_BFLOAT16);
-      g.reduce(CUDNN_REDUCE_TENSOR_ADD, g.multiply(a, b, each), result);
+      auto const each = all.ragged ? all.dense_heads(uid_of_each, CUDNN_DATA_BFLOAT16)
+                                   : g.between(all.whole, CUDNN_DATA_BFLOAT16);
+      g.reduce(CUDNN_REDUCE_TENSOR_ADD, all.weigh(a, b, each), result);
     }
   };
 
-  auto const x =
-      all.seen(all.in_documents(g.map(CUDNN_POINTWISE_SUB, all.biased_scores(q, k), lse)));
+  auto const x = all.seen(
+      all.in_documents(g.map(CUDNN_POINTWISE_SUB, all.in_lengths(all.biased_scores(q, k)), lse)));
   auto const weights = g.map(CUDNN_POINTWISE_EXP, x);
-  multiply_shared(g.transpose(weights, CUDNN_DATA_BFLOAT16), dout, attention_uid::dv, problem.dv);
+  multiply_shared(g.transpose(weights, CUDNN_DATA_BFLOAT16), dout, attention_uid::dv,
+                  attention_uid::dv_each, problem.dv);
 
-  auto const d_weights = g.multiply(dout, v, g.between(all.scores));
+  auto const d_weights = all.score(dout, v);
   auto const centred = g.map(CUDNN_POINTWISE_SUB, d_weights, own);
   auto const d_scores = g.map(CUDNN_POINTWISE_MUL, centred, weights);
   auto const d_products = g.map(CUDNN_POINTWISE_MUL, d_scores, all.scale);
-  multiply_shared(g.transpose(d_products, CUDNN_DATA_BFLOAT16), q, attention_uid::dk, problem.dk);
+  multiply_shared(g.transpose(d_products, CUDNN_DATA_BFLOAT16), q, attention_uid::dk,
+                  attention_uid::dk_each, problem.dk);
 
   auto const dq = all.heads(attention_uid::dq, problem.heads, problem.dq);
   auto const rows_of_k = g.transpose(k, CUDNN_DATA_FLOAT);
   if (problem.deterministic) {
-    g.multiply(d_products, rows_of_k, dq);
+    all.weigh(d_products, rows_of_k, dq);
   } else {
-    auto const sum = g.memory(attention_uid::dq_sum, CUDNN_DATA_FLOAT, whole, dense(whole));
-    g.apply(CUDNN_POINTWISE_IDENTITY, g.multiply(d_products, rows_of_k, sum), dq);
+    auto const sum =
+        all.ragged ? all.dense_heads(attention_uid::dq_sum, CUDNN_DATA_FLOAT)
+                   : g.memory(attention_uid::dq_sum, CUDNN_DATA_FLOAT, all.whole, dense(all.whole));
+    g.apply(CUDNN_POINTWISE_IDENTITY, all.weigh(d_products, rows_of_k, sum), dq);
   }
 }
 

@@ -15,7 +15,6 @@
 
 #include <cstdint>
 #include <initializer_list>
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -25,7 +24,9 @@
 #include <utility>
 #include <vector>
 
+#include <parallel/ops/cuda/cudnn/attention_call.hpp>
 #include <parallel/ops/cuda/cudnn/attention_graph.hpp>
+#include <parallel/ops/cuda/cudnn/document_sequences.hpp>
 #include <parallel/ops/cuda/cudnn/plan.hpp>
 #include <parallel/ops/cuda/fastest.hpp>
 #include <parallel/ops/cuda/first_that_runs.hpp>
@@ -33,42 +34,6 @@
 #include <parallel/ops/cuda/scratch.hpp>
 
 namespace parallel::cuda::cudnn {
-
-namespace detail {
-
-template <class T>
-[[nodiscard]] attention_strides strides_of(ops::heads_view<T> const& view) {
-  // of a single sequence the distance to the next says nothing; cuDNN wants one that makes sense
-  index const whole = view.sequence * view.row_stride;
-  return {view.batch == 1 ? whole : view.batch_stride, view.row_stride};
-}
-
-/// What the graphs of both passes depend on.
-[[nodiscard]] inline attention_problem problem_of(ops::heads_view<bf16 const> const& out,
-                                                  ops::heads_view<bf16 const> const& q,
-                                                  ops::heads_view<bf16 const> const& k,
-                                                  ops::heads_view<bf16 const> const& v,
-                                                  ops::attention_options const& options) {
-  attention_problem problem;
-  problem.batch = q.batch;
-  problem.sequence = q.sequence;
-  problem.heads = q.heads;
-  problem.key_heads = k.heads;
-  problem.head_dim = q.head_dim;
-  problem.alibi = !options.alibi_slopes.empty();
-  problem.documents = !options.document_begins.empty();
-  if (problem.documents && options.place.whole != q.sequence) problem.whole = options.place.whole;
-  problem.apart = distance(options) != 0;
-  index const farthest = distance(options) + q.sequence - 1;  // key that a query may see
-  problem.window = options.window >= farthest ? -1 : options.window;
-  problem.q = strides_of(q);
-  problem.k = strides_of(k);
-  problem.v = strides_of(v);
-  problem.out = strides_of(out);
-  return problem;
-}
-
-}  // namespace detail
 
 class attention_plans final : public fused_attention {
  public:
@@ -151,26 +116,29 @@ class attention_plans final : public fused_attention {
                                     ops::heads_view<bf16 const> v,
                                     ops::attention_options const& options) {
     device_scope const scope(s.device());
-    auto const problem = detail::problem_of(out, q, k, v, options);
+    auto const problem = problem_of(out, q, k, v, options);
     std::size_t const values = missing_bytes(out);
     std::size_t const rows = lse == nullptr ? cuda::detail::attention_row_bytes(q) : 0;
     part_result made;
-    std::size_t const beside = scratch_piece(values) + scratch_piece(rows);
-    bool const runs = with_plan(s, problem, beside, [&](plan const& chosen) {
-      pieces space(s, {chosen.workspace(), values, rows});
+    std::size_t const tables = cuda::detail::forward_tables_bytes(q, options);
+    std::size_t const beside = scratch_piece(values) + scratch_piece(rows) + scratch_piece(tables);
+    auto const enqueue = [&](attention_problem const& form, plan const& chosen) {
+      pieces space(s, {chosen.workspace(), values, rows, tables});
       void* const workspace = space.next();
       auto to = space.complete(out);
       auto* const kept = static_cast<float*>(space.next());
       made = {to, lse == nullptr ? kept : lse};
       namespace uid = attention_uid;
-      numbers const given(options, problem);
-      return run(chosen, problem, given, options, workspace,
+      return run(s, chosen, form, options, workspace, space.next(),
                  {{uid::q, address(q.data)},
                   {uid::k, address(k.data)},
                   {uid::v, address(v.data)},
                   {uid::out, to.data},
                   {uid::lse, address(made.lse)}});
-    });
+    };
+    bool const runs = with_form(
+        s, problem, documents_of(problem, options),
+        [&](attention_problem const&) { return beside; }, enqueue);
     return runs ? std::optional(made) : std::nullopt;
   }
 
@@ -183,29 +151,37 @@ class attention_plans final : public fused_attention {
       ops::heads_view<bf16 const> q, ops::heads_view<bf16 const> k, ops::heads_view<bf16 const> v,
       ops::heads_view<bf16 const> out, float const* lse, ops::attention_options const& options) {
     device_scope const scope(s.device());
-    auto problem = detail::problem_of(out, q, k, v, options);
+    auto problem = problem_of(out, q, k, v, options);
     problem.backward = true;
     problem.deterministic = s.deterministic();
-    problem.dq = detail::strides_of(to.dq);
-    problem.dk = detail::strides_of(to.dk);
-    problem.dv = detail::strides_of(to.dv);
-    problem.dout = detail::strides_of(dout);
+    problem.dq = strides_of(to.dq);
+    problem.dk = strides_of(to.dk);
+    problem.dv = strides_of(to.dv);
+    problem.dout = strides_of(dout);
     std::size_t const rows = cuda::detail::attention_row_bytes(q);
     std::size_t const sums =
         problem.deterministic ? 0 : rows * static_cast<std::size_t>(q.head_dim);
     std::size_t const queries = missing_bytes(to.dq), keys = missing_bytes(to.dk);
-    std::size_t const beside = scratch_piece(rows) + scratch_piece(sums) + scratch_piece(queries) +
-                               2 * scratch_piece(keys);
+    std::size_t const tables = cuda::detail::backward_tables_bytes(q, options, s.deterministic());
+    std::size_t const each = cuda::detail::key_gradients_bytes(q, k);
+    // where documents are a mask, the plan asks for memory for each head's gradients of keys
+    auto const apart = [&](attention_problem const& form) {
+      return form.most_documents > 0 ? each : 0;
+    };
+    auto const beside = [&](attention_problem const& form) {
+      return scratch_piece(rows) + scratch_piece(sums) + scratch_piece(queries) +
+             2 * scratch_piece(keys) + scratch_piece(apart(form)) + scratch_piece(tables);
+    };
     part_gradients made;
-    bool const runs = with_plan(s, problem, beside, [&](plan const& chosen) {
-      pieces space(s, {chosen.workspace(), rows, sums, queries, keys, keys});
+    auto const enqueue = [&](attention_problem const& form, plan const& chosen) {
+      pieces space(s, {chosen.workspace(), rows, sums, queries, keys, keys, apart(form), tables});
       void* const workspace = space.next();
       void* const own = space.next();
       void* const dq_sum = space.next();
       auto const dq = space.complete(to.dq), dk = space.complete(to.dk), dv = space.complete(to.dv);
       made = {dq, dk, dv};
+      auto* const dk_each = static_cast<std::byte*>(space.next());
       namespace uid = attention_uid;
-      numbers const given(options, problem);
       std::vector<binding> tensors = {{uid::q, address(q.data)},
                                       {uid::k, address(k.data)},
                                       {uid::v, address(v.data)},
@@ -213,13 +189,17 @@ class attention_plans final : public fused_attention {
                                       {uid::dout, address(dout.data)},
                                       {uid::lse, address(lse)},
                                       {uid::own, own},
-                                      {uid::one, address(&given.one)},
                                       {uid::dq, dq.data},
                                       {uid::dk, dk.data},
                                       {uid::dv, dv.data}};
-      if (!problem.deterministic) tensors.push_back({uid::dq_sum, dq_sum});
-      return run(chosen, problem, given, options, workspace, std::move(tensors));
-    });
+      if (!form.deterministic) tensors.push_back({uid::dq_sum, dq_sum});
+      if (apart(form) > 0) {
+        tensors.push_back({uid::dk_each, dk_each});
+        tensors.push_back({uid::dv_each, dk_each + each / 2});
+      }
+      return run(s, chosen, form, options, workspace, space.next(), std::move(tensors));
+    };
+    bool const runs = with_form(s, problem, documents_of(problem, options), beside, enqueue);
     return runs ? std::optional(made) : std::nullopt;
   }
 
@@ -229,21 +209,6 @@ class attention_plans final : public fused_attention {
     return concat("cuDNN ", cudnnGetVersion(), " on ", std::string_view(device.name), " with ",
                   device.multiProcessorCount, " multiprocessors");
   }
-
-  /// What plans read from the host's memory.
-  struct numbers {
-    numbers(ops::attention_options const& options, attention_problem const& problem)
-        : scale(static_cast<float>(options.scale)),
-          window(static_cast<float>(problem.window + 1 - distance(options))),
-          apart(static_cast<std::int32_t>(distance(options))),
-          first_key(static_cast<std::int32_t>(options.place.first_key)) {}
-    float scale;
-    float window;  // column + window > row, as the graph counts them
-    std::int32_t apart, first_key;
-    float masked = -std::numeric_limits<float>::infinity();
-    float other = -1e9F;  // see in_documents
-    float one = 1.0F;
-  };
 
   /// Scratch memory in pieces.
   class pieces {
@@ -276,6 +241,71 @@ class attention_plans final : public fused_attention {
     return const_cast<T*>(data);
   }
 
+  /// enqueue(form, plan) with documents in the form that the table says: where it has an entry with
+  /// sequences for at least as many as there are at most, that; else a mask.
+  template <class Beside, class Enqueue>
+  bool with_form(stream& s, attention_problem const& mask, index documents, Beside const& beside,
+                 Enqueue const& enqueue) {
+    auto const run = [&](attention_problem const& form) {
+      return with_plan(s, form, beside(form),
+                       [&](plan const& each) { return enqueue(form, each); });
+    };
+    if (documents == 0) return run(mask);
+    auto apart = mask;
+    apart.most_documents = documents;
+    auto const& entries = table_.entries();
+    auto const entry = entries.lower_bound(apart);
+    if (entry != entries.end()) apart.most_documents = entry->first.most_documents;
+    bool const known = entry != entries.end() && entry->first == apart &&
+                       apart.most_documents <= most_documents(mask.batch * mask.sequence);
+    if (known && entry->second >= 0) return run(apart);
+    bool const runs = run(mask);
+    if (!runs || known || !tune_ || s.capturing()) return runs;
+    apart.most_documents = documents;
+    table_.set(apart, fastest_apart(s, mask, apart, beside(apart), enqueue));
+    return true;
+  }
+
+  /// The number of the plan of `apart` that is the fastest of the first few, if it is faster than
+  /// that of `mask`; else -1.
+  template <class Enqueue>
+  int fastest_apart(stream& s, attention_problem const& mask, attention_problem const& apart,
+                    std::size_t beside, Enqueue const& enqueue) {
+    plans_of source(handle_.get(), graph_of(apart));
+    std::vector<std::unique_ptr<plan const>> others;
+    while (std::ssize(others) < most_timed) {
+      auto next = source();
+      if (!next) break;
+      others.push_back(std::move(next));
+    }
+    auto const at = [&](int i) -> plan const& { return *others[static_cast<std::size_t>(i)]; };
+    plan const& known = plans_.at(mask).way();
+    int const best = fastest(s, 1 + static_cast<int>(others.size()), [&](int i) {
+      if (i == 0) return works([&] { return enqueue(mask, known); });
+      return fits(s, at(i - 1), beside) && works([&] { return enqueue(apart, at(i - 1)); });
+    });
+    return best > 0 ? at(best - 1).number() : -1;
+  }
+
+  [[nodiscard]] static graph graph_of(attention_problem const& problem) {
+    return problem.backward ? attention_backward_graph(problem) : attention_forward_graph(problem);
+  }
+  [[nodiscard]] static bool fits(stream& s, plan const& each, std::size_t beside) {
+    return scratch_piece(each.workspace()) + beside <= s.scratch_bytes();
+  }
+  /// Whether what was enqueued runs.
+  template <class Enqueue>
+  [[nodiscard]] static bool works(Enqueue const& enqueue) {
+    cudnnStatus_t status{};
+    try {
+      status = enqueue();
+    } catch (out_of_memory const&) {  // for its scratch
+      return false;
+    }
+    if (status != CUDNN_STATUS_SUCCESS) static_cast<void>(cudaGetLastError());  // not the next's
+    return status == CUDNN_STATUS_SUCCESS;
+  }
+
   /// enqueue(plan) with the plan of a problem, found when it is first asked for; false when cuDNN
   /// has none that runs. `beside`: bytes of scratch that it takes beside the plan's. Throws `error`
   /// when a plan fails that has run before, which is not the plan, or the one that the table says.
@@ -286,25 +316,15 @@ class attention_plans final : public fused_attention {
     bool const known = entry != table_.entries().end();
     auto at = plans_.find(problem);
     if (at == plans_.end()) {
-      auto const graph_of = problem.backward ? attention_backward_graph : attention_forward_graph;
       at = plans_
                .emplace(problem,
                         plans_of(handle_.get(), graph_of(problem), known ? entry->second : 0))
                .first;
     }
     auto& plans = at->second;
-    auto const works = [&](plan const& each) {
-      cudnnStatus_t status{};
-      try {
-        status = enqueue(each);
-      } catch (out_of_memory const&) {  // for its scratch
-        return false;
-      }
-      if (status != CUDNN_STATUS_SUCCESS) static_cast<void>(cudaGetLastError());  // not the next's
-      return status == CUDNN_STATUS_SUCCESS;
-    };
+    auto const tried = [&](plan const& each) { return works([&] { return enqueue(each); }); };
     bool const runs = plans([&](plan const& each) {
-      if (!plans.proven()) return works(each);
+      if (!plans.proven()) return tried(each);
       check(enqueue(each), "cudnnBackendExecute");
       return true;
     });
@@ -313,19 +333,23 @@ class attention_plans final : public fused_attention {
             problem.sequence, " positions by ", problem.heads, " heads; tune again");
     if (!runs || known || !tune_ || s.capturing()) return runs;
     plans.choose(most_timed, [&](int count, auto const& plan_at) {
-      return fastest(s, count, [&](int i) {
-        plan const& each = plan_at(i);
-        return scratch_piece(each.workspace()) + beside <= s.scratch_bytes() && works(each);
-      });
+      return fastest(s, count,
+                     [&](int i) { return fits(s, plan_at(i), beside) && tried(plan_at(i)); });
     });
     table_.set(problem, plans.way().number());
     return true;
   }
 
-  cudnnStatus_t run(plan const& chosen, attention_problem const& problem, numbers const& given,
-                    ops::attention_options const& options, void* workspace,
+  cudnnStatus_t run(stream& s, plan const& chosen, attention_problem const& problem,
+                    ops::attention_options const& options, void* workspace, void* tables,
                     std::vector<binding> tensors) {
     namespace uid = attention_uid;
+    attention_numbers const given(options, problem);
+    bool const apart = problem.most_documents > 0;
+    if (apart)
+      add_document_tables(s, problem, options.document_begins.data(),
+                          static_cast<std::byte*>(tables), tensors);
+    if (problem.backward) tensors.push_back({uid::one, address(&given.one)});
     tensors.push_back({uid::scale, address(&given.scale)});
     if (!problem.apart) tensors.push_back({uid::masked, address(&given.masked)});
     if (problem.window >= 0) tensors.push_back({uid::window, address(&given.window)});
@@ -333,12 +357,13 @@ class attention_plans final : public fused_attention {
       tensors.push_back({uid::slopes, address(options.alibi_slopes.data())});
       if (problem.apart) tensors.push_back({uid::apart, address(&given.apart)});
     }
-    if (problem.documents) {
+    bool const masked = problem.documents && !apart;
+    if (masked) {
       index const first_row = problem.whole > 0 ? options.place.first_query : 0;
       tensors.push_back({uid::begins, address(options.document_begins.data() + first_row)});
       if (problem.whole > 0) tensors.push_back({uid::first_key, address(&given.first_key)});
     }
-    if (problem.documents || (problem.apart && problem.window >= 0))
+    if (masked || (problem.apart && problem.window >= 0))
       tensors.push_back({uid::other, address(&given.other)});
     return chosen.run(handle_.get(), tensors, workspace);
   }

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -43,6 +44,12 @@ class graph {
   tensor memory(std::int64_t uid, cudnnDataType_t type, sizes extents, sizes strides,
                 std::int64_t alignment = 16) {
     return add(uid, type, extents, strides, CUDNN_ATTR_TENSOR_UNIQUE_ID, alignment);
+  }
+  /// The same, but sequence i of the first dimension begins so many elements after the address as
+  /// element i of `offsets` says, which has one more than there are sequences: where the last ends.
+  tensor ragged(tensor offsets, std::int64_t uid, cudnnDataType_t type, sizes extents,
+                sizes strides) {
+    return add(uid, type, extents, strides, CUDNN_ATTR_TENSOR_UNIQUE_ID, 16, &offsets);
   }
   /// One number, read from the host's memory when the plan is run.
   tensor number(std::int64_t uid, cudnnDataType_t type) {
@@ -98,14 +105,29 @@ class graph {
     return finish(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, like(x, CUDNN_DATA_INT32));
   }
 
+  /// How many rows of a and c, columns of b and c, and columns of a, which are rows of b, there are
+  /// in each sequence; null: all.
+  struct true_extents {
+    tensor const* rows;
+    tensor const* columns;
+    tensor const* depth;
+  };
   /// c = a b, batched over the first two dimensions, of which b's second may divide a's.
-  tensor multiply(tensor a, tensor b, tensor c) {
+  tensor multiply(tensor a, tensor b, tensor c,
+                  true_extents const& only = {nullptr, nullptr, nullptr}) {
     parts_.emplace_back(CUDNN_BACKEND_MATMUL_DESCRIPTOR)
         .set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_DATA_FLOAT)
         .finalize();
-    operation(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, CUDNN_ATTR_OPERATION_MATMUL_DESC)
-        .set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, of(a))
-        .set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, of(b));
+    auto& made =
+        operation(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, CUDNN_ATTR_OPERATION_MATMUL_DESC)
+            .set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, of(a))
+            .set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, of(b));
+    auto const limit = [&](cudnnBackendAttributeName_t name, tensor const* to) {
+      if (to != nullptr) made.set(name, of(*to));
+    };
+    limit(CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC, only.rows);
+    limit(CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC, only.columns);
+    limit(CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC, only.depth);
     return finish(CUDNN_ATTR_OPERATION_MATMUL_CDESC, c);
   }
 
@@ -128,7 +150,9 @@ class graph {
     std::swap(strides[2], strides[3]);
     operations_.emplace_back(CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR)
         .set(CUDNN_ATTR_OPERATION_RESHAPE_XDESC, of(x));
-    return finish(CUDNN_ATTR_OPERATION_RESHAPE_YDESC, between(extents, strides, type));
+    return finish(CUDNN_ATTR_OPERATION_RESHAPE_YDESC,
+                  add(--last_between_, type, extents, strides, CUDNN_ATTR_TENSOR_IS_VIRTUAL, 16,
+                      offsets_[x.at] ? &*offsets_[x.at] : nullptr));
   }
 
   /// The finalized description of all operations. `handle` is null where there is no device.
@@ -142,7 +166,8 @@ class graph {
 
  private:
   tensor add(std::int64_t uid, cudnnDataType_t type, sizes const& extents, sizes const& strides,
-             cudnnBackendAttributeName_t kind, std::int64_t alignment = 16) {
+             cudnnBackendAttributeName_t kind, std::int64_t alignment = 16,
+             tensor const* offsets = nullptr) {
     auto& made = tensors_.emplace_back(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
     made.set(CUDNN_ATTR_TENSOR_DATA_TYPE, type)
         .set(CUDNN_ATTR_TENSOR_DIMENSIONS, std::span<std::int64_t const>(extents))
@@ -150,9 +175,11 @@ class graph {
         .set(CUDNN_ATTR_TENSOR_UNIQUE_ID, uid)
         .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, alignment);
     if (kind != CUDNN_ATTR_TENSOR_UNIQUE_ID) made.set(kind, true);
+    if (offsets != nullptr) made.set(CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC, of(*offsets));
     made.finalize();
     extents_.push_back(extents);
     strides_.push_back(strides);
+    offsets_.push_back(offsets == nullptr ? std::nullopt : std::optional(*offsets));
     tensor result;
     result.at = tensors_.size() - 1;
     return result;
@@ -183,6 +210,7 @@ class graph {
   std::int64_t last_between_ = std::int64_t{1} << 32;  // uids of tensors in between count down
   std::vector<descriptor> tensors_, parts_, operations_;
   std::vector<sizes> extents_, strides_;
+  std::vector<std::optional<tensor>> offsets_;
 };
 
 }  // namespace parallel::cuda::cudnn

@@ -50,6 +50,10 @@ class computed {
   tensor memory(std::int64_t id, cudnnDataType_t, sizes extents, sizes strides, std::int64_t = 16) {
     return {memory_.at(id), extents, strides};
   }
+  /// Documents as sequences of their own are for the fake cuDNN to compute (tests/fake_cuda).
+  tensor ragged(tensor, std::int64_t, cudnnDataType_t, sizes, sizes) {
+    parallel::fail("a ragged tensor has no meaning here");
+  }
   tensor number(std::int64_t id, cudnnDataType_t) {
     return {memory_.at(id), {1, 1, 1, 1}, {1, 1, 1, 1}};
   }
@@ -79,7 +83,12 @@ class computed {
     meaning::positions(axis, y);
     return y;
   }
-  tensor multiply(tensor a, tensor b, tensor c) {
+  struct true_extents {
+    tensor const* rows;
+    tensor const* columns;
+    tensor const* depth;
+  };
+  tensor multiply(tensor a, tensor b, tensor c, true_extents const& = {nullptr, nullptr, nullptr}) {
     meaning::multiply<double>(a, b, c);
     return c;
   }

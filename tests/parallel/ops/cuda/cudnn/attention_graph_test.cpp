@@ -85,10 +85,11 @@ void check_accepted(attention_problem problem, int capability = 90) {
   CAPTURE(problem.apart);
   CAPTURE(problem.alibi);
   CAPTURE(problem.documents);
+  CAPTURE(problem.most_documents);
   CAPTURE(problem.window);
   CHECK(engines(attention_forward_graph(problem), capability) > 0);
   CHECK(engines(attention_backward_graph(problem), capability) > 0);
-  if (problem.documents && capability != 90) return;
+  if (problem.documents && (capability != 90 || problem.most_documents > 0)) return;
   problem.deterministic = true;
   CHECK(engines(attention_backward_graph(problem), capability) > 0);
 }
@@ -128,6 +129,22 @@ TEST_CASE("cuDNN accepts attention to keys that stand before the queries") {
           }
 }
 
+TEST_CASE("cuDNN accepts documents as sequences of their own") {
+  if (!looks_for_engines()) return;
+  for (int const capability : {90, 100})
+    for (std::int64_t const head_dim : {64, 96, 128})
+      for (std::int64_t const key_heads : {16, 4, 1})
+        for (bool const alibi : {false, true})
+          for (std::int64_t const window : {-1, 256}) {
+            auto problem = packed(16, 2048, 16, key_heads, head_dim);
+            problem.documents = true;
+            problem.most_documents = 64;
+            problem.alibi = alibi;
+            problem.window = window;
+            check_accepted(problem, capability);
+          }
+}
+
 TEST_CASE("cuDNN accepts every problem that goes to the fused kernels") {
   if (!looks_for_engines()) return;
   parallel::philox const source(1, 2);
@@ -155,6 +172,9 @@ TEST_CASE("cuDNN accepts every problem that goes to the fused kernels") {
         {.document_begins = std::span(begins).first(problem.documents ? begins.size() : 0)}, q, k,
         {q, k}, nullptr);
     if (path.fused) check_accepted(problem, capability);
+    problem.most_documents = std::int64_t{1} << draw(10);
+    if (path.fused && problem.documents && problem.head_dim % 16 == 0)
+      check_accepted(problem, capability);
   }
 }
 
@@ -166,6 +186,9 @@ TEST_CASE("cuDNN refuses what it does not know") {
   auto documents = packed(2, 128, 4, 4, 64);
   documents.documents = true;
   CHECK(engines(attention_backward_graph(documents), 80) == 0);
+  documents.most_documents = 16;
+  CHECK(engines(attention_forward_graph(documents), 120) > 0);
+  CHECK(engines(attention_backward_graph(documents), 120) == 0);
 }
 
 }  // namespace cudnn_attention_graph_test

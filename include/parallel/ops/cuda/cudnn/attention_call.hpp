@@ -1,0 +1,62 @@
+// What a call of attention is to cuDNN: the problem that its graph depends on, and the numbers that
+// a plan reads when it is run.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#include <parallel/core/dtype.hpp>
+#include <parallel/ops/attention_options.hpp>
+#include <parallel/ops/cuda/attention_path.hpp>
+#include <parallel/ops/cuda/attention_tuning.hpp>
+
+namespace parallel::cuda::cudnn {
+
+template <class T>
+[[nodiscard]] attention_strides strides_of(ops::heads_view<T> const& view) {
+  // of a single sequence the distance to the next says nothing; cuDNN wants one that makes sense
+  index const whole = view.sequence * view.row_stride;
+  return {view.batch == 1 ? whole : view.batch_stride, view.row_stride};
+}
+
+/// What the graphs of both passes depend on.
+[[nodiscard]] inline attention_problem problem_of(ops::heads_view<bf16 const> const& out,
+                                                  ops::heads_view<bf16 const> const& q,
+                                                  ops::heads_view<bf16 const> const& k,
+                                                  ops::heads_view<bf16 const> const& v,
+                                                  ops::attention_options const& options) {
+  attention_problem problem;
+  problem.batch = q.batch;
+  problem.sequence = q.sequence;
+  problem.heads = q.heads;
+  problem.key_heads = k.heads;
+  problem.head_dim = q.head_dim;
+  problem.alibi = !options.alibi_slopes.empty();
+  problem.documents = !options.document_begins.empty();
+  if (problem.documents && options.place.whole != q.sequence) problem.whole = options.place.whole;
+  problem.apart = distance(options) != 0;
+  index const farthest = distance(options) + q.sequence - 1;  // key that a query may see
+  problem.window = options.window >= farthest ? -1 : options.window;
+  problem.q = strides_of(q);
+  problem.k = strides_of(k);
+  problem.v = strides_of(v);
+  problem.out = strides_of(out);
+  return problem;
+}
+
+/// What plans read from the host's memory.
+struct attention_numbers {
+  attention_numbers(ops::attention_options const& options, attention_problem const& problem)
+      : scale(static_cast<float>(options.scale)),
+        window(static_cast<float>(problem.window + 1 - distance(options))),
+        apart(static_cast<std::int32_t>(distance(options))),
+        first_key(static_cast<std::int32_t>(options.place.first_key)) {}
+  float scale;
+  float window;  // column + window > row, as the graph counts them
+  std::int32_t apart, first_key;
+  float masked = -std::numeric_limits<float>::infinity();
+  float other = -1e9F;  // see in_documents
+  float one = 1.0F;
+};
+
+}  // namespace parallel::cuda::cudnn

@@ -1,0 +1,82 @@
+// Packed documents as sequences of their own in a graph of attention: what such a graph reads
+// beside the tensors of attention, how long each document is and where it begins in every tensor.
+//
+// On the device all of it is made of where documents begin, so that nothing waits for the host, and
+// graphs of CUDA see each batch's. Unused sequences are of length 0. cuDNN takes documents anywhere
+// in a tensor: q, k and v stay the columns of one matrix, lse stays [B, H, S].
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include <parallel/ops/attention_options.hpp>
+#include <parallel/ops/cuda/cudnn/attention_graph.hpp>
+#include <parallel/ops/cuda/cudnn/plan.hpp>
+#include <parallel/ops/cuda/document_tables.hpp>
+
+namespace parallel::cuda::cudnn {
+
+/// For how many documents `problem` is asked as sequences; 0: it cannot be. The deterministic
+/// gradient would need S x S numbers for each document and head, and of a head_dim that is not a
+/// multiple of 16 cuDNN's own graphs keep no sums of all documents one after another.
+[[nodiscard]] inline index documents_of(attention_problem const& problem,
+                                        ops::attention_options const& options) {
+  if (!problem.documents || options.place.whole != 0 || problem.deterministic ||
+      problem.head_dim % 16 != 0)
+    return 0;
+  return document_bound(options.document_begins.count(), problem.batch * problem.sequence);
+}
+
+namespace detail {
+
+/// How the rows of a graph's tensor lie; of what has no rows, nothing.
+[[nodiscard]] inline std::optional<attention_strides> rows_of(std::int64_t uid,
+                                                              attention_problem const& form) {
+  namespace of = attention_uid;
+  switch (uid) {
+    case of::q: return form.q;
+    case of::k: return form.k;
+    case of::v: return form.v;
+    case of::out: return form.out;
+    case of::dq: return form.dq;
+    case of::dk: return form.dk;
+    case of::dv: return form.dv;
+    case of::dout: return form.dout;
+    case of::lse:
+    case of::own: return attention_strides{form.heads * form.sequence, 1};
+    case of::dq_sum:
+    case of::dk_each:
+    case of::dv_each: return form.dense_heads();
+    default: return std::nullopt;
+  }
+}
+
+}  // namespace detail
+
+/// Enqueues the tables that a graph of `form` reads beside `tensors`, and adds them to those.
+inline void add_document_tables(stream& s, attention_problem const& form,
+                                std::int32_t const* begins, std::byte* memory,
+                                std::vector<binding>& tensors) {
+  kernels::document_tables made{.begins = begins,
+                                .sequences = form.batch,
+                                .length = form.sequence,
+                                .most = form.most_documents,
+                                .lengths = reinterpret_cast<std::int32_t*>(memory),
+                                .count = 0,
+                                .tables = {}};
+  memory += lengths_bytes(made.most);
+  std::vector<binding> added = {{attention_uid::lengths, made.lengths}};
+  for (auto const& each : tensors)
+    if (auto const rows = detail::rows_of(each.uid, form)) {
+      auto* const offsets = reinterpret_cast<std::int64_t*>(memory);
+      memory += offsets_bytes(made.most);
+      made.tables[made.count++] = {offsets, rows->batch, rows->row};
+      added.push_back({attention_uid::offsets_of(each.uid), offsets});
+    }
+  make_document_tables(s, made);
+  tensors.insert(tensors.end(), added.begin(), added.end());
+}
+
+}  // namespace parallel::cuda::cudnn
