@@ -200,9 +200,9 @@ class rates {
       for (index h = 0; h < heads; ++h)
         slopes.push_back(std::exp2(-8.0F * static_cast<float>(h + 1) / static_cast<float>(heads)));
     auto const documents = documents_of(sequences);
-    ops::attention_options const options{.scale = 1.0 / std::sqrt(static_cast<double>(dim)),
-                                         .alibi_slopes = slopes,
-                                         .document_begins = documents.span()};
+    ops::attention_options options{.scale = 1.0 / std::sqrt(static_cast<double>(dim)),
+                                   .alibi_slopes = slopes,
+                                   .document_begins = documents.span()};
     auto const part = [&](auto* data, index which) {
       return ops::heads_view<std::remove_pointer_t<decltype(data)>>{
           data + which * width, sequences, length_, heads, dim, length_ * row, row};
@@ -234,16 +234,40 @@ class rates {
       return 1e-12 * factor * static_cast<double>(width) * static_cast<double>(length_) *
              static_cast<double>(sequences * length_) / seconds;
     };
-    return {{"tokens", sequences * length_},
-            {"length", length_},
-            {"heads", heads},
-            {"dim", dim},
-            {"alibi", !slopes.empty()},
-            {"document", document_},
-            {"forward_microseconds", 1e6 * forward},
-            {"forward_tflops", rate(2, forward)},
-            {"backward_microseconds", 1e6 * backward},
-            {"backward_tflops", rate(5, backward)}};
+    ordered_json out{{"tokens", sequences * length_},
+                     {"length", length_},
+                     {"heads", heads},
+                     {"dim", dim},
+                     {"alibi", !slopes.empty()},
+                     {"document", document_},
+                     {"forward_microseconds", 1e6 * forward},
+                     {"forward_tflops", rate(2, forward)},
+                     {"backward_microseconds", 1e6 * backward},
+                     {"backward_tflops", rate(5, backward)}};
+    if (document_ == 0) return out;
+    // the same with each document a sequence of its own, whichever tuning would take
+    options.document_begins = {documents.span(),
+                               sequences * ((length_ + document_ - 1) / document_)};
+    cuda::tune_kernels(stream_, true);
+    run_forward();
+    run_backward();
+    cuda::tune_kernels(stream_, false);
+    auto tables = cuda::tuned_kernels(stream_);
+    auto const timed = tables.attention.entries();
+    for (auto const& [problem, plan] : timed)
+      if (problem.most_documents > 0) {
+        out[problem.backward ? "backward_taken" : "forward_taken"] =
+            plan < 0 ? "mask" : "sequences";
+        if (plan < 0) tables.attention.set(problem, 0);
+      }
+    try {
+      cuda::use_kernels(stream_, tables);
+      out["forward_of_sequences_microseconds"] = 1e6 * watch_.median(run_forward);
+      out["backward_of_sequences_microseconds"] = 1e6 * watch_.median(run_backward);
+    } catch (parallel::error const& refused) {
+      out["sequences"] = refused.what();
+    }
+    return out;
   }
 
   /// GB/s, bytes read and bytes written.

@@ -319,7 +319,7 @@ TEST_CASE("documents as sequences of their own") {
 }
 
 TEST_CASE("documents are a mask where that is faster, not tuned, or they were not counted") {
-  auto const given = all_documents().front();
+  documents const given{{1, 32, 32, 2, 2, 16}, {7, 1, 24}};
   variant const what{.alibi = true};
   fake_cuda::restart({.ragged_microseconds = 1'000'000});
   auto one = packed(given.size, what, given.lengths);
@@ -342,17 +342,31 @@ TEST_CASE("documents are a mask where that is faster, not tuned, or they were no
   check_close(one, one.exact(what));
 }
 
+TEST_CASE("documents stay a mask where plans of sequences are faster and wrong") {
+  fake_cuda::restart({.masked_microseconds = 1'000'000, .ragged_is_wrong = true});
+  auto one = packed({1, 8, 8, 1, 1, 16}, {}, {8});
+  stream s;
+  s.reserve_scratch(std::size_t{1} << 20);
+  tune_kernels(s, true);
+  one.run(s);
+  auto const timed = fake_cuda::happened();
+  CHECK(timed.ragged_attentions > 0);
+  one.run(s);
+  CHECK(fake_cuda::happened().ragged_attentions == timed.ragged_attentions);
+  check_close(one, one.exact({}));
+}
+
 TEST_CASE("plans that were timed for more documents serve fewer, not more") {
-  sizes const size{1, 64, 64, 2, 2, 16};
+  sizes const size{1, 32, 32, 2, 1, 16};
   fake_cuda::restart({.masked_microseconds = 1'000'000});
-  auto four = packed(size, {}, {10, 20, 30, 4});
+  auto four = packed(size, {}, {5, 10, 15, 2});
   stream s({.graphs = true});
   s.reserve_scratch(std::size_t{1} << 20);
   tune_kernels(s, true);
   four.run(s);
   tune_kernels(s, false);
   for (auto const& at :
-       {std::pair{std::vector<index>{64}, true}, {{1, 62, 1}, true}, {{9, 9, 9, 9, 28}, false}}) {
+       {std::pair{std::vector<index>{32}, true}, {{1, 30, 1}, true}, {{4, 4, 4, 4, 16}, false}}) {
     CAPTURE(at.first.size());
     auto one = packed(size, {}, at.first);
     auto const before = fake_cuda::happened();

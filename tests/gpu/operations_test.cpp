@@ -72,6 +72,32 @@ TEST_CASE("fused kernels of attention do one part of the keys after another, and
       [](auto& both, auto& forms) { test::check_extended_attention<bf16>(both, forms, true); });
 }
 
+TEST_CASE("documents as sequences of their own, by fused kernels where they are there, and right") {
+  if (!test::has_gpu()) return;
+  parallel::cuda::device device;
+  if (device.properties().major < 9) return;
+  auto const seed = test::fresh_seed();
+  MESSAGE("seed ", seed);
+  test::both_sides<parallel::cuda::device> both(device, seed, 0);
+  auto forms = test::fused_attention_forms();
+  std::erase_if(forms, [](auto& f) { return !f.documents; });
+  both.run_on_device([](auto& s) { parallel::cuda::tune_kernels(s, true); });
+  test::check_attention<bf16>(both, forms);
+  both.run_on_device([&](auto& s) {
+    parallel::cuda::tune_kernels(s, false);
+    auto tables = parallel::cuda::tuned_kernels(s);
+    auto const timed = tables.attention.entries();
+    for (auto const& at : timed) {  // whichever form was faster
+      if (at.first.most_documents == 0) continue;
+      MESSAGE("of at most ", at.first.most_documents, " documents, backward ", at.first.backward,
+              ": ", at.second < 0 ? "a mask" : "sequences");
+      tables.attention.set(at.first, 0);
+    }
+    parallel::cuda::use_kernels(s, tables);
+  });
+  test::check_attention<bf16>(both, forms);
+}
+
 TEST_CASE("deterministic attention") {
   if (!test::has_gpu()) return;
   parallel::cuda::device device({.deterministic = true});

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include <parallel/ops/extend_attention.hpp>
@@ -110,9 +111,17 @@ struct attention_sides {
             .dropout = {.probability = form.dropout, .random = random, .first_sequence = 3},
             .softcap = form.softcap,
             .window = form.window,
-            .document_begins = {begins.on(s), static_cast<std::size_t>(begins.size())}};
+            .document_begins = {std::span<std::int32_t const>(
+                                    begins.on(s), static_cast<std::size_t>(begins.size())),
+                                count(form)}};
   }
 
+  /// How many documents there are.
+  static index count(attention_form const& f) {
+    index out = 0;
+    for (index at = 0; auto const begin : documents(f)) out += begin == at++ % f.sequence ? 1 : 0;
+    return out;
+  }
   static std::vector<std::int32_t> documents(attention_form const& f) {
     std::vector<std::int32_t> out;
     if (f.documents)

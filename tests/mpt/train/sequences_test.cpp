@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <set>
+
 #include <mpt/train/sequences.hpp>
 
 namespace sequences_test {
@@ -26,6 +28,8 @@ TEST_CASE("documents begin after the token that ends one, or at the token that b
     mpt::sequences const batch(ids, 6, separator);
     auto const first = batch.view({0, 1}).document_begins;
     auto const second = batch.view({1, 2}).document_begins;
+    CHECK(batch.view({0, 2}).document_begins.count() == first.count() + second.count());
+    CHECK(first.count() == std::ssize(std::set(first.begin(), first.end())));
     std::vector<std::int32_t> out(first.begin(), first.end());
     out.insert(out.end(), second.begin(), second.end());
     return out;

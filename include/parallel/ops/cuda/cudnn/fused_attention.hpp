@@ -18,12 +18,14 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include <parallel/ops/cuda/agreement.hpp>
 #include <parallel/ops/cuda/cudnn/attention_call.hpp>
 #include <parallel/ops/cuda/cudnn/attention_graph.hpp>
 #include <parallel/ops/cuda/cudnn/document_sequences.hpp>
@@ -136,9 +138,15 @@ class attention_plans final : public fused_attention {
                   {uid::out, to.data},
                   {uid::lse, address(made.lse)}});
     };
+    auto const results = [&] {
+      auto const rows = static_cast<std::size_t>(q.batch * q.heads * q.sequence);
+      auto all = on_host(s, std::span(made.lse, rows));
+      append_to(all, s, made.out);
+      return all;
+    };
     bool const runs = with_form(
         s, problem, documents_of(problem, options),
-        [&](attention_problem const&) { return beside; }, enqueue);
+        [&](attention_problem const&) { return beside; }, enqueue, results);
     return runs ? std::optional(made) : std::nullopt;
   }
 
@@ -199,7 +207,13 @@ class attention_plans final : public fused_attention {
       }
       return run(s, chosen, form, options, workspace, space.next(), std::move(tensors));
     };
-    bool const runs = with_form(s, problem, documents_of(problem, options), beside, enqueue);
+    auto const results = [&] {
+      std::vector<float> all;
+      for (auto const& each : {made.dq, made.dk, made.dv}) append_to(all, s, each);
+      return all;
+    };
+    bool const runs =
+        with_form(s, problem, documents_of(problem, options), beside, enqueue, results);
     return runs ? std::optional(made) : std::nullopt;
   }
 
@@ -243,9 +257,9 @@ class attention_plans final : public fused_attention {
 
   /// enqueue(form, plan) with documents in the form that the table says: where it has an entry with
   /// sequences for at least as many as there are at most, that; else a mask.
-  template <class Beside, class Enqueue>
+  template <class Beside, class Enqueue, class Results>
   bool with_form(stream& s, attention_problem const& mask, index documents, Beside const& beside,
-                 Enqueue const& enqueue) {
+                 Enqueue const& enqueue, Results const& results) {
     auto const run = [&](attention_problem const& form) {
       return with_plan(s, form, beside(form),
                        [&](plan const& each) { return enqueue(form, each); });
@@ -262,15 +276,15 @@ class attention_plans final : public fused_attention {
     bool const runs = run(mask);
     if (!runs || known || !tune_ || s.capturing()) return runs;
     apart.most_documents = documents;
-    table_.set(apart, fastest_apart(s, mask, apart, beside(apart), enqueue));
+    table_.set(apart, fastest_apart(s, mask, apart, beside(apart), enqueue, results));
     return true;
   }
 
   /// The number of the plan of `apart` that is the fastest of the first few, if it is faster than
-  /// that of `mask`; else -1.
-  template <class Enqueue>
+  /// that of `mask` and comes to the same; else -1. results(): what was enqueued last has come to.
+  template <class Enqueue, class Results>
   int fastest_apart(stream& s, attention_problem const& mask, attention_problem const& apart,
-                    std::size_t beside, Enqueue const& enqueue) {
+                    std::size_t beside, Enqueue const& enqueue, Results const& results) {
     plans_of source(handle_.get(), graph_of(apart));
     std::vector<std::unique_ptr<plan const>> others;
     while (std::ssize(others) < most_timed) {
@@ -284,7 +298,10 @@ class attention_plans final : public fused_attention {
       if (i == 0) return works([&] { return enqueue(mask, known); });
       return fits(s, at(i - 1), beside) && works([&] { return enqueue(apart, at(i - 1)); });
     });
-    return best > 0 ? at(best - 1).number() : -1;
+    if (best <= 0 || !works([&] { return enqueue(apart, at(best - 1)); })) return -1;
+    auto const got = results();
+    static_cast<void>(works([&] { return enqueue(mask, known); }));
+    return agree(results(), got) ? at(best - 1).number() : -1;
   }
 
   [[nodiscard]] static graph graph_of(attention_problem const& problem) {
