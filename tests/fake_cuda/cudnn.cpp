@@ -10,6 +10,7 @@
 // there.
 #include <cudnn_graph.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -366,6 +367,20 @@ void expect(bool fits, char const* what) {
       offsets.strides = {1, 1, 1, 1};
       know(offsets);
     }
+  if (out.lengths != 0) {
+    bool pads = false;
+    for (auto const& one : out.operations) {
+      pads =
+          pads || (one.what == operation::kind::select && one.mask.is_virtual &&
+                   std::ranges::any_of(out.operations, [&](operation const& made) {
+                     return made.y.uid == one.mask.uid && made.mode == CUDNN_POINTWISE_LOGICAL_AND;
+                   }));
+      expect(one.what != operation::kind::matmul ||
+                 (one.rows != 0 && (one.columns != 0) != (one.depth != 0)),
+             "a product of sequences of several lengths does not say its true extents");
+    }
+    expect(pads, "sequences of several lengths are not padded");
+  }
   // a gradient of queries that has no float sum in memory is summed from all products of a head
   if (auto const dq = out.tensors.find(queries_gradient);
       dq != out.tensors.end() && !out.tensors.contains(float_sum)) {

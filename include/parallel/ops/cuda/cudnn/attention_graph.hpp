@@ -16,7 +16,10 @@
 // Packed documents are one more mask, before the causal one, where cuDNN expects that of padding: a
 // row reads where its document begins, in the whole sequence if it is of a part. Blocks of pairs of
 // other documents are computed all the same. Known for devices of compute capability 9.0 and, but
-// for the deterministic gradient, newer ones.
+// for the deterministic gradient, newer ones. Or each document is a sequence of its own, of those
+// that there may be: of a true length, and beginning in every tensor where offsets say. What is
+// kept in memory between operations then lies like the rest, in rows one after another: of its own
+// accord cuDNN would take room for as many whole sequences as there may be documents.
 #pragma once
 
 #include <optional>
@@ -36,16 +39,17 @@ inline constexpr std::int64_t own = 16;     // [B, H, S] floats of scratch: dout
 inline constexpr std::int64_t begins = 17;  // [B, S or whole] int32: where a row's document begins
 inline constexpr std::int64_t other = 18;   // number: the score of another document's key
 inline constexpr std::int64_t apart = 19;   // number, int32: how far query 0 is behind key 0
-inline constexpr std::int64_t dk_each = 22, dv_each = 23;  // [B, H, S, D] bf16 of scratch
-inline constexpr std::int64_t lengths = 21;                // [documents] int32
+inline constexpr std::int64_t first_key = 20;  // number, int32: its position in the whole sequence
+inline constexpr std::int64_t lengths = 21;    // [documents] int32, where each is a sequence
+inline constexpr std::int64_t dk_each = 22, dv_each = 23;  // then, [B, H, S, D] bf16 of scratch
 /// [documents + 1] int64: where in a tensor each document begins.
 [[nodiscard]] constexpr std::int64_t offsets_of(std::int64_t uid) { return 100 + uid; }
-inline constexpr std::int64_t first_key = 20;  // number, int32: its position in the whole sequence
 }  // namespace attention_uid
 
 namespace detail {
 
-/// What both passes share. Graph is `graph`, or what tests compute the same expressions with.
+/// What both passes share. Graph is `graph`, or what tests compute the same expressions with. With
+/// documents as sequences of their own (`ragged`) the batch is of those.
 template <class Graph>
 struct attention_builder {
   using tensor = typename Graph::tensor;
@@ -168,7 +172,8 @@ struct attention_builder {
 
 /// out and lse from q, k, v and scale, added to an empty graph. With ALiBi slopes, with documents
 /// begins and other; with a window window + 1, less apart. Of parts that stand apart: with ALiBi
-/// apart, with a window other; of no others: masked. Of a part of documents: first_key.
+/// apart, with a window other; of no others: masked. Of a part of documents: first_key. With
+/// documents as sequences lengths, not begins and other, and offsets of every tensor with rows.
 template <class Graph>
 void build_attention_forward(Graph& g, attention_problem const& problem) {
   detail::attention_builder<Graph> all{g, problem};

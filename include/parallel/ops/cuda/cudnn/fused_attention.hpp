@@ -5,10 +5,10 @@
 // A plan that cannot be run the first time, or for whose scratch there is no memory, gives way to
 // cuDNN's next proposal. With `tune` the first three that can be built are compiled and timed, of
 // which those count that run in the scratch that there is then; the fastest is kept. Its number in
-// cuDNN's list is what the table says: equal tables give equal plans.
-// Scratch forward: what the plan asks for. Backward: that, one float for each query and head, and
-// the gradient of queries in floats (not on deterministic streams, whose plans ask for batch *
-// heads * S * S * 2 bytes instead). Of one part of the keys: what is found beside it.
+// cuDNN's list is what the table says: equal tables give equal plans. Packed documents are a mask,
+// or sequences of their own where the table has a plan for as many, whose results were compared.
+// Scratch: what scratch.hpp says, which has the S x S numbers of deterministic gradients, and what
+// else the plan asks for.
 #pragma once
 
 #include <cuda_runtime_api.h>

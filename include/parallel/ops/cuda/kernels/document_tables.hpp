@@ -5,7 +5,6 @@
 // all have counted, to say where those lie. Shared memory: an index for each thread.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -40,8 +39,9 @@ struct document_tables {
     auto* const ends = b.template shared<index>();
     index const tokens = sequences * length;
     index const each = (tokens + b.threads() - 1) / b.threads();
-    index const first = std::min<index>(tokens, b.thread() * each);
-    index const last = std::min<index>(tokens, first + each);
+    auto const within = [&](index token) { return token < tokens ? token : tokens; };
+    index const first = within(b.thread() * each);
+    index const last = within(first + each);
     index here = 0;
     for (index token = first; token < last; ++token) here += ends_at(token) ? 1 : 0;
     ends[b.thread()] = here;
