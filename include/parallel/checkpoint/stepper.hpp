@@ -139,6 +139,8 @@ template <class Stepper>
 /// Where the checkpoint of a run goes: "ep{epoch}-ba{batches}" in `root`.
 [[nodiscard]] inline save_target target_of(std::filesystem::path root, run_state const& state,
                                            claim_id owner = {}) {
+  require(state.batches >= 0 && state.epoch >= 0, "a run's state says ", state.batches,
+          " batches and epoch ", state.epoch, "; both must be 0 or more");
   return {.root = std::move(root),
           .id = {.epoch = state.epoch, .batch = state.batches},
           .token = owner.generation > 0 ? owner.token : static_cast<std::uint64_t>(state.batches),
@@ -201,8 +203,9 @@ template <class Stepper, class Comm, class Exchange>
 std::filesystem::path save(Stepper& step, Comm& world, Exchange& exchanges,
                            std::filesystem::path const& root, run_state const& state,
                            save_options const& options = {}) {
-  step.agree_to_save(exchanges);
   auto const target = target_of(root, state, options.owner);
+  step.agree_to_save(exchanges, concat(target.folder().string(),
+                                       options.what == content::weights ? ", weights alone" : ""));
   begin_save(world, exchanges, target, options.on_step);
   auto const records =
       texts_at_root(world, exchanges, write_slices(step, target, world.rank(), options));
@@ -301,6 +304,7 @@ template <class Stepper, class Comm, class Exchange>
 std::optional<resumed_run> resume(Stepper& step, Comm& world, Exchange& exchanges,
                                   std::filesystem::path const& root,
                                   content what = content::everything) {
+  step.agree_to_resume(exchanges);
   latest_checkpoint newest;
   if (world.rank() == 0) newest = latest(root);
   auto const folder =

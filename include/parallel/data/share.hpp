@@ -23,6 +23,8 @@ struct share {
 
 /// Rank `rank`'s share of `total` sequences: sizes differ by one at most, lower ranks take more.
 [[nodiscard]] constexpr share share_of(index total, index rank, index ranks) {
+  require(total >= 0 && ranks > 0, "a share of ", total, " sequences over ", ranks,
+          " ranks; there must be 0 sequences or more, and 1 rank or more");
   index const base = total / ranks;
   index const extra = total % ranks;
   index const begin = rank * base + std::min(rank, extra);
@@ -42,6 +44,7 @@ struct share {
 /// canonical tree: every rank but the last that has some holds the same power of two of
 /// microbatches, so the tree over ranks goes on where a rank's own ends. Less even than share_of.
 [[nodiscard]] constexpr share aligned_share_of(index total, index size, index rank, index ranks) {
+  require(size > 0, "a microbatch must hold at least one sequence, got ", size);
   index const leaves = (total + size - 1) / size;
   index most = 1;
   while (most * ranks < leaves) most *= 2;
@@ -50,6 +53,7 @@ struct share {
 
 /// The most microbatches of `size` sequences that a rank's share of `total` has; the first rank's.
 [[nodiscard]] constexpr index most_microbatches(index total, index ranks, index size) {
+  require(size > 0, "a microbatch must hold at least one sequence, got ", size);
   return (share_of(total, 0, ranks).size() + size - 1) / size;
 }
 

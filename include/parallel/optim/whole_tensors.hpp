@@ -84,7 +84,9 @@ struct update_groups {
 ///
 /// - workspace_bytes<T>(where): the memory it works in, or an error when it cannot train one;
 /// - begin_update(s, ranges, where, workspace, info): enqueues what it computes of its ranges;
-/// - exchange(stream, groups, where, workspace, requests): enqueues what it sends and receives;
+/// - exchange(stream, groups, where, workspace, requests): enqueues what it sends and receives; it
+///   is not called where there is nothing to exchange, with one shard and no divided tensor
+///   (zero::exchanges_update): then begin_update has all that finish_update needs;
 /// - finish_update(s, ranges, where, workspace, info): enqueues the update of its ranges;
 ///
 /// where `ranges` has an update_ranges for each segment, and `workspace` is an arena of so many

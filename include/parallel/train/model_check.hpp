@@ -31,55 +31,10 @@
 #include <parallel/mesh/layout.hpp>
 #include <parallel/ops/meta.hpp>
 #include <parallel/train/declarations.hpp>
+#include <parallel/train/known_memory.hpp>
 #include <parallel/train/stage.hpp>
 
 namespace parallel::train {
-
-/// In what memory may differ between tensor ranks.
-template <class T>
-struct variation {
-  bool rows = false;                            // each holds its share of the rows
-  parameter_base<T> const* of_slice = nullptr;  // it comes of each one's slice of this parameter
-
-  [[nodiscard]] bool any() const { return rows || of_slice != nullptr; }
-  void add(variation const& other) {
-    rows = rows || other.rows;
-    if (of_slice == nullptr) of_slice = other.of_slice;
-  }
-};
-
-/// What is known of ranges of addresses; nothing of most.
-template <class Known>
-class known_memory {
- public:
-  void set(std::uintptr_t begin, std::uintptr_t end, Known const& what) {
-    if (begin >= end) return;
-    cut(begin);
-    cut(end);
-    ranges_.erase(ranges_.lower_bound(begin), ranges_.lower_bound(end));
-    ranges_[begin] = {end, what};
-  }
-  /// Calls f(known) for what overlaps [begin, end).
-  template <class F>
-  void for_each(std::uintptr_t begin, std::uintptr_t end, F&& f) const {
-    auto at = ranges_.upper_bound(begin);
-    if (at != ranges_.begin() && std::prev(at)->second.first > begin) --at;
-    for (; at != ranges_.end() && at->first < end; ++at) f(at->second.second);
-  }
-
- private:
-  /// Makes ranges end and begin here.
-  void cut(std::uintptr_t here) {
-    auto const next = ranges_.upper_bound(here);
-    if (next == ranges_.begin()) return;
-    auto& [end, what] = std::prev(next)->second;
-    if (std::prev(next)->first == here || end <= here) return;
-    ranges_[here] = {end, what};
-    std::prev(ranges_.find(here))->second.first = here;
-  }
-
-  std::map<std::uintptr_t, std::pair<std::uintptr_t, Known>> ranges_;  // by begin: end
-};
 
 /// The passes of one microbatch over marked parameters, as the first of a step and as a later one,
 /// on rank `tensor_rank` of the tensor axis. When it ends, parameters are bound as before it began.
@@ -122,6 +77,9 @@ class marked_passes final : public meta::witness {
     });
   }
 
+  /// Of what rows this rank counts the loss.
+  [[nodiscard]] loss_rows counted() const { return counted_; }
+
   void operation(std::span<meta::touched const> arguments) override {
     variation<element> in;
     for (auto const& a : arguments) {
@@ -129,7 +87,7 @@ class marked_passes final : public meta::witness {
       require(a.is_bound() || !a.numbers, this_part(), " computes with a parameter of ", a.elements,
               " elements that no unit holds; show it",
               " in its layer's visit_parameters and the layer in the model's visit_units, which ",
-              "show for this part ", shown_here());
+              "show for this part ", shown_here(), " (or a view of the microbatch is null)");
       values_.for_each(a.begin, a.end, [&](use const& u) {
         require_here(u);
         read_.insert(u.parameter);
@@ -143,9 +101,9 @@ class marked_passes final : public meta::witness {
               "loss first");
       if (a.reads) in.add(variation_of(a));
     }
+    note_counting(arguments, in);
     for (auto const& a : arguments) {
       if (!a.writes || a.elements == 0) continue;
-      if (overlap(a, sums_)) loss_ = in;
       if (overlap(a, dx_)) dx_written_ = true;
       bool gradient = false;
       gradients_.for_each(a.begin, a.end, [&](use const& u) {
@@ -227,6 +185,7 @@ class marked_passes final : public meta::witness {
     auto const begin = reinterpret_cast<std::uintptr_t>(&sums);
     sums_ = {begin, begin + sizeof sums};
     loss_.reset();
+    counted_elements_ = 0;
     auto const gradient = meta::touch_of(matrix_view<element const>(dx));
     dx_ = {gradient.begin, gradient.end};
     dx_written_ = false;
@@ -234,11 +193,27 @@ class marked_passes final : public meta::witness {
     require(dx_written_, this_part(), ": head_loss never writes dx; write the gradient of the ",
             "summed loss there when dx is not empty (with ops::copy, say)");
     sums_ = dx_ = {};
-    bool const divided = loss_ ? loss_->rows : variation_of(meta::touch_of(x)).rows;
+    counted_ = !loss_ && sums.tokens == 0 ? loss_rows::none
+               : loss_ && loss_->rows     ? loss_rows::own
+                                          : loss_rows::all;
+    bool const divided = (loss_ && loss_->rows) || variation_of(meta::touch_of(x)).rows ||
+                         (loss_ && counted_elements_ < static_cast<std::size_t>(x.extent(0)));
     require(tensor_rank_ == 0 || divided || (!loss_ && sums.tokens == 0), this_part(),
             ": head_loss adds its loss and tokens on all ", tensor_ranks_,
             " tensor ranks, which see the same rows, so each counts ", tensor_ranks_,
             " times; add to sums where the region's rank() is 0 alone");
+  }
+
+  /// What adds to the sums of the exit: it is seen to write there, or, as ops::sum, nothing else.
+  void note_counting(std::span<meta::touched const> arguments, variation<element> const& in) {
+    bool counts = sums_.second != 0;
+    for (auto const& a : arguments)
+      if (a.writes && a.elements > 0 && !overlap(a, sums_)) counts = false;
+    if (!counts) return;
+    if (!loss_) loss_.emplace();
+    loss_->add(in);
+    for (auto const& a : arguments)
+      if (a.reads) counted_elements_ = std::max(counted_elements_, a.elements);
   }
 
   /// A parameter where one part uses it; `declared` has its name and copies.
@@ -341,11 +316,13 @@ class marked_passes final : public meta::witness {
   known_memory<use> values_, gradients_;
   known_memory<variation<element>> memory_;
   std::set<parameter_type const*> read_;
+  loss_rows counted_ = loss_rows::unknown;
   std::set<parameter_type const*> written_;  // whose gradients were
   addresses sums_ = {};                      // of the loss; while it is added
   addresses dx_ = {};                        // of the exit's result; likewise
   bool dx_written_ = false;
   std::optional<variation<element>> loss_;  // what was added to it
+  std::size_t counted_elements_ = 0;        // at most, by one operation
 };
 
 /// Of one stepper: that its parameters have values, and once that its model does what it declares.
@@ -373,8 +350,14 @@ class model_check {
     auto const any =
         std::ranges::find_if(batches, [&](auto const& batch) { return model.rows(batch) > 0; });
     if (any == batches.end()) return;
-    marked_passes<Model>(model, tensor_rank, tensor_ranks).run(*any);
+    marked_passes<Model> passes(model, tensor_rank, tensor_ranks);
+    passes.run(*any);
+    counted_rows_ = passes.counted();
     checked_ = true;
+  }
+  /// What ranks compare in the first steps.
+  [[nodiscard]] loss_rows counted_rows() const {
+    return counted_ ? loss_rows::unknown : counted_rows_;
   }
 
   /// After a step: that its model counts what its loss is a sum over.
@@ -389,6 +372,7 @@ class model_check {
   bool initialised_ = false;
   std::optional<std::uint64_t> seed_;
   bool checked_ = false;
+  loss_rows counted_rows_ = loss_rows::unknown;
   bool counted_ = false;
 };
 

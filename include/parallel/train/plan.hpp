@@ -109,6 +109,9 @@ template <class Model>
                                            std::size_t count,
                                            std::span<typename Model::microbatch const> batches,
                                            pass mode, meta::stream_options const& streams = {}) {
+  require(count > 0,
+          "memory is planned for no microbatches; give those of a step (their views may ",
+          "be null), also on a rank without sequences, where they are empty");
   auto const& plan = stages.plan_of(static_cast<int>(count), mode);
   auto const bytes = bytes_of_step(model, plan, stages, batches, mode, streams);
   return {bytes.total(plan), bytes.operations};

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -28,6 +29,7 @@
 #include <parallel/mesh/layout.hpp>
 #include <parallel/train/attempt.hpp>
 #include <parallel/train/batch_summary.hpp>
+#include <parallel/train/known_memory.hpp>
 #include <parallel/train/model.hpp>
 
 namespace parallel::train {
@@ -36,7 +38,8 @@ namespace parallel::train {
 enum class joint_work : std::uint8_t {
   passes,  // a step, or an evaluation
   sums,    // evaluations' sums over all ranks
-  save     // a checkpoint
+  save,    // a checkpoint
+  resume   // from one
 };
 
 /// What a rank begins.
@@ -52,6 +55,8 @@ struct step_terms {
   std::uint64_t random_seed = 0;              // position::seed, of training
   std::optional<std::uint32_t> updates = {};  // position::updates, of training
   batch_summary data = {};
+  loss_rows counted = loss_rows::unknown;  // by the exit, of the rows that are here
+  std::array<char, 64> what = {};          // that is saved, and where, closed by a zero
 
   friend bool operator==(step_terms const&, step_terms const&) = default;
 };
@@ -61,7 +66,9 @@ static_assert(std::is_trivially_copyable_v<step_terms> &&
 /// "step 3 of 9 microbatches with learning rate factor 1"; "an evaluation of 2 microbatches".
 [[nodiscard]] inline std::string describe(step_terms const& one) {
   if (one.work == joint_work::sums) return "the sum of its evaluations over ranks";
-  if (one.work == joint_work::save) return "to save a checkpoint";
+  if (one.work == joint_work::resume) return "to resume from a checkpoint";
+  if (one.work == joint_work::save)
+    return concat("to save ", one.what[0] == '\0' ? "a checkpoint" : one.what.data());
   auto const batches =
       concat(" of ", one.microbatches, one.microbatches == 1 ? " microbatch" : " microbatches");
   if (one.mode == pass::inference) return "an evaluation" + batches;
@@ -88,6 +95,7 @@ inline constexpr step_difference calls_differ{
       same.random_seed = b.random_seed;
       same.updates = b.updates;
       same.data = b.data;
+      same.counted = b.counted;
       return same == b;
     },
     [](step_terms const&) { return std::string(); },
@@ -122,6 +130,19 @@ inline constexpr step_difference data_differ{
     "the "
     "same microbatches and first_sequences; choose it by process_groups::data_rank(), not by the "
     "rank in the world"};
+inline constexpr step_difference counting_differs{
+    [](step_terms const& a, step_terms const& b) {
+      auto const lacks = [](step_terms const& one, step_terms const& other) {
+        return one.counted == loss_rows::own && other.counted == loss_rows::none;
+      };
+      return !lacks(a, b) && !lacks(b, a);
+    },
+    [](step_terms const& of) {
+      return std::string(of.counted == loss_rows::none ? ", and its head_loss counts nothing"
+                                                       : ", and its head_loss counts its own rows");
+    },
+    "where tensor ranks have rows of their own (.sequence = true), each adds loss and tokens of "
+    "its rows, not the first alone"};
 
 }  // namespace detail
 
@@ -166,8 +187,9 @@ inline constexpr step_difference data_differ{
   if (first_other(detail::counts_differ, !in_step) < none) return say(detail::counts_differ);
   for (auto const* const in : {&detail::seeds_differ, &detail::positions_differ})
     if (first_other(*in, false) < none) return say(*in);
-  auto const other = first_other(detail::data_differ, true);
-  return other < none ? say(detail::data_differ, other) : std::string();
+  for (auto const* const in : {&detail::data_differ, &detail::counting_differs})
+    if (auto const other = first_other(*in, true); other < none) return say(*in, other);
+  return {};
 }
 
 /// Enqueues the question on `exchanges`. When ranks differ, it fails with the sentence on all.
@@ -230,15 +252,19 @@ void agree_on_passes(Groups& groups, bool all, bool in_step, Exchange& exchanges
   exchanges.synchronize();
 }
 
-/// Between steps: whether all ranks begin this; where others begin something else, it throws the
-/// sentence on all. Collective; blocks.
+/// Between steps: whether all ranks begin this, and, of a checkpoint that is saved, give the same
+/// end of `what`; where others begin something else, it throws the sentence on all. Collective;
+/// blocks.
 template <class Comm, class Exchange>
-void begin_together(Comm& world, training_layout const& shape, Exchange& exchanges,
-                    joint_work what) {
+void begin_together(Comm& world, training_layout const& shape, Exchange& exchanges, joint_work work,
+                    std::string_view what = {}) {
+  step_terms terms{.work = work};
+  if (what.size() >= terms.what.size()) what.remove_prefix(what.size() - terms.what.size() + 1);
+  what.copy(terms.what.data(), what.size());
   attempt(
       world, [&](auto const& f) { f(exchanges); },
       [&] {
-        agree(world, shape, false, exchanges, {.work = what});
+        agree(world, shape, false, exchanges, terms);
         exchanges.synchronize();
       });
 }

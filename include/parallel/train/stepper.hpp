@@ -15,6 +15,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -24,7 +25,6 @@
 #include <parallel/device/reserve_scratch.hpp>
 #include <parallel/train/attempt.hpp>
 #include <parallel/train/canonical_order.hpp>
-#include <parallel/train/clip_gradients.hpp>
 #include <parallel/train/corruption_check.hpp>
 #include <parallel/train/model.hpp>
 #include <parallel/train/model_check.hpp>
@@ -133,9 +133,9 @@ class stepper {
                   position where, double learning_rate_factor) {
     require_finished("begin_step");
     attempt(compute, &exchanges, [&] {
-      check_.before_passes(model_, batches, groups_.tensor.rank(), groups_.tensor.size());
       step_batches<Model> const of{batches, first_sequences, where, pass::training};
       require_places(of);
+      look_at(batches);
       begin(exchanges, of, learning_rate_factor);
       results_.norm.clear();
       results_.ask_to_stop(asks_to_stop_);
@@ -181,7 +181,7 @@ class stepper {
                       statistics_sum<loss>& sums) {
     gather_values(compute);
     attempt(compute, nullptr, [&] {
-      check_.before_passes(model_, batches, groups_.tensor.rank(), groups_.tensor.size());
+      look_at(batches);
       step_batches<Model> const of{batches, {}, {}, pass::inference};
       auto& gathers = placed_.gathers();
       if (gathers) begin(*gathers, of, 0, placed_.evaluates_jointly());
@@ -229,12 +229,18 @@ class stepper {
     return sums.over_ranks(device_, groups_.world(), exchanges, by_tree());
   }
 
-  /// Before all ranks save what is here (checkpoint::save does it): where others begin a step, say,
-  /// it throws one sentence on all. Collective; blocks.
+  /// Before all ranks save what is here, or resume (checkpoint::save and resume do it): where
+  /// others begin a step, say, or save something else, it throws one sentence on all. Collective;
+  /// blocks. `what`: that is saved, and where, of which the end is compared.
   template <class Exchange>
-  void agree_to_save(Exchange& exchanges) {
+  void agree_to_save(Exchange& exchanges, std::string_view what = {}) {
     require_finished("agree_to_save");
-    begin_together(groups_.world(), groups_.shape(), exchanges, joint_work::save);
+    begin_together(groups_.world(), groups_.shape(), exchanges, joint_work::save, what);
+  }
+  template <class Exchange>
+  void agree_to_resume(Exchange& exchanges) {
+    require_finished("agree_to_resume");
+    begin_together(groups_.world(), groups_.shape(), exchanges, joint_work::resume);
   }
 
   /// Whether this rank asks in the following steps that all stop: step_result::stop_asked tells
@@ -308,16 +314,23 @@ class stepper {
     return train::attempt(groups_.world(), each, std::forward<Work>(work));
   }
 
+  /// Throws when the model is not, or no longer, fit for passes.
+  void look_at(std::span<microbatch const> batches) {
+    check_.before_passes(model_, batches, groups_.tensor.rank(), groups_.tensor.size());
+    placed_.require_bound();
+  }
+
   /// Asks on `exchanges` whether all ranks, or those that share a model, begin the same.
   void begin(exchange_stream& exchanges, step_batches<Model> const& of, double learning_rate_factor,
              bool all = true) {
     auto const& set = placed_.set();
     bool const in_step =
         set.gradients_sharded() || set.parameters_sharded() || groups_.pipeline.size() > 1;
-    agree_on_passes(groups_, all, in_step, exchanges,
-                    {of.mode, of.where.step, of.batches.size(), learning_rate_factor, measuring_,
-                     limits_.fingerprint(), joint_work::passes, check_.seed(), of.where.seed,
-                     of.where.updates, summary_of(model_, of.batches, of.first_sequences)});
+    agree_on_passes(
+        groups_, all, in_step, exchanges,
+        {of.mode, of.where.step, of.batches.size(), learning_rate_factor, measuring_,
+         limits_.fingerprint(), joint_work::passes, check_.seed(), of.where.seed, of.where.updates,
+         summary_of(model_, of.batches, of.first_sequences), check_.counted_rows()});
   }
 
   /// Enqueues this rank's part of a step, or of an evaluation; returns what is exchanged.
@@ -348,15 +361,6 @@ class stepper {
 
   [[nodiscard]] bool by_tree() const {
     return options_.order == zero::reduction_order::canonical_tree;
-  }
-
-  /// Clips the gradients by what is no common factor. The host waits for the number of tokens.
-  void clip_parts([[maybe_unused]] stream& compute, [[maybe_unused]] exchange_stream& exchanges) {
-    if constexpr (!std::is_integral_v<gradient_type>)
-      train::clip_parts(options_.clip, options_.order, placed_.units(), placed_.tensors(), device_,
-                        groups_.world(), compute, exchanges, [this] {
-                          return results_.result(options_.clip.norm_threshold()).sums.tokens;
-                        });
   }
 
   /// Else waits for what was enqueued, whose memory may go with the exception, and throws.

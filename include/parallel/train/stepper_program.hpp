@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include <parallel/device/annotate.hpp>
+#include <parallel/train/clip_gradients.hpp>
 #include <parallel/train/run_step.hpp>
 #include <parallel/train/step_limits.hpp>
 #include <parallel/train/step_passes.hpp>
@@ -78,7 +80,7 @@ struct stepper_program : step_passes<typename Stepper::model_type> {
         if (check != nullptr && !check->agree(on, *exchanges))
           own.outcome_ = step_outcome::corrupted;
         if (!updates()) return;
-        own.clip_parts(on, *exchanges);
+        clip_parts(on);
         return own.results_.enqueue_scale(on, own.options_.clip.norm_threshold());
       case begin_update: return updates() ? this->begin_update(unit(a), on) : void();
       case action_kind::update:
@@ -116,6 +118,14 @@ struct stepper_program : step_passes<typename Stepper::model_type> {
   }
 
  private:
+  /// Clips the gradients by what is no common factor. The host waits for the number of tokens.
+  void clip_parts([[maybe_unused]] stream& on) {
+    if constexpr (!std::is_integral_v<typename Stepper::gradient_type>)
+      train::clip_parts(
+          own.options_.clip, own.options_.order, own.placed_.units(), own.placed_.tensors(),
+          own.device_, own.groups_.world(), on, *exchanges,
+          [this] { return own.results_.result(own.options_.clip.norm_threshold()).sums.tokens; });
+  }
   [[nodiscard]] auto optimizers() const { return std::span(std::as_const(own.optimizers_)); }
   [[nodiscard]] step_info<typename Stepper::gradient_type> info() const {
     return {std::int64_t{what.step} + 1, what.learning_rate_factor, own.results_.scale()};

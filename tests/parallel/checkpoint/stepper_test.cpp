@@ -285,6 +285,34 @@ TEST_CASE("a checkpoint with more blocks than the model is no run to go on from,
   CHECK(load(pc::content::weights).empty());
 }
 
+TEST_CASE("ranks that do not resume together, or save something else, are told") {
+  test::temporary_folder const folder;
+  auto const two = of({.ranks = 2});
+  auto const said = [&](auto const& act) {
+    return test::message_of([&] { on_ranks(two, [&](auto& one) { act(one, one.rank()); }); });
+  };
+  auto const save = [&](auto& one, std::string const& name, pc::content what, index batches = 1) {
+    pc::save(one.stepper(), one.world(), one.exchanges(), folder / name, {.batches = batches},
+             {.what = what});
+  };
+  CHECK(test::contains(said([&](auto& one, int rank) {
+                         if (rank == 1) return void(one.step(0));
+                         pc::resume(one.stepper(), one.world(), one.exchanges(), folder / "run");
+                       }),
+                       "rank 0 begins to resume from a checkpoint; rank 1 begins step 0 of"));
+  CHECK(test::contains(said([&](auto& one, int rank) {
+                         save(one, "run",
+                              rank == 0 ? pc::content::everything : pc::content::weights);
+                       }),
+                       "run/ep0-ba1, weights alone; all ranks must make the same calls"));
+  CHECK(test::contains(said([&](auto& one, int rank) {
+                         save(one, rank == 0 ? "run" : "other", pc::content::everything);
+                       }),
+                       "other/ep0-ba1; all ranks must make the same calls"));
+  CHECK(test::contains(said([&](auto& one, int) { save(one, "run", pc::content::everything, -1); }),
+                       "a run's state says -1 batches and epoch 0; both must be 0 or more"));
+}
+
 TEST_CASE("a checkpoint of weights alone has no states to go on with") {
   test::temporary_folder const folder;
   on_ranks(of({}), [&](auto& one) {

@@ -73,5 +73,17 @@ TEST_CASE("aligned shares hold the same power of two of microbatches, but the la
       }
 }
 
+TEST_CASE("shares of nobody and microbatches of nothing are refused") {
+  using namespace parallel::data;
+  CHECK_THROWS_WITH_AS(static_cast<void>(most_microbatches(4, 2, 0)),
+                       "a microbatch must hold at least one sequence, got 0", parallel::error);
+  CHECK_THROWS_WITH_AS(static_cast<void>(aligned_share_of(4, 0, 0, 2)),
+                       "a microbatch must hold at least one sequence, got 0", parallel::error);
+  CHECK_THROWS_WITH_AS(static_cast<void>(share_of(4, 0, 0)),
+                       "a share of 4 sequences over 0 ranks; there must be 0 sequences or more, "
+                       "and 1 rank or more",
+                       parallel::error);
+}
+
 }  // namespace
 }  // namespace share_test

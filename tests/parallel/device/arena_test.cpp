@@ -62,8 +62,8 @@ TEST_CASE("an arena that is too small says how much it holds and how much is nee
   CHECK_NOTHROW(static_cast<void>(memory.allocate<float, 1>({16})));
   CHECK_THROWS_WITH_AS(
       static_cast<void>(memory.allocate<double, 1>({3})),
-      "the activation arena of 128 bytes is too small: 192 are needed; this is an error in the "
-      "memory plan",
+      "the activation arena of 128 bytes is too small: 192 are needed; give it as much as "
+      "plan_activations says for these microbatches (if it has that, the memory plan is wrong)",
       parallel::error);
 }
 

@@ -85,8 +85,11 @@ struct mistakes {
   std::string tied_name = "";       // of what the table is tied to; empty: nothing
   bool share_forgotten = false;     // of rows
   bool no_count = false;            // nobody counts tokens
-  bool no_dx = false;               // the exit forgets its result
-  bool adds_to_dx = false;          // or adds to what is there
+  bool first_counts_alone = false;  // though every tensor rank has rows of its own
+  bool each_counts_half = false;    // of the rows, which all have
+  bool null_use = false;
+  bool no_dx = false;       // the exit forgets its result
+  bool adds_to_dx = false;  // or adds to what is there
 };
 
 /// A column of `Block`s on slices of `ranks`.
@@ -158,7 +161,9 @@ struct model {
   void visit_units(auto&& visit) {
     using uses = std::vector<parallel::parameter_base<float>*>;
     using parts = std::vector<train::part>;
-    if (wrong.tied_name.empty())
+    if (wrong.null_use)
+      visit(std::string("tokens"), tokens, parts{train::embed, blocks}, uses{nullptr});
+    else if (wrong.tied_name.empty())
       visit(std::string("tokens"), tokens, parts{train::embed}, uses{});
     else
       visit(std::string("tokens"), tokens, parts{train::embed, blocks}, uses{&alias});
@@ -200,9 +205,13 @@ struct model {
     parallel::ops::cross_entropy(c.stream, logits, losses, correct,
                                  matrix_view<float const>(logits),
                                  b.labels.slice(first, first + x.extent(0)));
-    if (ranks.divides_rows() || ranks.rank() == 0 || wrong.all_count) {
-      parallel::ops::sum(c.stream, &sums.loss, std::span<float const>(losses.span()));
-      if (!wrong.no_count) sums.tokens += x.extent(0);
+    if ((ranks.divides_rows() && !wrong.first_counts_alone) || ranks.rank() == 0 ||
+        wrong.all_count) {
+      index const half = ranks.rank() * model_check_test::rows / 2;
+      auto const counted =
+          wrong.each_counts_half ? losses.slice(half, half + model_check_test::rows / 2) : losses;
+      parallel::ops::sum(c.stream, &sums.loss, std::span<float const>(counted.span()));
+      if (!wrong.no_count) sums.tokens += counted.extent(0);
     }
     if (dx.extent(0) == 0) return;
     auto const gradient = exit.backward_input(c, logits, kept);
@@ -238,6 +247,9 @@ struct run_options {
   train::clipping clip = {train::clipping_kind::norm, 1e3};
   int stages_per_rank = 1;
   bool trained = true;
+  bool two_steppers = false;  // of one model
+  bool no_data = false;       // views are null
+  bool small_arena = false;
 };
 
 /// One step of a model with mistakes; returns what it was refused with, or nothing.
@@ -271,12 +283,16 @@ std::string refusal(mistakes const& wrong, run_options const& how = {}) {
         ids[i] = static_cast<std::int32_t>(i % vocabulary);
         labels[i] = static_cast<std::int32_t>((i + 1) % vocabulary);
       }
-      batch_view const batch{{ids.data(), {rows}}, {labels.data(), {rows}}};
+      if (how.two_steppers)
+        train::stepper(net, device, groups, rule, {.level = how.level}).initialise(1);
+      batch_view const batch = how.no_data
+                                   ? batch_view{{nullptr, {rows}}, {nullptr, {rows}}}
+                                   : batch_view{{ids.data(), {rows}}, {labels.data(), {rows}}};
       std::vector<index> const first(how.places, how.data_by_rank ? world.rank() : 0);
       parallel::position const at{
           .seed = how.dropout_by_rank ? static_cast<std::uint64_t>(world.rank()) : 0};
-      auto const storage =
-          device.template allocate<std::byte>(step.plan_activations(std::span(&batch, 1)));
+      auto const storage = device.template allocate<std::byte>(
+          step.plan_activations(std::span(&batch, 1)) / (how.small_arena ? 2 : 1));
       parallel::arena memory(storage);
       train::statistics_sum<double> sums;
       if (how.evaluates) return step.add_evaluation(compute, memory, std::span(&batch, 1), sums);
@@ -369,6 +385,7 @@ TEST_CASE("a loss that every tensor rank counts is refused, and one that nobody 
                        "ranks, which see the same rows, so each counts 2 times; add to sums where "
                        "the region's rank() is 0 alone"));
   CHECK(refusal({.all_count = true}, {.tensor = 2, .sequence = true}).empty());  // of other rows
+  CHECK(refusal({.all_count = true, .each_counts_half = true}, {.tensor = 2}).empty());
   for (auto const& how : layouts)
     CHECK(test::contains(refusal({.no_count = true}, how), "the first step has counted no tokens"));
 }
@@ -416,6 +433,22 @@ TEST_CASE("options that cannot be meant are refused by name") {
   CHECK(test::contains(refusal({}, {.stages_per_rank = 2}),
                        "pipeline_options::stages_per_rank is 2, but the schedule 1f1b has 1"));
   CHECK(test::contains(refusal({}, {.trained = false}), "every parameter of the model is frozen"));
+}
+
+TEST_CASE("two steppers of one model are told where values stay, and one that has no data") {
+  for (auto how : layouts) {
+    how.two_steppers = true;
+    if (how.level != zero::level::parameters)
+      CHECK(test::contains(
+          refusal({}, how),
+          "unit \"tokens\": parameter \"tokens\" does not lie where this stepper has "
+          "put it: another one, or train::weights, was made of the same model"));
+  }
+}
+
+TEST_CASE("an arena that is too small says what to give it") {
+  CHECK(test::contains(refusal({}, {.small_arena = true}),
+                       "give it as much as plan_activations says for these microbatches"));
 }
 
 TEST_CASE("ranks that draw other random numbers, or share a model and not its data, are told") {
@@ -491,6 +524,20 @@ TEST_CASE("a parameter that tensor ranks share must say so, and that its gradien
                      "parameter \"block.1.norm\" is the same on 2 tensor ranks, but its gradient "
                      "is not, since each sees other rows; declare it with replicated({.ranks = 2, "
                      ".partial = true}), or sum the gradient first"));
+}
+
+TEST_CASE("where tensor ranks have rows of their own, one that counts alone is told") {
+  CHECK(test::contains(
+      refusal({.first_counts_alone = true}, {.tensor = 2, .sequence = true}),
+      "rank 0 begins step 0 of 1 microbatch with learning rate factor 1, and its head_loss counts "
+      "its own rows; rank 1 begins step 0 of 1 microbatch with learning rate factor 1, and its "
+      "head_loss counts nothing; where tensor ranks have rows of their own"));
+  CHECK(refusal({.first_counts_alone = true}, {.tensor = 2}).empty());
+}
+
+TEST_CASE("a tied use that is null is refused") {
+  CHECK(test::contains(refusal({.null_use = true}),
+                       "unit \"tokens\": visit_units gives a null pointer as a tied use"));
 }
 
 TEST_CASE("a part that gives other rows than the model declares is refused by name") {
