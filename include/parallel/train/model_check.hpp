@@ -80,25 +80,29 @@ class marked_passes final : public meta::witness {
   /// Of what rows this rank counts the loss.
   [[nodiscard]] loss_rows counted() const { return counted_; }
 
+  // Called for every operation of two microbatches: no sentence is made unless it is needed.
   void operation(std::span<meta::touched const> arguments) override {
     variation<element> in;
     for (auto const& a : arguments) {
       if (a.elements == 0) continue;
-      require(a.is_bound() || !a.numbers, this_part(), " computes with a parameter of ", a.elements,
-              " elements that no unit holds; show it",
-              " in its layer's visit_parameters and the layer in the model's visit_units, which ",
-              "show for this part ", shown_here(), " (or a view of the microbatch is null)");
+      if (!a.is_bound() && a.numbers)
+        fail(this_part(), " computes with a parameter of ", a.elements,
+             " elements that no unit holds; show it",
+             " in its layer's visit_parameters and the layer in the model's visit_units, which ",
+             "show for this part ", shown_here(), " (or a view of the microbatch is null)");
       values_.for_each(a.begin, a.end, [&](use const& u) {
         require_here(u);
         read_.insert(u.parameter);
-        require(without_values_.empty(), name_of(u), " is read by ", without_values_, " of ",
-                this_part(), ", where values need not be there; keep what it needs of them in ",
-                here_ == embed ? "the forward pass" : "forward or backward_input");
+        if (!without_values_.empty())
+          fail(name_of(u), " is read by ", without_values_, " of ", this_part(),
+               ", where values need not be there; keep what it needs of them in ",
+               here_ == embed ? "the forward pass" : "forward or backward_input");
         if (!u.parameter->whole_extents.empty()) in.of_slice = u.parameter;
       });
-      require(!a.reads || dx_written_ || !overlap(a, dx_), this_part(),
-              ": head_loss reads dx before it has written there; write the gradient of the summed "
-              "loss first");
+      if (a.reads && !dx_written_ && overlap(a, dx_))
+        fail(this_part(),
+             ": head_loss reads dx before it has written there; write the gradient of the summed "
+             "loss first");
       if (a.reads) in.add(variation_of(a));
     }
     note_counting(arguments, in);
@@ -269,9 +273,10 @@ class marked_passes final : public meta::witness {
   }
 
   void require_here(use const& u) const {
-    require(u.of == here_, name_of(u), " is used by ", this_part(), ", but visit_units says by ",
-            name_of_part(u.of, model_.num_blocks()),
-            "; give the unit the part that computes with it, or the parameter a unit of its own");
+    if (u.of != here_)
+      fail(name_of(u), " is used by ", this_part(), ", but visit_units says by ",
+           name_of_part(u.of, model_.num_blocks()),
+           "; give the unit the part that computes with it, or the parameter a unit of its own");
   }
 
   void require_gradient(use const& u, bool added, variation<element> const& in) {
