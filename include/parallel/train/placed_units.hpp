@@ -108,13 +108,13 @@ class placed_units {
 
   /// Throws unless the model's parameters lie where they were put, as far as they stay there.
   void require_bound() const {
-    for (auto const& entry : units()) {
-      if (entry.memory.parameters_sharded()) continue;
-      auto const& segments = entry.memory.layout().segments();
+    for (auto const& one : units()) {
+      if (one.memory.parameters_sharded()) continue;
+      auto const& segments = one.memory.layout().segments();
       for (std::size_t s = 0; s < segments.size(); ++s)
         for (auto const& [parameter, offset] : segments[s].parameters)
-          require(parameter->data == entry.memory.segments()[s].values.data() + offset, "unit \"",
-                  entry.memory.layout().name(), "\": parameter \"", parameter->name,
+          require(parameter->data == one.memory.segments()[s].values.data() + offset, "unit \"",
+                  one.memory.layout().name(), "\": parameter \"", parameter->name,
                   "\" does not lie where this stepper has put it: another one, or train::weights, "
                   "was made of the same model; give each a model of its own");
     }
