@@ -208,12 +208,14 @@ class marked_passes final : public meta::witness {
             " times; add to sums where the region's rank() is 0 alone");
   }
 
-  /// What adds to the sums of the exit: it is seen to write there, or, as ops::sum, nothing else.
+  /// What adds to the sums of the exit: it is seen to write there, or, as ops::sum, nowhere.
   void note_counting(std::span<meta::touched const> arguments, variation<element> const& in) {
-    bool counts = sums_.second != 0;
-    for (auto const& a : arguments)
-      if (a.writes && a.elements > 0 && !overlap(a, sums_)) counts = false;
-    if (!counts) return;
+    auto const writes = [](meta::touched const& a) { return a.writes && a.elements > 0; };
+    bool const counts = std::ranges::none_of(arguments, writes) ||
+                        std::ranges::any_of(arguments, [&](auto const& a) {
+                          return writes(a) && overlap(a, sums_);
+                        });
+    if (!counts || sums_.second == 0) return;
     if (!loss_) loss_.emplace();
     loss_->add(in);
     for (auto const& a : arguments)

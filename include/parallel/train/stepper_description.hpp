@@ -56,11 +56,12 @@ void describe_optimizers(Optimizers const& optimizers, std::vector<std::string>&
   }
 }
 
-/// Adds one line for each tensor of the model, as visit_units shows it. Ranks along the tensor axis
-/// may have other slices of it, or several.
+/// Adds a line for the model and one for each of its tensors, as visit_units shows it. Ranks along
+/// the tensor axis may have other slices of it, or several.
 template <class Model, class KeyOf>
 void describe_parameters(Model& model, KeyOf const& key_of, std::vector<std::string>& out) {
   using parameter_type = parameter_base<typename Model::element>;
+  out.push_back(concat("a model of ", model.num_blocks(), " blocks of width ", model.width()));
   std::set<std::string> seen;
   model.visit_units([&](std::string const& unit, auto& layer, std::vector<part> const& parts,
                         std::vector<parameter_type*> const& uses) {

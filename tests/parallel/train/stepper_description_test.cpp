@@ -57,8 +57,8 @@ TEST_CASE("what would hang, or train two models, is told before it does") {
            {piped, [](auto& l) { l.schedule.blocks = {1, 2}; },
             said("stepper_options::pipeline.blocks divided evenly",
                  "stepper_options::pipeline.blocks 1 2")},
-           {piped, [](auto& l) { l.model.blocks = 2; }, "rank 1 has "},
-           {sliced, [](auto& l) { l.model.blocks = 2; }, "rank 1 has "}}) {
+           {piped, [](auto& l) { l.model.blocks = 2; }, "rank 1 has a model of 2 blocks"},
+           {sliced, [](auto& l) { l.model.blocks = 2; }, "rank 1 has a model of 2 blocks"}}) {
     CHECK(refusal(how, [](auto&) {}).empty());
     CHECK(test::contains(refusal(how, other), message));
     CHECK(test::contains(refusal(how, other), "ranks make different steppers: "));
