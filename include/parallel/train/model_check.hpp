@@ -99,10 +99,7 @@ class marked_passes final : public meta::witness {
                here_ == embed ? "the forward pass" : "forward or backward_input");
         if (!u.parameter->whole_extents.empty()) in.of_slice = u.parameter;
       });
-      if (a.reads && !dx_written_ && overlap(a, dx_))
-        fail(this_part(),
-             ": head_loss reads dx before it has written there; write the gradient of the summed "
-             "loss first");
+      if (a.reads) require_written(a);
       if (a.reads) in.add(variation_of(a));
     }
     note_counting(arguments, in);
@@ -120,6 +117,7 @@ class marked_passes final : public meta::witness {
 
   void exchange(std::string_view axis, meta::exchange_kind kind, meta::touched out,
                 meta::touched in) override {
+    require_written(in);
     auto known = variation_of(in);
     if (axis == axis::tensor::name) {
       require(kind != meta::exchange_kind::all_gather || tensor_rank_ == 0 || known.of_slice ||
@@ -159,6 +157,7 @@ class marked_passes final : public meta::witness {
     }
     here_ = embed;
     without_values_ = {};
+    dx_ = {};
     matrix_view<element const> x = model_.embed(c, batch);
     require_summed(x, "result", "put tensor::reduce behind the layer");
     for (here_ = 0; here_ < blocks; ++here_) {
@@ -194,9 +193,7 @@ class marked_passes final : public meta::witness {
     dx_ = {gradient.begin, gradient.end};
     dx_written_ = false;
     model_.head_loss(c, batch, x, dx, sums);
-    require(dx_written_, this_part(), ": head_loss never writes dx; write the gradient of the ",
-            "summed loss there when dx is not empty (with ops::copy, say)");
-    sums_ = dx_ = {};
+    sums_ = {};
     counted_ = !loss_ && sums.tokens == 0 ? loss_rows::none
                : loss_ && loss_->rows     ? loss_rows::own
                                           : loss_rows::all;
@@ -272,6 +269,17 @@ class marked_passes final : public meta::witness {
 
   [[nodiscard]] static std::string name_of(use const& u) {
     return concat("unit \"", u.unit, "\": parameter \"", u.declared->name, "\"");
+  }
+
+  /// Of what is read: that the exit's result is there.
+  void require_written(meta::touched const& a) const {
+    if (dx_written_ || !overlap(a, dx_)) return;
+    auto const exit = static_cast<part>(model_.num_blocks());
+    require(here_ != exit, this_part(), ": head_loss reads dx before it has written there; write ",
+            "the gradient of the summed loss first");
+    fail(name_of_part(exit, model_.num_blocks()),
+         ": head_loss never writes dx; write the gradient ",
+         "of the summed loss there when dx is not empty (with ops::copy, say)");
   }
 
   void require_here(use const& u) const {
