@@ -234,17 +234,17 @@ class rates {
       return 1e-12 * factor * static_cast<double>(width) * static_cast<double>(length_) *
              static_cast<double>(sequences * length_) / seconds;
     };
-    ordered_json out{{"tokens", sequences * length_},
-                     {"length", length_},
-                     {"heads", heads},
-                     {"dim", dim},
-                     {"alibi", !slopes.empty()},
-                     {"document", document_},
-                     {"forward_microseconds", 1e6 * forward},
-                     {"forward_tflops", rate(2, forward)},
-                     {"backward_microseconds", 1e6 * backward},
-                     {"backward_tflops", rate(5, backward)}};
-    if (document_ == 0) return out;
+    ordered_json report{{"tokens", sequences * length_},
+                        {"length", length_},
+                        {"heads", heads},
+                        {"dim", dim},
+                        {"alibi", !slopes.empty()},
+                        {"document", document_},
+                        {"forward_microseconds", 1e6 * forward},
+                        {"forward_tflops", rate(2, forward)},
+                        {"backward_microseconds", 1e6 * backward},
+                        {"backward_tflops", rate(5, backward)}};
+    if (document_ == 0) return report;
     // the same with each document a sequence of its own, whichever tuning would take
     options.document_begins = {documents.span(),
                                sequences * ((length_ + document_ - 1) / document_)};
@@ -256,18 +256,18 @@ class rates {
     auto const timed = tables.attention.entries();
     for (auto const& [problem, plan] : timed)
       if (problem.most_documents > 0) {
-        out[problem.backward ? "backward_taken" : "forward_taken"] =
+        report[problem.backward ? "backward_taken" : "forward_taken"] =
             plan < 0 ? "mask" : "sequences";
         if (plan < 0) tables.attention.set(problem, 0);
       }
     try {
       cuda::use_kernels(stream_, tables);
-      out["forward_of_sequences_microseconds"] = 1e6 * watch_.median(run_forward);
-      out["backward_of_sequences_microseconds"] = 1e6 * watch_.median(run_backward);
+      report["forward_of_sequences_microseconds"] = 1e6 * watch_.median(run_forward);
+      report["backward_of_sequences_microseconds"] = 1e6 * watch_.median(run_backward);
     } catch (parallel::error const& refused) {
-      out["sequences"] = refused.what();
+      report["sequences"] = refused.what();
     }
-    return out;
+    return report;
   }
 
   /// GB/s, bytes read and bytes written.

@@ -361,9 +361,13 @@ TEST_CASE("plans that were timed for more documents serve fewer, not more") {
   fake_cuda::restart({.masked_microseconds = 1'000'000});
   auto four = packed(size, {}, {5, 10, 15, 2});
   stream s({.graphs = true});
-  s.reserve_scratch(std::size_t{1} << 20);
+  parallel::meta::stream planned;
+  four.enqueue(planned);
+  auto const bytes = planned.take_scratch();
+  s.reserve_scratch(bytes);
   tune_kernels(s, true);
   four.run(s);
+  CHECK(s.scratch_bytes() == bytes);
   tune_kernels(s, false);
   for (auto const& at :
        {std::pair{std::vector<index>{32}, true}, {{1, 30, 1}, true}, {{4, 4, 4, 4, 16}, false}}) {

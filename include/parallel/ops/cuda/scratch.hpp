@@ -107,22 +107,24 @@ template <class T>
               : scratch_piece(rows * width) + scratch_piece(shared));
 }
 
-/// The tables of documents as sequences of their own, where a fused pass may take them so: of a
-/// backward pass documents or not, since a plan of memory does not know of them.
+/// The tables of documents as sequences of their own and what their plan asks for, where a fused
+/// pass may take them so: of a backward pass documents or not, since a plan of memory does not know
+/// of them.
 template <class T>
 [[nodiscard]] std::size_t forward_tables_bytes(ops::heads_view<T const> const& q,
                                                ops::attention_options const& options) {
   constexpr int tables = 5;
   if (options.document_begins.empty() || options.place.whole != 0) return 0;
-  return document_tables_bytes(most_documents(q.batch * q.sequence), tables);
+  index const most = most_documents(q.batch * q.sequence);
+  return document_tables_bytes(most, tables) + document_room(most);
 }
 template <class T>
 [[nodiscard]] std::size_t backward_tables_bytes(ops::heads_view<T const> const& q,
                                                 ops::attention_options const& options,
                                                 bool deterministic) {
   if (deterministic || options.place.whole != 0) return 0;
-  return document_tables_bytes(most_documents(q.batch * q.sequence),
-                               kernels::document_tables::most_tables);
+  index const most = most_documents(q.batch * q.sequence);
+  return document_tables_bytes(most, kernels::document_tables::most_tables) + document_room(most);
 }
 
 /// At most what CUB's sort of so many pairs of 32-bit numbers takes: both lists once more, for each

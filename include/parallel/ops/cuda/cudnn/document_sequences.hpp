@@ -6,6 +6,7 @@
 // in a tensor: q, k and v stay the columns of one matrix, lse stays [B, H, S].
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -15,6 +16,7 @@
 #include <parallel/ops/cuda/cudnn/attention_graph.hpp>
 #include <parallel/ops/cuda/cudnn/plan.hpp>
 #include <parallel/ops/cuda/document_tables.hpp>
+#include <parallel/ops/cuda/scratch.hpp>
 
 namespace parallel::cuda::cudnn {
 
@@ -27,6 +29,14 @@ namespace parallel::cuda::cudnn {
       problem.head_dim % 16 != 0)
     return 0;
   return document_bound(options.document_begins.count(), problem.batch * problem.sequence);
+}
+
+/// Of the scratch that there is beside the tables, the bytes that a plan with this workspace takes.
+[[nodiscard]] inline std::size_t taken_of_room(std::size_t workspace,
+                                               attention_problem const& form) {
+  if (form.most_documents == 0) return 0;
+  return std::min(document_room(most_documents(form.batch * form.sequence)),
+                  scratch_piece(workspace));
 }
 
 namespace detail {

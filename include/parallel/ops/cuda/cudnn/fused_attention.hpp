@@ -1,20 +1,19 @@
 // Attention by cuDNN's fused kernels: a plan for each shape and set of options met so far, for the
 // stream it belongs to.
 //
-// The first call of a shape compiles its plan, which takes about a second; later ones only enqueue.
-// A plan that cannot be run the first time, or for whose scratch there is no memory, gives way to
-// cuDNN's next proposal. With `tune` the first three that can be built are compiled and timed, of
-// which those count that run in the scratch that there is then; the fastest is kept. Its number in
-// cuDNN's list is what the table says: equal tables give equal plans. Packed documents are a mask,
-// or sequences of their own where the table has a plan for as many, whose results were compared.
-// Scratch: what scratch.hpp says, which has the S x S numbers of deterministic gradients, and what
-// else the plan asks for.
+// The first call of a shape compiles its plan, which takes about a second;
+// later ones only enqueue. A plan that cannot be run the first time, or for whose scratch there is
+// no memory, gives way to cuDNN's next proposal. With `tune` the first three that can be built are
+// compiled and timed, of which those count that run in the scratch that there is then; the fastest
+// is kept. Its number in cuDNN's list is what the table says: equal tables give equal plans. Packed
+// documents are a mask, or sequences of their own where the table has a plan for as many, whose
+// results were compared. Scratch: what scratch.hpp says, which has the S x S numbers of
+// deterministic gradients, and what else the plan asks for.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
-#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -34,6 +33,7 @@
 #include <parallel/ops/cuda/first_that_runs.hpp>
 #include <parallel/ops/cuda/fused_attention.hpp>
 #include <parallel/ops/cuda/scratch.hpp>
+#include <parallel/ops/cuda/scratch_pieces.hpp>
 
 namespace parallel::cuda::cudnn {
 
@@ -125,7 +125,8 @@ class attention_plans final : public fused_attention {
     std::size_t const tables = cuda::detail::forward_tables_bytes(q, options);
     std::size_t const beside = scratch_piece(values) + scratch_piece(rows) + scratch_piece(tables);
     auto const enqueue = [&](attention_problem const& form, plan const& chosen) {
-      pieces space(s, {chosen.workspace(), values, rows, tables});
+      std::size_t const left = tables - taken_of_room(chosen.workspace(), form);
+      scratch_pieces space(s, {chosen.workspace(), values, rows, left});
       void* const workspace = space.next();
       auto to = space.complete(out);
       auto* const kept = static_cast<float*>(space.next());
@@ -182,7 +183,9 @@ class attention_plans final : public fused_attention {
     };
     part_gradients made;
     auto const enqueue = [&](attention_problem const& form, plan const& chosen) {
-      pieces space(s, {chosen.workspace(), rows, sums, queries, keys, keys, apart(form), tables});
+      std::size_t const left = tables - taken_of_room(chosen.workspace(), form);
+      scratch_pieces space(
+          s, {chosen.workspace(), rows, sums, queries, keys, keys, apart(form), left});
       void* const workspace = space.next();
       void* const own = space.next();
       void* const dq_sum = space.next();
@@ -223,31 +226,6 @@ class attention_plans final : public fused_attention {
     return concat("cuDNN ", cudnnGetVersion(), " on ", std::string_view(device.name), " with ",
                   device.multiProcessorCount, " multiprocessors");
   }
-
-  /// Scratch memory in pieces.
-  class pieces {
-   public:
-    pieces(stream& s, std::initializer_list<std::size_t> bytes) {
-      std::size_t all = 0;
-      for (std::size_t const each : bytes) {
-        offsets_.push_back(all);
-        all += scratch_piece(each);
-      }
-      begin_ = s.scratch(all);
-    }
-    [[nodiscard]] void* next() { return begin_ + offsets_[taken_++]; }
-    /// The view with the next piece for its memory, if it has none.
-    [[nodiscard]] ops::heads_view<bf16> complete(ops::heads_view<bf16> view) {
-      auto* const memory = static_cast<bf16*>(next());
-      if (view.data == nullptr) view.data = memory;
-      return view;
-    }
-
-   private:
-    std::byte* begin_ = nullptr;
-    std::vector<std::size_t> offsets_;
-    std::size_t taken_ = 0;
-  };
 
   // cuDNN takes addresses of inputs and outputs alike
   template <class T>
@@ -296,7 +274,7 @@ class attention_plans final : public fused_attention {
     plan const& known = plans_.at(mask).way();
     int const best = fastest(s, 1 + static_cast<int>(others.size()), [&](int i) {
       if (i == 0) return works([&] { return enqueue(mask, known); });
-      return fits(s, at(i - 1), beside) && works([&] { return enqueue(apart, at(i - 1)); });
+      return fits(s, at(i - 1), apart, beside) && works([&] { return enqueue(apart, at(i - 1)); });
     });
     if (best <= 0 || !works([&] { return enqueue(apart, at(best - 1)); })) return -1;
     auto const got = results();
@@ -307,8 +285,10 @@ class attention_plans final : public fused_attention {
   [[nodiscard]] static graph graph_of(attention_problem const& problem) {
     return problem.backward ? attention_backward_graph(problem) : attention_forward_graph(problem);
   }
-  [[nodiscard]] static bool fits(stream& s, plan const& each, std::size_t beside) {
-    return scratch_piece(each.workspace()) + beside <= s.scratch_bytes();
+  [[nodiscard]] static bool fits(stream& s, plan const& each, attention_problem const& of,
+                                 std::size_t beside) {
+    auto const taken = taken_of_room(each.workspace(), of);
+    return scratch_piece(each.workspace()) + beside - taken <= s.scratch_bytes();
   }
   /// Whether what was enqueued runs.
   template <class Enqueue>
@@ -350,8 +330,9 @@ class attention_plans final : public fused_attention {
             problem.sequence, " positions by ", problem.heads, " heads; tune again");
     if (!runs || known || !tune_ || s.capturing()) return runs;
     plans.choose(most_timed, [&](int count, auto const& plan_at) {
-      return fastest(s, count,
-                     [&](int i) { return fits(s, plan_at(i), beside) && tried(plan_at(i)); });
+      return fastest(s, count, [&](int i) {
+        return fits(s, plan_at(i), problem, beside) && tried(plan_at(i));
+      });
     });
     table_.set(problem, plans.way().number());
     return true;

@@ -1,0 +1,40 @@
+// scratch_pieces: a stream's scratch memory for one operation, in pieces.
+#pragma once
+
+#include <cstddef>
+#include <initializer_list>
+#include <vector>
+
+#include <parallel/core/dtype.hpp>
+#include <parallel/device/cuda/stream.hpp>
+#include <parallel/ops/cuda/scratch.hpp>
+#include <parallel/ops/heads_view.hpp>
+
+namespace parallel::cuda {
+
+/// They are taken in the order in which their sizes were said.
+class scratch_pieces {
+ public:
+  scratch_pieces(stream& s, std::initializer_list<std::size_t> bytes) {
+    std::size_t all = 0;
+    for (std::size_t const each : bytes) {
+      offsets_.push_back(all);
+      all += scratch_piece(each);
+    }
+    begin_ = s.scratch(all);
+  }
+  [[nodiscard]] void* next() { return begin_ + offsets_[taken_++]; }
+  /// The view with the next piece for its memory, if it has none.
+  [[nodiscard]] ops::heads_view<bf16> complete(ops::heads_view<bf16> view) {
+    auto* const memory = static_cast<bf16*>(next());
+    if (view.data == nullptr) view.data = memory;
+    return view;
+  }
+
+ private:
+  std::byte* begin_ = nullptr;
+  std::vector<std::size_t> offsets_;
+  std::size_t taken_ = 0;
+};
+
+}  // namespace parallel::cuda
