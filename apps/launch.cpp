@@ -242,9 +242,10 @@ class another_start {
   /// Says so where it would be of no use.
   [[nodiscard]] bool may_help(int code) {
     if (generation_ >= most_) return false;
-    bool const at_once = code == static_cast<int>(apps::exit_code::refused) &&
+    bool const at_once = (code == static_cast<int>(apps::exit_code::refused) ||
+                          code == static_cast<int>(apps::exit_code::storage)) &&
                          std::chrono::steady_clock::now() - begun_ < std::chrono::minutes(1);
-    bool const again = std::exchange(refused_at_once_, at_once) && at_once;
+    bool const again = std::exchange(failed_at_once_, at_once) && at_once;
     bool const of_use = code != static_cast<int>(apps::exit_code::diverged) && !again;
     if (!of_use) say("launch: not started again: code {} would be the end of that, too\n", code);
     return of_use;
@@ -253,7 +254,7 @@ class another_start {
  private:
   int most_, generation_ = 0;
   std::chrono::steady_clock::time_point begun_;
-  bool refused_at_once_ = false;
+  bool failed_at_once_ = false;
 };
 
 /// The code to end with.

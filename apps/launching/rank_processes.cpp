@@ -34,6 +34,8 @@ using parallel::descriptor;
 /// long after a SIGTERM.
 constexpr auto by_themselves = std::chrono::seconds(3);
 constexpr auto after_term = std::chrono::seconds(10);
+/// What a rank that a signal has ended leaves running, to end as well.
+constexpr auto left_running = std::chrono::seconds(30);
 
 sigset_t held_back() {
   sigset_t set;
@@ -219,21 +221,27 @@ void rank_processes::reap() {
     auto const group = ::getpgid(ended.si_pid);
     int status = 0;
     if (::waitpid(ended.si_pid, &status, 0) != ended.si_pid) continue;
-    auto const place = std::find_if(running_.begin(), running_.end(),
-                                    [&](running const& one) { return one.id == group; });
+    auto const of = [&](pid_t id) {
+      return std::ranges::find(running_, id, [](running const& one) { return one.id; });
+    };
+    bool const is_rank = of(ended.si_pid) != running_.end();  // maybe of another group by now
+    auto const place = of(is_rank ? ended.si_pid : group);
     if (place == running_.end()) continue;
-    if (ended.si_pid == group) {
+    if (is_rank) {
       place->status = status;
-      place->is_cut_short = WIFSIGNALED(status) && WTERMSIG(status) == last_sent_;
-    } else if (place->is_cut_short && WIFEXITED(status) && WEXITSTATUS(status) != 0) {
+      if (WIFSIGNALED(status) && WTERMSIG(status) == last_sent_)
+        place->cut_short = parallel::steady_time::clock::now();
+    } else if (place->cut_short && WIFEXITED(status) && WEXITSTATUS(status) != 0) {
       place->status = status;  // it says more than the signal
     }
   }
   for (std::size_t i = 0; i < running_.size();) {
     auto const& one = running_[i];
-    // what a rank has started dies with it, unless a signal that was for both left it no time to
-    // wait
-    if (!one.status || (one.is_cut_short && last_sent_ != SIGKILL && ::kill(-one.id, 0) == 0)) {
+    // what a rank has started dies with it, but after a moment where a signal that was for both
+    // left it no time to wait
+    bool const waits = one.cut_short && last_sent_ != SIGKILL && ::kill(-one.id, 0) == 0 &&
+                       parallel::steady_time::clock::now() - *one.cut_short < left_running;
+    if (!one.status || waits) {
       ++i;
       continue;
     }

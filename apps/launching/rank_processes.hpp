@@ -81,8 +81,8 @@ class rank_processes {
     int rank;
     std::filesystem::path log;
     bool is_shown;
-    std::optional<int> status = std::nullopt;  // it has ended
-    bool is_cut_short = false;                 // by a signal that what it has started got, too
+    std::optional<int> status = std::nullopt;             // it has ended
+    std::optional<parallel::steady_time> cut_short = {};  // by a signal for what it started, too
   };
   struct stream {  // of the shown rank
     parallel::descriptor from;

@@ -117,8 +117,9 @@ TEST_CASE("MPT trains with documents as a mask and as sequences, as close to fp6
                                              .ragged_microseconds = sequences ? 0 : 1'000'000,
                                              .seed = 3};
     std::string table;
-    for (bool const graphs : {false, true}) {  // inside which nothing is tuned
-      CAPTURE(graphs);
+    for (int const run : {1, 2, 3}) {  // tunes; goes by what was found; in graphs
+      CAPTURE(run);
+      bool const graphs = run == 3;
       fake_cuda::restart(machine);
       kept() = {.given = table, .found = {}};
       auto const got = test::run_model<bf16>(
@@ -127,8 +128,8 @@ TEST_CASE("MPT trains with documents as a mask and as sequences, as close to fp6
       table = kept().found;
       auto const happened = fake_cuda::happened();
       CHECK(happened.failures.empty());
-      if (graphs) {  // all of it in one form
-        CHECK(happened.ragged_attentions == (sequences ? happened.attentions : 0U));
+      if (run > 1) {  // all of it in one form
+        CHECK(happened.ragged_attentions == (sequences && !graphs ? happened.attentions : 0U));
         CHECK(fake_cuda::scratch_taken(1) == got.scratch);
       }
       CHECK(std::abs(got.loss - exact.loss) <=

@@ -243,6 +243,8 @@ class export_folder {
     parallel::files::make_folders(target_.parent_path());
     auto const own_name = target_.filename().native();
     lock_.emplace(target_.parent_path() / ("." + own_name + ".lock"), folder);
+    pc::remove_leftovers(target_.parent_path(),
+                         [&](std::string_view name) { return name == own_name; });
     std::error_code ignored;
     empty_ = std::filesystem::is_directory(target_, ignored) &&
              std::filesystem::is_empty(target_, ignored);
@@ -253,8 +255,6 @@ class export_folder {
       require(detail::is_export_folder(target_, options_.form), folder.native(),
               ": is not a folder that an export wrote; it is not replaced");
     }
-    pc::remove_leftovers(target_.parent_path(),
-                         [&](std::string_view name) { return name == own_name; });
     parallel::files::make_folder(temporary());
     made_ = true;
   }

@@ -13,6 +13,7 @@
 #include <mpt/config/train.hpp>
 #include <mpt/console/format.hpp>
 #include <mpt/console/progress.hpp>
+#include <mpt/console/say.hpp>
 #include <mpt/log/event_file.hpp>
 #include <mpt/train/metrics.hpp>
 #include <mpt/train/run_tasks.hpp>
@@ -150,8 +151,10 @@ class reporter {
   /// Throws when metrics were lost.
   void finish() {
     bar_.finish();
+    if (events_ && events_->lost() > 0)
+      console::say("note: {}: {} records were lost, which could not be written\n",
+                   events_->path().string(), events_->lost());
     file_.finish();
-    if (events_) events_->finish();
   }
 
  private:

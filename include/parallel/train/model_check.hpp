@@ -279,7 +279,8 @@ class marked_passes final : public meta::witness {
             "the gradient of the summed loss first");
     fail(name_of_part(exit, model_.num_blocks()),
          ": head_loss never writes dx; write the gradient ",
-         "of the summed loss there when dx is not empty (with ops::copy, say)");
+         "of the summed loss there when dx is not empty, with ops::copy, say, or what is called by "
+         "ops::own");
   }
 
   void require_here(use const& u) const {

@@ -18,6 +18,7 @@
 #include <parallel/train/process_groups.hpp>
 #include <parallel/train/step_plans.hpp>
 #include <parallel/train/stepper_options.hpp>
+#include <parallel/train/stepper_setup.hpp>
 #include <parallel/train/tensor_list.hpp>
 #include <parallel/zero/register_units.hpp>
 #include <parallel/zero/share_filled.hpp>
@@ -40,7 +41,8 @@ class placed_units {
   placed_units(Model& model, Device& device, process_groups<Comm>& groups,
                stepper_options const& how, Optimizers const& optimizers, KeyOf const& key_of)
       : plans_(how, groups.place(), groups.pipeline.rank(), groups.pipeline.size(),
-               model.num_blocks()) {
+               model.num_blocks()),
+        trains_(trains_any(model, key_of)) {
     require((groups.level() == zero::level::none) == (how.level == zero::level::none),
             "stepper: the process groups were made for ZeRO level ",
             static_cast<int>(groups.level()), ", but the options say level ",
@@ -115,9 +117,15 @@ class placed_units {
         for (auto const& [parameter, offset] : segments[s].parameters)
           require(parameter->data == one.memory.segments()[s].values.data() + offset, "unit \"",
                   one.memory.layout().name(), "\": parameter \"", parameter->name,
-                  "\" does not lie where this stepper has put it: another one, or train::weights, "
-                  "was made of the same model; give each a model of its own");
+                  "\" does not lie where this stepper has put it: it was moved, or another one, "
+                  "or train::weights, was made of the same model; give each a model of its own");
     }
+  }
+  /// Throws unless some parameter of the model is trained, on whatever rank.
+  void require_trained() const {
+    require(trains_,
+            "every parameter of the model is frozen: a step would train nothing; let "
+            "optimizer_groups::key_of say of some that they are trainable");
   }
 
   /// Enqueues the sum of a unit's reduced gradients over the stages that use it too.
@@ -136,6 +144,7 @@ class placed_units {
   }
 
   step_plans plans_;
+  bool trains_;
   tensor_list tensors_;
   unit_set units_;
   std::vector<std::pair<entry*, Comm>> ties_;

@@ -135,7 +135,9 @@ class stepper {
     attempt(compute, &exchanges, [&] {
       step_batches<Model> const of{batches, first_sequences, where, pass::training};
       require_places(of);
-      look_at(batches);
+      check_.before_passes(model_, batches, groups_.tensor.rank(), groups_.tensor.size());
+      placed_.require_bound();
+      placed_.require_trained();
       begin(exchanges, of, learning_rate_factor);
       results_.norm.clear();
       results_.ask_to_stop(asks_to_stop_);
@@ -181,7 +183,7 @@ class stepper {
                       statistics_sum<loss>& sums) {
     gather_values(compute);
     attempt(compute, nullptr, [&] {
-      look_at(batches);
+      check_.before_passes(model_, batches, groups_.tensor.rank(), groups_.tensor.size());
       step_batches<Model> const of{batches, {}, {}, pass::inference};
       auto& gathers = placed_.gathers();
       if (gathers) begin(*gathers, of, 0, placed_.evaluates_jointly());
@@ -304,20 +306,16 @@ class stepper {
   /// work(), enqueued on `compute`, `exchanges` (null: none) and the stepper's own streams.
   template <class Work>
   decltype(auto) attempt(stream& compute, exchange_stream* exchanges, Work&& work) {
-    auto const each = [&](auto const& f) {
-      f(compute);
-      if (weights_) f(*weights_);
-      if (exchanges != nullptr) f(*exchanges);
-      if (placed_.gathers()) f(*placed_.gathers());
-      links_.each(f);
-    };
+    auto const each = [&](auto const& f) { each_stream(compute, exchanges, f); };
     return train::attempt(groups_.world(), each, std::forward<Work>(work));
   }
-
-  /// Throws when the model is not, or no longer, fit for passes.
-  void look_at(std::span<microbatch const> batches) {
-    check_.before_passes(model_, batches, groups_.tensor.rank(), groups_.tensor.size());
-    placed_.require_bound();
+  template <class F>
+  void each_stream(stream& compute, exchange_stream* exchanges, F const& f) {
+    f(compute);
+    if (weights_) f(*weights_);
+    if (exchanges != nullptr) f(*exchanges);
+    if (placed_.gathers()) f(*placed_.gathers());
+    links_.each(f);
   }
 
   /// Asks on `exchanges` whether all ranks, or those that share a model, begin the same.
@@ -365,9 +363,9 @@ class stepper {
 
   /// Else waits for what was enqueued, whose memory may go with the exception, and throws.
   void require_finished(char const* caller) {
-    if (under_way_)
-      attempt(*under_way_->compute, under_way_->exchanges,
-              [&] { fail("stepper::", caller, ": a step has begun; call finish_step first"); });
+    if (!under_way_) return;
+    each_stream(*under_way_->compute, under_way_->exchanges, [](auto& s) { s.synchronize(); });
+    fail("stepper::", caller, ": a step has begun; call finish_step first");
   }
 
   Model& model_;

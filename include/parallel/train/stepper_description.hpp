@@ -45,14 +45,15 @@ namespace parallel::train {
   return out;
 }
 
-/// Adds one line for each optimizer.
+/// Adds one line for each optimizer, and one for each setting that it shows.
 template <class Optimizers>
 void describe_optimizers(Optimizers const& optimizers, std::vector<std::string>& out) {
   for (std::size_t group = 0; group < optimizers.size(); ++group) {
     std::string line = concat("optimizer ", group, " with states");
     for (std::string_view const state : optimizers[group].state_names()) line += concat(" ", state);
-    auto const settings = settings_of(optimizers[group]);
-    out.push_back(line + (settings.empty() ? "" : concat(": ", settings)));
+    out.push_back(std::move(line));
+    for (auto const& setting : settings_of(optimizers[group]))
+      out.push_back(concat("optimizer ", group, " with ", setting));
   }
 }
 

@@ -415,9 +415,7 @@ TEST_CASE("ranks that make other steppers are told the first thing that differs"
     CHECK(test::contains(refusal({}, how), "rank 1 has stepper_options::clip norm 0.5"));
     how.clip_by_rank = false;
     how.rate_by_rank = true;
-    CHECK(test::contains(refusal({}, how),
-                         "rank 1 has optimizer 0 with states exp_avg exp_avg_sq: learning_rate "
-                         "0.5, beta1 0.9"));
+    CHECK(test::contains(refusal({}, how), "rank 1 has optimizer 0 with learning_rate 0.5; give"));
   }
 }
 

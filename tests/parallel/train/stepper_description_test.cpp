@@ -70,10 +70,11 @@ TEST_CASE("an optimizer is told by its states and what it shows of itself") {
   parallel::train::describe_optimizers(
       std::vector{parallel::decoupled_lion{}, parallel::decoupled_lion{.learning_rate = 0.5}}, out);
   CHECK(out == std::vector<std::string>{
-                   "optimizer 0 with states exp_avg: learning_rate 1e-04, beta1 0.9, beta2 0.99, "
-                   "weight_decay 0",
-                   "optimizer 1 with states exp_avg: learning_rate 0.5, beta1 0.9, beta2 0.99, "
-                   "weight_decay 0"});
+                   "optimizer 0 with states exp_avg", "optimizer 0 with learning_rate 1e-04",
+                   "optimizer 0 with beta1 0.9", "optimizer 0 with beta2 0.99",
+                   "optimizer 0 with weight_decay 0", "optimizer 1 with states exp_avg",
+                   "optimizer 1 with learning_rate 0.5", "optimizer 1 with beta1 0.9",
+                   "optimizer 1 with beta2 0.99", "optimizer 1 with weight_decay 0"});
 }
 
 }  // namespace stepper_description_test

@@ -144,6 +144,8 @@ class stream {
   /// What it has grown to.
   [[nodiscard]] std::size_t scratch_bytes() const { return scratch_bytes_; }
 
+  /// See stream_options::graphs.
+  [[nodiscard]] bool makes_graphs() const { return graphs_; }
   /// Whether what is enqueued now becomes part of a graph, and does not run yet: memory cannot be
   /// asked for, and nobody can wait.
   [[nodiscard]] bool capturing() const {

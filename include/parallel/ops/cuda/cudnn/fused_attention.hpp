@@ -234,7 +234,9 @@ class attention_plans final : public fused_attention {
   }
 
   /// enqueue(form, plan) with documents in the form that the table says: where it has an entry with
-  /// sequences for at least as many as there are at most, that; else a mask.
+  /// sequences for at least as many as there are at most, that; else a mask. On streams that make
+  /// graphs always a mask: the form may change from batch to batch, and no plan can be made while
+  /// a graph is captured.
   template <class Beside, class Enqueue, class Results>
   bool with_form(stream& s, attention_problem const& mask, index documents, Beside const& beside,
                  Enqueue const& enqueue, Results const& results) {
@@ -242,7 +244,7 @@ class attention_plans final : public fused_attention {
       return with_plan(s, form, beside(form),
                        [&](plan const& each) { return enqueue(form, each); });
     };
-    if (documents == 0) return run(mask);
+    if (documents == 0 || s.makes_graphs()) return run(mask);
     auto apart = mask;
     apart.most_documents = documents;
     auto const& entries = table_.entries();
