@@ -440,7 +440,7 @@ TEST_CASE("two steppers of one model are told where values stay, and one that ha
       CHECK(test::contains(
           refusal({}, how),
           "unit \"tokens\": parameter \"tokens\" does not lie where this stepper has "
-          "put it: another one, or train::weights, was made of the same model"));
+          "put it: it was moved, or another one, or train::weights, was made of the same model"));
   }
 }
 
