@@ -101,6 +101,7 @@ class step_check_units {
     part tenant = 0;
     int waiting = 0;  // uses to be reduced
     int added = none;
+    int number = 0;  // of that microbatch among those added, from 1
   };
 
   part_state& at(part p) { return parts_[static_cast<std::size_t>(p - first_part_)]; }
@@ -189,6 +190,7 @@ class step_check_units {
       if (own == nullptr || own->added != none) return order_.blame(step_flaw::absent);
       order_.expect(order_.over(own->written), step_flaw::race);
       own->written = own->added = order_.now();
+      own->number = state.added + 1;
     }
     if (state.leaves != 0 || state.leaf != none)
       order_.expect(state.leaf == a.at.microbatch, step_flaw::absent);
@@ -224,7 +226,8 @@ class step_check_units {
     order_.expect(buffer.added != none, step_flaw::unreduced);
     order_.read(buffer);
     order_.expect(a.first == (use.scattered == 0), step_flaw::stale);
-    order_.expect(use.scattered + 1 == at(a.of).added, step_flaw::reduced_twice);
+    // the next microbatch may be under way by now, into another buffer
+    order_.expect(use.scattered + 1 == buffer.number, step_flaw::reduced_twice);
     ++use.scattered;
     --buffer.waiting;
   }

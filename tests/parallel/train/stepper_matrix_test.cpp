@@ -74,6 +74,15 @@ TEST_CASE("a sample of mixed layouts equals one rank bit for bit") {
   CHECK(count.equal >= 50);
 }
 
+TEST_CASE("in one queue a microbatch may be under way before the one before it is reduced") {
+  auto some = test::all_layouts(16, 2);
+  std::erase_if(some, [](layout const& how) {
+    return !how.one_queue || how.pipeline < 3 || how.context < 2 || how.tensor > 1;
+  });
+  REQUIRE(some.size() >= 2);
+  check(some);
+}
+
 TEST_CASE("[full] mixed layouts of up to 16 ranks equal one rank bit for bit") {
   auto const count = check(test::all_layouts(16, 2));
   CHECK(count.distinct.size() == count.equal + count.refused);
