@@ -87,7 +87,7 @@ cp small.yaml kept.yaml
 refused 'holds something else than metrics' pretrain small.yaml max_duration=1ba metrics_file=small.yaml
 cmp small.yaml kept.yaml || fail "metrics were written into a configuration"
 refused 'cannot be written' pretrain small.yaml max_duration=1ba metrics_file=hf
-refused 'metrics were lost' pretrain small.yaml max_duration=1ba metrics_file=/dev/full
+refused 'lines were lost' pretrain small.yaml max_duration=1ba metrics_file=/dev/full
 refused 'holds a Hugging Face model' convert hf hf
 refused 'exists already; choose another folder, or replace it (convert: --replace' convert run run
 refused 'becomes a checkpoint, whose files are not divided by size; leave --max_shard_bytes out' \
