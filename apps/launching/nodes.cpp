@@ -319,7 +319,8 @@ void node_meeting::tell_the_rest() {
     while (!untold_.empty() && writing_.passes([&] {
       auto const& [file, text] = *untold_.begin();
       // where that folder is gone, and not all with it, nobody waits to hear it
-      if (is_there(ranks_) || !is_there(folder_)) put(ranks_ / file, text);
+      if (parallel::files::exists(ranks_) || !parallel::files::exists(folder_))
+        put(ranks_ / file, text);
     }))
       untold_.erase(untold_.begin());
   } catch (parallel::error const&) {
@@ -353,7 +354,8 @@ bool node_meeting::are_too_few_left() {
     reading_.insist([&] {
       left = most_nodes();
       for (int const node : members_)
-        if (node != self_.node && is_there(ranks_ / fmt::format("leaves-{}", node))) --left;
+        if (node != self_.node && parallel::files::exists(ranks_ / fmt::format("leaves-{}", node)))
+          --left;
     });
   return left < self_.least;
 }
@@ -367,7 +369,7 @@ bool node_meeting::all_done() {
     auto const said = read_sealed(folder_ / "run", key_);
     bool const goes_on =
         said && !said->text.is_null() && parts_of(said->text.at("name")).run == run_;
-    done = !is_there(ranks_) && !goes_on;
+    done = !parallel::files::exists(ranks_) && !goes_on;
   }));
   return done;
 }
@@ -375,7 +377,8 @@ bool node_meeting::all_done() {
 std::vector<int> node_meeting::not_done() const {
   std::vector<int> out;
   for (int const node : members_)
-    if (node != self_.node && !is_there(ranks_ / fmt::format("done-{}", node))) out.push_back(node);
+    if (node != self_.node && !parallel::files::exists(ranks_ / fmt::format("done-{}", node)))
+      out.push_back(node);
   if (out.empty() && !leads()) out.push_back(leader_);  // which is to remove what it has left
   return out;
 }

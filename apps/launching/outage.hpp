@@ -12,7 +12,6 @@
 
 #include <mpt/console/say.hpp>
 #include <parallel/core/error.hpp>
-#include <parallel/core/failures.hpp>
 
 namespace apps {
 
@@ -30,8 +29,6 @@ class outage {
       action();
       begun_.reset();
       return true;
-    } catch (parallel::access_error const&) {
-      throw;  // a right that is missing is not there later
     } catch (parallel::error const& problem) {
       note(problem.what());
       if (last_ - *begun_ >= most_) throw;

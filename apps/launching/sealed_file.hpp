@@ -69,12 +69,4 @@ inline void write_sealed(std::filesystem::path const& file, run_key const& key,
   return sealed_text{nlohmann::json::parse(text), seconds_of(status.st_mtim)};
 }
 
-/// Whether a file or folder is there; throws `error` where that cannot be known.
-[[nodiscard]] inline bool is_there(std::filesystem::path const& path) {
-  struct ::stat status {};
-  if (::lstat(path.c_str(), &status) == 0) return true;
-  if (errno != ENOENT && errno != ENOTDIR) parallel::files::failure(path, "cannot be seen");
-  return false;
-}
-
 }  // namespace apps

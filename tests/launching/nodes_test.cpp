@@ -416,24 +416,36 @@ TEST_CASE("what fails in a folder is tried again, for a time") {
   CHECK_THROWS_WITH_AS(static_cast<void>(none.passes(fails)), "no answer", parallel::error);
 }
 
-TEST_CASE("a folder that fails for a while ends no run: what is told, heard and met comes later") {
-  folder const place;
-  auto const key = run_key::read_or_make(place.path / "key");
-  auto const node = [&](int self) {
-    return node_meeting(place.path, key, report(self), std::chrono::seconds(1000));
-  };
-  auto first = node(0);
-  auto second = node(1);
-  apps::node_place at[2];
-  auto const meet = [&](int start, auto const& meanwhile) {
+/// Two nodes of a run, which have a folder of their own.
+struct two_nodes {
+  folder place = {};
+  run_key key = run_key::read_or_make(place.path / "key");
+  int spares = 0;
+  node_meeting first = node(0), second = node(1);
+
+  [[nodiscard]] node_meeting node(int self) const {
+    auto what = report(self);
+    what.spares = spares;
+    return {place.path, key, what, std::chrono::seconds(1000)};
+  }
+  /// Where they meet, while `meanwhile` is done.
+  apps::node_place meet(
+      int start, std::function<void()> const& meanwhile = [] {}) {
+    apps::node_place at[2];
     std::thread one([&] { at[0] = first.meet(start); });
     std::thread other([&] { at[1] = second.meet(start); });
     meanwhile();
     one.join();
     other.join();
     CHECK(at[0].folder == at[1].folder);
-  };
-  meet(0, [] {});
+    return at[0];
+  }
+};
+
+TEST_CASE("a folder that fails for a while ends no run: what is told, heard and met comes later") {
+  two_nodes both;
+  auto &first = both.first, &second = both.second;
+  both.meet(0);
   {
     no_files const now;
     second.tell_failure({1, 137, "rank 5 was killed"});
@@ -450,38 +462,29 @@ TEST_CASE("a folder that fails for a while ends no run: what is told, heard and 
   REQUIRE(heard.has_value());
   CHECK(heard->message == "rank 5 was killed");
   {
-    auto const begun = std::filesystem::last_write_time(place.path / "node-1");
+    auto const begun = std::filesystem::last_write_time(both.place.path / "node-1");
     std::optional<no_files> now;
     now.emplace();
-    meet(1, [&] {
+    auto const at = both.meet(1, [&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(200));
-      CHECK(std::filesystem::last_write_time(place.path / "node-1") == begun);
+      CHECK(std::filesystem::last_write_time(both.place.path / "node-1") == begun);
       now.reset();
     });
+    CHECK(at.generation == 1);
   }
-  CHECK(at[0].generation == 1);
 }
 
 TEST_CASE("who has not said that it is done is named, and whether others that leave are needed") {
-  folder const place;
-  auto const key = run_key::read_or_make(place.path / "key");
-  for (int const spares : {0, 1}) {
-    CAPTURE(spares);
-    auto const node = [&](int self) {
-      auto what = report(self);
-      what.spares = spares;
-      return node_meeting(place.path, key, what, std::chrono::seconds(1000));
-    };
-    auto first = node(0);
-    auto second = node(1);
-    std::thread other([&] { static_cast<void>(second.meet(0)); });
-    static_cast<void>(first.meet(0));
-    other.join();
+  for (int const number : {0, 1}) {
+    CAPTURE(number);
+    two_nodes both{.spares = number};
+    auto &first = both.first, &second = both.second;
+    both.meet(0);
     CHECK(first.not_done() == std::vector<int>{1});
     CHECK(second.not_done() == std::vector<int>{0});
     CHECK_FALSE(second.are_too_few_left());
     first.tell_leave();
-    CHECK(second.are_too_few_left() == (spares == 0));
+    CHECK(second.are_too_few_left() == (number == 0));
     CHECK_FALSE(first.are_too_few_left());
     first.tell_done();
     second.tell_done();
@@ -493,25 +496,18 @@ TEST_CASE("who has not said that it is done is named, and whether others that le
 }
 
 TEST_CASE("who cannot see whether the others are done does not take them to be") {
-  folder const place;
-  auto const key = run_key::read_or_make(place.path / "key");
-  auto const node = [&](int self) {
-    return node_meeting(place.path, key, report(self), std::chrono::seconds(1000));
-  };
-  auto first = node(0);
-  auto second = node(1);
-  std::thread other([&] { static_cast<void>(second.meet(0)); });
-  static_cast<void>(first.meet(0));
-  other.join();
-  auto const aside = place.path.string() + ".aside";
-  std::filesystem::rename(place.path, aside);
-  std::filesystem::create_symlink(place.path, place.path);  // which leads nowhere
+  two_nodes both;
+  auto &first = both.first, &second = both.second;
+  both.meet(0);
+  auto const aside = both.place.path.string() + ".aside";
+  std::filesystem::rename(both.place.path, aside);
+  std::filesystem::create_symlink(both.place.path, both.place.path);  // which leads nowhere
   CHECK_FALSE(second.all_done());
   CHECK_FALSE(first.all_done());
   second.tell_done();
   CHECK(second.has_to_tell());
-  std::filesystem::remove(place.path);
-  std::filesystem::rename(aside, place.path);
+  std::filesystem::remove(both.place.path);
+  std::filesystem::rename(aside, both.place.path);
   CHECK_FALSE(first.all_done());
   second.beat();
   CHECK(first.all_done());

@@ -94,7 +94,12 @@ class event_file {
                                   static_cast<std::int64_t>(now()), host, ::getpid(), number);
       if (!parallel::files::exists(path)) break;
     }
-    file_ = appended_file(path);
+    try {
+      file_ = appended_file(path);
+    } catch (parallel::error const& failed) {
+      parallel::fail("the event file ", failed.what(),
+                     "; choose another loggers.tensorboard.log_dir");
+    }
     detail::protobuf event = begin(0);
     event.bytes_field(3, "brain.Event:2");  // file_version
     write(event);

@@ -1,9 +1,9 @@
 // Packed documents as sequences of their own in a graph of attention: what such a graph reads
 // beside the tensors of attention, how long each document is and where it begins in every tensor.
 //
-// On the device all of it is made of where documents begin, so that nothing waits for the host, and
-// graphs of CUDA see each batch's. Unused sequences are of length 0. cuDNN takes documents anywhere
-// in a tensor: q, k and v stay the columns of one matrix, lse stays [B, H, S].
+// On the device all of it is made of where documents begin, so that nothing waits for the host.
+// Unused sequences are of length 0. cuDNN takes documents anywhere in a tensor: q, k and v stay the
+// columns of one matrix, lse stays [B, H, S].
 #pragma once
 
 #include <algorithm>

@@ -254,7 +254,7 @@ class attention_plans final : public fused_attention {
                        apart.most_documents <= most_documents(mask.batch * mask.sequence);
     if (known && entry->second >= 0) return run(apart);
     bool const runs = run(mask);
-    if (!runs || known || !tune_ || s.capturing()) return runs;
+    if (!runs || known || !tune_) return runs;
     apart.most_documents = documents;
     table_.set(apart, fastest_apart(s, mask, apart, beside(apart), enqueue, results));
     return true;
