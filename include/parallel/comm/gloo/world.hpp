@@ -52,7 +52,7 @@ struct communicator_options {
   shared_deadline deadline = std::chrono::seconds(600);
   /// How long a rank that gives up its operations may take to say why.
   std::chrono::milliseconds grace = std::chrono::seconds(60);
-  /// Collectives travel in pieces of this size, many at a time; staging memory is 32 times that for
+  /// Collectives travel in pieces of this size, many at a time; staging memory is 8 times that for
   /// each rank.
   std::size_t piece_bytes = std::size_t{256} << 10;
 };

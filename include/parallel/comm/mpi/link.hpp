@@ -37,7 +37,7 @@ struct communicator_options {
   /// How long a rank waits for the others in one operation before it gives up (30 s at least when
   /// the communicator is made). Parts share it.
   shared_deadline deadline = std::chrono::seconds(600);
-  /// Collectives travel in pieces of this size, many at a time; staging memory is 32 times that for
+  /// Collectives travel in pieces of this size, many at a time; staging memory is 8 times that for
   /// each rank. Open MPI sends up to 64 KiB over TCP at once; for more it first asks the receiver,
   /// and while compute has the cores, an answer takes longer than the piece.
   std::size_t piece_bytes = std::size_t{60} << 10;
