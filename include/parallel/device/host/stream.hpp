@@ -6,12 +6,15 @@
 // `synchronize`, by waiting for any event recorded after it, and by the next `enqueue`.
 //
 // Memory of tasks that have run is used for the next ones, and what an operation needs while it
-// runs comes from the stream's workspace: a stream that is warm asks the system for nothing.
+// runs comes from the stream's workspace: a stream that is warm asks the system for nothing. Who
+// enqueues faster than tasks run is held back, as by a GPU's queue, once thousands lie there: a
+// longer step takes no more memory for its queue.
 #pragma once
 
 #include <pthread.h>
 #include <sched.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
@@ -23,6 +26,7 @@
 #include <new>
 #include <span>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -48,6 +52,9 @@ struct stream_options {
   trace* record = nullptr;
   /// Reaches the memory of exchanges that run here; null: the CPU does. Must outlive the stream.
   data_mover* mover = nullptr;
+  /// With so many that have not run, `enqueue` and `wait` block until half of them have. At
+  /// least 1.
+  std::size_t most_waiting = 4096;
 };
 
 class stream {
@@ -72,7 +79,8 @@ class stream {
     worker_.join();
   }
 
-  /// Appends a task `void()`; it may own move-only state. Rethrows an earlier task's failure.
+  /// Appends a task `void()`; it may own move-only state. May be held back, see
+  /// stream_options::most_waiting. Rethrows an earlier task's failure.
   template <class Task>
   void enqueue(Task&& work, task_label label = task_label::here()) {
     append<task_of<std::decay_t<Task>>>(label, std::forward<Task>(work));
@@ -139,6 +147,7 @@ class stream {
     virtual void run(std::exception_ptr const& failure) = 0;
     task_label label;  // "" of a mark
     std::size_t bytes = 0;
+    bool is_mark = false;
   };
 
   /// The memory goes back to the pool separately.
@@ -177,12 +186,25 @@ class stream {
   template <class Kind, class Argument>
   void append(task_label label, Argument&& argument) {
     {
-      std::scoped_lock const lock(mutex_);
+      std::unique_lock lock(mutex_);
+      wait_for_room(lock);
       if (failure_) std::rethrow_exception(failure_);
       push<Kind>(label, std::forward<Argument>(argument));
     }
     work_.notify_one();
   }
+
+  /// Half of the room at once: a thread is not woken for every task. What runs may wait for what is
+  /// still to be appended, as a message for another rank's: without any room for a second, there
+  /// will be twice as much.
+  void wait_for_room(std::unique_lock<std::mutex>& lock) {
+    if (waiting_ < options_.most_waiting || std::this_thread::get_id() == worker_.get_id()) return;
+    ++blocked_;
+    auto const goes_on = [this] { return has_room() || failure_; };
+    if (!room_.wait_for(lock, std::chrono::seconds(1), goes_on)) options_.most_waiting *= 2;
+    --blocked_;
+  }
+  [[nodiscard]] bool has_room() const { return waiting_ <= options_.most_waiting / 2; }
 
   /// Appends a task; the lock is held.
   template <class Kind, class Argument>
@@ -192,7 +214,9 @@ class stream {
     std::unique_ptr<task, destroy> next(new (place) Kind(std::forward<Argument>(argument)));
     next->label = label;
     next->bytes = sizeof(Kind);
+    next->is_mark = std::is_same_v<Kind, mark_task>;
     tasks_.push_back(std::move(next));
+    if (!tasks_.back()->is_mark) ++waiting_;
   }
 
   /// Restricts the calling thread; advice: failing changes no result.
@@ -228,6 +252,8 @@ class stream {
       if (tasks_.empty()) return;
       auto next = std::move(tasks_.front());
       tasks_.pop_front();
+      if (!next->is_mark) --waiting_;
+      if (blocked_ > 0 && has_room()) room_.notify_all();
       auto const failure = failure_;
       lock.unlock();
       bool const timed =
@@ -245,13 +271,19 @@ class stream {
       next.reset();  // frees what the task owned before the next one starts
       lock.lock();
       task_memory_.deallocate(place, bytes);
-      if (thrown && !failure_) failure_ = thrown;
+      if (thrown && !failure_) {
+        failure_ = thrown;
+        room_.notify_all();
+      }
     }
   }
 
   stream_options options_;
   std::mutex mutex_;
   std::condition_variable work_;
+  std::condition_variable room_;
+  std::size_t waiting_ = 0;                             // tasks in the queue, marks not counted
+  std::size_t blocked_ = 0;                             // threads that want to append
   std::pmr::unsynchronized_pool_resource task_memory_;  // of the queue, too; under the mutex
   std::pmr::deque<std::unique_ptr<task, destroy>> tasks_{&task_memory_};
   std::exception_ptr failure_;

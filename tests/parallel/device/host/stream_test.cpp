@@ -1,5 +1,6 @@
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <future>
@@ -49,6 +50,54 @@ TEST_CASE("enqueueing does not wait for the work") {
   CHECK(mark.wait_until(std::chrono::steady_clock::now() + std::chrono::minutes(1)));
   CHECK(mark.ready());
   CHECK(done);
+}
+
+TEST_CASE("who enqueues faster than tasks run is held back") {
+  constexpr int capacity = 8;
+  constexpr int count = 200;
+  std::atomic<int> enqueued = 0;
+  int run = 0;
+  int most = 0;  // that had been enqueued and not run
+  stream s({.most_waiting = capacity});
+  for (int i = 0; i < count; ++i) {
+    s.enqueue([&, i] {
+      // every task sees a full queue behind it, but the last ones
+      while (enqueued < std::min(i + capacity / 2, count)) std::this_thread::yield();
+      most = std::max(most, enqueued - i);
+      ++run;
+    });
+    ++enqueued;
+    (void)s.record();  // marks take no room
+  }
+  s.synchronize();
+  CHECK(run == count);
+  CHECK(most > capacity / 2);
+  CHECK(most <= capacity + 2);  // the one that runs, and the one whose caller is about to count it
+}
+
+TEST_CASE("who is held back goes on where tasks wait for what comes later") {
+  std::promise<void> open;
+  stream s({.most_waiting = 2});
+  s.enqueue([gate = open.get_future()] { gate.wait(); });
+  for (int i = 0; i < 10; ++i) s.enqueue([] {});
+  open.set_value();
+  s.synchronize();
+}
+
+TEST_CASE("who waits for room in a stream hears of its failure, and its own tasks never wait") {
+  std::promise<void> open;
+  stream s({.most_waiting = 1});
+  s.enqueue([&] {
+    for (int i = 0; i < 3; ++i) s.enqueue([] {});
+    open.get_future().wait();
+    break_down("broken");
+  });
+  std::thread other([&] { open.set_value(); });
+  auto const fill = [&] {
+    for (int i = 0; i < 100; ++i) s.enqueue([] {});
+  };
+  CHECK_THROWS_WITH(fill(), "broken");
+  other.join();
 }
 
 TEST_CASE("an event is reached when what was enqueued before it has run, and not later work") {
