@@ -1,12 +1,14 @@
 // What goes wrong over NCCL is one sentence on every rank; and what the fake NCCL does wrong, or is
 // given wrong, is seen.
 #include <doctest/doctest.h>
+#include <nccl.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <parallel/conformance/values.hpp>
@@ -185,6 +187,99 @@ TEST_CASE("ranks that disagree are found") {
                      comm.all_reduce(n.s, n.x.span(), reduction::sum).wait();
                  }),
                  "disagree: nccl"));
+  CHECK(contains(differing([](auto& comm, numbers& n) {
+                   auto const bytes = std::as_writable_bytes(n.x.span());
+                   if (comm.rank() == 0)
+                     comm.all_reduce(n.s, n.x.span(), reduction::sum).wait();
+                   else
+                     comm.all_reduce(n.s, std::span(reinterpret_cast<int*>(bytes.data()), 8),
+                                     reduction::sum)
+                         .wait();
+                 }),
+                 "disagree: ncclAllReduce of 8 elements of type "));
+}
+
+TEST_CASE("a message whose count or type is another on the other rank is found") {
+  auto const sent_and_taken = [](std::size_t taken, auto element) {
+    return seen(2, [&](auto& comm) {
+      numbers n;
+      comm.connect_neighbours();
+      auto const bytes = std::as_writable_bytes(n.x.span());
+      if (comm.rank() == 0)
+        comm.send(n.s, n.x.span(), 1).wait();
+      else
+        comm.recv(n.s, std::span(reinterpret_cast<decltype(element)*>(bytes.data()), taken), 0)
+            .wait();
+    });
+  };
+  for (auto const& told : {sent_and_taken(7, 0.0F), sent_and_taken(8, 0)}) {
+    CAPTURE(told);
+    CHECK(contains(told, "sender and receiver of communicator "));
+    CHECK(contains(told, " disagree: ncclSend of 8 elements of type 7, "));
+    CHECK(contains(told, " and ncclRecv of "));
+  }
+  CHECK(sent_and_taken(8, 0.0F) == "nothing was thrown");
+}
+
+// The classes refuse them before NCCL sees them: so operations are submitted as they are.
+TEST_CASE("output that overlaps input, but is not in place, is found") {
+  using enum parallel::operation_kind;
+  auto const failures = [](parallel::operation_kind what, std::size_t in, std::size_t out) {
+    auto const told = seen(2, [&](auto& comm) {
+      numbers n;
+      auto const own = static_cast<std::size_t>(comm.rank()) * 2;
+      bool const gathers = what == all_gather, scatters = what == reduce_scatter;
+      comm.submit(n.s, {.kind = what,
+                        .type = parallel::dtype::f32,
+                        .count = 2,
+                        .in = n.x.data() + in + (gathers ? own : 0),
+                        .out = n.x.data() + out + (scatters ? own : 0)})
+          .wait();
+    });
+    auto const of_gpu = fake_cuda::happened().failures;
+    return of_gpu.empty() ? told : of_gpu.front();
+  };
+  for (auto const what : {all_reduce, reduce_scatter, all_gather}) {
+    CAPTURE(static_cast<int>(what));
+    CHECK(contains(failures(what, 0, 1), ": input and output overlap, but are not in place"));
+    CHECK(contains(failures(what, 1, 0), ": input and output overlap, but are not in place"));
+    CHECK(failures(what, 1, 1) == "nothing was thrown");
+    CHECK(failures(what, 0, 4) == "nothing was thrown");
+  }
+}
+
+TEST_CASE("a communicator that is used after its abort is found") {
+  restart(1);
+  numbers n;
+  auto const id = parallel::nccl::make_unique_id();
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclComm_t comm = nullptr, part = nullptr;
+  REQUIRE(ncclCommInitRankConfig(&comm, 1, id, 0, &config) == ncclInProgress);
+  for (auto state = ncclInProgress; state == ncclInProgress;)
+    REQUIRE(ncclCommGetAsyncError(comm, &state) == ncclSuccess);
+  auto const grouped = [](auto const& call) {
+    static_cast<void>(ncclGroupStart());
+    auto const inside = call();
+    auto const end = ncclGroupEnd();
+    return inside == ncclSuccess ? end : inside;
+  };
+  auto const abort = [&] { return ncclCommAbort(comm); };
+  REQUIRE(grouped(abort) == ncclSuccess);
+  CHECK(fake_nccl::happened().failures.empty());
+  float* const x = n.x.data();
+  CHECK(grouped([&] { return ncclAllReduce(x, x, 8, ncclFloat32, ncclSum, comm, n.s.get()); }) ==
+        ncclInvalidUsage);
+  CHECK(ncclGetLastError(comm) == std::string("ncclAllReduce: the communicator was aborted"));
+  CHECK(ncclCommSplit(comm, 0, 0, &part, &config) == ncclInvalidUsage);
+  CHECK(ncclCommDestroy(comm) == ncclInvalidUsage);
+  CHECK(grouped(abort) == ncclInvalidUsage);
+  CHECK(fake_nccl::happened().failures ==
+        std::vector<std::string>{"ncclAllReduce: the communicator was aborted",
+                                 "ncclCommSplit: the communicator was aborted",
+                                 "ncclCommDestroy: the communicator was aborted",
+                                 "ncclCommAbort: the communicator was aborted"});
+  CHECK(fake_nccl::alive() == 0);
 }
 
 TEST_CASE("communicators in another order on another rank stand still where slots are few") {
