@@ -57,6 +57,26 @@ TEST_CASE("every two axes together") {
   check(small_model(true), {.tensor = 2, .pipeline = 2, .schedule = overlapped("zb-h1")});
 }
 
+TEST_CASE("every three axes together, and all of them with ZeRO 3 and offloaded states") {
+  check(small_model(true),
+        {.context = 2, .tensor = 2, .pipeline = 2, .schedule = overlapped("1f1b")});
+  check(small_model(true), {.context = 2,
+                            .pipeline = 2,
+                            .schedule = overlapped("1f1b"),
+                            .level = parameters,
+                            .shard = 2,
+                            .microbatch = 1,
+                            .optimizer = on_host});
+  check(small_model(true), {.context = 2,
+                            .tensor = 2,
+                            .pipeline = 2,
+                            .schedule = overlapped("1f1b"),
+                            .level = parameters,
+                            .shard = 2,
+                            .microbatch = 1,
+                            .optimizer = on_host});
+}
+
 /// Calls that allocate memory, of all ranks together.
 struct allocations {
   std::size_t to_reserve = 0;  // and in an evaluation
