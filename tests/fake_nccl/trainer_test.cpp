@@ -23,6 +23,7 @@
 #include "fake_nccl/fake_nccl.hpp"
 #include "mpt/eval/icl_support.hpp"
 #include "mpt/train/tiny_run.hpp"
+#include "support/said_by.hpp"
 
 namespace fake_nccl_trainer_test {
 namespace {
@@ -115,6 +116,7 @@ std::vector<grid> const layouts{
     {.zero_stage = 3, .data = 2, .parallelism = {.context = 2}},
     {.zero_stage = 3, .data = 2, .parallelism = {.tensor = 2, .pipeline = 2}},
     {.zero_stage = 2, .data = 2, .parallelism = {.tensor = 2, .context = 2}},
+    {.zero_stage = 2, .data = 2, .parallelism = {.context = 2, .pipeline = 2}},
 };
 
 /// What run() writes to a metrics file, in folders of its own.
@@ -165,7 +167,7 @@ TEST_CASE("runs have the host's losses and weights") {
   check_runs({layouts[1], layouts[2], layouts[3]}, 2);
 }
 
-TEST_CASE("runs of eight ranks, too") { check_runs({layouts[5], layouts[6]}, 2); }
+TEST_CASE("runs of eight ranks, too") { check_runs({layouts[5], layouts[6], layouts[7]}, 2); }
 
 TEST_CASE("[full] longer runs have the host's losses and weights, in every kind of layout") {
   check_runs(layouts, 6);
@@ -269,6 +271,22 @@ TEST_CASE("a run that begins makes its initial values once, kernels tried before
   auto const uploaded = fake_cuda::happened().uploaded_bytes;
   CHECK(uploaded >= once);
   CHECK(uploaded < once + once / 2);
+}
+
+TEST_CASE("attention in bf16 that is left to the plain kernels is told of, once") {
+  place const here;
+  auto config = on(configuration(here, 2), layouts[0]);
+  config.model.attn.attn_logit_softcapping = 30;
+  auto const said = [&]<class T>(T) {
+    return test::said_by(here.folder / "said",
+                         [&] { check_calm(train_on_gpus<T>(config, layouts[0].ranks())); });
+  };
+  std::string const note = "warning: attention runs on plain kernels, which take many times as";
+  auto const in_bf16 = said(parallel::bf16());
+  auto const at = in_bf16.find(note);
+  REQUIRE(at != std::string::npos);
+  CHECK(in_bf16.find(note, at + 1) == std::string::npos);
+  CHECK(said(0.0F).find(note) == std::string::npos);  // in float there are no others
 }
 
 TEST_CASE("texts that are written between steps are the host's") {

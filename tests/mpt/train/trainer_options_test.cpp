@@ -1,6 +1,5 @@
 // Options of a run as the whole program has them: profile, callbacks, optimizers, clipping,
 // loggers.
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 
 #include <parallel/checkpoint/reader.hpp>
 
+#include "support/said_by.hpp"
 #include "tiny_run.hpp"
 
 namespace trainer_options_test {
@@ -26,29 +26,7 @@ namespace {
 
 using namespace tiny_run;
 using test::contains;
-
-/// What `call` prints on standard error.
-template <class Call>
-std::string said_by(fs::path const& scratch, Call const& call) {
-  std::fflush(stderr);
-  int const kept = ::dup(STDERR_FILENO);
-  int const file = ::open(scratch.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  REQUIRE(kept >= 0);
-  REQUIRE(file >= 0);
-  ::dup2(file, STDERR_FILENO);
-  std::string problem;
-  try {
-    call();
-  } catch (std::exception const& error) {
-    problem = error.what();
-  }
-  std::fflush(stderr);
-  ::dup2(kept, STDERR_FILENO);
-  ::close(file);
-  ::close(kept);
-  REQUIRE(problem == "");
-  return test::read_all(scratch);
-}
+using test::said_by;
 
 /// The numbers of a profile's row: calls and milliseconds of a step, share in percent.
 struct row {
