@@ -5,7 +5,11 @@
 set -euo pipefail
 compiler=$1 work=$2 word=${3-}
 tests=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-libraries=(-lfmt -lyaml-cpp -lzstd -lz -lutf8proc -lxxhash -lzip -lcrypto -lpthread)
+libraries=(-lfmt -lyaml-cpp -lzstd -lz -lutf8proc -lxxhash -lzip -lcrypto -lpthread -ldl)
+# What "fake_cuda" in the place of flags stands for; such a test needs the headers of CUDA.
+cuda=${CUDA_INCLUDE:-/usr/local/cuda/include}
+fake_cuda=("-I$tests/fake_cuda/kernels" "-I$tests/../apps/kernels" -isystem "$cuda" -include fake_cuda/runtime.cpp
+  -include fake_cuda/streams.cpp -include combine.cu)
 mkdir -p "$work"
 [[ -f $work/main.o ]] || "$compiler" -std=c++20 -c "$tests/main.cpp" -o "$work/main.o"
 
@@ -14,11 +18,14 @@ printf '| what is wrong | in | test that fails | of its checks |\n|---|---|---|-
 while IFS=@ read -r what header change test flags; do
   [[ -z $what || $what == \#* || $what$header$test != *"$word"* ]] && continue
   rm -rf "$work/include" && cp -r "$tests/../include" "$work/include"
+  read -ra words <<< "$flags"
+  [[ $flags == fake_cuda ]] && words=("${fake_cuda[@]}")
   sed -E -i -z "$change" "$work/include/$header"
   if cmp -s "$work/include/$header" "$tests/../include/$header"; then
     result="THE LINE IS NOT THERE" failed=1
-  # shellcheck disable=SC2086
-  elif ! "$compiler" -std=c++20 -O0 -w -I"$work/include" -I"$tests" $flags "$work/main.o" "$tests/$test" \
+  elif [[ $flags == fake_cuda && ! -f $cuda/cuda_runtime.h ]]; then
+    result="not tried: no headers of CUDA in $cuda"
+  elif ! "$compiler" -std=c++20 -O0 -w "${words[@]}" -I"$work/include" -I"$tests" "$work/main.o" "$tests/$test" \
     -o "$work/test" "${libraries[@]}" > "$work/log" 2>&1; then
     result="DOES NOT COMPILE: $(grep -m 1 error "$work/log")" failed=1
   elif PARALLELLM_CHECKOUT=$tests/.. timeout 300 "$work/test" "--test-case-exclude=[full]*" > "$work/log" 2>&1; then
