@@ -67,8 +67,8 @@ void launch(launch_options const& options,
 /// Which of them, for messages.
 [[nodiscard]] std::string launcher_name();
 
-/// The same text for all starts of a program by one `launch`, of which one is over when the next
-/// one begins; empty: not started so.
+/// A text that all starts of a program by one `launch` have in common, of which one is over when
+/// the next one begins; empty: not started so.
 [[nodiscard]] std::string series_of_starts();
 
 /// True on the process whose output counts: rank 0 of several, always otherwise.

@@ -17,16 +17,13 @@ struct batch {
   parallel::vector_view<std::int32_t const> ids;
 };
 
-struct model {
-  using element = float;
-  using microbatch = batch;
-  using block = parallel::linear<float>;
-
+/// The model but for its types.
+struct untyped {
   parallel::embedding<float> tokens;
-  block body;
+  parallel::linear<float> body;
 
   std::size_t num_blocks() const { return 1; }
-  block const& at(std::size_t) const { return body; }
+  parallel::linear<float> const& at(std::size_t) const { return body; }
   parallel::index rows(batch const& b) const { return b.ids.size(); }
   parallel::index sequence(batch const&) const { return 1; }
   parallel::index width() const { return 4; }
@@ -44,6 +41,11 @@ struct model {
     parallel::ops::sum(c.stream, &sums.loss, x.span());
     if (dx.size() > 0) parallel::ops::fill(c.stream, dx.span(), 1.0F);
   }
+};
+struct model : untyped {
+  using element = float;
+  using microbatch = batch;
+  using block = parallel::linear<float>;
 };
 
 using stepper = parallel::train::stepper<model, parallel::host::device, parallel::single,

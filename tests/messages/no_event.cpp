@@ -1,4 +1,4 @@
-// no type named
+// the stream lacks what parallel::stream (parallel/device/concepts.hpp) asks for: a type event_type
 #include <parallel/device/concepts.hpp>
 
 #include <parallel/comm/any_communicator.hpp>

@@ -118,7 +118,8 @@ class config_reader {
     note(key, key_role::without_effect);
     without_effect_here(key, reason);
   }
-  /// The same of a key that has been read, and has none beside what else is written.
+  /// Says in the report of a key that has been read, if it is written, that it has no effect beside
+  /// what else is written.
   void without_effect_here(std::string_view key, std::string_view reason) {
     if (find(key) != nullptr) report_->ignored.push_back({full_name(key), std::string(reason)});
   }
@@ -146,7 +147,7 @@ class config_reader {
     check(key, !has(key), "not yet supported; leave it out; ", instead);
   }
 
-  /// The same, blank or not.
+  /// Refuses a known key that is written at all, blank or not.
   void must_not_be_named(std::string_view key, std::string_view instead) {
     note(key, key_role::restricted);
     check(key, !stands(key), "not yet supported; leave it out; ", instead);

@@ -53,7 +53,7 @@ struct checkpoint_entry {
   return out;
 }
 
-/// The same, each with what is wrong with its manifest or its files' sizes, or why they cannot be
+/// The checkpoints of list_folders, each with what is wrong with its manifest or its files' sizes, or why they cannot be
 /// read.
 [[nodiscard]] inline std::vector<checkpoint_entry> list_checkpoints(
     std::filesystem::path const& root) {

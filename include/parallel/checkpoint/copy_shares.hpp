@@ -12,7 +12,7 @@
 
 namespace parallel::checkpoint {
 
-/// The same on every rank, so that all come to the same without talking.
+/// Which nodes copy what; equal on every rank, so that all come to one result without talking.
 class copy_shares {
  public:
   /// `has[n][f]`: whether node n has file f, of `bytes[f]` bytes. `nodes` is borrowed.

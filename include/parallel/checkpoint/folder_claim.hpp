@@ -121,7 +121,8 @@ class folder_claim {
                      "); this one has written nothing since, and ends");
   }
 
-  /// The same, but asks the disk only when that was long ago, as after the process stood still.
+  /// As require_held, but asks the disk only when that was long ago, as after the process stood
+  /// still.
   void require_recent() const {
     if (lost_ || std::chrono::steady_clock::now() - looked_.load() > 3 * options_.beat)
       require_held();

@@ -14,7 +14,7 @@
 
 namespace parallel::checkpoint {
 
-/// The same on every rank. Nodes are numbered from 0 in the order of their first ranks, and each is
+/// Which ranks share a node; equal on every rank. Nodes are numbered from 0 in the order of their first ranks, and each is
 /// followed by its neighbour, the last by the first.
 class node_map {
  public:

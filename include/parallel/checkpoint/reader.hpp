@@ -31,7 +31,7 @@ class checkpoint_reader {
   explicit checkpoint_reader(std::filesystem::path const& folder)
       : checkpoint_reader(folder, read_manifest_text(folder)) {}
 
-  /// The same by the text of its manifest.
+  /// Opens a checkpoint's folder by the text of its manifest, which has been read.
   checkpoint_reader(std::filesystem::path folder, std::string_view manifest_text)
       : folder_(std::move(folder)),
         manifest_(parse_manifest(manifest_text, (folder_ / manifest_name).native())) {}

@@ -20,8 +20,24 @@
 
 namespace parallel {
 
+namespace detail {
+
+template <class S>
+struct require_stream {
+  static_assert(stream<S>,
+                "the stream lacks what parallel::stream (parallel/device/concepts.hpp) asks for: a "
+                "type event_type, record(), wait(event) and synchronize()");
+  static constexpr bool value = stream<S>;
+};
+
+}  // namespace detail
+
+/// Of what is no stream, the compiler says what it lacks.
+template <class S>
+concept checked_stream = detail::require_stream<S>::value;
+
 /// One that enqueues on a Stream.
-template <stream Stream>
+template <checked_stream Stream>
 class basic_any_communicator : public collectives<basic_any_communicator<Stream>, Stream> {
  public:
   using request_type = request_of<Stream>;

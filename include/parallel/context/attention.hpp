@@ -79,15 +79,15 @@ struct attention {
 
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& kept) const {
-    out.backward_weight(c, kept.out);
-    qkv.backward_weight(c, kept.qkv);
-    query_key.backward_weight(c, kept.query_key);
+    backward_weight_of(out, c, kept.out);
+    backward_weight_of(qkv, c, kept.qkv);
+    backward_weight_of(query_key, c, kept.query_key);
   }
 
   void visit_parameters(auto&& visit) {
-    qkv.visit_parameters(visit);
-    query_key.visit_parameters(visit);
-    out.visit_parameters(visit);
+    visit_parameters_of(qkv, visit);
+    visit_parameters_of(query_key, visit);
+    visit_parameters_of(out, visit);
   }
 
  private:

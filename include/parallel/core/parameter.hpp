@@ -206,6 +206,27 @@ class parameter : public parameter_base<T> {
   }
 };
 
+namespace detail {
+
+/// Said once a layer.
+template <class Layer>
+struct require_shown {
+  static_assert(sizeof(Layer) == 0,
+                "a layer has no visit_parameters(f) that calls f with each parameter; write one, "
+                "empty where there are none (parallel/layer/concepts.hpp)");
+};
+
+}  // namespace detail
+
+/// layer.visit_parameters(f); of a layer that has none, the compiler says so.
+template <class Layer, class F>
+void visit_parameters_of(Layer& layer, F&& f) {
+  if constexpr (requires { layer.visit_parameters(f); })
+    layer.visit_parameters(f);
+  else
+    static_cast<void>(sizeof(detail::require_shown<Layer>));
+}
+
 /// Elements [begin, begin + out.size()) of a tensor's initial value. A pure function of seed,
 /// name and global index: every layout starts from the same numbers.
 template <class U>

@@ -32,7 +32,7 @@ template <class T, class Device>
     return device.template allocate_zeroed<T>(count);
 }
 
-/// The same of what is exchanged as it is.
+/// Zeroed memory for `count` elements that are exchanged with buffers of as many.
 template <class T, class Device>
 [[nodiscard]] buffer<T> allocate_exchanged(Device& device, std::size_t count) {
   return allocate_exchanged<T>(device, count, count);

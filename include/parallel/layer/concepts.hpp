@@ -69,7 +69,28 @@ template <class L, class Dy>
   return {};
 }
 
+/// Said once a layer.
+template <class L, class Stream>
+struct require_backward_weight {
+  static_assert(
+      requires(L const& l, context<Stream>& c, typename L::saved const& kept) {
+        l.backward_weight(c, kept);
+      },
+      "a layer has no backward_weight(context, saved) that adds to its parameters' "
+      "gradients; write one, a template over the context's stream, empty where there are "
+      "no parameters (parallel/layer/concepts.hpp)");
+};
+
 }  // namespace detail
+
+/// l.backward_weight(c, kept); of a layer that has none, the compiler says so.
+template <class L, class Stream>
+void backward_weight_of(L const& l, context<Stream>& c, typename L::saved const& kept) {
+  if constexpr (requires { l.backward_weight(c, kept); })
+    l.backward_weight(c, kept);
+  else
+    static_cast<void>(sizeof(detail::require_backward_weight<L, Stream>));
+}
 
 /// L(x). Slices of columns go through what works element by element; where L does not take x, the
 /// compiler says why.

@@ -87,10 +87,10 @@ struct dropout {
 
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& kept) const {
-    inner.backward_weight(c, kept);
+    backward_weight_of(inner, c, kept);
   }
 
-  void visit_parameters(auto&& visit) { inner.visit_parameters(visit); }
+  void visit_parameters(auto&& visit) { visit_parameters_of(inner, visit); }
 
  private:
   template <class Stream>

@@ -85,15 +85,15 @@ struct feed_forward {
 
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& kept) const {
-    down.backward_weight(c, kept.down);
-    up.backward_weight(c, kept.up);
-    if (gated()) gate.backward_weight(c, kept.gate);
+    backward_weight_of(down, c, kept.down);
+    backward_weight_of(up, c, kept.up);
+    if (gated()) backward_weight_of(gate, c, kept.gate);
   }
 
   void visit_parameters(auto&& visit) {
-    up.visit_parameters(visit);
-    if (gated()) gate.visit_parameters(visit);
-    down.visit_parameters(visit);
+    visit_parameters_of(up, visit);
+    if (gated()) visit_parameters_of(gate, visit);
+    visit_parameters_of(down, visit);
   }
 
  private:

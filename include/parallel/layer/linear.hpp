@@ -59,7 +59,7 @@ struct linear {
              matrix_view<T const> onto = {}) const {
     apply(c, y, x, kept, onto, bias);
   }
-  /// The same with a bias that is another's: of a layer that has this one within.
+  /// As `apply` above, with a bias that is another's: of a layer that has this one within.
   template <class Stream>
   void apply(context<Stream>& c, matrix_view<T> y, matrix_view<T const> x, saved& kept,
              matrix_view<T const> onto, parameter<T, 1> const& shift) const {
@@ -90,7 +90,7 @@ struct linear {
   void backward_weight(context<Stream>& c, saved const& kept) const {
     backward_weight(c, kept, bias);
   }
-  /// The same with a bias that is another's, as in `apply`.
+  /// As `backward_weight` above, with a bias that is another's, as in `apply`.
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& kept, parameter<T, 1> const& shift) const {
     bool const accumulate = !c.overwrite_gradients;

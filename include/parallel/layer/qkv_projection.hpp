@@ -90,8 +90,8 @@ struct qkv_projection {
   }
 
   void visit_parameters(auto&& visit) {
-    first.visit_parameters(visit);
-    for (auto& part : others) part.visit_parameters(visit);
+    visit_parameters_of(first, visit);
+    for (auto& part : others) visit_parameters_of(part, visit);
   }
 
  private:

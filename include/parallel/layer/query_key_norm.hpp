@@ -65,8 +65,8 @@ struct query_key_norm {
 
   void visit_parameters(auto&& visit) {
     if (!present()) return;
-    q.visit_parameters(visit);
-    if (k.weight.present()) k.visit_parameters(visit);
+    visit_parameters_of(q, visit);
+    if (k.weight.present()) visit_parameters_of(k, visit);
   }
 
  private:

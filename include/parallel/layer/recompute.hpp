@@ -63,7 +63,7 @@ struct recompute {
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& kept) const;
 
-  void visit_parameters(auto&& visit) { inner.visit_parameters(visit); }
+  void visit_parameters(auto&& visit) { visit_parameters_of(inner, visit); }
 
  private:
   /// Without a backward pass to come nothing is kept anyhow.
@@ -113,7 +113,7 @@ void recompute<Inner>::backward_input_into(context<Stream>& c, matrix_view<eleme
 template <class Inner>
 template <class Stream>
 void recompute<Inner>::backward_weight(context<Stream>& c, saved const& kept) const {
-  inner.backward_weight(c, kept.inner);
+  backward_weight_of(inner, c, kept.inner);
 }
 
 }  // namespace parallel

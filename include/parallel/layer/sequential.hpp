@@ -64,13 +64,13 @@ struct sequential {
   void backward_weight(context<Stream>& c, saved const& kept) const {
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       constexpr std::size_t last = sizeof...(Rest);
-      (std::get<last - I>(layers).backward_weight(c, std::get<last - I>(kept)), ...);
+      (backward_weight_of(std::get<last - I>(layers), c, std::get<last - I>(kept)), ...);
     }
     (std::make_index_sequence<1 + sizeof...(Rest)>{});
   }
 
   void visit_parameters(auto&& visit) {
-    std::apply([&](auto&... layer) { (layer.visit_parameters(visit), ...); }, layers);
+    std::apply([&](auto&... layer) { (visit_parameters_of(layer, visit), ...); }, layers);
   }
 
  private:
@@ -168,10 +168,10 @@ struct residual {
 
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& kept) const {
-    inner.backward_weight(c, kept);
+    backward_weight_of(inner, c, kept);
   }
 
-  void visit_parameters(auto&& visit) { inner.visit_parameters(visit); }
+  void visit_parameters(auto&& visit) { visit_parameters_of(inner, visit); }
 };
 
 }  // namespace parallel

@@ -106,7 +106,7 @@ struct head {
   }
 
   void visit_parameters(auto&& visit) {
-    norm_f.visit_parameters(visit);
+    visit_parameters_of(norm_f, visit);
     weight.replaces_gradient = true;
     visit(weight);
   }

@@ -78,7 +78,7 @@ struct column_linear {
   void backward_weight(context<Stream>& c, saved const& kept) const {
     inner.backward_weight(c, kept);
   }
-  void visit_parameters(auto&& visit) { inner.visit_parameters(visit); }
+  void visit_parameters(auto&& visit) { visit_parameters_of(inner, visit); }
 };
 
 /// Some of the inputs of a linear layer, columns of its weights; the sum over ranks of this rank's
@@ -139,7 +139,7 @@ struct row_linear {
   }
 
   void visit_parameters(auto&& visit) {
-    inner.visit_parameters(visit);
+    visit_parameters_of(inner, visit);
     if (bias.present()) visit(bias);
   }
 

@@ -158,7 +158,7 @@ struct query_key_norm {
     if (inner.k.weight.present()) inner.k.backward_weight(c, kept.k);
   }
 
-  void visit_parameters(auto&& visit) { inner.visit_parameters(visit); }
+  void visit_parameters(auto&& visit) { visit_parameters_of(inner, visit); }
 
  private:
   [[nodiscard]] bool exchanges() const { return inner.present() && !ranks.alone(); }

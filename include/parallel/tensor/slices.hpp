@@ -97,7 +97,7 @@ template <class T, std::size_t N>
   return whole;
 }
 
-/// The same of its columns.
+/// Of a whole parameter the columns that are here; on one rank all stays as it is.
 template <class T>
 [[nodiscard]] parameter<T, 2> keep_columns(place here, parameter<T, 2> whole, row_range columns) {
   if (here.size > 1) whole.keep_columns(columns.begin, columns.count);

@@ -25,7 +25,7 @@ template <class Model>
 [[nodiscard]] std::set<std::string> parameter_names(Model& model) {
   std::set<std::string> out;
   model.visit_units([&](std::string const&, auto& layer, auto const&, auto const&) {
-    layer.visit_parameters([&](auto const& p) { out.insert(p.name); });
+    visit_parameters_of(layer, [&](auto const& p) { out.insert(p.name); });
   });
   return out;
 }
@@ -71,7 +71,7 @@ void check_declarations(Model& model, int tensor_ranks) {
     require(std::ranges::find(uses, nullptr) == uses.end(), "unit \"", unit,
             "\": visit_units gives a null pointer as a tied use; give the parameter that the other "
             "part has, or none");
-    layer.visit_parameters([&](parameter_type const& p) {
+    visit_parameters_of(layer, [&](parameter_type const& p) {
       for (auto const* const use : uses)  // another pipeline stage begins with the use's own
         require(use->name == p.name, "unit \"", unit, "\": parameter \"", p.name,
                 "\" is tied to one named \"", use->name,

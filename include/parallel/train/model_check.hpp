@@ -49,9 +49,10 @@ class marked_passes final : public meta::witness {
       : model_(model), tensor_rank_(tensor_rank), tensor_ranks_(tensor_ranks) {
     model.visit_units([&](std::string const& unit, auto& layer, std::vector<part> const& parts,
                           std::vector<parameter_type*> const& uses) {
-      layer.visit_parameters([&](parameter_type& p) { mark(p, p, unit, parts.front()); });
+      visit_parameters_of(layer, [&](parameter_type& p) { mark(p, p, unit, parts.front()); });
       for (std::size_t i = 0; i < uses.size(); ++i)
-        layer.visit_parameters([&](parameter_type& p) { mark(*uses[i], p, unit, parts[i + 1]); });
+        visit_parameters_of(layer,
+                            [&](parameter_type& p) { mark(*uses[i], p, unit, parts[i + 1]); });
     });
     stream_.report_to(this);
   }
@@ -262,7 +263,7 @@ class marked_passes final : public meta::witness {
         [&](std::string const& unit, auto& layer, std::vector<part> const& parts, auto const&) {
           if (std::ranges::find(parts, here_) == parts.end()) return;
           out += concat(out.empty() ? "" : "; ", "unit \"", unit, "\":");
-          layer.visit_parameters([&](parameter_type const& p) { out += concat(" ", p.name); });
+          visit_parameters_of(layer, [&](parameter_type const& p) { out += concat(" ", p.name); });
         });
     return out.empty() ? "nothing" : out;
   }

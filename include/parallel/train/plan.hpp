@@ -16,14 +16,18 @@
 #include <parallel/device/arena.hpp>
 #include <parallel/device/meta/device.hpp>
 #include <parallel/train/hold_units.hpp>
-#include <parallel/train/model.hpp>
 #include <parallel/train/optimizer_groups.hpp>
 #include <parallel/train/stage_memory.hpp>
 #include <parallel/train/stages.hpp>
 #include <parallel/train/stepper_options.hpp>
+#include <parallel/train/trainable.hpp>
 #include <parallel/zero/unit_set.hpp>
 
 namespace parallel::train {
+
+/// A model whose passes run on the meta device; of another one, the compiler says what it lacks.
+template <class M>
+concept plannable = checked_model<M, meta::stream>;
 
 /// Bytes per rank.
 struct memory_plan {
@@ -49,10 +53,9 @@ struct memory_plan {
 
 /// Floating-point operations of one training microbatch in some stages, by the name of the function
 /// that implements each operation.
-template <class Model>
+template <plannable Model>
 [[nodiscard]] std::map<std::string_view, std::uint64_t> count_operations(
-    Model const& model, typename Model::microbatch const& batch,
-    std::vector<stage_range> const& ranges) {
+    Model const& model, microbatch_of<Model> const& batch, std::vector<stage_range> const& ranges) {
   meta::stream stream;
   for (auto const& range : ranges)
     static_cast<void>(
@@ -61,32 +64,36 @@ template <class Model>
 }
 
 /// Floating-point operations of the whole model, by name.
-template <class Model>
+template <plannable Model>
 [[nodiscard]] std::map<std::string_view, std::uint64_t> count_operations(
-    Model const& model, typename Model::microbatch const& batch) {
+    Model const& model, microbatch_of<Model> const& batch) {
   return count_operations(model, batch, {whole_model(model)});
 }
 
 /// Bytes of activations of steps over one stage, all of the model, and the operations of one
 /// training microbatch (its views may be null).
 template <class Model>
-[[nodiscard]] memory_plan plan_microbatch(Model const& model,
-                                          typename Model::microbatch const& batch) {
-  auto const bytes =
-      bytes_of_stage(model, whole_model(model), backward_halves::together, batch, pass::training);
+[[nodiscard]] memory_plan plan_microbatch(Model const& model, microbatch_of<Model> const& batch) {
   memory_plan plan;
-  plan.activations = bytes.slot + bytes.scratch;
-  for (auto const& [name, count] : count_operations(model, batch)) plan.operations += count;
+  if constexpr (plannable<Model>) {
+    auto const bytes =
+        bytes_of_stage(model, whole_model(model), backward_halves::together, batch, pass::training);
+    plan.activations = bytes.slot + bytes.scratch;
+    for (auto const& [name, count] : count_operations(model, batch)) plan.operations += count;
+  }
   return plan;
 }
 
 /// Bytes of activations of a forward pass without a backward one.
 template <class Model>
-[[nodiscard]] std::size_t plan_evaluation(Model const& model,
-                                          typename Model::microbatch const& batch) {
-  auto const bytes =
-      bytes_of_stage(model, whole_model(model), backward_halves::together, batch, pass::inference);
-  return bytes.slot + bytes.scratch;
+[[nodiscard]] std::size_t plan_evaluation(Model const& model, microbatch_of<Model> const& batch) {
+  if constexpr (plannable<Model>) {
+    auto const bytes = bytes_of_stage(model, whole_model(model), backward_halves::together, batch,
+                                      pass::inference);
+    return bytes.slot + bytes.scratch;
+  } else {
+    return 0;
+  }
 }
 
 /// What the passes of a step need besides units.
@@ -104,11 +111,11 @@ struct pass_memory_plan {
 /// Bytes that a step, or with pass::inference an evaluation, of `count` microbatches needs on a
 /// rank with these stages, when each is like one of `batches` (whose views may be null). `streams`:
 /// what it runs on.
-template <class Model>
+template <plannable Model>
 [[nodiscard]] pass_memory_plan plan_passes(Model const& model, stages_of_rank& stages,
                                            std::size_t count,
-                                           std::span<typename Model::microbatch const> batches,
-                                           pass mode, meta::stream_options const& streams = {}) {
+                                           std::span<microbatch_of<Model> const> batches, pass mode,
+                                           meta::stream_options const& streams = {}) {
   require(count > 0,
           "memory is planned for no microbatches; give those of a step (their views may ",
           "be null), also on a rank without sequences, where they are empty");
@@ -118,10 +125,10 @@ template <class Model>
 }
 
 /// The activations of plan_passes.
-template <class Model>
+template <plannable Model>
 [[nodiscard]] std::size_t plan_activations(Model const& model, stages_of_rank& stages,
                                            std::size_t count,
-                                           std::span<typename Model::microbatch const> batches,
+                                           std::span<microbatch_of<Model> const> batches,
                                            pass mode) {
   return plan_passes(model, stages, count, batches, mode).activations;
 }
@@ -129,7 +136,7 @@ template <class Model>
 /// Everything a rank at `place` with these stages holds of a stepper with these options besides
 /// activations. `leaves`: microbatches of a step with sequences, which trees of the canonical order
 /// hold; 0: what it holds before the first step. Leaves the model bound to nothing.
-template <class Optimizer, class Model>
+template <class Optimizer, plannable Model>
 [[nodiscard]] memory_plan plan_units(Model& model, optimizer_groups<Optimizer> const& groups,
                                      stages_of_rank const& stages, zero::unit_place place,
                                      stepper_options const& how, std::size_t leaves = 0) {
@@ -167,8 +174,12 @@ template <class Optimizer, class Model>
 template <class Optimizer, class Model>
 [[nodiscard]] memory_plan plan_units(Model& model, optimizer_groups<Optimizer> const& groups,
                                      zero::unit_place place, stepper_options const& how) {
-  stages_of_rank const all({}, 0, 1, model.num_blocks());
-  return plan_units(model, groups, all, place, how);
+  if constexpr (plannable<Model>) {
+    stages_of_rank const all({}, 0, 1, model.num_blocks());
+    return plan_units(model, groups, all, place, how);
+  } else {
+    return {};
+  }
 }
 
 }  // namespace parallel::train

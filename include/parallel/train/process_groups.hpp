@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <parallel/comm/coloring.hpp>
+#include <parallel/comm/concepts.hpp>
 #include <parallel/comm/neighbours.hpp>
 #include <parallel/mesh/mesh.hpp>
 #include <parallel/zero/level.hpp>
@@ -29,6 +30,21 @@ namespace parallel::train {
                         : shape.position<axis::replicate, axis::context>(rank);
   return out;
 }
+
+namespace detail {
+
+template <class Comm>
+struct require_split {
+  static_assert(has_split<Comm>,
+                "the communicator lacks what has_split (parallel/comm/concepts.hpp) asks for");
+  static constexpr bool value = has_split<Comm>;
+};
+
+}  // namespace detail
+
+/// Whose ranks can be divided; of another one, the compiler says what it lacks.
+template <class Comm>
+concept checked_communicator = detail::require_split<Comm>::value;
 
 /// Every rank of `world` makes one at the same time. Does not move afterwards: layers and steppers
 /// refer to its communicators.
@@ -54,7 +70,7 @@ class process_groups {
   process_groups(Comm&& world, zero::level level)
       : process_groups(std::move(world), data_layout(level, world.size()), level) {}
 
-  /// The same over a communicator of their own, of the ranks of `whole`.
+  /// As before, over a communicator of their own of the ranks of `whole`, which stays its owner's.
   process_groups(Comm& whole, zero::level level)
       : process_groups(whole.split(coloring::together()), level) {}
 
@@ -114,6 +130,15 @@ class process_groups {
   Comm replicas;  // replicate; without ZeRO replicate x context
   Comm context;
   Comm tensor;
+};
+
+/// What is left over a communicator of which it has been said that it lacks something.
+template <class Comm>
+requires(!has_split<Comm>) class process_groups<Comm> : detail::require_split<Comm> {
+ public:
+  process_groups(Comm&&, training_layout, zero::level) {}
+  process_groups(Comm&&, zero::level) {}
+  process_groups(Comm&, zero::level) {}
 };
 
 }  // namespace parallel::train

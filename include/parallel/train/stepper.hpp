@@ -36,19 +36,16 @@
 #include <parallel/train/statistics_sum.hpp>
 #include <parallel/train/step_agreement.hpp>
 #include <parallel/train/stepper_options.hpp>
+#include <parallel/train/stepper_parts.hpp>
 #include <parallel/train/stepper_program.hpp>
 #include <parallel/train/stepper_setup.hpp>
 
 namespace parallel::train {
 
-/// Reductions run on `exchanges`, what is gathered before use on a stream of the stepper's own.
+/// Reductions run on `exchanges`, what is gathered before use on a stream of the stepper's own. Of
+/// parts that lack a call the compiler says so (stepper_parts.hpp).
 template <class Model, class Device, class Comm, class Optimizer>
 class stepper {
-  static_assert(device<Device>,
-                "the device lacks what parallel::device (parallel/device/concepts.hpp) asks for");
-  static_assert(has_split<Comm>,
-                "the communicator lacks what has_split (parallel/comm/concepts.hpp) asks for");
-
  public:
   using model_type = Model;
   using device_type = Device;
@@ -60,13 +57,6 @@ class stepper {
   using loss = loss_type<element>;
   using microbatch = typename Model::microbatch;
   using unit_entry = typename placed_units<Model, Device, Comm>::entry;
-
-  static_assert(model<Model, stream>,
-                "the model lacks what train::model asks for (parallel/train/model.hpp), by name "
-                "and types of arguments; inputs are views of const elements");
-  static_assert(zero::updates_units<Optimizer, stream, element>,
-                "the optimizer lacks what parallel::optimizer (parallel/optim/concepts.hpp) asks "
-                "for: state_names(), and update() of ranges of the model's elements");
 
   /// Allocates this rank's units on `device` and binds `model` to them; all three and `groups` must
   /// outlive the stepper and stay where they are. Collective over the mesh.

@@ -68,7 +68,7 @@ void describe_parameters(Model& model, KeyOf const& key_of, std::vector<std::str
                         std::vector<parameter_type*> const& uses) {
     std::string where;
     for (part const p : parts) where += concat(" ", p);
-    layer.visit_parameters([&](parameter_type const& p) {
+    visit_parameters_of(layer, [&](parameter_type const& p) {
       if (!seen.insert(p.name).second) return;
       auto const key = key_of(p.name);
       std::string shape;

@@ -14,7 +14,7 @@ template <class Model, class KeyOf>
 [[nodiscard]] bool trains_any(Model& model, KeyOf const& key_of) {
   bool any = false;
   model.visit_units([&](std::string const&, auto& layer, auto const&, auto const&) {
-    layer.visit_parameters([&](auto const& p) { any = any || key_of(p.name).trainable; });
+    visit_parameters_of(layer, [&](auto const& p) { any = any || key_of(p.name).trainable; });
   });
   return any;
 }

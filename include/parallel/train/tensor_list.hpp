@@ -22,7 +22,7 @@ class tensor_list {
   /// has several slices here is listed once.
   template <class T, class Layer, class KeyOf>
   void add(Layer& layer, KeyOf const& key_of) {
-    layer.visit_parameters([&](parameter_base<T> const& p) {
+    visit_parameters_of(layer, [&](parameter_base<T> const& p) {
       if (!key_of(p.name).trainable || places_.contains(p.name)) return;
       places_[p.name] = tensors_.size();
       tensors_.push_back({p.name, p.tensor_extents()});

@@ -2,21 +2,49 @@
 // and conversion. Memory: the parameters once.
 #pragma once
 
+#include <concepts>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <parallel/device/buffer.hpp>
-#include <parallel/train/model.hpp>
+#include <parallel/device/concepts.hpp>
+#include <parallel/train/trainable.hpp>
 #include <parallel/unit/unit.hpp>
 
 namespace parallel::train {
+
+namespace detail {
+
+template <class Device>
+struct require_memory {
+  static_assert(memory_device<Device>,
+                "the device lacks what parallel::memory_device (parallel/device/concepts.hpp) asks "
+                "for");
+  static constexpr bool value = memory_device<Device>;
+};
+template <class M, class T>
+struct require_elements {
+  static_assert(std::same_as<typename M::element, T>,
+                "the model's elements are of another type; give weights<T> the model's element as "
+                "T");
+  static constexpr bool value = std::same_as<typename M::element, T>;
+};
+
+}  // namespace detail
+
+/// A model of elements T; of another one, the compiler says what it lacks.
+template <class M, class T>
+concept checked_weights = checked_units<M, T> && detail::require_elements<M, T>::value;
+/// Likewise.
+template <class D>
+concept checked_memory = detail::require_memory<D>::value;
 
 template <class T>
 class weights {
  public:
   /// Allocates on `device` and binds `model`, which must stay where it is.
-  template <class Model, class Device>
+  template <checked_weights<T> Model, checked_memory Device>
   weights(Model& model, Device& device) {
     model.visit_units([&](std::string name, auto& layer, std::vector<part> const&,
                           std::vector<parameter_base<T>*> const& uses) {
@@ -34,6 +62,10 @@ class weights {
       }
     });
   }
+
+  /// What is left where it has been said that the model, or the device, lacks something.
+  template <class Model, class Device>
+  weights(Model&, Device&) {}
 
   /// Calls f(parameter, values) for every parameter; tied ones once.
   template <class F>

@@ -75,7 +75,7 @@ class unit {
   unit(std::string name, Layer& layer, index ranks, KeyOf const& key_of = {})
       : name_(std::move(name)) {
     require(ranks > 0, "unit ", name_, ": number of ranks must be positive");
-    layer.visit_parameters([&](parameter_base<T>& parameter) {
+    visit_parameters_of(layer, [&](parameter_base<T>& parameter) {
       segment_key key = key_of(parameter.name);
       key.replication = parameter.replication;
       place(parameter, key);

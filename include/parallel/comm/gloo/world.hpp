@@ -46,7 +46,7 @@ struct communicator_options {
   std::filesystem::path rendezvous = {};
   /// The network interface to listen on ("eth0").
   std::string interface = "lo";
-  /// The same on all ranks; see rendezvous.hpp.
+  /// Seals records of the rendezvous, equal on all ranks; see rendezvous.hpp.
   sealer seal = {};
   /// How long a rank waits for the others: at the rendezvous, and in one operation.
   shared_deadline deadline = std::chrono::seconds(600);

@@ -118,7 +118,7 @@ class tuning_table {
               " that the first line tells of");
     return table;
   }
-  /// The same of text that goes on after the table.
+  /// The table at which `in` stands, as `parse` makes it; text may go on after it.
   [[nodiscard]] static tuning_table read(tuning_reader& in) {
     in.next_line();
     in.expect(in.word() == Format::name, "not a table of ", Format::name);

@@ -1,0 +1,61 @@
+// stepper_parts: what the compiler says where a stepper is made of something that lacks a call: one
+// sentence, and nothing of what would follow from it.
+#pragma once
+
+#include <type_traits>
+
+#include <parallel/comm/concepts.hpp>
+#include <parallel/device/concepts.hpp>
+#include <parallel/device/meta/device.hpp>
+#include <parallel/train/process_groups.hpp>
+#include <parallel/train/stepper_options.hpp>
+#include <parallel/train/trainable.hpp>
+#include <parallel/zero/update.hpp>
+
+namespace parallel::train {
+
+namespace detail {
+
+template <class Device>
+struct require_device {
+  static_assert(device<Device>,
+                "the device lacks what parallel::device (parallel/device/concepts.hpp) asks for");
+  static constexpr bool value = device<Device>;
+};
+template <class Optimizer, class Stream, class T>
+struct require_optimizer {
+  static_assert(zero::updates_units<Optimizer, Stream, T>,
+                "the optimizer lacks what parallel::optimizer (parallel/optim/concepts.hpp) asks "
+                "for: state_names(), and update() of ranges of the model's elements");
+  static constexpr bool value = zero::updates_units<Optimizer, Stream, T>;
+};
+
+}  // namespace detail
+
+/// What a stepper can be made of; of something else, the compiler says what it lacks.
+template <class Model, class Device, class Comm, class Optimizer>
+concept checked_parts = detail::require_device<Device>::value && checked_communicator<Comm> &&
+    checked_model<Model, typename Device::stream_type> && checked_model<Model, meta::stream> &&
+    detail::require_optimizer<Optimizer, typename Device::stream_type, element_of<Model>>::value;
+
+/// Says nothing of others.
+template <class Model, class Device, class Comm, class Optimizer>
+concept stepper_parts = device<Device> && has_split<Comm> &&
+    trainable<Model, typename Device::stream_type> && trainable<Model, meta::stream> &&
+    zero::updates_units<Optimizer, typename Device::stream_type, typename Model::element>;
+
+template <class Model, class Device, class Comm, class Optimizer>
+class stepper;
+
+/// What is left where something is lacking: the sentence.
+template <class Model, class Device, class Comm, class Optimizer>
+requires(
+    !stepper_parts<Model, Device, Comm, Optimizer>) class stepper<Model, Device, Comm, Optimizer> {
+ public:
+  using said = std::bool_constant<checked_parts<Model, Device, Comm, Optimizer>>;
+
+  template <class Ranks, class Optimizers>
+  stepper(Model&, Device&, Ranks&, Optimizers const&, stepper_options const&) {}
+};
+
+}  // namespace parallel::train
