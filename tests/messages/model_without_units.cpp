@@ -1,5 +1,4 @@
-// the model lacks what train::model asks for (parallel/train/model.hpp), by name and types of
-// The compiler's note names the call that does not fit: visit_units.
+// the model has no visit_units(f) that calls f with each unit's name, layer, parts and uses
 #include <parallel/ops/host.hpp>
 
 #include "model.hpp"
