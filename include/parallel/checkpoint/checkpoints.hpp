@@ -53,8 +53,8 @@ struct checkpoint_entry {
   return out;
 }
 
-/// The checkpoints of list_folders, each with what is wrong with its manifest or its files' sizes, or why they cannot be
-/// read.
+/// The checkpoints of list_folders, each with what is wrong with its manifest or its files' sizes,
+/// or why they cannot be read.
 [[nodiscard]] inline std::vector<checkpoint_entry> list_checkpoints(
     std::filesystem::path const& root) {
   auto out = list_folders(root);

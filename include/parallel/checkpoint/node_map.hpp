@@ -14,8 +14,8 @@
 
 namespace parallel::checkpoint {
 
-/// Which ranks share a node; equal on every rank. Nodes are numbered from 0 in the order of their first ranks, and each is
-/// followed by its neighbour, the last by the first.
+/// Which ranks share a node; equal on every rank. Nodes are numbered from 0 in the order of their
+/// first ranks, and each is followed by its neighbour, the last by the first.
 class node_map {
  public:
   /// All ranks on one node.

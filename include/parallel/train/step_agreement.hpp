@@ -240,8 +240,9 @@ void agree(Comm& world, training_layout const& shape, bool in_step, Exchange& ex
   }
 }
 
-/// Agrees that ranks begin the same passes: on all ranks of `groups` (process_groups), or, of an evaluation that those
-/// with other data need not begin, on those that share a model. The latter blocks.
+/// Agrees that ranks begin the same passes: on all ranks of `groups` (process_groups), or, of an
+/// evaluation that those with other data need not begin, on those that share a model. The latter
+/// blocks.
 template <class Groups, class Exchange>
 void agree_on_passes(Groups& groups, bool all, bool in_step, Exchange& exchanges,
                      step_terms const& mine) {

@@ -45,8 +45,9 @@ class graph {
                 std::int64_t alignment = 16) {
     return add(uid, type, extents, strides, CUDNN_ATTR_TENSOR_UNIQUE_ID, alignment);
   }
-  /// As `memory`, but sequence i of the first dimension begins so many elements after the address as
-  /// element i of `offsets` says, which has one more than there are sequences: where the last ends.
+  /// As `memory`, but sequence i of the first dimension begins so many elements after the address
+  /// as element i of `offsets` says, which has one more than there are sequences: where the last
+  /// ends.
   tensor ragged(tensor offsets, std::int64_t uid, cudnnDataType_t type, sizes extents,
                 sizes strides) {
     return add(uid, type, extents, strides, CUDNN_ATTR_TENSOR_UNIQUE_ID, 16, &offsets);
