@@ -1,12 +1,15 @@
 // Ranks are threads here, each with connections of its own, as processes have them.
 #include <doctest/doctest.h>
+#include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <exception>
 #include <filesystem>
 #include <mutex>
@@ -273,13 +276,127 @@ TEST_CASE("gloo ranks do not take strangers for ranks of theirs") {
   CHECK(contains(greeting[0], "somebody connected to rank 0 as rank 1 who does not have this"));
   // nobody comes
   meeting_place const place;
-  auto const alone = message_of(
-      [&] { gloo::communicator({.ranks = 2, .rendezvous = place.folder, .deadline = 300ms}); });
-  CHECK(contains(alone, "rank 1 has not come to the rendezvous in " + place.folder.string()));
+  CHECK_THROWS_WITH_AS(
+      gloo::communicator({.ranks = 2, .rendezvous = place.folder, .deadline = 300ms}),
+      doctest::Contains(
+          ("rank 1 has not come to the rendezvous in " + place.folder.string()).c_str()),
+      parallel::timed_out);
   auto const nowhere = message_of([&] {
     gloo::communicator({.ranks = 2, .rendezvous = place.folder, .interface = "no-such0"});
   });
   CHECK(contains(nowhere, "rank 0 cannot connect to the others over the interface no-such0"));
+}
+
+/// Who has left an address as rank 1, and is no rank.
+struct impostor {
+  using tcp_address = ::gloo::transport::tcp::Address;
+
+  /// `where`: 127.0.0.2 lies behind the rank's own, which so listens; a low port before it.
+  template <class Address>
+  impostor(std::filesystem::path const& folder, Address const& where)
+      : meeting(folder, 1, {}),
+        bytes(tcp_address(reinterpret_cast<sockaddr const*>(&where), sizeof where).bytes()) {
+    meeting.leave({std::string(bytes.begin(), bytes.end()), std::string(bytes.size(), ' ')});
+  }
+  /// Connects to rank 0, once it listens.
+  [[nodiscard]] parallel::descriptor connect() const {
+    parallel::patience limit(10s);
+    auto const text = meeting.take(0, bytes.size(), limit);
+    tcp_address const to(std::vector<char>(text.begin(), text.end()));
+    parallel::descriptor out(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    CHECK(::connect(out.get(), reinterpret_cast<sockaddr const*>(&to.getSockaddr()),
+                    sizeof(sockaddr_in)) == 0);
+    return out;
+  }
+
+  gloo::detail::rendezvous meeting;
+  std::vector<char> bytes;
+};
+
+inline sockaddr_in ip4(std::uint32_t address, std::uint16_t port) {
+  sockaddr_in out{};
+  out.sin_family = AF_INET;
+  out.sin_addr.s_addr = htonl(address);
+  out.sin_port = htons(port);
+  return out;
+}
+
+TEST_CASE("a gloo rank that cannot be reached is named, and another start may help") {
+  // what rank 0 is told, and as which error
+  auto const told = [](auto const& where, auto act) {
+    meeting_place const place;
+    impostor const other(place.folder, where);
+    std::thread acting([&] { act(other); });
+    std::string out = "nothing";
+    try {
+      gloo::communicator const comm({.ranks = 2, .rendezvous = place.folder, .deadline = 300ms});
+    } catch (parallel::timed_out const& problem) {
+      out = concat("timed out: ", problem.what());
+    } catch (parallel::aborted const& problem) {
+      out = concat("aborted: ", problem.what());
+    } catch (parallel::error const& problem) {
+      out = concat("refused: ", problem.what());
+    }
+    acting.join();
+    return out;
+  };
+  auto const idle = [](impostor const&) {};
+  auto const behind = ip4(0x7f000002, 9);
+  auto const absent = told(behind, idle);
+  CAPTURE(absent);
+  CHECK(absent.starts_with(
+      "timed out: rank 0 waited 0.3 s to connect to rank 1, at [127.0.0.2]:9; see whether"));
+  auto const gone = told(ip4(0x7f000001, 256), idle);
+  CAPTURE(gone);
+  CHECK(gone.starts_with("timed out: rank 0 cannot connect to rank 1 at [127.0.0.1]:256: "));
+  CHECK(contains(gone, "Connection refused"));
+  CHECK(contains(gone, "it has ended, and says why in its own log"));
+  CHECK_FALSE(contains(gone, "interface"));
+  parallel::descriptor kept;
+  auto const silent = told(behind, [&](impostor const& other) { kept = other.connect(); });
+  CAPTURE(silent);
+  CHECK(
+      silent.starts_with("timed out: rank 1 is connected to rank 0 and has not greeted within "
+                         "0.3 s: it may itself be waiting to connect to another rank"));
+  auto const closed =
+      told(behind, [](impostor const& other) { static_cast<void>(other.connect()); });
+  CAPTURE(closed);
+  CHECK(
+      closed.starts_with("aborted: rank 1 closed its connection to rank 0 before it had greeted"));
+  sockaddr_in6 six{};
+  six.sin6_family = AF_INET6;
+  six.sin6_addr = in6addr_loopback;
+  auto const family = told(six, idle);
+  CAPTURE(family);
+  CHECK(family.starts_with("refused: rank 0 listens at [127.0.0.1]:"));
+  CHECK(contains(family, "one by IPv4 and the other by IPv6"));
+}
+
+TEST_CASE("a gloo rank is connected to those behind one that it cannot reach") {
+  // rank 0 waits for rank 1 in vain; rank 2 reaches both that are there
+  meeting_place const place;
+  auto const where = ip4(0x7f000002, 9);
+  auto const bytes =
+      impostor::tcp_address(reinterpret_cast<sockaddr const*>(&where), sizeof where).bytes();
+  std::string const address(bytes.begin(), bytes.end());
+  gloo::detail::rendezvous(place.folder, 1, {}).leave({address, address, address});
+  std::vector<std::string> said(3);
+  std::vector<std::thread> threads;
+  for (int const rank : {0, 2})
+    threads.emplace_back([&, rank] {
+      said[static_cast<std::size_t>(rank)] = message_of([&] {
+        gloo::communicator const comm(
+            {.rank = rank, .ranks = 3, .rendezvous = place.folder, .deadline = 2s});
+      });
+    });
+  for (auto& thread : threads) thread.join();
+  for (int const rank : {0, 2}) {
+    auto const& text = said[static_cast<std::size_t>(rank)];
+    CAPTURE(text);
+    // or the other was first, and its connection is closed: never that the other does not come
+    CHECK_FALSE(contains(text, rank == 0 ? "connect to rank 2" : "connect to rank 0"));
+    CHECK(contains(text, "to connect to rank 1, at [127.0.0.2]:9"));
+  }
 }
 
 }  // namespace gloo_test

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include <parallel/core/error.hpp>
+#include <parallel/core/failures.hpp>
 #include <parallel/core/file.hpp>
 #include <parallel/core/patience.hpp>
 
@@ -55,7 +56,8 @@ class rendezvous {
   }
 
   /// The record of `size` bytes that `from` has left for this rank. Blocks while there is none, as
-  /// long as the patience lasts; throws `error` then, and for a record with a wrong seal.
+  /// long as the patience lasts; throws `timed_out` then, and `error` for a record with a wrong
+  /// seal.
   [[nodiscard]] std::string take(int from, std::size_t size, patience& limit) const {
     auto const name = file_of(from);
     for (auto pause = std::chrono::milliseconds(2);; pause = std::min(2 * pause, longest_pause)) {
@@ -64,8 +66,10 @@ class rendezvous {
       if (errno != ENOENT) files::failure(name, "cannot be read");
       require(files::exists(folder_), folder_.native(),
               ": this folder of the rendezvous is gone: the run, or this try of it, is over");
-      require(!limit.over(), "rank ", from, " has not come to the rendezvous in ", folder_.native(),
-              "; is it started, and does its machine see this folder?");
+      if (limit.over())
+        throw timed_out(concat("rank ", from, " has not come to the rendezvous in ",
+                               folder_.native(),
+                               "; is it started, and does its machine see this folder?"));
       std::this_thread::sleep_for(pause);
     }
   }

@@ -6,9 +6,9 @@
 // takes part who lacks the run's key; what follows is neither sealed nor encrypted.
 #pragma once
 
+#include <gloo/common/error.h>
 #include <gloo/transport/context.h>
 #include <gloo/transport/pair.h>
-#include <gloo/transport/tcp/address.h>
 #include <gloo/transport/tcp/device.h>
 
 #include <algorithm>
@@ -32,8 +32,11 @@
 
 #include <parallel/comm/aborted.hpp>
 #include <parallel/comm/gloo/alarm_clock.hpp>
+#include <parallel/comm/gloo/connecting.hpp>
 #include <parallel/comm/gloo/rendezvous.hpp>
 #include <parallel/core/clock.hpp>
+#include <parallel/core/failures.hpp>
+#include <parallel/core/patience.hpp>
 #include <parallel/core/shared_deadline.hpp>
 
 namespace parallel::gloo {
@@ -94,7 +97,7 @@ class world final : public parallel::detail::abortable {
     if (why) abort(*why);        // for a rank that has given up: nobody has said why
     if (context_ != nullptr) {
       if (!why) tell_all(farewell, {});
-      auto const limit = steady_time::clock::now() + std::chrono::seconds(2);
+      auto const limit = steady_time::clock::now() + telling;
       for (auto const& one : notices_)
         while (!left_since(one.peer) && steady_time::clock::now() < limit)
           if (arrived(*one.message, direction::sent, one.peer, limit)) break;
@@ -218,7 +221,7 @@ class world final : public parallel::detail::abortable {
     ::gloo::transport::tcp::attr where;
     where.iface = options_.interface;
     context_ = tcp::CreateDevice(where)->createContext(options_.rank, options_.ranks);
-    context_->setTimeout(connecting);
+    context_->setTimeout(::gloo::kNoTimeout);  // `connecting` limits it
     std::vector<std::string> mine(static_cast<std::size_t>(options_.ranks));
     for (int peer = 0; peer < options_.ranks; ++peer) {
       if (peer == options_.rank) continue;
@@ -234,18 +237,7 @@ class world final : public parallel::detail::abortable {
     for (int peer = 0; peer < options_.ranks; ++peer)
       if (peer != options_.rank)
         theirs[static_cast<std::size_t>(peer)] = meeting.take(peer, size, limit);
-    for (int peer = 0; peer < options_.ranks; ++peer) {
-      if (peer == options_.rank) continue;
-      std::string const& address = theirs[static_cast<std::size_t>(peer)];
-      std::vector<char> const bytes(address.begin(), address.end());
-      try {
-        context_->getPair(peer)->connect(bytes);
-      } catch (std::exception const& problem) {
-        fail("rank ", options_.rank, " cannot connect to rank ", peer, " at ",
-             tcp::Address(bytes).str(), ": ", problem.what(),
-             "; choose an interface by which all machines reach each other");
-      }
-    }
+    connecting(*context_, theirs, options_.interface).wait(options_.deadline.get());
     greet(meeting, mine, theirs);
   }
 
@@ -259,23 +251,36 @@ class world final : public parallel::detail::abortable {
       int const to = static_cast<int>(peer);
       if (to == options_.rank) continue;
       signs_of_life_[peer] = make_buffer(nullptr, 0);
-      signs_of_life_[peer]->recv(to, life_slot, 0, 0);
       said[peer] = greeting(meeting, options_.rank, to, mine[peer], theirs[peer]);
       heard[peer].resize(said[peer].size());
       out[peer] = make_buffer(said[peer].data(), said[peer].size());
       in[peer] = make_buffer(heard[peer].data(), heard[peer].size());
-      in[peer]->recv(to, greeting_slot);
-      out[peer]->send(to, greeting_slot);
+      try {
+        signs_of_life_[peer]->recv(to, life_slot, 0, 0);
+        in[peer]->recv(to, greeting_slot);
+        out[peer]->send(to, greeting_slot);
+      } catch (std::exception const&) {
+        note_left(to);
+      }
     }
-    auto const until = steady_time::clock::now() + connecting;
+    // who waits to connect to another says nothing yet: it fails first, and names the right one
+    auto const deadline = options_.deadline.get();
+    patience limit(deadline + std::min<std::chrono::milliseconds>(deadline, in_front));
     for (std::size_t peer = 0; peer < ranks; ++peer) {
       int const from = static_cast<int>(peer);
       if (from == options_.rank) continue;
       for (auto const what : {direction::received, direction::sent})
-        while (!arrived(*(what == direction::sent ? out : in)[peer], what, from, until))
-          require(!left_since(from) && steady_time::clock::now() < until, "rank ", from,
-                  " closed its connection to rank ", options_.rank,
-                  " or said nothing: it is of another run, or has failed");
+        while (!arrived(*(what == direction::sent ? out : in)[peer], what, from, limit.next())) {
+          if (left_since(from))
+            throw aborted(concat("rank ", from, " closed its connection to rank ", options_.rank,
+                                 " before it had greeted: it has failed, and says why, or is of "
+                                 "another run"));
+          if (limit.over())
+            throw timed_out(concat("rank ", from, " is connected to rank ", options_.rank,
+                                   " and has not greeted within ", options_.deadline.seconds(),
+                                   " s: it may itself be waiting to connect to another rank, or "
+                                   "stands still"));
+        }
       require(heard[peer] == greeting(meeting, from, options_.rank, theirs[peer], mine[peer]),
               "somebody connected to rank ", options_.rank, " as rank ", from,
               " who does not have this run's key");
@@ -336,8 +341,11 @@ class world final : public parallel::detail::abortable {
     }
   }
 
-  // How long two ranks that know of each other may take to connect.
-  static constexpr std::chrono::milliseconds connecting = std::chrono::seconds(30);
+  // How long a rank stays for the others to take its last notice; programs in which one has only
+  // heard of a failure stay longer (apps/support/launch_gloo.cpp).
+  static constexpr std::chrono::seconds telling{2};
+  // How much earlier those fail who cannot connect than those whom they do not greet.
+  static constexpr std::chrono::milliseconds in_front = std::chrono::seconds(10);
 
   communicator_options options_;
   std::shared_ptr<::gloo::transport::Context> context_;  // none: this rank is alone
