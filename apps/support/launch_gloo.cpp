@@ -95,8 +95,11 @@ void run_rank(apps::launch_options const& options, apps::process const& self,
                           : "";
     if (!file.empty()) mpt::console::say("the last calls of rank {} are in {}\n", self.rank, file);
     auto const code = code_of_current_exception();
-    // whoever knows the cause ends first, so that its code and words are the launcher's
-    if (code == exit_code::another_rank) std::this_thread::sleep_for(std::chrono::seconds(2));
+    // Whoever knows the cause ends first, so that its code and words are the launcher's. It tells
+    // the others, for 2 s where one takes no messages, which may be the very one that it misses
+    // (gloo's world, at its end), and writes its calls to a file: this is longer. Not to wait for
+    // ranks that are missing would not do: it may know of one such only, and two can be cut off.
+    if (code == exit_code::another_rank) std::this_thread::sleep_for(std::chrono::seconds(5));
     throw reported(code);
   }
 }
