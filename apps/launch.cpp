@@ -22,6 +22,7 @@
 #include <parallel/core/error.hpp>
 #include <parallel/core/file.hpp>
 
+#include "launching/another_start.hpp"
 #include "launching/interface.hpp"
 #include "launching/nodes.hpp"
 #include "launching/rank_processes.hpp"
@@ -227,35 +228,26 @@ void start_ranks(apps::rank_processes& ranks, arguments const& what, fs::path co
   }
 }
 
-/// Whether what failed is started again: so often at most, and where it may end otherwise. That is
-/// not what diverged, which goes on with the same numbers, and not what was refused as soon as it
-/// began, twice in a row.
-class another_start {
- public:
-  explicit another_start(int most) : most_(most) {}
+/// Says so where another start would be of no use.
+bool may_help(apps::another_start& starts, int code) {
+  auto const answer = starts.may_help(code);
+  if (answer == apps::another_start::answer::of_no_use)
+    say("launch: not started again: code {} would be the end of that, too\n", code);
+  return answer == apps::another_start::answer::yes;
+}
 
-  void begin(int generation) {
-    generation_ = generation;
-    begun_ = std::chrono::steady_clock::now();
+/// Waits before the next start. Returns whether this process was sent a signal.
+bool asked_to_stop_in(std::chrono::milliseconds pause, apps::rank_processes& ranks,
+                      apps::node_meeting& meeting) {
+  auto const until = std::chrono::steady_clock::now() + pause;
+  while (std::chrono::steady_clock::now() < until) {
+    meeting.beat();
+    if (!ranks.look(std::chrono::milliseconds(100))) continue;
+    meeting.tell_leave();
+    return true;
   }
-
-  /// Says so where it would be of no use.
-  [[nodiscard]] bool may_help(int code) {
-    if (generation_ >= most_) return false;
-    bool const at_once = (code == static_cast<int>(apps::exit_code::refused) ||
-                          code == static_cast<int>(apps::exit_code::storage)) &&
-                         std::chrono::steady_clock::now() - begun_ < std::chrono::minutes(1);
-    bool const again = std::exchange(failed_at_once_, at_once) && at_once;
-    bool const of_use = code != static_cast<int>(apps::exit_code::diverged) && !again;
-    if (!of_use) say("launch: not started again: code {} would be the end of that, too\n", code);
-    return of_use;
-  }
-
- private:
-  int most_, generation_ = 0;
-  std::chrono::steady_clock::time_point begun_;
-  bool failed_at_once_ = false;
-};
+  return false;
+}
 
 /// The code to end with.
 int run(arguments what) {
@@ -291,7 +283,8 @@ int run(arguments what) {
                              std::chrono::seconds(what.gone));
   bool asked_to_stop = false;
   int last_nodes = what.nodes;
-  another_start other(what.restarts);
+  // the others wait for this node, which may pause alone, until it is held to be gone
+  apps::another_start other(what.restarts, std::chrono::milliseconds(500) * what.gone);
   for (int generation = 0;;) {
     auto const place = meeting.meet(generation);
     generation = place.generation + 1;
@@ -299,7 +292,7 @@ int run(arguments what) {
     if (place.position < 0) {
       if (!wait_as_spare(what, meeting)) return 0;
       auto const failure = meeting.failure_elsewhere();
-      if (failure && !other.may_help(failure->code)) return failure->code;
+      if (failure && !may_help(other, failure->code)) return failure->code;
       continue;
     }
     if (place.nodes != std::exchange(last_nodes, place.nodes))
@@ -317,12 +310,17 @@ int run(arguments what) {
       throw;
     }
     if (!failure) break;
-    if (asked_to_stop || !other.may_help(failure->code)) return failure->code;
+    if (asked_to_stop || !may_help(other, failure->code)) return failure->code;
     if (meeting.are_too_few_left()) {
       say("launch: not started again: another node was asked to stop, and too few are left\n");
       return failure->code;
     }
-    say("launch: starting again, {} of {} times\n", generation, what.restarts);
+    auto const pause = other.pause();
+    say("launch: starting again, {} of {} times{}\n", generation, what.restarts,
+        pause.count() == 0
+            ? std::string()
+            : fmt::format(", after {:.3g} s", static_cast<double>(pause.count()) / 1000));
+    if (asked_to_stop_in(pause, ranks, meeting)) return failure->code;
   }
   if (makes_key && meeting.leads()) static_cast<void>(::unlink(what.key.c_str()));
   meeting.clean();
