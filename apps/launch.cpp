@@ -152,7 +152,9 @@ std::optional<apps::node_failure> run_ranks(apps::rank_processes& ranks, argumen
         look();
       auto const& end = *ranks.failure();
       failure = {what.node, end.code(), end.text(parallel::machine_name())};
-      meeting.tell_failure(*failure);
+      auto const said = apps::last_error_in(end.log);  // the others do not see its log
+      meeting.tell_failure({failure->node, failure->code,
+                            said.empty() ? failure->message : failure->message + ": " + said});
       auto const last = end.is_shown ? std::string() : apps::end_of(end.log);
       say("error: {}; {} {}{}\n", failure->message,
           end.is_shown   ? "its log is"

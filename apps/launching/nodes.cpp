@@ -301,7 +301,9 @@ bool node_meeting::follow(std::string const& next, std::string& taken_lead) {
 
 void node_meeting::tell_failure(node_failure const& what) {
   tell(fmt::format("failed-{}", self_.node),
-       json{{"node", what.node}, {"code", what.code}, {"message", what.message}}.dump());
+       json{{"node", what.node}, {"code", what.code}, {"message", what.message}}
+           // what a rank has printed may be no UTF-8, or be cut within a character
+           .dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
 void node_meeting::tell_leave() { tell(fmt::format("leaves-{}", self_.node), "{}"); }

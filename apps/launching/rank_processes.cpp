@@ -291,4 +291,15 @@ std::string end_of(std::filesystem::path const& file, int lines) {
   return text.substr(begin == std::string::npos ? 0 : begin == 0 ? 0 : begin + 1);
 }
 
+std::string last_error_in(std::filesystem::path const& file) {
+  constexpr std::string_view mark = "error: ";
+  constexpr std::size_t most = 500;
+  std::istringstream lines(end_of(file, 1000));
+  std::string out;
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with(mark)) out = line.substr(mark.size());
+  if (out.size() > most) out = out.substr(0, most) + "...";
+  return out;
+}
+
 }  // namespace apps

@@ -117,4 +117,8 @@ class rank_processes {
 /// The last lines of a file, for a message; empty when it has none.
 [[nodiscard]] std::string end_of(std::filesystem::path const& file, int lines = 20);
 
+/// What the last line there that begins with "error: " says, cut where it is long; empty when none
+/// does.
+[[nodiscard]] std::string last_error_in(std::filesystem::path const& file);
+
 }  // namespace apps

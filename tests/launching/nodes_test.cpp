@@ -448,7 +448,7 @@ TEST_CASE("a folder that fails for a while ends no run: what is told, heard and 
   both.meet(0);
   {
     no_files const now;
-    second.tell_failure({1, 137, "rank 5 was killed"});
+    second.tell_failure({1, 137, "rank 5 was killed: \xc3"});  // cut within a character
     CHECK(second.has_to_tell());
     second.beat();
     CHECK(second.has_to_tell());
@@ -460,7 +460,7 @@ TEST_CASE("a folder that fails for a while ends no run: what is told, heard and 
   CHECK_FALSE(second.has_to_tell());
   auto const heard = first.failure_elsewhere();
   REQUIRE(heard.has_value());
-  CHECK(heard->message == "rank 5 was killed");
+  CHECK(heard->message == "rank 5 was killed: \xef\xbf\xbd");
   {
     auto const begun = std::filesystem::last_write_time(both.place.path / "node-1");
     std::optional<no_files> now;

@@ -1,0 +1,33 @@
+// What is taken from a rank's log for the other nodes.
+#include <doctest/doctest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <launching/rank_processes.hpp>
+
+namespace rank_processes_test {
+
+TEST_CASE("the last error in a rank's log is found, and cut where it is long") {
+  std::string name = (std::filesystem::temp_directory_path() / "log_test.XXXXXX").string();
+  REQUIRE(::mkdtemp(name.data()) != nullptr);
+  std::filesystem::path const log = std::filesystem::path(name) / "rank-1.log";
+  auto const said = [&](std::string const& text) {
+    std::ofstream(log, std::ios::binary) << text;
+    return apps::last_error_in(log);
+  };
+  CHECK(apps::last_error_in(log) == "");
+  CHECK(said("") == "");
+  CHECK(said("119k parameters\nno error: here\n") == "");
+  CHECK(said("error: rank 1: first\nerror: rank 1: the disk is full\nthe last calls are in x\n") ==
+        "rank 1: the disk is full");
+  CHECK(said("error: without an end") == "without an end");
+  auto const cut = said("error: " + std::string(2000, 'x') + "\n");
+  CHECK(cut == std::string(500, 'x') + "...");
+  CHECK(said("error: far above\n" + std::string(1 << 16, 'y') + "\n") == "");
+  std::filesystem::remove_all(name);
+}
+
+}  // namespace rank_processes_test
