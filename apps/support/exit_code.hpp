@@ -38,10 +38,12 @@ inline constexpr std::array exit_codes{
                       "read the message; the same again ends the same"},
     exit_code_meaning{exit_code::another_rank, "another rank failed, and says why",
                       "read that rank's message"},
-    exit_code_meaning{exit_code::timed_out,
-                      "a rank was waited for to the deadline, or its process stood still",
-                      "look at the rank and machine that are named; start again: it goes on from "
-                      "the last checkpoint"},
+    exit_code_meaning{
+        exit_code::timed_out,
+        "a rank was waited for to the deadline or could not be connected to, or its process stood "
+        "still",
+        "look at the rank and machine that are named; start again: it goes on from "
+        "the last checkpoint"},
     exit_code_meaning{exit_code::out_of_memory, "no memory, of the host or of a device",
                       "take a smaller microbatch, more recomputation or more ranks"},
     exit_code_meaning{exit_code::storage, "a disk is full, read-only or failing",

@@ -75,7 +75,8 @@ class connecting {
     throw timed_out(concat(
         "rank ", context_.rank, " waited ", static_cast<double>(deadline.count()) / 1000.0,
         " s to connect to ", name_ranks(late), late.size() == 1 ? ", at " + at(late[0]) : "",
-        "; see whether they run there, whether the machines reach each other by the interface ",
+        "; see whether that machine and rank still run, whether machines reach each other by the "
+        "interface ",
         interface_, ", and whether a firewall lets connections of ranks in (docs/launch.md)"));
   }
 
