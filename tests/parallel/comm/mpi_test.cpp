@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include <parallel/comm/aborted.hpp>
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/comm/checked.hpp>
 #include <parallel/comm/mpi/communicator.hpp>
+#include <parallel/core/failures.hpp>
 
 #include "parallel/comm/suite.hpp"
 #include "parallel/comm/traffic.hpp"
@@ -233,6 +236,31 @@ TEST_CASE("a missing MPI rank is named at the deadline and hears of it when it c
   CHECK(contains(message, "all_reduce(sum) of 4 f32 at mpi_test.cpp:"));
   CHECK(contains(message, "waited 0.3 s for rank " + std::to_string(last)));
   if (checker.size() > 2) CHECK(contains(message, "came: all_reduce(sum) of 4 f32"));
+}
+
+TEST_CASE("who waited for a missing MPI rank to the deadline fails with timed_out, not its echo") {
+  using namespace mpi_test;
+  if (environment->size() == 1) return;
+  for (bool const beside : {true, false}) {  // erased, ranks compare before the call
+    CAPTURE(beside);
+    mpi::communicator plain(*environment, {.deadline = 300ms});
+    any_communicator comm = beside ? any_communicator(checked(std::move(plain)))
+                                   : any_communicator(checked(any_communicator(std::move(plain))));
+    host::stream s;
+    std::vector<float> x(4);
+    std::int32_t waited = 0;  // whether this rank knows the cause
+    if (comm.rank() == comm.size() - 1) std::this_thread::sleep_for(600ms);
+    try {
+      comm.all_reduce(s, std::span(x), reduction::sum).wait();
+    } catch (timed_out const&) {
+      waited = 1;
+    } catch (aborted const&) {
+    }
+    mpi::communicator others(*environment);
+    host::stream t;
+    others.all_reduce(t, std::span(&waited, 1), reduction::sum).wait();
+    CHECK(waited >= 1);
+  }
 }
 
 TEST_CASE("who waits for an MPI rank that has returned is told soon") {

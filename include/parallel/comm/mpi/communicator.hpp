@@ -26,6 +26,7 @@
 #include <parallel/comm/mpi/batch.hpp>
 #include <parallel/comm/mpi/environment.hpp>
 #include <parallel/comm/mpi/link.hpp>
+#include <parallel/core/failures.hpp>
 
 namespace parallel::mpi {
 
@@ -133,6 +134,8 @@ class communicator : public collectives<communicator, host::stream> {
         });
       } catch (aborted const&) {
         throw;
+      } catch (timed_out const&) {
+        throw;  // the others are told already: asked again, `told` would meet this rank's own abort
       } catch (error const&) {
         if (told) told->wait();  // it knows better why
         throw;
