@@ -124,9 +124,10 @@ std::exception_ptr run_on_mpi(apps::launch_options const& options, int ranks,
     if (!file.empty())
       mpt::console::say("the last calls of rank {} are in {}\n", environment.rank(), file);
     // the others, who were told, have a moment to say where they were; whoever knows the cause ends
-    // first, so that its code is that of all
+    // first, so that its code is that of all: it may have tried for 2 s to tell a rank that takes
+    // no messages (~link), and then waits for the moment of all
     auto const code = apps::code_of_current_exception();
-    auto const moment = code == apps::exit_code::another_rank ? 3 : 1;
+    auto const moment = code == apps::exit_code::another_rank ? 8 : 1;
     if (ranks > 1) std::this_thread::sleep_for(std::chrono::seconds(moment));
     environment.end_all_ranks(static_cast<int>(code));
   }
