@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -35,6 +36,7 @@
 #include "support/engine.hpp"
 #include "support/exit_code.hpp"
 #include "support/launch.hpp"
+#include "support/launch_environment.hpp"
 #include "support/launcher.hpp"
 #include "support/process.hpp"
 #include "support/run_inputs.hpp"
@@ -207,8 +209,8 @@ void check_machines(mpt::train_config const& config, parallel::any_communicator&
 /// communicator; a network that changes what is sent is refused. Collective.
 template <class T, class Device, class Exchanges>
 void check_before(parallel::any_communicator& comm, Exchanges& exchanges, Device& device) {
-  auto const check = [&](auto& over, std::string_view how) {
-    auto const found = mpt::preflight<T>(device, comm, over, parallel::machine_name());
+  auto const check = [&](auto& over, std::string_view how, std::string const& interface) {
+    auto const found = mpt::preflight<T>(device, comm, over, parallel::machine_name(), interface);
     if (comm.rank() == 0)
       for (auto const& line : mpt::describe(found)) mpt::console::say("{}{}\n", how, line);
     apps::on_every_rank([&] {
@@ -216,9 +218,11 @@ void check_before(parallel::any_communicator& comm, Exchanges& exchanges, Device
                         " numbers arrived otherwise than they were sent; mend the network first");
     });
   };
-  check(comm, "");
+  // the ranks' own connections use no other, where `launch` has chosen one
+  char const* const interface = std::getenv(apps::launch_environment::interface);
+  check(comm, "", interface == nullptr ? "" : interface);
   if constexpr (!std::is_same_v<Exchanges, parallel::any_communicator>)
-    check(exchanges, "over NCCL: ");
+    check(exchanges, "over NCCL: ", "");
 }
 
 template <class T, class Device>

@@ -49,6 +49,7 @@ TEST_CASE("rates inside machines and between them are those of NCCL, and nothing
     CHECK(nccl.inside > 0);
     CHECK(nccl.between > 0);
     CHECK(nccl.inside != host.inside);
+    for (double const rate : nccl.arriving) CHECK(rate > 0);
     CHECK(nccl.wrong == 0);
     CHECK(host.wrong == 0);
   }

@@ -47,7 +47,7 @@ std::string remarks(network_measurements const& m) {
 
 TEST_CASE("rates and advice are said in a line each") {
   CHECK(describe(good()).front() ==
-        "network: 4 ranks on 2 machines, 100.00 GB/s inside, 90.00 GB/s between");
+        "network: 4 ranks on 2 machines, 100 GB/s inside, 90.0 GB/s between");
   CHECK(remarks(good()) ==
         "advice: between is about as fast as inside: shard weights over all ranks\n");
   auto m = good();
@@ -57,15 +57,15 @@ TEST_CASE("rates and advice are said in a line each") {
   m = good();
   m.machines = {"a", "a", "a", "a"};
   m.between = 0;
-  CHECK(describe(m) ==
-        std::vector<std::string>{"network: 4 ranks on 1 machine, 100.00 GB/s inside"});
+  CHECK(describe(m) == std::vector<std::string>{"network: 4 ranks on 1 machine, 100 GB/s inside"});
 }
 
 TEST_CASE("what is slow or wrong is named") {
   auto m = good();
   m.between = 1.2e9;
-  CHECK(remarks(m).find("slow: machines exchange at 1 % of what mlx5_0 (InfiniBand or RoCE, "
-                        "100.00 GB/s) can; do they use it?") != std::string::npos);
+  CHECK(remarks(m).find("slow: machines exchange at 1.20 GB/s, 1.2 % of what mlx5_0 "
+                        "(InfiniBand or RoCE, 100 GB/s) can; do they use it?") !=
+        std::string::npos);
   m = good();
   m.inside = 1e9;
   CHECK(remarks(m).find("is shared memory switched off") != std::string::npos);
@@ -76,6 +76,60 @@ TEST_CASE("what is slow or wrong is named") {
   m = good();
   m.wrong = 7;
   CHECK(remarks(m).find("wrong: 7 numbers") != std::string::npos);
+}
+
+TEST_CASE("rates have three digits and the unit that fits") {
+  using mpt::detail::rate_text;
+  CHECK(rate_text(0) == "0.00 B/s");
+  CHECK(rate_text(118.4e3) == "118 kB/s");
+  CHECK(rate_text(4.806e6) == "4.81 MB/s");
+  CHECK(rate_text(99.97e6) == "100 MB/s");
+  CHECK(rate_text(999.6e6) == "1.00 GB/s");
+  CHECK(rate_text(12.34e9) == "12.3 GB/s");
+  CHECK(rate_text(5e15) == "5000 TB/s");
+}
+
+TEST_CASE("who exchanges slowly between machines is named") {
+  auto m = good();
+  m.machines = {"a", "b", "c"};
+  m.work = {10, 10, 10};
+  m.inside = 0;
+  m.link = {};
+  m.between = 4.7e6;
+  m.arriving = {4.8e6, 117e6, 4.9e6};
+  CHECK(describe(m) ==
+        std::vector<std::string>{
+            "network: 3 ranks on 3 machines, 4.70 MB/s between",
+            "slow: machines exchange at 4.70 MB/s, less than half of what Gigabit Ethernet carries",
+            "slow: rank 2 (host c) exchanges with other machines at 4.90 MB/s, the others at "
+            "117 MB/s"});
+  m.between = 60e6;
+  m.arriving = {117e6, 116e6, 20e6};
+  CHECK(remarks(m) ==
+        "slow: rank 1 (host b) sends to rank 2 (host c) at 20.0 MB/s, the others at 117 MB/s\n");
+  m.arriving = {117e6, 116e6, 115e6};
+  CHECK(remarks(m).empty());
+}
+
+TEST_CASE("of two ranks, the pair is named") {
+  network_measurements m{.machines = {"a", "b"}, .work = {1, 1}, .between = 120e3};
+  m.arriving = {121e3, 122e3};
+  CHECK(remarks(m) ==
+        "slow: rank 0 (host a) and rank 1 (host b) exchange at 120 kB/s, less than half of what "
+        "Gigabit Ethernet carries\n");
+}
+
+TEST_CASE("of many slow ranks, the first are named") {
+  network_measurements m;
+  for (int rank = 0; rank < 40; ++rank) {
+    m.machines.push_back("m" + std::to_string(rank));
+    m.work.push_back(1);
+    m.arriving.push_back(rank < 25 ? 1e9 : 1e6);
+  }
+  m.between = 1e9;
+  auto const lines = describe(m);
+  CHECK(lines.size() == 10);
+  CHECK(lines.back() == "slow: and 6 more ranks of 40");
 }
 
 }  // namespace preflight_test

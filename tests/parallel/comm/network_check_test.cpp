@@ -1,9 +1,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,17 +39,55 @@ TEST_CASE("ranks are told apart by machine") {
   CHECK(two.work == std::vector<double>{1, 2, 3, 4});
   CHECK(two.inside > 0);
   CHECK(two.between > 0);
+  CHECK(two.arriving.size() == 4);
+  for (double const rate : two.arriving) CHECK(rate > 0);
   CHECK(two.copying > 0);
   CHECK(two.wrong == 0);
   auto const one = measured({"a", "a", "a"});
   CHECK(one.inside > 0);
   CHECK(one.between == 0);
+  CHECK(one.arriving == std::vector<double>{0, 0, 0});
   auto const apart = measured({"a", "b"});
   CHECK(apart.inside == 0);
   CHECK(apart.between > 0);
   auto const uneven = measured({"a", "a", "b"});
   CHECK(uneven.inside > 0);
   CHECK(uneven.between > 0);
+  CHECK(uneven.arriving[0] > 0);
+  CHECK(uneven.arriving[1] == 0);
+  CHECK(uneven.arriving[2] > 0);
+}
+
+/// Takes as long for each byte as a slow network does, and keeps what it was asked for.
+struct slow_calls {
+  double bytes_per_second;
+  std::vector<std::size_t> sizes;
+  double spent = 0;
+
+  [[nodiscard]] std::optional<collective_timing> time(collective_call const& call, double seconds) {
+    sizes.push_back(call.bytes);
+    double const once = static_cast<double>(call.bytes) / bytes_per_second;
+    spent += once * (1 + std::max(1.0, std::floor(seconds / once)));
+    return collective_timing{call.bytes, once, 1};
+  }
+};
+
+TEST_CASE("a slow network is timed with small calls, a fast one with large ones") {
+  constexpr std::size_t most = std::size_t{8} << 20;
+  collective_call const call{.kind = operation_kind::all_gather, .bytes = most};
+  slow_calls megabit{.bytes_per_second = 125e3, .sizes = {}};
+  auto const slow = detail::time_growing(megabit, call, 0.1, 2);
+  CHECK(slow.first == 16 << 10);
+  CHECK(slow.second.wrong == 1);
+  CHECK(megabit.spent < 0.5);
+  slow_calls gigabyte{.bytes_per_second = 1e9, .sizes = {}};
+  auto const fast = detail::time_growing(gigabyte, call, 0.1, 2);
+  CHECK(fast.first == most);
+  CHECK(fast.second.wrong == gigabyte.sizes.size());
+  CHECK(gigabyte.spent < 0.3);
+  slow_calls many{.bytes_per_second = 125e3, .sizes = {}};
+  static_cast<void>(detail::time_growing(many, call, 0.1, 4096));
+  CHECK(many.sizes.front() == 64 * 4096);
 }
 
 TEST_CASE("what arrives wrong is counted") {
