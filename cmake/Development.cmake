@@ -15,8 +15,10 @@ if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
     # The interpreter itself, where what is found is a script that chooses one, and without packages.
     execute_process(COMMAND ${Python3_EXECUTABLE} -c "import sys; print(sys.executable, end='')"
       OUTPUT_VARIABLE python)
-    list(PREPEND CMAKE_CXX_COMPILER_LAUNCHER ${python} -IS
-      ${PROJECT_SOURCE_DIR}/bench/compile_cost.py ${PROJECT_BINARY_DIR}/compile_cost.log)
+    foreach(language CXX CUDA)
+      list(PREPEND CMAKE_${language}_COMPILER_LAUNCHER ${python} -IS
+        ${PROJECT_SOURCE_DIR}/bench/compile_cost.py ${PROJECT_BINARY_DIR}/compile_cost.log)
+    endforeach()
   endif()
 endif()
 
