@@ -104,10 +104,6 @@ struct require_model {
   static constexpr bool value = model<M, Stream>;
 };
 
-}  // namespace detail
-
-namespace detail {
-
 template <class M>
 struct element_of {
   using type = void;
