@@ -60,21 +60,16 @@ TEST_CASE("every two axes together") {
 TEST_CASE("every three axes together, and all of them with ZeRO 3 and offloaded states") {
   check(small_model(true),
         {.context = 2, .tensor = 2, .pipeline = 2, .schedule = overlapped("1f1b")});
-  check(small_model(true), {.context = 2,
-                            .pipeline = 2,
-                            .schedule = overlapped("1f1b"),
-                            .level = parameters,
-                            .shard = 2,
-                            .microbatch = 1,
-                            .optimizer = on_host});
-  check(small_model(true), {.context = 2,
-                            .tensor = 2,
-                            .pipeline = 2,
-                            .schedule = overlapped("1f1b"),
-                            .level = parameters,
-                            .shard = 2,
-                            .microbatch = 1,
-                            .optimizer = on_host});
+  model_layout sharded{.context = 2,
+                       .pipeline = 2,
+                       .schedule = overlapped("1f1b"),
+                       .level = parameters,
+                       .shard = 2,
+                       .microbatch = 1,
+                       .optimizer = on_host};
+  check(small_model(true), sharded);
+  sharded.tensor = 2;
+  check(small_model(true), sharded);
 }
 
 /// Calls that allocate memory, of all ranks together.

@@ -31,7 +31,7 @@ std::vector<std::pair<network_measurements, network_measurements>> measured(
     parallel::cuda::device device({.device = control.rank()});
     parallel::nccl::any_communicator gpus(parallel::nccl::connect(control, device).value());
     auto const check = [&](auto& over) {
-      return parallel::check_network(device, control, over, machines[rank], 1, 3 << 12);
+      return parallel::check_network(device, control, over, machines[rank], 1, {}, 3 << 12);
     };
     auto host = check(control);
     auto nccl = check(gpus);

@@ -13,7 +13,6 @@
 #include <mpt/train/matmul_rate.hpp>
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/comm/network_check.hpp>
-#include <parallel/comm/network_link.hpp>
 #include <parallel/comm/network_ring.hpp>
 
 namespace mpt {
@@ -32,10 +31,7 @@ template <class T, class Device, parallel::communicator Exchanges>
   parallel::host::stream of_host;
   comm.barrier(of_host).wait();
   double const work = measure_matmul_rate<T>(device, stream, 0.2);
-  auto found = parallel::check_network(device, comm, exchanges, machine, work);
-  if (comm.rank() == 0 && !interface.empty())
-    found.link = parallel::fastest_link("/sys", interface);
-  return found;
+  return parallel::check_network(device, comm, exchanges, machine, work, interface);
 }
 
 namespace detail {

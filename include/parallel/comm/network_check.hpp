@@ -79,11 +79,13 @@ template <class Timed>
 
 /// Times all_gathers of `bytes` on `device` over `exchanges`, inside the machines and between them.
 /// `comm`: of the same ranks, in the same order, for what lies in the host's memory. `machine` is
-/// what this rank's is called, `work` how much it computes in a second. On a slow network smaller
+/// what this rank's is called, `work` how much it computes in a second, `interface` the one that
+/// machines are reached by, where that is known. On a slow network smaller
 /// messages are timed, so that it takes seconds there too. Collective.
 template <device Device, communicator Comm, communicator Exchanges>
 [[nodiscard]] network_measurements check_network(Device& device, Comm& comm, Exchanges& exchanges,
                                                  std::string const& machine, double work,
+                                                 std::string const& interface = {},
                                                  std::size_t bytes = std::size_t{8} << 20) {
   require(exchanges.rank() == comm.rank() && exchanges.size() == comm.size(),
           "check_network: rank ", comm.rank(), " of ", comm.size(), " is rank ", exchanges.rank(),
@@ -137,7 +139,7 @@ template <device Device, communicator Comm, communicator Exchanges>
     comm.all_reduce(s, std::span<double>(&out.copying, 1), reduction::min).wait();
   }
   comm.all_reduce(s, std::span<std::uint64_t>(&out.wrong, 1), reduction::sum).wait();
-  if (comm.rank() == 0) out.link = fastest_link();
+  if (comm.rank() == 0) out.link = fastest_link("/sys", interface);
   return out;
 }
 
@@ -145,8 +147,9 @@ template <device Device, communicator Comm, communicator Exchanges>
 template <device Device, communicator Comm>
 [[nodiscard]] network_measurements check_network(Device& device, Comm& comm,
                                                  std::string const& machine, double work,
+                                                 std::string const& interface = {},
                                                  std::size_t bytes = std::size_t{8} << 20) {
-  return check_network(device, comm, comm, machine, work, bytes);
+  return check_network(device, comm, comm, machine, work, interface, bytes);
 }
 
 }  // namespace parallel

@@ -27,7 +27,7 @@ network_measurements measured(std::vector<std::string> const& machines,
     faulty comm(std::move(whole), {.at = rank == 1 ? broken_call : fault::never});
     host::device device;
     auto const mine =
-        check_network(device, comm, machines[rank], static_cast<double>(rank + 1), 3 << 12);
+        check_network(device, comm, machines[rank], static_cast<double>(rank + 1), {}, 3 << 12);
     if (rank == 0) out = mine;
   });
   return out;

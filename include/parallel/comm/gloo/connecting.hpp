@@ -1,4 +1,4 @@
-// gloo::detail::connect_all: connects a rank to all others, within one deadline.
+// gloo::detail::connecting: connects a rank to all others, within one deadline.
 //
 // gloo connects to one rank after another, and waits for each five times as long as it is told. A
 // rank that stands before one it cannot reach would then look, to all behind that, as if it could

@@ -52,8 +52,8 @@ struct stream_options {
   trace* record = nullptr;
   /// Reaches the memory of exchanges that run here; null: the CPU does. Must outlive the stream.
   data_mover* mover = nullptr;
-  /// With so many that have not run, `enqueue` and `wait` block until half of them have. At
-  /// least 1.
+  /// With so many that have not run, `enqueue` and `wait` block until half of them have, for a
+  /// second at most: then there is room for twice as many. At least 1.
   std::size_t most_waiting = 4096;
 };
 
