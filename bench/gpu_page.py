@@ -180,18 +180,22 @@ def training_text(units):
 
 def page(about, units, verdicts):
     """Of `verdicts` in order, (stage, what is known of it or None). A part of the page that cannot be
-    made says why and spares the others."""
-    text = f"# The first hour of ParallelLM on {about['gpu']}\n\n" + about_text(about, units)
+    made says why and spares the others. A rehearsal's has no times."""
+    parts = [("Correctness", correctness_text), ("Memory beside plan", memory_text)]
+    title = f"A rehearsal, with a tiny model, on {about['gpu']}"
+    if not about.get("rehearsal"):
+        parts[1:1] = [("Speed", speed_text)]
+        parts += [("Where the time goes", time_text), ("pretrain", training_text)]
+        title = f"The first hour of ParallelLM on {about['gpu']}"
+    text = f"# {title}\n\n" + about_text(about, units)
     text += "\n## Verdicts\n\n" + table(
         ["stage", "verdict", "", "s"],
         [[name, of["verdict"] if of["verdict"] != "failed" else "**failed**", of["why"],
           of["seconds"]] if of else [name, "not run", "", ""] for name, of in verdicts])
-    for title, part in (("Correctness", correctness_text), ("Speed", speed_text),
-                        ("Memory beside plan", memory_text), ("Where the time goes", time_text),
-                        ("pretrain", training_text)):
+    for heading, part in parts:
         try:
             said = part(units)
         except (LookupError, TypeError, ValueError, OSError) as problem:
             said = f"This part could not be made: {problem!r}\n"
-        text += f"\n## {title}\n\n{said}" if said else ""
+        text += f"\n## {heading}\n\n{said}" if said else ""
     return text

@@ -1,5 +1,6 @@
 // gpu_step: MPT's training step on one GPU: forward, backward, clipping and AdamW, of any published
-// size, in form a (learned positions and biases, as LLM Foundry's YAMLs) or b (ALiBi, no bias).
+// size, in form a (learned positions and biases, as LLM Foundry's YAMLs) or b (ALiBi, no bias), or
+// of a tiny one, which shows in seconds that all is in place.
 //
 // Its arguments are "--name value"; any wrong one prints them all. Prints "ready" when it is warm,
 // then runs one step for every line of standard input and answers with its seconds, so that
@@ -73,10 +74,13 @@ gpu_arguments arguments(int argc, char** argv) {
 }
 
 mpt::model_config config_of(gpu_arguments const& args) {
-  auto config = mpt::named_size(args.text("size"));
+  bool const is_tiny = args.text("size") == "tiny";
+  auto config = is_tiny ? mpt::model_config{.d_model = 128, .n_heads = 2, .n_layers = 2}
+                        : mpt::named_size(args.text("size"));
   auto const& form = args.text("form");
   parallel::require(form == "a" || form == "b", "--form ", form, ": there are a and b");
   if (form == "b") config = mpt::hub_form(config);
+  if (is_tiny) config.vocab_size = 512;
   config.max_seq_len = args.number("length");
   config.attn.attn_pdrop = config.resid_pdrop = config.emb_pdrop = 0;
   check_model(config, "");
@@ -161,6 +165,7 @@ class trained {
   void save(std::string const& folder) { bench::save_training(step_, folder, done_); }
   [[nodiscard]] std::uint64_t checksum() { return bench::checksum_of_training(step_); }
   [[nodiscard]] index done() const { return done_; }
+  [[nodiscard]] index vocabulary() const { return net_.config().vocab_size; }
   [[nodiscard]] double loss() const { return loss_; }
   [[nodiscard]] bench::timed_stream& compute() { return compute_; }
 
@@ -279,8 +284,9 @@ template <class T>
 void follow(gpu_arguments const& args, trained<T>& training) {
   parallel::philox const random(1, parallel::stream_id("gpu_step"));
   std::vector<std::int32_t> ids(training.tokens());
+  auto const tokens = static_cast<std::uint32_t>(std::min<index>(50257, training.vocabulary()));
   for (std::size_t i = 0; i < ids.size(); ++i)
-    ids[i] = static_cast<std::int32_t>(random.bits(i) % 50257U);
+    ids[i] = static_cast<std::int32_t>(random.bits(i) % tokens);
   training.place(std::move(ids));
   training.tune();
   for (int warm = 0; warm < 3; ++warm) static_cast<void>(training.step(1.0));

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include <parallel/core/dtype.hpp>
 
@@ -100,25 +101,36 @@ struct product {
 
   void run(void* to, void const* from_a, void const* from_b, void const* from_c, float alpha,
            float beta, std::uint64_t algorithm) const {
-    std::int64_t const k = extents(a, how.transpose_a).second;
-    auto const term = [&](std::int64_t i, std::int64_t j, std::int64_t at) {
-      return (how.transpose_a == CUBLAS_OP_N ? load(a, from_a, i, at) : load(a, from_a, at, i)) *
-             (how.transpose_b == CUBLAS_OP_N ? load(b, from_b, at, j) : load(b, from_b, j, at));
+    std::int64_t const m = d.rows, k = extents(a, how.transpose_a).second;
+    auto const left = [&](std::int64_t i, std::int64_t at) {
+      return how.transpose_a == CUBLAS_OP_N ? load(a, from_a, i, at) : load(a, from_a, at, i);
     };
-    auto const sum = [&](auto const& term_at) {
-      float sums[2] = {};
-      for (std::int64_t at = 0; at < k; ++at)
-        sums[algorithm == 2 ? at % 2 : 0] += term_at(algorithm == 1 ? k - 1 - at : at);
-      return sums[0] + sums[1];
+    auto const right = [&](std::int64_t at, std::int64_t j) {
+      return how.transpose_b == CUBLAS_OP_N ? load(b, from_b, at, j) : load(b, from_b, j, at);
     };
+    std::vector<float> lefts(static_cast<std::size_t>(m * k));  // a column of op(A) after the other
+    for (std::int64_t at = 0; at < k; ++at)
+      for (std::int64_t i = 0; i < m; ++i)
+        lefts[static_cast<std::size_t>(at * m + i)] = left(i, at);
+    // Sums of products in an order that the algorithm decides, for a column of D at once.
+    std::vector<float> sums(static_cast<std::size_t>(2 * m));
     for (std::int64_t j = 0; j < d.columns; ++j) {
+      std::ranges::fill(sums, 0.0F);
+      float sums_of_b[2] = {};
+      for (std::int64_t number = 0; number < k; ++number) {
+        std::int64_t const at = algorithm == 1 ? k - 1 - number : number;
+        std::int64_t const part = algorithm == 2 ? number % 2 : 0;
+        float const factor = right(at, j);
+        float* const to_sums = sums.data() + part * m;
+        float const* const factors = lefts.data() + at * m;
+        for (std::int64_t i = 0; i < m; ++i) to_sums[i] += factors[i] * factor;
+        sums_of_b[part] += factor;
+      }
       if (how.epilogue == CUBLASLT_EPILOGUE_BGRADB)  // replaces what is there, whatever beta says
-        store(of_bias(), how.bias, j, 0, sum([&](std::int64_t at) {
-                return how.transpose_b == CUBLAS_OP_N ? load(b, from_b, at, j)
-                                                      : load(b, from_b, j, at);
-              }));
-      for (std::int64_t i = 0; i < d.rows; ++i) {
-        float value = alpha * sum([&](std::int64_t at) { return term(i, j, at); });
+        store(of_bias(), how.bias, j, 0, sums_of_b[0] + sums_of_b[1]);
+      for (std::int64_t i = 0; i < m; ++i) {
+        auto const row = static_cast<std::size_t>(i);
+        float value = alpha * (sums[row] + sums[row + static_cast<std::size_t>(m)]);
         if (beta != 0) value += beta * load(c, from_c, i, j);
         if (how.epilogue == CUBLASLT_EPILOGUE_BIAS) value += load(of_bias(), how.bias, i, 0);
         store(d, to, i, j, value);

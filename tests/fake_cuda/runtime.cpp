@@ -11,8 +11,6 @@
 
 #include "fake_cuda/machine.hpp"
 
-int const parallellm_fake_cuda_runtime = 1;
-
 namespace fake_cuda {
 namespace {
 
@@ -174,6 +172,7 @@ record happened() {
 }
 
 std::size_t alive() {
+  for (int device = 0; device < memory::most_devices; ++device) wait_for_device(device);
   auto& m = machine::get();
   std::scoped_lock const lock(m.mutex);
   return m.handles + m.store.pieces();

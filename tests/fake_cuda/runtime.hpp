@@ -113,7 +113,8 @@ struct record {
 /// cudnnBackendExecute, and "cudnnBackendFinalize of a plan".
 void fail_next(std::string function);
 
-/// Streams, events, graphs and pieces of memory (of devices or pinned) that are alive.
+/// Streams, events, graphs and pieces of memory (of devices or pinned) that are alive when all that
+/// devices were given has run: a stream may have ended before what it frees is freed.
 [[nodiscard]] std::size_t alive();
 
 /// Appends `work` to what the stream runs; it may block, and fails the device when it throws. While

@@ -91,18 +91,33 @@ void multiply(Tensor const& a, Tensor const& b, Tensor const& c, int order = 0,
               true_extents const& only = {}) {
   sizes const of_a = {c.extents[0], c.extents[1], c.extents[2], a.extents[3]};
   sizes const of_b = {c.extents[0], c.extents[1], a.extents[3], c.extents[3]};
-  for_each(c.extents, [&](sizes const& i) {
-    if (i[2] >= true_extents::of(only.rows, i[0], c.extents[2]) ||
-        i[3] >= true_extents::of(only.columns, i[0], c.extents[3]))
-      return c.set(i, std::numeric_limits<double>::quiet_NaN());
+  for_each({c.extents[0], c.extents[1], 1, 1}, [&](sizes const& i) {
+    std::int64_t const rows = true_extents::of(only.rows, i[0], c.extents[2]);
+    std::int64_t const columns = true_extents::of(only.columns, i[0], c.extents[3]);
     std::int64_t const depth = true_extents::of(only.depth, i[0], a.extents[3]);
-    Sum sums[2] = {};
-    for (std::int64_t at = 0; at < depth; ++at) {
-      std::int64_t const k = order == 1 ? depth - 1 - at : at;
-      sums[order == 2 ? k % 2 : 0] +=
-          static_cast<Sum>(a.get({i[0], i[1], i[2], k}, of_a) * b.get({i[0], i[1], k, i[3]}, of_b));
+    std::vector<double> of_row(static_cast<std::size_t>(depth));
+    std::vector<double> of_columns(static_cast<std::size_t>(columns * depth));
+    for_each({1, 1, columns, depth}, [&](sizes const& at) {
+      of_columns[static_cast<std::size_t>(at[2] * depth + at[3])] =
+          b.get({i[0], i[1], at[3], at[2]}, of_b);
+    });
+    for (std::int64_t row = 0; row < c.extents[2]; ++row) {
+      for (std::int64_t k = 0; row < rows && k < depth; ++k)
+        of_row[static_cast<std::size_t>(k)] = a.get({i[0], i[1], row, k}, of_a);
+      for (std::int64_t column = 0; column < c.extents[3]; ++column) {
+        bool const is_there = row < rows && column < columns;
+        std::int64_t const first = column * depth;
+        Sum sums[2] = {};
+        for (std::int64_t at = 0; is_there && at < depth; ++at) {
+          std::int64_t const k = order == 1 ? depth - 1 - at : at;
+          sums[order == 2 ? k % 2 : 0] +=
+              static_cast<Sum>(of_row[static_cast<std::size_t>(k)] *
+                               of_columns[static_cast<std::size_t>(first + k)]);
+        }
+        c.set({i[0], i[1], row, column}, is_there ? static_cast<double>(sums[0] + sums[1])
+                                                  : std::numeric_limits<double>::quiet_NaN());
+      }
     }
-    c.set(i, static_cast<double>(sums[0] + sums[1]));
   });
 }
 

@@ -30,7 +30,7 @@ class training {
  public:
   using stepper_type =
       parallel::train::stepper<mpt::model<T>, Device, parallel::single, parallel::decoupled_adamw>;
-  static constexpr std::ptrdiff_t microbatches = 2, sequences = 4, length = 64;
+  static constexpr std::ptrdiff_t microbatches = 2, sequences = 2, length = 64;
 
   explicit training(Device on, training_options how = {})
       : on_(std::move(on)),

@@ -1,0 +1,72 @@
+// Programs for GPUs that are linked with the fake runtimes: the environment says which machine they
+// find. FAKE_GPUS="devices=2 seed=3 memory=100000000 fault=no_host_waits at=1", each where it is
+// given; FAKE_NCCL names the folder where ranks meet that are processes: those of mpirun, and those
+// that are machines to NCCL.
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+#include "fake_cuda/runtime.hpp"
+#include "fake_nccl/fake_nccl.hpp"
+
+namespace {
+
+fake_cuda::fault fault_of(std::string const& name) {
+  using enum fake_cuda::fault;
+  static std::map<std::string, fake_cuda::fault> const known{{"no_stream_waits", no_stream_waits},
+                                                             {"no_host_waits", no_host_waits},
+                                                             {"early_records", early_records},
+                                                             {"no_access", no_access},
+                                                             {"crossed_streams", crossed_streams}};
+  return known.at(name);
+}
+
+fake_cuda::machine_options machine_of(std::string const& text) {
+  fake_cuda::machine_options out;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    auto const end = word.find('=');
+    if (end == std::string::npos) throw std::invalid_argument(word);
+    auto const name = word.substr(0, end), value = word.substr(end + 1);
+    if (name == "devices")
+      out.devices = std::stoi(value);
+    else if (name == "seed")
+      out.seed = std::stoull(value);
+    else if (name == "memory")
+      out.memory = std::stoull(value);
+    else if (name == "fault")
+      out.fault = fault_of(value);
+    else if (name == "at")
+      out.fault_at = std::stoull(value);
+    else
+      throw std::invalid_argument(word);
+  }
+  return out;
+}
+
+std::string variable(char const* name) {
+  char const* const text = std::getenv(name);
+  return text == nullptr ? "" : text;
+}
+
+/// Before main.
+[[maybe_unused]] bool const is_made = [] {
+  auto const gpus = variable("FAKE_GPUS");
+  try {
+    fake_cuda::restart(machine_of(gpus));
+  } catch (std::exception const& problem) {
+    std::fprintf(stderr, "FAKE_GPUS=\"%s\": %s\n", gpus.c_str(), problem.what());
+    std::_Exit(2);
+  }
+  bool const is_one_of_many =
+      !variable("OMPI_COMM_WORLD_SIZE").empty() || !variable("NCCL_HOSTID").empty();
+  fake_nccl::restart({.between_processes = is_one_of_many ? variable("FAKE_NCCL") : ""});
+  return true;
+}();
+
+}  // namespace

@@ -1,0 +1,54 @@
+#!/bin/bash
+# `bench/gpu all --rehearse` from end to end on two GPUs that are fake: the programs are those that go on a GPU
+# (gpu/rehearsal.cmake), all but what the driver calls beside them. Then the machine goes wrong, in every way that the
+# fake runtime knows, and short of memory: the stages that meet it fail, and the next run mends them.
+# usage: gpu_rehearsal.sh CHECKOUT SCRATCH REHEARSED_PROGRAMS [PROGRAMS]
+set -euo pipefail
+
+checkout=$1
+scratch=$2
+rm -rf "$scratch"
+mkdir -p "$scratch"/{bin,programs,out,nccl}
+if [ ! -x "$3/pretrain" ] || [ ! -x "${4-}/prepare" ]; then
+  echo "skipped: build target gpu_rehearsal, and the programs (./run build)"
+  exit 0
+fi
+for name in gpu_tests gpu_step gpu_rates pretrain; do ln -s "$3/$name" "$scratch/programs/$name"; done
+ln -s "$3/gpu_tests" "$scratch/programs/test_gpu"
+for name in prepare train_tokenizer; do ln -s "$4/$name" "$scratch/programs/$name"; done
+cp "$checkout/tests/programs/gpu_program.py" "$scratch/programs/peer"
+touch "$scratch/log"
+
+cat >"$scratch/bin/nvidia-smi" <<'END'
+#!/bin/sh
+case "$*" in
+*compute_cap*) echo "a fake GPU, none, 16384 MiB, 9.0, GPU-fa4e" ;;
+-L) echo "GPU 0: a fake GPU"; echo "GPU 1: a fake GPU" ;;
+esac
+END
+printf '#!/bin/sh\nshift 4\nexec "$@"\n' >"$scratch/bin/compute-sanitizer"
+chmod +x "$scratch"/bin/*
+python=$(python3 -c 'import os, sys; print(os.path.dirname(sys.executable))')
+export OUT=$scratch/out PATH="$scratch/bin:$python:$PATH" PYTHONDONTWRITEBYTECODE=1 FAKE_NCCL=$scratch/nccl
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+
+fail() {
+  echo "gpu_rehearsal.sh: $*" >&2
+  cat "$OUT"/*-page.md "$scratch/said" >&2
+  exit 1
+}
+all() { # MACHINE, arguments
+  local machine="devices=2 $1"
+  shift
+  FAKE_GPUS=$machine python3 "$checkout/bench/gpu" all --rehearse --build "$scratch/build" --seconds 0.01 \
+    --programs "$scratch/programs" --python "$scratch/programs/peer" "$@" >"$scratch/said" 2>&1
+}
+verdict() { # stage, verdict, beginning of why
+  grep -qF -- "| $1 | $2 | $3" "$OUT"/*-rehearsal-page.md || fail "$1 is not $2: $3"
+}
+
+stages=(build first ops model step speed memory profile trainer big sanitizer ranks gpus)
+all "" || fail "does not succeed"
+for stage in "${stages[@]}"; do verdict "$stage" passed ""; done
+grep -qF "# A rehearsal, with a tiny model, on a fake GPU" "$OUT"/*-page.md || fail "does not say what it is"
+echo "gpu_rehearsal.sh: ok"
