@@ -40,7 +40,7 @@ endif()
 
 if(TARGET ParallelLM_kokkos)
   list(JOIN CMAKE_PREFIX_PATH "\\;" found_here)
-  parallellm_consumer(kokkos "-DCMAKE_PREFIX_PATH=${prefix}\\;${found_here}")
+  parallellm_consumer(kokkos "-DCMAKE_PREFIX_PATH=${prefix}\\;${found_here}" -DKokkos_DIR=${Kokkos_DIR})
 endif()
 
 if(TARGET ParallelLM_kernels)

@@ -1,10 +1,10 @@
 // with_kokkos: Kokkos for the tests of a program, from the first that asks for it to the end.
 #pragma once
 
-#include <Kokkos_Core.hpp>
+#include <parallel/device/kokkos/scope.hpp>
 
 namespace test {
 
-inline void with_kokkos() { static Kokkos::ScopeGuard const initialised; }
+inline void with_kokkos() { static parallel::kokkos::scope const initialised; }
 
 }  // namespace test

@@ -2,6 +2,9 @@
 // for, in float. Its twin is no_kokkos/training_devices.hpp; CMake chooses.
 #pragma once
 
+#include <array>
+#include <cstdlib>
+#include <string>
 #include <type_traits>
 
 #include <parallel/ops/kokkos.hpp>
@@ -14,14 +17,26 @@ namespace apps {
 template <class Device>
 inline constexpr bool trains_in_bf16 = !std::is_same_v<Device, parallel::kokkos::device>;
 
+/// Kokkos for as long as the process lives, which ranks that are threads share. Its warnings, on
+/// where its threads should be bound, are not the program's: KOKKOS_DISABLE_WARNINGS=0 shows them.
+inline void with_kokkos() {
+  static parallel::kokkos::scope const of_this_process = [] {
+    std::string program, quiet = "--kokkos-disable-warnings";
+    std::array<char*, 3> arguments{program.data(), quiet.data(), nullptr};
+    int count = std::getenv("KOKKOS_DISABLE_WARNINGS") == nullptr ? 2 : 1;
+    return parallel::kokkos::scope(count, arguments.data());
+  }();
+}
+
 /// Calls f(device, what it is called) with the device that is asked for.
 template <class F>
 decltype(auto) with_training_device(device_request const& request, F&& f) {
   if (request.kind != "kokkos") return with_device(request, f);
-  static Kokkos::ScopeGuard const of_this_process;  // which ranks that are threads share
+  with_kokkos();
   return with_cpu(request, [&](parallel::host::device const& cpu, std::string const& name) {
     parallel::kokkos::device device(cpu.compute_options());
-    return f(device, fmt::format("{}, Kokkos {}", name, parallel::kokkos::execution_space::name()));
+    parallel::kokkos::execution_space const space;
+    return f(device, fmt::format("{}, Kokkos {} of {}", name, space.name(), space.concurrency()));
   });
 }
 

@@ -6,7 +6,7 @@
 #include <parallel/ops/kokkos.hpp>
 
 int main(int argc, char** argv) {
-  Kokkos::ScopeGuard const initialised(argc, argv);
+  parallel::kokkos::scope const initialised(argc, argv);
   parallel::kokkos::device const device;
   auto const memory = device.allocate<float>(12);
   auto const [a, b, c] = [&] {

@@ -2,7 +2,8 @@
 // execution space of the host that it was configured with: Serial, OpenMP, Threads or HPX.
 //
 // It is a host stream: tasks, events and exchanges keep one order, and its worker gives Kokkos each
-// operation and waits for it. Made while Kokkos is initialised, and gone before it is finalised.
+// operation and waits for it. Made while Kokkos is initialised, by a scope or otherwise, and gone
+// before it is finalised.
 #pragma once
 
 #include <utility>
@@ -12,10 +13,9 @@
 #include <parallel/core/error.hpp>
 #include <parallel/core/tensor.hpp>
 #include <parallel/device/host/stream.hpp>
+#include <parallel/device/kokkos/scope.hpp>
 
 namespace parallel::kokkos {
-
-using execution_space = Kokkos::DefaultHostExecutionSpace;
 
 class stream : public host::stream {
  public:
@@ -25,21 +25,37 @@ class stream : public host::stream {
       : host::stream((require_kokkos(), std::move(options))) {}
 
   /// Calls f(part) for every part in [0, count), in any order and at once. Within a task; returns
-  /// when all are done. f throws nothing, unless the execution space is Serial.
+  /// when all are done. f throws nothing, unless the execution space is Serial. Throws `error` when
+  /// Kokkos has been finalised.
   template <class F>
   static void for_each_part(char const* name, index count, F const& f) {
-    execution_space const space;
-    Kokkos::parallel_for(name,
-                         Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index>,
-                                             Kokkos::Schedule<Kokkos::Dynamic>>(space, 0, count),
-                         f);
-    space.fence();
+    auto const compute = [&] {
+      require_still(Kokkos::is_initialized(), name);
+      execution_space const space;
+      Kokkos::parallel_for(name,
+                           Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index>,
+                                               Kokkos::Schedule<Kokkos::Dynamic>>(space, 0, count),
+                           f);
+      space.fence();
+    };
+    if (!scope::is_needed()) return compute();
+    auto* const owner = scope::current();
+    require_still(owner != nullptr, name);
+    owner->run(compute);
   }
 
  private:
   static void require_kokkos() {
     require(Kokkos::is_initialized(),
-            "a stream of Kokkos needs Kokkos::initialize, or a Kokkos::ScopeGuard, before it");
+            "a stream of Kokkos needs a kokkos::scope, or Kokkos initialised otherwise, before it");
+    require(!scope::is_needed() || scope::current() != nullptr, "Kokkos's ",
+            execution_space::name(),
+            " takes work from the thread alone that initialised it: initialise it by a "
+            "kokkos::scope");
+  }
+  static void require_still(bool initialised, char const* name) {
+    require(initialised, name,
+            ": Kokkos was finalised before a stream that computes by it was gone");
   }
 };
 

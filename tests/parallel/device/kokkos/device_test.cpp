@@ -1,5 +1,7 @@
 // The laws of devices on Kokkos's, and what it says where Kokkos was not initialised.
 #include <atomic>
+#include <chrono>
+#include <thread>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -22,7 +24,7 @@ TEST_CASE("a stream is refused before Kokkos is initialised") {  // comes first 
   REQUIRE_FALSE(Kokkos::is_initialized());
   CHECK_THROWS_WITH_AS(
       kokkos::stream(),
-      "a stream of Kokkos needs Kokkos::initialize, or a Kokkos::ScopeGuard, before it",
+      "a stream of Kokkos needs a kokkos::scope, or Kokkos initialised otherwise, before it",
       parallel::error);
 }
 
@@ -43,6 +45,47 @@ TEST_CASE("every part is computed once, and all when the task is over") {
   });
   s.synchronize();
   for (auto const& each : times) CHECK(each == 1);
+}
+
+TEST_CASE("parts are computed at once where Kokkos has threads") {
+  test::with_kokkos();
+  if (kokkos::execution_space().concurrency() < 2) return;
+  std::atomic<int> begun = 0, alone = 0;
+  kokkos::stream s;
+  s.enqueue([&] {
+    kokkos::stream::for_each_part("test", 2, [&](parallel::index) {
+      begun.fetch_add(1);
+      auto const latest = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+      while (begun.load() < 2 && std::chrono::steady_clock::now() < latest)
+        std::this_thread::yield();
+      if (begun.load() < 2) alone.fetch_add(1);
+    });
+  });
+  s.synchronize();
+  CHECK(alone == 0);
+}
+
+TEST_CASE("many streams compute by Kokkos at once") {
+  test::with_kokkos();
+  constexpr parallel::index streams = 4, tasks = 50, parts = 100;
+  std::vector<std::atomic<parallel::index>> computed(streams);
+  {
+    std::vector<kokkos::stream> all(streams);
+    for (parallel::index task = 0; task < tasks; ++task)
+      for (parallel::index i = 0; i < streams; ++i)
+        all[i].enqueue([&count = computed[i]] {
+          kokkos::stream::for_each_part("test", parts,
+                                        [&](parallel::index) { count.fetch_add(1); });
+        });
+    for (auto& s : all) s.synchronize();
+  }
+  for (auto const& each : computed) CHECK(each == tasks * parts);
+}
+
+TEST_CASE("Kokkos is initialised once") {
+  test::with_kokkos();
+  CHECK_THROWS_WITH_AS(kokkos::scope(), "a kokkos::scope initialises Kokkos, which is initialised",
+                       parallel::error);
 }
 
 }  // namespace kokkos_device_test
