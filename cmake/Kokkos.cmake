@@ -4,7 +4,7 @@
 if(TARGET ParallelLM::libkokkos)
   return()
 endif()
-if(NOT DEFINED Kokkos_LAUNCH_COMPILER)  # one built for CUDA would compile this whole project by nvcc
+if(NOT DEFINED Kokkos_LAUNCH_COMPILER)  # one built for CUDA compiles projects by its launcher
   set(Kokkos_LAUNCH_COMPILER OFF)
   find_package(Kokkos 4 QUIET CONFIG)
   unset(Kokkos_LAUNCH_COMPILER)

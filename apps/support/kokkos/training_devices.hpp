@@ -36,7 +36,8 @@ decltype(auto) with_training_device(device_request const& request, F&& f) {
   return with_cpu(request, [&](parallel::host::device const& cpu, std::string const& name) {
     parallel::kokkos::device device(cpu.compute_options());
     parallel::kokkos::execution_space const space;
-    return f(device, fmt::format("{}, Kokkos {} of {}", name, space.name(), space.concurrency()));
+    return f(device,
+             fmt::format("Kokkos {} ({} threads), {}", space.name(), space.concurrency(), name));
   });
 }
 

@@ -82,6 +82,32 @@ TEST_CASE("many streams compute by Kokkos at once") {
   for (auto const& each : computed) CHECK(each == tasks * parts);
 }
 
+TEST_CASE("a scope runs what many threads want on its own, one after another") {
+  test::with_kokkos();
+  auto& scope = *kokkos::scope::current();
+  std::thread::id own;
+  scope.run([&] { own = std::this_thread::get_id(); });
+  CHECK(own != std::this_thread::get_id());
+  int done = 0, strangers = 0;
+  {
+    std::vector<std::jthread> threads;
+    for (int thread = 0; thread < 4; ++thread)
+      threads.emplace_back([&] {
+        for (int i = 0; i < 100; ++i)
+          scope.run([&] {
+            if (std::this_thread::get_id() != own) ++strangers;
+            ++done;
+          });
+      });
+  }
+  CHECK(done == 400);
+  CHECK(strangers == 0);
+  CHECK_THROWS_WITH_AS(scope.run([] { throw parallel::error("this part fails"); }),
+                       "this part fails", parallel::error);
+  scope.run([&] { ++done; });
+  CHECK(done == 401);
+}
+
 TEST_CASE("Kokkos is initialised once") {
   test::with_kokkos();
   CHECK_THROWS_WITH_AS(kokkos::scope(), "a kokkos::scope initialises Kokkos, which is initialised",
