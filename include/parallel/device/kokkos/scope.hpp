@@ -7,9 +7,8 @@
 #pragma once
 
 #include <atomic>
-#include <future>
+#include <exception>
 #include <string_view>
-#include <utility>
 
 #include <Kokkos_Core.hpp>
 
@@ -52,10 +51,7 @@ class scope {
   /// done. Rethrows what f throws.
   template <class F>
   void run(F const& f) {
-    std::packaged_task<void()> task([&f] { f(); });
-    auto done = task.get_future();
-    thread_.enqueue(std::move(task));
-    done.get();
+    pass_on([](void const* what) { (*static_cast<F const*>(what))(); }, &f);
   }
 
  private:
@@ -64,6 +60,20 @@ class scope {
     require(!Kokkos::is_initialized(), "a kokkos::scope initialises Kokkos, which is initialised");
     run(initialise);
     current_ = this;
+  }
+
+  /// One function for all that is run: it compiles once.
+  void pass_on(void (*call)(void const*), void const* what) {
+    std::exception_ptr thrown;
+    thread_.enqueue([&thrown, call, what] {
+      try {
+        call(what);
+      } catch (...) {
+        thrown = std::current_exception();
+      }
+    });
+    thread_.synchronize();
+    if (thrown) std::rethrow_exception(thrown);
   }
 
   inline static std::atomic<scope*> current_ = nullptr;
