@@ -1,8 +1,8 @@
 #!/bin/bash
-# `bench/gpu all` from end to end: programs that only look like GPU programs, and what there is of the
-# tests on the fake CUDA runtime. Every stage goes wrong once, by a program that fails, crashes or hangs:
-# its verdict says why, the others have theirs, and the next run does what has not passed.
-# usage: gpu_all.sh CHECKOUT SCRATCH [TESTS_ON_THE_FAKE_RUNTIME]
+# `bench/gpu all` from end to end with programs that only look like GPU programs (gpu_rehearsal.sh has the true
+# ones). Every stage goes wrong once, by a program that fails, crashes or hangs: its verdict says why, the others
+# have theirs, and the next run does what has not passed.
+# usage: gpu_all.sh CHECKOUT SCRATCH
 set -euo pipefail
 
 checkout=$1
@@ -52,8 +52,8 @@ verdict() { # stage, verdict, beginning of why
 }
 forget() { rm -rf "$OUT" "$scratch/build/results"; mkdir "$OUT"; : >"$log"; }
 
-# all goes well, on one GPU; what is of the fake runtime really runs
-FAKE_RUNTIME_TESTS=${3-} all || fail "does not succeed"
+# all goes well, on one GPU
+all || fail "does not succeed"
 grep -q "^13 of 13 stages are to be run, in at most 1.. min" "$scratch/said" || fail "no estimate"
 for stage in build first ops model step speed memory profile trainer big sanitizer ranks; do
   verdict $stage passed ""
@@ -68,7 +68,6 @@ for text in "| 1 × NVIDIA Imagined, 81559 MiB, compute capability 9.0 |" "| 123
   "| trainer/pretrain, 1 GPU | 1 | 500,000 | 100 % | 10.000 | 0.333 |"; do
   has "$text"
 done
-if [ -n "${3-}" ]; then has "| ranks/ring | ok | 1 |"; fi
 
 # what has passed is not run again, but named with --again it is, alone
 : >"$log"

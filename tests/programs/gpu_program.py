@@ -44,9 +44,6 @@ if how == "hang":
 if how == "mute":
     sys.exit()
 if name in ("gpu_tests", "test_gpu"):
-    fake = os.environ.get("FAKE_RUNTIME_TESTS")  # what there is of these tests on the fake runtime
-    if fake and re.search("/?(exchanges|ring)_test", arguments[1]) and not arguments[-1].startswith("--test-case="):
-        os.execv(fake, [fake, *arguments])
     if (here / "skip").exists():
         print("skipped: this machine has no GPU")
     broken = (here / "break").exists() and any("operations" in one for one in arguments)
