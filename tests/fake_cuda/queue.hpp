@@ -18,6 +18,7 @@ enum class pace {
   eager,   // at once
   late,    // when somebody waits for it or asks whether it has run, else after some milliseconds
   uneven,  // now and then half a millisecond later, whoever waits
+  lazy,    // when somebody waits for it or asks whether it has run, else never
 };
 
 /// Thread-safe. Tasks are numbered from 1 on; they must not throw. The thread keeps the queue until
@@ -85,8 +86,9 @@ class queue {
     for (;;) {
       changed_.wait(lock, [this] { return closing_ || !tasks_.empty(); });
       if (tasks_.empty()) return;
-      if (pace_ == pace::late)
-        changed_.wait_for(lock, late_limit, [this] { return closing_ || demanded_ > done_; });
+      auto const demanded = [this] { return closing_ || demanded_ > done_; };
+      if (pace_ == pace::late) changed_.wait_for(lock, late_limit, demanded);
+      if (pace_ == pace::lazy) changed_.wait(lock, demanded);
       auto work = std::move(tasks_.front());
       tasks_.pop_front();
       lock.unlock();

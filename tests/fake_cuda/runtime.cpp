@@ -110,7 +110,8 @@ cudaError_t copy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind k
     if (from_pageable || to_pageable) m.happened.pageable_bytes += bytes;
     if (to_device && !from_device) m.happened.uploaded_bytes += bytes;
   }
-  // pageable memory is read before the call returns, and written before it does
+  // pageable memory is read before the call returns, and written before it does; that CUDA promises
+  // the latter only of what waits anyway, lazy streams show
   auto kept = from_pageable ? std::make_shared<std::vector<std::byte>>(
                                   static_cast<std::byte const*>(from),
                                   static_cast<std::byte const*>(from) + bytes)
@@ -121,7 +122,8 @@ cudaError_t copy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind k
     if (!to_pageable) static_cast<void>(piece_of(to, bytes));
     std::memmove(to, kept != nullptr ? kept->data() : from, bytes);
   });
-  if (status != cudaSuccess || !(to_pageable || (waits && !to_device))) return status;
+  bool const is_over = waits ? !to_device : to_pageable && !machine::get().options.lazy;
+  if (status != cudaSuccess || !is_over) return status;
   on->work->wait(on->work->last());
   return status_of(on->device);
 }

@@ -118,6 +118,30 @@ TEST_CASE("pageable memory is read before a copy returns, pinned memory when it 
   });
 }
 
+TEST_CASE("a lazy stream runs what somebody waits for or asks about, and no more") {
+  on({.lazy = true}, [] {
+    auto* const s = make_stream();
+    auto* const t = make_stream();
+    auto* const e = make_event();
+    auto* const x = make_ints(3);
+    int pageable = 0;
+    CHECK((set(s, x, 1) | cudaEventRecord(e, s) | set(s, x + 1, 2)) == cudaSuccess);
+    CHECK((cudaStreamWaitEvent(t, e, 0) | set(t, x + 2, 3)) == cudaSuccess);
+    CHECK(cudaMemcpyAsync(&pageable, x + 2, sizeof(int), cudaMemcpyDefault, t) == cudaSuccess);
+    CHECK(x[0] == -1);
+    CHECK(pageable == 0);
+    CHECK(cudaStreamSynchronize(t) == cudaSuccess);
+    CHECK(x[0] == 1);
+    CHECK(x[1] == -1);
+    CHECK(pageable == 3);
+    CHECK(cudaStreamQuery(s) == cudaErrorNotReady);
+    while (cudaStreamQuery(s) == cudaErrorNotReady) std::this_thread::yield();
+    CHECK(x[1] == 2);
+    CHECK((cudaFree(x) | cudaEventDestroy(e) | cudaStreamDestroy(s) | cudaStreamDestroy(t)) ==
+          cudaSuccess);
+  });
+}
+
 TEST_CASE("a device reaches another's memory once it was given access, its pool's never") {
   struct arguments {
     int number;

@@ -116,7 +116,9 @@ std::shared_ptr<queue> make_queue(int device) {
   auto& m = machine::get();
   std::scoped_lock const lock(m.mutex);
   std::uint64_t const drawn = chance(++m.streams_made);
-  auto const how = drawn == 0 ? pace::eager : static_cast<pace>((drawn >> 8) % 3);
+  auto const how = m.options.lazy ? pace::lazy
+                   : drawn == 0   ? pace::eager
+                                  : static_cast<pace>((drawn >> 8) % 3);
   auto made = queue::make(how, drawn);
   std::erase_if(m.queues[device], [](auto const& one) { return one.expired(); });
   m.queues[device].push_back(made);
