@@ -118,7 +118,10 @@ class step_run {
     auto const before = requests_.size();
     work(on);
     if (!a.awaited) return;
-    if (requests_.size() > before && a.kind != action_kind::reduce_scatter)
+    // work on the stream itself may follow what these two exchange
+    bool const goes_on =
+        a.kind == action_kind::reduce_scatter || a.kind == action_kind::exchange_update;
+    if (requests_.size() > before && !goes_on)
       marks_.requested(i, requests_.size() - 1);
     else
       marks_.exchanged(i, on);
