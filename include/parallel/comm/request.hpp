@@ -2,11 +2,11 @@
 //
 // Move-only. It stands for a point in the work of the stream that the communicator uses, whatever
 // kind of stream that is: it can be waited for by a stream (nothing blocks but that stream) or by
-// the host, and it can be given owners of buffers to keep alive until the operation has run: the
-// operation holds them, so they live long enough even if the request does not. Destroying a request
-// that nobody waited for waits for it: buffers are never left under a running operation by
-// accident. If that happens while an exception leaves the scope, this rank gives up its operations
-// first, because the other ranks may never come.
+// the host, or be left to its stream, and it can be given owners of buffers to keep alive until the
+// operation has run: the operation holds them, so they live long enough even if the request does
+// not. Destroying a request that nobody waited for waits for it: buffers are never left under a
+// running operation by accident. If that happens while an exception leaves the scope, this rank
+// gives up its operations first, because the other ranks may never come.
 #pragma once
 
 #include <exception>
@@ -110,6 +110,10 @@ class [[nodiscard]] basic_request {
     }
     pending_ = false;  // not when that has thrown: then the destructor waits
   }
+
+  /// Says that whoever needs the operation waits for the stream on which it was enqueued, as later
+  /// work there does anyway: the destructor does not.
+  void leave_to_its_stream() { pending_ = false; }
 
   /// Blocks the caller until the operation has run; rethrows its failure.
   void wait() {

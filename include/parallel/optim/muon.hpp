@@ -117,10 +117,11 @@ struct muon {
       kept<T, E> const all(workspace, where);
       call_group gathers(*groups.shards);
       for (std::size_t i = 0; i < where.segments.size() && groups.shards->size() > 1; ++i)
-        gathers.all_gather(on, all.segments[i], std::span<E const>(all.own(where, i))).wait();
+        gathers.all_gather(on, all.segments[i], std::span<E const>(all.own(where, i)))
+            .leave_to_its_stream();
       requests.push_back(gathers.end(on));
       if (!where.divided()) return;
-      requests.back().wait_on(on);
+      requests.back().leave_to_its_stream();
       std::optional<call_group<Comm>> sums;  // none: the pieces here are all of their tensors
       if (groups.slices != nullptr) sums.emplace(*groups.slices);
       for (std::size_t t = 0; t < where.tensors.size(); ++t) {
@@ -131,7 +132,7 @@ struct muon {
           if (piece.counts)
             for_each_block(tensor, piece, all, t, 0, piece.slice->size(),
                            [&](auto in_tensor, auto here) { ops::copy(on, in_tensor, here); });
-        if (sums) sums->all_reduce(on, all.tensors[t], reduction::sum).wait();
+        if (sums) sums->all_reduce(on, all.tensors[t], reduction::sum).leave_to_its_stream();
       }
       if (sums) requests.push_back(sums->end(on));
     });

@@ -16,8 +16,9 @@ namespace parallel::train {
 /// The sum over all ranks of what `own` holds on each. Collective; blocks.
 template <class Comm, class Stream>
 [[nodiscard]] double over_ranks(exact_sum& own, Comm& world, Stream& stream) {
-  world.all_reduce(stream, own.digits(), reduction::sum).wait();
+  auto digits = world.all_reduce(stream, own.digits(), reduction::sum);
   world.all_reduce(stream, std::span<double>(&own.special(), 1), reduction::sum).wait();
+  digits.leave_to_its_stream();  // it came before
   return own.value();
 }
 
@@ -58,7 +59,7 @@ class statistics_sum {
       auto const room = device.template allocate_shared<exact_sum>(1);
       out.loss = exact_loss_over_ranks(*room.data(), world, stream);
     }
-    summed.wait();
+    summed.leave_to_its_stream();  // it came before the losses, which were waited for
     out.tokens = counts.span()[0];
     out.correct = counts.span()[1];
     return out;

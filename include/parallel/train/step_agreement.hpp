@@ -235,7 +235,7 @@ void agree(Comm& world, training_layout const& shape, bool in_step, Exchange& ex
         .all_gather(exchanges, bytes(all->data(), all->size()),
                     std::span<std::uint8_t const>(bytes(own.get(), 1)))
         .keep(own)
-        .wait_on(exchanges);
+        .leave_to_its_stream();
     exchanges.enqueue([all, compare] { compare(*all); });
   }
 }

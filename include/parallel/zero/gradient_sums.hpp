@@ -48,11 +48,11 @@ class gradient_sums {
         if (rounds()) {
           auto const rounded = staging_.subspan(at, whole.size());
           ops::cast(s, rounded, whole);
-          calls.reduce_scatter(s, own, std::span<bf16 const>(rounded), where).wait();
+          calls.reduce_scatter(s, own, std::span<bf16 const>(rounded), where).leave_to_its_stream();
           at += whole.size();
           continue;
         }
-      calls.reduce_scatter(s, own, whole, combine, where).wait();
+      calls.reduce_scatter(s, own, whole, combine, where).leave_to_its_stream();
     }
     return calls.end(s, where);
   }
@@ -65,7 +65,8 @@ class gradient_sums {
                                          reduction combine, call_site where) const {
     call_group calls(ranks);
     if (!rounds()) {
-      for (auto const& [own, whole] : all) calls.all_reduce(s, own, combine, where).wait();
+      for (auto const& [own, whole] : all)
+        calls.all_reduce(s, own, combine, where).leave_to_its_stream();
       return calls.end(s, where);
     }
     if constexpr (std::same_as<G, float>) {
@@ -75,16 +76,17 @@ class gradient_sums {
       };
       std::vector<shard> parts;
       for (auto const& [own, whole] : all) parts.push_back({part_of(own), own});
-      reduce_scatter(ranks, s, parts, combine, where).wait_on(s);
+      reduce_scatter(ranks, s, parts, combine, where).leave_to_its_stream();
       std::size_t at = 0;
       for (auto const& [own, whole] : parts) {
         auto const rounded = staging_.subspan(at, whole.size());
         ops::cast(s, part_of(rounded), std::span<float const>(own));
-        calls.all_gather(s, rounded, std::span<bf16 const>(part_of(rounded)), where).wait();
+        calls.all_gather(s, rounded, std::span<bf16 const>(part_of(rounded)), where)
+            .leave_to_its_stream();
         at += whole.size();
       }
       auto gathered = calls.end(s, where);
-      gathered.wait_on(s);
+      gathered.leave_to_its_stream();
       at = 0;
       for (auto const& [own, whole] : all) {
         ops::cast(s, own, std::span<bf16 const>(staging_.subspan(at, own.size())));

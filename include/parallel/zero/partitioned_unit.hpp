@@ -195,7 +195,8 @@ class partitioned_unit {
     call_group calls(*axes.gathers);
     for (std::size_t s = 0; s < memory_.size(); ++s) {
       std::span<T> const whole{buffer, static_cast<std::size_t>(unit_.segments()[s].size)};
-      calls.all_gather(stream, whole, std::span<T const>(memory_[s].values.span()), where).wait();
+      calls.all_gather(stream, whole, std::span<T const>(memory_[s].values.span()), where)
+          .leave_to_its_stream();
       buffer = offset(buffer, unit_.segments()[s].size);
     }
     requests.push_back(calls.end(stream, where));
@@ -235,7 +236,7 @@ class partitioned_unit {
       all.push_back({part(whole, memory_[s].owned), whole});
       buffer = offset(buffer, size);
     }
-    sums_.reduce_scatter(*axes.shards, stream, all, reduction::sum, where).wait_on(stream);
+    sums_.reduce_scatter(*axes.shards, stream, all, reduction::sum, where).leave_to_its_stream();
     for (std::size_t s = 0, i = 0; s < memory_.size(); ++s) {
       if (!is_trainable(s)) continue;
       std::span<gradient_type const> const own = all[i++].own;
@@ -322,7 +323,7 @@ class partitioned_unit {
     for (std::size_t s = 0; s < memory_.size(); ++s) {
       if (!is_trainable(s)) continue;
       std::span<T const> const own(owned_values(s));
-      calls.all_gather(stream, memory_[s].values.span(), own, where).wait();
+      calls.all_gather(stream, memory_[s].values.span(), own, where).leave_to_its_stream();
     }
     auto request = calls.end(stream, where);
     for (auto const& m : memory_) request.keep(m.values.owner());

@@ -70,7 +70,7 @@ class reduction_bucket {
         next.keep(unit.gradients(s, use).owner());
       });
       if (sums.rounds())
-        next.wait_on(stream);
+        next.leave_to_its_stream();
       else
         requests.push_back(std::move(next));
     };

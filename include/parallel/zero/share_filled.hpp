@@ -27,7 +27,7 @@ void share_filled(partitioned_unit<T> const& unit, shard_groups<Comm> const& axe
       auto const mine = shard_of(std::ssize(owned), place.replica, place.replicas);
       std::span<U const> const part = owned.subspan(static_cast<std::size_t>(mine.begin),
                                                     static_cast<std::size_t>(mine.size()));
-      calls.all_gather(stream, owned, part, where).wait();
+      calls.all_gather(stream, owned, part, where).leave_to_its_stream();
     };
     for (std::size_t s = 0; s < unit.segments().size(); ++s) {
       share(unit.owned_values(s));
@@ -43,7 +43,7 @@ void share_filled(partitioned_unit<T> const& unit, shard_groups<Comm> const& axe
   call_group calls(*axes.shards);
   for (std::size_t s = 0; s < unit.segments().size(); ++s) {
     std::span<T const> const own = unit.owned_values(s);
-    calls.all_gather(stream, unit.segments()[s].values.span(), own, where).wait();
+    calls.all_gather(stream, unit.segments()[s].values.span(), own, where).leave_to_its_stream();
   }
   requests.push_back(calls.end(stream, where));
 }
