@@ -254,7 +254,6 @@ class corruption_check {
       of_.begin(exchanges, of, 0);
       auto const requests = of_.run(compute, &exchanges, memory, of, {where.step});
       compute.synchronize();
-      exchanges.synchronize();
       return prints_.take();
     });
   }

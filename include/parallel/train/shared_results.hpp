@@ -72,7 +72,7 @@ class shared_results {
   void ask_to_stop(bool wish) { totals_.data()->asks_to_stop() = wish ? 1 : 0; }
 
   /// Enqueues the sums over all ranks, in one exchange, for which `compute` then waits. Exact sums
-  /// are rounded by the host, which waits for them.
+  /// are rounded by the host, which waits for them: they are exchanged after what `compute` makes.
   template <class Comm, class Stream, class Exchange>
   void exchange(Comm& world, Stream& compute, Exchange& exchanges) {
     ops::step_totals(compute, totals_.data(), sums(), norm.rounded());
@@ -80,7 +80,6 @@ class shared_results {
     world.all_reduce(exchanges, totals_.data()->all(), reduction::sum).wait_on(compute);
     if constexpr (!std::is_integral_v<loss>) {
       if (!is_exact_) return;
-      compute.synchronize();
       auto& [all_loss, tokens, correct, squared_norm, stops] = totals_.data()->values;
       squared_norm = norm.exact_over_ranks(world, exchanges);
       statistics_sum<loss> all;

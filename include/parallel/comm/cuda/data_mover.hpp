@@ -57,8 +57,7 @@ class data_mover final : public parallel::data_mover {
   [[nodiscard]] std::byte* staging(std::size_t bytes) override {
     if (bytes > pinned_bytes_) {
       device_scope const scope(stream_.device());
-      stream_.synchronize();
-      pinned_.reset();
+      pinned_.reset();  // when nothing uses it any more: cudaFreeHost waits for all GPUs
       pinned_bytes_ = 0;
       void* memory = nullptr;
       check(cudaHostAlloc(&memory, bytes, cudaHostAllocPortable),
