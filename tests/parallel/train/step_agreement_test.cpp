@@ -188,6 +188,35 @@ TEST_CASE("ranks of one model that evaluate another number of microbatches") {
     }
 }
 
+TEST_CASE("a rank that evaluates nothing is told too that others of its model do") {
+  test::layout const how{.ranks = 2, .level = zero::level::parameters, .microbatch = 3};
+  for (auto const &message :
+       told(how, [](auto&one, int rank) { evaluate(one, static_cast<std::size_t>(rank)); })) {
+    CAPTURE(message);
+    CHECK(message.find("rank 0 begins an evaluation of 0 microbatches; rank 1 begins an "
+                       "evaluation of 1 microbatch") != std::string::npos);
+  }
+}
+
+TEST_CASE("those of one model begin nothing of an evaluation before they agree") {
+  auto how = small(1, 1, 2);
+  how.ranks = 2;
+  for (auto const &message : told(how, [&](auto&one, int rank) {
+         auto const of = one.data(0);
+         auto const batches = of.batches().first(rank % 2 == 0 ? 2 : 1);
+         parallel::arena memory(one.device().template allocate<std::byte>(
+             one.stepper().plan_activations(of.batches().first(2), pass::inference)));
+         parallel::train::statistics_sum<test::ring> sums;
+         try {
+           one.stepper().add_evaluation(one.compute(), memory, batches, sums);
+         } catch (parallel::error const&) {
+           CHECK(memory.peak() == 0);
+           throw;
+         }
+       }))
+    CHECK(message != "");
+}
+
 TEST_CASE("those with other data, and values of their own, may evaluate another number") {
   using namespace parallel::axis;
   for (auto const level : {zero::level::none, zero::level::optimizer})

@@ -1,0 +1,332 @@
+// Waits of the host and of streams that no layout shows, since another one often stands in front
+// of them. Streams are lazy: they run only what somebody waits for, so whoever does not wait finds
+// that nothing has happened yet, in every run.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <parallel/comm/collectives.hpp>
+#include <parallel/comm/detail/visit.hpp>
+#include <parallel/device/cuda/device.hpp>
+#include <parallel/ops/cuda.hpp>
+#include <parallel/pipeline/execute.hpp>
+#include <parallel/pipeline/schedules.hpp>
+#include <parallel/train/attempt.hpp>
+#include <parallel/train/clip_gradients.hpp>
+#include <parallel/train/run_step.hpp>
+#include <parallel/train/shared_results.hpp>
+#include <parallel/train/tensor_squares.hpp>
+
+#include "fake_cuda/runtime.hpp"
+
+namespace fake_waits_test {
+namespace {
+
+using namespace parallel;
+using cuda::stream;
+using train::clipping_kind;
+
+/// Appends `work` to what a stream runs.
+void enqueue(stream& on, std::function<void()> work) {
+  cuda::check(fake_cuda::enqueue(on.get(), "a test's work", std::move(work)), "enqueue");
+}
+
+/// A rank whose neighbours are all like itself, but for what they bring more to every sum; messages
+/// are counted.
+class twin : public collectives<twin, stream> {
+ public:
+  twin(int rank, int ranks, int more = 0) : rank_(rank), ranks_(ranks), more_(more) {}
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return ranks_; }
+  [[nodiscard]] int world_rank(int rank) const { return rank; }
+  [[nodiscard]] std::string_view name() const { return ""; }
+  void abort(std::string const& reason) { *aborted = reason; }
+
+  request_type submit(stream& s, operation const& op) {
+    if (op.kind == operation_kind::all_reduce)
+      enqueue(s, [op, ranks = ranks_, more = more_] {
+        parallel::detail::visit(op.type, [&]<class T>(std::type_identity<T>) {
+          if constexpr (std::is_arithmetic_v<T>)
+            for (T& one : std::span(static_cast<T*>(op.out), op.count))
+              one = one * static_cast<T>(ranks) + static_cast<T>(more);
+        });
+      });
+    else
+      enqueue(s, [count = messages] { ++*count; });
+    return {s.record(), {}, {}, op};
+  }
+
+  std::shared_ptr<int> messages = std::make_shared<int>(0);  // that are over
+  std::shared_ptr<std::string> aborted = std::make_shared<std::string>();
+
+ private:
+  int rank_, ranks_, more_;
+};
+
+TEST_CASE("a request that nobody waited for waits at its end, unless it was left to its stream") {
+  fake_cuda::restart({.lazy = true});
+  twin world(0, 2);
+  stream exchanges, compute;
+  int x = 1;
+  static_cast<void>(world.all_reduce(exchanges, std::span(&x, 1), reduction::sum));
+  CHECK(x == 2);
+  world.all_reduce(exchanges, std::span(&x, 1), reduction::sum).leave_to_its_stream();
+  CHECK(x == 2);
+  world.all_reduce(exchanges, std::span(&x, 1), reduction::sum).wait_on(compute);
+  CHECK(x == 2);
+  compute.synchronize();
+  CHECK(x == 8);
+}
+
+/// The last of two stages, that computes nothing.
+struct last_stage {
+  stream& on;
+  buffer<float> memory;
+
+  stream& compute() { return on; }
+  void run(pipeline::step const&) {}
+  std::span<float> input(pipeline::microbatch_task const&) { return memory.span(); }
+  std::span<float> input_gradient(pipeline::microbatch_task const&) { return memory.span(); }
+  std::span<float> output(pipeline::microbatch_task const&) { return memory.span(); }
+  std::span<float> output_gradient(pipeline::microbatch_task const&) { return memory.span(); }
+  [[nodiscard]] bool is_empty(int) const { return false; }
+};
+
+TEST_CASE("no message of a plan begins before what was enqueued has run, and none is left over") {
+  fake_cuda::restart({.lazy = true});
+  cuda::device const device;
+  twin pipe(1, 2);
+  stream compute;
+  last_stage stage{compute, device.allocate<float>(1)};
+  pipeline::p2p_streams<twin> links(pipe);
+  auto const plan = pipeline::lower(pipeline::gpipe(2, 2), 1);
+
+  bool earlier = false;
+  enqueue(compute, [&] { earlier = true; });
+  auto messages = pipeline::execute(plan, links, stage);
+  REQUIRE(messages.size() == 4);
+  CHECK(!earlier);
+  messages.front().wait();  // it receives
+  CHECK(earlier);
+  compute.synchronize();
+  CHECK(*pipe.messages == 4);  // the last sends, which no computation waits for
+  CHECK(fake_cuda::happened().failures.empty());
+}
+
+/// A step that exchanges something for an update, works on it where it was exchanged, and updates.
+struct updating_program : last_stage {
+  bool ready = false, updated = false;
+
+  void compute(train::action const& a, stream&) {
+    if (a.kind == train::action_kind::update) enqueue(on, [this] { updated = ready; });
+  }
+  void exchange(train::action const&, stream& by, std::vector<twin::request_type>& requests) {
+    requests.emplace_back();  // that of one rank, who exchanges nothing
+    enqueue(by, [this] { ready = true; });
+  }
+};
+
+TEST_CASE("an update comes after all that was enqueued with its exchange, requested or not") {
+  using enum train::action_kind;
+  fake_cuda::restart({.lazy = true});
+  twin pipe(0, 1);
+  stream compute, reductions;
+  train::step_plan plan;
+  plan.actions = {{.kind = exchange_update, .awaited = true, .on = train::lane::reductions},
+                  {.kind = update, .after = {0}}};
+  pipeline::p2p_streams<twin> links(pipe);
+  updating_program program{{compute, {}}};
+  train::step_streams<stream, stream> const on{compute, nullptr, nullptr, &reductions};
+  auto const requests = train::run_step(plan, on, links, program);
+  compute.synchronize();
+  CHECK(program.updated);
+}
+
+struct layer {
+  parameter<float, 2> matrix{"matrix", {8, 4}};
+  parameter<float, 1> vector{"vector", {3}};
+  void visit_parameters(auto&& visit) {
+    visit(matrix);
+    visit(vector);
+  }
+};
+
+/// A unit of which one rank holds everything, with weights and gradients.
+struct held_unit {
+  template <class Device>
+  explicit held_unit(Device& device, layer& of)
+      : memory(unit<float>("unit", of, 1), zero::level::none, {}, 0, device) {
+    auto const& segment = memory.segments().front();
+    std::vector<float> numbers(segment.values.size());
+    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i % 7);
+    device.upload(segment.values.span(), numbers);
+    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i % 5) - 2;
+    device.upload(memory.owned_gradients(0), numbers);
+  }
+  zero::partitioned_unit<float> memory;
+};
+
+/// What step_results say of a step when `wait(results, compute, exchanges)` has returned, where
+/// each of two ranks has 3 tokens and a loss of 12.
+template <class Wait>
+void check_sums(bool exact, Wait const& wait) {
+  CAPTURE(exact);
+  fake_cuda::restart({.lazy = true});
+  cuda::device device;
+  twin world(0, 2);
+  stream compute, exchanges;
+  layer own;
+  held_unit const of(device, own);
+  train::shared_results<float> results(device, exact);
+  auto const sums = results.cleared_sums(1, device);
+  enqueue(compute, [sums] { sums.front() = {.loss = 12, .tokens = 3, .correct = 1}; });
+  results.norm.add(of.memory, compute);
+  results.exchange(world, compute, exchanges);
+  wait(results, compute, exchanges);
+  auto const got = results.result(std::numeric_limits<double>::infinity());
+  CHECK(got.sums.loss == 24);
+  CHECK(got.sums.tokens == 6);
+  CHECK(got.sums.correct == 2);
+  CHECK(got.squared_norm == 2 * 126);  // of the 64 elements of a unit, with what pads it
+  CHECK(fake_cuda::happened().failures.empty());
+}
+
+TEST_CASE("a step's sums are known to who waits for its computation, or exchange, or judges it") {
+  for (bool const exact : {false, true}) {
+    check_sums(exact, [](auto&, auto& compute, auto&) { compute.synchronize(); });
+    check_sums(exact, [](auto&, auto&, auto& exchanges) { exchanges.synchronize(); });
+    check_sums(exact, [](auto& results, auto& compute, auto&) {
+      CHECK(results.judge(compute, {.loss = 3}) == train::step_outcome::above_limit);
+    });
+  }
+}
+
+TEST_CASE("what is summed over ranks for the host is there when it reads it") {
+  for (bool const exact : {false, true}) {
+    CAPTURE(exact);
+    fake_cuda::restart({.lazy = true});
+    cuda::device device;
+    twin world(0, 2);
+    stream exchanges;
+    train::statistics_sum<double> sums;
+    sums.add(std::vector<train::statistics<double>>{{.loss = 12, .tokens = 3, .correct = 1}});
+    auto const got = sums.over_ranks(device, world, exchanges, exact);
+    CHECK(got.loss == 24);
+    CHECK(got.tokens == 6);
+    CHECK(got.correct == 2);
+  }
+
+  fake_cuda::restart({.lazy = true});
+  cuda::device device;
+  twin world(0, 2);
+  stream compute, exchanges;
+  layer own;
+  held_unit const of(device, own);
+  train::tensor_list tensors;
+  tensors.add<float>(own, [](auto const&) { return segment_key{}; });
+  train::square_meter<float> meter(tensors, device);
+  meter.before(of.memory, compute, device);
+  meter.after(of.memory, compute);
+  auto const got = meter.finish(world, exchanges);
+  REQUIRE(got.size() == 2);
+  CHECK(got[1].name == "vector");
+  CHECK(got[1].weights == 2 * (16 + 25 + 36));  // 4, 5 and 6
+  CHECK(got[1].gradient == 2 * (0 + 1 + 4));
+  CHECK(got[1].update == 0);
+}
+
+/// A GPU whose shared memory is overwritten when it ends, as the host's may be.
+struct forgetful_device : cuda::device {
+  template <class T>
+  [[nodiscard]] buffer<T> allocate_shared(std::size_t count) const {
+    auto const memory = cuda::device::allocate_shared<T>(count);
+    std::shared_ptr<void> owner(memory.data(), [memory](void*) {
+      for (T& one : memory.span()) one = std::numeric_limits<T>::quiet_NaN();
+    });
+    return {std::move(owner), memory.data(), count};
+  }
+};
+
+/// The gradients of a unit, 3 (i % 5 - 2), after they were clipped where the GPU has made them, and
+/// counted two tokens, when somebody waits; other ranks have rows whose squares sum to 5.
+std::vector<float> clipped(clipping_kind kind, zero::reduction_order order) {
+  fake_cuda::restart({.lazy = true});
+  forgetful_device device;
+  twin world(0, 1, 5);
+  stream compute, exchanges;
+  layer own;
+  std::vector<held_unit> units;
+  units.emplace_back(device, own);
+  train::tensor_list tensors;
+  tensors.add<float>(own, [](auto const&) { return segment_key{}; });
+
+  std::int64_t tokens = 1;
+  auto const gradients = units.front().memory.owned_gradients(0);
+  enqueue(compute, [&] {
+    tokens = 2;
+    for (float& one : gradients) one *= 3;
+  });
+  train::clip_parts({kind, 0.75}, order, units, tensors, device, world, compute, exchanges,
+                    [&] { return tokens; });
+  compute.synchronize();
+  std::vector<float> out(gradients.size());
+  device.download(std::span(out), gradients);
+  CHECK(fake_cuda::happened().failures.empty());
+  return out;
+}
+
+TEST_CASE("parts of gradients are clipped by what was counted, with factors that last") {
+  using enum zero::reduction_order;
+  for (auto const order : {by_rank, canonical_tree}) {
+    CAPTURE(static_cast<int>(order));
+    auto const by_value = clipped(clipping_kind::value, order);
+    auto const by_rows = clipped(clipping_kind::adaptive, order);
+    for (std::size_t row = 0; row < 8; ++row) {
+      double weights = 5, gradients = 5;
+      for (std::size_t i = 4 * row; i < 4 * row + 4; ++i) {
+        double const given = 3 * (static_cast<double>(i % 5) - 2);
+        CHECK(by_value[i] == std::clamp(given, -1.5, 1.5));
+        weights += static_cast<double>(i % 7 * (i % 7));
+        gradients += given * given;
+      }
+      double const factor =
+          train::adaptive_factor(std::sqrt(weights), std::sqrt(gradients) / 2, 0.75);
+      for (std::size_t i = 4 * row; i < 4 * row + 4; ++i)
+        CHECK(by_rows[i] == doctest::Approx(3 * factor * (static_cast<double>(i % 5) - 2)));
+    }
+  }
+}
+
+TEST_CASE("an exception that leaves a step leaves nothing behind that runs") {
+  fake_cuda::restart({.lazy = true});
+  twin world(0, 1);
+  stream compute, weights;
+  int ran = 0;
+  auto const each = [&](auto const& f) {
+    f(compute);
+    f(weights);
+  };
+  CHECK_THROWS_WITH(train::attempt(world, each,
+                                   [&] {
+                                     enqueue(compute, [&] { ++ran; });
+                                     enqueue(weights, [&] { ++ran; });
+                                     fail("the machine is on fire");
+                                   }),
+                    "the machine is on fire");
+  CHECK(ran == 2);
+  CHECK(*world.aborted == "the machine is on fire");
+}
+
+}  // namespace
+}  // namespace fake_waits_test
