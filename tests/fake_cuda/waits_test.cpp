@@ -37,7 +37,7 @@ using cuda::stream;
 using train::clipping_kind;
 
 /// Appends `work` to what a stream runs.
-void enqueue(stream& on, std::function<void()> work) {
+void put_on(stream& on, std::function<void()> work) {
   cuda::check(fake_cuda::enqueue(on.get(), "a test's work", std::move(work)), "enqueue");
 }
 
@@ -55,7 +55,7 @@ class twin : public collectives<twin, stream> {
 
   request_type submit(stream& s, operation const& op) {
     if (op.kind == operation_kind::all_reduce)
-      enqueue(s, [op, ranks = ranks_, more = more_] {
+      put_on(s, [op, ranks = ranks_, more = more_] {
         parallel::detail::visit(op.type, [&]<class T>(std::type_identity<T>) {
           if constexpr (std::is_arithmetic_v<T>)
             for (T& one : std::span(static_cast<T*>(op.out), op.count))
@@ -63,7 +63,7 @@ class twin : public collectives<twin, stream> {
         });
       });
     else
-      enqueue(s, [count = messages] { ++*count; });
+      put_on(s, [count = messages] { ++*count; });
     return {s.record(), {}, {}, op};
   }
 
@@ -87,6 +87,49 @@ TEST_CASE("a request that nobody waited for waits at its end, unless it was left
   CHECK(x == 2);
   compute.synchronize();
   CHECK(x == 8);
+}
+
+/// Memory of the GPU as it is now, whatever may still be under way.
+float now(buffer<float> const& memory) { return *memory.data(); }
+
+TEST_CASE("a GPU's memory is what it was asked to be when the call returns") {
+  fake_cuda::restart({.lazy = true});
+  cuda::device const device;
+  CHECK(std::isnan(now(device.allocate<float>(1))));
+  auto const memory = device.allocate_zeroed<float>(1);
+  CHECK(now(memory) == 0);
+  std::vector<float> here{7};
+  device.upload(memory.span(), here);
+  CHECK(now(memory) == 7);
+  here = {0};
+  device.download(std::span(here), memory.span());
+  CHECK(here.front() == 7);
+}
+
+TEST_CASE("memory that the host shares is another's when nothing uses it any more") {
+  fake_cuda::restart({.lazy = true});
+  cuda::device const device;
+  stream compute;
+  auto first = device.allocate_shared<float>(1);
+  auto* const place = first.data();
+  put_on(compute, [place] { *place = 5; });
+  first = {};
+  auto const second = device.allocate_shared<float>(1);
+  REQUIRE(second.data() == place);
+  compute.synchronize();
+  CHECK(*second.data() == 0);
+}
+
+TEST_CASE("an event that no GPU can wait for is waited for by the host") {
+  struct elsewhere {
+    bool& waited;
+    void wait() const { waited = true; }
+  };
+  fake_cuda::restart();
+  bool waited = false;
+  stream compute;
+  compute.wait(elsewhere{waited});
+  CHECK(waited);
 }
 
 /// The last of two stages, that computes nothing.
@@ -113,7 +156,7 @@ TEST_CASE("no message of a plan begins before what was enqueued has run, and non
   auto const plan = pipeline::lower(pipeline::gpipe(2, 2), 1);
 
   bool earlier = false;
-  enqueue(compute, [&] { earlier = true; });
+  put_on(compute, [&] { earlier = true; });
   auto messages = pipeline::execute(plan, links, stage);
   REQUIRE(messages.size() == 4);
   CHECK(!earlier);
@@ -129,11 +172,11 @@ struct updating_program : last_stage {
   bool ready = false, updated = false;
 
   void compute(train::action const& a, stream&) {
-    if (a.kind == train::action_kind::update) enqueue(on, [this] { updated = ready; });
+    if (a.kind == train::action_kind::update) put_on(on, [this] { updated = ready; });
   }
   void exchange(train::action const&, stream& by, std::vector<twin::request_type>& requests) {
     requests.emplace_back();  // that of one rank, who exchanges nothing
-    enqueue(by, [this] { ready = true; });
+    put_on(by, [this] { ready = true; });
   }
 };
 
@@ -190,7 +233,7 @@ void check_sums(bool exact, Wait const& wait) {
   held_unit const of(device, own);
   train::shared_results<float> results(device, exact);
   auto const sums = results.cleared_sums(1, device);
-  enqueue(compute, [sums] { sums.front() = {.loss = 12, .tokens = 3, .correct = 1}; });
+  put_on(compute, [sums] { sums.front() = {.loss = 12, .tokens = 3, .correct = 1}; });
   results.norm.add(of.memory, compute);
   results.exchange(world, compute, exchanges);
   wait(results, compute, exchanges);
@@ -273,7 +316,7 @@ std::vector<float> clipped(clipping_kind kind, zero::reduction_order order) {
 
   std::int64_t tokens = 1;
   auto const gradients = units.front().memory.owned_gradients(0);
-  enqueue(compute, [&] {
+  put_on(compute, [&] {
     tokens = 2;
     for (float& one : gradients) one *= 3;
   });
@@ -319,8 +362,8 @@ TEST_CASE("an exception that leaves a step leaves nothing behind that runs") {
   };
   CHECK_THROWS_WITH(train::attempt(world, each,
                                    [&] {
-                                     enqueue(compute, [&] { ++ran; });
-                                     enqueue(weights, [&] { ++ran; });
+                                     put_on(compute, [&] { ++ran; });
+                                     put_on(weights, [&] { ++ran; });
                                      fail("the machine is on fire");
                                    }),
                     "the machine is on fire");

@@ -71,6 +71,22 @@ TEST_CASE("states are cleared for whoever reads them, on whatever stream") {
   CHECK(fake_cuda::happened().failures.empty());
 }
 
+TEST_CASE("an evaluation is over when it has been added") {
+  test::layout const how;
+  on_lazy_gpus(how, [](rank_type& one) {
+    auto const data = one.data(0);
+    parallel::arena memory(one.device().allocate<std::byte>(
+        one.stepper().plan_activations(data.batches(), parallel::pass::inference)));
+    parallel::train::statistics_sum<test::ring> sums;
+    one.stepper().add_evaluation(one.compute(), memory, data.batches(), sums);
+    std::int64_t tokens = 0;
+    for (auto const& batch : data.batches()) tokens += batch.loss_tokens;
+    CHECK(tokens > 0);
+    CHECK(sums.here().tokens == tokens);
+  });
+  CHECK(fake_cuda::happened().failures.empty());
+}
+
 TEST_CASE("who calls something else while a step is under way is refused when nothing runs") {
   test::layout const how;
   on_lazy_gpus(how, [](rank_type& one) {

@@ -6,7 +6,7 @@ set -euo pipefail
 compiler=$1 work=$2 word=${3-}
 tests=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 libraries=(-lfmt -lyaml-cpp -lzstd -lz -lutf8proc -lxxhash -lzip -lcrypto -lpthread -ldl)
-# What "fake_cuda" in the place of flags stands for; such a test needs the headers of CUDA.
+# What "fake_cuda" as the first flag stands for; such a test needs the headers of CUDA.
 cuda=${CUDA_INCLUDE:-/usr/local/cuda/include}
 fake_cuda=("-I$tests/fake_cuda/kernels" "-I$tests/../apps/kernels" -isystem "$cuda" -include fake_cuda/runtime.cpp
   -include fake_cuda/streams.cpp -include combine.cu)
@@ -19,11 +19,11 @@ while IFS=@ read -r what header change test flags; do
   [[ -z $what || $what == \#* || $what$header$test != *"$word"* ]] && continue
   rm -rf "$work/include" && cp -r "$tests/../include" "$work/include"
   read -ra words <<< "$flags"
-  [[ $flags == fake_cuda ]] && words=("${fake_cuda[@]}")
+  [[ $flags == fake_cuda* ]] && words=("${fake_cuda[@]}" "${words[@]:1}")
   sed -E -i -z "$change" "$work/include/$header"
   if cmp -s "$work/include/$header" "$tests/../include/$header"; then
     result="THE LINE IS NOT THERE" failed=1
-  elif [[ $flags == fake_cuda && ! -f $cuda/cuda_runtime.h ]]; then
+  elif [[ $flags == fake_cuda* && ! -f $cuda/cuda_runtime.h ]]; then
     result="not tried: no headers of CUDA in $cuda"
   elif ! "$compiler" -std=c++20 -O0 -w "${words[@]}" -I"$work/include" -I"$tests" "$work/main.o" "$tests/$test" \
     -o "$work/test" "${libraries[@]}" > "$work/log" 2>&1; then
