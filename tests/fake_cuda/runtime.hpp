@@ -70,9 +70,9 @@ struct machine_options {
   /// Draws every stream's pace, and the order of a kernel's threads and of a graph's nodes; 0:
   /// every stream is eager, and the order is the plain one.
   std::uint64_t seed = 0;
-  /// Streams run only what somebody waits for, or asks about: without a wait nothing has happened,
-  /// in every run. Ranks that exchange each wait for their own part then, or stand still. Copies to
-  /// pageable memory go on beside the host, as CUDA's may.
+  /// Streams run only what somebody waits for, however often they are asked: without a wait nothing
+  /// has happened, in every run. Ranks that exchange each wait for their own part then, or stand
+  /// still. Copies to pageable memory go on beside the host, as CUDA's may.
   bool lazy = false;
   /// A kernel's first launch on a device waits for all that this was given, as CUDA's may, which
   /// loads a kernel then.

@@ -83,6 +83,7 @@ TEST_CASE("an evaluation is over when it has been added") {
     for (auto const& batch : data.batches()) tokens += batch.loss_tokens;
     CHECK(tokens > 0);
     CHECK(sums.here().tokens == tokens);
+    CHECK(sums.here().loss != 0);
   });
   CHECK(fake_cuda::happened().failures.empty());
 }
