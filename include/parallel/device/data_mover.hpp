@@ -27,7 +27,7 @@ class data_mover {
                        std::span<void const* const> sources, std::size_t count) = 0;
 
   /// At least `bytes` of the host's memory, through which copies are fast. It is kept: the next
-  /// call gives the same, unless it asks for more. Throws `error` when there is none.
+  /// call gives the same, and must not ask for more. Throws `error` when there is none.
   [[nodiscard]] virtual std::byte* staging(std::size_t bytes) = 0;
 
   /// Blocks until everything asked for is done.

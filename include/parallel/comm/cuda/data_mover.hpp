@@ -21,6 +21,7 @@
 #include <parallel/comm/detail/combine.hpp>
 #include <parallel/comm/detail/visit.hpp>
 #include <parallel/comm/operation.hpp>
+#include <parallel/core/error.hpp>
 #include <parallel/device/cuda/stream.hpp>
 #include <parallel/device/data_mover.hpp>
 
@@ -55,16 +56,16 @@ class data_mover final : public parallel::data_mover {
 
   /// Pinned, so that copies go on beside the host's work.
   [[nodiscard]] std::byte* staging(std::size_t bytes) override {
-    if (bytes > pinned_bytes_) {
+    if (pinned_ == nullptr) {
       device_scope const scope(stream_.device());
-      pinned_.reset();  // when nothing uses it any more: cudaFreeHost waits for all GPUs
-      pinned_bytes_ = 0;
       void* memory = nullptr;
       check(cudaHostAlloc(&memory, bytes, cudaHostAllocPortable),
             "cudaHostAlloc of what exchanges are staged in");
       pinned_.reset(memory);
       pinned_bytes_ = bytes;
     }
+    require(bytes <= pinned_bytes_, "exchanges are staged in ", pinned_bytes_, " bytes, not ",
+            bytes);
     return static_cast<std::byte*>(pinned_.get());
   }
 
