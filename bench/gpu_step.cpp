@@ -75,12 +75,15 @@ gpu_arguments arguments(int argc, char** argv) {
 
 mpt::model_config config_of(gpu_arguments const& args) {
   bool const is_tiny = args.text("size") == "tiny";
-  auto config = is_tiny ? mpt::model_config{.d_model = 128, .n_heads = 2, .n_layers = 2}
-                        : mpt::named_size(args.text("size"));
+  auto config = mpt::named_size(is_tiny ? "125m" : args.text("size"));
   auto const& form = args.text("form");
   parallel::require(form == "a" || form == "b", "--form ", form, ": there are a and b");
   if (form == "b") config = mpt::hub_form(config);
-  if (is_tiny) config.vocab_size = 512;
+  if (is_tiny) {
+    config.d_model = 128;
+    config.n_heads = config.n_layers = 2;
+    config.vocab_size = 512;
+  }
   config.max_seq_len = args.number("length");
   config.attn.attn_pdrop = config.resid_pdrop = config.emb_pdrop = 0;
   check_model(config, "");

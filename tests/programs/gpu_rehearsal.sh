@@ -1,7 +1,8 @@
 #!/bin/bash
 # `bench/gpu all --rehearse` from end to end on two GPUs that are fake: the programs are those that go on a GPU
-# (gpu/rehearsal.cmake), all but what the driver calls beside them. Then the machine goes wrong, in every way that the
-# fake runtime knows, and short of memory: the stages that meet it fail, and the next run mends them.
+# (gpu/rehearsal.cmake), all but what the driver calls beside them. Then the machine goes wrong: too little memory, a
+# host that does not wait, GPUs that do not reach each other. The stages that meet it fail, each by its program's own
+# words, and the next run mends them.
 # usage: gpu_rehearsal.sh CHECKOUT SCRATCH REHEARSED_PROGRAMS [PROGRAMS]
 set -euo pipefail
 
@@ -51,4 +52,30 @@ stages=(build first ops model step speed memory profile trainer big sanitizer ra
 all "" || fail "does not succeed"
 for stage in "${stages[@]}"; do verdict "$stage" passed ""; done
 grep -qF "# A rehearsal, with a tiny model, on a fake GPU" "$OUT"/*-page.md || fail "does not say what it is"
+
+wrong() { # MACHINE, stages
+  all "$1" --again --limit 100 "${@:2}" && fail "succeeds on a machine with $1"
+  return 0
+}
+small=memory=20000000
+wrong $small memory profile big trainer
+verdict memory "**failed**" "125m/b: gpu_step: out of memory: GPU 0 could not provide"
+verdict profile "**failed**" "125m/b: gpu_step: out of memory"
+verdict big "**failed**" "125m, length 32768: gpu_step: out of memory"
+verdict trainer "**failed**" "tests: $checkout/tests/gpu/trainer_test.cpp"
+grep -q "error: this run needs .* MiB per rank, but only .* MiB are available" "$scratch/said" ||
+  fail "pretrain does not say what it lacks"
+wrong $small step speed
+verdict step "**failed**" "125m/b: ParallelLM: gpu_step: out of memory"
+verdict speed skipped "it needs step, which has not passed"
+wrong "fault=no_host_waits seed=3" ops model sanitizer ranks
+for stage in ops model sanitizer ranks; do verdict $stage "**failed**" ""; done
+wrong "fault=no_access seed=3" gpus
+verdict gpus "**failed**" "exchanges: $checkout/tests/gpu/exchanges_test.cpp"
+wrong "fault=no_host_waits seed=3" first ops
+verdict first "**failed**" ""
+verdict ops skipped "it needs first, which has not passed"
+all "" first step memory sanitizer || fail "the next run does not mend what the machine did"
+for stage in build first step memory sanitizer; do verdict $stage passed ""; done
+verdict gpus "**failed**" ""
 echo "gpu_rehearsal.sh: ok"
