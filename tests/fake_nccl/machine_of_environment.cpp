@@ -1,7 +1,7 @@
 // Programs for GPUs that are linked with the fake runtimes: the environment says which machine they
 // find. FAKE_GPUS="devices=2 seed=3 memory=100000000 fault=no_host_waits at=1", each where it is
-// given; FAKE_NCCL names the folder where ranks meet that are processes: those of mpirun, and those
-// that are machines to NCCL.
+// given, of which CUDA_VISIBLE_DEVICES leaves one; FAKE_NCCL names the folder where ranks meet that
+// are processes: those of mpirun, and those that are machines to NCCL.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -58,7 +58,9 @@ std::string variable(char const* name) {
 [[maybe_unused]] bool const is_made = [] {
   auto const gpus = variable("FAKE_GPUS");
   try {
-    fake_cuda::restart(machine_of(gpus));
+    auto machine = machine_of(gpus);
+    if (!variable("CUDA_VISIBLE_DEVICES").empty()) machine.devices = 1;
+    fake_cuda::restart(machine);
   } catch (std::exception const& problem) {
     std::fprintf(stderr, "FAKE_GPUS=\"%s\": %s\n", gpus.c_str(), problem.what());
     std::_Exit(2);
