@@ -94,7 +94,7 @@ python3 -B - "$scratch" <<'END' >"$scratch/said" 2>&1 || fail "units that end ba
 import pathlib, sys, time, types
 from load import gpu
 scratch = pathlib.Path(sys.argv[1])
-gpu.options = types.SimpleNamespace(python="python3", again=False, build=scratch / "units")
+gpu.options = types.SimpleNamespace(python="python3", rehearse=False, again=False, build=scratch / "units")
 gpu.os.environ["OUT"] = str(scratch / "units/out")
 about = {"gpu": "one", "uuid": "GPU-1", "commit": "0", "driver": "", "memory": "", "cuda": "",
          "cudnn": "", "torch": "", "transformers": ""}

@@ -7,7 +7,6 @@ crash, hang (with a child that leaves its group), mute (no word), wrong (a resul
 import json
 import os
 import pathlib
-import re
 import signal
 import subprocess
 import sys
