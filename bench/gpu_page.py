@@ -111,9 +111,10 @@ def training_rows(units):
             of = unit["result"]
             if "tokens_per_second" not in of:
                 continue
+            gpus = of.get("gpus", of["ranks"])
             alone = of["tokens_per_second"] if of["ranks"] == 1 else alone
             rows.append([f"{stage}/{key}", of["ranks"], f"{of['tokens_per_second']:,.0f}",
-                         f"{100 * of['tokens_per_second'] / of['ranks'] / alone:.0f} %" if alone
+                         f"{100 * of['tokens_per_second'] / gpus / alone:.0f} %" if alone
                          else "–",
                          f"{of['losses'][0]:.3f}", f"{of['losses'][-1]:.3f}"])
     return rows

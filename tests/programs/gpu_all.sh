@@ -144,7 +144,7 @@ if [ ! -e /usr/local/cuda/bin/compute-sanitizer ]; then
 fi
 if [ ! -e "$checkout/build/apps/pretrain" ]; then
   all --again trainer || fail "a program that is not here is a failure"
-  verdict trainer passed "1 of 2; without pretrain, 1 GPU: pretrain is not in build/"
+  verdict trainer passed "1 of 3; without pretrain, 1 GPU: pretrain is not in build/"
 fi
 cp "$checkout/tests/programs/gpu_program.py" "$scratch/programs/pretrain"
 forget
