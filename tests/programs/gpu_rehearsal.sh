@@ -12,7 +12,7 @@ rm -rf "$scratch"
 mkdir -p "$scratch"/{bin,programs,out,nccl}
 if [ ! -x "$3/pretrain" ] || [ ! -x "${4-}/prepare" ]; then
   echo "skipped: build target gpu_rehearsal, and the programs (./run build)"
-  exit 0
+  exit 77
 fi
 for name in gpu_tests gpu_step gpu_rates pretrain; do ln -s "$3/$name" "$scratch/programs/$name"; done
 ln -s "$3/gpu_tests" "$scratch/programs/test_gpu"
