@@ -31,7 +31,7 @@ printf '#!/bin/sh\nshift 4\nexec "$@"\n' >"$scratch/bin/compute-sanitizer"
 chmod +x "$scratch"/bin/*
 python=$(python3 -c 'import os, sys; print(os.path.dirname(sys.executable))')
 export OUT=$scratch/out PATH="$scratch/bin:$python:$PATH" PYTHONDONTWRITEBYTECODE=1 FAKE_NCCL=$scratch/nccl
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 
 fail() {
   echo "gpu_rehearsal.sh: $*" >&2
