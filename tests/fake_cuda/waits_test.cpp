@@ -220,17 +220,26 @@ struct held_unit {
   zero::partitioned_unit<float> memory;
 };
 
+/// The first of two ranks that are alike, on a lazy GPU, with a unit.
+struct lazy_rank {
+  static cuda::device make_device() {
+    fake_cuda::restart({.lazy = true});
+    return cuda::device();
+  }
+  cuda::device device = make_device();
+  twin world{0, 2};
+  stream compute, exchanges;
+  layer own;
+  held_unit of{device, own};
+};
+
 /// What step_results say of a step when `wait(results, compute, exchanges)` has returned, where
 /// each of two ranks has 3 tokens and a loss of 12.
 template <class Wait>
 void check_sums(bool exact, Wait const& wait) {
   CAPTURE(exact);
-  fake_cuda::restart({.lazy = true});
-  cuda::device device;
-  twin world(0, 2);
-  stream compute, exchanges;
-  layer own;
-  held_unit const of(device, own);
+  lazy_rank one;
+  auto& [device, world, compute, exchanges, own, of] = one;
   train::shared_results<float> results(device, exact);
   auto const sums = results.cleared_sums(1, device);
   put_on(compute, [sums] { sums.front() = {.loss = 12, .tokens = 3, .correct = 1}; });
@@ -270,12 +279,8 @@ TEST_CASE("what is summed over ranks for the host is there when it reads it") {
     CHECK(got.correct == 2);
   }
 
-  fake_cuda::restart({.lazy = true});
-  cuda::device device;
-  twin world(0, 2);
-  stream compute, exchanges;
-  layer own;
-  held_unit const of(device, own);
+  lazy_rank one;
+  auto& [device, world, compute, exchanges, own, of] = one;
   train::tensor_list tensors;
   tensors.add<float>(own, [](auto const&) { return segment_key{}; });
   train::square_meter<float> meter(tensors, device);

@@ -1,5 +1,5 @@
 // Programs for GPUs that are linked with the fake runtimes: the environment says which machine they
-// find. FAKE_GPUS="devices=2 seed=3 memory=100000000 fault=no_host_waits at=1", each where it is
+// find. FAKE_GPUS="devices=2 seed=3 memory=100000000 fault=no_host_waits", each where it is
 // given, of which CUDA_VISIBLE_DEVICES leaves one; FAKE_NCCL names the folder where ranks meet that
 // are processes: those of mpirun, and those that are machines to NCCL.
 #include <cstddef>
@@ -41,8 +41,6 @@ fake_cuda::machine_options machine_of(std::string const& text) {
       out.memory = std::stoull(value);
     else if (name == "fault")
       out.fault = fault_of(value);
-    else if (name == "at")
-      out.fault_at = std::stoull(value);
     else
       throw std::invalid_argument(word);
   }

@@ -1,8 +1,8 @@
 #!/bin/bash
 # `bench/gpu all --rehearse` from end to end on two GPUs that are fake: the programs are those that go on a GPU
 # (gpu/rehearsal.cmake), all but what the driver calls beside them. Then the machine goes wrong: too little memory, and a
-# host that does not wait. Every stage fails on one of them, by its program's own words, and the next run mends those
-# that it is asked for.
+# host that does not wait. Every stage but `build` fails on one of them, by its program's own words, or is skipped for
+# one that did; the next run mends those that it is asked for.
 # usage: gpu_rehearsal.sh CHECKOUT SCRATCH REHEARSED_PROGRAMS [PROGRAMS]
 set -euo pipefail
 
@@ -31,6 +31,7 @@ printf '#!/bin/sh\nshift 4\nexec "$@"\n' >"$scratch/bin/compute-sanitizer"
 chmod +x "$scratch"/bin/*
 python=$(python3 -c 'import os, sys; print(os.path.dirname(sys.executable))')
 export OUT=$scratch/out PATH="$scratch/bin:$python:$PATH" PYTHONDONTWRITEBYTECODE=1 FAKE_NCCL=$scratch/nccl
+unset CUDA_VISIBLE_DEVICES # which the fake machine heeds
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 
 fail() {
