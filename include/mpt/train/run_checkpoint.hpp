@@ -18,6 +18,7 @@
 #include <mpt/config/read_lora.hpp>
 #include <mpt/config/train.hpp>
 #include <mpt/hf/is_model.hpp>
+#include <mpt/train/resumed_settings.hpp>
 #include <mpt/train/same_model.hpp>
 #include <mpt/train/trained_set.hpp>
 #include <mpt/train/weight_source.hpp>
@@ -93,16 +94,19 @@ struct found_checkpoint {
                           checkpoint::if_damaged::go_back};
 }
 
-/// What there is to say of a run that has begun from `found` at `batch`.
-[[nodiscard]] inline std::vector<std::string> notes_on(found_checkpoint const& found,
-                                                       std::int64_t batch, bool stopped = false) {
-  std::vector<std::string> notes;
+/// Adds what there is to say of a run of `config` that has begun from `found` at `batch`.
+inline void add_notes(std::vector<std::string>& notes, found_checkpoint const& found,
+                      train_config const& config, std::int64_t batch, bool stopped) {
   if (stopped) notes.emplace_back("early_stopper ended this run, and keeps it so");
   if (!found.note.empty()) notes.push_back("note: " + found.note);
   auto const folder = found.folder.string();
   notes.push_back(found.weights_only ? parallel::concat("weights of ", folder)
                                      : parallel::concat("resumed ", folder, " at batch ", batch));
-  return notes;
+  if (found.weights_only || !found.reader) return;
+  auto const& state = found.reader->state();
+  if (auto const settings = state.find("settings"); settings != state.end())
+    if (auto const changes = describe_changed_settings(*settings, changeable_settings(config)))
+      notes.push_back(*changes);
 }
 
 /// Collective: what rank 0 found, on every rank, when all have read it and compared its checksums.
@@ -251,6 +255,7 @@ inline void require_same_leaf(nlohmann::json const& state, train_config const& c
           {"skipped", state.skipped},
           {"spikes", state.spikes},
           {"order", detail::order_of(config, state.data)},
+          {"settings", changeable_settings(config)},
           {"canonical_leaf", detail::canonical_leaf(config)},
           {"weights_only", config.checkpoint.save_weights_only},
           {"model", to_hf_json(config.model,

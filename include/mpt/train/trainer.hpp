@@ -210,7 +210,7 @@ class trainer {
       callbacks_.restore(control_, state.callbacks);
       summary_.checkpoint = summary_.begun_from;
     }
-    for (auto const& note : notes_on(found, batch_, control_.stopped())) notes.push_back(note);
+    add_notes(notes, found, config_, batch_, control_.stopped());
     return notes;
   }
 
