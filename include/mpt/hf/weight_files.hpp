@@ -24,7 +24,8 @@ namespace mpt::hf {
 /// Tensors of all files, by name. Reading is const and may be done by several threads.
 class weight_files {
  public:
-  /// Opens a folder, or a single .safetensors, .bin or .pt file; safetensors where there are both.
+  /// Opens a folder, or a single .safetensors, .bin or .pt file. Of a folder's files it takes those
+  /// that transformers takes: safetensors before pickles, and of either one file before shards.
   /// Throws when tensors or shards are missing, naming them.
   explicit weight_files(std::filesystem::path const& path) : name_(path.native()) {
     namespace fs = std::filesystem;
@@ -36,10 +37,10 @@ class weight_files {
                fs::exists(path / "model.safetensors.index.json") ||
                !(fs::exists(single) || fs::exists(index_path))) {
       safe_.emplace(path);
-    } else if (fs::exists(index_path)) {
-      open_shards(path, index_path);
-    } else {
+    } else if (fs::exists(single)) {
       open(single);
+    } else {
+      open_shards(path, index_path);
     }
   }
 

@@ -43,6 +43,21 @@ TEST_CASE("safetensors, a pickle, shards of pickles and a Composer checkpoint ar
                      "/bin: has no tensor \"x\""));
 }
 
+TEST_CASE("of several forms in one folder the one that transformers reads is read") {
+  test::temporary_folder const folder;
+  fs::copy(golden() / "shards", folder / "m");  // bfloat16; the others are float32
+  auto const type = [&] { return weight_files(folder / "m").type_of("transformer.norm_f.weight"); };
+  using enum parallel::checkpoint::element_type;
+  CHECK(type() == bf16);
+  fs::copy_file(golden() / "bin/pytorch_model.bin", folder / "m/pytorch_model.bin");
+  CHECK(type() == f32);
+  test::write_all(folder / "m/pytorch_model.bin.index.json", "damaged");
+  CHECK(type() == f32);
+  test::write_all(folder / "m/pytorch_model.bin", "damaged");
+  fs::copy_file(golden() / "model.safetensors", folder / "m/model.safetensors");
+  CHECK(type() == f32);
+}
+
 TEST_CASE("each opens as a model with its configuration") {
   for (auto const* const where : {"bin", "shards", "composer.pt"}) {
     CAPTURE(where);
