@@ -24,8 +24,9 @@ struct arguments {
 void convert_adapter(mpt::model_source const& source, std::filesystem::path const& to,
                      mpt::convert_options const& options) {
   export_adapter(source, to, options);
-  fmt::print("{} → {} (an adapter of rank {})\n", source.path().string(), to.string(),
-             source.config().lora->rank);
+  auto const& lora = *source.config().lora;
+  fmt::print("{} → {} (an adapter of rank {}{})\n", source.path().string(), to.string(), lora.rank,
+             lora.rank_pattern.empty() ? "" : ", and others for some layers");
   if (options.base.empty() && source.base().empty())
     fmt::print("note: which model it stands beside is not known; name its folder with --base\n");
 }
