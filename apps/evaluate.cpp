@@ -19,6 +19,7 @@
 #include <mpt/eval/eval_config.hpp>
 #include <mpt/eval/icl_report.hpp>
 #include <mpt/hf/model_source.hpp>
+#include <mpt/hf/text_ends.hpp>
 #include <mpt/tokenizer/around_text.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <nlohmann/json.hpp>
@@ -96,9 +97,10 @@ mpt::tokenizer tokenizer_of(std::string const& named, mpt::model_source const& s
   return out;
 }
 
-/// All tasks on a model that is there. Collective.
+/// All tasks on a model that is there; `ends`: tokens that its files say end a text. Collective.
 std::vector<mpt::icl::task_result> run_tasks(evaluation const& what, apps::loaded_model& model,
-                                             mpt::tokenizer const& words, bool shows) {
+                                             mpt::tokenizer const& words,
+                                             std::vector<std::int32_t> const& ends, bool shows) {
   namespace icl = mpt::icl;
   std::int64_t longest = 2;
   std::size_t all = 0;
@@ -120,14 +122,14 @@ std::vector<mpt::icl::task_result> run_tasks(evaluation const& what, apps::loade
   for (auto const& task : what.tasks)
     for (auto const shots : task.config.shots) {
       std::size_t rows = 0;
+      auto const seen = [&](std::size_t) {
+        rows += static_cast<std::size_t>(model.replicas());
+        if (!bar) return;
+        bar->update(std::min(1.0, static_cast<double>(before + rows) / static_cast<double>(all)),
+                    fmt::format("{}, {}-shot", task.config.label, shots));
+      };
       out.push_back(
-          icl::run_task(task, shots, words, scorer, sharing, what.subset_batches, [&](std::size_t) {
-            rows += static_cast<std::size_t>(model.replicas());
-            if (!bar) return;
-            bar->update(
-                std::min(1.0, static_cast<double>(before + rows) / static_cast<double>(all)),
-                fmt::format("{}, {}-shot", task.config.label, shots));
-          }));
+          icl::run_task(task, shots, words, scorer, sharing, what.subset_batches, seen, ends));
       before += out.back().rows();
     }
   return out;
@@ -157,8 +159,17 @@ outcome evaluate(arguments const& args, evaluation const& what, std::size_t whic
                       " is longer than the ", config.max_seq_len, " positions of ", asked.name);
   std::optional<apps::text_batches> data;
   if (!args.data.empty()) data = apps::open_text(text_of(args), source, length);
+  if (data && comm.rank() == 0 && !data->note.empty()) console::say("note: {}\n", data->note);
   std::optional<mpt::tokenizer> words;
-  if (!what.tasks.empty()) words = tokenizer_of(asked.tokenizer, source);
+  mpt::text_ends ends;
+  if (!what.tasks.empty()) {
+    words = tokenizer_of(asked.tokenizer, source);
+    ends = text_ends_of(source, *words);
+    bool const writes = std::ranges::any_of(what.tasks, [](auto const& task) {
+      return task.config.kind == mpt::icl::task_kind::generation;
+    });
+    if (writes && comm.rank() == 0 && !ends.note.empty()) console::say("note: {}\n", ends.note);
+  }
   outcome out{.text = std::nullopt, .report = {asked.name, {}, std::nullopt}};
   bool const shows = comm.rank() == 0 && apps::is_primary();
   auto const work = [&](apps::loaded_model& model) {
@@ -176,7 +187,7 @@ outcome evaluate(arguments const& args, evaluation const& what, std::size_t whic
     // of whole sequences: tasks go on from others' keys, which fused kernels do not
     if (auto const note = model.attention_note(); comm.rank() == 0 && !note.empty())
       console::say("{}\n", note);
-    if (words) out.report.tasks = run_tasks(what, model, *words, shows);
+    if (words) out.report.tasks = run_tasks(what, model, *words, ends.tokens, shows);
     if (what.gauntlet)
       out.report.gauntlet = mpt::icl::score_gauntlet(*what.gauntlet, out.report.tasks);
   };

@@ -15,6 +15,7 @@
 #include <mpt/generate/prompts.hpp>
 #include <mpt/generate/stop_strings.hpp>
 #include <mpt/hf/model_source.hpp>
+#include <mpt/hf/text_ends.hpp>
 #include <mpt/tokenizer/around_text.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <mpt/tokenizer/utf8.hpp>
@@ -299,6 +300,7 @@ std::vector<mpt::file_prompt> read_prompts(arguments const& args, mpt::tokenizer
 }
 
 void generate(arguments args) {
+  apps::require_own_launch();
   mpt::model_source const source(args.model, args.adapter);
   if (!source.note().empty() && apps::is_primary_here())
     mpt::console::say("note: {}\n", source.note());
@@ -309,7 +311,9 @@ void generate(arguments args) {
   parallel::require(words.size() <= source.config().vocab_size, "the tokenizer has ", words.size(),
                     " tokens, the model only ", source.config().vocab_size,
                     "; name the model's own with --tokenizer");
-  args.options.end_of_text = words.eos_id().value_or(-1);
+  auto ends = text_ends_of(source, words);
+  if (!ends.note.empty() && apps::is_primary_here()) mpt::console::say("note: {}\n", ends.note);
+  args.options.end_tokens = std::move(ends.tokens);
   auto const longest = source.config().max_seq_len;
   auto const around = args.chat ? mpt::around_text() : mpt::read_around_text(words);
   auto const prompts = apps::is_primary_here() ? read_prompts(args, words, around, longest)

@@ -24,6 +24,7 @@ struct text_request {
 struct text_batches {
   std::function<std::optional<mpt::sequences>()> next;
   double tokens = 1;
+  std::string note = {};  ///< what the user should know of the tokenizer; empty: nothing
 };
 
 /// In sequences of `length` tokens. Throws when a tokenizer or what ends texts is not known.

@@ -221,8 +221,8 @@ group hf_group() {
   add(sized(R"("torch_dtype": "int8")"));
   add(sized(R"("architectures": ["MptForCausalLM"], "no_bias": false)"));
   add(sized(R"("quantization_config": {"load_in_4bit": true})"));
-  add(sized(R"("eos_token_id": 100)"));
-  add(sized(R"("bos_token_id": -3)"));
+  add(sized(R"("eos_token_id": "0")"));
+  add(sized(R"("eos_token_id": [0, null])"));
   return out;
 }
 
@@ -531,6 +531,12 @@ group finetuning_group() {
   also("preprocessing_fn `pkg.mod:fn`", [] { (void)ft::named_preprocessor("pkg.mod:fn"); });
   also("preprocessing_fn `dolly`", [] { (void)ft::named_preprocessor("dolly"); });
   also("target_prompts `length>=x`", [] { (void)ft::read_target_policy("length>=x", "last"); });
+  put_file(folder / "a.jsonl", R"({"prompt": "a", "response": "b"})");
+  also("a tokenizer without an end-of-text token", [&] {
+    mpt::tokenizer const endless(
+        {.json = tokens.files().json, .config = R"({"eos_token": null})", .source = {}});
+    (void)ft::read_examples({.files = {folder / "a.jsonl"}}, endless);
+  });
   also("packing_ratio `0.5`", [] { ft::batch_order({1, 1}, {.rows = 1, .packing_ratio = 0.5}); });
   also("3 examples for a batch of 4", [] { ft::batch_order({1, 1, 1}, {.rows = 4}); });
   return out;

@@ -173,8 +173,8 @@ spoil 'del config["n_heads"]'
 damaged 'lacks n_heads'
 spoil 'config["quantization_config"] = {"load_in_4bit": True}'
 damaged 'quantised weights are not read'
-spoil 'config["eos_token_id"] = 99999'
-damaged 'eos_token_id is 99999'
+spoil 'config["eos_token_id"] = "end"'
+damaged 'eos_token_id is "end"; expected a token'"'"'s number, or a list of them'
 spoil 'config["n_layers"] = 2'
 refused 'is not known to this model' generate bad --prompt hi
 cp -r run older
@@ -207,11 +207,12 @@ plan ranks=2 device_memory=$tight $fitting || { cat err >&2; fail "'$fitting' is
 plan ranks=4 "fsdp_config={sharding_strategy: HYBRID_SHARD}" || fail "HYBRID_SHARD: $(cat err)"
 grep -q 'shard 4' out || fail "HYBRID_SHARD is not over the ranks of a machine: $(cat out)"
 refused 'loggers.wandb' pretrain small.yaml dry_run=true "loggers={wandb: {}}"
-for variables in "WORLD_SIZE=2" "SLURM_NTASKS=2 SLURM_PROCID=0" "PMI_SIZE=2 PMI_RANK=0"; do
+for variables in "WORLD_SIZE=2" "MV2_COMM_WORLD_SIZE=2 MV2_COMM_WORLD_RANK=0" "PMI_SIZE=2 PMI_RANK=0" "PMIX_RANK=1"; do
   # shellcheck disable=SC2086
   export $variables
   refused "the environment says ${variables%% *}" pretrain small.yaml max_duration=1ba
   refused "the environment says ${variables%% *}" convert run elsewhere
+  refused "the environment says ${variables%% *}" generate hf --prompt hi
   for one in $variables; do unset "${one%%=*}"; done
 done
 for variables in "RANK=0 WORLD_SIZE=2" "RANK=2 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1"; do

@@ -16,6 +16,7 @@
 
 #include <mpt/eval/icl_prompt.hpp>
 #include <mpt/tokenizer/around_text.hpp>
+#include <mpt/tokenizer/end_of_text.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 
 namespace mpt::icl {
@@ -45,9 +46,8 @@ class example_maker {
         cache_(std::size_t{1} << 14),
         leading_space_(encode(" a").size() == 1) {
     if (task.kind != task_kind::generation) return;
-    parallel::require(words.eos_id().has_value(), task.label, ": the tokenizer ",
-                      words.files().name(),
-                      " has no end-of-text token, by which generated answers end");
+    require_end(words,
+                parallel::concat("the generated answers of task ", task.label, " would never end"));
     for (auto const& answer : rows.answer_texts)
       longest_answer_ = std::max(
           longest_answer_, encode(answer).size() + around_.before.size() + around_.after.size());

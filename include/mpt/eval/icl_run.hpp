@@ -62,18 +62,19 @@ struct task_result {
 
 namespace detail {
 
-/// `Model`: a task_model, or what scores and generates as one does.
+/// `Model`: a task_model, or what scores and generates as one does. `ends`: the tokens that end an
+/// answer.
 template <class Model>
 [[nodiscard]] row_result run_row(task_config const& task, task_row const& row,
                                  task_example const& example, tokenizer const& words,
-                                 Model& model) {
+                                 std::vector<std::int32_t> const& ends, Model& model) {
   row_result out{.line = row.line};
   if (task.kind == task_kind::generation) {
     stopped_text text(words, task.stops);
     static_cast<void>(
         model.generate(example.options[0].ids,
                        {.max_new_tokens = example.new_tokens,
-                        .end_of_text = words.eos_id().value_or(-1),
+                        .end_tokens = ends,
                         .last = [&](std::size_t, std::int32_t id) { return text.add(id); }}));
     out.output = text.finish();
     out.correct = answer_is_right(task, out.output, row.options);
@@ -126,21 +127,25 @@ inline void share_rows(std::vector<row_result>& rows, row_sharing const& sharing
 }
 
 /// Runs a task at one number of shots. `seen(rows)` is called after every row with the number of
-/// rows that are done of all ranks' (about). Collective where sharing has several ranks.
+/// rows that are done of all ranks' (about). `more_ends`: tokens that end an answer beside the
+/// tokenizer's end-of-text token. Collective where sharing has several ranks.
 template <class Model>
 [[nodiscard]] task_result run_task(loaded_task const& task, std::int64_t shots,
                                    tokenizer const& words, Model& model,
                                    row_sharing const& sharing = {},
                                    std::optional<std::int64_t> batches = std::nullopt,
-                                   std::function<void(std::size_t)> const& seen = {}) {
+                                   std::function<void(std::size_t)> const& seen = {},
+                                   std::vector<std::int32_t> const& more_ends = {}) {
   task_result out{.label = task.config.label, .kind = task.config.kind, .shots = shots};
   auto const around = read_around_text(words);
+  auto ends = more_ends;
+  if (auto const end = words.eos_id()) ends.push_back(*end);
   for (auto const& [category, part] : task.parts) {
     example_maker maker(task.config, part, shots, words, around);
     std::vector<row_result> rows(rows_to_run(task.config, part, batches));
     for (auto i = static_cast<std::size_t>(sharing.rank); i < rows.size();
          i += static_cast<std::size_t>(sharing.ranks)) {
-      rows[i] = detail::run_row(task.config, part.rows[i], maker.make(i), words, model);
+      rows[i] = detail::run_row(task.config, part.rows[i], maker.make(i), words, ends, model);
       if (seen) seen(i + 1);
     }
     detail::share_rows(rows, sharing);

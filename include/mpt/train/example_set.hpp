@@ -19,6 +19,7 @@
 #include <mpt/finetune/preprocess.hpp>
 #include <mpt/finetune/read_examples.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
+#include <mpt/train/stream_folder.hpp>
 #include <mpt/vocabulary.hpp>
 
 namespace mpt {
@@ -66,11 +67,7 @@ namespace detail {
                                      : finetune::named_preprocessor(config.preprocessing);
   for (auto const& known : data::detail::mds_types)
     if (known.name == loader.token_encoding_type) out.ids.raw_type = known.type;
-  for (auto const& stream : loader.streams) {
-    bool const here =
-        stream.remote.empty() || fs::exists(fs::path(stream.local) / stream.split / "index.json");
-    out.folders.push_back(fs::path(here ? stream.local : stream.remote) / stream.split);
-  }
+  for (auto const& stream : loader.streams) out.folders.push_back(stream_folder(stream));
   if (config.name.empty()) return out;
   std::error_code unreadable;  // then it is not there
   bool const format = config.name == "json" || config.name == "csv" || config.name == "parquet";

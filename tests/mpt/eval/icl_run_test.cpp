@@ -25,6 +25,7 @@ struct stub_model {
     std::vector<std::int32_t> out;
     for (auto const id : words.encode(says)) {
       if (static_cast<std::int64_t>(out.size()) == options.max_new_tokens) break;
+      if (std::ranges::find(options.end_tokens, id) != options.end_tokens.end()) break;
       out.push_back(id);
       if (options.last(0, id)) break;
     }
@@ -89,6 +90,18 @@ TEST_CASE("a generated answer ends at a stop string and is compared with all tha
   CHECK(result.parts[0].rows[1].output == "the mill keeper");
   CHECK(result.parts[0].rows[1].correct);
   CHECK_FALSE(result.parts[0].rows[0].correct);
+}
+
+TEST_CASE("a generated answer ends at the tokenizer's end of text, and at others that are named") {
+  auto const words = mpt::tokenizer::load(icl_test::folder() / "tokenizer_a");
+  auto const task = load("answers", task_kind::generation);
+  stub_model model{words, "the mill<|endoftext|> keeper"};
+  REQUIRE(words.eos_id() == words.encode("<|endoftext|>").front());
+  CHECK(run_task(task, 0, words, model).parts[0].rows[1].output == "the mill");
+  auto const first = words.encode("the mill");
+  REQUIRE(first.size() > 1);
+  auto const ended = run_task(task, 0, words, model, {}, {}, {}, {first.back()});
+  CHECK(ended.parts[0].rows[1].output == words.decode(std::span(first).first(first.size() - 1)));
 }
 
 TEST_CASE("any number of ranks gives every rank every row") {
