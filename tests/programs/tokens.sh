@@ -79,10 +79,11 @@ run 0 pretrain small.yaml max_duration=1ba
 silent 'another tokenizer'
 run 0 pretrain small.yaml max_duration=1ba tokenizer.name=other
 says 'note: data was made with another tokenizer than other/tokenizer.json'
-run 0 evaluate hf --data data
+run 0 prepare --tokenizer tokenizer --concat_tokens 32 --eos_text '<|endoftext|>' --out_root few some.txt
+run 0 evaluate hf --data few
 silent 'another tokenizer'
-run 0 evaluate hf --data data --tokenizer other
-says 'note: data was made with another tokenizer than other/tokenizer.json'
+run 0 evaluate hf --data few --tokenizer other
+says 'note: few was made with another tokenizer than other/tokenizer.json'
 
 # A tokenizer with more ids than the model.
 cp -r tokenizer large
