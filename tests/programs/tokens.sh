@@ -78,7 +78,7 @@ edit other/tokenizer.json 'd["model"]["vocab"] = {k: v for k, v in sorted(d["mod
 run 0 pretrain small.yaml max_duration=1ba
 silent 'another tokenizer'
 run 0 pretrain small.yaml max_duration=1ba tokenizer.name=other
-says 'note: data was made with another tokenizer than other/tokenizer.json'
+says 'was made with another tokenizer than other/tokenizer.json'
 run 0 prepare --tokenizer tokenizer --concat_tokens 32 --eos_text '<|endoftext|>' --out_root few some.txt
 run 0 evaluate hf --data few
 silent 'another tokenizer'
