@@ -218,12 +218,14 @@ void report(arguments const& args, evaluation const& what, std::vector<outcome> 
                 {"token_accuracy", text->token_accuracy},
                 {"unigram_cross_entropy", text->unigram_cross_entropy},
                 {"tokens", text->tokens},
-                {"model", args.model.string()},
+                {"model", one.report.model},
                 {"data", args.data.string()},
                 {"sequence_length", length},
                 {"precision", args.precision}};
     }
     if (!what.tasks.empty()) record.update(json_report(one.report));
+    for (auto const& note : notes_on_cut_contexts(one.report))
+      mpt::console::say("note: {}: {}\n", one.report.model, note);
     if (one.report.gauntlet)
       for (auto const& [category, benchmark] : one.report.gauntlet->missing)
         mpt::console::say("note: {}: no score for {}, as {} was not run\n", one.report.model,
@@ -281,7 +283,7 @@ evaluation of_options(arguments const& args) {
   parallel::require(!sees_ends || fs::is_directory(args.data),
                     "--eos_token_id and --bos_token_id tell where texts end in an MDS set, and "
                     "there is none; leave them out");
-  evaluation out{.models = {{.name = args.model.string(),
+  evaluation out{.models = {{.name = mpt::icl::name_of(args.model, args.adapter),
                              .path = args.model,
                              .adapter = args.adapter,
                              .tokenizer = args.tokenizer,

@@ -46,6 +46,12 @@ struct eval_config {
   config_report report;
 };
 
+/// A model as tables name it that have no other name for it: its folder, and its adapter's.
+[[nodiscard]] inline std::string name_of(std::filesystem::path const& model,
+                                         std::filesystem::path const& adapter) {
+  return adapter.empty() ? model.string() : model.string() + " + " + adapter.string();
+}
+
 namespace detail {
 
 /// Whether `config_overrides` holds only what the results do not depend on.
@@ -102,7 +108,7 @@ namespace detail {
   reader.check(key, std::filesystem::is_directory(out.path), "there is no folder '",
                printable(out.path.string()),
                "'; give a checkpoint or Hugging Face folder on this machine");
-  out.name = reader.get("model_name", out.path.string());
+  out.name = reader.get("model_name", name_of(out.path, out.adapter));
   if (reader.has("tokenizer"))
     out.tokenizer = mpt::detail::read_tokenizer(reader.section("tokenizer")).name;
   else

@@ -24,6 +24,7 @@ namespace mpt::icl {
 struct scored_ids {
   std::vector<std::int32_t> ids;
   std::size_t begin = 0;
+  bool is_cut = false;  ///< the context has lost its beginning, for want of room
 };
 
 /// The options of a row: one for language modelling and generation.
@@ -73,10 +74,11 @@ class example_maker {
     if (task_.kind == task_kind::generation) {
       auto ids = join(before, encode(questions[0]));
       auto const room = static_cast<std::size_t>(task_.max_seq_len) - longest_answer_;
-      if (ids.size() > room) ids.erase(ids.begin(), ids.end() - static_cast<std::ptrdiff_t>(room));
+      bool const is_cut = ids.size() > room;
+      if (is_cut) ids.erase(ids.begin(), ids.end() - static_cast<std::ptrdiff_t>(room));
       require_context(ids.size(), here);
       auto const size = ids.size();
-      out.options.push_back({std::move(ids), size});
+      out.options.push_back({std::move(ids), size, is_cut});
       out.new_tokens = static_cast<std::int64_t>(std::max<std::size_t>(longest_answer_, 1));
       return out;
     }
@@ -124,12 +126,13 @@ class example_maker {
     parallel::require(!answer.empty(), place_of(row), ": what the model is to say has no tokens");
     parallel::require(answer.size() < longest, place_of(row), ": what the model is to say has ",
                       answer.size(), " tokens, expected fewer than max_seq_len ", longest);
-    if (context.size() + answer.size() > longest)
+    bool const is_cut = context.size() + answer.size() > longest;
+    if (is_cut)
       context.erase(context.begin(),
                     context.end() - static_cast<std::ptrdiff_t>(longest - answer.size()));
     require_context(context.size(), row);
     auto const begin = context.size();
-    return {join(std::move(context), answer), begin};
+    return {join(std::move(context), answer), begin, is_cut};
   }
 
   task_config const& task_;

@@ -28,6 +28,7 @@ struct row_result {
   std::vector<double> losses = {};  ///< of the options, nats a token
   std::size_t chosen = 0;           ///< the option of the least loss
   std::string output = {};          ///< of generation
+  bool is_cut = false;              ///< an option's context has lost its beginning
 };
 
 /// The rows of a task, or of one category of it, at one number of shots.
@@ -46,6 +47,7 @@ struct task_result {
   task_kind kind = task_kind::language_modeling;
   std::int64_t shots = 0;
   std::vector<part_result> parts = {};
+  std::int64_t max_seq_len = 0;
 
   /// Of all parts alike, however many rows each has, as LLM Foundry averages categories.
   [[nodiscard]] double accuracy() const {
@@ -58,6 +60,12 @@ struct task_result {
     for (auto const& part : parts) sum += part.rows.size();
     return sum;
   }
+  /// Rows whose context was longer than max_seq_len allows.
+  [[nodiscard]] std::size_t cut_contexts() const {
+    std::ptrdiff_t sum = 0;
+    for (auto const& part : parts) sum += std::ranges::count_if(part.rows, &row_result::is_cut);
+    return static_cast<std::size_t>(sum);
+  }
 };
 
 namespace detail {
@@ -68,6 +76,7 @@ template <class Model>
                                  task_example const& example, tokenizer const& words,
                                  Model& model) {
   row_result out{.line = row.line};
+  out.is_cut = std::ranges::any_of(example.options, &scored_ids::is_cut);
   if (task.kind == task_kind::generation) {
     stopped_text text(words, task.stops);
     static_cast<void>(
@@ -88,10 +97,10 @@ template <class Model>
 }
 
 [[nodiscard]] inline nlohmann::json pack(row_result const& row) {
-  return {row.line, row.correct, row.losses, row.chosen, row.output};
+  return {row.line, row.correct, row.losses, row.chosen, row.output, row.is_cut};
 }
 [[nodiscard]] inline row_result unpack(nlohmann::json const& row) {
-  return {row.at(0), row.at(1), row.at(2), row.at(3), row.at(4)};
+  return {row.at(0), row.at(1), row.at(2), row.at(3), row.at(4), row.at(5)};
 }
 
 /// All ranks' rows in their order; each has every `ranks`-th.
@@ -134,6 +143,7 @@ template <class Model>
                                    std::optional<std::int64_t> batches = std::nullopt,
                                    std::function<void(std::size_t)> const& seen = {}) {
   task_result out{.label = task.config.label, .kind = task.config.kind, .shots = shots};
+  out.max_seq_len = task.config.max_seq_len;
   auto const around = read_around_text(words);
   for (auto const& [category, part] : task.parts) {
     example_maker maker(task.config, part, shots, words, around);

@@ -60,6 +60,11 @@ TEST_CASE("several models, tasks from a file and a gauntlet are read") {
   CHECK(config.subset_batches == 3);
 }
 
+TEST_CASE("a model without a name of its own is called by its folder and its adapter's") {
+  CHECK(mpt::icl::name_of("models/a", "") == "models/a");
+  CHECK(mpt::icl::name_of("models/a", "tuned") == "models/a + tuned");
+}
+
 TEST_CASE("a training file's form, with one model at the top, will do") {
   reading with;
   auto const config =
