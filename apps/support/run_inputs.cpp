@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <mpt/train/data_fingerprint.hpp>
+#include <mpt/train/example_batches.hpp>
 #include <mpt/train/example_set.hpp>
 #include <mpt/train/read_run_parts.hpp>
 
@@ -16,6 +17,7 @@ run_inputs read_run_inputs(mpt::train_config const& config, bool compared) {
   auto examples =
       mpt::read_run_examples(config, {.parquet = parquet_reader(), .templates = template_engine()});
   run_inputs out{.lines = describe(examples, config)};
+  for (auto& line : mpt::describe_packing(examples, config)) out.lines.push_back(std::move(line));
   if (compared) out.fingerprint = mpt::data_fingerprint(config, examples);
   out.parts = mpt::read_run_parts(config, std::move(examples));
   return out;
