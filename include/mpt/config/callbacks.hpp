@@ -55,6 +55,12 @@ struct hf_checkpointer_config {
   bool overwrite = true;                  ///< a folder of an earlier export
 };
 
+/// The unit in which a callback logs times.
+struct logged_time_unit {
+  std::string name = "hours";
+  double seconds = 3600;
+};
+
 struct callbacks_config {
   std::optional<early_stopper_config> early_stopper;
   std::optional<loss_spike_config> kill_loss_spike;
@@ -63,6 +69,9 @@ struct callbacks_config {
   std::int64_t optimizer_monitor_interval = 0;  ///< batches; 0: off
   std::vector<std::string> frozen_layers;       ///< layer_freezing: whole names of parameters
   std::int64_t speed_window = 100;              ///< batches
+  logged_time_unit speed_time_unit;             ///< of time/train, time/val and time/total
+  logged_time_unit remaining_time_unit;         ///< of time/remaining_estimate
+  std::int64_t remaining_skip_batches = 1;      ///< first batches that the estimate leaves out
   std::optional<double> gpu_flops_available;    ///< of a GPU, or of a rank on CPUs, for MFU
 };
 
@@ -89,6 +98,14 @@ namespace detail {
   auto const epochs = node->is_scalar() ? parse_integer(node->text) : std::nullopt;
   return epochs ? time_value{static_cast<double>(*epochs), time_unit::epoch}
                 : reader.required<time_value>(key);
+}
+
+[[nodiscard]] inline logged_time_unit read_time_unit(config_reader& reader) {
+  auto const name = reader.one_of("time_unit", "hours", {"seconds", "minutes", "hours", "days"});
+  return {name, name == "seconds"   ? 1.0
+                : name == "minutes" ? 60.0
+                : name == "hours"   ? 3600.0
+                                    : 86400.0};
 }
 
 [[nodiscard]] inline early_stopper_config read_early_stopper(config_reader reader) {
@@ -208,8 +225,15 @@ namespace detail {
   callbacks.gpu_flops_available = speed.optional<double>("gpu_flops_available");
   speed.check("gpu_flops_available", callbacks.gpu_flops_available.value_or(1) > 0,
               "must be above 0, found ", callbacks.gpu_flops_available.value_or(0));
-  speed.without_effect("time_unit", "times are shown in fitting units");
+  callbacks.speed_time_unit = detail::read_time_unit(speed);
   speed.finish();
+  auto estimator = reader.section("runtime_estimator");
+  callbacks.remaining_skip_batches =
+      estimator.get("skip_batches", callbacks.remaining_skip_batches);
+  estimator.check("skip_batches", callbacks.remaining_skip_batches >= 0,
+                  "must not be negative, found ", callbacks.remaining_skip_batches);
+  callbacks.remaining_time_unit = detail::read_time_unit(estimator);
+  estimator.finish();
 
   if (reader.is_named("early_stopper"))
     callbacks.early_stopper = detail::read_early_stopper(reader.section("early_stopper"));
@@ -233,8 +257,7 @@ namespace detail {
     callbacks.frozen_layers = detail::read_texts(freezing, "layer_names");
     freezing.finish();
   }
-  for (std::string_view const key :
-       {"lr_monitor", "memory_monitor", "runtime_estimator", "nan_monitor"})
+  for (std::string_view const key : {"lr_monitor", "memory_monitor", "nan_monitor"})
     reader.without_effect(key, "always on");
   for (std::string_view const key :
        {"system_metrics_monitor", "memory_snapshot", "oom_observer", "env_logging",

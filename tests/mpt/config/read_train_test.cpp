@@ -299,8 +299,8 @@ TEST_CASE("what a pretraining YAML holds that has no effect is said in one line"
         "accepted and without effect here: model.attn_config.attn_impl (attention has one "
         "implementation per device); model.init_device (weights are created where they stay); "
         "train_loader.num_workers, eval_loader.num_workers (batches are read ahead without worker "
-        "processes); callbacks.lr_monitor, callbacks.memory_monitor, callbacks.runtime_estimator "
-        "(always on); fsdp_config.activation_checkpointing_reentrant, "
+        "processes); callbacks.lr_monitor, callbacks.memory_monitor (always on); "
+        "fsdp_config.activation_checkpointing_reentrant, "
         "fsdp_config.activation_cpu_offload, fsdp_config.limit_all_gathers (sharding needs no such "
         "choice here)");
 }
@@ -318,8 +318,10 @@ TEST_CASE("the keys that have an effect are these") {
       "autoresume bucket_bytes callbacks callbacks.early_stopper callbacks.generate_callback "
       "callbacks.hf_checkpointer "
       "callbacks.kill_loss_spike callbacks.layer_freezing callbacks.optimizer_monitor "
-      "callbacks.speed_monitor "
-      "callbacks.speed_monitor.gpu_flops_available callbacks.speed_monitor.window_size "
+      "callbacks.runtime_estimator callbacks.runtime_estimator.skip_batches "
+      "callbacks.runtime_estimator.time_unit callbacks.speed_monitor "
+      "callbacks.speed_monitor.gpu_flops_available callbacks.speed_monitor.time_unit "
+      "callbacks.speed_monitor.window_size "
       "console_log_interval corruption_check corruption_check.interval "
       "corruption_check.on_transient cuda_graphs dataset deadlines deadlines.first_step "
       "deadlines.load "
@@ -410,7 +412,7 @@ TEST_CASE("keys of LLM Foundry that have no effect or are not there yet are know
         "fsdp_config.activation_checkpointing_reentrant", "model.attn_config.attn_impl",
         "model.loss_fn", "model.init_device", "model.use_train_metrics", "code_paths",
         "max_split_size_mb", "expandable_segments", "callbacks.lr_monitor",
-        "callbacks.memory_monitor", "callbacks.runtime_estimator", "callbacks.nan_monitor"})
+        "callbacks.memory_monitor", "callbacks.nan_monitor"})
     CHECK_MESSAGE(role_of(name) == static_cast<int>(mpt::key_role::without_effect), name);
   for (std::string const name : {"loggers.wandb", "callbacks.system_metrics_monitor",
                                  "algorithms.alibi", "model.attn_config.prefix_lm"})
