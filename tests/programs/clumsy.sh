@@ -197,6 +197,10 @@ refused 'added tokens must follow' generate hf --prompt hi --tokenizer bad/token
 plan() { "$programs/pretrain" small.yaml dry_run=true "$@" > out 2> err; }
 plan ranks=24 device_memory=80GB global_train_batch_size=96 || { cat err >&2; fail "a plan of 24 ranks"; }
 grep -q '^fits: ' out || fail "it is not said that a plan fits"
+grep -q 'is spent waiting' out && fail "24 ranks are said to wait that all have 4 sequences"
+plan ranks=64 device_memory=80GB global_train_batch_size=72 || fail "a plan of 64 ranks"
+grep -q '^note: 56 of 64 data ranks have 1 sequence where others have 2: 44 % of the ' out ||
+  fail "it is not said that ranks wait"
 plan ranks=24 || fail "a plan of other machines"
 grep -q 'whether it fits is not known' out || fail "a plan of other machines is held against this one"
 tight=35054kB  # of which operations take 32 MiB

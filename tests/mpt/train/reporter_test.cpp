@@ -63,7 +63,7 @@ std::vector<nlohmann::json> lines_of(mpt::train_config config, mpt::batch_record
   return lines;
 }
 
-// Of Composer 0.32's trainer, speed_monitor, runtime_estimator, lr_monitor, memory_monitor and
+// Of Composer 0.33's trainer, speed_monitor, runtime_estimator, lr_monitor, memory_monitor and
 // optimizer_monitor, and of LLM Foundry's metrics of a causal language model.
 TEST_CASE("a batch's record: every name of Composer's has its value in Composer's unit") {
   struct row {
