@@ -69,8 +69,13 @@ template <class T, class Device>
 template <class T, class Device>
 [[nodiscard]] double peak_rate(Device const& device, typename Device::stream_type& stream,
                                double seconds = 0.5) {
-  double const stated = stated_peak<T>(device);
-  return stated > 0 ? stated : measure_matmul_rate<T>(device, stream, seconds);
+  if (double const stated = stated_peak<T>(device); stated > 0) return stated;
+  if constexpr (requires { Device(device.compute_options()); }) {
+    Device const apart(device.compute_options());  // whose memory does not count as the run's
+    return measure_matmul_rate<T>(apart, stream, seconds);
+  } else {
+    return measure_matmul_rate<T>(device, stream, seconds);
+  }
 }
 
 /// The largest of all ranks' values. Collective.

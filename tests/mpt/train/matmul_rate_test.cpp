@@ -142,6 +142,7 @@ TEST_CASE("where a peak comes from is known: told, a data sheet, a measurement")
     CHECK(of(known, {}).flops() == 100);
     CHECK(of(cpu, 30).source() == "gpu_flops_available");
     CHECK(of(cpu, {}).source() == "measured matrix products");
+    CHECK(cpu.peak_bytes() == 0);  // what the run has of its memory is its own alone
   });
 }
 
