@@ -199,6 +199,19 @@ int machines(parallel::any_communicator& comm) {
   return static_cast<int>(std::set(all.begin(), all.end()).size());
 }
 
+/// How a run that a signal has stopped goes on.
+void tell_how_to_go_on(mpt::train_config const& config, mpt::run_summary const& summary) {
+  if (summary.stop_asked && !config.checkpoint.save_folder.empty())
+    mpt::console::say(
+        "stopped by a signal after batch {}; {}\n", summary.batches,
+        config.checkpoint.save_weights_only
+            ? summary.checkpoint +
+                  " holds weights alone (save_weights_only), from which none goes on"
+            : fmt::format("the same command with autoresume=true{} goes on from {}",
+                          config.checkpoint.save_overwrite ? " save_overwrite=false" : "",
+                          summary.checkpoint));
+}
+
 template <class T, class Device>
 void train(mpt::train_config const& config, mpt::run_parts const& parts,
            parallel::any_communicator& comm, Device& device, std::string const& device_name,
@@ -270,15 +283,7 @@ void train(mpt::train_config const& config, mpt::run_parts const& parts,
           : fmt::format(", {:.0f} % of the time waiting for data", 100 * summary.data_wait_share),
       config.checkpoint.save_folder.empty() ? "" : ", checkpoint " + summary.checkpoint);
   fmt::print("{}", text_of(row));
-  if (summary.stop_asked && !config.checkpoint.save_folder.empty())
-    mpt::console::say(
-        "stopped by a signal after batch {}; {}\n", summary.batches,
-        config.checkpoint.save_weights_only
-            ? summary.checkpoint +
-                  " holds weights alone (save_weights_only), from which none goes on"
-            : fmt::format("the same command with autoresume=true{} goes on from {}",
-                          config.checkpoint.save_overwrite ? " save_overwrite=false" : "",
-                          summary.checkpoint));
+  tell_how_to_go_on(config, summary);
   constexpr double long_run = 600;  // seconds, from which on the interval of saves matters
   if (summary.seconds < long_run) return;
   fmt::print("goodput {:.1f} %: the share of the program's time in which it trained\n",
