@@ -59,6 +59,8 @@ struct hf_checkpointer_config {
 struct logged_time_unit {
   std::string name = "hours";
   double seconds = 3600;
+
+  friend bool operator==(logged_time_unit const&, logged_time_unit const&) = default;
 };
 
 struct callbacks_config {
