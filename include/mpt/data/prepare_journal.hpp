@@ -124,7 +124,8 @@ class prepare_journal {
     // One write of a short line with O_APPEND; a torn one is dropped by resume().
     if (::write(file_.get(), line.data(), line.size()) != static_cast<::ssize_t>(line.size()))
       parallel::files::failure(path_, "cannot write");
-    if (::fsync(file_.get()) != 0) parallel::files::failure(path_, "cannot flush to disk");
+    if (!parallel::files::flush(file_.get()))
+      parallel::files::failure(path_, "cannot flush to disk");
   }
 
   /// Those of an interrupted or running run, once it has finished a shard; null: they bind no one.

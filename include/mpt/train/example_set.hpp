@@ -26,7 +26,8 @@ namespace mpt {
 struct example_set {
   std::vector<finetune::example> examples{};
   std::int32_t pad_id = 0;
-  finetune::read_report report{};  ///< what became of the rows
+  finetune::read_report report{};              ///< what became of the rows
+  std::vector<std::filesystem::path> files{};  ///< that were read, where a folder was named
 
   /// Ids of each example.
   [[nodiscard]] std::vector<std::uint32_t> lengths() const {
@@ -106,6 +107,8 @@ namespace detail {
   source.parquet = libraries.parquet;
   source.templates = libraries.templates;
   out.examples = finetune::read_examples(source, tokens, &out.report);
+  if (std::error_code ignored; std::filesystem::is_directory(loader.finetuning->name, ignored))
+    out.files = std::move(source.files);
   out.pad_id = tokens.id_of_role("pad_token").value_or(tokens.eos_id().value_or(0));
   std::int32_t largest = out.pad_id;
   for (auto const& one : out.examples)
@@ -125,6 +128,11 @@ namespace detail {
     if (set == nullptr) return;
     auto const& report = set->report;
     auto text = concat(name, ": ", set->examples.size(), " examples");
+    auto const& files = set->files;
+    if (files.size() == 1) text += concat(" of ", files[0].native());
+    if (files.size() > 1)
+      text += concat(" of ", files.size(), " files, ", files[0].native(), " to ",
+                     files.back().native());
     if (report.dropped > 0)
       text += concat(", ", report.dropped, " rows left out (nothing in them is trained on)");
     if (report.truncated > 0) text += concat(", ", report.truncated, " cut to max_seq_len");

@@ -176,7 +176,7 @@ class folder_claim {
     errno = 0;
     if (bytes_ > claim_files::most_bytes ||
         ::pwrite(out.get(), text.data(), bytes_, 0) != static_cast<::ssize_t>(bytes_) ||
-        ::fsync(out.get()) != 0) {
+        !files::flush(out.get())) {
       int const problem = errno == 0 ? ENOSPC : errno;  // it was written in part
       static_cast<void>(::unlink(path.c_str()));
       files::failure(path, "cannot write this file, which says who writes into its folder",

@@ -50,7 +50,7 @@ class rendezvous {
     descriptor const file(::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (file.get() < 0) files::failure(part, "cannot be written");
     if (::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
-        ::fsync(file.get()) != 0)
+        !files::flush(file.get()))
       files::failure(part, "cannot be written");
     files::rename(part, name);
   }
