@@ -86,7 +86,7 @@ int main(int argc, char** argv) {
   app.add_option("--tokenizer", args.options.tokenizer,
                  "tokenizer folder to go with it; default: what the source names");
   app.add_option("--dtype", args.options.dtype, "float32, bfloat16 or float16; default: as trained")
-      ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
+      ->transform(apps::number_type({"float32", "bfloat16", "float16"}));
   app.add_option("--max_shard_bytes", args.options.max_shard_bytes, "of one .safetensors file")
       ->capture_default_str()
       ->check(apps::whole_number(1));

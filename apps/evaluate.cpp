@@ -39,7 +39,7 @@ namespace fs = std::filesystem;
 struct arguments {
   fs::path model, adapter, data, tasks, gauntlet, json, markdown, rows;
   std::vector<std::string> overrides;
-  std::string tokenizer, precision = "fp32", device = "auto";
+  std::string tokenizer, precision = "fp32", device = "auto", token_encoding_type = "int64";
   std::optional<int> ranks, tensor;
   std::int64_t sequence_length = 0;  // 0: the model's longest
   std::int64_t batch_size = 8;
@@ -53,7 +53,8 @@ apps::text_request text_of(arguments const& args) {
           .tokenizer = args.tokenizer,
           .rows = args.batch_size,
           .eos_token_id = args.eos_token_id,
-          .bos_token_id = args.bos_token_id};
+          .bos_token_id = args.bos_token_id,
+          .token_encoding_type = args.token_encoding_type};
 }
 
 /// Of batches that every rank sees, those that are this rank's.
@@ -273,10 +274,19 @@ evaluation of_yaml(arguments& args) {
 
 /// What the options say of one model.
 evaluation of_options(arguments const& args) {
-  parallel::require(args.overrides.empty(), "'", args.overrides.empty() ? "" : args.overrides[0],
+  std::string const word = args.overrides.empty() ? "" : args.overrides[0];
+  auto const ending = fs::path(word).extension();
+  parallel::require(ending != ".yaml" && ending != ".yml", "'", word,
+                    "': a file of tasks for a model is given by --icl_tasks, and one that names "
+                    "its models alone: evaluate ",
+                    word);
+  parallel::require(word.empty(), "'", word,
                     "': key=value goes with a YAML file, not with a model's folder");
   parallel::require(!args.data.empty() || !args.tasks.empty(),
                     "there is nothing to evaluate on; give --data or --icl_tasks");
+  parallel::require(args.token_encoding_type == "int64" || fs::is_directory(args.data),
+                    "--token_encoding_type is of ids in an MDS set, and there is none; leave it "
+                    "out");
   bool const sees_ends = args.eos_token_id || args.bos_token_id;
   parallel::require(!sees_ends || fs::is_directory(args.data),
                     "--eos_token_id and --bos_token_id tell where texts end in an MDS set, and "
@@ -367,9 +377,14 @@ int main(int argc, char** argv) {
                                    "the token that ends each text packed in an MDS set");
   app.add_option("--bos_token_id", args.bos_token_id, "or the token that begins each")
       ->excludes(eos);
+  app.add_option("--token_encoding_type", args.token_encoding_type,
+                 "the type of ids in an MDS set that stores them as plain bytes")
+      ->capture_default_str()
+      ->check(CLI::IsMember(
+          {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"}));
   app.add_option("--precision", args.precision, "fp32 or bf16")
       ->capture_default_str()
-      ->check(CLI::IsMember({"fp32", "bf16"}));
+      ->transform(apps::number_type({"fp32", "bf16"}));
   app.add_option("--device", args.device, "auto (a GPU when there is one), cpu or cuda")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
@@ -386,7 +401,8 @@ int main(int argc, char** argv) {
   auto const body = [&] {
     for (char const* const name :
          {"--adapter", "--data", "--icl_tasks", "--eval_gauntlet", "--tokenizer", "--seq_len",
-          "--batch_size", "--eos_token_id", "--bos_token_id", "--precision", "--device"})
+          "--batch_size", "--eos_token_id", "--bos_token_id", "--token_encoding_type",
+          "--precision", "--device"})
       if (args.of_model.empty() && app.count(name) > 0) args.of_model = name;
     run(args);
   };

@@ -349,6 +349,24 @@ void generate(arguments args) {
       });
 }
 
+/// Checks that an option is a file of prompts, and says how LLM Foundry's prompts are given.
+CLI::Validator prompts_file() {
+  return {[](std::string& text) -> std::string {
+            std::error_code unreadable;  // then it is not there
+            if (std::filesystem::is_regular_file(text, unreadable) ||
+                std::filesystem::is_fifo(text, unreadable))
+              return {};
+            if (text.starts_with("file::"))
+              return fmt::format("a file that is one prompt is read by --prompt - < {}",
+                                 mpt::printable(text.substr(6)));
+            return fmt::format(
+                "there is no file '{}'; a prompt itself is given by --prompt TEXT, several as the "
+                "lines of a file",
+                mpt::printable(text));
+          },
+          "", "FILE"};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -365,7 +383,7 @@ int main(int argc, char** argv) {
   ways->add_option("--prompt", args.prompt, "text to continue; - reads standard input");
   ways->add_option("--prompts", args.prompts,
                    "file of prompts: one a line, or JSON lines with \"prompt\"")
-      ->check(CLI::ExistingFile);
+      ->check(prompts_file());
   auto* const chat = ways->add_flag(
       "--chat", args.chat,
       "talk with the model, in the form of the tokenizer's chat_template, else ChatML");
@@ -404,7 +422,7 @@ int main(int argc, char** argv) {
   app.add_option("--tokenizer", args.tokenizer, "default: the model's own");
   app.add_option("--precision", args.precision, "fp32 or bf16")
       ->capture_default_str()
-      ->check(CLI::IsMember({"fp32", "bf16"}));
+      ->transform(apps::number_type({"fp32", "bf16"}));
   app.add_option("--device", args.device, "auto (a GPU when there is one), cpu or cuda")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));

@@ -49,7 +49,8 @@ struct arguments {
   int wait = 600;
   int gone = 60;
   int spares = 0;
-  int least = 0;  // all
+  bool nodes_of_job = false;  // the number of nodes is the job's, not the command line's
+  int least = 0;              // all
   int multiple = 1;
   std::vector<std::string> command;
 };
@@ -58,7 +59,13 @@ struct arguments {
 class own_folder {
  public:
   own_folder() {
-    auto name = (fs::temp_directory_path() / "parallellm-launch.XXXXXX").string();
+    std::error_code missing;
+    auto const folder = fs::temp_directory_path(missing);
+    char const* const given = std::getenv("TMPDIR");
+    parallel::require(!missing, "the environment says TMPDIR=", given == nullptr ? "" : given,
+                      ", which is no folder here, and the ranks meet in one of temporary files; "
+                      "create it, unset TMPDIR, or name another by --rendezvous FOLDER");
+    auto name = (folder / "parallellm-launch.XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr)
       parallel::files::failure(name, "cannot create this folder");
     path_ = name;
@@ -260,6 +267,11 @@ int run(arguments what) {
                     what.least, ": expected at most --nodes ", what.nodes,
                     " and a multiple of --multiple ", what.multiple);
   bool const alone = what.nodes + what.spares == 1;
+  parallel::require(alone || !what.rendezvous.empty() || !what.nodes_of_job,
+                    "SLURM_JOB_NUM_NODES says that this job has ", what.nodes,
+                    " nodes: start launch once on each of them, as by srun --ntasks-per-node=1, "
+                    "with --rendezvous FOLDER, one that all nodes see; or give --nodes 1 for this "
+                    "one alone");
   parallel::require(alone || !what.rendezvous.empty(), "--nodes ", what.nodes,
                     " needs --rendezvous FOLDER, one that all nodes see");
   what.command.front() = find_program(what.command.front());
@@ -386,7 +398,9 @@ int main(int argc, char** argv) {
   int code = 0;
   int const problem = apps::run(app, argc, argv, [&] {
     what.command = app.remaining();
+    what.nodes_of_job = app.count("--nodes") == 0;
     parallel::require(!what.command.empty(), "which program? launch -n RANKS PROGRAM ARGUMENTS");
+    if (what.command.front().starts_with('-')) throw CLI::ExtrasError(what.command);
     code = run(what);
   });
   return problem != 0 ? problem : code;

@@ -18,6 +18,7 @@ apps::text_batches of_set(apps::text_request const& args, mpt::model_config cons
   mpt::loader_config loader;
   loader.streams.push_back({.local = args.data});
   loader.max_seq_len = length;
+  loader.token_encoding_type = args.token_encoding_type;
   loader.eos_token_id = args.eos_token_id;
   loader.bos_token_id = args.bos_token_id;
   parallel::require(!config.attn.attn_uses_sequence_id || args.eos_token_id || args.bos_token_id,
@@ -39,6 +40,9 @@ apps::text_batches of_text(apps::text_request const& args, mpt::model_source con
   parallel::require(!where.empty(), "text needs a tokenizer, and ", args.model.string(),
                     " brings none; name one with --tokenizer");
   auto const tokenizer = mpt::tokenizer::load(where);
+  parallel::require(tokenizer.size() <= model.config().vocab_size, where, ": has ",
+                    tokenizer.size(), " tokens, the model only ", model.config().vocab_size,
+                    "; name the model's own");
   auto const around = mpt::read_around_text(tokenizer);
   auto const end = tokenizer.eos_id();
   bool const ends = end && (around.after.empty() || around.after.back() != *end);

@@ -18,6 +18,7 @@ struct text_request {
   std::string tokenizer = {};   ///< of a file; "": the model's own
   std::int64_t rows = 8;        ///< of a batch
   std::optional<std::int32_t> eos_token_id = {}, bos_token_id = {};  ///< that an MDS set has
+  std::string token_encoding_type = "int64";  ///< of an MDS set's plain bytes
 };
 
 /// Batches, and about how many labels they hold in all.

@@ -165,6 +165,7 @@ group config_group() {
   add("model", "model: {n_haeds: 4}");
   add("model", "model: 125m");
   add("model", "model: {norm_type: batchnorm}");
+  add("model", "model: {alibi: true}");
   add("model", "model: {attn_config: {attn_type: grouped_query_attention}}");
   add("model", "model: {attn_config: {fused_qkv: false, kv_dim: 64}}");
   add("model",
@@ -195,6 +196,9 @@ group config_group() {
   add("run_name", "run_name: ../elsewhere");
   add("spike_check", "spike_check: {window: 2}");
   add("grad_accum", "global_train_batchsize: 8");
+  add("callbacks", "callbacks: {of_my_own: {}}");
+  add("algorithms", "algorithms: {of_my_own: {}}");
+  add("load_path", "load_path: 'run/latest-rank{rank}.pt'");
   return out;
 }
 
@@ -450,6 +454,7 @@ group text_group() {
   add(code(R"({"text": "a", "text": "b"})") + " in a .jsonl", "a.jsonl",
       R"({"text": "a", "text": "b"})");
   add(code("[\"a\"]") + " in a .jsonl", "a.jsonl", "[\"a\"]");
+  add("UTF-16 in a .txt", "a.txt", std::string("\xFF\xFEh\0i\0", 6));
   add("Latin-1 in a .jsonl", "a.jsonl", "{\"text\": \"caf\xe9\"}");
   add("a .gz that is none", "a.jsonl.gz", "not compressed");
   auto const packed = mpt::data::detail::zstd_compress(std::string(1000, 'x'), 3);
@@ -482,6 +487,8 @@ group finetuning_group() {
   };
   add("a.jsonl", R"({"promt": "a", "response": "b"})");
   add("a.jsonl", R"({"prompt": "a", "response": "b", "id": 1})");
+  add("a.jsonl", R"({"conversations": [{"from": "human", "value": "a"}]})");
+  add("a.jsonl", R"({"input_ids": [1, 2], "labels": [3]})");
   add("a.jsonl", R"({"prompt": "a", "response": null})");
   add("a.jsonl", R"({"prompt": "a", "response": ["b"]})");
   add("a.jsonl", R"({"prompt": "a", "prompt": "b", "response": "c"})");

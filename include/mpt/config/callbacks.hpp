@@ -249,7 +249,7 @@ namespace detail {
         key,
         "of the callbacks that do something, early_stopper, kill_loss_spike, "
         "generate_callback, hf_checkpointer, optimizer_monitor and layer_freezing are there");
-  reader.finish();
+  reader.finish(true);
   return callbacks;
 }
 
@@ -267,7 +267,7 @@ namespace detail {
        {"wandb", "mlflow", "mosaicml", "inmemory_logger", "in_memory_logger", "comet_ml", "neptune",
         "file_logger", "slack_logger", "remote_uploader_downloader"})
     reader.must_not_be_named(key, "metrics go to the console, metrics_file and tensorboard");
-  reader.finish();
+  reader.finish(true);
   return log_dir;
 }
 

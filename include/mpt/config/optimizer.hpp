@@ -223,7 +223,7 @@ namespace detail {
             *threshold};
   for (std::string_view const key : {"alibi", "gated_linear_units", "low_precision_layernorm"})
     reader.not_yet(key, "algorithms knows gradient_clipping only; see model's own keys");
-  reader.finish();
+  reader.finish(true);
   return clip;
 }
 

@@ -19,6 +19,7 @@
 #include <mpt/config/mirrors.hpp>
 #include <mpt/config/read_finetuning_run.hpp>
 #include <mpt/config/read_parallelism.hpp>
+#include <mpt/config/read_path.hpp>
 #include <mpt/config/read_recompute.hpp>
 #include <mpt/config/read_system.hpp>
 #include <mpt/config/reader.hpp>
@@ -58,25 +59,6 @@ inline void check_run_name(std::string const& name, std::string_view where) {
                       c == '_' || c == '-' || c == '.');
   parallel::require(plain, where, ": '", printable(name),
                     "' cannot name a run; use letters, digits, '-', '_' and '.'");
-}
-
-[[nodiscard]] inline std::string with_run_name(std::string path, std::string const& run_name) {
-  return filled(std::move(path), "{run_name}", run_name);
-}
-
-/// A path on this machine with {run_name} filled in; "" when blank. `later`: what else may stand in
-/// braces, and is filled in by others.
-[[nodiscard]] inline std::string read_path(config_reader& reader, std::string_view key,
-                                           std::string const& run_name,
-                                           std::string_view later = {}) {
-  auto const path = reader.get<std::string>(key, "");
-  reader.check(key, !is_remote(path), "'", printable(path),
-               "' is not yet supported; use a path on this machine");
-  auto with_name = with_run_name(path, run_name);
-  auto const rest = later.empty() ? with_name : filled(with_name, later, "");
-  reader.check(key, rest.find('{') == std::string::npos, "'", printable(path), "': only {run_name}",
-               later.empty() ? "" : " and ", later, " can stand in braces");
-  return with_name;
 }
 
 [[nodiscard]] inline std::int64_t positive(config_reader& reader, std::string_view key,

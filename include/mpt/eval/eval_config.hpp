@@ -117,6 +117,12 @@ namespace detail {
                                                   std::filesystem::path const& file) {
   eval_config out;
   config_reader reader(document, "", out.report);
+  reader.check("train_loader", !reader.has("train_loader"),
+               "belongs to a training configuration, which pretrain and finetune run; evaluate the "
+               "model it made: evaluate MODEL --data SET, or --icl_tasks TASKS.yaml");
+  reader.check("icl_tasks", !reader.has("icl_tasks") || reader.has("model") || reader.has("models"),
+               "there is no model to run them on; give one, evaluate MODEL --icl_tasks ",
+               file.filename().string(), ", or add model or models here");
   out.max_seq_len = reader.required<std::int64_t>("max_seq_len");
   reader.check("max_seq_len", out.max_seq_len >= 2 && out.max_seq_len <= largest_seq_len,
                "must be from 2 to ", largest_seq_len, ", found ", out.max_seq_len);

@@ -85,6 +85,10 @@ struct found_checkpoint {
   if (c.load_path.empty()) return std::nullopt;
   if (hf::is_model(c.load_path)) return found_checkpoint{c.load_path, true, {}};
   if (is_checkpoint(c.load_path)) return found_checkpoint{c.load_path, c.load_weights_only, {}};
+  bool const composers = std::filesystem::path(c.load_path).extension() == ".pt";
+  require(!composers || parallel::files::exists(c.load_path), "load_path ", c.load_path,
+          ": there is no such file; a run of ours has folders like ep0-ba100, and of the one that "
+          "holds them the latest is taken: give that folder");
   auto const newest = checkpoint::latest(c.load_path);
   require(newest.folder.has_value(), "load_path ", c.load_path,
           ": there is no checkpoint here; name a folder like ep0-ba100, one that holds such, or a "

@@ -59,6 +59,34 @@ TEST_CASE("each opens as a model with its configuration") {
   }
 }
 
+TEST_CASE("weights: names with what torch.compile and DistributedDataParallel put in are read") {
+  test::temporary_folder const folder;
+  auto const whole = test::read_all(golden() / "model.safetensors");
+  weight_files const expected(golden() / "model.safetensors");
+  for (std::string const prefix : {"_orig_mod.", "module.", "module._orig_mod."}) {
+    CAPTURE(prefix);
+    auto const end = 8 + static_cast<std::size_t>(static_cast<unsigned char>(whole[0])) +
+                     256 * static_cast<std::size_t>(static_cast<unsigned char>(whole[1]));
+    auto header = nlohmann::json::parse(whole.substr(8, end - 8));
+    nlohmann::json wrapped;
+    for (auto const& [name, value] : header.items())
+      wrapped[(name == "__metadata__" ? "" : prefix) + name] = value;
+    test::write_all(folder / "model.safetensors",
+                    parallel::checkpoint::pack_safetensors_header(wrapped.dump(), 0, "test") +
+                        whole.substr(end));
+    weight_files const files(folder / "model.safetensors");
+    CHECK(files.names() == expected.names());
+    for (auto const& name : expected.names()) {
+      CHECK(files.shape_of(name) == expected.shape_of(name));
+      std::vector<float> a(10);
+      std::vector<float> b(10);
+      expected.read(name, 3, std::span(a));
+      files.read(name, 3, std::span(b));
+      CHECK(a == b);
+    }
+  }
+}
+
 TEST_CASE("shards that are missing or belong elsewhere are refused") {
   test::temporary_folder const folder;
   fs::copy(golden() / "shards", folder / "m");
