@@ -40,7 +40,8 @@ constexpr auto left_running = std::chrono::seconds(30);
 sigset_t held_back() {
   sigset_t set;
   sigemptyset(&set);
-  for (int const signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, signal);
+  for (int const signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1})
+    sigaddset(&set, signal);
   return set;
 }
 
@@ -85,11 +86,16 @@ std::string rank_end::text(std::string const& machine) const {
       "{}: {}; take a smaller microbatch, more recomputation or fewer ranks a machine", text, why);
 }
 
+void hold_signals_back() {
+  auto const set = held_back();
+  ::sigprocmask(SIG_BLOCK, &set, nullptr);
+}
+
 rank_processes::rank_processes() {
   // what a rank leaves behind when it ends is seen to its end here
   static_cast<void>(::prctl(PR_SET_CHILD_SUBREAPER, 1));
   auto const set = held_back();
-  ::sigprocmask(SIG_BLOCK, &set, nullptr);
+  ::sigprocmask(SIG_BLOCK, &set, &mask_before_);
   signals_ = descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   parallel::require(signals_.get() >= 0,
                     "cannot wait for signals: ", std::generic_category().message(errno));
@@ -101,8 +107,7 @@ rank_processes::~rank_processes() {
     reap();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  auto const set = held_back();
-  ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
+  ::sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
   for (auto& one : streams_)  // a signal ends that now
     do write_all(one.to, std::exchange(one.waiting, {}));
     while (one.from.get() >= 0 && one.read_some());

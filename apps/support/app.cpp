@@ -36,8 +36,8 @@ int run(CLI::App& app, int argc, char** argv, std::function<void()> const& body,
     if (problem.get_exit_code() == 0) return app.exit(problem);  // --help
     print_error_of_all(fmt::format("{}; --help lists the options", problem.what()), is_primary);
     return 1;
-  } catch (refusal const&) {
-    return 1;
+  } catch (refusal const& problem) {
+    return static_cast<int>(problem.code());
   } catch (reported const& failure) {
     return static_cast<int>(failure.code);
   } catch (stopped_early const&) {

@@ -23,6 +23,7 @@ enum class exit_code {
   storage = 6,
   diverged = 7,
   corrupted = 8,
+  in_use = 9,
   go_on = 75
 };
 
@@ -55,6 +56,8 @@ inline constexpr std::array exit_codes{
                       "a rank computed, or held, other bits than it should (corruption_check)",
                       "take the machine that is named out; start again: it goes on from the last "
                       "checkpoint"},
+    exit_code_meaning{exit_code::in_use, "another program is writing into save_folder",
+                      "wait for it, or choose another folder"},
     exit_code_meaning{exit_code::go_on, "stopped by a signal, and saved",
                       "start again with autoresume=true: it goes on where it was"}};
 

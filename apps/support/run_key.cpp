@@ -61,8 +61,12 @@ run_key run_key::read_or_make(std::filesystem::path const& file) {
           ::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
       if (out.get() < 0) parallel::files::failure(part, "this run's key cannot be written");
       auto const secret = random_digits(key_digits) + '\n';
-      if (::write(out.get(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size()))
-        parallel::files::failure(part, "this run's key cannot be written");
+      errno = ENOSPC;  // unless the system says otherwise: it was written in part
+      if (::write(out.get(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size())) {
+        int const problem = errno;
+        static_cast<void>(::unlink(part.c_str()));
+        parallel::files::failure(part, "this run's key cannot be written", problem);
+      }
     }
     // as O_EXCL, but nobody reads half of it
     bool const made = ::link(part.c_str(), file.c_str()) == 0 || errno == EEXIST;

@@ -75,7 +75,9 @@ class world final : public parallel::detail::abortable {
     require(options_.rank >= 0 && options_.rank < options_.ranks && options_.piece_bytes >= 1,
             "gloo::communicator: rank ", options_.rank, " of ", options_.ranks, " in pieces of ",
             options_.piece_bytes, " bytes cannot be");
-    if (std::signal(SIGPIPE, SIG_IGN) != SIG_DFL) std::signal(SIGPIPE, SIG_IGN);
+    if (struct ::sigaction now{};
+        ::sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL)
+      static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
     left_.resize(ranks);
     signs_of_life_.resize(ranks);
     if (ranks == 1) return;
