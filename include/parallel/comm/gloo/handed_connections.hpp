@@ -41,19 +41,19 @@
 
 namespace parallel::gloo::detail {
 
-/// gloo's device for such pairs: at an address of the loopback, where the machine has one.
-[[nodiscard]] inline std::shared_ptr<::gloo::transport::Device> device_of_this_process(
-    std::string const& interface) {
+/// gloo's device for such pairs: at an address of the loopback that nobody else knows.
+[[nodiscard]] inline std::shared_ptr<::gloo::transport::Device> device_of_this_process() {
   ::gloo::transport::tcp::attr where;
   std::array<unsigned char, 3> drawn{1, 1, 1};
   static_cast<void>(::getrandom(drawn.data(), drawn.size(), 0));
   where.hostname = concat("127.", int{drawn[0]}, '.', int{drawn[1]}, '.', 1 + drawn[2] % 254);
   try {
     return ::gloo::transport::tcp::CreateDevice(where);
-  } catch (std::exception const&) {
-    where.hostname.clear();
-    where.iface = interface;
-    return ::gloo::transport::tcp::CreateDevice(where);
+  } catch (std::exception const& problem) {
+    fail(
+        "this machine's loopback interface cannot be used, by which ranks hand gloo their "
+        "connections: ",
+        problem.what(), "; bring it up (ip link set lo up)");
   }
 }
 
@@ -111,7 +111,7 @@ struct own_connection {
 /// Lets the pairs of `context`, whose device that is, use these connections, by rank.
 inline void hand_over(::gloo::transport::Context& context, ::gloo::transport::Device& device,
                       std::vector<descriptor> const& connections) {
-  constexpr int most_tries = 10;  // where the machine has no loopback somebody may come before
+  constexpr int most_tries = 10;  // somebody may have come before, who has guessed an address
   std::vector<int> left;
   for (int peer = 0; peer < context.size; ++peer)
     if (peer != context.rank) left.push_back(peer);

@@ -243,7 +243,7 @@ class world final : public parallel::detail::abortable {
     auto const connections =
         connecting(options_.rank, std::move(listener), std::move(others), options_.interface)
             .wait(options_.deadline.get());
-    auto const device = device_of_this_process(options_.interface);
+    auto const device = device_of_this_process();
     context_ = device->createContext(options_.rank, options_.ranks);
     context_->setTimeout(::gloo::kNoTimeout);
     hand_over(*context_, *device, connections);
