@@ -273,6 +273,7 @@ TEST_CASE("gloo ranks do not take strangers for ranks of theirs") {
   auto const greeting = told(
       [&](auto& mine) {
         if (mine.rank == 0) return void(mine.seal = with_key("key"));
+        mine.deadline = 10s;  // the other ends first
         mine.seal = [right = with_key("key"), wrong = with_key("no")](std::string_view text) {
           return text.starts_with("rank 1 to rank 0\nhello") ? wrong(text) : right(text);
         };
