@@ -46,6 +46,20 @@ wait $other 2> /dev/null || true
 train save_folder=two autoresume=true max_duration=1ba
 [[ $(echo two/.lock-*) == two/.lock-2 ]] || fail "the second run is not the second generation"
 
+# What is asked for and would change nothing is refused or done.
+refused "algorithms.gated_linear_units: not yet supported; leave it out" \
+  pretrain small.yaml 'algorithms.gated_linear_units={}' max_duration=1ba
+refused "callbacks.runtime_estimator.time_unit: 'minutes' is not yet supported" \
+  pretrain small.yaml callbacks.runtime_estimator.time_unit=minutes max_duration=1ba
+refused "variables.data_locl: nothing refers to it, so it would change nothing" \
+  pretrain small.yaml variables.data_locl=elsewhere max_duration=1ba
+"$programs/pretrain" small.yaml max_duration=1ba scheduler.t_warmup=1e9tok > out 2>&1 || fail "a long warm-up: $?"
+grep -q "note: scheduler.t_warmup .*the learning rate does not come to its value" out || fail "a long warm-up is not said"
+OMP_NUM_THREADS=1 "$programs/pretrain" small.yaml max_duration=1ba threads= device=cpu > out 2>&1 || fail "one thread: $?"
+grep -q ' 1 threads (OMP_NUM_THREADS)' out || { cat out >&2; fail "OMP_NUM_THREADS=1 is ignored"; }
+expected=1 OMP_NUM_THREADS=some refused "OMP_NUM_THREADS is 'some'; expected a number of threads" \
+  pretrain small.yaml max_duration=1ba threads= device=cpu
+
 # Streams that are closed, disks that are full.
 for command in "pretrain small.yaml max_duration=1ba" "generate hf --prompt hi --max_new_tokens 2" \
   "evaluate hf --data some.txt" "train_tokenizer --vocab_size 300 --out words some.txt"; do

@@ -25,6 +25,8 @@ struct early_stopper_config {
   bool greater_is_better = false;
   double min_delta = 0;
   time_value patience{1, time_unit::epoch};  ///< in ep or ba
+
+  friend bool operator==(early_stopper_config const&, early_stopper_config const&) = default;
 };
 
 /// Says, or fails, when the loss jumps or stays high.
@@ -34,6 +36,8 @@ struct loss_spike_config {
   double outlier_multiplier = 2;            ///< an outlier is so many times the window's mean
   std::optional<std::int64_t> window_size;  ///< batches; none: 100, or a twentieth of the run
   double loss_cap = 10;
+
+  friend bool operator==(loss_spike_config const&, loss_spike_config const&) = default;
 };
 
 /// Continues prompts now and then.
@@ -44,6 +48,8 @@ struct generate_config {
   double temperature = 0;  ///< 0: greedy
   std::int64_t top_k = 0;
   double top_p = 1;
+
+  friend bool operator==(generate_config const&, generate_config const&) = default;
 };
 
 /// Writes a Hugging Face folder now and then.
@@ -53,6 +59,8 @@ struct hf_checkpointer_config {
   std::string folder_name = "ba{batch}";  ///< {batch} and {epoch} are filled in
   std::string precision = "float32";      ///< or bfloat16, float16
   bool overwrite = true;                  ///< a folder of an earlier export
+
+  friend bool operator==(hf_checkpointer_config const&, hf_checkpointer_config const&) = default;
 };
 
 struct callbacks_config {
@@ -64,6 +72,8 @@ struct callbacks_config {
   std::vector<std::string> frozen_layers;       ///< layer_freezing: whole names of parameters
   std::int64_t speed_window = 100;              ///< batches
   std::optional<double> gpu_flops_available;    ///< of a GPU, or of a rank on CPUs, for MFU
+
+  friend bool operator==(callbacks_config const&, callbacks_config const&) = default;
 };
 
 namespace detail {
@@ -155,6 +165,8 @@ namespace detail {
   reader.check("temperature", generate.temperature >= 0, "must not be negative");
   reader.check("top_k", generate.top_k >= 0, "must not be negative");
   reader.check("top_p", generate.top_p > 0 && generate.top_p <= 1, "must be above 0 and at most 1");
+  if (generate.temperature == 0)
+    reader.none_has_effect({"top_k", "top_p"}, "the likeliest token is taken: temperature is 0");
   reader.without_effect("batch_size", "prompts are continued one by one");
   reader.without_effect("use_cache", "keys and values are always cached");
   reader.finish();
@@ -195,6 +207,26 @@ namespace detail {
   return saves;
 }
 
+inline constexpr std::string_view times_in_hours = "what is logged is in hours, the default";
+
+/// Callbacks that only watch, whose numbers are always there. What Composer's can be told besides
+/// would change those numbers.
+inline void read_those_always_on(config_reader& reader) {
+  for (std::string_view const key :
+       {"lr_monitor", "memory_monitor", "runtime_estimator", "nan_monitor"})
+    reader.without_effect(key, "always on");
+  reader.members("lr_monitor").finish();
+  reader.members("nan_monitor").finish();
+  auto memory = reader.members("memory_monitor");
+  memory.not_yet("memory_keys", "leave it blank: metrics have one name each");
+  memory.not_yet("dist_aggregate_batch_interval", "leave it blank: rank 0 tells its memory");
+  memory.finish();
+  auto estimator = reader.members("runtime_estimator");
+  estimator.not_yet("time_unit", times_in_hours, {"hours"});
+  estimator.without_effect("skip_batches", "the speed of the last batches is taken");
+  estimator.finish();
+}
+
 }  // namespace detail
 
 /// Reads `callbacks`. Those that only watch and that we lack are listed; those whose effect we lack
@@ -208,7 +240,7 @@ namespace detail {
   callbacks.gpu_flops_available = speed.optional<double>("gpu_flops_available");
   speed.check("gpu_flops_available", callbacks.gpu_flops_available.value_or(1) > 0,
               "must be above 0, found ", callbacks.gpu_flops_available.value_or(0));
-  speed.without_effect("time_unit", "times are shown in fitting units");
+  speed.not_yet("time_unit", detail::times_in_hours, {"hours"});
   speed.finish();
 
   if (reader.is_named("early_stopper"))
@@ -233,9 +265,7 @@ namespace detail {
     callbacks.frozen_layers = detail::read_texts(freezing, "layer_names");
     freezing.finish();
   }
-  for (std::string_view const key :
-       {"lr_monitor", "memory_monitor", "runtime_estimator", "nan_monitor"})
-    reader.without_effect(key, "always on");
+  detail::read_those_always_on(reader);
   for (std::string_view const key :
        {"system_metrics_monitor", "memory_snapshot", "oom_observer", "env_logging",
         "eval_output_logging", "loss_perp_v_len", "mbmoe_tok_per_expert", "fdiff_metrics"})

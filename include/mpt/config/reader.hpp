@@ -102,6 +102,11 @@ class config_reader {
     return result;
   }
 
+  /// The mapping under a key that is known already, as what it is known; finish it, too.
+  [[nodiscard]] config_reader members(std::string_view key) const {
+    return {has(key) ? *find(key) : nothing_, full_name(key), *report_};
+  }
+
   /// The value as it is, or null; for keys of several forms.
   [[nodiscard]] config_node const* raw(std::string_view key) {
     note(key, key_role::effective);
@@ -122,6 +127,21 @@ class config_reader {
   /// what else is written.
   void without_effect_here(std::string_view key, std::string_view reason) {
     if (find(key) != nullptr) report_->ignored.push_back({full_name(key), std::string(reason)});
+  }
+
+  /// Says in the report what under this key, a mapping of variables, nothing refers to.
+  void without_effect_unless_referred(std::string_view key) {
+    config_node const* const node = raw(key);
+    if (node == nullptr) return;
+    for_each_leaf(*node, full_name(key),
+                  [&](std::string const& name, config_key const& one, auto&) {
+                    if (one.is_unused)
+                      report_->ignored.push_back({printable(name), "nothing refers to it"});
+                  });
+  }
+  /// As without_effect_here, of each of the keys.
+  void none_has_effect(std::initializer_list<std::string_view> keys, std::string_view reason) {
+    for (std::string_view const key : keys) without_effect_here(key, reason);
   }
 
   /// Refuses a known key unless it is absent, blank, or one of the `accepted` spellings of LLM

@@ -156,7 +156,7 @@ namespace detail {
     reader.without_effect(key, "nothing here depends on it");
   for (std::string_view const key : {"loggers", "callbacks"})
     reader.not_yet(key, "--json, --markdown and --rows write results");
-  static_cast<void>(reader.raw("variables"));
+  reader.without_effect_unless_referred("variables");
   out.dist_timeout = reader.get("dist_timeout", out.dist_timeout);
   out.ranks = mpt::detail::read_ranks(reader, "ranks");
   out.threads = mpt::detail::read_ranks(reader, "threads");

@@ -1,8 +1,7 @@
 // trainer: the pretraining loop of one rank.
 //
-// Everything a run does follows from (configuration, data, batch number): batches, learning rate,
-// dropout, when to evaluate and save. So a resumed run continues with the same bits, and the only
-// state outside parameters and optimizer is how many batches are done.
+// All that a run does follows from (configuration, data, batch number), so a resumed run goes on
+// with the same bits: its only state beside parameters and optimizer is how many batches are done.
 #pragma once
 
 #include <chrono>
@@ -95,6 +94,7 @@ class trainer {
     phases_.enter(&run_deadlines::load);
     auto notes = start(is_initialised);
     auto const last = total_batches(clock_);
+    for (auto& note : notes_of_epochs(config_.scheduler, clock_)) notes.push_back(std::move(note));
     if (!config_.checkpoint.save_folder.empty() && batch_ < last) {
       auto const from = batch_ > 0 ? summary_.begun_from : std::string();  // else weights alone
       saves_.emplace(step_, comm_, host_, config_.checkpoint, hooks_, from, plan_.saves_behind);
