@@ -72,6 +72,7 @@ void prepare(arguments const& args) {
   options.concat.eos.insert(options.concat.eos.end(), end.begin(), end.end());
   options.concat.wrapping = args.no_wrap ? mpt::data::wrap::no : mpt::data::wrap::yes;
   options.compression = args.compression;
+  options.hashes = {std::string(mpt::data::prepared_hash)};
   options.workers = args.workers;
   options.hold_out_every = args.hold_out;
   if (args.part == "held_out") options.part = mpt::data::document_part::held_out;
@@ -154,9 +155,11 @@ void prepare_finetuning(arguments const& args) {
   std::optional<mpt::tokenizer> tokenizer;
   if (!args.tokenizer.empty()) tokenizer = mpt::tokenizer::load(args.tokenizer);
   auto const folder = args.split.empty() ? args.out_root : args.out_root / args.split;
-  auto const report =
-      mpt::finetune::write_set(source, {.folder = folder, .compression = args.compression},
-                               tokenizer ? &*tokenizer : nullptr);
+  auto const report = mpt::finetune::write_set(source,
+                                               {.folder = folder,
+                                                .compression = args.compression,
+                                                .hashes = {std::string(mpt::data::prepared_hash)}},
+                                               tokenizer ? &*tokenizer : nullptr);
   auto const number = [](std::uint64_t count) {
     return console::grouped(static_cast<std::int64_t>(count));
   };

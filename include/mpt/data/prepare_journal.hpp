@@ -55,6 +55,8 @@ struct prepare_position {
 [[nodiscard]] inline nlohmann::json as_recorded(nlohmann::json now, nlohmann::json const& then) {
   if (then.is_object() && !then.contains("all_inputs"))
     for (char const* const key : {"all_inputs", "processes"}) now.erase(key);
+  if (then.is_object() && then.value("hashes", nlohmann::json()) == nlohmann::json::array())
+    now["hashes"] = nlohmann::json::array();
   return now;
 }
 

@@ -23,8 +23,9 @@
 namespace mpt::finetune {
 
 struct write_options {
-  std::filesystem::path folder{};  ///< of the set; must not be there, or be empty
-  std::string compression{};       ///< of shards: "", "zstd" or "zstd:LEVEL"
+  std::filesystem::path folder{};     ///< of the set; must not be there, or be empty
+  std::string compression{};          ///< of shards: "", "zstd" or "zstd:LEVEL"
+  std::vector<std::string> hashes{};  ///< of shards, see hash.hpp
 };
 
 namespace detail {
@@ -100,7 +101,8 @@ inline read_report write_set(finetuning_source const& source, write_options cons
                          std::vector<std::string> const& values) {
     if (!writer)
       writer.emplace(making.path(), data::mds_writer_options{.columns = columns,
-                                                             .compression = options.compression});
+                                                             .compression = options.compression,
+                                                             .hashes = options.hashes});
     (void)writer->write(std::vector<std::string_view>(values.begin(), values.end()));
   };
   auto const add = [&](nlohmann::json const& given, std::string_view where) {

@@ -18,6 +18,7 @@
 #include <mpt/config/read_lora.hpp>
 #include <mpt/config/train.hpp>
 #include <mpt/hf/is_model.hpp>
+#include <mpt/train/possible_counters.hpp>
 #include <mpt/train/same_model.hpp>
 #include <mpt/train/trained_set.hpp>
 #include <mpt/train/weight_source.hpp>
@@ -152,6 +153,9 @@ namespace detail {
                         {"frozen", frozen_patterns(config)}};
   if (config.model.lora) out["peft_config"] = to_peft_json(*config.model.lora, "");
   if (!data.checksum.empty()) out["data_checksum"] = data.checksum;
+  if (!data.contents.empty()) out["data_contents"] = data.contents;
+  if (!data.hashes.empty())
+    out["data_hashes"] = {{"written_as", data.written_as}, {"checksum", data.hashes}};
   auto& shares = out["shares_of_streams"] = nullptr;
   if (config.train_loader.streams.size() > 1)
     for (auto const& [name, local, remote, split, weight] : config.train_loader.streams)
@@ -178,20 +182,26 @@ namespace detail {
 
 inline void require_same_order(nlohmann::json const& saved, nlohmann::json const& now,
                                std::filesystem::path const& folder) {
-  constexpr auto* checksum = "data_checksum";
   auto const counts = [&](std::string const& key) {
     bool const newer = key == "shares_of_streams" || key == "eos_token_id" || key == "bos_token_id";
-    return key != checksum && (!newer || saved.contains(key));  // else saved before it was kept
+    return !key.starts_with("data_") && (!newer || saved.contains(key));  // else saved before it
   };
   if (auto const found = first_difference(saved, now, counts))
     parallel::fail(
         folder.string(), ": was trained with ", found->name, " = ", found->first, ", this run has ",
         found->second,
         "; make them equal to continue, or take only the weights with load_weights_only=true");
-  bool const both = saved.contains(checksum) && now.contains(checksum);
-  require(!both || saved.at(checksum) == now.at(checksum), folder.string(),
-          ": was trained with other data of train_loader (examples, their order, or sizes of "
-          "shards); give those to continue, or take only the weights with load_weights_only=true");
+  for (char const* const key : {"data_checksum", "data_contents", "data_hashes"}) {
+    if (!saved.contains(key) || !now.contains(key)) continue;
+    auto const& then = saved.at(key);
+    auto const& today = now.at(key);
+    bool const comparable = !then.is_object() || !today.is_object() ||
+                            then.value("written_as", nlohmann::json()) == today.at("written_as");
+    require(!comparable || then == today, folder.string(),
+            ": was trained with other data of train_loader (examples, their order, or the sizes or "
+            "contents of shards); give those to continue, or take only the weights with "
+            "load_weights_only=true");
+  }
 }
 
 /// Settings that a run which begins with the weights alone may change, as for longer texts.
@@ -323,6 +333,9 @@ run_state load_run(Stepper& step, Exchange& exchanges, train_config const& confi
     detail::require_same_order(reader.state().value("order", nlohmann::json::object()),
                                detail::order_of(config, data), found.folder);
     detail::require_same_leaf(reader.state(), config, found.folder);
+    if (!reader.state().value("weights_only", false))
+      require_possible_counters(reader.state(), clock_of(config, data.batches_per_epoch),
+                                found.folder);
   }
   require(found.weights_only || !reader.state().value("weights_only", false), found.folder.string(),
           ": holds weights alone (save_weights_only), and an optimizer cannot "
