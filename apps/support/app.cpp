@@ -3,6 +3,9 @@
 
 #include <chrono>
 #include <exception>
+#include <new>
+#include <string>
+#include <system_error>
 #include <thread>
 
 #include "support/exit_code.hpp"
@@ -19,6 +22,20 @@ using apps::print_error;
 void print_error_of_all(std::string const& text, bool is_primary) {
   if (!is_primary) std::this_thread::sleep_for(std::chrono::seconds(10));
   print_error(text.c_str());
+}
+
+/// What the exception says; where the standard library threw it for want of something, of what.
+std::string sentence_of(std::exception const& problem) {
+  if (dynamic_cast<std::bad_alloc const*>(&problem) != nullptr)
+    return "no memory is left for this process: take less (a smaller batch, fewer threads), or "
+           "raise "
+           "the limit on its address space (ulimit -v)";
+  auto const* const refused = dynamic_cast<std::system_error const*>(&problem);
+  if (refused != nullptr && refused->code() == std::errc::resource_unavailable_try_again)
+    return "no thread can be started: use fewer, or raise the limit on processes and threads "
+           "(ulimit "
+           "-u)";
+  return problem.what();
 }
 
 }  // namespace
@@ -44,7 +61,7 @@ int run(CLI::App& app, int argc, char** argv, std::function<void()> const& body,
     return static_cast<int>(exit_code::go_on);
   } catch (std::exception const& problem) {
     auto const code = static_cast<int>(code_of_current_exception());
-    print_error_of_all(problem.what(), is_primary);
+    print_error_of_all(sentence_of(problem), is_primary);
     return code;
   }
 }

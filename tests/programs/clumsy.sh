@@ -66,7 +66,7 @@ for command in "pretrain small.yaml max_duration=1ba" "generate hf --prompt hi -
 done
 status=0
 (ulimit -f 64; "$programs/convert" run limited > /dev/null 2> err) || status=$?
-[[ $status == 1 ]] || fail "convert beyond the limit of files: status $status"
+[[ $status == 6 ]] || fail "convert beyond the limit of files: status $status"
 says 'File too large'
 [[ -z $(find . -name 'limited*') ]] || fail "convert left $(find . -name 'limited*')"
 

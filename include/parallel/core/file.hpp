@@ -58,7 +58,11 @@ inline void step(step_hook const& hook, std::string_view name) {
                                  int code = errno) {
   auto const text =
       concat(path.native(), ": ", action, ": ", std::generic_category().message(code));
+  if (code == EFBIG)
+    fail<storage_error>(text, "; raise the limit on the size of files (ulimit -f)");
   if (is_of_storage(code)) fail<storage_error>(text);
+  if (code == EMFILE) fail<limit_reached>(text, "; raise the limit on open files (ulimit -n)");
+  if (is_of_limit(code)) fail<limit_reached>(text);
   if (is_of_access(code)) fail<access_error>(text);
   fail(text);
 }
