@@ -97,7 +97,8 @@ class helper_process {
     std::size_t pages = 0;
     std::ifstream("/proc/self/statm") >> pages;
     limit(RLIMIT_AS, pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) + limits_.memory);
-    std::signal(SIGSEGV, SIG_DFL);
+    for (int const fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT})  // none of whom it is a copy
+      std::signal(fault, SIG_DFL);
     socket_ = socket;
     for (std::string question; receive(question, std::chrono::hours(24 * 365));) {
       question.erase(0, 1);

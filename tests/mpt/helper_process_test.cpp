@@ -51,7 +51,8 @@ TEST_CASE("work that does not end, or ends its process, is an error, then and la
     std::string const question = row.first;
     std::string const why = row.second;
     CAPTURE(question);
-    mpt::helper_process helper(answer, {.time = 500ms, .memory = 64 << 20});
+    mpt::helper_process helper(answer,
+                               {.time = question == "sleep" ? 500ms : 60000ms, .memory = 64 << 20});
     CHECK(message(helper, question) == why);
     CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);  // no zombie is left
     CHECK(message(helper, "a") == "it was given up");

@@ -121,13 +121,13 @@ inline void append_lower(std::u32string& out, std::u32string_view text, std::siz
 }
 inline void append_title(std::u32string& out, char32_t c) {
   auto const several = capitals_of(c);
-  if (several.empty() || title_of(c) != c || c == 0x149) {
-    out += several.empty() || title_of(c) != c ? std::u32string(1, title_of(c))
-                                               : std::u32string(several);
+  bool const has_one = c >= 0x1F80 && c <= 0x1FFC && title_of(c) != c;  // Greek, with an iota
+  if (several.empty() || has_one) {
+    out += title_of(c);
     return;
   }
   out += several.front();
-  for (auto const next : several.substr(1)) out += lower_of(next);
+  for (auto const next : several.substr(1)) out += c == 0x149 ? next : lower_of(next);
 }
 
 }  // namespace detail
