@@ -24,8 +24,9 @@ struct arguments {
 void convert_adapter(mpt::model_source const& source, std::filesystem::path const& to,
                      mpt::convert_options const& options) {
   export_adapter(source, to, options);
-  fmt::print("{} → {} (an adapter of rank {})\n", source.path().string(), to.string(),
-             source.config().lora->rank);
+  auto const& lora = *source.config().lora;
+  fmt::print("{} → {} (an adapter of rank {}{})\n", source.path().string(), to.string(), lora.rank,
+             lora.rank_pattern.empty() ? "" : ", and others for some layers");
   if (options.base.empty() && source.base().empty())
     fmt::print("note: which model it stands beside is not known; name its folder with --base\n");
 }
@@ -86,7 +87,7 @@ int main(int argc, char** argv) {
   app.add_option("--tokenizer", args.options.tokenizer,
                  "tokenizer folder to go with it; default: what the source names");
   app.add_option("--dtype", args.options.dtype, "float32, bfloat16 or float16; default: as trained")
-      ->check(CLI::IsMember({"float32", "bfloat16", "float16"}));
+      ->transform(apps::number_type({"float32", "bfloat16", "float16"}));
   app.add_option("--max_shard_bytes", args.options.max_shard_bytes, "of one .safetensors file")
       ->capture_default_str()
       ->check(apps::whole_number(1));

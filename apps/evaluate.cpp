@@ -19,6 +19,7 @@
 #include <mpt/eval/eval_config.hpp>
 #include <mpt/eval/icl_report.hpp>
 #include <mpt/hf/model_source.hpp>
+#include <mpt/hf/text_ends.hpp>
 #include <mpt/tokenizer/around_text.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <nlohmann/json.hpp>
@@ -39,7 +40,7 @@ namespace fs = std::filesystem;
 struct arguments {
   fs::path model, adapter, data, tasks, gauntlet, json, markdown, rows;
   std::vector<std::string> overrides;
-  std::string tokenizer, precision = "fp32", device = "auto";
+  std::string tokenizer, precision = "fp32", device = "auto", token_encoding_type = "int64";
   std::optional<int> ranks, tensor;
   std::int64_t sequence_length = 0;  // 0: the model's longest
   std::int64_t batch_size = 8;
@@ -53,7 +54,8 @@ apps::text_request text_of(arguments const& args) {
           .tokenizer = args.tokenizer,
           .rows = args.batch_size,
           .eos_token_id = args.eos_token_id,
-          .bos_token_id = args.bos_token_id};
+          .bos_token_id = args.bos_token_id,
+          .token_encoding_type = args.token_encoding_type};
 }
 
 /// Of batches that every rank sees, those that are this rank's.
@@ -96,9 +98,10 @@ mpt::tokenizer tokenizer_of(std::string const& named, mpt::model_source const& s
   return out;
 }
 
-/// All tasks on a model that is there. Collective.
+/// All tasks on a model that is there; `ends`: tokens that its files say end a text. Collective.
 std::vector<mpt::icl::task_result> run_tasks(evaluation const& what, apps::loaded_model& model,
-                                             mpt::tokenizer const& words, bool shows) {
+                                             mpt::tokenizer const& words,
+                                             std::vector<std::int32_t> const& ends, bool shows) {
   namespace icl = mpt::icl;
   std::int64_t longest = 2;
   std::size_t all = 0;
@@ -120,14 +123,14 @@ std::vector<mpt::icl::task_result> run_tasks(evaluation const& what, apps::loade
   for (auto const& task : what.tasks)
     for (auto const shots : task.config.shots) {
       std::size_t rows = 0;
+      auto const seen = [&](std::size_t) {
+        rows += static_cast<std::size_t>(model.replicas());
+        if (!bar) return;
+        bar->update(std::min(1.0, static_cast<double>(before + rows) / static_cast<double>(all)),
+                    fmt::format("{}, {}-shot", task.config.label, shots));
+      };
       out.push_back(
-          icl::run_task(task, shots, words, scorer, sharing, what.subset_batches, [&](std::size_t) {
-            rows += static_cast<std::size_t>(model.replicas());
-            if (!bar) return;
-            bar->update(
-                std::min(1.0, static_cast<double>(before + rows) / static_cast<double>(all)),
-                fmt::format("{}, {}-shot", task.config.label, shots));
-          }));
+          icl::run_task(task, shots, words, scorer, sharing, what.subset_batches, seen, ends));
       before += out.back().rows();
     }
   return out;
@@ -157,8 +160,17 @@ outcome evaluate(arguments const& args, evaluation const& what, std::size_t whic
                       " is longer than the ", config.max_seq_len, " positions of ", asked.name);
   std::optional<apps::text_batches> data;
   if (!args.data.empty()) data = apps::open_text(text_of(args), source, length);
+  if (data && comm.rank() == 0 && !data->note.empty()) console::say("note: {}\n", data->note);
   std::optional<mpt::tokenizer> words;
-  if (!what.tasks.empty()) words = tokenizer_of(asked.tokenizer, source);
+  mpt::text_ends ends;
+  if (!what.tasks.empty()) {
+    words = tokenizer_of(asked.tokenizer, source);
+    ends = text_ends_of(source, *words);
+    bool const writes = std::ranges::any_of(what.tasks, [](auto const& task) {
+      return task.config.kind == mpt::icl::task_kind::generation;
+    });
+    if (writes && comm.rank() == 0 && !ends.note.empty()) console::say("note: {}\n", ends.note);
+  }
   outcome out{.text = std::nullopt, .report = {asked.name, {}, std::nullopt}};
   bool const shows = comm.rank() == 0 && apps::is_primary();
   auto const work = [&](apps::loaded_model& model) {
@@ -176,7 +188,7 @@ outcome evaluate(arguments const& args, evaluation const& what, std::size_t whic
     // of whole sequences: tasks go on from others' keys, which fused kernels do not
     if (auto const note = model.attention_note(); comm.rank() == 0 && !note.empty())
       console::say("{}\n", note);
-    if (words) out.report.tasks = run_tasks(what, model, *words, shows);
+    if (words) out.report.tasks = run_tasks(what, model, *words, ends.tokens, shows);
     if (what.gauntlet)
       out.report.gauntlet = mpt::icl::score_gauntlet(*what.gauntlet, out.report.tasks);
   };
@@ -218,12 +230,14 @@ void report(arguments const& args, evaluation const& what, std::vector<outcome> 
                 {"token_accuracy", text->token_accuracy},
                 {"unigram_cross_entropy", text->unigram_cross_entropy},
                 {"tokens", text->tokens},
-                {"model", args.model.string()},
+                {"model", one.report.model},
                 {"data", args.data.string()},
                 {"sequence_length", length},
                 {"precision", args.precision}};
     }
     if (!what.tasks.empty()) record.update(json_report(one.report));
+    for (auto const& note : notes_on_cut_contexts(one.report))
+      mpt::console::say("note: {}: {}\n", one.report.model, note);
     if (one.report.gauntlet)
       for (auto const& [category, benchmark] : one.report.gauntlet->missing)
         mpt::console::say("note: {}: no score for {}, as {} was not run\n", one.report.model,
@@ -273,15 +287,24 @@ evaluation of_yaml(arguments& args) {
 
 /// What the options say of one model.
 evaluation of_options(arguments const& args) {
-  parallel::require(args.overrides.empty(), "'", args.overrides.empty() ? "" : args.overrides[0],
+  std::string const word = args.overrides.empty() ? "" : args.overrides[0];
+  auto const ending = fs::path(word).extension();
+  parallel::require(ending != ".yaml" && ending != ".yml", "'", word,
+                    "': a file of tasks for a model is given by --icl_tasks, and one that names "
+                    "its models alone: evaluate ",
+                    word);
+  parallel::require(word.empty(), "'", word,
                     "': key=value goes with a YAML file, not with a model's folder");
   parallel::require(!args.data.empty() || !args.tasks.empty(),
                     "there is nothing to evaluate on; give --data or --icl_tasks");
+  parallel::require(args.token_encoding_type == "int64" || fs::is_directory(args.data),
+                    "--token_encoding_type is of ids in an MDS set, and there is none; leave it "
+                    "out");
   bool const sees_ends = args.eos_token_id || args.bos_token_id;
   parallel::require(!sees_ends || fs::is_directory(args.data),
                     "--eos_token_id and --bos_token_id tell where texts end in an MDS set, and "
                     "there is none; leave them out");
-  evaluation out{.models = {{.name = args.model.string(),
+  evaluation out{.models = {{.name = mpt::icl::name_of(args.model, args.adapter),
                              .path = args.model,
                              .adapter = args.adapter,
                              .tokenizer = args.tokenizer,
@@ -367,9 +390,14 @@ int main(int argc, char** argv) {
                                    "the token that ends each text packed in an MDS set");
   app.add_option("--bos_token_id", args.bos_token_id, "or the token that begins each")
       ->excludes(eos);
+  app.add_option("--token_encoding_type", args.token_encoding_type,
+                 "the type of ids in an MDS set that stores them as plain bytes")
+      ->capture_default_str()
+      ->check(CLI::IsMember(
+          {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"}));
   app.add_option("--precision", args.precision, "fp32 or bf16")
       ->capture_default_str()
-      ->check(CLI::IsMember({"fp32", "bf16"}));
+      ->transform(apps::number_type({"fp32", "bf16"}));
   app.add_option("--device", args.device, "auto (a GPU when there is one), cpu or cuda")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
@@ -386,7 +414,8 @@ int main(int argc, char** argv) {
   auto const body = [&] {
     for (char const* const name :
          {"--adapter", "--data", "--icl_tasks", "--eval_gauntlet", "--tokenizer", "--seq_len",
-          "--batch_size", "--eos_token_id", "--bos_token_id", "--precision", "--device"})
+          "--batch_size", "--eos_token_id", "--bos_token_id", "--token_encoding_type",
+          "--precision", "--device"})
       if (args.of_model.empty() && app.count(name) > 0) args.of_model = name;
     run(args);
   };

@@ -15,6 +15,7 @@
 #include <mpt/generate/prompts.hpp>
 #include <mpt/generate/stop_strings.hpp>
 #include <mpt/hf/model_source.hpp>
+#include <mpt/hf/text_ends.hpp>
 #include <mpt/tokenizer/around_text.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <mpt/tokenizer/utf8.hpp>
@@ -299,6 +300,7 @@ std::vector<mpt::file_prompt> read_prompts(arguments const& args, mpt::tokenizer
 }
 
 void generate(arguments args) {
+  apps::require_own_launch();
   mpt::model_source const source(args.model, args.adapter);
   if (!source.note().empty() && apps::is_primary_here())
     mpt::console::say("note: {}\n", source.note());
@@ -309,7 +311,9 @@ void generate(arguments args) {
   parallel::require(words.size() <= source.config().vocab_size, "the tokenizer has ", words.size(),
                     " tokens, the model only ", source.config().vocab_size,
                     "; name the model's own with --tokenizer");
-  args.options.end_of_text = words.eos_id().value_or(-1);
+  auto ends = text_ends_of(source, words);
+  if (!ends.note.empty() && apps::is_primary_here()) mpt::console::say("note: {}\n", ends.note);
+  args.options.end_tokens = std::move(ends.tokens);
   auto const longest = source.config().max_seq_len;
   auto const around = args.chat ? mpt::around_text() : mpt::read_around_text(words);
   auto const prompts = apps::is_primary_here() ? read_prompts(args, words, around, longest)
@@ -349,6 +353,24 @@ void generate(arguments args) {
       });
 }
 
+/// Checks that an option is a file of prompts, and says how LLM Foundry's prompts are given.
+CLI::Validator prompts_file() {
+  return {[](std::string& text) -> std::string {
+            std::error_code unreadable;  // then it is not there
+            if (std::filesystem::is_regular_file(text, unreadable) ||
+                std::filesystem::is_fifo(text, unreadable))
+              return {};
+            if (text.starts_with("file::"))
+              return fmt::format("a file that is one prompt is read by --prompt - < {}",
+                                 mpt::printable(text.substr(6)));
+            return fmt::format(
+                "there is no file '{}'; a prompt itself is given by --prompt TEXT, several as the "
+                "lines of a file",
+                mpt::printable(text));
+          },
+          "", "FILE"};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -365,7 +387,7 @@ int main(int argc, char** argv) {
   ways->add_option("--prompt", args.prompt, "text to continue; - reads standard input");
   ways->add_option("--prompts", args.prompts,
                    "file of prompts: one a line, or JSON lines with \"prompt\"")
-      ->check(CLI::ExistingFile);
+      ->check(prompts_file());
   auto* const chat = ways->add_flag(
       "--chat", args.chat,
       "talk with the model, in the form of the tokenizer's chat_template, else ChatML");
@@ -404,7 +426,7 @@ int main(int argc, char** argv) {
   app.add_option("--tokenizer", args.tokenizer, "default: the model's own");
   app.add_option("--precision", args.precision, "fp32 or bf16")
       ->capture_default_str()
-      ->check(CLI::IsMember({"fp32", "bf16"}));
+      ->transform(apps::number_type({"fp32", "bf16"}));
   app.add_option("--device", args.device, "auto (a GPU when there is one), cpu or cuda")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));

@@ -49,16 +49,26 @@ struct arguments {
   int wait = 600;
   int gone = 60;
   int spares = 0;
-  int least = 0;  // all
+  bool nodes_of_job = false;  // the number of nodes is the job's, not the command line's
+  int least = 0;              // all
   int multiple = 1;
+  bool makes_key = false;  // where none is given
   std::vector<std::string> command;
+
+  [[nodiscard]] bool is_alone() const { return nodes + spares == 1; }
 };
 
 /// A folder for the rendezvous of one machine, gone with this.
 class own_folder {
  public:
   own_folder() {
-    auto name = (fs::temp_directory_path() / "parallellm-launch.XXXXXX").string();
+    std::error_code missing;
+    auto const folder = fs::temp_directory_path(missing);
+    char const* const given = std::getenv("TMPDIR");
+    parallel::require(!missing, "the environment says TMPDIR=", given == nullptr ? "" : given,
+                      ", which is no folder here, and the ranks meet in one of temporary files; "
+                      "create it, unset TMPDIR, or name another by --rendezvous FOLDER");
+    auto name = (folder / "parallellm-launch.XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr)
       parallel::files::failure(name, "cannot create this folder");
     path_ = name;
@@ -102,7 +112,7 @@ apps::node_report report_of(arguments const& what) {
                         .host = parallel::machine_name(),
                         .program = what.command.front(),
                         .arguments = {what.command.begin() + 1, what.command.end()}};
-  if (what.nodes + what.spares == 1) return out;  // nobody compares
+  if (what.is_alone()) return out;  // nobody compares
   out.program_hash = apps::hash_of_file(what.command.front());
   for (auto const& word : out.arguments)
     if (std::error_code ignored; fs::is_regular_file(word, ignored))
@@ -251,44 +261,47 @@ bool asked_to_stop_in(std::chrono::milliseconds pause, apps::rank_processes& ran
   return false;
 }
 
-/// The code to end with.
-int run(arguments what) {
-  parallel::require(what.node < what.nodes + what.spares, "--node ", what.node,
-                    ": nodes, with spares, are numbered from 0 to ", what.nodes + what.spares - 1);
-  if (what.least == 0) what.least = what.nodes;
-  parallel::require(what.least <= what.nodes && what.least % what.multiple == 0, "--least ",
-                    what.least, ": expected at most --nodes ", what.nodes,
-                    " and a multiple of --multiple ", what.multiple);
-  bool const alone = what.nodes + what.spares == 1;
-  parallel::require(alone || !what.rendezvous.empty(), "--nodes ", what.nodes,
-                    " needs --rendezvous FOLDER, one that all nodes see");
-  what.command.front() = find_program(what.command.front());
-  if (!what.interface.empty())
-    apps::require_interface(what.interface);
+/// Says how it goes on after a failure, and waits. Returns whether this process was sent a signal.
+bool asked_to_stop_before_next(apps::another_start const& other, arguments const& what,
+                               apps::rank_processes& ranks, apps::node_meeting& meeting) {
+  auto const pause = other.pause();
+  auto const after = pause.count() == 0 ? std::string()
+                                        : fmt::format(", after {:.3g} s",
+                                                      static_cast<double>(pause.count()) / 1000);
+  if (other.waits())
+    say("launch: another program is waited for, {} s at most; starting again{}\n", what.wait,
+        after);
   else
-    what.interface = alone ? "lo" : apps::usual_interface();
+    say("launch: starting again, {} of {} times{}\n", other.counted() + 1, what.restarts, after);
+  return asked_to_stop_in(pause, ranks, meeting);
+}
 
-  std::optional<own_folder> temporary;
-  if (what.rendezvous.empty()) {
-    what.rendezvous = temporary.emplace().path();
-  } else if (!parallel::files::exists(what.rendezvous)) {
-    parallel::files::make_folders(what.rendezvous);
+/// The run's key, where this launch alone has it: gone with this, however launch ends.
+class key_of_one {
+ public:
+  key_of_one() = default;
+  key_of_one(key_of_one const&) = delete;
+  key_of_one& operator=(key_of_one const&) = delete;
+  ~key_of_one() {
+    if (!file_.empty()) static_cast<void>(::unlink(file_.c_str()));
   }
-  what.rendezvous = fs::absolute(what.rendezvous);
-  bool const makes_key = what.key.empty();
-  if (makes_key) what.key = what.rendezvous / "key";
-  what.key = fs::absolute(what.key);
-  auto const key =
-      makes_key ? apps::run_key::read_or_make(what.key) : apps::run_key::read(what.key);
+  void remove_at_end(fs::path const& file) { file_ = file; }
 
-  apps::node_meeting meeting(what.rendezvous, key, report_of(what), std::chrono::seconds(what.wait),
-                             std::chrono::seconds(what.gone));
+ private:
+  fs::path file_;
+};
+
+/// Starts the ranks, and again where that may help. The code to end with; 0: all is done.
+int run_starts(arguments const& what, apps::node_meeting& meeting, key_of_one& own_key) {
   bool asked_to_stop = false;
   int last_nodes = what.nodes;
   // the others wait for this node, which may pause alone, until it is held to be gone
-  apps::another_start other(what.restarts, std::chrono::milliseconds(500) * what.gone);
+  apps::another_start other(what.restarts, std::chrono::milliseconds(500) * what.gone,
+                            std::chrono::seconds(what.wait));
   for (int generation = 0;;) {
     auto const place = meeting.meet(generation);
+    // what was there already only now: another launch might have been using that folder
+    if (what.is_alone() && what.makes_key) own_key.remove_at_end(what.key);
     generation = place.generation + 1;
     other.begin(place.generation);
     if (place.position < 0) {
@@ -317,16 +330,54 @@ int run(arguments what) {
       say("launch: not started again: another node was asked to stop, and too few are left\n");
       return failure->code;
     }
-    auto const pause = other.pause();
-    say("launch: starting again, {} of {} times{}\n", generation, what.restarts,
-        pause.count() == 0
-            ? std::string()
-            : fmt::format(", after {:.3g} s", static_cast<double>(pause.count()) / 1000));
-    if (asked_to_stop_in(pause, ranks, meeting)) return failure->code;
+    if (asked_to_stop_before_next(other, what, ranks, meeting)) return failure->code;
   }
-  if (makes_key && meeting.leads()) static_cast<void>(::unlink(what.key.c_str()));
+  if (what.makes_key && meeting.leads()) static_cast<void>(::unlink(what.key.c_str()));
   meeting.clean();
   return 0;
+}
+
+/// The code to end with.
+int run(arguments what) {
+  parallel::require(what.node < what.nodes + what.spares, "--node ", what.node,
+                    ": nodes, with spares, are numbered from 0 to ", what.nodes + what.spares - 1);
+  if (what.least == 0) what.least = what.nodes;
+  parallel::require(what.least <= what.nodes && what.least % what.multiple == 0, "--least ",
+                    what.least, ": expected at most --nodes ", what.nodes,
+                    " and a multiple of --multiple ", what.multiple);
+  parallel::require(what.is_alone() || !what.rendezvous.empty() || !what.nodes_of_job,
+                    "SLURM_JOB_NUM_NODES says that this job has ", what.nodes,
+                    " nodes: start launch once on each of them, as by srun --ntasks-per-node=1, "
+                    "with --rendezvous FOLDER, one that all nodes see; or give --nodes 1 for this "
+                    "one alone");
+  parallel::require(what.is_alone() || !what.rendezvous.empty(), "--nodes ", what.nodes,
+                    " needs --rendezvous FOLDER, one that all nodes see");
+  what.command.front() = find_program(what.command.front());
+  if (!what.interface.empty())
+    apps::require_interface(what.interface);
+  else
+    what.interface = what.is_alone() ? "lo" : apps::usual_interface();
+
+  // nobody is waited for before ranks run, which a signal is passed on to then
+  if (what.is_alone()) apps::hold_signals_back();
+  std::optional<own_folder> temporary;
+  if (what.rendezvous.empty()) {
+    what.rendezvous = temporary.emplace().path();
+  } else if (!parallel::files::exists(what.rendezvous)) {
+    parallel::files::make_folders(what.rendezvous);
+  }
+  what.rendezvous = fs::absolute(what.rendezvous);
+  what.makes_key = what.key.empty();
+  if (what.makes_key) what.key = what.rendezvous / "key";
+  what.key = fs::absolute(what.key);
+  key_of_one own_key;
+  if (what.is_alone() && what.makes_key && !parallel::files::exists(what.key))
+    own_key.remove_at_end(what.key);
+  auto const key =
+      what.makes_key ? apps::run_key::read_or_make(what.key) : apps::run_key::read(what.key);
+  apps::node_meeting meeting(what.rendezvous, key, report_of(what), std::chrono::seconds(what.wait),
+                             std::chrono::seconds(what.gone));
+  return run_starts(what, meeting, own_key);
 }
 
 /// A number that a scheduler gives, where it does.
@@ -386,7 +437,9 @@ int main(int argc, char** argv) {
   int code = 0;
   int const problem = apps::run(app, argc, argv, [&] {
     what.command = app.remaining();
+    what.nodes_of_job = app.count("--nodes") == 0;
     parallel::require(!what.command.empty(), "which program? launch -n RANKS PROGRAM ARGUMENTS");
+    if (what.command.front().starts_with('-')) throw CLI::ExtrasError(what.command);
     code = run(what);
   });
   return problem != 0 ? problem : code;

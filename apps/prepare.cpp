@@ -15,7 +15,9 @@
 
 #include <mpt/console/format.hpp>
 #include <mpt/console/progress.hpp>
+#include <mpt/console/say.hpp>
 #include <mpt/data/prepare_share.hpp>
+#include <mpt/data/set_tokenizer.hpp>
 #include <mpt/finetune/write_set.hpp>
 #include <mpt/tokenizer/around_text.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
@@ -55,6 +57,35 @@ mpt::data::process_share share_of(std::string const& text) {
   return {index, count};
 }
 
+/// Says what is odd about --bos_text and --eos_text, as LLM Foundry does; refuses what is spelt
+/// like a special token and is none of the tokenizer's.
+void check_separators(arguments const& args, mpt::tokenizer const& tokenizer,
+                      mpt::around_text const& around) {
+  for (auto const& [option, text] :
+       {std::pair("--bos_text", args.bos_text), std::pair("--eos_text", args.eos_text)}) {
+    auto const count = tokenizer.encode(text).size();
+    if (count < 2) continue;
+    bool const special = text.starts_with('<') && text.ends_with('>');
+    parallel::require(!special, option, " '", mpt::printable(text), "' is no token of ",
+                      tokenizer.files().name(), ", but ", count,
+                      " ordinary ones, by which no program finds where a document ends; give the "
+                      "spelling of one of its tokens",
+                      tokenizer.eos_id()
+                          ? parallel::concat(", such as its own end-of-text token '",
+                                             *tokenizer.token_of(*tokenizer.eos_id()), "'")
+                          : std::string(", or a tokenizer that has this one"));
+    mpt::console::say(
+        "note: {} '{}' is {} tokens, not one: no program finds by it where a document ends\n",
+        option, mpt::printable(text), count);
+  }
+  bool const twice = (!around.before.empty() && !args.bos_text.empty()) ||
+                     (!around.after.empty() && !args.eos_text.empty());
+  if (twice)
+    mpt::console::say(
+        "note: the tokenizer itself puts a token around every text, and --bos_text or --eos_text "
+        "another\n");
+}
+
 void prepare(arguments const& args) {
   namespace console = mpt::console;
   auto const tokenizer = mpt::tokenizer::load(args.tokenizer);
@@ -62,9 +93,10 @@ void prepare(arguments const& args) {
   options.inputs = args.files;
   options.out_root = args.out_root;
   options.split = args.split;
-  options.tokenizer = fmt::format("{:016x}", tokenizer.fingerprint());
+  options.tokenizer = mpt::data::fingerprint_text(tokenizer.fingerprint());
   options.concat.sample_ids = args.concat_tokens;
   auto const around = mpt::read_around_text(tokenizer);
+  check_separators(args, tokenizer, around);
   options.concat.bos = tokenizer.encode(args.bos_text);
   options.concat.bos.insert(options.concat.bos.end(), around.before.begin(), around.before.end());
   options.concat.eos = around.after;
@@ -72,6 +104,7 @@ void prepare(arguments const& args) {
   options.concat.eos.insert(options.concat.eos.end(), end.begin(), end.end());
   options.concat.wrapping = args.no_wrap ? mpt::data::wrap::no : mpt::data::wrap::yes;
   options.compression = args.compression;
+  options.hashes = {std::string(mpt::data::prepared_hash)};
   options.workers = args.workers;
   options.hold_out_every = args.hold_out;
   if (args.part == "held_out") options.part = mpt::data::document_part::held_out;
@@ -154,9 +187,11 @@ void prepare_finetuning(arguments const& args) {
   std::optional<mpt::tokenizer> tokenizer;
   if (!args.tokenizer.empty()) tokenizer = mpt::tokenizer::load(args.tokenizer);
   auto const folder = args.split.empty() ? args.out_root : args.out_root / args.split;
-  auto const report =
-      mpt::finetune::write_set(source, {.folder = folder, .compression = args.compression},
-                               tokenizer ? &*tokenizer : nullptr);
+  auto const report = mpt::finetune::write_set(source,
+                                               {.folder = folder,
+                                                .compression = args.compression,
+                                                .hashes = {std::string(mpt::data::prepared_hash)}},
+                                               tokenizer ? &*tokenizer : nullptr);
   auto const number = [](std::uint64_t count) {
     return console::grouped(static_cast<std::int64_t>(count));
   };

@@ -40,10 +40,11 @@ PARTS = (
     Part("memory", 300, ("step",)),
     Part("profile", 480, ("step",)),
     Part("trainer", 480),
-    Part("big", 300),
+    Part("big", 480),
     Part("sanitizer", 900),
     Part("ranks", 480),
     Part("gpus", 900, lacks=one_gpu),
+    Part("documents", 300),
 )
 
 

@@ -8,7 +8,7 @@ import sys
 from gpu_table import VOCABULARY, good, of_stage, result_of, speed_rows, table
 
 HERE = pathlib.Path(__file__).resolve().parent
-CHECKS = ("first", "ops", "model", "ranks", "gpus", "sanitizer", "big", "trainer")
+CHECKS = ("first", "ops", "model", "ranks", "gpus", "sanitizer", "big", "trainer", "documents")
 LENGTH = 2048
 # Groups of operations: names of bench/gpu_model's, and of a profile's; the first that matches.
 GROUPS = (

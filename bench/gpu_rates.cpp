@@ -21,6 +21,7 @@
 #include <parallel/device/cuda/device.hpp>
 #include <parallel/ops/attention.hpp>
 #include <parallel/ops/cuda.hpp>
+#include <parallel/ops/cuda/document_tables.hpp>
 #include <parallel/ops/elementwise.hpp>
 #include <parallel/ops/matmul.hpp>
 #include <parallel/tensor/head.hpp>
@@ -134,6 +135,7 @@ class rates {
         tokens_(args.number("tokens")),
         length_(args.number("length")),
         document_(args.number("document")),
+        sequences_(args.number("sequences") != 0),
         stream_(device_.compute_options()),
         watch_(stream_) {
     if (args.text("form") == "b") config_ = mpt::hub_form(config_);
@@ -244,22 +246,17 @@ class rates {
                         {"forward_tflops", rate(2, forward)},
                         {"backward_microseconds", 1e6 * backward},
                         {"backward_tflops", rate(5, backward)}};
-    if (document_ == 0) return report;
-    // the same with each document a sequence of its own, whichever tuning would take
-    options.document_begins = {documents.span(),
-                               sequences * ((length_ + document_ - 1) / document_)};
-    cuda::tune_kernels(stream_, true);
-    run_forward();
-    run_backward();
-    cuda::tune_kernels(stream_, false);
+    if (document_ == 0 || !sequences_) return report;
+    // the same with each document a sequence of its own, which tables have to ask for
+    index const count = sequences * ((length_ + document_ - 1) / document_);
+    options.document_begins = {documents.span(), count};
     auto tables = cuda::tuned_kernels(stream_);
     auto const timed = tables.attention.entries();
-    for (auto const& [problem, plan] : timed)
-      if (problem.most_documents > 0) {
-        report[problem.backward ? "backward_taken" : "forward_taken"] =
-            plan < 0 ? "mask" : "sequences";
-        if (plan < 0) tables.attention.set(problem, 0);
-      }
+    for (auto const& [problem, plan] : timed) {
+      auto apart = problem;
+      apart.most_documents = cuda::document_bound(count, sequences * length_);
+      if (problem.documents && apart.most_documents > 0) tables.attention.set(apart, 0);
+    }
     try {
       cuda::use_kernels(stream_, tables);
       report["forward_of_sequences_microseconds"] = 1e6 * watch_.median(run_forward);
@@ -334,6 +331,7 @@ class rates {
   mpt::model_config config_;
   index tokens_, length_;
   index document_;  // tokens of each; 0: each sequence is one
+  bool sequences_;  // whether documents are timed as sequences of their own too
   cuda::device device_;
   cuda::stream stream_;
   stopwatch watch_;
@@ -352,6 +350,7 @@ int main(int argc, char** argv) {
                                      {"tokens", "32768"},
                                      {"length", "2048"},
                                      {"document", "0"},
+                                     {"sequences", "0"},
                                      {"seconds", "60"}});
     auto const& what = args.text("what");
     rates of(args);

@@ -1,8 +1,8 @@
 # Run as `cmake -P cmake/CheckLayout.cmake`: the include graph is the architecture, and this holds
 # it. Checks every header of include/: it includes only its own folder and lower floors, stays under
 # the size limit, says what it is, has no conditional compilation, keeps vendor headers in their
-# backend's folder and third-party ones above floor 4, and uses no standard header that a supported
-# compiler lacks; and every test mirrors a header.
+# backend's folder and third-party ones above floor 4, reaches the checks of core/config.hpp, and uses
+# no standard header that a supported compiler lacks; and every test mirrors a header.
 cmake_minimum_required(VERSION 3.25)
 get_filename_component(root ${CMAKE_CURRENT_LIST_DIR} DIRECTORY)
 set(max_lines 400)
@@ -66,6 +66,10 @@ foreach(header IN LISTS headers)
     problem(${header} ": conditional compilation; only parallel/core/config.hpp may")
   endif()
   file(STRINGS ${root}/include/${header} includes REGEX "^#include")
+  if(header MATCHES "^parallel/" AND NOT header STREQUAL "parallel/core/config.hpp"
+      AND NOT includes MATCHES "<parallel/")
+    problem(${header} ": reaches no parallel/core/config.hpp, which refuses compilers and options that will not do")
+  endif()
   foreach(include IN LISTS includes)
     if(NOT include MATCHES "[<\"]([^>\"]+)[>\"]")
       continue()

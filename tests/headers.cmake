@@ -159,6 +159,9 @@ foreach(compiler IN LISTS compilers)
   add_test(NAME messages/${name}
     COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/messages/check.sh ${compiler})
   set_tests_properties(messages/${name} PROPERTIES TIMEOUT 300)
+  add_test(NAME messages/options/${name}
+    COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/messages/check_options.sh ${compiler})
+  set_tests_properties(messages/options/${name} PROPERTIES TIMEOUT 60)
   if(PARALLELLM_GXX AND NOT compiler STREQUAL PARALLELLM_GXX)
     set_tests_properties(messages/${name} PROPERTIES LABELS full)
   endif()

@@ -40,14 +40,15 @@ constexpr auto left_running = std::chrono::seconds(30);
 sigset_t held_back() {
   sigset_t set;
   sigemptyset(&set);
-  for (int const signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, signal);
+  for (int const signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1})
+    sigaddset(&set, signal);
   return set;
 }
 
 std::pair<descriptor, descriptor> make_pipe() {
   std::array<int, 2> ends{};
-  parallel::require(::pipe2(ends.data(), O_CLOEXEC) == 0,
-                    "cannot make a pipe: ", std::generic_category().message(errno));
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0)
+    parallel::files::failure("launch", "cannot make a pipe for what a rank prints");
   return {descriptor(ends[0]), descriptor(ends[1])};
 }
 
@@ -85,14 +86,18 @@ std::string rank_end::text(std::string const& machine) const {
       "{}: {}; take a smaller microbatch, more recomputation or fewer ranks a machine", text, why);
 }
 
+void hold_signals_back() {
+  auto const set = held_back();
+  ::sigprocmask(SIG_BLOCK, &set, nullptr);
+}
+
 rank_processes::rank_processes() {
   // what a rank leaves behind when it ends is seen to its end here
   static_cast<void>(::prctl(PR_SET_CHILD_SUBREAPER, 1));
   auto const set = held_back();
-  ::sigprocmask(SIG_BLOCK, &set, nullptr);
+  ::sigprocmask(SIG_BLOCK, &set, &mask_before_);
   signals_ = descriptor(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-  parallel::require(signals_.get() >= 0,
-                    "cannot wait for signals: ", std::generic_category().message(errno));
+  if (signals_.get() < 0) parallel::files::failure("launch", "cannot wait for signals");
 }
 
 rank_processes::~rank_processes() {
@@ -101,8 +106,7 @@ rank_processes::~rank_processes() {
     reap();
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
-  auto const set = held_back();
-  ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
+  ::sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
   for (auto& one : streams_)  // a signal ends that now
     do write_all(one.to, std::exchange(one.waiting, {}));
     while (one.from.get() >= 0 && one.read_some());

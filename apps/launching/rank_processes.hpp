@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -47,8 +48,12 @@ struct rank_end {
   [[nodiscard]] std::string text(std::string const& machine) const;
 };
 
-/// Make it before any thread: while it lives, SIGCHLD, SIGTERM, SIGINT and SIGHUP are held back,
-/// and `look` gives them.
+/// Holds back, from now on, what rank_processes hears of: until there is one it waits. For a launch
+/// that has something to remove before it may end.
+void hold_signals_back();
+
+/// Make it before any thread: while it lives, SIGCHLD and the signals that ask to end (SIGTERM,
+/// SIGINT, SIGHUP, SIGQUIT, SIGUSR1) are held back, and `look` gives them.
 class rank_processes {
  public:
   rank_processes();
@@ -105,6 +110,7 @@ class rank_processes {
   void note_end(running const& one);
 
   parallel::host::memory_kills const kills_before_ = parallel::host::count_memory_kills();
+  sigset_t mask_before_ = {};
   parallel::descriptor signals_;
   std::vector<running> running_;
   std::vector<stream> streams_;

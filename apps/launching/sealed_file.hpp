@@ -42,7 +42,7 @@ inline void write_sealed(std::filesystem::path const& file, run_key const& key,
     if (out.get() < 0) parallel::files::failure(part, "cannot be written");
     auto const whole = key.seal(file.filename().string() + '\n' + text) + '\n' + text;
     if (::write(out.get(), whole.data(), whole.size()) != static_cast<ssize_t>(whole.size()) ||
-        ::fsync(out.get()) != 0)
+        !parallel::files::flush(out.get()))
       parallel::files::failure(part, "cannot be written");
   }
   parallel::files::rename(part, file);

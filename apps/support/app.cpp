@@ -1,11 +1,27 @@
 // See app.hpp: what of a command line is the same in every program, compiled once.
 #include "support/app.hpp"
 
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
 #include <chrono>
 #include <exception>
+#include <filesystem>
+#include <new>
+#include <string>
+#include <string_view>
+#include <system_error>
 #include <thread>
+#include <utility>
+#include <vector>
+
+#include <mpt/config/nearest.hpp>
+#include <parallel/core/failures.hpp>
 
 #include "support/exit_code.hpp"
+#include "support/foreign_options.hpp"
 #include "support/launch.hpp"
 #include "support/process.hpp"
 
@@ -21,30 +37,124 @@ void print_error_of_all(std::string const& text, bool is_primary) {
   print_error(text.c_str());
 }
 
+/// Words of a command line that look like options of `app` and are none, up to "--", or to the
+/// program that `app` starts.
+std::vector<std::string> unknown_options(CLI::App const& app, int argc, char const* const* argv) {
+  std::vector<std::string> out;
+  if (app.get_prefix_command()) {
+    auto const rest = app.remaining();
+    if (!rest.empty() && rest.front().starts_with('-')) out.push_back(rest.front());
+    return out;
+  }
+  for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
+    std::string_view const word = argv[i];
+    bool const is_short = word.size() == 2 && word[0] == '-' && std::isalpha(word[1]) != 0;
+    if (!word.starts_with("--") && !is_short) continue;
+    std::string const name(word.substr(0, word.find('=')));
+    if (app.get_option_no_throw(name) == nullptr) out.emplace_back(word);
+  }
+  return out;
+}
+
+/// What is said of an option that `app` does not have.
+std::string text_of_unknown(CLI::App const& app, std::string_view program,
+                            std::string const& option) {
+  auto const name = mpt::printable(option.substr(0, option.find('=')));
+  if (auto const instead = apps::instead_of_foreign_option(program, option); !instead.empty())
+    return fmt::format("{} is not an option: {}", name, instead);
+  std::vector<std::string> known;
+  for (auto const* const one : app.get_options())
+    for (auto const& word : one->get_lnames()) known.push_back(word);
+  auto const nearest = name.size() > 2 ? mpt::nearest_name(name.substr(2), known) : std::string();
+  if (!nearest.empty())
+    return fmt::format("{} is not an option; did you mean --{}?", name, nearest);
+  if ((program == "pretrain" || program == "finetune") && name.size() > 2)
+    return fmt::format("{0} is not an option; what a YAML says is changed by key=value: {1}=VALUE",
+                       name, name.substr(2));
+  return name + " is not an option";
+}
+
+/// What is wrong with a command line that `problem` was found in: options that are not known come
+/// first, since their values are then taken for something else.
+std::string text_of(CLI::App const& app, CLI::ParseError const& problem, int argc,
+                    char const* const* argv) {
+  std::vector<std::string> texts;
+  auto const program = std::filesystem::path(argv[0]).filename().string();
+  for (auto const& option : unknown_options(app, argc, argv))
+    texts.push_back(text_of_unknown(app, program, option));
+  return texts.empty() ? problem.what() : fmt::format("{}", fmt::join(texts, "; "));
+}
+
+/// What the exception says; where the standard library threw it for want of something, of what.
+std::string sentence_of(std::exception const& problem) {
+  if (dynamic_cast<std::bad_alloc const*>(&problem) != nullptr)
+    return "no memory is left for this process: take less (a smaller batch, fewer threads), or "
+           "raise the limit on its address space (ulimit -v)";
+  auto const* const refused = dynamic_cast<std::system_error const*>(&problem);
+  if (refused != nullptr && refused->code() == std::errc::resource_unavailable_try_again)
+    return "no thread can be started: use fewer, or raise the limits on processes and threads "
+           "(ulimit -u) and on address space (ulimit -v)";
+  return problem.what();
+}
+
+/// Refuses a stack so small that this process or a thread of it, which gets one of the same size,
+/// would end by a segmentation fault without a word.
+void require_stack() {
+  constexpr ::rlim_t least = ::rlim_t{1} << 20;
+  ::rlimit limit{};
+  if (::getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= least) return;
+  parallel::fail<parallel::limit_reached>("the stacks of this process may have ",
+                                          limit.rlim_cur >> 10, " KiB, expected at least ",
+                                          least >> 10, "; raise the limit on them (ulimit -s)");
+}
+
 }  // namespace
 
 namespace apps {
+
+CLI::Validator number_type(std::vector<std::string> names) {
+  return {[names = std::move(names)](std::string& text) -> std::string {
+            constexpr std::array<std::array<std::string_view, 4>, 3> types = {
+                {{"float32", "fp32", "float", "f32"},
+                 {"bfloat16", "bf16", "amp_bf16", "bf16"},
+                 {"float16", "fp16", "amp_fp16", "half"}}};
+            std::string_view word = text;
+            if (word.starts_with("torch.")) word.remove_prefix(6);
+            for (auto const& type : types)
+              if (std::ranges::find(type, word) != type.end())
+                for (auto const& name : names)
+                  if (std::ranges::find(type, std::string_view(name)) != type.end()) {
+                    text = name;
+                    return {};
+                  }
+            return fmt::format("expected {}, found '{}'", fmt::join(names, " or "),
+                               mpt::printable(text));
+          },
+          "", "TYPE"};
+}
 
 int run(CLI::App& app, int argc, char** argv, std::function<void()> const& body, bool is_primary) {
   settle_process();
   try {
     app.parse(argc, argv);
+    require_stack();
     body();
     require_printed();
     return 0;
   } catch (CLI::ParseError const& problem) {
     if (problem.get_exit_code() == 0) return app.exit(problem);  // --help
-    print_error_of_all(fmt::format("{}; --help lists the options", problem.what()), is_primary);
+    print_error_of_all(
+        fmt::format("{}; --help lists the options", text_of(app, problem, argc, argv)), is_primary);
     return 1;
-  } catch (refusal const&) {
-    return 1;
+  } catch (refusal const& problem) {
+    return static_cast<int>(problem.code());
   } catch (reported const& failure) {
     return static_cast<int>(failure.code);
   } catch (stopped_early const&) {
     return static_cast<int>(exit_code::go_on);
   } catch (std::exception const& problem) {
     auto const code = static_cast<int>(code_of_current_exception());
-    print_error_of_all(problem.what(), is_primary);
+    print_error_of_all(sentence_of(problem), is_primary);
     return code;
   }
 }

@@ -7,6 +7,7 @@
 #include <limits>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
@@ -33,6 +34,10 @@ namespace apps {
 [[nodiscard]] inline CLI::Validator any_seed() {
   return whole_number(0, std::numeric_limits<std::uint64_t>::max());
 }
+
+/// Checks that an option is one of these types of numbers (float32, fp32, bf16, ...), or another
+/// program's name for one, which becomes it.
+[[nodiscard]] CLI::Validator number_type(std::vector<std::string> names);
 
 /// Parses the command line and runs `body`; 0 when all went well, else the code of the cause
 /// (exit_code.hpp) after an error, which is printed as "error: …" on standard error, once where all

@@ -12,19 +12,24 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <thread>
 
+#include <fmt/format.h>
 #include <mpt/config/train.hpp>
 #include <mpt/train/metrics.hpp>
 #include <mpt/train/run_training.hpp>
+#include <parallel/checkpoint/claim_file.hpp>
 #include <parallel/checkpoint/folder_claim.hpp>
 #include <parallel/checkpoint/node_map.hpp>
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/comm/texts.hpp>
 #include <parallel/core/file.hpp>
+#include <parallel/core/patience.hpp>
 #include <parallel/core/reduction.hpp>
 #include <parallel/device/host/stream.hpp>
 
 #include "support/launch.hpp"
+#include "support/noted_saves.hpp"
 
 namespace apps {
 
@@ -39,6 +44,43 @@ inline void require_writable(std::filesystem::path const& folder) {
   parallel::files::make_folders(folder);
   if (::access(folder.c_str(), W_OK | X_OK) != 0)
     parallel::files::failure(folder, "cannot write into this folder");
+}
+
+/// Fails unless the nodes see the claim that rank 0 has made in its `folder`: relative names mean
+/// other folders where nodes have other working directories, and a disk may not be shared.
+/// Collective.
+inline void require_one_folder(std::filesystem::path const& folder,
+                               parallel::checkpoint::claim_id owner,
+                               parallel::checkpoint::node_map const& nodes,
+                               parallel::any_communicator& comm) {
+  namespace claims = parallel::checkpoint::claim_files;
+  parallel::host::stream exchanges;
+  int const rank = comm.rank();
+  auto const folders =
+      parallel::gather_texts(comm, exchanges, std::filesystem::absolute(folder).string());
+  auto const& own = folders[static_cast<std::size_t>(rank)];
+  auto const sees = [&] {
+    try {
+      auto const found = claims::read(claims::file_of(folder, owner.generation));
+      return found && found->token == parallel::checkpoint::checksum_text(owner.token);
+    } catch (parallel::error const&) {
+      return false;
+    }
+  };
+  // a disk that machines share may show a new file late
+  parallel::patience limit(own == folders[0] ? std::chrono::seconds(60) : std::chrono::seconds(5));
+  std::string problem;
+  while (rank != 0 && nodes.is_first(rank) && problem.empty() && !sees()) {
+    if (limit.over())
+      problem = fmt::format(
+          "save_folder is not one folder for all nodes: rank {} on {} looks into {} and does not "
+          "see what rank 0 has written into {}; start all nodes in one working directory, or name "
+          "a folder by an absolute path on a disk that all share",
+          rank, node_name(), own, folders[0]);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  for (auto const& text : parallel::gather_texts(comm, exchanges, problem))
+    if (!text.empty()) throw refusal(text);
 }
 
 /// Checks that what the run writes can be written, and claims its folders of checkpoints, if it has
@@ -61,7 +103,10 @@ inline void require_writable(std::filesystem::path const& folder) {
       static_cast<void>(mpt::metrics_file(config.logging.metrics_file));
       if (auto const& exports = config.callbacks.hf_checkpointer)
         require_writable(exports->save_folder);
-      if (!saves.save_folder.empty()) out.shared = claim(saves.save_folder);
+      if (!saves.save_folder.empty()) {
+        if (saves.autoresume) require_noted_saves(saves.save_folder);
+        out.shared = claim(saves.save_folder);
+      }
     }
     auto const here = mpt::local_folder_of(saves, *hooks.nodes, rank);
     if (here && hooks.nodes->is_first(rank)) out.local = claim(here->folder.string());
@@ -72,16 +117,20 @@ inline void require_writable(std::filesystem::path const& folder) {
     comm.all_reduce(exchanges, std::span(&waiting, 1), parallel::reduction::max).wait();
   }
   folder_claims claims;
-  std::string problem, of_storage;
+  std::string problem, of_storage, in_use;
   try {
     claims = claimed.get();
   } catch (parallel::storage_error const& failed) {
     of_storage = failed.what();
+  } catch (parallel::checkpoint::folder_in_use const& refused) {
+    in_use = refused.what();
   } catch (parallel::error const& refused) {
     problem = refused.what();
   }
   for (auto const& text : parallel::gather_texts(comm, exchanges, of_storage))
     if (!text.empty()) throw parallel::storage_error(text);
+  for (auto const& text : parallel::gather_texts(comm, exchanges, in_use))
+    if (!text.empty()) throw refusal(text, exit_code::in_use);
   for (auto const& text : parallel::gather_texts(comm, exchanges, problem))
     if (!text.empty()) throw refusal(text);
   if (claims.shared) hooks.owner = claims.shared->id();
@@ -89,9 +138,11 @@ inline void require_writable(std::filesystem::path const& folder) {
                                      hooks.owner.token};
   comm.broadcast(exchanges, std::span<std::uint64_t>(owner), 0).wait();
   hooks.owner = {static_cast<parallel::index>(owner[0]), owner[1]};
+  if (!saves.save_folder.empty())
+    require_one_folder(saves.save_folder, hooks.owner, *hooks.nodes, comm);
   if (claims.local) hooks.on_local_save = claims.local->guard(hooks.on_save);
   if (!claims.shared) return claims;
-  hooks.on_save = claims.shared->guard(hooks.on_save);
+  hooks.on_save = claims.shared->guard(noting_saves(saves.save_folder, hooks.on_save));
   hooks.stop_asked = [&own = *claims.shared, asked = hooks.stop_asked] {
     own.require_recent();
     return asked();

@@ -4,9 +4,14 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cstdlib>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <vector>
 
+#include <parallel/core/error.hpp>
 #include <parallel/core/machine_name.hpp>
 
 namespace apps {
@@ -20,6 +25,26 @@ namespace apps {
   for (unsigned core = 0; core < CPU_SETSIZE; ++core)
     if (CPU_ISSET(core, &set)) cores.push_back(static_cast<int>(core));
   return cores;
+}
+
+/// The threads of a rank that OMP_NUM_THREADS asks for, of nested levels the first's; 0: it is not
+/// set. Throws when it is no such number.
+[[nodiscard]] inline int threads_of_environment() {
+  constexpr int most = 4096;
+  char const* const text = std::getenv("OMP_NUM_THREADS");
+  if (text == nullptr || *text == '\0') return 0;
+  std::string_view level(text);
+  level = level.substr(0, level.find(','));
+  while (level.starts_with(' ')) level.remove_prefix(1);
+  while (level.ends_with(' ')) level.remove_suffix(1);
+  int threads = 0;
+  auto const [end, failed] = std::from_chars(level.data(), level.data() + level.size(), threads);
+  parallel::require(failed == std::errc() && end == level.data() + level.size() && threads >= 1 &&
+                        threads <= most,
+                    "OMP_NUM_THREADS is '", std::string_view(text).substr(0, 60),
+                    "'; expected a number of threads from 1 to ", most,
+                    "; unset it for one a core");
+  return threads;
 }
 
 /// The cores of rank `rank` of `ranks`: an equal contiguous part; shared when there are too few.

@@ -17,7 +17,7 @@ struct device_request {
   std::string kind = "auto";    // auto: a GPU when there is one; cpu; cuda; kokkos
   int local_rank = 0;           // among the ranks of this machine: they take turns on its GPUs
   std::vector<int> cores = {};  // of this rank
-  int threads = 0;              // on the CPU; 0: one a core
+  int threads = 0;              // on the CPU; 0: OMP_NUM_THREADS, else one a core
   bool deterministic = false;   // the same bits in every run, where a GPU would be faster without
   bool graphs = false;          // on a GPU
   engine const* products = nullptr;  // of the CPU; must outlive the device
@@ -26,12 +26,14 @@ struct device_request {
 /// Calls f(device, what it is called) with the CPU.
 template <class F>
 decltype(auto) with_cpu(device_request const& request, F&& f) {
-  int const threads = request.threads > 0
-                          ? request.threads
-                          : std::max<int>(1, static_cast<int>(request.cores.size()));
+  int const told = request.threads > 0 ? 0 : threads_of_environment();
+  int const threads = request.threads > 0 ? request.threads
+                      : told > 0          ? told
+                                 : std::max<int>(1, static_cast<int>(request.cores.size()));
   parallel::host::device device(
       {.threads = threads, .cores = request.cores, .engine = request.products->products.get()});
-  return f(device, fmt::format("{} threads, {}", threads, request.products->name));
+  return f(device, fmt::format("{} threads{}, {}", threads, told > 0 ? " (OMP_NUM_THREADS)" : "",
+                               request.products->name));
 }
 
 /// A program that is one rank: all cores this process may use.

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <new>
 #include <string_view>
+#include <system_error>
 
 #include <parallel/comm/aborted.hpp>
 #include <parallel/core/failures.hpp>
@@ -23,6 +24,7 @@ enum class exit_code {
   storage = 6,
   diverged = 7,
   corrupted = 8,
+  in_use = 9,
   go_on = 75
 };
 
@@ -44,8 +46,10 @@ inline constexpr std::array exit_codes{
         "still",
         "look at the rank and machine that are named; start again: it goes on from "
         "the last checkpoint"},
-    exit_code_meaning{exit_code::out_of_memory, "no memory, of the host or of a device",
-                      "take a smaller microbatch, more recomputation or more ranks"},
+    exit_code_meaning{exit_code::out_of_memory,
+                      "no memory, of the host or of a device; or a limit on threads or open files",
+                      "take a smaller microbatch, more recomputation or more ranks; or raise the "
+                      "limit (ulimit -a lists them)"},
     exit_code_meaning{exit_code::storage, "a disk is full, read-only or failing",
                       "make room, or choose another folder; start again"},
     exit_code_meaning{exit_code::diverged,
@@ -55,6 +59,8 @@ inline constexpr std::array exit_codes{
                       "a rank computed, or held, other bits than it should (corruption_check)",
                       "take the machine that is named out; start again: it goes on from the last "
                       "checkpoint"},
+    exit_code_meaning{exit_code::in_use, "another program is writing into save_folder",
+                      "wait for it, or choose another folder"},
     exit_code_meaning{exit_code::go_on, "stopped by a signal, and saved",
                       "start again with autoresume=true: it goes on where it was"}};
 
@@ -81,11 +87,17 @@ struct reported final : std::exception {
     return exit_code::out_of_memory;
   } catch (std::bad_alloc const&) {
     return exit_code::out_of_memory;
+  } catch (parallel::limit_reached const&) {
+    return exit_code::out_of_memory;
   } catch (parallel::storage_error const&) {
     return exit_code::storage;
   } catch (std::filesystem::filesystem_error const& problem) {
     return parallel::is_of_storage(problem.code().value()) ? exit_code::storage
                                                            : exit_code::refused;
+  } catch (std::system_error const& problem) {  // of a thread that cannot begin
+    bool const limited = problem.code() == std::errc::resource_unavailable_try_again ||
+                         parallel::is_of_limit(problem.code().value());
+    return limited ? exit_code::out_of_memory : exit_code::refused;
   } catch (parallel::diverged const&) {
     return exit_code::diverged;
   } catch (parallel::corrupted const&) {

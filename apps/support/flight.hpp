@@ -36,7 +36,8 @@ inline void keep_calls(launch_options const& options, int rank, int ranks,
 
 /// Whether what failed leaves the run its folder, into which last calls are written.
 [[nodiscard]] inline bool keeps_folder(std::exception const& problem) {
-  return dynamic_cast<parallel::checkpoint::claim_lost const*>(&problem) == nullptr;
+  return dynamic_cast<parallel::checkpoint::claim_lost const*>(&problem) == nullptr &&
+         dynamic_cast<parallel::checkpoint::folder_gone const*>(&problem) == nullptr;
 }
 
 /// Whether what failed, the current exception, is that a rank waited too long for another.

@@ -14,6 +14,8 @@
 #include <parallel/core/error.hpp>
 #include <parallel/core/shared_deadline.hpp>
 
+#include "support/exit_code.hpp"
+
 namespace apps {
 
 /// Where a rank runs: the cores that are its own, so that ranks of one machine do not collide, and
@@ -39,7 +41,13 @@ struct launch_options {
 /// What every rank refuses for the same reason: it is said once, and tells nothing of the ranks.
 class refusal : public parallel::error {
  public:
-  using parallel::error::error;
+  explicit refusal(std::string const& text, exit_code with = exit_code::refused)
+      : error(text), code_(with) {}
+  /// What the program ends with.
+  [[nodiscard]] exit_code code() const { return code_; }
+
+ private:
+  exit_code code_;
 };
 
 /// f(), which does the same on every rank from what all know: an `error` is a refusal of all.

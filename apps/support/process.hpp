@@ -6,11 +6,15 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <system_error>
 
@@ -47,6 +51,20 @@ inline void settle_threads(char** arguments) {
   auto const program = std::filesystem::read_symlink("/proc/self/exe", unknown);
   if (!unknown && ::setenv(spins, "10000", 1) == 0)
     static_cast<void>(::execv(program.c_str(), arguments));  // by its name, as tools list it
+}
+
+/// Seconds since this process began, by the kernel, to a hundredth; 0: it does not tell.
+[[nodiscard]] inline double program_seconds() {
+  std::ifstream file("/proc/self/stat");
+  std::string text;
+  std::getline(file, text);
+  std::istringstream rest(text.substr(std::min(text.size(), text.rfind(')') + 1)));
+  std::string word;
+  for (int field = 3; field <= 22; ++field) rest >> word;  // the 22nd: since the machine's start
+  ::timespec now{};
+  if (word.empty() || ::clock_gettime(CLOCK_BOOTTIME, &now) != 0) return 0;
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) -
+         std::strtod(word.c_str(), nullptr) / static_cast<double>(::sysconf(_SC_CLK_TCK));
 }
 
 /// Throws when what was printed did not all reach its reader: a full disk, a closed stream.

@@ -3,13 +3,18 @@
 #include <fcntl.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
+#include <stdio.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <memory>
+#include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -36,6 +41,30 @@ std::string random_digits(std::size_t digits) {
   return hexadecimal(bytes.data(), bytes.size());
 }
 
+/// Gives the file `part` the name `name` unless there is one already, as O_EXCL would, but so that
+/// nobody reads half of it: by a second link or, on a file system without such, by a rename that
+/// replaces nothing, else by a copy. Sets errno where it returns false.
+bool publish(std::string const& part, std::filesystem::path const& name, std::string const& text) {
+  if (::link(part.c_str(), name.c_str()) == 0 || errno == EEXIST) return true;
+  if (::renameat2(AT_FDCWD, part.c_str(), AT_FDCWD, name.c_str(), RENAME_NOREPLACE) == 0 ||
+      errno == EEXIST)
+    return true;
+  parallel::descriptor const out(
+      ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (out.get() < 0) return errno == EEXIST;
+  return ::write(out.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+}
+
+/// The first bytes of an open file. Waits a moment for a file that another process is writing.
+std::string read_key(int file) {
+  std::string text(key_digits, '\0');
+  for (int tries = 0; tries < 40; ++tries) {
+    if (::pread(file, text.data(), text.size(), 0) == static_cast<ssize_t>(key_digits)) return text;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  return {};
+}
+
 }  // namespace
 
 run_key run_key::read(std::filesystem::path const& file) {
@@ -47,25 +76,28 @@ run_key run_key::read(std::filesystem::path const& file) {
                     file.native(),
                     ": a run's key is a file that only its owner can read, and the owner who "
                     "starts the run; chmod 600 it, or remove it and a new one is made");
-  std::array<char, key_digits> text{};
-  parallel::require(::read(in.get(), text.data(), text.size()) == key_digits, file.native(),
-                    ": a run's key has ", key_digits, " characters at least");
-  return run_key(std::string(text.data(), text.size()));
+  auto text = read_key(in.get());
+  parallel::require(!text.empty(), file.native(), ": a run's key has ", key_digits,
+                    " characters at least");
+  return run_key(std::move(text));
 }
 
 run_key run_key::read_or_make(std::filesystem::path const& file) {
   if (!parallel::files::exists(file)) {
     auto const part = file.string() + '.' + random_name();
+    auto const secret = random_digits(key_digits) + '\n';
     {
       parallel::descriptor const out(
           ::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
       if (out.get() < 0) parallel::files::failure(part, "this run's key cannot be written");
-      auto const secret = random_digits(key_digits) + '\n';
-      if (::write(out.get(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size()))
-        parallel::files::failure(part, "this run's key cannot be written");
+      errno = ENOSPC;  // unless the system says otherwise: it was written in part
+      if (::write(out.get(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size())) {
+        int const problem = errno;
+        static_cast<void>(::unlink(part.c_str()));
+        parallel::files::failure(part, "this run's key cannot be written", problem);
+      }
     }
-    // as O_EXCL, but nobody reads half of it
-    bool const made = ::link(part.c_str(), file.c_str()) == 0 || errno == EEXIST;
+    bool const made = publish(part, file, secret);
     int const problem = errno;
     static_cast<void>(::unlink(part.c_str()));
     if (!made) parallel::files::failure(file, "this run's key cannot be written", problem);

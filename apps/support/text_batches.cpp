@@ -6,18 +6,22 @@
 #include <vector>
 
 #include <mpt/data/document_reader.hpp>
+#include <mpt/data/set_tokenizer.hpp>
 #include <mpt/tokenizer/around_text.hpp>
+#include <mpt/tokenizer/end_of_text.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <mpt/train/training_data.hpp>
 
 namespace {
 
 /// Batches of an MDS set.
-apps::text_batches of_set(apps::text_request const& args, mpt::model_config const& config,
+apps::text_batches of_set(apps::text_request const& args, mpt::model_source const& model,
                           std::int64_t length) {
+  auto const& config = model.config();
   mpt::loader_config loader;
   loader.streams.push_back({.local = args.data});
   loader.max_seq_len = length;
+  loader.token_encoding_type = args.token_encoding_type;
   loader.eos_token_id = args.eos_token_id;
   loader.bos_token_id = args.bos_token_id;
   parallel::require(!config.attn.attn_uses_sequence_id || args.eos_token_id || args.bos_token_id,
@@ -28,7 +32,9 @@ apps::text_batches of_set(apps::text_request const& args, mpt::model_config cons
   double const tokens = static_cast<double>(set.size()) * static_cast<double>(length - 1);
   auto const source = std::make_shared<mpt::evaluation_batches>(std::move(set), args.rows, 0, 1, -1,
                                                                 mpt::separator_of(loader));
-  return {[source] { return source->next(); }, tokens};
+  auto const words = args.tokenizer.empty() ? model.tokenizer() : args.tokenizer;
+  return {[source] { return source->next(); }, tokens,
+          mpt::data::other_tokenizer_note(args.data, words)};
 }
 
 /// Documents of a file of JSON lines, or a plain text as one, tokenised as `prepare` does, ended by
@@ -39,6 +45,9 @@ apps::text_batches of_text(apps::text_request const& args, mpt::model_source con
   parallel::require(!where.empty(), "text needs a tokenizer, and ", args.model.string(),
                     " brings none; name one with --tokenizer");
   auto const tokenizer = mpt::tokenizer::load(where);
+  parallel::require(tokenizer.size() <= model.config().vocab_size, where, ": has ",
+                    tokenizer.size(), " tokens, the model only ", model.config().vocab_size,
+                    "; name the model's own");
   auto const around = mpt::read_around_text(tokenizer);
   auto const end = tokenizer.eos_id();
   bool const ends = end && (around.after.empty() || around.after.back() != *end);
@@ -74,13 +83,17 @@ apps::text_batches of_text(apps::text_request const& args, mpt::model_source con
     return mpt::sequences(std::move(part), left > 0 ? length : static_cast<std::int64_t>(take),
                           separator);
   };
-  return {std::move(next), tokens};
+  std::string note;
+  if (!end && reader.format() == mpt::data::text_format::json_lines)
+    note = parallel::concat(where, ": has no end-of-text token (", mpt::why_without_end(tokenizer),
+                            "): nothing stands between the documents");
+  return {std::move(next), tokens, std::move(note)};
 }
 
 }  // namespace
 
 apps::text_batches apps::open_text(text_request const& request, mpt::model_source const& model,
                                    std::int64_t length) {
-  return std::filesystem::is_directory(request.data) ? of_set(request, model.config(), length)
+  return std::filesystem::is_directory(request.data) ? of_set(request, model, length)
                                                      : of_text(request, model, length);
 }

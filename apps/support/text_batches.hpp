@@ -18,12 +18,14 @@ struct text_request {
   std::string tokenizer = {};   ///< of a file; "": the model's own
   std::int64_t rows = 8;        ///< of a batch
   std::optional<std::int32_t> eos_token_id = {}, bos_token_id = {};  ///< that an MDS set has
+  std::string token_encoding_type = "int64";  ///< of an MDS set's plain bytes
 };
 
 /// Batches, and about how many labels they hold in all.
 struct text_batches {
   std::function<std::optional<mpt::sequences>()> next;
   double tokens = 1;
+  std::string note = {};  ///< what the user should know of the tokenizer; empty: nothing
 };
 
 /// In sequences of `length` tokens. Throws when a tokenizer or what ends texts is not known.

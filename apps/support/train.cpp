@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -19,13 +20,14 @@
 #include <mpt/console/say.hpp>
 #include <mpt/train/available_to_each.hpp>
 #include <mpt/train/fitting_settings.hpp>
+#include <mpt/train/idle_ranks.hpp>
 #include <mpt/train/metrics.hpp>
 #include <mpt/train/preflight.hpp>
 #include <mpt/train/run_parts.hpp>
 #include <mpt/train/run_plan.hpp>
+#include <mpt/train/run_row.hpp>
 #include <mpt/train/run_training.hpp>
 #include <mpt/train/step_plans.hpp>
-#include <nlohmann/json.hpp>
 #include <parallel/comm/texts.hpp>
 #include <parallel/core/file.hpp>
 #include <parallel/device/transfer.hpp>
@@ -42,52 +44,10 @@
 #include "support/run_inputs.hpp"
 #include "support/same_start.hpp"
 #include "support/stop_signal.hpp"
+#include "support/summary_file.hpp"
 #include "training_devices.hpp"
 
 namespace {
-
-void write_summary(mpt::train_config const& config, mpt::run_summary const& s,
-                   mpt::run_plan const& plan, int ranks, std::string_view engine) {
-  if (config.checkpoint.save_folder.empty()) return;
-  auto const& m = config.model;
-  auto const model = fmt::format(
-      "{} parameters, {} layers × {}, {}, {}",
-      mpt::console::count(static_cast<double>(parameter_count(m))), m.n_layers, m.d_model,
-      positions_name(m),
-      config.precision == mpt::precision_kind::fp32 ? "fp32" : "bf16 with fp32 master weights");
-  nlohmann::ordered_json const record{
-      {"run_name", config.run_name},
-      {"model", model},
-      {"ranks", ranks},
-      {"ranks_text", fmt::format("{}, {} microbatches of {}", describe_layout(config, plan.layout),
-                                 plan.split.accumulation, plan.split.microbatch)},
-      {"engine", engine},
-      {"batches", s.batches},
-      {"tokens", s.tokens},
-      {"loss", s.loss},
-      {"tokens_per_second", s.tokens_per_second},
-      {"trained_tokens_per_second", s.trained_tokens_per_second},
-      {"mfu", s.mfu},
-      {"mfu_causal", s.mfu_causal},
-      {"seconds", s.seconds},
-      {"samples_per_second",
-       s.tokens_per_second / static_cast<double>(config.train_loader.max_seq_len)},
-      {"data_wait_share", s.data_wait_share},
-      {"peak_memory_bytes", s.peak_memory_bytes},
-      {"goodput", s.goodput},
-      {"saves", s.saves.saves},
-      {"save_seconds", s.saves.seconds},
-      {"save_blocked_seconds", s.saves.held_up_seconds},
-      {"local_saves", s.local_saves.saves},
-      {"local_save_seconds", s.local_saves.seconds},
-      {"local_save_blocked_seconds", s.local_saves.held_up_seconds},
-      {"proposed_save_interval_seconds", mpt::proposed_save_interval(s.saves, ranks)},
-      {"checkpoint", s.checkpoint}};
-  auto const file = std::filesystem::path(config.checkpoint.save_folder) / "summary.json";
-  if (s.seconds == 0 && std::filesystem::exists(file)) return;  // keep what the run itself said
-  std::filesystem::create_directories(file.parent_path());
-  parallel::replace_text_file(file, record.dump(2) + "\n");
-}
 
 /// Whether so many ranks run on this machine as users would have them: a core, or a GPU, each.
 template <class Device>
@@ -135,6 +95,12 @@ bool in_epochs(mpt::train_config const& config) {
   return config.max_duration.unit == mpt::time_unit::epoch;
 }
 
+/// Whether how its examples are packed is known from its data alone.
+bool finds_packing(mpt::train_config const& config) {
+  auto const& data = config.train_loader.finetuning;
+  return data && data->packing && !data->packing->ratio;
+}
+
 /// What one rank of a plan may use: what the configuration says, else its share of what is here, of
 /// the machine or a GPU of its own, where so many ranks run here; 0: not known.
 template <class Device>
@@ -167,6 +133,7 @@ void print_plan(mpt::train_config const& config, mpt::run_parts const& parts, in
         total_batches(clock_of(config, parts.data->batches(config, 0, 1)->batches_per_epoch()));
   }
   fmt::print("{}", describe_plan(config, plan, ranks, batches));
+  for (auto const& note : notes_on_idle_ranks(config, plan)) fmt::print("note: {}\n", note);
   auto const bytes = [](std::size_t n) { return mpt::console::bytes(static_cast<double>(n)); };
   if (available == 0) {
     fmt::print("whether it fits is not known: say what a rank may use, as in device_memory=80GB\n");
@@ -225,6 +192,26 @@ void check_before(parallel::any_communicator& comm, Exchanges& exchanges, Device
     check(exchanges, "over NCCL: ", "");
 }
 
+/// How many machines the ranks are on. Collective.
+int machines(parallel::any_communicator& comm) {
+  parallel::host::stream exchanges;
+  auto const all = parallel::gather_texts(comm, exchanges, parallel::machine_name());
+  return static_cast<int>(std::set(all.begin(), all.end()).size());
+}
+
+/// How a run that a signal has stopped goes on.
+void tell_how_to_go_on(mpt::train_config const& config, mpt::run_summary const& summary) {
+  if (summary.stop_asked && !config.checkpoint.save_folder.empty())
+    mpt::console::say(
+        "stopped by a signal after batch {}; {}\n", summary.batches,
+        config.checkpoint.save_weights_only
+            ? summary.checkpoint +
+                  " holds weights alone (save_weights_only), from which none goes on"
+            : fmt::format("the same command with autoresume=true{} goes on from {}",
+                          config.checkpoint.save_overwrite ? " save_overwrite=false" : "",
+                          summary.checkpoint));
+}
+
 template <class T, class Device>
 void train(mpt::train_config const& config, mpt::run_parts const& parts,
            parallel::any_communicator& comm, Device& device, std::string const& device_name,
@@ -256,6 +243,10 @@ void train(mpt::train_config const& config, mpt::run_parts const& parts,
                       describe_layout(config, plan.layout), device_name, plan.split.microbatch,
                       plan.automatic ? " (automatic)" : "",
                       mpt::console::bytes(static_cast<double>(plan.memory.total())));
+  if (is_primary)
+    for (auto const& note : notes_on_idle_ranks(config, plan))
+      mpt::console::say("note: {}\n", note);
+  int const nodes = machines(comm);
   apps::folder_claims claims;
   auto const summary = apps::with_exchanges(
       comm, device, hooks.deadline.value(), where.recorder, [&](auto& exchanges) {
@@ -270,7 +261,9 @@ void train(mpt::train_config const& config, mpt::run_parts const& parts,
       });
   if (summary.stop_asked) stopped = true;
   if (!is_primary) return;
-  write_summary(config, summary, plan, comm.size(), device_name);
+  auto const row =
+      row_of(config, summary, apps::program_seconds(), nodes, apps::bytes_in(summary.checkpoint));
+  apps::write_summary(config, summary, plan, comm.size(), device_name, row, parts.packing_ratio);
   if (summary.seconds == 0) {
     fmt::print("already complete: {} batches, {} tokens{}\n", summary.batches,
                mpt::console::count(static_cast<double>(summary.tokens)),
@@ -289,19 +282,12 @@ void train(mpt::train_config const& config, mpt::run_parts const& parts,
           ? ""
           : fmt::format(", {:.0f} % of the time waiting for data", 100 * summary.data_wait_share),
       config.checkpoint.save_folder.empty() ? "" : ", checkpoint " + summary.checkpoint);
-  if (summary.stop_asked && !config.checkpoint.save_folder.empty())
-    mpt::console::say(
-        "stopped by a signal after batch {}; {}\n", summary.batches,
-        config.checkpoint.save_weights_only
-            ? summary.checkpoint +
-                  " holds weights alone (save_weights_only), from which none goes on"
-            : fmt::format("the same command with autoresume=true{} goes on from {}",
-                          config.checkpoint.save_overwrite ? " save_overwrite=false" : "",
-                          summary.checkpoint));
+  fmt::print("{}", text_of(row));
+  tell_how_to_go_on(config, summary);
   constexpr double long_run = 600;  // seconds, from which on the interval of saves matters
   if (summary.seconds < long_run) return;
-  fmt::print("goodput {:.1f} %: the share of the time in which it trained\n",
-             100 * summary.goodput);
+  fmt::print("goodput {:.1f} %: the share of the program's time in which it trained\n",
+             100 * summary.seconds / row.seconds);
   if (auto const text = mpt::text_of_saves(summary, comm.size()); !text.empty())
     fmt::print("{}\n", text);
 }
@@ -342,7 +328,8 @@ int train_program(int argc, char** argv, std::string const& what) {
     auto const all = started.value_or(*ranks);
     shard_within(config.parallelism, all, ranks_on_one_machine(config, all));
     static_cast<void>(mpt::run_layout(config, all));
-    bool const reads = !config.print_plan && !(config.dry_run && !in_epochs(config));
+    bool const reads =
+        !config.print_plan && (!config.dry_run || in_epochs(config) || finds_packing(config));
     auto const inputs =
         reads ? apps::read_run_inputs(config, started.has_value()) : apps::run_inputs();
     if (is_primary())

@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,10 +16,12 @@
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <exception>
 #include <fstream>
 #include <functional>
 #include <mutex>
+#include <new>
 #include <span>
 #include <string>
 #include <utility>
@@ -52,6 +55,8 @@ class helper_process {
     }
     ::close(ends[1]);
     socket_ = ends[0];
+    ::timeval const patience{limits_.time.count() / 1000, limits_.time.count() % 1000 * 1000};
+    ::setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     if (child_ < 0) ::close(socket_);
     parallel::require(child_ > 0, "no helper process can be made: the system refuses one");
   }
@@ -59,15 +64,21 @@ class helper_process {
   helper_process(helper_process const&) = delete;
   helper_process& operator=(helper_process const&) = delete;
 
-  /// The answer. Throws what the other process threw; when it took too long, or ended (memory,
-  /// stack), and ever after. May be called by several threads.
+  /// The answer. Throws what the other process threw; when it took too long, or ended (by its
+  /// stack or a signal, which is said), and ever after. May be called by several threads.
   [[nodiscard]] std::string ask(std::string const& question) {
     std::scoped_lock const one_at_a_time(lock_);
     parallel::require(child_ > 0, "it was given up");
     std::string out;
-    bool const answered = send(socket_, 1, question) && receive(out, limits_.time);
-    if (!answered) end();
-    parallel::require(answered, "it does not come to an end, or needs too much memory");
+    auto const begin = clock::now();
+    bool answered = false;
+    try {
+      answered = send(socket_, 1, question) && receive(out, limits_.time);
+    } catch (parallel::error const&) {  // too long
+      end();
+      throw;
+    }
+    if (!answered) parallel::fail(end_and_why(clock::now() - begin >= limits_.time));
     bool const failed = out.front() == 0;
     out.erase(0, 1);
     if (failed) parallel::fail(out);
@@ -86,7 +97,8 @@ class helper_process {
     std::size_t pages = 0;
     std::ifstream("/proc/self/statm") >> pages;
     limit(RLIMIT_AS, pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) + limits_.memory);
-    std::signal(SIGSEGV, SIG_DFL);
+    for (int const fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT})  // none of whom it is a copy
+      std::signal(fault, SIG_DFL);
     socket_ = socket;
     for (std::string question; receive(question, std::chrono::hours(24 * 365));) {
       question.erase(0, 1);
@@ -94,6 +106,9 @@ class helper_process {
       char well = 1;
       try {
         said = answer(question);
+      } catch (std::bad_alloc const&) {
+        well = 0;
+        said = "it needs too much memory";
       } catch (std::exception const& problem) {
         well = 0;
         said = problem.what();
@@ -146,18 +161,34 @@ class helper_process {
   [[nodiscard]] bool receive(std::string& out, std::chrono::milliseconds within) const {
     auto const until = clock::now() + within;
     std::uint64_t size = 0;
-    if (!read_all(&size, sizeof size, until) || size > limits_.answer_bytes) return false;
+    if (!read_all(&size, sizeof size, until)) return false;
+    parallel::require(size <= limits_.answer_bytes, "its text has ", size, " bytes, more than ",
+                      limits_.answer_bytes);
     out.resize(static_cast<std::size_t>(size) + 1);
     return read_all(out.data(), out.size(), until);
   }
 
-  void end() {
-    if (child_ <= 0 || ::getpid() != parent_) return;
-    ::kill(child_, SIGKILL);
-    while (::waitpid(child_, nullptr, 0) < 0 && errno == EINTR) {
+  /// How the other process ended; 0: it is this object's copy in a child, whose it is not.
+  int end() {
+    if (child_ <= 0 || ::getpid() != parent_) return 0;
+    int status = 0;
+    ::kill(child_, SIGKILL);  // one that has ended already keeps its status
+    while (::waitpid(child_, &status, 0) < 0 && errno == EINTR) {
     }
     ::close(socket_);
     child_ = -1;
+    return status;
+  }
+  [[nodiscard]] std::string end_and_why(bool late) {
+    auto const status = end();
+    auto const signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    if (late) return parallel::concat("it does not end within ", limits_.time.count(), " ms");
+    if (signal == SIGSEGV || signal == SIGBUS)
+      return "it overflows the stack: it recurses, or is nested, too deep";
+    if (signal == SIGFPE) return "it divides by zero";
+    if (signal == 0) return "its process ended";
+    return parallel::concat("its process was ended by signal ", signal, " (", ::strsignal(signal),
+                            ")");
   }
 
   helper_limits limits_;

@@ -29,6 +29,7 @@ endfunction()
 
 parallellm_consumer(parallel -DCMAKE_PREFIX_PATH=${prefix})
 parallellm_consumer(two_units -DCMAKE_PREFIX_PATH=${prefix})
+parallellm_consumer(options -DCMAKE_PREFIX_PATH=${prefix})
 parallellm_consumer(conformance -DCMAKE_PREFIX_PATH=${prefix})
 parallellm_consumer(trainer -DCMAKE_PREFIX_PATH=${prefix} -DEXAMPLES=${PROJECT_SOURCE_DIR}/docs/examples)
 parallellm_consumer(mpt -DCMAKE_PREFIX_PATH=${prefix})

@@ -63,10 +63,6 @@ struct machine_options {
   std::size_t shared_memory = std::size_t{227} << 10;
   /// In the order in which cuDNN proposes them.
   std::array<engine, 3> engines = {};
-  /// What attention takes longer where documents are a mask, or sequences of their own.
-  int masked_microseconds = 0, ragged_microseconds = 0;
-  /// Whether some of what the latter comes to is not what the graph says.
-  bool ragged_is_wrong = false;
   /// Draws every stream's pace, and the order of a kernel's threads and of a graph's nodes; 0:
   /// every stream is eager, and the order is the plain one.
   std::uint64_t seed = 0;

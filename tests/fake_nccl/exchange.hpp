@@ -69,6 +69,9 @@ inline void exchange_parts(library& l, all_parts const& parts) {
     auto const how = first.how == ncclMax   ? parallel::reduction::max
                      : first.how == ncclMin ? parallel::reduction::min
                                             : parallel::reduction::sum;
+    // NCCL promises no order of ranks: neither does this, whose sums begin with the second one
+    if (how == parallel::reduction::sum && n > 1)
+      std::rotate(sources.begin(), sources.begin() + 1, sources.end());
     parallel::detail::combine(dtype_of(first.type), how, outs, sources, moved / width);
   };
   switch (first.what) {

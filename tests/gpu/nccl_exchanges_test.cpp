@@ -1,5 +1,5 @@
-// Ranks that are threads of one process exchange their GPUs' memory by NCCL, to the bit, in windows
-// too.
+// Ranks that are threads of one process exchange their GPUs' memory by NCCL, in windows too: to the
+// bit, but for sums of floats, which are within their bound and alike on all ranks.
 #include <doctest/doctest.h>
 
 #include <cstdint>

@@ -61,4 +61,26 @@ TEST_CASE("what would end the same is not started again") {
   CHECK(time.after(starts, 3s, 4, 3) == answer::no);
 }
 
+TEST_CASE("a folder that another program writes into is waited for, which uses no start up") {
+  clock time;
+  another_start starts(2, 30s, 20s);
+  std::vector<std::chrono::milliseconds> pauses;
+  int generation = 0;
+  for (; time.after(starts, 2s, 9, generation) == answer::yes; ++generation) {
+    CHECK(starts.waits());
+    CHECK(starts.counted() <= 0);
+    pauses.push_back(starts.pause());
+    REQUIRE(generation < 100);
+  }
+  CHECK(pauses == std::vector<std::chrono::milliseconds>{1s, 2s, 4s, 8s, 16s});
+  another_start others(2, 30s, 20s);
+  CHECK(time.after(others, 2s, 9, 0) == answer::yes);
+  CHECK(time.after(others, 2s, 1, 1) == answer::yes);  // not twice in a row
+  CHECK_FALSE(others.waits());
+  CHECK(time.after(others, 2s, 4, 2) == answer::yes);
+  CHECK(time.after(others, 2s, 4, 3) == answer::no);
+  another_start never(0, 30s, 20s);
+  CHECK(time.after(never, 2s, 9, 0) == answer::no);
+}
+
 }  // namespace another_start_test

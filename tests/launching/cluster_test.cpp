@@ -5,6 +5,7 @@
 #include <string>
 
 #include <support/cluster.hpp>
+#include <support/launcher.hpp>
 
 namespace cluster_test {
 
@@ -72,6 +73,29 @@ TEST_CASE("ranks whose places on the machine are not told are refused with what 
       static_cast<void>(process_of(
           {{"RANK", "2"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "1"}})),
       doctest::Contains("says rank 2 of 2"), parallel::error);
+}
+
+TEST_CASE("a launcher that is not followed is known by its variables, a batch script is none") {
+  auto const named_by = [](variables const& all) {
+    auto const found = apps::launcher_named_by([&](char const* name) {
+      auto const one = all.find(name);
+      return one == all.end() ? nullptr : one->second.c_str();
+    });
+    return found ? parallel::concat(found->variable, " ", found->value, " ", found->processes)
+                 : std::string();
+  };
+  CHECK(named_by({{"WORLD_SIZE", "2"}}) == "WORLD_SIZE 2 2");
+  CHECK(named_by({{"PMI_SIZE", "2"}, {"PMI_RANK", "0"}}) == "PMI_SIZE 2 2");
+  CHECK(named_by({{"MV2_COMM_WORLD_SIZE", "4"}, {"MV2_COMM_WORLD_RANK", "3"}}) ==
+        "MV2_COMM_WORLD_SIZE 4 4");
+  CHECK(named_by({{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "1"}}) ==
+        "OMPI_COMM_WORLD_SIZE 2 2");
+  CHECK(named_by({{"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", "2"}}) ==
+        "SLURM_STEP_NUM_TASKS 2 2");
+  CHECK(named_by({{"PMIX_RANK", "1"}}) == "PMIX_RANK 1 2");
+  CHECK(named_by({{"PMIX_RANK", "0"}}).empty());
+  CHECK(named_by({{"PMI_SIZE", "1"}, {"PMI_RANK", "0"}}).empty());
+  CHECK(named_by({{"SLURM_NTASKS", "8"}, {"SLURM_PROCID", "0"}, {"SLURM_JOB_ID", "7"}}).empty());
 }
 
 }  // namespace cluster_test

@@ -17,11 +17,14 @@ inline int endless(int depth) {
 inline std::string answer(std::string const& question) {
   if (question == "fail") parallel::fail("no such thing");
   if (question == "sleep") ::pause();
+  if (question.starts_with("stop")) ::raise(SIGSTOP);
   if (question == "die") ::_exit(3);
   if (question == "grow") {
     std::string all = "ab";
     while (true) all += all;
   }
+  if (question == "divide") ::raise(SIGFPE);
+  if (question == "killed") ::raise(SIGKILL);
   if (question == "deep") return std::to_string(endless(0));
   return question + question;
 }
@@ -29,8 +32,6 @@ inline std::string answer(std::string const& question) {
 std::string message(mpt::helper_process& of, std::string const& question) {
   return data_test::message_of([&] { static_cast<void>(of.ask(question)); });
 }
-
-constexpr auto gone = "it does not come to an end, or needs too much memory";
 
 TEST_CASE("a helper answers, and what it throws is thrown here") {
   mpt::helper_process helper(answer);
@@ -42,20 +43,36 @@ TEST_CASE("a helper answers, and what it throws is thrown here") {
 }
 
 TEST_CASE("work that does not end, or ends its process, is an error, then and later") {
-  for (std::string const question : {"sleep", "die", "deep"}) {
+  for (auto const& row :
+       {std::pair{"sleep", "it does not end within 500 ms"}, std::pair{"die", "its process ended"},
+        std::pair{"deep", "it overflows the stack: it recurses, or is nested, too deep"},
+        std::pair{"divide", "it divides by zero"},
+        std::pair{"killed", "its process was ended by signal 9 (Killed)"}}) {
+    std::string const question = row.first;
+    std::string const why = row.second;
     CAPTURE(question);
-    mpt::helper_process helper(answer, {.time = 500ms, .memory = 64 << 20});
-    CHECK(message(helper, question) == gone);
+    mpt::helper_process helper(answer,
+                               {.time = question == "sleep" ? 500ms : 60000ms, .memory = 64 << 20});
+    CHECK(message(helper, question) == why);
+    CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);  // no zombie is left
     CHECK(message(helper, "a") == "it was given up");
   }
   mpt::helper_process helper(answer, {.memory = 64 << 20});
-  CHECK_FALSE(message(helper, "grow").empty());  // std::bad_alloc, or the end
+  CHECK(message(helper, "grow") == "it needs too much memory");
+}
+
+TEST_CASE("a helper that stands still is given up, however long the question") {
+  mpt::helper_process helper(answer, {.time = 300ms});
+  CHECK(message(helper, "stop") == "it does not end within 300 ms");
+  mpt::helper_process other(answer, {.time = 300ms});
+  CHECK(message(other, "stop" + std::string(8'000'000, 'x')) == "it does not end within 300 ms");
 }
 
 TEST_CASE("an answer that is too long is refused") {
   mpt::helper_process helper(answer, {.answer_bytes = 100});
   CHECK(helper.ask(std::string(50, 'x')).size() == 100);
-  CHECK(message(helper, std::string(51, 'x')) == gone);
+  CHECK(message(helper, std::string(51, 'x')) == "its text has 102 bytes, more than 100");
+  CHECK(message(helper, "a") == "it was given up");
 }
 
 }  // namespace helper_process_test

@@ -165,6 +165,7 @@ group config_group() {
   add("model", "model: {n_haeds: 4}");
   add("model", "model: 125m");
   add("model", "model: {norm_type: batchnorm}");
+  add("model", "model: {alibi: true}");
   add("model", "model: {attn_config: {attn_type: grouped_query_attention}}");
   add("model", "model: {attn_config: {fused_qkv: false, kv_dim: 64}}");
   add("model",
@@ -195,6 +196,9 @@ group config_group() {
   add("run_name", "run_name: ../elsewhere");
   add("spike_check", "spike_check: {window: 2}");
   add("grad_accum", "global_train_batchsize: 8");
+  add("callbacks", "callbacks: {of_my_own: {}}");
+  add("algorithms", "algorithms: {of_my_own: {}}");
+  add("load_path", "load_path: 'run/latest-rank{rank}.pt'");
   return out;
 }
 
@@ -221,8 +225,8 @@ group hf_group() {
   add(sized(R"("torch_dtype": "int8")"));
   add(sized(R"("architectures": ["MptForCausalLM"], "no_bias": false)"));
   add(sized(R"("quantization_config": {"load_in_4bit": true})"));
-  add(sized(R"("eos_token_id": 100)"));
-  add(sized(R"("bos_token_id": -3)"));
+  add(sized(R"("eos_token_id": "0")"));
+  add(sized(R"("eos_token_id": [0, null])"));
   return out;
 }
 
@@ -450,6 +454,7 @@ group text_group() {
   add(code(R"({"text": "a", "text": "b"})") + " in a .jsonl", "a.jsonl",
       R"({"text": "a", "text": "b"})");
   add(code("[\"a\"]") + " in a .jsonl", "a.jsonl", "[\"a\"]");
+  add("UTF-16 in a .txt", "a.txt", std::string("\xFF\xFEh\0i\0", 6));
   add("Latin-1 in a .jsonl", "a.jsonl", "{\"text\": \"caf\xe9\"}");
   add("a .gz that is none", "a.jsonl.gz", "not compressed");
   auto const packed = mpt::data::detail::zstd_compress(std::string(1000, 'x'), 3);
@@ -482,6 +487,8 @@ group finetuning_group() {
   };
   add("a.jsonl", R"({"promt": "a", "response": "b"})");
   add("a.jsonl", R"({"prompt": "a", "response": "b", "id": 1})");
+  add("a.jsonl", R"({"conversations": [{"from": "human", "value": "a"}]})");
+  add("a.jsonl", R"({"input_ids": [1, 2], "labels": [3]})");
   add("a.jsonl", R"({"prompt": "a", "response": null})");
   add("a.jsonl", R"({"prompt": "a", "response": ["b"]})");
   add("a.jsonl", R"({"prompt": "a", "prompt": "b", "response": "c"})");
@@ -531,6 +538,12 @@ group finetuning_group() {
   also("preprocessing_fn `pkg.mod:fn`", [] { (void)ft::named_preprocessor("pkg.mod:fn"); });
   also("preprocessing_fn `dolly`", [] { (void)ft::named_preprocessor("dolly"); });
   also("target_prompts `length>=x`", [] { (void)ft::read_target_policy("length>=x", "last"); });
+  put_file(folder / "a.jsonl", R"({"prompt": "a", "response": "b"})");
+  also("a tokenizer without an end-of-text token", [&] {
+    mpt::tokenizer const endless(
+        {.json = tokens.files().json, .config = R"({"eos_token": null})", .source = {}});
+    (void)ft::read_examples({.files = {folder / "a.jsonl"}}, endless);
+  });
   also("packing_ratio `0.5`", [] { ft::batch_order({1, 1}, {.rows = 1, .packing_ratio = 0.5}); });
   also("3 examples for a batch of 4", [] { ft::batch_order({1, 1, 1}, {.rows = 4}); });
   return out;

@@ -39,12 +39,24 @@ for from in run hf; do
 done
 "$programs/pretrain" small.yaml save_folder=two save_interval=1ba max_duration=2000ba > /dev/null 2>&1 & other=$!
 while [[ ! -e two/latest ]]; do sleep 0.05; done
-refused "two: another program is writing here (process $other on " \
+expected=9 refused "two: another program is writing here (process $other on " \
   pretrain small.yaml save_folder=two save_overwrite=true max_duration=5ba
 kill -KILL $other
 wait $other 2> /dev/null || true
 train save_folder=two autoresume=true max_duration=1ba
 [[ $(echo two/.lock-*) == two/.lock-2 ]] || fail "the second run is not the second generation"
+
+# What is asked for and would change nothing is refused or done.
+refused "algorithms.gated_linear_units: not yet supported; leave it out" \
+  pretrain small.yaml 'algorithms.gated_linear_units={}' max_duration=1ba
+refused "variables.data_locl: nothing refers to it, so it would change nothing" \
+  pretrain small.yaml variables.data_locl=elsewhere max_duration=1ba
+"$programs/pretrain" small.yaml max_duration=1ba scheduler.t_warmup=1e9tok > out 2>&1 || fail "a long warm-up: $?"
+grep -q "note: scheduler.t_warmup .*the learning rate does not come to its value" out || fail "a long warm-up is not said"
+OMP_NUM_THREADS=1 "$programs/pretrain" small.yaml max_duration=1ba threads= device=cpu > out 2>&1 || fail "one thread: $?"
+grep -q ' 1 threads (OMP_NUM_THREADS)' out || { cat out >&2; fail "OMP_NUM_THREADS=1 is ignored"; }
+expected=1 OMP_NUM_THREADS=some refused "OMP_NUM_THREADS is 'some'; expected a number of threads" \
+  pretrain small.yaml max_duration=1ba threads= device=cpu
 
 # Streams that are closed, disks that are full.
 for command in "pretrain small.yaml max_duration=1ba" "generate hf --prompt hi --max_new_tokens 2" \
@@ -66,9 +78,20 @@ for command in "pretrain small.yaml max_duration=1ba" "generate hf --prompt hi -
 done
 status=0
 (ulimit -f 64; "$programs/convert" run limited > /dev/null 2> err) || status=$?
-[[ $status == 1 ]] || fail "convert beyond the limit of files: status $status"
+[[ $status == 6 ]] || fail "convert beyond the limit of files: status $status"
 says 'File too large'
 [[ -z $(find . -name 'limited*') ]] || fail "convert left $(find . -name 'limited*')"
+for command in "pretrain small.yaml max_duration=1ba" "generate hf --prompt hi" "launch -n 2 pretrain small.yaml"; do
+  status=0
+  # shellcheck disable=SC2086
+  (ulimit -s 64; "$programs"/$command > /dev/null 2> err) || status=$?
+  [[ $status == 5 ]] || { cat err >&2; fail "$command with small stacks: status $status"; }
+  says 'raise the limit on them (ulimit -s)'
+done
+status=0
+(ulimit -n 9; "$programs/launch" -n 2 pretrain small.yaml > /dev/null 2> err) || status=$?
+[[ $status == 5 ]] || { cat err >&2; fail "launch with few open files: status $status"; }
+says 'raise the limit on open files (ulimit -n)'
 
 # Files that are no place for results.
 cp -r hf precious
@@ -105,7 +128,67 @@ for seed in 18446744073709551616 -1 x; do
   refused "expected a whole number from 0 to 18446744073709551615, found '$seed'" generate hf --prompt hi --seed=$seed
 done
 refused 'expected some characters' generate hf --prompt hi --stop ''
-refused '--nope' generate hf --prompt hi --nope
+refused '--nope is not an option; --help lists the options' generate hf --prompt hi --nope
+refused '--max_new_token is not an option; did you mean --max_new_tokens?' generate hf --prompt hi --max_new_token 3
+refused '--concat-tokens is not an option; did you mean --concat_tokens?' \
+  prepare --tokenizer tokenizer --concat-tokens 32 --out_root none some.txt
+
+# Options of LLM Foundry's scripts: each is answered with ours, whatever else the parser would have said first.
+refused '--dataset is not an option: give the files themselves (nothing is downloaded): prepare ... FILES; --data_subset is not an option: give the files of that subset: prepare ... FILES; --splits is not an option: give --split NAME with the files of one split, once for each; --help' \
+  prepare --dataset allenai/c4 --data_subset en --splits train_small val_small --concat_tokens 32 \
+  --tokenizer tokenizer --out_root none --eos_text '<|endoftext|>' --no_wrap --bos_text ''
+refused '--path is not an option: give the files' prepare --path some.txt --tokenizer tokenizer --out_root none
+refused '--input_folder is not an option: give its files: prepare ... FOLDER/*; --output_folder is not an option: give --out_root FOLDER' \
+  prepare --input_folder . --output_folder none --tokenizer tokenizer --concat_tokens 32
+refused '--composer_path is not an option: give the checkpoint first: convert FROM TO; --hf_output_path is not an option: give the folder second: convert FROM TO; --output_precision is not an option: give --dtype float32, bfloat16 or float16' \
+  convert --composer_path run.pt --hf_output_path none --output_precision bf16
+refused '--name_or_path is not an option: give the model' generate --name_or_path hf --max_new_tokens 4 --prompts 'The answer is' 'Here is'
+refused '--model_dtype is not an option: give --precision fp32 or bf16' generate hf --prompt hi --model_dtype bf16
+refused '-n is not an option: give the model' generate -n hf --prompt hi
+refused "--prompts: there is no file 'The answer is'; a prompt itself is given by --prompt TEXT, several as the lines of a file" \
+  generate hf --prompts 'The answer is' 'Here is'
+refused '--prompts: a file that is one prompt is read by --prompt - < some.txt' generate hf --prompts file::some.txt
+refused 'what a YAML says is changed by key=value: max_duration=VALUE' pretrain small.yaml --max_duration 3ba
+refused "'tasks.yaml': a file of tasks for a model is given by --icl_tasks" evaluate hf tasks.yaml
+refused 'belongs to a training configuration, which pretrain and finetune run' evaluate small.yaml
+refused "--dtype: expected float32 or bfloat16 or float16, found 'int8'" convert run none --dtype int8
+[[ ! -e none ]] || fail "an option that is not known wrote something"
+for dtype in bf16 bfloat16 torch.bfloat16 amp_bf16; do
+  "$programs/convert" --replace run dtype --dtype $dtype > /dev/null 2> err || { cat err >&2; fail "convert --dtype $dtype"; }
+  grep -q '"torch_dtype": "bfloat16"' dtype/config.json || fail "convert --dtype $dtype is not bfloat16"
+  "$programs/generate" hf --prompt hi --max_new_tokens 2 --precision $dtype > out 2> err ||
+    { cat err >&2; fail "generate --precision $dtype"; }
+done
+
+# Settings that are there under another name, or not at all.
+refused "model.alibi: unknown key; did you mean 'model.attn_config.alibi'?" pretrain small.yaml model.alibi=true
+refused 'callbacks.my_own: unknown key; there are speed_monitor, early_stopper' pretrain small.yaml 'callbacks.my_own={}'
+refused 'loggers.my_own: unknown key; there are tensorboard' pretrain small.yaml 'loggers.my_own={}'
+refused 'algorithms.my_own: unknown key; there are gradient_clipping' pretrain small.yaml 'algorithms.my_own={}'
+refused "'runs/latest-rank{rank}.pt' is how Composer names its files; of a run of ours give the folder, runs" \
+  pretrain small.yaml 'load_path=runs/latest-rank{rank}.pt'
+refused 'run/latest-rank0.pt: there is no such file; a run of ours has folders like ep0-ba100' \
+  pretrain small.yaml load_path=run/latest-rank0.pt max_duration=1ba
+ln -s nowhere/runs dangling
+refused 'dangling: is a link to nowhere/runs, which is not there' pretrain small.yaml save_folder=dangling max_duration=1ba
+
+# Byte order marks are no part of a text or a prompt; UTF-16 is named.
+mark=$'\xef\xbb\xbf'
+printf 'the same\r\ntext\r\n' > plain.txt
+printf '%sthe same\r\ntext\r\n' "$mark" > marked.txt
+for name in plain marked; do
+  "$programs/prepare" --tokenizer tokenizer --eos_text '<|endoftext|>' --concat_tokens 2 --out_root set-$name $name.txt > /dev/null 2>&1
+  "$programs/generate" hf --prompts $name.txt --max_new_tokens 4 --json $name.json > /dev/null 2>&1
+  "$programs/generate" hf --prompt - --max_new_tokens 4 < $name.txt > $name.out 2> /dev/null
+done
+cmp set-plain/shard.00000.mds set-marked/shard.00000.mds || fail "a byte order mark is tokenised"
+cmp plain.out marked.out || fail "a byte order mark is part of a prompt"
+[[ $(grep '"text"\|"prompt"' plain.json) == $(grep '"text"\|"prompt"' marked.json) ]] || fail "a byte order mark is part of a file of prompts"
+printf '\xff\xfeh\0i\0\n\0' > wide.txt
+refused 'wide.txt: is text in UTF-16 by its byte order mark, and UTF-8 is read; convert it: iconv -f UTF-16 -t UTF-8 IN > OUT' \
+  prepare --tokenizer tokenizer --eos_text '<|endoftext|>' --out_root set-wide wide.txt
+refused 'wide.txt: is text in UTF-16' evaluate hf --data wide.txt
+refused 'wide.txt: is text in UTF-16' generate hf --prompts wide.txt
 refused 'config is required' pretrain
 for option in "--temperature nan" "--temperature -1" "--top_p 2" "--top_k -1"; do
   # shellcheck disable=SC2086
@@ -173,8 +256,8 @@ spoil 'del config["n_heads"]'
 damaged 'lacks n_heads'
 spoil 'config["quantization_config"] = {"load_in_4bit": True}'
 damaged 'quantised weights are not read'
-spoil 'config["eos_token_id"] = 99999'
-damaged 'eos_token_id is 99999'
+spoil 'config["eos_token_id"] = "end"'
+damaged 'eos_token_id is "end"; expected a token'"'"'s number, or a list of them'
 spoil 'config["n_layers"] = 2'
 refused 'is not known to this model' generate bad --prompt hi
 cp -r run older
@@ -197,6 +280,10 @@ refused 'added tokens must follow' generate hf --prompt hi --tokenizer bad/token
 plan() { "$programs/pretrain" small.yaml dry_run=true "$@" > out 2> err; }
 plan ranks=24 device_memory=80GB global_train_batch_size=96 || { cat err >&2; fail "a plan of 24 ranks"; }
 grep -q '^fits: ' out || fail "it is not said that a plan fits"
+grep -q 'is spent waiting' out && fail "24 ranks are said to wait that all have 4 sequences"
+plan ranks=64 device_memory=80GB global_train_batch_size=72 || fail "a plan of 64 ranks"
+grep -q '^note: 56 of 64 data ranks have 1 sequence where others have 2: 44 % of the ' out ||
+  fail "it is not said that ranks wait"
 plan ranks=24 || fail "a plan of other machines"
 grep -q 'whether it fits is not known' out || fail "a plan of other machines is held against this one"
 tight=35054kB  # of which operations take 32 MiB
@@ -207,11 +294,12 @@ plan ranks=2 device_memory=$tight $fitting || { cat err >&2; fail "'$fitting' is
 plan ranks=4 "fsdp_config={sharding_strategy: HYBRID_SHARD}" || fail "HYBRID_SHARD: $(cat err)"
 grep -q 'shard 4' out || fail "HYBRID_SHARD is not over the ranks of a machine: $(cat out)"
 refused 'loggers.wandb' pretrain small.yaml dry_run=true "loggers={wandb: {}}"
-for variables in "WORLD_SIZE=2" "SLURM_NTASKS=2 SLURM_PROCID=0" "PMI_SIZE=2 PMI_RANK=0"; do
+for variables in "WORLD_SIZE=2" "MV2_COMM_WORLD_SIZE=2 MV2_COMM_WORLD_RANK=0" "PMI_SIZE=2 PMI_RANK=0" "PMIX_RANK=1"; do
   # shellcheck disable=SC2086
   export $variables
   refused "the environment says ${variables%% *}" pretrain small.yaml max_duration=1ba
   refused "the environment says ${variables%% *}" convert run elsewhere
+  refused "the environment says ${variables%% *}" generate hf --prompt hi
   for one in $variables; do unset "${one%%=*}"; done
 done
 for variables in "RANK=0 WORLD_SIZE=2" "RANK=2 WORLD_SIZE=2 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1"; do

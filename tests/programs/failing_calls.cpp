@@ -3,6 +3,7 @@
 // first SKIP go through, and COUNT after them fail with ERRNO.
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -98,6 +99,21 @@ ssize_t write(int file, void const* from, size_t bytes) {
 int symlink(char const* to, char const* path) {
   return unless("symlink", path,
                 [&] { return next<int(char const*, char const*)>("symlink")(to, path); });
+}
+int link(char const* to, char const* path) {
+  return unless("link", path,
+                [&] { return next<int(char const*, char const*)>("link")(to, path); });
+}
+int flock(int file, int operation) {
+  return unless("flock", path_of(file),
+                [&] { return next<int(int, int)>("flock")(file, operation); });
+}
+int fsync(int file) {
+  return unless("fsync", path_of(file), [&] { return next<int(int)>("fsync")(file); });
+}
+int rename(char const* from, char const* to) {
+  return unless("rename", to,
+                [&] { return next<int(char const*, char const*)>("rename")(from, to); });
 }
 int renameat2(int a, char const* from, int b, char const* to, unsigned flags) {
   return unless("renameat2", to, [&] {

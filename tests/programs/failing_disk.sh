@@ -5,7 +5,7 @@
 source "$(dirname "$0")/common.sh"
 library=$3
 
-eio=5 stale=116 no_links=95 timed_out=110 cannot_exchange=22 full=28
+eio=5 read_only=30 no_locks=37 stale=116 no_links=95 timed_out=110 cannot_exchange=22 full=28
 with() { # faults program arguments...
   local faults=$1 program=$2
   shift 2
@@ -63,15 +63,67 @@ done
 until [[ -e claimed/latest ]]; do sleep 0.05; done
 faults="open claimed/.lock-1 $stale 1 1"
 with "$faults" pretrain small.yaml save_folder=claimed max_duration=60ba
-expect 1 'another program is writing here'
+expect 9 'another program is writing here'
 kill -0 $writer || fail "the writer was driven out"
 kill -KILL $writer
 wait $writer 2> /dev/null || true
 
-# A file system without links; one that cannot exchange names, where the program is killed in between.
-faults="symlink linkless $no_links 0 99"
+# File systems without links say so by many codes; a link that can no longer be made is not left where it names an
+# older checkpoint; the next start goes on from the newest.
+for code in $no_links 1 13 22 30 38 $eio 25; do
+  rm -rf linkless
+  faults="symlink linkless $code 0 99"
+  with "$faults" pretrain small.yaml save_folder=linkless max_duration=8ba
+  expect 0 'trained 8 batches'
+  [[ -z $(find linkless -type l) ]] || fail "$faults: there is a link"
+done
+rm -rf linkless
+faults="symlink linkless $read_only 1 99"
 with "$faults" pretrain small.yaml save_folder=linkless max_duration=8ba
 expect 0 'trained 8 batches'
+[[ ! -L linkless/latest ]] || fail "$faults: latest is $(readlink linkless/latest)"
+with "symlink linkless $read_only 0 99" pretrain small.yaml save_folder=linkless
+expect 0 'resumed linkless/ep0-ba8'
+
+# One that knows no request to flush a file or a folder.
+for code in 22 38 $no_links; do
+  rm -rf unflushed
+  faults="fsync unflushed $code 0 9999"
+  with "$faults" pretrain small.yaml save_folder=unflushed max_duration=8ba
+  expect 0 'trained 8 batches'
+done
+rm -rf unflushed
+faults="fsync unflushed $eio 0 9999"
+with "$faults" pretrain small.yaml save_folder=unflushed max_duration=8ba
+expect 6 unflushed
+
+# One without locks: a set that one process writes is written all the same.
+faults="flock unlocked $no_locks 0 9"
+with "$faults" prepare --tokenizer tokenizer --concat_tokens 32 --eos_text '<|endoftext|>' --out_root unlocked "${text[0]}"
+expect 0 'unlocked: '
+
+# One without second links, or renames that replace nothing, where launch keeps the key of a run.
+if [[ -x $programs/launch ]]; then
+  for faults in "link key $no_links 0 9" "link key 1 0 9;renameat2 key $cannot_exchange 0 9" "link key 38 0 9"; do
+    rm -rf launched meeting
+    with "$faults" launch -n 2 --rendezvous meeting pretrain small.yaml save_folder=launched max_duration=2ba
+    expect 0 'trained 2 batches'
+  done
+  status=0
+  TMPDIR=$PWD/nowhere "$programs/launch" -n 2 pretrain small.yaml > out 2> err || status=$?
+  faults='no TMPDIR'
+  expect 1 "the environment says TMPDIR=$PWD/nowhere, which is no folder here"
+  status=0
+  SLURM_JOB_NUM_NODES=2 "$programs/launch" -n 2 pretrain small.yaml > out 2> err || status=$?
+  faults='two nodes of a job'
+  expect 1 'SLURM_JOB_NUM_NODES says that this job has 2 nodes: start launch once on each of them, as by srun'
+  status=0
+  "$programs/launch" --world_size 2 -n 2 pretrain small.yaml > out 2> err || status=$?
+  faults="another launcher's option"
+  expect 1 '--world_size is not an option: give -n RANKS'
+fi
+
+# One that cannot exchange names, where the program is killed in between.
 "$programs/convert" begun model > /dev/null
 faults="renameat2 model $cannot_exchange 0 9;unlinkat config.json $eio 0 9"
 with "$faults" convert --replace calm model

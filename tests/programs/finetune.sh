@@ -86,6 +86,14 @@ tune ranks=2 metrics_file=packed.jsonl train_loader.dataset.packing_ratio=2 \
 grep -q warning log && fail "a warning where nothing is to warn of"
 near <(head -1 one.eval) <(evaluations packed.jsonl | head -1) 1e-5 || fail "packed, another loss"
 [[ $(steps packed.jsonl | wc -l) == 18 ]] || fail "not 3 packed batches an epoch"
+# the ratio that auto stands for is said before a run and in it, whatever its length is given in
+for how in dry_run=true save_folder=auto; do
+  tune ranks=2 max_duration=2ba $how train_loader.dataset.packing_ratio=auto
+  grep -qE '^train_loader: packing_ratio auto is [0-9.]+, [0-9]+ examples for 8 rows$' log ||
+    { cat log >&2; fail "the packing ratio is not said ($how)"; }
+done
+grep -q "\"packing_ratio\": $(sed -n 's/^train_loader: packing_ratio auto is \([0-9]*\).*/\1/p' log)" auto/summary.json ||
+  fail "the summary has another packing ratio"
 tune ranks=1 max_duration=1ba train_loader.dataset.packing_ratio=2 \
   model.config_overrides.attn_config.attn_uses_sequence_id=false
 grep -q 'attend to those before them' log || fail "no word that packed examples see each other"

@@ -54,8 +54,8 @@ forget() { rm -rf "$OUT" "$scratch/build/results"; mkdir "$OUT"; : >"$log"; }
 
 # all goes well, on one GPU
 all || fail "does not succeed"
-grep -q "^13 of 13 stages are to be run, in at most 1.. min" "$scratch/said" || fail "no estimate"
-for stage in build first ops model step speed memory profile trainer big sanitizer ranks; do
+grep -q "^14 of 14 stages are to be run, in at most 1.. min" "$scratch/said" || fail "no estimate"
+for stage in build first ops model step speed memory profile trainer big sanitizer ranks documents; do
   verdict $stage passed ""
 done
 verdict gpus skipped "there is one GPU here"
@@ -88,7 +88,7 @@ has "| gpus/pretrain by mpirun, 2 GPUs | 2 |"
 trap 'test ! -e "$scratch/children" || xargs -r kill <"$scratch/children" 2>/dev/null || true' EXIT
 declare -A of=([ops]=exchanges [model]="golden numbers" [memory]="125m/b" [profile]="125m/b"
   [trainer]="pretrain, 1 GPU" [big]="125m, length 32768" [sanitizer]="memcheck, a step" [ranks]=ring
-  [gpus]=exchanges)
+  [gpus]=exchanges [documents]=memcheck)
 broken() { # how, limit in seconds, why
   local stage
   GPUS=2 INJECT=$(printf "%s:$1 " "${where[@]}") all --again --limit "$2" && fail "succeeds where programs $1"
@@ -97,7 +97,7 @@ broken() { # how, limit in seconds, why
   GPUS=2 all || fail "the next run does not mend what programs did that $1"
   for stage in "${!of[@]}"; do verdict "$stage" passed ""; done
 }
-where=(gpu_tests:exchanges_test gpu_tests:golden_test gpu_tests:ring_test gpu_tests:=both gpu_step:--tuned
+where=(gpu_tests:exchanges_test gpu_tests:golden_test gpu_tests:ring_test gpu_tests:=both gpu_tests:documents_test gpu_step:--tuned
   gpu_step:--profile gpu_step:32768 pretrain:run.yaml)
 broken fail 60 "some.cpp:7: ERROR: CHECK( 1 == 2 ) is NOT correct!"
 broken crash 60 "ended by SIGSEGV"
@@ -115,7 +115,7 @@ alone() { # INJECT, stage, why; stages that need it
 }
 alone gpu_step:16:crash step "125m/b: ParallelLM: ended by SIGSEGV (and 1 more)" speed memory profile
 verdict trainer passed ""
-alone "gpu_tests:elements<float>:fail" first "a kernel: some.cpp:7" ops model step trainer big sanitizer ranks gpus
+alone "gpu_tests:elements<float>:fail" first "a kernel: some.cpp:7" ops model step trainer big sanitizer ranks gpus documents
 verdict speed skipped "it needs step, which has not passed"
 all || fail "does not recover"
 for how in fail crash; do # in its turns with PyTorch

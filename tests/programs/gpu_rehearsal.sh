@@ -49,7 +49,7 @@ verdict() { # stage, verdict, beginning of why
   grep -qF -- "| $1 | $2 | $3" "$OUT"/*-rehearsal-page.md || fail "$1 is not $2: $3"
 }
 
-stages=(build first ops model step speed memory profile trainer big sanitizer ranks gpus)
+stages=(build first ops model step speed memory profile trainer big sanitizer ranks gpus documents)
 all "" || fail "does not succeed"
 for stage in "${stages[@]}"; do verdict "$stage" passed ""; done
 grep -qF "# A rehearsal, with a tiny model, on a fake GPU" "$OUT"/*-page.md || fail "does not say what it is"

@@ -18,7 +18,8 @@ connect() {
   for ((i = 0; i < hosts; ++i)); do
     ip netns add "${names[i]}" && ip link add eth0 netns "${names[i]}" type veth peer name "port$i" netns "$switch" &&
       ip -n "$switch" link set "port$i" master br0 && ip -n "$switch" link set "port$i" up &&
-      ip -n "${names[i]}" addr add "10.78.1.$((i + 1))/24" dev eth0 && ip -n "${names[i]}" link set eth0 up || return 1
+      ip -n "${names[i]}" addr add "10.78.1.$((i + 1))/24" dev eth0 && ip -n "${names[i]}" link set eth0 up &&
+      ip -n "${names[i]}" link set lo up || return 1
   done
 }
 if ! connect 2> /dev/null; then

@@ -96,6 +96,7 @@ trap 'kill $(jobs -p) 2> /dev/null || true; remove_hosts || true' EXIT
 if { ip netns add $first && ip netns add $second &&
   ip link add eth0 netns $first type veth peer name eth0 netns $second &&
   ip -n $first addr add 10.77.1.1/24 dev eth0 && ip -n $second addr add 10.77.1.2/24 dev eth0 &&
+  ip -n $first link set lo up && ip -n $second link set lo up &&
   ip -n $first link set eth0 up && ip -n $second link set eth0 up; } 2> /dev/null; then
   in_host=("ip netns exec $first" "ip netns exec $second") interface=()
 fi

@@ -75,6 +75,19 @@ finish() { (quickstart "$1") > log 2>&1 || { cat log >&2; fail "quickstart $1"; 
 finish calm
 grep -q $'\x1b' log && fail "escapes of a terminal where there is none"
 cp -r calm/checkpoints/summary.json calm/evaluation.json .
+grep -q '^| model .*| wall-clock s | .*| convert+infer+eval | eval accuracy |' log || fail "the row of a table is not printed"
+python3 - << 'PYTHON' || fail "the summary's row is not what the run was"
+import json, os
+summary = json.load(open("summary.json"))
+row = summary["table_row"]
+assert row["batches"] == summary["batches"] == summary["batches_here"] == 24
+assert row["nodes"] == 1 and row["conversion_inference_evaluation_ok"] is None
+assert row["wall_clock_seconds"] == summary["wall_clock_seconds"] > summary["seconds"] + summary["evaluation_seconds"]
+assert 0 < row["mfu"] <= 1 and row["tokens_per_second"] > 0
+files = [os.path.join(at, f) for at, _, all in os.walk(summary["checkpoint"]) for f in all]
+assert row["checkpoint_bytes"] == sum(map(os.path.getsize, files)) > 0
+assert row["gib_per_device"] * 2**30 == summary["device_memory_bytes"] > 0
+PYTHON
 finish calm
 cmp summary.json calm/checkpoints/summary.json || fail "the summary of a finished run changed"
 cmp evaluation.json calm/evaluation.json || fail "the evaluation of a finished run changed"

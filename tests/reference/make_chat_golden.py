@@ -72,10 +72,63 @@ TEMPLATES = {
     "{% endfor %}\n{{- '>' if add_generation_prompt else '' }}",
 }
 
+# Each alone in a template of its own: what strings are asked, which Python answers by code points.
+CHARACTERS = {
+    "length": "{% for m in messages %}{{ m.content | length }} {% endfor %}",
+    "count": "{{ messages[0]['content']|count }}",
+    "slice": "{% for m in messages %}[{{ m.content[1:4] }}]{% endfor %}",
+    "slice from": "{% for m in messages %}[{{ m['content'][2:] }}]{% endfor %}",
+    "slice to": "{% for m in messages %}[{{ m.content[:-1] }}|{{ m.content[:3] }}]{% endfor %}",
+    "slice step": "{% for m in messages %}[{{ m.content[::2] }}|{{ m.content[1:9:3] }}]{% endfor %}",
+    "slice backwards": "{% for m in messages %}[{{ m.content[::-1] }}|{{ m.content[-2:0:-1] }}]"
+    "{% endfor %}",
+    "slice beyond": "{% for m in messages %}[{{ m.content[-100:100] }}|{{ m.content[5:2] }}|"
+    "{{ m.content[100:] }}|{{ m.content[0:1000000:2] }}]{% endfor %}",
+    "slice of a slice": "{{ messages[0].content[1:][:2][::-1] }}{{ messages[-1:][0].content[0] }}",
+    "index": "{% for m in messages %}{{ m.content[0] }}{{ m.content[-1] }}{% endfor %}",
+    "index beyond": "{% for m in messages %}({{ m.content[999] }}{{ m.content[-999] }})"
+    "{% endfor %}{{ messages[99] }}",
+    "for": "{% for m in messages %}{% for c in m.content %}{{ c }},{% endfor %}{% endfor %}",
+    "for with a condition": "{% for c in messages[0].content if c != 'a' %}{{ loop.index }}{{ c }}"
+    "{% else %}none{% endfor %}",
+    "for with else": "{% for c in messages[0].content if c == '?!' %}{{ c }}{% else %}none"
+    "{% endfor %}",
+    "upper": "{% for m in messages %}{{ m.content.upper() }}|{{ m.content|upper }} {% endfor %}",
+    "lower": "{% for m in messages %}{{ m.content.lower() }}|{{ m.content | lower }} {% endfor %}",
+    "title": "{% for m in messages %}{{ m.content.title() }}|{{ m.content|title }} {% endfor %}",
+    "capitalize": "{% for m in messages %}{{ m.content.capitalize() }}|{{ m.content|capitalize }}"
+    " {% endfor %}",
+    "strip": "{% for m in messages %}[{{ m.content.strip() }}|{{ m.content.lstrip() }}|"
+    "{{ m.content.rstrip() }}|{{ m.content|trim }}]{% endfor %}",
+    "strip characters": "{% for m in messages %}[{{ m.content.strip('é日\u3000 ') }}|"
+    "{{ m.content.rstrip('!語') }}]{% endfor %}",
+    "split": "{% for m in messages %}{% for w in m.content.split() %}<{{ w }}>{% endfor %}"
+    "{% for w in m.content.split('é') %}({{ w }}){% endfor %}{% endfor %}",
+    "split once": "{% for m in messages %}{{ m.content.split('本', 1)[-1] }}|"
+    "{{ m.content.split(None, 1)[0] }}{% endfor %}",
+    "replace": "{% for m in messages %}{{ m.content.replace('é', 'e').replace('', '·') }}"
+    "{% endfor %}",
+    "first and last": "{% for m in messages %}{{ m.content|first }}{{ m.content | last }}"
+    "{% endfor %}",
+    "reverse and list": "{% for m in messages %}{{ m.content|reverse }}{{ m.content|list|length }}"
+    "{% endfor %}",
+    "escapes": "{{ '\u00e9\x41\U0001F600' }}{{ '\u2581' + messages[0].content[:1] }}",
+    "literals": "{{ 'Größe'|length }}{{ 'ÀÉ'.lower() }}{{ ('a' ~ '日本')[1:] }}{{ 'ß'|upper }}"
+    "{{ {'k': 'naïve'[2]}['k'] }}{{ ['é', 'x'][0:1][0] }}",
+    "conditions": "{% if messages[0].content[0] in 'éÉ' and messages[0].content|length > 2 %}yes"
+    "{% elif 'x'.upper() == 'X' %}no{% endif %}{{ 'a' if messages[0].content[:1] is string else 'b' }}",
+    "set and macro": "{%- macro short(t, n=3) -%}{{ t[:n] ~ ('…' if t|length > n else '') }}"
+    "{%- endmacro -%}{%- set ns = namespace(t='') -%}{% for m in messages %}"
+    "{% set ns.t = ns.t + short(m.content) + short(m.content, 5) %}{% endfor %}{{ ns.t }}",
+    "tools": "{{ messages[(messages|length) - 1]['content'][messages[0].content|length - 1:] }}",
+}
+TEMPLATES |= {"characters: " + name: text for name, text in CHARACTERS.items()}
+
 CONVERSATIONS = [
     [("user", "Hi")],
     [("user", " What is a fox?\n"), ("assistant", "An animal. "), ("user", "And \"Köln\"?")],
     [("system", "Be brief."), ("user", "1 < 2 & 'so'"), ("assistant", "{{ yes }}\n\nno")],
+    [("user", "éa日本 語!"), ("assistant", "\u3000Straße ΟΔΟΣ ŉ ﬁn\u00a0"), ("user", "😀e\u0301ǆ don't")],
 ]
 
 
@@ -90,7 +143,7 @@ def main():
     cases = []
     for name, text in TEMPLATES.items():
         template = environment.from_string(text)
-        for conversation in CONVERSATIONS:
+        for conversation in CONVERSATIONS[-1:] if name.startswith("characters") else CONVERSATIONS:
             messages = [{"role": role, "content": content} for role, content in conversation]
             for prompt in (False, True):
                 case = {"template": name, "messages": messages, "add_generation_prompt": prompt}

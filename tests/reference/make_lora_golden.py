@@ -26,6 +26,9 @@ CASES = {
     "all": ("b1", dict(r=4, lora_alpha=6, target_modules="all-linear")),
     "stable": ("b2", dict(r=3, lora_alpha=2, use_rslora=True, lora_dropout=0.1,
                           target_modules=["Wqkv", "blocks.0.ffn.down_proj"])),
+    "patterns": ("b1", dict(r=4, lora_alpha=6, use_rslora=True, target_modules=["Wqkv", "out_proj", "up_proj"],
+                            rank_pattern={"1.attn.Wqkv": 2, "up_proj": 5},
+                            alpha_pattern={"transformer.blocks.1.attn.Wqkv": 24, "blocks.0.attn.out_proj": 1.5})),
 }
 
 

@@ -27,7 +27,7 @@ inline std::vector<std::vector<std::int32_t>> const& prompts() {
   return all;
 }
 inline mpt::generation_options const generated{
-    .max_new_tokens = 9, .end_of_text = 12, .sampling = {.temperature = 1, .seed = 3}};
+    .max_new_tokens = 9, .end_tokens = {12, 40}, .sampling = {.temperature = 1, .seed = 3}};
 
 /// Five batches, no two alike, of which a replica has every `count`-th.
 [[nodiscard]] inline std::function<std::optional<mpt::sequences>()> some_batches(int index,

@@ -51,7 +51,7 @@ class generate_callback {
     for (std::size_t i = 0; i < prompts_->ids.size(); ++i) {
       auto ids = generate(model, std::span(&prompts_->ids[i], 1),
                           {.max_new_tokens = config_.max_new_tokens,
-                           .end_of_text = prompts_->end_of_text,
+                           .end_tokens = prompts_->end_tokens,
                            .sampling = {.temperature = config_.temperature,
                                         .top_k = config_.top_k,
                                         .top_p = config_.top_p,

@@ -27,11 +27,12 @@ namespace mpt {
   require(words->size() <= config.model.vocab_size, "tokenizer.name ", where, ": has ",
           words->size(), " tokens, the model only ", config.model.vocab_size);
   sample_prompts out{.ids = {},
-                     .end_of_text = words->eos_id().value_or(-1),
+                     .end_tokens = {},
                      .tokens = words->size(),
                      .text_of = [words](std::span<std::int32_t const> ids) {
                        return words->decode(ids, special_tokens::skip);
                      }};
+  if (auto const end = words->eos_id()) out.end_tokens.push_back(*end);
   for (auto const& prompt : config.callbacks.generate.value().prompts) {
     auto const place = concat("callbacks.generate_callback.prompts.", out.ids.size(), ": ");
     out.ids.push_back(words->encode(prompt));

@@ -38,7 +38,7 @@ namespace mpt {
       break;
     }
   while (lower.ends_with(' ')) lower.pop_back();
-  auto const number = parse_number(lower);
+  auto const number = parse_decimal(lower);
   if (!number || !(*number > 0) || *number * unit > 0x1p60) return std::nullopt;
   return static_cast<std::uint64_t>(*number * unit);
 }

@@ -25,6 +25,8 @@ struct early_stopper_config {
   bool greater_is_better = false;
   double min_delta = 0;
   time_value patience{1, time_unit::epoch};  ///< in ep or ba
+
+  friend bool operator==(early_stopper_config const&, early_stopper_config const&) = default;
 };
 
 /// Says, or fails, when the loss jumps or stays high.
@@ -34,6 +36,8 @@ struct loss_spike_config {
   double outlier_multiplier = 2;            ///< an outlier is so many times the window's mean
   std::optional<std::int64_t> window_size;  ///< batches; none: 100, or a twentieth of the run
   double loss_cap = 10;
+
+  friend bool operator==(loss_spike_config const&, loss_spike_config const&) = default;
 };
 
 /// Continues prompts now and then.
@@ -44,6 +48,8 @@ struct generate_config {
   double temperature = 0;  ///< 0: greedy
   std::int64_t top_k = 0;
   double top_p = 1;
+
+  friend bool operator==(generate_config const&, generate_config const&) = default;
 };
 
 /// Writes a Hugging Face folder now and then.
@@ -53,6 +59,16 @@ struct hf_checkpointer_config {
   std::string folder_name = "ba{batch}";  ///< {batch} and {epoch} are filled in
   std::string precision = "float32";      ///< or bfloat16, float16
   bool overwrite = true;                  ///< a folder of an earlier export
+
+  friend bool operator==(hf_checkpointer_config const&, hf_checkpointer_config const&) = default;
+};
+
+/// The unit in which a callback logs times.
+struct logged_time_unit {
+  std::string name = "hours";
+  double seconds = 3600;
+
+  friend bool operator==(logged_time_unit const&, logged_time_unit const&) = default;
 };
 
 struct callbacks_config {
@@ -63,7 +79,12 @@ struct callbacks_config {
   std::int64_t optimizer_monitor_interval = 0;  ///< batches; 0: off
   std::vector<std::string> frozen_layers;       ///< layer_freezing: whole names of parameters
   std::int64_t speed_window = 100;              ///< batches
+  logged_time_unit speed_time_unit;             ///< of time/train, time/val and time/total
+  logged_time_unit remaining_time_unit;         ///< of time/remaining_estimate
+  std::int64_t remaining_skip_batches = 1;      ///< first batches that the estimate leaves out
   std::optional<double> gpu_flops_available;    ///< of a GPU, or of a rank on CPUs, for MFU
+
+  friend bool operator==(callbacks_config const&, callbacks_config const&) = default;
 };
 
 namespace detail {
@@ -89,6 +110,14 @@ namespace detail {
   auto const epochs = node->is_scalar() ? parse_integer(node->text) : std::nullopt;
   return epochs ? time_value{static_cast<double>(*epochs), time_unit::epoch}
                 : reader.required<time_value>(key);
+}
+
+[[nodiscard]] inline logged_time_unit read_time_unit(config_reader& reader) {
+  auto const name = reader.one_of("time_unit", "hours", {"seconds", "minutes", "hours", "days"});
+  return {name, name == "seconds"   ? 1.0
+                : name == "minutes" ? 60.0
+                : name == "hours"   ? 3600.0
+                                    : 86400.0};
 }
 
 [[nodiscard]] inline early_stopper_config read_early_stopper(config_reader reader) {
@@ -155,6 +184,8 @@ namespace detail {
   reader.check("temperature", generate.temperature >= 0, "must not be negative");
   reader.check("top_k", generate.top_k >= 0, "must not be negative");
   reader.check("top_p", generate.top_p > 0 && generate.top_p <= 1, "must be above 0 and at most 1");
+  if (generate.temperature == 0)
+    reader.none_has_effect({"top_k", "top_p"}, "the likeliest token is taken: temperature is 0");
   reader.without_effect("batch_size", "prompts are continued one by one");
   reader.without_effect("use_cache", "keys and values are always cached");
   reader.finish();
@@ -195,6 +226,20 @@ namespace detail {
   return saves;
 }
 
+/// Callbacks that only watch, whose numbers are always there. What Composer's can be told besides
+/// would change those numbers.
+inline void read_those_always_on(config_reader& reader) {
+  for (std::string_view const key :
+       {"lr_monitor", "memory_monitor", "runtime_estimator", "nan_monitor"})
+    reader.without_effect(key, "always on");
+  reader.members("lr_monitor").finish();
+  reader.members("nan_monitor").finish();
+  auto memory = reader.members("memory_monitor");
+  memory.not_yet("memory_keys", "leave it blank: metrics have one name each");
+  memory.not_yet("dist_aggregate_batch_interval", "leave it blank: rank 0 tells its memory");
+  memory.finish();
+}
+
 }  // namespace detail
 
 /// Reads `callbacks`. Those that only watch and that we lack are listed; those whose effect we lack
@@ -208,7 +253,7 @@ namespace detail {
   callbacks.gpu_flops_available = speed.optional<double>("gpu_flops_available");
   speed.check("gpu_flops_available", callbacks.gpu_flops_available.value_or(1) > 0,
               "must be above 0, found ", callbacks.gpu_flops_available.value_or(0));
-  speed.without_effect("time_unit", "times are shown in fitting units");
+  callbacks.speed_time_unit = detail::read_time_unit(speed);
   speed.finish();
 
   if (reader.is_named("early_stopper"))
@@ -233,9 +278,14 @@ namespace detail {
     callbacks.frozen_layers = detail::read_texts(freezing, "layer_names");
     freezing.finish();
   }
-  for (std::string_view const key :
-       {"lr_monitor", "memory_monitor", "runtime_estimator", "nan_monitor"})
-    reader.without_effect(key, "always on");
+  detail::read_those_always_on(reader);
+  auto estimator = reader.members("runtime_estimator");
+  callbacks.remaining_skip_batches =
+      estimator.get("skip_batches", callbacks.remaining_skip_batches);
+  estimator.check("skip_batches", callbacks.remaining_skip_batches >= 0,
+                  "must not be negative, found ", callbacks.remaining_skip_batches);
+  callbacks.remaining_time_unit = detail::read_time_unit(estimator);
+  estimator.finish();
   for (std::string_view const key :
        {"system_metrics_monitor", "memory_snapshot", "oom_observer", "env_logging",
         "eval_output_logging", "loss_perp_v_len", "mbmoe_tok_per_expert", "fdiff_metrics"})
@@ -249,7 +299,7 @@ namespace detail {
         key,
         "of the callbacks that do something, early_stopper, kill_loss_spike, "
         "generate_callback, hf_checkpointer, optimizer_monitor and layer_freezing are there");
-  reader.finish();
+  reader.finish(true);
   return callbacks;
 }
 
@@ -267,7 +317,7 @@ namespace detail {
        {"wandb", "mlflow", "mosaicml", "inmemory_logger", "in_memory_logger", "comet_ml", "neptune",
         "file_logger", "slack_logger", "remote_uploader_downloader"})
     reader.must_not_be_named(key, "metrics go to the console, metrics_file and tensorboard");
-  reader.finish();
+  reader.finish(true);
   return log_dir;
 }
 

@@ -2,8 +2,9 @@
 // then `${...}` replaced.
 //
 // Overrides come before interpolation, so `variables.max_seq_len=128` changes every place that
-// refers to it, as under OmegaConf. Values of overrides are YAML (scalars, [lists], {mappings});
-// mappings merge into what is there, everything else replaces it.
+// refers to it, as under OmegaConf; a variable that nothing refers to is refused there. Values of
+// overrides are YAML (scalars, [lists], {mappings}); mappings merge into what is there, everything
+// else replaces it.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +13,10 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <mpt/config/interpolate.hpp>
+#include <mpt/config/nearest.hpp>
 #include <mpt/config/node.hpp>
 #include <mpt/config/scalar.hpp>
 #include <mpt/config/small_file.hpp>
@@ -21,6 +24,9 @@
 #include <parallel/core/error.hpp>
 
 namespace mpt {
+
+/// The place of what was written there.
+inline constexpr std::string_view command_line = "command line";
 
 namespace detail {
 
@@ -37,13 +43,35 @@ inline void merge_into(config_node& target, config_node value) {
   }
 }
 
+/// Refuses what the command line sets and nothing refers to: it would change nothing.
+inline void refuse_unused(config_node const& resolved) {
+  for (std::string_view const root : referred_mappings) {
+    config_node const* const node = resolved.find(root);
+    if (node == nullptr || !node->is_map()) continue;
+    std::vector<std::string> used;
+    for_each_leaf(*node, "", [&](std::string const& name, config_key const& key, auto const&) {
+      if (!key.is_unused) used.push_back(name);
+    });
+    for_each_leaf(
+        *node, "", [&](std::string const& name, config_key const& key, config_node const& value) {
+          if (!key.is_unused || !value.place.ends_with(command_line)) return;
+          auto const nearest = nearest_name(name, used);
+          auto const advice = nearest.empty()
+                                  ? std::string("leave it out")
+                                  : parallel::concat("did you mean '", root, ".", nearest, "'?");
+          parallel::fail(command_line, ": ", root, ".", printable(name),
+                         ": nothing refers to it, so it would change nothing; ", advice);
+        });
+  }
+}
+
 }  // namespace detail
 
 /// Merges one `key.sub=value` into the tree; list items are named by number
 /// (`eval_loader.0.label=x`).
 inline void apply_override(config_node& root, std::string_view text,
                            config_limits const& limits = {}) {
-  std::string const place = "command line";
+  std::string const place(command_line);
   auto const equals = text.find('=');
   parallel::require(equals != std::string_view::npos && equals > 0, place, ": '", printable(text),
                     "' is not key=value");
@@ -96,6 +124,7 @@ inline void apply_override(config_node& root, std::string_view text,
   for (std::string const& text_of_override : overrides)
     apply_override(root, text_of_override, limits);
   config_node resolved = resolve_references(root, limits);
+  detail::refuse_unused(resolved);
   resolved.place = source;
   return resolved;
 }

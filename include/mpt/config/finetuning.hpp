@@ -107,6 +107,8 @@ inline void read_trimming(config_reader& data, finetuning_config& out) {
     else if (asked)
       out.trimming = trimming;
   }
+  if (out.trimming == to_longest && data.get("allow_pad_trimming", false))
+    data.without_effect_here("allow_pad_trimming", "pad_to_longest decides");
 }
 
 /// preprocessing_fn: the name of a known set, or a mapping of columns.

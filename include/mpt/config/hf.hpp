@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <filesystem>
 #include <iterator>
 #include <optional>
@@ -28,6 +29,7 @@
 #include <mpt/config/node.hpp>
 #include <mpt/config/read_model.hpp>
 #include <mpt/config/small_file.hpp>
+#include <mpt/config/token_ids.hpp>
 #include <parallel/checkpoint/json.hpp>
 #include <parallel/core/error.hpp>
 
@@ -37,6 +39,7 @@ namespace mpt {
 struct hf_model {
   model_config model;
   std::string dtype = "float32";
+  std::vector<std::int64_t> end_tokens{};  ///< eos_token_id; may be no tokens of the model
 };
 
 /// What a file says of a form that only the code beside it represents.
@@ -256,13 +259,7 @@ template <class Kind, std::size_t Size>
   config_reader reader(root, "", unused);
   hf_model result;
   result.model = read_model(reader);
-  for (std::string_view const key : {"eos_token_id", "bos_token_id"})
-    if (auto const id = text_of(key); !id.empty()) {
-      auto const value = parse_integer(id);
-      parallel::require(value && *value >= 0 && *value < result.model.vocab_size, source, ": ", key,
-                        " is ", printable(id), "; expected a token from 0 to ",
-                        result.model.vocab_size - 1);
-    }
+  result.end_tokens = read_token_ids(json, "eos_token_id", source);
   for (std::string_view const key : {"torch_dtype", "dtype"})  // older and newer transformers
     if (!text_of(key).empty()) result.dtype = text_of(key);
   parallel::require(

@@ -4,10 +4,14 @@
 // its type; inside longer text the referred scalar is substituted and the result is a string. `\${`
 // is a literal `${`; `{run_name}` is not touched. References are absolute; list items by number
 // (`${a.0}`). Cycles, unknown names and growth over the limits (each `${...}` may double a value)
-// are errors that name the place. Not taken: resolvers (`${oc.env:X}`) and nested references.
+// are errors that name the place. What stands under `variables` and nothing refers to is marked as
+// unused. Not taken: resolvers (`${oc.env:X}`) and nested references.
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -38,6 +42,19 @@ class interpolator {
     result.items.reserve(node.items.size());
     for (config_node const& item : node.items) result.items.push_back(resolve(item, depth + 1));
     return result;
+  }
+
+  /// Marks in `resolved`, which `node` has become, the members that no reference named, nor an
+  /// alias. Call it after resolve of the whole.
+  void mark_unused(config_node const& node, config_node& resolved) const {
+    for (std::size_t i = 0; i < node.keys.size(); ++i) {
+      config_node const& item = node.items[i];
+      if (targets_.contains(&item) || item.has_anchor) continue;
+      if (item.is_map() && !item.items.empty())
+        mark_unused(item, resolved.items[i]);
+      else
+        resolved.keys[i].is_unused = !passed_.contains(&item);
+    }
   }
 
  private:
@@ -114,7 +131,7 @@ class interpolator {
     return value;
   }
 
-  [[nodiscard]] config_node const& find(std::string_view name, config_node const& from) const {
+  [[nodiscard]] config_node const& find(std::string_view name, config_node const& from) {
     config_node const* node = &root_;
     std::string_view rest = name;
     std::string parent;
@@ -137,7 +154,11 @@ class interpolator {
                        nearest.empty() ? "" : "; the nearest is ", printable(nearest));
       }
       node = next;
-      if (dot == std::string_view::npos) return *node;
+      passed_.insert(node);
+      if (dot == std::string_view::npos) {
+        targets_.insert(node);
+        return *node;
+      }
       parent.append(segment).append(".");
       rest.remove_prefix(dot + 1);
     }
@@ -145,16 +166,29 @@ class interpolator {
 
   config_node const& root_;
   config_limits limits_;
-  std::vector<std::string> active_;  ///< references being followed, outermost first
-  config_size size_;                 ///< of everything resolved so far
+  std::vector<std::string> active_;       ///< references being followed, outermost first
+  config_size size_;                      ///< of everything resolved so far
+  std::set<config_node const*> passed_;   ///< values that references named or went through
+  std::set<config_node const*> targets_;  ///< those that they named
 };
 
 }  // namespace detail
 
-/// The tree with every `${...}` replaced. Throws `parallel::error` as described above.
+/// Top-level mappings that are there to be referred to, and for nothing else.
+inline constexpr std::array<std::string_view, 2> referred_mappings{"variables", "dataset"};
+
+/// The tree with every `${...}` replaced; members of referred_mappings that nothing refers to are
+/// marked. Throws `parallel::error` as described above.
 [[nodiscard]] inline config_node resolve_references(config_node const& root,
                                                     config_limits const& limits = {}) {
-  return detail::interpolator(root, limits).resolve(root);
+  detail::interpolator references(root, limits);
+  config_node resolved = references.resolve(root);
+  for (std::string_view const name : referred_mappings) {
+    config_node const* const node = root.find(name);
+    if (node != nullptr && node->is_map() && !node->has_anchor)
+      references.mark_unused(*node, *resolved.find(name));
+  }
+  return resolved;
 }
 
 }  // namespace mpt

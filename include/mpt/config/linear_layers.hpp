@@ -48,7 +48,8 @@ struct linear_layer {
   std::int64_t out = 0;
   if (!model.lora) return out;
   for (auto const& layer : linear_layers(model))
-    if (is_adapted(*model.lora, layer.name)) out += model.lora->rank * (layer.in + layer.out);
+    if (is_adapted(*model.lora, layer.name))
+      out += lora_rank(*model.lora, layer.name) * (layer.in + layer.out);
   return out;
 }
 

@@ -9,6 +9,7 @@
 // it is mounted; addresses are refused.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -131,12 +132,36 @@ struct loader_defaults {
   return out;
 }
 
+namespace detail {
+
+/// Says which of the keys of a shuffle change nothing beside what else is written.
+inline void say_what_shuffles_nothing(config_reader& dataset, loader_config const& loader,
+                                      bool evaluates) {
+  constexpr std::string_view in_order = "evaluation takes what it takes in the order it has";
+  if (loader.shuffle && evaluates) dataset.without_effect_here("shuffle", in_order);
+  bool const shuffles = loader.shuffle && !evaluates;
+  std::string_view const why = evaluates ? in_order : "shuffle is false";
+  bool const draws = loader.epoch_size || std::ranges::any_of(loader.streams, [](auto const& one) {
+                       return one.weight != data::stream_weight{};
+                     });
+  if (!shuffles && !draws) dataset.without_effect_here("shuffle_seed", why);
+  if (loader.finetuning) return;  // the others are said already
+  if (!shuffles)
+    dataset.none_has_effect({"shuffle_algo", "shuffle_block_size"}, why);
+  else if (loader.reach != shuffle_reach::block)
+    dataset.without_effect_here("shuffle_block_size", "belongs to py1b, py1br and py1e");
+}
+
+}  // namespace detail
+
 /// Reads and checks a loader.
 [[nodiscard]] inline loader_config read_loader(config_reader reader,
                                                loader_defaults const& defaults) {
   loader_config loader;
   bool const finetuning = reader.one_of("name", "text", {"text", "finetuning"}) == "finetuning";
   loader.label = reader.get<std::string>("label", "");
+  if (defaults.drop_last)
+    reader.without_effect_here("label", "it tells evaluation sets apart, not what is trained on");
   if (reader.get("drop_last", defaults.drop_last) != defaults.drop_last)
     reader.without_effect_here("drop_last", defaults.drop_last
                                                 ? "training leaves out an epoch's last batch where "
@@ -159,11 +184,14 @@ struct loader_defaults {
       !finetuning || elsewhere || several || dataset.has("local") || dataset.has("remote"),
       "missing; give a file or folder of prompts and responses, or local, an MDS set of "
       "them");
-  dataset.check("hf_name", !(elsewhere && (several || dataset.has("local"))),
-                "stands beside local or streams; the data are one or the other");
+  dataset.check("hf_name",
+                !(elsewhere && (several || dataset.has("local") || dataset.has("remote"))),
+                "stands beside local, remote or streams; the data are one or the other");
   if (!several && !elsewhere) loader.streams.push_back(read_place(dataset, "", ""));
   if (elsewhere)
     for (std::string_view const key : {"local", "remote"}) static_cast<void>(dataset.raw(key));
+  else if (finetuning)
+    dataset.without_effect_here("hf_kwargs", "belongs to hf_name");
   if (finetuning) {
     dataset.not_yet("epoch_size", "an epoch is every example once: leave it out");
     for (std::string_view const key : {"shuffle_algo", "shuffle_block_size"})
@@ -183,8 +211,6 @@ struct loader_defaults {
     dataset.fail("streams", problem.what());
   }
   loader.shuffle = dataset.get("shuffle", loader.shuffle);
-  if (loader.shuffle && !defaults.drop_last)
-    dataset.without_effect_here("shuffle", "evaluation takes what it takes in the order it has");
   auto const seed = dataset.get<std::int64_t>("shuffle_seed", finetuning ? 0 : 9176);
   dataset.check("shuffle_seed", seed >= 0, "must not be negative, found ", seed);
   loader.shuffle_seed = static_cast<std::uint64_t>(seed);
@@ -195,6 +221,7 @@ struct loader_defaults {
   loader.shuffle_block_size = dataset.optional<std::int64_t>("shuffle_block_size");
   dataset.check("shuffle_block_size", loader.shuffle_block_size.value_or(1) >= 1,
                 "must be above 0, found ", loader.shuffle_block_size.value_or(1));
+  detail::say_what_shuffles_nothing(dataset, loader, !defaults.drop_last);
   loader.max_seq_len = dataset.get("max_seq_len", defaults.max_seq_len);
   dataset.check("max_seq_len", loader.max_seq_len >= 2 && loader.max_seq_len <= largest_seq_len,
                 "must be from 2 to ", largest_seq_len, ", found ", loader.max_seq_len);
@@ -202,6 +229,7 @@ struct loader_defaults {
       dataset.one_of("token_encoding_type", loader.token_encoding_type,
                      {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"});
 
+  if (elsewhere) dataset.without_effect_here("token_encoding_type", "belongs to MDS sets");
   if (several || loader.epoch_size) {
     dataset.not_yet("batching_method", "streams are mixed evenly", {"random"});
     dataset.not_yet("sampling_method", "every sample comes equally often over epochs",

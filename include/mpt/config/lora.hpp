@@ -10,6 +10,15 @@
 
 namespace mpt {
 
+/// A value for the layers that `layers` names, as a target does, in place of the one for all.
+template <class T>
+struct layer_exception {
+  std::string layers;
+  T value{};
+
+  friend bool operator==(layer_exception const&, layer_exception const&) = default;
+};
+
 /// `peft_config`, with PEFT's defaults.
 struct lora_config {
   std::int64_t rank = 8;               ///< r
@@ -17,21 +26,38 @@ struct lora_config {
   double dropout = 0;                  ///< lora_dropout, of what goes into the adapter
   bool rank_stabilised = false;        ///< use_rslora
   std::vector<std::string> targets{};  ///< target_modules: last parts of layers' names
+  std::vector<layer_exception<std::int64_t>> rank_pattern{};  ///< at most one names a layer
+  std::vector<layer_exception<double>> alpha_pattern{};       ///< likewise
 
   friend bool operator==(lora_config const&, lora_config const&) = default;
 };
-
-/// What B A x is multiplied by.
-[[nodiscard]] inline double lora_scale(lora_config const& lora) {
-  auto const rank = static_cast<double>(lora.rank);
-  return lora.alpha / (lora.rank_stabilised ? std::sqrt(rank) : rank);
-}
 
 /// Whether the target names this layer ("transformer.blocks.0.attn.Wqkv"): all of its name, or its
 /// last parts.
 [[nodiscard]] inline bool is_target(std::string_view target, std::string_view layer) {
   return layer == target || (layer.size() > target.size() && layer.ends_with(target) &&
                              layer[layer.size() - target.size() - 1] == '.');
+}
+
+/// The value of an exception for this layer, or `otherwise`.
+template <class T>
+[[nodiscard]] T value_for(std::vector<layer_exception<T>> const& exceptions, std::string_view layer,
+                          T otherwise) {
+  for (auto const& one : exceptions)
+    if (is_target(one.layers, layer)) return one.value;
+  return otherwise;
+}
+
+/// The rank of this layer's adapter.
+[[nodiscard]] inline std::int64_t lora_rank(lora_config const& lora, std::string_view layer) {
+  return value_for(lora.rank_pattern, layer, lora.rank);
+}
+
+/// What B A x is multiplied by beside this layer.
+[[nodiscard]] inline double lora_scale(lora_config const& lora, std::string_view layer) {
+  auto const rank = static_cast<double>(lora_rank(lora, layer));
+  return value_for(lora.alpha_pattern, layer, lora.alpha) /
+         (lora.rank_stabilised ? std::sqrt(rank) : rank);
 }
 
 /// Whether this layer has an adapter.

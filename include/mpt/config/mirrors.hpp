@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -32,6 +33,21 @@ using hub_mirrors = std::map<std::string, std::string>;
     out[node->keys[i].name] = path.text;
   }
   return out;
+}
+
+/// Says which mirrors stand for a name that nothing in the document has.
+inline void say_unused_mirrors(config_reader& parent, config_node const& document,
+                               hub_mirrors const& mirrors) {
+  std::set<std::string> names;
+  auto const gather = [&](auto const& self, config_node const& node) -> void {
+    if (node.is_scalar()) names.insert(node.text);
+    for (config_node const& item : node.items) self(self, item);
+  };
+  gather(gather, document);
+  for (auto const& mirror : mirrors)
+    if (!names.contains(mirror.first))
+      parent.report().ignored.push_back(
+          {parallel::concat("mirrors.", printable(mirror.first)), "nothing here has that name"});
 }
 
 /// The path of `name`: that of its mirror, else itself.

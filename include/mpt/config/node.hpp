@@ -28,6 +28,7 @@ struct config_limits {
 struct config_key {
   std::string name;
   std::string place;
+  bool is_unused = false;  ///< of a variable: no ${...} refers to it
 };
 
 /// A value: nothing, a scalar, a list or a mapping.
@@ -36,6 +37,7 @@ struct config_node {
 
   kind type = kind::null;
   bool is_string = false;        ///< a scalar written in quotes or made by interpolation
+  bool has_anchor = false;       ///< written as &name, so that aliases stand for it elsewhere
   std::string text;              ///< of a scalar, as written
   std::string place;             ///< "file:line:column" or "command line"
   std::vector<config_key> keys;  ///< of a mapping: keys[i] belongs to items[i]
@@ -70,6 +72,20 @@ struct config_node {
     items.push_back(std::move(value));
   }
 };
+
+/// Calls f(name, key, value) with each member under `node` that is no mapping with members itself;
+/// names are dotted, and begin after `path`.
+template <class F>
+void for_each_leaf(config_node const& node, std::string const& path, F const& f) {
+  for (std::size_t i = 0; i < node.keys.size(); ++i) {
+    auto const name =
+        path.empty() ? node.keys[i].name : parallel::concat(path, ".", node.keys[i].name);
+    if (node.items[i].is_map() && !node.items[i].items.empty())
+      for_each_leaf(node.items[i], name, f);
+    else
+      f(name, node.keys[i], node.items[i]);
+  }
+}
 
 /// How much a tree holds: values, itself included, and bytes of keys and scalars.
 struct config_size {

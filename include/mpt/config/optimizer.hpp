@@ -1,4 +1,4 @@
-// optimizer_config: LLM Foundry's `optimizer` and `algorithms.gradient_clipping`.
+// optimizer_config: LLM Foundry's `optimizer`.
 //
 // decoupled_adamw and decoupled_lionw first do p *= 1 - (lr/initial_lr) wd, then their step with
 // lr. The decay is not multiplied by lr, so weight_decay 1e-5 here is about 0.1 of an ordinary
@@ -17,7 +17,6 @@
 
 #include <mpt/config/reader.hpp>
 #include <parallel/optim/muon.hpp>
-#include <parallel/train/clipping.hpp>
 
 namespace mpt {
 
@@ -198,33 +197,6 @@ namespace detail {
   optimizer.groups = detail::read_groups(reader, optimizer.name, optimizer);
   reader.finish();
   return optimizer;
-}
-
-/// Reads `algorithms`: how gradients are clipped. `new_adapters`: of those a half begins at zero.
-[[nodiscard]] inline parallel::train::clipping read_gradient_clipping(config_reader reader,
-                                                                      bool new_adapters = false) {
-  using kind = parallel::train::clipping_kind;
-  parallel::train::clipping clip;
-  bool const clips = reader.has("gradient_clipping");
-  auto section = reader.section("gradient_clipping");
-  auto const type = section.one_of("clipping_type", "norm", {"norm", "value", "adaptive"});
-  section.check("clipping_type", !new_adapters || type != "adaptive",
-                "'adaptive' holds a gradient against its parameter, and new adapters "
-                "(model.peft_config) begin at zero, so nothing would be trained; choose norm");
-  auto const threshold = section.optional<double>("clipping_threshold");
-  section.check("clipping_threshold", !clips || threshold, "missing; it is required");
-  section.check("clipping_threshold", !threshold || *threshold > 0, "must be above 0, found ",
-                threshold.value_or(0));
-  section.finish();
-  if (threshold)
-    clip = {type == "norm"    ? kind::norm
-            : type == "value" ? kind::value
-                              : kind::adaptive,
-            *threshold};
-  for (std::string_view const key : {"alibi", "gated_linear_units", "low_precision_layernorm"})
-    reader.not_yet(key, "algorithms knows gradient_clipping only; see model's own keys");
-  reader.finish();
-  return clip;
 }
 
 }  // namespace mpt

@@ -56,6 +56,8 @@ struct parallelism_config {
             .blocks = blocks_by_stage,
             .overlap_weight_gradients = overlap_weight_gradients};
   }
+
+  friend bool operator==(parallelism_config const&, parallelism_config const&) = default;
 };
 
 }  // namespace mpt

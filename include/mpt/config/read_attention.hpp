@@ -53,6 +53,10 @@ inline void read_rope(config_reader& reader, attention_config& attention) {
     rope.original_max_position_embeddings =
         type == "llama3" ? hf.required<std::int64_t>(trained)
                          : hf.get(trained, rope.original_max_position_embeddings);
+    if (type != "llama3")
+      hf.none_has_effect({"low_freq_factor", "high_freq_factor", trained},
+                         "belongs to type llama3");
+    if (type == "no_scaling") hf.without_effect_here("factor", "type is no_scaling");
     hf.finish();
     reader.without_effect("rope_dail_config", "belongs to rope_impl dail");
   }
@@ -91,6 +95,8 @@ inline void read_kv_dim(config_reader& reader, attention_config const& attention
   attention.qk_gn = reader.get("qk_gn", attention.qk_gn);
   attention.norm_type =
       read_name(reader, "norm_type", "low_precision_layernorm", norm_kind_names, "a norm");
+  if (!attention.qk_ln && !attention.qk_gn)
+    reader.without_effect_here("norm_type", "belongs to qk_ln and qk_gn");
   attention.softmax_scale = reader.optional<double>("softmax_scale");
   attention.attn_logit_softcapping = reader.optional<double>("attn_logit_softcapping");
   attention.sliding_window_size = reader.get("sliding_window_size", attention.sliding_window_size);
@@ -98,6 +104,7 @@ inline void read_kv_dim(config_reader& reader, attention_config const& attention
       reader.get("attn_uses_sequence_id", attention.attn_uses_sequence_id);
   attention.alibi = reader.get("alibi", attention.alibi);
   attention.alibi_bias_max = reader.get("alibi_bias_max", attention.alibi_bias_max);
+  if (!attention.alibi) reader.without_effect_here("alibi_bias_max", "belongs to alibi");
   read_rope(reader, attention);
   auto tuning = reader.section("attn_temperature_tuning");
   attention.temperature.floor_scale = tuning.get("floor_scale", attention.temperature.floor_scale);

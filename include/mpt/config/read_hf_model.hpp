@@ -3,12 +3,14 @@
 // without effect; another kind of model than MPT is refused.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <filesystem>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -56,9 +58,22 @@ inline void merge_members(config_node& base, config_node const& over) {
   config_node merged = node_of(json, (folder / "config.json").string(), config_limits{}.depth);
   merged.place = overrides->place;
   merge_members(merged, *overrides);
-  config_reader all(merged, reader.full_name("config_overrides"), reader.report());
+  auto const prefix = reader.full_name("config_overrides");
+  config_reader all(merged, prefix, reader.report());
+  auto const before = reader.report().ignored.size();
   auto model = read_model(all);
   all.finish();
+  std::vector<std::string> written;
+  for_each_leaf(*overrides, prefix, [&](auto const& name, auto&&...) { written.push_back(name); });
+  auto& ignored = reader.report().ignored;
+  auto const said = ignored.begin() + static_cast<std::ptrdiff_t>(before);
+  ignored.erase(std::remove_if(said, ignored.end(),  // of the folder's own, nothing is said
+                               [&](ignored_key const& key) {
+                                 return std::ranges::none_of(written, [&](auto const& name) {
+                                   return name == key.name || name.starts_with(key.name + '.');
+                                 });
+                               }),
+                ignored.end());
   return model;
 }
 

@@ -1,12 +1,18 @@
 // Reads `peft_config` of a configuration, or PEFT's adapter_config.json, and writes the latter.
 //
-// LoRA beside linear layers of blocks is there; what else PEFT has (DoRA, biases, layers trained
-// whole, ranks by pattern) is refused by name.
+// LoRA beside linear layers of blocks is there, with ranks and alphas by layer; what else PEFT has
+// (DoRA, biases, layers trained whole) is refused by name. Of a finished adapter nothing may be
+// left out, or it would be another: there the advice is to let PEFT merge it into its model.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <filesystem>
+#include <iterator>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -63,6 +69,68 @@ namespace detail {
   return out;
 }
 
+/// Whether `name` can be a layer's name or its last parts, and no regular expression.
+[[nodiscard]] inline bool is_layer_name(std::string_view name) {
+  bool plain = !name.empty();
+  for (char const c : name)
+    plain = plain && (c == '_' || c == '.' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+                      (c >= 'A' && c <= 'Z'));
+  return plain;
+}
+
+/// Throws unless every exception names an adapted layer, and no two name one with different values
+/// (PEFT takes the first in the file).
+template <class T>
+void check_exceptions(config_reader const& reader, std::string_view key,
+                      std::vector<layer_exception<T>> const& exceptions, lora_config const& lora,
+                      std::vector<linear_layer> const& layers) {
+  for (auto const& one : exceptions) {
+    bool found = false;
+    for (auto const& layer : layers) {
+      if (!is_adapted(lora, layer.name) || !is_target(one.layers, layer.name)) continue;
+      found = true;
+      auto const taken = value_for(exceptions, layer.name, one.value);
+      reader.check(key, taken == one.value, "gives ", layer.name, " two values, ", taken, " and ",
+                   one.value, "; name each layer once");
+    }
+    reader.check(key, found, "'", printable(one.layers),
+                 "' names no layer with an adapter, as target_modules does; regular expressions "
+                 "are not read");
+  }
+}
+
+/// rank_pattern or alpha_pattern: a mapping from layers' names to what they have in place of r or
+/// lora_alpha.
+template <class T>
+[[nodiscard]] std::vector<layer_exception<T>> read_exceptions(
+    config_reader& reader, std::string_view key, lora_config const& lora,
+    std::vector<linear_layer> const& layers) {
+  constexpr bool is_rank = std::is_integral_v<T>;
+  std::vector<layer_exception<T>> out;
+  config_node const* const node = reader.raw(key);
+  if (node == nullptr) return out;
+  reader.check(key, node->is_map(), "expected a mapping from layers' names to numbers, found ",
+               describe(*node));
+  for (std::size_t i = 0; i < node->items.size(); ++i) {
+    auto const& name = node->keys[i].name;
+    auto const& item = node->items[i];
+    std::optional<T> value;
+    if (item.is_scalar() && !item.is_string) {
+      if constexpr (is_rank)
+        value = parse_integer(item.text);
+      else
+        value = parse_number(item.text);
+    }
+    bool const good = value && *value > 0 && (!is_rank || *value <= T{largest_d_model});
+    parallel::require(good, item.place, ": ", reader.full_name(key), ".", printable(name),
+                      ": expected ", is_rank ? "a rank from 1 to " : "a number above 0",
+                      is_rank ? std::to_string(largest_d_model) : "", ", found ", describe(item));
+    out.push_back({name, value.value_or(T{1})});
+  }
+  check_exceptions(reader, key, out, lora, layers);
+  return out;
+}
+
 }  // namespace detail
 
 /// Reads and checks the adapters of a model, all keys of the mapping.
@@ -82,15 +150,18 @@ namespace detail {
                "is a dropout probability from 0 to below 1, found ", out.dropout);
   out.rank_stabilised = reader.get("use_rslora", out.rank_stabilised);
   out.targets = detail::read_targets(reader, model);
+  auto const layers = linear_layers(model);
+  out.rank_pattern = detail::read_exceptions<std::int64_t>(reader, "rank_pattern", out, layers);
+  out.alpha_pattern = detail::read_exceptions<double>(reader, "alpha_pattern", out, layers);
   reader.not_yet("bias", "biases stay as they are: use none", {"none"});
   reader.not_yet("init_lora_weights", "A is uniform and B zero at first: use true", {"true"});
   for (std::string_view const key :
        {"use_dora", "use_qalora", "use_bdlora", "fan_in_fan_out", "lora_bias"})
     reader.not_yet(key, "use false", {"false"});
   for (std::string_view const key :
-       {"modules_to_save", "rank_pattern", "alpha_pattern", "layers_to_transform", "layers_pattern",
-        "layer_replication", "exclude_modules", "target_parameters", "trainable_token_indices"})
-    reader.not_yet(key, "leave it out; target_modules names the layers, all of one rank");
+       {"modules_to_save", "layers_to_transform", "layers_pattern", "layer_replication",
+        "exclude_modules", "target_parameters", "trainable_token_indices"})
+    reader.not_yet(key, "leave it out; target_modules names the layers that have adapters");
   for (std::string_view const key :
        {"base_model_name_or_path", "revision", "inference_mode", "auto_mapping", "peft_version"})
     reader.without_effect(key, "the adapter stands beside this model");
@@ -115,19 +186,86 @@ inline constexpr std::string_view adapter_config_name = "adapter_config.json";
   return json;
 }
 
+namespace detail {
+
+/// Keys that say how an adapter is to be read, and are.
+inline constexpr std::string_view adapter_keys[] = {
+    "peft_type",  "task_type",      "r",    "lora_alpha",   "lora_dropout",
+    "use_rslora", "target_modules", "bias", "rank_pattern", "alpha_pattern"};
+
+/// Keys that change nothing of what a finished adapter computes: how it began, what switches
+/// nothing on by itself, what PEFT ignores beside linear layers, and names.
+inline constexpr std::string_view keys_without_effect[] = {"base_model_name_or_path",
+                                                           "revision",
+                                                           "inference_mode",
+                                                           "auto_mapping",
+                                                           "peft_version",
+                                                           "megatron_core",
+                                                           "qalora_group_size",
+                                                           "fan_in_fan_out",
+                                                           "loftq_config",
+                                                           "eva_config",
+                                                           "corda_config",
+                                                           "lora_ga_config",
+                                                           "layers_pattern"};
+
+/// What gives the model of an adapter that is not read.
+inline constexpr std::string_view merge_by_peft =
+    "let PEFT make one model of both (PeftModel.from_pretrained(model, folder)"
+    ".merge_and_unload().save_pretrained(other)) and use that";
+inline constexpr std::string_view save_as_lora =
+    "write it where it was trained as plain LoRA (PEFT's "
+    "save_pretrained(folder, path_initial_model_for_weight_conversion=...)), or merged into its "
+    "model";
+
+/// Whether PEFT changes the model again as it did when the adapter began, so that it can merge
+/// both.
+[[nodiscard]] inline bool repeats_beginning(nlohmann::json const& begun) {
+  return begun == "pissa" || begun == "olora";
+}
+
+/// Why an adapter with this setting is more, or other, than B A beside layers; empty: it is not.
+[[nodiscard]] inline std::string_view beyond_lora(std::string_view key,
+                                                  nlohmann::json const& value) {
+  constexpr std::string_view other = "is not read, and without it the adapter would be another";
+  auto const text = value.is_string() ? value.get<std::string>() : std::string();
+  if (key == "peft_type") return text == "LORA" ? "" : "adapters of this kind are not read";
+  if (key == "task_type") return text == "CAUSAL_LM" ? "" : "it is no adapter of a language model";
+  if (key == "bias") return text == "none" ? "" : "its biases were trained too";
+  if (key == "init_lora_weights") {
+    if (value.is_boolean() || text == "gaussian" || text == "orthogonal" || text == "eva")
+      return "";  // these begin with other A and B, and here they are finished
+    return "it began by changing the model's own weights, which it needs so changed";
+  }
+  if (key == "target_modules" && value.is_string() && text != "all-linear")
+    return "it names layers by a regular expression, which is not read";
+  if ((key == "rank_pattern" || key == "alpha_pattern") && value.is_object())
+    for (auto const& [layers, unused] : value.items())
+      if (!is_layer_name(layers))
+        return "it names layers by a regular expression, which is not read";
+  bool const known = std::ranges::find(adapter_keys, key) != std::end(adapter_keys) ||
+                     std::ranges::find(keys_without_effect, key) != std::end(keys_without_effect);
+  return known ? "" : other;
+}
+
+}  // namespace detail
+
 /// The adapters that PEFT's configuration describes, of this model; `source` names it in messages.
 [[nodiscard]] inline lora_config from_peft_json(nlohmann::json const& json,
                                                 model_config const& model,
                                                 std::string const& source) {
   auto told = nlohmann::json::object();  // what is not there is not asked for
-  for (auto const& [key, value] : json.items())
-    if (!value.is_null() && value != false && !(value.is_structured() && value.empty()))
+  for (auto const& [key, value] : json.items()) {
+    if (value.is_null() || value == false || (value.is_structured() && value.empty())) continue;
+    auto const beyond = detail::beyond_lora(key, value);
+    parallel::require(beyond.empty(), source, ": ", printable(key), " is ", printable(value.dump()),
+                      ": ", beyond, "; ",
+                      key == "init_lora_weights" && !detail::repeats_beginning(value)
+                          ? detail::save_as_lora
+                          : detail::merge_by_peft);
+    if (std::ranges::find(detail::adapter_keys, key) != std::end(detail::adapter_keys))
       told[key] = value;
-  if (auto const begin = told.find("init_lora_weights");
-      begin != told.end() && (*begin == "gaussian" || begin->is_boolean()))
-    told.erase(begin);  // it has begun
-  // of methods that have keys of their own to switch them on
-  for (char const* const key : {"megatron_core", "qalora_group_size"}) told.erase(key);
+  }
   auto const root = detail::node_of(told, source, config_limits{}.depth);
   config_report unused;
   config_reader reader(root, "", unused);
@@ -136,18 +274,23 @@ inline constexpr std::string_view adapter_config_name = "adapter_config.json";
 
 /// PEFT's configuration of adapters beside the model in the folder `base` ("": not known).
 [[nodiscard]] inline nlohmann::json to_peft_json(lora_config const& lora, std::string const& base) {
-  return {{"peft_type", "LORA"},
-          {"task_type", "CAUSAL_LM"},
-          {"base_model_name_or_path", base.empty() ? nlohmann::json() : nlohmann::json(base)},
-          {"r", lora.rank},
-          {"lora_alpha", detail::shortest(lora.alpha)},
-          {"lora_dropout", lora.dropout},
-          {"use_rslora", lora.rank_stabilised},
-          {"target_modules", lora.targets},
-          {"bias", "none"},
-          {"fan_in_fan_out", false},
-          {"init_lora_weights", true},
-          {"inference_mode", true}};
+  nlohmann::json out = {
+      {"peft_type", "LORA"},
+      {"task_type", "CAUSAL_LM"},
+      {"base_model_name_or_path", base.empty() ? nlohmann::json() : nlohmann::json(base)},
+      {"r", lora.rank},
+      {"lora_alpha", detail::shortest(lora.alpha)},
+      {"lora_dropout", lora.dropout},
+      {"use_rslora", lora.rank_stabilised},
+      {"target_modules", lora.targets},
+      {"bias", "none"},
+      {"fan_in_fan_out", false},
+      {"init_lora_weights", true},
+      {"inference_mode", true}};
+  for (auto const& [layers, rank] : lora.rank_pattern) out["rank_pattern"][layers] = rank;
+  for (auto const& [layers, alpha] : lora.alpha_pattern)
+    out["alpha_pattern"][layers] = detail::shortest(alpha);
+  return out;
 }
 
 }  // namespace mpt

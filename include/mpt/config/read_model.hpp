@@ -6,6 +6,7 @@
 // checked by check_model.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -48,6 +49,21 @@ namespace detail {
   return *number;
 }
 
+/// Says which keys the chosen initialisation does not know.
+inline void say_what_initialises_nothing(config_reader& reader, init_scheme scheme,
+                                         std::string_view nonlinearity) {
+  using enum init_scheme;
+  bool const kaiming = scheme == kaiming_normal || scheme == kaiming_uniform;
+  bool const xavier = scheme == xavier_normal || scheme == xavier_uniform;
+  if (scheme != baseline) reader.without_effect_here("init_std", "belongs to baseline_");
+  if (!xavier && !(kaiming && nonlinearity == "leaky_relu"))
+    reader.without_effect_here("init_gain", "belongs to xavier, and to kaiming with leaky_relu");
+  if (!kaiming) reader.none_has_effect({"fan_mode", "init_nonlinearity"}, "belongs to kaiming");
+  if (scheme == torch_default)
+    reader.none_has_effect({"emb_init_std", "emb_init_uniform_lim"},
+                           "default_ is PyTorch's own, of embeddings too");
+}
+
 [[nodiscard]] inline init_config read_init(config_reader& reader) {
   init_config init;
   init.name = read_name(reader, "name", "kaiming_normal_", init_scheme_names, "an initialisation");
@@ -85,6 +101,7 @@ namespace detail {
       reader.one_of("init_nonlinearity", init.init_nonlinearity,
                     {"linear", "sigmoid", "tanh", "relu", "leaky_relu", "selu"});
   reader.without_effect("verbose", "there is nothing more to say");
+  say_what_initialises_nothing(reader, init.name, init.init_nonlinearity);
   for (auto const& [key, deviation] :
        {std::pair{"emb_init_std", init.emb_init_std}, std::pair{"init_std", init.init_std}})
     reader.check(key, deviation.value_or(0) >= 0, "a standard deviation cannot be negative");
@@ -165,15 +182,25 @@ inline void read_ffn(config_reader& reader, model_config& model) {
   auto attention = reader.section("attn_config");
   model.attn = detail::read_attention(attention, model.d_model);
   attention.finish();
-  if (model.attn.alibi || model.attn.rope)
-    model.learned_pos_emb = false;  // as LLM Foundry does, whatever is written
+  if (model.attn.alibi || model.attn.rope) {  // as LLM Foundry does, whatever is written
+    if (model.learned_pos_emb && reader.has("learned_pos_emb"))
+      reader.without_effect_here("learned_pos_emb", "alibi and rope stand in its place");
+    model.learned_pos_emb = false;
+  }
   model.layers = detail::read_overrides(reader, model.n_layers);
+  bool const is_tuned = std::ranges::any_of(
+      model.layers, [](layer_override const& layer) { return layer.attn_scale.has_value(); });
+  if (model.attn.temperature.attn_scale == 0 && !is_tuned)
+    attention.members("attn_temperature_tuning")
+        .without_effect_here("floor_scale", "attn_scale is 0: nothing is tuned");
   auto init = reader.section("init_config");
   model.init = detail::read_init(init);
   init.finish();
   auto ffn = reader.section("ffn_config");
   detail::read_ffn(ffn, model);
   detail::read_fc_type(reader);
+  if (model.ffn_hidden_size)
+    reader.without_effect_here("expansion_ratio", "ffn_config.ffn_hidden_size is the width");
 
   reader.not_yet("name", "use mpt_causal_lm", {"mpt_causal_lm"});
   model.tie_word_embeddings = reader.get("tie_word_embeddings", model.tie_word_embeddings);

@@ -84,9 +84,24 @@ namespace mpt::detail {
   }
   out.overlap_weight_gradients =
       reader.get("overlap_weight_gradients", out.overlap_weight_gradients);
+  if (out.tensor == 1)
+    reader.without_effect_here("sequence_parallel", "belongs to tensor, which is 1");
+  if (out.context == 1)
+    reader.without_effect_here("context_method", "belongs to context, which is 1");
+  if (out.pipeline == 1)
+    reader.none_has_effect({"schedule", "stages_per_rank", "blocks_by_stage"},
+                           "belongs to pipeline, which is 1");
   for (auto const& [key, to] : {std::pair{"shard", &out.shard}, {"replicate", &out.replicate}})
     if (auto const told = reader.optional<std::int64_t>(key))
       *to = check_degree(reader, key, *told);
+  auto fsdp = parent.members("fsdp_config");
+  for (auto const& [key, other] : {std::pair{"shard", "data_parallel_shard_degree"},
+                                   std::pair{"replicate", "data_parallel_replicate_degree"}})
+    if (reader.has(key))
+      fsdp.without_effect_here(other, parallel::concat(reader.full_name(key), " decides"));
+  if (reader.has("tensor"))
+    parent.members("tp_config")
+        .without_effect_here("tensor_parallel_degree", "parallelism.tensor decides");
   reader.finish();
   return out;
 }

@@ -76,11 +76,8 @@ inline constexpr std::array<std::pair<std::string_view, bool recomputation::*>, 
                    "found ", describe(at));
   };
   auto const number = [](config_node const& at) -> std::optional<std::int64_t> {
-    std::int64_t value = 0;
-    auto const* const end = at.text.data() + at.text.size();
-    auto const [stop, failed] = std::from_chars(at.text.data(), end, value);
-    if (at.is_string || failed != std::errc() || stop != end || value < 0) return std::nullopt;
-    return value;
+    auto const value = at.is_string ? std::nullopt : parse_integer(at.text);
+    return value && *value >= 0 ? value : std::nullopt;
   };
   auto const add = [&](std::int64_t begin, std::int64_t end) {
     for (auto i = begin; i < std::min(end, blocks); ++i) out[static_cast<std::size_t>(i)] = true;

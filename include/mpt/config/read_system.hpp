@@ -71,6 +71,8 @@ inline void read_fsdp(config_reader& parent, train_config& config) {
     notes.emplace_back(
         "fsdp_config.mixed_precision FULL: parameters are bf16 with fp32 master weights; use "
         "precision fp32 for fp32 parameters");
+  if (precision == precision_kind::fp32 && mixed != "DEFAULT")
+    reader.without_effect_here("mixed_precision", "all is fp32");
   auto const again = read_planned(reader, "activation_checkpointing");
   if (!again)
     config.recompute.reset();
@@ -97,6 +99,10 @@ inline void read_fsdp(config_reader& parent, train_config& config) {
   logging.log_to_console = reader.get("log_to_console", logging.log_to_console);
   logging.console_log_interval = reader.get("console_log_interval", logging.console_log_interval);
   reader.check("console_log_interval", logging.console_log_interval.count > 0, "must be above 0");
+  if (logging.progress_bar)
+    reader.none_has_effect({"log_to_console", "console_log_interval"}, "there is a progress bar");
+  else if (!logging.log_to_console)
+    reader.without_effect_here("console_log_interval", "log_to_console is false");
   logging.tensorboard = read_loggers(reader.section("loggers"));
   return logging;
 }
@@ -141,6 +147,8 @@ inline void read_corruption_check(config_reader& parent, train_config& config) {
   check.interval = reader.get("interval", check.interval);
   check.on_transient =
       read_name(reader, "on_transient", "repeat", transient_names, "a way to go on");
+  if (check.interval.count == 0)
+    reader.without_effect_here("on_transient", "interval is 0: nothing is looked for");
   reader.finish();
 }
 
@@ -161,6 +169,16 @@ inline void read_deadlines(config_reader& parent, train_config& config) {
                  "expected seconds above 0 and up to 1e6, found ", *seconds);
   }
   reader.finish();
+}
+
+/// Says which settings of sharding change nothing at this stage.
+inline void say_what_shards_nothing(config_reader& reader, train_config const& config) {
+  auto fsdp = reader.members("fsdp_config");
+  if (reader.has("zero_stage")) fsdp.without_effect_here("sharding_strategy", "zero_stage decides");
+  if (config.zero_stage < 3)
+    fsdp.without_effect_here("reshard_after_forward", "parameters are divided at stage 3 alone");
+  if (config.zero_stage < 2)
+    reader.without_effect_here("reduce_every_microbatch", "gradients are divided from stage 2 on");
 }
 
 /// FSDP and our own keys. `config.precision` must be read before, and what `config.recompute` is
@@ -199,6 +217,7 @@ inline void read_system(config_reader& reader, train_config& config) {
     if (*stage == 0) config.parallelism.shard_within_node = false;
   }
   config.reduce_every_microbatch = read_planned(reader, "reduce_every_microbatch");
+  say_what_shards_nothing(reader, config);
   config.device = reader.one_of("device", config.device, {"auto", "cpu", "cuda", "kokkos"});
   config.ranks = read_ranks(reader, "ranks");
   config.threads = read_ranks(reader, "threads");

@@ -17,8 +17,10 @@
 
 #include <mpt/config/document.hpp>
 #include <mpt/config/mirrors.hpp>
+#include <mpt/config/read_algorithms.hpp>
 #include <mpt/config/read_finetuning_run.hpp>
 #include <mpt/config/read_parallelism.hpp>
+#include <mpt/config/read_path.hpp>
 #include <mpt/config/read_recompute.hpp>
 #include <mpt/config/read_system.hpp>
 #include <mpt/config/reader.hpp>
@@ -60,25 +62,6 @@ inline void check_run_name(std::string const& name, std::string_view where) {
                     "' cannot name a run; use letters, digits, '-', '_' and '.'");
 }
 
-[[nodiscard]] inline std::string with_run_name(std::string path, std::string const& run_name) {
-  return filled(std::move(path), "{run_name}", run_name);
-}
-
-/// A path on this machine with {run_name} filled in; "" when blank. `later`: what else may stand in
-/// braces, and is filled in by others.
-[[nodiscard]] inline std::string read_path(config_reader& reader, std::string_view key,
-                                           std::string const& run_name,
-                                           std::string_view later = {}) {
-  auto const path = reader.get<std::string>(key, "");
-  reader.check(key, !is_remote(path), "'", printable(path),
-               "' is not yet supported; use a path on this machine");
-  auto with_name = with_run_name(path, run_name);
-  auto const rest = later.empty() ? with_name : filled(with_name, later, "");
-  reader.check(key, rest.find('{') == std::string::npos, "'", printable(path), "': only {run_name}",
-               later.empty() ? "" : " and ", later, " can stand in braces");
-  return with_name;
-}
-
 [[nodiscard]] inline std::int64_t positive(config_reader& reader, std::string_view key,
                                            std::int64_t value) {
   constexpr std::int64_t most = std::int64_t{1} << 30;
@@ -90,7 +73,7 @@ inline void check_run_name(std::string const& name, std::string_view where) {
   tokenizer_config tokenizer;
   tokenizer.name = reader.required<std::string>("name");
   auto kwargs = reader.section("kwargs");
-  tokenizer.model_max_length = kwargs.optional<std::int64_t>("model_max_length");
+  kwargs.without_effect("model_max_length", "sequences have max_seq_len tokens");
   for (std::string_view const key : {"use_fast", "trust_remote_code", "padding_side"})
     kwargs.without_effect(key, "one tokenizer, from tokenizer.json");
   for (std::string_view const key : {"add_bos_token", "add_eos_token"})
@@ -162,9 +145,13 @@ inline void check_run_name(std::string const& name, std::string_view where) {
                "cannot go with save_overwrite: one goes on from the newest checkpoint, the other "
                "starts over");
   if (checkpoint.save_folder.empty())
-    for (std::string_view const key :
-         {"save_interval", "save_num_checkpoints_to_keep", "save_overwrite", "save_weights_only"})
+    for (std::string_view const key : {"save_interval", "save_num_checkpoints_to_keep",
+                                       "keep_every", "save_overwrite", "save_weights_only"})
       reader.without_effect_here(key, "there is no save_folder");
+  else if (checkpoint.save_num_checkpoints_to_keep == -1)
+    reader.without_effect_here("keep_every", "save_num_checkpoints_to_keep is -1: all stay");
+  if (checkpoint.load_path.empty())
+    reader.without_effect_here("load_weights_only", "there is no load_path");
   for (std::string_view const key : {"save_filename", "save_latest_filename"})
     reader.without_effect(key, "checkpoints are folders named by batch, and 'latest'");
   reader.without_effect("only_composer_checkpoint", "checkpoints have one form");
@@ -210,8 +197,19 @@ inline void check_run_name(std::string const& name, std::string_view where) {
   reader.check("icl_subset_num_batches",
                !out.subset_batches || *out.subset_batches == -1 || *out.subset_batches > 0,
                "expected -1 for all or a number above 0, found ", out.subset_batches.value_or(0));
+  if (out.tasks.empty())
+    reader.none_has_effect({"icl_seq_len", "icl_subset_num_batches"}, "there are no icl_tasks");
   reader.without_effect("icl_max_seq_len", "is icl_seq_len here and in LLM Foundry");
   return out;
+}
+
+/// Says which keys of evaluation change nothing where there is nothing to evaluate on.
+inline void say_what_evaluates_nothing(config_reader& reader, train_config const& config) {
+  if (!config.eval_loaders.empty()) return;
+  reader.without_effect_here("eval_subset_num_batches", "there is no eval_loader");
+  if (config.icl.tasks.empty())
+    reader.none_has_effect({"eval_interval", "eval_first", "device_eval_batch_size"},
+                           "there is no eval_loader");
 }
 
 /// Top-level keys that change nothing here, and those we do not have.
@@ -231,8 +229,7 @@ inline void read_the_rest(config_reader& reader) {
   for (std::string_view const key :
        {"device_train_batch_size", "device_train_grad_accum", "n_gpus"})
     reader.not_yet(key, "it follows from global_train_batch_size, microbatch and ranks");
-  for (std::string_view const key : {"variables", "dataset"})  // anchors of what is used elsewhere
-    static_cast<void>(reader.raw(key));
+  for (std::string_view const key : referred_mappings) reader.without_effect_unless_referred(key);
 }
 
 }  // namespace detail
@@ -268,7 +265,7 @@ inline void read_the_rest(config_reader& reader) {
   config.tokenizer.name = mirrored(mirrors, config.tokenizer.name);
   config.optimizer = read_optimizer(reader.section("optimizer"));
   bool const anew = config.model.lora && config.adapter.empty() && !reader.has("load_path");
-  config.clip = read_gradient_clipping(reader.section("algorithms"), anew);
+  config.clip = read_algorithms(reader.section("algorithms"), config.model, anew);
   config.scheduler = read_scheduler(reader.section("scheduler"));
   config.train_loader = read_loader(reader.section("train_loader"),
                                     {.max_seq_len = config.max_seq_len, .drop_last = true});
@@ -326,6 +323,7 @@ inline void read_the_rest(config_reader& reader) {
       detail::read_evaluation(reader, config.device_train_microbatch_size.value_or(1));
   config.icl = detail::read_icl(reader, environment.file, config.evaluation.device_eval_batch_size,
                                 config.max_seq_len);
+  detail::say_what_evaluates_nothing(reader, config);
   config.checkpoint = detail::read_checkpoint(reader, config.run_name);
   config.callbacks = read_callbacks(reader.section("callbacks"));
   if (auto& saves = config.callbacks.hf_checkpointer)
@@ -340,14 +338,9 @@ inline void read_the_rest(config_reader& reader) {
         "fsdp_config.activation_checkpointing: true");
   config.parallelism = detail::read_parallelism(reader, std::move(config.parallelism));
   detail::settle_finetuning(reader, document, config, mirrors);
+  say_unused_mirrors(reader, document, mirrors);
   detail::read_the_rest(reader);
   reader.finish();
-
-  auto const& warmup = config.scheduler.t_warmup;
-  if (warmup.unit == config.max_duration.unit && warmup.count > config.max_duration.count)
-    config.report.notes.push_back(parallel::concat(
-        "scheduler.t_warmup ", to_string(warmup), " is longer than max_duration ",
-        to_string(config.max_duration), ": the learning rate does not come to its value"));
 
   bool const in_epochs = config.max_duration.unit == time_unit::epoch ||
                          config.scheduler.t_max.unit == time_unit::epoch;
@@ -358,6 +351,9 @@ inline void read_the_rest(config_reader& reader) {
       parallel::fail(reader.place_of("scheduler"), ": ", problem.what());
     }
   }
+  if (!needs_epochs(config.scheduler, config.max_duration))
+    for (auto& note : unfinished_parts(config.scheduler, clock_of(config)))
+      config.report.notes.push_back(std::move(note));
   return config;
 }
 
@@ -365,36 +361,6 @@ inline void read_the_rest(config_reader& reader) {
 [[nodiscard]] inline train_config load_train_config(std::filesystem::path const& file,
                                                     std::span<std::string const> overrides = {}) {
   return read_train_config(load_document(file, overrides), process_environment(file));
-}
-
-/// Every key a training configuration knows, sorted by name.
-[[nodiscard]] inline std::vector<known_key> known_keys() {
-  constexpr std::string_view smallest = R"(
-max_seq_len: 2
-max_duration: 1ba
-global_train_batch_size: 1
-model: {}
-tokenizer: {name: t}
-optimizer: {name: decoupled_adamw}
-scheduler: {name: linear_decay_with_warmup, t_warmup: 0ba}
-train_loader: {dataset: {local: d}}
-eval_loader: {dataset: {local: d}}
-)";
-  auto known = read_train_config(make_document(smallest, "smallest")).report.known;
-  std::vector<std::string> const finetuning{
-      "train_loader={name: finetuning, dataset: {local: null, hf_name: d, preprocessing_fn: "
-      "{prompt: p, response: r}}}"};
-  for (auto const& key :
-       read_train_config(make_document(smallest, "smallest", finetuning)).report.known) {
-    auto const same = std::ranges::find(known, key.name, &known_key::name);
-    if (same == known.end())
-      known.push_back(key);
-    else if (key.role == key_role::effective)
-      same->role = key.role;
-  }
-  std::sort(known.begin(), known.end(),
-            [](known_key const& a, known_key const& b) { return a.name < b.name; });
-  return known;
 }
 
 }  // namespace mpt

@@ -102,6 +102,11 @@ class config_reader {
     return result;
   }
 
+  /// The mapping under a key that is known already, as what it is known; finish it, too.
+  [[nodiscard]] config_reader members(std::string_view key) const {
+    return {has(key) ? *find(key) : nothing_, full_name(key), *report_};
+  }
+
   /// The value as it is, or null; for keys of several forms.
   [[nodiscard]] config_node const* raw(std::string_view key) {
     note(key, key_role::effective);
@@ -122,6 +127,21 @@ class config_reader {
   /// what else is written.
   void without_effect_here(std::string_view key, std::string_view reason) {
     if (find(key) != nullptr) report_->ignored.push_back({full_name(key), std::string(reason)});
+  }
+
+  /// Says in the report what under this key, a mapping of variables, nothing refers to.
+  void without_effect_unless_referred(std::string_view key) {
+    config_node const* const node = raw(key);
+    if (node == nullptr) return;
+    for_each_leaf(*node, full_name(key),
+                  [&](std::string const& name, config_key const& one, auto&) {
+                    if (one.is_unused)
+                      report_->ignored.push_back({printable(name), "nothing refers to it"});
+                  });
+  }
+  /// As without_effect_here, of each of the keys.
+  void none_has_effect(std::initializer_list<std::string_view> keys, std::string_view reason) {
+    for (std::string_view const key : keys) without_effect_here(key, reason);
   }
 
   /// Refuses a known key unless it is absent, blank, or one of the `accepted` spellings of LLM
@@ -182,20 +202,50 @@ class config_reader {
   }
   [[nodiscard]] config_report& report() const { return *report_; }
 
-  /// Fails on the first key that nobody asked for.
-  void finish() const {
+  /// Fails on the first key that nobody asked for; says which key it may be meant for, and, where
+  /// keys are names of things (`lists`), which there are.
+  void finish(bool lists = false) const {
     for (config_key const& key : node_->keys) {
       bool known = false;
       for (std::string const& name : asked_) known = known || name == key.name;
       if (known) continue;
-      auto nearest = nearest_name(key.name, asked_);
+      auto const inner = known_below(key.name);
+      auto const nearest = nearest_name(key.name, asked_);
       std::string advice;
-      if (!nearest.empty()) advice = parallel::concat("; did you mean '", full_name(nearest), "'?");
+      if (!inner.empty())
+        advice = parallel::concat("; did you mean '", inner, "'?");
+      else if (!nearest.empty())
+        advice = parallel::concat("; did you mean '", full_name(nearest), "'?");
+      if (lists)
+        advice +=
+            parallel::concat(advice.empty() ? "; there are " : " There are ", supported_keys());
       parallel::fail(key.place, ": ", full_name(printable(key.name)), ": unknown key", advice);
     }
   }
 
  private:
+  /// The full name of a key in a section of this mapping that is called so; or "".
+  [[nodiscard]] std::string known_below(std::string_view key) const {
+    auto const ending = parallel::concat(".", key);
+    auto const beginning = full_name("");
+    for (known_key const& known : report_->known)
+      if (known.role == key_role::effective && known.name.ends_with(ending) &&
+          known.name.starts_with(beginning) &&
+          known.name.size() > beginning.size() + ending.size() - 1)
+        return known.name;
+    return {};
+  }
+
+  /// The keys of this mapping that are not refused.
+  [[nodiscard]] std::string supported_keys() const {
+    std::string out;
+    for (std::string const& asked : asked_)
+      for (known_key const& known : report_->known)
+        if (known.name == full_name(asked) && known.role != key_role::restricted)
+          out.append(out.empty() ? "" : ", ").append(asked);
+    return out;
+  }
+
   [[nodiscard]] bool stands(std::string_view key) const {
     config_node const* const value = find(key);
     return value != nullptr && (!value->is_null() || value->place != "command line");

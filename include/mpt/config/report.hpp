@@ -21,12 +21,16 @@ enum class key_role {
 struct known_key {
   std::string name;
   key_role role = key_role::effective;
+
+  friend bool operator==(known_key const&, known_key const&) = default;
 };
 
 /// A key that was written and changes nothing here, and why.
 struct ignored_key {
   std::string name;
   std::string reason;
+
+  friend bool operator==(ignored_key const&, ignored_key const&) = default;
 };
 
 /// Gathered while reading, in reading order.
@@ -34,6 +38,8 @@ struct config_report {
   std::vector<ignored_key> ignored;
   std::vector<std::string> notes;
   std::vector<known_key> known;
+
+  friend bool operator==(config_report const&, config_report const&) = default;
 };
 
 /// One line, keys with one reason together: "accepted and without effect here: a, b (reason); ...".

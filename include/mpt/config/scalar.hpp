@@ -1,13 +1,18 @@
-// Scalars of YAML 1.1 as LLM Foundry's loader reads them: integers, numbers, booleans.
+// Scalars of YAML 1.1 as LLM Foundry's loader (OmegaConf's) reads them: integers, numbers,
+// booleans.
 //
-// `6.0e-4`, `1e-08`, `.5` and `4_000_000` are numbers; an integer may be written `1e3` or `256.0`
-// as long as it is one; booleans are true/false/yes/no/on/off. Locale plays no part. Each function
-// returns nothing for text of another form, so that the caller can say what was expected and where.
+// `6.0e-4`, `1e5`, `.5` and `4_000_000` are numbers. Integers have bases and parts of sixty, too:
+// `030` is 24, `0x1F` 31, `0b101` 5, `1:30` 90; `08` and `0o30` are text there, so no numbers here.
+// An integer may be written `1e3` or `256.0` as long as it is one; booleans are
+// true/false/yes/no/on/off. Locale plays no part. Each function returns nothing for text of another
+// form, so that the caller can say what was expected and where.
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,8 +36,8 @@ namespace detail {
 
 }  // namespace detail
 
-/// A finite decimal number, or nothing.
-[[nodiscard]] inline std::optional<double> parse_number(std::string_view text) {
+/// A finite decimal number, or nothing; zeros before it say nothing, as in times (`030ba`).
+[[nodiscard]] inline std::optional<double> parse_decimal(std::string_view text) {
   auto const digits = detail::without_separators(text);
   if (!digits || digits->empty()) return std::nullopt;
   char const* begin = digits->data();
@@ -48,18 +53,73 @@ namespace detail {
   return value;
 }
 
+namespace detail {
+
+/// The magnitude of digits of a base; nothing where one is none, or the value is too large.
+[[nodiscard]] inline std::optional<std::uint64_t> parse_digits(std::string_view text, int base) {
+  std::string digits(text);
+  std::erase(digits, '_');
+  std::uint64_t value = 0;
+  auto const* const end = digits.data() + digits.size();
+  auto const [stop, code] = std::from_chars(digits.data(), end, value, base);
+  if (digits.empty() || code != std::errc{} || stop != end) return std::nullopt;
+  return value;
+}
+
+/// `1:30`: whole parts, each of those after the first below sixty.
+[[nodiscard]] inline std::optional<std::uint64_t> parse_sixtieths(std::string_view text) {
+  constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max() / 60 - 1;
+  if (text.front() < '1' || text.front() > '9') return std::nullopt;
+  auto colon = text.find(':');
+  auto value = parse_digits(text.substr(0, colon), 10);
+  while (value && colon != std::string_view::npos) {
+    text.remove_prefix(colon + 1);
+    colon = text.find(':');
+    auto const part = text.substr(0, colon);
+    auto const more =
+        part.size() <= 2 && part.find('_') == part.npos ? parse_digits(part, 10) : std::nullopt;
+    if (!more || *more >= 60 || *value > most) return std::nullopt;
+    value = *value * 60 + *more;
+  }
+  return value;
+}
+
+/// What YAML 1.1 takes for an integer, without its sign.
+[[nodiscard]] inline std::optional<std::uint64_t> parse_magnitude(std::string_view text) {
+  if (text.empty() || text.front() < '0' || text.front() > '9') return std::nullopt;
+  if (text == "0") return 0;
+  if (text.find(':') != std::string_view::npos) return parse_sixtieths(text);
+  if (text.front() != '0') return parse_digits(text, 10);
+  if (text[1] == 'x') return parse_digits(text.substr(2), 16);
+  if (text[1] == 'b') return parse_digits(text.substr(2), 2);
+  return parse_digits(text, 8);
+}
+
+/// What YAML 1.1 takes for an integer; nothing for one that 64 bits do not hold, too.
+[[nodiscard]] inline std::optional<std::int64_t> parse_whole(std::string_view text) {
+  bool const is_negative = text.starts_with('-');
+  if (is_negative || text.starts_with('+')) text.remove_prefix(1);
+  auto const magnitude = parse_magnitude(text);
+  constexpr auto most = std::uint64_t{std::numeric_limits<std::int64_t>::max()};
+  if (!magnitude || *magnitude > most) return std::nullopt;
+  auto const value = static_cast<std::int64_t>(*magnitude);
+  return is_negative ? -value : value;
+}
+
+}  // namespace detail
+
+/// A finite number as YAML 1.1 has it, or nothing.
+[[nodiscard]] inline std::optional<double> parse_number(std::string_view text) {
+  if (auto const whole = detail::parse_whole(text)) return static_cast<double>(*whole);
+  auto const digits = text.starts_with('-') || text.starts_with('+') ? text.substr(1) : text;
+  bool const says_decimal = text.find_first_of(".eE") != std::string_view::npos;
+  if (digits.starts_with('0') && !says_decimal) return std::nullopt;  // `08`, which is text
+  return parse_decimal(text);
+}
+
 /// An integer, also when written as a number without a fraction (`1e3`), or nothing.
 [[nodiscard]] inline std::optional<std::int64_t> parse_integer(std::string_view text) {
-  auto const digits = detail::without_separators(text);
-  if (!digits || digits->empty()) return std::nullopt;
-  char const* begin = digits->data();
-  char const* const end = begin + digits->size();
-  if (*begin == '+') ++begin;
-  if (begin == end || (begin != digits->data() && (*begin == '+' || *begin == '-')))
-    return std::nullopt;
-  std::int64_t value = 0;
-  auto const [stop, code] = std::from_chars(begin, end, value);
-  if (code == std::errc{} && stop == end) return value;
+  if (auto const whole = detail::parse_whole(text)) return whole;
   constexpr double exact = 9007199254740992.0;  // 2^53: beyond it a double is not one integer
   auto const number = parse_number(text);
   if (!number || std::fabs(*number) > exact || *number != std::trunc(*number)) return std::nullopt;

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <mpt/config/optimizer.hpp>
 #include <mpt/config/reader.hpp>
@@ -65,6 +66,48 @@ inline void check_schedule(scheduler_config const& schedule, training_clock cons
   parallel::require(end >= duration, "scheduler.t_max ", to_string(schedule.t_max), " (", end,
                     " batches) is shorter than max_duration ", to_string(clock.max_duration), " (",
                     duration, " batches); make it at least as long");
+}
+
+/// Whether what the schedule means is known only when an epoch's length is.
+[[nodiscard]] inline bool needs_epochs(scheduler_config const& schedule,
+                                       time_value const& max_duration) {
+  return max_duration.unit == time_unit::epoch || schedule.t_max.unit == time_unit::epoch ||
+         schedule.t_warmup.unit == time_unit::epoch;
+}
+
+/// What the training ends before, a sentence each: the warm-up, the decay.
+[[nodiscard]] inline std::vector<std::string> unfinished_parts(scheduler_config const& schedule,
+                                                               training_clock const& clock) {
+  std::vector<std::string> out;
+  auto const duration = total_batches(clock);
+  auto const text_of = [&](time_value const& time) {
+    return time.unit == clock.max_duration.unit
+               ? to_string(time)
+               : parallel::concat(to_string(time), " (", in_batches(time, clock), " batches)");
+  };
+  auto const& warmup = schedule.t_warmup;
+  if (warmup.count > 0 && batches_to_reach(warmup, clock) >= duration)
+    out.push_back(parallel::concat(
+        "scheduler.t_warmup ", text_of(warmup), " is not shorter than max_duration ",
+        to_string(clock.max_duration), ": the learning rate does not come to its value"));
+  bool const decays = schedule.kind == schedule_kind::cosine_with_warmup ||
+                      schedule.kind == schedule_kind::linear_decay_with_warmup;
+  bool const cools_down =
+      schedule.kind == schedule_kind::inv_sqrt_with_warmup && schedule.t_cooldown.count > 0;
+  if ((decays || cools_down) && batches_to_reach(schedule.t_max, clock) > duration)
+    out.push_back(parallel::concat("scheduler.t_max ", text_of(schedule.t_max),
+                                   " is longer than max_duration ", to_string(clock.max_duration),
+                                   ": the learning rate does not come down to ",
+                                   decays ? "alpha_f" : "alpha_f_cooldown"));
+  return out;
+}
+
+/// unfinished_parts of a schedule that needs an epoch's length, so that reading the configuration
+/// cannot say them.
+[[nodiscard]] inline std::vector<std::string> notes_of_epochs(scheduler_config const& schedule,
+                                                              training_clock const& clock) {
+  return needs_epochs(schedule, clock.max_duration) ? unfinished_parts(schedule, clock)
+                                                    : std::vector<std::string>();
 }
 
 /// The multiplier of the learning rate after `batch` finished batches.
@@ -127,6 +170,7 @@ inline void check_schedule(scheduler_config const& schedule, training_clock cons
   if (schedule.kind == schedule_kind::constant_with_warmup) {
     schedule.alpha_i = multiplier("alpha", schedule.alpha_i);
     schedule.alpha_f = schedule.alpha_i;
+    reader.without_effect_here("t_max", "the learning rate stays as it is after the warm-up");
   } else if (schedule.kind == schedule_kind::inv_sqrt_with_warmup) {
     schedule.t_scale = reader.required<time_value>("t_scale");
     reader.check("t_scale", schedule.t_scale.count > 0, "must be above 0");

@@ -43,7 +43,8 @@ struct time_value {
   return parallel::concat(static_cast<std::int64_t>(time.count), suffix_of(time.unit));
 }
 
-/// Reads a time; a bare integer is epochs, as in LLM Foundry.
+/// Reads a time, a decimal number and its unit; a bare integer of YAML is epochs, as in LLM
+/// Foundry.
 [[nodiscard]] inline time_value parse_time(std::string_view text) {
   if (auto const epochs = parse_integer(text)) {
     parallel::require(*epochs >= 0, "'", printable(text), "' is a negative time");
@@ -55,7 +56,7 @@ struct time_value {
                                time_unit::token, time_unit::duration}) {
     auto const suffix = suffix_of(unit);
     if (!text.ends_with(suffix)) continue;
-    auto const count = parse_number(text.substr(0, text.size() - suffix.size()));
+    auto const count = parse_decimal(text.substr(0, text.size() - suffix.size()));
     if (!count) break;
     parallel::require(*count >= 0, "'", printable(text), "' is a negative time");
     if (unit == time_unit::duration) {
@@ -71,7 +72,7 @@ struct time_value {
   }
   for (std::string_view const suffix : {"sec", "iter"})
     parallel::require(
-        !text.ends_with(suffix) || !parse_number(text.substr(0, text.size() - suffix.size())), "'",
+        !text.ends_with(suffix) || !parse_decimal(text.substr(0, text.size() - suffix.size())), "'",
         printable(text), "': ", suffix, " is not yet supported; use ep, ba, sp, tok or dur");
   parallel::fail("'", printable(text),
                  "' is not a time: expected a number and one of ep, ba, sp, tok, dur");

@@ -27,6 +27,7 @@
 #include <mpt/eval/gauntlet_config.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/data/share.hpp>
+#include <parallel/train/clipping.hpp>
 #include <parallel/zero/level.hpp>
 
 namespace mpt {
@@ -34,10 +35,11 @@ namespace mpt {
 /// amp_bf16: bf16 parameters and activations, fp32 master weights, accumulation and reductions.
 enum class precision_kind { fp32, amp_bf16 };
 
-/// `tokenizer`: a name or folder, and how long its model reads.
+/// `tokenizer`: a name or folder.
 struct tokenizer_config {
   std::string name;
-  std::optional<std::int64_t> model_max_length;
+
+  friend bool operator==(tokenizer_config const&, tokenizer_config const&) = default;
 };
 
 /// What stands in local_save_folder for the number of a rank's node, where nodes are only told
@@ -65,6 +67,8 @@ struct checkpoint_config {
   std::string load_path;           ///< "" for none; {run_name} is filled in
   bool load_weights_only = false;
   bool autoresume = false;
+
+  friend bool operator==(checkpoint_config const&, checkpoint_config const&) = default;
 };
 
 /// When and on how much the model is evaluated.
@@ -73,6 +77,8 @@ struct evaluation_config {
   bool eval_first = false;
   std::int64_t eval_subset_num_batches = -1;  ///< -1: all
   std::int64_t device_eval_batch_size = 1;
+
+  friend bool operator==(evaluation_config const&, evaluation_config const&) = default;
 };
 
 /// Tasks of in-context learning that the model is evaluated on; without tasks: none.
@@ -80,6 +86,8 @@ struct icl_config {
   std::vector<icl::task_config> tasks;
   std::optional<icl::gauntlet_config> gauntlet;
   std::optional<std::int64_t> subset_batches;  ///< of a task without categories; none: all
+
+  friend bool operator==(icl_config const&, icl_config const&) = default;
 };
 
 /// What is shown and written while training.
@@ -89,6 +97,8 @@ struct logging_config {
   time_value console_log_interval{1, time_unit::batch};
   std::string metrics_file;                ///< JSON lines; "" for none
   std::optional<std::string> tensorboard;  ///< folder of event files, by run name; none: no such
+
+  friend bool operator==(logging_config const&, logging_config const&) = default;
 };
 
 /// Seconds a rank waits for another before it is an error, by what the run does.
@@ -98,6 +108,8 @@ struct run_deadlines {
   double step = 600;  ///< and evaluations
   double save = 600;
   double load = 600;
+
+  friend bool operator==(run_deadlines const&, run_deadlines const&) = default;
 };
 
 /// What becomes of a batch that must not update: its loss or gradient is not finite, or a spike.
@@ -112,6 +124,8 @@ struct spike_check_config {
   bad_batch_policy on_spike = bad_batch_policy::skip;
   double deviations = 6;      ///< standard deviations above the mean that are no spike yet
   std::int64_t window = 128;  ///< updates that mean and deviation are of
+
+  friend bool operator==(spike_check_config const&, spike_check_config const&) = default;
 };
 
 /// What becomes of a batch in which a rank was wrong once.
@@ -124,6 +138,8 @@ enum class transient_policy : std::uint8_t {
 struct corruption_check_config {
   time_value interval{0, time_unit::batch};  ///< 0: never
   transient_policy on_transient = transient_policy::repeat;
+
+  friend bool operator==(corruption_check_config const&, corruption_check_config const&) = default;
 };
 
 struct train_config {
@@ -180,6 +196,8 @@ struct train_config {
   bool profile = false;     ///< times operations of a few batches
 
   config_report report;  ///< what to print once: ignored keys and notes
+
+  friend bool operator==(train_config const&, train_config const&) = default;
 };
 
 [[nodiscard]] inline bool is_canonical(train_config const& config) {

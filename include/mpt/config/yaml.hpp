@@ -139,6 +139,7 @@ class tree_builder final : public YAML::EventHandler {
 
   void finish(config_node node, YAML::anchor_t anchor) {
     if (anchor != 0) anchors_[anchor] = node;
+    node.has_anchor = anchor != 0;
     if (stack_.empty()) {
       root_ = std::move(node);
       return;

@@ -49,6 +49,15 @@ enum class compression { none, gzip, zstd };
   return compression::none;
 }
 
+/// Of texts and of ids: these are made 3 to 30 times smaller.
+inline constexpr std::uint64_t largest_ratio = 200;
+
+/// Whether `made` bytes of `packed` may be data: a few bytes can stand for terabytes, and a bomb
+/// that becomes no more than 64 MiB does no harm.
+[[nodiscard]] constexpr bool expands_as_data(std::uint64_t made, std::uint64_t packed) {
+  return made <= std::uint64_t{1} << 26 || made / largest_ratio <= packed;
+}
+
 class byte_stream {
  public:
   byte_stream(std::filesystem::path path, compression kind)
@@ -81,9 +90,9 @@ class byte_stream {
       bool const input_left = window_begin_ != window_end_;
       auto const got = kind_ == compression::gzip ? inflate(out, count) : decompress(out, count);
       made_ += got;
-      parallel::require(made_ <= unsuspicious_bytes || made_ / largest_ratio <= consumed(),
-                        file_.name(), ": more than ", largest_ratio,
-                        " times its size when decompressed (", made_, " bytes of ", consumed(),
+      parallel::require(expands_as_data(made_, consumed()), file_.name(), ": more than ",
+                        largest_ratio, " times its size when decompressed (", made_, " bytes of ",
+                        consumed(),
                         "): not text, maybe a bomb; decompress it yourself if that is meant");
       if (got > 0) return got;
       if (!input_left) {
@@ -97,9 +106,6 @@ class byte_stream {
   }
 
  private:
-  static constexpr std::uint64_t unsuspicious_bytes = std::uint64_t{1} << 26;
-  static constexpr std::uint64_t largest_ratio = 200;  // text is made 3 to 30 times smaller
-
   struct end_inflate {
     void operator()(::z_stream* stream) const {
       ::inflateEnd(stream);

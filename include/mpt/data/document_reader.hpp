@@ -9,8 +9,8 @@
 //
 // Plain text has no documents, so it is cut where a blank line follows at least
 // `plain_text_bytes` (default 16 KiB); text without blank lines is cut after four times that, at a
-// line end or else between UTF-8 characters. The pieces joined are the file, byte for byte. With
-// document_options::whole_file it is one document.
+// line end or else between UTF-8 characters. The pieces joined are the file, byte for byte, without
+// a byte order mark in front. With document_options::whole_file it is one document.
 //
 // Memory: the longest document and a 256 KiB window, never the file.
 #pragma once
@@ -22,6 +22,7 @@
 #include <utility>
 #include <vector>
 
+#include <mpt/data/byte_order_mark.hpp>
 #include <mpt/data/byte_stream.hpp>
 #include <mpt/data/json.hpp>
 
@@ -149,6 +150,12 @@ class document_reader {
   explicit document_reader(std::filesystem::path const& path, document_options options = {})
       : options_(options), stream_(path, compression_of(path.native())), buffer_(1U << 18) {
     parallel::require(options_.plain_text_bytes > 0, "plain_text_bytes must be positive");
+    while (end_ < longest_mark) {
+      auto const got = stream_.read(buffer_.data() + end_, buffer_.size() - end_);
+      if (got == 0) break;
+      end_ += got;
+    }
+    begin_ = byte_order_mark(std::string_view(buffer_.data(), end_), name());
     auto inner = path.filename();
     if (compression_of(inner.native()) != compression::none) inner = inner.stem();
     auto const ending = lower_case(inner.extension().native());
@@ -175,6 +182,8 @@ class document_reader {
   }
 
  private:
+  static constexpr std::size_t longest_mark = 4;  ///< bytes of a byte order mark
+
   [[nodiscard]] bool refill() {
     begin_ = 0;
     end_ = stream_.read(buffer_.data(), buffer_.size());
@@ -187,8 +196,7 @@ class document_reader {
     constexpr std::string_view blank = " \t\r\n";
     while (true) {
       std::string_view const start(buffer_.data(), end_);
-      auto const mark = start.starts_with("\xEF\xBB\xBF") ? std::size_t{3} : std::size_t{0};
-      auto const first = start.find_first_not_of(blank, mark);
+      auto const first = start.find_first_not_of(blank, begin_);
       if (first != start.npos && start[first] != '{') return false;
       if (first != start.npos && brace_is_enough) return true;
       auto const newline = first == start.npos ? start.npos : start.find('\n', first);

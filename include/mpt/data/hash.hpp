@@ -134,6 +134,9 @@ inline constexpr std::array<std::uint32_t, 64> sha256_constants{
   return false;
 }
 
+/// Of the shards that `prepare` writes: one of streaming's names, and as fast as memory.
+inline constexpr std::string_view prepared_hash = "xxh3_64";
+
 /// Hexadecimal digest of `bytes`; throws for an algorithm not known here.
 [[nodiscard]] inline std::string hash_of(std::string_view algorithm, std::string_view bytes) {
   if (algorithm == "xxh32") return detail::hex_of(XXH32(bytes.data(), bytes.size(), 0));

@@ -164,6 +164,11 @@ class mds_shard_file {
     parallel::require(shard_->raw.bytes / (1U << 15) <= packed.size(), name_, ": its ",
                       packed.size(), " bytes cannot become the ", shard_->raw.bytes,
                       " that index.json says");
+    parallel::require(expands_as_data(shard_->raw.bytes, packed.size()), name_, ": more than ",
+                      largest_ratio, " times its size when decompressed (", shard_->raw.bytes,
+                      " bytes of ", packed.size(),
+                      "): no tokens, maybe a bomb; if it is meant, decompress it to ",
+                      shard_->raw.basename, " beside it and remove it");
     content_.resize(shard_->raw.bytes);
     auto const size =
         ZSTD_decompress(content_.data(), content_.size(), packed.data(), packed.size());

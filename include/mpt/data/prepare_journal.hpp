@@ -55,6 +55,8 @@ struct prepare_position {
 [[nodiscard]] inline nlohmann::json as_recorded(nlohmann::json now, nlohmann::json const& then) {
   if (then.is_object() && !then.contains("all_inputs"))
     for (char const* const key : {"all_inputs", "processes"}) now.erase(key);
+  if (then.is_object() && then.value("hashes", nlohmann::json()) == nlohmann::json::array())
+    now["hashes"] = nlohmann::json::array();
   return now;
 }
 
@@ -124,7 +126,8 @@ class prepare_journal {
     // One write of a short line with O_APPEND; a torn one is dropped by resume().
     if (::write(file_.get(), line.data(), line.size()) != static_cast<::ssize_t>(line.size()))
       parallel::files::failure(path_, "cannot write");
-    if (::fsync(file_.get()) != 0) parallel::files::failure(path_, "cannot flush to disk");
+    if (!parallel::files::flush(file_.get()))
+      parallel::files::failure(path_, "cannot flush to disk");
   }
 
   /// Those of an interrupted or running run, once it has finished a shard; null: they bind no one.

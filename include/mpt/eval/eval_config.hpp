@@ -46,6 +46,12 @@ struct eval_config {
   config_report report;
 };
 
+/// A model as tables name it that have no other name for it: its folder, and its adapter's.
+[[nodiscard]] inline std::string name_of(std::filesystem::path const& model,
+                                         std::filesystem::path const& adapter) {
+  return adapter.empty() ? model.string() : model.string() + " + " + adapter.string();
+}
+
 namespace detail {
 
 /// Whether `config_overrides` holds only what the results do not depend on.
@@ -102,7 +108,7 @@ namespace detail {
   reader.check(key, std::filesystem::is_directory(out.path), "there is no folder '",
                printable(out.path.string()),
                "'; give a checkpoint or Hugging Face folder on this machine");
-  out.name = reader.get("model_name", out.path.string());
+  out.name = reader.get("model_name", name_of(out.path, out.adapter));
   if (reader.has("tokenizer"))
     out.tokenizer = mpt::detail::read_tokenizer(reader.section("tokenizer")).name;
   else
@@ -117,6 +123,12 @@ namespace detail {
                                                   std::filesystem::path const& file) {
   eval_config out;
   config_reader reader(document, "", out.report);
+  reader.check("train_loader", !reader.has("train_loader"),
+               "belongs to a training configuration, which pretrain and finetune run; evaluate the "
+               "model it made: evaluate MODEL --data SET, or --icl_tasks TASKS.yaml");
+  reader.check("icl_tasks", !reader.has("icl_tasks") || reader.has("model") || reader.has("models"),
+               "there is no model to run them on; give one, evaluate MODEL --icl_tasks ",
+               file.filename().string(), ", or add model or models here");
   out.max_seq_len = reader.required<std::int64_t>("max_seq_len");
   reader.check("max_seq_len", out.max_seq_len >= 2 && out.max_seq_len <= largest_seq_len,
                "must be from 2 to ", largest_seq_len, ", found ", out.max_seq_len);
@@ -156,7 +168,7 @@ namespace detail {
     reader.without_effect(key, "nothing here depends on it");
   for (std::string_view const key : {"loggers", "callbacks"})
     reader.not_yet(key, "--json, --markdown and --rows write results");
-  static_cast<void>(reader.raw("variables"));
+  reader.without_effect_unless_referred("variables");
   out.dist_timeout = reader.get("dist_timeout", out.dist_timeout);
   out.ranks = mpt::detail::read_ranks(reader, "ranks");
   out.threads = mpt::detail::read_ranks(reader, "threads");

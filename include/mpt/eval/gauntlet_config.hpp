@@ -21,11 +21,15 @@ struct gauntlet_benchmark {
   std::string name;
   std::int64_t shots = 0;
   double random_baseline = 0;
+
+  friend bool operator==(gauntlet_benchmark const&, gauntlet_benchmark const&) = default;
 };
 
 struct gauntlet_category {
   std::string name;
   std::vector<gauntlet_benchmark> benchmarks;
+
+  friend bool operator==(gauntlet_category const&, gauntlet_category const&) = default;
 };
 
 struct gauntlet_config {
@@ -34,6 +38,8 @@ struct gauntlet_config {
   bool rescale_accuracy = true;
   std::vector<gauntlet_category> categories;
   std::vector<std::pair<std::string, std::vector<std::string>>> averages;
+
+  friend bool operator==(gauntlet_config const&, gauntlet_config const&) = default;
 };
 
 namespace detail {

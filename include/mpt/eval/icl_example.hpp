@@ -16,6 +16,7 @@
 
 #include <mpt/eval/icl_prompt.hpp>
 #include <mpt/tokenizer/around_text.hpp>
+#include <mpt/tokenizer/end_of_text.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 
 namespace mpt::icl {
@@ -24,6 +25,7 @@ namespace mpt::icl {
 struct scored_ids {
   std::vector<std::int32_t> ids;
   std::size_t begin = 0;
+  bool is_cut = false;  ///< the context has lost its beginning, for want of room
 };
 
 /// The options of a row: one for language modelling and generation.
@@ -45,9 +47,8 @@ class example_maker {
         cache_(std::size_t{1} << 14),
         leading_space_(encode(" a").size() == 1) {
     if (task.kind != task_kind::generation) return;
-    parallel::require(words.eos_id().has_value(), task.label, ": the tokenizer ",
-                      words.files().name(),
-                      " has no end-of-text token, by which generated answers end");
+    require_end(words,
+                parallel::concat("the generated answers of task ", task.label, " would never end"));
     for (auto const& answer : rows.answer_texts)
       longest_answer_ = std::max(
           longest_answer_, encode(answer).size() + around_.before.size() + around_.after.size());
@@ -73,10 +74,11 @@ class example_maker {
     if (task_.kind == task_kind::generation) {
       auto ids = join(before, encode(questions[0]));
       auto const room = static_cast<std::size_t>(task_.max_seq_len) - longest_answer_;
-      if (ids.size() > room) ids.erase(ids.begin(), ids.end() - static_cast<std::ptrdiff_t>(room));
+      bool const is_cut = ids.size() > room;
+      if (is_cut) ids.erase(ids.begin(), ids.end() - static_cast<std::ptrdiff_t>(room));
       require_context(ids.size(), here);
       auto const size = ids.size();
-      out.options.push_back({std::move(ids), size});
+      out.options.push_back({std::move(ids), size, is_cut});
       out.new_tokens = static_cast<std::int64_t>(std::max<std::size_t>(longest_answer_, 1));
       return out;
     }
@@ -124,12 +126,13 @@ class example_maker {
     parallel::require(!answer.empty(), place_of(row), ": what the model is to say has no tokens");
     parallel::require(answer.size() < longest, place_of(row), ": what the model is to say has ",
                       answer.size(), " tokens, expected fewer than max_seq_len ", longest);
-    if (context.size() + answer.size() > longest)
+    bool const is_cut = context.size() + answer.size() > longest;
+    if (is_cut)
       context.erase(context.begin(),
                     context.end() - static_cast<std::ptrdiff_t>(longest - answer.size()));
     require_context(context.size(), row);
     auto const begin = context.size();
-    return {join(std::move(context), answer), begin};
+    return {join(std::move(context), answer), begin, is_cut};
   }
 
   task_config const& task_;

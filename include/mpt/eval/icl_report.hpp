@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include <mpt/console/markdown_table.hpp>
 #include <mpt/eval/gauntlet.hpp>
 #include <mpt/eval/icl_run.hpp>
 #include <nlohmann/json.hpp>
@@ -39,33 +40,6 @@ struct model_report {
   return out;
 }
 
-/// A Markdown table with columns as wide as they need; the first row is its head. Numbers' columns
-/// (`right`) end at the right.
-[[nodiscard]] inline std::string markdown_table(std::vector<std::vector<std::string>> const& rows,
-                                                std::vector<bool> const& right) {
-  auto const width = [](std::string const& text) {
-    return static_cast<std::size_t>(std::ranges::count_if(
-        text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
-  };
-  std::vector<std::size_t> widths(right.size(), 3);
-  for (auto const& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i]));
-  std::string out;
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    for (std::size_t i = 0; i < rows[r].size(); ++i) {
-      std::string const space(widths[i] - width(rows[r][i]), ' ');
-      out += "| " + (right[i] ? space + rows[r][i] : rows[r][i] + space) + " ";
-    }
-    out += "|\n";
-    if (r > 0) continue;
-    for (std::size_t i = 0; i < widths.size(); ++i)
-      out += "|" + std::string(right[i] ? "" : ":") + std::string(widths[i] + 1, '-') +
-             (right[i] ? ":" : "");
-    out += "|\n";
-  }
-  return out;
-}
-
 /// The two tables that LLM Foundry prints; the gauntlet's is left out where there is none.
 [[nodiscard]] inline std::string markdown_report(std::vector<model_report> const& models,
                                                  gauntlet_config const* gauntlet) {
@@ -92,7 +66,7 @@ struct model_report {
     }
     std::vector<bool> right(rows[0].size(), true);
     right[0] = false;
-    out += markdown_table(rows, right) + "\n";
+    out += console::markdown_table(rows, right) + "\n";
   }
   std::vector<std::vector<std::string>> rows{
       {"Category", "Benchmark", "Subtask", "Accuracy", "Number few shot", "Model"}};
@@ -113,16 +87,32 @@ struct model_report {
         rows.push_back({category, "", part.category, fmt::format("{:.6g}", part.accuracy()), shots,
                         model.model});
     }
-  return out + markdown_table(rows, {false, false, false, true, false, false});
+  return out + console::markdown_table(rows, {false, false, false, true, false, false});
+}
+
+/// A sentence for each task with contexts that were longer than its max_seq_len.
+[[nodiscard]] inline std::vector<std::string> notes_on_cut_contexts(model_report const& report) {
+  std::vector<std::string> out;
+  for (auto const& task : report.tasks)
+    if (auto const cut = task.cut_contexts(); cut > 0)
+      out.push_back(fmt::format(
+          "{}, {}-shot: the contexts of {} of {} rows lost their beginning, as they are longer "
+          "than max_seq_len {} has room for",
+          task.label, task.shots, cut, task.rows(), task.max_seq_len));
+  return out;
 }
 
 [[nodiscard]] inline nlohmann::ordered_json json_report(model_report const& report) {
   nlohmann::ordered_json out{{"model", report.model}};
   auto& tasks = out["icl_tasks"] = nlohmann::ordered_json::array();
   for (auto const& task : report.tasks) {
-    nlohmann::ordered_json one{{"label", task.label},         {"icl_task_type", name_of(task.kind)},
-                               {"num_fewshot", task.shots},   {"metric", metric_of(task.kind)},
-                               {"accuracy", task.accuracy()}, {"rows", task.rows()}};
+    nlohmann::ordered_json one{{"label", task.label},
+                               {"icl_task_type", name_of(task.kind)},
+                               {"num_fewshot", task.shots},
+                               {"metric", metric_of(task.kind)},
+                               {"accuracy", task.accuracy()},
+                               {"rows", task.rows()},
+                               {"cut_contexts", task.cut_contexts()}};
     if (task.parts.size() > 1)
       for (auto const& part : task.parts)
         one["categories"][part.category] = {{"accuracy", part.accuracy()},
@@ -152,6 +142,7 @@ struct model_report {
           one["losses"] = row.losses;
           one["chosen"] = row.chosen;
         }
+        if (row.is_cut) one["context_cut"] = true;
         out += one.dump() + "\n";
       }
   return out;

@@ -28,6 +28,7 @@ struct row_result {
   std::vector<double> losses = {};  ///< of the options, nats a token
   std::size_t chosen = 0;           ///< the option of the least loss
   std::string output = {};          ///< of generation
+  bool is_cut = false;              ///< an option's context has lost its beginning
 };
 
 /// The rows of a task, or of one category of it, at one number of shots.
@@ -46,6 +47,7 @@ struct task_result {
   task_kind kind = task_kind::language_modeling;
   std::int64_t shots = 0;
   std::vector<part_result> parts = {};
+  std::int64_t max_seq_len = 0;
 
   /// Of all parts alike, however many rows each has, as LLM Foundry averages categories.
   [[nodiscard]] double accuracy() const {
@@ -58,22 +60,30 @@ struct task_result {
     for (auto const& part : parts) sum += part.rows.size();
     return sum;
   }
+  /// Rows whose context was longer than max_seq_len allows.
+  [[nodiscard]] std::size_t cut_contexts() const {
+    std::ptrdiff_t sum = 0;
+    for (auto const& part : parts) sum += std::ranges::count_if(part.rows, &row_result::is_cut);
+    return static_cast<std::size_t>(sum);
+  }
 };
 
 namespace detail {
 
-/// `Model`: a task_model, or what scores and generates as one does.
+/// `Model`: a task_model, or what scores and generates as one does. `ends`: the tokens that end an
+/// answer.
 template <class Model>
 [[nodiscard]] row_result run_row(task_config const& task, task_row const& row,
                                  task_example const& example, tokenizer const& words,
-                                 Model& model) {
+                                 std::vector<std::int32_t> const& ends, Model& model) {
   row_result out{.line = row.line};
+  out.is_cut = std::ranges::any_of(example.options, &scored_ids::is_cut);
   if (task.kind == task_kind::generation) {
     stopped_text text(words, task.stops);
     static_cast<void>(
         model.generate(example.options[0].ids,
                        {.max_new_tokens = example.new_tokens,
-                        .end_of_text = words.eos_id().value_or(-1),
+                        .end_tokens = ends,
                         .last = [&](std::size_t, std::int32_t id) { return text.add(id); }}));
     out.output = text.finish();
     out.correct = answer_is_right(task, out.output, row.options);
@@ -88,10 +98,10 @@ template <class Model>
 }
 
 [[nodiscard]] inline nlohmann::json pack(row_result const& row) {
-  return {row.line, row.correct, row.losses, row.chosen, row.output};
+  return {row.line, row.correct, row.losses, row.chosen, row.output, row.is_cut};
 }
 [[nodiscard]] inline row_result unpack(nlohmann::json const& row) {
-  return {row.at(0), row.at(1), row.at(2), row.at(3), row.at(4)};
+  return {row.at(0), row.at(1), row.at(2), row.at(3), row.at(4), row.at(5)};
 }
 
 /// All ranks' rows in their order; each has every `ranks`-th.
@@ -126,21 +136,26 @@ inline void share_rows(std::vector<row_result>& rows, row_sharing const& sharing
 }
 
 /// Runs a task at one number of shots. `seen(rows)` is called after every row with the number of
-/// rows that are done of all ranks' (about). Collective where sharing has several ranks.
+/// rows that are done of all ranks' (about). `more_ends`: tokens that end an answer beside the
+/// tokenizer's end-of-text token. Collective where sharing has several ranks.
 template <class Model>
 [[nodiscard]] task_result run_task(loaded_task const& task, std::int64_t shots,
                                    tokenizer const& words, Model& model,
                                    row_sharing const& sharing = {},
                                    std::optional<std::int64_t> batches = std::nullopt,
-                                   std::function<void(std::size_t)> const& seen = {}) {
+                                   std::function<void(std::size_t)> const& seen = {},
+                                   std::vector<std::int32_t> const& more_ends = {}) {
   task_result out{.label = task.config.label, .kind = task.config.kind, .shots = shots};
+  out.max_seq_len = task.config.max_seq_len;
   auto const around = read_around_text(words);
+  auto ends = more_ends;
+  if (auto const end = words.eos_id()) ends.push_back(*end);
   for (auto const& [category, part] : task.parts) {
     example_maker maker(task.config, part, shots, words, around);
     std::vector<row_result> rows(rows_to_run(task.config, part, batches));
     for (auto i = static_cast<std::size_t>(sharing.rank); i < rows.size();
          i += static_cast<std::size_t>(sharing.ranks)) {
-      rows[i] = detail::run_row(task.config, part.rows[i], maker.make(i), words, model);
+      rows[i] = detail::run_row(task.config, part.rows[i], maker.make(i), words, ends, model);
       if (seen) seen(i + 1);
     }
     detail::share_rows(rows, sharing);

@@ -33,6 +33,8 @@ struct task_config {
   std::uint64_t seed = 1234;        ///< of the draws of examples
   std::int64_t batch_size = 0;      ///< rows at once, for icl_subset_num_batches
   std::int64_t max_seq_len = 2048;  ///< longer contexts lose their beginning
+
+  friend bool operator==(task_config const&, task_config const&) = default;
 };
 
 /// The name of the score, as it is logged.

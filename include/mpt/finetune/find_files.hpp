@@ -1,20 +1,22 @@
 // The files that a loader's hf_name, split and hf_kwargs name, on this machine.
 //
 // hf_name is a folder or a file, or a format (json, csv, parquet) whose files data_dir or
-// data_files name. A file is of the split that its name says (test.jsonl), else of `train`; asked
-// for another it is an error, so that no evaluation reads what is trained on. Nothing is
-// downloaded: a name on the Hugging Face Hub that is no folder here is an error that says what to
-// do.
+// data_files name. A folder's README.md may name them, too (dataset_card.hpp). A file is of the
+// split that its name says (test.jsonl), else of `train`; asked for another it is an error, so that
+// no evaluation reads what is trained on. Nothing is downloaded: a name on the Hugging Face Hub
+// that is no folder here is an error that says what to do.
 #pragma once
 
 #include <fnmatch.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include <mpt/finetune/dataset_card.hpp>
 #include <mpt/finetune/preprocess.hpp>
 #include <mpt/finetune/split_files.hpp>
 #include <parallel/core/error.hpp>
@@ -32,13 +34,15 @@ struct file_names {
 
 namespace detail {
 
-/// The files that one path of data_files names, which may have * and ? below its folder.
+/// The files that one path of data_files names, which may have * and ? below its folder. `namer`:
+/// what has the path, for errors.
 [[nodiscard]] inline std::vector<std::filesystem::path> matching_files(
-    std::filesystem::path const& base, std::string const& pattern) {
+    std::filesystem::path const& base, std::string const& pattern,
+    std::string_view namer = "data_files") {
   auto const path = base / pattern;
   if (pattern.find_first_of("*?[") == pattern.npos) {
-    parallel::require(std::filesystem::is_regular_file(path), path.native(),
-                      ": not a file; data_files names it");
+    parallel::require(std::filesystem::is_regular_file(path), path.native(), ": not a file; ",
+                      namer, " names it");
     parallel::require(is_data_file(path), path.native(),
                       ": not of a format that is read; expected .jsonl, .json, .csv or .parquet "
                       "(.gz and .zst too)");
@@ -60,9 +64,8 @@ namespace detail {
     for (auto const& file : data_files_below(folder))
       if (::fnmatch(wanted.c_str(), file.lexically_relative(folder).c_str(), flags) == 0)
         out.push_back(file);
-  parallel::require(!out.empty(), path.native(),
-                    ": no data file is named so; data_files asks for "
-                    "it");
+  parallel::require(!out.empty(), path.native(), ": no data file is named so; ", namer,
+                    " asks for it");
   return out;
 }
 
@@ -93,6 +96,24 @@ namespace detail {
   return file;
 }
 
+/// The files that `folder`'s README.md gives a split.
+[[nodiscard]] inline std::vector<std::filesystem::path> files_of_card(
+    std::filesystem::path const& folder, card_config const& card, std::string const& split) {
+  auto const base = card.data_dir.empty() ? folder : folder / card.data_dir;
+  if (card.data_files.empty()) return split_files(base, split);
+  auto const found = card.data_files.find(split);
+  std::string there;
+  for (auto const& [name, its] : card.data_files) there += (there.empty() ? "" : ", ") + name;
+  parallel::require(found != card.data_files.end(), (folder / "README.md").native(),
+                    ": its configuration ", card.name, " has no split \"", split, "\"; it has ",
+                    there);
+  std::vector<std::filesystem::path> out;
+  for (auto const& pattern : found->second)
+    for (auto& file : matching_files(base, pattern, "README.md"))
+      if (std::ranges::find(out, file) == out.end()) out.push_back(std::move(file));
+  return files_of_one_format(out);
+}
+
 }  // namespace detail
 
 /// The files, in order. Errors: no split, a split or file that is not there, a name of the Hub.
@@ -120,6 +141,9 @@ namespace detail {
       for (auto& file : detail::matching_files(base, pattern)) out.push_back(std::move(file));
     return out;
   }
+  if (folder && !format && names.data_dir.empty())
+    if (auto const card = read_dataset_card(names.name))
+      return detail::files_of_card(names.name, *card, names.split);
   if (folder && !format) return split_files(fs::path(names.name) / names.data_dir, names.split);
   if (format) {
     parallel::require(!names.data_dir.empty(), "hf_name is the format \"", names.name,

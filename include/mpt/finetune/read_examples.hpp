@@ -16,6 +16,7 @@
 #include <mpt/finetune/read_rows.hpp>
 #include <mpt/finetune/stitch_turns.hpp>
 #include <mpt/finetune/tokenize_row.hpp>
+#include <mpt/tokenizer/end_of_text.hpp>
 
 namespace mpt::finetune {
 
@@ -40,13 +41,13 @@ struct read_report {
 };
 
 /// The examples of `source`, in the order of its files and rows. Rows without anything to train on
-/// are left out and counted. Errors name the file and row, and an MDS set its sample. Cost: the
-/// examples are held in memory, 8 bytes an id.
+/// are left out and counted. Errors name the file and row, and an MDS set its sample; a tokenizer
+/// without an end-of-text token is one. Cost: the examples are held in memory, 8 bytes an id.
 [[nodiscard]] inline std::vector<example> read_examples(finetuning_source const& source,
                                                         tokenizer const& tokenizer,
                                                         read_report* report = nullptr) {
   auto const policy = read_target_policy(source.target_prompts, source.target_responses);
-  auto const end = tokenizer.eos_id();
+  auto const end = require_end(tokenizer, "a response trained without it would never end");
   row_tokenizer tokenize(tokenizer, source.templates);
   std::vector<example> out;
   read_report found;

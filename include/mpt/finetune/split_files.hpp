@@ -3,8 +3,10 @@
 // In this order, the first that finds any split counts: files data/SPLIT-00000-of-00003.*; folders
 // named after a split; files named after one; else all files are "train". A name names a split when
 // one of the split's words stands in it alone, between its ends, digits and any of "-._ ". Only
-// files of the supported formats count, so a README lies there in peace; hidden ones do not. If
-// none of the splits found is the one asked for, SPLIT.jsonl (.json, .csv, .parquet) is taken.
+// files of the supported formats count, so a README lies there in peace; hidden ones, and those
+// that describe a set (dataset_infos.json), do not. Of a split's files those of one format are
+// read, that of most of them, since others mostly hold the same rows once more. If none of the
+// splits found is the one asked for, SPLIT.jsonl (.json, .csv, .parquet) is taken.
 #pragma once
 
 #include <algorithm>
@@ -35,6 +37,13 @@ namespace mpt::finetune {
   return data::is_json_ending(ending) || ending == ".csv" || ending == ".parquet";
 }
 
+/// Whether a file of this name says something of a data set and holds none of its rows.
+[[nodiscard]] inline bool describes_set(std::string_view name) {
+  constexpr std::array<std::string_view, 5> names = {
+      "config.json", "dataset_info.json", "dataset_infos.json", "dataset_dict.json", "state.json"};
+  return std::ranges::find(names, name) != names.end();
+}
+
 /// All data files below `folder` in the order of their paths, those of hidden folders left out.
 [[nodiscard]] inline std::vector<std::filesystem::path> data_files_below(
     std::filesystem::path const& folder) {
@@ -43,9 +52,10 @@ namespace mpt::finetune {
   std::filesystem::recursive_directory_iterator place(folder, failure);
   for (; !failure && place != std::filesystem::end(place); place.increment(failure)) {
     auto const name = place->path().filename().native();
-    bool const hidden = name.starts_with('.') || name.starts_with("__");
-    if (place->is_directory() && hidden) place.disable_recursion_pending();
-    if (!hidden && place->is_regular_file() && is_data_file(place->path()))
+    bool const hidden = name.starts_with('.');
+    if (place->is_directory() && (hidden || name.starts_with("__")))
+      place.disable_recursion_pending();
+    if (!hidden && !describes_set(name) && place->is_regular_file() && is_data_file(place->path()))
       out.push_back(place->path());
   }
   parallel::require(!failure, folder.native(), ": cannot be listed: ", failure.message());
@@ -123,16 +133,44 @@ inline constexpr std::array<split_words, 3> known_splits = {
   return out;
 }
 
+/// Of a split's files those of the format that most of them have; of two that as many have Parquet,
+/// JSON lines, JSON and CSV in this order.
+[[nodiscard]] inline std::vector<std::filesystem::path> files_of_one_format(
+    std::vector<std::filesystem::path> const& files) {
+  std::map<std::string, std::size_t> counts;
+  for (auto const& file : files) ++counts[format_ending(file)];
+  std::string most;
+  for (std::string_view const ending :
+       {".parquet", ".jsonl", ".json", ".csv", ".ndjson", ".jsonlines"})
+    if (auto const found = counts.find(std::string(ending));
+        found != counts.end() && (most.empty() || found->second > counts[most]))
+      most = ending;
+  bool const json = data::is_json_ending(most);
+  std::vector<std::filesystem::path> out;
+  for (auto const& file : files) {
+    auto const ending = format_ending(file);
+    if (ending == most || (json && data::is_json_ending(ending))) out.push_back(file);
+  }
+  return out;
+}
+
 /// The files of a split in `folder`. Error: none, with the splits and files that are there.
 [[nodiscard]] inline std::vector<std::filesystem::path> split_files(std::filesystem::path folder,
                                                                     std::string const& split) {
   if (!folder.has_filename()) folder = folder.parent_path();  // "folder/" is "folder"
   auto const files = data_files_below(folder);
+  std::error_code unreadable;  // then it is not there
+  parallel::require(!files.empty() || !std::filesystem::exists(folder / "state.json", unreadable),
+                    folder.native(),
+                    ": was written by save_to_disk, in Arrow's own form, which is not read; write "
+                    "JSON lines: python3 -c \"import datasets; "
+                    "datasets.load_from_disk('FOLDER').to_json('OUT.jsonl')\"");
   parallel::require(!files.empty(), folder.native(),
                     ": holds no data; expected files *.jsonl, *.json, *.csv or *.parquet (.gz and "
                     ".zst too)");
   auto const splits = splits_of(folder, files);
-  if (auto const found = splits.find(split); found != splits.end()) return found->second;
+  if (auto const found = splits.find(split); found != splits.end())
+    return files_of_one_format(found->second);
   for (auto const& file : files)
     if (file.parent_path() == folder && file.filename().native() == split + format_ending(file))
       return {file};

@@ -7,12 +7,13 @@
 #include <string_view>
 #include <vector>
 
+#include <mpt/data/byte_order_mark.hpp>
 #include <mpt/data/byte_stream.hpp>
 
 namespace mpt::finetune {
 
 /// Reads a file in a window of 256 KiB; a byte order mark in front is skipped. Errors: those of
-/// data::byte_stream.
+/// data::byte_stream and data::byte_order_mark.
 class text_input {
  public:
   static constexpr int end = -1;
@@ -20,8 +21,7 @@ class text_input {
   explicit text_input(std::filesystem::path const& path)
       : stream_(path, data::compression_of(path.native())), window_(std::size_t{1} << 18) {
     fill();
-    constexpr std::string_view mark = "\xEF\xBB\xBF";
-    if (std::string_view(window_.data(), size_).starts_with(mark)) at_ = mark.size();
+    at_ = data::byte_order_mark(std::string_view(window_.data(), size_), name());
   }
 
   [[nodiscard]] std::string const& name() const { return stream_.name(); }

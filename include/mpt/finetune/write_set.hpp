@@ -17,14 +17,17 @@
 #include <variant>
 #include <vector>
 
+#include <mpt/data/json.hpp>
 #include <mpt/data/mds_writer.hpp>
+#include <mpt/data/set_tokenizer.hpp>
 #include <mpt/finetune/read_examples.hpp>
 
 namespace mpt::finetune {
 
 struct write_options {
-  std::filesystem::path folder{};  ///< of the set; must not be there, or be empty
-  std::string compression{};       ///< of shards: "", "zstd" or "zstd:LEVEL"
+  std::filesystem::path folder{};     ///< of the set; must not be there, or be empty
+  std::string compression{};          ///< of shards: "", "zstd" or "zstd:LEVEL"
+  std::vector<std::string> hashes{};  ///< of shards, see hash.hpp
 };
 
 namespace detail {
@@ -86,13 +89,17 @@ class folder_in_making {
 
 /// Writes the rows of `source`'s files to `options.folder`; with `tokens`, tokenised. Errors: a
 /// folder that is not empty; rows of another form than the first; those of read_examples. With an
-/// error nothing is left behind.
+/// error nothing is left behind. A tokenised set has a prepare.json that says which tokenizer made
+/// it.
 inline read_report write_set(finetuning_source const& source, write_options const& options,
                              tokenizer const* tokens) {
   detail::folder_in_making const making(options.folder);
   auto const policy = read_target_policy(source.target_prompts, source.target_responses);
   std::optional<row_tokenizer> tokenize;
-  if (tokens != nullptr) tokenize.emplace(*tokens, source.templates);
+  if (tokens != nullptr) {
+    require_end(*tokens, "training ends every response of the set with it");
+    tokenize.emplace(*tokens, source.templates);
+  }
   std::optional<data::mds_writer> writer;
   bool chats = false;
   read_report found;
@@ -100,7 +107,8 @@ inline read_report write_set(finetuning_source const& source, write_options cons
                          std::vector<std::string> const& values) {
     if (!writer)
       writer.emplace(making.path(), data::mds_writer_options{.columns = columns,
-                                                             .compression = options.compression});
+                                                             .compression = options.compression,
+                                                             .hashes = options.hashes});
     (void)writer->write(std::vector<std::string_view>(values.begin(), values.end()));
   };
   auto const add = [&](nlohmann::json const& given, std::string_view where) {
@@ -134,6 +142,12 @@ inline read_report write_set(finetuning_source const& source, write_options cons
                                     : "prompt or response is empty, or the prompt alone has "
                                       "max_seq_len tokens");
   (void)writer->finish();
+  if (tokens != nullptr)
+    parallel::write_text_file(
+        making.path() / "prepare.json",
+        data::python_json(
+            {{"parameters", {{"tokenizer", data::fingerprint_text(tokens->fingerprint())}}}}) +
+            "\n");
   making.finish();
   return found;
 }

@@ -19,7 +19,7 @@ namespace mpt {
 
 struct generation_options {
   std::int64_t max_new_tokens = 100;
-  std::int32_t end_of_text = -1;  // stops here; -1: never
+  std::vector<std::int32_t> end_tokens = {};  // each ends a text and is no part of it
   sampling_options sampling = {};
   /// The number of the first text among all that are made with this seed: each draws other numbers.
   std::uint64_t first = 0;
@@ -35,8 +35,8 @@ inline void check_prompt(std::size_t tokens, index longest, std::string_view pla
           " tokens, but the model reads at most ", longest - 1, " before a new one");
 }
 
-/// Continues prompts, at most as many as the model has room for, each until max_new_tokens,
-/// end_of_text, options.last, the model's longest sequence, or its room. Returns the new
+/// Continues prompts, at most as many as the model has room for, each until max_new_tokens, one of
+/// end_tokens, options.last, the model's longest sequence, or its room. Returns the new
 /// ids of each. A text does not depend on those beside it, but for the rounding of the products
 /// that they share; each has a sampler of its own.
 [[nodiscard]] inline std::vector<std::vector<std::int32_t>> generate(
@@ -65,7 +65,7 @@ inline void check_prompt(std::size_t tokens, index longest, std::string_view pla
     auto& one = texts[i];
     one.history.apply(logits);
     auto const id = one.choose.pick(logits);
-    if (id == options.end_of_text) return;
+    if (std::ranges::find(options.end_tokens, id) != options.end_tokens.end()) return;
     out[i].push_back(id);
     one.history.add(id);
     bool const ended = options.last && options.last(i, id);

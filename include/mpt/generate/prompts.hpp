@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include <mpt/data/byte_order_mark.hpp>
 #include <mpt/data/byte_stream.hpp>
 #include <mpt/data/document_reader.hpp>
 #include <mpt/tokenizer/utf8.hpp>
@@ -42,7 +43,7 @@ struct file_prompt {
   } else {
     auto const text = parallel::read_text_file(file, std::uintmax_t{64} << 20);
     std::uint64_t line = 0;
-    for (std::size_t at = 0; at < text.size();) {
+    for (auto at = data::byte_order_mark(text, file.string()); at < text.size();) {
       auto const end = std::min(text.find('\n', at), text.size());
       auto one = text.substr(at, end - at);
       at = end + 1;
@@ -57,7 +58,7 @@ struct file_prompt {
   return out;
 }
 
-/// All of a stream, as one prompt: at most 64 MiB of UTF-8.
+/// All of a stream, as one prompt: at most 64 MiB of UTF-8, without a byte order mark in front.
 [[nodiscard]] inline std::string read_prompt(std::istream& in) {
   constexpr std::size_t most = std::size_t{64} << 20;
   std::string out;
@@ -66,6 +67,7 @@ struct file_prompt {
     parallel::require(out.size() <= most,
                       "standard input: more than 64 MiB, too long for a prompt");
   }
+  out.erase(0, data::byte_order_mark(out, "standard input"));
   parallel::require(utf8::is_valid(out), "standard input: is not UTF-8 text");
   return out;
 }

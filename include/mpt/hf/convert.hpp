@@ -53,25 +53,44 @@ inline void add_remote_code(hf::export_options& how, model_config const& config)
   how.extra_files["modeling_parallel_mpt.py"] = hf::remote_modeling;
 }
 
+/// The tokenizer at `name`, to go with a model. Throws when it has ids that the model has not.
+[[nodiscard]] inline tokenizer load_fitting_tokenizer(std::string const& name,
+                                                      model_config const& model) {
+  auto out = tokenizer::load(name);
+  require(out.size() <= model.vocab_size, out.files().name(), ": has ids up to ", out.size() - 1,
+          ", but the model only ", model.vocab_size,
+          " tokens, so that it cannot read a text with the others; name the tokenizer that it was "
+          "trained with, or train with a vocab_size of at least ",
+          out.size());
+  return out;
+}
+
 /// What an export of this model says beside its weights: configuration, code, the files of the
-/// tokenizer at `tokenizer` ("": none).
-[[nodiscard]] inline hf::export_options export_options_of(model_config const& config,
-                                                          std::string const& dtype,
-                                                          std::string const& tokenizer) {
+/// tokenizer at `tokenizer` ("": none). `end_tokens`: that end its texts; empty: the tokenizer's
+/// end-of-text token. Throws for a tokenizer that has ids that the model has not.
+[[nodiscard]] inline hf::export_options export_options_of(
+    model_config const& config, std::string const& dtype, std::string const& tokenizer,
+    std::vector<std::int64_t> end_tokens = {}) {
   hf::export_options how{.type = precision_named(dtype),
                          .config = to_hf_json(config, dtype),
                          .generation_config = nlohmann::json{{"_from_model_config", true}}};
   add_remote_code(how, config);
-  if (tokenizer.empty()) return how;
-  auto const tokens = mpt::tokenizer::load(tokenizer);
-  how.extra_files["tokenizer.json"] = tokens.files().json;
-  if (!tokens.files().config.empty())
-    how.extra_files["tokenizer_config.json"] = tokens.files().config;
-  if (auto const end = tokens.eos_id())
-    for (char const* const role : {"eos_token_id", "bos_token_id"}) {
-      how.config[role] = *end;
-      (*how.generation_config)[role] = *end;
-    }
+  auto const say = [&](char const* key, nlohmann::json const& id) {
+    how.config[key] = id;
+    (*how.generation_config)[key] = id;
+  };
+  if (!tokenizer.empty()) {
+    auto const tokens = load_fitting_tokenizer(tokenizer, config);
+    auto const& files = tokens.files();
+    if (files.source.filename() == "tokenizer.json")  // with what else of it lies there
+      how.tokenizer = std::filesystem::absolute(files.source).parent_path();
+    how.extra_files["tokenizer.json"] = files.json;
+    if (!files.config.empty()) how.extra_files["tokenizer_config.json"] = files.config;
+    if (auto const end = tokens.eos_id(); end && end_tokens.empty()) end_tokens.push_back(*end);
+    if (auto const begin = tokens.id_of_role("bos_token")) say("bos_token_id", *begin);
+  }
+  if (end_tokens.size() == 1) say("eos_token_id", end_tokens.front());
+  if (end_tokens.size() > 1) say("eos_token_id", end_tokens);
   return how;
 }
 
@@ -81,9 +100,10 @@ inline void add_remote_code(hf::export_options& how, model_config const& config)
 /// error.
 inline void export_hugging_face(model_source const& source, std::filesystem::path const& out,
                                 convert_options const& options) {
-  auto how =
-      export_options_of(source.config(), options.dtype.empty() ? source.dtype() : options.dtype,
-                        options.tokenizer.empty() ? source.tokenizer() : options.tokenizer);
+  auto how = export_options_of(
+      source.config(), options.dtype.empty() ? source.dtype() : options.dtype,
+      options.tokenizer.empty() ? source.tokenizer() : options.tokenizer,
+      options.tokenizer.empty() ? source.end_tokens() : std::vector<std::int64_t>());
   how.max_shard_bytes = options.max_shard_bytes;
   how.existing = options.existing;
   auto const shapes = hf::shapes_of(source.config());
@@ -166,7 +186,8 @@ inline std::filesystem::path import_hugging_face(model_source const& source,
   require(options.existing == ckpt::if_exists::replace || !std::filesystem::exists(target.folder()),
           target.folder().string(),
           ": is there already; choose another folder or replace it (--replace)");
-  if (!options.tokenizer.empty()) static_cast<void>(tokenizer::load(options.tokenizer));
+  if (!options.tokenizer.empty())
+    static_cast<void>(load_fitting_tokenizer(options.tokenizer, source.config()));
   auto const shapes = hf::shapes_of(source.config());
   source.require_tensors(shapes);
   ckpt::folder_claim const claim(root);

@@ -69,8 +69,9 @@ class merged_weights {
     auto const layer = name.substr(0, name.size() - weight.size());
     if (!is_adapted(lora_, layer)) return;
     if (layer != layer_) take(layer);
-    merge_adapter(out, begin, {a_.data(), {lora_.rank, std::ssize(a_) / lora_.rank}},
-                  {b_.data(), {std::ssize(b_) / lora_.rank, lora_.rank}}, lora_scale(lora_));
+    index const rank = lora_rank(lora_, layer);
+    merge_adapter(out, begin, {a_.data(), {rank, std::ssize(a_) / rank}},
+                  {b_.data(), {std::ssize(b_) / rank, rank}}, lora_scale(lora_, layer));
   }
 
  private:

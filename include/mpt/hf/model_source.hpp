@@ -12,6 +12,8 @@
 #include <vector>
 
 #include <mpt/config/hf.hpp>
+#include <mpt/config/small_file.hpp>
+#include <mpt/config/token_ids.hpp>
 #include <mpt/hf/adapter.hpp>
 #include <mpt/hf/import.hpp>
 #include <mpt/hf/names.hpp>
@@ -53,6 +55,11 @@ class model_source {
   [[nodiscard]] std::string const& note() const { return note_; }
   /// Where its tokenizer lies; empty when that is not known.
   [[nodiscard]] std::string const& tokenizer() const { return tokenizer_; }
+
+  /// The tokens that its files say end a text, as transformers' generate takes them: eos_token_id
+  /// of generation_config.json, or where there is none of config.json. Empty: they name none. Some
+  /// may be no tokens of the model.
+  [[nodiscard]] std::vector<std::int64_t> const& end_tokens() const { return end_tokens_; }
 
   /// Of adapters: the folder of the model beside which they were trained; empty when not known.
   [[nodiscard]] std::string const& base() const { return base_; }
@@ -145,6 +152,8 @@ class model_source {
                                    file ? path_.string() : (path_ / "config.json").string());
       config_ = hf.model;
       dtype_ = hf.dtype;
+      end_tokens_ = hf.end_tokens;
+      if (!file) take_generation_config();
       fused_ = foreign_->tensors().contains(hf::fused_name("transformer.blocks.0.norm_1.weight"));
       if (std::filesystem::exists(path_ / "tokenizer.json")) tokenizer_ = path_.string();
       return;
@@ -183,6 +192,15 @@ class model_source {
     }
   }
 
+  /// The end tokens of generation_config.json, where there is one: config.json is not asked then.
+  void take_generation_config() {
+    auto const file = path_ / "generation_config.json";
+    if (!parallel::files::exists(file)) return;
+    auto const json = parallel::checkpoint::parse_json(read_small_file(file), file.string());
+    require(json.is_object(), file.string(), ": must be a JSON object");
+    end_tokens_ = read_token_ids(json, "eos_token_id", file.string());
+  }
+
   /// Of a LoRA run's checkpoint.
   void take_adapters(nlohmann::json const& said) {
     config_.lora = from_peft_json(said, config_, path_.string());
@@ -215,6 +233,7 @@ class model_source {
   std::string tokenizer_;
   std::string base_;
   std::string note_;
+  std::vector<std::int64_t> end_tokens_;
   bool fused_ = false;  // it was written with fuse_norm_attn_norm
   std::optional<parallel::checkpoint::checkpoint_reader> checkpoint_;
   std::optional<hf::hf_import> foreign_;

@@ -21,4 +21,21 @@ namespace mpt::hf {
   return name;
 }
 
+/// A parameter's name without what PyTorch's wrappers put into it: torch.compile `_orig_mod.`, FSDP
+/// and checkpointing of activations their own, anywhere; DistributedDataParallel `module.` in
+/// front, and Composer `model.` before the model's own names.
+[[nodiscard]] inline std::string unwrapped_name(std::string name) {
+  for (std::string_view const part : std::array<std::string_view, 3>{
+           "_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module."})
+    for (auto at = name.find(part); at != std::string::npos; at = name.find(part, at))
+      if (at == 0 || name[at - 1] == '.')
+        name.erase(at, part.size());
+      else
+        ++at;
+  while (name.starts_with("module.")) name.erase(0, 7);
+  if (name.starts_with("model.transformer.") || name.starts_with("model.lm_head."))
+    name.erase(0, 6);
+  return name;
+}
+
 }  // namespace mpt::hf

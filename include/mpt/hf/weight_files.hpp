@@ -1,6 +1,7 @@
 // weight_files: the tensors of a model folder by name, however another program wrote them:
 // safetensors, or PyTorch's pickles in zip files (pytorch_model.bin, Composer's .pt), in one file
-// or in shards. Nothing is loaded beforehand: a rank reads just the ranges it owns.
+// or in shards. Names are those of the model, without what wrappers of modules put into them
+// (names.hpp). Nothing is loaded beforehand: a rank reads just the ranges it owns.
 #pragma once
 
 #include <deque>
@@ -15,6 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include <mpt/hf/is_model.hpp>
+#include <mpt/hf/names.hpp>
 #include <mpt/hf/torch_file.hpp>
 #include <parallel/checkpoint/json.hpp>
 #include <parallel/checkpoint/tensor_folder.hpp>
@@ -24,7 +26,8 @@ namespace mpt::hf {
 /// Tensors of all files, by name. Reading is const and may be done by several threads.
 class weight_files {
  public:
-  /// Opens a folder, or a single .safetensors, .bin or .pt file; safetensors where there are both.
+  /// Opens a folder, or a single .safetensors, .bin or .pt file. Of a folder's files it takes those
+  /// that transformers takes: safetensors before pickles, and of either one file before shards.
   /// Throws when tensors or shards are missing, naming them.
   explicit weight_files(std::filesystem::path const& path) : name_(path.native()) {
     namespace fs = std::filesystem;
@@ -36,39 +39,46 @@ class weight_files {
                fs::exists(path / "model.safetensors.index.json") ||
                !(fs::exists(single) || fs::exists(index_path))) {
       safe_.emplace(path);
-    } else if (fs::exists(index_path)) {
-      open_shards(path, index_path);
-    } else {
+    } else if (fs::exists(single)) {
       open(single);
+    } else {
+      open_shards(path, index_path);
+    }
+    if (!safe_) return;
+    for (auto const& stored : safe_->names()) {
+      bool const first = stored_.emplace(unwrapped_name(stored), stored).second;
+      parallel::require(first, name_, ": two tensors are named \"",
+                        printable(unwrapped_name(stored)), "\", of which one is \"",
+                        printable(stored), "\"");
     }
   }
 
   [[nodiscard]] std::string const& name() const { return name_; }
   /// Names of all tensors, sorted.
   [[nodiscard]] std::vector<std::string> names() const {
-    if (safe_) return safe_->names();
     std::vector<std::string> out;
+    for (auto const& [tensor, stored] : stored_) out.push_back(tensor);
     for (auto const& [tensor, where] : place_) out.push_back(tensor);
     return out;
   }
   [[nodiscard]] bool contains(std::string const& tensor) const {
-    return safe_ ? safe_->contains(tensor) : place_.contains(tensor);
+    return stored_.contains(tensor) || place_.contains(tensor);
   }
   /// Shape and element type of a tensor; throw when there is none of this name.
   [[nodiscard]] std::vector<index> const& shape_of(std::string const& tensor) const {
-    return safe_ ? safe_->at(tensor).extents : at(tensor).second->extents;
+    return safe_ ? safe_->at(stored(tensor)).extents : at(tensor).second->extents;
   }
   [[nodiscard]] parallel::checkpoint::element_type type_of(std::string const& tensor) const {
-    return safe_ ? safe_->at(tensor).type : at(tensor).second->type;
+    return safe_ ? safe_->at(stored(tensor)).type : at(tensor).second->type;
   }
   /// As the file calls it.
   [[nodiscard]] std::string const& type_name_of(std::string const& tensor) const {
-    return safe_ ? safe_->at(tensor).type_name : at(tensor).second->type_name;
+    return safe_ ? safe_->at(stored(tensor)).type_name : at(tensor).second->type_name;
   }
   /// Reads `out.size()` elements from `begin` on, converted.
   template <parallel::checkpoint::real_element T>
   void read(std::string const& tensor, index begin, std::span<T> out) const {
-    if (safe_) return safe_->read(tensor, begin, out);
+    if (safe_) return safe_->read(stored(tensor), begin, out);
     auto const& [file, entry] = at(tensor);
     file->read(*entry, begin, out);
   }
@@ -87,10 +97,16 @@ class weight_files {
     return found->second;
   }
 
+  /// What the safetensors files call a tensor.
+  [[nodiscard]] std::string const& stored(std::string const& tensor) const {
+    auto const found = stored_.find(tensor);
+    return found == stored_.end() ? tensor : found->second;
+  }
+
   torch_file const& open(std::filesystem::path const& path) {
     auto const& file = files_.emplace_back(path);
     for (auto const& [tensor, entry] : file.tensors()) {
-      bool const first = place_.emplace(tensor, place{&file, &entry}).second;
+      bool const first = place_.emplace(unwrapped_name(tensor), place{&file, &entry}).second;
       parallel::require(first, name_, ": two of its files hold tensor \"", printable(tensor), "\"");
     }
     return file;
@@ -122,6 +138,7 @@ class weight_files {
   std::optional<parallel::checkpoint::tensor_folder> safe_;
   std::deque<torch_file> files_;  // addresses stay
   std::map<std::string, place> place_;
+  std::map<std::string, std::string> stored_;  ///< of safe_: names there by those without wrappers
 };
 
 }  // namespace mpt::hf

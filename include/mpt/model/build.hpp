@@ -97,10 +97,11 @@ class layer_builder {
                                                    index in) const {
     if (!config_.lora || !is_adapted(*config_.lora, name)) return {};
     auto const& lora = *config_.lora;
+    index const rank = lora_rank(lora, name);
     auto const bound = static_cast<float>(1 / std::sqrt(static_cast<double>(in)));
-    return {.a = {concat(name, lora_a_suffix), {lora.rank, in}, uniform_init{-bound, bound}},
-            .b = {concat(name, lora_b_suffix), {out, lora.rank}},
-            .scale = lora_scale(lora),
+    return {.a = {concat(name, lora_a_suffix), {rank, in}, uniform_init{-bound, bound}},
+            .b = {concat(name, lora_b_suffix), {out, rank}},
+            .scale = lora_scale(lora, name),
             .dropout = static_cast<float>(lora.dropout),
             .operation = stream_id(name + ".lora_dropout")};
   }

@@ -1,16 +1,19 @@
 // jinja_renderer: runs a tokenizer's chat template, with minja (github.com/google/minja).
 //
 // What a template meets is what transformers gives it: messages, add_generation_prompt, bos_token,
-// eos_token, raise_exception and strftime_now; blocks are trimmed as there. A template is a program
-// that somebody else wrote, so it runs in a process of its own.
+// eos_token, raise_exception and strftime_now; blocks are trimmed as there, and strings are those
+// of Python, by code points. A template is a program that somebody else wrote, so it runs in a
+// process of its own.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <iomanip>
 #include <memory>
 #include <span>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -18,6 +21,8 @@
 
 #include <mpt/helper_process.hpp>
 #include <mpt/tokenizer/chat_template.hpp>
+#include <mpt/tokenizer/jinja_strings.hpp>
+#include <mpt/tokenizer/jinja_text.hpp>
 
 namespace mpt {
 
@@ -27,6 +32,8 @@ namespace detail {
 [[nodiscard]] inline std::shared_ptr<minja::Context> template_context(
     chat_template const& own, nlohmann::ordered_json const& question) {
   auto const out = minja::Context::make(minja::Value(question));
+  set_string_methods(*out);
+  set_string_filters(*out);
   out->set("bos_token", own.bos_token);
   out->set("eos_token", own.eos_token);
   auto const now = [](std::shared_ptr<minja::Context> const&, minja::ArgumentsValue& args) {
@@ -42,6 +49,18 @@ namespace detail {
   return out;
 }
 
+/// minja's message as one line: the place of the innermost expression without the source around it.
+[[nodiscard]] inline std::string line_of_problem(std::string problem) {
+  if (problem.starts_with("std::bad_alloc")) return "it needs too much memory";
+  auto const place = problem.find(" at row ");
+  auto const end = problem.find(", column ", place);
+  if (place != std::string::npos && end != std::string::npos)
+    problem = problem.substr(0, place) + ", in line" + problem.substr(place + 7, end - place - 7);
+  std::ranges::replace(problem, '\n', ' ');
+  constexpr std::size_t most = 1000;
+  return problem.substr(0, most);
+}
+
 }  // namespace detail
 
 /// A template_engine. What is made throws, naming the tokenizer, for a template that minja cannot
@@ -50,10 +69,15 @@ namespace detail {
                                                        helper_limits limits = {}) {
   auto const answer = [own, root = std::shared_ptr<minja::TemplateNode>()](
                           std::string const& question) mutable {
-    if (root == nullptr)
-      root = minja::Parser::parse(
-          own.text, {.trim_blocks = true, .lstrip_blocks = true, .keep_trailing_newline = false});
-    return root->render(detail::template_context(own, nlohmann::ordered_json::parse(question)));
+    try {
+      if (root == nullptr)
+        root = minja::Parser::parse(
+            jinja_by_code_points(own.text),
+            {.trim_blocks = true, .lstrip_blocks = true, .keep_trailing_newline = false});
+      return root->render(detail::template_context(own, nlohmann::ordered_json::parse(question)));
+    } catch (std::exception const& problem) {
+      throw std::runtime_error(detail::line_of_problem(problem.what()));
+    }
   };
   auto const process = std::make_shared<helper_process>(answer, limits);
   return [process, name = own.name](std::span<chat_message const> messages, bool answer_next) {

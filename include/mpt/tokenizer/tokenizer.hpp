@@ -32,6 +32,11 @@ namespace mpt {
 /// What decoding does with special tokens such as "<|endoftext|>".
 enum class special_tokens : std::uint8_t { keep, skip };
 
+/// A number that differs between tokenizers of different text (not proof against intent); never 0.
+[[nodiscard]] inline std::uint64_t tokenizer_fingerprint(std::string_view json) {
+  return parallel::fnv1a(json) | 1;
+}
+
 /// Text to ids and back.
 class tokenizer {
  public:
@@ -59,8 +64,8 @@ class tokenizer {
         if (special) special_ids_.push_back(token.id);
       }
     std::sort(special_ids_.begin(), special_ids_.end());
-    eos_id_ = id_of(named_token(files_, "eos_token").value_or("<|endoftext|>"));
-    fingerprint_ = parallel::fnv1a(files_.json) | 1;  // never 0, the mark of a cache without owner
+    eos_id_ = id_of_role("eos_token");
+    fingerprint_ = tokenizer_fingerprint(files_.json);
   }
 
   /// The ids of a text, without special tokens around it.
@@ -110,11 +115,11 @@ class tokenizer {
     return std::string(parts_.tokens.spelling(id));
   }
 
-  /// The id of the token that ends a document: tokenizer_config.json's eos_token, else
-  /// "<|endoftext|>"; nothing if the vocabulary lacks it.
+  /// The id of the token that ends a document, as named_token finds its eos_token; nothing if none
+  /// is named or the vocabulary lacks it (end_of_text.hpp says which).
   [[nodiscard]] std::optional<std::int32_t> eos_id() const { return eos_id_; }
 
-  /// The id of a token by its role in tokenizer_config.json ("bos_token", "pad_token", ...).
+  /// The id of a token by its role ("bos_token", "pad_token", ...), as named_token finds it.
   [[nodiscard]] std::optional<std::int32_t> id_of_role(char const* role) const {
     auto const token = named_token(files_, role);
     return token ? id_of(*token) : std::nullopt;
@@ -144,7 +149,7 @@ class tokenizer {
     write_tokenizer_files(copy, folder);
   }
 
-  /// A number that differs between tokenizers of different text (not proof against intent).
+  /// tokenizer_fingerprint of its file.
   [[nodiscard]] std::uint64_t fingerprint() const { return fingerprint_; }
 
   /// Texts are shorter than this many bytes.

@@ -1,8 +1,9 @@
 // The files of a tokenizer as a folder holds them, for loading, saving and exporting.
 //
 // tokenizer.json holds everything that encoding needs. tokenizer_config.json, if there, names the
-// tokens' roles (eos_token, ...) and the class that transformers' AutoTokenizer shall make. Both
-// are kept as text, so that an exported model carries them byte for byte. Nothing is downloaded.
+// tokens' roles (eos_token, ...) and the class that transformers' AutoTokenizer shall make; older
+// folders name the roles in special_tokens_map.json. All are kept as text, so that an exported
+// model carries them byte for byte. Nothing is downloaded.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +29,7 @@ struct tokenizer_files {
   std::string json;              ///< of tokenizer.json
   std::string config;            ///< of tokenizer_config.json; empty if there is none
   std::filesystem::path source;  ///< the tokenizer.json they came from; empty if made in memory
+  std::string special_tokens{};  ///< of special_tokens_map.json; empty if there is none
 
   /// How errors call the tokenizer.
   [[nodiscard]] std::string name() const {
@@ -35,7 +37,8 @@ struct tokenizer_files {
   }
 };
 
-/// Reads tokenizer.json, given as the file or as its folder, and tokenizer_config.json beside it.
+/// Reads tokenizer.json, given as the file or as its folder, and tokenizer_config.json and
+/// special_tokens_map.json beside it.
 [[nodiscard]] inline tokenizer_files read_tokenizer_files(
     std::filesystem::path const& file_or_folder) {
   std::error_code failure;
@@ -57,31 +60,57 @@ struct tokenizer_files {
                     "and merges.txt must be saved as tokenizer.json first (transformers' "
                     "AutoTokenizer does that with save_pretrained)");
   files.json = parallel::read_text_file(files.source, largest_tokenizer_file);
-  auto const config = files.source.parent_path() / "tokenizer_config.json";
-  if (std::filesystem::exists(config, failure)) {
-    files.config = parallel::read_text_file(config, largest_tokenizer_file);
-    auto const parsed = parse_json(files.config, config.string());
-    parallel::require(parsed.is_object(), config.string(), ": must hold a JSON object");
-  }
+  auto const read_beside = [&](char const* name) {
+    auto const file = files.source.parent_path() / name;
+    if (!std::filesystem::exists(file, failure)) return std::string();
+    auto text = parallel::read_text_file(file, largest_tokenizer_file);
+    parallel::require(parse_json(text, file.string()).is_object(), file.string(),
+                      ": must hold a JSON object");
+    return text;
+  };
+  files.config = read_beside("tokenizer_config.json");
+  files.special_tokens = read_beside("special_tokens_map.json");
   return files;
 }
 
-/// The text of the token with a role ("eos_token") in tokenizer_config.json, if it names one, as a
-/// string or as an object with `content`.
+namespace detail {
+
+/// A file's text as an object; empty where there is no file.
+[[nodiscard]] inline nlohmann::json object_of(std::string const& text, std::string const& name) {
+  auto out = text.empty() ? nlohmann::json::object() : parse_json(text, name);
+  parallel::require(out.is_object(), name, ": must hold a JSON object");
+  return out;
+}
+
+/// The token that transformers' class gives a role which no file names. A folder that names no
+/// class is read as an MPT's, by GPT-NeoX's class.
+[[nodiscard]] inline std::optional<std::string> token_of_class(nlohmann::json const& config,
+                                                               std::string_view role) {
+  auto const found = config.find("tokenizer_class");
+  bool const named = found != config.end() && found->is_string();
+  auto const name = named ? found->get<std::string>() : std::string("GPTNeoXTokenizer");
+  bool const has_defaults =
+      name.starts_with("GPTNeoXTokenizer") || name.starts_with("GPT2Tokenizer");
+  if (!has_defaults || (role != "eos_token" && role != "bos_token" && role != "unk_token"))
+    return std::nullopt;
+  return "<|endoftext|>";
+}
+
+}  // namespace detail
+
+/// The text of the token with a role ("eos_token"), as transformers finds it: named by
+/// tokenizer_config.json as a string or as an object with `content`; by special_tokens_map.json,
+/// which comes first unless tokenizer_config.json lists the added tokens itself; else that of the
+/// tokenizer's class. The vocabulary may lack it.
 [[nodiscard]] inline std::optional<std::string> named_token(tokenizer_files const& files,
                                                             char const* role) {
-  if (files.config.empty()) return std::nullopt;
-  auto const config = parse_json(files.config, "tokenizer_config.json");
-  parallel::require(config.is_object(), "tokenizer_config.json: must hold a JSON object");
-  auto found = config.find(role);
-  if (found == config.end()) return std::nullopt;
-  if (found->is_object()) {
-    auto const content = found->find("content");
-    if (content == found->end()) return std::nullopt;
-    found = content;
-  }
-  if (!found->is_string()) return std::nullopt;
-  return found->get<std::string>();
+  auto const config = detail::object_of(files.config, "tokenizer_config.json");
+  auto const map = detail::object_of(files.special_tokens, "special_tokens_map.json");
+  bool const from_map = map.contains(role) && !config.contains("added_tokens_decoder");
+  if (!from_map && !config.contains(role)) return detail::token_of_class(config, role);
+  auto token = from_map ? map.at(role) : config.at(role);
+  if (token.is_object()) token = token.value("content", nlohmann::json());
+  return token.is_string() ? std::optional(token.get<std::string>()) : std::nullopt;
 }
 
 /// The text of a tokenizer_config.json with which transformers' AutoTokenizer loads the folder. An
@@ -100,8 +129,8 @@ struct tokenizer_files {
   return config.dump(2) + "\n";
 }
 
-/// Writes tokenizer.json and, if there is one, tokenizer_config.json into a folder, which is made
-/// if need be.
+/// Writes tokenizer.json and, where there are such, tokenizer_config.json and
+/// special_tokens_map.json into a folder, which is made if need be.
 inline void write_tokenizer_files(tokenizer_files const& files,
                                   std::filesystem::path const& folder) {
   std::error_code failure;
@@ -110,6 +139,8 @@ inline void write_tokenizer_files(tokenizer_files const& files,
                     "\" cannot be made: ", failure.message());
   if (!files.config.empty())
     parallel::replace_text_file(folder / "tokenizer_config.json", files.config);
+  if (!files.special_tokens.empty())
+    parallel::replace_text_file(folder / "special_tokens_map.json", files.special_tokens);
   parallel::replace_text_file(folder / "tokenizer.json",
                               files.json);  // last: it says that all is there
 }

@@ -26,14 +26,27 @@ namespace mpt {
 namespace detail {
 
 [[nodiscard]] inline trained_set set_of(example_batches const& batches) {
-  return {batches.samples(), checksum_of(batches.examples())};
+  return {.samples = batches.samples(),
+          .checksum = checksum_of(batches.examples()),
+          .batches_per_epoch = batches.batches_per_epoch()};
 }
 [[nodiscard]] inline trained_set set_of(training_batches const& batches) {
-  parallel::checkpoint::running_checksum sum;
+  using parallel::checkpoint::checksum_text;
+  parallel::checkpoint::running_checksum sizes;
+  std::string contents;
+  shard_hashes hashes;
   auto const& streams = batches.streams();
-  for (std::size_t s = 0; s < streams.count(); ++s)
-    sum.add(std::as_bytes(streams.set(s).shard_samples()));
-  return {batches.samples(), parallel::checkpoint::checksum_text(sum.value())};
+  for (std::size_t s = 0; s < streams.count(); ++s) {
+    sizes.add(std::as_bytes(streams.set(s).shard_samples()));
+    contents += (s == 0 ? "" : " ") + checksum_of(streams.set(s));
+    hashes.add(streams.set(s).reader().shards());
+  }
+  return {.samples = batches.samples(),
+          .checksum = checksum_text(sizes.value()),
+          .batches_per_epoch = batches.batches_per_epoch(),
+          .contents = std::move(contents),
+          .hashes = hashes.checksum(),
+          .written_as = hashes.written_as()};
 }
 
 }  // namespace detail

@@ -33,6 +33,38 @@ namespace detail {
   return parallel::checkpoint::checksum_text(sum.value());
 }
 
+/// The hashes of shards that indexes have, as one checksum.
+class shard_hashes {
+ public:
+  void add(std::span<data::mds_shard const> shards) {
+    for (auto const& shard : shards) {
+      std::string way = shard.layout.compression;
+      all_have_ = all_have_ && !shard.raw.hashes.empty();
+      for (auto const& [algorithm, digest] : shard.raw.hashes) {
+        way += "+" + algorithm;
+        sum_.add(std::as_bytes(std::span(digest)));
+      }
+      ways_.insert(std::move(way));
+    }
+  }
+
+  /// "" where a shard has no hash.
+  [[nodiscard]] std::string checksum() const {
+    return all_have_ ? parallel::checkpoint::checksum_text(sum_.value()) : std::string();
+  }
+  /// The compressions and algorithms that there are.
+  [[nodiscard]] std::string written_as() const {
+    std::string out;
+    for (auto const& way : ways_) out += (out.empty() ? "" : " ") + way;
+    return out;
+  }
+
+ private:
+  parallel::checkpoint::running_checksum sum_;
+  std::set<std::string> ways_;
+  bool all_have_ = true;
+};
+
 [[nodiscard]] inline std::string checksum_of(example_set const& set) {
   parallel::checkpoint::running_checksum sum;
   auto const lengths = set.lengths();

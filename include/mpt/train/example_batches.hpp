@@ -41,6 +41,17 @@ namespace detail {
              : finetune::auto_packing_ratio(lengths, rows, length);
 }
 
+/// The ratio that `packing_ratio: auto` of a loader stands for; none: it says another, or does not
+/// pack.
+[[nodiscard]] inline std::optional<double> found_packing_ratio(loader_config const& loader,
+                                                               example_set const* examples,
+                                                               std::int64_t rows) {
+  bool const is_auto = examples != nullptr && loader.finetuning && loader.finetuning->packing &&
+                       !loader.finetuning->packing->ratio;
+  if (!is_auto) return std::nullopt;
+  return packing_ratio_of(loader, examples->lengths(), static_cast<std::size_t>(rows));
+}
+
 /// Some of a batch's rows.
 [[nodiscard]] inline sequences rows_of(example_set const& set, std::span<finetune::bin const> bins,
                                        index length) {
@@ -118,6 +129,24 @@ class example_batches {
   std::int64_t tokens_ = 0;  // of the last batch
   std::int64_t places_ = 0;
 };
+
+/// What `packing_ratio: auto` found, a line a loader that says so.
+[[nodiscard]] inline std::vector<std::string> describe_packing(run_examples const& examples,
+                                                               train_config const& config) {
+  std::vector<std::string> out;
+  auto const add = [&](std::string const& name, loader_config const& loader,
+                       std::shared_ptr<example_set const> const& set, std::int64_t rows) {
+    if (auto const ratio = detail::found_packing_ratio(loader, set.get(), rows))
+      out.push_back(concat(name, ": packing_ratio auto is ", *ratio, ", ",
+                           static_cast<std::int64_t>(static_cast<double>(rows) * *ratio),
+                           " examples for ", rows, " rows"));
+  };
+  add("train_loader", config.train_loader, examples.train, config.global_train_batch_size);
+  for (std::size_t i = 0; i < examples.evaluation.size(); ++i)
+    add(eval_loader_name(config.eval_loaders[i]), config.eval_loaders[i], examples.evaluation[i],
+        config.evaluation.device_eval_batch_size);
+  return out;
+}
 
 /// The rows of an evaluation set, every example once whatever the packing, in the order in which
 /// one rank reads them. Cost: as bin_packer.

@@ -19,6 +19,7 @@
 #include <mpt/finetune/preprocess.hpp>
 #include <mpt/finetune/read_examples.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
+#include <mpt/train/stream_folder.hpp>
 #include <mpt/vocabulary.hpp>
 
 namespace mpt {
@@ -26,7 +27,8 @@ namespace mpt {
 struct example_set {
   std::vector<finetune::example> examples{};
   std::int32_t pad_id = 0;
-  finetune::read_report report{};  ///< what became of the rows
+  finetune::read_report report{};              ///< what became of the rows
+  std::vector<std::filesystem::path> files{};  ///< that were read, where a folder was named
 
   /// Ids of each example.
   [[nodiscard]] std::vector<std::uint32_t> lengths() const {
@@ -66,11 +68,7 @@ namespace detail {
                                      : finetune::named_preprocessor(config.preprocessing);
   for (auto const& known : data::detail::mds_types)
     if (known.name == loader.token_encoding_type) out.ids.raw_type = known.type;
-  for (auto const& stream : loader.streams) {
-    bool const here =
-        stream.remote.empty() || fs::exists(fs::path(stream.local) / stream.split / "index.json");
-    out.folders.push_back(fs::path(here ? stream.local : stream.remote) / stream.split);
-  }
+  for (auto const& stream : loader.streams) out.folders.push_back(stream_folder(stream));
   if (config.name.empty()) return out;
   std::error_code unreadable;  // then it is not there
   bool const format = config.name == "json" || config.name == "csv" || config.name == "parquet";
@@ -106,6 +104,8 @@ namespace detail {
   source.parquet = libraries.parquet;
   source.templates = libraries.templates;
   out.examples = finetune::read_examples(source, tokens, &out.report);
+  if (std::error_code ignored; std::filesystem::is_directory(loader.finetuning->name, ignored))
+    out.files = std::move(source.files);
   out.pad_id = tokens.id_of_role("pad_token").value_or(tokens.eos_id().value_or(0));
   std::int32_t largest = out.pad_id;
   for (auto const& one : out.examples)
@@ -125,6 +125,11 @@ namespace detail {
     if (set == nullptr) return;
     auto const& report = set->report;
     auto text = concat(name, ": ", set->examples.size(), " examples");
+    auto const& files = set->files;
+    if (files.size() == 1) text += concat(" of ", files[0].native());
+    if (files.size() > 1)
+      text += concat(" of ", files.size(), " files, ", files[0].native(), " to ",
+                     files.back().native());
     if (report.dropped > 0)
       text += concat(", ", report.dropped, " rows left out (nothing in them is trained on)");
     if (report.truncated > 0) text += concat(", ", report.truncated, " cut to max_seq_len");

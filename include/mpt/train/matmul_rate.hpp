@@ -2,10 +2,19 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
+#include <utility>
 
+#include <fmt/format.h>
+
+#include <mpt/console/format.hpp>
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/comm/texts.hpp>
 #include <parallel/core/dtype.hpp>
@@ -46,13 +55,34 @@ template <class T, class Device>
   }
 }
 
-/// The peak FLOP/s of products of T on this device: what it states (peak_flops(dtype)), else what
-/// is measured.
+/// The peak FLOP/s of products of T that the device states; 0: it states none.
 template <class T, class Device>
-[[nodiscard]] double peak_rate(Device const& device, typename Device::stream_type& stream) {
+[[nodiscard]] double stated_peak(Device const& device) {
   if constexpr (requires { device.peak_flops(parallel::dtype_of<T>); })
-    if (double const stated = device.peak_flops(parallel::dtype_of<T>); stated > 0) return stated;
-  return measure_matmul_rate<T>(device, stream);
+    return device.peak_flops(parallel::dtype_of<T>);
+  else
+    return 0;
+}
+
+/// The peak FLOP/s of products of T on this device: what it states, else what is measured within
+/// about `seconds`.
+template <class T, class Device>
+[[nodiscard]] double peak_rate(Device const& device, typename Device::stream_type& stream,
+                               double seconds = 0.5) {
+  if (double const stated = stated_peak<T>(device); stated > 0) return stated;
+  if constexpr (requires { Device(device.compute_options()); }) {
+    Device const apart(device.compute_options());  // whose memory does not count as the run's
+    return measure_matmul_rate<T>(apart, stream, seconds);
+  } else {
+    return measure_matmul_rate<T>(device, stream, seconds);
+  }
+}
+
+/// The largest of all ranks' values. Collective.
+[[nodiscard]] inline double most_of_ranks(double value, parallel::any_communicator& comm,
+                                          parallel::host::stream& exchanges) {
+  comm.all_reduce(exchanges, std::span<double>(&value, 1), parallel::reduction::max).wait();
+  return value;
 }
 
 /// Whether this rank stands for its device among the ranks that share it: the lowest of those whose
@@ -74,12 +104,104 @@ template <class Device>
 template <class T, class Device>
 [[nodiscard]] double peak_of_devices(Device const& device, typename Device::stream_type& stream,
                                      std::optional<double> told, parallel::any_communicator& comm,
-                                     parallel::host::stream& exchanges) {
+                                     parallel::host::stream& exchanges, double seconds = 0.5) {
   double sum = 0;
   // a shared device is measured by one rank, while the others wait
-  if (stands_for_device(device, comm, exchanges)) sum = told ? *told : peak_rate<T>(device, stream);
+  if (stands_for_device(device, comm, exchanges))
+    sum = told ? *told : peak_rate<T>(device, stream, seconds);
   comm.all_reduce(exchanges, std::span<double>(&sum, 1), parallel::reduction::sum).wait();
   return sum;
+}
+
+/// The peak of all devices of a run. One that was measured is measured again while the run goes on
+/// and the larger counts, since what else the machine did may have slowed the first measurement
+/// down; and it is never less than what the run itself was seen to do.
+class watched_peak {
+ public:
+  static constexpr double seconds = 0.1;  // of a later measurement
+  static constexpr std::string_view measured = "measured matrix products";
+  static constexpr std::string_view told = "gpu_flops_available";
+
+  /// `source`: where `flops` come from, as a reader is told. `again`: measures again for about
+  /// `seconds`; collective; none where the peak was not measured.
+  watched_peak(double flops, std::string source, std::function<double()> again = {})
+      : flops_(flops), first_(flops), source_(std::move(source)), again_(std::move(again)) {}
+
+  [[nodiscard]] double flops() const { return flops_; }
+  [[nodiscard]] std::string const& source() const { return source_; }
+
+  /// The run's last batches did so many FLOP/s. Returns what there is to say of it, once.
+  [[nodiscard]] std::string seen(double rate) {
+    if (!(rate > flops_)) return {};
+    bool const is_first = !std::exchange(exceeded_, true);
+    if (!again_)
+      return is_first ? fmt::format(
+                            "note: MFU is above 100 %: the run does {} FLOP/s, but its devices "
+                            "together {} ({}); {}",
+                            console::count(rate), console::count(flops_), source_,
+                            source_ == told ? "correct callbacks.speed_monitor.gpu_flops_available"
+                                            : "its formula counts attention that is masked, which "
+                                              "throughput/device/mfu_causal does not")
+                      : std::string();
+    flops_ = rate;
+    source_ = "what the run itself has done";
+    return is_first ? fmt::format(
+                          "note: the run does {} FLOP/s, more than the {} of matrix products "
+                          "measured at its start, when the machine did something else too; MFU is "
+                          "of the most that was seen, and measured again",
+                          console::count(rate), console::count(first_))
+                    : std::string();
+  }
+
+  /// Collective, after the run's `batch`-th batch here (from 1): measures again after batches that
+  /// are powers of two, where rank 0 has trained for long enough that it costs less than 2 % of the
+  /// `trained` seconds since the last time, or doubts the peak.
+  void look(std::int64_t batch, double trained, double rate, parallel::any_communicator& comm,
+            parallel::host::stream& exchanges) {
+    if (!again_ || !std::has_single_bit(static_cast<std::uint64_t>(batch))) return;
+    look_again(rate, trained - last_ > 50 * seconds, comm, exchanges);
+    last_ = trained;
+  }
+
+  /// Collective, at the end of a run that did `rate` FLOP/s.
+  void finish(double rate, parallel::any_communicator& comm, parallel::host::stream& exchanges) {
+    if (again_) look_again(rate, false, comm, exchanges);
+    static_cast<void>(seen(rate));
+  }
+
+ private:
+  void look_again(double rate, bool is_time, parallel::any_communicator& comm,
+                  parallel::host::stream& exchanges) {
+    constexpr double doubtful = 0.9;  // of a peak, which training does not reach
+    bool const asks = comm.rank() == 0 && (is_time || exceeded_ || rate > doubtful * flops_);
+    if (most_of_ranks(asks ? 1 : 0, comm, exchanges) == 0) return;
+    double const found = again_();
+    if (found <= flops_) return;
+    flops_ = found;
+    source_ = measured;
+  }
+
+  double flops_;
+  double first_;
+  std::string source_;
+  std::function<double()> again_;
+  bool exceeded_ = false;
+  double last_ = 0;  // trained seconds when it was measured last
+};
+
+/// peak_of_devices, watched. Collective; the arguments must outlive it.
+template <class T, class Device>
+[[nodiscard]] watched_peak watch_peak(Device const& device, typename Device::stream_type& stream,
+                                      std::optional<double> told, parallel::any_communicator& comm,
+                                      parallel::host::stream& exchanges) {
+  double const flops = peak_of_devices<T>(device, stream, told, comm, exchanges);
+  bool const measures = !told && stated_peak<T>(device) == 0;
+  if (most_of_ranks(measures ? 1 : 0, comm, exchanges) == 0)
+    return {flops, told ? std::string(watched_peak::told) : "data sheet"};
+  return {flops, std::string(watched_peak::measured), [&device, &stream, &comm, &exchanges] {
+            return peak_of_devices<T>(device, stream, std::nullopt, comm, exchanges,
+                                      watched_peak::seconds);
+          }};
 }
 
 }  // namespace mpt

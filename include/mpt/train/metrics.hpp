@@ -3,7 +3,7 @@
 // MFU is LLM Foundry's: (6N + 12·L·d·S) FLOPs a token, tokens (and padding) a second, over the peak
 // rate. HFU counts what recomputation executes besides; without recomputation they are equal.
 // `mfu_causal` counts only the attention scores that a causal mask keeps. On a CPU the peak is the
-// matrix-product rate measured at the start of the run.
+// matrix-product rate measured at the start of the run, and again while it goes on.
 #pragma once
 
 #include <unistd.h>
@@ -148,13 +148,28 @@ class metrics_file {
   appended_file file_;
 };
 
-/// What a device tells of itself, by name; nothing where it does not.
+/// The most bytes that this rank had of the device's memory at once, operations' scratch included;
+/// 0 where the device does not count.
+template <class Device>
+[[nodiscard]] double peak_device_bytes(Device const& device) {
+  double out = 0;
+  if constexpr (requires { device.peak_bytes(); }) out += static_cast<double>(device.peak_bytes());
+  if constexpr (requires { device.peak_scratch_bytes(); })
+    out += static_cast<double>(device.peak_scratch_bytes());
+  return out;
+}
+
+/// What a device tells of itself, by name, with what this rank has of its memory, in GB, under
+/// Composer's names.
 template <class Device>
 [[nodiscard]] std::vector<std::pair<std::string, double>> readings_of(Device const& device) {
-  if constexpr (requires { device.readings(); })
-    return device.readings();
-  else
-    return {};
+  std::vector<std::pair<std::string, double>> out;
+  if constexpr (requires { device.readings(); }) out = device.readings();
+  if constexpr (requires { device.bytes(); })
+    out.emplace_back("memory/current_allocated_mem", static_cast<double>(device.bytes()) / 1e9);
+  if (double const peak = peak_device_bytes(device); peak > 0)
+    out.emplace_back("memory/peak_allocated_mem", peak / 1e9);
+  return out;
 }
 
 }  // namespace mpt

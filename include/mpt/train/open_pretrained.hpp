@@ -80,12 +80,13 @@ inline void require_same_adapters(model_source const& source, model_config const
   require(model.lora.has_value(), source.path().string(),
           ": has adapters, but this run none; merge them first (convert --merge), or give "
           "model.peft_config");
-  auto const found = to_peft_json(*theirs, "");
-  auto const ours = to_peft_json(*model.lora, "");
-  for (auto const& [key, value] : found.items())
-    require(key == "lora_dropout" || value == ours.at(key), source.path().string(),
-            ": its adapters have ", key, " = ", value.dump(), ", this run's ", ours.at(key).dump(),
-            "; make model.peft_config the same");
+  auto const difference =
+      first_difference(to_peft_json(*theirs, ""), to_peft_json(*model.lora, ""),
+                       [](std::string const& key) { return key != "lora_dropout"; });
+  if (difference)
+    parallel::fail(source.path().string(), ": its adapters have ", difference->name, " = ",
+                   difference->first, ", this run's ", difference->second,
+                   "; make model.peft_config the same");
 }
 
 }  // namespace detail

@@ -8,6 +8,7 @@
 #include <mpt/callbacks/read_sample_prompts.hpp>
 #include <mpt/config/train.hpp>
 #include <mpt/train/configured_data.hpp>
+#include <mpt/train/example_batches.hpp>
 #include <mpt/train/example_set.hpp>
 #include <mpt/train/open_pretrained.hpp>
 #include <mpt/train/run_parts.hpp>
@@ -18,9 +19,12 @@ namespace mpt {
 
 /// `examples`: those of the configuration's loaders.
 [[nodiscard]] inline run_parts read_run_parts(train_config const& config, run_examples examples) {
+  auto const ratio = detail::found_packing_ratio(config.train_loader, examples.train.get(),
+                                                 config.global_train_batch_size);
   run_parts out{.data = std::make_shared<configured_data const>(std::move(examples)),
                 .open_weights = open_pretrained,
-                .adapter_base = adapter_base_of(config)};
+                .adapter_base = adapter_base_of(config),
+                .packing_ratio = ratio};
   if (!config.icl.tasks.empty())
     out.tasks = std::make_shared<task_evaluation const>(read_task_set(config));
   auto const& callbacks = config.callbacks;

@@ -16,6 +16,7 @@
 #include <mpt/console/say.hpp>
 #include <mpt/log/event_file.hpp>
 #include <mpt/train/metrics.hpp>
+#include <mpt/train/run_pace.hpp>
 #include <mpt/train/run_tasks.hpp>
 
 namespace mpt {
@@ -24,45 +25,57 @@ namespace mpt {
 struct batch_record {
   std::int64_t batch = 0;  // finished batches, this one included
   std::int64_t total_batches = 0;
-  std::int64_t epoch = 0;
-  std::int64_t tokens = 0;  // of the run so far
-  double loss = 0;          // mean over the batch's loss tokens
+  std::int64_t epoch = 0;         // that it is of, from 0
+  std::int64_t tokens = 0;        // of the run so far, without padding
+  std::int64_t epoch_tokens = 0;  // of its epoch so far; negative: not known
+  double loss = 0;                // mean over the batch's loss tokens
   double accuracy = 0;
   double gradient_norm = 0;
-  std::vector<std::pair<std::string, double>> learning_rates;  // of optimizer groups, by name
-  double places_per_second = 0;                                // of tokens or padding
+  std::vector<std::pair<std::string, double>> learning_rates = {};  // of groups, by name
+  utilisation peak = {};
+  std::int64_t microbatch = 0;  // sequences
+  double batches_per_second = 0;
+  double places_per_second = 0;  // of tokens or padding
   double tokens_per_second = 0;
   double trained_tokens_per_second = 0;  // with a label
-  double samples_per_second = 0;
   // of the last batches' seconds, on rank 0: a maximum would be one more exchange a batch
   double data_wait_share = 0;
-  double saving_seconds = 0;                                // that saving held training up
-  double seconds = 0;                                       // since the program started training
-  double remaining_seconds = 0;                             // estimated
+  double saving_seconds = 0;              // that saving held training up
+  double seconds = 0;                     // of training, since the program began to
+  double seconds_without_evaluation = 0;  // of all else but evaluations, since then
+  double evaluation_seconds = 0;
+  std::optional<double> remaining_seconds = {};             // estimated
+  double memory_bytes = 0;                                  // the most so far, as a reader is told
   std::vector<std::pair<std::string, double>> device = {};  // what the device tells of itself
 
-  /// Adds how fast the last batches, of so many sequences each, went.
-  void add_speed(speed_window const& window, std::int64_t sequences) {
-    double const batches = window.batches_per_second();
+  /// Adds how fast the last batches went, and where the time went.
+  void add_pace(run_pace const& pace) {
+    auto const& window = pace.window();
+    batches_per_second = window.batches_per_second();
     places_per_second = window.places_per_second();
     tokens_per_second = window.tokens_per_second();
     trained_tokens_per_second = window.trained_tokens_per_second();
-    samples_per_second = batches * static_cast<double>(sequences);
     data_wait_share = window.data_wait_share();
-    remaining_seconds = batches > 0 ? static_cast<double>(total_batches - batch) / batches : -1.0;
+    seconds = pace.training_seconds();
+    seconds_without_evaluation = pace.seconds_without_evaluation();
+    evaluation_seconds = pace.evaluation_seconds();
+    remaining_seconds = pace.remaining_seconds(total_batches - batch);
   }
 };
 
 class reporter {
  public:
   /// `first_batch`: the first that will be reported, when a run goes on; else 0.
-  reporter(train_config const& config, int ranks, utilisation peak, std::int64_t first_batch)
+  reporter(train_config const& config, int ranks, std::int64_t first_batch)
       : bar_mode_(config.logging.progress_bar),
         console_(config.logging.log_to_console),
         every_(config.logging.console_log_interval),
         ranks_(ranks),
-        peak_(peak),
+        rows_(config.global_train_batch_size),
+        time_unit_(config.callbacks.speed_time_unit),
+        remaining_unit_(config.callbacks.remaining_time_unit),
         file_(config.logging.metrics_file),
+        measures_(config.callbacks.optimizer_monitor_interval > 0),
         finetunes_(config.train_loader.finetuning.has_value()),
         bar_(finetunes_ ? "finetune" : "pretrain") {
     if (auto const& folder = config.logging.tensorboard)
@@ -73,27 +86,8 @@ class reporter {
 
   /// `control` has what callbacks add.
   void batch(batch_record const& r, training_clock const& clock, run_control const& control) {
-    double const mfu = peak_.mfu(r.places_per_second);
-    double const memory = peak_memory_bytes();
-    nlohmann::ordered_json record{
-        {"time/batch", r.batch},
-        {"time/epoch", r.epoch},
-        {"time/token", r.tokens},
-        {"time/train_seconds", r.seconds},
-        {"time/remaining_estimate", r.remaining_seconds},
-        {"loss/train/total", r.loss},
-        {"metrics/train/LanguagePerplexity", std::exp(r.loss)},
-        {"metrics/train/TokenAccuracy", r.accuracy},
-        {"l2_norm/grad/global", r.gradient_norm},
-        {"throughput/tokens_per_sec", r.tokens_per_second},
-        {"throughput/samples_per_sec", r.samples_per_second},
-        {"time/data_wait_share", r.data_wait_share},
-        {"time/checkpoint_blocked", r.saving_seconds},
-        {"throughput/device/tokens_per_sec", r.tokens_per_second / ranks_},
-        {"throughput/device/mfu", mfu},
-        {"throughput/device/hfu", peak_.hfu(r.places_per_second)},
-        {"throughput/device/mfu_causal", peak_.mfu_causal(r.places_per_second)},
-        {"memory/peak_resident_gb", memory / 1e9}};
+    double const mfu = r.peak.mfu(r.places_per_second);
+    auto record = numbers_of(r, clock);
     if (finetunes_) {
       record["throughput/trained_tokens_per_sec"] = r.trained_tokens_per_second;
       record["throughput/padding_share"] =
@@ -109,15 +103,16 @@ class reporter {
     write(record, r.batch);
     double const done = static_cast<double>(r.batch) / static_cast<double>(r.total_batches);
     std::string const held =  // said only when data hold the run back
-        r.data_wait_share < 0.02 ? ""
-                                 : fmt::format("waits {:.0f} % for data ({:.1f} samples/s)  ",
-                                               100 * r.data_wait_share, r.samples_per_second);
+        r.data_wait_share < 0.02
+            ? ""
+            : fmt::format("waits {:.0f} % for data ({:.1f} samples/s)  ", 100 * r.data_wait_share,
+                          r.batches_per_second * static_cast<double>(rows_));
     std::string const trained =
         finetunes_ ? fmt::format(" ({} trained)", console::count(r.trained_tokens_per_second)) : "";
     std::string const text = fmt::format(
         "{}/{} ba  loss {:.3f}  {} tok/s{}  MFU {:.1f}%  {}  {}left {}", r.batch, r.total_batches,
-        r.loss, console::count(r.tokens_per_second), trained, 100 * mfu, console::bytes(memory),
-        held, console::duration(r.remaining_seconds));
+        r.loss, console::count(r.tokens_per_second), trained, 100 * mfu,
+        console::bytes(r.memory_bytes), held, console::duration(r.remaining_seconds.value_or(-1)));
     if (bar_mode_)
       bar_.update(done, text);
     else if (console_ && is_due(every_, r.batch, clock))
@@ -158,6 +153,52 @@ class reporter {
   }
 
  private:
+  /// What Composer's trainer and monitors log of a batch, under their names and in their units, and
+  /// ours.
+  [[nodiscard]] nlohmann::ordered_json numbers_of(batch_record const& r,
+                                                  training_clock const& clock) const {
+    auto const in_epoch = r.batch - r.epoch * clock.batches_per_epoch;
+    double const samples = r.batches_per_second * static_cast<double>(rows_);
+    double const flops = r.places_per_second * r.peak.flops_per_token;
+    double const train = r.seconds_without_evaluation / time_unit_.seconds;
+    double const validation = r.evaluation_seconds / time_unit_.seconds;
+    nlohmann::ordered_json out{
+        {"time/batch", r.batch},           {"time/epoch", r.epoch},
+        {"time/sample", r.batch * rows_},  {"time/token", r.tokens},
+        {"time/batch_in_epoch", in_epoch}, {"time/sample_in_epoch", in_epoch * rows_}};
+    if (r.epoch_tokens >= 0) out["time/token_in_epoch"] = r.epoch_tokens;
+    out["time/train"] = train;
+    out["time/val"] = validation;
+    out["time/total"] = train + validation;
+    if (r.remaining_seconds) {
+      out["time/remaining_estimate"] = *r.remaining_seconds / remaining_unit_.seconds;
+      out["time/remaining_estimate_unit"] = remaining_unit_.name;
+    }
+    out["time/train_seconds"] = r.seconds;
+    out["time/data_wait_share"] = r.data_wait_share;
+    out["time/checkpoint_blocked"] = r.saving_seconds;
+    out["loss/train/total"] = r.loss;
+    out["metrics/train/LanguageCrossEntropy"] = r.loss;
+    out["metrics/train/LanguagePerplexity"] = std::exp(r.loss);
+    out["metrics/train/TokenAccuracy"] = r.accuracy;
+    out["l2_norm/grad/before_clipping"] = r.gradient_norm;
+    // optimizer_monitor's is after clipping, and of its batches alone
+    if (!measures_) out["l2_norm/grad/global"] = r.gradient_norm;
+    out["trainer/device_train_microbatch_size"] = r.microbatch;
+    for (auto const& [name, rate] : {std::pair{"batches_per_sec", r.batches_per_second},
+                                     {"samples_per_sec", samples},
+                                     {"tokens_per_sec", r.tokens_per_second},
+                                     {"flops_per_sec", flops}}) {
+      out[fmt::format("throughput/{}", name)] = rate;
+      out[fmt::format("throughput/device/{}", name)] = rate / ranks_;
+    }
+    out["throughput/device/mfu"] = r.peak.mfu(r.places_per_second);
+    out["throughput/device/hfu"] = r.peak.hfu(r.places_per_second);
+    out["throughput/device/mfu_causal"] = r.peak.mfu_causal(r.places_per_second);
+    out["memory/peak_resident_gb"] = peak_memory_bytes() / 1e9;
+    return out;
+  }
+
   /// One line of the metrics file, and its numbers by step for TensorBoard.
   void write(nlohmann::ordered_json const& record, std::int64_t batch) {
     file_.write(record);
@@ -170,9 +211,11 @@ class reporter {
   bool console_;
   time_value every_;
   int ranks_;
-  utilisation peak_;
+  std::int64_t rows_;  // of a batch
+  logged_time_unit time_unit_, remaining_unit_;
   metrics_file file_;
   std::optional<event_file> events_;
+  bool measures_;
   bool finetunes_;
   console::progress bar_;
 };

@@ -18,6 +18,8 @@
 #include <mpt/config/read_lora.hpp>
 #include <mpt/config/train.hpp>
 #include <mpt/hf/is_model.hpp>
+#include <mpt/train/possible_counters.hpp>
+#include <mpt/train/resumed_settings.hpp>
 #include <mpt/train/same_model.hpp>
 #include <mpt/train/trained_set.hpp>
 #include <mpt/train/weight_source.hpp>
@@ -85,6 +87,10 @@ struct found_checkpoint {
   if (c.load_path.empty()) return std::nullopt;
   if (hf::is_model(c.load_path)) return found_checkpoint{c.load_path, true, {}};
   if (is_checkpoint(c.load_path)) return found_checkpoint{c.load_path, c.load_weights_only, {}};
+  bool const composers = std::filesystem::path(c.load_path).extension() == ".pt";
+  require(!composers || parallel::files::exists(c.load_path), "load_path ", c.load_path,
+          ": there is no such file; a run of ours has folders like ep0-ba100, and of the one that "
+          "holds them the latest is taken: give that folder");
   auto const newest = checkpoint::latest(c.load_path);
   require(newest.folder.has_value(), "load_path ", c.load_path,
           ": there is no checkpoint here; name a folder like ep0-ba100, one that holds such, or a "
@@ -93,16 +99,19 @@ struct found_checkpoint {
                           checkpoint::if_damaged::go_back};
 }
 
-/// What there is to say of a run that has begun from `found` at `batch`.
-[[nodiscard]] inline std::vector<std::string> notes_on(found_checkpoint const& found,
-                                                       std::int64_t batch, bool stopped = false) {
-  std::vector<std::string> notes;
+/// Adds what there is to say of a run of `config` that has begun from `found` at `batch`.
+inline void add_notes(std::vector<std::string>& notes, found_checkpoint const& found,
+                      train_config const& config, std::int64_t batch, bool stopped) {
   if (stopped) notes.emplace_back("early_stopper ended this run, and keeps it so");
   if (!found.note.empty()) notes.push_back("note: " + found.note);
   auto const folder = found.folder.string();
   notes.push_back(found.weights_only ? parallel::concat("weights of ", folder)
                                      : parallel::concat("resumed ", folder, " at batch ", batch));
-  return notes;
+  if (found.weights_only || !found.reader) return;
+  auto const& state = found.reader->state();
+  if (auto const settings = state.find("settings"); settings != state.end())
+    if (auto const changes = describe_changed_settings(*settings, changeable_settings(config)))
+      notes.push_back(*changes);
 }
 
 /// Collective: what rank 0 found, on every rank, when all have read it and compared its checksums.
@@ -152,6 +161,9 @@ namespace detail {
                         {"frozen", frozen_patterns(config)}};
   if (config.model.lora) out["peft_config"] = to_peft_json(*config.model.lora, "");
   if (!data.checksum.empty()) out["data_checksum"] = data.checksum;
+  if (!data.contents.empty()) out["data_contents"] = data.contents;
+  if (!data.hashes.empty())
+    out["data_hashes"] = {{"written_as", data.written_as}, {"checksum", data.hashes}};
   auto& shares = out["shares_of_streams"] = nullptr;
   if (config.train_loader.streams.size() > 1)
     for (auto const& [name, local, remote, split, weight] : config.train_loader.streams)
@@ -178,20 +190,26 @@ namespace detail {
 
 inline void require_same_order(nlohmann::json const& saved, nlohmann::json const& now,
                                std::filesystem::path const& folder) {
-  constexpr auto* checksum = "data_checksum";
   auto const counts = [&](std::string const& key) {
     bool const newer = key == "shares_of_streams" || key == "eos_token_id" || key == "bos_token_id";
-    return key != checksum && (!newer || saved.contains(key));  // else saved before it was kept
+    return !key.starts_with("data_") && (!newer || saved.contains(key));  // else saved before it
   };
   if (auto const found = first_difference(saved, now, counts))
     parallel::fail(
         folder.string(), ": was trained with ", found->name, " = ", found->first, ", this run has ",
         found->second,
         "; make them equal to continue, or take only the weights with load_weights_only=true");
-  bool const both = saved.contains(checksum) && now.contains(checksum);
-  require(!both || saved.at(checksum) == now.at(checksum), folder.string(),
-          ": was trained with other data of train_loader (examples, their order, or sizes of "
-          "shards); give those to continue, or take only the weights with load_weights_only=true");
+  for (char const* const key : {"data_checksum", "data_contents", "data_hashes"}) {
+    if (!saved.contains(key) || !now.contains(key)) continue;
+    auto const& then = saved.at(key);
+    auto const& today = now.at(key);
+    bool const comparable = !then.is_object() || !today.is_object() ||
+                            then.value("written_as", nlohmann::json()) == today.at("written_as");
+    require(!comparable || then == today, folder.string(),
+            ": was trained with other data of train_loader (examples, their order, or the sizes or "
+            "contents of shards); give those to continue, or take only the weights with "
+            "load_weights_only=true");
+  }
 }
 
 /// Settings that a run which begins with the weights alone may change, as for longer texts.
@@ -251,6 +269,7 @@ inline void require_same_leaf(nlohmann::json const& state, train_config const& c
           {"skipped", state.skipped},
           {"spikes", state.spikes},
           {"order", detail::order_of(config, state.data)},
+          {"settings", changeable_settings(config)},
           {"canonical_leaf", detail::canonical_leaf(config)},
           {"weights_only", config.checkpoint.save_weights_only},
           {"model", to_hf_json(config.model,
@@ -323,6 +342,9 @@ run_state load_run(Stepper& step, Exchange& exchanges, train_config const& confi
     detail::require_same_order(reader.state().value("order", nlohmann::json::object()),
                                detail::order_of(config, data), found.folder);
     detail::require_same_leaf(reader.state(), config, found.folder);
+    if (!reader.state().value("weights_only", false))
+      require_possible_counters(reader.state(), clock_of(config, data.batches_per_epoch),
+                                found.folder);
   }
   require(found.weights_only || !reader.state().value("weights_only", false), found.folder.string(),
           ": holds weights alone (save_weights_only), and an optimizer cannot "

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -25,6 +26,7 @@ struct run_parts {
   std::shared_ptr<hf_exports const> exports = {};      ///< where it has an hf_checkpointer
   weight_opener open_weights = {};  ///< where it may begin from what is no checkpoint of a run
   std::string adapter_base = {};    ///< of a run that trains adapters, see adapter_base_of
+  std::optional<double> packing_ratio = {};  ///< of train_loader, where it packs by itself
 };
 
 /// Throws unless there is all that the configuration asks for.

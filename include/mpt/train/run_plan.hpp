@@ -163,8 +163,10 @@ inline void require_fits(run_plan const& plan) {
                                m.n_heads, grouped(m.vocab_size), positions_name(m)));
   bool const rounds = config.reduce_dtype == parallel::zero::reduce_dtype::bf16;
   if (m.lora)
-    out.row("adapters", fmt::format("of rank {}, {} parameters, which alone are trained",
-                                    m.lora->rank, grouped(adapter_parameter_count(m))));
+    out.row("adapters",
+            fmt::format("of rank {}{}, {} parameters, which alone are trained", m.lora->rank,
+                        m.lora->rank_pattern.empty() ? "" : " (some of others)",
+                        grouped(adapter_parameter_count(m))));
   out.row("precision", fmt::format("{}{}",
                                    config.precision == precision_kind::fp32 ? "fp32"
                                    : rounds ? "bf16, fp32 master weights"

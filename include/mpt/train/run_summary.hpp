@@ -2,9 +2,9 @@
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include <fmt/format.h>
@@ -13,6 +13,7 @@
 #include <mpt/config/time.hpp>
 #include <mpt/console/format.hpp>
 #include <mpt/train/metrics.hpp>
+#include <mpt/train/run_tasks.hpp>
 #include <mpt/vocabulary.hpp>
 #include <parallel/checkpoint/save_interval.hpp>
 #include <parallel/train/stepper.hpp>
@@ -29,15 +30,22 @@ struct run_summary {
   double trained_tokens_per_second = 0;
   double mfu = 0;
   double mfu_causal = 0;
-  double seconds = 0;  // of this part of the run; 0: nothing was left to train
-  double peak_memory_bytes = 0;
+  double seconds = 0;  // of training, in this part of the run; 0: nothing was left to train
+  std::int64_t batches_here = 0;   // of this part of the run
+  double samples_per_second = 0;   // rows
+  double evaluation_seconds = 0;   // in this part of the run
+  double peak_memory_bytes = 0;    // resident, of this process: of all its ranks
+  double device_memory_bytes = 0;  // of the rank that had most of its device's memory at once
+  double peak_flops = 0;           // of all devices, which MFU is of
+  std::string peak_source;
+  std::optional<evaluation_report> evaluation;   // the last, of the first evaluation set
+  task_scores tasks;                             // the last
   double data_wait_share = 0;                    // of the seconds: waiting for data
   std::string begun_from;                        // the folder that the run began from; or ""
   std::string checkpoint;                        // the last one written, or resumed from
   bool stop_asked = false;                       // run_hooks::stop_asked ended it before its time
   parallel::checkpoint::save_costs saves;        // into save_folder
   parallel::checkpoint::save_costs local_saves;  // onto the nodes' own disks
-  double goodput = 0;  // share of the time since the trainer was made in which it trained
 };
 
 /// Seconds of training between two saves that lose the least time, by what this run's saves have
@@ -66,15 +74,10 @@ struct run_summary {
       devices, console::duration(interval));
 }
 
-[[nodiscard]] inline double seconds_since(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
 /// How a run has spent its time.
 struct spent_seconds {
-  double all = 0;
-  double training = 0;          // of these
-  double waiting_for_data = 0;  // of those
+  double training = 0;
+  double waiting_for_data = 0;  // of these
 };
 
 /// How fast it went: `tokens` in `places` of sequences, of which summary.trained_tokens had a
@@ -85,7 +88,6 @@ inline void set_speed(run_summary& summary, utilisation const& peak, spent_secon
   double const places_per_second = static_cast<double>(places) / seconds;
   summary.seconds = seconds;
   summary.data_wait_share = spent.waiting_for_data / seconds;
-  summary.goodput = seconds / spent.all;
   summary.tokens_per_second = static_cast<double>(tokens) / seconds;
   summary.trained_tokens_per_second = static_cast<double>(summary.trained_tokens) / seconds;
   summary.mfu = peak.mfu(places_per_second);

@@ -39,6 +39,7 @@ class task_evaluation final : public run_tasks {
     for (auto const& task : report.tasks)
       out.push_back(fmt::format("task {}, {}-shot, at {} ba: {:.1f} % of {} rows", task.label,
                                 task.shots, batch, 100 * task.accuracy(), task.rows()));
+    for (auto const& note : icl::notes_on_cut_contexts(report)) out.push_back("note: " + note);
     if (!report.gauntlet) return out;
     for (auto const& [name, score] : report.gauntlet->averages)
       out.push_back(fmt::format("gauntlet {} at {} ba: {:.4f}", name, batch, score));

@@ -1,8 +1,7 @@
 // trainer: the pretraining loop of one rank.
 //
-// Everything a run does follows from (configuration, data, batch number): batches, learning rate,
-// dropout, when to evaluate and save. So a resumed run continues with the same bits, and the only
-// state outside parameters and optimizer is how many batches are done.
+// All that a run does follows from (configuration, data, batch number), so a resumed run goes on
+// with the same bits: its only state beside parameters and optimizer is how many batches are done.
 #pragma once
 
 #include <chrono>
@@ -31,6 +30,7 @@
 #include <mpt/train/run_data.hpp>
 #include <mpt/train/run_decoder.hpp>
 #include <mpt/train/run_mesh.hpp>
+#include <mpt/train/run_pace.hpp>
 #include <mpt/train/run_phases.hpp>
 #include <mpt/train/run_plan.hpp>
 #include <mpt/train/run_saves.hpp>
@@ -40,6 +40,7 @@
 #include <mpt/train/slow_rank.hpp>
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/device/host/device.hpp>
+#include <parallel/device/transfer.hpp>
 #include <parallel/ops/host.hpp>
 #include <parallel/train/stepper.hpp>
 
@@ -87,33 +88,30 @@ class trainer {
 
   /// Trains to max_duration, from the beginning or from where a checkpoint left off.
   run_summary run() {
-    auto const flops =
-        peak_of_devices<T>(device_, compute_, config_.callbacks.gpu_flops_available, comm_, host_);
-    auto const peak = utilisation_of(config_, plan_, flops);
+    peak_.emplace(
+        watch_peak<T>(device_, compute_, config_.callbacks.gpu_flops_available, comm_, host_));
     phases_.enter(&run_deadlines::first_step);
     bool const is_initialised = agree_on_kernels();
     phases_.enter(&run_deadlines::load);
     auto notes = start(is_initialised);
     auto const last = total_batches(clock_);
+    for (auto& note : notes_of_epochs(config_.scheduler, clock_)) notes.push_back(std::move(note));
     if (!config_.checkpoint.save_folder.empty() && batch_ < last) {
       auto const from = batch_ > 0 ? summary_.begun_from : std::string();  // else weights alone
       saves_.emplace(step_, comm_, host_, config_.checkpoint, hooks_, from, plan_.saves_behind);
       for (auto const& note : saves_->notes()) notes.push_back(note);
     }
-    if (comm_.rank() == 0) report_.emplace(config_, comm_.size(), peak, batch_ + 1);
+    if (comm_.rank() == 0) report_.emplace(config_, comm_.size(), batch_ + 1);
     for (auto const& note : notes) say(note);
     if (bool const over = batch_ >= last || control_.stopped(); exports_ && batch_ > 0)
       say(exports_->go_on(step_, comm_, host_, batch_, clock_, over));
     phases_.enter(&run_deadlines::first_step);
-    if (config_.evaluation.eval_first && batch_ == 0) evaluate();
-    begin_ = std::chrono::steady_clock::now();
-    first_batch_ = batch_;
-    first_tokens_ = tokens_;
-    speed_.emplace(static_cast<std::size_t>(config_.callbacks.speed_window), now());
+    if (config_.evaluation.eval_first && batch_ == 0) pace_.evaluate([this] { evaluate(); });
+    pace_.begin(*batches_, batch_, config_.train_loader.finetuning.has_value(), clock_);
     while (batch_ < last && !control_.stopped()) {
       auto const result = slow_.batch([this] { return train_batch(); });
       say(slow_.look(comm_, host_));
-      if (batch_ == first_batch_ + 1) say(plain_attention_note(compute_));
+      if (pace_.batches() == 1) say(plain_attention_note(compute_));
       auto const pause = std::chrono::steady_clock::now();
       phases_.enter(&run_deadlines::save);
       if (saves_) saves_->advance();
@@ -126,26 +124,24 @@ class trainer {
         summary_.stop_asked = true;
         control_.stop(fmt::format("batch {}: asked to stop", batch_));
       } else if (is_due(config_.evaluation.eval_interval, batch_, clock_))
-        evaluate();
+        pace_.evaluate([this] { evaluate(); });
       phases_.enter(&run_deadlines::save);
       if (saves_) save(last);
       if (exports_)
         say(exports_->save_if_due(step_, comm_, host_, batch_, clock_, control_.stopped()));
       phases_.enter(&run_deadlines::step);
       profile();
-      begin_ += speed_->skip_since(pause);
+      peak_->look(pace_.batches(), pace_.training_seconds(), flops_per_second(), comm_, host_);
+      pace_.skip_since(pause);
     }
+    pace_.end();
     profile(true);
     if (report_) report_->finish();
     last_saved();
+    peak_->finish(pace_.mean_places_per_second() * utilisation_.flops_per_token, comm_, host_);
+    summary_.device_memory_bytes = most_of_ranks(peak_device_bytes(device_), comm_, host_);
     summary_.batches = batch_;
-    summary_.tokens = tokens_;
-    summary_.trained_tokens = trained_tokens_;
-    if (batch_ > first_batch_)  // else nothing was left to train
-      set_speed(summary_, peak,
-                {seconds_since(made_), seconds_since(begin_), batches_->waited_seconds()},
-                tokens_ - first_tokens_, places_);
-    summary_.peak_memory_bytes = peak_memory_bytes();
+    pace_.tell(summary_, utilisation_, *peak_, config_.global_train_batch_size);
     return summary_;
   }
 
@@ -153,15 +149,14 @@ class trainer {
   [[nodiscard]] int pipeline_rank() { return mesh_.ranks().pipeline.rank(); }
   [[nodiscard]] auto stages() { return stages_of(config_, pipeline_rank()); }
 
-  [[nodiscard]] speed_window::instant now() const {
-    auto const time = std::chrono::steady_clock::now();
-    return {time, tokens_, batches_->waited_seconds(), places_, trained_tokens_, batch_};
+  [[nodiscard]] double flops_per_second() const {  // of the last batches
+    return pace_.window().places_per_second() * utilisation_.flops_per_token;
   }
 
   /// Starts and ends the profile between batches, or `ended` after the last.
   void profile(bool ended = false) {
     if (!profiled_) return;
-    auto const done = batch_ - first_batch_;
+    auto const done = pace_.batches();
     auto const file = std::filesystem::path(config_.checkpoint.save_folder) / "profile.json";
     auto const counts = [&] { return operations_of_batch(net_, config_, plan_.split, stages()); };
     say(ended ? profiler_.finish(done, file, counts) : profiler_.at(done, file, counts));
@@ -204,13 +199,13 @@ class trainer {
     summary_.begun_from = found.folder.string();
     if (!found.weights_only) {
       batch_ = state.batches;
-      tokens_ = state.tokens;
+      pace_.go_on(state.tokens);
       best_.restore(state.best_loss);
       guard_.restore(state);
       callbacks_.restore(control_, state.callbacks);
       summary_.checkpoint = summary_.begun_from;
     }
-    for (auto const& note : notes_on(found, batch_, control_.stopped())) notes.push_back(note);
+    add_notes(notes, found, config_, batch_, control_.stopped());
     return notes;
   }
 
@@ -226,11 +221,8 @@ class trainer {
     step_.limit(guard_.limits());
     factor_ = learning_rate_multiplier(config_.scheduler, batch_, clock_);
     auto result = run_step(batch_, factor_, checks_ && checks_->due(batch_ + 1, clock_));
+    pace_.trained(*batches_, result.sums.tokens, batch_ % clock_.batches_per_epoch == 0);
     ++batch_;
-    tokens_ += batches_->tokens();
-    places_ += batches_->places();
-    trained_tokens_ += result.sums.tokens;
-    speed_->mark(now());
     return result;
   }
 
@@ -293,18 +285,24 @@ class trainer {
       reads.finish();
     }
     if (!report_) return;
+    say(peak_->seen(flops_per_second()));
+    utilisation_.peak_flops = peak_->flops();
     batch_record record{.batch = batch_,
                         .total_batches = last,
                         .epoch = (batch_ - 1) / clock_.batches_per_epoch,
-                        .tokens = tokens_,
+                        .tokens = pace_.tokens_of_run(),
+                        .epoch_tokens = pace_.tokens_of_epoch(),
                         .loss = r.loss,
                         .accuracy = r.accuracy,
                         .gradient_norm = r.gradient_norm,
                         .learning_rates = learning_rates(config_.optimizer, factor_),
+                        .peak = utilisation_,
+                        .microbatch = plan_.split.microbatch,
                         .saving_seconds = saves_ ? saves_->held_up_seconds() : 0.0,
-                        .seconds = seconds_since(begin_),
+                        .memory_bytes = parallel::host_reaches<Device> ? peak_memory_bytes()
+                                                                       : peak_device_bytes(device_),
                         .device = readings_of(device_)};
-    record.add_speed(*speed_, config_.global_train_batch_size);
+    record.add_pace(pace_);
     report_->batch(record, clock_, control_);
   }
 
@@ -315,13 +313,14 @@ class trainer {
           evaluate_set(*evaluation_sets_[i], device_, mesh_, step_, compute_, exchanges_, memory_);
       auto const r = report_of(all, config_.eval_loaders[i].label, batch_, clock_);
       if (i == 0) best_.evaluated(batch_, r.loss);
+      if (i == 0) summary_.evaluation = r;
       if (report_) report_->evaluation(r.label, batch_, r.loss, r.accuracy, all.tokens);
       callbacks_.evaluation_end(control_, r);
     }
     if (config_.icl.tasks.empty()) return;
     decoder_type reads(place_of_decoder(), room_of(config_.icl.tasks));
-    auto const found = parts_.tasks->evaluate(reads.texts(), reads.sharing(), batch_);
-    if (report_) report_->tasks(found, batch_);
+    summary_.tasks = parts_.tasks->evaluate(reads.texts(), reads.sharing(), batch_);
+    if (report_) report_->tasks(summary_.tasks, batch_);
   }
 
   [[nodiscard]] typename decoder_type::place place_of_decoder() {
@@ -338,7 +337,7 @@ class trainer {
                       .epoch = batch_ / clock_.batches_per_epoch,
                       .batch_in_epoch = batch_ % clock_.batches_per_epoch,
                       .data = batches_->set(),
-                      .tokens = tokens_,
+                      .tokens = pace_.tokens_of_run(),
                       .callbacks = callbacks_.state(),
                       .best_loss = best_.loss(),
                       .best = best};
@@ -348,7 +347,6 @@ class trainer {
     if (batch_ == last || control_.stopped()) saves_->complete();
   }
 
-  std::chrono::steady_clock::time_point made_ = std::chrono::steady_clock::now();
   train_config const& config_;
   any_communicator& comm_;
   Device& device_;
@@ -378,14 +376,12 @@ class trainer {
   std::optional<generate_callback> samples_;
   batch_guard guard_;
   slow_rank_watch slow_{hooks_.waited, pipeline_rank()};
-  std::optional<speed_window> speed_;
-  std::chrono::steady_clock::time_point begin_;
-  best_evaluation best_;                                         // by the first set
-  std::int64_t batch_ = 0, first_batch_ = 0, first_tokens_ = 0;  // first: as this program began
-  double factor_ = 1;                // of the learning rates, in the last batch
-  std::int64_t tokens_ = 0;          // of the run so far, without padding
-  std::int64_t trained_tokens_ = 0;  // with a label, since this program began
-  std::int64_t places_ = 0;          // with padding, since this program began
+  run_pace pace_{config_.callbacks};
+  std::optional<watched_peak> peak_;
+  utilisation utilisation_{utilisation_of(config_, plan_, 0)};
+  best_evaluation best_;  // by the first set
+  std::int64_t batch_ = 0;
+  double factor_ = 1;  // of the learning rates, in the last batch
   run_summary summary_;
 };
 

@@ -85,9 +85,19 @@ class training_batches {
         global_(config.global_train_batch_size),
         share_(share_of(config, rank, ranks)),
         separator_(separator_of(config.train_loader)) {
-    parallel::require(samples() >= global_, streams_.name(), ": an epoch has ", samples(),
-                      " samples, fewer than one global batch of ", global_,
-                      "; prepare more data or lower global_train_batch_size");
+    index all = 0;
+    for (std::size_t s = 0; s < streams_.count(); ++s)
+      all += static_cast<index>(streams_.set(s).size());
+    parallel::require(
+        samples() >= global_, streams_.name(), ": an epoch has ", samples(),
+        " samples, fewer than one global batch of ", global_,
+        all >= global_
+            ? parallel::concat(", though there are ", all, "; raise train_loader.dataset.",
+                               config.train_loader.epoch_size
+                                   ? "epoch_size"
+                                   : "streams.NAME.choose (or proportion, repeat)",
+                               " or lower global_train_batch_size")
+            : "; prepare more data or lower global_train_batch_size");
     per_epoch_ = samples() / global_;
     if (config.train_subset_num_batches > 0)
       per_epoch_ = std::min<index>(per_epoch_, config.train_subset_num_batches);

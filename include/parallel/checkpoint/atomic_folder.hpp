@@ -111,9 +111,9 @@ inline void publish_folder(std::filesystem::path const& temporary,
     files::step(on_step, "remove replaced content");
     files::remove_tree(temporary);  // it holds the old content now
   } else {
-    if (errno != EINVAL && errno != ENOSYS)
-      files::failure(final_name, "cannot put the new folder in its place");
-    auto const old = free_name(final_name, ".old-");  // a file system that cannot exchange
+    // a file system that cannot exchange, for which there are many codes; any other trouble is met
+    // again by what follows
+    auto const old = free_name(final_name, ".old-");
     files::rename(final_name, old);
     files::step(on_step, "rename folder in place of the old one");
     files::rename(temporary, final_name);

@@ -41,12 +41,26 @@
 #include <parallel/checkpoint/claim_file.hpp>
 #include <parallel/checkpoint/save_target.hpp>
 #include <parallel/checkpoint/this_process.hpp>
+#include <parallel/core/failures.hpp>
 #include <parallel/core/patience.hpp>
 
 namespace parallel::checkpoint {
 
 /// Another run has taken over the folder: nothing may be written there any more.
 class claim_lost : public error {
+ public:
+  using error::error;
+};
+
+/// What was written into the folder is not there any more, and no other run has taken it over: a
+/// mount that is lost, a folder that was removed. Nothing may be written there.
+class folder_gone : public storage_error {
+ public:
+  using storage_error::storage_error;
+};
+
+/// Another program is writing there now; it may end.
+class folder_in_use : public error {
  public:
   using error::error;
 };
@@ -98,13 +112,14 @@ class folder_claim {
   /// Which claim this is, for the names and manifests of its checkpoints.
   [[nodiscard]] claim_id id() const { return id_; }
 
-  /// Throws claim_lost unless the folder is still this one's, for which it asks the disk.
+  /// Throws claim_lost, or folder_gone, unless the folder is still this one's, for which it asks
+  /// the disk.
   void require_held() const {
     auto const read = [&] { return lost_ ? std::nullopt : claim_files::read(file()); };
     auto found = read();
     auto all = std::vector<index>();
     for (int tries = 0; !found && tries < 3; ++tries) {  // the disk may not show it just now
-      all = claim_files::generations(folder_);
+      all = files::exists(folder_) ? claim_files::generations(folder_) : std::vector<index>();
       if (!all.empty() && all.back() != id_.generation) break;
       found = read();
     }
@@ -112,8 +127,13 @@ class folder_claim {
       looked_ = std::chrono::steady_clock::now();
       return;
     }
+    auto const next = found || all.empty() ? found : claim_files::read(file_of(all.back()));
+    if (!lost_ && !found && (all.empty() || all.back() < id_.generation))
+      fail<folder_gone>(folder_.native(),
+                        ": what this run has written here is gone: the folder was removed or "
+                        "emptied, or its disk is not mounted any more; nothing is written there "
+                        "now, and the run ends; bring the folder back and start again");
     lost_ = true;
-    auto const next = all.empty() ? std::nullopt : claim_files::read(file_of(all.back()));
     fail<claim_lost>(folder_.native(),
                      ": this run stood still for so long that another has taken "
                      "over (",
@@ -176,7 +196,7 @@ class folder_claim {
     errno = 0;
     if (bytes_ > claim_files::most_bytes ||
         ::pwrite(out.get(), text.data(), bytes_, 0) != static_cast<::ssize_t>(bytes_) ||
-        ::fsync(out.get()) != 0) {
+        !files::flush(out.get())) {
       int const problem = errno == 0 ? ENOSPC : errno;  // it was written in part
       static_cast<void>(::unlink(path.c_str()));
       files::failure(path, "cannot write this file, which says who writes into its folder",
@@ -206,9 +226,9 @@ class folder_claim {
       auto const now = claim_files::read(file_of(generation));
       if (!now) return false;
       if (is_over(*now)) return true;
-      require(now->text == first.text || !first.whole(), folder_.native(),
-              ": another program is writing here (", now->holder,
-              "); wait for it, or choose another folder");
+      if (now->text != first.text && first.whole())
+        fail<folder_in_use>(folder_.native(), ": another program is writing here (", now->holder,
+                            "); wait for it, or choose another folder");
       if (now->whole() && !first.whole()) return is_silent(generation, *now);
     }
     return true;

@@ -11,6 +11,8 @@
 
 #include <xxhash.h>
 
+#include <parallel/core/config.hpp>
+
 namespace parallel::checkpoint {
 
 /// XXH3 of these bytes.

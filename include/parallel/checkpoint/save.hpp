@@ -45,6 +45,8 @@ inline void prepare_save(save_target const& target, step_hook const& on_step = {
 inline void abandon_save(save_target const& target) { files::remove_tree(target.temporary()); }
 
 /// Makes `name` ("latest", "best") a link to this checkpoint in its root, replaced by one rename.
+/// Where no link can be made, as on file systems without links, which say so by many codes, there
+/// is none of this name: then the newest checkpoint is the latest.
 inline void point_link(save_target const& target, std::string const& name,
                        step_hook const& on_step = {}) {
   auto const& root = target.root;
@@ -53,9 +55,9 @@ inline void point_link(save_target const& target, std::string const& name,
   if (::unlink(temporary.c_str()) != 0 && errno != ENOENT)
     files::failure(temporary, "cannot remove");
   if (::symlink(target.id.text().c_str(), temporary.c_str()) != 0) {
-    // a file system without links: the newest checkpoint is the latest
-    if (errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS) return;
-    files::failure(temporary, "cannot create this link");
+    if (::unlink((root / name).c_str()) != 0 && errno != ENOENT)  // it names an older one
+      files::failure(root / name, "cannot remove");
+    return;
   }
   files::step(on_step, "rename link");
   files::rename(temporary, root / name);

@@ -1,7 +1,8 @@
 // A folder of tensors as Hugging Face lays it out: one list of tensors over one or many files.
 //
 // Either `model.safetensors`, or `model.safetensors.index.json`, whose "weight_map" says which
-// file holds which tensor. All headers are read at once; every tensor that the index names must be
+// file holds which tensor; where a folder has both, the single file, as transformers does. All
+// headers are read at once; every tensor that the index names must be
 // in the file it names. Tensors that only the files know are an error too: half of a model would
 // otherwise go unnoticed. File names must be plain; links are followed (hub caches consist of
 // them).
@@ -26,15 +27,16 @@ class tensor_folder {
   explicit tensor_folder(std::filesystem::path folder) : folder_(std::move(folder)) {
     namespace fs = std::filesystem;
     std::error_code ignored;
+    auto const single = folder_ / "model.safetensors";
     auto const index_path = folder_ / "model.safetensors.index.json";
     if (fs::is_regular_file(folder_, ignored)) {
       open_single(folder_);
-    } else if (fs::exists(index_path, ignored)) {
-      open_shards(index_path);
+    } else if (fs::exists(single, ignored)) {
+      open_single(single);
     } else {
-      require(fs::exists(folder_ / "model.safetensors", ignored), folder_.native(),
+      require(fs::exists(index_path, ignored), folder_.native(),
               ": has neither model.safetensors nor model.safetensors.index.json");
-      open_single(folder_ / "model.safetensors");
+      open_shards(index_path);
     }
   }
 

@@ -31,7 +31,8 @@ class collectives {
   using stream_type = Stream;
   using request_type = request_of<Stream>;
 
-  /// Every rank's `inout` becomes the combination of all of them, in rank order.
+  /// Every rank's `inout` becomes the combination of all of them, with the same bits on every rank;
+  /// core/reduction.hpp says in which order.
   template <transferable T>
   request_type all_reduce(Stream& s, std::span<T> inout, reduction combine,
                           call_site where = call_site::current()) {
@@ -45,8 +46,9 @@ class collectives {
                              .where = where});
   }
 
-  /// Rank r's `shard_out` becomes the combination, in rank order, of the r-th of the size() equal
-  /// shards of every rank's `in`. `shard_out` may be the rank's own shard of `in`.
+  /// Rank r's `shard_out` becomes the combination of the r-th of the size() equal shards of every
+  /// rank's `in`; core/reduction.hpp says in which order. `shard_out` may be the rank's own shard
+  /// of `in`.
   template <transferable T>
   request_type reduce_scatter(Stream& s, std::span<T> shard_out,
                               std::type_identity_t<std::span<T const>> in, reduction combine,

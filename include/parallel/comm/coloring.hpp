@@ -11,6 +11,8 @@
 #include <functional>
 #include <utility>
 
+#include <parallel/core/config.hpp>
+
 namespace parallel {
 
 class coloring {

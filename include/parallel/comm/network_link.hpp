@@ -8,6 +8,8 @@
 #include <system_error>
 #include <utility>
 
+#include <parallel/core/config.hpp>
+
 namespace parallel {
 
 struct network_link {

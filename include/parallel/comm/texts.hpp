@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include <parallel/core/config.hpp>
+
 namespace parallel {
 
 /// The text of `root`, on every rank. Collective.

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include <parallel/core/config.hpp>
+
 namespace parallel::context_parallel {
 
 /// ring: keys and values go round (any number of heads; hidden behind computation). ulysses: heads

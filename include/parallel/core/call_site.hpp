@@ -4,6 +4,8 @@
 // version 15 on, while these two are in every compiler we support.
 #pragma once
 
+#include <parallel/core/config.hpp>
+
 namespace parallel {
 
 /// A place in a source file. As a default argument, `call_site where = call_site::current()`, it is

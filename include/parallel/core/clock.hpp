@@ -7,6 +7,8 @@
 
 #include <mutex>
 
+#include <parallel/core/config.hpp>
+
 namespace parallel {
 
 /// A point in time that no change of the system's clock moves.

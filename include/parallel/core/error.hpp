@@ -136,8 +136,8 @@ inline constexpr std::size_t longest_message = 4000;
   while (!message.empty()) {
     auto const bytes = utf8_bytes(message);
     if (out.size() + bytes > longest_message) return out + "...";
-    char const first = message.front();
-    bool const control = (first >= 0 && first < 0x20 && first != '\n') || first == 0x7f;
+    auto const first = static_cast<unsigned char>(message.front());
+    bool const control = (first < 0x20 && first != '\n') || first == 0x7f;
     if (bytes == 0 || control)
       out += '?';
     else

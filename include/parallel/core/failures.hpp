@@ -36,6 +36,12 @@ class access_error : public error {
   using error::error;
 };
 
+/// A limit of this process, or of the system, is reached: of open files or of memory.
+class limit_reached : public access_error {
+ public:
+  using access_error::access_error;
+};
+
 /// Whether `problem` says that the system did not let something be read or written, which tells
 /// nothing of what is there: a storage_error or an access_error.
 [[nodiscard]] inline bool is_of_system(error const& problem) {
@@ -58,7 +64,7 @@ class corrupted : public error {
 /// Whether the system's error `code` is of the storage, or the network that it is behind, not of a
 /// name or a right.
 [[nodiscard]] constexpr bool is_of_storage(int code) {
-  constexpr int of_disks[] = {ENOSPC, EDQUOT, EROFS, EIO, EREMOTEIO, ENXIO, ENODEV, EUCLEAN};
+  constexpr int of_disks[] = {ENOSPC, EDQUOT, EROFS, EIO, EREMOTEIO, ENXIO, ENODEV, EUCLEAN, EFBIG};
   constexpr int of_networks[] = {ESTALE,    ETIMEDOUT,   ENOTCONN,     EHOSTDOWN,  EHOSTUNREACH,
                                  ENETDOWN,  ENETUNREACH, ECONNREFUSED, ECONNRESET, ECONNABORTED,
                                  ESHUTDOWN, EINTR,       EAGAIN};
@@ -66,9 +72,14 @@ class corrupted : public error {
          std::ranges::find(of_networks, code) != std::end(of_networks);
 }
 
+/// Whether it is of a limit, not of the file or of a right.
+[[nodiscard]] constexpr bool is_of_limit(int code) {
+  return code == EMFILE || code == ENFILE || code == ENOMEM;
+}
+
 /// Whether it is of what this process may do, not of the file.
 [[nodiscard]] constexpr bool is_of_access(int code) {
-  return code == EACCES || code == EPERM || code == EMFILE || code == ENFILE || code == ENOMEM;
+  return code == EACCES || code == EPERM || is_of_limit(code);
 }
 
 }  // namespace parallel

@@ -58,7 +58,11 @@ inline void step(step_hook const& hook, std::string_view name) {
                                  int code = errno) {
   auto const text =
       concat(path.native(), ": ", action, ": ", std::generic_category().message(code));
+  if (code == EFBIG)
+    fail<storage_error>(text, "; raise the limit on the size of files (ulimit -f)");
   if (is_of_storage(code)) fail<storage_error>(text);
+  if (code == EMFILE) fail<limit_reached>(text, "; raise the limit on open files (ulimit -n)");
+  if (is_of_limit(code)) fail<limit_reached>(text);
   if (is_of_access(code)) fail<access_error>(text);
   fail(text);
 }
@@ -69,11 +73,18 @@ inline void step(step_hook const& hook, std::string_view name) {
   return parent.empty() ? std::filesystem::path(".") : parent;
 }
 
+/// Asks that what was written to an open file or folder reaches the disk. Returns whether it did,
+/// or its file system, as some of networks and of programs (FUSE), knows no such request: then
+/// nothing more can be done. Sets errno otherwise.
+[[nodiscard]] inline bool flush(int file) {
+  return ::fsync(file) == 0 || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP;
+}
+
 /// Makes renames and new files in `folder` survive a loss of power.
 inline void sync_folder(std::filesystem::path const& folder) {
   descriptor const handle(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (handle.get() < 0) failure(folder, "cannot open this folder");
-  if (::fsync(handle.get()) != 0) failure(folder, "cannot flush this folder to disk");
+  if (!flush(handle.get())) failure(folder, "cannot flush this folder to disk");
 }
 
 /// Whether anything, a broken link too, has this name. Throws where the system does not tell.
@@ -110,8 +121,12 @@ inline void make_folders(std::filesystem::path const& folder) {
   std::error_code problem;
   std::vector<std::filesystem::path> missing;
   for (auto at = std::filesystem::absolute(folder); !std::filesystem::exists(at, problem);
-       at = at.parent_path())
+       at = at.parent_path()) {
+    if (std::filesystem::is_symlink(std::filesystem::symlink_status(at, problem)))
+      fail(at.native(), ": is a link to ", std::filesystem::read_symlink(at, problem).native(),
+           ", which is not there; create that folder, mount what it lies on, or remove the link");
     missing.push_back(at);
+  }
   std::filesystem::create_directories(folder, problem);
   if (problem) failure(folder, "cannot create this folder", problem.value());
   for (auto const& made : missing) sync_folder(made.parent_path());
@@ -237,7 +252,7 @@ class output_file {
 
   /// Returns when everything written is on disk.
   void sync() const {
-    if (::fsync(handle_.get()) != 0) files::failure(path_, "cannot flush to disk");
+    if (!files::flush(handle_.get())) files::failure(path_, "cannot flush to disk");
   }
 
  private:

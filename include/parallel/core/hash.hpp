@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include <parallel/core/config.hpp>
+
 namespace parallel {
 
 /// FNV-1a of 64 bits (Fowler, Noll, Vo). Tells texts apart that differ by chance, not by intent.

@@ -6,6 +6,8 @@
 #include <array>
 #include <string>
 
+#include <parallel/core/config.hpp>
+
 namespace parallel {
 
 /// "" when it does not say.

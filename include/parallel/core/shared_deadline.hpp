@@ -8,6 +8,8 @@
 #include <chrono>
 #include <memory>
 
+#include <parallel/core/config.hpp>
+
 namespace parallel {
 
 /// Copies share one time. Any thread may use it.

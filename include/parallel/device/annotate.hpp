@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include <parallel/core/config.hpp>
+
 namespace parallel {
 
 namespace detail {

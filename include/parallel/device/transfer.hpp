@@ -5,6 +5,8 @@
 #include <type_traits>
 #include <vector>
 
+#include <parallel/core/config.hpp>
+
 namespace parallel {
 
 /// Whether the host reads and writes the memory of Device by itself; the device says so.

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstddef>
 
+#include <parallel/core/config.hpp>
+
 namespace parallel {
 
 /// Counted from any thread.

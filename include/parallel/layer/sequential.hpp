@@ -62,9 +62,9 @@ struct sequential {
   /// Last layer first: its gradients are the first that a reduction can take.
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& kept) const {
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
+    [&]<std::size_t... Index>(std::index_sequence<Index...>) {
       constexpr std::size_t last = sizeof...(Rest);
-      (backward_weight_of(std::get<last - I>(layers), c, std::get<last - I>(kept)), ...);
+      (backward_weight_of(std::get<last - Index>(layers), c, std::get<last - Index>(kept)), ...);
     }
     (std::make_index_sequence<1 + sizeof...(Rest)>{});
   }
@@ -74,45 +74,46 @@ struct sequential {
   }
 
  private:
-  /// Whether layer I can drop its result, which the next one reads.
-  template <std::size_t I, class X = matrix_view<element const>>
+  /// Whether layer `Index` can drop its result, which the next one reads.
+  template <std::size_t Index, class X = matrix_view<element const>>
   [[nodiscard]] static constexpr bool drops() {
-    if constexpr (I < sizeof...(Rest) && std::is_convertible_v<X, matrix_view<element const>>)
-      return droppable_before<std::tuple_element_t<I, std::tuple<First, Rest...>>,
-                              std::tuple_element_t<I + 1, std::tuple<First, Rest...>>>;
+    if constexpr (Index < sizeof...(Rest) && std::is_convertible_v<X, matrix_view<element const>>)
+      return droppable_before<std::tuple_element_t<Index, std::tuple<First, Rest...>>,
+                              std::tuple_element_t<Index + 1, std::tuple<First, Rest...>>>;
     else
       return false;
   }
 
   /// `onto`: one, or none.
-  template <std::size_t I, class Stream, class X, class... Onto>
+  template <std::size_t Index, class Stream, class X, class... Onto>
   [[nodiscard]] auto forward_from(context<Stream>& c, X x, saved& kept, Onto... onto) const {
-    auto const& layer = std::get<I>(layers);
-    if constexpr (drops<I, X>())
-      return read_and_drop(layer, c, x, std::get<I>(kept), [&](matrix_view<element> y) {
-        return forward_from<I + 1>(c, matrix_view<element const>(y), kept, onto...);
+    auto const& layer = std::get<Index>(layers);
+    if constexpr (drops<Index, X>())
+      return read_and_drop(layer, c, x, std::get<Index>(kept), [&](matrix_view<element> y) {
+        return forward_from<Index + 1>(c, matrix_view<element const>(y), kept, onto...);
       });
-    else if constexpr (I < sizeof...(Rest))
-      return forward_from<I + 1>(c, forward_of(layer, c, x, std::get<I>(kept)), kept, onto...);
+    else if constexpr (Index < sizeof...(Rest))
+      return forward_from<Index + 1>(c, forward_of(layer, c, x, std::get<Index>(kept)), kept,
+                                     onto...);
     else if constexpr (sizeof...(Onto) == 0)
-      return forward_of(layer, c, x, std::get<I>(kept));
+      return forward_of(layer, c, x, std::get<Index>(kept));
     else
-      return forward_onto(layer, c, x, std::get<I>(kept), onto...);
+      return forward_onto(layer, c, x, std::get<Index>(kept), onto...);
   }
 
   /// finish(layer, dy, kept): the first layer's.
-  template <std::size_t I, class Stream, class Dy, class Finish>
+  template <std::size_t Index, class Stream, class Dy, class Finish>
   auto backward_from(context<Stream>& c, Dy dy, saved& kept, Finish const& finish) const {
-    auto const& layer = std::get<I>(layers);
-    if constexpr (drops<I>())
-      if (std::get<I>(kept).dropped)
-        std::get<I + 1>(layers).input_again(std::get<I + 1>(kept),
-                                            made_again(layer, c, std::get<I>(kept)));
-    if constexpr (I > 0)
-      return backward_from<I - 1>(c, backward_input_of(layer, c, dy, std::get<I>(kept)), kept,
-                                  finish);
+    auto const& layer = std::get<Index>(layers);
+    if constexpr (drops<Index>())
+      if (std::get<Index>(kept).dropped)
+        std::get<Index + 1>(layers).input_again(std::get<Index + 1>(kept),
+                                                made_again(layer, c, std::get<Index>(kept)));
+    if constexpr (Index > 0)
+      return backward_from<Index - 1>(c, backward_input_of(layer, c, dy, std::get<Index>(kept)),
+                                      kept, finish);
     else
-      return finish(layer, dy, std::get<I>(kept));
+      return finish(layer, dy, std::get<Index>(kept));
   }
 };
 

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include <parallel/core/config.hpp>
 #include <parallel/pipeline/schedule.hpp>
 
 namespace parallel::pipeline {
@@ -24,7 +25,7 @@ struct stage_blocks {
 /// The blocks of every stage, in the order of the model. `by_stage` says how many each holds; when
 /// it is empty they are divided evenly, the first stages holding one more where need be. Throws
 /// `error` when there are fewer blocks than stages, or when `by_stage` is no division of them.
-[[nodiscard]] constexpr std::vector<stage_blocks> assign_blocks(
+[[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR std::vector<stage_blocks> assign_blocks(
     schedule const& of, int blocks, std::span<int const> by_stage = {}) {
   int const stages = of.stages();
   require(blocks >= stages, of.name, ": ", of.ranks, " pipeline ranks with ", of.stages_per_rank,

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include <parallel/core/config.hpp>
+
 namespace parallel::pipeline {
 
 /// Of actions on streams that compute and on streams that exchange, which may be of two kinds.

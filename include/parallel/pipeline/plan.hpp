@@ -21,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include <parallel/core/config.hpp>
 #include <parallel/pipeline/schedule.hpp>
 
 namespace parallel::pipeline {
@@ -102,7 +103,8 @@ struct plan {
   std::vector<step> steps = {};             // in the order in which they are enqueued
 
   /// Where a microbatch lives at a stage that this rank holds.
-  [[nodiscard]] constexpr microbatch_task const& at(int stage, int microbatch) const {
+  [[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR microbatch_task const& at(int stage,
+                                                                      int microbatch) const {
     return tasks[static_cast<std::size_t>(stage / ranks * microbatches + microbatch)];
   }
 };
@@ -112,12 +114,12 @@ namespace detail {
 /// Numbers of buffers: those given back longest ago are taken first.
 class pool {
  public:
-  constexpr explicit pool(int count) {
+  PARALLELLM_VECTOR_CONSTEXPR explicit pool(int count) {
     for (int i = 0; i < count; ++i) free_.push_back(i);
   }
   [[nodiscard]] constexpr bool empty() const { return next_ == free_.size(); }
-  constexpr int take() { return free_[next_++]; }
-  constexpr void give_back(int number) { free_.push_back(number); }
+  PARALLELLM_VECTOR_CONSTEXPR int take() { return free_[next_++]; }
+  PARALLELLM_VECTOR_CONSTEXPR void give_back(int number) { free_.push_back(number); }
 
  private:
   std::vector<int> free_;
@@ -126,7 +128,7 @@ class pool {
 
 class lowering {
  public:
-  constexpr lowering(schedule const& of, int rank) : of_(of), own_(list(rank)) {
+  PARALLELLM_VECTOR_CONSTEXPR lowering(schedule const& of, int rank) : of_(of), own_(list(rank)) {
     require(0 <= rank && rank < of.ranks, "a pipeline of ", of.ranks, " ranks has no rank ", rank);
     out_.ranks = of.ranks;
     out_.rank = rank;
@@ -142,7 +144,7 @@ class lowering {
       if (peer != rank && is_neighbour(peer)) incoming_.push_back(messages_from(peer));
   }
 
-  constexpr plan run() {
+  PARALLELLM_VECTOR_CONSTEXPR plan run() {
     for (action const& a : own_) {
       receive();
       if (a.kind == action_kind::forward)
@@ -162,7 +164,7 @@ class lowering {
   static constexpr int none = -1;
 
   struct chunk_state {
-    constexpr explicit chunk_state(chunk_memory const& m)
+    PARALLELLM_VECTOR_CONSTEXPR explicit chunk_state(chunk_memory const& m)
         : slots(m.slots),
           boundaries(m.boundaries),
           slot_users(static_cast<std::size_t>(m.slots)),
@@ -189,18 +191,20 @@ class lowering {
     std::size_t next = 0;
   };
 
-  [[nodiscard]] constexpr std::vector<action> const& list(int rank) const {
+  [[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR std::vector<action> const& list(int rank) const {
     return of_.by_rank[static_cast<std::size_t>(rank)];
   }
   [[nodiscard]] constexpr bool last(int stage) const { return stage == of_.stages() - 1; }
   /// Whether this rank holds the stage, if there is one.
   [[nodiscard]] constexpr bool holds(int stage) const { return of_.rank_of(stage) == out_.rank; }
-  [[nodiscard]] constexpr bool arrives(int stage) const { return stage > 0 && !holds(stage - 1); }
-  [[nodiscard]] constexpr bool departs(int stage) const {
+  [[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR bool arrives(int stage) const {
+    return stage > 0 && !holds(stage - 1);
+  }
+  [[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR bool departs(int stage) const {
     return !last(stage) && !holds(stage + 1);
   }
 
-  [[nodiscard]] constexpr chunk_memory memory_of(int stage) const {
+  [[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR chunk_memory memory_of(int stage) const {
     int const ends_at = !of_.forward_only || last(stage) || !holds(stage + 1) ? stage : stage + 1;
     int alive = 0;
     int peak = 0;
@@ -219,7 +223,7 @@ class lowering {
   }
 
   /// Whether a peer holds a stage next to one of this rank's.
-  [[nodiscard]] constexpr bool is_neighbour(int peer) const {
+  [[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR bool is_neighbour(int peer) const {
     return std::ranges::any_of(out_.chunks, [&](chunk_memory const& own) {
       return (own.stage > 0 && of_.rank_of(own.stage - 1) == peer) ||
              (!last(own.stage) && of_.rank_of(own.stage + 1) == peer);
@@ -227,7 +231,7 @@ class lowering {
   }
 
   /// What a peer sends here, in the order in which it computes it.
-  [[nodiscard]] constexpr queue messages_from(int peer) const {
+  [[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR queue messages_from(int peer) const {
     queue out{.peer = peer};
     for (action const& a : list(peer)) {
       if (a.kind == action_kind::forward && !last(a.stage) && holds(a.stage + 1))
@@ -239,20 +243,23 @@ class lowering {
     return out;
   }
 
-  [[nodiscard]] constexpr chunk_state& chunk(int stage) {
+  [[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR chunk_state& chunk(int stage) {
     return chunks_[static_cast<std::size_t>(stage / of_.ranks)];
   }
-  [[nodiscard]] constexpr std::size_t index_of(int stage, int m) const {
+  [[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR std::size_t index_of(int stage, int m) const {
     return static_cast<std::size_t>(stage / of_.ranks * of_.microbatches + m);
   }
-  [[nodiscard]] constexpr task_state& state(int stage, int m) { return done_[index_of(stage, m)]; }
-  [[nodiscard]] constexpr microbatch_task& place(int stage, int m) {
+  [[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR task_state& state(int stage, int m) {
+    return done_[index_of(stage, m)];
+  }
+  [[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR microbatch_task& place(int stage, int m) {
     return out_.tasks[index_of(stage, m)];
   }
 
   /// Appends a step and returns its number; `after` may name `none`.
-  constexpr int add(step_kind kind, int stage, int m, std::vector<int> const& after, int peer = -1,
-                    action_kind computes = action_kind::forward) {
+  PARALLELLM_VECTOR_CONSTEXPR int add(step_kind kind, int stage, int m,
+                                      std::vector<int> const& after, int peer = -1,
+                                      action_kind computes = action_kind::forward) {
     step s{.kind = kind, .computes = computes, .at = {stage, m}, .peer = peer};
     for (int const other : after)
       if (other != none) s.after.push_back(other);
@@ -260,26 +267,26 @@ class lowering {
     return static_cast<int>(out_.steps.size()) - 1;
   }
 
-  constexpr std::vector<int> take_boundary(int stage, int m) {
+  PARALLELLM_VECTOR_CONSTEXPR std::vector<int> take_boundary(int stage, int m) {
     int const boundary = chunk(stage).boundaries.take();
     place(stage, m).boundary = boundary;
     return chunk(stage).boundary_users[static_cast<std::size_t>(boundary)];
   }
 
-  constexpr void give_back_boundary(int stage, int m, std::vector<int> users) {
+  PARALLELLM_VECTOR_CONSTEXPR void give_back_boundary(int stage, int m, std::vector<int> users) {
     int const boundary = place(stage, m).boundary;
     chunk(stage).boundary_users[static_cast<std::size_t>(boundary)] = std::move(users);
     chunk(stage).boundaries.give_back(boundary);
   }
 
-  constexpr void give_back_slot(int stage, int m) {
+  PARALLELLM_VECTOR_CONSTEXPR void give_back_slot(int stage, int m) {
     int const slot = place(stage, m).slot;
     chunk(stage).slot_users[static_cast<std::size_t>(slot)] = {state(stage, m).departure};
     chunk(stage).slots.give_back(slot);
   }
 
   /// Every receive that has its memory, as early as that and in the order of sending.
-  constexpr void receive() {
+  PARALLELLM_VECTOR_CONSTEXPR void receive() {
     for (queue& from : incoming_)
       for (; from.next < from.order.size(); ++from.next) {
         auto const& [kind, stage, m] = from.order[from.next];
@@ -294,7 +301,7 @@ class lowering {
       }
   }
 
-  constexpr void forward(int stage, int m) {
+  PARALLELLM_VECTOR_CONSTEXPR void forward(int stage, int m) {
     auto& passing = state(stage, m);
     if (stage > 0 && holds(stage - 1)) {
       add(step_kind::copy_activation, stage, m, take_boundary(stage, m));
@@ -316,7 +323,7 @@ class lowering {
     if (departs(stage) || last(stage)) give_back_slot(stage, m);
   }
 
-  constexpr void backward(action const& a) {
+  PARALLELLM_VECTOR_CONSTEXPR void backward(action const& a) {
     int const stage = a.stage;
     int const m = a.microbatch;
     auto& passing = state(stage, m);
@@ -338,7 +345,7 @@ class lowering {
     give_back_slot(stage, m);
   }
 
-  constexpr void mark_ends() {
+  PARALLELLM_VECTOR_CONSTEXPR void mark_ends() {
     for (auto const& memory : out_.chunks)
       for (bool const forward : {true, false}) {
         step* last = nullptr;
@@ -367,12 +374,12 @@ class lowering {
 /// What rank `rank` does. The schedule must be sound (simulate.hpp: check). Cost: linear in the
 /// actions of the rank and its neighbours. Throws `error` when messages of one link would have to
 /// overtake each other.
-[[nodiscard]] constexpr plan lower(schedule const& of, int rank) {
+[[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR plan lower(schedule const& of, int rank) {
   return detail::lowering(of, rank).run();
 }
 
 /// The plans of all ranks, by rank.
-[[nodiscard]] constexpr std::vector<plan> lower(schedule const& of) {
+[[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR std::vector<plan> lower(schedule const& of) {
   std::vector<plan> out;
   for (int rank = 0; rank < of.ranks; ++rank) out.push_back(lower(of, rank));
   return out;

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include <parallel/core/config.hpp>
 #include <parallel/core/error.hpp>
 
 namespace parallel::pipeline {
@@ -64,11 +65,11 @@ struct schedule {
 /// as both of its halves, so a chunk may have some together and others apart.
 class rank_builder {
  public:
-  constexpr rank_builder(schedule& of, int rank)
+  PARALLELLM_VECTOR_CONSTEXPR rank_builder(schedule& of, int rank)
       : of_(of), rank_(rank), done_(static_cast<std::size_t>(of.stages_per_rank) * kinds, 0) {}
 
   /// The next `times` microbatches of a chunk; those past the last are left out.
-  constexpr void add(action_kind kind, int chunk = 0, int times = 1) {
+  PARALLELLM_VECTOR_CONSTEXPR void add(action_kind kind, int chunk = 0, int times = 1) {
     for (; times > 0 && !finished(kind, chunk); --times) {
       of_.by_rank[static_cast<std::size_t>(rank_)].push_back(
           {kind, of_.stage_of(rank_, chunk), count(kind, chunk)++});
@@ -77,9 +78,11 @@ class rank_builder {
   }
 
   /// Adds a kind until no microbatch of the chunk is left.
-  constexpr void finish(action_kind kind, int chunk = 0) { add(kind, chunk, of_.microbatches); }
+  PARALLELLM_VECTOR_CONSTEXPR void finish(action_kind kind, int chunk = 0) {
+    add(kind, chunk, of_.microbatches);
+  }
 
-  [[nodiscard]] constexpr bool finished(action_kind kind, int chunk = 0) {
+  [[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR bool finished(action_kind kind, int chunk = 0) {
     return count(kind, chunk) == of_.microbatches;
   }
 
@@ -87,7 +90,7 @@ class rank_builder {
   static constexpr std::size_t kinds =
       3;  // forward, backward_input (and backward), backward_weight
 
-  constexpr int& count(action_kind kind, int chunk) {
+  PARALLELLM_VECTOR_CONSTEXPR int& count(action_kind kind, int chunk) {
     auto const counted = kind == action_kind::backward ? action_kind::backward_input : kind;
     return done_[static_cast<std::size_t>(chunk) * kinds + static_cast<std::size_t>(counted)];
   }
@@ -99,7 +102,7 @@ class rank_builder {
 
 /// A schedule whose rank r is made by `fill(builder, r)`.
 template <class Fill>
-[[nodiscard]] constexpr schedule build(schedule out, Fill fill) {
+[[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR schedule build(schedule out, Fill fill) {
   require(out.ranks >= 1 && out.microbatches >= 1 && out.stages_per_rank >= 1, out.name,
           ": ranks, microbatches and stages per rank must be at least 1, but are ", out.ranks, ", ",
           out.microbatches, " and ", out.stages_per_rank);

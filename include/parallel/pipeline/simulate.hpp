@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include <parallel/core/config.hpp>
 #include <parallel/pipeline/schedule.hpp>
 
 namespace parallel::pipeline {
@@ -55,18 +56,18 @@ class progress {
  public:
   static constexpr int never = -1;
 
-  constexpr explicit progress(schedule const& of)
+  PARALLELLM_VECTOR_CONSTEXPR explicit progress(schedule const& of)
       : microbatches_(of.microbatches),
         forward_(static_cast<std::size_t>(of.stages() * of.microbatches), never),
         input_(forward_),
         weight_(forward_) {}
 
-  constexpr int& forward(int stage, int m) { return forward_[at(stage, m)]; }
-  constexpr int& input(int stage, int m) { return input_[at(stage, m)]; }
-  constexpr int& weight(int stage, int m) { return weight_[at(stage, m)]; }
+  PARALLELLM_VECTOR_CONSTEXPR int& forward(int stage, int m) { return forward_[at(stage, m)]; }
+  PARALLELLM_VECTOR_CONSTEXPR int& input(int stage, int m) { return input_[at(stage, m)]; }
+  PARALLELLM_VECTOR_CONSTEXPR int& weight(int stage, int m) { return weight_[at(stage, m)]; }
 
  private:
-  [[nodiscard]] constexpr std::size_t at(int stage, int m) const {
+  [[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR std::size_t at(int stage, int m) const {
     return static_cast<std::size_t>(stage * microbatches_ + m);
   }
   int microbatches_;
@@ -74,7 +75,8 @@ class progress {
 };
 
 /// When an action can start as far as its inputs go, or progress::never.
-[[nodiscard]] constexpr int ready(schedule const& of, progress& done, action const& a, costs cost) {
+[[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR int ready(schedule const& of, progress& done,
+                                                    action const& a, costs cost) {
   auto const from = [&](int time, int other) {
     return time == progress::never || of.rank_of(other) == of.rank_of(a.stage)
                ? time
@@ -95,7 +97,7 @@ class progress {
   return progress::never;
 }
 
-constexpr void finish(progress& done, action const& a, int time) {
+PARALLELLM_VECTOR_CONSTEXPR void finish(progress& done, action const& a, int time) {
   if (a.kind == action_kind::forward) done.forward(a.stage, a.microbatch) = time;
   if (a.kind == action_kind::backward_input || a.kind == action_kind::backward)
     done.input(a.stage, a.microbatch) = time;
@@ -105,7 +107,7 @@ constexpr void finish(progress& done, action const& a, int time) {
 
 /// Everything that can be seen without time: each action once, on its rank, after what it needs
 /// there.
-[[nodiscard]] constexpr timeline inspect(schedule const& of) {
+[[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR timeline inspect(schedule const& of) {
   timeline out;
   progress seen(of);
   auto const blame = [&](flaw what, int rank, action const& a) {
@@ -148,7 +150,7 @@ constexpr void finish(progress& done, action const& a, int time) {
 }  // namespace detail
 
 /// The schedule in time. Cost: actions × ranks at most.
-[[nodiscard]] constexpr timeline simulate(schedule const& of, costs cost = {}) {
+[[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR timeline simulate(schedule const& of, costs cost = {}) {
   timeline out = detail::inspect(of);
   if (!out.good()) return out;
   auto const ranks = static_cast<std::size_t>(of.ranks);

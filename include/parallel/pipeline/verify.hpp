@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include <parallel/core/config.hpp>
 #include <parallel/pipeline/plan.hpp>
 
 namespace parallel::pipeline {
@@ -40,14 +41,14 @@ namespace detail {
   if (!is_message(s.kind)) return 0;
   return 1 + 2 * static_cast<std::size_t>(s.peer) + (sends(s.kind) ? 1 : 0);
 }
-[[nodiscard]] constexpr std::size_t lanes(plan const& of) {
+[[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR std::size_t lanes(plan const& of) {
   return 1 + 2 * static_cast<std::size_t>(of.ranks);
 }
 
 /// Follows every buffer of one rank through its plan.
 class memory_check {
  public:
-  constexpr memory_check(plan const& of, int stages)
+  PARALLELLM_VECTOR_CONSTEXPR memory_check(plan const& of, int stages)
       : of_(of), last_stage_(stages - 1), numbers_(lanes(of), lanes(of)) {
     for (step const& s : of.steps)
       if (auto& number = numbers_[lane_of(s)]; number == lanes(of)) number = lanes_used_++;
@@ -61,7 +62,7 @@ class memory_check {
     }
   }
 
-  constexpr plan_verdict run() {
+  PARALLELLM_VECTOR_CONSTEXPR plan_verdict run() {
     std::vector<int> tip(lanes_used_, none);  // the last step so far on each lane
     for (std::size_t i = 0; i < of_.steps.size() && problem_ == plan_flaw::none; ++i) {
       step const& s = of_.steps[i];
@@ -93,33 +94,33 @@ class memory_check {
   };
 
   /// The last step on a lane that is over when `step` begins, or is that step.
-  [[nodiscard]] constexpr int& over_by(int step, std::size_t lane) {
+  [[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR int& over_by(int step, std::size_t lane) {
     return order_[static_cast<std::size_t>(step) * lanes_used_ + lane];
   }
-  [[nodiscard]] constexpr bool over(int step) {
+  [[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR bool over(int step) {
     return step == none ||
            over_by(now_, numbers_[lane_of(of_.steps[static_cast<std::size_t>(step)])]) >= step;
   }
 
-  constexpr void write(std::vector<buffer>& all, int number, int m) {
+  PARALLELLM_VECTOR_CONSTEXPR void write(std::vector<buffer>& all, int number, int m) {
     buffer& b = all[static_cast<std::size_t>(number)];
     bool free = over(b.written);
     for (int const reader : b.readers) free = free && over(reader);
     if (!free) problem_ = plan_flaw::race;
     b = {m, now_};
   }
-  constexpr void read(std::vector<buffer>& all, int number, int m) {
+  PARALLELLM_VECTOR_CONSTEXPR void read(std::vector<buffer>& all, int number, int m) {
     buffer& b = all[static_cast<std::size_t>(number)];
     if (!over(b.written)) problem_ = plan_flaw::race;
     if (b.holds != m) problem_ = plan_flaw::stale;
     b.readers.push_back(now_);
   }
 
-  constexpr chunk_buffers& chunk(int stage) {
+  PARALLELLM_VECTOR_CONSTEXPR chunk_buffers& chunk(int stage) {
     return chunks_[static_cast<std::size_t>(stage / of_.ranks)];
   }
 
-  constexpr void use(step const& s) {
+  PARALLELLM_VECTOR_CONSTEXPR void use(step const& s) {
     microbatch_task const& at = s.at;
     int const m = at.microbatch;
     auto& own = chunk(at.stage);
@@ -138,7 +139,7 @@ class memory_check {
     }
   }
 
-  constexpr void compute(action_kind kind, microbatch_task const& at) {
+  PARALLELLM_VECTOR_CONSTEXPR void compute(action_kind kind, microbatch_task const& at) {
     auto& own = chunk(at.stage);
     int const m = at.microbatch;
     if (at.stage > 0) read(own.input, at.boundary, m);
@@ -166,7 +167,7 @@ class memory_check {
 /// Runs the plans of all ranks, every stream as a queue.
 class rendezvous {
  public:
-  constexpr explicit rendezvous(std::vector<plan> const& of) : of_(of) {
+  PARALLELLM_VECTOR_CONSTEXPR explicit rendezvous(std::vector<plan> const& of) : of_(of) {
     for (plan const& p : of) {
       queues_.emplace_back(lanes(p));
       next_.emplace_back(lanes(p), 0);
@@ -179,7 +180,7 @@ class rendezvous {
     }
   }
 
-  constexpr plan_verdict run() {
+  PARALLELLM_VECTOR_CONSTEXPR plan_verdict run() {
     for (bool moved = true; moved;) {
       moved = false;
       for (std::size_t rank = 0; rank < of_.size(); ++rank)
@@ -207,13 +208,14 @@ class rendezvous {
   }
 
  private:
-  [[nodiscard]] constexpr int number(std::size_t rank, std::size_t lane) const {
+  [[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR int number(std::size_t rank, std::size_t lane) const {
     return static_cast<int>(queues_[rank][lane][next_[rank][lane]]);
   }
-  [[nodiscard]] constexpr step const& head(std::size_t rank, std::size_t lane) const {
+  [[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR step const& head(std::size_t rank,
+                                                             std::size_t lane) const {
     return of_[rank].steps[static_cast<std::size_t>(number(rank, lane))];
   }
-  [[nodiscard]] constexpr bool ready(std::size_t rank, std::size_t lane) const {
+  [[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR bool ready(std::size_t rank, std::size_t lane) const {
     if (next_[rank][lane] == queues_[rank][lane].size()) return false;
     // whoever enqueues may be held up by what a computation waits for (cuda::stream::wait)
     bool const computing = next_[rank][0] < queues_[rank][0].size();
@@ -222,7 +224,7 @@ class rendezvous {
       if (over_[rank][static_cast<std::size_t>(other)] == 0) return false;
     return true;
   }
-  constexpr void finish(std::size_t rank, std::size_t lane) {
+  PARALLELLM_VECTOR_CONSTEXPR void finish(std::size_t rank, std::size_t lane) {
     over_[rank][static_cast<std::size_t>(number(rank, lane))] = 1;
     ++next_[rank][lane];
   }
@@ -234,7 +236,8 @@ class rendezvous {
   std::vector<std::vector<char>> over_;  // by rank and step
 };
 
-[[nodiscard]] constexpr bool same_computations(std::vector<action> const& wanted, plan const& has) {
+[[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR bool same_computations(std::vector<action> const& wanted,
+                                                                 plan const& has) {
   std::size_t next = 0;
   for (step const& s : has.steps) {
     if (s.kind != step_kind::compute) continue;
@@ -247,7 +250,8 @@ class rendezvous {
 }  // namespace detail
 
 /// Whether the plans of all ranks do what the schedule says, on any timing. Cost: steps × ranks.
-[[nodiscard]] constexpr plan_verdict verify(schedule const& of, std::vector<plan> const& plans) {
+[[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR plan_verdict verify(schedule const& of,
+                                                              std::vector<plan> const& plans) {
   require(std::ssize(plans) == of.ranks, "verify: ", of.name, " has ", of.ranks, " ranks, but ",
           plans.size(), " plans are given");
   for (std::size_t rank = 0; rank < plans.size(); ++rank)

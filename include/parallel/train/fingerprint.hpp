@@ -13,6 +13,8 @@
 #include <utility>
 #include <vector>
 
+#include <parallel/core/config.hpp>
+
 namespace parallel::train {
 
 enum class fingerprint_kind : std::int32_t {

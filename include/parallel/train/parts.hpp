@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include <parallel/core/config.hpp>
 #include <parallel/core/tensor.hpp>
 #include <parallel/layer/context.hpp>
 #include <parallel/pipeline/schedule.hpp>
@@ -26,7 +27,7 @@ struct stage_range {
   bool entry = true;
   bool exit = true;
 
-  [[nodiscard]] constexpr bool holds(part p) const {
+  [[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR bool holds(part p) const {
     return p == embed ? entry : (begin <= p && p < end) || (exit && p == end);
   }
   /// The first part of a forward pass, and the last.
@@ -79,9 +80,8 @@ struct part_pass {
 
 /// The passes of one microbatch through the parts of a stage, in the order in which they are
 /// enqueued. `overlap_weights`: in a computation that makes both gradients.
-[[nodiscard]] constexpr std::vector<part_pass> passes_of(stage_range const& range,
-                                                         pipeline::action_kind computes, pass mode,
-                                                         bool overlap_weights) {
+[[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR std::vector<part_pass> passes_of(
+    stage_range const& range, pipeline::action_kind computes, pass mode, bool overlap_weights) {
   using enum pass_kind;
   std::vector<part_pass> out;
   if (computes == pipeline::action_kind::forward) {

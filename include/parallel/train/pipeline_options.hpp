@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <parallel/core/config.hpp>
+
 namespace parallel::train {
 
 struct pipeline_options {

@@ -41,6 +41,9 @@ TEST_CASE("without callbacks there are none, and defaults are LLM Foundry's") {
   CHECK(!none.generate);
   CHECK(none.optimizer_monitor_interval == 0);
   CHECK(none.speed_window == 100);
+  CHECK(none.speed_time_unit.name == "hours");
+  CHECK(none.remaining_time_unit.seconds == 3600);
+  CHECK(none.remaining_skip_batches == 1);
   auto const all = read(
       "{early_stopper: {monitor: LanguageCrossEntropy, dataloader_label: eval}, kill_loss_spike: "
       "{}, optimizer_monitor: {}, generate_callback: {prompts: [a], interval: 2}}");
@@ -66,7 +69,8 @@ TEST_CASE("do_sample: false is greedy, whatever the temperature") {
 TEST_CASE("what is written is read") {
   mpt::config_report report;
   auto const c = read(
-      "{speed_monitor: {window_size: 10, gpu_flops_available: 1e12}, early_stopper: {monitor: "
+      "{speed_monitor: {window_size: 10, gpu_flops_available: 1e12, time_unit: minutes}, "
+      "runtime_estimator: {skip_batches: 3, time_unit: days}, early_stopper: {monitor: "
       "TokenAccuracy, dataloader_label: c4, comp: lt, min_delta: -0.5, patience: 30ba}, "
       "kill_loss_spike: {log_only: false, window_size: 20, patience: 2, outlier_multiplier: 3, "
       "loss_cap: 7}, generate_callback: {prompts: [x y, z], interval: 5ba, do_sample: true, "
@@ -75,6 +79,11 @@ TEST_CASE("what is written is read") {
       report);
   CHECK(c.speed_window == 10);
   CHECK(c.gpu_flops_available == 1e12);
+  CHECK(c.speed_time_unit.name == "minutes");
+  CHECK(c.speed_time_unit.seconds == 60);
+  CHECK(c.remaining_skip_batches == 3);
+  CHECK(c.remaining_time_unit.name == "days");
+  CHECK(c.remaining_time_unit.seconds == 86400);
   CHECK(!c.early_stopper->greater_is_better);
   CHECK(c.early_stopper->min_delta == 0.5);
   CHECK(mpt::to_string(c.early_stopper->patience) == "30ba");
@@ -119,6 +128,9 @@ TEST_CASE("a callback that cannot be is one clear message") {
        "do "
        "something, early_stopper, kill_loss_spike, generate_callback, hf_checkpointer, "
        "optimizer_monitor and layer_freezing are there"},
+      {"{runtime_estimator: {time_unit: weeks}}",
+       "f.yaml:1:33: callbacks.runtime_estimator.time_unit: expected 'seconds', 'minutes', 'hours' "
+       "or 'days', found 'weeks'"},
       {"{env_logging: {}}",
        "f.yaml:1:15: callbacks.env_logging: not yet supported; leave it out; what there is to see "
        "goes to metrics_file and tensorboard"},
@@ -126,7 +138,14 @@ TEST_CASE("a callback that cannot be is one clear message") {
        "f.yaml:1:1: callbacks.memory_snapshot: not yet supported; leave it out; what there is to "
        "see goes to metrics_file and tensorboard"},
       {"{speed_monitr: {}}",
-       "f.yaml:1:2: callbacks.speed_monitr: unknown key; did you mean 'callbacks.speed_monitor'?"}};
+       "f.yaml:1:2: callbacks.speed_monitr: unknown key; did you mean 'callbacks.speed_monitor'? "
+       "There are speed_monitor, early_stopper, "
+       "kill_loss_spike, generate_callback, hf_checkpointer, optimizer_monitor, layer_freezing, "
+       "lr_monitor, memory_monitor, runtime_estimator, nan_monitor, scheduled_gc"},
+      {"{of_my_own: {}}",
+       "f.yaml:1:2: callbacks.of_my_own: unknown key; there are speed_monitor, early_stopper, "
+       "kill_loss_spike, generate_callback, hf_checkpointer, optimizer_monitor, layer_freezing, "
+       "lr_monitor, memory_monitor, runtime_estimator, nan_monitor, scheduled_gc"}};
   for (auto const& [text, message] : cases) CHECK(problem(text) == message);
 }
 

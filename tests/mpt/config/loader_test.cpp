@@ -48,7 +48,8 @@ TEST_CASE("a loader has streaming's defaults and takes the sequence length of th
         "accepted and without effect here: train_loader.drop_last (training leaves out an epoch's "
         "last "
         "batch where it is not full); train_loader.num_workers (batches are read ahead without "
-        "worker processes); train_loader.dataset.num_canonical_nodes (the order is our own and the "
+        "worker processes); train_loader.dataset.shuffle_block_size (belongs to py1b, py1br and "
+        "py1e); train_loader.dataset.num_canonical_nodes (the order is our own and the "
         "same for "
         "any number of ranks)");
 }
@@ -96,7 +97,8 @@ TEST_CASE("a loader that cannot be is one clear message") {
        "f.yaml:1:1: train_loader.dataset.hf_name: missing; give a file or folder of prompts and "
        "responses, or local, an MDS set of them"},
       {"{name: finetuning, dataset: {hf_name: a, local: b}}",
-       "f.yaml:1:39: train_loader.dataset.hf_name: stands beside local or streams; the data are "
+       "f.yaml:1:39: train_loader.dataset.hf_name: stands beside local, remote or streams; the "
+       "data are "
        "one "
        "or the other"},
       {"dataset: {local: a, packing_ratio: 2}",

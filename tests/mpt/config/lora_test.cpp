@@ -19,11 +19,20 @@ TEST_CASE("a target names layers by their last parts, or by all of their name") 
   CHECK(!mpt::is_adapted(lora, "transformer.blocks.0.ffn.up_proj"));
 }
 
-TEST_CASE("the scale is alpha over the rank, or over its root") {
+TEST_CASE("an adapter's scale is alpha over the rank, or over its root, of each layer") {
   mpt::lora_config lora{.rank = 16, .alpha = 24};
-  CHECK(mpt::lora_scale(lora) == 1.5);
+  CHECK(mpt::lora_scale(lora, "transformer.blocks.0.attn.Wqkv") == 1.5);
+  lora.rank_pattern = {{"blocks.1.attn.Wqkv", 4}};
+  lora.alpha_pattern = {{"out_proj", 8}, {"blocks.1.attn.Wqkv", 12}};
+  CHECK(mpt::lora_rank(lora, "transformer.blocks.0.attn.Wqkv") == 16);
+  CHECK(mpt::lora_rank(lora, "transformer.blocks.1.attn.Wqkv") == 4);
+  CHECK(mpt::lora_rank(lora, "transformer.blocks.11.attn.Wqkv") == 16);
+  CHECK(mpt::lora_scale(lora, "transformer.blocks.0.attn.Wqkv") == 1.5);
+  CHECK(mpt::lora_scale(lora, "transformer.blocks.1.attn.Wqkv") == 3);
+  CHECK(mpt::lora_scale(lora, "transformer.blocks.1.attn.out_proj") == 0.5);
   lora.rank_stabilised = true;
-  CHECK(mpt::lora_scale(lora) == 6);
+  CHECK(mpt::lora_scale(lora, "transformer.blocks.0.attn.Wqkv") == 6);
+  CHECK(mpt::lora_scale(lora, "transformer.blocks.1.attn.Wqkv") == 6);
 }
 
 TEST_CASE("an adapter's parameters are known by their names") {

@@ -1,4 +1,4 @@
-// Tests of the optimizer's configuration and of gradient clipping.
+// Tests of the optimizer's configuration.
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,17 +23,6 @@ inline std::string problem(std::string const& text) {
     return error.what();
   }
   return {};
-}
-
-inline parallel::train::clipping clipping(std::string const& text, std::string& problem) {
-  auto const root = mpt::parse_yaml(text, "f.yaml");
-  mpt::config_report report;
-  try {
-    return mpt::read_gradient_clipping({root, "algorithms", report});
-  } catch (parallel::error const& error) {
-    problem = error.what();
-    return {};
-  }
 }
 
 TEST_CASE("the optimizer's defaults are LLM Foundry's, and values replace them") {
@@ -141,37 +130,6 @@ TEST_CASE("Muon has PyTorch's defaults, and AdamW's settings for the rest") {
   CHECK(told.beta1 == 0.8);
   CHECK(told.disable_grad.at(0).text == "wte");
   CHECK(report.notes.empty());
-}
-
-TEST_CASE("gradients are clipped in one of three ways or not at all") {
-  using parallel::train::clipping_kind;
-  std::string problem;
-  auto const of = [&](std::string const& type) {
-    auto const clip = clipping(
-        "gradient_clipping: {clipping_type: " + type + ", clipping_threshold: 0.5}", problem);
-    CHECK(clip.threshold == 0.5);
-    return clip.kind;
-  };
-  CHECK(clipping("{}", problem).kind == clipping_kind::none);
-  CHECK(of("norm") == clipping_kind::norm);
-  CHECK(of("value") == clipping_kind::value);
-  CHECK(of("adaptive") == clipping_kind::adaptive);
-  CHECK(problem.empty());
-  std::vector<std::pair<std::string, std::string>> const cases{
-      {"gradient_clipping: {clipping_type: inf, clipping_threshold: 1}",
-       "f.yaml:1:36: algorithms.gradient_clipping.clipping_type: expected 'norm', 'value' or "
-       "'adaptive', found 'inf'"},
-      {"gradient_clipping: {clipping_type: norm}",
-       "f.yaml:1:20: algorithms.gradient_clipping.clipping_threshold: missing; it is required"},
-      {"gradient_clipping: {clipping_threshold: 0}",
-       "f.yaml:1:41: algorithms.gradient_clipping.clipping_threshold: must be above 0, found 0"},
-      {"alibi: {max_sequence_length: 5}",
-       "f.yaml:1:8: algorithms.alibi: not yet supported; algorithms knows gradient_clipping only; "
-       "see model's own keys"}};
-  for (auto const& [text, message] : cases) {
-    static_cast<void>(clipping(text, problem));
-    CHECK(problem == message);
-  }
 }
 
 }  // namespace optimizer_test

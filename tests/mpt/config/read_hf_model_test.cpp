@@ -106,7 +106,8 @@ TEST_CASE("what cannot be is one clear message") {
        "f.yaml:1:40: model.config_overrides.d_model 32 must be divisible by n_heads 5"},
       {"load_in_8bit: true, " + mpt,
        "f.yaml:1:36: model.load_in_8bit: 'true' is not yet supported; use false"},
-      {"d_model: 3, " + mpt, "f.yaml:1:22: model.d_model: unknown key"},
+      {"d_model: 3, " + mpt,
+       "f.yaml:1:22: model.d_model: unknown key; did you mean 'model.config_overrides.d_model'?"},
   };
   for (auto const& at : cases)
     CHECK(test::message_of([&] { static_cast<void>(here.read(at.first)); }) == at.second);

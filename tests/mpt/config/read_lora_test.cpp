@@ -1,5 +1,6 @@
 // peft_config as YAML and as PEFT's file; which of PEFT's settings are refused.
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -70,7 +71,27 @@ TEST_CASE("what is not there, or not understood, is refused by name") {
        "f.yaml:1:12: model.peft_config.use_dora: 'true' is not yet supported; use false"},
       {"{modules_to_save: [lm_head]}",
        "f.yaml:1:19: model.peft_config.modules_to_save: not yet supported; leave it out; "
-       "target_modules names the layers, all of one rank"},
+       "target_modules names the layers that have adapters"},
+      {"{rank_pattern: {Wqkv: 0}}",
+       "f.yaml:1:23: model.peft_config.rank_pattern.Wqkv: expected a rank from 1 to 131072, found "
+       "'0'"},
+      {"{rank_pattern: {Wqkv: 1.5}}",
+       "f.yaml:1:23: model.peft_config.rank_pattern.Wqkv: expected a rank from 1 to 131072, found "
+       "'1.5'"},
+      {"{alpha_pattern: {Wqkv: -2}}",
+       "f.yaml:1:24: model.peft_config.alpha_pattern.Wqkv: expected a number above 0, found '-2'"},
+      {"{alpha_pattern: [Wqkv]}",
+       "f.yaml:1:17: model.peft_config.alpha_pattern: expected a mapping from layers' names to "
+       "numbers, found a list of 1"},
+      {"{alpha_pattern: {out_proj: 2}}",
+       "f.yaml:1:17: model.peft_config.alpha_pattern: 'out_proj' names no layer with an adapter, "
+       "as target_modules does; regular expressions are not read"},
+      {"{alpha_pattern: {'.*Wqkv': 2}}",
+       "f.yaml:1:17: model.peft_config.alpha_pattern: '.*Wqkv' names no layer with an adapter, as "
+       "target_modules does; regular expressions are not read"},
+      {"{rank_pattern: {Wqkv: 2, 1.attn.Wqkv: 3}}",
+       "f.yaml:1:16: model.peft_config.rank_pattern: gives transformer.blocks.1.attn.Wqkv two "
+       "values, 2 and 3; name each layer once"},
       {"{target_modules: [Wqkv, q_proj]}",
        "f.yaml:1:25: model.peft_config.target_modules: 'q_proj' is no linear layer of this model's "
        "blocks; it has Wqkv, out_proj, up_proj, down_proj"},
@@ -98,18 +119,98 @@ TEST_CASE("PEFT's own file is read, and what is written is read as the same") {
   CHECK(mpt::to_peft_json(lora, "").at("base_model_name_or_path").is_null());
 }
 
-TEST_CASE("PEFT's other methods are refused in its file, and how it began does not matter") {
+TEST_CASE("ranks and alphas by layer are read, and written as they were") {
+  auto const lora = read(
+      "{target_modules: [Wqkv, out_proj], r: 4, rank_pattern: {0.attn.Wqkv: 2, out_proj: 6}, "
+      "alpha_pattern: {transformer.blocks.1.attn.Wqkv: 64, out_proj: 0.5}}");
+  CHECK(mpt::lora_rank(lora, "transformer.blocks.0.attn.Wqkv") == 2);
+  CHECK(mpt::lora_rank(lora, "transformer.blocks.1.attn.Wqkv") == 4);
+  CHECK(mpt::lora_rank(lora, "transformer.blocks.1.attn.out_proj") == 6);
+  CHECK(mpt::lora_scale(lora, "transformer.blocks.0.attn.Wqkv") == 4);
+  CHECK(mpt::lora_scale(lora, "transformer.blocks.1.attn.Wqkv") == 16);
+  CHECK(mpt::lora_scale(lora, "transformer.blocks.0.attn.out_proj") == 0.5 / 6);
+  auto const json = mpt::to_peft_json(lora, "");
+  CHECK(json.at("rank_pattern").at("out_proj") == 6);
+  CHECK(json.at("alpha_pattern").at("transformer.blocks.1.attn.Wqkv") == 64);
+  auto const again = mpt::from_peft_json(json, small(), "ours");
+  for (auto const& layer : mpt::linear_layers(small())) {
+    CHECK(mpt::lora_rank(again, layer.name) == mpt::lora_rank(lora, layer.name));
+    CHECK(mpt::lora_scale(again, layer.name) == mpt::lora_scale(lora, layer.name));
+  }
+  CHECK_FALSE(mpt::to_peft_json({.targets = {"Wqkv"}}, "").contains("rank_pattern"));
+}
+
+/// What is said of a finished adapter with this setting beside the usual ones; "": it is read.
+std::string refusal(std::string const& key, nlohmann::json const& value) {
   auto json = mpt::to_peft_json({.targets = {"Wqkv"}}, "");
-  json["init_lora_weights"] = "gaussian";
-  CHECK(mpt::from_peft_json(json, small(), "a").targets == names{"Wqkv"});
-  json["init_lora_weights"] = "pissa";
-  CHECK(test::message_of([&] { (void)mpt::from_peft_json(json, small(), "a.json"); }) ==
-        "a.json: init_lora_weights: 'pissa' is not yet supported; A is uniform and B zero at "
-        "first: use true");
-  json["init_lora_weights"] = false;
-  json["use_qalora"] = true;
-  CHECK(test::message_of([&] { (void)mpt::from_peft_json(json, small(), "a.json"); }) ==
-        "a.json: use_qalora: 'true' is not yet supported; use false");
+  json[key] = value;
+  return test::message_of([&] { (void)mpt::from_peft_json(json, small(), "a.json"); });
+}
+
+TEST_CASE("a finished adapter: what changes nothing of it is accepted") {
+  using nlohmann::json;
+  std::vector<std::pair<std::string, json>> const harmless = {
+      {"init_lora_weights", "gaussian"},
+      {"init_lora_weights", "eva"},
+      {"init_lora_weights", "orthogonal"},
+      {"init_lora_weights", false},
+      {"fan_in_fan_out", true},  // PEFT sets it to false beside linear layers
+      {"loftq_config", {{"loftq_bits", 4}}},
+      {"eva_config", {{"rho", 2.0}}},
+      {"layers_pattern", "blocks"},
+      {"megatron_core", "megatron.core"},
+      {"qalora_group_size", 16},
+      {"peft_version", "0.21.2"},
+      {"use_dora", false},
+      {"modules_to_save", nullptr},
+      {"rank_pattern", json::object()},
+      {"a_key_of_a_later_version", nullptr}};
+  for (auto const& at : harmless) {
+    CAPTURE(at.first);
+    CHECK(refusal(at.first, at.second).empty());
+  }
+}
+
+TEST_CASE(
+    "a finished adapter that is more than B A beside layers is refused, to be merged by PEFT") {
+  using nlohmann::json;
+  std::string const advice =
+      "; let PEFT make one model of both (PeftModel.from_pretrained(model, folder)"
+      ".merge_and_unload().save_pretrained(other)) and use that";
+  CHECK(refusal("use_dora", true) ==
+        "a.json: use_dora is true: is not read, and without it the adapter would be another" +
+            advice);
+  std::string const other_advice =
+      "; write it where it was trained as plain LoRA (PEFT's "
+      "save_pretrained(folder, path_initial_model_for_weight_conversion=...)), or merged into its "
+      "model";
+  for (std::string const begun : {"pissa", "olora", "pissa_niter_16", "corda", "loftq", "lora_ga"})
+    CHECK(refusal("init_lora_weights", begun) ==
+          "a.json: init_lora_weights is \"" + begun +
+              "\": it began by changing the model's own weights, which it needs so changed" +
+              (begun == "pissa" || begun == "olora" ? advice : other_advice));
+  std::vector<std::pair<std::string, json>> const others = {{"use_qalora", true},
+                                                            {"use_bdlora", {{"nblocks", 2}}},
+                                                            {"lora_bias", true},
+                                                            {"bias", "all"},
+                                                            {"task_type", "SEQ_CLS"},
+                                                            {"peft_type", "ADALORA"},
+                                                            {"modules_to_save", {"lm_head"}},
+                                                            {"layers_to_transform", {0}},
+                                                            {"layer_replication", {{0, 1}}},
+                                                            {"exclude_modules", {"0.attn.Wqkv"}},
+                                                            {"target_parameters", {"x"}},
+                                                            {"trainable_token_indices", {5}},
+                                                            {"alora_invocation_tokens", {1, 2}},
+                                                            {"target_modules", ".*Wqkv"},
+                                                            {"alpha_pattern", {{".*Wqkv", 64}}},
+                                                            {"a_key_of_a_later_version", 7}};
+  for (auto const& at : others) {
+    CAPTURE(at.first);
+    auto const message = refusal(at.first, at.second);
+    CHECK(message.starts_with("a.json: " + at.first + " is "));
+    CHECK(message.ends_with(advice));
+  }
 }
 
 }  // namespace read_lora_test

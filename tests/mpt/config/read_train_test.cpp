@@ -9,6 +9,7 @@
 
 #include <doctest/doctest.h>
 
+#include <mpt/config/known_keys.hpp>
 #include <mpt/config/read_train.hpp>
 #include <mpt/config/sizes.hpp>
 #include <parallel/core/philox.hpp>
@@ -31,8 +32,6 @@ model:
   vocab_size: 512
 tokenizer:
   name: gpt2
-  kwargs:
-    model_max_length: ${variables.len}
 train_loader:
   name: text
   dataset:
@@ -68,7 +67,6 @@ TEST_CASE("a short file has LLM Foundry's defaults") {
   CHECK(config.run_name == "mpt");
   CHECK(config.max_seq_len == 128);
   CHECK(config.train_loader.max_seq_len == 128);
-  CHECK(config.tokenizer.model_max_length == 128);
   CHECK(config.seed == 17);
   CHECK(config.precision == mpt::precision_kind::amp_bf16);
   CHECK(!config.device_train_microbatch_size);
@@ -96,8 +94,8 @@ TEST_CASE("what is asked for and has no effect beside the rest is said") {
         "save_interval (there is no save_folder)");
   REQUIRE(config.report.notes.size() == 1);
   CHECK(config.report.notes[0] ==
-        "scheduler.t_warmup 100ba is longer than max_duration 5ba: the learning rate does not come "
-        "to its value");
+        "scheduler.t_warmup 100ba is not shorter than max_duration 5ba: the learning rate does not "
+        "come to its value");
 }
 
 TEST_CASE("values take their place") {
@@ -231,7 +229,7 @@ TEST_CASE("malformed configurations give one exact message each") {
        "command line: n_gpus: '8' is not yet supported; it follows from global_train_batch_size, "
        "microbatch and ranks"},
       {{"scheduler.t_max=50ba"},
-       "t.yaml:27:3: scheduler.t_max 50ba (50 batches) is shorter than max_duration 100ba (100 "
+       "t.yaml:25:3: scheduler.t_max 50ba (50 batches) is shorter than max_duration 100ba (100 "
        "batches); make it at least as long"},
       {{"eval_first=maybe"}, "command line: eval_first: expected true or false, found 'maybe'"},
       {{"eval_subset_num_batches=0"},
@@ -298,8 +296,11 @@ TEST_CASE("what a pretraining YAML holds that has no effect is said in one line"
   CHECK(mpt::describe_ignored(config.report) ==
         "accepted and without effect here: model.attn_config.attn_impl (attention has one "
         "implementation per device); model.init_device (weights are created where they stay); "
+        "tokenizer.kwargs.model_max_length (sequences have max_seq_len tokens); "
         "train_loader.num_workers, eval_loader.num_workers (batches are read ahead without worker "
-        "processes); callbacks.lr_monitor, callbacks.memory_monitor, callbacks.runtime_estimator "
+        "processes); eval_loader.dataset.shuffle_seed (evaluation takes what it takes in the order "
+        "it "
+        "has); callbacks.lr_monitor, callbacks.memory_monitor, callbacks.runtime_estimator "
         "(always on); fsdp_config.activation_checkpointing_reentrant, "
         "fsdp_config.activation_cpu_offload, fsdp_config.limit_all_gathers (sharding needs no such "
         "choice here)");
@@ -318,8 +319,10 @@ TEST_CASE("the keys that have an effect are these") {
       "autoresume bucket_bytes callbacks callbacks.early_stopper callbacks.generate_callback "
       "callbacks.hf_checkpointer "
       "callbacks.kill_loss_spike callbacks.layer_freezing callbacks.optimizer_monitor "
-      "callbacks.speed_monitor "
-      "callbacks.speed_monitor.gpu_flops_available callbacks.speed_monitor.window_size "
+      "callbacks.runtime_estimator callbacks.runtime_estimator.skip_batches "
+      "callbacks.runtime_estimator.time_unit callbacks.speed_monitor "
+      "callbacks.speed_monitor.gpu_flops_available callbacks.speed_monitor.time_unit "
+      "callbacks.speed_monitor.window_size "
       "console_log_interval corruption_check corruption_check.interval "
       "corruption_check.on_transient cuda_graphs dataset deadlines deadlines.first_step "
       "deadlines.load "
@@ -375,7 +378,6 @@ TEST_CASE("the keys that have an effect are these") {
       "scheduler.name scheduler.t_max "
       "scheduler.t_warmup seed spike_check spike_check.deviations spike_check.on_spike "
       "spike_check.window threads tokenizer tokenizer.kwargs "
-      "tokenizer.kwargs.model_max_length "
       "tokenizer.name tp_config tp_config.strategy tp_config.tensor_parallel_degree "
       "train_loader train_loader.dataset train_loader.dataset.allow_pad_trimming "
       "train_loader.dataset.bos_token_id "
@@ -410,7 +412,7 @@ TEST_CASE("keys of LLM Foundry that have no effect or are not there yet are know
         "fsdp_config.activation_checkpointing_reentrant", "model.attn_config.attn_impl",
         "model.loss_fn", "model.init_device", "model.use_train_metrics", "code_paths",
         "max_split_size_mb", "expandable_segments", "callbacks.lr_monitor",
-        "callbacks.memory_monitor", "callbacks.runtime_estimator", "callbacks.nan_monitor"})
+        "callbacks.memory_monitor", "callbacks.nan_monitor"})
     CHECK_MESSAGE(role_of(name) == static_cast<int>(mpt::key_role::without_effect), name);
   for (std::string const name : {"loggers.wandb", "callbacks.system_metrics_monitor",
                                  "algorithms.alibi", "model.attn_config.prefix_lm"})

@@ -77,6 +77,22 @@ TEST_CASE("each mistake has one message with place, name, expectation and findin
        },
        "f.yaml:2:1: top.knwon: unknown key; did you mean 'top.known'?"},
       {"something: 2", [](auto& r) { r.finish(); }, "f.yaml:1:1: top.something: unknown key"},
+      {"inner: {deep: {alibi: 1}}\nalibi: 2",
+       [](auto& r) {
+         auto inner = r.section("inner");
+         auto deep = inner.section("deep");
+         static_cast<void>(deep.template get<std::int64_t>("alibi", 0));
+         r.finish();
+       },
+       "f.yaml:2:1: top.alibi: unknown key; did you mean 'top.inner.deep.alibi'?"},
+      {"something: 2",
+       [](auto& r) {
+         static_cast<void>(r.is_named("monitor"));
+         r.without_effect("plain_one", "always on");
+         r.must_not_be_named("refused", "it is not there");
+         r.finish(true);
+       },
+       "f.yaml:1:1: top.something: unknown key; there are monitor, plain_one"},
       {"a: nccl", [](auto& r) { r.not_yet("a", "use mpi", {"mpi"}); },
        "f.yaml:1:4: top.a: 'nccl' is not yet supported; use mpi"},
       {"a: {x: 1}", [](auto& r) { r.not_yet("a", "leave it blank"); },

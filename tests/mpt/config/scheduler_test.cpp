@@ -166,6 +166,45 @@ TEST_CASE("a warm-up as long as the training, or none, is not divided by zero") 
                                       clock) == 1);
 }
 
+TEST_CASE("a warm-up or decay that the training ends before is said, whatever its unit") {
+  mpt::training_clock const clock{.samples_per_batch = 4,
+                                  .tokens_per_batch = 400,
+                                  .batches_per_epoch = 0,
+                                  .max_duration = mpt::parse_time("10ba")};
+  auto const said = [&](std::string const& times, std::string const& name = "cosine_with_warmup") {
+    auto const all = mpt::unfinished_parts(read("{name: " + name + ", " + times + "}"), clock);
+    return all.empty() ? std::string() : all.front();
+  };
+  std::string const rate = "the learning rate does not come ";
+  CHECK(said("t_warmup: 5ba").empty());
+  CHECK(said("t_warmup: 3600tok, t_max: 4000tok").empty());
+  CHECK(said("t_warmup: 0ba, t_max: 40sp").empty());
+  CHECK(said("t_warmup: 0ba, t_max: 3999tok").empty());  // its last batch is the training's
+  CHECK(said("t_warmup: 10ba") ==
+        "scheduler.t_warmup 10ba is not shorter than max_duration 10ba: " + rate + "to its value");
+  CHECK(said("t_warmup: 1e6tok") ==
+        "scheduler.t_warmup 1000000tok (2500 batches) is not shorter than max_duration 10ba: " +
+            rate + "to its value");
+  CHECK(said("t_warmup: 0ba, t_max: 1e6tok") ==
+        "scheduler.t_max 1000000tok (2500 batches) is longer than max_duration 10ba: " + rate +
+            "down to alpha_f");
+  CHECK(said("t_warmup: 0ba, t_max: 44sp", "linear_decay_with_warmup") ==
+        "scheduler.t_max 44sp (11 batches) is longer than max_duration 10ba: " + rate +
+            "down to alpha_f");
+  CHECK(said("t_warmup: 0ba, t_max: 44sp", "constant_with_warmup").empty());
+  CHECK(said("t_warmup: 0ba, t_scale: 1ba, t_cooldown: 2ba, t_max: 20ba", "inv_sqrt_with_warmup") ==
+        "scheduler.t_max 20ba is longer than max_duration 10ba: " + rate +
+            "down to alpha_f_cooldown");
+  CHECK(mpt::notes_of_epochs(read("{name: cosine_with_warmup, t_warmup: 20ba}"), clock).empty());
+  mpt::training_clock const epoch{.samples_per_batch = 4,
+                                  .tokens_per_batch = 400,
+                                  .batches_per_epoch = 10,
+                                  .max_duration = mpt::parse_time("1ep")};
+  CHECK(mpt::notes_of_epochs(read("{name: cosine_with_warmup, t_warmup: 20ba}"), epoch).size() ==
+        1);
+  CHECK(mpt::notes_of_epochs(read("{name: cosine_with_warmup, t_warmup: 2ba}"), epoch).empty());
+}
+
 TEST_CASE("a schedule that ends before the training is an error") {
   auto const schedule = read("{name: cosine_with_warmup, t_warmup: 1ba, t_max: 50ba}");
   mpt::training_clock const clock{.samples_per_batch = 1,

@@ -158,6 +158,28 @@ TEST_CASE("endings count in any case, and rows with a text are found under any n
   CHECK(read(folder / "e.txt", {.plain_text_bytes = 1000}).documents.size() > 100);
 }
 
+TEST_CASE("text files: a byte order mark in front is no text, compressed or not") {
+  using namespace document_reader_test;
+  data_test::scratch_folder const folder;
+  auto const documents = [&](char const* name, std::string const& bytes) {
+    data_test::put_file(folder / name, bytes);
+    return read(folder / name).documents;
+  };
+  std::string const mark = "\xEF\xBB\xBF";
+  CHECK(documents("a.txt", mark + "plain text\r\nsecond line\r\n") ==
+        std::vector<std::string>{"plain text\r\nsecond line\r\n"});
+  CHECK(documents("a.txt.zst", frame(mark + "plain")) == std::vector<std::string>{"plain"});
+  CHECK(documents("a.jsonl", mark + "{\"text\": \"x\"}\r\n{\"text\": \"y\"}\r\n") ==
+        std::vector<std::string>{"x", "y"});
+  CHECK(documents("b.txt", "a" + mark) == std::vector<std::string>{"a" + mark});
+  CHECK(documents("only.txt", mark).empty());
+  for (auto const* name : {"w.txt", "w.jsonl"})
+    CHECK(contains(message_of([&] { (void)documents(name, std::string("\xFF\xFE{\0}\0", 6)); }),
+                   std::string(name) +
+                       ": is text in UTF-16 by its byte order mark, and UTF-8 is read; convert "
+                       "it: iconv -f UTF-16 -t UTF-8 IN > OUT"));
+}
+
 TEST_CASE("a file with zero bytes is no text") {
   using namespace document_reader_test;
   data_test::scratch_folder const folder;

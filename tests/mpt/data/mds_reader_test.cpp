@@ -295,6 +295,17 @@ TEST_CASE("damaged, cut and swollen zstd shards are refused") {
   replace(folder / "index.json", bytes, parallel::concat("\"bytes\": "s, bomb.size()));
   CHECK(contains(read_error(folder.path()), "decompresses to 4194304 bytes"));
 
+  // a bomb that the index tells of: 128 MiB of a few KiB
+  bomb = mpt::data::detail::zstd_compress(std::string(std::size_t{1} << 27, '\0'), 1);
+  make_set(folder.path(), 30, 1 << 20, "zstd");
+  data_test::put_file(file, bomb);
+  replace(folder / "index.json", bytes, parallel::concat("\"bytes\": "s, bomb.size()));
+  auto const small =
+      mpt::data::parse_mds_index(data_test::get_file(folder / "index.json"), "x")[0].raw.bytes;
+  replace(folder / "index.json", parallel::concat("\"bytes\": "s, small), "\"bytes\": 134217728");
+  CHECK(contains(read_error(folder.path()),
+                 "more than 200 times its size when decompressed (134217728 bytes of "));
+
   // an index that claims more than so few bytes can become, of a frame that does not say its size
   make_set(folder.path(), 30, 1 << 20, "zstd");
   auto const raw =

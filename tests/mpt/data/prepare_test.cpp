@@ -131,6 +131,25 @@ TEST_CASE("the output is the same for any number of workers and any batch size")
     }
 }
 
+TEST_CASE("a set from before shards had hashes is complete for a run that writes them") {
+  using namespace prepare_test;
+  data_test::scratch_folder const folder;
+  auto options = options_in(folder.path());
+  CHECK(run(options).status == mpt::data::prepare_status::written);
+  options.hashes = {std::string(mpt::data::prepared_hash)};
+  CHECK(run(options).status == mpt::data::prepare_status::already_complete);
+  options.out_root = folder / "hashed";
+  CHECK(run(options).status == mpt::data::prepare_status::written);
+  mpt::data::mds_reader const reader(options.out_root / options.split);
+  for (auto const& shard : reader.shards()) CHECK(shard.raw.hashes.contains("xxh3_64"));
+  auto const first = reader.folder() / reader.shards()[0].raw.basename;
+  auto content = data_test::get_file(first);
+  content.back() = static_cast<char>(content.back() + 1);  // another id, of the same size
+  data_test::put_file(first, content);
+  CHECK(data_test::contains(data_test::message_of([&] { (void)reader.sample(0); }),
+                            "shard.00000.mds: xxh3_64 is "));
+}
+
 TEST_CASE("held-out documents and the rest are together all, whatever the batches and restarts") {
   using namespace prepare_test;
   data_test::scratch_folder const folder;

@@ -84,7 +84,9 @@ TEST_CASE("samples and ids that cannot be right are refused, naming shard and sa
   CHECK(contains(error({.sequence_length = 3, .vocab_size = 300}),
                  "id 300 at position 2 is not below the vocabulary size 300"));
   CHECK(error({.sequence_length = 2, .vocab_size = 300}) == "no error");
-  CHECK(contains(error({.sequence_length = 2, .column = "text"}), "no column 'text'"));
+  CHECK(contains(error({.sequence_length = 2, .column = "text"}),
+                 ": has no column 'text' of token ids; it has 'tokens': name a set that prepare "
+                 "made of text"));
   CHECK(contains(error({.sequence_length = 0}), "must be positive"));
   CHECK(contains(error({.sequence_length = 2, .split = "train"}), "train/index.json: not found"));
 
@@ -106,4 +108,44 @@ TEST_CASE("a set of texts is refused at once, with what to do") {
   (void)writer.write(text);
   writer.finish();
   CHECK(contains(message_of([&] { token_dataset(folder.path(), {}); }), "with prepare"));
+}
+
+TEST_CASE("a set of text: the error names its folder and what makes tokens of it") {
+  using namespace token_dataset_test;
+  data_test::scratch_folder const folder;
+  mpt::data::mds_writer writer(folder.path(), {{{"text", "str"}}, "", {}, 1 << 20});
+  std::string_view const text[] = {"x"};
+  (void)writer.write(text);
+  writer.finish();
+  CHECK(message_of([&] { token_dataset(folder.path(), {}); }) ==
+        folder.path().native() +
+            ": has no column 'tokens' of token ids; it has 'text': text is not tokenised while a "
+            "model is trained; make a set of ids of the files that it was made of: prepare "
+            "--tokenizer FOLDER --concat_tokens N --out_root NEW_SET FILES");
+}
+
+TEST_CASE("ids as plain bytes: another type that fits is named") {
+  using namespace token_dataset_test;
+  data_test::scratch_folder const folder;
+  auto const error = [&](std::uint64_t length, mds_type type) {
+    return message_of([&] {
+      (void)read(folder.path(), {.sequence_length = length, .raw_type = type, .vocab_size = 4096});
+    });
+  };
+  make_set<std::int32_t>(folder.path(), "bytes", {9, 8, 7, 6, 5, 4, 3, 2});
+  auto const as_int32 = "; as int32 they are 8 ids below 4096: set token_encoding_type to int32";
+  CHECK(error(8, mds_type::int64)
+            .ends_with(parallel::concat(
+                "sample 0: has 4 ids of type int64, fewer than the sequence length 8", as_int32)));
+  CHECK(error(4, mds_type::int64).ends_with(as_int32));  // each of two ids is too large
+  CHECK(error(8, mds_type::int32) == "no error");
+  make_set<std::uint16_t>(folder.path(), "bytes", {4095, 8, 7, 6, 5, 4, 3, 2});
+  CHECK(error(8, mds_type::int64).ends_with("set token_encoding_type to uint16"));
+  make_set<std::int64_t>(folder.path(), "bytes", {9, 8, 7, 6, 5, 4, 3, 2});
+  CHECK(error(8, mds_type::int32)
+            .ends_with("sample 0: every second id of type int32 is 0, which are the upper halves "
+                       "of wider ones; as int64 they are 8 ids below 4096: set "
+                       "token_encoding_type to int64"));
+  CHECK(error(8, mds_type::int64) == "no error");
+  CHECK(error(9, mds_type::int64).ends_with("prepare the data again with more --concat_tokens"));
 }

@@ -60,6 +60,11 @@ TEST_CASE("several models, tasks from a file and a gauntlet are read") {
   CHECK(config.subset_batches == 3);
 }
 
+TEST_CASE("a model without a name of its own is called by its folder and its adapter's") {
+  CHECK(mpt::icl::name_of("models/a", "") == "models/a");
+  CHECK(mpt::icl::name_of("models/a", "tuned") == "models/a + tuned");
+}
+
 TEST_CASE("a training file's form, with one model at the top, will do") {
   reading with;
   auto const config =
@@ -85,7 +90,15 @@ TEST_CASE("what is missing or wrong is said with its place") {
   reading with;
   auto const models =
       "model: {name: hf_causal_lm, pretrained_model_name_or_path: " + with.model() + "}\n";
-  CHECK(with.error(with.head + with.tasks) == "e.yaml: models: missing; it is required");
+  CHECK(with.error(with.head) == "e.yaml: models: missing; it is required");
+  CHECK(with.error(with.tasks)
+            .ends_with(": icl_tasks: there is no model to run them on; give one, evaluate MODEL "
+                       "--icl_tasks e.yaml, "
+                       "or add model or models here"));
+  CHECK(with.error("train_loader: {name: text}\n") ==
+        "e.yaml:1:15: train_loader: belongs to a training configuration, which pretrain and "
+        "finetune run; evaluate the model it made: evaluate MODEL --data SET, or --icl_tasks "
+        "TASKS.yaml");
   CHECK(with.error(with.head + models) ==
         "e.yaml: icl_tasks: missing; give a list of tasks or the name of a file with one");
   CHECK(with.error(with.head + with.tasks + "models:\n- model: {name: mpt_causal_lm}\n") ==

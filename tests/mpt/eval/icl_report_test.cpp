@@ -64,11 +64,25 @@ TEST_CASE("JSON holds scores by task and category, and lines hold rows") {
   CHECK(json.at("icl_tasks").at(1).at("categories").at("art").at("accuracy") == 1.0);
   CHECK(json.at("icl_tasks").at(0).at("accuracy") == 0.5);
   CHECK(json.at("icl_tasks").at(0).at("rows") == 2);
+  CHECK(json.at("icl_tasks").at(0).at("cut_contexts") == 0);
   CHECK(json.at("metrics").size() == 3);
   auto const lines = row_lines(example());
   CHECK(lines.starts_with(R"({"model":"m","task":"copa","num_fewshot":0,"category":"","line":1,)"
                           R"("correct":true,"losses":[1.5,2.0],"chosen":0})"));
   CHECK(lines.find(R"("line":2,"correct":true,"output":"é"})") != std::string::npos);
+}
+
+TEST_CASE("tasks whose contexts were cut say how many, others nothing") {
+  auto report = example();
+  CHECK(notes_on_cut_contexts(report).empty());
+  CHECK(row_lines(report).find("context_cut") == std::string::npos);
+  report.tasks[1].max_seq_len = 64;
+  report.tasks[1].parts[1].rows[0].is_cut = true;
+  CHECK(notes_on_cut_contexts(report) ==
+        std::vector<std::string>{"quiz, 3-shot: the contexts of 1 of 2 rows lost their beginning, "
+                                 "as they are longer than max_seq_len 64 has room for"});
+  CHECK(json_report(report).at("icl_tasks").at(1).at("cut_contexts") == 1);
+  CHECK(row_lines(report).find(R"("output":"","context_cut":true})") != std::string::npos);
 }
 
 }  // namespace icl_report_test

@@ -25,6 +25,7 @@ struct stub_model {
     std::vector<std::int32_t> out;
     for (auto const id : words.encode(says)) {
       if (static_cast<std::int64_t>(out.size()) == options.max_new_tokens) break;
+      if (std::ranges::find(options.end_tokens, id) != options.end_tokens.end()) break;
       out.push_back(id);
       if (options.last(0, id)) break;
     }
@@ -39,6 +40,19 @@ loaded_task load(char const* file, task_kind kind, bool categories = false) {
   task.file = icl_test::folder() / (std::string(file) + ".jsonl");
   task.has_categories = categories;
   return load_tasks({task})[0];
+}
+
+/// Tokens of the longest row of a task without categories.
+std::int64_t longest_row(loaded_task const& task, std::int64_t shots, mpt::tokenizer const& words) {
+  auto const& part = task.parts.at("");
+  example_maker maker(task.config, part, shots, words, mpt::read_around_text(words));
+  std::size_t longest = 0;
+  for (std::size_t i = 0; i < part.rows.size(); ++i) {
+    auto const row = maker.make(i);
+    for (auto const& option : row.options)
+      longest = std::max(longest, option.ids.size() + static_cast<std::size_t>(row.new_tokens));
+  }
+  return static_cast<std::int64_t>(longest);
 }
 
 TEST_CASE("the option of the least loss is chosen, the first of equal ones") {
@@ -91,11 +105,26 @@ TEST_CASE("a generated answer ends at a stop string and is compared with all tha
   CHECK_FALSE(result.parts[0].rows[0].correct);
 }
 
+TEST_CASE("a generated answer ends at the tokenizer's end of text, and at others that are named") {
+  auto const words = mpt::tokenizer::load(icl_test::folder() / "tokenizer_a");
+  auto const task = load("answers", task_kind::generation);
+  stub_model model{words, "the mill<|endoftext|> keeper"};
+  REQUIRE(words.eos_id() == words.encode("<|endoftext|>").front());
+  CHECK(run_task(task, 0, words, model).parts[0].rows[1].output == "the mill");
+  auto const first = words.encode("the mill");
+  REQUIRE(first.size() > 1);
+  auto const ended = run_task(task, 0, words, model, {}, {}, {}, {first.back()});
+  CHECK(ended.parts[0].rows[1].output == words.decode(std::span(first).first(first.size() - 1)));
+}
+
 TEST_CASE("any number of ranks gives every rank every row") {
   auto const words = mpt::tokenizer::load(icl_test::folder() / "tokenizer_a");
-  auto const task = load("choice", task_kind::multiple_choice);
+  auto task = load("choice", task_kind::multiple_choice);
+  task.config.max_seq_len = longest_row(task, 3, words) - 1;
   stub_model model{words, ""};
   auto const alone = run_task(task, 3, words, model);
+  CHECK(alone.cut_contexts() > 0);
+  CHECK(alone.cut_contexts() < 12);
   for (int const ranks : {2, 3, 13}) {
     // each rank's text is taken in a first turn, all are given in a second
     std::vector<std::string> texts(static_cast<std::size_t>(ranks));
@@ -111,8 +140,36 @@ TEST_CASE("any number of ranks gives every rank every row") {
           CHECK(result.parts[0].rows[i].losses == alone.parts[0].rows[i].losses);
           CHECK(result.parts[0].rows[i].correct == alone.parts[0].rows[i].correct);
           CHECK(result.parts[0].rows[i].line == alone.parts[0].rows[i].line);
+          CHECK(result.parts[0].rows[i].is_cut == alone.parts[0].rows[i].is_cut);
         }
       }
+  }
+}
+
+TEST_CASE("contexts that are cut to max_seq_len are counted, of every kind of task") {
+  auto const words = mpt::tokenizer::load(icl_test::folder() / "tokenizer_a");
+  stub_model model{words, "x"};
+  struct file_of_kind {
+    char const* name;
+    task_kind kind;
+  };
+  for (auto const& file : {file_of_kind{"language", task_kind::language_modeling},
+                           {"choice", task_kind::multiple_choice},
+                           {"schema", task_kind::schema},
+                           {"answers", task_kind::generation}}) {
+    CAPTURE(file.name);
+    auto task = load(file.name, file.kind);
+    auto const whole = run_task(task, 2, words, model);
+    CHECK(whole.cut_contexts() == 0);
+    // as long as the longest row: none is cut; a token less, and that one is
+    auto const longest = longest_row(task, 2, words);
+    task.config.max_seq_len = longest;
+    CHECK(run_task(task, 2, words, model).cut_contexts() == 0);
+    task.config.max_seq_len = longest - 1;
+    auto const cut = run_task(task, 2, words, model);
+    CHECK(cut.cut_contexts() >= 1);
+    CHECK(cut.cut_contexts() < cut.rows());
+    CHECK(cut.max_seq_len == task.config.max_seq_len);
   }
 }
 

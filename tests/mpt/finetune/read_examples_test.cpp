@@ -3,6 +3,7 @@
 #include <mpt/data/mds_writer.hpp>
 #include <mpt/data/scratch.hpp>
 #include <mpt/finetune/read_examples.hpp>
+#include <mpt/finetune/write_set.hpp>
 #include <mpt/tokenizer/small_tokenizer.hpp>
 #include <string>
 #include <vector>
@@ -56,6 +57,29 @@ TEST_CASE("files, text columns and turns of MDS sets give the same examples") {
   CHECK(read_examples({.folders = {folder / "turns"}}, tokenizer) == from_text);
   CHECK(read_examples({.files = {folder / "a.csv"}, .preprocess = column_mapping("q", "a")},
                       tokenizer) == from_text);
+}
+
+TEST_CASE("a tokenizer without an end-of-text token trains no response, which would never end") {
+  using namespace read_examples_test;
+  data_test::scratch_folder const folder;
+  data_test::put_file(folder / "a.jsonl", some_rows);
+  auto const json = tokenizer_test::small_tokenizer().files().json;
+  for (char const* const config :
+       {R"({"tokenizer_class": "PreTrainedTokenizerFast"})", R"({"eos_token": null})",
+        R"({"eos_token": "</s>"})", R"({"eos_token": {"content": "</s>"}})"}) {
+    CAPTURE(config);
+    mpt::tokenizer const endless({.json = json, .config = config, .source = {}});
+    CHECK(data_test::contains(data_test::message_of([&] {
+                                (void)read_examples({.files = {folder / "a.jsonl"}}, endless);
+                              }),
+                              "tokenizer.json: has no end-of-text token ("));
+    CHECK(data_test::contains(data_test::message_of([&] {
+                                (void)write_set({.files = {folder / "a.jsonl"}},
+                                                {.folder = folder / "set"}, &endless);
+                              }),
+                              "tokenizer.json: has no end-of-text token ("));
+    CHECK_FALSE(std::filesystem::exists(folder / "set"));
+  }
 }
 
 TEST_CASE("data of which nothing is left, or that is no data, is an error") {

@@ -58,14 +58,39 @@ TEST_CASE("folders name splits before files do, by a word that stands alone") {
 
 TEST_CASE("endings count in any case") {
   using namespace split_files_test;
-  tree const files({"a.JSONL", "b.Csv.GZ", "c.jsonl"});
-  CHECK(files("train") == names{"a.JSONL", "b.Csv.GZ", "c.jsonl"});
+  CHECK(tree({"a.JSONL", "b.jsonl.GZ", "c.jsonl"})("train") ==
+        names{"a.JSONL", "b.jsonl.GZ", "c.jsonl"});
+  CHECK(tree({"a.CSV", "b.Csv.GZ"})("train") == names{"a.CSV", "b.Csv.GZ"});
+}
+
+// The expected files are those that Hugging Face datasets 5.2.0 reads of the same folders.
+TEST_CASE(
+    "data folder: files that describe the set are no data, and special folders are left out") {
+  using namespace split_files_test;
+  tree const many({"part-1.jsonl", "part-2.jsonl", "part-3.jsonl", "dataset_infos.json",
+                   "dataset_info.json", "dataset_dict.json", "config.json", ".gitattributes",
+                   "README.md", "__pycache__/x.jsonl", "__meta.jsonl"});
+  CHECK(many("train") == names{"__meta.jsonl", "part-1.jsonl", "part-2.jsonl", "part-3.jsonl"});
+  CHECK(tree({"dataset_infos.json"}).error("train") ==
+        ": holds no data; expected files *.jsonl, *.json, *.csv or *.parquet (.gz and .zst too)");
+  CHECK(tree({"state.json", "dataset_info.json", "data-00000-of-00001.arrow"})
+            .error("train")
+            .starts_with(": was written by save_to_disk, in Arrow's own form, which is not read"));
+}
+
+TEST_CASE("data folder: of several formats the one that most files have is read") {
+  using namespace split_files_test;
+  CHECK(tree({"a.jsonl", "b.csv", "c.csv"})("train") == names{"b.csv", "c.csv"});
+  CHECK(tree({"a.jsonl", "b.csv"})("train") == names{"a.jsonl"});
+  CHECK(tree({"a.jsonl", "b.json", "c.csv"})("train") == names{"a.jsonl", "b.json"});
+  CHECK(tree({"a.parquet", "a.jsonl.gz"})("train") == names{"a.parquet"});
+  CHECK(tree({"train.jsonl", "test.csv"})("test") == names{"test.csv"});
 }
 
 TEST_CASE("files that name no split are all for training") {
   using namespace split_files_test;
   tree const found({"a.jsonl", "b/c.csv.zst", ".d.jsonl", "notes.txt", "dolly.jsonl"});
-  CHECK(found("train") == names{"a.jsonl", "b/c.csv.zst", "dolly.jsonl"});
+  CHECK(found("train") == names{"a.jsonl", "dolly.jsonl"});
   CHECK(found("dolly") == names{"dolly.jsonl"});
   CHECK(found.error("test") ==
         ": has no split \"test\"; it has train (3 files; the first is a.jsonl)");

@@ -1,5 +1,6 @@
 // Texts continued side by side, and in pieces, are those of one that is continued alone. (Ranks
 // that share a model: model/replicas_test.cpp.)
+#include <algorithm>
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -48,6 +49,25 @@ TEST_CASE("texts side by side, and read in pieces, are those of each alone") {
       auto const again = mpt::generate(decoder, std::span(prompts).last(1), last);
       CHECK(again.front() == expected[2]);
     }
+  }
+}
+
+TEST_CASE("each of several end tokens ends a text, and is no part of it") {
+  drawn_model model(small_form(0));
+  host_decoder decoder(model.net, model.device, model.stream, {.tokens = 16, .texts = 3});
+  auto endless = options;
+  endless.end_tokens.clear();
+  auto const whole = mpt::generate(decoder, std::span(prompts), endless);
+  for (auto const& text : whole) REQUIRE(text.size() == 9);
+  for (std::size_t ends = 1; ends <= 3; ++ends) {
+    CAPTURE(ends);
+    auto some = endless;
+    for (std::size_t i = 0; i < ends; ++i) some.end_tokens.push_back(whole[i][4 - i]);
+    auto expected = whole;
+    for (auto& text : expected)
+      text.erase(std::ranges::find_first_of(text, some.end_tokens), text.end());
+    CHECK(mpt::generate(decoder, std::span(prompts), some) == expected);
+    CHECK(expected[0].size() <= 4);
   }
 }
 

@@ -36,6 +36,25 @@ TEST_CASE("a stream is one prompt, and has an end") {
                     "standard input: more than 64 MiB, too long for a prompt");
 }
 
+TEST_CASE("prompts: a byte order mark is no part of them, and UTF-16 is named") {
+  data_test::scratch_folder folder;
+  auto const first = [&](char const* name, std::string const& text) {
+    data_test::put_file(folder / name, text);
+    return mpt::read_prompts(folder / name).front().text;
+  };
+  CHECK(first("p.txt", "\xEF\xBB\xBFone\r\ntwo\r\n") == "one");
+  CHECK(first("p.jsonl", "\xEF\xBB\xBF{\"prompt\": \"one\"}\r\n") == "one");
+  std::istringstream text("\xEF\xBB\xBFone");
+  CHECK(mpt::read_prompt(text) == "one");
+  CHECK(data_test::contains(
+      data_test::message_of([&] { (void)first("u.txt", std::string("\xFF\xFEo\0", 4)); }),
+      "u.txt: is text in UTF-16 by its byte order mark"));
+  std::istringstream wide(std::string("\xFF\xFEo\0", 4));
+  CHECK(data_test::message_of([&] {
+          (void)mpt::read_prompt(wide);
+        }).starts_with("standard input: is text in UTF-16"));
+}
+
 TEST_CASE("a wrong file of prompts says where and what") {
   data_test::scratch_folder folder;
   auto const error = [&](char const* name, std::string const& text) {

@@ -72,7 +72,7 @@ struct golden {
 };
 
 TEST_CASE("an adapter of PEFT's gives transformers' logits, beside the model and merged into it") {
-  for (std::string const name : {"all", "stable"}) {
+  for (std::string const name : {"all", "stable", "patterns"}) {
     CAPTURE(name);
     golden const g(name);
     mpt::model_source const source(g.model, g.adapter);
@@ -110,6 +110,21 @@ TEST_CASE(
   for (auto const& entry : fs::directory_iterator(out)) files.push_back(entry.path().filename());
   std::ranges::sort(files);
   CHECK(files == std::vector<std::string>{"adapter_config.json", "adapter_model.safetensors"});
+}
+
+TEST_CASE("ranks and alphas by layer are written with an adapter, and read again") {
+  golden const g("patterns");
+  mpt::export_adapter(mpt::model_source(g.model, g.adapter), g.folder / "adapter", {});
+  auto const written = mpt::read_adapter_json(g.folder / "adapter");
+  auto const theirs = mpt::read_adapter_json(g.adapter);
+  CHECK(written.at("rank_pattern") == theirs.at("rank_pattern"));
+  CHECK(written.at("alpha_pattern") == theirs.at("alpha_pattern"));
+  CHECK(g.distance(mpt::model_source(g.model, g.folder / "adapter")) < 2e-5);
+  auto without = theirs;
+  without.erase("alpha_pattern");  // as advice to edit it would have it: another model
+  fs::copy(g.adapter, g.folder / "edited");
+  test::write_all(g.folder / "edited/adapter_config.json", without.dump());
+  CHECK(g.distance(mpt::model_source(g.model, g.folder / "edited")) > 0.01);
 }
 
 TEST_CASE("an adapter that does not fit the model is refused, saying where") {

@@ -1,4 +1,5 @@
 // Folders as LLM Foundry writes them (the golden models' own tensors), to checkpoints and back.
+#include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
@@ -7,6 +8,7 @@
 
 #include <mpt/hf/convert.hpp>
 #include <mpt/hf/import.hpp>
+#include <mpt/tokenizer/small_tokenizer.hpp>
 #include <parallel/checkpoint/safetensors.hpp>
 #include <parallel/checkpoint/tensor_folder.hpp>
 #include <parallel/support/files.hpp>
@@ -116,6 +118,99 @@ TEST_CASE("weights that come in and go out in one type have the same bytes, whoe
     CHECK(round_trip(folder / dtype, {}) == once);
   }
   CHECK(round_trip(folder / "bfloat16", {.dtype = "float32"}) == expected);
+}
+
+/// What an export with this tokenizer says in its JSON files: {eos, bos} of config.json, then of
+/// generation_config.json.
+nlohmann::json roles_in_export(mpt::model_source const& source, std::filesystem::path const& out,
+                               std::string const& tokenizer) {
+  mpt::export_hugging_face(
+      source, out, {.tokenizer = tokenizer, .existing = parallel::checkpoint::if_exists::replace});
+  auto roles = nlohmann::json::array();
+  for (char const* const name : {"config.json", "generation_config.json"}) {
+    auto const json = nlohmann::json::parse(test::read_all(out / name));
+    for (char const* const key : {"eos_token_id", "bos_token_id"})
+      roles.push_back(json.value(key, nlohmann::json()));
+  }
+  return roles;
+}
+
+/// A model whose vocabulary has `vocabulary` tokens.
+std::filesystem::path write_model(std::filesystem::path const& folder, std::int64_t vocabulary,
+                                  nlohmann::json const& ends = nullptr) {
+  mpt::model_config model;
+  model.d_model = 8;
+  model.n_heads = 2;
+  model.n_layers = 1;
+  model.vocab_size = vocabulary;
+  model.max_seq_len = 4;
+  auto json = mpt::to_hf_json(model, "float32");
+  if (!ends.is_null()) json["eos_token_id"] = ends;
+  hf::hf_export(
+      folder, mpt::hf::shapes_of(model),
+      [](std::string const&, index, std::span<float> out) { std::ranges::fill(out, 0.5F); },
+      {.type = hf::precision::fp32, .config = json});
+  return folder;
+}
+
+TEST_CASE("an export names the tokens of its tokenizer, and carries all of the tokenizer's files") {
+  using nlohmann::json;
+  test::temporary_folder const folder;
+  mpt::model_source const model(write_model(folder / "m", 292));
+  auto const words = tokenizer_test::changed_tokenizer([](json& file) {
+    file["added_tokens"].push_back(tokenizer_test::added(290, "<s>", false));
+    file["added_tokens"].push_back(tokenizer_test::added(291, "</s>", false));
+  });
+  auto const roles = [&](std::string const& config) {
+    test::write_all(folder / "words/tokenizer_config.json", config);
+    return roles_in_export(model, folder / "out", folder / "words");
+  };
+  words.save(folder / "words");
+  test::write_all(folder / "words/chat_template.jinja", "{{ messages }}");
+  std::string const fast = R"({"tokenizer_class": "PreTrainedTokenizerFast")";
+  CHECK(roles(fast + R"(, "eos_token": "</s>", "bos_token": "<s>"})") == json{291, 290, 291, 290});
+  CHECK(roles(fast + R"(, "eos_token": "</s>"})") == json{291, nullptr, 291, nullptr});
+  CHECK(roles(fast + "}") == json{nullptr, nullptr, nullptr, nullptr});
+  CHECK(roles(R"({"tokenizer_class": "GPTNeoXTokenizerFast"})") == json{0, 0, 0, 0});
+  test::write_all(folder / "words/special_tokens_map.json", R"({"eos_token": "</s>"})");
+  CHECK(roles(fast + "}") == json{291, nullptr, 291, nullptr});
+  for (char const* const name : {"tokenizer.json", "tokenizer_config.json",
+                                 "special_tokens_map.json", "chat_template.jinja"}) {
+    CAPTURE(name);
+    CHECK(test::read_all(folder / "out" / name) == test::read_all(folder / "words" / name));
+  }
+}
+
+TEST_CASE("a model that is merged keeps the ends of texts that its files name") {
+  using nlohmann::json;
+  test::temporary_folder const folder;
+  auto const words = tokenizer_test::small_tokenizer();
+  words.save(folder / "words");
+  auto const from = write_model(folder / "m", 300, {0, 40});
+  words.save(from);
+  mpt::model_source const model(from);
+  CHECK(model.end_tokens() == std::vector<std::int64_t>{0, 40});
+  CHECK(roles_in_export(model, folder / "out", "") == json{{0, 40}, 0, {0, 40}, 0});
+  CHECK(roles_in_export(model, folder / "out", folder / "words") == json{0, 0, 0, 0});
+}
+
+TEST_CASE("a tokenizer with ids that the model has not goes with no export and no checkpoint") {
+  test::temporary_folder const folder;
+  mpt::model_source const model(write_model(folder / "m", 289));
+  tokenizer_test::small_tokenizer().save(folder / "words");
+  auto const expected =
+      (folder / "words/tokenizer.json").string() +
+      ": has ids up to 289, but the model only 289 tokens, so that it cannot read "
+      "a text with the others; name the tokenizer that it was trained with, or "
+      "train with a vocab_size of at least 290";
+  mpt::convert_options const how{.tokenizer = folder / "words"};
+  CHECK(test::message_of([&] { mpt::export_hugging_face(model, folder / "out", how); }) ==
+        expected);
+  CHECK(test::message_of([&] {
+          static_cast<void>(mpt::import_hugging_face(model, folder / "run", how));
+        }) == expected);
+  CHECK_FALSE(std::filesystem::exists(folder / "out"));
+  CHECK_FALSE(std::filesystem::exists(folder / "run"));
 }
 
 TEST_CASE("a head that the configuration promises must be there") {

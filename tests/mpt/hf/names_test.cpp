@@ -18,4 +18,22 @@ TEST_CASE("norms and attention of a block move into norm_attn_norm, nothing else
     CHECK(fused_name(name) == name);
 }
 
+TEST_CASE("names of tensors: what PyTorch's and Composer's wrappers put in is taken out") {
+  using mpt::hf::unwrapped_name;
+  std::string const name = "transformer.blocks.0.norm_1.weight";
+  for (std::string const wrapped :
+       {"transformer.blocks.0.norm_1.weight", "_orig_mod.transformer.blocks.0.norm_1.weight",
+        "module.transformer.blocks.0.norm_1.weight",
+        "module._orig_mod.transformer.blocks.0.norm_1.weight",
+        "_orig_mod.module.transformer.blocks.0.norm_1.weight",
+        "module.model.transformer.blocks.0.norm_1.weight",
+        "model._orig_mod.transformer.blocks.0._orig_mod.norm_1.weight",
+        "_fsdp_wrapped_module.transformer.blocks.0._fsdp_wrapped_module._checkpoint_wrapped_module."
+        "norm_1.weight"})
+    CHECK(unwrapped_name(wrapped) == name);
+  for (std::string const other : {"lm_head.weight", "transformer.my_orig_mod.weight",
+                                  "transformer.module.weight", "model.layers.0.weight", ""})
+    CHECK(unwrapped_name(other) == other);
+}
+
 }  // namespace hf_names_test

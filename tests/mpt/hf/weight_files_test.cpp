@@ -43,6 +43,21 @@ TEST_CASE("safetensors, a pickle, shards of pickles and a Composer checkpoint ar
                      "/bin: has no tensor \"x\""));
 }
 
+TEST_CASE("of several forms in one folder the one that transformers reads is read") {
+  test::temporary_folder const folder;
+  fs::copy(golden() / "shards", folder / "m");  // bfloat16; the others are float32
+  auto const type = [&] { return weight_files(folder / "m").type_of("transformer.norm_f.weight"); };
+  using enum parallel::checkpoint::element_type;
+  CHECK(type() == bf16);
+  fs::copy_file(golden() / "bin/pytorch_model.bin", folder / "m/pytorch_model.bin");
+  CHECK(type() == f32);
+  test::write_all(folder / "m/pytorch_model.bin.index.json", "damaged");
+  CHECK(type() == f32);
+  test::write_all(folder / "m/pytorch_model.bin", "damaged");
+  fs::copy_file(golden() / "model.safetensors", folder / "m/model.safetensors");
+  CHECK(type() == f32);
+}
+
 TEST_CASE("each opens as a model with its configuration") {
   for (auto const* const where : {"bin", "shards", "composer.pt"}) {
     CAPTURE(where);
@@ -56,6 +71,34 @@ TEST_CASE("each opens as a model with its configuration") {
     std::vector<float> row(21);
     source.read("transformer.blocks.1.ffn.up_proj.weight", 0, std::span(row));
     CHECK(block == std::vector<float>{row[3], row[4], row[19], row[20]});
+  }
+}
+
+TEST_CASE("weights: names with what torch.compile and DistributedDataParallel put in are read") {
+  test::temporary_folder const folder;
+  auto const whole = test::read_all(golden() / "model.safetensors");
+  weight_files const expected(golden() / "model.safetensors");
+  for (std::string const prefix : {"_orig_mod.", "module.", "module._orig_mod."}) {
+    CAPTURE(prefix);
+    auto const end = 8 + static_cast<std::size_t>(static_cast<unsigned char>(whole[0])) +
+                     256 * static_cast<std::size_t>(static_cast<unsigned char>(whole[1]));
+    auto header = nlohmann::json::parse(whole.substr(8, end - 8));
+    nlohmann::json wrapped;
+    for (auto const& [name, value] : header.items())
+      wrapped[(name == "__metadata__" ? "" : prefix) + name] = value;
+    test::write_all(folder / "model.safetensors",
+                    parallel::checkpoint::pack_safetensors_header(wrapped.dump(), 0, "test") +
+                        whole.substr(end));
+    weight_files const files(folder / "model.safetensors");
+    CHECK(files.names() == expected.names());
+    for (auto const& name : expected.names()) {
+      CHECK(files.shape_of(name) == expected.shape_of(name));
+      std::vector<float> a(10);
+      std::vector<float> b(10);
+      expected.read(name, 3, std::span(a));
+      files.read(name, 3, std::span(b));
+      CHECK(a == b);
+    }
   }
 }
 

@@ -54,6 +54,26 @@ TEST_CASE("a template that is wrong, or does not end, is one error that names th
             static_cast<void>(render(text, {{"user", "x"}}, true));
           }).starts_with("t: its chat_template cannot be run: "));
   }
+  for (auto const& row : {std::pair{"{% macro f(x) %}{{ f(x + 1) }}{% endmacro %}{{ f(1) }}",
+                                    "it overflows the stack: it recurses, or is nested, too deep"},
+                          std::pair{"{{ 1 // 0 }}", "it divides by zero"},
+                          std::pair{"{{ 'x'|indent(100000000000) }}", "it needs too much memory"},
+                          std::pair{"{{ 'a'.split('') }}", "empty separator, in line 1"},
+                          std::pair{"\n{{ raise_exception('one\ntwo') }}", "one two, in line 2"}}) {
+    std::string const text = row.first;
+    CAPTURE(text);
+    CHECK(data_test::message_of([&] {
+            std::vector<mpt::chat_message> const messages{{"user", "x"}};
+            static_cast<void>(mpt::make_jinja_renderer({"t", text, "", ""})(messages, true));
+          }) == std::string("t: its chat_template cannot be run: ") + row.second);
+    CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);  // nothing is left behind
+  }
+  for (std::string const text : {"{% include '/etc/passwd' %}", "{% import '/etc/passwd' as x %}",
+                                 "{% extends '/etc/passwd' %}", "{{ open('/etc/passwd') }}",
+                                 "{{ ''.__class__.__mro__ }}", "{{ lipsum.__globals__ }}"})
+    CHECK(data_test::message_of([&] {
+            static_cast<void>(render(text, {{"user", "x"}}, true));
+          }).starts_with("t: its chat_template cannot be run: "));
   auto const deep = "{{ " + std::string(60'000, '(') + "1" + std::string(60'000, ')') + " }}";
   CHECK_THROWS_AS(static_cast<void>(render(deep, {}, false)), parallel::error);
 }

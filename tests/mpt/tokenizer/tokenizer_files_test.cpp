@@ -7,7 +7,9 @@
 #include <iterator>
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include <mpt/tokenizer/small_tokenizer.hpp>
 
@@ -75,6 +77,64 @@ TEST_CASE("a tokenizer without configuration gets one when it is saved") {
   auto const config = nlohmann::json::parse(
       parallel::read_text_file(folder.path / "tokenizer_config.json", mpt::largest_tokenizer_file));
   CHECK(config["eos_token"] == "<|endoftext|>");
+}
+
+TEST_CASE("roles of tokens: named as transformers' AutoTokenizer finds them") {
+  struct case_of_role {
+    std::string config, special_tokens;
+    std::optional<std::string> eos, bos;
+  };
+  std::string const fast = R"("tokenizer_class": "PreTrainedTokenizerFast")";
+  std::string const neox = R"("tokenizer_class": "GPTNeoXTokenizerFast")";
+  std::string const end = "<|endoftext|>";
+  std::vector<case_of_role> const cases = {
+      {"", "", end, end},
+      {"{}", "", end, end},
+      {"{" + neox + "}", "", end, end},
+      {R"({"tokenizer_class": "GPT2Tokenizer"})", "", end, end},
+      {"{" + fast + "}", "", {}, {}},
+      {"{" + neox + R"(, "eos_token": null})", "", {}, end},
+      {"{" + fast + R"(, "eos_token": "</s>"})", "", "</s>", {}},
+      {"{" + fast + R"(, "eos_token": {"content": "</s>", "lstrip": false}})", "", "</s>", {}},
+      {"{" + fast + "}", R"({"eos_token": "</s>"})", "</s>", {}},
+      {"{" + fast + "}", R"({"eos_token": {"content": "</s>"}, "bos_token": "<s>"})", "</s>",
+       "<s>"},
+      {"", R"({"eos_token": "</s>"})", "</s>", end},
+      {"{" + fast + R"(, "eos_token": "a"})", R"({"eos_token": "</s>"})", "</s>", {}},
+      {"{" + fast + R"(, "eos_token": "a", "added_tokens_decoder": {}})",
+       R"({"eos_token": "</s>"})",
+       "a",
+       {}},
+      {"{" + fast + R"(, "added_tokens_decoder": {"0": {"content": "</s>", "special": true}}})",
+       R"({"eos_token": "</s>"})",
+       {},
+       {}},
+      {"{" + fast + R"(, "eos_token": 5})", "", {}, {}}};
+  for (auto const& at : cases) {
+    CAPTURE(at.config);
+    CAPTURE(at.special_tokens);
+    mpt::tokenizer_files const files{
+        .json = {}, .config = at.config, .source = {}, .special_tokens = at.special_tokens};
+    CHECK(named_token(files, "eos_token") == at.eos);
+    CHECK(named_token(files, "bos_token") == at.bos);
+    CHECK_FALSE(named_token(files, "pad_token").has_value());
+  }
+}
+
+TEST_CASE("special_tokens_map.json alone names the end of a text, and is saved with the rest") {
+  scratch const folder;
+  mpt::tokenizer const nameless({.json = small_tokenizer().files().json,
+                                 .config = R"({"tokenizer_class": "PreTrainedTokenizerFast"})",
+                                 .source = {}});
+  nameless.save(folder.path);
+  CHECK_FALSE(mpt::tokenizer::load(folder.path).eos_id().has_value());
+  std::ofstream(folder.path / "special_tokens_map.json") << R"({"eos_token": "<|endoftext|>"})";
+  auto const found = mpt::tokenizer::load(folder.path);
+  CHECK(found.eos_id() == 0);
+  found.save(folder.path / "copy");
+  CHECK(mpt::tokenizer::load(folder.path / "copy").eos_id() == 0);
+  std::ofstream(folder.path / "special_tokens_map.json") << "[]";
+  CHECK(contains(load_error(folder.path), "special_tokens_map.json: must hold a JSON object"));
 }
 
 TEST_CASE("a tokenizer that is not there is explained") {

@@ -157,6 +157,26 @@ TEST_CASE("an automatic ratio leaves nothing over") {
   CHECK(mpt::example_batches(c, set, 0, 1).batches_per_epoch() == 150);
 }
 
+TEST_CASE("the ratio that packing_ratio auto found is said of every loader that asks for it") {
+  mpt::run_examples examples{.train = some(600), .evaluation = {some(100), some(50)}};
+  auto c = config(mpt::packing_config{});
+  c.train_loader.max_seq_len = 400;
+  CHECK(mpt::detail::found_packing_ratio(c.train_loader, examples.train.get(), 4) == 4.0);
+  auto loader = c.train_loader;
+  loader.label = "a";
+  c.eval_loaders = {loader, loader};
+  c.eval_loaders[1].finetuning->packing->ratio = 3;  // which was not found, but told
+  c.evaluation.device_eval_batch_size = 2;
+  auto const said = mpt::describe_packing(examples, c);
+  REQUIRE(said.size() == 2);
+  CHECK(said[0] == "train_loader: packing_ratio auto is 4, 16 examples for 4 rows");
+  CHECK(said[1].find("packing_ratio auto is ") != std::string::npos);
+  c.train_loader.finetuning->packing = std::nullopt;
+  CHECK(!mpt::detail::found_packing_ratio(c.train_loader, examples.train.get(), 4));
+  CHECK(!mpt::detail::found_packing_ratio(c.eval_loaders[1], examples.train.get(), 4));
+  CHECK(!mpt::detail::found_packing_ratio(c.eval_loaders[0], nullptr, 4));
+}
+
 TEST_CASE("an epoch can be cut short, and too few examples are refused") {
   auto c = config();
   c.train_subset_num_batches = 3;

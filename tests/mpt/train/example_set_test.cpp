@@ -49,9 +49,9 @@ TEST_CASE("splits of a folder are the examples of training and evaluation") {
   CHECK(examples.evaluation[0]->examples.size() == 1);
   CHECK(examples.evaluation[1] == nullptr);  // text
   CHECK(describe(examples, c) ==
-        std::vector<std::string>{"train_loader: 1 examples, 1 rows left out (nothing in them is "
-                                 "trained on)",
-                                 "eval_loader: 1 examples"});
+        std::vector<std::string>{"train_loader: 1 examples of " + here.path("set/train.jsonl") +
+                                     ", 1 rows left out (nothing in them is trained on)",
+                                 "eval_loader: 1 examples of " + here.path("set/test.jsonl")});
 }
 
 TEST_CASE("columns of other names are mapped") {

@@ -52,14 +52,13 @@ TEST_CASE("speed is what was trained a second, utilisation that of all places") 
   mpt::run_summary summary;
   summary.trained_tokens = 60;
   mpt::set_speed(summary, {.peak_flops = 1000, .flops_per_token = 20, .causal_flops_per_token = 10},
-                 {.all = 5, .training = 4, .waiting_for_data = 1}, 100, 120);
+                 {.training = 4, .waiting_for_data = 1}, 100, 120);
   CHECK(summary.seconds == 4);
   CHECK(summary.tokens_per_second == 25);
   CHECK(summary.trained_tokens_per_second == 15);
   CHECK(summary.mfu == 0.6);
   CHECK(summary.mfu_causal == 0.3);
   CHECK(summary.data_wait_share == 0.25);
-  CHECK(summary.goodput == 0.8);
 }
 
 TEST_CASE("that saves hold up training is said, with the memory that is missing") {

@@ -182,7 +182,20 @@ TEST_CASE_TEMPLATE("the loss falls", T, float, bf16) {
     CHECK(record.at("time/epoch") == i / 3);
     CHECK(record.at("time/token") == (i + 1) * 6 * length);
     CHECK(record.at("time/checkpoint_blocked") == 0);
+    CHECK(record.at("time/sample") == 6 * (i + 1));
+    CHECK(record.at("time/batch_in_epoch") == i % 3 + 1);
+    CHECK(record.at("time/token_in_epoch") == (i % 3 + 1) * 6 * length);
+    CHECK(record.at("trainer/device_train_microbatch_size") == 2);
+    CHECK(record.contains("time/remaining_estimate") == (i > 0));  // without the first batch
+    CHECK(record.at("memory/peak_allocated_mem") > 0);
+    CHECK(record.at("memory/peak_allocated_mem") <= summary.device_memory_bytes / 1e9);
   }
+  CHECK(summary.batches_here == 120);
+  CHECK(summary.samples_per_second ==
+        doctest::Approx(summary.tokens_per_second / length).epsilon(1e-9));
+  CHECK(summary.peak_flops == 2e12);
+  CHECK(summary.peak_source == "gpu_flops_available");
+  CHECK(!summary.evaluation);
   CHECK(all[1].at("lr-DecoupledAdamW/group0").get<double>() == doctest::Approx(5e-3));
 }
 
@@ -198,6 +211,21 @@ TEST_CASE("evaluation and saving keep their intervals, and the last batch has bo
   auto const summary = train<float>(config, 2);
   auto const all = records(here.folder / "metrics.jsonl");
   CHECK(batches_with(all, "metrics/eval/LanguageCrossEntropy") == std::vector{0, 3, 6, 8});
+  REQUIRE(summary.evaluation);
+  CHECK(summary.evaluation->batch == 8);
+  CHECK(summary.evaluation->accuracy == all.back().at("metrics/eval/TokenAccuracy"));
+  CHECK(summary.evaluation_seconds > 0);
+  double evaluated = 0;  // hours until then, the first evaluation's too
+  for (auto const& record : all) {
+    if (!record.contains("time/val")) continue;
+    CHECK(record.at("time/val") > 0);
+    CHECK(record.at("time/val") >= evaluated);
+    evaluated = record.at("time/val");
+    CHECK(record.at("time/total") ==
+          record.at("time/train").get<double>() + record.at("time/val").get<double>());
+    CHECK(record.at("time/train") >= record.at("time/train_seconds").get<double>() / 3600);
+  }
+  CHECK(summary.evaluation_seconds / 3600 > evaluated);  // the last one came behind
   for (auto const& record : all)
     if (record.contains("metrics/eval/tokens"))
       CHECK(record.at("metrics/eval/tokens") == 7 * (length - 1));  // every token once

@@ -109,7 +109,26 @@ TEST_CASE("train_subset_num_batches shortens the epoch, and a set below one batc
   CHECK(mpt::training_batches(config, 0, 1).batches_per_epoch() == 3);
   config.global_train_batch_size = 21;
   CHECK(test::contains(test::message_of([&] { mpt::training_batches const data(config, 0, 1); }),
-                       "an epoch has 20 samples, fewer than one global batch of 21"));
+                       "an epoch has 20 samples, fewer than one global batch of 21; prepare more "
+                       "data or lower global_train_batch_size"));
+}
+
+TEST_CASE("training data: an epoch that settings make too small for a batch names them") {
+  place const here;
+  auto const error = [](mpt::train_config const& config) {
+    return test::message_of([&] { mpt::training_batches const data(config, 0, 1); });
+  };
+  auto config = here.config();
+  config.train_loader.epoch_size = 4;
+  CHECK(error(config).ends_with(
+      "train: an epoch has 4 samples, fewer than one global batch of 6, though there are 20; raise "
+      "train_loader.dataset.epoch_size or lower global_train_batch_size"));
+  config.train_loader.epoch_size.reset();
+  config.train_loader.streams[0].weight.choose = 5;
+  CHECK(error(config).ends_with(
+      "an epoch has 5 samples, fewer than one global batch of 6, though there are 20; raise "
+      "train_loader.dataset.streams.NAME.choose (or proportion, repeat) or lower "
+      "global_train_batch_size"));
 }
 
 TEST_CASE("remote is read in place where local holds no set") {

@@ -114,6 +114,31 @@ TEST_CASE("what was killed is over at once, as is an earlier start of the same p
   again.require_held();
 }
 
+TEST_CASE("a folder that is emptied or removed is gone, and nobody is said to have taken it over") {
+  test::temporary_folder const scratch;
+  auto const folder = scratch / "run";
+  pc::folder_claim const claim(folder, patient("a run"));
+  auto const aside = scratch / "aside";
+  std::filesystem::rename(folder, aside);
+  auto const told = [&] {
+    auto const text = test::message_of([&] { claim.require_held(); });
+    CHECK(test::contains(text, "run: what this run has written here is gone"));
+    CHECK_FALSE(test::contains(text, "another has taken over"));
+    CHECK_THROWS_AS(claim.require_held(), pc::folder_gone);
+  };
+  told();
+  std::filesystem::create_directory(folder);
+  told();
+  std::filesystem::remove(folder);
+  std::filesystem::rename(aside, folder);  // its disk is back
+  claim.require_held();
+  std::filesystem::rename(folder, aside);
+  pc::folder_claim const other(folder, patient("another run"));
+  auto const taken = test::message_of([&] { claim.require_held(); });
+  CHECK(test::contains(taken, "another has taken over (process "));
+  CHECK_THROWS_AS(claim.require_held(), pc::claim_lost);
+}
+
 TEST_CASE("who does not count is over: of another machine, half written, by an older program") {
   for (std::string const text :
        {"", "token", "process 1 on another since long ago\n",

@@ -52,6 +52,18 @@ TEST_CASE("one file, or many with an index, are one list of tensors") {
   CHECK(test::contains(test::message_of([&] { value(tensors, "d"); }), "has no tensor \"d\""));
 }
 
+TEST_CASE("a folder of one file and an index of others: the file is read, as transformers does") {
+  test::temporary_folder const both;
+  write(both / "model.safetensors", {"a", "b"});
+  write(both / "1.safetensors", {"c"});
+  for (std::string const map : {R"({"weight_map":{"c":"1.safetensors"}})",
+                                R"({"weight_map":{"c":"gone.safetensors"}})", "damaged"}) {
+    CAPTURE(map);
+    test::write_all(both / "model.safetensors.index.json", map);
+    CHECK(pc::tensor_folder(both.path()).names() == std::vector<std::string>{"a", "b"});
+  }
+}
+
 TEST_CASE("missing or wrong shards and tensors are named") {
   test::temporary_folder const folder;
   CHECK(test::contains(problem(folder.path()), "has neither model.safetensors nor"));

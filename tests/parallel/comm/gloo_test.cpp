@@ -1,12 +1,14 @@
 // Ranks are threads here, each with connections of its own, as processes have them.
 #include <doctest/doctest.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
@@ -239,6 +241,14 @@ TEST_CASE("a gloo rank that is killed is named soon") {
   ::waitpid(child, &status, 0);
 }
 
+inline gloo::sealer with_key(std::string const& key) {
+  return [key](std::string_view text) {
+    auto hash = std::to_string(parallel::fnv1a(concat(key, text)));
+    hash.resize(20, ' ');
+    return hash;
+  };
+}
+
 TEST_CASE("gloo ranks do not take strangers for ranks of theirs") {
   // what each rank is told
   auto const told = [](auto const& change, gloo::communicator_options options = {}) {
@@ -253,13 +263,6 @@ TEST_CASE("gloo ranks do not take strangers for ranks of theirs") {
         options);
     return out;
   };
-  auto const with_key = [](std::string const& key) {
-    return [key](std::string_view text) {
-      auto hash = std::to_string(parallel::fnv1a(concat(key, text)));
-      hash.resize(20, ' ');
-      return hash;
-    };
-  };
   auto const alike = told([&](auto& mine) { mine.seal = with_key("this run"); });
   CHECK(alike[0] == "nothing was thrown");
   CHECK(alike[1] == "nothing was thrown");
@@ -267,13 +270,18 @@ TEST_CASE("gloo ranks do not take strangers for ranks of theirs") {
   CHECK(contains(keys[0], "rank-1: this is not of rank 1 of this run: its seal is wrong"));
   CHECK(contains(keys[1], "rank-0: this is not of rank 0 of this run: its seal is wrong"));
   // a rank whose address is right, and whose connection is somebody else's
-  auto const greeting = told([&](auto& mine) {
-    if (mine.rank == 0) return void(mine.seal = with_key("key"));
-    mine.seal = [right = with_key("key"), wrong = with_key("no")](std::string_view text) {
-      return text.starts_with("rank 1 to rank 0\nhello") ? wrong(text) : right(text);
-    };
-  });
-  CHECK(contains(greeting[0], "somebody connected to rank 0 as rank 1 who does not have this"));
+  auto const greeting = told(
+      [&](auto& mine) {
+        if (mine.rank == 0) return void(mine.seal = with_key("key"));
+        mine.deadline = 10s;  // the other ends first
+        mine.seal = [right = with_key("key"), wrong = with_key("no")](std::string_view text) {
+          return text.starts_with("rank 1 to rank 0\nhello") ? wrong(text) : right(text);
+        };
+      },
+      {.deadline = 1s});
+  CAPTURE(greeting[0]);  // which of two connects to the other is left to their addresses
+  CHECK((contains(greeting[0], "found somebody who does not have this run's key") ||
+         contains(greeting[0], "connections of others than this run's ranks were dropped")));
   // nobody comes
   meeting_place const place;
   CHECK_THROWS_WITH_AS(
@@ -289,28 +297,34 @@ TEST_CASE("gloo ranks do not take strangers for ranks of theirs") {
 
 /// Who has left an address as rank 1, and is no rank.
 struct impostor {
-  using tcp_address = ::gloo::transport::tcp::Address;
+  using endpoint = gloo::detail::endpoint;
 
   /// `where`: 127.0.0.2 lies behind the rank's own, which so listens; a low port before it.
   template <class Address>
   impostor(std::filesystem::path const& folder, Address const& where)
       : meeting(folder, 1, {}),
-        bytes(tcp_address(reinterpret_cast<sockaddr const*>(&where), sizeof where).bytes()) {
-    meeting.leave({std::string(bytes.begin(), bytes.end()), std::string(bytes.size(), ' ')});
+        record(endpoint(&where, sizeof where).bytes() + gloo::detail::rendezvous::drawn()) {
+    meeting.leave({record, record});
   }
-  /// Connects to rank 0, once it listens.
+  /// Connects to rank 0, once it listens, and shows what rank 1 would.
   [[nodiscard]] parallel::descriptor connect() const {
     parallel::patience limit(10s);
-    auto const text = meeting.take(0, bytes.size(), limit);
-    tcp_address const to(std::vector<char>(text.begin(), text.end()));
+    auto const theirs = meeting.take(0, record.size(), limit);
+    endpoint const to(theirs);
     parallel::descriptor out(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    CHECK(::connect(out.get(), reinterpret_cast<sockaddr const*>(&to.getSockaddr()),
-                    sizeof(sockaddr_in)) == 0);
+    CHECK(::connect(out.get(), to.get(), to.length()) == 0);
+    auto const shown = gloo::detail::connecting::hello(1, meeting.greeting(1, 0, record, theirs));
+    CHECK(::send(out.get(), shown.data(), shown.size(), MSG_NOSIGNAL) ==
+          static_cast<ssize_t>(shown.size()));
+    std::string answer(meeting.greeting(0, 1, theirs, record).size(), ' ');
+    CHECK(::recv(out.get(), answer.data(), answer.size(), MSG_WAITALL) ==
+          static_cast<ssize_t>(answer.size()));
+    CHECK(answer == meeting.greeting(0, 1, theirs, record));
     return out;
   }
 
   gloo::detail::rendezvous meeting;
-  std::vector<char> bytes;
+  std::string record;
 };
 
 inline sockaddr_in ip4(std::uint32_t address, std::uint16_t port) {
@@ -376,10 +390,8 @@ TEST_CASE("a gloo rank is connected to those behind one that it cannot reach") {
   // rank 0 waits for rank 1 in vain; rank 2 reaches both that are there
   meeting_place const place;
   auto const where = ip4(0x7f000002, 9);
-  auto const bytes =
-      impostor::tcp_address(reinterpret_cast<sockaddr const*>(&where), sizeof where).bytes();
-  std::string const address(bytes.begin(), bytes.end());
-  gloo::detail::rendezvous(place.folder, 1, {}).leave({address, address, address});
+  auto const record = impostor::endpoint(&where, sizeof where).bytes() + std::string(16, ' ');
+  gloo::detail::rendezvous(place.folder, 1, {}).leave({record, record, record});
   std::vector<std::string> said(3);
   std::vector<std::thread> threads;
   for (int const rank : {0, 2})
@@ -397,6 +409,145 @@ TEST_CASE("a gloo rank is connected to those behind one that it cannot reach") {
     CHECK_FALSE(contains(text, rank == 0 ? "connect to rank 2" : "connect to rank 0"));
     CHECK(contains(text, "to connect to rank 1, at [127.0.0.2]:9"));
   }
+}
+
+/// Connects to ranks that listen, as anybody may, and is none.
+struct stranger {
+  /// Reads where rank `rank` listens, as a port scan finds it.
+  stranger(std::filesystem::path const& folder, int rank) {
+    gloo::detail::rendezvous const meeting(folder, 0, {});  // the first record
+    parallel::patience limit(60s);
+    where = impostor::endpoint(meeting.take(rank, impostor::endpoint::size, limit));
+  }
+  /// Connects, and says that, as much of it as is taken; -1: nobody listens any more.
+  [[nodiscard]] parallel::descriptor say(std::string_view text) const {
+    parallel::descriptor out(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (::connect(out.get(), where.get(), where.length()) != 0) return parallel::descriptor();
+    if (!text.empty())
+      static_cast<void>(::send(out.get(), text.data(), text.size(), MSG_NOSIGNAL | MSG_DONTWAIT));
+    return out;
+  }
+  impostor::endpoint where;
+};
+
+TEST_CASE("gloo: strangers who connect before the ranks do are dropped, and all ranks connect") {
+  using gloo::detail::connecting;
+  for (bool const sealed : {false, true}) {
+    CAPTURE(sealed);
+    std::mutex mutex;
+    std::vector<parallel::descriptor> silent;
+    CHECK_NOTHROW(run(3,
+                      [&](gloo::communicator_options const& options) {
+                        if (options.rank >
+                            0) {  // rank 0 listens meanwhile, and the last rank after them
+                          stranger const one(options.rendezvous, options.rank - 1);
+                          CHECK(one.say("").get() >= 0);
+                          for (int i = 0; i < 100; ++i) {  // more than are kept at once
+                            std::scoped_lock const lock(mutex);
+                            silent.push_back(one.say(i % 2 == 0 ? "" : "GET / HTTP/1.1\r\n"));
+                            CHECK(silent.back().get() >= 0);
+                          }
+                          auto const wrong = [](int name) {
+                            return connecting::hello(name, std::string(1000, 'x'));
+                          };
+                          for (int const name : {-1, 0, 1, 2, 3, 1 << 30})
+                            CHECK(one.say(wrong(name)).get() >= 0);
+                          std::scoped_lock const lock(mutex);
+                          silent.push_back(one.say(std::string(std::size_t{1} << 20, 'y')));
+                        }
+                        gloo::communicator comm(options);
+                        parallel::host::stream s;
+                        std::vector<int> sum{comm.rank()};
+                        comm.all_reduce(s, std::span(sum), parallel::reduction::sum).wait();
+                        CHECK(sum[0] == 3);
+                      },
+                      {.seal = sealed ? with_key("key") : gloo::sealer(), .deadline = 100s}));
+  }
+}
+
+TEST_CASE(
+    "gloo: ranks connect while strangers keep connecting, and megabytes of theirs are not read") {
+  std::atomic<bool> over = false;
+  std::atomic<int> calls = 0;
+  std::vector<std::thread> flood;
+  CHECK_NOTHROW(run(3,
+                    [&](gloo::communicator_options const& options) {
+                      if (options.rank == 2) {
+                        for (int const rank : {0, 1})
+                          flood.emplace_back([&, one = stranger(options.rendezvous, rank)] {
+                            std::string const much(std::size_t{1} << 20, 'z');
+                            for (std::vector<parallel::descriptor> held; !over; ++calls) {
+                              held.push_back(
+                                  one.say(calls % 64 == 0 ? std::string_view(much) : ""));
+                              if (held.size() > 50) held.clear();
+                            }
+                          });
+                        while (calls < 100) std::this_thread::sleep_for(1ms);
+                      }
+                      gloo::communicator comm(options);
+                      parallel::host::stream s;
+                      std::vector<int> sum{comm.rank()};
+                      comm.all_reduce(s, std::span(sum), parallel::reduction::sum).wait();
+                      CHECK(sum[0] == 3);
+                    },
+                    {.deadline = 100s}));
+  over = true;
+  for (auto& one : flood) one.join();
+}
+
+TEST_CASE("gloo: where a rank does not come, strangers are told of and not taken for it") {
+  meeting_place const place;
+  auto const where = ip4(0x7f000002, 9);
+  impostor const other(place.folder, where);
+  std::thread calling([&] {
+    stranger const one(place.folder, 0);
+    CHECK(one.say("").get() >= 0);
+  });
+  auto const said = message_of([&] {
+    gloo::communicator const comm({.ranks = 2, .rendezvous = place.folder, .deadline = 3s});
+  });
+  calling.join();
+  CAPTURE(said);
+  CHECK(contains(said, "rank 0 waited 3 s to connect to rank 1, at [127.0.0.2]:9; see whether"));
+  CHECK(contains(said,
+                 "connections of others than this run's ranks were dropped, the last from "
+                 "[127.0.0.1]:"));
+}
+
+TEST_CASE("gloo: who answers in the place of a rank without the key is no rank") {
+  meeting_place const place;
+  auto const where =
+      ip4(0x7f000001, 0);  // before the rank's own, if its port is: it draws another else
+  std::string said;
+  for (int tries = 0; tries < 50 && !contains(said, "has reached"); ++tries) {
+    parallel::descriptor const again(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    REQUIRE(::bind(again.get(), reinterpret_cast<sockaddr const*>(&where), sizeof where) == 0);
+    REQUIRE(::listen(again.get(), 16) == 0);
+    auto const at = impostor::endpoint::of_socket(again.get());
+    gloo::detail::rendezvous const meeting(place.folder, 1, {});
+    auto const record = at.bytes() + gloo::detail::rendezvous::drawn();
+    meeting.leave({record, record});
+    std::atomic<bool> over = false;
+    std::thread answering([&] {
+      for (pollfd event{again.get(), POLLIN, 0}; !over;) {
+        if (::poll(&event, 1, 20) <= 0) continue;
+        parallel::descriptor const one(::accept(again.get(), nullptr, nullptr));
+        std::string const wrong(1000, 'w');
+        static_cast<void>(::send(one.get(), wrong.data(), wrong.size(), MSG_NOSIGNAL));
+        std::string some(1000, ' ');
+        static_cast<void>(::recv(one.get(), some.data(), some.size(), 0));
+      }
+    });
+    said = message_of([&] {
+      gloo::communicator const comm({.ranks = 2, .rendezvous = place.folder, .deadline = 500ms});
+    });
+    over = true;
+    answering.join();
+    std::filesystem::remove(place.folder / "rank-0");
+  }
+  CAPTURE(said);
+  CHECK(contains(said, "rank 0 has reached rank 1, at [127.0.0.1]:"));
+  CHECK(contains(said, "and found somebody who does not have this run's key"));
 }
 
 }  // namespace gloo_test

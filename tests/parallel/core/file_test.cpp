@@ -37,6 +37,19 @@ TEST_CASE("what is written at any offset is read back") {
                        "cannot create: File exists"));
 }
 
+TEST_CASE("folders: a link that leads nowhere is named where a folder is to be made") {
+  test::temporary_folder const folder;
+  std::filesystem::create_symlink("nowhere/runs", folder / "runs");
+  for (auto const* name : {"runs", "runs/one"})
+    CHECK(test::contains(
+        test::message_of([&] { parallel::files::make_folders(folder / name); }),
+        "/runs: is a link to nowhere/runs, which is not there; create that folder, mount what it "
+        "lies on, or remove the link"));
+  std::filesystem::create_directories(folder / "nowhere/runs");
+  parallel::files::make_folders(folder / "runs/one");
+  CHECK(std::filesystem::is_directory(folder / "nowhere/runs/one"));
+}
+
 TEST_CASE("reading past the end, of a folder, a FIFO or nothing is an error that says so") {
   test::temporary_folder const folder;
   test::write_all(folder / "f", "12345");

@@ -1,11 +1,13 @@
 // gloo::detail::rendezvous: how ranks that share a folder learn where the others listen.
 //
 // Every rank leaves one file, with a record for each of the others: the address of the socket that
-// waits for it. Files appear whole, by a rename. Records are sealed: with a key that only this run
-// has, what another run, an older generation or a stranger left there is refused.
+// waits for it, and a number drawn for this start. Files appear whole, by a rename. Records are
+// sealed: with a key that only this run has, what another run, an older generation or a stranger
+// left there is refused.
 #pragma once
 
 #include <fcntl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -50,7 +52,7 @@ class rendezvous {
     descriptor const file(::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (file.get() < 0) files::failure(part, "cannot be written");
     if (::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
-        ::fsync(file.get()) != 0)
+        !files::flush(file.get()))
       files::failure(part, "cannot be written");
     files::rename(part, name);
   }
@@ -72,6 +74,22 @@ class rendezvous {
                                "; is it started, and does its machine see this folder?"));
       std::this_thread::sleep_for(pause);
     }
+  }
+
+  /// What is drawn anew for each record, so that no two say the same.
+  [[nodiscard]] static std::string drawn() {
+    std::string out(16, '\0');
+    require(::getrandom(out.data(), out.size(), 0) == static_cast<ssize_t>(out.size()),
+            "the system gives no random numbers");
+    return out;
+  }
+
+  /// What `from` shows `to` where it connects: only who can read both records, which they have left
+  /// for each other, and has the key, can make it. Of one length for all.
+  [[nodiscard]] std::string greeting(int from, int to, std::string const& own,
+                                     std::string const& other) const {
+    auto const text = "hello" + own + other;
+    return seal_ ? "hello" + sealed(from, to, text) : text;
   }
 
   /// The seal of a text that `from` tells `to`.

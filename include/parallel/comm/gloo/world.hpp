@@ -2,8 +2,8 @@
 //
 // gloo carries messages over TCP; what it lacks is here. A thread hears the others' notices: that
 // one has failed, and why, or has ended its communicators. A connection that is closed without a
-// notice is a rank that is gone. Every connection begins with a sealed greeting, so that nobody
-// takes part who lacks the run's key; what follows is neither sealed nor encrypted.
+// notice is a rank that is gone. Every connection begins with a sealed greeting (connecting.hpp),
+// so that nobody takes part who lacks the run's key; what follows is neither sealed nor encrypted.
 #pragma once
 
 #include <gloo/common/error.h>
@@ -33,6 +33,8 @@
 #include <parallel/comm/aborted.hpp>
 #include <parallel/comm/gloo/alarm_clock.hpp>
 #include <parallel/comm/gloo/connecting.hpp>
+#include <parallel/comm/gloo/endpoint.hpp>
+#include <parallel/comm/gloo/handed_connections.hpp>
 #include <parallel/comm/gloo/rendezvous.hpp>
 #include <parallel/core/clock.hpp>
 #include <parallel/core/failures.hpp>
@@ -73,7 +75,9 @@ class world final : public parallel::detail::abortable {
     require(options_.rank >= 0 && options_.rank < options_.ranks && options_.piece_bytes >= 1,
             "gloo::communicator: rank ", options_.rank, " of ", options_.ranks, " in pieces of ",
             options_.piece_bytes, " bytes cannot be");
-    if (std::signal(SIGPIPE, SIG_IGN) != SIG_DFL) std::signal(SIGPIPE, SIG_IGN);
+    if (struct ::sigaction now{};
+        ::sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL)
+      static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
     left_.resize(ranks);
     signs_of_life_.resize(ranks);
     if (ranks == 1) return;
@@ -217,53 +221,54 @@ class world final : public parallel::detail::abortable {
   };
 
   void connect() {
-    namespace tcp = ::gloo::transport::tcp;
-    ::gloo::transport::tcp::attr where;
-    where.iface = options_.interface;
-    context_ = tcp::CreateDevice(where)->createContext(options_.rank, options_.ranks);
-    context_->setTimeout(::gloo::kNoTimeout);  // `connecting` limits it
-    std::vector<std::string> mine(static_cast<std::size_t>(options_.ranks));
-    for (int peer = 0; peer < options_.ranks; ++peer) {
-      if (peer == options_.rank) continue;
-      auto const bytes = context_->createPair(peer)->address().bytes();
-      mine[static_cast<std::size_t>(peer)].assign(bytes.begin(), bytes.end());
-    }
-    auto const size = mine[options_.rank == 0 ? 1 : 0].size();
-    mine[static_cast<std::size_t>(options_.rank)].assign(size, '\0');
+    auto const ranks = static_cast<std::size_t>(options_.ranks);
+    auto const me = static_cast<std::size_t>(options_.rank);
+    auto listener = listen_on(options_.interface);
+    std::vector<std::string> const mine(
+        ranks, endpoint::of_socket(listener.get()).bytes() + rendezvous::drawn());
     rendezvous const meeting(options_.rendezvous, options_.rank, options_.seal);
     meeting.leave(mine);
-    std::vector<std::string> theirs(mine.size());
+    std::vector<known_rank> others(ranks);
+    others[me].where = endpoint(mine[me]);
     patience limit(options_.deadline.get());
-    for (int peer = 0; peer < options_.ranks; ++peer)
-      if (peer != options_.rank)
-        theirs[static_cast<std::size_t>(peer)] = meeting.take(peer, size, limit);
-    connecting(*context_, theirs, options_.interface).wait(options_.deadline.get());
-    greet(meeting, mine, theirs);
+    for (std::size_t peer = 0; peer < ranks; ++peer) {
+      int const name = static_cast<int>(peer);
+      if (peer != me) {
+        auto const theirs = meeting.take(name, mine[peer].size(), limit);
+        others[peer] = {endpoint(theirs), meeting.greeting(options_.rank, name, mine[peer], theirs),
+                        meeting.greeting(name, options_.rank, theirs, mine[peer])};
+        others[me].shown = others[peer].shown;  // for its length
+      }
+    }
+    auto const connections =
+        connecting(options_.rank, std::move(listener), std::move(others), options_.interface)
+            .wait(options_.deadline.get());
+    auto const device = device_of_this_process();
+    context_ = device->createContext(options_.rank, options_.ranks);
+    context_->setTimeout(::gloo::kNoTimeout);
+    hand_over(*context_, *device, connections);
+    greet();
   }
 
-  // Both ends of every connection show that they have the run's key.
-  void greet(rendezvous const& meeting, std::vector<std::string> const& mine,
-             std::vector<std::string> const& theirs) {
+  // Ranks say that they are connected to all: so whoever is not fails first, and names the right
+  // one.
+  void greet() {
     auto const ranks = static_cast<std::size_t>(options_.ranks);
-    std::vector<std::string> said(ranks), heard(ranks);
     std::vector<std::unique_ptr<buffer>> out(ranks), in(ranks);
     for (std::size_t peer = 0; peer < ranks; ++peer) {
       int const to = static_cast<int>(peer);
       if (to == options_.rank) continue;
-      signs_of_life_[peer] = make_buffer(nullptr, 0);
-      said[peer] = greeting(meeting, options_.rank, to, mine[peer], theirs[peer]);
-      heard[peer].resize(said[peer].size());
-      out[peer] = make_buffer(said[peer].data(), said[peer].size());
-      in[peer] = make_buffer(heard[peer].data(), heard[peer].size());
+      for (auto* const message : {&signs_of_life_[peer], &out[peer], &in[peer]})
+        *message = make_buffer(nullptr, 0);
       try {
         signs_of_life_[peer]->recv(to, life_slot, 0, 0);
-        in[peer]->recv(to, greeting_slot);
-        out[peer]->send(to, greeting_slot);
+        in[peer]->recv(to, greeting_slot, 0, 0);
+        out[peer]->send(to, greeting_slot, 0, 0);
       } catch (std::exception const&) {
         note_left(to);
       }
     }
-    // who waits to connect to another says nothing yet: it fails first, and names the right one
+    // who waits to connect to another says nothing yet
     auto const deadline = options_.deadline.get();
     patience limit(deadline + std::min<std::chrono::milliseconds>(deadline, in_front));
     for (std::size_t peer = 0; peer < ranks; ++peer) {
@@ -281,15 +286,7 @@ class world final : public parallel::detail::abortable {
                                    " s: it may itself be waiting to connect to another rank, or "
                                    "stands still"));
         }
-      require(heard[peer] == greeting(meeting, from, options_.rank, theirs[peer], mine[peer]),
-              "somebody connected to rank ", options_.rank, " as rank ", from,
-              " who does not have this run's key");
     }
-  }
-
-  [[nodiscard]] static std::string greeting(rendezvous const& meeting, int from, int to,
-                                            std::string const& own, std::string const& other) {
-    return "hello" + meeting.sealed(from, to, "hello" + own + other);
   }
 
   void tell_all(char kind, std::string const& text) {

@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include <parallel/comm/mpi/launched_count.hpp>
 #include <parallel/core/error.hpp>
 
 namespace parallel::mpi {
@@ -34,8 +35,9 @@ inline void check(int code, std::string_view call) {
 /// they were used on.
 class environment {
  public:
-  /// Initialises MPI. Throws `error` when it was initialised before, or when this MPI library
-  /// cannot be called from more than one thread.
+  /// Initialises MPI. Throws `error` when it was initialised before, when this MPI library cannot
+  /// be called from more than one thread, or when it leaves alone each of several processes that a
+  /// launcher started together.
   environment() : exceptions_(std::uncaught_exceptions()) {
     int before = 0;
     MPI_Initialized(&before);
@@ -53,6 +55,15 @@ class environment {
     }
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
+    auto const launched = count_launched([](char const* name) { return std::getenv(name); });
+    if (size_ > 1 || launched.processes == 1) return;
+    MPI_Finalize();
+    fail(
+        "mpi::environment: ", launched.variable, " says that ", launched.processes,
+        " processes were started, but MPI_Comm_size is 1, so that each would do all of the work by "
+        "itself; start them by the mpirun of the MPI library that this program was built with, and "
+        "where this is but one process, unset ",
+        launched.variable);
   }
 
   environment(environment const&) = delete;

@@ -49,7 +49,7 @@ class file_rendezvous {
     std::string const text = concat(run_, '\n', bytes);
     bool const written =
         ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
-        ::fsync(file.get()) == 0;
+        files::flush(file.get());
     require(written && ::rename(part.c_str(), file_.c_str()) == 0, problem("cannot be written"));
     is_writer_ = true;
   }

@@ -13,6 +13,8 @@
 #include <mutex>
 #include <set>
 
+#include <parallel/core/config.hpp>
+
 namespace parallel::nccl {
 
 class memory : public std::enable_shared_from_this<memory> {

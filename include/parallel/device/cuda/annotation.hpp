@@ -7,6 +7,8 @@
 
 #include <string>
 
+#include <parallel/core/config.hpp>
+
 namespace parallel::cuda {
 
 class annotation {

@@ -77,9 +77,9 @@ template <unsigned Value>
 struct constant {
   PARALLELLM_HOST_DEVICE constexpr operator unsigned() const { return Value; }  // NOLINT
 };
-template <class F, unsigned... I>
-PARALLELLM_DEVICE void unroll(F const& f, std::integer_sequence<unsigned, I...>) {
-  (f(constant<I>{}), ...);
+template <class F, unsigned... Index>
+PARALLELLM_DEVICE void unroll(F const& f, std::integer_sequence<unsigned, Index...>) {
+  (f(constant<Index>{}), ...);
 }
 }  // namespace detail
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include <parallel/core/config.hpp>
+
 namespace parallel::cuda {
 
 /// Blocks that share `count` elements when every thread takes `each` in turn; more than 2^16 blocks

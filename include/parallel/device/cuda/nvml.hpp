@@ -13,6 +13,8 @@
 #include <string>
 #include <utility>
 
+#include <parallel/core/config.hpp>
+
 namespace parallel::cuda {
 
 class nvml_device {

@@ -17,6 +17,8 @@
 #include <string_view>
 #include <vector>
 
+#include <parallel/core/config.hpp>
+
 namespace parallel::host {
 
 namespace detail {

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <memory>
 
+#include <parallel/core/config.hpp>
+
 namespace parallel::host {
 
 inline constexpr std::size_t large_page = std::size_t{2} << 20;

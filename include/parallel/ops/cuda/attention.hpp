@@ -4,6 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include <parallel/core/config.hpp>
+
 namespace parallel::cuda {
 
 /// Why calls in bf16 on this stream were left to the plain kernels, which take many times as long

@@ -41,9 +41,11 @@ struct attention_problem {
   // last that is compared: what differs in it alone stands together, the fewest first.
   std::int64_t most_documents = 0;
 
-  /// Of rows one after another.
-  [[nodiscard]] attention_strides dense_heads() const {
-    return {sequence * heads * head_dim, heads * head_dim};
+  /// The strides of every query head's gradients of keys, before those that share a key head are
+  /// summed to gradients that have these strides.
+  [[nodiscard]] attention_strides each_head_of(attention_strides const& sum) const {
+    std::int64_t const sharing = heads / key_heads;
+    return {sum.batch * sharing, sum.row * sharing};
   }
   auto operator<=>(attention_problem const&) const = default;
 };
@@ -51,12 +53,13 @@ struct attention_problem {
 namespace detail {
 
 /// An entry is the numbers of a problem in their order, 0 or 1 for what may be or not, and that of
-/// its plan in the library's list, from 0; -1 of documents as sequences: a mask is faster.
+/// its plan in the library's list, from 0. Entries for documents as sequences of their own are
+/// written by who asks for that form: tuning never makes one.
 struct attention_tuning_format {
   using key = attention_problem;
   using choice = int;
   static constexpr std::string_view name = "attention_tuning";
-  static constexpr int version = 3;
+  static constexpr int version = 4;
   static constexpr std::string_view task = "attention";
 
   static void write(std::string& out, attention_problem const& of, int plan) {
@@ -72,7 +75,7 @@ struct attention_tuning_format {
       else
         number = in.number(what, -1, most);
     });
-    return {of, static_cast<int>(in.number("the plan", of.most_documents > 0 ? -1 : 0, 1000))};
+    return {of, static_cast<int>(in.number("the plan", 0, 1000))};
   }
 
  private:

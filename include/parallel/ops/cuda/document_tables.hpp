@@ -32,12 +32,12 @@ void make_document_tables(stream& s, kernels::document_tables const& tables);
   return static_cast<index>(std::bit_ceil(static_cast<std::uint64_t>(count)));
 }
 
-/// Tables begin at multiples of 16 bytes.
+/// Tables begin at multiples of 16 bytes. That of offsets has one more than where the last ends.
 [[nodiscard]] constexpr std::size_t lengths_bytes(index documents) {
   return (static_cast<std::size_t>(documents) * sizeof(std::int32_t) + 15) / 16 * 16;
 }
 [[nodiscard]] constexpr std::size_t offsets_bytes(index documents) {
-  return (static_cast<std::size_t>(documents + 1) * sizeof(std::int64_t) + 15) / 16 * 16;
+  return (static_cast<std::size_t>(documents + 2) * sizeof(std::int64_t) + 15) / 16 * 16;
 }
 [[nodiscard]] constexpr std::size_t document_tables_bytes(index documents, int tables) {
   return lengths_bytes(documents) + static_cast<std::size_t>(tables) * offsets_bytes(documents);

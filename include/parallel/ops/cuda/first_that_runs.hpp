@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include <parallel/core/config.hpp>
+
 namespace parallel::cuda {
 
 /// `Source` gives a pointer to the next way whenever it is called, null after the last.

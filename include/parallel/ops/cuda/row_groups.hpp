@@ -15,9 +15,9 @@
 namespace parallel::cuda {
 
 namespace detail {
-template <class F, unsigned... I>
-PARALLELLM_DEVICE void unrolled(F const& f, std::integer_sequence<unsigned, I...>) {
-  (f(I), ...);
+template <class F, unsigned... Index>
+PARALLELLM_DEVICE void unrolled(F const& f, std::integer_sequence<unsigned, Index...>) {
+  (f(Index), ...);
 }
 }  // namespace detail
 

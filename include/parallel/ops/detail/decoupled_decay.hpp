@@ -1,6 +1,8 @@
 // Weight decay decoupled from the learning rate (Loshchilov, Hutter, 2019; LLM Foundry's form).
 #pragma once
 
+#include <parallel/core/config.hpp>
+
 namespace parallel::ops::detail {
 
 /// What an update multiplies a weight by: 1 - lr/initial_lr * weight_decay. Only the schedule

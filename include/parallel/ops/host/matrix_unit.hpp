@@ -5,6 +5,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <parallel/core/config.hpp>
+
 namespace parallel::host {
 
 /// Whether the processor has AMX for bf16 (then it has AVX-512 too) and Linux (from 5.16 on) lets

@@ -69,27 +69,25 @@ template <class T, class Map>
 
 template <class T>
 void run_operation(stream& s, ops::squared_norm_arguments<T> const& a) {
-  s.enqueue({a.name}, [=, &s, threads = s.threads()] {
-    if constexpr (simd_element<T>) {
+  if constexpr (simd_element<T>)
+    s.enqueue({a.name}, [=, &s, threads = s.threads()] {
       *a.out += detail::sum_in_double(
           s.memory(), threads, a.x,
           [](auto const& v) __attribute__((always_inline)) { return v * v; });
-    } else {
-      ops::compute(a);
-    }
-  });
+    });
+  else
+    s.enqueue({a.name}, [=] { ops::compute(a); });
 }
 
 template <class T>
 void run_operation(stream& s, ops::sum_arguments<T> const& a) {
-  s.enqueue({a.name}, [=, &s, threads = s.threads()] {
-    if constexpr (simd_element<T>) {
+  if constexpr (simd_element<T>)
+    s.enqueue({a.name}, [=, &s, threads = s.threads()] {
       *a.out += detail::sum_in_double(
           s.memory(), threads, a.x, [](auto const& v) __attribute__((always_inline)) { return v; });
-    } else {
-      ops::compute(a);
-    }
-  });
+    });
+  else
+    s.enqueue({a.name}, [=] { ops::compute(a); });
 }
 
 template <class T>

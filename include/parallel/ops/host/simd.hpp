@@ -92,9 +92,10 @@ struct pack {
 
 /// body(integral_constant 0), body(1), ... without a loop: indices of arrays of registers must be
 /// constants.
-template <int... I, class Body>
-[[gnu::always_inline]] inline void unrolled(std::integer_sequence<int, I...>, Body const& body) {
-  (body(std::integral_constant<int, I>{}), ...);
+template <int... Index, class Body>
+[[gnu::always_inline]] inline void unrolled(std::integer_sequence<int, Index...>,
+                                            Body const& body) {
+  (body(std::integral_constant<int, Index>{}), ...);
 }
 
 /// What a kernel receives: its number of float lanes as a constant.

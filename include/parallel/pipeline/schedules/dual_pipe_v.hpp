@@ -4,11 +4,12 @@
 // A rank keeps 2p + 1 stages' activations at most. At least 2p microbatches.
 #pragma once
 
+#include <parallel/core/config.hpp>
 #include <parallel/pipeline/schedule.hpp>
 
 namespace parallel::pipeline {
 
-[[nodiscard]] constexpr schedule dual_pipe_v(int ranks, int microbatches) {
+[[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR schedule dual_pipe_v(int ranks, int microbatches) {
   require(microbatches >= 2 * ranks, "dual-pipe-v: needs at least ", 2 * ranks,
           " microbatches, two for each of the ", ranks, " pipeline ranks, but there are ",
           microbatches);

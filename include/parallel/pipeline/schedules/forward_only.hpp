@@ -6,12 +6,14 @@
 // 1), in a V 2(m + p - 1).
 #pragma once
 
+#include <parallel/core/config.hpp>
 #include <parallel/pipeline/schedule.hpp>
 
 namespace parallel::pipeline {
 
-[[nodiscard]] constexpr schedule forward_only(int ranks, int microbatches, int stages_per_rank = 1,
-                                              placement place = placement::loop) {
+[[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR schedule forward_only(int ranks, int microbatches,
+                                                                int stages_per_rank = 1,
+                                                                placement place = placement::loop) {
   require(place == placement::loop || stages_per_rank == 2,
           "forward-only: a V has two stages a rank, not ", stages_per_rank);
   return build({.name = "forward-only",
@@ -37,7 +39,8 @@ namespace parallel::pipeline {
 }
 
 /// The forward passes alone of a schedule's stages, where it has them.
-[[nodiscard]] constexpr schedule forward_only(schedule const& of, int microbatches) {
+[[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR schedule forward_only(schedule const& of,
+                                                                int microbatches) {
   return forward_only(of.ranks, microbatches, of.stages_per_rank, of.place);
 }
 

@@ -6,11 +6,13 @@
 
 #include <algorithm>
 
+#include <parallel/core/config.hpp>
 #include <parallel/pipeline/schedule.hpp>
 
 namespace parallel::pipeline {
 
-[[nodiscard]] constexpr schedule interleaved(int ranks, int microbatches, int stages_per_rank) {
+[[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR schedule interleaved(int ranks, int microbatches,
+                                                               int stages_per_rank) {
   require(ranks < 1 || microbatches % ranks == 0,
           "interleaved: the number of microbatches must be a multiple of the ", ranks,
           " pipeline ranks, but is ", microbatches, "; the nearest above is ",

@@ -6,11 +6,12 @@
 
 #include <algorithm>
 
+#include <parallel/core/config.hpp>
 #include <parallel/pipeline/schedule.hpp>
 
 namespace parallel::pipeline {
 
-[[nodiscard]] constexpr schedule one_f_one_b(int ranks, int microbatches) {
+[[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR schedule one_f_one_b(int ranks, int microbatches) {
   return build({.name = "1f1b", .ranks = ranks, .microbatches = microbatches},
                [=](rank_builder& rank, int r) {
                  rank.add(action_kind::forward, 0, std::min(ranks - 1 - r, microbatches));

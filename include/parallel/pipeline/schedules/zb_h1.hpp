@@ -7,11 +7,12 @@
 
 #include <algorithm>
 
+#include <parallel/core/config.hpp>
 #include <parallel/pipeline/schedule.hpp>
 
 namespace parallel::pipeline {
 
-[[nodiscard]] constexpr schedule zb_h1(int ranks, int microbatches) {
+[[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR schedule zb_h1(int ranks, int microbatches) {
   return build({.name = "zb-h1", .ranks = ranks, .microbatches = microbatches},
                [=](rank_builder& rank, int r) {
                  int const ahead = std::min(ranks - 1 - r, microbatches);

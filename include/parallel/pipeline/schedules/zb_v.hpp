@@ -5,11 +5,12 @@
 // 2p stages' activations, as much as p of 1F1B's. At least p microbatches.
 #pragma once
 
+#include <parallel/core/config.hpp>
 #include <parallel/pipeline/schedule.hpp>
 
 namespace parallel::pipeline {
 
-[[nodiscard]] constexpr schedule zb_v(int ranks, int microbatches) {
+[[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR schedule zb_v(int ranks, int microbatches) {
   require(microbatches >= ranks, "zb-v: needs at least as many microbatches as the ", ranks,
           " pipeline ranks, but there are ", microbatches);
   return build({.name = "zb-v",

@@ -39,7 +39,7 @@ attention_tuning example() {
   attention_tuning table("library 1.2, some device");
   table.set(forward, 2);
   table.set(backward(), 0);
-  for (auto const& [documents, plan] : {std::pair{64, 1}, {8, -1}}) {
+  for (auto const& [documents, plan] : {std::pair{64, 1}, {8, 3}}) {
     auto each = forward;
     each.documents = true;
     each.most_documents = documents;
@@ -49,11 +49,11 @@ attention_tuning example() {
 }
 
 char const* const example_text =
-    "attention_tuning 3 4 library 1.2, some device\n"
+    "attention_tuning 4 4 library 1.2, some device\n"
     "16 2048 12 4 64 -1 0 1 0 0 0 0 2621440 1280 2621441 1281 2621442 1282 1572864 768 "
     "0 0 0 0 0 0 0 0 0 2\n"
     "16 2048 12 4 64 -1 0 1 1 0 0 0 2621440 1280 2621441 1281 2621442 1282 1572864 768 "
-    "0 0 0 0 0 0 0 0 8 -1\n"
+    "0 0 0 0 0 0 0 0 8 3\n"
     "16 2048 12 4 64 -1 0 1 1 0 0 0 2621440 1280 2621441 1281 2621442 1282 1572864 768 "
     "0 0 0 0 0 0 0 0 64 1\n"
     "16 2048 12 4 64 255 0 1 1 4096 1 1 2621440 1280 2621441 1281 2621442 1282 1572864 768 "
@@ -119,8 +119,8 @@ TEST_CASE("malformed text is refused with the place and what was expected") {
     CHECK_THROWS_WITH_AS(static_cast<void>(attention_tuning::parse(text, "t.txt")), message, error);
   };
   refused(
-      "attention_tuning 3", "attention_tuning 2",
-      "t.txt, line 1: not of version 3, the only one this program reads; without it kernels are "
+      "attention_tuning 4", "attention_tuning 3",
+      "t.txt, line 1: not of version 4, the only one this program reads; without it kernels are "
       "timed anew");
   refused("attention_tuning", "matmul_tuning", "t.txt, line 1: not a table of attention_tuning");
   refused("16 2048 12", "16 x 12",
@@ -131,9 +131,9 @@ TEST_CASE("malformed text is refused with the place and what was expected") {
           "t.txt, line 2: the plan is '1001', expected an integer from 0 to 1000");
   refused("0 0 0 0 0 0 0 0 0 2", "0 0 0 0 0 0 0 0 0 -1",
           "t.txt, line 2: the plan is '-1', expected an integer from 0 to 1000");
-  refused("8 -1", "8 -2", "t.txt, line 3: the plan is '-2', expected an integer from -1 to 1000");
+  refused("8 3", "8 -1", "t.txt, line 3: the plan is '-1', expected an integer from 0 to 1000");
   refused(" 768 0 0", " 768 0",
-          "t.txt, line 2: the plan is '', expected an integer from -1 to 1000");
+          "t.txt, line 2: the plan is '', expected an integer from 0 to 1000");
 }
 
 }  // namespace attention_tuning_test

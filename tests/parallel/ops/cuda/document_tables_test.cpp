@@ -21,7 +21,7 @@ TEST_CASE("tables are for a power of two of documents, of 8 tokens or more in th
 TEST_CASE("every table begins at a multiple of 16 bytes") {
   CHECK(lengths_bytes(1) == 16);
   CHECK(lengths_bytes(8) == 32);
-  CHECK(offsets_bytes(1) == 16);
+  CHECK(offsets_bytes(1) == 32);
   CHECK(offsets_bytes(8) == 80);
   CHECK(document_tables_bytes(8, 5) == 32 + 5 * 80);
 }

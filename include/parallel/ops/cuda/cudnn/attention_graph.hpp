@@ -17,11 +17,15 @@
 // row reads where its document begins, in the whole sequence if it is of a part. Blocks of pairs of
 // other documents are computed all the same. Known for devices of compute capability 9.0 and, but
 // for the deterministic gradient, newer ones. Or each document is a sequence of its own, of those
-// that there may be: of a true length, and beginning in every tensor where offsets say. What is
-// kept in memory between operations then lies like the rest, in rows one after another: of its own
-// accord cuDNN would take room for as many whole sequences as there may be documents.
+// that there may be: of a true length, and beginning in every tensor where a table of offsets says.
+// What is kept in memory between operations then follows NVIDIA's own graphs (cudnn-frontend,
+// scaled_dot_product_flash_attention.h): the sums of dq have the strides and the table of dq, those
+// of a row's dout.out the ones of lse, and each head's gradients of shared keys the table of dk or
+// dv and its strides times the heads that share a key head, by which cuDNN multiplies the offsets
+// too. Tables of their own were read where nothing was written (cuDNN 9.19 on an H100).
 #pragma once
 
+#include <map>
 #include <optional>
 
 #include <parallel/ops/cuda/attention_tuning.hpp>
@@ -42,7 +46,7 @@ inline constexpr std::int64_t apart = 19;   // number, int32: how far query 0 is
 inline constexpr std::int64_t first_key = 20;  // number, int32: its position in the whole sequence
 inline constexpr std::int64_t lengths = 21;    // [documents] int32, where each is a sequence
 inline constexpr std::int64_t dk_each = 22, dv_each = 23;  // then, [B, H, S, D] bf16 of scratch
-/// [documents + 1] int64: where in a tensor each document begins.
+/// [documents + 1] int64: where in a tensor each document begins, and where the last one ends.
 [[nodiscard]] constexpr std::int64_t offsets_of(std::int64_t uid) { return 100 + uid; }
 }  // namespace attention_uid
 
@@ -66,31 +70,40 @@ struct attention_builder {
       ragged ? std::optional(g.memory(attention_uid::lengths, CUDNN_DATA_INT32, {batch, 1, 1, 1},
                                       {1, 1, 1, 1}))
              : std::nullopt;
+  std::map<std::int64_t, tensor> tables = {};  // of offsets, by the tensor that has them
 
-  /// Memory of the rows of all sequences, or documents.
-  tensor memory(std::int64_t uid, cudnnDataType_t type, sizes const& extents,
-                sizes const& strides) {
+  /// Where in the tensor `uid` each document begins: one table for all tensors that name it.
+  tensor table_of(std::int64_t uid) {
+    auto const known = tables.find(uid);
+    if (known != tables.end()) return known->second;
+    auto const table = g.memory(attention_uid::offsets_of(uid), CUDNN_DATA_INT64,
+                                {batch + 1, 1, 1, 1}, {1, 1, 1, 1});
+    return tables.emplace(uid, table).first->second;
+  }
+  /// Memory of the rows of all sequences, or of documents that begin where the table of
+  /// `table_owner` says.
+  tensor memory(std::int64_t uid, cudnnDataType_t type, sizes const& extents, sizes const& strides,
+                std::int64_t table_owner) {
     if (!ragged) return g.memory(uid, type, extents, strides);
-    auto const offsets = g.memory(attention_uid::offsets_of(uid), CUDNN_DATA_INT64,
-                                  {batch + 1, 1, 1, 1}, {1, 1, 1, 1});
-    return g.ragged(offsets, uid, type, extents, strides);
+    return g.ragged(table_of(table_owner), uid, type, extents, strides);
+  }
+  tensor heads(std::int64_t uid, std::int64_t count, attention_strides const& strides) {
+    return heads(uid, count, strides, CUDNN_DATA_BFLOAT16, uid);
   }
   tensor heads(std::int64_t uid, std::int64_t count, attention_strides const& strides,
-               cudnnDataType_t type = CUDNN_DATA_BFLOAT16) {
+               cudnnDataType_t type, std::int64_t table_owner) {
     return memory(uid, type, {batch, count, problem.sequence, problem.head_dim},
-                  {strides.batch, problem.head_dim, strides.row, 1});
+                  {strides.batch, problem.head_dim, strides.row, 1}, table_owner);
   }
   /// `heads` with its last two dimensions exchanged.
   tensor columns(std::int64_t uid, std::int64_t count, attention_strides const& strides) {
     return memory(uid, CUDNN_DATA_BFLOAT16, {batch, count, problem.head_dim, problem.sequence},
-                  {strides.batch, problem.head_dim, 1, strides.row});
-  }
-  /// Numbers of scratch for each row, head by head.
-  tensor dense_heads(std::int64_t uid, cudnnDataType_t type) {
-    return heads(uid, problem.heads, problem.dense_heads(), type);
+                  {strides.batch, problem.head_dim, 1, strides.row}, uid);
   }
   /// A number for each row and head, [batch, heads, sequence] of sequences that are not divided.
-  tensor row_numbers(std::int64_t uid) { return memory(uid, CUDNN_DATA_FLOAT, rows, dense(rows)); }
+  tensor row_numbers(std::int64_t uid) {
+    return memory(uid, CUDNN_DATA_FLOAT, rows, dense(rows), attention_uid::lse);
+  }
 
   /// c = a b of rows and columns of scores, that is of the true ones.
   tensor score(tensor a, tensor b) {
@@ -173,7 +186,7 @@ struct attention_builder {
 /// out and lse from q, k, v and scale, added to an empty graph. With ALiBi slopes, with documents
 /// begins and other; with a window window + 1, less apart. Of parts that stand apart: with ALiBi
 /// apart, with a window other; of no others: masked. Of a part of documents: first_key. With
-/// documents as sequences lengths, not begins and other, and offsets of every tensor with rows.
+/// documents as sequences lengths, not begins and other, and the tables of the tensors with rows.
 template <class Graph>
 void build_attention_forward(Graph& g, attention_problem const& problem) {
   detail::attention_builder<Graph> all{g, problem};
@@ -219,8 +232,10 @@ void build_attention_backward(Graph& g, attention_problem const& problem) {
     if (problem.heads == problem.key_heads) {
       all.weigh(a, b, result);
     } else {
-      auto const each = all.ragged ? all.dense_heads(uid_of_each, CUDNN_DATA_BFLOAT16)
-                                   : g.between(all.whole, CUDNN_DATA_BFLOAT16);
+      auto const each = all.ragged
+                            ? all.heads(uid_of_each, problem.heads, problem.each_head_of(strides),
+                                        CUDNN_DATA_BFLOAT16, uid)
+                            : g.between(all.whole, CUDNN_DATA_BFLOAT16);
       g.reduce(CUDNN_REDUCE_TENSOR_ADD, all.weigh(a, b, each), result);
     }
   };
@@ -244,7 +259,8 @@ void build_attention_backward(Graph& g, attention_problem const& problem) {
     all.weigh(d_products, rows_of_k, dq);
   } else {
     auto const sum =
-        all.ragged ? all.dense_heads(attention_uid::dq_sum, CUDNN_DATA_FLOAT)
+        all.ragged ? all.heads(attention_uid::dq_sum, problem.heads, problem.dq, CUDNN_DATA_FLOAT,
+                               attention_uid::dq)
                    : g.memory(attention_uid::dq_sum, CUDNN_DATA_FLOAT, all.whole, dense(all.whole));
     g.apply(CUDNN_POINTWISE_IDENTITY, all.weigh(d_products, rows_of_k, sum), dq);
   }

@@ -4,6 +4,10 @@
 // On the device all of it is made of where documents begin, so that nothing waits for the host.
 // Unused sequences are of length 0. cuDNN takes documents anywhere in a tensor: q, k and v stay the
 // columns of one matrix, lse stays [B, H, S].
+//
+// No GPU has run the form clean yet: its backward pass read memory that nobody had allocated on an
+// H100 (docs/gpu.md), before its graph was mended. An illegal access ends a process's context, so
+// it is taken only where a table of tuning asks for it, and never timed.
 #pragma once
 
 #include <algorithm>
@@ -39,9 +43,30 @@ namespace parallel::cuda::cudnn {
                   scratch_piece(workspace));
 }
 
+/// Bytes of scratch for the float sums of dq. Of documents as sequences they lie in rows as wide as
+/// those of dq, the last one too; else one after another.
+[[nodiscard]] inline std::size_t query_sums_bytes(attention_problem const& form) {
+  if (form.deterministic) return 0;
+  auto const count = form.most_documents > 0
+                         ? (form.batch - 1) * form.dq.batch + form.sequence * form.dq.row
+                         : form.batch * form.heads * form.sequence * form.head_dim;
+  return static_cast<std::size_t>(count) * sizeof(float);
+}
+
+/// Bytes of scratch for every query head's gradients of keys, or values, whose sums have the
+/// strides `sum`: as many as NVIDIA's own graphs take, of which the elements are half. 0: none are
+/// kept.
+[[nodiscard]] inline std::size_t each_head_bytes(attention_problem const& form,
+                                                 attention_strides const& sum) {
+  if (form.most_documents == 0 || form.heads == form.key_heads) return 0;
+  auto const rows = form.each_head_of(sum);
+  return static_cast<std::size_t>((form.batch - 1) * rows.batch + form.sequence * rows.row) *
+         sizeof(float);
+}
+
 namespace detail {
 
-/// How the rows of a graph's tensor lie; of what has no rows, nothing.
+/// How the rows of a tensor lie that has a table of offsets of its own; of others nothing.
 [[nodiscard]] inline std::optional<attention_strides> rows_of(std::int64_t uid,
                                                               attention_problem const& form) {
   namespace of = attention_uid;
@@ -54,11 +79,7 @@ namespace detail {
     case of::dk: return form.dk;
     case of::dv: return form.dv;
     case of::dout: return form.dout;
-    case of::lse:
-    case of::own: return attention_strides{form.heads * form.sequence, 1};
-    case of::dq_sum:
-    case of::dk_each:
-    case of::dv_each: return form.dense_heads();
+    case of::lse: return attention_strides{form.heads * form.sequence, 1};
     default: return std::nullopt;
   }
 }

@@ -6,9 +6,9 @@
 // no memory, gives way to cuDNN's next proposal. With `tune` the first three that can be built are
 // compiled and timed, of which those count that run in the scratch that there is then; the fastest
 // is kept. Its number in cuDNN's list is what the table says: equal tables give equal plans. Packed
-// documents are a mask, or sequences of their own where the table has a plan for as many, whose
-// results were compared. Scratch: what scratch.hpp says, which has the S x S numbers of
-// deterministic gradients, and what else the plan asks for.
+// documents are a mask, or sequences of their own where somebody has put a plan for as many into
+// the table: tuning never does. Scratch: what scratch.hpp says, which has the S x S numbers of
+// deterministic gradients, and what else the plan or documents as sequences ask for.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,14 +17,12 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
-#include <parallel/ops/cuda/agreement.hpp>
 #include <parallel/ops/cuda/cudnn/attention_call.hpp>
 #include <parallel/ops/cuda/cudnn/attention_graph.hpp>
 #include <parallel/ops/cuda/cudnn/document_sequences.hpp>
@@ -139,15 +137,9 @@ class attention_plans final : public fused_attention {
                   {uid::out, to.data},
                   {uid::lse, address(made.lse)}});
     };
-    auto const results = [&] {
-      auto const rows = static_cast<std::size_t>(q.batch * q.heads * q.sequence);
-      auto all = on_host(s, std::span(made.lse, rows));
-      append_to(all, s, made.out);
-      return all;
-    };
     bool const runs = with_form(
         s, problem, documents_of(problem, options),
-        [&](attention_problem const&) { return beside; }, enqueue, results);
+        [&](attention_problem const&) { return beside; }, enqueue);
     return runs ? std::optional(made) : std::nullopt;
   }
 
@@ -168,30 +160,26 @@ class attention_plans final : public fused_attention {
     problem.dv = strides_of(to.dv);
     problem.dout = strides_of(dout);
     std::size_t const rows = cuda::detail::attention_row_bytes(q);
-    std::size_t const sums =
-        problem.deterministic ? 0 : rows * static_cast<std::size_t>(q.head_dim);
     std::size_t const queries = missing_bytes(to.dq), keys = missing_bytes(to.dk);
     std::size_t const tables = cuda::detail::backward_tables_bytes(q, options, s.deterministic());
-    std::size_t const each = cuda::detail::key_gradients_bytes(q, k);
-    // where documents are a mask, the plan asks for memory for each head's gradients of keys
-    auto const apart = [&](attention_problem const& form) {
-      return form.most_documents > 0 ? each : 0;
-    };
     auto const beside = [&](attention_problem const& form) {
-      return scratch_piece(rows) + scratch_piece(sums) + scratch_piece(queries) +
-             2 * scratch_piece(keys) + scratch_piece(apart(form)) + scratch_piece(tables);
+      return scratch_piece(rows) + scratch_piece(query_sums_bytes(form)) + scratch_piece(queries) +
+             2 * scratch_piece(keys) + scratch_piece(each_head_bytes(form, form.dk)) +
+             scratch_piece(each_head_bytes(form, form.dv)) + scratch_piece(tables);
     };
     part_gradients made;
     auto const enqueue = [&](attention_problem const& form, plan const& chosen) {
       std::size_t const left = tables - taken_of_room(chosen.workspace(), form);
-      scratch_pieces space(
-          s, {chosen.workspace(), rows, sums, queries, keys, keys, apart(form), left});
+      scratch_pieces space(s,
+                           {chosen.workspace(), rows, query_sums_bytes(form), queries, keys, keys,
+                            each_head_bytes(form, form.dk), each_head_bytes(form, form.dv), left});
       void* const workspace = space.next();
       void* const own = space.next();
       void* const dq_sum = space.next();
       auto const dq = space.complete(to.dq), dk = space.complete(to.dk), dv = space.complete(to.dv);
       made = {dq, dk, dv};
-      auto* const dk_each = static_cast<std::byte*>(space.next());
+      void* const dk_each = space.next();
+      void* const dv_each = space.next();
       namespace uid = attention_uid;
       std::vector<binding> tensors = {{uid::q, address(q.data)},
                                       {uid::k, address(k.data)},
@@ -204,19 +192,14 @@ class attention_plans final : public fused_attention {
                                       {uid::dk, dk.data},
                                       {uid::dv, dv.data}};
       if (!form.deterministic) tensors.push_back({uid::dq_sum, dq_sum});
-      if (apart(form) > 0) {
+      // where documents are a mask, the plan asks for memory for each head's gradients of keys
+      if (each_head_bytes(form, form.dk) > 0) {
         tensors.push_back({uid::dk_each, dk_each});
-        tensors.push_back({uid::dv_each, dk_each + each / 2});
+        tensors.push_back({uid::dv_each, dv_each});
       }
       return run(s, chosen, form, options, workspace, space.next(), std::move(tensors));
     };
-    auto const results = [&] {
-      std::vector<float> all;
-      for (auto const& each : {made.dq, made.dk, made.dv}) append_to(all, s, each);
-      return all;
-    };
-    bool const runs =
-        with_form(s, problem, documents_of(problem, options), beside, enqueue, results);
+    bool const runs = with_form(s, problem, documents_of(problem, options), beside, enqueue);
     return runs ? std::optional(made) : std::nullopt;
   }
 
@@ -234,54 +217,22 @@ class attention_plans final : public fused_attention {
   }
 
   /// enqueue(form, plan) with documents in the form that the table says: where it has an entry with
-  /// sequences for at least as many as there are at most, that; else a mask. On streams that make
-  /// graphs always a mask: the form may change from batch to batch, and no plan can be made while
-  /// a graph is captured.
-  template <class Beside, class Enqueue, class Results>
+  /// sequences for at least as many as there are, that; else a mask. Nothing else asks for
+  /// sequences (document_sequences.hpp). On streams that make graphs always a mask: the form may
+  /// change from batch to batch, and no plan can be made while a graph is captured.
+  template <class Beside, class Enqueue>
   bool with_form(stream& s, attention_problem const& mask, index documents, Beside const& beside,
-                 Enqueue const& enqueue, Results const& results) {
-    auto const run = [&](attention_problem const& form) {
-      return with_plan(s, form, beside(form),
-                       [&](plan const& each) { return enqueue(form, each); });
-    };
-    if (documents == 0 || s.makes_graphs()) return run(mask);
-    auto apart = mask;
-    apart.most_documents = documents;
-    auto const& entries = table_.entries();
-    auto const entry = entries.lower_bound(apart);
-    if (entry != entries.end()) apart.most_documents = entry->first.most_documents;
-    bool const known = entry != entries.end() && entry->first == apart &&
-                       apart.most_documents <= most_documents(mask.batch * mask.sequence);
-    if (known && entry->second >= 0) return run(apart);
-    bool const runs = run(mask);
-    if (!runs || known || !tune_) return runs;
-    apart.most_documents = documents;
-    table_.set(apart, fastest_apart(s, mask, apart, beside(apart), enqueue, results));
-    return true;
-  }
-
-  /// The number of the plan of `apart` that is the fastest of the first few, if it is faster than
-  /// that of `mask` and comes to the same; else -1. results(): what was enqueued last has come to.
-  template <class Enqueue, class Results>
-  int fastest_apart(stream& s, attention_problem const& mask, attention_problem const& apart,
-                    std::size_t beside, Enqueue const& enqueue, Results const& results) {
-    plans_of source(handle_.get(), graph_of(apart));
-    std::vector<std::unique_ptr<plan const>> others;
-    while (std::ssize(others) < most_timed) {
-      auto next = source();
-      if (!next) break;
-      others.push_back(std::move(next));
+                 Enqueue const& enqueue) {
+    auto form = mask;
+    if (documents > 0 && !s.makes_graphs()) {
+      form.most_documents = documents;
+      auto const entry = table_.entries().lower_bound(form);
+      if (entry != table_.entries().end()) form.most_documents = entry->first.most_documents;
+      bool const asked_for = entry != table_.entries().end() && entry->first == form &&
+                             form.most_documents <= most_documents(mask.batch * mask.sequence);
+      if (!asked_for) form = mask;
     }
-    auto const at = [&](int i) -> plan const& { return *others[static_cast<std::size_t>(i)]; };
-    plan const& known = plans_.at(mask).way();
-    int const best = fastest(s, 1 + static_cast<int>(others.size()), [&](int i) {
-      if (i == 0) return works([&] { return enqueue(mask, known); });
-      return fits(s, at(i - 1), apart, beside) && works([&] { return enqueue(apart, at(i - 1)); });
-    });
-    if (best <= 0 || !works([&] { return enqueue(apart, at(best - 1)); })) return -1;
-    auto const got = results();
-    static_cast<void>(works([&] { return enqueue(mask, known); }));
-    return agree(results(), got) ? at(best - 1).number() : -1;
+    return with_plan(s, form, beside(form), [&](plan const& each) { return enqueue(form, each); });
   }
 
   [[nodiscard]] static graph graph_of(attention_problem const& problem) {

@@ -14,9 +14,10 @@
 namespace parallel::cuda::kernels {
 
 /// Where each document begins in a tensor, in elements, and after the last where that ends: so many
-/// times as there are no more of them.
+/// times as there are no more of them, and twice at least, so that who reads an element too many
+/// finds the end too.
 struct offset_table {
-  std::int64_t* offsets;  // [most + 1]
+  std::int64_t* offsets;  // [most + 2]
   std::int64_t sequence;  // elements from one sequence to the next
   std::int64_t row;       // and from one token to the next
 };
@@ -24,7 +25,7 @@ struct offset_table {
 struct document_tables {
   static constexpr unsigned threads = 512;
   static constexpr std::size_t shared_bytes = threads * sizeof(index);
-  static constexpr int most_tables = 13;
+  static constexpr int most_tables = 9;
 
   std::int32_t const* begins;  // [sequences * length], as packed_documents says
   index sequences;
@@ -53,7 +54,7 @@ struct document_tables {
     }
     for (index token = first; token < last; ++token)
       if (ends_at(token)) put(before++, token);
-    for (index i = all + b.thread(); i <= most; i += b.threads()) put_end(i);
+    for (index i = all + b.thread(); i < most + 2; i += b.threads()) put_end(i);
   }
 
  private:

@@ -205,10 +205,10 @@ class operand_matrix<bf16_pair> {
       }
   }
 
-  template <int... I>
+  template <int... Index>
   [[gnu::target("avx512f,avx512bw"), gnu::always_inline]] static halves interleaved(
-      halves both, std::integer_sequence<int, I...>) {
-    return __builtin_shufflevector(both, both, (I / 2 + I % 2 * 16)...);
+      halves both, std::integer_sequence<int, Index...>) {
+    return __builtin_shufflevector(both, both, (Index / 2 + Index % 2 * 16)...);
   }
 
   index width_;

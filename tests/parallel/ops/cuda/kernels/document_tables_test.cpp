@@ -28,7 +28,8 @@ struct problem {
 };
 constexpr std::array<std::array<std::int64_t, 2>, 2> strides = {{{1000, 3}, {64, 1}}};
 
-TEST_CASE("tables of documents, as many as there are and up to as many as there may be") {
+TEST_CASE(
+    "tables of documents: as many as there are, then the end, an element behind the last too") {
   for (problem const& given : {problem{1, 1, 1, 1},
                                {3, 1, 1, 4},
                                {2, 9, 4, 32},
@@ -55,7 +56,7 @@ TEST_CASE("tables of documents, as many as there are and up to as many as there 
     REQUIRE(std::ssize(expected.lengths) <= most);
     expected.lengths.resize(static_cast<std::size_t>(most), 0);
     for (std::size_t t = 0; t < 2; ++t)
-      expected.starts[t].resize(static_cast<std::size_t>(most) + 1,
+      expected.starts[t].resize(static_cast<std::size_t>(most) + 2,
                                 (sequences - 1) * strides[t][0] + length * strides[t][1]);
     CAPTURE(sequences);
     CAPTURE(length);
@@ -63,7 +64,7 @@ TEST_CASE("tables of documents, as many as there are and up to as many as there 
     for (auto const order : {ascending, descending, shuffled}) {
       auto const count = static_cast<std::size_t>(most);
       testing::guarded<std::int32_t> lengths(count, 0);
-      testing::guarded<std::int64_t> starts[2] = {{count + 1, 0}, {count + 1, 0}};
+      testing::guarded<std::int64_t> starts[2] = {{count + 2, 0}, {count + 2, 0}};
       document_tables body{.begins = begins.data(),
                            .sequences = sequences,
                            .length = length,

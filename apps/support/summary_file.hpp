@@ -1,0 +1,87 @@
+// summary.json: what a run has done, in its save_folder.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <system_error>
+
+#include <mpt/config/train.hpp>
+#include <mpt/console/format.hpp>
+#include <mpt/train/run_plan.hpp>
+#include <mpt/train/run_row.hpp>
+#include <mpt/train/run_summary.hpp>
+#include <nlohmann/json.hpp>
+#include <parallel/core/file.hpp>
+
+namespace apps {
+
+/// Bytes of the files of a folder; none: there is no such folder.
+[[nodiscard]] inline std::optional<double> bytes_in(std::filesystem::path const& folder) {
+  std::error_code problem;
+  std::optional<double> out;
+  for (auto const& entry : std::filesystem::recursive_directory_iterator(folder, problem))
+    if (std::error_code lost; entry.is_regular_file(lost))
+      out = out.value_or(0) + static_cast<double>(entry.file_size(lost));
+  return out;
+}
+
+/// Writes summary.json into save_folder. `packing_ratio`: that was found for train_loader.
+inline void write_summary(mpt::train_config const& config, mpt::run_summary const& s,
+                          mpt::run_plan const& plan, int ranks, std::string_view engine,
+                          mpt::run_row const& row, std::optional<double> packing_ratio) {
+  if (config.checkpoint.save_folder.empty()) return;
+  auto const& m = config.model;
+  auto const model = fmt::format(
+      "{} parameters, {} layers × {}, {}, {}",
+      mpt::console::count(static_cast<double>(parameter_count(m))), m.n_layers, m.d_model,
+      positions_name(m),
+      config.precision == mpt::precision_kind::fp32 ? "fp32" : "bf16 with fp32 master weights");
+  nlohmann::ordered_json record{
+      {"run_name", config.run_name},
+      {"model", model},
+      {"ranks", ranks},
+      {"ranks_text", fmt::format("{}, {} microbatches of {}", describe_layout(config, plan.layout),
+                                 plan.split.accumulation, plan.split.microbatch)},
+      {"engine", engine},
+      {"batches", s.batches},
+      {"batches_here", s.batches_here},
+      {"tokens", s.tokens},
+      {"loss", s.loss},
+      {"tokens_per_second", s.tokens_per_second},
+      {"trained_tokens_per_second", s.trained_tokens_per_second},
+      {"samples_per_second", s.samples_per_second},
+      {"mfu", s.mfu},
+      {"mfu_causal", s.mfu_causal},
+      {"peak_flops", s.peak_flops},
+      {"peak_flops_from", s.peak_source},
+      {"seconds", s.seconds},
+      {"evaluation_seconds", s.evaluation_seconds},
+      {"wall_clock_seconds", row.seconds},
+      {"goodput", row.seconds > 0 ? s.seconds / row.seconds : 0},
+      {"data_wait_share", s.data_wait_share},
+      {"peak_memory_bytes", s.peak_memory_bytes},
+      {"device_memory_bytes", s.device_memory_bytes},
+      {"saves", s.saves.saves},
+      {"save_seconds", s.saves.seconds},
+      {"save_blocked_seconds", s.saves.held_up_seconds},
+      {"local_saves", s.local_saves.saves},
+      {"local_save_seconds", s.local_saves.seconds},
+      {"local_save_blocked_seconds", s.local_saves.held_up_seconds},
+      {"proposed_save_interval_seconds", mpt::proposed_save_interval(s.saves, ranks)},
+      {"checkpoint", s.checkpoint}};
+  if (s.evaluation)
+    record["evaluation"] = {{"label", s.evaluation->label},
+                            {"batch", s.evaluation->batch},
+                            {"cross_entropy", s.evaluation->loss},
+                            {"token_accuracy", s.evaluation->accuracy}};
+  for (auto const& [name, value] : s.tasks.metrics) record["tasks"][name] = value;
+  if (packing_ratio) record["packing_ratio"] = *packing_ratio;
+  record["table_row"] = json_of(row);
+  auto const file = std::filesystem::path(config.checkpoint.save_folder) / "summary.json";
+  if (s.seconds == 0 && std::filesystem::exists(file)) return;  // keep what the run itself said
+  std::filesystem::create_directories(file.parent_path());
+  parallel::replace_text_file(file, record.dump(2) + "\n");
+}
+
+}  // namespace apps

@@ -1,0 +1,225 @@
+// jinja_strings: what jinja_text.hpp rewrites strings' operations to, and the filters of strings,
+// for minja. minja's own take bytes for characters, and a slice beyond the end reads other memory.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <minja/minja.hpp>
+
+#include <mpt/tokenizer/python_string.hpp>
+
+namespace mpt::detail {
+
+/// A function of a template: its positional arguments, at least `least` and at most `most`.
+template <class F>
+void set_function(minja::Context& context, std::string const& name, std::size_t least,
+                  std::size_t most, F const& f) {
+  context.set(
+      name,
+      minja::Value::callable([name, least, most, f](std::shared_ptr<minja::Context> const&,
+                                                    minja::ArgumentsValue& args) -> minja::Value {
+        args.expectArgs(name.starts_with("py_") ? name.substr(3) : name, {least, most}, {0, 0});
+        return f(args.args);
+      }));
+}
+
+[[nodiscard]] inline std::u32string characters(minja::Value const& value) {
+  return python::decode(value.to_str());
+}
+[[nodiscard]] inline minja::Value text_value(std::u32string_view text) {
+  return {python::encode(text)};
+}
+[[nodiscard]] inline minja::Value list_of(std::vector<std::u32string_view> const& parts) {
+  auto out = minja::Value::array();
+  for (auto const part : parts) out.push_back(text_value(part));
+  return out;
+}
+/// A string as the list of its characters, anything else as it is.
+[[nodiscard]] inline minja::Value items_of(minja::Value const& value) {
+  if (!value.is_string()) return value;
+  auto const all = characters(value);
+  auto out = minja::Value::array();
+  for (auto const c : all) out.push_back(text_value({&c, 1}));
+  return out;
+}
+
+[[nodiscard]] inline minja::Value item_of(minja::Value value, minja::Value const& index) {
+  if (value.is_null())
+    throw std::runtime_error("the item " + index.dump() + " of something that is not defined");
+  if (!index.is_number_integer() || value.is_object()) return value.get(index);
+  auto const chosen = index.get<std::int64_t>();
+  auto const within = [&](std::size_t size) -> std::optional<std::size_t> {
+    auto const count = static_cast<std::int64_t>(size);
+    if (chosen < -count || chosen >= count) return std::nullopt;  // Undefined
+    return static_cast<std::size_t>(chosen < 0 ? chosen + count : chosen);
+  };
+  if (value.is_string()) {
+    auto const all = characters(value);
+    auto const at = within(all.size());
+    return at ? text_value({&all[*at], 1}) : minja::Value();
+  }
+  if (!value.is_array()) return {};
+  auto const at = within(value.size());
+  return at ? value.at(*at) : minja::Value();
+}
+
+[[nodiscard]] inline minja::Value slice_of(std::vector<minja::Value>& args) {
+  auto const bound = [&](std::size_t at) -> std::optional<std::int64_t> {
+    if (args[at].is_null()) return std::nullopt;
+    if (!args[at].is_number_integer()) throw std::runtime_error("a slice needs whole numbers");
+    return args[at].get<std::int64_t>();
+  };
+  auto const step = bound(3).value_or(1);
+  if (step == 0) throw std::runtime_error("slice step cannot be zero");
+  auto const& value = args[0];
+  if (value.is_array()) {
+    auto out = minja::Value::array();
+    for (auto const at : python::slice_of(value.size(), bound(1), bound(2), step))
+      out.push_back(value.at(at));
+    return out;
+  }
+  if (value.is_null()) return {};  // Undefined
+  if (!value.is_string()) throw std::runtime_error("only strings and lists have slices");
+  auto const all = characters(value);
+  std::u32string out;
+  for (auto const at : python::slice_of(all.size(), bound(1), bound(2), step)) out += all[at];
+  return text_value(out);
+}
+
+[[nodiscard]] inline minja::Value split(std::vector<minja::Value> const& args) {
+  auto const times = args.size() > 2 ? args[2].get<std::int64_t>() : std::int64_t{-1};
+  auto const text = args[0].get<std::string>();
+  if (args.size() < 2 || args[1].is_null())
+    return list_of(python::split(python::decode(text), times));
+  auto const separator = args[1].get<std::string>();
+  if (separator.empty()) throw std::runtime_error("empty separator");
+  auto out = minja::Value::array();
+  std::size_t begin = 0;
+  for (std::int64_t done = 0; times < 0 || done < times; ++done) {
+    auto const end = text.find(separator, begin);
+    if (end == std::string::npos) break;
+    out.push_back(text.substr(begin, end - begin));
+    begin = end + separator.size();
+  }
+  out.push_back(text.substr(begin));
+  return out;
+}
+
+[[nodiscard]] inline minja::Value replace(std::vector<minja::Value> const& args) {
+  auto const text = args[0].get<std::string>();
+  auto const old = args[1].get<std::string>();
+  auto const now = args[2].get<std::string>();
+  auto left = args.size() > 3 ? args[3].get<std::int64_t>() : std::int64_t{-1};
+  std::string out;
+  std::size_t at = 0;
+  for (; left != 0; --left) {
+    auto const end = old.empty() ? at : text.find(old, at);
+    if (end == std::string::npos) break;
+    out += text.substr(at, end - at) + now;
+    at = end + old.size();
+    if (!old.empty()) continue;
+    if (at == text.size()) return out;
+    auto const next = utf8::read(text, at).bytes;
+    out += text.substr(at, next);
+    at += next;
+  }
+  return {out + text.substr(at)};
+}
+
+/// The title filter of jinja2, which is not str.title().
+[[nodiscard]] inline std::u32string title_filter(std::u32string_view text) {
+  std::u32string out;
+  auto const divides = [](char32_t c) {
+    return c == U'-' || c == U'(' || c == U'{' || c == U'[' || c == U'<' || python::is_space(c);
+  };
+  while (!text.empty()) {
+    auto const size = static_cast<std::size_t>(std::ranges::find_if(text, divides) - text.begin());
+    auto const word = text.substr(0, size);
+    out += python::upper(word.substr(0, 1)) +
+           python::lower(word.substr(std::min<std::size_t>(1, size)));
+    text.remove_prefix(size);
+    while (!text.empty() && divides(text.front())) {
+      out += text.front();
+      text.remove_prefix(1);
+    }
+  }
+  return out;
+}
+
+using text_change = std::pair<char const*, std::u32string (*)(std::u32string_view)>;
+
+inline void set_string_methods(minja::Context& context) {
+  using values = std::vector<minja::Value>;
+  set_function(context, "py_item", 2, 2, [](values& v) { return item_of(v[0], v[1]); });
+  set_function(context, "py_slice", 4, 4, slice_of);
+  set_function(context, "py_items", 1, 1, [](values& v) { return items_of(v[0]); });
+  std::array const cases{text_change{"upper", python::upper}, text_change{"lower", python::lower},
+                         text_change{"title", python::title},
+                         text_change{"capitalize", python::capitalize}};
+  for (auto const& [name, change] : cases)
+    set_function(context, std::string("py_") + name, 1, 1, [change = change](values& v) {
+      return text_value(change(python::decode(v[0].get<std::string>())));
+    });
+  for (std::string const name : {"strip", "lstrip", "rstrip"})
+    set_function(context, "py_" + name, 1, 2, [name](values& v) {
+      auto const text = python::decode(v[0].get<std::string>());
+      std::u32string goes;
+      bool const given = v.size() > 1 && !v[1].is_null();
+      if (given) goes = python::decode(v[1].get<std::string>());
+      return text_value(
+          python::strip(text, name != "rstrip", name != "lstrip",
+                        given ? std::optional<std::u32string_view>(goes) : std::nullopt));
+    });
+  set_function(context, "py_split", 1, 3, [](values& v) { return split(v); });
+  set_function(context, "py_replace", 3, 4, [](values& v) { return replace(v); });
+}
+
+inline void set_string_filters(minja::Context& context) {
+  using values = std::vector<minja::Value>;
+  std::array const cases{text_change{"upper", python::upper}, text_change{"lower", python::lower},
+                         text_change{"title", title_filter},
+                         text_change{"capitalize", python::capitalize}};
+  for (auto const& [name, change] : cases)
+    set_function(context, name, 1, 1, [change = change](values& v) {
+      return v[0].is_null() ? minja::Value("") : text_value(change(characters(v[0])));
+    });
+  set_function(context, "trim", 1, 2, [](values& v) {
+    if (v[0].is_null()) return minja::Value("");
+    std::u32string goes;
+    bool const given = v.size() > 1 && !v[1].is_null();
+    if (given) goes = characters(v[1]);
+    return text_value(
+        python::strip(characters(v[0]), true, true,
+                      given ? std::optional<std::u32string_view>(goes) : std::nullopt));
+  });
+  for (char const* const name : {"length", "count"})
+    set_function(context, name, 1, 1, [](values& v) {
+      if (v[0].is_null()) return minja::Value(std::int64_t{0});  // Undefined
+      auto const size = v[0].is_string() ? characters(v[0]).size() : v[0].size();
+      return minja::Value(static_cast<std::int64_t>(size));
+    });
+  set_function(context, "first", 1, 1,
+               [](values& v) { return item_of(items_of(v[0]), minja::Value(std::int64_t{0})); });
+  set_function(context, "last", 1, 1,
+               [](values& v) { return item_of(items_of(v[0]), minja::Value(std::int64_t{-1})); });
+  set_function(context, "list", 1, 1, [](values& v) {
+    if (v[0].is_null()) return minja::Value::array();
+    auto out = minja::Value::array();
+    items_of(v[0]).for_each([&](minja::Value& item) { out.push_back(item); });
+    return out;
+  });
+  set_function(context, "reverse", 1, 1, [](values& v) {
+    std::vector<minja::Value> reversed{v[0], {}, {}, minja::Value(std::int64_t{-1})};
+    return slice_of(reversed);
+  });
+}
+
+}  // namespace mpt::detail

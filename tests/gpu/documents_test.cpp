@@ -1,0 +1,51 @@
+// Packed documents as sequences of their own in cuDNN's fused attention, against the reference in
+// double. The form is taken only where a table asks for it, as this does; until a GPU has run it
+// clean it may read memory that it must not, which ends the process's context: so this file runs
+// last, in a process of its own, under compute-sanitizer (bench/gpu documents).
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <parallel/ops/cuda.hpp>
+#include <parallel/ops/cuda/document_tables.hpp>
+
+#include "support/attention_laws.hpp"
+#include "support/gpu.hpp"
+
+namespace gpu_documents_test {
+
+using parallel::bf16;
+
+/// The tables with an entry for sequences wherever documents may be such beside a mask.
+parallel::cuda::kernel_tuning taken_apart(parallel::cuda::kernel_tuning tables) {
+  auto const masks = tables.attention.entries();
+  for (auto const& at : masks) {
+    auto problem = at.first;
+    if (!problem.documents || problem.whole != 0) continue;
+    problem.most_documents = parallel::cuda::most_documents(problem.batch * problem.sequence);
+    tables.attention.set(problem, 0);
+  }
+  return tables;
+}
+
+TEST_CASE("documents as sequences of their own, by fused kernels where they are there, and right") {
+  if (!test::has_gpu()) return;
+  parallel::cuda::device device;
+  if (device.properties().major < 9) return;
+  auto const seed = test::fresh_seed();
+  MESSAGE("seed ", seed);
+  test::both_sides<parallel::cuda::device> both(device, seed, 0);
+  auto forms = test::fused_attention_forms();
+  std::erase_if(forms, [](auto const& f) { return !f.documents; });
+  both.run_on_device([](auto& s) { parallel::cuda::tune_kernels(s, true); });
+  test::check_attention<bf16>(both, forms);  // a mask
+  both.run_on_device([](auto& s) {
+    parallel::cuda::tune_kernels(s, false);
+    auto const tables = taken_apart(parallel::cuda::tuned_kernels(s));
+    MESSAGE(tables.attention.entries().size(), " entries for attention");
+    parallel::cuda::use_kernels(s, tables);
+  });
+  test::check_attention<bf16>(both, forms);
+}
+
+}  // namespace gpu_documents_test

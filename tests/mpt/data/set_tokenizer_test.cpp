@@ -1,0 +1,60 @@
+#include <doctest/doctest.h>
+
+#include <mpt/data/scratch.hpp>
+#include <mpt/data/set_tokenizer.hpp>
+#include <mpt/finetune/write_set.hpp>
+#include <mpt/tokenizer/small_tokenizer.hpp>
+#include <string>
+
+namespace set_tokenizer_test {
+
+using data_test::contains;
+using data_test::put_file;
+using mpt::data::other_tokenizer_note;
+using mpt::data::tokenizer_of_set;
+
+std::string record_of(std::string const& fingerprint) {
+  return "{\"parameters\": {\"tokenizer\": \"" + fingerprint + "\"}}";
+}
+
+TEST_CASE("the tokenizer of a set is what its record says, or that of one of its parts") {
+  data_test::scratch_folder const folder;
+  CHECK_FALSE(tokenizer_of_set(folder / "nowhere").has_value());
+  CHECK_FALSE(tokenizer_of_set(folder.path()).has_value());
+  for (char const* const other : {"", "[]", "{}", "{\"parameters\": 3}", "{\"parameters\": {}}"}) {
+    CAPTURE(other);
+    put_file(folder / "prepare.json", other);
+    CHECK_FALSE(tokenizer_of_set(folder.path()).has_value());
+  }
+  put_file(folder / "part-00001-of-00002/prepare.json", record_of("2"));
+  CHECK(tokenizer_of_set(folder.path()) == "2");
+  put_file(folder / "prepare.json", record_of("1"));
+  CHECK(tokenizer_of_set(folder.path()) == "1");
+}
+
+TEST_CASE("a set that was made with another tokenizer is said to be; what is not known is not") {
+  data_test::scratch_folder const folder;
+  auto const words = tokenizer_test::small_tokenizer();
+  words.save(folder / "words");
+  auto const other = tokenizer_test::changed_tokenizer([](auto& json) { json["more"] = 1; });
+  other.save(folder / "other");
+  CHECK(mpt::data::fingerprint_text(0x1234567890abcdefU) == "1234567890abcdef");
+  CHECK(mpt::data::fingerprint_text(1) == "0000000000000001");
+  put_file(folder / "set/prepare.json",
+           record_of(mpt::data::fingerprint_text(words.fingerprint())));
+  CHECK(other_tokenizer_note(folder / "set", folder / "words").empty());
+  CHECK(other_tokenizer_note(folder / "set", folder / "words/tokenizer.json").empty());
+  CHECK(contains(other_tokenizer_note(folder / "set", folder / "other"),
+                 "set was made with another tokenizer than "));
+  CHECK(other_tokenizer_note(folder / "set", "").empty());
+  CHECK(other_tokenizer_note(folder / "set", folder / "nowhere").empty());
+  CHECK(other_tokenizer_note(folder / "words", folder / "other").empty());
+
+  put_file(folder / "rows.jsonl", "{\"prompt\": \"The fox\", \"response\": \" the dog\"}\n");
+  (void)mpt::finetune::write_set({.files = {folder / "rows.jsonl"}}, {.folder = folder / "turns"},
+                                 &words);
+  CHECK(other_tokenizer_note(folder / "turns", folder / "words").empty());
+  CHECK(contains(other_tokenizer_note(folder / "turns", folder / "other"), "another tokenizer"));
+}
+
+}  // namespace set_tokenizer_test
