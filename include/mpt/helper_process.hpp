@@ -143,7 +143,7 @@ class helper_process {
   [[nodiscard]] bool read_all(void* data, std::size_t bytes, clock::time_point until) const {
     auto* at = static_cast<char*>(data);
     while (bytes > 0) {
-      auto const left = std::chrono::duration_cast<std::chrono::milliseconds>(until - clock::now());
+      auto const left = std::chrono::ceil<std::chrono::milliseconds>(until - clock::now());
       ::pollfd waiting{socket_, POLLIN, 0};
       auto const wait = std::min<std::int64_t>(left.count(), 1'000'000);
       if (left.count() <= 0) return false;

@@ -229,8 +229,7 @@ namespace detail {
 /// Callbacks that only watch, whose numbers are always there. What Composer's can be told besides
 /// would change those numbers.
 inline void read_those_always_on(config_reader& reader) {
-  for (std::string_view const key :
-       {"lr_monitor", "memory_monitor", "runtime_estimator", "nan_monitor"})
+  for (std::string_view const key : {"lr_monitor", "memory_monitor", "nan_monitor"})
     reader.without_effect(key, "always on");
   reader.members("lr_monitor").finish();
   reader.members("nan_monitor").finish();
@@ -279,7 +278,7 @@ inline void read_those_always_on(config_reader& reader) {
     freezing.finish();
   }
   detail::read_those_always_on(reader);
-  auto estimator = reader.members("runtime_estimator");
+  auto estimator = reader.section("runtime_estimator");
   callbacks.remaining_skip_batches =
       estimator.get("skip_batches", callbacks.remaining_skip_batches);
   estimator.check("skip_batches", callbacks.remaining_skip_batches >= 0,

@@ -141,11 +141,11 @@ TEST_CASE("a callback that cannot be is one clear message") {
        "f.yaml:1:2: callbacks.speed_monitr: unknown key; did you mean 'callbacks.speed_monitor'? "
        "There are speed_monitor, early_stopper, "
        "kill_loss_spike, generate_callback, hf_checkpointer, optimizer_monitor, layer_freezing, "
-       "lr_monitor, memory_monitor, runtime_estimator, nan_monitor, scheduled_gc"},
+       "lr_monitor, memory_monitor, nan_monitor, runtime_estimator, scheduled_gc"},
       {"{of_my_own: {}}",
        "f.yaml:1:2: callbacks.of_my_own: unknown key; there are speed_monitor, early_stopper, "
        "kill_loss_spike, generate_callback, hf_checkpointer, optimizer_monitor, layer_freezing, "
-       "lr_monitor, memory_monitor, runtime_estimator, nan_monitor, scheduled_gc"}};
+       "lr_monitor, memory_monitor, nan_monitor, runtime_estimator, scheduled_gc"}};
   for (auto const& [text, message] : cases) CHECK(problem(text) == message);
 }
 

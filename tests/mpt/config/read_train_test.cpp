@@ -300,8 +300,8 @@ TEST_CASE("what a pretraining YAML holds that has no effect is said in one line"
         "train_loader.num_workers, eval_loader.num_workers (batches are read ahead without worker "
         "processes); eval_loader.dataset.shuffle_seed (evaluation takes what it takes in the order "
         "it "
-        "has); callbacks.lr_monitor, callbacks.memory_monitor, callbacks.runtime_estimator "
-        "(always on); fsdp_config.activation_checkpointing_reentrant, "
+        "has); callbacks.lr_monitor, callbacks.memory_monitor (always on); "
+        "fsdp_config.activation_checkpointing_reentrant, "
         "fsdp_config.activation_cpu_offload, fsdp_config.limit_all_gathers (sharding needs no such "
         "choice here)");
 }

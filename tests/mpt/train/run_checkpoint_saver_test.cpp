@@ -368,7 +368,9 @@ struct long_run {
     auto start = here.config(1);
     start.checkpoint.save_folder = here.folder / "start";
     with_steppers(start, 2, [&](auto& step, auto& comm, auto& exchanges) {
-      (void)pc::save(step, comm, exchanges, start.checkpoint.save_folder, state_of(start, far - 1));
+      auto state = state_of(start, far - 1);
+      state.epoch = (far - 1) / 3;  // an epoch has three batches
+      (void)pc::save(step, comm, exchanges, start.checkpoint.save_folder, state);
     });
     config = here.config(2 * far);
     config.scheduler.t_max = config.max_duration;
