@@ -27,6 +27,17 @@ enum class schedule_kind {
   inv_sqrt_with_warmup
 };
 
+/// The name of a schedule in a configuration.
+[[nodiscard]] constexpr std::string_view name_of(schedule_kind kind) {
+  switch (kind) {
+    case schedule_kind::constant_with_warmup: return "constant_with_warmup";
+    case schedule_kind::linear_decay_with_warmup: return "linear_decay_with_warmup";
+    case schedule_kind::cosine_with_warmup: return "cosine_with_warmup";
+    case schedule_kind::inv_sqrt_with_warmup: break;
+  }
+  return "inv_sqrt_with_warmup";
+}
+
 /// `scheduler`.
 struct scheduler_config {
   schedule_kind kind = schedule_kind::cosine_with_warmup;
@@ -156,9 +167,10 @@ inline void check_schedule(scheduler_config const& schedule, training_clock cons
   static_cast<void>(reader.one_of("name", name,
                                   {"cosine_with_warmup", "linear_decay_with_warmup",
                                    "constant_with_warmup", "inv_sqrt_with_warmup"}));
-  if (name == "inv_sqrt_with_warmup") schedule.kind = schedule_kind::inv_sqrt_with_warmup;
-  if (name == "linear_decay_with_warmup") schedule.kind = schedule_kind::linear_decay_with_warmup;
-  if (name == "constant_with_warmup") schedule.kind = schedule_kind::constant_with_warmup;
+  for (auto const kind :
+       {schedule_kind::inv_sqrt_with_warmup, schedule_kind::linear_decay_with_warmup,
+        schedule_kind::constant_with_warmup})
+    if (name == name_of(kind)) schedule.kind = kind;
   schedule.t_warmup = reader.required<time_value>("t_warmup");
   schedule.t_max = reader.get("t_max", schedule.t_max);
   reader.check("t_max", schedule.t_max.count > 0, "must be above 0");

@@ -6,7 +6,6 @@
 // must not change (batch size, data, model) are refused in run_checkpoint.hpp.
 #pragma once
 
-#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -33,8 +32,6 @@ inline void add_optimizer_settings(nlohmann::json& settings, std::string const& 
 /// The settings that a resumed run may change, by the names they have in a configuration: a flat
 /// object, which a checkpoint of the run keeps.
 [[nodiscard]] inline nlohmann::json changeable_settings(train_config const& config) {
-  static constexpr std::array schedules{"constant_with_warmup", "linear_decay_with_warmup",
-                                        "cosine_with_warmup", "inv_sqrt_with_warmup"};
   nlohmann::json settings = nlohmann::json::object();
   detail::add_optimizer_settings(settings, "optimizer.", config.optimizer);
   for (auto const& group : config.optimizer.groups)
@@ -46,7 +43,7 @@ inline void add_optimizer_settings(nlohmann::json& settings, std::string const& 
     settings["optimizer.muon.momentum"] = muon->momentum;
   }
   auto const& schedule = config.scheduler;
-  settings["scheduler.name"] = schedules.at(static_cast<std::size_t>(schedule.kind));
+  settings["scheduler.name"] = name_of(schedule.kind);
   settings["scheduler.t_warmup"] = to_string(schedule.t_warmup);
   settings["scheduler.t_max"] = to_string(schedule.t_max);
   settings["scheduler.alpha_f"] = schedule.alpha_f;
