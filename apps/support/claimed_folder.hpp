@@ -46,6 +46,16 @@ inline void require_writable(std::filesystem::path const& folder) {
     parallel::files::failure(folder, "cannot write into this folder");
 }
 
+/// Fails where a folder in save_folder is in the way of a link or file that the run puts there.
+inline void require_names_for_saves(mpt::train_config const& config) {
+  std::vector<std::string_view> names{"latest", "summary.json"};
+  if (!config.eval_loaders.empty()) names.emplace_back("best");
+  if (!config.checkpoint.local_save_folder.empty())
+    names.push_back(parallel::checkpoint::local_pointer_name);
+  for (auto const name : names)
+    parallel::checkpoint::require_no_folder(config.checkpoint.save_folder, name);
+}
+
 /// Fails unless the nodes see the claim that rank 0 has made in its `folder`: relative names mean
 /// other folders where nodes have other working directories, and a disk may not be shared.
 /// Collective.
@@ -105,6 +115,7 @@ inline void require_one_folder(std::filesystem::path const& folder,
         require_writable(exports->save_folder);
       if (!saves.save_folder.empty()) {
         if (saves.autoresume) require_noted_saves(saves.save_folder);
+        require_names_for_saves(config);
         out.shared = claim(saves.save_folder);
       }
     }

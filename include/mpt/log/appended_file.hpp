@@ -13,6 +13,8 @@
 #include <string_view>
 #include <utility>
 
+#include <parallel/core/error.hpp>
+#include <parallel/core/failures.hpp>
 #include <parallel/core/file.hpp>
 
 namespace mpt {
@@ -56,5 +58,22 @@ class appended_file {
   parallel::descriptor handle_;
   std::uint64_t lost_ = 0;
 };
+
+/// Opens `path` for appending; its folder is made too. `subject` and `advice` stand around the
+/// message of an error, which is of the kind that the system's own is.
+[[nodiscard]] inline appended_file open_for_appending(std::filesystem::path const& path,
+                                                      std::string_view subject,
+                                                      std::string_view advice) {
+  try {
+    if (path.has_parent_path()) parallel::files::make_folders(path.parent_path());
+    return appended_file(path);
+  } catch (parallel::storage_error const& failed) {
+    parallel::fail<parallel::storage_error>(subject, failed.what(), advice);
+  } catch (parallel::limit_reached const& failed) {
+    parallel::fail<parallel::limit_reached>(subject, failed.what(), advice);
+  } catch (parallel::error const& failed) {
+    parallel::fail(subject, failed.what(), advice);
+  }
+}
 
 }  // namespace mpt

@@ -82,11 +82,6 @@ class event_file {
   /// Makes a new file in `folder`, which is made too. `first_step`, if above 0, voids what earlier
   /// files of the folder hold from that step on.
   explicit event_file(std::filesystem::path const& folder, std::int64_t first_step = 0) {
-    std::error_code problem;
-    std::filesystem::create_directories(folder, problem);
-    parallel::require(!problem, "cannot make the folder ", folder.string(),
-                      " for event files: ", problem.message(),
-                      "; choose another loggers.tensorboard.log_dir");
     auto const host = parallel::machine_name();
     std::filesystem::path path;
     for (int number = 0;; ++number) {
@@ -94,12 +89,8 @@ class event_file {
                                   static_cast<std::int64_t>(now()), host, ::getpid(), number);
       if (!parallel::files::exists(path)) break;
     }
-    try {
-      file_ = appended_file(path);
-    } catch (parallel::error const& failed) {
-      parallel::fail("the event file ", failed.what(),
-                     "; choose another loggers.tensorboard.log_dir");
-    }
+    file_ =
+        open_for_appending(path, "the event file ", "; choose another loggers.tensorboard.log_dir");
     detail::protobuf event = begin(0);
     event.bytes_field(3, "brain.Event:2");  // file_version
     write(event);
