@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -58,9 +59,9 @@ inline void add_remote_code(hf::export_options& how, model_config const& config)
                                                       model_config const& model) {
   auto out = tokenizer::load(name);
   require(out.size() <= model.vocab_size, out.files().name(), ": has ids up to ", out.size() - 1,
-          ", but the model only ", model.vocab_size,
-          " tokens, so that it cannot read a text with the others; name the tokenizer that it was "
-          "trained with, or train with a vocab_size of at least ",
+          ", but those of the model end at ", model.vocab_size - 1,
+          "; name the tokenizer that the model was trained with, or train with a vocab_size of at "
+          "least ",
           out.size());
   return out;
 }
@@ -94,15 +95,29 @@ inline void add_remote_code(hf::export_options& how, model_config const& config)
   return how;
 }
 
+/// Where the tokenizer lies that goes with an export of `source` into `out`: the one named, else
+/// the source's own, else that of the earlier export which is replaced; "": there is none.
+[[nodiscard]] inline std::string tokenizer_of_export(model_source const& source,
+                                                     std::filesystem::path const& out,
+                                                     convert_options const& options) {
+  if (!options.tokenizer.empty()) return options.tokenizer;
+  if (!source.tokenizer().empty()) return source.tokenizer();
+  std::error_code unreadable;  // then it is not there
+  bool const keeps = options.existing == parallel::checkpoint::if_exists::replace &&
+                     std::filesystem::exists(out / "config.json", unreadable) &&
+                     std::filesystem::exists(out / "tokenizer.json", unreadable);
+  return keeps ? out.string() : std::string();
+}
+
 /// Writes a Hugging Face folder: config.json, generation_config.json, the tensors, the tokenizer's
-/// files when it is known, and the model's code when transformers has none of this form. Adapters
-/// are merged into the weights beside which they stand. Weights that float16 cannot hold are an
-/// error.
+/// files when it is known (tokenizer_of_export), and the model's code when transformers has none of
+/// this form. Adapters are merged into the weights beside which they stand. Weights that float16
+/// cannot hold are an error.
 inline void export_hugging_face(model_source const& source, std::filesystem::path const& out,
                                 convert_options const& options) {
   auto how = export_options_of(
       source.config(), options.dtype.empty() ? source.dtype() : options.dtype,
-      options.tokenizer.empty() ? source.tokenizer() : options.tokenizer,
+      tokenizer_of_export(source, out, options),
       options.tokenizer.empty() ? source.end_tokens() : std::vector<std::int64_t>());
   how.max_shard_bytes = options.max_shard_bytes;
   how.existing = options.existing;
