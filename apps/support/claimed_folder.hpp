@@ -12,6 +12,8 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <thread>
 
 #include <fmt/format.h>
@@ -110,7 +112,9 @@ inline void require_one_folder(std::filesystem::path const& folder,
     };
     folder_claims out;
     if (rank == 0) {
-      static_cast<void>(mpt::metrics_file(config.logging.metrics_file));
+      std::error_code none;  // then it is no pipe, whose reader would see its end here
+      if (auto const& file = config.logging.metrics_file; !std::filesystem::is_fifo(file, none))
+        static_cast<void>(mpt::metrics_file(file));
       if (auto const& exports = config.callbacks.hf_checkpointer)
         require_writable(exports->save_folder);
       if (!saves.save_folder.empty()) {

@@ -136,12 +136,14 @@ class mds_shard_file {
     std::memcpy(out, content_.data() + offset, count);
   }
 
-  static void require_hashes(std::string_view content, mds_file const& file) {
+  void require_hashes(std::string_view content, mds_file const& file) const {
     for (auto const& [algorithm, digest] : file.hashes) {
       if (!is_known_hash(algorithm)) continue;
       auto const found = hash_of(algorithm, content);
-      parallel::require(found == digest, file.basename, ": ", algorithm, " is ", found,
-                        ", index.json says ", digest, ": the file is damaged; fetch it again");
+      auto const path = std::filesystem::path(name_).replace_filename(file.basename);
+      parallel::require(found == digest, path.native(), ": ", algorithm, " is ", found,
+                        ", index.json says ", digest,
+                        ": the file is damaged or belongs to another set; fetch it again");
     }
   }
 

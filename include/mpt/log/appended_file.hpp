@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include <parallel/core/error.hpp>
@@ -24,11 +25,19 @@ class appended_file {
   /// Writes nothing.
   appended_file() = default;
 
-  /// Opens `path`, which is made if need be. Throws when that cannot be.
+  /// Opens `path`, which is made if need be. Throws when that cannot be, as of a pipe that nobody
+  /// reads.
   explicit appended_file(std::filesystem::path path)
       : path_(std::move(path)),
-        handle_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
-    if (handle_.get() < 0) parallel::files::failure(path_, "cannot be written");
+        handle_(
+            ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666)) {
+    int const problem = errno;
+    if (std::error_code unknown; handle_.get() < 0) {
+      parallel::require(problem != ENXIO || !std::filesystem::is_fifo(path_, unknown),
+                        path_.native(), ": is a pipe that nobody reads");
+      parallel::files::failure(path_, "cannot be written", problem);
+    }
+    static_cast<void>(::fcntl(handle_.get(), F_SETFL, O_APPEND));  // writes wait for a reader
   }
 
   [[nodiscard]] std::filesystem::path const& path() const { return path_; }

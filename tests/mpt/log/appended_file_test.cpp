@@ -1,7 +1,9 @@
 // A record that the disk does not take is lost alone.
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 #include <algorithm>
@@ -77,6 +79,20 @@ TEST_CASE("a file that cannot be opened says for what it is, and its error keeps
   REQUIRE(::bind(listener.get(), reinterpret_cast<::sockaddr const*>(&address), sizeof address) ==
           0);
   CHECK_THROWS_AS(open(socket), parallel::storage_error);
+}
+
+TEST_CASE("a pipe that nobody reads holds nothing up; what another reads is written") {
+  test::temporary_folder const folder;
+  auto const pipe = folder / "pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(test::message_of([&] { mpt::appended_file const file(pipe); }) ==
+        pipe.native() + ": is a pipe that nobody reads");
+  parallel::descriptor const reader(::open(pipe.c_str(), O_RDONLY | O_NONBLOCK));
+  mpt::appended_file file(pipe);
+  file.add("one\n");
+  std::string read(4, ' ');
+  CHECK(::read(reader.get(), read.data(), read.size()) == 4);
+  CHECK(read == "one\n");
 }
 
 TEST_CASE("a second start appends to what is there, and none writes nothing") {
