@@ -132,9 +132,10 @@ void print_times(std::vector<continuation> const& all, std::size_t batch) {
       1000 * sum.generate, 1000 * sum.decode, 1000 * sum.total(), each, 1000 / each);
 }
 
+/// Throws where standard output does not take the text.
 void print(std::string const& text) {
   fmt::print("{}", text);
-  std::fflush(stdout);
+  apps::require_printed();
 }
 
 nlohmann::ordered_json record_of(std::string const& prompt, continuation const& made) {

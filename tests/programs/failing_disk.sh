@@ -23,7 +23,7 @@ ln -sfn ep0-ba24 begun/latest
 
 # The newest checkpoint cannot be read just now: nothing is renamed, and the next start goes on.
 for faults in "pread again/ep0-ba24/rank-0000 $eio 5 1" "open again/ep0-ba24/rank-00001 $stale 0 1" \
-  "open again/ep0-ba24/manifest $timed_out 0 9" "lstat again $eio 0 3"; do
+  "open again/ep0-ba24/manifest $timed_out 0 9" "lstat again $eio 2 3"; do
   rm -rf again && cp -r begun again
   with "$faults" pretrain small.yaml save_folder=again
   expect 6 again
@@ -50,7 +50,7 @@ wait $writer 2> /dev/null || true
 newest=$(sed -E 's/.*"(ep0-ba[0-9]+)".*/\1/' shared/local.json)
 [[ ${newest#ep0-ba} -gt $(readlink shared/latest | sed s/ep0-ba//) ]] || fail "the local checkpoint is not newer"
 cp -r shared shared.then && cp -r local local.then
-for faults in "lstat shared/local.json $eio 0 1" "open shared/local.json $stale 0 1" \
+for faults in "lstat shared/local.json $eio 1 1" "open shared/local.json $stale 0 1" \
   "open local/$newest/manifest $eio 0 1" "pread local/$newest/rank-00001 $eio 0 1"; do
   rm -rf shared local && cp -r shared.then shared && cp -r local.then local
   with "$faults" pretrain small.yaml save_folder=shared "${local[@]}" max_duration=3ba
