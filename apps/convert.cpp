@@ -55,9 +55,8 @@ void convert(arguments const& args) {
                     ": becomes an adapter, with which no tokenizer goes; leave --tokenizer out");
   if (adapter_alone) return convert_adapter(source, args.to, options);
   if (exports) {
-    bool const keeps_tokenizer =
-        tokenizer_of_export(source, args.to, options) == args.to.string() &&
-        options.tokenizer.empty() && source.tokenizer().empty();
+    bool const keeps_tokenizer = options.tokenizer.empty() && source.tokenizer().empty() &&
+                                 !tokenizer_of_export(source, args.to, options).empty();
     export_hugging_face(source, args.to, options);
     auto const gaps = transformers_gaps(source.config());
     fmt::print("{} → {} ({} parameters, {})\n", source.path().string(), args.to.string(),

@@ -1,40 +1,19 @@
 // A record that the disk does not take is lost alone.
 #include <doctest/doctest.h>
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
 #include <algorithm>
-#include <csignal>
 #include <filesystem>
 #include <string>
 
 #include <mpt/log/appended_file.hpp>
 #include <parallel/support/files.hpp>
+#include <support/file_size_limit.hpp>
 
 namespace appended_file_test {
-
-/// How long files may become, for as long as it lives.
-class file_limit {
- public:
-  explicit file_limit(rlim_t bytes) : signal_(std::signal(SIGXFSZ, SIG_IGN)) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    ::rlimit const limit{bytes, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  file_limit(file_limit const&) = delete;
-  file_limit& operator=(file_limit const&) = delete;
-  ~file_limit() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, signal_);
-  }
-
- private:
-  ::rlimit before_{};
-  void (*signal_)(int);
-};
 
 TEST_CASE("what is appended is whole, or not there, and later records are") {
   test::temporary_folder const folder;
@@ -42,7 +21,7 @@ TEST_CASE("what is appended is whole, or not there, and later records are") {
   mpt::appended_file file(folder / "records");
   file.add(a);
   {
-    file_limit const limit(150);
+    test::file_size_limit const limit(150);
     file.add(b);  // of which 50 bytes are written
     file.add(b);
   }

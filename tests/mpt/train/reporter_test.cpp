@@ -1,8 +1,5 @@
 // What a batch is reported as: Composer's names and units, each with its value.
-#include <sys/resource.h>
-
 #include <cmath>
-#include <csignal>
 #include <map>
 #include <string>
 #include <vector>
@@ -11,6 +8,7 @@
 
 #include <mpt/train/reporter.hpp>
 #include <parallel/support/files.hpp>
+#include <support/file_size_limit.hpp>
 
 namespace reporter_test {
 
@@ -162,14 +160,10 @@ TEST_CASE("events that are lost are told at the end, as metrics are") {
   config.logging.tensorboard = (folder / "events").string();
   config.logging.progress_bar = config.logging.log_to_console = false;
   mpt::reporter out(config, 4, 1);
-  auto const handler = std::signal(SIGXFSZ, SIG_IGN);
-  ::rlimit before{};
-  ::getrlimit(RLIMIT_FSIZE, &before);
-  ::rlimit const one_byte{1, before.rlim_max};
-  ::setrlimit(RLIMIT_FSIZE, &one_byte);
-  out.evaluation("", 13, 1, 0.5, 77);
-  ::setrlimit(RLIMIT_FSIZE, &before);
-  std::signal(SIGXFSZ, handler);
+  {
+    test::file_size_limit const one_byte(1);
+    out.evaluation("", 13, 1, 0.5, 77);
+  }
   CHECK_THROWS_AS(out.finish(), parallel::storage_error);
   CHECK(test::contains(test::message_of([&] { out.finish(); }), " records were lost"));
 }

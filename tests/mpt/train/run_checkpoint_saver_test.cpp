@@ -1,11 +1,9 @@
 // Saves that are written while training goes on: the same checkpoints, and nothing waits, is lost
 // or hangs.
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <csignal>
 #include <latch>
 #include <map>
 #include <string>
@@ -20,6 +18,7 @@
 #include <mpt/train/run_checkpoint.hpp>
 #include <mpt/train/run_mesh.hpp>
 #include <parallel/checkpoint/stepper_saver.hpp>
+#include <support/file_size_limit.hpp>
 
 #include "guarded_run.hpp"
 
@@ -433,26 +432,6 @@ TEST_CASE("when one rank cannot write, the run ends on all with its message") {
   }
 }
 
-/// While it lives, no file of this process grows beyond `bytes`.
-class small_files {
- public:
-  explicit small_files(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    ::getrlimit(RLIMIT_FSIZE, &before_);
-    rlimit const limit{bytes, before_.rlim_max};
-    ::setrlimit(RLIMIT_FSIZE, &limit);
-  }
-  ~small_files() {
-    ::setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-  small_files(small_files const&) = delete;
-  small_files& operator=(small_files const&) = delete;
-
- private:
-  rlimit before_{};
-  void (*handler_)(int);
-};
-
 TEST_CASE("a full disk ends the run, and the checkpoint before it stays; then it goes on") {
   place const here;
   for (int const ranks : {1, 3}) {
@@ -463,7 +442,7 @@ TEST_CASE("a full disk ends the run, and the checkpoint before it stays; then it
     auto const whole = tensors_of(first);
     config.max_duration.count = 5;
     {
-      small_files const limit(65'700);
+      test::file_size_limit const limit(65'700);
       CHECK(contains(test::message_of([&] { (void)train<float>(config, ranks); }),
                      "-F32-000.safetensors: cannot write at byte"));
     }

@@ -1,7 +1,5 @@
-#include <sys/resource.h>
 #include <sys/stat.h>
 
-#include <csignal>
 #include <string>
 #include <vector>
 
@@ -9,6 +7,7 @@
 
 #include <parallel/core/file.hpp>
 #include <parallel/support/files.hpp>
+#include <support/file_size_limit.hpp>
 
 namespace file_test {
 TEST_CASE("only plain names are file names") {
@@ -101,15 +100,11 @@ TEST_CASE("a file is replaced whole, and a writer stopped before the rename leav
 TEST_CASE("a file that the disk does not take leaves nothing beside the old one") {
   test::temporary_folder const folder;
   parallel::replace_text_file(folder / "x", "first");
-  auto const handler = std::signal(SIGXFSZ, SIG_IGN);
-  ::rlimit before{};
-  ::getrlimit(RLIMIT_FSIZE, &before);
-  ::rlimit const small{10, before.rlim_max};
-  ::setrlimit(RLIMIT_FSIZE, &small);
-  CHECK_THROWS_AS(parallel::replace_text_file(folder / "x", std::string(100, 'y')),
-                  parallel::storage_error);
-  ::setrlimit(RLIMIT_FSIZE, &before);
-  std::signal(SIGXFSZ, handler);
+  {
+    test::file_size_limit const ten_bytes(10);
+    CHECK_THROWS_AS(parallel::replace_text_file(folder / "x", std::string(100, 'y')),
+                    parallel::storage_error);
+  }
   CHECK(parallel::read_text_file(folder / "x", 100) == "first");
   CHECK_FALSE(parallel::files::exists(folder / "x.tmp"));
 }
