@@ -130,11 +130,23 @@ grep -q '^the last calls of every rank are in late/flight-rank0.txt and its like
   { cat log; fail "where the last calls are"; }
 flight late late/flight-rank?.txt
 if [[ -n $mpirun ]]; then
-  mkdir -p blocked/latest/in-the-way  # rank 0 fails at its first checkpoint, and rank 1 hears of it
+  # A folder takes the place of the link `latest` in mid-run: rank 0 fails at its next checkpoint, and
+  # rank 1 hears of it.
+  mkdir -p obstacle/in-the-way
   OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout -k 5 200 \
     "$mpirun" --oversubscribe -n 2 "$programs/pretrain" small.yaml save_folder=blocked \
-    autoresume=false > log 2>&1 && fail "a directory stood in the way of a checkpoint's link"
-  grep -q '^error: rank 1: rank 0 failed: blocked/latest: cannot rename' log &&
+    max_duration=100000ba autoresume=false > log 2>&1 &
+  run=$!
+  until [[ -d blocked/latest && ! -L blocked/latest ]]; do
+    kill -0 $run 2> /dev/null || { cat log; fail "the run to be blocked was over"; }
+    if [[ -L blocked/latest ]]; then
+      rm -f blocked/latest
+      mv -T obstacle blocked/latest 2> /dev/null || true  # the next link is there already
+    fi
+    sleep 0.01
+  done
+  wait $run && fail "a directory stood in the way of a checkpoint's link"
+  grep -q '^error: rank 1: rank 0 failed: blocked/latest: is a folder, but ' log &&
     grep -q '^the last calls of rank 1 are in blocked/flight-rank1.txt$' log ||
     { cat log; fail "what rank 1 says"; }
   flight blocked blocked/flight-rank1.txt
