@@ -6,12 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string_view>
-#include <utility>
 
 #include <parallel/core/file.hpp>
 
@@ -23,30 +20,12 @@ class appended_file {
   appended_file() = default;
 
   /// Opens `path`, which is made if need be. Throws when that cannot be.
-  explicit appended_file(std::filesystem::path path)
-      : path_(std::move(path)),
-        handle_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
-    if (handle_.get() < 0) parallel::files::failure(path_, "cannot be written");
-  }
+  explicit appended_file(std::filesystem::path path);
 
   [[nodiscard]] std::filesystem::path const& path() const { return path_; }
 
   /// Appends `record`; what cannot be written whole is lost and cut off again.
-  void add(std::string_view record) {
-    if (handle_.get() < 0) return;
-    std::size_t done = 0;
-    while (done < record.size()) {
-      auto const put = ::write(handle_.get(), record.data() + done, record.size() - done);
-      if (put < 0 && errno == EINTR) continue;
-      if (put <= 0) break;
-      done += static_cast<std::size_t>(put);
-    }
-    if (done == record.size()) return;
-    ++lost_;
-    struct ::stat status {};
-    if (done > 0 && ::fstat(handle_.get(), &status) == 0 && S_ISREG(status.st_mode))
-      static_cast<void>(::ftruncate(handle_.get(), status.st_size - static_cast<::off_t>(done)));
-  }
+  void add(std::string_view record);
 
   /// How many records are lost so far.
   [[nodiscard]] std::uint64_t lost() const { return lost_; }
