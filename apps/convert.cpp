@@ -55,6 +55,9 @@ void convert(arguments const& args) {
                     ": becomes an adapter, with which no tokenizer goes; leave --tokenizer out");
   if (adapter_alone) return convert_adapter(source, args.to, options);
   if (exports) {
+    bool const keeps_tokenizer =
+        tokenizer_of_export(source, args.to, options) == args.to.string() &&
+        options.tokenizer.empty() && source.tokenizer().empty();
     export_hugging_face(source, args.to, options);
     auto const gaps = transformers_gaps(source.config());
     fmt::print("{} → {} ({} parameters, {})\n", source.path().string(), args.to.string(),
@@ -64,6 +67,10 @@ void convert(arguments const& args) {
           "note: transformers' own MPT does not have this form ({}); the folder's code does: load "
           "it with trust_remote_code=True\n",
           fmt::join(gaps, "; "));
+    if (keeps_tokenizer)
+      fmt::print(
+          "note: the tokenizer of the folder that was replaced goes with it; name another with "
+          "--tokenizer\n");
     if (!std::filesystem::exists(args.to / "tokenizer.json"))
       fmt::print("note: no tokenizer was found to go with it; name one with --tokenizer\n");
     return;

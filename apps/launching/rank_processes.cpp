@@ -22,6 +22,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <mpt/console/say.hpp>
 #include <parallel/core/error.hpp>
 
 namespace apps {
@@ -52,13 +53,16 @@ std::pair<descriptor, descriptor> make_pipe() {
   return {descriptor(ends[0]), descriptor(ends[1])};
 }
 
-void write_all(int to, std::string_view text) {
+/// Returns whether all was written; errno says why not. What a closed terminal does not take is in
+/// the log.
+bool write_all(int to, std::string_view text) {
   while (!text.empty()) {
     auto const written = ::write(to, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;  // lost, as where a terminal is closed; the log has it
+    if (written <= 0) return false;
     text.remove_prefix(static_cast<std::size_t>(written));
   }
+  return true;
 }
 
 /// Of several that end at once, one that was killed is the cause and the others its echo; of what
@@ -108,7 +112,7 @@ rank_processes::~rank_processes() {
   }
   ::sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
   for (auto& one : streams_)  // a signal ends that now
-    do write_all(one.to, std::exchange(one.waiting, {}));
+    do static_cast<void>(write_all(one.to, std::exchange(one.waiting, {})));
     while (one.from.get() >= 0 && one.read_some());
 }
 
@@ -196,7 +200,10 @@ bool rank_processes::stream::read_some() {
       return false;
     }
     std::string_view const some(text.data(), static_cast<std::size_t>(got));
-    write_all(log.get(), some);
+    if (!write_all(log.get(), some) && !std::exchange(is_log_cut, true))
+      mpt::console::say(
+          "launch: the log of a rank cannot be written ({}): it lacks what is shown\n",
+          std::generic_category().message(errno));
     waiting += some;
     return true;
   }

@@ -94,6 +94,7 @@ class rank_processes {
     int to;
     parallel::descriptor log;
     std::string waiting = {};  // for whoever reads what is shown, and may stand still
+    bool is_log_cut = false;   // it lacks some of what was printed
 
     static constexpr std::size_t most_waiting = std::size_t{1} << 20;
     [[nodiscard]] bool takes_more() const {

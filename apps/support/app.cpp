@@ -9,7 +9,6 @@
 #include <chrono>
 #include <exception>
 #include <filesystem>
-#include <new>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -83,18 +82,6 @@ std::string text_of(CLI::App const& app, CLI::ParseError const& problem, int arg
   for (auto const& option : unknown_options(app, argc, argv))
     texts.push_back(text_of_unknown(app, program, option));
   return texts.empty() ? problem.what() : fmt::format("{}", fmt::join(texts, "; "));
-}
-
-/// What the exception says; where the standard library threw it for want of something, of what.
-std::string sentence_of(std::exception const& problem) {
-  if (dynamic_cast<std::bad_alloc const*>(&problem) != nullptr)
-    return "no memory is left for this process: take less (a smaller batch, fewer threads), or "
-           "raise the limit on its address space (ulimit -v)";
-  auto const* const refused = dynamic_cast<std::system_error const*>(&problem);
-  if (refused != nullptr && refused->code() == std::errc::resource_unavailable_try_again)
-    return "no thread can be started: use fewer, or raise the limits on processes and threads "
-           "(ulimit -u) and on address space (ulimit -v)";
-  return problem.what();
 }
 
 /// Refuses a stack so small that this process or a thread of it, which gets one of the same size,

@@ -12,6 +12,8 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <thread>
 
 #include <fmt/format.h>
@@ -44,6 +46,16 @@ inline void require_writable(std::filesystem::path const& folder) {
   parallel::files::make_folders(folder);
   if (::access(folder.c_str(), W_OK | X_OK) != 0)
     parallel::files::failure(folder, "cannot write into this folder");
+}
+
+/// Fails where a folder in save_folder is in the way of a link or file that the run puts there.
+inline void require_names_for_saves(mpt::train_config const& config) {
+  std::vector<std::string_view> names{"latest", "summary.json"};
+  if (!config.eval_loaders.empty()) names.emplace_back("best");
+  if (!config.checkpoint.local_save_folder.empty())
+    names.push_back(parallel::checkpoint::local_pointer_name);
+  for (auto const name : names)
+    parallel::checkpoint::require_no_folder(config.checkpoint.save_folder, name);
 }
 
 /// Fails unless the nodes see the claim that rank 0 has made in its `folder`: relative names mean
@@ -100,11 +112,14 @@ inline void require_one_folder(std::filesystem::path const& folder,
     };
     folder_claims out;
     if (rank == 0) {
-      static_cast<void>(mpt::metrics_file(config.logging.metrics_file));
+      std::error_code none;  // then it is no pipe, whose reader would see its end here
+      if (auto const& file = config.logging.metrics_file; !std::filesystem::is_fifo(file, none))
+        static_cast<void>(mpt::metrics_file(file));
       if (auto const& exports = config.callbacks.hf_checkpointer)
         require_writable(exports->save_folder);
       if (!saves.save_folder.empty()) {
         if (saves.autoresume) require_noted_saves(saves.save_folder);
+        require_names_for_saves(config);
         out.shared = claim(saves.save_folder);
       }
     }

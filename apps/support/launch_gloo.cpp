@@ -81,7 +81,7 @@ void run_rank(apps::launch_options const& options, apps::process const& self,
       throw;
     } catch (std::exception const& problem) {
       watched.stop();
-      any.abort(problem.what());
+      any.abort(sentence_of(problem));
       throw;
     }
   } catch (refusal const& problem) {
@@ -89,7 +89,7 @@ void run_rank(apps::launch_options const& options, apps::process const& self,
     recorder->ring().remove_file();
     throw;
   } catch (std::exception const& problem) {
-    mpt::console::say("error: rank {}: {}\n", self.rank, problem.what());
+    mpt::console::say("error: rank {}: {}\n", self.rank, sentence_of(problem));
     auto const file = self.ranks > 1 && keeps_folder(problem)
                           ? write_last_calls(options, self.rank, *recorder)
                           : "";

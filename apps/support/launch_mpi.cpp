@@ -108,7 +108,7 @@ std::exception_ptr run_on_mpi(apps::launch_options const& options, int ranks,
       throw;
     } catch (std::exception const& problem) {
       watched.stop();
-      any.abort(problem.what());
+      any.abort(apps::sentence_of(problem));
       throw;
     }
   } catch (apps::refusal const& problem) {
@@ -117,7 +117,7 @@ std::exception_ptr run_on_mpi(apps::launch_options const& options, int ranks,
     recorder->ring().remove_file();
     return std::current_exception();
   } catch (std::exception const& problem) {
-    mpt::console::say("error: rank {}: {}\n", environment.rank(), problem.what());
+    mpt::console::say("error: rank {}: {}\n", environment.rank(), apps::sentence_of(problem));
     auto const file = ranks > 1 && apps::keeps_folder(problem)
                           ? apps::write_last_calls(options, environment.rank(), *recorder)
                           : "";

@@ -12,13 +12,16 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <exception>
 #include <filesystem>
 #include <fstream>
+#include <new>
 #include <sstream>
 #include <string>
 #include <system_error>
 
 #include <parallel/core/error.hpp>
+#include <parallel/core/failures.hpp>
 
 namespace apps {
 
@@ -71,10 +74,25 @@ inline void settle_threads(char** arguments) {
 inline void require_printed() {
   errno = 0;
   bool const flushed = std::fflush(stdout) == 0;
-  parallel::require(flushed && std::ferror(stdout) == 0,
-                    "standard output: what was printed is not complete",
-                    errno == 0 ? "" : ": " + std::generic_category().message(errno),
-                    "; send it where there is room");
+  if (flushed && std::ferror(stdout) == 0) return;
+  int const code = errno;
+  auto const text = parallel::concat("standard output: what was printed is not complete",
+                                     code == 0 ? "" : ": " + std::generic_category().message(code),
+                                     "; send it where there is room");
+  if (parallel::is_of_storage(code)) parallel::fail<parallel::storage_error>(text);
+  parallel::fail(text);
+}
+
+/// What the exception says; where the standard library threw it for want of something, of what.
+[[nodiscard]] inline std::string sentence_of(std::exception const& problem) {
+  if (dynamic_cast<std::bad_alloc const*>(&problem) != nullptr)
+    return "no memory is left for this process: take less (a smaller batch, fewer threads), or "
+           "raise the limit on its address space (ulimit -v)";
+  auto const* const refused = dynamic_cast<std::system_error const*>(&problem);
+  if (refused != nullptr && refused->code() == std::errc::resource_unavailable_try_again)
+    return "no thread can be started: use fewer, or raise the limits on processes and threads "
+           "(ulimit -u) and on address space (ulimit -v)";
+  return problem.what();
 }
 
 /// Prints an error as programs do; lost without a word where standard error takes nothing.

@@ -21,6 +21,7 @@
 #include <mpt/finetune/read_examples.hpp>
 #include <mpt/hf/model_source.hpp>
 #include <mpt/tokenizer/small_tokenizer.hpp>
+#include <mpt/train/possible_counters.hpp>
 #include <parallel/checkpoint/local_pointer.hpp>
 #include <parallel/checkpoint/tensor_folder.hpp>
 #include <support/torch_zip.hpp>
@@ -323,6 +324,25 @@ group folder_group() {
   sealed(manifest);
   add("a slice that nobody saved", read);
 
+  auto const count = [&](std::string const& given, json const& state) {
+    out.rows.push_back({given, message_of(folder.path(), [&] {
+                          mpt::training_clock const clock{.tokens_per_batch = 64,
+                                                          .batches_per_epoch = 16};
+                          mpt::require_possible_counters(state, clock, checkpoint);
+                        })});
+  };
+  auto const counted =
+      json::parse(R"({"batches": 10, "epoch": 0, "batch_in_epoch": 10, "tokens": 640})");
+  auto const miscounted = [&](char const* key, json const& number) {
+    auto state = counted;
+    state[key] = number;
+    count(code(parallel::concat('"', key, "\": ", number.dump())) + " after 10 batches", state);
+  };
+  miscounted("batches", -1);
+  miscounted("epoch", 1U);
+  miscounted("batch_in_epoch", 3U);
+  miscounted("tokens", 641U);
+
   auto const point = [&] { static_cast<void>(pc::read_local_pointer(folder.path())); };
   put_file(folder / "local.json", "");
   add("an empty `local.json`", point);
@@ -431,6 +451,21 @@ group mds_group() {
   auto const first = detail::load<std::uint32_t>(shard.data() + 4);
   verify("a column longer than its sample", unhashed,
          changed(shard, shard.substr(first, 4), std::string("\xff\0\0\0", 4)));
+  constexpr std::size_t large = std::size_t{65} << 20;
+  auto bomb = listed;
+  bomb["shards"][0]["compression"] = "zstd";
+  bomb["shards"][0]["hashes"] = json::array();
+  bomb["shards"][0]["raw_data"] = {
+      {"basename", "shard.00000.mds"}, {"bytes", large}, {"hashes", json::object()}};
+  auto const packed = mpt::data::detail::zstd_compress(std::string(large, '\0'), 1);
+  bomb["shards"][0]["zip_data"] = {
+      {"basename", "shard.00000.mds.zstd"}, {"bytes", packed.size()}, {"hashes", json::object()}};
+  fs::remove(folder / "shard.00000.mds");
+  put_file(folder / "index.json", bomb.dump());
+  put_file(folder / "shard.00000.mds.zstd", packed);
+  out.rows.push_back(
+      {"a compressed shard that becomes 30 000 times its size",
+       message_of(folder.path(), [&] { (void)mds_reader(folder.path()).sample(0); })});
   return out;
 }
 

@@ -134,6 +134,12 @@ head -c 2000 "${text[0]}" > some.txt
 # A record that a full disk loses costs no other.
 faults="write metrics.jsonl $full 1 1"
 with "$faults" pretrain small.yaml save_folder=logged metrics_file=metrics.jsonl
-expect 1 '1 lines were lost'
+expect 6 '1 lines were lost'
 [[ $(wc -l < metrics.jsonl) == 39 ]] || fail "of 40 lines $(wc -l < metrics.jsonl) are left"
+# What the log of a rank lacks is said.
+if [[ -x $programs/launch ]]; then
+  faults="write rank-0.log $full 0 99"
+  with "$faults" launch -n 2 "$programs/pretrain" small.yaml ranks= autoresume=false max_duration=1ba
+  expect 0 'launch: the log of a rank cannot be written (No space left on device): it lacks what is shown'
+fi
 echo "a disk that fails for a moment costs nothing"

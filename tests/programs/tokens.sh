@@ -89,13 +89,23 @@ says 'note: few was made with another tokenizer than other/tokenizer.json'
 cp -r tokenizer large
 edit large/tokenizer.json 'd["added_tokens"].append(dict(d["added_tokens"][0], id=512, content="<s>"))'
 run 1 convert run never --tokenizer large
-says 'large/tokenizer.json: has ids up to 512, but the model only 512 tokens'
+says 'large/tokenizer.json: has ids up to 512, but those of the model end at 511'
 run 1 convert hf never --tokenizer large
 says 'large/tokenizer.json: has ids up to 512'
 run 1 pretrain small.yaml max_duration=1ba tokenizer.name=large \
   'callbacks={hf_checkpointer: {save_folder: never, save_interval: 1ba}}'
 says 'large/tokenizer.json: has ids up to 512'
 [[ ! -e never ]] || fail "a refused export was written"
+run 1 evaluate hf --data some.txt --tokenizer large
+says "large: has 513 tokens, the model only 512; name the model's own"
+
+# An export that is replaced keeps its tokenizer where none is named and the run's own is gone.
+mv tokenizer moved
+run 0 convert run again --tokenizer moved
+run 0 convert run again --replace
+says 'note: the tokenizer of the folder that was replaced goes with it'
+diff moved/tokenizer.json again/tokenizer.json || fail "the tokenizer of an export is lost"
+mv moved tokenizer
 
 # Ends of texts that the model's files name.
 "$programs/generate" hf --prompt the --max_new_tokens 8 --json eight.json > /dev/null 2>&1

@@ -7,7 +7,7 @@
 #include <zstd.h>
 
 #include <mpt/data/hash.hpp>
-#include <mpt/data/json.hpp>
+#include <parallel/checkpoint/json.hpp>
 
 namespace mpt::data {
 
@@ -91,12 +91,14 @@ void mds_shard_file::read(std::uint64_t offset, char* out, std::size_t count,
   std::memcpy(out, content_.data() + offset, count);
 }
 
-void mds_shard_file::require_hashes(std::string_view content, mds_file const& file) {
+void mds_shard_file::require_hashes(std::string_view content, mds_file const& file) const {
   for (auto const& [algorithm, digest] : file.hashes) {
     if (!is_known_hash(algorithm)) continue;
     auto const found = hash_of(algorithm, content);
-    parallel::require(found == digest, file.basename, ": ", algorithm, " is ", found,
-                      ", index.json says ", digest, ": the file is damaged; fetch it again");
+    auto const path = std::filesystem::path(name_).replace_filename(file.basename);
+    parallel::require(found == digest, path.native(), ": ", algorithm, " is ", found,
+                      ", index.json says ", digest,
+                      ": the file is damaged or belongs to another set; fetch it again");
   }
 }
 

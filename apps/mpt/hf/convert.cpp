@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <system_error>
 
 #include <nlohmann/json.hpp>
 
@@ -67,9 +68,9 @@ void add_remote_code(hf::export_options& how, model_config const& config) {
 tokenizer load_fitting_tokenizer(std::string const& name, model_config const& model) {
   auto out = tokenizer::load(name);
   require(out.size() <= model.vocab_size, out.files().name(), ": has ids up to ", out.size() - 1,
-          ", but the model only ", model.vocab_size,
-          " tokens, so that it cannot read a text with the others; name the tokenizer that it was "
-          "trained with, or train with a vocab_size of at least ",
+          ", but those of the model end at ", model.vocab_size - 1,
+          "; name the tokenizer that the model was trained with, or train with a vocab_size of at "
+          "least ",
           out.size());
   return out;
 }
@@ -100,11 +101,22 @@ hf::export_options export_options_of(model_config const& config, std::string con
   return how;
 }
 
+std::string tokenizer_of_export(model_source const& source, std::filesystem::path const& out,
+                                convert_options const& options) {
+  if (!options.tokenizer.empty()) return options.tokenizer;
+  if (!source.tokenizer().empty()) return source.tokenizer();
+  std::error_code unreadable;  // then it is not there
+  bool const keeps = options.existing == parallel::checkpoint::if_exists::replace &&
+                     std::filesystem::exists(out / "config.json", unreadable) &&
+                     std::filesystem::exists(out / "tokenizer.json", unreadable);
+  return keeps ? out.string() : std::string();
+}
+
 void export_hugging_face(model_source const& source, std::filesystem::path const& out,
                          convert_options const& options) {
   auto how = export_options_of(
       source.config(), options.dtype.empty() ? source.dtype() : options.dtype,
-      options.tokenizer.empty() ? source.tokenizer() : options.tokenizer,
+      tokenizer_of_export(source, out, options),
       options.tokenizer.empty() ? source.end_tokens() : std::vector<std::int64_t>());
   how.max_shard_bytes = options.max_shard_bytes;
   how.existing = options.existing;

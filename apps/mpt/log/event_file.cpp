@@ -2,7 +2,6 @@
 
 #include <bit>
 #include <chrono>
-#include <system_error>
 
 #include <fmt/format.h>
 
@@ -57,11 +56,6 @@ std::string tf_record(std::string_view data) {
 namespace mpt {
 
 event_file::event_file(std::filesystem::path const& folder, std::int64_t first_step) {
-  std::error_code problem;
-  std::filesystem::create_directories(folder, problem);
-  parallel::require(!problem, "cannot make the folder ", folder.string(),
-                    " for event files: ", problem.message(),
-                    "; choose another loggers.tensorboard.log_dir");
   auto const host = parallel::machine_name();
   std::filesystem::path path;
   for (int number = 0;; ++number) {
@@ -69,12 +63,8 @@ event_file::event_file(std::filesystem::path const& folder, std::int64_t first_s
                                 static_cast<std::int64_t>(now()), host, ::getpid(), number);
     if (!parallel::files::exists(path)) break;
   }
-  try {
-    file_ = appended_file(path);
-  } catch (parallel::error const& failed) {
-    parallel::fail("the event file ", failed.what(),
-                   "; choose another loggers.tensorboard.log_dir");
-  }
+  file_ =
+      open_for_appending(path, "the event file ", "; choose another loggers.tensorboard.log_dir");
   detail::protobuf event = begin(0);
   event.bytes_field(3, "brain.Event:2");  // file_version
   write(event);

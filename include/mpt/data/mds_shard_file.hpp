@@ -76,7 +76,7 @@ class mds_shard_file {
  private:
   void read(std::uint64_t offset, char* out, std::size_t count, std::string_view what) const;
 
-  static void require_hashes(std::string_view content, mds_file const& file);
+  void require_hashes(std::string_view content, mds_file const& file) const;
 
   void decompress(std::filesystem::path const& path, bool check_hashes);
 

@@ -29,6 +29,8 @@ struct evaluated_model {
   std::filesystem::path adapter = {};  ///< PEFT's beside it, or ""
   std::string tokenizer;               ///< a name or folder; may be empty
   std::optional<model_config> stated;  ///< what the file says of it
+
+  friend bool operator==(evaluated_model const&, evaluated_model const&) = default;
 };
 
 struct eval_config {
@@ -44,6 +46,8 @@ struct eval_config {
   int tensor = 1;  ///< ranks that hold a model together
   std::string device = "auto";
   config_report report;
+
+  friend bool operator==(eval_config const&, eval_config const&) = default;
 };
 
 /// A model as tables name it that have no other name for it: its folder, and its adapter's.
@@ -141,6 +145,7 @@ namespace detail {
     out.report.notes.emplace_back("precision amp_fp16: computed in fp32, which is more exact");
   if (reader.has("model")) {
     reader.check("models", !reader.has("models"), "give model or models, not both");
+    static_cast<void>(reader.raw("models"));  // may stand there blank
     out.models.push_back(detail::read_evaluated(reader));
   } else {
     reader.check("models", reader.has("models"), "missing; it is required");

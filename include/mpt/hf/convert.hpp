@@ -43,10 +43,16 @@ void add_remote_code(hf::export_options& how, model_config const& config);
                                                    std::string const& tokenizer,
                                                    std::vector<std::int64_t> end_tokens = {});
 
+/// Where the tokenizer lies that goes with an export of `source` into `out`: the one named, else
+/// the source's own, else that of the earlier export which is replaced; "": there is none.
+[[nodiscard]] std::string tokenizer_of_export(model_source const& source,
+                                              std::filesystem::path const& out,
+                                              convert_options const& options);
+
 /// Writes a Hugging Face folder: config.json, generation_config.json, the tensors, the tokenizer's
-/// files when it is known, and the model's code when transformers has none of this form. Adapters
-/// are merged into the weights beside which they stand. Weights that float16 cannot hold are an
-/// error.
+/// files when it is known (tokenizer_of_export), and the model's code when transformers has none of
+/// this form. Adapters are merged into the weights beside which they stand. Weights that float16
+/// cannot hold are an error.
 void export_hugging_face(model_source const& source, std::filesystem::path const& out,
                          convert_options const& options);
 

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include <parallel/core/error.hpp>
 #include <parallel/core/file.hpp>
 
 namespace mpt {
@@ -19,7 +20,8 @@ class appended_file {
   /// Writes nothing.
   appended_file() = default;
 
-  /// Opens `path`, which is made if need be. Throws when that cannot be.
+  /// Opens `path`, which is made if need be. Throws when that cannot be, as of a pipe that nobody
+  /// reads.
   explicit appended_file(std::filesystem::path path);
 
   [[nodiscard]] std::filesystem::path const& path() const { return path_; }
@@ -35,5 +37,10 @@ class appended_file {
   parallel::descriptor handle_;
   std::uint64_t lost_ = 0;
 };
+
+/// Opens `path` for appending; its folder is made too. `subject` and `advice` stand around the
+/// message of an error, which is of the kind that the system's own is.
+[[nodiscard]] appended_file open_for_appending(std::filesystem::path const& path,
+                                               std::string_view subject, std::string_view advice);
 
 }  // namespace mpt

@@ -25,6 +25,7 @@
 #include <mpt/console/format.hpp>
 #include <mpt/log/appended_file.hpp>
 #include <parallel/core/error.hpp>
+#include <parallel/core/failures.hpp>
 
 namespace mpt {
 
@@ -123,25 +124,22 @@ class metrics_file {
   explicit metrics_file(std::filesystem::path const& path) {
     if (path.empty()) return;
     std::error_code problem;  // opening tells what is wrong
-    if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path(), problem);
     if (std::filesystem::is_regular_file(path, problem))
       parallel::require(std::ifstream(path).peek() == '{' || std::filesystem::is_empty(path),
                         "metrics_file ", path.string(),
                         ": holds something else than metrics; choose another file");
-    try {
-      file_ = appended_file(path);
-    } catch (parallel::error const& failed) {
-      parallel::fail("metrics_file ", failed.what(), "; choose another file");
-    }
+    file_ = open_for_appending(path, "metrics_file ", "; choose another file");
   }
 
   /// What cannot be written is lost, and told by `finish`.
   void write(nlohmann::ordered_json const& record) { file_.add(record.dump() + "\n"); }
 
-  /// Throws when records were lost.
+  /// Throws a storage_error when records were lost.
   void finish() const {
-    parallel::require(file_.lost() == 0, "metrics_file ", file_.path().string(), ": ", file_.lost(),
-                      " lines were lost: they could not be written, as on a full disk");
+    if (file_.lost() > 0)
+      parallel::fail<parallel::storage_error>(
+          "metrics_file ", file_.path().string(), ": ", file_.lost(),
+          " lines were lost: they could not be written, as on a full disk");
   }
 
  private:

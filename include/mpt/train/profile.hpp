@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
@@ -20,6 +21,7 @@
 
 #include <mpt/vocabulary.hpp>
 #include <parallel/core/clock.hpp>
+#include <parallel/core/file.hpp>
 #include <parallel/device/host/trace.hpp>
 
 namespace mpt {
@@ -162,9 +164,10 @@ class run_profiler {
     auto all = operations();
     for (auto& [name, number] : all) number *= static_cast<std::uint64_t>(batches);
     if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path());
+    errno = 0;
     std::ofstream out(file);
-    out << chrome_trace(streams).dump() << '\n';
-    require(out.good(), "cannot write the profile ", file.string());
+    out << chrome_trace(streams).dump() << '\n' << std::flush;
+    if (!out.good()) parallel::files::failure(file, "cannot write the profile");
     return fmt::format(
         "{}trace of {}, for Perfetto or chrome://tracing: {}", profile_table(streams, batches, all),
         batches == 1 ? "this batch" : fmt::format("these {} batches", batches), file.string());

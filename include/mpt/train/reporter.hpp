@@ -143,13 +143,14 @@ class reporter {
     for (auto const& line : scores.lines) bar_.note(line);
   }
 
-  /// Throws when metrics were lost.
+  /// Throws a storage_error when metrics or events were lost.
   void finish() {
     bar_.finish();
-    if (events_ && events_->lost() > 0)
-      console::say("note: {}: {} records were lost, which could not be written\n",
-                   events_->path().string(), events_->lost());
     file_.finish();
+    if (events_ && events_->lost() > 0)
+      parallel::fail<parallel::storage_error>(
+          "the event file ", events_->path().string(), ": ", events_->lost(),
+          " records were lost: they could not be written, as on a full disk");
   }
 
  private:

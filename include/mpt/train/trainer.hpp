@@ -136,8 +136,8 @@ class trainer {
     }
     pace_.end();
     profile(true);
-    if (report_) report_->finish();
     last_saved();
+    if (report_) report_->finish();
     peak_->finish(pace_.mean_places_per_second() * utilisation_.flops_per_token, comm_, host_);
     summary_.device_memory_bytes = most_of_ranks(peak_device_bytes(device_), comm_, host_);
     summary_.batches = batch_;

@@ -103,7 +103,7 @@ static_assert(ended_text.size() == beat_bytes);
   std::string text(most_bytes, '\0');
   auto const got = in.get() < 0 ? -1 : ::pread(in.get(), text.data(), text.size(), 0);
   if (got < 0) {
-    if (errno == ENOENT || errno == ESTALE) return std::nullopt;
+    if (errno == ENOENT || errno == ENOTDIR || errno == ESTALE) return std::nullopt;
     files::failure(file, "cannot read this file, which says who writes into its folder");
   }
   text.resize(static_cast<std::size_t>(got));

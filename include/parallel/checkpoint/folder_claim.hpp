@@ -33,6 +33,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -119,7 +120,9 @@ class folder_claim {
     auto found = read();
     auto all = std::vector<index>();
     for (int tries = 0; !found && tries < 3; ++tries) {  // the disk may not show it just now
-      all = files::exists(folder_) ? claim_files::generations(folder_) : std::vector<index>();
+      std::error_code none;                              // then it is none
+      all = std::filesystem::is_directory(folder_, none) ? claim_files::generations(folder_)
+                                                         : std::vector<index>();
       if (!all.empty() && all.back() != id_.generation) break;
       found = read();
     }
@@ -134,9 +137,12 @@ class folder_claim {
                         "emptied, or its disk is not mounted any more; nothing is written there "
                         "now, and the run ends; bring the folder back and start again");
     lost_ = true;
+    // whoever takes over from a run that stands still is of a later generation
+    bool const replaced = found || (!all.empty() && all.back() == id_.generation);
     fail<claim_lost>(folder_.native(),
-                     ": this run stood still for so long that another has taken "
-                     "over (",
+                     replaced
+                         ? ": the folder of this run was replaced, and another has taken over ("
+                         : ": this run stood still for so long that another has taken over (",
                      next && next->whole() ? next->holder : "it has ended since",
                      "); this one has written nothing since, and ends");
   }

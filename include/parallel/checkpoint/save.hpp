@@ -27,11 +27,23 @@
 
 namespace parallel::checkpoint {
 
+/// Fails where `root` has a folder of this `name`, of a link or file that a rename replaces: no
+/// rename replaces a folder. Copies of a folder of checkpoints that follow links have such.
+inline void require_no_folder(std::filesystem::path const& root, std::string_view name) {
+  std::error_code none;  // then nothing is in the way
+  auto const path = root / name;
+  require(!std::filesystem::is_directory(std::filesystem::symlink_status(path, none)),
+          path.native(), ": is a folder, but saving puts a ",
+          name.find('.') == name.npos ? "link" : "file",
+          " of this name there; rename or remove it");
+}
+
 /// Rank 0, first: creates the root if need be, removes what killed savers left, and creates the
 /// empty temporary folder. Where the root is claimed, whoever did so has removed what others left.
 inline void prepare_save(save_target const& target, step_hook const& on_step = {}) {
   files::step(on_step, "create root");
   files::make_folders(target.root);
+  require_no_folder(target.root, "latest");
   files::step(on_step, "remove leftovers");
   if (target.generation == 0)
     remove_leftovers(target.root, is_name_in_root);

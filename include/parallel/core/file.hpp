@@ -272,12 +272,18 @@ inline void write_text_file(std::filesystem::path const& path, std::string_view 
 }
 
 /// Writes a file so that `path` holds either its old state or all of `content`, also after a crash
-/// of the machine. Leaves at most a file named `path` + ".tmp" behind when killed.
+/// of the machine. Leaves at most a file named `path` + ".tmp" behind when killed; nothing where
+/// the disk does not take it.
 inline void replace_text_file(std::filesystem::path const& path, std::string_view content,
                               step_hook const& on_step = {}) {
   auto temporary = path;
   temporary += ".tmp";
-  write_text_file(temporary, content, on_step);
+  try {
+    write_text_file(temporary, content, on_step);
+  } catch (storage_error const&) {
+    static_cast<void>(::unlink(temporary.c_str()));
+    throw;
+  }
   files::step(on_step, "rename file");
   files::rename(temporary, path);
   files::step(on_step, "flush folder");

@@ -200,6 +200,7 @@ TEST_CASE("checksums are verified; unknown ones are listed") {
   data_test::put_file(zipped / "shard.00000.mds.zstd", content);
   mds_reader const reader(zipped.path());
   CHECK(contains(message_of([&] { (void)reader.sample(0); }), "xxh3_64 is "));
+  CHECK(contains(message_of([&] { (void)reader.sample(0); }), zipped.path().native() + "/shard."));
 }
 
 TEST_CASE("an unfinished or absent set is refused with what to do") {

@@ -194,15 +194,35 @@ TEST_CASE("a model that is merged keeps the ends of texts that its files name") 
   CHECK(roles_in_export(model, folder / "out", folder / "words") == json{0, 0, 0, 0});
 }
 
+TEST_CASE("an export that is replaced keeps its tokenizer where none is named") {
+  test::temporary_folder const folder;
+  auto const words = tokenizer_test::small_tokenizer();
+  words.save(folder / "words");
+  test::write_all(folder / "words/chat_template.jinja", "{{ messages }}");
+  mpt::model_source const model(write_model(folder / "m", 300));
+  mpt::convert_options how{.tokenizer = folder / "words"};
+  mpt::export_hugging_face(model, folder / "out", how);
+  how = {.existing = parallel::checkpoint::if_exists::replace};
+  mpt::export_hugging_face(model, folder / "out", how);
+  for (char const* const name : {"tokenizer.json", "chat_template.jinja"})
+    CHECK(test::read_all(folder / "out" / name) == test::read_all(folder / "words" / name));
+  auto const config = nlohmann::json::parse(test::read_all(folder / "out/config.json"));
+  CHECK(config.at("eos_token_id") == 0);
+  mpt::model_source const smaller(write_model(folder / "small", 289));
+  CHECK(test::message_of([&] {
+          mpt::export_hugging_face(smaller, folder / "out", how);
+        }).starts_with((folder / "out/tokenizer.json").string() + ": has ids up to 289, but"));
+  CHECK(mpt::model_source(folder / "out").config().vocab_size == 300);
+}
+
 TEST_CASE("a tokenizer with ids that the model has not goes with no export and no checkpoint") {
   test::temporary_folder const folder;
   mpt::model_source const model(write_model(folder / "m", 289));
   tokenizer_test::small_tokenizer().save(folder / "words");
   auto const expected =
       (folder / "words/tokenizer.json").string() +
-      ": has ids up to 289, but the model only 289 tokens, so that it cannot read "
-      "a text with the others; name the tokenizer that it was trained with, or "
-      "train with a vocab_size of at least 290";
+      ": has ids up to 289, but those of the model end at 288; name the tokenizer that the model "
+      "was trained with, or train with a vocab_size of at least 290";
   mpt::convert_options const how{.tokenizer = folder / "words"};
   CHECK(test::message_of([&] { mpt::export_hugging_face(model, folder / "out", how); }) ==
         expected);

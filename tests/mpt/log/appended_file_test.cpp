@@ -1,8 +1,14 @@
 // A record that the disk does not take is lost alone.
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 
+#include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <string>
 
 #include <mpt/log/appended_file.hpp>
@@ -44,6 +50,49 @@ TEST_CASE("what is appended is whole, or not there, and later records are") {
   file.add(c);
   CHECK(file.lost() == 2);
   CHECK(test::read_all(folder / "records") == a + c);
+}
+
+TEST_CASE("a file that cannot be opened says for what it is, and its error keeps its kind") {
+  test::temporary_folder const folder;
+  auto const open = [](std::filesystem::path const& path) {
+    static_cast<void>(mpt::open_for_appending(path, "metrics_file ", "; choose another"));
+  };
+  open(folder / "new/records");
+  CHECK(std::filesystem::exists(folder / "new/records"));
+  CHECK(test::message_of([&] { open(folder.path()); }) ==
+        "metrics_file " + folder.path().native() +
+            ": cannot be written: Is a directory; choose another");
+  CHECK(test::contains(test::message_of([&] { open(folder / "new/records/below/it"); }),
+                       "cannot create this folder: Not a directory; choose another"));
+  ::rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  ::rlimit const none{0, before.rlim_max};
+  ::setrlimit(RLIMIT_NOFILE, &none);
+  CHECK_THROWS_AS(open(folder / "f"), parallel::limit_reached);
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  // ENXIO, as of a device that is gone
+  auto const socket = folder / "socket";
+  ::sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::copy(socket.native().begin(), socket.native().end(), address.sun_path);
+  parallel::descriptor const listener(::socket(AF_UNIX, SOCK_STREAM, 0));
+  REQUIRE(::bind(listener.get(), reinterpret_cast<::sockaddr const*>(&address), sizeof address) ==
+          0);
+  CHECK_THROWS_AS(open(socket), parallel::storage_error);
+}
+
+TEST_CASE("a pipe that nobody reads holds nothing up; what another reads is written") {
+  test::temporary_folder const folder;
+  auto const pipe = folder / "pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  CHECK(test::message_of([&] { mpt::appended_file const file(pipe); }) ==
+        pipe.native() + ": is a pipe that nobody reads");
+  parallel::descriptor const reader(::open(pipe.c_str(), O_RDONLY | O_NONBLOCK));
+  mpt::appended_file file(pipe);
+  file.add("one\n");
+  std::string read(4, ' ');
+  CHECK(::read(reader.get(), read.data(), read.size()) == 4);
+  CHECK(read == "one\n");
 }
 
 TEST_CASE("a second start appends to what is there, and none writes nothing") {

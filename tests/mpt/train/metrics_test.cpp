@@ -62,6 +62,7 @@ TEST_CASE("metrics go behind those that are there, and into no other file") {
 TEST_CASE("metrics that are lost are told at the end") {
   mpt::metrics_file metrics("/dev/full");
   CHECK_NOTHROW(metrics.write({{"batch", 1}}));
+  CHECK_THROWS_AS(metrics.finish(), parallel::storage_error);
   CHECK(test::message_of([&] { metrics.finish(); }) ==
         "metrics_file /dev/full: 1 lines were lost: they could not be written, as on a full disk");
   mpt::metrics_file none;

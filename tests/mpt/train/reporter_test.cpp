@@ -1,5 +1,8 @@
 // What a batch is reported as: Composer's names and units, each with its value.
+#include <sys/resource.h>
+
 #include <cmath>
+#include <csignal>
 #include <map>
 #include <string>
 #include <vector>
@@ -151,6 +154,24 @@ TEST_CASE("a batch's record: of examples, padding and what is trained on") {
   auto const found = lines_of(config, record()).at(0);
   CHECK(found.at("throughput/trained_tokens_per_sec") == 24);
   CHECK(found.at("throughput/padding_share").get<double>() == doctest::Approx(0.2));
+}
+
+TEST_CASE("events that are lost are told at the end, as metrics are") {
+  test::temporary_folder const folder;
+  mpt::train_config config;
+  config.logging.tensorboard = (folder / "events").string();
+  config.logging.progress_bar = config.logging.log_to_console = false;
+  mpt::reporter out(config, 4, 1);
+  auto const handler = std::signal(SIGXFSZ, SIG_IGN);
+  ::rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  ::rlimit const one_byte{1, before.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &one_byte);
+  out.evaluation("", 13, 1, 0.5, 77);
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  CHECK_THROWS_AS(out.finish(), parallel::storage_error);
+  CHECK(test::contains(test::message_of([&] { out.finish(); }), " records were lost"));
 }
 
 TEST_CASE("an evaluation's record has LLM Foundry's names, with the label of one of several sets") {

@@ -130,12 +130,15 @@ TEST_CASE("a folder that is emptied or removed is gone, and nobody is said to ha
   std::filesystem::create_directory(folder);
   told();
   std::filesystem::remove(folder);
+  test::write_all(folder, "a file");
+  told();
+  std::filesystem::remove(folder);
   std::filesystem::rename(aside, folder);  // its disk is back
   claim.require_held();
   std::filesystem::rename(folder, aside);
   pc::folder_claim const other(folder, patient("another run"));
   auto const taken = test::message_of([&] { claim.require_held(); });
-  CHECK(test::contains(taken, "another has taken over (process "));
+  CHECK(test::contains(taken, "was replaced, and another has taken over (process "));
   CHECK_THROWS_AS(claim.require_held(), pc::claim_lost);
 }
 

@@ -1,4 +1,5 @@
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -47,6 +48,35 @@ TEST_CASE("saved checkpoints are there, the last one as latest, and nothing else
   CHECK(std::filesystem::read_symlink(root / "latest") == "ep0-ba8");
   CHECK(test::holds_checkpoint(root / "ep0-ba4", 4));
   CHECK(test::holds_checkpoint(root / "latest", 8));
+}
+
+TEST_CASE("a folder called latest is said before anything is saved; all else of that name goes") {
+  test::temporary_folder const folder;
+  auto const latest = folder / "latest";
+  std::filesystem::create_directory(latest);
+  CHECK(test::message_of([&] {
+          pc::prepare_save({folder.path(), {0, 4}});
+        }) == latest.native() +
+                  ": is a folder, but saving puts a link of this name there; rename or remove it");
+  CHECK(names_in(folder.path()) == std::vector<std::string>{"latest"});
+  std::filesystem::remove(latest);
+  auto const saves_over_it = [&] {
+    test::save_checkpoint(folder.path(), 4, 1);
+    return std::filesystem::read_symlink(latest) == "ep0-ba4";
+  };
+  std::filesystem::create_symlink("ep0-ba1", latest);  // to nowhere
+  CHECK(saves_over_it());
+  std::filesystem::remove(latest);
+  std::filesystem::create_directory(folder / "other");
+  std::filesystem::create_symlink("other", latest);  // to a folder
+  CHECK(saves_over_it());
+  CHECK(std::filesystem::is_directory(folder / "other"));
+  std::filesystem::remove(latest);
+  test::write_all(latest, "ep0-ba1");
+  CHECK(saves_over_it());
+  std::filesystem::remove(latest);
+  REQUIRE(::mkfifo(latest.c_str(), 0600) == 0);
+  CHECK(saves_over_it());
 }
 
 TEST_CASE("the same batch saved again takes the place of the earlier one, or is refused") {

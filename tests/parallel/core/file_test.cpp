@@ -1,5 +1,7 @@
+#include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <csignal>
 #include <string>
 #include <vector>
 
@@ -94,6 +96,22 @@ TEST_CASE("a file is replaced whole, and a writer stopped before the rename leav
           "stopped");
     CHECK(parallel::read_text_file(folder / "x", 1 << 20) == std::string(100000, 'y'));
   }
+}
+
+TEST_CASE("a file that the disk does not take leaves nothing beside the old one") {
+  test::temporary_folder const folder;
+  parallel::replace_text_file(folder / "x", "first");
+  auto const handler = std::signal(SIGXFSZ, SIG_IGN);
+  ::rlimit before{};
+  ::getrlimit(RLIMIT_FSIZE, &before);
+  ::rlimit const small{10, before.rlim_max};
+  ::setrlimit(RLIMIT_FSIZE, &small);
+  CHECK_THROWS_AS(parallel::replace_text_file(folder / "x", std::string(100, 'y')),
+                  parallel::storage_error);
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  CHECK(parallel::read_text_file(folder / "x", 100) == "first");
+  CHECK_FALSE(parallel::files::exists(folder / "x.tmp"));
 }
 
 TEST_CASE("the end of a file shortens read_some and nothing else") {

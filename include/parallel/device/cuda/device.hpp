@@ -18,6 +18,7 @@
 #include <vector>
 
 #include <parallel/core/dtype.hpp>
+#include <parallel/core/failures.hpp>
 #include <parallel/device/buffer.hpp>
 #include <parallel/device/cuda/gpu_faults.hpp>
 #include <parallel/device/cuda/gpu_meter.hpp>
@@ -199,8 +200,8 @@ class device {
       static_cast<void>(cudaGetLastError());
       std::size_t free = 0, total = 0;
       check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-      fail("out of memory: GPU ", ordinal_, " could not provide ", bytes, " bytes; ", free, " of ",
-           total, " are free");
+      fail<out_of_memory>("out of memory: GPU ", ordinal_, " could not provide ", bytes, " bytes; ",
+                          free, " of ", total, " are free");
     }
     usage_->add(bytes);
     std::shared_ptr<void> owner(

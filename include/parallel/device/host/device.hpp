@@ -12,6 +12,7 @@
 #include <string>
 #include <type_traits>
 
+#include <parallel/core/failures.hpp>
 #include <parallel/device/buffer.hpp>
 #include <parallel/device/host/available_memory.hpp>
 #include <parallel/device/host/large_pages.hpp>
@@ -96,7 +97,8 @@ class device {
             " elements of ", sizeof(T), " bytes are more than any machine has");
     std::size_t const bytes = std::max<std::size_t>(1, count * sizeof(T));
     void* const data = ::operator new(bytes, alignment, std::nothrow);
-    require(data != nullptr, "out of memory: the host could not provide ", bytes, " bytes");
+    if (data == nullptr)
+      fail<out_of_memory>("out of memory: the host could not provide ", bytes, " bytes");
     prefer_large_pages(data, bytes);
     return static_cast<T*>(data);
   }

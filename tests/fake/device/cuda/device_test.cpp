@@ -60,7 +60,7 @@ TEST_CASE("memory is counted, freed, and refused with what is left") {
       CHECK(b.span()[49] == 0);
       CHECK_THROWS_WITH_AS(static_cast<void>(gpu.allocate<float>(101)),
                            "out of memory: GPU 0 could not provide 404 bytes; 400 of 1000 are free",
-                           parallel::error);
+                           parallel::out_of_memory);
     }
     CHECK(gpu.bytes() == 0);
     CHECK(gpu.peak_bytes() == 600);

@@ -39,7 +39,7 @@ TEST_CASE("more memory than there is an error with the number of bytes") {
   parallel::host::device const device;
   CHECK_THROWS_WITH_AS(static_cast<void>(device.allocate<std::byte>(std::size_t{1} << 62)),
                        "out of memory: the host could not provide 4611686018427387904 bytes",
-                       parallel::error);
+                       parallel::out_of_memory);
 }
 
 TEST_CASE("a device counts the bytes it gave out, its copies too, and the most there were") {

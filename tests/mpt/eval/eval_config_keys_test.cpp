@@ -1,0 +1,219 @@
+// Tests of every key that an evaluation's configuration may have: set to another value than its
+// default, it changes the evaluation, is refused, or is said to have no effect, with the reason.
+// What lies below icl_tasks, eval_gauntlet, tokenizer and an mpt_causal_lm's model is read as of a
+// training configuration: tests/mpt/config/known_keys_test.cpp has the rows of those.
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/config/lora.hpp>
+#include <mpt/eval/eval_config.hpp>
+
+#include "mpt/data/scratch.hpp"
+
+namespace eval_config_keys_test {
+
+using overrides = std::vector<std::string>;
+
+enum class outcome : std::uint8_t {
+  changes,  ///< what the evaluation is told differs
+  refused,  ///< one message
+  listed    ///< it changes nothing, and is named with the reason
+};
+using enum outcome;
+
+/// FOLDER in a setting becomes a folder of small files.
+struct row {
+  outcome expected;
+  std::string setting;    ///< key=value
+  std::string text = {};  ///< part of the message or the reason
+  overrides beside = {};  ///< what is set before
+};
+
+overrides const hub{
+    "models=[{model: {name: hf_causal_lm, pretrained_model_name_or_path: FOLDER}}]"};
+overrides const single{"models=", "model={name: mpt_causal_lm}", "load_path=FOLDER"};
+
+std::vector<row> rows() {
+  std::vector<row> out{
+      {changes, "max_seq_len=64"},
+      {changes, "device_eval_batch_size=5"},
+      {changes, "precision=fp32"},
+      {changes, "models.0.model_name=b"},
+      {changes, "models.0.load_path=FOLDER/other"},
+      {refused, "models.0.load_path=FOLDER/nowhere", "there is no folder"},
+      {changes, "models.0.tokenizer={name: t}"},
+      {changes, "models.0.model={name: mpt_causal_lm, d_model: 64}"},
+      {refused, "models.0.model.name=other", "or 'hf_causal_lm'"},
+      {refused, "model={name: mpt_causal_lm}", "not both"},
+      {changes, "model_name=b", "", single},
+      {changes, "load_path=FOLDER/other", "", single},
+      {changes, "tokenizer={name: t}", "", single},
+      {changes, "model={name: mpt_causal_lm, d_model: 64}", "", single},
+      {changes, "models.0.model.pretrained_model_name_or_path=FOLDER/other", "", hub},
+      {changes, "models.0.model.pretrained_lora_id_or_path=FOLDER/adapter", "", hub},
+      {refused, "models.0.model.pretrained_lora_id_or_path=nowhere", "is no folder", hub},
+      {refused, "models.0.model.pretrained=false", "use true", hub},
+      {refused, "models.0.model.load_in_8bit=true", "leave it out", hub},
+      {refused, "models.0.model.peft_config={r: 4}", "new adapters change nothing", hub},
+      {listed, "models.0.model.config_overrides.max_seq_len=64", "by one program", hub},
+      {refused, "models.0.model.config_overrides.n_heads=2", "own model is scored", hub},
+      {listed, "models.0.model.init_device=meta", "by one program", hub},
+      {listed, "models.0.model.use_auth_token=true", "by one program", hub},
+      {listed, "models.0.model.trust_remote_code=true", "by one program", hub},
+      {listed, "models.0.model.attn_implementation=eager", "by one program", hub},
+      {listed, "models.0.model.use_flash_attention_2=true", "by one program", hub},
+      {changes, "icl_tasks=FOLDER/tasks.yaml"},
+      {changes,
+       "icl_tasks_str=FOLDER/tasks.yaml",
+       "",
+       {"icl_tasks=", "icl_tasks_str=FOLDER/more_tasks.yaml"}},
+      {changes, "icl_subset_num_batches=3"},
+      {changes,
+       "eval_gauntlet={categories: [{name: c, benchmarks: [{name: a, num_fewshot: 0, "
+       "random_baseline: 0.1}]}]}"},
+      {changes, "eval_gauntlet_str=FOLDER/gauntlet.yaml"},
+      {refused, "eval_loader={name: text}", "evaluate MODEL --data SET"},
+      {refused, "eval_loaders=[{name: text}]", "evaluate MODEL --data SET"},
+      {listed, "eval_subset_num_batches=3", "belongs to eval_loader"},
+      {listed, "fsdp_config={sharding_strategy: FULL_SHARD}", "holds the whole model"},
+      {refused, "loggers={wandb: {}}", "write results"},
+      {refused, "callbacks={a: {}}", "write results"},
+      {refused, "variables.a=1", "nothing refers to it"},
+      {refused, "train_loader={name: text}", "belongs to a training configuration"},
+      {changes, "dist_timeout=5"},
+      {changes, "ranks=2"},
+      {changes, "threads=2"},
+      {changes, "tp_config.tensor_parallel_degree=2"},
+      {refused, "tp_config.strategy=rows", "there is ffn"},
+      {changes, "parallelism.tensor=2"},
+      {changes, "device=cpu"}};
+  for (std::string const key : {"seed", "run_name", "metadata", "python_log_level", "log_config",
+                                "console_log_interval", "code_paths"})
+    out.push_back({listed, key + "=1", "nothing here depends on it"});
+  return out;
+}
+
+struct reading {
+  mpt::icl::eval_config config;
+  std::string problem;
+};
+
+/// The small files that some settings name.
+struct small_files {
+  data_test::scratch_folder folder;
+
+  small_files() {
+    std::filesystem::create_directories(folder / "other");
+    mpt::lora_config adapter;
+    adapter.targets = {"Wqkv"};
+    data_test::put_file(folder / "adapter/adapter_config.json",
+                        mpt::to_peft_json(adapter, "").dump());
+    data_test::put_file(folder / "t.jsonl", "{}");
+    for (std::string const name : {"tasks", "more_tasks"})
+      data_test::put_file(folder / (name + ".yaml"),
+                          "icl_tasks: [{label: " + name +
+                              ", dataset_uri: t.jsonl, icl_task_type: schema, num_fewshot: [0]}]");
+    data_test::put_file(folder / "gauntlet.yaml",
+                        "eval_gauntlet: {categories: [{name: c, benchmarks: [{name: a, "
+                        "num_fewshot: 0, random_baseline: 0.1}]}]}");
+  }
+
+  [[nodiscard]] std::string filled(std::string const& text) const {
+    return mpt::filled(text, "FOLDER", folder.path().string());
+  }
+
+  [[nodiscard]] reading read(overrides changes) const {
+    for (auto& text : changes) text = filled(text);
+    auto const yaml = filled(
+        "max_seq_len: 128\n"
+        "device_eval_batch_size: 8\n"
+        "models: [{model_name: a, model: {name: mpt_causal_lm}, load_path: FOLDER}]\n"
+        "icl_tasks: [{label: a, dataset_uri: FOLDER/t.jsonl, icl_task_type: schema, "
+        "num_fewshot: [0]}]\n");
+    reading out;
+    try {
+      out.config = mpt::icl::read_eval_config(mpt::make_document(yaml, "e.yaml", changes),
+                                              folder / "e.yaml");
+    } catch (parallel::error const& error) {
+      out.problem = error.what();
+    }
+    return out;
+  }
+};
+
+/// What is wrong with a row; "" for nothing.
+std::string fault_of(row const& tried, reading const& without, reading const& with) {
+  if (tried.expected == refused)
+    return !with.problem.empty() && with.problem.find(tried.text) != std::string::npos
+               ? ""
+               : "is not refused so, but: " + with.problem;
+  if (!without.problem.empty()) return "what stands beside it is refused: " + without.problem;
+  if (!with.problem.empty()) return "is refused: " + with.problem;
+  auto const is_same = [](mpt::icl::eval_config one, mpt::icl::eval_config other) {
+    one.report = other.report = {};
+    return one == other;
+  }(without.config, with.config);
+  auto const key = tried.setting.substr(0, tried.setting.find('='));
+  std::string reason;
+  for (auto const& ignored : with.config.report.ignored)
+    if (key == ignored.name || key.starts_with(ignored.name + '.')) reason = ignored.reason;
+  if (tried.expected == changes)
+    return is_same ? "changes nothing" : reason.empty() ? "" : "is listed: " + reason;
+  if (!is_same) return "changes the evaluation";
+  return !reason.empty() && reason.find(tried.text) != std::string::npos
+             ? ""
+             : "is not listed so, but: " + reason;
+}
+
+/// The name without numbers of items; "" for what a training configuration has as well.
+std::string own_key(std::string name) {
+  for (auto digit = name.find(".0"); digit != std::string::npos; digit = name.find(".0"))
+    name.erase(digit, 2);
+  for (std::string_view const shared :
+       {"icl_tasks.", "eval_gauntlet.", "tokenizer.", "models.tokenizer.", "mirrors."})
+    if (name.starts_with(shared)) return "";
+  return name;
+}
+
+TEST_CASE("every key of an evaluation's configuration changes it, is refused, or is listed") {
+  small_files const files;
+  std::set<std::string> known, tried;
+  // of an mpt_causal_lm's model: read as of a training configuration
+  std::set<std::string> of_models;
+  auto const learn = [](std::set<std::string>& names, mpt::config_report const& report) {
+    for (auto const& key : report.known)
+      if (auto const name = own_key(key.name); !name.empty()) names.insert(name);
+  };
+  std::map<outcome, int> counts;
+  for (row const& one : rows()) {
+    CAPTURE(one.setting);
+    auto const without = files.read(one.beside);
+    auto changed = one.beside;
+    changed.push_back(one.setting);
+    auto const with = files.read(changed);
+    bool const is_hub = one.beside == hub;
+    learn(is_hub ? known : of_models, with.config.report);
+    auto const fault = fault_of(one, without, with);
+    CHECK_MESSAGE(fault.empty(), one.setting, " ", fault);
+    tried.insert(own_key(one.setting.substr(0, one.setting.find('='))));
+    ++counts[one.expected];
+  }
+  for (auto const& key : of_models)
+    if (!key.starts_with("model.") && !key.starts_with("models.model.")) known.insert(key);
+  CHECK(known.size() > 40);
+  for (auto const& key : known) {
+    bool has_row = false;
+    for (auto const& name : tried) has_row = has_row || name == key || name.starts_with(key + '.');
+    CHECK_MESSAGE(has_row, key, " has no row in this table");
+  }
+  MESSAGE(known.size(), " keys known; rows: ", counts[changes], " change the evaluation, ",
+          counts[refused], " are refused, ", counts[listed], " listed");
+}
+
+}  // namespace eval_config_keys_test
