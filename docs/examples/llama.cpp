@@ -235,9 +235,9 @@ int main() {
   namespace fs = std::filesystem;
   auto const root = fs::temp_directory_path() / concat("llama-", ::getpid());
   auto const one = example::run({}, zero::level::none, root / "one", example::steps);
-  auto shape = training_layout{}.with<axis::tensor>(2).with<axis::pipeline>(2);
-  shape = shape.with<axis::shard>(2);
-  auto const four = shape.with<axis::pipeline>(1);
+  auto shape = training_layout{}.with_degree<axis::tensor>(2).with_degree<axis::pipeline>(2);
+  shape = shape.with_degree<axis::shard>(2);
+  auto const four = shape.with_degree<axis::pipeline>(1);
   auto first = example::run(shape, zero::level::parameters, root / "many", example::steps / 2);
   auto const rest = example::run(four, zero::level::optimizer, root / "many", example::steps);
   first.losses.insert(rest.losses.begin(), rest.losses.end());

@@ -157,7 +157,7 @@ class basic_ring_model {
     auto const y = of.enter(c, own);
     auto logits = c.template allocate<ring, 2>({y.extent(0), exit_.weight.extents[0]});
     parallel::ops::matmul(c.stream, logits, y, exit_.weight.value(), {.transpose_b = true});
-    index const first = of.alone() ? 0 : exit_.weight.rows.front().begin;
+    index const first = of.is_single_rank() ? 0 : exit_.weight.rows.front().begin;
     for_each_item(c.stream, 1,
                   items::loss{logits.data(), b.labels.data(), &sums.loss, logits.extent(0),
                               logits.extent(1), first});
@@ -226,7 +226,7 @@ class basic_ring_model {
     parallel::ops::head_layout const all{.heads = heads, .kv_heads = key_heads, .dim = dim};
     auto const q = place_.queries_of(all);
     attend.heads = q.count;
-    if (!attend.ranks.alone() && attend.method == context_parallel::method::ulysses)
+    if (!attend.ranks.is_single_rank() && attend.method == context_parallel::method::ulysses)
       for (index const rank : {index{0}, place_.size - 1}) {  // those with most and fewest heads
         parallel::tensor::place const there{rank, place_.size};
         context_parallel::check_heads("query", there.queries_of(all).count, attend.ranks.size());

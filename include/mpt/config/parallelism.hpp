@@ -32,9 +32,9 @@ struct parallelism_config {
   [[nodiscard]] parallel::training_layout layout_of_model() const {
     namespace axis = parallel::axis;
     return parallel::training_layout{}
-        .with<axis::pipeline>(pipeline)
-        .with<axis::context>(context)
-        .with<axis::tensor>(tensor);
+        .with_degree<axis::pipeline>(pipeline)
+        .with_degree<axis::context>(context)
+        .with_degree<axis::tensor>(tensor);
   }
   /// Ranks that hold one model together. Throws when they are more than can be counted.
   [[nodiscard]] int ranks_of_model() const { return layout_of_model().ranks(); }
@@ -42,8 +42,8 @@ struct parallelism_config {
   [[nodiscard]] int least_ranks() const {
     namespace axis = parallel::axis;
     return layout_of_model()
-        .with<axis::shard>(shard.value_or(1))
-        .with<axis::replicate>(replicate.value_or(1))
+        .with_degree<axis::shard>(shard.value_or(1))
+        .with_degree<axis::replicate>(replicate.value_or(1))
         .ranks();
   }
   [[nodiscard]] int stages() const { return pipeline * stages_per_rank; }

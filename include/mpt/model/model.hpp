@@ -63,7 +63,7 @@ class model {
 
   /// Whether blocks exchange nothing with other ranks.
   [[nodiscard]] bool blocks_are_local() const {
-    return groups_.tensor.alone() && groups_.context.alone();
+    return groups_.tensor.is_single_rank() && groups_.context.is_single_rank();
   }
 
   /// Of microbatches with as many rows, those that need the same memory.

@@ -37,7 +37,7 @@ struct attention_core {
   /// Attention among `ranks`: the values of the rows here.
   template <class Stream, class Comm>
   [[nodiscard]] matrix_view<T> attend(context<Stream>& c, attention_ranks<Comm> const& ranks) {
-    if (ranks.alone()) return attend_whole(c);
+    if (ranks.is_single_rank()) return attend_whole(c);
     if (ranks.exchange_heads()) return ulysses_forward(c, ranks.group, *this, packed);
     return attend_by_ring(c, ranks.group);
   }
@@ -46,7 +46,7 @@ struct attention_core {
   template <class Stream, class Comm>
   [[nodiscard]] matrix_view<T> backward(context<Stream>& c, attention_ranks<Comm> const& ranks,
                                         matrix_view<T const> gradient) {
-    if (ranks.alone()) return backward_whole(c, gradient);
+    if (ranks.is_single_rank()) return backward_whole(c, gradient);
     if (ranks.exchange_heads()) return ulysses_backward(c, ranks.group, *this, gradient);
     return backward_by_ring(c, ranks.group, gradient);
   }

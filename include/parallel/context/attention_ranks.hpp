@@ -13,9 +13,9 @@ struct attention_ranks {
   context_parallel::group<Comm> group = {};
   context_parallel::method method = context_parallel::method::ring;
 
-  [[nodiscard]] bool alone() const { return group.alone(); }
+  [[nodiscard]] bool is_single_rank() const { return group.is_single_rank(); }
   [[nodiscard]] bool exchange_heads() const {
-    return !alone() && method == context_parallel::method::ulysses;
+    return !is_single_rank() && method == context_parallel::method::ulysses;
   }
   /// The part of each sequence that is here, from its length here.
   [[nodiscard]] context_parallel::sequence_partition partition(index length) const {

@@ -131,7 +131,7 @@ class keys_coming_by {
   std::vector<int> distances_;
   matrix_view<T const> here_;
   std::array<matrix_view<T>, 2> room_;
-  typename group<Comm>::under_way moving_;
+  typename group<Comm>::exchange_type moving_;
   std::size_t step_ = 0;
 };
 
@@ -167,7 +167,7 @@ void ring_backward(context<Stream>& c, group<Comm> const& ranks, Core& core,
   std::array<matrix_view<A>, 2> sums{d_keys, d_keys};
   if (!alone)
     for (auto& sum : sums) sum = c.template allocate<A, 2>(d_keys.extents());
-  typename group<Comm>::under_way returning;  // into d_keys
+  typename group<Comm>::exchange_type returning;  // into d_keys
   for (std::size_t step = 0; step < coming.steps(); ++step) {
     auto const rows = coming.begin_step();
     auto const sum = sums[step % 2];

@@ -167,7 +167,7 @@ struct head {
   void compare(context<Stream>& c, matrix_view<T> dlogits, vector_view<accumulate> losses,
                vector_view<std::uint8_t> correct, matrix_view<Logit const> logits,
                vector_view<std::int32_t const> labels, double scale) const {
-    if (of.alone()) {
+    if (of.is_single_rank()) {
       ops::cross_entropy(c.stream, dlogits, losses, correct, logits, labels, {.scale = scale});
       return;
     }

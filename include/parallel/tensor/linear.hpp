@@ -100,7 +100,7 @@ struct row_linear {
   template <class Stream>
   [[nodiscard]] matrix_view<T> forward(context<Stream>& c, own_columns<T const> x, saved& kept,
                                        matrix_view<T const> onto = {}) const {
-    if (of.alone()) {
+    if (of.is_single_rank()) {
       inner.keep(c, x.columns, kept.inner);
       auto const y = c.template allocate<T, 2>({x.columns.extent(0), inner.weight.extents[0]});
       inner.apply(c, y, x.columns, kept.inner, onto, bias);
@@ -133,7 +133,7 @@ struct row_linear {
 
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& kept) const {
-    if (of.alone()) return inner.backward_weight(c, kept.inner, bias);
+    if (of.is_single_rank()) return inner.backward_weight(c, kept.inner, bias);
     inner.backward_weight(c, kept.inner);
     if (bias.has_gradient()) ops::add_bias_backward(c.stream, bias.gradient(), kept.dy);
   }

@@ -67,7 +67,7 @@ void all_gather_matmul(context<Stream>& c, axis_group<axis::tensor, Comm> const&
   int const n = ranks.size();
   int const here = ranks.rank();
   // nothing that is sent depends on what arrives, so all of it is under way from the start
-  std::vector<typename axis_group<axis::tensor, Comm>::under_way> coming;
+  std::vector<typename axis_group<axis::tensor, Comm>::exchange_type> coming;
   coming.reserve(static_cast<std::size_t>(n - 1));
   for (int i = 1; i < n; ++i)
     coming.push_back(
@@ -79,7 +79,7 @@ void all_gather_matmul(context<Stream>& c, axis_group<axis::tensor, Comm> const&
     coming[static_cast<std::size_t>(i - 1)].wait_on(c.stream);
     ops::matmul(c.stream, shard_of(y, source, n), shard_of(all, source, n), b, options);
   }
-  ranks.tell(c.stream, meta::exchange_kind::all_gather, all.span(), shard.span());
+  ranks.note_exchange(c.stream, meta::exchange_kind::all_gather, all.span(), shard.span());
 }
 
 template <class Stream, class T, class Comm>
@@ -95,7 +95,7 @@ void matmul_reduce_scatter(context<Stream>& c, axis_group<axis::tensor, Comm> co
   arena::scope const temporaries(c.memory);
   auto const addends = c.template allocate<T, 2>({a.extent(0), y.extent(1)});  // of rows here
   auto const leaving = c.template allocate<T, 2>({(n - 1) * y.extent(0), y.extent(1)});
-  std::vector<typename axis_group<axis::tensor, Comm>::under_way> going;
+  std::vector<typename axis_group<axis::tensor, Comm>::exchange_type> going;
   going.reserve(static_cast<std::size_t>(n - 1));
   for (int i = 1; i < n; ++i) {
     auto const part = shard_of(leaving, i - 1, n - 1);
@@ -106,8 +106,8 @@ void matmul_reduce_scatter(context<Stream>& c, axis_group<axis::tensor, Comm> co
   addend(shard_of(addends, here, n), here);
   for (auto& one : going) one.wait_on(c.stream);
   sum_shards(c, y, addends, n);
-  ranks.tell(c.stream, meta::exchange_kind::reduce_scatter, y.span(),
-             std::span<T const>(addends.span()));
+  ranks.note_exchange(c.stream, meta::exchange_kind::reduce_scatter, y.span(),
+                      std::span<T const>(addends.span()));
 }
 
 }  // namespace detail

@@ -161,7 +161,7 @@ struct query_key_norm {
   void visit_parameters(auto&& visit) { visit_parameters_of(inner, visit); }
 
  private:
-  [[nodiscard]] bool exchanges() const { return inner.present() && !ranks.alone(); }
+  [[nodiscard]] bool exchanges() const { return inner.present() && !ranks.is_single_rank(); }
 
   template <class Stream>
   [[nodiscard]] static matrix_view<T> copy_of(context<Stream>& c, matrix_view<T const> x) {

@@ -33,8 +33,8 @@ struct region {
 
   [[nodiscard]] int rank() const { return group.rank(); }
   [[nodiscard]] int size() const { return group.size(); }
-  [[nodiscard]] bool alone() const { return group.alone(); }
-  [[nodiscard]] bool divides_rows() const { return sequence && !alone(); }
+  [[nodiscard]] bool is_single_rank() const { return group.is_single_rank(); }
+  [[nodiscard]] bool divides_rows() const { return sequence && !is_single_rank(); }
 
   /// Whether linear layers exchange rows shard by shard, behind their products (overlapped.hpp).
   [[nodiscard]] bool overlaps() const { return overlap && divides_rows(); }
@@ -45,7 +45,9 @@ struct region {
     return {size(), divides_rows()};
   }
   /// How parameters used whole within regions are spread: every rank uses them for other heads.
-  [[nodiscard]] parameter_replication replication_inside() const { return {size(), !alone()}; }
+  [[nodiscard]] parameter_replication replication_inside() const {
+    return {size(), !is_single_rank()};
+  }
 
   /// All rows of `x`.
   template <class Stream, class T>
@@ -59,7 +61,7 @@ struct region {
   /// The sum of all ranks' addends, of this rank's rows.
   template <class Stream, class T>
   [[nodiscard]] matrix_view<T> leave(context<Stream>& c, addend<T> x) const {
-    if (alone()) return x.addend;
+    if (is_single_rank()) return x.addend;
     if (!sequence) {
       group.all_reduce(c.stream, x.addend.span());
       return x.addend;

@@ -55,13 +55,14 @@ class process_groups {
   process_groups(Comm&& world, training_layout shape, zero::level level)
       : mesh_(std::move(world), shape),
         level_(level),
-        pipeline(mesh_.template along<axis::pipeline>()),
+        pipeline(mesh_.template split_along<axis::pipeline>()),
         shards(along_shards()),
         gathers(along_shards()),
-        replicas(level == zero::level::none ? mesh_.template along<axis::replicate, axis::context>()
-                                            : mesh_.template along<axis::replicate>()),
-        context(mesh_.template along<axis::context>()),
-        tensor(mesh_.template along<axis::tensor>()) {
+        replicas(level == zero::level::none
+                     ? mesh_.template split_along<axis::replicate, axis::context>()
+                     : mesh_.template split_along<axis::replicate>()),
+        context(mesh_.template split_along<axis::context>()),
+        tensor(mesh_.template split_along<axis::tensor>()) {
     connect_neighbours(pipeline);
   }
 
@@ -78,8 +79,8 @@ class process_groups {
   process_groups& operator=(process_groups const&) = delete;
 
   [[nodiscard]] static training_layout data_layout(zero::level level, int ranks) {
-    return level == zero::level::none ? training_layout{}.with<axis::replicate>(ranks)
-                                      : training_layout{}.with<axis::shard>(ranks);
+    return level == zero::level::none ? training_layout{}.with_degree<axis::replicate>(ranks)
+                                      : training_layout{}.with_degree<axis::shard>(ranks);
   }
 
   [[nodiscard]] Comm& world() { return mesh_.world(); }
@@ -115,8 +116,8 @@ class process_groups {
  private:
   [[nodiscard]] Comm along_shards() {
     return level_ == zero::level::none || shape().template degree<axis::context>() == 1
-               ? mesh_.template along<axis::shard>()
-               : mesh_.template along<axis::shard, axis::context>();
+               ? mesh_.template split_along<axis::shard>()
+               : mesh_.template split_along<axis::shard, axis::context>();
   }
 
   mesh<Comm> mesh_;

@@ -321,7 +321,7 @@ TEST_CASE_TEMPLATE("slices along the tensor axis are trained as the whole matric
           CAPTURE(static_cast<int>(level));
           CAPTURE(data);
           auto const shape = train::process_groups<threads::communicator>::data_layout(level, data)
-                                 .template with<axis::tensor>(tensor);
+                                 .template with_degree<axis::tensor>(tensor);
           auto const got = run_sliced(given, shape, level, groups, slice<T>);
           CHECK(got == expected);
         }

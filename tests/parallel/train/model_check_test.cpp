@@ -255,9 +255,9 @@ struct run_options {
 /// One step of a model with mistakes; returns what it was refused with, or nothing.
 template <class Block = sliced_branch>
 std::string refusal(mistakes const& wrong, run_options const& how = {}) {
-  auto shape = parallel::training_layout{}.with<parallel::axis::tensor>(how.tensor);
-  shape = how.level == zero::level::none ? shape.with<parallel::axis::replicate>(how.data)
-                                         : shape.with<parallel::axis::shard>(how.data);
+  auto shape = parallel::training_layout{}.with_degree<parallel::axis::tensor>(how.tensor);
+  shape = how.level == zero::level::none ? shape.with_degree<parallel::axis::replicate>(how.data)
+                                         : shape.with_degree<parallel::axis::shard>(how.data);
   return test::message_of([&] {
     parallel::threads::run(shape.ranks(), [&](communicator& world) {
       parallel::host::device device;

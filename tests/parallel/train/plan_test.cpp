@@ -87,11 +87,11 @@ TEST_CASE("the arena and the units of a real step are those of the plan, to the 
         check_plan(
             train::process_groups<parallel::threads::communicator>::data_layout(level, ranks),
             level, microbatch, optimizer);
-      auto const two = training_layout{}.with<parallel::axis::replicate>(2);
-      check_plan(level == zero::level::none ? two : two.with<parallel::axis::shard>(2), level,
-                 microbatch, partly);
+      auto const two = training_layout{}.with_degree<parallel::axis::replicate>(2);
+      check_plan(level == zero::level::none ? two : two.with_degree<parallel::axis::shard>(2),
+                 level, microbatch, partly);
       if (level >= zero::level::gradients)
-        check_plan(two.with<parallel::axis::shard>(2), level, microbatch, partly, false);
+        check_plan(two.with_degree<parallel::axis::shard>(2), level, microbatch, partly, false);
     }
 }
 
@@ -105,7 +105,7 @@ TEST_CASE("along a pipeline every rank has a plan of its own, to the byte") {
       train::pipeline_options const options{.schedule = schedule, .stages_per_rank = two ? 2 : 1};
       auto const shape =
           train::process_groups<parallel::threads::communicator>::data_layout(level, 2)
-              .with<parallel::axis::pipeline>(2);
+              .with_degree<parallel::axis::pipeline>(2);
       parallel::threads::run(shape.ranks(), [&](parallel::threads::communicator& comm) {
         int const rank = shape.coordinate<parallel::axis::pipeline>(comm.rank());
         zeros const full(3), rest(1);
