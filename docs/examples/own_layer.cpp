@@ -16,7 +16,7 @@ using parallel::vector_view;
 /// y[i, j] = x[i, j] * gain[j], in float where T is bf16, and rounded once.
 template <class Stream, class T>
 void scale_columns(Stream& s, matrix_view<T> y, matrix_view<T const> x, vector_view<T const> gain) {
-  parallel::ops::own(
+  parallel::ops::custom(
       s,
       [=] {
         using A = accumulate_t<T>;
@@ -30,7 +30,7 @@ void scale_columns(Stream& s, matrix_view<T> y, matrix_view<T const> x, vector_v
 template <class Stream, class T>
 void scale_columns_backward(Stream& s, vector_view<accumulate_t<T>> d_gain, matrix_view<T const> dy,
                             matrix_view<T const> x) {
-  parallel::ops::own(
+  parallel::ops::custom(
       s,
       [=] {
         using A = accumulate_t<T>;

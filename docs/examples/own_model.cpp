@@ -110,7 +110,7 @@ struct momentum_descent {
     auto const values = ranges.values;
     auto const master = ranges.master, velocity = ranges.states[0];
     std::span<A const> const gradients = ranges.gradients.elements;
-    parallel::ops::own(
+    parallel::ops::custom(
         s,
         [=, scale = info.gradient_scale] {  // a number that is there when this runs, not before
           for (std::size_t i = 0; i < values.size(); ++i) {

@@ -201,7 +201,8 @@ struct attention_core {
   [[nodiscard]] ops::attention_options placed(context<Stream> const& c, run const& q,
                                               run const& k) const {
     auto out = options;
-    out.place = {.whole = c.whole_sequence(), .first_query = q.position, .first_key = k.position};
+    out.positions = {
+        .sequence_length = c.whole_sequence(), .first_query = q.position, .first_key = k.position};
     return out;
   }
 

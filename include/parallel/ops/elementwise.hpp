@@ -69,17 +69,17 @@ struct copy_rows_arguments {
 struct copy_fn {
   template <class Stream, writable T>
   void operator()(Stream& s, std::span<T> y, std::span<std::type_identity_t<T> const> x) const {
-    detail::same("copy", "the size of y", y.size(), "that of x", x.size());
+    detail::require_equal("copy", "the size of y", y.size(), "that of x", x.size());
     run_operation(s, copy_arguments<T>{y, x});
   }
   template <class Stream, writable T>
   void operator()(Stream& s, rows_view<T> y, rows_view<std::type_identity_t<T> const> x) const {
-    detail::same("copy", "the number of rows of y", y.rows, "that of x", x.rows);
-    detail::same("copy", "the number of columns of y", y.columns, "that of x", x.columns);
+    detail::require_equal("copy", "the number of rows of y", y.rows, "that of x", x.rows);
+    detail::require_equal("copy", "the number of columns of y", y.columns, "that of x", x.columns);
     run_operation(s, copy_rows_arguments<T>{y, x});
   }
 };
-/// copy(s, y, x): y[i] = x[i]. Also of rows that lie apart (rows_view).
+/// copy(s, y, x): y[i] = x[i]. The rows of x and y may lie apart (rows_view).
 inline constexpr copy_fn copy{};
 
 template <class T>
@@ -100,7 +100,7 @@ struct add_arguments {
 struct add_fn {
   template <class Stream, writable T>
   void operator()(Stream& s, std::span<T> y, std::span<std::type_identity_t<T> const> x) const {
-    detail::same("add", "the size of y", y.size(), "that of x", x.size());
+    detail::require_equal("add", "the size of y", y.size(), "that of x", x.size());
     run_operation(s, add_arguments<T>{y, x});
   }
 };
@@ -125,7 +125,7 @@ struct multiply_arguments {
 struct multiply_fn {
   template <class Stream, writable T>
   void operator()(Stream& s, std::span<T> y, std::span<std::type_identity_t<T> const> x) const {
-    detail::same("multiply", "the size of y", y.size(), "that of x", x.size());
+    detail::require_equal("multiply", "the size of y", y.size(), "that of x", x.size());
     run_operation(s, multiply_arguments<T>{y, x});
   }
 };
@@ -158,7 +158,7 @@ inline constexpr scale_fn scale{};
 
 namespace detail {
 
-/// In what elements of T and U are added: float, or double when either is.
+/// The type in which elements of T and U are added: float, or double if either is double.
 template <class T, class U>
 using sum_of_t = std::common_type_t<accumulate_t<T>, accumulate_t<U>>;
 
@@ -187,13 +187,14 @@ struct axpby_arguments {
 struct axpby_fn {
   template <class Stream, writable T, class U>
   void operator()(Stream& s, std::span<T> y, std::span<U> x, double alpha, double beta) const {
-    detail::same("axpby", "the size of y", y.size(), "that of x", x.size());
+    detail::require_equal("axpby", "the size of y", y.size(), "that of x", x.size());
     run_operation(s, axpby_arguments<T, std::remove_const_t<U>>{
                          y, std::span<std::remove_const_t<U> const>(x), alpha, beta});
   }
 };
-/// axpby(s, y, x, alpha, beta): y[i] = alpha x[i] + beta y[i], in double where either is, else in
-/// float, rounded once. y may be narrower than x: a sum in float goes to bf16.
+/// axpby(s, y, x, alpha, beta): y[i] = alpha x[i] + beta y[i], computed in double if either type is
+/// double, else in float, and rounded once. y may be narrower than x: a sum in float is rounded to
+/// bf16.
 inline constexpr axpby_fn axpby{};
 
 template <class T>
@@ -201,7 +202,7 @@ struct normalise_arguments {
   static constexpr char const* name = "normalise";
   std::span<T> y;
   double const* squared_norm;
-  double least;
+  double min_norm;
 
   [[nodiscard]] auto operands() const { return std::tuple(updates(y)); }
   [[nodiscard]] std::uint64_t flops() const { return y.size(); }
@@ -209,19 +210,19 @@ struct normalise_arguments {
   void compute(index part) const {
     using A = accumulate_t<T>;
     auto const round = [](double x) { return A(static_cast<T>(static_cast<A>(x))); };
-    A const divisor = std::max(round(std::sqrt(*squared_norm)), round(least));
+    A const divisor = std::max(round(std::sqrt(*squared_norm)), round(min_norm));
     detail::for_run(part, y, [&](std::size_t i) { y[i] = static_cast<T>(A(y[i]) / divisor); });
   }
 };
 
 struct normalise_fn {
   template <class Stream, writable T>
-  void operator()(Stream& s, std::span<T> y, double const* square, double least) const {
-    run_operation(s, normalise_arguments<T>{y, square, least});
+  void operator()(Stream& s, std::span<T> y, double const* squared_norm, double min_norm) const {
+    run_operation(s, normalise_arguments<T>{y, squared_norm, min_norm});
   }
 };
-/// normalise(s, y, square, least): y[i] /= max(sqrt(*square), least), a divisor rounded to T. The
-/// squared norm is read when the task runs.
+/// normalise(s, y, squared_norm, min_norm): y[i] /= max(sqrt(*squared_norm), min_norm), where the
+/// divisor is rounded to T. The squared norm is read when the task runs.
 inline constexpr normalise_fn normalise{};
 
 template <class To, class From>
@@ -242,13 +243,13 @@ struct cast_arguments {
 struct cast_fn {
   template <class Stream, writable To, class From>
   void operator()(Stream& s, std::span<To> y, std::span<From> x) const {
-    detail::same("cast", "the size of y", y.size(), "that of x", x.size());
+    detail::require_equal("cast", "the size of y", y.size(), "that of x", x.size());
     run_operation(s, cast_arguments<To, std::remove_const_t<From>>{
                          y, std::span<std::remove_const_t<From> const>(x)});
   }
 };
-/// cast(s, y, x): y[i] = x[i] in another element type, to nearest, ties to even. Between float,
-/// bf16 and double; double goes to bf16 by way of float.
+/// cast(s, y, x): y[i] = x[i] in another element type, rounded to nearest, ties to even. The types
+/// are float, bf16 and double; double is rounded to float before it is rounded to bf16.
 inline constexpr cast_fn cast{};
 
 }  // namespace parallel::ops

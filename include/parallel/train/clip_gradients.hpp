@@ -83,13 +83,13 @@ void for_each_row_part(Units const& units, tensor_list const& tensors, row_numbe
       [&](auto const& unit, std::size_t s, auto const& p, index first, index last, index begin) {
         std::size_t const tensor = rows.first[tensors.place(p.name)];
         if (clipping_rows(p.tensor_extents()) == 1) {
-          f(unit, s, begin, last - first, tensor, ops::rows_place{first, p.size()});
+          f(unit, s, begin, last - first, tensor, ops::rows_location{first, p.size()});
           return;
         }
         index const width = p.size() / p.extents[0];
         p.for_each_row_range(first, last, [&](index from, index to, index row) {
           f(unit, s, begin + from - first, to - from, tensor + static_cast<std::size_t>(row),
-            ops::rows_place{from % width, width});
+            ops::rows_location{from % width, width});
         });
       });
 }
@@ -106,16 +106,16 @@ template <class Units, class Device, class Comm, class Stream, class Exchange>
                                               Comm& world, Stream& compute, Exchange& exchanges) {
   auto const memory = device.template allocate_shared<double>(2 * rows.count);
   auto const squares = memory.span();
-  for_each_row_part(units, tensors, rows, primary_range,
-                    [&](auto const& unit, std::size_t s, index begin, index count, std::size_t row,
-                        ops::rows_place place) {
-                      auto const out = squares.subspan(row);
-                      ops::row_squared_norms(compute, out.first(rows.count - row),
-                                             slice(unit.segments()[s].master.span(), begin, count),
-                                             place);
-                      ops::row_squared_norms(compute, out.subspan(rows.count),
-                                             slice(unit.owned_gradients(s), begin, count), place);
-                    });
+  for_each_row_part(
+      units, tensors, rows, primary_range,
+      [&](auto const& unit, std::size_t s, index begin, index count, std::size_t row,
+          ops::rows_location location) {
+        auto const out = squares.subspan(row);
+        ops::row_squared_norms(compute, out.first(rows.count - row),
+                               slice(unit.segments()[s].master.span(), begin, count), location);
+        ops::row_squared_norms(compute, out.subspan(rows.count),
+                               slice(unit.owned_gradients(s), begin, count), location);
+      });
   compute.synchronize();
   world.all_reduce(exchanges, squares, reduction::sum).wait();
   return {squares.begin(), squares.end()};
@@ -202,9 +202,9 @@ void clip_rows(Units const& units, tensor_list const& tensors, Device const& dev
       units, tensors, rows,
       [](auto const& unit, std::size_t s) { return unit.segments()[s].owned; },
       [&](unit_type const& unit, std::size_t s, index begin, index count, std::size_t row,
-          ops::rows_place place) {
+          ops::rows_location location) {
         ops::scale_rows(compute, detail::slice(unit.owned_gradients(s), begin, count),
-                        std::span<gradient_type const>(factors.span()).subspan(row), place);
+                        std::span<gradient_type const>(factors.span()).subspan(row), location);
       });
   compute.synchronize();  // the factors end here
 }

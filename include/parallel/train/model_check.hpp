@@ -10,8 +10,8 @@
 // result or gradient that comes from slices and is not summed, a gradient that differs between
 // ranks which hold the same parameter and is not declared to, rows that are gathered though the
 // model divides none, and a loss that several ranks count. Operations of one's own are looked at
-// when they are called by ops::own (parallel/ops/own.hpp), or have a form on the meta device that
-// calls stream.touch(...). Cost: two microbatches on the meta device, once.
+// when they are called by ops::custom (parallel/ops/custom.hpp), or have a form on the meta device
+// that calls stream.touch(...). Cost: two microbatches on the meta device, once.
 #pragma once
 
 #include <algorithm>
@@ -73,7 +73,8 @@ class marked_passes final : public meta::witness {
           !u.declared->trainable || !read_.contains(u.parameter) || written_.contains(u.parameter),
           name_of(u), " is trained, but the backward pass of ",
           name_of_part(u.of, model_.num_blocks()),
-          " never writes its gradient; add to gradient() there (in ops::own: updates(view)), or ",
+          " never writes its gradient; add to gradient() there (in ops::custom: updates(view)), "
+          "or ",
           "freeze the parameter");
     });
   }
@@ -281,7 +282,7 @@ class marked_passes final : public meta::witness {
     fail(name_of_part(exit, model_.num_blocks()),
          ": head_loss never writes dx; write the gradient ",
          "of the summed loss there when dx is not empty, with ops::copy, say, or what is called by "
-         "ops::own");
+         "ops::custom");
   }
 
   void require_here(use const& u) const {
@@ -297,10 +298,10 @@ class marked_passes final : public meta::witness {
         !first_ || !added || !u.parameter->replaces_gradient || written_.contains(u.parameter),
         name_of(u), " declares replaces_gradient, but its layer adds to the gradient where ",
         "context::overwrite_gradients is set; overwrite it there, or leave the declaration out");
-    require(
-        first_ || added, name_of(u), ": its layer overwrites the gradient, which a microbatch ",
-        "after a step's first must add to; read what is there too (in ops::own: updates(view)), ",
-        "unless context::overwrite_gradients is set");
+    require(first_ || added, name_of(u), ": its layer overwrites the gradient, which a microbatch ",
+            "after a step's first must add to; read what is there too (in ops::custom: "
+            "updates(view)), ",
+            "unless context::overwrite_gradients is set");
     written_.insert(u.parameter);
     auto const& replication = u.declared->replication;
     require(tensor_ranks_ == 1 || replication.ranks == 1 || replication.partial || !in.any(),

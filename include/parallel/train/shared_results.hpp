@@ -69,7 +69,7 @@ class shared_results {
   void add_to(statistics_sum<loss>& all) const { all.add(sums()); }
 
   /// Whether this rank asks to stop, in the next exchange.
-  void ask_to_stop(bool wish) { totals_.data()->asks_to_stop() = wish ? 1 : 0; }
+  void ask_to_stop(bool wish) { totals_.data()->stop_requests() = wish ? 1 : 0; }
 
   /// Enqueues the sums over all ranks, in one exchange, for which `compute` then waits. Exact sums
   /// are rounded by the host, which waits for them: they are exchanged after what `compute` makes.
@@ -119,7 +119,7 @@ class shared_results {
     auto const& totals = *totals_.data();
     step_result<loss> out{.sums = totals.statistics_of_tokens(),
                           .squared_norm = totals.squared_norm(),
-                          .stop_asked = totals.stop_asked()};
+                          .stop_asked = totals.stop_requested()};
     if constexpr (!std::is_integral_v<gradient_type>) {
       auto const size = ops::size_of_gradient(totals, threshold);
       out.gradient_norm = size.norm;

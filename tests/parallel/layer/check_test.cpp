@@ -4,8 +4,8 @@
 
 #include <parallel/layer/check.hpp>
 #include <parallel/layer/linear.hpp>
+#include <parallel/ops/custom.hpp>
 #include <parallel/ops/elementwise.hpp>
-#include <parallel/ops/own.hpp>
 
 namespace check_test {
 namespace {
@@ -152,7 +152,7 @@ struct forgetful {
   template <class Stream>
   matrix_view<double> forward(context<Stream>& c, matrix_view<double const> x, saved&) const {
     auto const y = c.template allocate<double, 2>(x.extents());
-    parallel::ops::own(
+    parallel::ops::custom(
         c.stream,
         [=, this] {
           for (parallel::index i = 0; i < x.extent(0); ++i)

@@ -165,7 +165,8 @@ outcome<accumulate_t<T>> by_parts(problem<T>& p, Stream& s, std::vector<index> c
   for (std::size_t i = pairs.size(); i > 1; --i) std::swap(pairs[i - 1], pairs[source.bits(i) % i]);
   auto const placed = [&](std::size_t i, std::size_t j) {
     auto options = p.options;
-    options.place = {.whole = p.n.length, .first_query = cuts[i], .first_key = cuts[j]};
+    options.positions = {
+        .sequence_length = p.n.length, .first_query = cuts[i], .first_key = cuts[j]};
     return options;
   };
   auto const queries = [&](std::size_t i) {

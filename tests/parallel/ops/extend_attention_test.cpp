@@ -81,7 +81,8 @@ TEST_CASE("queries that see none of the keys keep what they had, and begin with 
   std::vector<float> sums(4, none);
   tensor_view<float, 3> const lse(sums.data(), {1, 1, 4});
   auto options = p.options;
-  options.place = {.whole = 8, .first_query = 4, .first_key = 0};  // only position 4 sees one, 3
+  options.positions = {
+      .sequence_length = 8, .first_query = 4, .first_key = 0};  // only position 4 sees one, 3
   ops::heads_view<float> const to{out.data(), 1, 4, 1, 4, 16, 4};
   ops::extend_attention(s, to, lse, in(0, 4), in(1, 0), in(2, 0), options);
   s.synchronize();
@@ -91,8 +92,8 @@ TEST_CASE("queries that see none of the keys keep what they had, and begin with 
   for (std::size_t i = 1; i < 4; ++i) CHECK(sums[i] == none);
   for (std::size_t i = 4; i < 16; ++i) CHECK(out[i] == 0.0F);
   auto const before = std::pair(out, sums);
-  options.place.first_key = 4;
-  options.place.first_query = 0;  // keys of the future
+  options.positions.first_key = 4;
+  options.positions.first_query = 0;  // keys of the future
   ops::extend_attention(s, to, lse, in(0, 0), in(1, 4), in(2, 4), options);
   s.synchronize();
   CHECK(std::pair(out, sums) == before);
@@ -105,16 +106,18 @@ TEST_CASE("parts that are not of the sequence are refused") {
   std::vector<float> sums(4);
   tensor_view<float, 3> const lse(sums.data(), {1, 1, 4});
   CHECK_THROWS_WITH_AS(
-      ops::extend_attention(s, v, lse, v, v, v, {.place = {.whole = 10, .first_query = 7}}),
+      ops::extend_attention(s, v, lse, v, v, v,
+                            {.positions = {.sequence_length = 10, .first_query = 7}}),
       "ops::extend_attention: the queries stand at positions 7 to 10, but the sequence has 10",
       parallel::error);
   std::vector<std::int32_t> const begins(4);
   CHECK_THROWS_WITH_AS(
-      ops::extend_attention(s, v, lse, v, v, v, {.document_begins = begins, .place = {.whole = 8}}),
+      ops::extend_attention(s, v, lse, v, v, v,
+                            {.document_begins = begins, .positions = {.sequence_length = 8}}),
       "ops::extend_attention: there are 4 document_begins for 8 positions; give one per position, "
       "or none",
       parallel::error);
-  CHECK_THROWS_AS(ops::extend_attention(s, v, {}, v, v, v, {.place = {.whole = 8}}),
+  CHECK_THROWS_AS(ops::extend_attention(s, v, {}, v, v, v, {.positions = {.sequence_length = 8}}),
                   parallel::error);
 }
 
@@ -129,7 +132,8 @@ TEST_CASE("the meta device counts the pairs of each part") {
       for (index first_key = 0; first_key <= 13; ++first_key) {
         ops::attention_options const options{
             .window = window,
-            .place = {.whole = 20, .first_query = first_query, .first_key = first_key}};
+            .positions = {
+                .sequence_length = 20, .first_query = first_query, .first_key = first_key}};
         std::uint64_t seen = 0;
         for (index i = first_query; i < first_query + 5; ++i)
           for (index j = first_key; j < first_key + 7; ++j)

@@ -34,8 +34,8 @@ TEST_CASE_TEMPLATE("squares are summed by row, the same with any number of threa
       double const value(x[static_cast<std::size_t>(i)]);
       expected[static_cast<std::size_t>((first + i) / width)] += value * value;
     }
-    auto const run = [&, place = ops::rows_place{first, width}](auto& s, auto& out) {
-      ops::row_squared_norms(s, std::span(out), std::span(x), place);
+    auto const run = [&, location = ops::rows_location{first, width}](auto& s, auto& out) {
+      ops::row_squared_norms(s, std::span(out), std::span(x), location);
     };
     on_reference([&](auto& s) { run(s, plain); });
     on_host(1, [&](auto& s) { run(s, one); });
@@ -58,8 +58,8 @@ TEST_CASE_TEMPLATE("rows are scaled by their factors", T, float, bf16, double) {
       element = static_cast<T>(accumulate_t<T>(element) *
                                factors[static_cast<std::size_t>((first + i) / width)]);
     }
-    auto const run = [&, place = ops::rows_place{first, width}](auto& s, auto& on) {
-      ops::scale_rows(s, std::span(on), std::span<accumulate_t<T> const>(factors), place);
+    auto const run = [&, location = ops::rows_location{first, width}](auto& s, auto& on) {
+      ops::scale_rows(s, std::span(on), std::span<accumulate_t<T> const>(factors), location);
     };
     on_reference([&](auto& s) { run(s, plain); });
     on_host(2, [&](auto& s) { run(s, host); });

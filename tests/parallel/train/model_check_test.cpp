@@ -376,7 +376,7 @@ TEST_CASE(
       test::contains(refusal({.gradient_forgotten = true}),
                      "unit \"exit\": parameter \"exit.bias\" is trained, but the backward pass "
                      "of the exit (part 2) never writes its gradient; add to gradient() there (in "
-                     "ops::own: updates(view)), or freeze the parameter"));
+                     "ops::custom: updates(view)), or freeze the parameter"));
 }
 
 TEST_CASE("a loss that every tensor rank counts is refused, and one that nobody counts") {

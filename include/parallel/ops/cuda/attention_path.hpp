@@ -32,8 +32,8 @@ struct attention_path {
 
 /// How far query 0 stands behind key 0: 0 where both are the same part of a sequence.
 [[nodiscard]] inline index distance(ops::attention_options const& options) {
-  auto const& place = options.place;
-  return place.whole == 0 ? 0 : place.first_query - place.first_key;
+  auto const& positions = options.positions;
+  return positions.sequence_length == 0 ? 0 : positions.first_query - positions.first_key;
 }
 
 namespace detail {

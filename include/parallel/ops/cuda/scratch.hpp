@@ -114,7 +114,7 @@ template <class T>
 [[nodiscard]] std::size_t forward_tables_bytes(ops::heads_view<T const> const& q,
                                                ops::attention_options const& options) {
   constexpr int tables = 5;
-  if (options.document_begins.empty() || options.place.whole != 0) return 0;
+  if (options.document_begins.empty() || options.positions.sequence_length != 0) return 0;
   index const most = most_documents(q.batch * q.sequence);
   return document_tables_bytes(most, tables) + document_room(most);
 }
@@ -122,7 +122,7 @@ template <class T>
 [[nodiscard]] std::size_t backward_tables_bytes(ops::heads_view<T const> const& q,
                                                 ops::attention_options const& options,
                                                 bool deterministic) {
-  if (deterministic || options.place.whole != 0) return 0;
+  if (deterministic || options.positions.sequence_length != 0) return 0;
   index const most = most_documents(q.batch * q.sequence);
   return document_tables_bytes(most, kernels::document_tables::most_tables) + document_room(most);
 }

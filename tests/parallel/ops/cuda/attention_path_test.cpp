@@ -78,7 +78,7 @@ TEST_CASE("what MPT trains with goes to the fused kernels") {
   CHECK(some.reason().empty());
   some.options.window = 40;
   CHECK(some.reason().empty());
-  some.options.place = {.whole = 512, .first_query = 128, .first_key = 128};
+  some.options.positions = {.sequence_length = 512, .first_query = 128, .first_key = 128};
   CHECK(some.reason().empty());
   CHECK(call<bf16>(1, 2, 1, 1, 8).reason().empty());
   CHECK(call<bf16>(1, 100, 8, 1, 256).reason().empty());
@@ -119,15 +119,16 @@ TEST_CASE("parts of a sequence that stand apart go to the fused kernels to be me
       ring.options.window = window;
       ring.options.document_begins = std::span(begins).first(documents ? begins.size() : 0);
       for (index const first_key : {0, 128}) {
-        ring.options.place = {.whole = 512, .first_query = 256, .first_key = first_key};
+        ring.options.positions = {
+            .sequence_length = 512, .first_query = 256, .first_key = first_key};
         CHECK(ring.reason_of_part().empty());
         CHECK(ring.reason() == "queries and keys stand at different positions");
       }
-      ring.options.place.first_key = 256;
+      ring.options.positions.first_key = 256;
       CHECK(ring.reason_of_part().empty());
       CHECK(ring.reason().empty());
       for (index const first_key : {129, 255, 257, 384}) {
-        ring.options.place.first_key = first_key;
+        ring.options.positions.first_key = first_key;
         CHECK(ring.reason_of_part() == "not all keys stand before the queries");
       }
     }
@@ -147,9 +148,9 @@ TEST_CASE("packed documents go to the fused kernels, in parts of sequences too")
   CHECK(packed.reason({.library = 91900, .capability = 100}).empty());
   CHECK(packed.reason({.library = 91900, .capability = 80}) ==
         "the device is too old for documents: below compute capability 9.0");
-  packed.options.place = {.whole = 128};
+  packed.options.positions = {.sequence_length = 128};
   CHECK(packed.reason().empty());
-  packed.options.place = {.whole = 512, .first_query = 128, .first_key = 128};
+  packed.options.positions = {.sequence_length = 512, .first_query = 128, .first_key = 128};
   packed.options.document_begins = begins;
   CHECK(packed.reason().empty());
 }

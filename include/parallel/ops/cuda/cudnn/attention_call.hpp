@@ -33,7 +33,8 @@ template <class T>
   problem.head_dim = q.head_dim;
   problem.alibi = !options.alibi_slopes.empty();
   problem.documents = !options.document_begins.empty();
-  if (problem.documents && options.place.whole != q.sequence) problem.whole = options.place.whole;
+  if (problem.documents && options.positions.sequence_length != q.sequence)
+    problem.whole = options.positions.sequence_length;
   problem.apart = distance(options) != 0;
   index const farthest = distance(options) + q.sequence - 1;  // key that a query may see
   problem.window = options.window >= farthest ? -1 : options.window;
@@ -50,7 +51,7 @@ struct attention_numbers {
       : scale(static_cast<float>(options.scale)),
         window(static_cast<float>(problem.window + 1 - distance(options))),
         apart(static_cast<std::int32_t>(distance(options))),
-        first_key(static_cast<std::int32_t>(options.place.first_key)) {}
+        first_key(static_cast<std::int32_t>(options.positions.first_key)) {}
   float scale;
   float window;  // column + window > row, as the graph counts them
   std::int32_t apart, first_key;

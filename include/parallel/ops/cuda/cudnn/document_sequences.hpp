@@ -29,7 +29,7 @@ namespace parallel::cuda::cudnn {
 /// multiple of 16 cuDNN's own graphs keep no sums of all documents one after another.
 [[nodiscard]] inline index documents_of(attention_problem const& problem,
                                         ops::attention_options const& options) {
-  if (!problem.documents || options.place.whole != 0 || problem.deterministic ||
+  if (!problem.documents || options.positions.sequence_length != 0 || problem.deterministic ||
       problem.head_dim % 16 != 0)
     return 0;
   return document_bound(options.document_begins.count(), problem.batch * problem.sequence);

@@ -310,7 +310,7 @@ class attention_plans final : public fused_attention {
     }
     bool const masked = problem.documents && !apart;
     if (masked) {
-      index const first_row = problem.whole > 0 ? options.place.first_query : 0;
+      index const first_row = problem.whole > 0 ? options.positions.first_query : 0;
       tensors.push_back({uid::begins, address(options.document_begins.data() + first_row)});
       if (problem.whole > 0) tensors.push_back({uid::first_key, address(&given.first_key)});
     }

@@ -1,7 +1,7 @@
 // What attention's options mean for one pair of a query and a key, as kernels need it.
 //
-// Positions count from key 0 of those that are given, as in ops::detail::placed_attention, whose
-// rules these are. Slopes and beginnings of documents are memory of the device.
+// Positions count from key 0 of those that are given, as in ops::detail::positioned_attention,
+// whose rules these are. Slopes and beginnings of documents are memory of the device.
 #pragma once
 
 #include <cmath>
@@ -117,28 +117,29 @@ template <class A, class Q, class K>
 [[nodiscard]] attention_terms<A> terms_of(ops::attention_options const& options,
                                           ops::heads_view<Q> const& q,
                                           ops::heads_view<K> const& k) {
-  ops::detail::placed_attention const placed(options, q.sequence, k.sequence);
-  bool const parts = options.place.whole != 0;
+  ops::detail::positioned_attention const placed(options, q.sequence, k.sequence);
+  bool const parts = options.positions.sequence_length != 0;
   auto const& dropout = options.dropout;
   auto const narrow = [](index i) { return static_cast<position>(i); };
-  return {.scale = static_cast<A>(options.scale),
-          .softcap = static_cast<A>(options.softcap),
-          .slopes = options.alibi_slopes.empty() ? nullptr : options.alibi_slopes.data(),
-          .begins = options.document_begins.empty() ? nullptr : options.document_begins.data(),
-          .begins_stride = parts ? placed.place.whole : q.sequence,
-          .begins_first = parts ? narrow(placed.place.first_query) : 0,
-          // a window beyond every position is none
-          .window = options.window >= placed.place.whole ? -1 : narrow(options.window),
-          .queries = narrow(q.sequence),
-          .keys = narrow(k.sequence),
-          .first_query = narrow(placed.place.first_query),
-          .first_key = narrow(placed.place.first_key),
-          .whole = narrow(placed.place.whole),
-          .dropout = dropout.probability,
-          .random = dropout.random,
-          .first_sequence = dropout.first_sequence,
-          .first_head = static_cast<std::uint64_t>(dropout.first_head),
-          .heads = static_cast<std::uint64_t>(dropout.heads != 0 ? dropout.heads : q.heads)};
+  return {
+      .scale = static_cast<A>(options.scale),
+      .softcap = static_cast<A>(options.softcap),
+      .slopes = options.alibi_slopes.empty() ? nullptr : options.alibi_slopes.data(),
+      .begins = options.document_begins.empty() ? nullptr : options.document_begins.data(),
+      .begins_stride = parts ? placed.positions.sequence_length : q.sequence,
+      .begins_first = parts ? narrow(placed.positions.first_query) : 0,
+      // a window beyond every position is none
+      .window = options.window >= placed.positions.sequence_length ? -1 : narrow(options.window),
+      .queries = narrow(q.sequence),
+      .keys = narrow(k.sequence),
+      .first_query = narrow(placed.positions.first_query),
+      .first_key = narrow(placed.positions.first_key),
+      .whole = narrow(placed.positions.sequence_length),
+      .dropout = dropout.probability,
+      .random = dropout.random,
+      .first_sequence = dropout.first_sequence,
+      .first_head = static_cast<std::uint64_t>(dropout.first_head),
+      .heads = static_cast<std::uint64_t>(dropout.heads != 0 ? dropout.heads : q.heads)};
 }
 
 }  // namespace parallel::cuda::kernels

@@ -109,19 +109,19 @@ struct axpby {
   }
 };
 
-/// y[i] /= max(sqrt(*squared_norm), least), a divisor rounded to T.
+/// y[i] /= max(sqrt(*squared_norm), min_norm), a divisor rounded to T.
 template <class T>
 struct normalise {
   T* y;
   double const* squared_norm;
-  double least;
+  double min_norm;
   std::size_t count;
 
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
     using A = accumulate_t<T>;
     auto const round = [](double x) { return static_cast<A>(static_cast<T>(static_cast<A>(x))); };
-    A const norm = round(std::sqrt(*squared_norm)), bound = round(least);
+    A const norm = round(std::sqrt(*squared_norm)), bound = round(min_norm);
     A const divisor = norm < bound ? bound : norm;  // NaN stays
     for_each_element(
         b, count, [divisor](A a) { return a / divisor; }, y, y);

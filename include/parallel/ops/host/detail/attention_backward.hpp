@@ -59,7 +59,7 @@ struct attention_backward {
   };
 
   [[nodiscard]] index width() const { return padded(q.head_dim, depth_step<E>); }
-  [[nodiscard]] ops::detail::placed_attention placed() const {
+  [[nodiscard]] ops::detail::positioned_attention placed() const {
     return {options, q.sequence, k.sequence};
   }
 
@@ -227,7 +227,7 @@ struct attention_backward {
     floats const log_total = simd::load<L>(own.lse.data() + at + column);
     floats const row_sum = simd::load<L>(own.own.data() + at + column);
     bool const dropped = options.dropout.active();
-    dropout_columns<L> drop(options.dropout, pair, placed().place.whole,
+    dropout_columns<L> drop(options.dropout, pair, placed().positions.sequence_length,
                             block.first_query + column);
     bool const capped = options.softcap > 0.0;
     floats const limit(static_cast<float>(options.softcap));

@@ -47,7 +47,7 @@ struct attention_forward {
   };
 
   [[nodiscard]] index width() const { return padded(q.head_dim, depth_step<E>); }
-  [[nodiscard]] ops::detail::placed_attention placed() const {
+  [[nodiscard]] ops::detail::positioned_attention placed() const {
     return {options, q.sequence, k.sequence};
   }
 
@@ -172,7 +172,7 @@ struct attention_forward {
                                       floats(0.0F), greatest);
     floats total(0.0F);
     bool const dropped = options.dropout.active();
-    dropout_columns<L> drop(options.dropout, pair, placed().place.whole,
+    dropout_columns<L> drop(options.dropout, pair, placed().positions.sequence_length,
                             block.first_query + column);
     for (index j = rows.begin; j < rows.end; ++j) {
       floats weight = simd::exp(simd::load<L>(scores + j * columns) - shift);

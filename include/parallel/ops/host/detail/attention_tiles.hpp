@@ -57,7 +57,7 @@ struct attention_block {
 
 /// to[c] = first(i) of query i = first + c of sequence b; columns that are no query repeat the
 /// last.
-inline void fill_first_keys(index* to, ops::detail::placed_attention const& placed, index b,
+inline void fill_first_keys(index* to, ops::detail::positioned_attention const& placed, index b,
                             index first, index columns) {
   for (index c = 0; c < columns; ++c)
     to[c] = placed.first_key(b, std::min(first + c, placed.queries - 1));

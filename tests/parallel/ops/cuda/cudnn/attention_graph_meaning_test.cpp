@@ -131,7 +131,7 @@ struct pair_of_parts {
                 .apart = parallel::cuda::distance(a.options) != 0,
                 .alibi = !a.options.alibi_slopes.empty(),
                 .documents = !a.options.document_begins.empty(),
-                .whole = a.options.place.whole,
+                .whole = a.options.positions.sequence_length,
                 .q = {a.q.batch_stride, a.q.row_stride},
                 .k = {a.k.batch_stride, a.k.row_stride},
                 .v = {a.v.batch_stride, a.v.row_stride}},
@@ -139,7 +139,7 @@ struct pair_of_parts {
         begins(a.options.document_begins.begin(), a.options.document_begins.end()),
         scale(a.options.scale),
         apart(static_cast<double>(parallel::cuda::distance(a.options))),
-        first_key(static_cast<double>(a.options.place.first_key)),
+        first_key(static_cast<double>(a.options.positions.first_key)),
         reach(static_cast<double>(a.options.window) + 1 - apart),
         given{{uid::q, const_cast<double*>(a.q.data)},
               {uid::k, const_cast<double*>(a.k.data)},
@@ -149,7 +149,8 @@ struct pair_of_parts {
               {uid::masked, &masked},
               {uid::window, &reach},
               {uid::other, &other},
-              {uid::begins, begins.empty() ? nullptr : begins.data() + a.options.place.first_query},
+              {uid::begins,
+               begins.empty() ? nullptr : begins.data() + a.options.positions.first_query},
               {uid::first_key, &first_key},
               {uid::apart, &apart}} {}
 

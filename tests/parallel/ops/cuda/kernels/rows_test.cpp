@@ -19,20 +19,21 @@ TEST_CASE_TEMPLATE("rows are summed and scaled wherever the range begins and end
   for (index const size : {0, 1, 7, 64, 500, 13000})
     for (index const width : {1, 5, 8, 96, 1000, 5003, 90000})
       for (index const first : {0, 3, 16, 101}) {
-        ops::rows_place const place{first, width};
-        auto const rows = ops::detail::rows_needed(place, size);
+        ops::rows_location const location{first, width};
+        auto const rows = ops::detail::rows_needed(location, size);
         auto const x = ops_support::random<T>(size, 1);
         auto const sums = ops_support::random<double>(rows, 2);
         auto const factors = ops_support::random<accumulate_t<T>>(rows, 3);
         auto expected_sums = sums;
         auto scaled = x;
         reference::stream here;
-        ops::row_squared_norms(here, std::span(expected_sums), std::span<T const>(x), place);
-        ops::scale_rows(here, std::span(scaled), std::span<accumulate_t<T> const>(factors), place);
+        ops::row_squared_norms(here, std::span(expected_sums), std::span<T const>(x), location);
+        ops::scale_rows(here, std::span(scaled), std::span<accumulate_t<T> const>(factors),
+                        location);
         testing::run_on_copies(
             x, 2, 64, 0,
             [&](T* to) {
-              return cuda::kernels::scale_rows<T>{to, factors.data(), size, place};
+              return cuda::kernels::scale_rows<T>{to, factors.data(), size, location};
             },
             [&](auto const& got) { CHECK(ops_support::same_bits(got, scaled)); });
 
@@ -43,7 +44,7 @@ TEST_CASE_TEMPLATE("rows are summed and scaled wherever the range begins and end
           testing::run_on_copies(
               sums, 2, 64, 0,
               [&](double* to) {
-                return cuda::kernels::row_squared_norms<T>{to, from.data(), size, place};
+                return cuda::kernels::row_squared_norms<T>{to, from.data(), size, location};
               },
               [&](auto const& got) {
                 if (one.empty()) one = got;

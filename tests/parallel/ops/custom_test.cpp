@@ -6,17 +6,17 @@
 #include <parallel/core/tensor.hpp>
 #include <parallel/device/host/stream.hpp>
 #include <parallel/device/meta/device.hpp>
-#include <parallel/ops/own.hpp>
+#include <parallel/ops/custom.hpp>
 #include <parallel/ops/reference.hpp>
 
-namespace own_test {
+namespace custom_test {
 
 using view = parallel::vector_view<float>;
 using constant = parallel::vector_view<float const>;
 
 template <class Stream>
 void add_twice(Stream& s, view y, constant x) {
-  parallel::ops::own(
+  parallel::ops::custom(
       s,
       [=] {
         for (parallel::index i = 0; i < y.size(); ++i) y(i) += 2 * x(i);
@@ -61,4 +61,4 @@ TEST_CASE("it runs on streams of the host, and says what it touches on the meta 
   CHECK(whom.all[1].elements == 3);
 }
 
-}  // namespace own_test
+}  // namespace custom_test
