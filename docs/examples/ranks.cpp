@@ -1,4 +1,5 @@
-// Ranks that talk: collectives on threads, along the axes of a mesh, with mistakes told by name.
+// Communication between ranks: collectives on threads, along the axes of a mesh, with checks that
+// name mistakes.
 #include <cstdio>
 #include <span>
 #include <string>
