@@ -59,7 +59,7 @@ class llama {
       blocks_.emplace_back(make_branch(name + "attention_norm", make_attention(name)),
                            make_branch(name + "feed_forward_norm", make_swiglu(name)));
     }
-    head_.of = ranks_;
+    head_.tensor_region = ranks_;
     head_.norm_f = make_norm("norm");
     head_.weight = rows("output");
   }
@@ -138,7 +138,7 @@ class llama {
   }
 
   region ranks_;
-  tensor::place here_;
+  tensor::axis_position here_;
   tensor::embedding<float, communicator> tokens_;
   std::deque<block> blocks_;  // a deque, because addresses must not change
   tensor::head<float, communicator> head_;

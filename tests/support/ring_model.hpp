@@ -89,7 +89,7 @@ class basic_ring_model {
       : width_(width),
         options_(std::move(options)),
         place_{options_.tensor.rank(), options_.tensor.size()} {
-    tokens_.of = options_.tensor;
+    tokens_.tensor_region = options_.tensor;
     tokens_.weight =
         rows_of<2>("wte", {vocabulary, width}, {place_.part_of(vocabulary, "the vocabulary")});
     exit_.weight = tokens_.weight;
@@ -228,7 +228,7 @@ class basic_ring_model {
     attend.heads = q.count;
     if (!attend.ranks.is_single_rank() && attend.method == context_parallel::method::ulysses)
       for (index const rank : {index{0}, place_.size - 1}) {  // those with most and fewest heads
-        parallel::tensor::place const there{rank, place_.size};
+        parallel::tensor::axis_position const there{rank, place_.size};
         context_parallel::check_heads("query", there.queries_of(all).count, attend.ranks.size());
         if (key_heads > 0)
           context_parallel::check_heads("key", there.heads_of(key_heads).count,
@@ -270,7 +270,7 @@ class basic_ring_model {
 
   index width_;
   basic_ring_options<Comm> options_;
-  parallel::tensor::place place_;
+  parallel::tensor::axis_position place_;
   parallel::tensor::embedding<ring, Comm> tokens_;
   parallel::embedding<ring> exit_;  // its table alone is used
   ring_norm final_;

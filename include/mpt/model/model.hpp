@@ -249,7 +249,7 @@ model<T, Comm>::model(model_config config, basic_model_groups<Comm> groups,
   std::string const prefix = "transformer.";
   index const d = config_.d_model;
   index const vocabulary = config_.vocab_size;
-  tokens_.of = groups_.tensor;
+  tokens_.tensor_region = groups_.tensor;
   tokens_.weight =
       build.vocabulary_rows(prefix + "wte.weight", build.initial().embedding(vocabulary));
   if (config_.learned_pos_emb) {
@@ -263,7 +263,7 @@ model<T, Comm>::model(model_config config, basic_model_groups<Comm> groups,
         concat(prefix, "blocks.", i, "."), i,
         recompute.empty() ? recomputation{} : recompute.at(static_cast<std::size_t>(i))));
   key_width_ = 2 * build.heads_here().kv_width();
-  head_.of = groups_.tensor;
+  head_.tensor_region = groups_.tensor;
   head_.norm_f = build.make_norm(prefix + "norm_f");
   head_.weight =
       config_.tie_word_embeddings

@@ -89,9 +89,9 @@ template <class Fits>
   if (exchanges && broken_by_tensor(config, p.tensor).empty()) {
     parallel::ops::head_layout const all{.heads = config.model.n_heads,
                                          .kv_heads = kv_heads(config.model)};
-    using parallel::tensor::place;
-    auto const most = place{0, p.tensor}.part_of(all);
-    auto const fewest = place{p.tensor - 1, p.tensor}.part_of(all);
+    using parallel::tensor::axis_position;
+    auto const most = axis_position{0, p.tensor}.part_of(all);
+    auto const fewest = axis_position{p.tensor - 1, p.tensor}.part_of(all);
     auto const whole = [&](std::string_view what, std::int64_t heads, std::int64_t least) {
       if (heads != least)
         out.push_back(parallel::concat("with ulysses, each of ", p.tensor,

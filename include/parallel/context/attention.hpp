@@ -60,7 +60,7 @@ struct attention {
   [[nodiscard]] auto forward(context<Stream>& c, matrix_view<T const> x, saved& kept,
                              matrix_view<T const> onto = {}) const {
     auto const projected = qkv.forward(c, x, kept.qkv);
-    auto inside = c.of_rows_in(projected);
+    auto inside = c.for_rows_of(projected);
     auto const values = placed_like(projected, attend(inside, local(projected), kept));
     return forward_onto(out, c, values, kept.out, onto);
   }
@@ -69,13 +69,13 @@ struct attention {
   [[nodiscard]] auto backward_input(context<Stream>& c, matrix_view<T const> dy,
                                     saved& kept) const {
     auto const d_values = out.backward_input(c, dy, kept.out);
-    auto inside = c.of_rows_in(d_values);
+    auto inside = c.for_rows_of(d_values);
     auto const d_projected = placed_like(d_values, attend_backward(inside, local(d_values), kept));
     return qkv.backward_input(c, d_projected, kept.qkv);
   }
 
   /// As of linear.
-  void input_again(saved& kept, matrix_view<T const> x) const { qkv.input_again(kept.qkv, x); }
+  void restore_input(saved& kept, matrix_view<T const> x) const { qkv.restore_input(kept.qkv, x); }
 
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& kept) const {
@@ -128,7 +128,7 @@ struct attention {
   [[nodiscard]] matrix_view<T const> with_keys(context<Stream>& c, matrix_view<T> made,
                                                shared_keys<T> const* shared) const {
     if (own_keys) {
-      if (shared != nullptr) shared->keep(c, layout.kv(made));
+      if (shared != nullptr) shared->store(c, layout.kv(made));
       return made;
     }
     require(shared != nullptr, "attention without keys of its own was given none");
@@ -160,7 +160,7 @@ struct attention {
     asked.alibi_slopes = slopes;
     if (c.mode != pass::training) asked.dropout.probability = 0.0F;
     asked.dropout.random = c.random(dropout_operation);
-    asked.dropout.first_sequence = c.where.first_sequence;
+    asked.dropout.first_sequence = c.run_position.first_sequence;
     asked.document_begins = c.document_begins;
     return asked;
   }

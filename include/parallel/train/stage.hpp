@@ -103,7 +103,7 @@ class pass_memory {
     turns_ = beside ? turns::handed : 2;
     handed_[0] = first;
     for (std::size_t i = 1; i < turns_; ++i)
-      handed_[i] = c.on(scratch_).template allocate<element, 2>(first.extents());
+      handed_[i] = c.with_memory(scratch_).template allocate<element, 2>(first.extents());
     for (std::size_t i = 0; i < turns::scratch; ++i) free_[i] = places_[i]->mark();
   }
   /// The scratch of a block before which so many have run in this pass, empty.
@@ -152,7 +152,7 @@ class stage {
   void run(part_pass const& what, context<Stream> c, memory& shared, microbatch const& batch,
            edges const& at, activations& kept, sums_type& sums) const {
     using enum pass_kind;
-    auto inner = c.on(shared.scratch());
+    auto inner = c.with_memory(shared.scratch());
     part const p = what.of;
     switch (what.kind) {
       case forward:
@@ -197,7 +197,7 @@ class stage {
         return;
       case backward_weight: {
         if (what.beside) {
-          auto beside = c.on(shared.place(before(p)));
+          auto beside = c.with_memory(shared.place(before(p)));
           as_one(beside, weight_pass, p, kept,
                  [&] { at_block(p).backward_weight(beside, kept_of(kept, p)); });
           return;
@@ -289,7 +289,7 @@ class stage {
   void input_beside(context<Stream>& c, memory& shared, part p, edges const& at,
                     activations& kept) const {
     if (p == range_.end - 1) shared.begin_turns(c, kept.gradient, true);
-    auto here = c.on(shared.empty_place(before(p)));
+    auto here = c.with_memory(shared.empty_place(before(p)));
     auto const dx = leaves(p) ? at.input_gradient : shared.handed(before(p) + 1);
     as_one(here, input_pass, p, kept, [&] {
       matrix_view<element const> const dy = shared.handed(before(p));

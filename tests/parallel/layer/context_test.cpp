@@ -78,11 +78,11 @@ TEST_CASE("columns have all rows that the context axis leaves, other values thos
   row_share const some{.whole = 12, .starts = {0, 9}, .runs = 2, .first_row = 4};
   context<meta::stream> const c{stream, memory, pass::training, {}, 6, some};
   parallel::matrix_view<float> const x;
-  CHECK(c.of_rows_in(x).share == some);
+  CHECK(c.for_rows_of(x).share == some);
   row_share all = some;
   all.first_row = 0;
-  CHECK(c.of_rows_in(parallel::column_slice<parallel::axis::tensor, float>{x}).share == all);
-  CHECK(c.of_all_rows().share == all);
+  CHECK(c.for_rows_of(parallel::column_slice<parallel::axis::tensor, float>{x}).share == all);
+  CHECK(c.for_all_rows().share == all);
   CHECK(c.share == some);
 }
 

@@ -64,7 +64,7 @@ TEST_CASE("dropout's gradients are those of its forward pass: the same mask fall
   for (std::uint32_t step : {0U, 5U})
     CHECK_NOTHROW(parallel::check_layer(
         parallel::dropout(norm, 0.4F, 123U), 6, 8,
-        {.sequence = 3, .where = {.seed = 9, .step = step, .first_sequence = 2}}));
+        {.sequence = 3, .run_position = {.seed = 9, .step = step, .first_sequence = 2}}));
   CHECK_NOTHROW(
       parallel::check_layer(parallel::dropout(parallel::activation<double>{}, 0.0F, 0U), 3, 4));
 }

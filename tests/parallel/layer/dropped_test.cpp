@@ -33,9 +33,9 @@ branch make_branch(bool gated, bool adapted, parallel::norm_rule rule, bool agai
     feed.up.adapter = {.a = {"up.a", {2, width}}, .b = {"up.b", {hidden, 2}}};
     feed.down.adapter = {.a = {"down.a", {2, hidden}}, .b = {"down.b", {width, 2}}};
   }
-  feed.activate.again = again;
+  feed.activate.is_droppable = again;
   parallel::norm<double> const norm{
-      .weight = {"norm.weight", {width}}, .bias = {}, .rule = rule, .again = again};
+      .weight = {"norm.weight", {width}}, .bias = {}, .rule = rule, .is_droppable = again};
   return branch(parallel::sequential(norm, feed));
 }
 

@@ -95,7 +95,7 @@ passed run(projection layer, float clip) {
     row += part.weight.extents[0];
   };
   bind(layer.first);
-  for (auto& part : layer.others) bind(part);
+  for (auto& part : layer.remaining) bind(part);
   std::vector<std::byte> space(1 << 16);
   parallel::arena memory({nullptr, space.data(), space.size()});
   parallel::reference::stream s;

@@ -71,7 +71,7 @@ outcome run(Layer layer, bool one_arena) {
   arena scratch({nullptr, other.data(), other.size()});
   parallel::reference::stream stream;
   parallel::context<parallel::reference::stream> c{
-      .stream = stream, .memory = memory, .where = {.seed = 3}, .share = {.first_row = 2}};
+      .stream = stream, .memory = memory, .run_position = {.seed = 3}, .share = {.first_row = 2}};
   if (!one_arena) c.scratch = &scratch;
   std::vector<double> x(rows * width), dy(rows * width);
   parallel::initial_values(std::span<double>(x), "x", parallel::normal_init{1.0F}, 1, 0);
@@ -112,7 +112,7 @@ bool same_bits(std::vector<double> const& a, std::vector<double> const& b) {
 
 TEST_CASE("gradients are those of the layer") {
   CHECK_NOTHROW(parallel::check_layer(make_column(true), rows, width,
-                                      {.scale = 0.5, .where = {.seed = 9, .step = 2}}));
+                                      {.scale = 0.5, .run_position = {.seed = 9, .step = 2}}));
 }
 
 TEST_CASE("result and gradients have the bits of the layer that keeps everything") {
@@ -176,7 +176,7 @@ TEST_CASE("a branch recomputed as a whole or inside its residual connection has 
       CAPTURE(biased);
       CAPTURE(drops);
       CHECK_NOTHROW(parallel::check_layer(make_whole_branch(biased, drops, true, true), rows, width,
-                                          {.scale = 0.5, .where = {.seed = 9, .step = 2}}));
+                                          {.scale = 0.5, .run_position = {.seed = 9, .step = 2}}));
       auto const keeping = run(make_whole_branch(biased, drops, false, false), true);
       for (bool const all : {false, true})
         for (bool const one_arena : {false, true}) {

@@ -31,7 +31,7 @@ TEST_CASE("keys are copied from where they lie, and gradients summed, in no more
   auto const columns = [&](double const* from) {
     return rows_view(matrix_view<double const>(from, {2, 4})).slice_columns(1, 4);
   };
-  keys.keep(c, columns(packed.data()));
+  keys.store(c, columns(packed.data()));
   CHECK(std::vector<double>(keys.rows.span().begin(), keys.rows.span().end()) ==
         std::vector<double>{1, 2, 3, 4, 5, 6});
   auto const before = here.arena.mark();

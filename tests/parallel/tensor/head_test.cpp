@@ -67,10 +67,10 @@ passed run(how const& of, numbers const& x, Decorate const& decorate) {
     auto comm = decorate(std::move(undecorated));
     parallel::host::stream compute, exchanges;
     parallel::tensor::head<double, decltype(comm)> head;
-    head.of = {{comm, exchanges}, of.sequence};
+    head.tensor_region = {{comm, exchanges}, of.sequence};
     head.logit_scale = of.scale;
     head.softcap = of.softcap;
-    parallel::tensor::place const at{comm.rank(), of.ranks};
+    parallel::tensor::axis_position const at{comm.rank(), of.ranks};
     auto const [begin, here] = at.part_of(vocabulary, "the vocabulary");
     head.norm_f.weight = {"gain", {width}};
     head.weight = keep_rows(at, parallel::parameter<double, 2>("weight", {vocabulary, width}),
@@ -86,8 +86,8 @@ passed run(how const& of, numbers const& x, Decorate const& decorate) {
     std::vector<std::byte> space(1U << 16U);
     parallel::arena memory({nullptr, space.data(), space.size()});
     parallel::context<parallel::host::stream> c{.stream = compute, .memory = memory};
-    index const outside = head.of.rows_outside(rows);
-    index const first = head.of.divides_rows() ? comm.rank() * outside : 0;
+    index const outside = head.tensor_region.rows_outside(rows);
+    index const first = head.tensor_region.divides_rows() ? comm.rank() * outside : 0;
     numbers dx(static_cast<std::size_t>(outside * width));
     auto const targets = labels();
     parallel::train::statistics<double> sums;
@@ -100,7 +100,7 @@ passed run(how const& of, numbers const& x, Decorate const& decorate) {
     out.sums.correct += sums.correct;
     std::copy(dx.begin(), dx.end(), out.dx.begin() + first * width);
     std::copy(d_weight.begin(), d_weight.end(), out.weight.begin() + begin * width);
-    if (head.of.divides_rows() || comm.rank() == 0)
+    if (head.tensor_region.divides_rows() || comm.rank() == 0)
       for (std::size_t i = 0; i < d_gain.size(); ++i) out.gain[i] += d_gain[i];
     if (of.ranks > 1) return;
     auto const logits = head.logits(c, own);
@@ -193,9 +193,9 @@ TEST_CASE("every broken exchange of unequal slices changes loss or gradients") {
 TEST_CASE("ranks with unequal slices cut rows into the same chunks") {
   using group = parallel::axis_group<parallel::axis::tensor, communicator>;
   auto const chunk = [](int rank, int ranks) {
-    parallel::tensor::place const at{rank, ranks};
+    parallel::tensor::axis_position const at{rank, ranks};
     parallel::tensor::head<float, communicator> head;
-    head.of = {group::planned(rank, ranks), false};
+    head.tensor_region = {group::planned(rank, ranks), false};
     head.logits_bytes = 4 * 128 * 8;  // 512 rows of 2 words, 1024 of one
     head.weight =
         keep_rows(at, parallel::parameter<float, 2>("weight", {6, 1}), {at.part_of(6, "words")});
@@ -221,7 +221,7 @@ TEST_CASE("in bf16 training rounds logits to bf16, their gradient in their place
   parallel::threads::run(1, [&](communicator& comm) {
     parallel::host::stream compute, exchanges;
     parallel::tensor::head<bf16, communicator> head;
-    head.of = {{comm, exchanges}, false};
+    head.tensor_region = {{comm, exchanges}, false};
     head.norm_f.weight = {"gain", {width}};
     head.weight = {"weight", {many, width}};
     head.norm_f.weight.data = gain.data();
@@ -281,7 +281,7 @@ TEST_CASE("chunks of logits make one gradient together, which replaces a fresh o
     parallel::threads::run(1, [&](communicator& comm) {
       parallel::host::stream compute, exchanges;
       parallel::tensor::head<double, communicator> head;
-      head.of = {{comm, exchanges}, false};
+      head.tensor_region = {{comm, exchanges}, false};
       head.softcap = cap;
       head.logits_bytes = logits_bytes;
       head.norm_f.weight = {"gain", {width}};

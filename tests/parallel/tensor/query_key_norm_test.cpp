@@ -26,8 +26,8 @@ using parallel::ops::head_layout;
 using parallel::ops::rows_view;
 using parallel::tensor::columns_of_keys;
 using parallel::tensor::columns_of_queries;
-using parallel::tensor::of_shared_heads;
-using parallel::tensor::place;
+using parallel::tensor::shared_head_values;
+using parallel::tensor::axis_position;
 using ring = std::uint64_t;
 using communicator = parallel::threads::communicator;
 template <class Comm>
@@ -62,7 +62,7 @@ TEST_CASE("heads go to the rows' ranks and come back; shared ones as copies or a
         if (ranks > all.kv_heads && ranks % all.kv_heads != 0) continue;
         auto const held = of_keys ? columns_of_keys(ranks, all) : columns_of_queries(ranks, all);
         index const width = of_keys ? all.kv_width() : all.width();
-        int const sharers = of_keys ? place{0, ranks}.sharers_of(all.kv_heads) : 1;
+        int const sharers = of_keys ? axis_position{0, ranks}.sharers_of(all.kv_heads) : 1;
         auto const whole = counted(all_rows * width, 1);
         index const each = (all_rows + ranks - 1) / ranks;
         parallel::threads::run(ranks, [&](communicator& comm) {
@@ -76,7 +76,7 @@ TEST_CASE("heads go to the rows' ranks and come back; shared ones as copies or a
           rows_view<ring const> const here(own.data(), all_rows, mine.count, mine.count);
           index const first = std::min<index>(comm.rank() * each, all_rows);
           index const count = std::min<index>(first + each, all_rows) - first;
-          for (auto const shared : {of_shared_heads::copies, of_shared_heads::addends}) {
+          for (auto const shared : {shared_head_values::copies, shared_head_values::addends}) {
             CAPTURE(ranks);
             CAPTURE(all.heads);
             CAPTURE(of_keys);
@@ -86,7 +86,7 @@ TEST_CASE("heads go to the rows' ranks and come back; shared ones as copies or a
                                 rows_view<ring>(back.data(), all_rows, mine.count, mine.count),
                                 rows, held, shared);
             compute.synchronize();
-            bool const sum = shared == of_shared_heads::addends;
+            bool const sum = shared == shared_head_values::addends;
             std::vector<ring> expected(whole.begin() + first * width,
                                        whole.begin() + (first + count) * width);
             if (sum)
@@ -149,7 +149,7 @@ outcome run(head_layout const& all, int ranks, Decorate const& decorate,
     auto comm = decorate(std::move(own));
     parallel::host::stream compute, exchanges;
     group_of<decltype(comm)> const among(comm, exchanges);
-    place const at{comm.rank(), comm.size()};
+    axis_position const at{comm.rank(), comm.size()};
     auto const here = at.part_of(all);
     auto const keys = at.heads_of(all.kv_heads);
     int const sharers = at.sharers_of(all.kv_heads);
@@ -267,7 +267,7 @@ TEST_CASE(
     parallel::meta::stream compute;
     parallel::arena memory;
     parallel::context<parallel::meta::stream> c{.stream = compute, .memory = memory};
-    auto const here = place{0, ranks}.part_of(all);
+    auto const here = axis_position{0, ranks}.part_of(all);
     matrix_view<double> const packed(nullptr, {rows, here.row()});
     static_cast<void>(passes(c, group_of<communicator>::planned(0, ranks), all, here, norms(all),
                              packed, packed));

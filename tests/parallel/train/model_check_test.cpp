@@ -109,7 +109,7 @@ struct model {
 
   model(region of, mistakes what) : wrong(std::move(what)), ranks(of) {
     parallel::initializer const start = parallel::normal_init{0.2F};
-    tensor::place const here{of.rank(), of.size()};
+    tensor::axis_position const here{of.rank(), of.size()};
     parallel::parameter_replication const outside = of.replication_outside();
     tokens.weight = {"tokens", {vocabulary, features}, start};
     tokens.weight.replicated(outside);
