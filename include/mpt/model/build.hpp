@@ -191,7 +191,7 @@ class layer_builder {
     out.layout = heads_here();
     out.own_keys = key_source(config_, i) == i;
     if (groups_.context.exchange_heads()) check_exchanged_heads(all);
-    out.among = groups_.context;
+    out.ranks = groups_.context;
     out.qkv = make_qkv(name, all, out.own_keys);
     out.query_key = make_query_key_norm(name, all, out.own_keys);
     out.out = make_last(name + "out_proj", config_.d_model, rows_of_heads(q, all.dim));

@@ -90,7 +90,7 @@ template <class T, class Comm>
 struct row_linear {
   using element = T;
   struct saved {
-    matrix_view<T const> dy;  // of the local rows
+    typename linear<T>::saved inner;
     matrix_view<T const> dy;  // of the rows here
   };
 

@@ -77,7 +77,7 @@ template <class T, class Optimizer>
   arena measured;
   for_each_of_whole_tensors(layout, place, optimizers, measured,
                             [&](auto const&, auto const&, auto const& tensors, auto&) {
-                              out = out || place.shards > 1 || tensors.divided();
+                              out = out || place.shards > 1 || tensors.is_divided();
                             });
   return out;
 }
