@@ -52,7 +52,7 @@ TEST_CASE("ranks have the same causal work to within a chunk's diagonal") {
       index pairs = 0;
       sequence_partition const part(rank, ranks, whole);
       for (int which = 0; which < part.runs(); ++which)
-        for (index i = 0; i < part.at(which).count; ++i) pairs += part.at(which).position + i + 1;
+        for (index i = 0; i < part.run_at(which).count; ++i) pairs += part.run_at(which).position + i + 1;
       work.push_back(pairs);
     }
     CHECK(std::ranges::count(work, work[0]) == ranks);

@@ -118,12 +118,12 @@ TEST_CASE("a tensor is whole when it lies in one piece") {
   auto slice = tensor("w", {2, 2});
   slice.whole_extents = {4, 2};
   slice.rows = {{2, 2}};
-  CHECK(trained_tensor<float>{{{&whole}}}.whole());
+  CHECK(trained_tensor<float>{{{&whole}}}.is_whole());
   trained_tensor<float> const one{{{&slice}}}, two{{{&slice}, {&slice, 0, 4}}};
-  CHECK((!one.whole() && !two.whole()));
+  CHECK((!one.is_whole() && !two.is_whole()));
   CHECK(one.size() == 8);
-  CHECK(!unit_tensors<float>{{}, {{{{&whole}}}}}.divided());
-  CHECK(unit_tensors<float>{{}, {{{{&whole}}}, one}}.divided());
+  CHECK(!unit_tensors<float>{{}, {{{{&whole}}}}}.is_divided());
+  CHECK(unit_tensors<float>{{}, {{{{&whole}}}, one}}.is_divided());
 }
 
 }  // namespace whole_tensors_test
