@@ -77,7 +77,7 @@ class shared_results {
   void exchange(Comm& world, Stream& compute, Exchange& exchanges) {
     ops::step_totals(compute, totals_.data(), sums(), norm.rounded());
     exchanges.wait(compute.record());
-    world.all_reduce(exchanges, totals_.data()->all(), reduction::sum).wait_on(compute);
+    world.all_reduce(exchanges, totals_.data()->span(), reduction::sum).wait_on(compute);
     if constexpr (!std::is_integral_v<loss>) {
       if (!is_exact_) return;
       auto& [all_loss, tokens, correct, squared_norm, stops] = totals_.data()->values;

@@ -213,7 +213,7 @@ TEST_CASE("evaluation is planned exactly too, and needs less than training") {
     train::statistics_sum<test::ring> sums;
     step.add_evaluation(compute, memory, std::span(&batch, 1), sums);
     CHECK(memory.peak() == planned);
-    CHECK(sums.here().tokens == 2 * length);
+    CHECK(sums.local().tokens == 2 * length);
   });
 }
 
