@@ -254,8 +254,8 @@ class rates {
     auto const timed = tables.attention.entries();
     for (auto const& [problem, plan] : timed) {
       auto apart = problem;
-      apart.most_documents = cuda::document_bound(count, sequences * length_);
-      if (problem.documents && apart.most_documents > 0) tables.attention.set(apart, 0);
+      apart.max_documents = cuda::document_bound(count, sequences * length_);
+      if (problem.documents && apart.max_documents > 0) tables.attention.set(apart, 0);
     }
     try {
       cuda::use_kernels(stream_, tables);

@@ -217,11 +217,11 @@ struct normalise_arguments {
 
 struct normalise_fn {
   template <class Stream, writable T>
-  void operator()(Stream& s, std::span<T> y, double const* squared_norm, double min_norm) const {
-    run_operation(s, normalise_arguments<T>{y, squared_norm, min_norm});
+  void operator()(Stream& s, std::span<T> y, double const* norm_squared, double min_norm) const {
+    run_operation(s, normalise_arguments<T>{y, norm_squared, min_norm});
   }
 };
-/// normalise(s, y, squared_norm, min_norm): y[i] /= max(sqrt(*squared_norm), min_norm), where the
+/// normalise(s, y, norm_squared, min_norm): y[i] /= max(sqrt(*norm_squared), min_norm), where the
 /// divisor is rounded to T. The squared norm is read when the task runs.
 inline constexpr normalise_fn normalise{};
 

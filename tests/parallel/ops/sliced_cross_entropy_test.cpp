@@ -100,8 +100,9 @@ result<T> sliced(Stream& s, std::vector<L> const& logits, std::vector<std::int32
   return out;
 }
 
-TEST_CASE_TEMPLATE("slices give the loss, gradient and accuracy of the whole vocabulary", Of,
-                   types<double>, types<float>, types<bf16>, types<bf16, float>) {
+TEST_CASE_TEMPLATE(
+    "sliced_cross_entropy: slices give the loss, gradient and accuracy of the whole vocabulary", Of,
+    types<double>, types<float>, types<bf16>, types<bf16, float>) {
   using T = typename Of::gradient;
   using L = typename Of::logit;
   index const rows = 37;
@@ -137,7 +138,8 @@ TEST_CASE_TEMPLATE("slices give the loss, gradient and accuracy of the whole voc
   }
 }
 
-TEST_CASE("a NaN in any slice makes the loss NaN, a label outside of the vocabulary is refused") {
+TEST_CASE(
+    "sliced_cross_entropy: NaN in any slice makes the loss NaN, and invalid labels are refused") {
   parallel::host::stream s;
   std::vector<float> logits(12, 1.0F);
   logits[1] = std::numeric_limits<float>::quiet_NaN();

@@ -1,4 +1,4 @@
-// The launchers of element-wise operations on cuda::stream. For nvcc.
+// Launchers of element-wise operations on cuda::stream. For nvcc.
 #pragma once
 
 #include <parallel/ops/cuda/kernels/elementwise.hpp>

@@ -20,14 +20,14 @@ struct attention_row {
   heads_view<T const> q, k, v;
   attention_options const& options;
   index b, h, i;
-  positioned_attention placed{options, q.sequence, k.sequence};
+  positioned_attention positioned{options, q.sequence, k.sequence};
   index kv = h / (q.heads / k.heads);
-  index position = placed.query_position(i);
-  index first = placed.first_key(b, i);
-  index end = placed.end_key(i + 1);
-  std::uint64_t pair = placed.first_pair(b, h, q.heads) +
+  index position = positioned.query_position(i);
+  index first = positioned.first_key(b, i);
+  index end = positioned.end_key(i + 1);
+  std::uint64_t pair = positioned.first_pair(b, h, q.heads) +
                        static_cast<std::uint64_t>(position) *
-                           static_cast<std::uint64_t>(placed.positions.sequence_length);
+                           static_cast<std::uint64_t>(positioned.positions.sequence_length);
 
   [[nodiscard]] A dot(T const* x, T const* y) const {
     A total = 0;
@@ -155,9 +155,9 @@ void attend_backward(index head, heads_view<O> dq, heads_view<O> dk, heads_view<
 template <class T>
 [[nodiscard]] std::uint64_t attention_product(heads_view<T> const& q, index keys,
                                               attention_options options) {
-  positioned_attention const placed(options, q.sequence, keys);
+  positioned_attention const positioned(options, q.sequence, keys);
   return 2 * static_cast<std::uint64_t>(q.batch * q.heads * q.head_dim) *
-         static_cast<std::uint64_t>(placed.pairs());
+         static_cast<std::uint64_t>(positioned.pairs());
 }
 
 }  // namespace parallel::ops::detail

@@ -1,5 +1,5 @@
-// Element-wise operations as kernels. Arithmetic in accumulate_t<T>, rounded once. Cost: memory
-// bandwidth.
+// Element-wise operations as kernels. Arithmetic is in accumulate_t<T>, and the result is rounded
+// once. Cost: memory bandwidth.
 #pragma once
 
 #include <cmath>
@@ -26,7 +26,7 @@ struct fill {
   }
 };
 
-/// y[r, i] = x[r, i], whatever the strides.
+/// y[r, i] = x[r, i], for any strides.
 template <class T>
 struct copy_rows {
   ops::rows_view<T> y;
@@ -109,7 +109,7 @@ struct axpby {
   }
 };
 
-/// y[i] /= max(sqrt(*squared_norm), min_norm), a divisor rounded to T.
+/// y[i] /= max(sqrt(*squared_norm), min_norm), where the divisor is rounded to T.
 template <class T>
 struct normalise {
   T* y;
@@ -128,7 +128,7 @@ struct normalise {
   }
 };
 
-/// y[i] = x[i] as a To; double goes to bf16 by way of float.
+/// y[i] = x[i] as a To; double is rounded to float before it is rounded to bf16.
 template <class To, class From>
 struct cast {
   To* y;

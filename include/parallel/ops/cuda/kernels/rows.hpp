@@ -1,7 +1,6 @@
-// Sums of squares by row, and scaling by row, of a range that lies anywhere inside a matrix, as
-// kernels: a warp a row, or a piece of a row that is scaled. Sums are taken in double, in an order
-// that the row's location alone decides.
-// Cost: memory bandwidth, where rows are wider than a warp.
+// Sums of squares by row, and scaling by row, of a range that lies anywhere in a matrix, as
+// kernels: one warp per row, or per piece of a row that is scaled. Sums are in double, in an order
+// that depends on the row's location alone. Cost: memory bandwidth, if rows are wider than a warp.
 #pragma once
 
 #include <parallel/core/dtype.hpp>
@@ -11,15 +10,15 @@
 
 namespace parallel::cuda::kernels {
 
-/// Calls row(r, begin, end) for every row r that a range of `size` has elements in, by all threads
-/// of a warp of the grid: they are [begin, end) of the range.
+/// Calls row(r, begin, end) for every row r that overlaps a range of `size` elements, with all
+/// threads of a warp of the grid; the row's elements are [begin, end) of the range.
 template <class Block, class Row>
 PARALLELLM_DEVICE void for_row_parts(Block const& b, index size, ops::rows_location const& location,
                                      Row const& row) {
   if (size == 0) return;
   index const first = location.row_of(0);
   index const last = location.row_of(size - 1);
-  auto const warps = static_cast<index>(b.threads() / warp_size);  // of a block
+  auto const warps = static_cast<index>(b.threads() / warp_size);  // per block
   for (index r = first + static_cast<index>(b.block()) * warps +
                  static_cast<index>(b.thread() / warp_size);
        r <= last; r += static_cast<index>(b.blocks()) * warps) {
@@ -62,17 +61,17 @@ struct scale_rows {
   index size;
   ops::rows_location location;
 
-  /// Elements that a warp scales at a time: one factor may be that of a whole range.
+  /// Elements that a warp scales at a time: all of the range may share one factor.
   static constexpr index piece = 4096;
 
-  /// Pieces of all rows that the range has elements in; some may have none.
+  /// The number of pieces of all rows that overlap the range; some may be empty.
   [[nodiscard]] PARALLELLM_HOST_DEVICE index pieces() const {
     return size == 0 ? 0 : (location.row_of(size - 1) - location.row_of(0) + 1) * pieces_of_row();
   }
 
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
-    auto const warps = static_cast<index>(b.threads() / warp_size);  // of a block
+    auto const warps = static_cast<index>(b.threads() / warp_size);  // per block
     for (index p =
              static_cast<index>(b.block()) * warps + static_cast<index>(b.thread() / warp_size);
          p < pieces(); p += static_cast<index>(b.blocks()) * warps) {
@@ -112,7 +111,7 @@ namespace parallel::cuda {
 
 namespace detail {
 
-/// Blocks that have a warp for every row that a range of `size` has elements in.
+/// The number of blocks that gives one warp to every row that overlaps a range of `size` elements.
 [[nodiscard]] inline std::size_t blocks_for_rows(ops::rows_location const& location, index size) {
   if (size == 0) return 0;
   index const rows = location.row_of(size - 1) - location.row_of(0) + 1;

@@ -14,8 +14,9 @@ namespace cuda_rows_test {
 using namespace parallel;
 using parallel::index;
 
-TEST_CASE_TEMPLATE("rows are summed and scaled wherever the range begins and ends", T, float, bf16,
-                   double) {
+TEST_CASE_TEMPLATE(
+    "kernels by row: rows are summed and scaled for any beginning and end of the range", T, float,
+    bf16, double) {
   for (index const size : {0, 1, 7, 64, 500, 13000})
     for (index const width : {1, 5, 8, 96, 1000, 5003, 90000})
       for (index const first : {0, 3, 16, 101}) {
@@ -26,9 +27,10 @@ TEST_CASE_TEMPLATE("rows are summed and scaled wherever the range begins and end
         auto const factors = ops_support::random<accumulate_t<T>>(rows, 3);
         auto expected_sums = sums;
         auto scaled = x;
-        reference::stream here;
-        ops::row_squared_norms(here, std::span(expected_sums), std::span<T const>(x), location);
-        ops::scale_rows(here, std::span(scaled), std::span<accumulate_t<T> const>(factors),
+        reference::stream ref_stream;
+        ops::row_squared_norms(ref_stream, std::span(expected_sums), std::span<T const>(x),
+                               location);
+        ops::scale_rows(ref_stream, std::span(scaled), std::span<accumulate_t<T> const>(factors),
                         location);
         testing::run_on_copies(
             x, 2, 64, 0,

@@ -23,10 +23,10 @@ using parallel::index;
 /// Columns [first, first + columns) of each row.
 template <class A>
 std::vector<A> slice_of(std::vector<A> const& whole, index rows, index first, index columns) {
-  index const all = std::ssize(whole) / rows;
+  index const total_columns = std::ssize(whole) / rows;
   std::vector<A> out(static_cast<std::size_t>(rows * columns));
   for (index m = 0; m < rows; ++m)
-    std::copy_n(whole.begin() + m * all + first, columns, out.begin() + m * columns);
+    std::copy_n(whole.begin() + m * total_columns + first, columns, out.begin() + m * columns);
   return out;
 }
 
@@ -70,8 +70,8 @@ void check_gradient(std::vector<T> const& actual, std::vector<T> const& expected
   }
 }
 
-TEST_CASE_TEMPLATE("statistics equal the reference wherever the slice and the label lie", T, float,
-                   bf16, double) {
+TEST_CASE_TEMPLATE("vocabulary_statistics kernel: it equals the reference for any slice and label",
+                   T, float, bf16, double) {
   using A = accumulate_t<T>;
   for (index const columns : {1, 7, 300, 1025})
     for (index const first : {index{0}, index{900}}) {
@@ -82,8 +82,8 @@ TEST_CASE_TEMPLATE("statistics equal the reference wherever the slice and the la
                                                 static_cast<std::int32_t>(first + columns - 1),
                                                 static_cast<std::int32_t>(first + columns)};
       auto expected = testing::poison<A>(16);
-      reference::stream here;
-      ops::vocabulary_statistics(here, matrix_view<A>(expected.data(), {4, 4}),
+      reference::stream ref_stream;
+      ops::vocabulary_statistics(ref_stream, matrix_view<A>(expected.data(), {4, 4}),
                                  matrix_view<T const>(logits.data(), {4, columns}),
                                  vector_view<std::int32_t const>(labels.data(), {4}), o);
       using enum testing::thread_order;
@@ -98,8 +98,9 @@ TEST_CASE_TEMPLATE("statistics equal the reference wherever the slice and the la
     }
 }
 
-TEST_CASE_TEMPLATE("slices together say what cross_entropy says of the whole", Of, types<float>,
-                   types<bf16>, types<bf16, float>, types<double>) {
+TEST_CASE_TEMPLATE(
+    "sliced_cross_entropy kernel: slices together equal cross_entropy of the whole vocabulary", Of,
+    types<float>, types<bf16>, types<bf16, float>, types<double>) {
   using T = typename Of::gradient;
   using A = accumulate_t<T>;
   using L = typename Of::logit;
@@ -114,8 +115,8 @@ TEST_CASE_TEMPLATE("slices together say what cross_entropy says of the whole", O
     std::vector<T> expected(rows * whole);
     std::vector<A> expected_losses(rows);
     std::vector<std::uint8_t> expected_correct(rows);
-    reference::stream here;
-    ops::cross_entropy(here, matrix_view<T>(expected.data(), {rows, whole}),
+    reference::stream ref_stream;
+    ops::cross_entropy(ref_stream, matrix_view<T>(expected.data(), {rows, whole}),
                        vector_view<A>(expected_losses.data(), {rows}),
                        vector_view<std::uint8_t>(expected_correct.data(), {rows}),
                        matrix_view<L const>(logits.data(), {rows, whole}),
@@ -170,7 +171,9 @@ TEST_CASE_TEMPLATE("slices together say what cross_entropy says of the whole", O
   }
 }
 
-TEST_CASE("NaN on one rank and a label outside of the vocabulary cannot be overlooked") {
+TEST_CASE(
+    "sliced_cross_entropy kernels: NaN on one rank and a label outside of the vocabulary give "
+    "NaN") {
   constexpr index columns = 100;
   auto const check = [&](std::vector<float> const& logits, std::int32_t label) {
     std::vector<std::int32_t> const labels = {label};

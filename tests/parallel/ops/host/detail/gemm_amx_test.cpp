@@ -17,7 +17,7 @@ namespace detail = parallel::host::detail;
 using parallel::bf16;
 using parallel::index;
 
-std::size_t at(index i) { return static_cast<std::size_t>(i); }
+std::size_t position(index i) { return static_cast<std::size_t>(i); }
 
 /// Tests of the unit are left out, with a word, where there is none.
 bool is_missing() {
@@ -34,11 +34,11 @@ template <class T>
 struct factors {
   extents e;
   bool transpose_a, transpose_b;
-  std::vector<T> a = std::vector<T>(at(e.m * e.k));
-  std::vector<T> b = std::vector<T>(at(e.k * e.n));
+  std::vector<T> a = std::vector<T>(position(e.m * e.k));
+  std::vector<T> b = std::vector<T>(position(e.k * e.n));
 
-  T& left(index i, index k) { return a[at(transpose_a ? k * e.m + i : i * e.k + k)]; }
-  T& right(index k, index j) { return b[at(transpose_b ? j * e.k + k : k * e.n + j)]; }
+  T& left(index i, index k) { return a[position(transpose_a ? k * e.m + i : i * e.k + k)]; }
+  T& right(index k, index j) { return b[position(transpose_b ? j * e.k + k : k * e.n + j)]; }
 
   void fill(auto const& left_value, auto const& right_value) {
     std::uint64_t drawn = 0;
@@ -73,10 +73,10 @@ struct factors {
 parallel::philox const draws(11, 12);
 
 /// Whole numbers from -most to most.
-auto whole(std::uint32_t most) {
-  return [most](std::uint64_t i) {
-    return static_cast<float>(static_cast<int>(draws.bits(i) % (2 * most + 1)) -
-                              static_cast<int>(most));
+auto whole(std::uint32_t limit) {
+  return [limit](std::uint64_t i) {
+    return static_cast<float>(static_cast<int>(draws.bits(i) % (2 * limit + 1)) -
+                              static_cast<int>(limit));
   };
 }
 auto normal() {
@@ -99,28 +99,28 @@ void check_exactly(auto const& left, auto const& right) {
       CAPTURE(bits);
       factors<T> f{.e = e, .transpose_a = (bits & 1) != 0, .transpose_b = (bits & 2) != 0};
       f.fill(left, right);
-      std::vector<C> expected(at(e.m * e.n)), sum(expected.size()), more(expected.size());
-      for (std::size_t i = 0; i < more.size(); ++i) more[i] = C(static_cast<float>(i % 5));
+      std::vector<C> expected(position(e.m * e.n)), sum(expected.size()), addend(expected.size());
+      for (std::size_t i = 0; i < addend.size(); ++i) addend[i] = C(static_cast<float>(i % 5));
       for (index i = 0; i < e.m; ++i)
         for (index j = 0; j < e.n; ++j) {
           double size = 0;
           double const exact = f.exact(i, j, size);
-          expected[at(i * e.n + j)] = C(static_cast<float>(exact));
-          sum[at(i * e.n + j)] =
-              C(static_cast<float>(exact) + static_cast<float>(more[at(i * e.n + j)]));
+          expected[position(i * e.n + j)] = C(static_cast<float>(exact));
+          sum[position(i * e.n + j)] =
+              C(static_cast<float>(exact) + static_cast<float>(addend[position(i * e.n + j)]));
         }
       for (index const packed_bytes : {index(1), index(40000), index(16) << 20})
         for (int const threads : {1, 3}) {
           std::vector<C> c(expected.size(), C(77.0F));
           auto product = f.product(c);
           product.packed_bytes = packed_bytes;
-          product.least_block = 1;
+          product.min_block = 1;
           product(memory, threads);
           CHECK(c == expected);
-          product.addend = more.data();
+          product.addend = addend.data();
           product(memory, threads);
           CHECK(c == sum);
-          c = more;
+          c = addend;
           product.addend = c.data();
           product(memory, threads);
           CHECK(c == sum);
@@ -128,7 +128,7 @@ void check_exactly(auto const& left, auto const& right) {
     }
 }
 
-TEST_CASE("the matrix unit multiplies integers exactly, in every shape and transposition") {
+TEST_CASE("gemm_amx: integers are multiplied exactly, in every shape and transposition") {
   if (is_missing()) return;
   check_exactly<bf16, float>(whole(4), whole(4));
   check_exactly<bf16, bf16>(whole(4), whole(4));
@@ -141,14 +141,14 @@ TEST_CASE("the matrix unit multiplies integers exactly, in every shape and trans
   check_exactly<float, float>(whole(1), long_ones);
 }
 
-TEST_CASE("a product of floats by the matrix unit is as near as one in registers") {
+TEST_CASE("gemm_amx: a product of floats is as exact as one in SIMD registers") {
   if (is_missing()) return;
   parallel::host::workspace memory;
   for (auto const& e : {extents{64, 64, 1}, extents{65, 70, 7}, extents{64, 96, 1000}}) {
     CAPTURE(e.k);
     factors<float> f{.e = e, .transpose_a = false, .transpose_b = true};
     f.fill(normal(), normal());
-    std::vector<float> by_unit(at(e.m * e.n)), by_lanes(by_unit.size());
+    std::vector<float> by_unit(position(e.m * e.n)), by_lanes(by_unit.size());
     auto const product = f.product(by_unit);
     product(memory, 1);
     detail::gemm<float, float>{.m = e.m,
@@ -164,7 +164,7 @@ TEST_CASE("a product of floats by the matrix unit is as near as one in registers
         double size = 0;
         double const exact = f.exact(i, j, size);
         auto const error = [&](std::vector<float> const& c) {
-          return std::abs(static_cast<double>(c[at(i * e.n + j)]) - exact) / size;
+          return std::abs(static_cast<double>(c[position(i * e.n + j)]) - exact) / size;
         };
         unit = std::max(unit, error(by_unit));
         lanes = std::max(lanes, error(by_lanes));
@@ -173,13 +173,13 @@ TEST_CASE("a product of floats by the matrix unit is as near as one in registers
   }
 }
 
-TEST_CASE_TEMPLATE("the matrix unit's bits depend on neither threads nor other rows", T, float,
-                   bf16) {
+TEST_CASE_TEMPLATE("gemm_amx: the bits of a result depend on neither threads nor other rows", T,
+                   float, bf16) {
   if (is_missing()) return;
   parallel::host::workspace memory;
   factors<T> f{.e = {700, 300, 2100}, .transpose_a = false, .transpose_b = false};
   f.fill(normal(), normal());
-  std::vector<float> expected(at(f.e.m * f.e.n));
+  std::vector<float> expected(position(f.e.m * f.e.n));
   f.product(expected)(memory, 1);
   for (int const threads : {2, 3}) {
     std::vector<float> c(expected.size());
@@ -187,17 +187,17 @@ TEST_CASE_TEMPLATE("the matrix unit's bits depend on neither threads nor other r
     CHECK(c == expected);
   }
   for (index const m : {index(1), index(33), index(290)}) {
-    std::vector<float> c(at(m * f.e.n));
+    std::vector<float> c(position(m * f.e.n));
     auto product = f.product(c);
     product.m = m;
     product.packed_bytes = 100000;
-    product.least_block = 1;
+    product.min_block = 1;
     product(memory, 2);
     CHECK(std::equal(c.begin(), c.end(), expected.begin()));
   }
 }
 
-TEST_CASE("what is not finite spreads over its row or column only") {
+TEST_CASE("gemm_amx: infinity and NaN spread over their row or column only") {
   if (is_missing()) return;
   parallel::host::workspace memory;
   for (float const bad : {INFINITY, -INFINITY, NAN, 3.4e38F}) {
@@ -205,11 +205,11 @@ TEST_CASE("what is not finite spreads over its row or column only") {
     f.fill(normal(), normal());
     f.left(7, 9) = bad;
     f.right(20, 30) = bad;
-    std::vector<float> c(at(f.e.m * f.e.n));
+    std::vector<float> c(position(f.e.m * f.e.n));
     f.product(c)(memory, 1);
     for (index i = 0; i < f.e.m; ++i)
       for (index j = 0; j < f.e.n; ++j)
-        CHECK(std::isfinite(c[at(i * f.e.n + j)]) == (i != 7 && j != 30));
+        CHECK(std::isfinite(c[position(i * f.e.n + j)]) == (i != 7 && j != 30));
   }
 }
 
