@@ -82,7 +82,7 @@ void for_each_row_part(Units const& units, tensor_list const& tensors, row_numbe
   for_each_trained_piece(
       units, range_of,
       [&](auto const& unit, std::size_t s, auto const& p, index first, index last, index begin) {
-        std::size_t const tensor = rows.first[tensors.place(p.name)];
+        std::size_t const tensor = rows.first[tensors.number_of(p.name)];
         if (clipping_rows(p.tensor_extents()) == 1) {
           f(unit, s, begin, last - first, tensor, ops::rows_location{first, p.size()});
           return;

@@ -103,7 +103,7 @@ class square_meter {
     auto const own_range = unit.primary_range(s);
     unit.layout().segments()[s].for_each_piece(
         own_range.begin, own_range.end, [&](auto const& p, index first, index last, index begin) {
-          ops::squared_norm(compute, sums_.data() + 4 * tensors_.place(p.name) + quantity,
+          ops::squared_norm(compute, sums_.data() + 4 * tensors_.number_of(p.name) + quantity,
                             elements.subspan(static_cast<std::size_t>(begin - own_range.begin),
                                              static_cast<std::size_t>(last - first)));
         });
