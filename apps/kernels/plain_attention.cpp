@@ -1,4 +1,4 @@
-// Why attention was left to the plain kernels.
+// The reasons why attention ran on the plain kernels.
 #include <parallel/ops/cuda/attention.hpp>
 #include <parallel/ops/cuda/fused_attention.hpp>
 

@@ -21,7 +21,7 @@ using parallel::bf16;
 
 constexpr ops::activation_kind kinds[] = {gelu, gelu_tanh, quick_gelu, silu, relu};
 
-/// As the papers write them.
+/// The formulas of the papers.
 double formula(ops::activation_kind kind, double x) {
   switch (kind) {
     case gelu: return x * 0.5 * (1.0 + std::erf(x / std::numbers::sqrt2));

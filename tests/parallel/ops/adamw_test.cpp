@@ -22,7 +22,7 @@ namespace ops = parallel::ops;
 using parallel::accumulate_t;
 using parallel::bf16;
 
-/// All five golden steps; `suffix` says which run of Composer (fp32 or fp64) is compared with.
+/// Runs all five golden steps; `suffix` names the run of Composer (fp32 or fp64) to compare with.
 template <class A, class Stream>
 void follow_golden(Stream& s, std::string const& suffix, double relative, double absolute) {
   test::follow_golden<A>(
@@ -75,7 +75,7 @@ TEST_CASE_TEMPLATE(
   for (auto const size : odd_sizes) {
     CAPTURE(size);
     auto const start = random<A>(size, 1);
-    A scale = 0;  // set after the call below would have read it, were it read at the call
+    A scale = 0;  // set by a task: a scale that is read at the call would be 0
     std::vector<step_of_double> exact;
     for (A const p : start) exact.push_back({double(p), 0.0, 0.0});
     struct state {

@@ -1,4 +1,4 @@
-// affine, by a device that adds biases in its products and by one that adds them afterwards.
+// affine, on a device that adds biases in its products and on one that adds them afterwards.
 #include <doctest/doctest.h>
 
 #include <vector>
@@ -14,7 +14,7 @@ using namespace ops_support;
 namespace ops = parallel::ops;
 using parallel::bf16;
 
-/// The reference, but for what it says of its products.
+/// The reference stream, except that it declares to add biases in products.
 struct adding_stream : parallel::reference::stream {};
 
 template <class Arguments>

@@ -1,5 +1,5 @@
-// Attention over a sequence cut into runs of positions, and what is wanted of it. Streams of every
-// device run it.
+// Attention over a sequence that is divided into runs of positions, and the expected results. Tests
+// run it on streams of every device.
 #pragma once
 
 #include <algorithm>
@@ -124,7 +124,7 @@ struct outcome {
   std::vector<A> out, lse, gradients;
 };
 
-/// Everything at once.
+/// Attention over the whole sequence in one call.
 template <class T, class Stream>
 outcome<T> whole(problem<T>& p, Stream& s) {
   using A = accumulate_t<T>;
@@ -142,7 +142,8 @@ outcome<T> whole(problem<T>& p, Stream& s) {
   return r;
 }
 
-/// Cut before each of `cuts`; pairs of runs in an order that `seed` draws.
+/// Attention by parts: runs begin at each of `cuts`, and pairs of runs come in a random order drawn
+/// from `seed`.
 template <class T, class Stream>
 outcome<accumulate_t<T>> by_parts(problem<T>& p, Stream& s, std::vector<index> cuts,
                                   std::uint64_t seed) {
@@ -197,7 +198,7 @@ outcome<accumulate_t<T>> by_parts(problem<T>& p, Stream& s, std::vector<index> c
   return r;
 }
 
-/// The greatest difference relative to the greatest number; infinite where one is not a number.
+/// The greatest difference relative to the greatest number; infinite if a difference is not finite.
 template <class X, class Y>
 double worst_relative_difference(std::vector<X> const& x, std::vector<Y> const& y) {
   REQUIRE(x.size() == y.size());

@@ -1,5 +1,5 @@
-// Attention to be computed and compared: inputs of any sizes and options, and how far results are
-// apart. Streams of every device run it.
+// Problems of attention: inputs of any sizes and options, and the differences of results. Tests run
+// them on streams of every device.
 #pragma once
 
 #include <algorithm>
@@ -33,8 +33,8 @@ struct variant {
   index document = 0;  // greatest length of a document; 0: one document
 };
 
-/// Inputs and results of one attention; q, k, v (and their gradients) lie in packed rows
-/// [q | k | v] when there are as many queries as keys, apart otherwise.
+/// Inputs and results of one attention; q, k, v (and their gradients) lie in packed rows [q | k |
+/// v] if there are as many queries as keys, and in separate memory otherwise.
 template <class T>
 struct problem {
   using A = accumulate_t<T>;
@@ -57,7 +57,7 @@ struct problem {
     log_sums.assign(static_cast<std::size_t>(n.batch * n.heads * n.queries), A(99));
   }
 
-  /// Documents of 1 to `greatest` tokens, others in each sequence.
+  /// Documents of 1 to `greatest` tokens, different in each sequence.
   void fill_documents(index greatest) {
     parallel::philox const source(4, 7);
     std::uint64_t drawn = 0;
@@ -146,7 +146,7 @@ double worst_difference(std::vector<X> const& x, std::vector<Y> const& y) {
   double worst = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
     double const difference = std::abs(static_cast<double>(x[i]) - static_cast<double>(y[i]));
-    worst = difference <= worst ? worst : difference;  // NaN is taken over
+    worst = difference <= worst ? worst : difference;  // a NaN is kept
     if (std::isnan(difference)) return std::numeric_limits<double>::infinity();
   }
   return worst;
@@ -163,7 +163,7 @@ inline std::vector<variant> variants() {
   return {{}, {.alibi = true}, {.alibi = true, .dropout = 0.3F}};
 }
 
-/// What hides keys or bends scores, alone and with all the rest.
+/// Options that hide keys or change scores, each alone and all together.
 inline std::vector<variant> restrictions() {
   return {{.window = 0},
           {.window = 3},

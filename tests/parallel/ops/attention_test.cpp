@@ -56,7 +56,7 @@ std::vector<double> by_definition(problem<double> const& p, std::vector<double>&
         log_sums.push_back(std::log(total));
         for (index j = 0; j <= position; ++j) {
           if (hidden(j)) continue;
-          // the documented element of the documented stream
+          // the element and stream that attention_dropout documents
           auto const element = static_cast<std::uint64_t>(
               (((5 + b) * n.heads + h) * n.keys + position) * n.keys + j);
           float const drop = p.dropout.probability;
@@ -165,8 +165,8 @@ std::vector<sizes> host_sizes() {
   out.push_back({1, 100, 100, 6, 2, 16});  // grouped queries
   out.push_back({2, 70, 70, 4, 1, 32});    // one key head for all
   out.push_back({1, 1, 77, 4, 2, 24});     // decoding one token
-  out.push_back({2, 5, 130, 2, 2, 8});     // a few
-  out.push_back({1, 66, 67, 1, 1, 128});   // one head: split by blocks of queries
+  out.push_back({2, 5, 130, 2, 2, 8});     // a few tokens
+  out.push_back({1, 66, 67, 1, 1, 128});   // one head: divided by blocks of queries
   out.push_back({1, 260, 330, 1, 1, 20});
   return out;
 }
@@ -209,7 +209,7 @@ TEST_CASE("attention: a window over all keys and documents of whole sequences ch
 }
 
 TEST_CASE("attention: keys outside of the window are not read") {
-  // poisoned keys far to the left of the last queries' window: any arithmetic on them gives NaN
+  // keys to the left of the last queries' window are NaN: any arithmetic on them gives NaN
   index const keys = 400;
   problem<float> p({1, 10, keys, 1, 1, 16}, {.window = 20});
   auto const poison = [&](int operand) {
@@ -326,7 +326,8 @@ TEST_CASE("attention: scores far from zero neither overflow nor vanish") {
   truth.forward(r);
   p.forward(s);
   CHECK(greatest(truth.log_sums) > 1000.0);
-  CHECK(worst_difference(p.out, truth.out) < 1e-3 * greatest(truth.out));  // exp(s): error of s
+  CHECK(worst_difference(p.out, truth.out) <
+        1e-3 * greatest(truth.out));  // the error of exp(s) is the error of s
 }
 
 TEST_CASE("attention: queries one at a time on a growing cache give the results of all at once") {

@@ -63,13 +63,14 @@ TEST_CASE_TEMPLATE("add_bias: the host equals the reference for odd shapes", T, 
       CHECK(!same_bits(e, a));
       if constexpr (std::is_integral_v<T>)
         CHECK(same_bits(da, db));
-      else  // another order of summation, over numbers of about 1
+      else  // the order of summation differs, over numbers of about 1
         CHECK(excess(da, db, 0.0) <= 8.0 * unit<A> * static_cast<double>(rows));
     }
 }
 
 TEST_CASE("add_bias: bias and addend are added together and rounded once") {
-  // after 1 the next number is 1 + 2^-7: half of that twice, rounded in between, is nothing
+  // the next number after 1 is 1 + 2^-7: adding half of that twice, rounded in between, changes
+  // nothing
   std::vector<bf16> const half(40, bf16(0x1p-8F));
   auto const check = [&](auto& s) {
     std::vector<bf16> y(80, bf16(1.0F));

@@ -22,7 +22,7 @@ TEST_CASE_TEMPLATE("clip: values within the limit are kept and marked as inside"
                    double) {
   auto const nan = std::numeric_limits<float>::quiet_NaN();
   auto const infinity = std::numeric_limits<float>::infinity();
-  for (int repeat : {1, 5}) {  // a part of a pack, and more than one
+  for (int repeat : {1, 5}) {  // less than a pack, and more than one
     std::vector<T> x;
     for (int i = 0; i < repeat; ++i)
       for (float const v : {-3.0F, -2.0F, -1.5F, 0.0F, 2.0F, 2.5F, infinity, -infinity, nan})
@@ -63,7 +63,7 @@ TEST_CASE_TEMPLATE("clip: the host equals the reference bit for bit for odd size
       on_reference([&](auto& s) { run(s, a, da, inside_a); });
       on_host(threads, [&](auto& s) {
         run(s, b, db, inside_b);
-        ops::clip(s, std::span(c), {}, 0.7F);  // inference
+        ops::clip(s, std::span(c), {}, 0.7F);  // as in inference
       });
       CHECK(same_bits(a, b));
       CHECK(same_bits(a, c));
@@ -73,7 +73,7 @@ TEST_CASE_TEMPLATE("clip: the host equals the reference bit for bit for odd size
 }
 
 TEST_CASE("clip: the limit for doubles is a double") {
-  double const limit = 0.1;  // no float
+  double const limit = 0.1;  // not a float
   auto const run = [&](auto& s) {
     std::vector<double> x = {-1.0, -limit, limit, std::nextafter(limit, 1.0), 1.0};
     std::vector<std::uint8_t> inside(x.size());

@@ -1,4 +1,4 @@
-// A norm of columns of a wider matrix, in place: what layer_norm and rms_norm must both keep to.
+// A norm of columns of a wider matrix, in place: a property of both layer_norm and rms_norm.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,10 @@
 
 namespace ops_support {
 
-/// `norm` runs on a stream: forward(s, y, x, weight), which keeps the statistics,
-/// backward_input(s, dx, dy, x, weight) and backward_weight(s, dweight, dy, x). What it makes of
-/// some columns, in their place, is what it makes of them alone, and the others are untouched.
+/// `norm` has operations for a stream: forward(s, y, x, weight), which stores the statistics,
+/// backward_input(s, dx, dy, x, weight) and backward_weight(s, dweight, dy, x). Checks that their
+/// results for some columns, in place, equal those for the same columns in a matrix of their own,
+/// and that the other columns are unchanged.
 template <class T, class Norm>
 void check_columns_in_place(Norm norm) {
   namespace ops = parallel::ops;

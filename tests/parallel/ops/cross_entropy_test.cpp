@@ -1,5 +1,5 @@
-// cross_entropy against the formula, numeric derivatives, ignored labels, ties and NaN; of logits
-// in the gradient's type and in that in which it accumulates.
+// cross_entropy against the formula, numeric derivatives, ignored labels, ties and NaN; with logits
+// in the gradient's type and in the type in which it accumulates.
 #include <doctest/doctest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// An operation of one's own runs where there is something to run on, and is noted where not.
+// ops::custom runs on streams that can run host code, and is noted on the meta device.
 #include <doctest/doctest.h>
 
 #include <vector>
@@ -48,7 +48,7 @@ TEST_CASE("ops::custom: the task runs on host streams, and the meta device notes
   CHECK(y == std::vector<float>{41, 82, 123});
 
   parallel::meta::stream nowhere;
-  add_twice(nowhere, to, from);  // nobody is told
+  add_twice(nowhere, to, from);  // no observer yet
   noted touched_views;
   nowhere.report_to(&touched_views);
   add_twice(nowhere, to, from);

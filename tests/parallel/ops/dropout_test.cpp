@@ -1,4 +1,4 @@
-// dropout: the mask is Philox's, element by element, wherever a block begins.
+// dropout: the mask is Philox's, element by element, at any beginning of a block.
 #include <doctest/doctest.h>
 
 #include <cmath>

@@ -104,7 +104,7 @@ TEST_CASE("axpby: multiples of two arrays, which may differ in width, are added 
   check_axpby<bf16, float>();
   check_axpby<double, bf16>();
   check_axpby<double, double>();
-  // 1 + 2^-8 rounds to 1 in bf16: were the sum of the first two rounded, the third would be lost
+  // 1 + 2^-8 rounds to 1 in bf16: if the first sum were rounded, the last addend would be lost
   std::vector<bf16> y(1, bf16(1.0F));
   std::vector<float> const x(1, 0.00390625F + 0.0009765625F);
   on_host(1, [&](auto& s) { ops::axpby(s, std::span(y), std::span(x), 1.0, 1.0); });

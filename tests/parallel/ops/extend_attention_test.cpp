@@ -1,6 +1,6 @@
-// Attention by parts: a sequence is cut into runs of positions, and its pairs (run of queries, run
-// of keys) are taken in a mixed order. The reference in double must give what whole attention
-// gives, with every option and shape; the host must agree with the reference.
+// Attention by parts: a sequence is divided into runs of positions, and its pairs (run of queries,
+// run of keys) come in a random order. The reference in double must equal attention over the whole
+// sequence, with every option and shape; the host must agree with the reference.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ TEST_CASE("extend_attention: the reference by parts in any order equals the refe
       }
 }
 
-/// The host by parts against the reference at once in double, given the same inputs.
+/// Compares the host by parts with the reference at once in double, for the same inputs.
 template <class T>
 void compare(sizes const& size, variant const& variation, std::vector<index> const& cuts,
              double out, double gradients) {
@@ -64,7 +64,7 @@ void compare(sizes const& size, variant const& variation, std::vector<index> con
 TEST_CASE("extend_attention: the host by parts agrees with the reference at once") {
   for (auto const& variation : variants()) {
     compare<float>({2, 44, 2, 1, 8}, variation, {11, 22, 33}, 5e-6, 5e-6);
-    // products of bf16 where the processor has them round the weights: as for whole attention
+    // products of bf16 pairs round the weights, as in attention at once
     compare<bf16>({1, 200, 4, 2, 24}, variation, {64, 70}, 0x1p-7, 0x1p-7);
     compare<float>({1, 260, 2, 2, 20}, variation, {65, 130, 195}, 5e-6, 5e-6);
   }
@@ -83,7 +83,7 @@ TEST_CASE(
   tensor_view<float, 3> const lse(sums.data(), {1, 1, 4});
   auto options = p.options;
   options.positions = {
-      .sequence_length = 8, .first_query = 4, .first_key = 0};  // only position 4 sees one, 3
+      .sequence_length = 8, .first_query = 4, .first_key = 0};  // only position 4 sees a key: key 3
   ops::heads_view<float> const to{out.data(), 1, 4, 1, 4, 16, 4};
   ops::extend_attention(s, to, lse, in(0, 4), in(1, 0), in(2, 0), options);
   s.synchronize();

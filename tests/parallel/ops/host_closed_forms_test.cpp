@@ -1,4 +1,4 @@
-// The closed forms by which large shapes are judged on a GPU, at small shapes on the host.
+// The closed forms that check large shapes on a GPU, at small shapes on the host.
 #include <doctest/doctest.h>
 
 #include <parallel/device/host/device.hpp>

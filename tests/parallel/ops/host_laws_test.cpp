@@ -1,6 +1,5 @@
-// The laws that operations of every device obey, on a device that only looks like one: memory that
-// the host cannot reach, and the host's operations. So the laws themselves are tried where there is
-// no GPU.
+// The laws that operations of every device obey, on a device whose memory the host cannot access
+// but whose operations are the host's. So the laws themselves are tested without a GPU.
 #include <cstdint>
 
 #include <doctest/doctest.h>

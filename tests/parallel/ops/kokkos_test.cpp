@@ -1,5 +1,5 @@
 // The operations by Kokkos: every operation against the reference in double, as on any device, and
-// some against the reference in their own type, whose bits they have.
+// some against the reference in their own type, with equal bits.
 #include <cstdint>
 #include <cstring>
 #include <random>
@@ -40,7 +40,7 @@ TEST_CASE("Kokkos: attention") {
   test::check_attention_operations<float>(device, 3);
 }
 
-/// Counts what it passes on to Kokkos.
+/// Counts the operations that it passes on to Kokkos.
 struct counting_stream : kokkos::stream {
   parallel::index parts = 0;
 };

@@ -57,7 +57,7 @@ struct problem {
   }
 };
 
-/// y of one row by E[x^2] - E[x]^2, which is another way to the same numbers.
+/// y of one row by E[x^2] - E[x]^2, an independent formula.
 std::vector<double> formula(std::vector<double> const& x, std::vector<double> const& weight,
                             std::vector<double> const& bias, double eps) {
   double sum = 0.0, squares = 0.0;
@@ -96,7 +96,8 @@ TEST_CASE("layer_norm: the reference follows the formula, its gradients the nume
       CHECK(std::abs(p.dx[static_cast<std::size_t>(m) * 7 + i] - slope) <= 1e-7);
     }
   }
-  // y is linear in weight and bias: their gradients are sums of dy times (y - bias)/weight, and 1
+  // y is linear in weight and bias: their gradients are sums of dy times (y - bias)/weight, and of
+  // dy
   for (std::size_t i = 0; i < 7; ++i) {
     double weight_sum = dweight[i], bias_sum = dbias[i];
     for (std::size_t m = 0; m < 3; ++m) {
@@ -120,7 +121,7 @@ TEST_CASE_TEMPLATE(
       on_reference(a);
       on_host(1, [&](auto& s) { b(s); });
       on_host(2, [&](auto& s) { c(s); });
-      // one column: x - mean is rounding of the mean, times 1/sqrt(eps) = 100
+      // one column: x - mean is the rounding error of the mean, times 1/sqrt(eps) = 100
       double const base = (columns <= 2 ? 400.0 : 40.0) * unit<A>;
       CHECK(excess(b.mean, a.mean, 0.0) <= base);
       CHECK(excess(b.rstd, a.rstd, 100.0 * unit<A>) <= base);
@@ -215,7 +216,7 @@ TEST_CASE("layer_norm_backward_input: the addend is added before the one roundin
       auto const wide = [](std::vector<bf16> const& numbers) {
         return std::vector<float>(numbers.begin(), numbers.end());
       };
-      // the same arithmetic in float, rounded by hand
+      // the same arithmetic in float, rounded afterwards
       auto const wide_x = wide(x), wide_dy = wide(dy), wide_weight = wide(weight);
       std::vector<float> gradient(x.size());
       std::vector<bf16> dx(x.size()), on_reference_too(x.size()), expected(x.size());

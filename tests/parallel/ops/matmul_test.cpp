@@ -1,5 +1,5 @@
-// Products: the reference against a sum in double, the host (every engine, every instruction set's
-// types) against the reference, exactly where arithmetic is exact.
+// Products: the reference against a sum in double, the host (every engine, the types of every
+// instruction set) against the reference, exactly where arithmetic is exact.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -89,7 +89,7 @@ struct host_stream {
   parallel::host::stream_options options;
 };
 
-/// Streams without an engine and with each.
+/// Streams without an engine and with each engine.
 std::vector<host_stream> host_streams(parallel::host::onednn_engine const& onednn,
                                       parallel::host::cblas_engine const& cblas) {
   return {{"plain, 1 thread", {.threads = 1}},
@@ -195,8 +195,9 @@ TEST_CASE("matmul: an empty sum is zero, or the previous value of C") {
 }
 
 TEST_CASE("matmul: a bf16 product and its addend are rounded once, together") {
-  // Between 2 and 4 numbers lie 2^-6 apart. The product is 1 + 2^-6 + 2^-14: rounded by itself it
-  // loses its end, and the sum is half way between 2 and the next, which is rounded to 2.
+  // Numbers between 2 and 4 are 2^-6 apart. The product is 1 + 2^-6 + 2^-14. Rounded by itself it
+  // loses its last term, and the sum is half way between 2 and the next number, and is rounded
+  // to 2.
   bf16 const factor(1.0F + 0x1p-7F);
   bf16 const addend_value(1.0F - 0x1p-7F);
   bf16 const rounded_once(2.0F + 0x1p-6F);
@@ -329,7 +330,7 @@ TEST_CASE("matmul: our own product is exact on every instruction set of this pro
                                               .ldc = e.n,
                                               .addend = c.data()}(memory, 1, lanes);
     CHECK(got == expected);
-    for (index const b_row : {e.n, index(1)}) {  // as stored, and its transpose
+    for (index const b_row : {e.n, index(1)}) {  // B as stored, and its transpose
       extents const narrow_extents{3, 70, 33};
       auto const options = ops::matmul_options{.transpose_b = b_row == 1};
       std::vector<bf16> const left(a.begin(), a.begin() + narrow_extents.m * narrow_extents.k);

@@ -1,5 +1,4 @@
-// The gradients of a norm's input and sums of those of its weights in one, against the operations
-// that take them apart.
+// norm_gradients against the separate operations for the gradients of a norm's input and weights.
 #include <doctest/doctest.h>
 
 #include <cmath>

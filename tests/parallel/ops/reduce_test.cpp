@@ -85,7 +85,7 @@ TEST_CASE_TEMPLATE(
   int finite = 1;
   on_host(1, [&](auto& s) { ops::all_finite(s, &finite, std::span<T const>()); });
   CHECK(finite == 1);
-  finite = 0;  // a finite array does not set it again
+  finite = 0;  // a finite array does not change it
   auto const x = random<T>(5, 1);
   on_host(1, [&](auto& s) { ops::all_finite(s, &finite, std::span(x)); });
   CHECK(finite == 0);

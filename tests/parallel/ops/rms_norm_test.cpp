@@ -168,7 +168,7 @@ TEST_CASE("rms_norm_backward_input: the addend is added before the one rounding"
       auto const wide = [](std::vector<bf16> const& numbers) {
         return std::vector<float>(numbers.begin(), numbers.end());
       };
-      // the same arithmetic in float, rounded by hand
+      // the same arithmetic in float, rounded afterwards
       auto const wide_x = wide(x), wide_dy = wide(dy), wide_weight = wide(weight);
       std::vector<float> gradient(x.size());
       std::vector<bf16> dx(x.size()), on_reference_too(x.size()), expected(x.size());

@@ -1,4 +1,4 @@
-// rope: against turning in the complex plane, and the host against the reference.
+// rope: against rotations in the complex plane, and the host against the reference.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -54,7 +54,7 @@ TEST_CASE("rope: the reference rotates pairs of elements in the complex plane") 
           CHECK(std::abs(turned.real() - x.row(b, position, h)[i]) < 1e-14);
           CHECK(std::abs(turned.imag() - x.row(b, position, h)[i + 3]) < 1e-14);
         }
-  for (std::size_t r = 0; r < 10; ++r) {  // what is no head stays
+  for (std::size_t r = 0; r < 10; ++r) {  // elements outside of heads are unchanged
     CHECK(data[r * 15] == initial[r * 15]);
     CHECK(data[r * 15 + 13] == initial[r * 15 + 13]);
   }
@@ -143,7 +143,7 @@ TEST_CASE_TEMPLATE("rope: the host agrees with the reference for any size and nu
       CAPTURE(dim);
       CAPTURE(heads);
       auto const turns = frequencies(dim);
-      std::vector<double> const growths(turns.size(), -0.01);  // to a fifth longer
+      std::vector<double> const growths(turns.size(), -0.01);  // up to a fifth longer
       auto expected = random<T>(2 * 37 * (heads * dim + 3), 5);
       auto one = expected;
       auto two = expected;
@@ -156,7 +156,7 @@ TEST_CASE_TEMPLATE("rope: the host agrees with the reference for any size and nu
       on_reference([&](auto& s) { turn(s, expected); });
       on_host(1, [&](auto& s) { turn(s, one); });
       on_host(2, [&](auto& s) { turn(s, two); });
-      // three turns, each of two products and a sum, of numbers up to about 6
+      // three rotations, each of two products and a sum, of numbers up to about 6
       CHECK(excess(one, expected, 0.0) <= 12 * 6 * unit<T>);
       CHECK(same_bits(one, two));
     }

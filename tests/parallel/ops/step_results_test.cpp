@@ -53,14 +53,15 @@ TEST_CASE_TEMPLATE("gradient_scale: the factor follows from the sums and the thr
     CHECK(by_host == static_cast<A>(ops::size_of_gradient(sums, threshold).scale));
     return by_host;
   };
-  // 8 tokens, of which the mean gradient has norm 5
+  // 8 tokens; the norm of the mean gradient is 5
   CHECK(ops::size_of_gradient({{1, 8, 2, 1600}}, infinity).norm == 5.0);
   CHECK(scale({{1, 8, 2, 1600}}, infinity) == A(0.125));
   CHECK(scale({{1, 8, 2, 1600}}, 6.0) == A(0.125));
   CHECK(scale({{1, 8, 2, 1600}}, 1.0) == static_cast<A>(1.0 / (5.0 + 1e-6) / 8.0));
   CHECK(scale({{0, 0, 0, 0}}, 1.0) == A(1));  // no tokens
   CHECK(scale({{0, 4, 0, 0}}, infinity) == A(0.25));
-  CHECK(scale({{0, 4, 0, infinity}}, infinity) == A(0.25));  // what is not finite is not clipped
+  CHECK(scale({{0, 4, 0, infinity}}, infinity) ==
+        A(0.25));  // a norm that is not finite is not clipped
   CHECK(scale({{0, 4, 0, std::nan("")}}, 1.0) == A(0.25));
 }
 

@@ -1,4 +1,4 @@
-// Which attention goes to fused kernels and which to plain ones, on no device at all.
+// The choice between fused and plain kernels of attention; needs no device.
 #include <doctest/doctest.h>
 
 #include <span>
@@ -18,8 +18,8 @@ namespace ops = parallel::ops;
 
 constexpr cuda::attention_backend h200 = {.library = 91900, .capability = 90};
 
-/// A packed matrix [q | k | v] of an MPT and what belongs to it, which fused kernels take; tests
-/// change one thing.
+/// A packed matrix [q | k | v] of an MPT and its gradients and results, which fused kernels
+/// support; tests change one property.
 template <class T>
 struct call {
   explicit call(index batch = 2, index length = 128, index heads = 4, index key_heads = 2,
@@ -47,7 +47,7 @@ struct call {
   [[nodiscard]] cuda::attention_path backward(cuda::attention_backend backend = h200) const {
     return cuda::attention_backward_path<T>(backend, dq, dk, dv, dout, q, k, v, out, lse, options);
   }
-  /// The reason of both passes, empty when both are fused.
+  /// The reason for the plain kernels in both passes, empty when both are fused.
   [[nodiscard]] std::string reason(cuda::attention_backend backend = h200) const {
     auto const forward_path = forward(backend);
     CHECK(backward(backend).fused == forward_path.fused);
@@ -56,7 +56,7 @@ struct call {
     return std::string(forward_path.reason);
   }
 
-  /// Likewise of extend_attention and its gradient.
+  /// The reason for extend_attention and its gradient.
   [[nodiscard]] std::string reason_of_part(bool deterministic = false) const {
     auto const forward = cuda::extend_attention_path<T>(h200, q, k, v, options);
     auto const backward = cuda::extend_attention_backward_path<T>(h200, deterministic, dout, q, k,
@@ -170,7 +170,7 @@ TEST_CASE(
     (apart.*view).batch_stride += 4;
     CHECK(apart.reason() == reason);
     call<bf16> single(1);
-    (single.*view).batch_stride += 4;  // of one sequence, says nothing
+    (single.*view).batch_stride += 4;  // the batch stride of one sequence is irrelevant
     CHECK(single.reason().empty());
   }
   for (auto const view : {&call<bf16>::dq, &call<bf16>::dk, &call<bf16>::dv, &call<bf16>::dout}) {
@@ -188,10 +188,10 @@ TEST_CASE("attention_path: a result that overlaps the queries goes to the plain 
   call<bf16> in_place;
   in_place.out = in_place.q;
   CHECK(in_place.forward().reason == "the result takes the queries' place");
-  call<bf16> adjacent;  // right behind the packed matrix
+  call<bf16> adjacent;  // directly after the packed matrix
   adjacent.out.data = adjacent.q.data + 2 * adjacent.q.batch_stride;
   CHECK(adjacent.forward().fused);
-  adjacent.out.data -= 2 * 2 * 64 + 8;  // beyond its last key and value: one 16 bytes too early
+  adjacent.out.data -= 2 * 2 * 64 + 8;  // 16 bytes too early: it overlaps the last value
   CHECK(!adjacent.forward().fused);
 }
 

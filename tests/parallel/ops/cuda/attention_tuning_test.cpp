@@ -1,4 +1,4 @@
-// Tables of tuned attention: round trip, and text nobody vouches for.
+// Tables of tuned attention: round trip, and untrusted text.
 #include <doctest/doctest.h>
 
 #include <string>

@@ -1,5 +1,5 @@
-// The loops over elements: every element is visited once, in groups only where those are allowed,
-// and no more threads are asked for than have something to do.
+// The loops over elements: every element is visited once, in groups only if alignment allows it,
+// and no launch has more threads than have work.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -15,11 +15,11 @@ namespace cuda_elements_test {
 using namespace parallel;
 using parallel::index;
 
-/// Counts visits of elements; the loops see it as one body.
+/// Counts visits of elements; the loops take it for a thread block.
 template <class Loop>
 struct counting {
   std::vector<int>* visits;
-  std::vector<unsigned>* threads;  // of the grid, in the order they came
+  std::vector<unsigned>* threads;  // indices of the visiting threads in the grid, in order
   Loop loop;
 
   template <class Block>
@@ -32,7 +32,7 @@ struct counting {
   }
 };
 
-/// Visits of `size` elements by a grid of `blocks` blocks of 64 threads, which are all one.
+/// Visits of `size` elements by a grid of `blocks` blocks of 64 threads, all run by one thread.
 template <class Loop>
 std::vector<unsigned> visit_all(index size, unsigned blocks, Loop const& loop) {
   std::vector<int> visits(static_cast<std::size_t>(size));

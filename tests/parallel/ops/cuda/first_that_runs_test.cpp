@@ -1,4 +1,4 @@
-// The first of several ways that runs is kept, and others are tried no longer than needed.
+// The first way that runs is kept, and no more ways are requested than needed.
 #include <doctest/doctest.h>
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace first_that_runs_test {
 
-/// Gives 0, 1, ..., last, and writes down what was asked for.
+/// Yields the ways 0, 1, ..., last, and records the requests.
 struct counting {
   int last;
   std::vector<int>* requested;
@@ -27,7 +27,7 @@ struct attempts {
   parallel::cuda::first_that_runs<counting> ways;
 
   explicit attempts(int count) : ways({.last = count - 1, .requested = &requested}) {}
-  /// Ways from `first` on work.
+  /// Runs with the ways from `first` on working.
   bool run(int first) {
     return ways([&](int way) {
       tried.push_back(way);

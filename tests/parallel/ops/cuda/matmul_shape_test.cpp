@@ -30,8 +30,8 @@ static_assert(column_major(weight_gradient) ==
                                          .second = {true, 2, 4, 2},
                                          .result = {false, 3, 2, 3}});
 
-/// What a column-major library does: result += op(first) op(second), checking its sizes as such
-/// libraries do.
+/// The operation of a column-major library: result += op(first) op(second), with the checks of
+/// sizes that such libraries make.
 void multiply(cuda::column_major_product const& p, std::vector<double>& result,
               std::vector<double> const& first, std::vector<double> const& second) {
   auto const element = [](cuda::column_major_matrix const& x, std::vector<double> const& values,

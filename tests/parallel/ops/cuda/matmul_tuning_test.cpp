@@ -1,4 +1,4 @@
-// Tables of tuned products: round trip, agreement between ranks, and text nobody vouches for.
+// Tables of tuned products: round trip, agreement between ranks, and untrusted text.
 #include <doctest/doctest.h>
 
 #include <string>

@@ -1,5 +1,5 @@
-// Tables of what was chosen by timing: agreement between ranks, and text nobody vouches for; of
-// words of a toy's own. matmul_tuning_test looks at every message.
+// Tables of choices made by timing: agreement between ranks, and untrusted text, with a toy format
+// of words. matmul_tuning_test checks every message.
 #include <doctest/doctest.h>
 
 #include <string>

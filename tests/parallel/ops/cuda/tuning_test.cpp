@@ -1,4 +1,4 @@
-// What was tuned of products and of attention, as one text.
+// The tuning of products and of attention as one text.
 #include <doctest/doctest.h>
 
 #include <string>

@@ -1,4 +1,4 @@
-// Vector kernels: every instruction set this processor has, against scalar code and libm in double.
+// SIMD kernels: every instruction set of this processor, against scalar code and libm in double.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -67,7 +67,7 @@ double worst_ulp(int lanes, function kind, float low, float high, Exact exact) {
 TEST_CASE("simd: exp, erf and tanh are within their stated errors on every instruction set") {
   for (int const lanes : lanes_here()) {
     CAPTURE(lanes);
-    double const fused = lanes == 4 ? 1.5 : 1.0;  // SSE2 rounds products and sums apart
+    double const fused = lanes == 4 ? 1.5 : 1.0;  // SSE2 rounds products and sums separately
     double const e =
         worst_ulp(lanes, function::exp, -87.3F, 88.7F, [](double x) { return std::exp(x); });
     double const f =
@@ -117,7 +117,7 @@ TEST_CASE("simd: packs convert every bf16 exactly and round floats as bf16 does"
     std::vector<float> wide(in.size());
     std::vector<float> odd(in.size());
     std::vector<bf16> back(in.size());
-    for (std::size_t i = 0; i < in.size(); ++i)  // between two bf16, ties included
+    for (std::size_t i = 0; i < in.size(); ++i)  // numbers between two bf16, ties included
       odd[i] = std::bit_cast<float>(static_cast<std::uint32_t>(i << 16 | (i * 40503U & 0xffffU)));
     for (std::size_t i = 0; i < in.size(); i += 5)
       odd[i] = std::bit_cast<float>(static_cast<std::uint32_t>(i) << 16 | 0x8000U);
@@ -142,7 +142,8 @@ TEST_CASE("simd: partial loads and stores touch only their elements, reductions 
   for (int const lanes : lanes_here()) {
     CAPTURE(lanes);
     for (index count = 0; count <= 16; ++count) {
-      std::vector<float> in(static_cast<std::size_t>(count));  // exact: sanitizers see overreads
+      std::vector<float> in(
+          static_cast<std::size_t>(count));  // exact sizes, so that sanitizers see overreads
       std::iota(in.begin(), in.end(), 1.0F);
       std::vector<float> out(33, -7.0F);
       float total = 0;

@@ -1,5 +1,5 @@
-// What the graphs for cuDNN say, whatever device they run on: their expressions computed operation
-// by operation in double, against the reference.
+// The meaning of the graphs for cuDNN, independent of the device: their expressions, computed
+// operation by operation in double, against the reference.
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -28,8 +28,8 @@ namespace uid = attention_uid;
 
 namespace meaning = test::graph_meaning;
 
-/// Stands in for `graph`: computes each operation at once. Memory holds doubles, of whatever type
-/// the graph takes it to be.
+/// Replaces `graph`: computes each operation immediately. Memory holds doubles, whatever type the
+/// graph states.
 class computed {
  public:
   struct tensor {
@@ -50,7 +50,7 @@ class computed {
   tensor memory(std::int64_t id, cudnnDataType_t, sizes extents, sizes strides, std::int64_t = 16) {
     return {memory_.at(id), extents, strides};
   }
-  /// Documents as sequences of their own are for the fake cuDNN to compute (tests/fake_cuda).
+  /// The fake cuDNN computes documents as sequences of their own (tests/fake_cuda).
   tensor ragged(tensor, std::int64_t, cudnnDataType_t, sizes, sizes) {
     parallel::fail("a ragged tensor has no meaning here");
   }
@@ -107,7 +107,7 @@ class computed {
   std::vector<std::vector<double>> elements_;
 };
 
-/// Computes parts of attention by their graphs at once, and merges them by the kernels.
+/// Computes parts of attention by their graphs, and merges them by the kernels.
 struct graph_stream {
   void synchronize() {}
 };
@@ -118,7 +118,8 @@ void run_rows(Body const& body) {
                                           body);
 }
 
-/// What the graphs of a pair of parts depend on, and what they read in either pass.
+/// The problem that determines the graphs of a pair of parts, and the memory that they read in both
+/// passes.
 struct pair_of_parts {
   template <class Arguments>
   explicit pair_of_parts(Arguments const& a)
@@ -161,7 +162,7 @@ struct pair_of_parts {
   std::map<std::int64_t, double*> memory;
 };
 
-/// A view of memory of its own, rows one after another.
+/// A view with its own memory, rows one after another.
 struct dense_rows {
   explicit dense_rows(parallel::ops::heads_view<double const> const& shape)
       : elements(static_cast<std::size_t>(shape.size())),

@@ -1,6 +1,6 @@
-// What cuDNN accepts, asked without a device: it looks for engines for a device that is described
-// to it. Needs some libcuda to be found, of which the CUDA Toolkit's stub will do. Where cuDNN
-// cannot do that, the tests say "skipped".
+// The problems that cuDNN accepts, tested without a device: cuDNN looks for engines for a device
+// that is described to it. This needs some libcuda; the stub of the CUDA Toolkit is sufficient. If
+// cuDNN cannot do that, the tests print "skipped".
 #include <doctest/doctest.h>
 
 #include <array>
@@ -43,11 +43,11 @@ std::size_t engines(graph const& g, int capability = 90) {
   return candidates(g.operations(nullptr), &device).size();
 }
 
-/// Whether cuDNN finds engines for a described device at all: one addition tells.
+/// Whether cuDNN finds engines for a described device at all, tested by one addition.
 bool looks_for_engines() {
   try {
     graph g;
-    auto const image = [&](std::int64_t uid) {  // channels last, as additions want it
+    auto const image = [&](std::int64_t uid) {  // channels last, which additions need
       return g.memory(uid, CUDNN_DATA_BFLOAT16, {8, 32, 16, 16}, {8192, 1, 512, 32});
     };
     g.apply(CUDNN_POINTWISE_ADD, image(1), image(2), image(3));
@@ -124,7 +124,7 @@ TEST_CASE("cuDNN accepts attention to keys that lie before all queries") {
             problem.documents = true;
             problem.full_sequence = 16384;
             if (capability >= 90) check_accepted(problem, capability);
-            problem.queries_after_keys = false;  // a part with itself
+            problem.queries_after_keys = false;  // the part itself
             if (capability >= 90) check_accepted(problem, capability);
           }
 }
@@ -150,8 +150,7 @@ TEST_CASE("cuDNN accepts every problem that goes to the fused kernels") {
   parallel::philox const source(1, 2);
   std::uint64_t drawn = 0;
   auto const draw = [&](index count) { return static_cast<index>(source.bits(drawn++)) % count; };
-  std::array<std::int32_t, 1> const
-      begins{};  // what they are does not matter, whether they are does
+  std::array<std::int32_t, 1> const begins{};  // only whether there are values matters
   for (int i = 0; i < 60; ++i) {
     int const capability = std::array{80, 90, 90, 100}[static_cast<std::size_t>(i % 4)];
     index const key_heads = 1 + draw(4);

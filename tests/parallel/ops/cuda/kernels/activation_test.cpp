@@ -63,17 +63,17 @@ TEST_CASE_TEMPLATE("activation kernels: every activation equals the reference at
 TEST_CASE(
     "activation kernels: gelu and its slope round to the nearest bf16 except near ties, for all "
     "inputs") {
-  unsigned values = 0, slopes = 0, numbers = 0;  // those that rounded the other way
+  unsigned values = 0, slopes = 0, numbers = 0;  // results that were rounded the other way
   for (std::uint32_t bits = 0; bits < 65536; ++bits) {
     float const x = std::bit_cast<float>(bits << 16);
     if (!(std::abs(x) < 1e30F)) continue;
     auto const exact = ops::detail::activate(ops::activation_kind::gelu, double{x});
     auto const [value, slope] = cuda::kernels::activate<ops::activation_kind::gelu, bf16>(x);
-    auto const half = [](double y) {  // of the distance to the next bf16
+    auto const half = [](double y) {  // relative to the distance to the next bf16
       return std::exp2(std::max(std::ilogb(y), -126) - 8);
     };
     CHECK(std::abs(double{bf16(value)} - exact.value) <= 1.01 * half(exact.value) + 2e-38);
-    // the slope is 0 between two numbers, near -0.75179
+    // the slope is 0 between two bf16 numbers, near -0.75179
     CHECK(std::abs(double{bf16(slope)} - exact.slope) <= 1.01 * half(exact.slope) + 4e-7);
     auto const other = [](float a, double b) {
       return bf16(a) == bf16(static_cast<float>(b)) ? 0U : 1U;

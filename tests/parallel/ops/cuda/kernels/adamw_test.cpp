@@ -17,7 +17,7 @@ using ops_support::same_bits;
 using parallel::index;
 using testing::guarded;
 
-/// Arrays of one update; in the gradients are a 0 and a NaN.
+/// Arrays of one update; the gradients contain a 0 and a NaN.
 template <class T, class A = accumulate_t<T>>
 struct arrays {
   std::vector<A> master, exp_avg, exp_avg_sq, gradients;

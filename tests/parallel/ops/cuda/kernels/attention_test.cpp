@@ -18,12 +18,12 @@
 
 namespace parallel::testing {
 
-/// Runs the kernels of attention at once, thread after thread, as on a device that allows blocks so
-/// much shared memory.
+/// Runs the kernels of attention immediately, thread after thread, as on a device that allows
+/// blocks that amount of shared memory.
 struct block_stream {
   thread_order order = thread_order::ascending;
   std::size_t shared = 227 * 1024;
-  std::vector<std::size_t>* asked = nullptr;  // gets what each kernel asks for
+  std::vector<std::size_t>* asked = nullptr;  // receives the request of each kernel
 
   void synchronize() {}
 
@@ -86,14 +86,14 @@ using parallel::tensor_view;
 using parallel::testing::block_stream;
 using parallel::testing::thread_order;
 
-/// What each type's results may be apart, relative to the greatest number.
+/// The allowed difference of each type's results, relative to the greatest number.
 template <class T>
 constexpr double bound = std::is_same_v<T, double>  ? 1e-13
                          : std::is_same_v<T, float> ? 5e-6
                                                     : 0x1p-7;
 
-/// The kernels against the reference in double, given the same inputs; and the same bits in `other`
-/// order of threads.
+/// Compares the kernels with the reference in double, for the same inputs, and their bits with
+/// those in the `other` order of threads.
 template <class T>
 void check(sizes size, variant variation, thread_order other) {
   CAPTURE(size.queries);
@@ -131,7 +131,7 @@ void check(sizes size, variant variation, thread_order other) {
   CHECK(got.gradients == rerun.gradients);
 }
 
-/// Bytes of shared memory a block: what the devices named allow.
+/// Bytes of shared memory that a block may have on the named devices.
 constexpr std::size_t of_h100 = 227 * 1024, of_a100 = 163 * 1024, of_rtx_30 = 99 * 1024;
 
 thread_order other_order(std::size_t i) {
@@ -194,10 +194,10 @@ TEST_CASE("attention kernels: the result may overwrite the queries, and lse may 
         equal = equal &&
                 std::equal(written.row(b, i, h), written.row(b, i, h) + 16, result.row(b, i, h));
   CHECK(equal);
-  for (int const operand : {1, 2}) {  // what lies beside them is untouched
+  for (int const operand : {1, 2}) {  // the memory beside the queries is unchanged
     auto const original = apart.part(apart.inputs.data(), operand);
-    auto const result = in_place.part(in, operand);
-    CHECK(std::equal(original.row(1, 7, 0), original.row(1, 7, 0) + 32, result.row(1, 7, 0)));
+    auto const unchanged = in_place.part(in, operand);
+    CHECK(std::equal(original.row(1, 7, 0), original.row(1, 7, 0) + 32, unchanged.row(1, 7, 0)));
   }
 }
 
@@ -285,7 +285,7 @@ TEST_CASE_TEMPLATE(
       small.forward(other);
       small.backward(other);
       CHECK(small.gradients == large.gradients);
-      // tiles are smaller only where they must be
+      // tiles are smaller only where the device requires it
       REQUIRE(small_requests.size() == requests.size());
       for (std::size_t i = 0; i < requests.size(); ++i)
         CHECK((requests[i] <= shared ? small_requests[i] == requests[i]
@@ -316,7 +316,8 @@ TEST_CASE("attention kernels: in double, heads that fit no tile of the device ar
   CHECK_NOTHROW(p.backward(s));
 }
 
-/// By parts in `order` against the reference at once in double, given the same inputs.
+/// Compares attention by parts in `order` with the reference at once in double, for the same
+/// inputs.
 template <class T>
 void check_parts(extend_attention_test::sizes const& size,
                  extend_attention_test::variant const& variation, std::vector<index> const& cuts,

@@ -1,5 +1,5 @@
-// The body of the add_bias kernel on the host, and its gradient by the kernels of a norm's, against
-// the reference loops.
+// The body of the add_bias kernel on the host, and its gradient by the kernels of norm gradients,
+// against the reference loops.
 #include <doctest/doctest.h>
 
 #include <cstdint>

@@ -21,7 +21,7 @@ using parallel::index;
 template <class A>
 constexpr A infinity = std::numeric_limits<A>::infinity();
 
-/// What cross_entropy writes, in vectors that begin as poison.
+/// The outputs of cross_entropy, in vectors that begin as poison.
 template <class T, class A = accumulate_t<T>>
 struct results {
   results(index rows, index columns)
@@ -89,7 +89,8 @@ constexpr double close = std::is_same_v<T, double> ? 1e-13
                          : std::is_same_v<T, bf16> ? 4e-3
                                                    : 2e-6;
 
-/// Small numbers of a gradient are compared by their own size, down to what 1 - probability leaves.
+/// Small gradients are compared relative to their own size, down to the rounding error of 1 -
+/// probability.
 template <class T>
 void check_gradient(std::vector<T> const& actual, std::vector<T> const& expected) {
   REQUIRE(actual.size() == expected.size());

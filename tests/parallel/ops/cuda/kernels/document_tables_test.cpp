@@ -1,4 +1,4 @@
-// The body of the tables of packed documents on the host, against a loop.
+// The body of the kernel of document tables on the host, against a loop.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using parallel::index;
 
 struct expected_tables {
   std::vector<std::int32_t> lengths;
-  std::vector<std::int64_t> starts[2];  // of tables with these strides
+  std::vector<std::int64_t> starts[2];  // for tables with these strides
 };
 
 struct problem {

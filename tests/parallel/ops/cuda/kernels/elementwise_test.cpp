@@ -20,7 +20,7 @@ using testing::guarded;
 constexpr std::size_t sizes[] = {0, 1, 3, 8, 37, 1000};
 constexpr std::size_t offsets[] = {0, 1};
 
-/// Numbers of which the first is NaN, if there is one.
+/// Numbers; the first is NaN if the type has one.
 template <class T>
 std::vector<T> numbers(std::size_t count, std::uint64_t seed) {
   auto out = ops_support::random<T>(static_cast<index>(count), seed, 3.0);
@@ -32,7 +32,8 @@ std::vector<std::uint64_t> numbers(std::size_t count, std::uint64_t seed) {
   return ops_support::random<std::uint64_t>(static_cast<index>(count), seed);
 }
 
-/// make(y) turns `before` into `expected`, whatever the order of threads and the alignment.
+/// Checks that make(y) changes `initial` to `expected`, in every order of threads and at every
+/// alignment.
 template <class T, class Make>
 void expect(std::vector<T> const& initial, std::vector<T> const& expected, Make const& make) {
   testing::run_on_copies(initial, 2, 64, 0, make,

@@ -24,7 +24,7 @@ using parallel::index;
 using testing::guarded;
 namespace kernels = cuda::kernels;
 
-/// dtable after what the launcher does: all kernels in one order of threads.
+/// dtable after the steps of the launcher, with all kernels in one order of threads.
 template <class T>
 std::vector<accumulate_t<T>> gradient(std::vector<accumulate_t<T>> const& dtable,
                                       std::vector<T> const& dy,
@@ -77,8 +77,8 @@ constexpr testing::thread_order orders[] = {testing::thread_order::ascending,
                                             testing::thread_order::descending,
                                             testing::thread_order::shuffled};
 
-/// Ids that end, begin and go on at every place of a piece of 32: `size` of them, `row` all but
-/// every `every`-th, which are the others.
+/// `size` ids whose runs begin, end and continue at every position of a piece of 32: all are `row`
+/// except every `period`-th.
 std::vector<std::int32_t> frequent(index size, std::int32_t row, index period,
                                    std::int32_t vocabulary) {
   auto ids = ops_support::random_ids(size, vocabulary, 7);

@@ -31,7 +31,7 @@ void by_kernels(exact_sum& out, std::span<T const> x, unsigned blocks,
 template <class T>
 void check_same_digits(std::span<T const> x) {
   exact_sum expected;
-  expected.add(1.0 / 3.0);  // what was there stays
+  expected.add(1.0 / 3.0);  // the previous value is added to
   for (T const v : x) expected.add(double(v) * double(v));
   using enum testing::thread_order;
   for (auto const order : {ascending, descending, shuffled})

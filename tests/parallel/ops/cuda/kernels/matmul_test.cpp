@@ -17,7 +17,7 @@
 namespace cuda_matmul_test {
 
 using namespace parallel;
-using parallel::index;  // and not that of strings.h
+using parallel::index;  // hides the function of strings.h
 
 template <class T>
 T number(int value) {

@@ -18,7 +18,7 @@ namespace cuda_norm_gradients_test {
 using namespace parallel;
 using parallel::index;
 
-/// Of a shape: random numbers, and what the reference makes of them.
+/// Random inputs of a shape, and the results of the reference.
 template <class T, bool Centred, bool Biased>
 struct problem {
   using A = accumulate_t<T>;
@@ -27,7 +27,7 @@ struct problem {
   index runs = ops::norm_gradient_runs(s.rows);
   testing::rows_of<T> x{testing::normal_numbers<T>(testing::extent(s), 1, 2.0F, 1.0F), s};
   testing::rows_of<T> dy{testing::normal_numbers<T>(testing::extent(s), 2), s};
-  testing::rows_of<T> addend{testing::normal_numbers<T>(testing::extent(s), 3, 8.0F), s};
+  testing::rows_of<T> addend_rows{testing::normal_numbers<T>(testing::extent(s), 3, 8.0F), s};
   testing::rows_of<T> expected{testing::poison<T>(testing::extent(s)), s};
   std::vector<T> weight = testing::normal_numbers<T>(static_cast<std::size_t>(s.columns), 4);
   std::vector<A> mean = testing::normal_numbers<A>(static_cast<std::size_t>(s.rows), 5);
@@ -48,9 +48,9 @@ struct problem {
   }
   [[nodiscard]] ops::rows_view<T const> addend() {
     if (!adds) return {};
-    return addend.view();
+    return addend_rows.view();
   }
-  /// The body, writing there.
+  /// The body with `dx` as its output.
   template <bool Whole>
   [[nodiscard]] cuda::kernels::norm_gradients<T, Centred, Biased, Whole> body(
       testing::rows_of<T>& dx, std::vector<A>& of_weight, std::vector<A>& of_bias) {
@@ -79,7 +79,7 @@ void check() {
       CAPTURE(adds);
       problem<T, Centred, Biased> p(s, adds);
       if (Whole && !cuda::kernels::whole_rows(p.weight.data(), p.weight.data(), p.x.view(),
-                                              p.dy.view(), p.addend.view()))
+                                              p.dy.view(), p.addend_rows.view()))
         continue;
       auto const blocks = static_cast<unsigned>(p.runs);
       testing::rows_of<T> dx{testing::poison<T>(testing::extent(s)), s};

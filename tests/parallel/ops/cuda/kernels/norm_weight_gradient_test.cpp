@@ -1,5 +1,4 @@
-// The two kernels of a normalisation's weight and bias gradients on the host, against the reference
-// loops.
+// The two kernels of a norm's weight and bias gradients on the host, against the reference loops.
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -18,7 +17,7 @@ namespace cuda_norm_weight_gradient_test {
 using namespace parallel;
 using parallel::index;
 
-/// Both kernels as the launcher runs them, with `threads` a block.
+/// Runs both kernels as the launcher does, with blocks of `threads` threads.
 template <class T, class A>
 void run_kernels(unsigned threads, testing::thread_order order, A* dweight, A* dbias,
                  ops::rows_view<T const> dy, ops::rows_view<T const> x, A const* mean,

@@ -1,5 +1,5 @@
 // The tail of the normal distribution as kernels compute it, against erfc and exp in double: for
-// every bf16 number, and for floats near and far.
+// every bf16 number, and for small and large floats.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace normal_tail_test {
 
 using namespace parallel;
 
-/// The greatest errors of both results relative to them, where they are normal numbers.
+/// The greatest relative errors of both results, where the results are normal numbers.
 struct errors {
   double beyond = 0;
   double density = 0;

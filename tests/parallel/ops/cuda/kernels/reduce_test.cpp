@@ -15,7 +15,7 @@ namespace cuda_reduce_test {
 
 using namespace parallel;
 
-/// Both kernels of a sum as the launcher runs them.
+/// Runs both kernels of a sum as the launcher does.
 template <class Map, class T, class S = ops::sum_t<T>>
 void sum_by_kernels(S* out, std::span<T const> x, unsigned threads, testing::thread_order order) {
   using namespace cuda::kernels;

@@ -1,5 +1,5 @@
-// The bodies of rms_norm's kernels on the host, against the reference loops. (That of the weight's
-// gradient is layer_norm's: norm_weight_gradient_test.)
+// The bodies of rms_norm's kernels on the host, against the reference loops. (The gradient of the
+// weight uses the kernels of layer_norm: norm_weight_gradient_test.)
 #include <doctest/doctest.h>
 
 #include <algorithm>

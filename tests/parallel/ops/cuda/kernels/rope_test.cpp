@@ -36,7 +36,7 @@ TEST_CASE_TEMPLATE(
         return ops::heads_view<T>{data, batch, sequence, heads, head_dim, batch_stride, stride};
       };
       constexpr index first = 99990, origin = 99900;
-      std::vector<double> growths;  // of some cases
+      std::vector<double> growths;  // only some cases have growths
       if (growth_sign != 0.0)
         for (index i = 0; i < head_dim / 2; ++i) growths.push_back(-0.01 * static_cast<double>(i));
       auto const* const growths_or_null = growths.empty() ? nullptr : growths.data();
@@ -48,7 +48,8 @@ TEST_CASE_TEMPLATE(
                                            .origin = origin,
                                            .growth_sign = growth_sign},
                                           direction});
-      // 3 blocks: some turn several rows, and wait before they compute the next angles
+      // 3 blocks: some rotate several rows, and must synchronise before they compute the next
+      // angles
       testing::run_on_copies(
           initial, 3, 64, static_cast<std::size_t>(head_dim) * sizeof(accumulate_t<T>),
           [&](T* x) {

@@ -39,7 +39,7 @@ TEST_CASE_TEMPLATE(
             },
             [&](auto const& got) { CHECK(ops_support::same_bits(got, scaled)); });
 
-        if (size > 500) continue;  // sums of so many are compared within other bounds
+        if (size > 500) continue;  // sums of this many elements have other bounds
         std::vector<double> one;   // sums do not depend on the order of threads or the alignment
         for (std::size_t const offset : {0, 1}) {
           testing::guarded<T> from(x, offset);

@@ -1,5 +1,5 @@
-// The bodies of the kernels of cross entropy over a divided vocabulary on the host, against the
-// reference loops and against cross_entropy of the whole.
+// The bodies of the kernels of sliced cross entropy on the host, against the reference loops and
+// against cross_entropy of the whole vocabulary.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ struct types {
   using logit = L;
 };
 
-/// One rank's statistics, by the kernel.
+/// The statistics of one rank, by the kernel.
 template <class L, class A = accumulate_t<L>>
 std::vector<A> statistics_of(std::vector<L> const& logits, std::vector<std::int32_t> const& labels,
                              ops::sliced_cross_entropy_options o, testing::thread_order order) {
@@ -57,7 +57,8 @@ constexpr double close = std::is_same_v<T, double> ? 1e-13
                          : std::is_same_v<T, bf16> ? 4e-3
                                                    : 2e-6;
 
-/// Small numbers of a gradient are compared by their own size, down to what 1 - probability leaves.
+/// Small gradients are compared relative to their own size, down to the rounding error of 1 -
+/// probability.
 template <class T>
 void check_gradient(std::vector<T> const& actual, std::vector<T> const& expected) {
   REQUIRE(actual.size() == expected.size());
@@ -108,7 +109,7 @@ TEST_CASE_TEMPLATE(
   auto logits = testing::normal_numbers<L>(rows * whole, 1, 3.0F);
   logits[7] = logits[200] = L(30);  // row 0: a tie between ranks, won by column 7
   logits[whole + 449] = L(30);
-  for (index n = 0; n < columns; ++n)  // a rank without a chance in row 3
+  for (index n = 0; n < columns; ++n)  // one rank's slice has probability 0 in row 3
     logits[static_cast<std::size_t>(3 * whole + n)] = L(-std::numeric_limits<A>::infinity());
   for (auto const& labels :
        {std::vector<std::int32_t>{7, 449, -100, 151, 0}, {200, 0, 299, 300, -100}}) {

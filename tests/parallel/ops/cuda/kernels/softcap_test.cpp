@@ -49,7 +49,8 @@ TEST_CASE_TEMPLATE("softcap kernels: softcap and its gradient equal the referenc
           return cuda::kernels::softcap_backward<T>{to, result.data(), to, size, options};
         },
         [&](auto const& got) {
-          // 1 - (y/cap)^2 is rounded as numbers of about 1 are; then the result as a T
+          // 1 - (y/cap)^2 has the rounding error of numbers of about 1; the result is then rounded
+          // to T
           CHECK(ops_support::excess(got, dx, 2 * ops_support::unit<T>) <=
                 16 * ops_support::unit<A>);
         });

@@ -1,4 +1,4 @@
-// Floats as sums of bf16, and tiles of operands: exactly what was there, wherever it lies.
+// Floats as sums of bf16, and tiles of operands: exact, at any location.
 #include <doctest/doctest.h>
 
 #include <bit>
@@ -54,7 +54,7 @@ TEST_CASE("bf16_parts: infinity and NaN never become finite") {
   }
 }
 
-/// Element (width, depth) of a matrix of which every element is another number of 24 bits.
+/// Element (width, depth) of a matrix whose elements are all different numbers of 24 bits.
 template <class T>
 T element(index width, index depth) {
   auto const number = static_cast<float>(width * 64 + depth + 1);
@@ -69,7 +69,7 @@ void check_tile(bool left, bool by_depth, index width, index depth) {
   CAPTURE(width);
   CAPTURE(depth);
   constexpr int parts = detail::parts_of<T>;
-  index const line = (by_depth ? depth : width) + 3;  // and nothing behind the last line
+  index const line = (by_depth ? depth : width) + 3;  // no padding after the last line
   index const lines = by_depth ? width : depth;
   std::vector<T> stored(position(lines == 0 ? 0 : (lines - 1) * line + (by_depth ? depth : width)),
                         T(999.0F));

@@ -1,5 +1,5 @@
-// Products by the matrix unit: exact on integers that need all parts of a float, as near to the
-// exact product as float is, and the same bits for any number of threads or rows.
+// Products by the matrix unit: exact on integers that need all parts of a float, with the error of
+// float sums otherwise, and with the same bits for any number of threads or rows.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@ using parallel::index;
 
 std::size_t position(index i) { return static_cast<std::size_t>(i); }
 
-/// Tests of the unit are left out, with a word, where there is none.
+/// Prints that the tests of the unit are skipped if the processor has none.
 bool is_missing() {
   if (parallel::host::has_matrix_unit()) return false;
   MESSAGE("skipped: this processor has no matrix unit (AMX)");
@@ -72,7 +72,7 @@ struct factors {
 
 parallel::philox const draws(11, 12);
 
-/// Whole numbers from -most to most.
+/// Integers from -limit to limit.
 auto whole(std::uint32_t limit) {
   return [limit](std::uint64_t i) {
     return static_cast<float>(static_cast<int>(draws.bits(i) % (2 * limit + 1)) -
@@ -83,8 +83,8 @@ auto normal() {
   return [](std::uint64_t i) { return static_cast<float>(draws.normal(i)); };
 }
 
-/// A depth of one step and of none whole, of more than one near and one far part, and a B that is
-/// packed in several blocks.
+/// Shapes: a depth that is less than one step, depths of several near and far parts, and a B that
+/// is packed in several blocks.
 constexpr std::array<extents, 6> all_extents{
     {{33, 70, 17}, {5, 40, 32}, {64, 32, 64}, {300, 100, 290}, {40, 130, 800}, {33, 97, 2118}}};
 
@@ -133,7 +133,7 @@ TEST_CASE("gemm_amx: integers are multiplied exactly, in every shape and transpo
   check_exactly<bf16, float>(whole(4), whole(4));
   check_exactly<bf16, bf16>(whole(4), whole(4));
   check_exactly<float, float>(whole(4), whole(4));
-  // 22 bits take three parts; few enough of them that sums stay below 2^24
+  // integers of 22 bits need three parts; few terms are not zero, so that sums stay below 2^24
   auto const long_ones = [](std::uint64_t i) {
     return draws.bits(i) % 499 == 0 ? whole(0x1fffff)(i + 1) : 0.0F;
   };
@@ -169,7 +169,7 @@ TEST_CASE("gemm_amx: a product of floats is as exact as one in SIMD registers") 
         unit = std::max(unit, error(by_unit));
         lanes = std::max(lanes, error(by_lanes));
       }
-    CHECK(unit < std::max(2 * lanes, 0x1p-21));  // a single product is six, each rounded
+    CHECK(unit < std::max(2 * lanes, 0x1p-21));  // one product is six, each rounded
   }
 }
 

@@ -1,5 +1,5 @@
-// Products of small matrices of bf16 pairs, by the matrix unit and by registers: exact on integers,
-// whatever the size, the strides and the part that is asked for.
+// Products of small matrices of bf16 pairs, by the matrix unit and by SIMD registers: exact on
+// integers, for any size, strides and bounds.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -32,11 +32,11 @@ std::vector<multiplier> multipliers() {
 
 std::size_t position(index i) { return static_cast<std::size_t>(i); }
 
-/// A [rows, depth] and B [depth, columns] of integers as pairs, with zeros up to a whole depth of a
-/// tile; rows of A, of B and of C have `gap` elements between them. `shift`: from an aligned
+/// A [rows, depth] and B [depth, columns] of integers as pairs, with zeros up to a full depth of a
+/// tile; rows of A, B and C have `gap` elements between them. `shift` is the offset from an aligned
 /// address.
 struct factors {
-  index rows, columns, depth;  // depth in numbers, not in pairs
+  index rows, columns, depth;  // depth in numbers, not pairs
   index gap = 0, shift = 0;
   index a_row = (depth + 31) / 32 * 16 + gap;
   index b_row = columns + gap;
@@ -58,7 +58,7 @@ struct factors {
       for (index j = 0; j < columns; ++j) right(k, j) = small();
   }
 
-  /// C's beginning: other numbers, also in the gaps.
+  /// The initial contents of C: different numbers, also in the gaps.
   [[nodiscard]] std::vector<float> sums() const {
     std::vector<float> c(position(rows * c_row + shift));
     for (std::size_t i = 0; i < c.size(); ++i) c[i] = static_cast<float>(i % 23) - 11.0F;
@@ -78,7 +78,7 @@ struct factors {
             .c_row = c_row};
   }
 
-  /// Over [begin(i, j), end(i, j)) of the depth.
+  /// The product over the depths [begin(i, j), end(i, j)).
   template <class Begin, class End>
   std::vector<float> product(bool add, Begin begin, End end) {
     auto c = sums();
@@ -128,7 +128,7 @@ TEST_CASE("tile products: the part that a causal mask leaves is exact") {
       for (index const offset : {-70, -33, -16, -1, 0, 1, 15, 40, 64, 200}) {
         CAPTURE(rows);
         CAPTURE(offset);
-        // rows are keys, columns queries: only columns >= row - offset are asked for
+        // rows are keys, columns queries: only columns >= row - offset are needed
         factors f{.rows = rows, .columns = 64, .depth = 64};
         f.fill();
         auto const none = [](index, index) -> index { return 0; };
@@ -144,7 +144,7 @@ TEST_CASE("tile products: the part that a causal mask leaves is exact") {
           for (index j = std::max<index>(0, i - offset); j < 64; ++j)
             equal = equal && c[position(i * 64 + j)] == whole[position(i * 64 + j)];
         CHECK(equal);
-        // depth is keys, of which B is zero where a column does not see them
+        // depth is keys: B is zero where a column does not see them
         auto masked = f;
         for (index k = 0; k < 64; ++k)
           for (index j = 0; j < 64; ++j)
@@ -155,7 +155,7 @@ TEST_CASE("tile products: the part that a causal mask leaves is exact") {
         tile.offset = offset;
         multiply(method, tile_store::add, tile);
         CHECK(c == masked.product(true, none, full_depth));
-        // depth is queries, rows keys: A is zero where a query does not see its row
+        // depth is queries, rows are keys: A is zero where a query does not see its row
         masked = f;
         for (index i = 0; i < rows; ++i)
           for (index k = 0; k < 64; ++k)
