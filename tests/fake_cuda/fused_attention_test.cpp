@@ -206,7 +206,7 @@ TEST_CASE("fused attention and its gradient, of every form the graphs have, with
         one.run(s);
         CHECK(fake_cuda::happened().failures.empty());
         CHECK(fake_cuda::happened().attentions == 2);
-        CHECK(s.library<parallel::cuda::attention_kernels>().plain.empty());
+        CHECK(s.library<parallel::cuda::attention_kernels>().plain_reasons.empty());
         parallel::meta::stream planned({.deterministic = deterministic});
         one.enqueue(planned);
         CHECK(s.scratch_bytes() == planned.take_scratch());
@@ -232,7 +232,7 @@ TEST_CASE("fused attention to one part of the keys after another, as in a ring")
           one.run_by_parts(s, parts);
           CHECK(fake_cuda::happened().failures.empty());
           CHECK(fake_cuda::happened().attentions == parts * (parts + 1));
-          CHECK(s.library<parallel::cuda::attention_kernels>().plain.empty());
+          CHECK(s.library<parallel::cuda::attention_kernels>().plain_reasons.empty());
           parallel::meta::stream planned({.deterministic = deterministic});
           one.enqueue_by_parts(planned, one.room(), parts);
           CHECK(s.scratch_bytes() == planned.take_scratch());
@@ -313,7 +313,7 @@ TEST_CASE("documents as sequences of their own") {
         CHECK(happened.attentions == 2);
         // a deterministic gradient would take S x S numbers for each document
         CHECK(happened.ragged_attentions == (!given.taken ? 0U : deterministic ? 1U : 2U));
-        CHECK(s.library<parallel::cuda::attention_kernels>().plain.empty());
+        CHECK(s.library<parallel::cuda::attention_kernels>().plain_reasons.empty());
         parallel::meta::stream planned({.deterministic = deterministic});
         one.enqueue(planned);
         // the sums of a gradient lie in rows as wide as its own, which no plan of memory knows of
@@ -432,7 +432,7 @@ TEST_CASE("what cuDNN proposes and cannot build or run gives way to its next pro
     fake_cuda::fail_next(failing);
     one.run(s);
     CHECK(fake_cuda::happened().attentions == 2);
-    CHECK(s.library<parallel::cuda::attention_kernels>().plain.empty());
+    CHECK(s.library<parallel::cuda::attention_kernels>().plain_reasons.empty());
     check_close(one, one.exact({}));
     found.push_back(one.here.log_sums);
   }
@@ -451,7 +451,7 @@ TEST_CASE("where there is no memory for the fused kernels' scratch the plain one
   one.run(s);
   CHECK(fake_cuda::happened().failures.empty());
   CHECK(fake_cuda::happened().attentions == 1);  // the forward pass needs none
-  CHECK(s.library<parallel::cuda::attention_kernels>().plain ==
+  CHECK(s.library<parallel::cuda::attention_kernels>().plain_reasons ==
         std::set<std::string_view>{"cuDNN has no kernel that runs it"});
   CHECK(s.scratch_bytes() == rows);
   check_close(one, one.exact({}));
@@ -492,7 +492,7 @@ TEST_CASE("tuning takes the fastest plan of those that run in the scratch there 
     auto const before = fake_cuda::happened().attentions;
     here.run(s);
     CHECK(fake_cuda::happened().attentions == before + 2);  // is not timed again
-    CHECK(s.library<parallel::cuda::attention_kernels>().plain.empty());
+    CHECK(s.library<parallel::cuda::attention_kernels>().plain_reasons.empty());
     check_close(here, here.exact({}));
   }
 }

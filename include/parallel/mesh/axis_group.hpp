@@ -127,7 +127,7 @@ class axis_group {
         return {messages.end(*exchanges_, caller), {}};
       } else {
         require(back_ != nullptr, "axis_group::shift at ", caller, ": the group along ", Axis::name,
-                " needs a second stream for what comes in");
+                " needs a second stream to receive on");
         back_->wait(ready);
         auto sent = comm_->send(*exchanges_, out, to, 0, caller);
         return {std::move(sent), comm_->recv(*back_, in, from, 0, caller)};

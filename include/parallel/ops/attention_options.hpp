@@ -28,7 +28,7 @@ struct attention_dropout {
   index first_head = 0;              // global index of head 0, when heads are split over ranks
   index heads = 0;                   // global number of query heads; 0: those of q
 
-  [[nodiscard]] constexpr bool active() const { return probability > 0.0F; }
+  [[nodiscard]] constexpr bool is_active() const { return probability > 0.0F; }
 };
 
 /// The positions of queries and keys that are parts of a longer sequence. By default the keys begin
@@ -131,10 +131,10 @@ template <class T, class U>
 void check_heads(std::string_view operation, std::string_view name, heads_view<T> const& view,
                  heads_view<U> const& q, index sequence, index heads) {
   require_equal(operation, concat("the batch of ", name), view.batch, "that of q", q.batch);
-  require_equal(operation, concat("the sequence length of ", name), view.sequence, "what is needed",
-                sequence);
-  require_equal(operation, concat("the number of heads of ", name), view.heads, "what is needed",
-                heads);
+  require_equal(operation, concat("the sequence length of ", name), view.sequence,
+                "the required number", sequence);
+  require_equal(operation, concat("the number of heads of ", name), view.heads,
+                "the required number", heads);
   require_equal(operation, concat("the head_dim of ", name), view.head_dim, "that of q",
                 q.head_dim);
   require(view.row_stride >= view.heads * view.head_dim || view.sequence <= 1, "ops::", operation,

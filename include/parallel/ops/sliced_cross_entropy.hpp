@@ -113,7 +113,7 @@ struct vocabulary_statistics_fn {
     detail::require_equal(name, "the number of rows of statistics", statistics.extent(0),
                           "that of logits", rows);
     detail::require_equal(name, "the number of statistics", statistics.extent(1),
-                          "what there is to say", vocabulary_statistics_count);
+                          "the required number", vocabulary_statistics_count);
     detail::require_equal(name, "the size of labels", labels.extent(0), "the number of rows", rows);
     run_operation(s, vocabulary_statistics_arguments<A, Logit>{
                          statistics, matrix_view<Logit const>(logits), labels, options});

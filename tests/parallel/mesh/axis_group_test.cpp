@@ -69,7 +69,7 @@ TEST_CASE("axis_group: a shift without a second stream to receive on is refused"
     std::vector<ring> x(1), y(1);
     CHECK_THROWS_WITH_AS(
         static_cast<void>(group.shift(compute, std::span(x), std::span<ring const>(y))),
-        doctest::Contains("the group along tensor needs a second stream for what comes in"), error);
+        doctest::Contains("the group along tensor needs a second stream to receive on"), error);
   });
 }
 

@@ -404,7 +404,7 @@ TEST_CASE("attention: arguments that do not fit are refused with a message") {
                        parallel::error);
   CHECK_THROWS_WITH_AS(
       ops::attention(s, view(4, 2), {}, view(4, 2), view(4, 2), view(5, 2)),
-      "ops::attention: the sequence length of v is 5, but what is needed is 4; the "
+      "ops::attention: the sequence length of v is 5, but the required number is 4; the "
       "two must be the same",
       parallel::error);
   std::vector<float> const slopes(3, 0.5F);

@@ -221,7 +221,7 @@ TEST_CASE("layer_norm_backward_input: the addend is added before the one roundin
       std::vector<float> gradient(x.size());
       std::vector<bf16> dx(x.size()), on_reference_too(x.size()), expected(x.size());
       auto const run = [&](auto& s, auto& to, auto const& of_y, auto const& input,
-                           auto const& scale, auto const&... onto) {
+                           auto const& scale, auto const&... addends) {
         ops::layer_norm_backward_input(s, matrix(to, rows), matrix(of_y, rows), matrix(input, rows),
                                        vector(scale), vector(mean), vector(rstd),
                                        matrix(addends, rows)...);

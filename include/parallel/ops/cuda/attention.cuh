@@ -49,7 +49,7 @@ void enqueue(stream& s, ops::attention_arguments<T> a) {
     auto& kernels = s.library<attention_kernels>();
     auto const path =
         attention_forward_path(kernels.backend(), a.out, a.lse.data(), a.q, a.k, a.v, a.options);
-    if (kernels.take(path, [&] {
+    if (kernels.try_fused(path, [&] {
           return s.run("attention", [&] {
             return kernels.fused->forward(s, a.out, a.lse.data(), a.q, a.k, a.v, a.options);
           });
@@ -67,7 +67,7 @@ void enqueue(stream& s, ops::attention_backward_arguments<T> a) {
     auto& kernels = s.library<attention_kernels>();
     auto const path = attention_backward_path(kernels.backend(), a.dq, a.dk, a.dv, a.dout, a.q, a.k,
                                               a.v, a.out, a.lse.data(), a.options);
-    if (kernels.take(path, [&] {
+    if (kernels.try_fused(path, [&] {
           return s.run("attention_backward", [&] {
             return kernels.fused->backward(s, a.dq, a.dk, a.dv, a.dout, a.q, a.k, a.v, a.out,
                                            a.lse.data(), a.options);
@@ -87,7 +87,7 @@ void enqueue(stream& s, ops::extend_attention_arguments<T> a) {
   if constexpr (std::is_same_v<T, bf16>) {
     auto& kernels = s.library<attention_kernels>();
     auto const path = extend_attention_path(kernels.backend(), a.q, a.k, a.v, a.options);
-    if (kernels.take(path, [&] {
+    if (kernels.try_fused(path, [&] {
           auto const part = s.run("extend_attention", [&] {
             return kernels.fused->forward_part(s, a.q, a.k, a.v, a.options);
           });
@@ -114,7 +114,7 @@ void enqueue(stream& s, ops::extend_attention_backward_arguments<T> a) {
     auto const add = [&](ops::heads_view<float> sum, ops::heads_view<bf16 const> addend) {
       detail::launch_rows_of_heads(s, name, sum, kernels::add_attention_part<T>{sum, addend});
     };
-    if (kernels.take(path, [&] {
+    if (kernels.try_fused(path, [&] {
           auto const part = s.run(name, [&] {
             return kernels.fused->backward_part(s, a.dout, a.q, a.k, a.v, a.out, a.lse.data(),
                                                 a.options);

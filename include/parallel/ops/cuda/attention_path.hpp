@@ -70,15 +70,15 @@ template <class T>
   if (backend.library < 91600) return plain("cuDNN is older than 9.16");
   if (backend.capability < 80) return plain("the device is older than compute capability 8.0");
   if (!std::is_same_v<T, bf16>) return plain("elements are not bf16");
-  if (options.dropout.active()) return plain("dropout has random numbers of our own");
+  if (options.dropout.is_active()) return plain("dropout uses other random numbers than cuDNN");
   if (options.softcap > 0.0) return plain("scores are capped");
-  if (q.sequence != k.sequence) return plain("queries and keys are not equally many");
+  if (q.sequence != k.sequence) return plain("the numbers of queries and keys differ");
   if (index const offset = distance(options); offset != 0 && (!merged || offset < k.sequence))
-    return plain(merged ? "not all keys stand before the queries"
-                        : "queries and keys stand at different positions");
+    return plain(merged ? "not all keys lie before the queries"
+                        : "queries and keys have different positions");
   if (!options.document_begins.empty() && backend.capability < 90)
     return plain("the device is too old for documents: below compute capability 9.0");
-  if (q.sequence < 2) return plain("there is one position only");
+  if (q.sequence < 2) return plain("there is only one position");
   if (q.head_dim % 8 != 0) return plain("head_dim is not a multiple of 8");
   if (q.head_dim > (backend.capability == 90 ? 256 : 128)) return plain("head_dim is too large");
   if (reinterpret_cast<std::uintptr_t>(lse) % 16 != 0 ||
@@ -95,7 +95,7 @@ template <class T>
     attention_backend const& backend, ops::heads_view<T> const& out, accumulate_t<T> const* lse,
     ops::heads_view<T const> const& q, ops::heads_view<T const> const& k,
     ops::heads_view<T const> const& v, ops::attention_options const& options) {
-  if (detail::heads_memory(out).overlaps(q)) return {false, "the result takes the queries' place"};
+  if (detail::heads_memory(out).overlaps(q)) return {false, "the result overlaps the queries"};
   return detail::common_attention_path<T>(backend, options, q, k, {out, q, k, v}, lse);
 }
 

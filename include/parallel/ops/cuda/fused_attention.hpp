@@ -100,14 +100,14 @@ struct attention_kernels {
   /// Whether `run`, which enqueues a call on `fused` or returns false, has run the call on `path`.
   /// If not, the call is for the plain kernels, and the reason is recorded.
   template <class Run>
-  [[nodiscard]] bool take(attention_path const& path, Run const& run) {
+  [[nodiscard]] bool try_fused(attention_path const& path, Run const& run) {
     if (path.fused && run()) return true;
-    plain.insert(path.fused ? "cuDNN has no kernel that runs it" : path.reason);
+    plain_reasons.insert(path.fused ? "cuDNN has no kernel that runs it" : path.reason);
     return false;
   }
 
   std::unique_ptr<fused_attention> fused;
-  std::set<std::string_view> plain;  // reasons why calls ran on the plain kernels
+  std::set<std::string_view> plain_reasons;  // reasons why calls ran on the plain kernels
 
  private:
   static constexpr char const* no_library = "no library of fused attention";

@@ -47,7 +47,7 @@ struct row_groups {
   }
   /// Elements after the end of the row are zero.
   [[nodiscard]] PARALLELLM_DEVICE group_type load(unsigned p) const {
-    if (whole(p)) return load_whole(p);
+    if (is_whole(p)) return load_whole(p);
     group_type out{};
     unrolled<N>([&](unsigned i) {
       if (i < valid(p)) out.value[i] = data[p * N + i];
@@ -55,14 +55,14 @@ struct row_groups {
     return out;
   }
   PARALLELLM_DEVICE void store(unsigned p, group_type const& values) const {
-    if (whole(p)) return store_whole(p, values);
+    if (is_whole(p)) return store_whole(p, values);
     unrolled<N>([&](unsigned i) {
       if (i < valid(p)) data[p * N + i] = values.value[i];
     });
   }
 
   /// Whether group p is aligned and full, so that it can be read and written at once.
-  [[nodiscard]] PARALLELLM_DEVICE bool whole(unsigned p) const {
+  [[nodiscard]] PARALLELLM_DEVICE bool is_whole(unsigned p) const {
     return Whole || (aligned && valid(p) == N);
   }
   [[nodiscard]] PARALLELLM_DEVICE group_type load_whole(unsigned p) const {

@@ -64,7 +64,7 @@ template <int Lanes, class Logit>
 
 /// Whether no number before `label` equals its own, which is `top`.
 template <class Logit>
-[[nodiscard]] bool first_to_reach(Logit const* from, float scale, index label, float top) {
+[[nodiscard]] bool is_first_maximum(Logit const* from, float scale, index label, float top) {
   for (index n = 0; n < label; ++n)
     if (from[n] * scale == top) return false;
   return true;
@@ -101,7 +101,7 @@ void run_operation(stream& s, ops::cross_entropy_arguments<T, Loss, Logit> const
             double const loss = std::log(sum) + double(top) - double(z);
             a.losses.data()[m] = static_cast<Loss>(loss);
             a.correct.data()[m] =
-                z == top && loss == loss && detail::first_to_reach(from, scale, label, top);
+                z == top && loss == loss && detail::is_first_maximum(from, scale, label, top);
             if (to == nullptr) return;
             // the gradient of the label in double, because 1 - probability may cancel
             double const at_label = double(scale) * (std::exp(double(z) - double(top)) / sum - 1.0);

@@ -93,7 +93,7 @@ TEST_CASE("attention_path: options that the fused kernels do not support go to t
   CHECK(call<bf16>().reason({.library = 91900, .capability = 75}) ==
         "the device is older than compute capability 8.0");
   CHECK(call<float>().reason() == "elements are not bf16");
-  CHECK(call<bf16>(1, 1).reason() == "there is one position only");
+  CHECK(call<bf16>(1, 1).reason() == "there is only one position");
   CHECK(call<bf16>(2, 64, 4, 2, 12).reason() == "head_dim is not a multiple of 8");
   CHECK(call<bf16>(2, 64, 4, 2, 264).reason() == "head_dim is too large");
   CHECK(call<bf16>(2, 64, 4, 2, 136).reason({.library = 91900, .capability = 100}) ==
@@ -101,14 +101,14 @@ TEST_CASE("attention_path: options that the fused kernels do not support go to t
 
   call<bf16> dropped;
   dropped.options.dropout.probability = 0.1F;
-  CHECK(dropped.reason() == "dropout has random numbers of our own");
+  CHECK(dropped.reason() == "dropout uses other random numbers than cuDNN");
   call<bf16> capped;
   capped.options.softcap = 30.0;
   CHECK(capped.reason() == "scores are capped");
   call<bf16> decoding;
   for (auto* view : {&decoding.q, &decoding.dq, &decoding.out, &decoding.dout})
     *view = view->slice(100, 128);
-  CHECK(decoding.reason() == "queries and keys are not equally many");
+  CHECK(decoding.reason() == "the numbers of queries and keys differ");
 }
 
 TEST_CASE(
@@ -123,14 +123,14 @@ TEST_CASE(
         ring.options.positions = {
             .sequence_length = 512, .first_query = 256, .first_key = first_key};
         CHECK(ring.reason_of_part().empty());
-        CHECK(ring.reason() == "queries and keys stand at different positions");
+        CHECK(ring.reason() == "queries and keys have different positions");
       }
       ring.options.positions.first_key = 256;
       CHECK(ring.reason_of_part().empty());
       CHECK(ring.reason().empty());
       for (index const first_key : {129, 255, 257, 384}) {
         ring.options.positions.first_key = first_key;
-        CHECK(ring.reason_of_part() == "not all keys stand before the queries");
+        CHECK(ring.reason_of_part() == "not all keys lie before the queries");
       }
     }
   call<bf16> longer(1, 8192, 8, 8);  // 8 x 8192 x 8192 numbers of two bytes are 1 GiB
@@ -187,7 +187,7 @@ TEST_CASE(
 TEST_CASE("attention_path: a result that overlaps the queries goes to the plain kernels") {
   call<bf16> in_place;
   in_place.out = in_place.q;
-  CHECK(in_place.forward().reason == "the result takes the queries' place");
+  CHECK(in_place.forward().reason == "the result overlaps the queries");
   call<bf16> adjacent;  // directly after the packed matrix
   adjacent.out.data = adjacent.q.data + 2 * adjacent.q.batch_stride;
   CHECK(adjacent.forward().fused);

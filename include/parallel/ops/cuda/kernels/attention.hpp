@@ -95,7 +95,7 @@ struct attention_forward {
           position const j = key + static_cast<position>(thread.column + c * tile_side);
           A& score = products[r][c];
           score = from[r] <= j && j < to[r]
-                      ? terms.bend(score, slope, terms.query_position(i) - j).score
+                      ? terms.score_pair(score, slope, terms.query_position(i) - j).score
                       : none;
           new_greatest = larger{}(new_greatest, score);
         });
@@ -120,13 +120,13 @@ struct attention_forward {
       sums.template add_product<columns>(weights, keys_or_values, thread);
     }
 
-    bool const whole = divides(out, pack_size<A>);
+    bool const packed = can_pack(out, pack_size<A>);
     unroll<Rows>([&](auto r) {
       position const i = first + static_cast<position>(thread.row + r * tile_side);
       A const row_total = combine_row(block, total[r], plus{});
       if (i >= terms.queries) return;
       A const share = row_total == A(0) ? A(0) : A(1) / row_total;
-      sums.write(r, out.row(b, i, h), q.head_dim, whole, thread,
+      sums.write(r, out.row(b, i, h), q.head_dim, packed, thread,
                  [&](A sum, O const*) { return sum * share; });
       if (lse != nullptr && thread.column == 0)
         lse[(b * q.heads + h) * q.sequence + i] = greatest[r] + std::log(row_total);

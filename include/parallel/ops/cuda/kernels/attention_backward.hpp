@@ -2,11 +2,11 @@
 // order.
 //
 // With P the probabilities, recomputed from lse, and D_i = dout_i·out_i (first kernel): dV = Pᵀ dO,
-// dP = dO Vᵀ, dS = P (dP - D) bent', dQ = dS K, dK = dSᵀ Q. In the second kernel a block of threads
-// has a block of queries and iterates over the keys they see, for dQ. In the third it has a block
-// of keys of a key head and iterates over the queries that see them, of all query heads that share
-// the key head, for dK and dV. So S and dP are computed twice: 7 products instead of the 5 that are
-// needed, the price of a deterministic result.
+// dP = dO Vᵀ, dS = P (dP - D) s' with s' the derivative of the score by q·k, dQ = dS K, dK = dSᵀ Q.
+// In the second kernel a block of threads has a block of queries and iterates over the keys they
+// see, for dQ. In the third it has a block of keys of a key head and iterates over the queries that
+// see them, of all query heads that share the key head, for dK and dV. So S and dP are computed
+// twice: 7 products instead of the 5 that are needed, the price of a deterministic result.
 //
 // Tiles are as large as the shared memory of the device allows (attention_passes.hpp chooses Rows).
 // The order of sums over keys and queries does not depend on the size of a tile, so neither do the
@@ -71,21 +71,21 @@ struct attention_gradient_walk {
                                                              std::uint64_t pairs, position i,
                                                              position j, A log_sum,
                                                              A row_dot) const {
-    auto const bent = terms.bend(product, slope, terms.query_position(i) - j);
-    A const probability = std::exp(bent.score - log_sum);
+    auto const scored = terms.score_pair(product, slope, terms.query_position(i) - j);
+    A const probability = std::exp(scored.score - log_sum);
     A const factor = terms.factor(pairs, i, j);
-    return {probability * factor, probability * (factor * gradient - row_dot) * bent.slope};
+    return {probability * factor, probability * (factor * gradient - row_dot) * scored.slope};
   }
 
   template <class O, class Block>
   PARALLELLM_DEVICE void write(Block const& block, ops::heads_view<O> const& to, index b, index h,
                                position first, row_sums<A, Width, rows> const& sums) const {
     auto const thread = position_in_tile(block);
-    bool const whole = divides(to, pack_size<A>);
+    bool const packed = can_pack(to, pack_size<A>);
     unroll<rows>([&](auto r) {
       position const i = first + static_cast<position>(thread.row + r * tile_side);
       if (i >= to.sequence) return;
-      sums.write(r, to.row(b, i, h), to.head_dim, whole, thread, [&](A sum, O const* previous) {
+      sums.write(r, to.row(b, i, h), to.head_dim, packed, thread, [&](A sum, O const* previous) {
         return adds ? static_cast<A>(*previous) + sum : sum;
       });
     });

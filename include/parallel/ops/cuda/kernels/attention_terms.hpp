@@ -73,12 +73,12 @@ struct attention_terms {
   }
 
   /// A score and its derivative by the product q·k.
-  struct bent {
+  struct scored_pair {
     A score;
     A slope;
   };
   /// The score of a pair whose key lies `apart` positions before its query.
-  [[nodiscard]] PARALLELLM_DEVICE bent bend(A product, A alibi, position apart) const {
+  [[nodiscard]] PARALLELLM_DEVICE scored_pair score_pair(A product, A alibi, position apart) const {
     A score = product * scale;
     A derivative = scale;
     if (softcap > A(0)) {

@@ -46,7 +46,7 @@ template <class Block, class A, class Op>
 
 /// Whether rows of heads can be read and written `count` elements at once.
 template <class T>
-[[nodiscard]] PARALLELLM_DEVICE bool divides(ops::heads_view<T> const& view, unsigned count) {
+[[nodiscard]] PARALLELLM_DEVICE bool can_pack(ops::heads_view<T> const& view, unsigned count) {
   return reinterpret_cast<std::uintptr_t>(view.data) % (count * sizeof(T)) == 0 &&
          view.row_stride % count == 0 && view.batch_stride % count == 0 &&
          view.head_dim % count == 0;
@@ -61,14 +61,14 @@ PARALLELLM_DEVICE void load_tile(Block const& block, A* to, unsigned rows,
   constexpr unsigned pack_elements = pack_size<T>;
   constexpr unsigned step = pack_size<A>;
   static_assert(pack_elements % step == 0 && Width % pack_elements == 0);
-  bool const whole = divides(from, pack_elements);
+  bool const packed = can_pack(from, pack_elements);
   for (unsigned n = block.thread(); n < rows * (Width / pack_elements); n += block.threads()) {
     unsigned const r = n / (Width / pack_elements);
     unsigned const i = n % (Width / pack_elements) * pack_elements;
     pack<A> values[pack_elements / step] = {};
     if (first + r < from.sequence && i < from.head_dim) {
       T const* const row = from.row(b, first + r, h) + i;
-      if (whole) {
+      if (packed) {
         auto const read = load_pack(row);
         for (unsigned e = 0; e < pack_elements; ++e)
           values[e / step].value[e % step] = static_cast<A>(read.value[e]);
@@ -151,10 +151,10 @@ struct row_sums {
           value[r][n].value[e] = static_cast<A>(from[i]);
   }
 
-  /// Writes row r, with each element changed by f(element, destination) and rounded once. `whole`:
-  /// whether `divides` holds for packs of A.
+  /// Writes row r, with each element changed by f(element, destination) and rounded once. `packed`:
+  /// whether `can_pack` holds for packs of A.
   template <class O, class F>
-  PARALLELLM_DEVICE void write(unsigned r, O* to, index head_dim, bool whole, tile_position thread,
+  PARALLELLM_DEVICE void write(unsigned r, O* to, index head_dim, bool packed, tile_position thread,
                                F const& f) const {
     struct alignas(pack_elements * sizeof(O)) piece {
       O value[pack_elements];
@@ -162,7 +162,7 @@ struct row_sums {
     unroll<count>([&](auto n) {
       unsigned const i = first(n, thread);
       if (i >= head_dim) return;
-      if (whole) {
+      if (packed) {
         piece rounded;
         for (unsigned e = 0; e < pack_elements; ++e)
           rounded.value[e] = static_cast<O>(f(value[r][n].value[e], to + i + e));

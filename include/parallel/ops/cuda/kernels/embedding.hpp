@@ -12,9 +12,9 @@ namespace parallel::cuda::kernels {
 
 /// NaN, or for types without NaN all ones.
 template <class A>
-inline constexpr A no_number = std::numeric_limits<A>::has_quiet_NaN
-                                   ? std::numeric_limits<A>::quiet_NaN()
-                                   : std::numeric_limits<A>::max();
+inline constexpr A invalid_value = std::numeric_limits<A>::has_quiet_NaN
+                                       ? std::numeric_limits<A>::quiet_NaN()
+                                       : std::numeric_limits<A>::max();
 
 /// y[m,:] = table[ids[m],:]; zeros for an id whose row another slice holds. A kernel cannot throw,
 /// so an id outside of the vocabulary gives NaN (all ones in integers), which makes the loss NaN.
@@ -44,7 +44,7 @@ struct embedding {
     bool const exists = 0 <= id && id < (slice.vocabulary == 0 ? rows : slice.vocabulary);
     group<T, n> out;
     for (unsigned i = 0; i < n; ++i)
-      out.value[i] = exists ? T{} : static_cast<T>(no_number<accumulate_t<T>>);
+      out.value[i] = exists ? T{} : static_cast<T>(invalid_value<accumulate_t<T>>);
     return out;
   }
 };

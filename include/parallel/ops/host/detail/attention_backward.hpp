@@ -235,7 +235,7 @@ struct attention_backward {
     floats const scale(static_cast<float>(options.scale));
     floats const log_total = simd::load<L>(buffers.lse.data() + row + column);
     floats const row_sum = simd::load<L>(buffers.row_dots.data() + row + column);
-    bool const dropped = options.dropout.active();
+    bool const dropped = options.dropout.is_active();
     dropout_columns<L> drop(options.dropout, pair, positioned().positions.sequence_length,
                             block.first_query + column);
     bool const capped = options.softcap > 0.0;

@@ -172,7 +172,7 @@ struct attention_forward {
     floats const shift = simd::select(greatest < floats(std::numeric_limits<float>::lowest()),
                                       floats(0.0F), greatest);
     floats total(0.0F);
-    bool const dropped = options.dropout.active();
+    bool const dropped = options.dropout.is_active();
     dropout_columns<L> drop(options.dropout, pair, positioned().positions.sequence_length,
                             block.first_query + column);
     for (index j = rows.begin; j < rows.end; ++j) {

@@ -72,7 +72,7 @@ struct tile_of {
     return {0, depth};
   }
   /// Whether nobody reads a part that needs no depth, so that not even zeros are written to it.
-  [[nodiscard]] bool unused() const { return limit == bounds::columns_from_row; }
+  [[nodiscard]] bool is_unused() const { return limit == bounds::columns_from_row; }
 };
 using tile = tile_of<float>;
 
@@ -200,7 +200,7 @@ template <int L, tile_store Store, class E>
     index const last_column = column + (two ? wide : L) - 1;
     for (index row = 0; row < t.rows; row += tile_rows) {
       auto const [begin, end] = t.needed(row, last_column);
-      if (begin >= end && (Store == tile_store::add || t.unused())) continue;
+      if (begin >= end && (Store == tile_store::add || t.is_unused())) continue;
       E const* const a = t.a + row / tile_rows * a_group + begin * t.a_depth;
       E const* const b = t.b + begin * t.b_depth + column;
       float* const c = t.c + row * t.c_row + column;

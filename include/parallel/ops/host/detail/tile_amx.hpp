@@ -118,7 +118,7 @@ template <tile_store Store>
       bool const wide = column + 32 <= t.columns;
       bool const tall = row + 32 <= t.rows;
       auto const needed = t.needed(row, column + (wide ? 31 : 15));
-      if (needed.begin >= needed.end && (Store == tile_store::add || t.unused())) continue;
+      if (needed.begin >= needed.end && (Store == tile_store::add || t.is_unused())) continue;
       index const begin = needed.begin / 16 * 16;
       auto const run = [&](auto kernel) {
         kernel(needed.end - begin, t.a + row * t.a_row + begin, t.a_row,
