@@ -105,10 +105,10 @@ struct activation_arguments {
 
   [[nodiscard]] auto operands() const { return std::tuple(y, x); }
   [[nodiscard]] std::uint64_t flops() const { return detail::cost_of(kind).forward * y.size(); }
-  [[nodiscard]] index parts() const { return detail::runs_of(y); }
+  [[nodiscard]] index parts() const { return detail::run_count(y); }
   void compute(index part) const {
     using A = accumulate_t<T>;
-    detail::for_run(part, y, [&](std::size_t i) {
+    detail::for_each_in_run(part, y, [&](std::size_t i) {
       y[i] = static_cast<T>(detail::activate(kind, A(x[i])).value);
     });
   }
@@ -135,10 +135,10 @@ struct activation_backward_arguments {
 
   [[nodiscard]] auto operands() const { return std::tuple(dx, x, dy); }
   [[nodiscard]] std::uint64_t flops() const { return detail::cost_of(kind).backward * dx.size(); }
-  [[nodiscard]] index parts() const { return detail::runs_of(dx); }
+  [[nodiscard]] index parts() const { return detail::run_count(dx); }
   void compute(index part) const {
     using A = accumulate_t<T>;
-    detail::for_run(part, dx, [&](std::size_t i) {
+    detail::for_each_in_run(part, dx, [&](std::size_t i) {
       dx[i] = static_cast<T>(A(dy[i]) * detail::activate(kind, A(x[i])).slope);
     });
   }

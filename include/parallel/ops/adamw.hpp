@@ -67,11 +67,11 @@ struct adamw_arguments {
   adamw_options<A> options;
 
   [[nodiscard]] std::uint64_t flops() const { return 15 * values.size(); }
-  [[nodiscard]] index parts() const { return detail::runs_of(values); }
+  [[nodiscard]] index parts() const { return detail::run_count(values); }
   void compute(index part) const {
     detail::adamw_factors<A> const f(options);
     A const factor = options.gradient_scale == nullptr ? A(1) : *options.gradient_scale;
-    detail::for_run(part, values, [&](std::size_t i) {
+    detail::for_each_in_run(part, values, [&](std::size_t i) {
       A const g = gradients[i] * factor;
       A const m = f.beta1 * exp_avg[i] + f.one_minus_beta1 * g;
       A const v = f.beta2 * exp_avg_sq[i] + f.one_minus_beta2 * g * g;

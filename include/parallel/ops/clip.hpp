@@ -22,10 +22,10 @@ struct clip_arguments {
   accumulate_t<T> limit;
 
   [[nodiscard]] auto operands() const { return std::tuple(updates(x), inside); }
-  [[nodiscard]] index parts() const { return detail::runs_of(x); }
+  [[nodiscard]] index parts() const { return detail::run_count(x); }
   void compute(index part) const {
     using A = accumulate_t<T>;
-    detail::for_run(part, x, [&](std::size_t i) {
+    detail::for_each_in_run(part, x, [&](std::size_t i) {
       auto const value = A(x[i]);
       if (!inside.empty()) inside[i] = std::abs(value) <= limit ? 1 : 0;
       if (value > limit) x[i] = static_cast<T>(limit);
@@ -56,9 +56,9 @@ struct clip_backward_arguments {
   std::span<std::uint8_t const> inside;
 
   [[nodiscard]] auto operands() const { return std::tuple(updates(dx), inside); }
-  [[nodiscard]] index parts() const { return detail::runs_of(dx); }
+  [[nodiscard]] index parts() const { return detail::run_count(dx); }
   void compute(index part) const {
-    detail::for_run(part, dx, [&](std::size_t i) {
+    detail::for_each_in_run(part, dx, [&](std::size_t i) {
       if (inside[i] == 0) dx[i] = T{};
     });
   }

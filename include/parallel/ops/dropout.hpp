@@ -43,12 +43,12 @@ struct dropout_arguments {
 
   [[nodiscard]] auto operands() const { return std::tuple(y, x); }
   [[nodiscard]] std::uint64_t flops() const { return options.probability > 0.0F ? y.size() : 0; }
-  [[nodiscard]] index parts() const { return detail::runs_of(y); }
+  [[nodiscard]] index parts() const { return detail::run_count(y); }
   void compute(index part) const {
     using A = accumulate_t<T>;
     float const p = options.probability;
     A const factor = p < 1.0F ? A(1) / (A(1) - A(p)) : A(0);
-    detail::for_run(part, y, [&](std::size_t i) {
+    detail::for_each_in_run(part, y, [&](std::size_t i) {
       bool const is_kept = options.random.uniform(options.element(i)) >= p;
       y[i] = static_cast<T>(is_kept ? A(x[i]) * factor : A(0));
     });

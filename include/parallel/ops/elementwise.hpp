@@ -25,9 +25,9 @@ struct fill_arguments {
   T value;
 
   [[nodiscard]] auto operands() const { return std::tuple(y); }
-  [[nodiscard]] index parts() const { return detail::runs_of(y); }
+  [[nodiscard]] index parts() const { return detail::run_count(y); }
   void compute(index part) const {
-    detail::for_run(part, y, [&](std::size_t i) { y[i] = value; });
+    detail::for_each_in_run(part, y, [&](std::size_t i) { y[i] = value; });
   }
 };
 
@@ -47,9 +47,9 @@ struct copy_arguments {
   std::span<T const> x;
 
   [[nodiscard]] auto operands() const { return std::tuple(y, x); }
-  [[nodiscard]] index parts() const { return detail::runs_of(y); }
+  [[nodiscard]] index parts() const { return detail::run_count(y); }
   void compute(index part) const {
-    detail::for_run(part, y, [&](std::size_t i) { y[i] = x[i]; });
+    detail::for_each_in_run(part, y, [&](std::size_t i) { y[i] = x[i]; });
   }
 };
 
@@ -90,10 +90,11 @@ struct add_arguments {
 
   [[nodiscard]] auto operands() const { return std::tuple(updates(y), x); }
   [[nodiscard]] std::uint64_t flops() const { return y.size(); }
-  [[nodiscard]] index parts() const { return detail::runs_of(y); }
+  [[nodiscard]] index parts() const { return detail::run_count(y); }
   void compute(index part) const {
     using A = accumulate_t<T>;
-    detail::for_run(part, y, [&](std::size_t i) { y[i] = static_cast<T>(A(y[i]) + A(x[i])); });
+    detail::for_each_in_run(part, y,
+                            [&](std::size_t i) { y[i] = static_cast<T>(A(y[i]) + A(x[i])); });
   }
 };
 
@@ -115,10 +116,11 @@ struct multiply_arguments {
 
   [[nodiscard]] auto operands() const { return std::tuple(updates(y), x); }
   [[nodiscard]] std::uint64_t flops() const { return y.size(); }
-  [[nodiscard]] index parts() const { return detail::runs_of(y); }
+  [[nodiscard]] index parts() const { return detail::run_count(y); }
   void compute(index part) const {
     using A = accumulate_t<T>;
-    detail::for_run(part, y, [&](std::size_t i) { y[i] = static_cast<T>(A(y[i]) * A(x[i])); });
+    detail::for_each_in_run(part, y,
+                            [&](std::size_t i) { y[i] = static_cast<T>(A(y[i]) * A(x[i])); });
   }
 };
 
@@ -140,10 +142,11 @@ struct scale_arguments {
 
   [[nodiscard]] auto operands() const { return std::tuple(updates(y)); }
   [[nodiscard]] std::uint64_t flops() const { return y.size(); }
-  [[nodiscard]] index parts() const { return detail::runs_of(y); }
+  [[nodiscard]] index parts() const { return detail::run_count(y); }
   void compute(index part) const {
     using A = accumulate_t<T>;
-    detail::for_run(part, y, [&](std::size_t i) { y[i] = static_cast<T>(A(y[i]) * factor); });
+    detail::for_each_in_run(part, y,
+                            [&](std::size_t i) { y[i] = static_cast<T>(A(y[i]) * factor); });
   }
 };
 
@@ -174,11 +177,11 @@ struct axpby_arguments {
 
   [[nodiscard]] auto operands() const { return std::tuple(updates(y), x); }
   [[nodiscard]] std::uint64_t flops() const { return 3 * y.size(); }
-  [[nodiscard]] index parts() const { return detail::runs_of(y); }
+  [[nodiscard]] index parts() const { return detail::run_count(y); }
   void compute(index part) const {
     using S = detail::sum_of_t<T, U>;
     auto const a = static_cast<S>(alpha), b = static_cast<S>(beta);
-    detail::for_run(part, y, [&](std::size_t i) {
+    detail::for_each_in_run(part, y, [&](std::size_t i) {
       y[i] = static_cast<T>(static_cast<accumulate_t<T>>(a * S(x[i]) + b * S(y[i])));
     });
   }
@@ -206,12 +209,13 @@ struct normalise_arguments {
 
   [[nodiscard]] auto operands() const { return std::tuple(updates(y)); }
   [[nodiscard]] std::uint64_t flops() const { return y.size(); }
-  [[nodiscard]] index parts() const { return detail::runs_of(y); }
+  [[nodiscard]] index parts() const { return detail::run_count(y); }
   void compute(index part) const {
     using A = accumulate_t<T>;
     auto const round = [](double x) { return A(static_cast<T>(static_cast<A>(x))); };
     A const divisor = std::max(round(std::sqrt(*squared_norm)), round(min_norm));
-    detail::for_run(part, y, [&](std::size_t i) { y[i] = static_cast<T>(A(y[i]) / divisor); });
+    detail::for_each_in_run(part, y,
+                            [&](std::size_t i) { y[i] = static_cast<T>(A(y[i]) / divisor); });
   }
 };
 
@@ -232,9 +236,9 @@ struct cast_arguments {
   std::span<From const> x;
 
   [[nodiscard]] auto operands() const { return std::tuple(y, x); }
-  [[nodiscard]] index parts() const { return detail::runs_of(y); }
+  [[nodiscard]] index parts() const { return detail::run_count(y); }
   void compute(index part) const {
-    detail::for_run(part, y, [&](std::size_t i) {
+    detail::for_each_in_run(part, y, [&](std::size_t i) {
       y[i] = static_cast<To>(static_cast<accumulate_t<To>>(accumulate_t<From>(x[i])));
     });
   }

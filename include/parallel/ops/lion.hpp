@@ -58,11 +58,11 @@ struct lion_arguments {
   lion_options<A> options;
 
   [[nodiscard]] std::uint64_t flops() const { return 9 * values.size(); }
-  [[nodiscard]] index parts() const { return detail::runs_of(values); }
+  [[nodiscard]] index parts() const { return detail::run_count(values); }
   void compute(index part) const {
     detail::lion_factors<A> const f(options);
     A const factor = options.gradient_scale == nullptr ? A(1) : *options.gradient_scale;
-    detail::for_run(part, values, [&](std::size_t i) {
+    detail::for_each_in_run(part, values, [&](std::size_t i) {
       A const m = exp_avg[i];
       A const change = gradients[i] * factor - m;
       A const direction = m + f.one_minus_beta1 * change;

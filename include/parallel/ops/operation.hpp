@@ -88,13 +88,13 @@ inline constexpr std::size_t run_elements = 1024;
 
 /// The number of parts of a flat array.
 template <class Array>
-[[nodiscard]] constexpr index runs_of(Array const& y) {
+[[nodiscard]] constexpr index run_count(Array const& y) {
   return static_cast<index>((y.size() + run_elements - 1) / run_elements);
 }
 
 /// Calls f(i) for every element i of a part.
 template <class Array, class F>
-void for_run(index part, Array const& y, F const& f) {
+void for_each_in_run(index part, Array const& y, F const& f) {
   std::size_t const begin = static_cast<std::size_t>(part) * run_elements;
   std::size_t const end = y.size() - begin < run_elements ? y.size() : begin + run_elements;
   for (std::size_t i = begin; i < end; ++i) f(i);

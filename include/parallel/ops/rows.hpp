@@ -90,10 +90,10 @@ struct scale_rows_arguments {
   rows_location location;
 
   [[nodiscard]] std::uint64_t flops() const { return x.size(); }
-  [[nodiscard]] index parts() const { return detail::runs_of(x); }
+  [[nodiscard]] index parts() const { return detail::run_count(x); }
   void compute(index part) const {
     using A = accumulate_t<T>;
-    detail::for_run(part, x, [&](std::size_t i) {
+    detail::for_each_in_run(part, x, [&](std::size_t i) {
       auto const row = static_cast<std::size_t>(location.row_of(static_cast<index>(i)));
       x[i] = static_cast<T>(A(x[i]) * factors[row]);
     });

@@ -28,9 +28,9 @@ struct softcap_arguments {
   [[nodiscard]] auto operands() const { return std::tuple(y, x); }
   /// Three operations per element: scaling, tanh, multiplication by the cap.
   [[nodiscard]] std::uint64_t flops() const { return 3 * y.size(); }
-  [[nodiscard]] index parts() const { return detail::runs_of(y); }
+  [[nodiscard]] index parts() const { return detail::run_count(y); }
   void compute(index part) const {
-    detail::for_run(part, y, [&](std::size_t i) {
+    detail::for_each_in_run(part, y, [&](std::size_t i) {
       y[i] = static_cast<A>(options.cap * std::tanh(options.scale * double(x[i]) / options.cap));
     });
   }
@@ -57,9 +57,9 @@ struct softcap_backward_arguments {
 
   [[nodiscard]] auto operands() const { return std::tuple(dx, y, dy); }
   [[nodiscard]] std::uint64_t flops() const { return 5 * dx.size(); }
-  [[nodiscard]] index parts() const { return detail::runs_of(dx); }
+  [[nodiscard]] index parts() const { return detail::run_count(dx); }
   void compute(index part) const {
-    detail::for_run(part, dx, [&](std::size_t i) {
+    detail::for_each_in_run(part, dx, [&](std::size_t i) {
       double const share = double(y[i]) / options.cap;
       double const slope = options.scale * (1.0 - share * share);
       dx[i] = static_cast<T>(static_cast<accumulate_t<T>>(double(dy[i]) * slope));

@@ -126,7 +126,7 @@ struct outcome {
 
 /// Attention over the whole sequence in one call.
 template <class T, class Stream>
-outcome<T> whole(problem<T>& p, Stream& s) {
+outcome<T> attend_at_once(problem<T>& p, Stream& s) {
   using A = accumulate_t<T>;
   outcome<T> r{std::vector<T>(p.dout.size()), {}, std::vector<T>(p.inputs.size())};
   std::vector<A> sums(static_cast<std::size_t>(p.n.batch * p.n.heads * p.n.length));
@@ -145,8 +145,8 @@ outcome<T> whole(problem<T>& p, Stream& s) {
 /// Attention by parts: runs begin at each of `cuts`, and pairs of runs come in a random order drawn
 /// from `seed`.
 template <class T, class Stream>
-outcome<accumulate_t<T>> by_parts(problem<T>& p, Stream& s, std::vector<index> cuts,
-                                  std::uint64_t seed) {
+outcome<accumulate_t<T>> attend_by_parts(problem<T>& p, Stream& s, std::vector<index> cuts,
+                                         std::uint64_t seed) {
   using A = accumulate_t<T>;
   A const poison = std::numeric_limits<A>::quiet_NaN();
   outcome<A> r{std::vector<A>(p.dout.size(), poison), {}, std::vector<A>(p.inputs.size())};

@@ -25,8 +25,8 @@ TEST_CASE("extend_attention: the reference by parts in any order equals the refe
     for (auto const& variation : variants())
       for (auto const& cuts : {std::vector<index>{}, {4}, {3, 6, 9}, {1, 2, 11}}) {
         problem<double> p(size, variation);
-        auto const expected = whole(p, s);
-        auto const got = by_parts(p, s, cuts, 1 + cuts.size());
+        auto const expected = attend_at_once(p, s);
+        auto const got = attend_by_parts(p, s, cuts, 1 + cuts.size());
         CHECK(worst_relative_difference(got.out, expected.out) < 1e-14);
         CHECK(worst_relative_difference(got.lse, expected.lse) < 1e-14);
         CHECK(worst_relative_difference(got.gradients, expected.gradients) < 1e-14);
@@ -51,12 +51,12 @@ void compare(sizes const& size, variant const& variation, std::vector<index> con
   parallel::reference::stream r;
   parallel::host::stream one({.threads = 1});
   parallel::host::stream two({.threads = 2});
-  auto const expected = whole(truth, r);
-  auto const got = by_parts(p, one, cuts, 3);
+  auto const expected = attend_at_once(truth, r);
+  auto const got = attend_by_parts(p, one, cuts, 3);
   CHECK(worst_relative_difference(got.out, expected.out) < out);
   CHECK(worst_relative_difference(got.lse, expected.lse) < 1e-5);
   CHECK(worst_relative_difference(got.gradients, expected.gradients) < gradients);
-  auto const rerun = by_parts(p, two, cuts, 3);
+  auto const rerun = attend_by_parts(p, two, cuts, 3);
   CHECK(got.out == rerun.out);
   CHECK(got.gradients == rerun.gradients);
 }

@@ -77,7 +77,7 @@ struct scale_rows {
          p < pieces(); p += static_cast<index>(b.blocks()) * warps) {
       index const r = location.row_of(0) + p / pieces_of_row();
       index const row =
-          r * location.width - location.first;  // where it begins; of the first maybe before
+          r * location.width - location.first;  // its beginning; may be negative for the first row
       index const in_row = p % pieces_of_row() * piece;
       index const begin = row + in_row > 0 ? row + in_row : 0;
       index const whole = row + (in_row + piece < location.width ? in_row + piece : location.width);

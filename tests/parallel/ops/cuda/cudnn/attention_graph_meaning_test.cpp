@@ -304,9 +304,9 @@ TEST_CASE("cuDNN attention graphs: merged parts of a sequence give attention ove
         CAPTURE(cuts.size());
         parts::problem<double> p(size, variation);
         parallel::reference::stream r;
-        auto const expected = parts::whole(p, r);
+        auto const expected = parts::attend_at_once(p, r);
         graph_stream s;
-        auto const got = parts::by_parts(p, s, cuts, 3);
+        auto const got = parts::attend_by_parts(p, s, cuts, 3);
         CHECK(parts::worst_relative_difference(got.out, expected.out) < 1e-13);
         CHECK(parts::worst_relative_difference(got.lse, expected.lse) < 1e-13);
         CHECK(parts::worst_relative_difference(got.gradients, expected.gradients) < 1e-13);

@@ -334,8 +334,8 @@ void check_parts(extend_attention_test::sizes const& size,
   for (std::size_t i = 0; i < p.dout.size(); ++i) truth.dout[i] = static_cast<double>(p.dout[i]);
   parallel::reference::stream r;
   block_stream s{order};
-  auto const expected = parts::whole(truth, r);
-  auto const got = parts::by_parts(p, s, cuts, 3);
+  auto const expected = parts::attend_at_once(truth, r);
+  auto const got = parts::attend_by_parts(p, s, cuts, 3);
   CHECK(parts::worst_relative_difference(got.out, expected.out) < bound<T>);
   CHECK(parts::worst_relative_difference(got.lse, expected.lse) < std::min(bound<T>, 1e-5));
   CHECK(parts::worst_relative_difference(got.gradients, expected.gradients) < bound<T>);

@@ -19,7 +19,7 @@ using detail::bf16_pair;
 using parallel::bf16;
 using parallel::index;
 
-std::size_t position(index i) { return static_cast<std::size_t>(i); }
+std::size_t as_size(index i) { return static_cast<std::size_t>(i); }
 
 /// The parts of one float.
 std::vector<float> parts_of(float x) {
@@ -71,13 +71,13 @@ void check_tile(bool left, bool by_depth, index width, index depth) {
   constexpr int parts = detail::parts_of<T>;
   index const line = (by_depth ? depth : width) + 3;  // no padding after the last line
   index const lines = by_depth ? width : depth;
-  std::vector<T> stored(position(lines == 0 ? 0 : (lines - 1) * line + (by_depth ? depth : width)),
+  std::vector<T> stored(as_size(lines == 0 ? 0 : (lines - 1) * line + (by_depth ? depth : width)),
                         T(999.0F));
   for (index w = 0; w < width; ++w)
     for (index d = 0; d < depth; ++d)
-      stored[position(by_depth ? w * line + d : d * line + w)] = element<T>(w, d);
+      stored[as_size(by_depth ? w * line + d : d * line + w)] = element<T>(w, d);
   constexpr index apart = detail::tile_pairs + 16;
-  std::vector<bf16_pair> tiles(position(parts * apart), 0x12345678U);
+  std::vector<bf16_pair> tiles(as_size(parts * apart), 0x12345678U);
   detail::tile_source<T> const from{.data = stored.data(),
                                     .width_stride = by_depth ? line : 1,
                                     .depth_stride = by_depth ? 1 : line,
@@ -91,14 +91,14 @@ void check_tile(bool left, bool by_depth, index width, index depth) {
     for (index d = 0; d < 32; ++d) {
       float sum = 0;
       for (index p = parts; p-- > 0;) {
-        auto const pair = tiles[position(p * apart + (left ? w * 16 + d / 2 : d / 2 * 16 + w))];
+        auto const pair = tiles[as_size(p * apart + (left ? w * 16 + d / 2 : d / 2 * 16 + w))];
         sum += std::bit_cast<float>(d % 2 == 0 ? pair << 16 : pair & 0xffff0000U);
       }
       CHECK(sum == (w < width && d < depth ? static_cast<float>(element<T>(w, d)) : 0.0F));
     }
   for (index p = 0; p < parts; ++p)
     for (index i = detail::tile_pairs; i < apart; ++i)
-      CHECK(tiles[position(p * apart + i)] == 0x12345678U);
+      CHECK(tiles[as_size(p * apart + i)] == 0x12345678U);
 }
 
 TEST_CASE_TEMPLATE(

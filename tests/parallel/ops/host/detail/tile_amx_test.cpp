@@ -30,7 +30,7 @@ std::vector<multiplier> multipliers() {
   return available;
 }
 
-std::size_t position(index i) { return static_cast<std::size_t>(i); }
+std::size_t as_size(index i) { return static_cast<std::size_t>(i); }
 
 /// A [rows, depth] and B [depth, columns] of integers as pairs, with zeros up to a full depth of a
 /// tile; rows of A, B and C have `gap` elements between them. `shift` is the offset from an aligned
@@ -41,12 +41,12 @@ struct factors {
   index a_row = (depth + 31) / 32 * 16 + gap;
   index b_row = columns + gap;
   index c_row = columns + gap;
-  std::vector<bf16> a = std::vector<bf16>(position(2 * (rows * a_row + shift)), bf16(0.0F));
+  std::vector<bf16> a = std::vector<bf16>(as_size(2 * (rows * a_row + shift)), bf16(0.0F));
   std::vector<bf16> b =
-      std::vector<bf16>(position(2 * ((depth + 31) / 32 * 16 * b_row + shift)), bf16(0.0F));
+      std::vector<bf16>(as_size(2 * ((depth + 31) / 32 * 16 * b_row + shift)), bf16(0.0F));
 
-  bf16& left(index i, index k) { return a[position(2 * (i * a_row + shift) + k)]; }
-  bf16& right(index k, index j) { return b[position(2 * (k / 2 * b_row + j + shift) + k % 2)]; }
+  bf16& left(index i, index k) { return a[as_size(2 * (i * a_row + shift) + k)]; }
+  bf16& right(index k, index j) { return b[as_size(2 * (k / 2 * b_row + j + shift) + k % 2)]; }
 
   void fill() {
     parallel::philox const random(5, 6);
@@ -60,7 +60,7 @@ struct factors {
 
   /// The initial contents of C: different numbers, also in the gaps.
   [[nodiscard]] std::vector<float> sums() const {
-    std::vector<float> c(position(rows * c_row + shift));
+    std::vector<float> c(as_size(rows * c_row + shift));
     for (std::size_t i = 0; i < c.size(); ++i) c[i] = static_cast<float>(i % 23) - 11.0F;
     return c;
   }
@@ -84,7 +84,7 @@ struct factors {
     auto c = sums();
     for (index i = 0; i < rows; ++i)
       for (index j = 0; j < columns; ++j) {
-        float& sum = c[position(i * c_row + j + shift)];
+        float& sum = c[as_size(i * c_row + j + shift)];
         if (!add) sum = 0.0F;
         for (index k = begin(i, j); k < end(i, j); ++k)
           sum += static_cast<float>(left(i, k)) * static_cast<float>(right(k, j));
@@ -142,7 +142,7 @@ TEST_CASE("tile products: the part that a causal mask leaves is exact") {
         bool equal = true;
         for (index i = 0; i < rows; ++i)
           for (index j = std::max<index>(0, i - offset); j < 64; ++j)
-            equal = equal && c[position(i * 64 + j)] == whole[position(i * 64 + j)];
+            equal = equal && c[as_size(i * 64 + j)] == whole[as_size(i * 64 + j)];
         CHECK(equal);
         // depth is keys: B is zero where a column does not see them
         auto masked = f;
@@ -182,7 +182,7 @@ TEST_CASE("tile products: NaN and infinity reach the sums of their row and colum
       multiply(method, tile_store::assign, f.tile(c));
       for (index i = 0; i < 48; ++i)
         for (index j = 0; j < 48; ++j) {
-          float const sum = c[position(i * 48 + j)];
+          float const sum = c[as_size(i * 48 + j)];
           if (i != 33)
             CHECK(std::isfinite(sum));
           else if (std::isnan(bad))
@@ -232,7 +232,7 @@ TEST_CASE("tile products: several threads multiply at the same time") {
       for (int round = 0; round < 100; ++round) {
         auto c = f.sums();
         multiply(multiplier::matrix_unit, tile_store::assign, f.tile(c));
-        wrong[position(thread)] += c != expected;
+        wrong[as_size(thread)] += c != expected;
       }
     });
   for (auto& thread : threads) thread.join();
