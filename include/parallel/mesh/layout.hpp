@@ -68,11 +68,11 @@ class layout {
   [[nodiscard]] constexpr int ranks() const { return size<Axes...>(); }
 
   /// The number of ranks along the product of some axes. Throws `error` when it exceeds an int.
-  template <class... Some>
-  requires(has_axis<Some>&&...) [[nodiscard]] constexpr int size() const {
+  template <class... Selected>
+  requires(has_axis<Selected>&&...) [[nodiscard]] constexpr int size() const {
     check_degrees();
-    auto const ranks = product<Some...>();
-    if (ranks > max_ranks) fail(too_many_ranks_message<Some...>());
+    auto const ranks = product<Selected...>();
+    if (ranks > max_ranks) fail(too_many_ranks_message<Selected...>());
     return static_cast<int>(ranks);
   }
 
@@ -86,19 +86,21 @@ class layout {
 
   /// The position of `rank` along the product of some axes. The last axis of the layout varies
   /// fastest, whatever the order of the template arguments.
-  template <class... Some>
-  requires(has_axis<Some>&&...) [[nodiscard]] constexpr int position(int rank) const {
+  template <class... Selected>
+  requires(has_axis<Selected>&&...) [[nodiscard]] constexpr int position(int rank) const {
     int out = 0;
-    ((out = is_among<Axes, Some...> ? out * degree<Axes>() + coordinate<Axes>(rank) : out), ...);
+    ((out = is_among<Axes, Selected...> ? out * degree<Axes>() + coordinate<Axes>(rank) : out),
+     ...);
     return out;
   }
 
   /// The index of the group that `rank` belongs to, among the groups of ranks along the product of
   /// some axes.
-  template <class... Some>
-  requires(has_axis<Some>&&...) [[nodiscard]] constexpr int group(int rank) const {
+  template <class... Selected>
+  requires(has_axis<Selected>&&...) [[nodiscard]] constexpr int group(int rank) const {
     int out = 0;
-    ((out = is_among<Axes, Some...> ? out : out * degree<Axes>() + coordinate<Axes>(rank)), ...);
+    ((out = is_among<Axes, Selected...> ? out : out * degree<Axes>() + coordinate<Axes>(rank)),
+     ...);
     return out;
   }
 
@@ -135,8 +137,8 @@ class layout {
   friend constexpr bool operator==(layout const&, layout const&) = default;
 
  private:
-  template <class Axis, class... Some>
-  static constexpr bool is_among = (std::same_as<Axis, Some> || ...);
+  template <class Axis, class... Selected>
+  static constexpr bool is_among = (std::same_as<Axis, Selected> || ...);
 
   template <class Axis>
   static constexpr std::size_t axis_index() {
@@ -148,26 +150,26 @@ class layout {
   static constexpr std::int64_t max_ranks = std::numeric_limits<int>::max();
 
   /// The product of some positive degrees; once it exceeds max_ranks, further degrees are left out.
-  template <class... Some>
+  template <class... Selected>
   [[nodiscard]] constexpr std::int64_t product() const {
     std::int64_t out = 1;  // at most most_ranks before it is multiplied by an int: no overflow
-    ((out = out > max_ranks ? out : out * degree<Some>()), ...);
+    ((out = out > max_ranks ? out : out * degree<Selected>()), ...);
     return out;
   }
 
   /// The error message for a product of degrees that is too large; it states a value that the
   /// largest degree may have instead.
-  template <class... Some>
+  template <class... Selected>
   [[nodiscard]] std::string too_many_ranks_message() const {
     layout selected;
-    ((selected.degrees_[axis_index<Some>()] = degree<Some>()), ...);
-    int const largest = std::max({degree<Some>()...});
+    ((selected.degrees_[axis_index<Selected>()] = degree<Selected>()), ...);
+    int const largest = std::max({degree<Selected>()...});
     std::string_view name;
-    ((name = name.empty() && degree<Some>() == largest ? Some::name : name), ...);
+    ((name = name.empty() && degree<Selected>() == largest ? Selected::name : name), ...);
     std::int64_t remaining_product = 1;
-    ((remaining_product = Some::name == name || remaining_product > max_ranks
+    ((remaining_product = Selected::name == name || remaining_product > max_ranks
                               ? remaining_product
-                              : remaining_product * degree<Some>()),
+                              : remaining_product * degree<Selected>()),
      ...);
     return concat(name, ' ', largest, ": ", selected.text(), " are more ranks than the ", max_ranks,
                   " that can be counted; set ", name, " to ",

@@ -38,8 +38,8 @@ void enqueue(stream& s, ops::embedding_backward_arguments<T> const& a) {
   if (count == 0 || columns == 0 || table_rows == 0) return;
 
   // rows, tokens, the same two lists sorted, open sums, and the sort's own memory
-  detail::embedding_backward_scratch<T> const layout(count, columns);
-  std::size_t const list = layout.list, open = layout.open;
+  detail::embedding_backward_scratch<T> const scratch_layout(count, columns);
+  std::size_t const list = scratch_layout.list, open = scratch_layout.open;
   index const pieces = sorted_tokens::pieces(count);
   auto const sort = [&](void* memory, std::size_t& bytes, std::uint32_t* lists) {
     std::size_t const step = list / sizeof(std::uint32_t);
@@ -52,7 +52,7 @@ void enqueue(stream& s, ops::embedding_backward_arguments<T> const& a) {
   device_scope const scope(s.device());
   std::size_t sort_bytes = 0;
   sort(nullptr, sort_bytes, nullptr);
-  std::byte* const memory = s.scratch(4 * list + open + std::max(sort_bytes, layout.sort));
+  std::byte* const memory = s.scratch(4 * list + open + std::max(sort_bytes, scratch_layout.sort));
   auto const list_at = [&](std::size_t k) {
     return reinterpret_cast<std::uint32_t*>(memory + k * list);
   };
