@@ -53,10 +53,10 @@ TEST_CASE_TEMPLATE(
   struct extents {
     index m, n, k;
   };
-  for (auto const shape : {extents{1, 1, 1}, extents{3, 1, 0}, extents{0, 5, 2}, extents{1, 67, 17},
-                           extents{130, 5, 16}, extents{65, 70, 33}})
+  for (auto const size : {extents{1, 1, 1}, extents{3, 1, 0}, extents{0, 5, 2}, extents{1, 67, 17},
+                          extents{130, 5, 16}, extents{65, 70, 33}})
     for (int bits = 0; bits < 8; ++bits) {
-      auto const [m, n, k] = shape;
+      auto const [m, n, k] = size;
       ops::matmul_options const options{.transpose_a = (bits & 1) != 0,
                                         .transpose_b = (bits & 2) != 0,
                                         .accumulate = (bits & 4) != 0};
@@ -82,9 +82,9 @@ TEST_CASE_TEMPLATE(
                         options.transpose_b,
                         options.accumulate ? c.data() : nullptr};
       auto const tiles = static_cast<unsigned>(kernel::tiles(m, n));
-      CAPTURE(shape.m);
-      CAPTURE(shape.n);
-      CAPTURE(shape.k);
+      CAPTURE(size.m);
+      CAPTURE(size.n);
+      CAPTURE(size.k);
       CAPTURE(bits);
       testing::run_in_every_order(tiles, kernel::block_threads, kernel::shared_bytes, body,
                                   [&](auto) {
