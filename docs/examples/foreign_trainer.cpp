@@ -83,9 +83,9 @@ struct one_layer {
   std::span<float> output(pipeline::microbatch_task const& task) { return y[task.slot]; }
   std::span<float> output_gradient(pipeline::microbatch_task const& task) { return dy[task.slot]; }
   void run(pipeline::step const& s) {
-    auto &layer_x = x[s.at.boundary], &layer_dx = dx[s.at.boundary];
-    auto &layer_y = y[s.at.slot], &layer_dy = dy[s.at.slot];
-    stream.enqueue([&, kind = s.computes, m = s.at.microbatch] {
+    auto &layer_x = x[s.task.boundary], &layer_dx = dx[s.task.boundary];
+    auto &layer_y = y[s.task.slot], &layer_dy = dy[s.task.slot];
+    stream.enqueue([&, kind = s.computes, m = s.task.microbatch] {
       if (plan.rank == 0) layer_x = numbers(m);  // the first rank receives no input
       if (kind == pipeline::action_kind::backward)
         return backward(w, layer_x, layer_y, layer_dy, layer_dx, dw);

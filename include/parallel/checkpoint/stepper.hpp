@@ -224,7 +224,7 @@ void load_from(Stepper& step, Exchange& exchanges, Source const& source, std::st
   detail::for_each_segment(step, [&](auto const& unit, std::size_t s) {
     auto const& segment = unit.layout().segments()[s];
     auto const& memory = unit.segments()[s];
-    auto const mine = unit.place().filled(segment.size);
+    auto const mine = unit.position().filled(segment.size);
     auto const first = static_cast<std::size_t>(mine.begin - memory.owned.begin);
     detail::for_each_block(
         segment, mine,

@@ -159,7 +159,7 @@ class corruption_check {
         if (unit.parts[use] != pass.model_part) continue;
         if (pass.task.microbatch != 0) {
           later_units_.insert(number);
-        } else if (set.gradients_sharded() || set.by_tree() || !later_units_.contains(number)) {
+        } else if (set.gradients_sharded() || set.uses_tree() || !later_units_.contains(number)) {
           add_gradients_of(number, use, compute);
         }
       }
@@ -228,13 +228,13 @@ class corruption_check {
   void add_copies(stream& compute) {
     for (std::size_t number = 0; number < stepper_.units().size(); ++number) {
       auto const& unit = stepper_.units()[number].memory;
-      auto const shard = static_cast<std::int32_t>(unit.place().shard);
+      auto const shard = static_cast<std::int32_t>(unit.position().shard);
       for (std::size_t s = 0; s < unit.segments().size(); ++s) {
         auto const& memory = unit.segments()[s];
         auto print_subject = subject(fingerprint_kind::values, number);
         print_subject.piece = static_cast<std::int32_t>(s);
         print_subject.owner = unit.parameters_sharded() ? shard : -1;
-        print_subject.tensor = static_cast<std::int32_t>(unit.place().tensor) /
+        print_subject.tensor = static_cast<std::int32_t>(unit.position().tensor) /
                                unit.layout().segments()[s].key.replication.ranks;
         fingerprints_.add(compute, print_subject, memory.values.span());
         print_subject.kind = fingerprint_kind::states;

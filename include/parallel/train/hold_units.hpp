@@ -26,12 +26,12 @@ namespace parallel::train {
 template <class T, class Device, class Exchange, class Model, class Optimizers, class KeyOf,
           class OnSegment, class OnUnit>
 void hold_units(zero::unit_set<T, Device, Exchange>& units, Device& device, Model& model,
-                stages_of_rank const& stages, zero::unit_place place,
+                stages_of_rank const& stages, zero::unit_position place,
                 stepper_options const& options, Optimizers const& optimizers, KeyOf const& key_of,
                 OnSegment const& on_segment, OnUnit const& on_unit) {
   using uses_type = std::vector<parameter_base<T>*>;
   std::vector<planned_unit> planned;
-  auto const states = zero::state_counts::by(optimizers);
+  auto const states = zero::state_counts::from_optimizers(optimizers);
   std::size_t workspace = 0;
   index staging = 0;
   bool const rounds = options.reduce_dtype == zero::reduce_dtype::bf16;

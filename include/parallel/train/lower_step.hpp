@@ -117,7 +117,7 @@ class step_lowering {
   }
 
   [[nodiscard]] std::vector<part_pass> passes(pipeline::step const& s) const {
-    return passes_of(out_.stages[out_.chunk_of(s.at)], s.computes, choices_.mode,
+    return passes_of(out_.stages[out_.chunk_of(s.task)], s.computes, choices_.mode,
                      choices_.overlap_weights);
   }
 
@@ -138,8 +138,9 @@ class step_lowering {
 
   void edge(pipeline::step const& s) {
     std::vector<int> dependencies;
-    for (int const other : s.after) dependencies.push_back(ends_[static_cast<std::size_t>(other)]);
-    action a{.kind = action_kind::edge, .edge = s.kind, .task = s.at, .peer = s.peer};
+    for (int const other : s.dependencies)
+      dependencies.push_back(ends_[static_cast<std::size_t>(other)]);
+    action a{.kind = action_kind::edge, .edge = s.kind, .task = s.task, .peer = s.peer};
     if (a.is_message()) {
       auto const found = std::ranges::find(out_.links, link_of(s));
       a.lane = lane::messages + static_cast<int>(found - out_.links.begin());
@@ -153,7 +154,7 @@ class step_lowering {
   }
 
   void compute(pipeline::step const& s) {
-    for (int const other : s.after) await(ends_[static_cast<std::size_t>(other)]);
+    for (int const other : s.dependencies) await(ends_[static_cast<std::size_t>(other)]);
     for (auto const& pass : passes(s)) {
       bool const reads = reads_values(pass.kind);
       if (reads) unshard_until(next_read_ + static_cast<std::size_t>(choices_.prefetch));
@@ -168,7 +169,7 @@ class step_lowering {
                               .is_overlapped = pass.is_overlapped,
                               .lane = runs_aside ? lane::weights : lane::compute,
                               .model_part = pass.model_part,
-                              .task = s.at,
+                              .task = s.task,
                               .buffer = reads ? reads_[next_read_].buffer : none,
                               .dependencies = {runs_aside ? tip_ : none}});
       if (runs_aside) weights_tip_ = number;
@@ -252,7 +253,7 @@ class step_lowering {
                 .last = s.last,
                 .lane = reduces ? lane::reductions : lane::compute,
                 .model_part = p,
-                .task = s.at,
+                .task = s.task,
                 .unit = unit,
                 .use = use,
                 .buffer = buffer,

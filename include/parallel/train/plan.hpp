@@ -139,7 +139,7 @@ template <plannable Model>
 /// hold; 0: the memory before the first step. Afterwards the model is bound to nothing.
 template <class Optimizer, plannable Model>
 [[nodiscard]] memory_plan plan_units(Model& model, optimizer_groups<Optimizer> const& groups,
-                                     stages_of_rank const& stages, zero::unit_place place,
+                                     stages_of_rank const& stages, zero::unit_position place,
                                      stepper_options const& options, std::size_t leaves = 0) {
   using element = typename Model::element;
   zero::unit_set<element, meta::device, meta::stream> units;
@@ -174,7 +174,7 @@ template <class Optimizer, plannable Model>
 /// The memory that a rank with all stages holds besides activations.
 template <class Optimizer, class Model>
 [[nodiscard]] memory_plan plan_units(Model& model, optimizer_groups<Optimizer> const& groups,
-                                     zero::unit_place place, stepper_options const& options) {
+                                     zero::unit_position place, stepper_options const& options) {
   if constexpr (plannable<Model>) {
     stages_of_rank const all_stages({}, 0, 1, model.num_blocks());
     return plan_units(model, groups, all_stages, place, options);

@@ -17,9 +17,9 @@ namespace parallel::train {
 /// The position of rank `rank` of a layout among the ranks that hold the same stage's units. From
 /// level optimizer on context ranks hold other shards, since their gradients are other addends;
 /// without ZeRO they are replicas.
-[[nodiscard]] constexpr zero::unit_place place_in(training_layout const& shape, zero::level level,
+[[nodiscard]] constexpr zero::unit_position place_in(training_layout const& shape, zero::level level,
                                                   int rank = 0) {
-  zero::unit_place out{.tensor = shape.coordinate<axis::tensor>(rank)};
+  zero::unit_position out{.tensor = shape.coordinate<axis::tensor>(rank)};
   bool const sharded = level != zero::level::none;
   out.shards = sharded ? shape.size<axis::shard, axis::context>() : shape.degree<axis::shard>();
   out.shard = sharded ? shape.position<axis::shard, axis::context>(rank)
@@ -97,7 +97,7 @@ class process_groups {
   }
 
   /// The position of this rank among those that hold the same stage's units.
-  [[nodiscard]] zero::unit_place place() { return place_in(shape(), level_, world().rank()); }
+  [[nodiscard]] zero::unit_position place() { return place_in(shape(), level_, world().rank()); }
 
   [[nodiscard]] zero::shard_groups<Comm> axes() {
     return {&shards, &gathers, &replicas, &replication_};

@@ -89,7 +89,7 @@ class step_run {
     for (std::size_t i = 0; i < plan_.actions.size(); ++i) {
       action const& a = plan_.actions[i];
       if (a.is_message()) {
-        exchange(i, links_.of(a.peer, pipeline::sends(a.edge)), [&](auto&) {
+        exchange(i, links_.stream_for(a.peer, pipeline::sends(a.edge)), [&](auto&) {
           if (!program_.is_empty(a.task.microbatch))
             requests_.push_back(links_.message(a.edge, a.task, a.peer, program_, caller_));
         });

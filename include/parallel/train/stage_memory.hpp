@@ -114,7 +114,7 @@ template <class Model>
 [[nodiscard]] inline bool runs_action(pipeline::plan const& plan, int stage,
                                       pipeline::action_kind kind) {
   return std::ranges::any_of(plan.steps, [&](pipeline::step const& s) {
-    return s.kind == pipeline::step_kind::compute && s.at.stage == stage && s.computes == kind;
+    return s.kind == pipeline::step_kind::compute && s.task.stage == stage && s.computes == kind;
   });
 }
 

@@ -33,7 +33,7 @@ namespace parallel::train {
 template <class T>
 [[nodiscard]] planned_unit describe_unit(unit<T> const& layout, std::vector<part> parts,
                                          stepper_options const& options,
-                                         zero::unit_place const& place,
+                                         zero::unit_position const& place,
                                          bool exchanges_update = false) {
   bool const values = zero::shards_parameters(options.level, place);
   bool const gradients =
@@ -54,7 +54,7 @@ class step_plans {
  public:
   /// The plans of rank `rank` of `ranks` along the pipeline; `place`: its position among the ranks
   /// that hold the same units.
-  step_plans(stepper_options const& options, zero::unit_place place, int rank, int ranks,
+  step_plans(stepper_options const& options, zero::unit_position place, int rank, int ranks,
              std::size_t blocks)
       : options_(options), place_(place), rank_(rank), units_(static_cast<std::size_t>(ranks)) {
     for (int r = 0; r < ranks; ++r) stages_.emplace_back(options.pipeline, r, ranks, blocks);
@@ -128,7 +128,7 @@ class step_plans {
   [[nodiscard]] std::size_t own_index() const { return static_cast<std::size_t>(rank_); }
 
   stepper_options options_;
-  zero::unit_place place_;
+  zero::unit_position place_;
   int rank_;
   int number_ = 0;
   std::vector<stages_of_rank> stages_;            // by rank

@@ -82,7 +82,7 @@ class stepper {
     for (auto& entry : placed_.units()) entry.memory.initialise(seed, device_);
     mark_initialised(seed);
   }
-  /// Completes units of which each rank has filled its part (unit_place::filled), as from a
+  /// Completes units of which each rank has filled its part (unit_position::filled), as from a
   /// checkpoint; `states`: the optimizer's states too. Collective over the mesh. Blocks.
   void share_filled(exchange_stream& exchanges, bool states) {
     require_finished("share_filled");
@@ -311,7 +311,7 @@ class stepper {
     if (weights_) f(*weights_);
     if (exchanges != nullptr) f(*exchanges);
     if (placed_.gathers()) f(*placed_.gathers());
-    links_.each(f);
+    links_.for_each_stream(f);
   }
 
   /// Compares on `exchanges` what all ranks, or those that share a model, begin.

@@ -145,7 +145,7 @@ struct stepper_program : step_passes<typename Stepper::model_type> {
   void exchange_update(typename Stepper::unit_entry const& entry, exchange_stream& queue,
                        typename Stepper::requests_type& requests) {
     zero::exchange_update(entry.memory,
-                          stepper_.groups_.axes().of_updates(stepper_.groups_.tensor.size()), queue,
+                          stepper_.groups_.axes().for_updates(stepper_.groups_.tensor.size()), queue,
                           optimizers(), stepper_.placed_.set().workspace(), requests);
   }
   void update_unit(typename Stepper::unit_entry const& entry, stream& queue) {

@@ -32,7 +32,7 @@ std::string quotient(int a, int b) {
 
 std::string row(schedule const& of, std::string const& bubble, std::string const& takes) {
   auto const time = simulate(of);
-  REQUIRE(time.good());
+  REQUIRE(time.is_good());
   int const v = of.stages_per_rank;
   int const work = 3 * of.microbatches * v;
   std::string memory;
@@ -43,7 +43,7 @@ std::string row(schedule const& of, std::string const& bubble, std::string const
   for (plan const& one : lower(of))
     for (step const& s : one.steps) sent += sends(s.kind) ? 1 : 0;
   for (int const peak : time.peak) most = std::max(most, peak);
-  return concat("| ", of.name, v > 1 && of.place == placement::loop ? concat(", v = ", v) : "",
+  return concat("| ", of.name, v > 1 && of.stage_placement == placement::loop ? concat(", v = ", v) : "",
                 " | ", takes, " | ", bubble, " | ", quotient(time.makespan - work, v), " | ",
                 quotient(100 * (time.makespan - work), time.makespan), " % | ", quotient(most, v),
                 " | ", memory, " | ", quotient(sent, of.ranks * of.microbatches), " |\n");

@@ -15,7 +15,7 @@ using namespace parallel::pipeline;
 // Proved by the compiler.
 static_assert(simulate(one_f_one_b(8, 32)).makespan == 117);
 static_assert(simulate(zb_h1(4, 8)).makespan == 27);
-static_assert(simulate(zb_v(4, 8)).good());
+static_assert(simulate(zb_v(4, 8)).is_good());
 
 struct expected {
   schedule of;
@@ -45,7 +45,7 @@ TEST_CASE("makespans and peaks of activations are the published ones") {
     CAPTURE(std::string(at.of.name));
     CAPTURE(at.of.ranks);
     auto const time = simulate(of);
-    REQUIRE(time.good());
+    REQUIRE(time.is_good());
     CHECK(time.makespan == makespan);
     CHECK(time.peak == peak);
   }
@@ -54,8 +54,8 @@ TEST_CASE("makespans and peaks of activations are the published ones") {
 /// Idle time of a rank between its first and its last action.
 int gaps(schedule const& of, timeline const& time, std::size_t rank) {
   int busy = 0;
-  for (action const& a : of.by_rank[rank]) busy += costs{}.of(a.kind);
-  int const last = costs{}.of(of.by_rank[rank].back().kind) + time.starts[rank].back();
+  for (action const& a : of.by_rank[rank]) busy += costs{}.time_of(a.kind);
+  int const last = costs{}.time_of(of.by_rank[rank].back().kind) + time.starts[rank].back();
   return last - time.starts[rank].front() - busy;
 }
 
@@ -67,7 +67,7 @@ TEST_CASE("every schedule of up to 8 ranks and 32 microbatches runs to its end, 
       CAPTURE(m);
       auto const run = [&](schedule const& of) {
         auto const time = simulate(of);
-        CHECK_MESSAGE(time.good(), std::string(of.name));
+        CHECK_MESSAGE(time.is_good(), std::string(of.name));
         ++checked;
         return time;
       };
@@ -108,13 +108,13 @@ TEST_CASE("forward passes alone run to their end in every place, by their formul
       CAPTURE(m);
       for (int v = 1; v <= 4; ++v) {
         auto const time = simulate(forward_only(p, m, v));
-        REQUIRE(time.good());
+        REQUIRE(time.is_good());
         if (v == 1 || m % p == 0) CHECK(time.makespan == m * v + p - 1);
       }
       auto const back = simulate(forward_only(p, m, 2, placement::v));
-      REQUIRE(back.good());
+      REQUIRE(back.is_good());
       CHECK(back.makespan == 2 * (m + p - 1));
-      CHECK(forward_only(zb_v(p, m + p), m).place == placement::v);
+      CHECK(forward_only(zb_v(p, m + p), m).stage_placement == placement::v);
     }
   auto bad = forward_only(2, 2);
   bad.by_rank[0].push_back({action_kind::backward, 0, 0});

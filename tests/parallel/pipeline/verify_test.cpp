@@ -17,13 +17,13 @@ using namespace parallel::pipeline;
 constexpr plan_verdict verdict(schedule const& of) { return verify(of, lower(of)); }
 
 // Proved by the compiler.
-static_assert(verdict(gpipe(3, 4)).good());
-static_assert(verdict(one_f_one_b(4, 8)).good());
-static_assert(verdict(interleaved(2, 4, 2)).good());
-static_assert(verdict(zb_h1(4, 8)).good());
-static_assert(verdict(zb_v(3, 6)).good());
-static_assert(verdict(dual_pipe_v(3, 6)).good());
-static_assert(verdict(forward_only(3, 5)).good());
+static_assert(verdict(gpipe(3, 4)).is_good());
+static_assert(verdict(one_f_one_b(4, 8)).is_good());
+static_assert(verdict(interleaved(2, 4, 2)).is_good());
+static_assert(verdict(zb_h1(4, 8)).is_good());
+static_assert(verdict(zb_v(3, 6)).is_good());
+static_assert(verdict(dual_pipe_v(3, 6)).is_good());
+static_assert(verdict(forward_only(3, 5)).is_good());
 
 TEST_CASE("no plan of up to 8 ranks, 32 microbatches, 4 stages a rank waits for ever or races") {
   int checked = 0;
@@ -64,11 +64,11 @@ TEST_CASE("what does not wait for its message, its computation or its memory is 
     for (std::size_t rank = 0; rank < good.size(); ++rank)
       for (std::size_t i = 0; i < good[rank].steps.size(); ++i) {
         step const& s = good[rank].steps[i];
-        bool const needs_message = std::any_of(s.after.begin(), s.after.end(), [&](int other) {
+        bool const needs_message = std::any_of(s.dependencies.begin(), s.dependencies.end(), [&](int other) {
           return receives(good[rank].steps[static_cast<std::size_t>(other)].kind);
         });
         auto bad = good;
-        bad[rank].steps[i].after.clear();
+        bad[rank].steps[i].dependencies.clear();
         auto const what = verify(of, bad).problem;
         CAPTURE(rank);
         CAPTURE(i);
@@ -95,10 +95,10 @@ TEST_CASE("a message left out at one end is noticed") {
       int const gone = static_cast<int>(steps.rend() - at) - 1;
       steps.erase(steps.begin() + gone);
       for (step& s : steps) {
-        std::erase(s.after, gone);
-        for (int& other : s.after) other -= other > gone ? 1 : 0;
+        std::erase(s.dependencies, gone);
+        for (int& other : s.dependencies) other -= other > gone ? 1 : 0;
       }
-      CHECK_FALSE(verify(of, bad).good());
+      CHECK_FALSE(verify(of, bad).is_good());
     }
 }
 
@@ -114,7 +114,7 @@ TEST_CASE("messages of a link in two orders are crossed, or wait for ever, or ar
           if (!receives(a.kind) || a.kind != b.kind || a.peer != b.peer) continue;
           auto bad = good;
           std::swap(bad[rank].steps[i].at, bad[rank].steps[j].at);
-          CHECK_FALSE(verify(of, bad).good());
+          CHECK_FALSE(verify(of, bad).is_good());
           ++count;
           break;
         }
@@ -127,7 +127,7 @@ TEST_CASE("a boundary buffer or slot too few is refused or found") {
   for (auto const& of : samples) {
     auto bad = lower(of);
     for (auto& p : bad)
-      for (step& s : p.steps) s.at.slot = s.at.boundary = 0;
+      for (step& s : p.steps) s.task.slot = s.task.boundary = 0;
     auto const what = verify(of, bad).problem;
     CHECK((what == plan_flaw::stale || what == plan_flaw::race));
   }
@@ -157,8 +157,8 @@ TEST_CASE("ranks that wait for each other's messages are a deadlock") {
   REQUIRE(steps.size() == 4);
   REQUIRE(steps[1].kind == step_kind::send_activation);
   REQUIRE(steps[2].kind == step_kind::receive_gradient);
-  CHECK(detail::rendezvous(plans).run().good());
-  steps[1].after = {2};
+  CHECK(detail::rendezvous(plans).run().is_good());
+  steps[1].dependencies = {2};
   CHECK(detail::rendezvous(plans).run().problem == plan_flaw::deadlock);
 }
 

@@ -148,7 +148,7 @@ TEST_CASE("along a pipeline every rank has a plan of its own, to the byte") {
 TEST_CASE("ZeRO-1 divides the optimizer's memory by the ranks and nothing else") {
   ring_model model(2, 4, vocabulary);
   auto const of = [&](zero::level level) {
-    return train::plan_units(model, optimizer, zero::data_place(level, 0, 4), {.level = level});
+    return train::plan_units(model, optimizer, zero::data_position(level, 0, 4), {.level = level});
   };
   auto const whole = of(zero::level::none);
   auto const shared = of(zero::level::optimizer);
@@ -161,7 +161,7 @@ TEST_CASE("ZeRO-1 divides the optimizer's memory by the ranks and nothing else")
 TEST_CASE("stages 2 and 3 divide gradients and values too, and add two buffers a size") {
   ring_model model(4, 4, vocabulary);
   auto const of = [&](zero::level level) {
-    return train::plan_units(model, optimizer, zero::data_place(level, 0, 4), {.level = level});
+    return train::plan_units(model, optimizer, zero::data_position(level, 0, 4), {.level = level});
   };
   auto const one = of(zero::level::optimizer);
   auto const two = of(zero::level::gradients);
@@ -183,7 +183,7 @@ TEST_CASE("stages 2 and 3 divide gradients and values too, and add two buffers a
   CHECK(three.values == one.values / 4);
   CHECK(three.buffers == 2 * buffers);
   auto const kept =
-      train::plan_units(model, optimizer, zero::data_place(zero::level::parameters, 0, 4),
+      train::plan_units(model, optimizer, zero::data_position(zero::level::parameters, 0, 4),
                         {.level = zero::level::parameters, .reshard_after_forward = false});
   CHECK(kept.values == three.values);
   CHECK(kept.buffers == one.values + two.buffers);
@@ -191,7 +191,7 @@ TEST_CASE("stages 2 and 3 divide gradients and values too, and add two buffers a
   CHECK(one.gradients == tokens + norm + 4 * block);  // both uses add to the tokens'
   CHECK(two.gradients == one.gradients / 4);
   for (auto const level : {zero::level::gradients, zero::level::parameters}) {
-    auto const once = train::plan_units(model, optimizer, zero::data_place(level, 0, 4),
+    auto const once = train::plan_units(model, optimizer, zero::data_position(level, 0, 4),
                                         {.level = level, .reduce_every_microbatch = false});
     CHECK(once.gradients == one.gradients);
     CHECK(once.buffers == (level == zero::level::gradients ? 0 : buffers));

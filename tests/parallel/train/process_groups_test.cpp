@@ -51,7 +51,7 @@ TEST_CASE("communicators connect the ranks that differ along their axes alone") 
     CHECK(g.world().size() == 16);
     CHECK(g.shape() == shape);
     CHECK(g.place() ==
-          zero::unit_place{.shard = s, .shards = 2, .replica = r, .replicas = 2, .tensor = t});
+          zero::unit_position{.shard = s, .shards = 2, .replica = r, .replicas = 2, .tensor = t});
     CHECK(g.data_rank() == r * 2 + s);
     CHECK(g.data_ranks() == 4);
     auto const axes = g.axes();
@@ -76,7 +76,7 @@ TEST_CASE("ranks with parts of a sequence hold shards of the parameters, without
          {zero::level::optimizer, zero::level::gradients, zero::level::parameters}) {
       groups g(world.split(0), shape, level);
       CHECK(g.place() ==
-            zero::unit_place{.shard = s * 3 + c, .shards = 6, .replica = r, .replicas = 2});
+            zero::unit_position{.shard = s * 3 + c, .shards = 6, .replica = r, .replicas = 2});
       CHECK(members(g.shards, me) == within);
       CHECK(members(g.gathers, me) == within);
       CHECK(members(g.replicas, me) == across);
@@ -87,7 +87,7 @@ TEST_CASE("ranks with parts of a sequence hold shards of the parameters, without
     auto const plain =
         training_layout{}.with_degree<axis::replicate>(4).with_degree<axis::context>(3);
     groups g(world.split(0), plain, zero::level::none);
-    CHECK(g.place() == zero::unit_place{.replica = me, .replicas = 12});
+    CHECK(g.place() == zero::unit_position{.replica = me, .replicas = 12});
     CHECK(g.shards.size() == 1);
     std::vector<int> all(12);
     for (int i = 0; i < 12; ++i) all[static_cast<std::size_t>(i)] = i;
@@ -123,7 +123,7 @@ TEST_CASE("without a layout ranks are replicas, or shards of a ZeRO stage") {
     for (auto const level : {zero::level::none, zero::level::optimizer, zero::level::gradients,
                              zero::level::parameters}) {
       groups g(world.split(0), level);
-      CHECK(g.place() == zero::data_place(level, world.rank(), 3));
+      CHECK(g.place() == zero::data_position(level, world.rank(), 3));
       CHECK((level == zero::level::none ? g.replicas : g.shards).size() == 3);
       CHECK((level == zero::level::none ? g.shards : g.replicas).size() == 1);
     }

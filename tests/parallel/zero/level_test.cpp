@@ -11,7 +11,7 @@ namespace {
 using parallel::index;
 using parallel::zero::range;
 using parallel::zero::shard_of;
-using parallel::zero::unit_place;
+using parallel::zero::unit_position;
 namespace zero = parallel::zero;
 
 static_assert(shard_of(96, 1, 3) == range{32, 64});
@@ -44,7 +44,7 @@ TEST_CASE("every element has one speaker, over all mixes of shards, replicas and
           index const size = shards * replicas * 4;
           // ranks t with the same t / copies hold the same slice
           std::vector<int> speakers(static_cast<std::size_t>(size * (tensor / copies)));
-          for (unit_place at{.shards = shards, .replicas = replicas}; at.tensor < tensor;
+          for (unit_position at{.shards = shards, .replicas = replicas}; at.tensor < tensor;
                ++at.tensor)
             for (at.shard = 0; at.shard < shards; ++at.shard)
               for (at.replica = 0; at.replica < replicas; ++at.replica) {
@@ -60,11 +60,11 @@ TEST_CASE("every element has one speaker, over all mixes of shards, replicas and
 }
 
 TEST_CASE("without ZeRO ranks are replicas, in every stage of it they are shards") {
-  CHECK(zero::data_place(zero::level::none, 2, 5) == unit_place{.replica = 2, .replicas = 5});
+  CHECK(zero::data_position(zero::level::none, 2, 5) == unit_position{.replica = 2, .replicas = 5});
   for (auto const kind :
        {zero::level::optimizer, zero::level::gradients, zero::level::parameters}) {
-    CHECK(zero::data_place(kind, 2, 5) == unit_place{.shard = 2, .shards = 5});
-    CHECK(zero::data_place(kind, 2, 5).data_ranks() == 5);
+    CHECK(zero::data_position(kind, 2, 5) == unit_position{.shard = 2, .shards = 5});
+    CHECK(zero::data_position(kind, 2, 5).data_ranks() == 5);
   }
 }
 

@@ -65,7 +65,7 @@ TEST_CASE_TEMPLATE("memory: what the level divides, master and states are of wha
     for (index const replicas : {1, 2})
       for (index rank = 0; rank < ranks; ++rank)
         for (auto const level : all_levels) {
-          auto place = zero::data_place(level, rank, ranks);
+          auto place = zero::data_position(level, rank, ranks);
           if (level != zero::level::none) place.replicas = replicas;
           CAPTURE(ranks);
           CAPTURE(static_cast<int>(level));
@@ -125,7 +125,7 @@ TEST_CASE("ranks speak for equal parts of a unit, each of its elements once") {
     layer<float> own;
     own.b.replicated({.ranks = 2});
     std::vector<int> speakers[2];
-    for (zero::unit_place at{.shards = 3, .replicas = 2}; at.tensor < 2; ++at.tensor)
+    for (zero::unit_position at{.shards = 3, .replicas = 2}; at.tensor < 2; ++at.tensor)
       for (at.shard = 0; at.shard < 3; ++at.shard)
         for (at.replica = 0; at.replica < 2; ++at.replica) {
           device const host;
@@ -182,7 +182,7 @@ TEST_CASE_TEMPLATE("initial values do not depend on ranks or level, and padding 
     layer<T> own;
     device const host;
     zero::partitioned_unit<T> unit({"block", own, ranks}, level,
-                                   zero::data_place(level, rank, ranks), 0, host);
+                                   zero::data_position(level, rank, ranks), 0, host);
     unit.initialise(7, host);
     auto const& m = unit.segments()[0];
     auto const owned = unit.owned_values(0);
@@ -228,7 +228,7 @@ TEST_CASE("reduce, join, update and gather: every rank ends with the same sums, 
         layout.add_use(again);
         device const host;
         zero::partitioned_unit<ring> const unit(
-            std::move(layout), level, zero::data_place(level, comm.rank(), ranks), 1, host, order);
+            std::move(layout), level, zero::data_position(level, comm.rank(), ranks), 1, host, order);
         auto all = comm.split(0);
         zero::shard_groups<parallel::threads::communicator> const axes{&all, &all, &all, nullptr};
         bool const joined = order == zero::reduction_order::by_rank;

@@ -37,7 +37,7 @@ std::vector<ring> reduce(bool together) {
       own.weight = {concat("w", size), {size}};
       units.emplace_back(
           unit<ring>("unit", own, 4), zero::level::optimizer,
-          zero::unit_place{.shard = rank % 2, .shards = 2, .replica = rank / 2, .replicas = 2}, 1,
+          zero::unit_position{.shard = rank % 2, .shards = 2, .replica = rank / 2, .replicas = 2}, 1,
           device);
       for (index i = 0; i < size; ++i)
         own.weight.gradient_data[i] = static_cast<ring>(1 << (8 * rank)) * static_cast<ring>(i % 8);

@@ -61,7 +61,7 @@ TEST_CASE("values along what gathers, gradients along what reduces them") {
       zero::unit_set<float, host::device, host::stream> units;
       units.add(
           {unit<float>("unit", own, 4), level,
-           zero::unit_place{.shard = rank % 2, .shards = 2, .replica = rank / 2, .replicas = 2}, 1,
+           zero::unit_position{.shard = rank % 2, .shards = 2, .replica = rank / 2, .replicas = 2}, 1,
            device},
           {0});
       bool const sharded = level == parameters;
@@ -96,7 +96,7 @@ TEST_CASE("nothing with a communicator of one rank, or one that registers nothin
     host::device device;
     layer own;
     zero::unit_set<float, host::device, host::stream> units;
-    units.add({unit<float>("unit", own, 1), zero::level::none, zero::unit_place{}, 1, device}, {0});
+    units.add({unit<float>("unit", own, 1), zero::level::none, zero::unit_position{}, 1, device}, {0});
     zero::shard_groups<threads::communicator> const plain{&world, &world, &world, nullptr};
     CHECK(zero::register_units(units, plain).empty());
     noting alone(world.split(0));

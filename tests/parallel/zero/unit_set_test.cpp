@@ -55,7 +55,7 @@ struct table {
 /// `frozen`: every b.
 template <class T, class Device>
 struct column {
-  column(zero::level kind, zero::unit_place place, Device& device, bool frozen = false,
+  column(zero::level kind, zero::unit_position place, Device& device, bool frozen = false,
          bool keep = false) {
     auto const ranks = place.data_ranks();
     auto const key_of = [=](std::string const& name) {
@@ -82,7 +82,7 @@ struct column {
   std::vector<int> kept;  // the buffers of those that stay, by unit
 
  private:
-  void add(parallel::unit<T> layout, zero::level kind, zero::unit_place place, Device& device,
+  void add(parallel::unit<T> layout, zero::level kind, zero::unit_position place, Device& device,
            std::vector<index> parts) {
     planned.push_back(train::describe_unit(layout, parts, {.level = kind}, place));
     units.add({std::move(layout), kind, place, 1, device}, std::move(parts));
@@ -95,7 +95,7 @@ struct neighbours {
       : shards(world.split(world.rank() / count)),
         gathers(world.split(world.rank() / count)),
         replicas(world.split(world.rank() % count)) {}
-  [[nodiscard]] zero::unit_place place() const {
+  [[nodiscard]] zero::unit_position place() const {
     return {.shard = shards.rank(),
             .shards = shards.size(),
             .replica = replicas.rank(),
@@ -132,7 +132,7 @@ TEST_CASE_TEMPLATE("two buffers for parts of equal size, on the meta device as o
         CAPTURE(frozen);
         CAPTURE(static_cast<int>(kind));
         CAPTURE(ranks);
-        auto const place = zero::data_place(kind, ranks - 1, ranks);
+        auto const place = zero::data_position(kind, ranks - 1, ranks);
         device const host;
         parallel::meta::device meta;
         column<T, device const> const real(kind, place, host, frozen);

@@ -92,7 +92,7 @@ TEST_CASE("each group keeps its own states and sees its own tensors, under every
     std::vector<noting> const optimizers{{{"a"}, &log}, {{"a", "b", "c"}, &log}};
     layer own;
     unit<float> layout("block", own, 2, key_of);
-    zero::unit_place const place{.shard = 1, .shards = 2};
+    zero::unit_position const place{.shard = 1, .shards = 2};
     std::size_t const bytes = zero::workspace_bytes(layout, place, std::span(optimizers));
     CHECK(bytes == 64 + 3 * 128);
     CHECK(zero::exchanges_update(layout, place, std::span(optimizers)));
@@ -100,7 +100,7 @@ TEST_CASE("each group keeps its own states and sees its own tensors, under every
     host::device device;
     host::stream compute;
     zero::partitioned_unit<float> const unit(std::move(layout), stage, place,
-                                             zero::state_counts::by(optimizers), device);
+                                             zero::state_counts::from_optimizers(optimizers), device);
     arena workspace(device.allocate<std::byte>(bytes));
     std::span const all(optimizers);
     zero::begin_update(unit, compute, all, workspace, {});
