@@ -111,7 +111,7 @@ class partitioned_unit {
 
   [[nodiscard]] unit<T> const& layout() const { return unit_; }
   [[nodiscard]] std::vector<memory> const& segments() const { return memory_; }
-  [[nodiscard]] unit_position const& place() const { return position_; }
+  [[nodiscard]] unit_position const& position() const { return position_; }
 
   /// Whether layers use the values, or add to the gradients, in an unsharded buffer.
   [[nodiscard]] bool parameters_sharded() const { return parameters_sharded_; }
