@@ -110,7 +110,7 @@ TEST_CASE(
     want.loss *= steps;
     for (auto* gradients : {&want.da, &want.db})
       for (auto& stage_gradients : *gradients)
-        for (ring& x : of_stage) x *= steps;
+        for (ring& x : stage_gradients) x *= steps;
     CHECK(run_on_threads(s, true, shaken(static_cast<ring>(s.ranks)), steps) == want);
   }
 }

@@ -30,24 +30,27 @@ std::string quotient(int a, int b) {
   return hundredths % 10 == 0 ? out : out + concat(hundredths % 10);
 }
 
-std::string row(schedule const& s, std::string const& bubble, std::string const& takes) {
-  auto const time = simulate(s);
+std::string row(schedule const& pipeline_schedule, std::string const& bubble,
+                std::string const& takes) {
+  auto const time = simulate(pipeline_schedule);
   REQUIRE(time.is_good());
-  int const v = s.stages_per_rank;
-  int const work = 3 * s.microbatches * v;
+  int const v = pipeline_schedule.stages_per_rank;
+  int const work = 3 * pipeline_schedule.microbatches * v;
   std::string memory;
   int largest_peak = 0;
-  for (auto const& chunk : lower(s, 0).chunks)
+  for (auto const& chunk : lower(pipeline_schedule, 0).chunks)
     memory += concat(memory.empty() ? "" : " + ", chunk.slots);
   int sent = 0;
-  for (plan const& rank_plan : lower(s))
+  for (plan const& rank_plan : lower(pipeline_schedule))
     for (step const& s : rank_plan.steps) sent += sends(s.kind) ? 1 : 0;
   for (int const peak : time.peak) largest_peak = std::max(largest_peak, peak);
   return concat(
-      "| ", s.name, v > 1 && s.stage_placement == placement::loop ? concat(", v = ", v) : "", " | ",
-      takes, " | ", bubble, " | ", quotient(time.makespan - work, v), " | ",
+      "| ", pipeline_schedule.name,
+      v > 1 && pipeline_schedule.stage_placement == placement::loop ? concat(", v = ", v) : "",
+      " | ", takes, " | ", bubble, " | ", quotient(time.makespan - work, v), " | ",
       quotient(100 * (time.makespan - work), time.makespan), " % | ", quotient(largest_peak, v),
-      " | ", memory, " | ", quotient(sent, s.ranks * s.microbatches), " |\n");
+      " | ", memory, " | ",
+      quotient(sent, pipeline_schedule.ranks * pipeline_schedule.microbatches), " |\n");
 }
 
 std::string table(int p, int m) {

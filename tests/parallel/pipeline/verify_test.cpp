@@ -14,7 +14,9 @@ namespace verify_test {
 
 using namespace parallel::pipeline;
 
-constexpr plan_verdict verdict(schedule const& s) { return verify(s, lower(s)); }
+constexpr plan_verdict verdict(schedule const& pipeline_schedule) {
+  return verify(pipeline_schedule, lower(pipeline_schedule));
+}
 
 // Checked at compile time.
 static_assert(verdict(gpipe(3, 4)).is_good());
@@ -31,12 +33,12 @@ TEST_CASE(
   int checked = 0;
   for (int p = 1; p <= 8; ++p)
     for (int m = 1; m <= 32; ++m) {
-      auto const run = [&](schedule const& s) {
-        CAPTURE(std::string(s.name));
+      auto const run = [&](schedule const& pipeline_schedule) {
+        CAPTURE(std::string(pipeline_schedule.name));
         CAPTURE(p);
         CAPTURE(m);
-        CAPTURE(s.stages_per_rank);
-        auto const result = verdict(s);
+        CAPTURE(pipeline_schedule.stages_per_rank);
+        auto const result = verdict(pipeline_schedule);
         CHECK(result.problem == plan_flaw::none);
         ++checked;
       };
@@ -59,9 +61,9 @@ std::vector<schedule> const samples = {
     zb_h1(3, 6), zb_v(3, 7),        dual_pipe_v(2, 6),    forward_only(3, 6, 2)};
 
 TEST_CASE("plan verification: a step without its dependencies is a race") {
-  for (auto const& s : samples) {
-    CAPTURE(std::string(s.name));
-    auto const good = lower(s);
+  for (auto const& pipeline_schedule : samples) {
+    CAPTURE(std::string(pipeline_schedule.name));
+    auto const good = lower(pipeline_schedule);
     int races[3] = {};  // of computations, sends, receives
     for (std::size_t rank = 0; rank < good.size(); ++rank)
       for (std::size_t i = 0; i < good[rank].steps.size(); ++i) {
@@ -72,26 +74,27 @@ TEST_CASE("plan verification: a step without its dependencies is a race") {
             });
         auto bad = good;
         bad[rank].steps[i].dependencies.clear();
-        auto const problem = verify(s, bad).problem;
+        auto const problem = verify(pipeline_schedule, bad).problem;
         CAPTURE(rank);
         CAPTURE(i);
         // with several stages another stage's message may already imply the dependency
-        if (s.stages_per_rank == 1 && (needs_message || sends(s.kind)))
+        if (pipeline_schedule.stages_per_rank == 1 && (needs_message || sends(s.kind)))
           CHECK(problem == plan_flaw::race);
         else
           CHECK((problem == plan_flaw::race || problem == plan_flaw::none));
         if (problem == plan_flaw::race) ++races[receives(s.kind) ? 2 : sends(s.kind) ? 1 : 0];
       }
-    CHECK(races[0] >= s.microbatches);
-    CHECK(races[1] >= s.microbatches);
-    if (s.name != "gpipe") CHECK(races[2] > 0);  // gpipe has a boundary buffer for each microbatch
+    CHECK(races[0] >= pipeline_schedule.microbatches);
+    CHECK(races[1] >= pipeline_schedule.microbatches);
+    if (pipeline_schedule.name != "gpipe")
+      CHECK(races[2] > 0);  // gpipe has a boundary buffer for each microbatch
   }
 }
 
 TEST_CASE("plan verification: a message missing at one end is found") {
-  for (auto const& s : samples)
+  for (auto const& pipeline_schedule : samples)
     for (std::size_t rank = 0; rank < 2; ++rank) {
-      auto bad = lower(s);
+      auto bad = lower(pipeline_schedule);
       auto& steps = bad[rank].steps;
       auto const last_message = std::find_if(steps.rbegin(), steps.rend(),
                                              [](step const& s) { return is_message(s.kind); });
@@ -101,13 +104,13 @@ TEST_CASE("plan verification: a message missing at one end is found") {
         std::erase(s.dependencies, erased);
         for (int& other : s.dependencies) other -= other > erased ? 1 : 0;
       }
-      CHECK_FALSE(verify(s, bad).is_good());
+      CHECK_FALSE(verify(pipeline_schedule, bad).is_good());
     }
 }
 
 TEST_CASE("plan verification: different orders of a link's messages at its ends are found") {
-  for (auto const& s : samples) {
-    auto const good = lower(s);
+  for (auto const& pipeline_schedule : samples) {
+    auto const good = lower(pipeline_schedule);
     int count = 0;
     for (std::size_t rank = 0; rank < good.size(); ++rank)
       for (std::size_t i = 0; i < good[rank].steps.size(); ++i)
@@ -117,7 +120,7 @@ TEST_CASE("plan verification: different orders of a link's messages at its ends 
           if (!receives(a.kind) || a.kind != b.kind || a.peer != b.peer) continue;
           auto bad = good;
           std::swap(bad[rank].steps[i].task, bad[rank].steps[j].task);
-          CHECK_FALSE(verify(s, bad).is_good());
+          CHECK_FALSE(verify(pipeline_schedule, bad).is_good());
           ++count;
           break;
         }
@@ -127,23 +130,23 @@ TEST_CASE("plan verification: different orders of a link's messages at its ends 
 
 TEST_CASE("plan verification: a boundary buffer or slot too few is found") {
   // every microbatch task uses the memory of the first
-  for (auto const& s : samples) {
-    auto bad = lower(s);
+  for (auto const& pipeline_schedule : samples) {
+    auto bad = lower(pipeline_schedule);
     for (auto& p : bad)
       for (step& s : p.steps) s.task.slot = s.task.boundary = 0;
-    auto const problem = verify(s, bad).problem;
+    auto const problem = verify(pipeline_schedule, bad).problem;
     CHECK((problem == plan_flaw::stale || problem == plan_flaw::race));
   }
 }
 
 TEST_CASE("plan verification: a broken plan is refused with its rank and step") {
-  auto const s = one_f_one_b(3, 6);
-  auto plans = lower(s);
-  CHECK_NOTHROW(require_sound(s, plans));
+  auto const pipeline_schedule = one_f_one_b(3, 6);
+  auto plans = lower(pipeline_schedule);
+  CHECK_NOTHROW(require_sound(pipeline_schedule, plans));
   auto& steps = plans[1].steps;
   auto const sent = std::ranges::find_if(steps, [](step const& s) { return sends(s.kind); });
   sent->dependencies.clear();
-  CHECK_THROWS_WITH(require_sound(s, plans),
+  CHECK_THROWS_WITH(require_sound(pipeline_schedule, plans),
                     parallel::concat("pipeline 1f1b of 3 ranks and 6 microbatches: the plan of "
                                      "rank 1 uses memory that an earlier step may still be using "
                                      "in step ",
@@ -166,13 +169,13 @@ TEST_CASE("plan verification: ranks that wait for each other's messages are a de
 }
 
 TEST_CASE("plan verification: a computation left out or repeated is found") {
-  schedule const s = one_f_one_b(2, 3);
-  auto plans = lower(s);
+  schedule const pipeline_schedule = one_f_one_b(2, 3);
+  auto plans = lower(pipeline_schedule);
   plans[1].steps.push_back(plans[1].steps.back());
   for (step& s : plans[1].steps) s.kind = step_kind::compute;
-  CHECK(verify(s, plans).problem == plan_flaw::incomplete);
+  CHECK(verify(pipeline_schedule, plans).problem == plan_flaw::incomplete);
   plans[1].steps.clear();
-  CHECK(verify(s, plans).problem == plan_flaw::incomplete);
+  CHECK(verify(pipeline_schedule, plans).problem == plan_flaw::incomplete);
 }
 
 }  // namespace verify_test
