@@ -145,7 +145,7 @@ TEST_CASE("check_layer: it finds elements that are never written, and wrong shap
 }
 
 /// y = x + offset, where visit_parameters does not visit the offset.
-struct forgetful {
+struct hidden_parameter {
   using element = double;
   struct saved {};
   parallel::parameter<double, 1> offset{"offset", {4}};
@@ -174,7 +174,7 @@ struct forgetful {
   void visit_parameters(auto&&) {}
 };
 
-struct half_shown : parallel::linear<double> {
+struct weight_only : parallel::linear<double> {
   void visit_parameters(auto&& visit) { visit(weight); }
 };
 

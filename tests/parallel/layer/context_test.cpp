@@ -35,21 +35,21 @@ std::vector<visited_run> runs_of(index sequence, row_share share, index rows) {
 }
 
 TEST_CASE("context: without a division every sequence is one run") {
-  CHECK(runs_of(5, {}, 10) == std::vector<seen>{{0, 5, 7, 0}, {5, 5, 8, 0}});
+  CHECK(runs_of(5, {}, 10) == std::vector<visited_run>{{0, 5, 7, 0}, {5, 5, 8, 0}});
 }
 
 TEST_CASE("context: a share along the tensor axis begins and ends in the middle of sequences") {
   // rows 4 ... 8 of two sequences of 6
-  CHECK(runs_of(6, {.first_row = 4}, 4) == std::vector<seen>{{0, 2, 7, 4}, {2, 2, 8, 0}});
+  CHECK(runs_of(6, {.first_row = 4}, 4) == std::vector<visited_run>{{0, 2, 7, 4}, {2, 2, 8, 0}});
 }
 
 TEST_CASE("context: runs of a start and an end of each sequence, and of a tensor share of those") {
   // 2 of 8 positions at the head, 2 at the tail: {0, 1, 6, 7}
   row_share share{.whole = 8, .starts = {0, 6}, .runs = 2};
   CHECK(runs_of(4, share, 8) ==
-        std::vector<seen>{{0, 2, 7, 0}, {2, 2, 7, 6}, {4, 2, 8, 0}, {6, 2, 8, 6}});
+        std::vector<visited_run>{{0, 2, 7, 0}, {2, 2, 7, 6}, {4, 2, 8, 0}, {6, 2, 8, 6}});
   share.first_row = 3;
-  CHECK(runs_of(4, share, 3) == std::vector<seen>{{0, 1, 7, 7}, {1, 2, 8, 0}});
+  CHECK(runs_of(4, share, 3) == std::vector<visited_run>{{0, 1, 7, 7}, {1, 2, 8, 0}});
 }
 
 TEST_CASE("context: rows that are contiguous in the global batch are one span") {

@@ -59,10 +59,10 @@ TEST_CASE("registration: values along the gathering axis, gradients along the re
       recording_communicator shards(world.split(rank / 2)), gathers(world.split(rank / 2)),
           replicas(world.split(rank % 2));
       host::device device;
-      layer parameters;
+      layer test_layer;
       zero::unit_set<float, host::device, host::stream> units;
       units.add(
-          {unit<float>("unit", parameters, 4), level,
+          {unit<float>("unit", test_layer, 4), level,
            zero::unit_position{.shard = rank % 2, .shards = 2, .replica = rank / 2, .replicas = 2},
            1, device},
           {0});
@@ -97,10 +97,10 @@ TEST_CASE("registration: values along the gathering axis, gradients along the re
 TEST_CASE("registration: nothing with a communicator of one rank, or one without registration") {
   threads::run(1, [](threads::communicator& world) {
     host::device device;
-    layer parameters;
+    layer test_layer;
     zero::unit_set<float, host::device, host::stream> units;
     units.add(
-        {unit<float>("unit", parameters, 1), zero::level::none, zero::unit_position{}, 1, device},
+        {unit<float>("unit", test_layer, 1), zero::level::none, zero::unit_position{}, 1, device},
         {0});
     zero::shard_groups<threads::communicator> const plain{&world, &world, &world, nullptr};
     CHECK(zero::register_units(units, plain).empty());

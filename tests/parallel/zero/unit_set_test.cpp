@@ -70,7 +70,7 @@ struct column {
       add(std::move(layout), kind, position, device, {i});
     }
     train::unit_buffers const buffers(planned, {.reshard_after_forward = !keeps_values});
-    kept_buffers = buffers.kept_buffers;
+    kept_buffers = buffers.kept;
     units.allocate_buffers(device, buffers.values.sizes(), buffers.gradients.sizes());
   }
 
@@ -273,12 +273,12 @@ TEST_CASE(
         parallel::threads::run(ranks, [&, shards = shards](communicator& world) {
           neighbours neighbour_groups(world, shards);
           device const host;
-          column<ring, device const> c(kind, near.position(), host, frozen);
+          column<ring, device const> c(kind, neighbour_groups.position(), host, frozen);
           for (auto& block : c.blocks) block.b.replaces_gradient = true;
           bool const divided = shards > 1;
           CHECK(c.units.gradients_sharded() == divided);
           stream compute, reductions;
-          auto const axes = near.axes();
+          auto const axes = neighbour_groups.axes();
           train::unit_buffers buffers(c.planned, {});
           // earlier content of the gradients must not matter
           for (auto& entry : c.units.units()) {

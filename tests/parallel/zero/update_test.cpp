@@ -49,7 +49,7 @@ struct recording_optimizer {
   [[nodiscard]] std::size_t workspace_bytes(unit_tensors<T> const& unit) const {
     std::size_t bytes = 0;
     for (auto const& segment : unit.segments)
-      bytes += static_cast<std::size_t>(one.size) * names.size();
+      bytes += static_cast<std::size_t>(segment.size) * names.size();
     return bytes;
   }
 
