@@ -70,7 +70,7 @@ struct column {
       add(std::move(layout), kind, position, device, {i});
     }
     train::unit_buffers const buffers(planned, {.reshard_after_forward = !keeps_values});
-    kept_buffers = buffers.kept;
+    kept_buffers = buffers.own_buffers;
     units.allocate_buffers(device, buffers.values.sizes(), buffers.gradients.sizes());
   }
 
