@@ -74,33 +74,31 @@ class marked_passes final : public meta::witness {
           !u.declared->trainable || !read_.contains(u.parameter) || written_.contains(u.parameter),
           name_of(u), " is trained, but the backward pass of ",
           name_of_part(u.model_part, model_.num_blocks()),
-          " never writes its gradient; add to gradient() there (in ops::custom: updates(view)), "
-          "or ",
-          "freeze the parameter");
+          " never writes its gradient; add to gradient() there (in ops::custom: "
+          "updates(view)), or freeze the parameter");
     });
   }
 
   /// The rows whose loss this rank counts.
   [[nodiscard]] loss_rows counted_rows() const { return counted_rows_; }
 
-  // Called for every operation of two microbatches, so it builds no message unless it is needed.
+  // Called for every operation of two microbatches: it builds a message only to refuse.
   void operation(std::span<meta::touched const> arguments) override {
     variation<element> in;
     for (auto const& a : arguments) {
       if (a.elements == 0) continue;
       if (!a.is_bound() && a.numbers)
-        fail(name_of_current_part(), " computes with a parameter of ", a.elements,
-             " elements that no unit holds; show it",
-             " in its layer's visit_parameters and the layer in the model's visit_units, which ",
-             "show for this part ", units_of_current_part(),
-             " (or a view of the microbatch is null)");
+        fail(part_name(), " computes with a parameter of ", a.elements,
+             " elements that no unit holds; show it in its layer's visit_parameters and the layer "
+             "in the model's visit_units, which show for this part ",
+             units_of_part(), " (or a view of the microbatch is null)");
       values_.for_each(a.begin, a.end, [&](use const& u) {
-        require_used_by_current_part(u);
+        require_use(u);
         read_.insert(u.parameter);
         if (!without_values_.empty())
-          fail(name_of(u), " is read by ", without_values_, " of ", name_of_current_part(),
+          fail(name_of(u), " is read by ", without_values_, " of ", part_name(),
                ", where values need not be there; keep what it needs of them in ",
-               current_part_ == embed ? "the forward pass" : "forward or backward_input");
+               part_ == embed ? "the forward pass" : "forward or backward_input");
         if (!u.parameter->whole_extents.empty()) in.of_slice = u.parameter;
       });
       if (a.reads) require_written(a);
@@ -126,7 +124,7 @@ class marked_passes final : public meta::witness {
     if (axis == axis::tensor::name) {
       require(kind != meta::exchange_kind::all_gather || tensor_rank_ == 0 || known.of_slice ||
                   first_row_ > 0,
-              name_of_current_part(),
+              part_name(),
               " gathers rows of the tensor ranks, as a region does with .sequence = true, but by "
               "the model's share(batch) all of them begin with the same one; give it rows(batch) "
               "by region.rows_outside and share(batch) with .first_row = region.first_row_outside");
@@ -153,21 +151,21 @@ class marked_passes final : public meta::witness {
     auto const blocks = static_cast<part>(model_.num_blocks());
     stage_activations<Model> activations;
     activations.blocks.assign(model_.num_blocks(), {});
-    auto const saved_by_block = [&](part p) -> auto& {
+    auto const saved = [&](part p) -> auto& {
       return activations.blocks[static_cast<std::size_t>(p)];
     };
     auto const block = [&](part p) -> auto& { return model_.at(static_cast<std::size_t>(p)); };
     if constexpr (has_shared_activations<Model>) {
       activations.shared = model_.make_shared_activations(c, batch, 0, blocks);
-      for (part p = 0; p < blocks; ++p) model_.attach(activations.shared, p, saved_by_block(p));
+      for (part p = 0; p < blocks; ++p) model_.attach(activations.shared, p, saved(p));
     }
-    current_part_ = embed;
+    part_ = embed;
     without_values_ = {};
     dx_ = {};
     matrix_view<element const> x = model_.embed(c, batch);
     require_summed(x, "result", "put tensor::reduce behind the layer");
-    for (current_part_ = 0; current_part_ < blocks; ++current_part_) {
-      x = block(current_part_).forward(c, x, saved_by_block(current_part_));
+    for (part_ = 0; part_ < blocks; ++part_) {
+      x = block(part_).forward(c, x, saved(part_));
       require_summed(x, "result", "put tensor::reduce behind the layer");
     }
     c.scratch = nullptr;
@@ -175,11 +173,11 @@ class marked_passes final : public meta::witness {
     count_loss(c, batch, x, dx);
     matrix_view<element const> gradient = dx;
     require_summed(gradient, "input gradient", "put tensor::gather before the layer");
-    while (current_part_-- > 0) {
-      gradient = block(current_part_).backward_input(c, gradient, saved_by_block(current_part_));
+    while (part_-- > 0) {
+      gradient = block(part_).backward_input(c, gradient, saved(part_));
       require_summed(gradient, "input gradient", "put tensor::gather before the layer");
       without_values_ = "backward_weight";
-      block(current_part_).backward_weight(c, saved_by_block(current_part_));
+      block(part_).backward_weight(c, saved(part_));
       without_values_ = {};
     }
     without_values_ = "enter_backward";
@@ -205,14 +203,13 @@ class marked_passes final : public meta::witness {
                                                : loss_rows::whole;
     bool const divided = (loss_ && loss_->rows) || variation_of(meta::touch_of(x)).rows ||
                          (loss_ && counted_elements_ < static_cast<std::size_t>(x.extent(0)));
-    require(tensor_rank_ == 0 || divided || (!loss_ && sums.tokens == 0), name_of_current_part(),
+    require(tensor_rank_ == 0 || divided || (!loss_ && sums.tokens == 0), part_name(),
             ": head_loss adds its loss and tokens on all ", tensor_ranks_,
             " tensor ranks, which see the same rows, so each counts ", tensor_ranks_,
             " times; add to sums where the region's rank() is 0 alone");
   }
 
-  /// Records what adds to the sums of the exit: such an operation writes there or, as ops::sum,
-  /// nowhere.
+  /// Records what adds to the sums of the exit: it writes there or, as ops::sum, nowhere.
   void note_counting(std::span<meta::touched const> arguments, variation<element> const& in) {
     auto const writes = [](meta::touched const& a) { return a.writes && a.elements > 0; };
     bool const counts = std::ranges::none_of(arguments, writes) ||
@@ -263,15 +260,13 @@ class marked_passes final : public meta::witness {
     return out;
   }
 
-  [[nodiscard]] std::string name_of_current_part() const {
-    return name_of_part(current_part_, model_.num_blocks());
-  }
+  [[nodiscard]] std::string part_name() const { return name_of_part(part_, model_.num_blocks()); }
 
-  [[nodiscard]] std::string units_of_current_part() {
+  [[nodiscard]] std::string units_of_part() {
     std::string out;
     model_.visit_units(
         [&](std::string const& unit, auto& layer, std::vector<part> const& parts, auto const&) {
-          if (std::ranges::find(parts, current_part_) == parts.end()) return;
+          if (std::ranges::find(parts, part_) == parts.end()) return;
           out += concat(out.empty() ? "" : "; ", "unit \"", unit, "\":");
           visit_parameters_of(layer, [&](parameter_type const& p) { out += concat(" ", p.name); });
         });
@@ -286,32 +281,30 @@ class marked_passes final : public meta::witness {
   void require_written(meta::touched const& a) const {
     if (dx_written_ || !overlap(a, dx_)) return;
     auto const exit = static_cast<part>(model_.num_blocks());
-    require(current_part_ != exit, name_of_current_part(),
-            ": head_loss reads dx before it has written there; write ",
-            "the gradient of the summed loss first");
+    require(part_ != exit, part_name(),
+            ": head_loss reads dx before it has written there; write the gradient of the summed "
+            "loss first");
     fail(name_of_part(exit, model_.num_blocks()),
-         ": head_loss never writes dx; write the gradient ",
-         "of the summed loss there when dx is not empty, with ops::copy, say, or what is called by "
-         "ops::custom");
+         ": head_loss never writes dx; write the gradient of the summed loss there when dx is not "
+         "empty, with ops::copy, say, or what is called by ops::custom");
   }
 
-  void require_used_by_current_part(use const& u) const {
-    if (u.model_part != current_part_)
-      fail(name_of(u), " is used by ", name_of_current_part(), ", but visit_units says by ",
+  void require_use(use const& u) const {
+    if (u.model_part != part_)
+      fail(name_of(u), " is used by ", part_name(), ", but visit_units says by ",
            name_of_part(u.model_part, model_.num_blocks()),
            "; give the unit the part that computes with it, or the parameter a unit of its own");
   }
 
   void require_gradient(use const& u, bool added, variation<element> const& in) {
-    require_used_by_current_part(u);
+    require_use(u);
     require(
         !first_ || !added || !u.parameter->replaces_gradient || written_.contains(u.parameter),
         name_of(u), " declares replaces_gradient, but its layer adds to the gradient where ",
         "context::overwrite_gradients is set; overwrite it there, or leave the declaration out");
     require(first_ || added, name_of(u), ": its layer overwrites the gradient, which a microbatch ",
             "after a step's first must add to; read what is there too (in ops::custom: "
-            "updates(view)), ",
-            "unless context::overwrite_gradients is set");
+            "updates(view)), unless context::overwrite_gradients is set");
     written_.insert(u.parameter);
     auto const& replication = u.declared->replication;
     require(tensor_ranks_ == 1 || replication.ranks == 1 || replication.partial || !in.any(),
@@ -320,13 +313,13 @@ class marked_passes final : public meta::witness {
             in.of_slice != nullptr ? concat("it comes of their slices of ", in.of_slice->name)
                                    : std::string("each sees other rows"),
             "; declare it with replicated({.ranks = ", replication.ranks,
-            ", .partial = true}), or sum the ", "gradient first");
+            ", .partial = true}), or sum the gradient first");
   }
 
   void require_summed(matrix_view<element const> x, char const* kind, char const* remedy) const {
     if (tensor_ranks_ == 1) return;
     auto const known = variation_of(meta::touch_of(x));
-    require(known.of_slice == nullptr, name_of_current_part(), ": its ", kind,
+    require(known.of_slice == nullptr, part_name(), ": its ", kind,
             " comes of this rank's slice of parameter \"",
             known.of_slice == nullptr ? std::string() : known.of_slice->name,
             "\" and is not summed over the ", tensor_ranks_, " tensor ranks; ", remedy);
@@ -335,7 +328,7 @@ class marked_passes final : public meta::witness {
   Model& model_;
   int tensor_rank_, tensor_ranks_;
   meta::stream stream_;
-  part current_part_ = embed;        // the part that computes
+  part part_ = embed;                // the part that computes
   std::string_view without_values_;  // the pass that may not read parameters' values
   bool first_ = true;                // whether the microbatch is the first of a step
   index first_row_ = 0;              // the first of the microbatch's rows on this rank
@@ -354,8 +347,7 @@ class marked_passes final : public meta::witness {
   std::size_t counted_elements_ = 0;        // the most elements of one such operation
 };
 
-/// Checks for one stepper that its parameters have values, and once that its model does what it
-/// declares.
+/// Checks for a stepper that its parameters have values, and once that its model is as declared.
 class model_check {
  public:
   /// `seed`: the seed of the values; none: they come from a checkpoint, say.
@@ -366,22 +358,21 @@ class model_check {
   [[nodiscard]] std::optional<std::uint64_t> seed() const { return seed_; }
 
   void require_initialised() const {
-    require(initialised_, "the model's parameters have no values yet; call ",
-            "stepper::initialise(seed) before the first step, or load a checkpoint ",
-            "(parallel/checkpoint/stepper.hpp)");
+    require(initialised_,
+            "the model's parameters have no values yet; call stepper::initialise("
+            "seed) before the first step, or load a checkpoint (parallel/checkpoint/stepper.hpp)");
   }
-
   /// Tries the first microbatch that has rows.
   template <class Model>
   void before_passes(Model& model, std::span<typename Model::microbatch const> batches,
                      int tensor_rank, int tensor_ranks) {
     require_initialised();
     if (checked_) return;
-    auto const first_with_rows =
+    auto const tried =
         std::ranges::find_if(batches, [&](auto const& batch) { return model.rows(batch) > 0; });
-    if (first_with_rows == batches.end()) return;
+    if (tried == batches.end()) return;
     marked_passes<Model> passes(model, tensor_rank, tensor_ranks);
-    passes.run(*first_with_rows);
+    passes.run(*tried);
     counted_rows_ = passes.counted_rows();
     checked_ = true;
   }
