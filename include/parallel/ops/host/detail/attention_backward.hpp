@@ -262,9 +262,9 @@ struct attention_backward {
       }
       simd::store(d_scores + j * columns, probability * derivative * (d_probability - row_sum));
     }
-    for (float* const tile : {scores, d_scores}) {
-      clear_rows<L>(tile, columns, 0, rows.begin);
-      clear_rows<L>(tile, columns, rows.end, block.rows);
+    for (float* const buffer : {scores, d_scores}) {
+      clear_rows<L>(buffer, columns, 0, rows.begin);
+      clear_rows<L>(buffer, columns, rows.end, block.rows);
     }
   }
 };

@@ -159,11 +159,13 @@ template <int L, class T>
   }
 }
 
-/// Sets the rows [begin, end) of L columns (lanes) of a tile to zero; `tile` points to the first of
-/// these columns.
+/// Sets the rows [begin, end) of L columns (lanes) of a tile to zero; `first_column` points to the
+/// first of these columns.
 template <int L>
-[[gnu::always_inline]] inline void clear_rows(float* tile, index columns, index begin, index end) {
-  for (index j = begin; j < end; ++j) simd::store(tile + j * columns, simd::pack<float, L>(0.0F));
+[[gnu::always_inline]] inline void clear_rows(float* first_column, index columns, index begin,
+                                              index end) {
+  for (index j = begin; j < end; ++j)
+    simd::store(first_column + j * columns, simd::pack<float, L>(0.0F));
 }
 
 }  // namespace parallel::host::detail
