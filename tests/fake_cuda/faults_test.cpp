@@ -54,7 +54,8 @@ bool zero3(int gpus) {
 
 bool layouts(int gpus) {
   return zero3(gpus) &&
-         trains(test::some_layout(parallel::training_layout{}.with<parallel::axis::tensor>(2), 1),
+         trains(test::some_layout(
+                    parallel::training_layout{}.with_degree<parallel::axis::tensor>(2), 1),
                 gpus);
 }
 

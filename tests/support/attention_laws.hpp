@@ -205,7 +205,8 @@ void check_extended_attention(both_sides<Device>& both,
         for (part const k : {part{middle, whole}, part{0, middle}}) {
           if (k.begin >= q.end) continue;
           auto options = of.options(s);
-          options.place = {.whole = whole, .first_query = q.begin, .first_key = k.begin};
+          options.positions = {
+              .sequence_length = whole, .first_query = q.begin, .first_key = k.begin};
           index const before = form.batch * form.heads * q.begin;  // of each run by itself
           f(q, k,
             parallel::tensor_view(statistics + before,

@@ -214,19 +214,19 @@ void check_exact_sums(Device& device, std::uint64_t seed) {
 template <class T, class Device>
 void check_rows(both_sides<Device>& both) {
   using A = accumulate_t<T>;
-  for (auto const& [count, place] :
-       {std::pair<index, ops::rows_place>{1001, {.first = 5, .width = 33}},
+  for (auto const& [count, location] :
+       {std::pair<index, ops::rows_location>{1001, {.first = 5, .width = 33}},
         {4000, {.first = 767, .width = 768}},
         {3, {.first = 0, .width = 1}}}) {
     auto x = both.template random<T>(count);
-    auto const rows = ops::detail::rows_needed(place, count);
+    auto const rows = ops::detail::rows_needed(location, count);
     auto norms = both.template random<double>(rows);
     auto factors = both.template random<A>(rows);
-    both.run([&, place = place](auto& s) {
-      ops::row_squared_norms(s, elements(s, norms), elements(s, x), place);
+    both.run([&, location = location](auto& s) {
+      ops::row_squared_norms(s, elements(s, norms), elements(s, x), location);
     });
-    both.run([&, place = place](auto& s) {
-      ops::scale_rows(s, elements(s, x), elements(s, factors), place);
+    both.run([&, location = location](auto& s) {
+      ops::scale_rows(s, elements(s, x), elements(s, factors), location);
     });
     check_near(norms, 1e-9, 1e-9);
     check_near(x, 0.0);

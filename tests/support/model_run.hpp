@@ -71,11 +71,11 @@ template <class T = double, class Make, class Launch>
   model_outcome out;
   std::mutex lock;
   auto const shape = parallel::training_layout{}
-                         .with<axis::context>(how.context)
-                         .with<axis::tensor>(how.tensor)
-                         .with<axis::replicate>(how.replicate)
-                         .with<axis::pipeline>(how.pipeline)
-                         .with<axis::shard>(how.shard);
+                         .with_degree<axis::context>(how.context)
+                         .with_degree<axis::tensor>(how.tensor)
+                         .with_degree<axis::replicate>(how.replicate)
+                         .with_degree<axis::pipeline>(how.pipeline)
+                         .with_degree<axis::shard>(how.shard);
   launch(shape.ranks(), [&](auto&& comm) {
     using any_communicator =
         parallel::basic_any_communicator<typename std::decay_t<decltype(comm)>::stream_type>;

@@ -168,7 +168,7 @@ struct basic_ring_attention {
   template <class Stream>
   matrix_view<ring> forward(context<Stream>& c, matrix_view<ring const> x, saved& kept) const {
     kept.core = {.heads = heads, .key_heads = key_heads, .reach = window, .x = x};
-    if (ranks.alone()) return kept.core.attend(c);
+    if (ranks.is_single_rank()) return kept.core.attend(c);
     if (method == context_parallel::method::ulysses)
       return context_parallel::ulysses_forward(c, ranks, kept.core, x);
     return forward_by_ring(c, kept.core);
@@ -178,7 +178,7 @@ struct basic_ring_attention {
   matrix_view<ring> backward_input(context<Stream>& c, matrix_view<ring const> dy,
                                    saved& kept) const {
     auto& core = kept.core;
-    if (ranks.alone()) return core.attend_backward(c, dy);
+    if (ranks.is_single_rank()) return core.attend_backward(c, dy);
     if (method == context_parallel::method::ulysses)
       return context_parallel::ulysses_backward(c, ranks, core, dy);
     core.dy = dy;

@@ -203,11 +203,11 @@ inline std::vector<layout> all_layouts(int most, int each) {
           for (int t = 1; p * r * s * c * t <= most; ++t)
             for (int i = 0; i < each; ++i)
               out.push_back(some_layout(parallel::training_layout{}
-                                            .with<axis::pipeline>(p)
-                                            .with<axis::replicate>(r)
-                                            .with<axis::shard>(s)
-                                            .with<axis::context>(c)
-                                            .with<axis::tensor>(t),
+                                            .with_degree<axis::pipeline>(p)
+                                            .with_degree<axis::replicate>(r)
+                                            .with_degree<axis::shard>(s)
+                                            .with_degree<axis::context>(c)
+                                            .with_degree<axis::tensor>(t),
                                         ++seed));
   return out;
 }

@@ -122,10 +122,10 @@ class ring_program {
       pause_(n);
       using enum parallel::pipeline::action_kind;
       switch (s.computes) {
-        case forward: return forward_pass(s.at);
-        case backward_input: return input_pass(s.at);
-        case backward_weight: return weight_pass(s.at);
-        case backward: input_pass(s.at); return weight_pass(s.at);
+        case forward: return forward_pass(s.task);
+        case backward_input: return input_pass(s.task);
+        case backward_weight: return weight_pass(s.task);
+        case backward: input_pass(s.task); return weight_pass(s.task);
       }
     });
   }

@@ -113,12 +113,13 @@ struct layout {
 
   [[nodiscard]] parallel::training_layout shape() const {
     auto const axes = parallel::training_layout{}
-                          .with<parallel::axis::replicate>(replicas)
-                          .with<parallel::axis::pipeline>(pipeline)
-                          .with<parallel::axis::context>(context)
-                          .with<parallel::axis::tensor>(tensor);
-    return level == zero::level::none ? axes.with<parallel::axis::replicate>(ranks * replicas)
-                                      : axes.with<parallel::axis::shard>(ranks);
+                          .with_degree<parallel::axis::replicate>(replicas)
+                          .with_degree<parallel::axis::pipeline>(pipeline)
+                          .with_degree<parallel::axis::context>(context)
+                          .with_degree<parallel::axis::tensor>(tensor);
+    return level == zero::level::none
+               ? axes.with_degree<parallel::axis::replicate>(ranks * replicas)
+               : axes.with_degree<parallel::axis::shard>(ranks);
   }
 };
 

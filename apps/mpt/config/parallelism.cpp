@@ -5,16 +5,16 @@ namespace mpt {
 parallel::training_layout parallelism_config::layout_of_model() const {
   namespace axis = parallel::axis;
   return parallel::training_layout{}
-      .with<axis::pipeline>(pipeline)
-      .with<axis::context>(context)
-      .with<axis::tensor>(tensor);
+      .with_degree<axis::pipeline>(pipeline)
+      .with_degree<axis::context>(context)
+      .with_degree<axis::tensor>(tensor);
 }
 
 int parallelism_config::least_ranks() const {
   namespace axis = parallel::axis;
   return layout_of_model()
-      .with<axis::shard>(shard.value_or(1))
-      .with<axis::replicate>(replicate.value_or(1))
+      .with_degree<axis::shard>(shard.value_or(1))
+      .with_degree<axis::replicate>(replicate.value_or(1))
       .ranks();
 }
 

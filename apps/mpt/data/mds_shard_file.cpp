@@ -7,7 +7,7 @@
 #include <zstd.h>
 
 #include <mpt/data/hash.hpp>
-#include <parallel/checkpoint/json.hpp>
+#include <mpt/data/json.hpp>
 
 namespace mpt::data {
 

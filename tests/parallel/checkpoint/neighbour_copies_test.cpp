@@ -41,7 +41,7 @@ void check_copies(names const& by_rank, std::size_t piece) {
     auto const here = folder / by_rank[static_cast<std::size_t>(rank)];
     parallel::host::stream exchanges;
     pc::neighbour_copies copies(world.split(0, "copies"), nodes, piece);
-    CHECK_FALSE(copies.done());
+    CHECK_FALSE(copies.is_done());
     for (int save = 0; save < 3; ++save) {
       auto const place = here / std::to_string(save);
       if (nodes.is_first(rank)) fs::create_directory(place);
@@ -98,7 +98,7 @@ TEST_CASE("what cannot be read or written ends the run on all ranks with its nam
         if (!reads && world.rank() == 0) test::write_all(here / "1", "in the way");
         world.barrier(exchanges).wait();
         copies.start(here, {{name, 9}});
-        while (!copies.done()) world.barrier(exchanges).wait();
+        while (!copies.is_done()) world.barrier(exchanges).wait();
         copies.finish();
         world.barrier(exchanges).wait();
       });
@@ -122,7 +122,7 @@ TEST_CASE("where no rank can write, all say so, and none waits for another's pie
         if (step == "create copied file") parallel::fail("the disk is full");
       });
       auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-      while (!copies.done()) {
+      while (!copies.is_done()) {
         world.barrier(exchanges).wait();
         if (std::chrono::steady_clock::now() > limit) parallel::fail("nobody says so");
       }

@@ -80,7 +80,7 @@ outcome uninterrupted() { return test::run(of({})); }
 fs::path save_of(std::size_t a, fs::path const& root) {
   on_ranks(of(layouts[a]), [&](auto& one) {
     for (index i = 0; i < 2; ++i) static_cast<void>(one.step(i));
-    pc::run_state const state{.batches = 2, .own = {{"seen", "what I want to remember"}}};
+    pc::run_state const state{.batches = 2, .program_state = {{"seen", "what I want to remember"}}};
     auto const saved = pc::save(one.stepper(), one.world(), one.exchanges(), root, state);
     CHECK(saved == root / "ep0-ba2");
   });
@@ -100,7 +100,7 @@ void check_continued(fs::path const& saved, std::size_t b, fs::path const& again
     auto const state = pc::resume(one.stepper(), one.world(), one.exchanges(), saved.parent_path());
     REQUIRE(state.has_value());
     CHECK(state->batches == 2);
-    CHECK(state->own == nlohmann::json{{"seen", "what I want to remember"}});
+    CHECK(state->program_state == nlohmann::json{{"seen", "what I want to remember"}});
     pc::save(one.stepper(), one.world(), one.exchanges(), again, *state);
     auto const result = one.step(2);
     std::scoped_lock const guard(lock);
@@ -317,7 +317,7 @@ TEST_CASE("a checkpoint of weights alone has no states to go on with") {
   test::temporary_folder const folder;
   on_ranks(of({}), [&](auto& one) {
     pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run", {.batches = 1},
-             {.what = pc::content::weights});
+             {.saved = pc::content::weights});
   });
   CHECK(test::contains(
       test::message_of([&] {
@@ -331,13 +331,14 @@ TEST_CASE("a checkpoint of weights alone has no states to go on with") {
 
 TEST_CASE("names of the library's own numbers are not the program's") {
   test::temporary_folder const folder;
-  CHECK(test::contains(test::message_of([&] {
-                         on_ranks(of({}), [&](auto& one) {
-                           pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run",
-                                    {.own = {{"batches", 3}}});
-                         });
-                       }),
-                       "run_state::own must be a JSON object without \"batches\" and \"epoch\""));
+  CHECK(test::contains(
+      test::message_of([&] {
+        on_ranks(of({}), [&](auto& one) {
+          pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run",
+                   {.program_state = {{"batches", 3}}});
+        });
+      }),
+      "run_state::program_state must be a JSON object without \"batches\" and \"epoch\""));
 }
 
 }  // namespace

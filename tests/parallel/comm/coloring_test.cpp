@@ -70,11 +70,12 @@ TEST_CASE("what is no color is refused") {
 TEST_CASE("parts along the axes of a mesh are made though some ranks never come") {
   namespace axis = parallel::axis;
   parallel::threads::run(8, [](parallel::threads::communicator& world) {
-    auto const shape = parallel::training_layout{}.with<axis::pipeline>(4).with<axis::tensor>(2);
+    auto const shape =
+        parallel::training_layout{}.with_degree<axis::pipeline>(4).with_degree<axis::tensor>(2);
     int const me = world.rank();
     if (me >= 4) return;
     parallel::mesh mesh(parallel::checked(std::move(world)), shape);
-    auto tensor = mesh.along<axis::tensor>();
+    auto tensor = mesh.split_along<axis::tensor>();
     parallel::host::stream s;
     std::vector<int> sum{me};
     tensor.all_reduce(s, std::span(sum), parallel::reduction::sum).wait();

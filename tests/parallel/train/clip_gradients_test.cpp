@@ -77,7 +77,7 @@ void descend_on(Comm& comm, std::vector<given_tensor<T>> const& tensors, zero::l
   using groups_type = parallel::train::process_groups<Comm>;
   groups_type groups(comm.split(0),
                      groups_type::data_layout(level, comm.size() / tensor)
-                         .template with<parallel::axis::tensor>(tensor),
+                         .template with_degree<parallel::axis::tensor>(tensor),
                      level);
   test::given_gradients<T> model(tensors, [&](auto& p) {
     if (tensor == 2) slice(p, groups.tensor.rank());

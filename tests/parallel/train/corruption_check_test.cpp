@@ -127,7 +127,7 @@ struct strike {
 struct found {
   std::vector<fingerprint_fault> faults = {};
   bool updated = true;
-  bool may_go_on = true;
+  bool may_repeat = true;
   std::set<std::string> named = {};  // units
   int hits = 0;
   std::size_t kinds = 0;       // of writes that it makes
@@ -195,7 +195,7 @@ found run_with(layout const& how, strike const& what, std::uint64_t bit) {
       };
     auto const done = one.step(1);
     fault->strikes = {};
-    if (!done.faults.empty() && done.may_go_on()) {
+    if (!done.faults.empty() && done.may_repeat()) {
       CHECK(one.step(1).step.updated());
       one.stepper().gather_values(one.one().compute());
       std::scoped_lock const guard(lock);
@@ -204,9 +204,9 @@ found run_with(layout const& how, strike const& what, std::uint64_t bit) {
     if (!mine) return;
     out.faults = done.faults;
     out.updated = done.step.updated();
-    out.may_go_on = done.may_go_on();
+    out.may_repeat = done.may_repeat();
     for (auto const& fault_here : done.faults)
-      out.named.insert(one.stepper().plans().name_of_unit(fault_here.of.unit));
+      out.named.insert(one.stepper().plans().name_of_unit(fault_here.subject.unit));
     out.hits = fault->hits;
     out.kinds = kinds.size();
   });
@@ -245,7 +245,7 @@ TEST_CASE("a bit that flips once in a gradient is found, whoever computes it, an
       ++struck;
       CHECK(ranks_in(got.faults, false) == std::set{what.rank});
       CHECK(ranks_in(got.faults, true).empty());
-      CHECK(got.may_go_on);
+      CHECK(got.may_repeat);
       CHECK_FALSE(got.updated);
       auto two = how;
       two.num_steps = 2;
@@ -276,7 +276,7 @@ TEST_CASE("a rank that always computes something else is told from one that did 
       CHECK(got.faults.empty());
       continue;
     }
-    CHECK_FALSE(got.may_go_on);
+    CHECK_FALSE(got.may_repeat);
     CHECK_FALSE(got.updated);
     CHECK(ranks_in(got.faults, false).empty());
     std::set<int> expected{what.rank};
@@ -350,7 +350,7 @@ TEST_CASE("a bit that flips in a parameter or state is found where another rank 
         faults = done.faults;
         if (faults.empty()) return;
         CHECK_FALSE(done.step.updated());
-        CHECK_FALSE(done.may_go_on());
+        CHECK_FALSE(done.may_repeat());
       });
       CAPTURE(at);
       CAPTURE(struck.first);
@@ -363,7 +363,7 @@ TEST_CASE("a bit that flips in a parameter or state is found where another rank 
       CHECK(ranks_in(faults, true) == (holders.size() == 2 ? holders : std::set{at}));
       CHECK(faults.size() == 1);
       for (auto const& fault : faults)
-        CHECK(fault.of.kind == (states ? fingerprint_kind::states : fingerprint_kind::values));
+        CHECK(fault.subject.kind == (states ? fingerprint_kind::states : fingerprint_kind::values));
     }
   CHECK(seen.contains(1));
   CHECK(seen.contains(2));
@@ -387,7 +387,7 @@ TEST_CASE("memory that is read wrongly once is no fault that stays") {
       auto const done = one.step(0);
       fault->misreads = {};
       CHECK(done.faults.empty() == done.step.updated());
-      CHECK(done.may_go_on());
+      CHECK(done.may_repeat());
       if (mine) faults = done.faults;
       CHECK(one.step(0).step.updated());
     });
@@ -395,7 +395,7 @@ TEST_CASE("memory that is read wrongly once is no fault that stays") {
     CHECK(faults.size() == 1);
     for (auto const& one : faults) {
       CHECK(one.ranks == std::vector{2});
-      seen.insert(one.of.kind);
+      seen.insert(one.subject.kind);
     }
   }
   CHECK(seen.size() == 3);

@@ -39,7 +39,7 @@ std::uint64_t bits_of(std::vector<std::size_t> const& sizes, std::ptrdiff_t bit)
   on.synchronize();
   auto const out = prints.take();
   REQUIRE(out.size() == 1);
-  CHECK(out[0].of.unit == 3);
+  CHECK(out[0].subject.unit == 3);
   return out[0].bits;
 }
 
@@ -69,8 +69,8 @@ TEST_CASE("tensors may not change places, and subjects are told apart") {
     auto const out = prints.take();
     REQUIRE(out.size() == 3);
     CHECK(out[0].bits == out[1].bits);  // of the sums 3 and 3
-    CHECK(out[1].of.unit == 2);
-    CHECK(out[2].of.kind == fingerprint_kind::states);
+    CHECK(out[1].subject.unit == 2);
+    CHECK(out[2].subject.kind == fingerprint_kind::states);
   }
   CHECK(prints.take().empty());
 }

@@ -42,7 +42,7 @@ std::set<double> norm_on(int shards, int replicas, bool silent, bool exact) {
     parallel::host::device device;
     parallel::host::stream compute, exchanges;
     layer own;
-    zero::unit_place const place{.shard = comm.rank() % shards,
+    zero::unit_position const place{.shard = comm.rank() % shards,
                                  .shards = shards,
                                  .replica = comm.rank() / shards % replicas,
                                  .replicas = replicas,

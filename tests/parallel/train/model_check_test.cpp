@@ -109,7 +109,7 @@ struct model {
 
   model(region of, mistakes what) : wrong(std::move(what)), ranks(of) {
     parallel::initializer const start = parallel::normal_init{0.2F};
-    tensor::place const here{of.rank(), of.size()};
+    tensor::axis_position const here{of.rank(), of.size()};
     parallel::parameter_replication const outside = of.replication_outside();
     tokens.weight = {"tokens", {vocabulary, features}, start};
     tokens.weight.replicated(outside);
@@ -255,9 +255,9 @@ struct run_options {
 /// One step of a model with mistakes; returns what it was refused with, or nothing.
 template <class Block = sliced_branch>
 std::string refusal(mistakes const& wrong, run_options const& how = {}) {
-  auto shape = parallel::training_layout{}.with<parallel::axis::tensor>(how.tensor);
-  shape = how.level == zero::level::none ? shape.with<parallel::axis::replicate>(how.data)
-                                         : shape.with<parallel::axis::shard>(how.data);
+  auto shape = parallel::training_layout{}.with_degree<parallel::axis::tensor>(how.tensor);
+  shape = how.level == zero::level::none ? shape.with_degree<parallel::axis::replicate>(how.data)
+                                         : shape.with_degree<parallel::axis::shard>(how.data);
   return test::message_of([&] {
     parallel::threads::run(shape.ranks(), [&](communicator& world) {
       parallel::host::device device;
@@ -376,7 +376,7 @@ TEST_CASE(
       test::contains(refusal({.gradient_forgotten = true}),
                      "unit \"exit\": parameter \"exit.bias\" is trained, but the backward pass "
                      "of the exit (part 2) never writes its gradient; add to gradient() there (in "
-                     "ops::own: updates(view)), or freeze the parameter"));
+                     "ops::custom: updates(view)), or freeze the parameter"));
 }
 
 TEST_CASE("a loss that every tensor rank counts is refused, and one that nobody counts") {

@@ -87,11 +87,11 @@ TEST_CASE("the arena and the units of a real step are those of the plan, to the 
         check_plan(
             train::process_groups<parallel::threads::communicator>::data_layout(level, ranks),
             level, microbatch, optimizer);
-      auto const two = training_layout{}.with<parallel::axis::replicate>(2);
-      check_plan(level == zero::level::none ? two : two.with<parallel::axis::shard>(2), level,
-                 microbatch, partly);
+      auto const two = training_layout{}.with_degree<parallel::axis::replicate>(2);
+      check_plan(level == zero::level::none ? two : two.with_degree<parallel::axis::shard>(2),
+                 level, microbatch, partly);
       if (level >= zero::level::gradients)
-        check_plan(two.with<parallel::axis::shard>(2), level, microbatch, partly, false);
+        check_plan(two.with_degree<parallel::axis::shard>(2), level, microbatch, partly, false);
     }
 }
 
@@ -105,7 +105,7 @@ TEST_CASE("along a pipeline every rank has a plan of its own, to the byte") {
       train::pipeline_options const options{.schedule = schedule, .stages_per_rank = two ? 2 : 1};
       auto const shape =
           train::process_groups<parallel::threads::communicator>::data_layout(level, 2)
-              .with<parallel::axis::pipeline>(2);
+              .with_degree<parallel::axis::pipeline>(2);
       parallel::threads::run(shape.ranks(), [&](parallel::threads::communicator& comm) {
         int const rank = shape.coordinate<parallel::axis::pipeline>(comm.rank());
         zeros const full(3), rest(1);
@@ -148,7 +148,7 @@ TEST_CASE("along a pipeline every rank has a plan of its own, to the byte") {
 TEST_CASE("ZeRO-1 divides the optimizer's memory by the ranks and nothing else") {
   ring_model model(2, 4, vocabulary);
   auto const of = [&](zero::level level) {
-    return train::plan_units(model, optimizer, zero::data_place(level, 0, 4), {.level = level});
+    return train::plan_units(model, optimizer, zero::data_position(level, 0, 4), {.level = level});
   };
   auto const whole = of(zero::level::none);
   auto const shared = of(zero::level::optimizer);
@@ -161,7 +161,7 @@ TEST_CASE("ZeRO-1 divides the optimizer's memory by the ranks and nothing else")
 TEST_CASE("stages 2 and 3 divide gradients and values too, and add two buffers a size") {
   ring_model model(4, 4, vocabulary);
   auto const of = [&](zero::level level) {
-    return train::plan_units(model, optimizer, zero::data_place(level, 0, 4), {.level = level});
+    return train::plan_units(model, optimizer, zero::data_position(level, 0, 4), {.level = level});
   };
   auto const one = of(zero::level::optimizer);
   auto const two = of(zero::level::gradients);
@@ -183,7 +183,7 @@ TEST_CASE("stages 2 and 3 divide gradients and values too, and add two buffers a
   CHECK(three.values == one.values / 4);
   CHECK(three.buffers == 2 * buffers);
   auto const kept =
-      train::plan_units(model, optimizer, zero::data_place(zero::level::parameters, 0, 4),
+      train::plan_units(model, optimizer, zero::data_position(zero::level::parameters, 0, 4),
                         {.level = zero::level::parameters, .reshard_after_forward = false});
   CHECK(kept.values == three.values);
   CHECK(kept.buffers == one.values + two.buffers);
@@ -191,7 +191,7 @@ TEST_CASE("stages 2 and 3 divide gradients and values too, and add two buffers a
   CHECK(one.gradients == tokens + norm + 4 * block);  // both uses add to the tokens'
   CHECK(two.gradients == one.gradients / 4);
   for (auto const level : {zero::level::gradients, zero::level::parameters}) {
-    auto const once = train::plan_units(model, optimizer, zero::data_place(level, 0, 4),
+    auto const once = train::plan_units(model, optimizer, zero::data_position(level, 0, 4),
                                         {.level = level, .reduce_every_microbatch = false});
     CHECK(once.gradients == one.gradients);
     CHECK(once.buffers == (level == zero::level::gradients ? 0 : buffers));
@@ -213,7 +213,7 @@ TEST_CASE("evaluation is planned exactly too, and needs less than training") {
     train::statistics_sum<test::ring> sums;
     step.add_evaluation(compute, memory, std::span(&batch, 1), sums);
     CHECK(memory.peak() == planned);
-    CHECK(sums.here().tokens == 2 * length);
+    CHECK(sums.local().tokens == 2 * length);
   });
 }
 

@@ -30,10 +30,10 @@ std::vector<int> members(communicator& comm, int world_rank) {
 TEST_CASE("communicators connect the ranks that differ along their axes alone") {
   // rank = (((p * 2 + r) * 2 + s) * 1 + c) * 2 + t
   auto const shape = training_layout{}
-                         .with<axis::pipeline>(2)
-                         .with<axis::replicate>(2)
-                         .with<axis::shard>(2)
-                         .with<axis::tensor>(2);
+                         .with_degree<axis::pipeline>(2)
+                         .with_degree<axis::replicate>(2)
+                         .with_degree<axis::shard>(2)
+                         .with_degree<axis::tensor>(2);
   parallel::threads::run(16, [&](communicator& world) {
     int const me = world.rank();
     int const t = me % 2, s = me / 2 % 2, r = me / 4 % 2, p = me / 8;
@@ -51,7 +51,7 @@ TEST_CASE("communicators connect the ranks that differ along their axes alone") 
     CHECK(g.world().size() == 16);
     CHECK(g.shape() == shape);
     CHECK(g.place() ==
-          zero::unit_place{.shard = s, .shards = 2, .replica = r, .replicas = 2, .tensor = t});
+          zero::unit_position{.shard = s, .shards = 2, .replica = r, .replicas = 2, .tensor = t});
     CHECK(g.data_rank() == r * 2 + s);
     CHECK(g.data_ranks() == 4);
     auto const axes = g.axes();
@@ -62,8 +62,10 @@ TEST_CASE("communicators connect the ranks that differ along their axes alone") 
 }
 
 TEST_CASE("ranks with parts of a sequence hold shards of the parameters, without ZeRO replicas") {
-  auto const shape =
-      training_layout{}.with<axis::replicate>(2).with<axis::shard>(2).with<axis::context>(3);
+  auto const shape = training_layout{}
+                         .with_degree<axis::replicate>(2)
+                         .with_degree<axis::shard>(2)
+                         .with_degree<axis::context>(3);
   parallel::threads::run(12, [&](communicator& world) {
     int const me = world.rank();
     int const c = me % 3, s = me / 3 % 2, r = me / 6;
@@ -74,7 +76,7 @@ TEST_CASE("ranks with parts of a sequence hold shards of the parameters, without
          {zero::level::optimizer, zero::level::gradients, zero::level::parameters}) {
       groups g(world.split(0), shape, level);
       CHECK(g.place() ==
-            zero::unit_place{.shard = s * 3 + c, .shards = 6, .replica = r, .replicas = 2});
+            zero::unit_position{.shard = s * 3 + c, .shards = 6, .replica = r, .replicas = 2});
       CHECK(members(g.shards, me) == within);
       CHECK(members(g.gathers, me) == within);
       CHECK(members(g.replicas, me) == across);
@@ -82,9 +84,10 @@ TEST_CASE("ranks with parts of a sequence hold shards of the parameters, without
       CHECK(g.data_rank() == r * 2 + s);  // they read the same sequences
       CHECK(g.data_ranks() == 4);
     }
-    auto const plain = training_layout{}.with<axis::replicate>(4).with<axis::context>(3);
+    auto const plain =
+        training_layout{}.with_degree<axis::replicate>(4).with_degree<axis::context>(3);
     groups g(world.split(0), plain, zero::level::none);
-    CHECK(g.place() == zero::unit_place{.replica = me, .replicas = 12});
+    CHECK(g.place() == zero::unit_position{.replica = me, .replicas = 12});
     CHECK(g.shards.size() == 1);
     std::vector<int> all(12);
     for (int i = 0; i < 12; ++i) all[static_cast<std::size_t>(i)] = i;
@@ -96,7 +99,8 @@ TEST_CASE("ranks with parts of a sequence hold shards of the parameters, without
 TEST_CASE("neighbours that share parameters get a communicator, once per number") {
   parallel::threads::run(12, [&](communicator& world) {
     int const me = world.rank();
-    groups g(world.split(0), training_layout{}.with<axis::shard>(2).with<axis::tensor>(6),
+    groups g(world.split(0),
+             training_layout{}.with_degree<axis::shard>(2).with_degree<axis::tensor>(6),
              zero::level::optimizer);
     for (int const ranks : {1, 2, 3, 2}) g.connect_replicas(ranks);
     auto const axes = g.axes();
@@ -119,7 +123,7 @@ TEST_CASE("without a layout ranks are replicas, or shards of a ZeRO stage") {
     for (auto const level : {zero::level::none, zero::level::optimizer, zero::level::gradients,
                              zero::level::parameters}) {
       groups g(world.split(0), level);
-      CHECK(g.place() == zero::data_place(level, world.rank(), 3));
+      CHECK(g.place() == zero::data_position(level, world.rank(), 3));
       CHECK((level == zero::level::none ? g.replicas : g.shards).size() == 3);
       CHECK((level == zero::level::none ? g.shards : g.replicas).size() == 1);
     }
@@ -128,9 +132,9 @@ TEST_CASE("without a layout ranks are replicas, or shards of a ZeRO stage") {
 
 TEST_CASE("a layout that does not fit the ranks is refused on every one") {
   parallel::threads::run(3, [&](communicator& world) {
-    CHECK_THROWS_AS(
-        groups(world.split(0), training_layout{}.with<axis::shard>(2), zero::level::optimizer),
-        parallel::error);
+    CHECK_THROWS_AS(groups(world.split(0), training_layout{}.with_degree<axis::shard>(2),
+                           zero::level::optimizer),
+                    parallel::error);
   });
 }
 

@@ -41,7 +41,7 @@ train::statistics<Loss> summed(int ranks, std::size_t at_once, bool exact) {
     train::statistics_sum<Loss> sum;
     for (std::size_t i = 0; i < mine.size(); i += at_once)
       sum.add(std::span(std::as_const(mine)).subspan(i, std::min(at_once, mine.size() - i)));
-    CHECK((sum.here().tokens > 0) == !mine.empty());
+    CHECK((sum.local().tokens > 0) == !mine.empty());
     told[rank] = sum.over_ranks(parallel::host::device(), comm, stream, exact);
   });
   for (auto const& one : told) {

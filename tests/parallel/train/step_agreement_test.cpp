@@ -20,7 +20,8 @@ namespace axis = parallel::axis;
 namespace zero = parallel::zero;
 
 TEST_CASE("what may differ and what may not") {
-  auto const shape = parallel::training_layout{}.with<axis::shard>(2).with<axis::tensor>(2);
+  auto const shape =
+      parallel::training_layout{}.with_degree<axis::shard>(2).with_degree<axis::tensor>(2);
   step_terms const nine{.step = 3, .microbatches = 9, .learning_rate_factor = 0.5};
   auto eight = nine;
   eight.microbatches = 8;

@@ -169,7 +169,7 @@ TEST_CASE("weights of a block and the input gradient of the next run at the same
     bool const aside = pass.kind == backward_weight;
     if (aside) weights.wait(compute.record());
     if (pass.kind == join) compute.wait(weights.record());
-    auto on = aside ? c.on(weights) : c;
+    auto on = aside ? c.with_stream(weights) : c;
     middle.run(pass, on, shared, {}, {{}, d_input}, kept, sums);
     if (pass.kind == join)
       compute.enqueue([&log, p = pass.of] { log.add("complete " + std::to_string(p)); });

@@ -43,9 +43,9 @@ struct layout {
   [[nodiscard]] int ranks() const { return shards * replicas; }
   [[nodiscard]] parallel::training_layout shape() const {
     return parallel::training_layout{}
-        .with<axis::replicate>(replicas)
-        .with<axis::shard>(shards / context)
-        .with<axis::context>(context);
+        .with_degree<axis::replicate>(replicas)
+        .with_degree<axis::shard>(shards / context)
+        .with_degree<axis::context>(context);
   }
 };
 

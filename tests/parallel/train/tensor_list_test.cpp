@@ -43,12 +43,12 @@ TEST_CASE("slices are listed as their tensors, once, in the order of layers") {
   CHECK(all.tensors()[0].extents == extents{9, 4});
   CHECK(all.tensors()[1].name == "out");
   CHECK(all.tensors()[1].extents == extents{4, 6});
-  CHECK(all.place("qkv") == 0);
-  CHECK(all.place("out") == 1);
-  CHECK_THROWS_AS((void)all.place("bias"), std::out_of_range);  // frozen
-  all.add<float>(one, parallel::one_segment{});                 // a later layer
+  CHECK(all.number_of("qkv") == 0);
+  CHECK(all.number_of("out") == 1);
+  CHECK_THROWS_AS((void)all.number_of("bias"), std::out_of_range);  // frozen
+  all.add<float>(one, parallel::one_segment{});                     // a later layer
   REQUIRE(all.size() == 3);
-  CHECK(all.place("bias") == 2);
+  CHECK(all.number_of("bias") == 2);
   CHECK(all.tensors()[2].extents == extents{9});
 }
 

@@ -120,8 +120,8 @@ TEST_CASE("every choice on a few shapes, evaluation too") {
 void drop(step_plan& of, int number) {
   of.actions.erase(of.actions.begin() + number);
   for (auto& a : of.actions) {
-    std::erase(a.after, number);
-    for (int& other : a.after) other -= other > number ? 1 : 0;
+    std::erase(a.dependencies, number);
+    for (int& other : a.dependencies) other -= other > number ? 1 : 0;
   }
 }
 
@@ -130,7 +130,7 @@ void repeat(step_plan& of, int number) {
   auto const copy = of.actions[static_cast<std::size_t>(number)];
   of.actions.insert(of.actions.begin() + number + 1, copy);
   for (auto& a : of.actions)
-    for (int& other : a.after) other += other > number ? 1 : 0;
+    for (int& other : a.dependencies) other += other > number ? 1 : 0;
 }
 
 /// Exchanges an action with the next on its stream, each with its waits; false: there is none, or
@@ -139,16 +139,16 @@ bool swap_with_next(step_plan& of, int number) {
   auto& all = of.actions;
   auto const first = static_cast<std::size_t>(number);
   std::size_t next = first + 1;
-  while (next < all.size() && all[next].on != all[first].on) ++next;
+  while (next < all.size() && all[next].lane != all[first].lane) ++next;
   if (next == all.size()) return false;
-  for (int const other : all[next].after)
+  for (int const other : all[next].dependencies)
     if (other > number) return false;
   std::swap(all[first], all[next]);
   return true;
 }
 
 std::string kind_of(train::action const& a) {
-  if (a.kind == action_kind::pass) return std::string(name_of(a.does));
+  if (a.kind == action_kind::pass) return std::string(name_of(a.pass));
   if (a.kind == action_kind::edge) return std::string(name_of(a.edge));
   return std::string(name_of(a.kind));
 }
@@ -178,7 +178,7 @@ std::vector<planned_step> samples() {
     out.push_back({.zero = zero});
     out.back().choices.gathers = train::gather_time::before_use;
     out.push_back(out.back());
-    out.back().choices.gathers = train::gather_time::never;
+    out.back().choices.gathers = train::gather_time::none;
   }
   for (int const zero : {2, 3}) {  // what a pipeline does where memory allows
     out.push_back({.zero = zero, .reduce_every_microbatch = false});
@@ -237,7 +237,7 @@ TEST_CASE("an action repeated is noticed") {
 
 TEST_CASE("an exchange that changes places with the next on its stream is noticed") {
   check_refused("exchanged", {}, [](step_plan& of, int i) {
-    return of.actions[static_cast<std::size_t>(i)].on != train::lane::compute &&
+    return of.actions[static_cast<std::size_t>(i)].lane != train::lane::compute &&
            swap_with_next(of, i);
   });
 }
@@ -247,7 +247,7 @@ void move_before(step_plan& of, int number, int before) {
   auto& all = of.actions;
   std::rotate(all.begin() + before, all.begin() + number, all.begin() + number + 1);
   for (auto& a : all)
-    for (int& other : a.after) {
+    for (int& other : a.dependencies) {
       if (other == number)
         other = before;
       else if (before <= other && other < number)
@@ -270,16 +270,16 @@ TEST_CASE("what a part holds is not given back before its pass, nor taken after 
 TEST_CASE("gradients are reduced after their last microbatch, and used after that") {
   check_refused("reduced too early", {}, [](step_plan& of, int i) {
     auto const& a = of.actions[static_cast<std::size_t>(i)];
-    if (a.kind != action_kind::reduce || a.after.empty()) return false;
+    if (a.kind != action_kind::reduce || a.dependencies.empty()) return false;
     auto const p =
         of.units[static_cast<std::size_t>(a.unit)].parts[static_cast<std::size_t>(a.use)];
     int pass = i;
     for (bool adds = false; !adds;) {
       auto const& b = of.actions[static_cast<std::size_t>(--pass)];
-      adds = b.kind == action_kind::pass && b.of == p && train::adds_gradients(b.does);
+      adds = b.kind == action_kind::pass && b.model_part == p && train::adds_gradients(b.pass);
     }
     move_before(of, i, pass);
-    of.actions[static_cast<std::size_t>(pass)].after = {pass - 1};
+    of.actions[static_cast<std::size_t>(pass)].dependencies = {pass - 1};
     return true;
   });
   check_refused("updated too early", {}, [](step_plan& of, int i) {
@@ -296,13 +296,13 @@ TEST_CASE("a thread that is held up by a computation must have sent what the com
   int send = 0;
   while (kind_of(list[static_cast<std::size_t>(send)]) != "send_activation") ++send;
   int last = static_cast<int>(list.size()) - 1;
-  while (list[static_cast<std::size_t>(last)].at.microbatch != 0 ||
+  while (list[static_cast<std::size_t>(last)].task.microbatch != 0 ||
          kind_of(list[static_cast<std::size_t>(last)]) != "backward")
     --last;
   for (; send < last; ++send) {
     std::swap(list[static_cast<std::size_t>(send)], list[static_cast<std::size_t>(send) + 1]);
     for (auto& a : list)
-      for (int& other : a.after)
+      for (int& other : a.dependencies)
         other = other == send ? send + 1 : other == send + 1 ? send : other;
   }
   auto const found = train::verify(plans);
@@ -324,7 +324,7 @@ TEST_CASE("a device must run as many exchanges at once as there are streams of t
 TEST_CASE("a wait left out is noticed") {
   for (std::size_t which : {0, 1, 2})
     check_refused("without a wait", {}, [which](step_plan& of, int i) {
-      auto& after = of.actions[static_cast<std::size_t>(i)].after;
+      auto& after = of.actions[static_cast<std::size_t>(i)].dependencies;
       if (which >= after.size()) return false;
       after.erase(after.begin() + static_cast<std::ptrdiff_t>(which));
       return true;
@@ -336,7 +336,7 @@ TEST_CASE("an exchange on another stream is noticed") {
     check_refused("on another stream", {}, [by](step_plan& of, int i) {
       auto& a = of.actions[static_cast<std::size_t>(i)];
       if (!a.exchanges()) return false;
-      a.on = (a.on + by) % static_cast<int>(of.lanes());
+      a.lane = (a.lane + by) % static_cast<int>(of.lanes());
       return true;
     });
 }

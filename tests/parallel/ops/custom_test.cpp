@@ -1,4 +1,4 @@
-// An operation of one's own runs where there is something to run on, and is noted where not.
+// ops::custom runs on streams that can run host code, and is noted on the meta device.
 #include <doctest/doctest.h>
 
 #include <vector>
@@ -6,17 +6,17 @@
 #include <parallel/core/tensor.hpp>
 #include <parallel/device/host/stream.hpp>
 #include <parallel/device/meta/device.hpp>
-#include <parallel/ops/own.hpp>
+#include <parallel/ops/custom.hpp>
 #include <parallel/ops/reference.hpp>
 
-namespace own_test {
+namespace custom_test {
 
 using view = parallel::vector_view<float>;
 using constant = parallel::vector_view<float const>;
 
 template <class Stream>
 void add_twice(Stream& s, view y, constant x) {
-  parallel::ops::own(
+  parallel::ops::custom(
       s,
       [=] {
         for (parallel::index i = 0; i < y.size(); ++i) y(i) += 2 * x(i);
@@ -25,15 +25,15 @@ void add_twice(Stream& s, view y, constant x) {
 }
 
 struct noted final : parallel::meta::witness {
-  std::vector<parallel::meta::touched> all;
+  std::vector<parallel::meta::touched> views;
   void operation(std::span<parallel::meta::touched const> arguments) override {
-    all.assign(arguments.begin(), arguments.end());
+    views.assign(arguments.begin(), arguments.end());
   }
   void exchange(std::string_view, parallel::meta::exchange_kind, parallel::meta::touched,
                 parallel::meta::touched) override {}
 };
 
-TEST_CASE("it runs on streams of the host, and says what it touches on the meta device") {
+TEST_CASE("ops::custom: the task runs on host streams, and the meta device notes its views") {
   std::vector<float> y{1, 2, 3};
   std::vector<float> const x{10, 20, 30};
   view const to{y.data(), {3}};
@@ -42,23 +42,23 @@ TEST_CASE("it runs on streams of the host, and says what it touches on the meta 
   parallel::reference::stream at_once;
   add_twice(at_once, to, from);
   CHECK(y == std::vector<float>{21, 42, 63});
-  parallel::host::stream later;
-  add_twice(later, to, from);
-  later.synchronize();
+  parallel::host::stream host_stream;
+  add_twice(host_stream, to, from);
+  host_stream.synchronize();
   CHECK(y == std::vector<float>{41, 82, 123});
 
   parallel::meta::stream nowhere;
-  add_twice(nowhere, to, from);  // nobody is told
-  noted whom;
-  nowhere.report_to(&whom);
+  add_twice(nowhere, to, from);  // no observer yet
+  noted touched_views;
+  nowhere.report_to(&touched_views);
   add_twice(nowhere, to, from);
   CHECK(y == std::vector<float>{41, 82, 123});
-  REQUIRE(whom.all.size() == 2);
-  CHECK((whom.all[0].reads && whom.all[0].writes));
-  CHECK((whom.all[1].reads && !whom.all[1].writes));
-  CHECK(whom.all[0].begin == reinterpret_cast<std::uintptr_t>(y.data()));
-  CHECK(whom.all[1].end - whom.all[1].begin == 3 * sizeof(float));
-  CHECK(whom.all[1].elements == 3);
+  REQUIRE(touched_views.views.size() == 2);
+  CHECK((touched_views.views[0].reads && touched_views.views[0].writes));
+  CHECK((touched_views.views[1].reads && !touched_views.views[1].writes));
+  CHECK(touched_views.views[0].begin == reinterpret_cast<std::uintptr_t>(y.data()));
+  CHECK(touched_views.views[1].end - touched_views.views[1].begin == 3 * sizeof(float));
+  CHECK(touched_views.views[1].elements == 3);
 }
 
-}  // namespace own_test
+}  // namespace custom_test
