@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include <mpt/config/hf.hpp>
+#include <mpt/config/hf_attention.hpp>
 #include <mpt/config/read_lora.hpp>
 #include <mpt/config/train.hpp>
 #include <mpt/hf/is_model.hpp>
