@@ -4,7 +4,8 @@
 #
 # The headers belong to the install component "development":
 #   cmake --install build --component development --prefix DIR      needs no built program
-# What is compiled has a component of its own, named like its target: "mpt", and "kernels" (the operations of CUDA).
+# A compiled library has an install component of its own, named like its target: "mpt", and "kernels" (the operations
+# of CUDA). An installation without --component leaves both out, since it needs nothing that was built.
 
 option(PARALLELLM_INSTALL "Install the headers and the CMake package" ${PROJECT_IS_TOP_LEVEL})
 if(NOT PARALLELLM_INSTALL)
@@ -29,10 +30,10 @@ endforeach()
 
 foreach(library mpt kernels)
   if(TARGET ParallelLM_${library})
-    install(TARGETS ParallelLM_${library} EXPORT ParallelLM_${library} COMPONENT ${library}
-      ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    install(TARGETS ParallelLM_${library} EXPORT ParallelLM_${library}
+      ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${library} EXCLUDE_FROM_ALL)
     install(EXPORT ParallelLM_${library} FILE ParallelLM-${library}.cmake
-      NAMESPACE ParallelLM:: DESTINATION ${package_dir} COMPONENT ${library})
+      NAMESPACE ParallelLM:: DESTINATION ${package_dir} COMPONENT ${library} EXCLUDE_FROM_ALL)
   endif()
 endforeach()
 
