@@ -22,7 +22,7 @@ void check(std::size_t count) {
   test::ring_references references;
   for (auto const& how : test::spread(all, count)) {
     auto const got = test::run_on(how, [] { return parallel::cuda::device(); });
-    CHECK_MESSAGE(test::difference(got, references.of(how)) == "", test::text(how));
+    CHECK_MESSAGE(test::difference(got, references.outcome_of(how)) == "", test::text(how));
   }
 }
 
