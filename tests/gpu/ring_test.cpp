@@ -26,11 +26,11 @@ void check(std::size_t count) {
   }
 }
 
-TEST_CASE("24 mixed layouts") {
+TEST_CASE("ring model on a GPU: 24 mixed layouts equal a single rank") {
   if (test::has_gpu()) check(24);
 }
 
-TEST_CASE("[full] 150 mixed layouts") {
+TEST_CASE("[full] ring model on a GPU: 150 mixed layouts equal a single rank") {
   if (test::has_gpu()) check(150);
 }
 
