@@ -41,7 +41,7 @@ bool trains(test::layout const& how, int gpus) {
   static test::ring_references references;
   auto const got = test::run_on(
       how, [&] { return fake_cuda::current_gpu({.graphs = true}); }, fake_cuda::ranks_on(gpus));
-  return test::difference(got, references.of(how)).empty();
+  return test::difference(got, references.outcome_of(how)).empty();
 }
 
 bool zero3(int gpus) {

@@ -26,7 +26,7 @@ std::string outcome_of(test::layout const& how, test::ring_references& reference
         how, [&] { return fake_cuda::current_gpu({.graphs = seed % 2 == 0}); }, fake_nccl::ranks());
     auto const failures = fake_nccl::happened().failures;
     if (!failures.empty()) return failures.front();
-    return test::difference(got, references.of(how));
+    return test::difference(got, references.outcome_of(how));
   } catch (std::exception const& problem) {
     auto const failures = fake_nccl::happened().failures;
     return failures.empty() ? problem.what() : failures.front();

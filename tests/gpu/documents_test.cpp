@@ -28,7 +28,9 @@ parallel::cuda::kernel_tuning taken_apart(parallel::cuda::kernel_tuning tables) 
   return tables;
 }
 
-TEST_CASE("documents as sequences of their own, by fused kernels where they are there, and right") {
+TEST_CASE(
+    "attention on a GPU: documents as sequences of their own equal the reference, fused if "
+    "possible") {
   if (!test::has_gpu()) return;
   parallel::cuda::device device;
   if (device.properties().major < 9) return;

@@ -46,11 +46,11 @@ namespace detail {
 template <class L>
 PARALLELLM_HOST_DEVICE void add_up_step(step_sums<L>* out, statistics<L> const* microbatches,
                                         index count, L const* squares) {
-  statistics<L> sum;
-  for (index i = 0; i < count; ++i) sum += microbatches[i];
-  out->values[0] = sum.loss;
-  out->values[1] = static_cast<L>(sum.tokens);
-  out->values[2] = static_cast<L>(sum.correct);
+  statistics<L> step_statistics;
+  for (index i = 0; i < count; ++i) step_statistics += microbatches[i];
+  out->values[0] = step_statistics.loss;
+  out->values[1] = static_cast<L>(step_statistics.tokens);
+  out->values[2] = static_cast<L>(step_statistics.correct);
   out->values[3] = *squares;
 }
 

@@ -91,7 +91,7 @@ struct row_linear {
   using element = T;
   struct saved {
     typename linear<T>::saved inner;
-    matrix_view<T const> dy;  // of the rows here
+    matrix_view<T const> dy;  // of the local rows
   };
 
   region<Comm> tensor_region;

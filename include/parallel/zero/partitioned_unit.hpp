@@ -138,11 +138,11 @@ class partitioned_unit {
       unit_.segments()[s].for_each_piece(
           held_range.begin, held_range.end,
           [&](auto const& parameter, index first, index last, index offset) {
-            parameter.for_each_run(first, last, [&](index source, index count, index global) {
+            parameter.for_each_run(first, last, [&](index run_begin, index count, index global) {
               scratch.resize(static_cast<std::size_t>(count));
               initial_values_by(cores, std::span(scratch), parameter.name, parameter.initial, seed,
                                 global);
-              fill(s, offset + source - first, std::span<gradient_type const>(scratch), device);
+              fill(s, offset + run_begin - first, std::span<gradient_type const>(scratch), device);
             });
           });
     }

@@ -24,18 +24,18 @@ using parallel::index;
 using namespace std::chrono_literals;
 using context_parallel::method;
 using context_parallel::run;
-using test::attend_alone;
 using test::attend_on;
+using test::attend_single_rank;
 using test::context_problem;
 
 std::vector<context_problem> problems(int ranks) {
   index const chunk_count = 2 * ranks;
-  return {{.whole = 3 * chunk_count},
-          {.sequences = 1, .whole = chunk_count, .width = 3, .heads = 1},
-          {.sequences = 2, .whole = 2 * chunk_count, .window = 0},
-          {.sequences = 2, .whole = 4 * chunk_count, .window = 5},
-          {.sequences = 4, .whole = 3 * chunk_count, .document = 4},
-          {.sequences = 2, .whole = 5 * chunk_count, .window = 9, .document = 17}};
+  return {{.length = 3 * chunk_count},
+          {.sequences = 1, .length = chunk_count, .width = 3, .heads = 1},
+          {.sequences = 2, .length = 2 * chunk_count, .window = 0},
+          {.sequences = 2, .length = 4 * chunk_count, .window = 5},
+          {.sequences = 4, .length = 3 * chunk_count, .document = 4},
+          {.sequences = 2, .length = 5 * chunk_count, .window = 9, .document = 17}};
 }
 
 /// A layer that uses the ring for any number of ranks, with a given core.
@@ -65,10 +65,10 @@ TEST_CASE("ring attention: any number of ranks gives the bits of one rank") {
   for (int ranks = 1; ranks <= 5; ++ranks)
     for (auto const& problem : problems(ranks)) {
       CAPTURE(ranks);
-      CAPTURE(problem.whole);
+      CAPTURE(problem.length);
       CAPTURE(problem.window);
       CAPTURE(problem.document);
-      auto const single = attend_alone(problem);
+      auto const single = attend_single_rank(problem);
       CHECK(attend_on(ranks, method::ring, problem) == single);
     }
 }
@@ -81,18 +81,18 @@ TEST_CASE("ring attention: a ring of one rank needs no message") {
           layer.core = {.heads = problem.heads, .reach = problem.window};
           run_layer(layer);
         });
-    CHECK(actual == attend_alone(problem));
+    CHECK(actual == attend_single_rank(problem));
   }
 }
 
 /// The number of distances along the ring at which a query sees a key, counted by position.
 std::uint64_t distances(int ranks, context_problem const& problem) {
   auto const owner = [&](index position) {
-    auto const chunk = static_cast<int>(position / (problem.whole / (2 * ranks)));
+    auto const chunk = static_cast<int>(position / (problem.length / (2 * ranks)));
     return std::min(chunk, 2 * ranks - 1 - chunk);
   };
   std::set<int> out;
-  for (index query = 0; query < problem.whole; ++query)
+  for (index query = 0; query < problem.length; ++query)
     for (index key = problem.window < 0 ? 0 : std::max<index>(0, query - problem.window);
          key <= query; ++key)
       out.insert((owner(query) + ranks - owner(key)) % ranks);
@@ -103,7 +103,7 @@ TEST_CASE("ring attention: bytes sent are those of the formula and of the meta d
   std::set<std::uint64_t> distance_counts;
   for (int const ranks : {2, 3, 5})
     for (auto const& problem : problems(ranks)) {
-      auto const keys = static_cast<std::uint64_t>(problem.sequences * problem.whole / ranks *
+      auto const keys = static_cast<std::uint64_t>(problem.sequences * problem.length / ranks *
                                                    problem.width * index{sizeof(test::ring)});
       auto const m = distances(ranks, problem);
       distance_counts.insert(m);
@@ -119,13 +119,13 @@ TEST_CASE("ring attention: bytes sent are those of the formula and of the meta d
 TEST_CASE("ring attention: every dropped, doubled or divided message changes the result") {
   for (int const ranks : {2, 3}) {
     // some query of every later rank sees every chunk of keys, so each message matters
-    auto const result = test::mutate(ranks, method::ring, {.sequences = 2, .whole = 4 * ranks});
+    auto const result = test::mutate(ranks, method::ring, {.sequences = 2, .length = 4 * ranks});
     CHECK(result.mutants == 3 * ranks * 2 * (2 * (ranks - 1) + ranks));
     MESSAGE(result.mutants << " mutants, " << result.survivors << " unnoticed");
     CHECK(result.survivors == 0);
   }
   // five ranks, where the distances two and three are skipped
-  auto const result = test::mutate(5, method::ring, {.sequences = 1, .whole = 20, .window = 2});
+  auto const result = test::mutate(5, method::ring, {.sequences = 1, .length = 20, .window = 2});
   CHECK(result.mutants == 3 * 5 * 2 * (2 * 2 + 3));
   // Rank 4 receives the keys of rank 0 last, only to forward them: it sees none of them, so
   // breaking that message (each way, sent or received, in either pass) changes nothing.
@@ -149,7 +149,7 @@ TEST_CASE("ring attention: a pass over undivided rows is refused before anything
 
 TEST_CASE("ring attention: random delays change nothing") {
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
-    context_problem const problem{.whole = 24, .window = 15};
+    context_problem const problem{.length = 24, .window = 15};
     test::trace log;
     auto const actual = attend_on(3, method::ring, problem, [&](threads::communicator comm) {
       philox const random(seed, static_cast<std::uint32_t>(comm.rank()));
@@ -158,7 +158,7 @@ TEST_CASE("ring attention: random delays change nothing") {
             random.bits(static_cast<std::uint64_t>(k)) % 3 * (random.bits(0) % 700)));
       });
     });
-    CHECK(actual == attend_alone(problem));
+    CHECK(actual == attend_single_rank(problem));
   }
 }
 
@@ -194,7 +194,7 @@ struct traced_core : test::ring_attention_core {
 void trace_ring(std::function<void(test::trace&, std::string const&)> const& hold_compute,
                 std::function<void(test::trace&, int)> const& hold_message,
                 std::function<void(test::trace&)> const& check) {
-  context_problem const problem{.whole = 8};
+  context_problem const problem{.length = 8};
   auto const actual =
       test::attend_with(2, problem, [&](threads::communicator inner, auto const& run_layer) {
         test::trace log;
@@ -209,7 +209,7 @@ void trace_ring(std::function<void(test::trace&, std::string const&)> const& hol
         run_layer(layer);
         check(log);
       });
-  CHECK(actual == attend_alone(problem));
+  CHECK(actual == attend_single_rank(problem));
 }
 
 TEST_CASE("ring attention: messages pass while local pairs are computed") {

@@ -17,18 +17,18 @@ namespace ulysses_test {
 using namespace parallel;
 using context_parallel::method;
 using parallel::index;
-using test::attend_alone;
 using test::attend_on;
+using test::attend_single_rank;
 using test::context_problem;
 
 std::vector<context_problem> problems(int ranks) {
   index const chunk_count = 2 * ranks;
   return {
-      {.whole = 3 * chunk_count, .width = 6 * ranks, .heads = 2 * ranks},
-      {.sequences = 1, .whole = chunk_count, .width = ranks, .heads = ranks},
-      {.sequences = 2, .whole = 4 * chunk_count, .width = 2 * ranks, .heads = ranks, .window = 5},
+      {.length = 3 * chunk_count, .width = 6 * ranks, .heads = 2 * ranks},
+      {.sequences = 1, .length = chunk_count, .width = ranks, .heads = ranks},
+      {.sequences = 2, .length = 4 * chunk_count, .width = 2 * ranks, .heads = ranks, .window = 5},
       {.sequences = 4,
-       .whole = 3 * chunk_count,
+       .length = 3 * chunk_count,
        .width = 4 * ranks,
        .heads = ranks,
        .document = 4}};
@@ -38,10 +38,10 @@ TEST_CASE("Ulysses attention: any number of ranks gives the bits of one rank") {
   for (int ranks = 1; ranks <= 5; ++ranks)
     for (auto const& problem : problems(ranks)) {
       CAPTURE(ranks);
-      CAPTURE(problem.whole);
+      CAPTURE(problem.length);
       CAPTURE(problem.window);
       CAPTURE(problem.document);
-      CHECK(attend_on(ranks, method::ulysses, problem) == attend_alone(problem));
+      CHECK(attend_on(ranks, method::ulysses, problem) == attend_single_rank(problem));
     }
 }
 
@@ -83,7 +83,7 @@ TEST_CASE("Ulysses attention: packed rows of several sections are restored") {
 TEST_CASE("Ulysses attention: bytes sent are those of the formula and of the meta device") {
   for (int const ranks : {2, 3, 5})
     for (auto const& problem : problems(ranks)) {
-      auto const rows = static_cast<std::uint64_t>(problem.sequences * problem.whole / ranks *
+      auto const rows = static_cast<std::uint64_t>(problem.sequences * problem.length / ranks *
                                                    problem.width * index{sizeof(test::ring)});
       auto const n = static_cast<std::uint64_t>(ranks);
       // queries, keys and values are the same here: two exchanges forward and two backward
@@ -97,7 +97,7 @@ TEST_CASE("Ulysses attention: every dropped, doubled or divided exchange changes
   for (int const ranks : {2, 3}) {
     auto const result =
         test::mutate(ranks, method::ulysses,
-                     {.sequences = 2, .whole = 4 * ranks, .width = 2 * ranks, .heads = ranks});
+                     {.sequences = 2, .length = 4 * ranks, .width = 2 * ranks, .heads = ranks});
     MESSAGE(result.mutants << " mutants, " << result.survivors << " unnoticed");
     CHECK(result.mutants == 3 * ranks * 4);
     CHECK(result.survivors == 0);
@@ -120,7 +120,7 @@ TEST_CASE("Ulysses attention: a pass over undivided rows is refused before anyth
 }
 
 TEST_CASE("Ulysses attention: random delays change nothing") {
-  context_problem const problem{.whole = 24, .width = 12, .heads = 3};
+  context_problem const problem{.length = 24, .width = 12, .heads = 3};
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
     test::trace log;
     auto const actual = attend_on(3, method::ulysses, problem, [&](threads::communicator comm) {
@@ -130,7 +130,7 @@ TEST_CASE("Ulysses attention: random delays change nothing") {
             std::chrono::microseconds(random.bits(static_cast<std::uint64_t>(k)) % 1500));
       });
     });
-    CHECK(actual == attend_alone(problem));
+    CHECK(actual == attend_single_rank(problem));
   }
 }
 

@@ -57,7 +57,7 @@ TEST_CASE("mixed layouts over MPI equal one rank bit for bit") {
     outcome part;
     auto comm = world.split(0);
     CHECK_NOTHROW(run_rank(parallel::any_communicator(std::move(comm)), how, part, lock));
-    auto const& one = references.of(how);
+    auto const& one = references.outcome_of(how);
     CHECK(part.losses == one.losses);
     CHECK(part.squared_norms == one.squared_norms);
     CHECK(part.tokens == one.tokens);

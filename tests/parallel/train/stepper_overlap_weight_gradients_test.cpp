@@ -42,7 +42,7 @@ TEST_CASE("mixed layouts equal one rank bit for bit, whatever comes late") {
       auto const own = seed * 100 + static_cast<std::uint64_t>(comm.rank());
       return parallel::delayed(std::move(comm), {.seed = own});
     });
-    CHECK_MESSAGE(test::difference(got, references.of(how)) == "", test::text(how));
+    CHECK_MESSAGE(test::difference(got, references.outcome_of(how)) == "", test::text(how));
   }
 }
 
@@ -51,7 +51,7 @@ TEST_CASE("on memory that the host cannot reach, too") {
   for (auto const& how : layouts(10)) {
     auto const memory = std::make_shared<guarded::memory>(std::size_t{256} << 20);
     auto const got = test::run_on(how, [&] { return guarded::device(memory); });
-    CHECK_MESSAGE(test::difference(got, references.of(how)) == "", test::text(how));
+    CHECK_MESSAGE(test::difference(got, references.outcome_of(how)) == "", test::text(how));
   }
 }
 

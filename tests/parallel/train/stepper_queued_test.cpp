@@ -28,7 +28,7 @@ TEST_CASE("every ZeRO stage and schedule, alone") {
   auto const check = [&](layout const& how) {
     auto const words = test::text(how);
     CAPTURE(words);
-    CHECK(test::difference(run_queued(how, 1, ++seed), references.of(how)) == "");
+    CHECK(test::difference(run_queued(how, 1, ++seed), references.outcome_of(how)) == "");
   };
   check({});
   check({.ranks = 3});
@@ -53,7 +53,7 @@ TEST_CASE("24 mixed layouts equal one rank of the host, in whatever order queues
   for (auto const& how : test::spread(all, 24)) {
     auto const got = run_queued(how, seed % 2 == 0 ? 1 : 3, seed);
     ++seed;
-    CHECK_MESSAGE(test::difference(got, references.of(how)) == "", test::text(how));
+    CHECK_MESSAGE(test::difference(got, references.outcome_of(how)) == "", test::text(how));
   }
 }
 
@@ -97,7 +97,7 @@ TEST_CASE("the host waits for nothing between the beginning of a step and its en
     how.measure = false;  // tensors are measured one unit after the other
     auto const words = test::text(how);
     CAPTURE(words);
-    CHECK(test::difference(run_standing_still(how, ++seed), references.of(how)) == "");
+    CHECK(test::difference(run_standing_still(how, ++seed), references.outcome_of(how)) == "");
   }
 }
 
