@@ -374,7 +374,7 @@ TEST_CASE("a rank that does not come to a step is waited for as deadlines.step s
   REQUIRE(!found.waits.empty());
   CHECK(found.waits.front().waiting == std::vector{0});
   CHECK(found.waits.front().absent == std::vector{1});
-  CHECK(found.waits.front().call.what.axis_name().starts_with("NCCL"));
+  CHECK(found.waits.front().call.call_signature.axis_name().starts_with("NCCL"));
   CHECK(found.late == std::vector{1});
 }
 

@@ -159,7 +159,7 @@ class local_saver {
 
   // Gives every node's folder its name.
   void name() {
-    auto const records_of_ranks = texts_at_root(world_, exchanges_, std::exchange(records_, {}));
+    auto const records_of_ranks = gather_texts_to_root(world_, exchanges_, std::exchange(records_, {}));
     std::string text;
     if (world_.rank() == 0)
       text = format_manifest(manifest_of(target_, records_of_ranks, detail::text_of(state_)),

@@ -110,7 +110,7 @@ TEST_CASE("who does not come where the others agree on what comes next is named"
   });
   auto const found = findings(logs);
   REQUIRE(found.waits.size() == 1);
-  CHECK(found.waits[0].call.what.kind == operation_kind::agreement);
+  CHECK(found.waits[0].call.call_signature.kind == operation_kind::agreement);
   CHECK(found.waits[0].waiting == ranks{0, 2});
   CHECK(found.waits[0].absent == ranks{1});
   CHECK(found.late == ranks{1});
@@ -156,7 +156,7 @@ TEST_CASE("where all are in one call, nobody is blamed, and that is said") {
                     .calls = {{.number = 0,
                                .group = 5,
                                .what = {.kind = operation_kind::all_reduce},
-                               .now = call_state::running}}});
+                               .state = call_state::running}}});
   CHECK(findings(logs).waits.empty());
   CHECK(findings(logs).late.empty());
   CHECK(test::contains(report(logs), "all came to the calls that were under way"));
@@ -169,7 +169,7 @@ TEST_CASE("times are before now while a rank runs, else before the last note of 
   log.calls.push_back({.number = 0,
                        .since = (now - seconds(7)).count(),
                        .what = {.kind = operation_kind::barrier},
-                       .now = call_state::running});
+                       .state = call_state::running});
   auto const told = [&] { return report(std::span(&log, 1)); };
   CHECK(test::contains(told(), "0 running for 7."));
   log.process = -1;

@@ -33,7 +33,7 @@ TEST_CASE("what a process that was killed has recorded is in the file") {
       signature const what{.kind = operation_kind::all_reduce, .line = 31, .count = i};
       auto const call = recorder.enqueued(what, 4 * i, 5);
       recorder.now(call.number, call_state::running);
-      if (i < 20) recorder.now(call.number, call_state::done);
+      if (i < 20) recorder.now(call.number, call_state::completed);
     }
     ::kill(::getpid(), SIGKILL);
   }
@@ -48,10 +48,10 @@ TEST_CASE("what a process that was killed has recorded is in the file") {
   REQUIRE(log.calls.size() == 8);
   for (std::uint64_t i = 0; i < 8; ++i) {
     CHECK(log.calls[i].number == 13 + i);
-    CHECK(log.calls[i].what.count == 13 + i);
-    CHECK(log.calls[i].what.sequence == 13 + i);
+    CHECK(log.calls[i].call_signature.count == 13 + i);
+    CHECK(log.calls[i].call_signature.sequence == 13 + i);
     CHECK(log.calls[i].group == 5);
-    CHECK(log.calls[i].now == (i < 7 ? call_state::done : call_state::running));
+    CHECK(log.calls[i].state == (i < 7 ? call_state::completed : call_state::running));
   }
 }
 
@@ -67,7 +67,7 @@ TEST_CASE("a recorder tells the same from a file as from memory; the file goes o
   in_file.ring().remove_file();
   CHECK(std::filesystem::is_empty(folder.path()));
   in_file.enqueued({.kind = operation_kind::barrier}, 0);  // it goes on without
-  CHECK(in_file.calls().back().what.kind == operation_kind::barrier);
+  CHECK(in_file.calls().back().call_signature.kind == operation_kind::barrier);
 }
 
 TEST_CASE("a recorder that moves into a file takes along what it remembers") {
@@ -86,8 +86,8 @@ TEST_CASE("a recorder that moves into a file takes along what it remembers") {
   REQUIRE(log.calls.size() == 5);
   CHECK(recorder.calls().size() == 5);
   CHECK(log.calls.front().number == 2);
-  CHECK(log.calls[3].now == call_state::running);
-  CHECK(log.calls.back().what.sequence == 6);
+  CHECK(log.calls[3].state == call_state::running);
+  CHECK(log.calls.back().call_signature.sequence == 6);
 }
 
 TEST_CASE("a new run's file replaces the last one's, which who still writes it does not notice") {

@@ -31,8 +31,8 @@ std::pair<std::string, std::ptrdiff_t> refuse(layout const& run_layout) {
   } catch (parallel::error const& refused) {
     auto const calls = recorder->calls();
     return {refused.what(), std::ranges::count_if(calls, [](auto const& call) {
-              return call.what.kind != parallel::operation_kind::split &&
-                     call.what.kind != parallel::operation_kind::agreement;
+              return call.call_signature.kind != parallel::operation_kind::split &&
+                     call.call_signature.kind != parallel::operation_kind::agreement;
             })};
   }
   return {};
