@@ -267,7 +267,7 @@ class communicator : public parallel::collectives<communicator, stream> {
     out.group_ = world_->group_of(group_, number, own_part.color);
     out.name_ = std::move(name);
     out.ranks_.clear();
-    for (int const member : own_part.members) out.ranks_.push_back(world_rank(member));
+    for (int const member : own_part.ranks) out.ranks_.push_back(world_rank(member));
     return out;
   }
 

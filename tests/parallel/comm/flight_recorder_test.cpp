@@ -25,7 +25,7 @@ TEST_CASE("a call is noted with its axis, counts what it sends, and changes its 
     REQUIRE(recorder->calls().size() == 1);
     auto const state = [&] { return recorder->calls().front().state; };
     CHECK(state() == call_state::waiting);
-    notes.now(call_state::running);
+    notes.set_state(call_state::running);
     CHECK(state() == call_state::running);
     auto const call = recorder->calls().front();
     CHECK(call.group == 7);
@@ -42,9 +42,9 @@ TEST_CASE("the parts of a group are calls, and change together; nobody is told b
     auto const recorder = std::make_shared<flight_recorder>();
     operation const part{.kind = operation_kind::all_reduce, .type = dtype::f32, .count = 2};
     operation op{.kind = operation_kind::group,
-                 .parts = std::make_shared<std::vector<operation> const>(2, part)};
+                 .members = std::make_shared<std::vector<operation> const>(2, part)};
     call_notes const notes(recorder, comm, "", 0, op);
-    notes.now(call_state::completed);
+    notes.set_state(call_state::completed);
     auto const calls = recorder->calls();
     REQUIRE(calls.size() == 2);
     for (std::uint64_t at = 0; at < 2; ++at) {
@@ -54,7 +54,7 @@ TEST_CASE("the parts of a group are calls, and change together; nobody is told b
     }
     call_notes const nobody;
     CHECK(nobody.empty());
-    nobody.now(call_state::completed);
+    nobody.set_state(call_state::completed);
   });
 }
 
@@ -63,24 +63,24 @@ TEST_CASE("the time in calls is that in which at least one runs, those that are 
   using enum parallel::call_state;
   parallel::flight_recorder recorder(1);
   parallel::signature const what;
-  auto const first = recorder.enqueued(what, 8).number;
-  auto const second = recorder.enqueued(what, 8).number;  // takes the first one's place
+  auto const first = recorder.record_enqueued(what, 8).number;
+  auto const second = recorder.record_enqueued(what, 8).number;  // takes the first one's place
   std::this_thread::sleep_for(20ms);
   CHECK(recorder.time_in_calls() == 0ns);  // nothing has run
   auto const begin = std::chrono::steady_clock::now();
-  recorder.now(first, running);
+  recorder.set_state(first, running);
   std::this_thread::sleep_for(20ms);
-  recorder.now(second, running);
+  recorder.set_state(second, running);
   std::this_thread::sleep_for(20ms);
-  recorder.now(first, done);
+  recorder.set_state(first, done);
   CHECK(recorder.time_in_calls() == 0ns);
   std::this_thread::sleep_for(20ms);
-  recorder.now(second, done);
+  recorder.set_state(second, done);
   auto const most = std::chrono::steady_clock::now() - begin;
   CHECK(recorder.time_in_calls() > 50ms);
   CHECK(recorder.time_in_calls() < most + 10ms);
   auto const before = recorder.time_in_calls();
-  recorder.now(second, done);  // as of a call that was aborted
+  recorder.set_state(second, done);  // as of a call that was aborted
   CHECK(recorder.time_in_calls() == before);
 }
 

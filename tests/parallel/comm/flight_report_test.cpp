@@ -167,7 +167,7 @@ TEST_CASE("times are before now while a rank runs, else before the last note of 
   auto const now = duration_cast<nanoseconds>(system_clock::now().time_since_epoch());
   flight_log log{.rank = 0, .ranks = 2, .process = ::getpid(), .machine = machine_name()};
   log.calls.push_back({.number = 0,
-                       .since = (now - seconds(7)).count(),
+                       .state_since = (now - seconds(7)).count(),
                        .what = {.kind = operation_kind::barrier},
                        .state = call_state::running});
   auto const told = [&] { return report(std::span(&log, 1)); };

@@ -20,11 +20,11 @@ using namespace parallel;
 
 /// What rank 0 is told, where rank r is on the r-th machine.
 network_measurements measured(std::vector<std::string> const& machines,
-                              std::uint64_t broken_call = fault::never) {
+                              std::uint64_t broken_call = fault::no_call) {
   network_measurements out;
   threads::run(static_cast<int>(machines.size()), [&](threads::communicator& whole) {
     auto const rank = static_cast<std::size_t>(whole.rank());
-    faulty comm(std::move(whole), {.at = rank == 1 ? broken_call : fault::never});
+    faulty comm(std::move(whole), {.call = rank == 1 ? broken_call : fault::no_call});
     host::device device;
     auto const mine =
         check_network(device, comm, machines[rank], static_cast<double>(rank + 1), {}, 3 << 12);

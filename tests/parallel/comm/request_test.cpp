@@ -131,7 +131,7 @@ TEST_CASE("a stream that waits by holding up its caller is told as a wait of tha
     std::vector<std::string> said;
     void abort(std::string const&) override {}
     void begin_host_wait(detail::host_wait const& wait) override {
-      said.emplace_back(wait.over() ? "waits for nothing" : "waits");
+      said.emplace_back(wait.is_over() ? "waits for nothing" : "waits");
     }
     void end_host_wait() override { said.emplace_back("goes on"); }
   };

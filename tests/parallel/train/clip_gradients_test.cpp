@@ -292,7 +292,7 @@ TEST_CASE("every dropped, doubled or divided collective of a clipped step change
               (by_row && k == squares_of_rows && fault_type != parallel::fault_kind::drop) ||
               (gathers_first && (k == 0 || k == 2));
           std::uint64_t ignored = 0;
-          CHECK(are_equal(stepped(level, {.at = k, .kind = fault_type}, ignored), sound) ==
+          CHECK(are_equal(stepped(level, {.call = k, .kind = fault_type}, ignored), sound) ==
                 equivalent);
         }
     }

@@ -38,7 +38,7 @@ std::size_t break_every_call(layout const& run_layout) {
       CAPTURE(k);
       CAPTURE(static_cast<int>(kind));
       std::size_t ignored = 0;
-      CHECK(run_faulty(run_layout, {.at = k, .kind = kind}, ignored) != sound);
+      CHECK(run_faulty(run_layout, {.call = k, .kind = kind}, ignored) != sound);
     }
   return 3 * calls;
 }
