@@ -50,7 +50,7 @@ TEST_CASE("the parts of a group are calls, and change together; nobody is told b
     for (std::uint64_t at = 0; at < 2; ++at) {
       CHECK(calls[at].state == call_state::completed);
       CHECK(calls[at].call_signature.sequence == at);
-      CHECK((*op.parts)[at].sent != nullptr);
+      CHECK((*op.members)[at].sent != nullptr);
     }
     call_notes const nobody;
     CHECK(nobody.empty());
