@@ -78,8 +78,8 @@ TEST_CASE("the rank that did not come is named, not those that wait for others t
   bool pair = false;
   bool world = false;
   for (auto const& wait : found.waits) {
-    if (wait.waiting == ranks{2} && wait.absent == ranks{3}) pair = true;
-    if (wait.waiting == ranks{0, 1} && wait.absent == ranks{2, 3}) world = true;
+    if (wait.waiting_ranks == ranks{2} && wait.absent_ranks == ranks{3}) pair = true;
+    if (wait.waiting_ranks == ranks{0, 1} && wait.absent_ranks == ranks{2, 3}) world = true;
   }
   CHECK(pair);
   CHECK(world);
@@ -111,8 +111,8 @@ TEST_CASE("who does not come where the others agree on what comes next is named"
   auto const found = findings(logs);
   REQUIRE(found.waits.size() == 1);
   CHECK(found.waits[0].call.call_signature.kind == operation_kind::agreement);
-  CHECK(found.waits[0].waiting == ranks{0, 2});
-  CHECK(found.waits[0].absent == ranks{1});
+  CHECK(found.waits[0].waiting_ranks == ranks{0, 2});
+  CHECK(found.waits[0].absent_ranks == ranks{1});
   CHECK(found.late == ranks{1});
   CHECK(found.divergence.empty());
 }

@@ -74,7 +74,7 @@ TEST_CASE("ranks cut an operation at multiples of their number, so that as many 
     operation const op{.kind = kind, .type = type, .count = count};
     parallel::detail::staged_operation const staged(parallel::detail::exchange_mover(with_mover), op,
                                                     static_cast<std::size_t>(ranks));
-    for (std::size_t k = 0; k < staged.chunks(); ++k) out.push_back(staged.of(k).count);
+    for (std::size_t k = 0; k < staged.chunks(); ++k) out.push_back(staged.chunk_operation(k).count);
     return out;
   };
   using enum operation_kind;
