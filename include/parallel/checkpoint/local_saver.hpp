@@ -39,7 +39,7 @@ class local_saver {
         exchanges_(exchanges),
         location_(std::move(location)) {
     if (location_.nodes.nodes() > 1)
-      copies_.emplace(world.split(coloring::together(), "copies"), location_.nodes);
+      copies_.emplace(world.split(coloring::single_color(), "copies"), location_.nodes);
   }
 
   /// Collective, between batches: saves the current state, in the background of training where
