@@ -81,7 +81,7 @@ TEST_CASE("a request that nobody waited for waits at its end, unless it was left
   int x = 1;
   static_cast<void>(world.all_reduce(exchanges, std::span(&x, 1), reduction::sum));
   CHECK(x == 2);
-  world.all_reduce(exchanges, std::span(&x, 1), reduction::sum).leave_to_its_stream();
+  world.all_reduce(exchanges, std::span(&x, 1), reduction::sum).detach();
   CHECK(x == 2);
   world.all_reduce(exchanges, std::span(&x, 1), reduction::sum).wait_on(compute);
   CHECK(x == 2);

@@ -205,7 +205,7 @@ inline mutation_count mutate(int ranks, context_parallel::method method,
             ranks, problem,
             [&](parallel::threads::communicator communicator, auto const& run_layer) {
               parallel::fault const no_fault;
-              parallel::fault const fault{.at = k, .kind = kind};
+              parallel::fault const fault{.call = k, .kind = kind};
               using faulty = parallel::faulty<parallel::threads::communicator>;
               bool const is_broken = communicator.rank() == broken_rank;
               faulty comm(std::move(communicator), is_broken ? fault : no_fault);

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include <parallel/comm/comm_stream.hpp>
-#include <parallel/comm/detail/moving.hpp>
+#include <parallel/comm/detail/exchange_mover.hpp>
 #include <parallel/device/buffer.hpp>
 #include <parallel/device/host/stream.hpp>
 #include <parallel/device/meta/touched.hpp>

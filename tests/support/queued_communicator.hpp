@@ -28,7 +28,7 @@
 #include <parallel/comm/coloring.hpp>
 #include <parallel/comm/concepts.hpp>
 #include <parallel/comm/detail/combine.hpp>
-#include <parallel/comm/detail/part.hpp>
+#include <parallel/comm/detail/subgroup.hpp>
 
 #include "support/queued_stream.hpp"
 
@@ -41,7 +41,7 @@ using parallel::signature;
 struct participant {
   operation op;
   signature call;
-  std::shared_ptr<parallel::detail::kept> owners;
+  std::shared_ptr<parallel::detail::buffer_owners> owners;
   std::shared_ptr<queue> waiting;
 
   void resume(std::exception_ptr const& failure) {
@@ -98,9 +98,9 @@ inline void exchange(std::vector<participant> const& ranks) {
     case send:
     case recv: return copy(out(ranks[1]), in(ranks[0]), bytes);
     case group:
-      for (std::size_t k = 0; k < op.parts->size(); ++k) {
+      for (std::size_t k = 0; k < op.members->size(); ++k) {
         auto parts = ranks;
-        for (auto& rank : parts) rank.op = operation((*rank.op.parts)[k]);
+        for (auto& rank : parts) rank.op = operation((*rank.op.members)[k]);
         exchange(parts);
       }
       return;
@@ -238,8 +238,8 @@ class communicator : public parallel::collectives<communicator, stream> {
     }
     std::uint64_t const number = calls_[id]++;
     std::get<4>(id) = number;
-    auto owners = std::make_shared<parallel::detail::kept>();
-    std::weak_ptr<parallel::detail::kept> const weak = owners;
+    auto owners = std::make_shared<parallel::detail::buffer_owners>();
+    std::weak_ptr<parallel::detail::buffer_owners> const weak = owners;
     s.put_aside([shared = world_, id, position, count, op, call = signature_of(op, number, name_),
                  owners = std::move(owners)](std::shared_ptr<queue> waiting) mutable {
       shared->arrive(id, position, count, {op, call, std::move(owners), std::move(waiting)});
@@ -262,12 +262,12 @@ class communicator : public parallel::collectives<communicator, stream> {
     auto const number = parallel::detail::split_number(coloring, splits_, exchanges_);
     auto const colors =
         parallel::detail::colors_of(coloring, rank_, size(), [&] { return open_exchange(); });
-    auto const own_part = parallel::detail::part_of(colors, rank_);
+    auto const own_part = parallel::detail::subgroup_of(colors, rank_);
     communicator out(world_, own_part.rank);
     out.group_ = world_->group_of(group_, number, own_part.color);
     out.name_ = std::move(name);
     out.ranks_.clear();
-    for (int const member : own_part.members) out.ranks_.push_back(world_rank(member));
+    for (int const member : own_part.ranks) out.ranks_.push_back(world_rank(member));
     return out;
   }
 

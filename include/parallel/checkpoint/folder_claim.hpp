@@ -231,7 +231,7 @@ class folder_claim {
   // not exist any more, or the disk does not show it at the moment.
   [[nodiscard]] bool is_silent(index generation, claim_text const& first) const {
     patience remaining(options_.silence);
-    while (!remaining.over()) {
+    while (!remaining.is_over()) {
       std::this_thread::sleep_for(
           std::min<std::chrono::milliseconds>(options_.beat / 4, patience::pause));
       auto const current = claim_files::read(file_of(generation));

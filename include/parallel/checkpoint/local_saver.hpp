@@ -39,7 +39,7 @@ class local_saver {
         exchanges_(exchanges),
         location_(std::move(location)) {
     if (location_.nodes.nodes() > 1)
-      copies_.emplace(world.split(coloring::together(), "copies"), location_.nodes);
+      copies_.emplace(world.split(coloring::single_color(), "copies"), location_.nodes);
   }
 
   /// Collective, between batches: saves the current state, in the background of training where
@@ -159,7 +159,7 @@ class local_saver {
 
   // Gives every node's folder its name.
   void name() {
-    auto const records_of_ranks = texts_at_root(world_, exchanges_, std::exchange(records_, {}));
+    auto const records_of_ranks = gather_texts_to_root(world_, exchanges_, std::exchange(records_, {}));
     std::string text;
     if (world_.rank() == 0)
       text = format_manifest(manifest_of(target_, records_of_ranks, detail::text_of(state_)),

@@ -210,7 +210,7 @@ std::filesystem::path save(Stepper& step, Comm& world, Exchange& exchanges,
                                        options.saved == content::weights ? ", weights alone" : ""));
   begin_save(world, exchanges, target, options.on_step);
   auto const records =
-      texts_at_root(world, exchanges, write_slices(step, target, world.rank(), options));
+      gather_texts_to_root(world, exchanges, write_slices(step, target, world.rank(), options));
   if (world.rank() == 0) publish_save(target, records, state, options);
   world.barrier(exchanges).wait();
   return target.folder();

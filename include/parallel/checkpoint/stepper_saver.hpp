@@ -119,7 +119,7 @@ class stepper_saver {
  private:
   // Commits the checkpoint when all ranks' files are on disk.
   void publish() {
-    auto records = texts_at_root(world_, exchanges_, writer_->finish());
+    auto records = gather_texts_to_root(world_, exchanges_, writer_->finish());
     writing_ = false;
     publishing_ = true;
     if (world_.rank() != 0) return;

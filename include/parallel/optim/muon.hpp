@@ -122,10 +122,10 @@ struct muon {
         gathers
             .all_gather(stream, gathered.segments[i],
                         std::span<E const>(gathered.owned_range(unit, i)))
-            .leave_to_its_stream();
+            .detach();
       requests.push_back(gathers.end(stream));
       if (!unit.is_divided()) return;
-      requests.back().leave_to_its_stream();
+      requests.back().detach();
       std::optional<call_group<Comm>> sums;  // empty: this rank has all pieces of its tensors
       if (groups.slices != nullptr) sums.emplace(*groups.slices);
       for (std::size_t t = 0; t < unit.tensors.size(); ++t) {
@@ -138,8 +138,7 @@ struct muon {
                            [&](auto tensor_rows, auto local_rows) {
                              ops::copy(stream, tensor_rows, local_rows);
                            });
-        if (sums)
-          sums->all_reduce(stream, gathered.tensors[t], reduction::sum).leave_to_its_stream();
+        if (sums) sums->all_reduce(stream, gathered.tensors[t], reduction::sum).detach();
       }
       if (sums) requests.push_back(sums->end(stream));
     });

@@ -73,7 +73,7 @@ class process_groups {
 
   /// The same over a new communicator of the ranks of `whole`, which stays its owner's.
   process_groups(Comm& whole, zero::level level)
-      : process_groups(whole.split(coloring::together()), level) {}
+      : process_groups(whole.split(coloring::single_color()), level) {}
 
   process_groups(process_groups const&) = delete;
   process_groups& operator=(process_groups const&) = delete;

@@ -19,7 +19,7 @@ template <class Comm, class Stream>
 [[nodiscard]] double over_ranks(exact_sum& local, Comm& world, Stream& stream) {
   auto digits = world.all_reduce(stream, local.digits(), reduction::sum);
   world.all_reduce(stream, std::span<double>(&local.special(), 1), reduction::sum).wait();
-  digits.leave_to_its_stream();  // its exchange was enqueued before the one that is waited for
+  digits.detach();  // its exchange was enqueued before the one that is waited for
   return local.value();
 }
 
@@ -60,7 +60,7 @@ class statistics_sum {
       auto const room = device.template allocate_shared<exact_sum>(1);
       out.loss = exact_loss_over_ranks(*room.data(), world, stream);
     }
-    summed.leave_to_its_stream();  // enqueued before the losses, which were waited for
+    summed.detach();  // enqueued before the losses, which were waited for
     out.tokens = counts.span()[0];
     out.correct = counts.span()[1];
     return out;

@@ -247,7 +247,7 @@ void agree(Comm& world, training_layout const& shape, bool in_step, Exchange& ex
         .all_gather(exchanges, bytes(received->data(), received->size()),
                     std::span<std::uint8_t const>(bytes(sent.get(), 1)))
         .keep(sent)
-        .leave_to_its_stream();
+        .detach();
     exchanges.enqueue([received, compare] { compare(*received); });
   }
 }

@@ -285,7 +285,7 @@ class stepper {
         optimizers_(std::move(optimizers.optimizers)),
         options_(checked_setup(model, groups_.world(), optimizers_, optimizers.key_of,
                                on_device<Device>(std::move(options)))),
-        links_(groups_.pipeline, maker_of_comm_streams<Comm>(device)),
+        links_(groups_.pipeline, comm_stream_factory<Comm>(device)),
         placed_(model, device, groups_, options_, optimizers_, optimizers.key_of),
         results_(device, by_tree()) {
     if (by_tree()) check_canonical_order(groups_.shape(), options_.clip.kind);

@@ -51,12 +51,11 @@ class gradient_sums {
         if (rounds()) {
           auto const rounded = staging_.subspan(offset, whole.size());
           ops::cast(s, rounded, whole);
-          calls.reduce_scatter(s, owned, std::span<bf16 const>(rounded), caller)
-              .leave_to_its_stream();
+          calls.reduce_scatter(s, owned, std::span<bf16 const>(rounded), caller).detach();
           offset += whole.size();
           continue;
         }
-      calls.reduce_scatter(s, owned, whole, combine, caller).leave_to_its_stream();
+      calls.reduce_scatter(s, owned, whole, combine, caller).detach();
     }
     return calls.end(s, caller);
   }
@@ -71,7 +70,7 @@ class gradient_sums {
     call_group calls(ranks);
     if (!rounds()) {
       for (auto const& [owned, whole] : shards)
-        calls.all_reduce(s, owned, combine, caller).leave_to_its_stream();
+        calls.all_reduce(s, owned, combine, caller).detach();
       return calls.end(s, caller);
     }
     if constexpr (std::same_as<G, float>) {
@@ -81,17 +80,16 @@ class gradient_sums {
       };
       std::vector<shard> parts;
       for (auto const& [owned, whole] : shards) parts.push_back({part_of(owned), owned});
-      reduce_scatter(ranks, s, parts, combine, caller).leave_to_its_stream();
+      reduce_scatter(ranks, s, parts, combine, caller).detach();
       std::size_t offset = 0;
       for (auto const& [owned, whole] : parts) {
         auto const rounded = staging_.subspan(offset, whole.size());
         ops::cast(s, part_of(rounded), std::span<float const>(owned));
-        calls.all_gather(s, rounded, std::span<bf16 const>(part_of(rounded)), caller)
-            .leave_to_its_stream();
+        calls.all_gather(s, rounded, std::span<bf16 const>(part_of(rounded)), caller).detach();
         offset += whole.size();
       }
       auto gathered = calls.end(s, caller);
-      gathered.leave_to_its_stream();
+      gathered.detach();
       offset = 0;
       for (auto const& [owned, whole] : shards) {
         ops::cast(s, owned, std::span<bf16 const>(staging_.subspan(offset, owned.size())));

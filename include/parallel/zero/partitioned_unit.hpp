@@ -200,7 +200,7 @@ class partitioned_unit {
     for (std::size_t s = 0; s < memory_.size(); ++s) {
       std::span<T> const whole{buffer, static_cast<std::size_t>(unit_.segments()[s].size)};
       calls.all_gather(stream, whole, std::span<T const>(memory_[s].values.span()), caller)
-          .leave_to_its_stream();
+          .detach();
       buffer = advance(buffer, unit_.segments()[s].size);
     }
     requests.push_back(calls.end(stream, caller));
@@ -242,8 +242,7 @@ class partitioned_unit {
       shards.push_back({part(whole, memory_[s].owned), whole});
       buffer = advance(buffer, size);
     }
-    sums_.reduce_scatter(*axes.shards, stream, shards, reduction::sum, caller)
-        .leave_to_its_stream();
+    sums_.reduce_scatter(*axes.shards, stream, shards, reduction::sum, caller).detach();
     for (std::size_t s = 0, i = 0; s < memory_.size(); ++s) {
       if (!is_trainable(s)) continue;
       std::span<gradient_type const> const own_sum = shards[i++].owned;
@@ -332,7 +331,7 @@ class partitioned_unit {
     for (std::size_t s = 0; s < memory_.size(); ++s) {
       if (!is_trainable(s)) continue;
       std::span<T const> const owned(owned_values(s));
-      calls.all_gather(stream, memory_[s].values.span(), owned, caller).leave_to_its_stream();
+      calls.all_gather(stream, memory_[s].values.span(), owned, caller).detach();
     }
     auto request = calls.end(stream, caller);
     for (auto const& m : memory_) request.keep(m.values.owner());

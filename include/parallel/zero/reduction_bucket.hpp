@@ -70,7 +70,7 @@ class reduction_bucket {
         request.keep(unit.gradients(s, use).owner());
       });
       if (sums.rounds())
-        request.leave_to_its_stream();
+        request.detach();
       else
         requests.push_back(std::move(request));
     };

@@ -28,7 +28,7 @@ void share_filled(partitioned_unit<T> const& unit, shard_groups<Comm> const& axe
       auto const filled = shard_of(std::ssize(owned), position.replica, position.replicas);
       std::span<U const> const part = owned.subspan(static_cast<std::size_t>(filled.begin),
                                                     static_cast<std::size_t>(filled.size()));
-      calls.all_gather(stream, owned, part, caller).leave_to_its_stream();
+      calls.all_gather(stream, owned, part, caller).detach();
     };
     for (std::size_t s = 0; s < unit.segments().size(); ++s) {
       gather_replicas(unit.owned_values(s));
@@ -44,7 +44,7 @@ void share_filled(partitioned_unit<T> const& unit, shard_groups<Comm> const& axe
   call_group calls(*axes.shards);
   for (std::size_t s = 0; s < unit.segments().size(); ++s) {
     std::span<T const> const owned = unit.owned_values(s);
-    calls.all_gather(stream, unit.segments()[s].values.span(), owned, caller).leave_to_its_stream();
+    calls.all_gather(stream, unit.segments()[s].values.span(), owned, caller).detach();
   }
   requests.push_back(calls.end(stream, caller));
 }

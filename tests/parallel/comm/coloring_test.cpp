@@ -5,7 +5,7 @@
 
 #include <parallel/comm/checked.hpp>
 #include <parallel/comm/coloring.hpp>
-#include <parallel/comm/detail/part.hpp>
+#include <parallel/comm/detail/subgroup.hpp>
 #include <parallel/comm/threads/run.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/mesh/mesh.hpp>
@@ -37,19 +37,19 @@ TEST_CASE("colors are exchanged only where they are not known") {
   asked = false;
   auto const known = coloring([](int rank) { return rank / 2; });
   CHECK(detail::colors_of(known, 0, 5, open) == std::vector{0, 0, 1, 1, 2});
-  CHECK(detail::colors_of(coloring::together(), 2, 3, open) == std::vector{0, 0, 0});
+  CHECK(detail::colors_of(coloring::single_color(), 2, 3, open) == std::vector{0, 0, 0});
   CHECK(!asked);
 }
 
 TEST_CASE("a part has the ranks of this one's color, in their order") {
-  auto const part = detail::part_of({3, 1, 3, 3, 1}, 3);
-  CHECK(part.members == std::vector{0, 2, 3});
+  auto const part = detail::subgroup_of({3, 1, 3, 3, 1}, 3);
+  CHECK(part.ranks == std::vector{0, 2, 3});
   CHECK(part.rank == 2);
   CHECK(part.color == 3);
 }
 
 TEST_CASE("splits of known colors and exchanges count apart") {
-  auto const known = coloring::together();
+  auto const known = coloring::single_color();
   std::uint64_t splits = 0;
   CHECK(detail::split_number(known, splits, 7) == 1);
   CHECK(detail::split_number(0, splits, 7) == 14);

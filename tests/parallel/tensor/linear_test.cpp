@@ -137,7 +137,7 @@ TEST_CASE("tensor linear layers: every broken exchange of every rank changes the
           auto const actual =
               run_tensor<linear_net, ring>(ranks, true, small, [&](threads_communicator comm) {
                 parallel::fault const no_fault;
-                parallel::fault const at_k{.at = k, .kind = kind};
+                parallel::fault const at_k{.call = k, .kind = kind};
                 bool const is_broken = comm.rank() == broken;
                 return parallel::faulty(std::move(comm), is_broken ? at_k : no_fault);
               });

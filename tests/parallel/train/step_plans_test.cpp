@@ -11,7 +11,7 @@
 
 namespace step_plans_test {
 
-TEST_CASE("what runs has been proved with the plans of all ranks before") {
+TEST_CASE("step plans: a plan is proved with those of all ranks before it runs") {
   test::layout const how{.microbatch = 2, .pipeline = 2};
   parallel::threads::run(2, [&](parallel::threads::communicator& comm) {
     test::ring_rank<> one(parallel::any_communicator(std::move(comm)), how);

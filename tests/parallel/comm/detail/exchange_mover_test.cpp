@@ -8,7 +8,7 @@
 #include "support/device_exchanges.hpp"
 #include "support/guarded_device.hpp"
 
-namespace moving_test {
+namespace exchange_mover_test {
 
 TEST_CASE("every exchange of memory that the host cannot reach") {
   for (int const ranks : {1, 2, 3, 8}) {
@@ -21,4 +21,4 @@ TEST_CASE("every exchange of memory that the host cannot reach") {
   }
 }
 
-}  // namespace moving_test
+}  // namespace exchange_mover_test
