@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include <parallel/checkpoint/manifest.hpp>
 
 #include "clock.hpp"

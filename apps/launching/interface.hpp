@@ -2,6 +2,7 @@
 #pragma once
 
 #include <iosfwd>
+#include <istream>
 #include <string>
 
 namespace apps {

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <ctime>
 #include <numeric>
+#include <optional>
 #include <thread>
 #include <utility>
 

@@ -2,6 +2,8 @@
 // machine that does wrong is told from one that does not.
 #include <doctest/doctest.h>
 
+#include <climits>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <string>
@@ -54,7 +56,7 @@ bool zero3(int gpus) {
 
 bool layouts(int gpus) {
   return zero3(gpus) &&
-         trains(test::some_layout(
+         trains(test::random_layout(
                     parallel::training_layout{}.with_degree<parallel::axis::tensor>(2), 1),
                 gpus);
 }

@@ -3,6 +3,7 @@
 
 #include <barrier>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "fake_cuda/trained_model.hpp"

@@ -2,7 +2,10 @@
 // layout must equal one rank of the host bit for bit, at whatever pace streams run.
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <exception>
 #include <string>
 #include <vector>
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <csignal>
 #include <map>
+#include <sstream>
 #include <string>
 #include <vector>
 
