@@ -65,11 +65,12 @@ class faulty : public forwarding<faulty<Inner>, Inner, typename Inner::stream_ty
   /// Enqueues `op`, broken if it is the chosen call.
   request_type submit(stream_type& s, operation const& op) {
     if (op.kind == operation_kind::group) {  // each member counts as a call
-      request_type request;
+      request_type group_request;
       for_each_member(op, [&](operation const& member) {
-        request = submit(s, member).keep(std::make_shared<request_type>(std::move(request)));
+        group_request =
+            submit(s, member).keep(std::make_shared<request_type>(std::move(group_request)));
       });
-      return request;
+      return group_request;
     }
     if ((*calls_)++ != fault_.call || op.kind == operation_kind::barrier)
       return inner_.submit(s, op);

@@ -142,15 +142,15 @@ class timed_collectives {
   [[nodiscard]] static std::size_t value_index(std::size_t i) {
     return static_cast<std::size_t>((i * 0x9e3779b97f4a7c15ULL) >> 60);
   }
-  [[nodiscard]] static double value_of(std::size_t rank, std::size_t index) {
-    auto const mixed = (rank * 16 + index + 1) * 0xbf58476d1ce4e5b9ULL;
+  [[nodiscard]] static double value_of(std::size_t rank, std::size_t value_number) {
+    auto const mixed = (rank * 16 + value_number + 1) * 0xbf58476d1ce4e5b9ULL;
     return static_cast<double>((mixed >> 40) % (static_cast<std::uint64_t>(largest) + 1));
   }
   using value_table = std::array<double, 16>;
   [[nodiscard]] static value_table values_of_rank(std::size_t rank) {
     value_table values;
-    for (std::size_t index = 0; index < values.size(); ++index)
-      values[index] = value_of(rank, index);
+    for (std::size_t value_number = 0; value_number < values.size(); ++value_number)
+      values[value_number] = value_of(rank, value_number);
     return values;
   }
 
@@ -185,7 +185,8 @@ class timed_collectives {
     auto const result = output(call, count);
     value_table sums{};
     for (std::size_t r = 0; r < ranks(); ++r)
-      for (std::size_t index = 0; index < sums.size(); ++index) sums[index] += value_of(r, index);
+      for (std::size_t value_number = 0; value_number < sums.size(); ++value_number)
+        sums[value_number] += value_of(r, value_number);
     std::vector<value_table> values(ranks());
     for (std::size_t r = 0; r < ranks(); ++r) values[r] = values_of_rank(r);
     auto const expected = [&](std::size_t i) -> double {
@@ -227,8 +228,8 @@ class timed_collectives {
     comm_.barrier(stream_).wait();
     auto const begin = std::chrono::steady_clock::now();
     for (int i = 0; i < calls; ++i) pending.push_back(start(call, count));
-    for (auto& [request, second_request] : pending) {
-      request.wait();
+    for (auto& [first_request, second_request] : pending) {
+      first_request.wait();
       second_request.wait();
     }
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

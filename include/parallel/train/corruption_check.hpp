@@ -208,7 +208,7 @@ class corruption_check {
   }
 
   template <class Stream>
-  void add_gradients_of(std::size_t number, std::size_t use, Stream& stream) {
+  void add_gradients_of(std::size_t number, std::size_t use, Stream& compute_stream) {
     auto const& unit = stepper_.units()[number];
     auto print_subject = subject(fingerprint_kind::gradient, number);
     print_subject.piece = static_cast<std::int32_t>(unit.parts[use]);
@@ -218,14 +218,14 @@ class corruption_check {
     for (std::size_t s = 0; s < unit.memory.segments().size(); ++s)
       if (unit.memory.is_trainable(s))
         unit.memory.layout().for_each_parameter(s, use, [&](auto const& parameter, index) {
-          fingerprints_.add(stream, print_subject,
+          fingerprints_.add(compute_stream, print_subject,
                             std::span(std::as_const(parameter).gradient_data,
                                       static_cast<std::size_t>(parameter.size())));
         });
   }
 
   /// Fingerprints the memory that ranks with the same shard, or with all of a unit, have in common.
-  void add_copies(stream& compute) {
+  void add_copies(compute_stream& compute) {
     for (std::size_t number = 0; number < stepper_.units().size(); ++number) {
       auto const& unit = stepper_.units()[number].memory;
       auto const shard = static_cast<std::int32_t>(unit.position().shard);

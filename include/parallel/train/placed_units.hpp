@@ -115,13 +115,13 @@ class placed_units {
   /// Throws unless the model's parameters are in the memory that this stepper gave them, as far as
   /// they stay there.
   void require_bound() const {
-    for (auto const& entry : units()) {
-      if (entry.memory.parameters_sharded()) continue;
-      auto const& segments = entry.memory.layout().segments();
+    for (auto const& unit_entry : units()) {
+      if (unit_entry.memory.parameters_sharded()) continue;
+      auto const& segments = unit_entry.memory.layout().segments();
       for (std::size_t s = 0; s < segments.size(); ++s)
         for (auto const& [parameter, offset] : segments[s].parameters)
-          require(parameter->data == entry.memory.segments()[s].values.data() + offset, "unit \"",
-                  entry.memory.layout().name(), "\": parameter \"", parameter->name,
+          require(parameter->data == unit_entry.memory.segments()[s].values.data() + offset,
+                  "unit \"", unit_entry.memory.layout().name(), "\": parameter \"", parameter->name,
                   "\" does not lie where this stepper has put it: it was moved, or another one, "
                   "or train::weights, was made of the same model; give each a model of its own");
     }
