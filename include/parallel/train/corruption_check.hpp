@@ -225,7 +225,7 @@ class corruption_check {
   }
 
   /// Fingerprints the memory that ranks with the same shard, or with all of a unit, have in common.
-  void add_copies(compute_stream& compute) {
+  void add_copies(stream& compute) {
     for (std::size_t number = 0; number < stepper_.units().size(); ++number) {
       auto const& unit = stepper_.units()[number].memory;
       auto const shard = static_cast<std::int32_t>(unit.position().shard);
