@@ -140,27 +140,28 @@ class mutual_connections {
   void start_due_calls() {
     auto const time = clock::now();
     for (int const peer : unconnected()) {
-      auto& link = link_to(peer);
-      if (!is_caller_of(peer) || link.status == link::state::asking || time < link.due) continue;
+      auto& connection = link_to(peer);
+      if (!is_caller_of(peer) || connection.status == link::state::asking || time < connection.due)
+        continue;
       auto const& address = rank_info(peer).address;
-      link.socket =
+      connection.socket =
           descriptor(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-      require(link.socket.get() >= 0, "rank ", rank_, " has no socket to connect to rank ", peer,
-              ": ", std::generic_category().message(errno));
-      link.status = link::state::calling;
-      link.due = time + one_call;
-      if (::connect(link.socket.get(), address.get(), address.length()) != 0 &&
+      require(connection.socket.get() >= 0, "rank ", rank_, " has no socket to connect to rank ",
+              peer, ": ", std::generic_category().message(errno));
+      connection.status = link::state::calling;
+      connection.due = time + one_call;
+      if (::connect(connection.socket.get(), address.get(), address.length()) != 0 &&
           errno != EINPROGRESS)
         note_refused(peer, errno);
     }
   }
 
   void call_again(int peer, std::chrono::milliseconds pause) {
-    auto& link = link_to(peer);
-    link.socket = descriptor();
-    link.received.clear();
-    link.status = link::state::absent;
-    link.due = clock::now() + pause;
+    auto& connection = link_to(peer);
+    connection.socket = descriptor();
+    connection.received.clear();
+    connection.status = link::state::absent;
+    connection.due = clock::now() + pause;
   }
 
   void note_refused(int peer, int code) {
