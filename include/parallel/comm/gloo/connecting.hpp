@@ -66,7 +66,7 @@ class mutual_connections {
       wait_for_events(limit.next());
     }
     std::vector<descriptor> out;
-    for (auto& link : links_) out.push_back(std::move(link.socket));
+    for (auto& connection : links_) out.push_back(std::move(connection.socket));
     return out;
   }
 
@@ -188,14 +188,15 @@ class mutual_connections {
     std::vector<pollfd> events{{listens_ ? listener_.get() : -1, POLLIN, 0}};
     std::vector<int> called;
     for (int const peer : unconnected()) {
-      auto const& link = link_to(peer);
+      auto const& connection = link_to(peer);
       if (!is_caller_of(peer)) continue;
-      deadline = std::min(deadline, link.status == link::state::asking ? deadline : link.due);
-      if (link.status == link::state::absent) continue;
+      deadline =
+          std::min(deadline, connection.status == link::state::asking ? deadline : connection.due);
+      if (connection.status == link::state::absent) continue;
       called.push_back(peer);
-      events.push_back({link.socket.get(),
-                        static_cast<short>(link.status == link::state::calling ? POLLOUT : POLLIN),
-                        0});
+      events.push_back(
+          {connection.socket.get(),
+           static_cast<short>(connection.status == link::state::calling ? POLLOUT : POLLIN), 0});
     }
     for (auto const& visitor_entry : visitors_)
       events.push_back({visitor_entry.socket.get(), POLLIN, 0});
@@ -221,25 +222,26 @@ class mutual_connections {
 
   // Handles a call that was accepted or refused, or the answer to it.
   void go_on(int peer) {
-    auto& link = link_to(peer);
-    if (link.status == link::state::calling) {
+    auto& connection = link_to(peer);
+    if (connection.status == link::state::calling) {
       int code = 0;
       socklen_t length = sizeof code;
-      static_cast<void>(::getsockopt(link.socket.get(), SOL_SOCKET, SO_ERROR, &code, &length));
+      static_cast<void>(
+          ::getsockopt(connection.socket.get(), SOL_SOCKET, SO_ERROR, &code, &length));
       if (code != 0) return note_refused(peer, code);
-      if (!send_all(link.socket, hello(rank_, rank_info(peer).shown)))
+      if (!send_all(connection.socket, hello(rank_, rank_info(peer).shown)))
         return call_again(peer, between_calls);
-      link.was_reached = true;
-      link.status = link::state::asking;
+      connection.was_reached = true;
+      connection.status = link::state::asking;
       return;
     }
     auto const& expected = rank_info(peer).expected;
-    auto const found = read(link.socket, link.received, expected.size());
-    if (found == reading::finished && is_same(link.received, expected)) {
-      link.status = link::state::connected;
-      link.was_wrong = false;
+    auto const found = read(connection.socket, connection.received, expected.size());
+    if (found == reading::finished && is_same(connection.received, expected)) {
+      connection.status = link::state::connected;
+      connection.was_wrong = false;
     } else if (found == reading::finished) {
-      link.was_wrong = true;
+      connection.was_wrong = true;
       call_again(peer, std::chrono::seconds(1));
     } else if (found == reading::closed) {
       call_again(peer, between_calls);  // the rank dropped it for another connection, or has ended
