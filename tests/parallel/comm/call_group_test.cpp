@@ -77,7 +77,7 @@ TEST_CASE("the parts of a group are recorded as calls, and summed by a tree wher
     auto const made = recorder->calls();
     REQUIRE(made.size() == 2);
     CHECK(made[0].call_signature.combine == reduction::tree_sum);
-    for (auto const& one : made) CHECK(one.state == flight_recorder::state::done);
+    for (auto const& one : made) CHECK(one.state == flight_recorder::state::completed);
   });
 }
 

@@ -72,15 +72,15 @@ TEST_CASE("the time in calls is that in which at least one runs, those that are 
   std::this_thread::sleep_for(20ms);
   recorder.set_state(second, running);
   std::this_thread::sleep_for(20ms);
-  recorder.set_state(first, done);
+  recorder.set_state(first, completed);
   CHECK(recorder.time_in_calls() == 0ns);
   std::this_thread::sleep_for(20ms);
-  recorder.set_state(second, done);
+  recorder.set_state(second, completed);
   auto const most = std::chrono::steady_clock::now() - begin;
   CHECK(recorder.time_in_calls() > 50ms);
   CHECK(recorder.time_in_calls() < most + 10ms);
   auto const before = recorder.time_in_calls();
-  recorder.set_state(second, done);  // as of a call that was aborted
+  recorder.set_state(second, completed);  // as of a call that was aborted
   CHECK(recorder.time_in_calls() == before);
 }
 

@@ -155,7 +155,7 @@ TEST_CASE("where all are in one call, nobody is blamed, and that is said") {
                     .groups = {5},
                     .calls = {{.number = 0,
                                .group = 5,
-                               .what = {.kind = operation_kind::all_reduce},
+                               .call_signature = {.kind = operation_kind::all_reduce},
                                .state = call_state::running}}});
   CHECK(findings(logs).waits.empty());
   CHECK(findings(logs).late.empty());
@@ -168,7 +168,7 @@ TEST_CASE("times are before now while a rank runs, else before the last note of 
   flight_log log{.rank = 0, .ranks = 2, .process = ::getpid(), .machine = machine_name()};
   log.calls.push_back({.number = 0,
                        .state_since = (now - seconds(7)).count(),
-                       .what = {.kind = operation_kind::barrier},
+                       .call_signature = {.kind = operation_kind::barrier},
                        .state = call_state::running});
   auto const told = [&] { return report(std::span(&log, 1)); };
   CHECK(test::contains(told(), "0 running for 7."));

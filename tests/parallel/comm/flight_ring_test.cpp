@@ -61,7 +61,7 @@ TEST_CASE("a recorder tells the same from a file as from memory; the file goes o
   flight_recorder in_memory(3);
   for (auto* const one : {&in_file, &in_memory})
     for (std::uint64_t i = 0; i < 5; ++i)
-      one->enqueued({.kind = operation_kind::send, .peer = 1, .count = i}, 0);
+      one->record_enqueued({.kind = operation_kind::send, .peer = 1, .count = i}, 0);
   CHECK(in_file.calls().size() == 3);
   CHECK(in_file.text() == in_memory.text());
   in_file.ring().remove_file();

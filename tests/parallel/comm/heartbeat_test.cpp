@@ -66,8 +66,8 @@ TEST_CASE("a process that is stopped is named, with what it did last; one that r
   if (child == 0) {
     auto const own = recorder_in(folder.path(), 1);
     auto const call =
-        own->enqueued({.kind = operation_kind::all_reduce, .line = 31, .count = 5}, 20, 7);
-    own->now(call.number, call_state::running);
+        own->record_enqueued({.kind = operation_kind::all_reduce, .line = 31, .count = 5}, 20, 7);
+    own->set_state(call.number, call_state::running);
     heartbeat const beats(own, flight_file(folder.path(), 9), [](std::string const&) {});
     for (;;) std::this_thread::sleep_for(1s);
   }
