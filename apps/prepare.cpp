@@ -17,7 +17,7 @@
 #include <mpt/console/progress.hpp>
 #include <mpt/console/say.hpp>
 #include <mpt/data/hash.hpp>
-<mpt/data/prepare_share.hpp>
+#include <mpt/data/prepare_share.hpp>
 #include <mpt/data/set_tokenizer.hpp>
 #include <mpt/finetune/write_set.hpp>
 #include <mpt/tokenizer/around_text.hpp>
