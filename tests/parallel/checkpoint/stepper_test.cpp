@@ -293,7 +293,7 @@ TEST_CASE("ranks that do not resume together, or save something else, are told")
   };
   auto const save = [&](auto& one, std::string const& name, pc::content what, index batches = 1) {
     pc::save(one.stepper(), one.world(), one.exchanges(), folder / name, {.batches = batches},
-             {.what = what});
+             {.saved = what});
   };
   CHECK(test::contains(load_message([&](auto& one, int rank) {
                          if (rank == 1) return void(one.step(0));
