@@ -131,7 +131,7 @@ TEST_CASE("a folder that is emptied or removed is gone, and nobody is said to ha
   report();
   std::filesystem::remove(folder);
   test::write_all(folder, "a file");
-  told();
+  report();
   std::filesystem::remove(folder);
   std::filesystem::rename(aside, folder);  // its disk is back
   claim.require_held();

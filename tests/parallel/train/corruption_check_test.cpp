@@ -80,7 +80,7 @@ class checked_rank {
  private:
   step_data<device> data_of(index step_number, int data_rank) {
     return {one_.device(), how_, with_data_of(how_.shape(), rank(), data_rank), step_number,
-            one_.stepper().least_microbatches(most_microbatches(how_))};
+            one_.stepper().least_microbatches(max_microbatches(how_))};
   }
 
   layout const& how_;

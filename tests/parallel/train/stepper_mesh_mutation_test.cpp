@@ -91,7 +91,7 @@ std::vector<named_layout> layouts() {
 void check(std::size_t max_count) {
   for (auto const& [name, run_layout] : layouts()) {
     auto const sound = test::run(run_layout);
-    CHECK(difference(sound, test::run(alone(run_layout))) == "");
+    CHECK(difference(sound, test::run(single_rank_config(run_layout))) == "");
     auto const calls = test::calls_of(run_layout);
     auto const mutants = test::all_mutants(calls);
     auto const count = std::min(max_count, mutants.size());

@@ -175,7 +175,7 @@ TEST_CASE("weights of a block and the input gradient of the next run at the same
     auto queue = aside ? c.with_stream(weights) : c;
     middle.run(pass, queue, shared, {}, {{}, d_input}, saved_input, sums);
     if (pass.kind == join)
-      compute.enqueue([&log, p = pass.of] { log.add("complete " + std::to_string(p)); });
+      compute.enqueue([&log, part = pass.model_part] { log.add("complete " + std::to_string(part)); });
   }
   compute.synchronize();
   CHECK(log.in_order("input 0", "weight 1"));
