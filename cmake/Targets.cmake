@@ -27,7 +27,8 @@ parallellm_interface(checkpoint ParallelLM::parallel nlohmann_json::nlohmann_jso
 file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/apps/mpt/*.cpp)
 add_library(ParallelLM_mpt STATIC EXCLUDE_FROM_ALL ${sources})
 add_library(ParallelLM::mpt ALIAS ParallelLM_mpt)
-set_target_properties(ParallelLM_mpt PROPERTIES EXPORT_NAME mpt POSITION_INDEPENDENT_CODE ON)
+set_target_properties(ParallelLM_mpt PROPERTIES EXPORT_NAME mpt POSITION_INDEPENDENT_CODE ON
+  UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)  # most of a file's time is spent on the headers
 target_link_libraries(ParallelLM_mpt PUBLIC ParallelLM::checkpoint fmt::fmt yaml-cpp::yaml-cpp ZLIB::ZLIB
   ParallelLM::zstd ParallelLM::utf8proc ParallelLM::zip)
 # Tokenizers and checksums would take most of the tests' time without optimisation.
