@@ -3,9 +3,11 @@
 #include <filesystem>
 #include <string>
 
+#include <mpt/config/hf.hpp>
 #include <mpt/console/format.hpp>
 #include <mpt/console/say.hpp>
 #include <mpt/hf/convert.hpp>
+#include <mpt/hf/is_model.hpp>
 
 #include "support/app.hpp"
 #include "support/launcher.hpp"

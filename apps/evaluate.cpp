@@ -16,6 +16,7 @@
 
 #include <mpt/console/format.hpp>
 #include <mpt/console/progress.hpp>
+#include <mpt/console/say.hpp>
 #include <mpt/eval/eval_config.hpp>
 #include <mpt/eval/icl_report.hpp>
 #include <mpt/hf/model_source.hpp>

@@ -1,5 +1,5 @@
 // launch -n RANKS [--nodes N --node I --rendezvous FOLDER] PROGRAM ARGS...: starts the ranks of a
-// program on this machine, and of one command each on several (docs/launch.md).
+// program on this machine or, by one such command on each machine, on several (docs/launch.md).
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,10 +22,10 @@
 #include <parallel/core/error.hpp>
 #include <parallel/core/file.hpp>
 
-#include "launching/another_start.hpp"
 #include "launching/interface.hpp"
 #include "launching/nodes.hpp"
 #include "launching/rank_processes.hpp"
+#include "launching/restart_policy.hpp"
 #include "support/app.hpp"
 #include "support/cores.hpp"
 #include "support/exit_code.hpp"
@@ -46,36 +46,38 @@ struct arguments {
   std::string interface;
   fs::path logs = "launch-logs";
   int restarts = 0;
-  int wait = 600;
-  int gone = 60;
+  int wait_limit = 600;
+  int absence_limit = 60;
   int spares = 0;
-  bool nodes_of_job = false;  // the number of nodes is the job's, not the command line's
-  int least = 0;              // all
-  int multiple = 1;
-  bool makes_key = false;  // where none is given
+  bool has_nodes_from_job =
+      false;          // the number of nodes comes from the job, not from the command line
+  int min_nodes = 0;  // 0: all
+  int node_multiple = 1;
+  bool has_generated_key = false;  // no key file is given
   std::vector<std::string> command;
 
   [[nodiscard]] bool is_alone() const { return nodes + spares == 1; }
 };
 
-/// A folder for the rendezvous of one machine, gone with this.
-class own_folder {
+/// A folder for the rendezvous of one machine; the destructor removes it.
+class temporary_folder {
  public:
-  own_folder() {
+  temporary_folder() {
     std::error_code missing;
     auto const folder = fs::temp_directory_path(missing);
-    char const* const given = std::getenv("TMPDIR");
-    parallel::require(!missing, "the environment says TMPDIR=", given == nullptr ? "" : given,
-                      ", which is no folder here, and the ranks meet in one of temporary files; "
-                      "create it, unset TMPDIR, or name another by --rendezvous FOLDER");
+    char const* const temporary_path = std::getenv("TMPDIR");
+    parallel::require(
+        !missing, "the environment says TMPDIR=", temporary_path == nullptr ? "" : temporary_path,
+        ", which is no folder here, and the ranks meet in one of temporary files; "
+        "create it, unset TMPDIR, or name another by --rendezvous FOLDER");
     auto name = (folder / "parallellm-launch.XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr)
       parallel::files::failure(name, "cannot create this folder");
     path_ = name;
   }
-  own_folder(own_folder const&) = delete;
-  own_folder& operator=(own_folder const&) = delete;
-  ~own_folder() {
+  temporary_folder(temporary_folder const&) = delete;
+  temporary_folder& operator=(temporary_folder const&) = delete;
+  ~temporary_folder() {
     std::error_code ignored;
     fs::remove_all(path_, ignored);
   }
@@ -85,204 +87,211 @@ class own_folder {
   fs::path path_;
 };
 
-/// The program's file: one beside this one goes before what the search path finds.
+/// The program's file: one in the folder of this program is preferred to the search path.
 std::string find_program(std::string const& name) {
   if (name.find('/') != std::string::npos) return name;
   std::error_code ignored;
-  auto const beside = fs::read_symlink("/proc/self/exe", ignored).parent_path() / name;
-  if (::access(beside.c_str(), X_OK) == 0) return beside;
+  auto const sibling = fs::read_symlink("/proc/self/exe", ignored).parent_path() / name;
+  if (::access(sibling.c_str(), X_OK) == 0) return sibling;
   std::string const folders = std::getenv("PATH") == nullptr ? "" : std::getenv("PATH");
   for (std::size_t begin = 0; begin < folders.size();) {
     auto const end = std::min(folders.find(':', begin), folders.size());
-    auto const there = fs::path(folders.substr(begin, end - begin)) / name;
-    if (::access(there.c_str(), X_OK) == 0) return there;
+    auto const candidate = fs::path(folders.substr(begin, end - begin)) / name;
+    if (::access(candidate.c_str(), X_OK) == 0) return candidate;
     begin = end + 1;
   }
   parallel::fail("no program ", name, " is beside launch or in PATH");
 }
 
-apps::node_report report_of(arguments const& what) {
-  apps::node_report out{.node = what.node,
-                        .nodes = what.nodes,
-                        .ranks = what.ranks,
-                        .restarts = what.restarts,
-                        .spares = what.spares,
-                        .least = what.least,
-                        .multiple = what.multiple,
+apps::node_report report_of(arguments const& options) {
+  apps::node_report out{.node = options.node,
+                        .nodes = options.nodes,
+                        .ranks = options.ranks,
+                        .restarts = options.restarts,
+                        .spares = options.spares,
+                        .min_nodes = options.min_nodes,
+                        .node_multiple = options.node_multiple,
                         .host = parallel::machine_name(),
-                        .program = what.command.front(),
-                        .arguments = {what.command.begin() + 1, what.command.end()}};
-  if (what.is_alone()) return out;  // nobody compares
-  out.program_hash = apps::hash_of_file(what.command.front());
+                        .program = options.command.front(),
+                        .arguments = {options.command.begin() + 1, options.command.end()}};
+  if (options.is_alone()) return out;  // there is no other node to compare with
+  out.program_hash = apps::hash_of_file(options.command.front());
   for (auto const& word : out.arguments)
     if (std::error_code ignored; fs::is_regular_file(word, ignored))
       out.files[word] = apps::hash_of_file(word);
   return out;
 }
 
-/// What another node has told, or that the folder in which it would has failed for too long.
-std::optional<apps::node_failure> heard(apps::node_meeting& meeting, int self) {
+/// The failure of another node, or of the folder in which nodes announce failures, when that has
+/// failed for too long.
+std::optional<apps::node_failure> poll_failure(apps::node_meeting& meeting, int self) {
   try {
-    auto const failure = meeting.failure_elsewhere();
+    auto const failure = meeting.remote_failure();
     if (failure) say("error: node {}: {}\n", failure->node, failure->message);
     return failure;
   } catch (parallel::error const& problem) {
     say("error: {}\n", problem.what());
     apps::node_failure const failure{self, static_cast<int>(apps::code_of_current_exception()),
                                      problem.what()};
-    meeting.tell_failure(failure);
+    meeting.announce_failure(failure);
     return failure;
   }
 }
 
-/// Waits for what the ranks come to: nothing, or what failed first, here or on another node.
-/// `asked_to_stop`: this process was sent a signal, which the ranks were passed on.
-std::optional<apps::node_failure> run_ranks(apps::rank_processes& ranks, arguments const& what,
-                                            apps::node_meeting& meeting, bool& asked_to_stop) {
-  constexpr auto often = std::chrono::milliseconds(200);
+/// Waits until the ranks have ended. Returns the first failure, of this node or another, if there
+/// is one. `is_stop_requested` becomes true when this process was sent a signal, which is forwarded
+/// to the ranks.
+std::optional<apps::node_failure> run_ranks(apps::rank_processes& ranks, arguments const& options,
+                                            apps::node_meeting& meeting, bool& is_stop_requested) {
+  constexpr auto poll_interval = std::chrono::milliseconds(200);
   std::optional<apps::node_failure> failure;
-  auto asked_others = std::chrono::steady_clock::now();
-  auto const look = [&] {
-    auto const signal = ranks.look(often);
+  auto last_poll = std::chrono::steady_clock::now();
+  auto const poll_ranks = [&] {
+    auto const signal = ranks.poll_events(poll_interval);
     if (!signal) return;
     say("launch: {} {}\n", ::strsignal(*signal),
-        asked_to_stop ? "again: the ranks are ended"
-                      : "is passed on to the ranks; a second one ends them");
-    ranks.send(asked_to_stop ? SIGKILL : *signal);
-    if (!std::exchange(asked_to_stop, true)) meeting.tell_leave();
+        is_stop_requested ? "again: the ranks are ended"
+                          : "is passed on to the ranks; a second one ends them");
+    ranks.send(is_stop_requested ? SIGKILL : *signal);
+    if (!std::exchange(is_stop_requested, true)) meeting.announce_leave();
   };
-  // what has failed is told before this node goes on, unless it is to stop
-  while (!ranks.all_ended() || (meeting.has_to_tell() && !asked_to_stop)) {
-    look();
+  // a failure is announced before this node goes on, unless it must stop
+  while (!ranks.have_all_ended() || (meeting.has_pending_messages() && !is_stop_requested)) {
+    poll_ranks();
     meeting.beat();
     if (!failure && ranks.failure()) {
-      // those that fail with it, of which one may have more to say
-      for (auto const until = std::chrono::steady_clock::now() + often;
-           !ranks.all_ended() && std::chrono::steady_clock::now() < until;)
-        look();
+      // of the ranks that fail soon afterwards one may tell more about the cause
+      for (auto const deadline = std::chrono::steady_clock::now() + poll_interval;
+           !ranks.have_all_ended() && std::chrono::steady_clock::now() < deadline;)
+        poll_ranks();
       auto const& end = *ranks.failure();
-      failure = {what.node, end.code(), end.text(parallel::machine_name())};
-      auto const said = apps::last_error_in(end.log);  // the others do not see its log
-      meeting.tell_failure({failure->node, failure->code,
-                            said.empty() ? failure->message : failure->message + ": " + said});
-      auto const last = end.is_shown ? std::string() : apps::end_of(end.log);
+      failure = {options.node, end.code(), end.text(parallel::machine_name())};
+      auto const last_error = apps::last_error_in(end.log);  // the other nodes do not see this log
+      meeting.announce_failure(
+          {failure->node, failure->code,
+           last_error.empty() ? failure->message : failure->message + ": " + last_error});
+      auto const log_tail = end.is_shown ? std::string() : apps::tail_of(end.log);
       say("error: {}; {} {}{}\n", failure->message,
-          end.is_shown   ? "its log is"
-          : last.empty() ? "it printed nothing to"
-                         : "the end of",
-          end.log.string(), last.empty() ? last : ":\n" + last);
+          end.is_shown       ? "its log is"
+          : log_tail.empty() ? "it printed nothing to"
+                             : "the end of",
+          end.log.string(), log_tail.empty() ? log_tail : ":\n" + log_tail);
     }
-    // a file of every node, on a disk that all share
-    auto const now = std::chrono::steady_clock::now();
-    if (!failure && now - asked_others > std::chrono::seconds(1)) {
-      asked_others = now;
-      failure = heard(meeting, what.node);
+    // the poll looks for a file of each other node on the shared disk, so it is not done each time
+    auto const current_time = std::chrono::steady_clock::now();
+    if (!failure && current_time - last_poll > std::chrono::seconds(1)) {
+      last_poll = current_time;
+      failure = poll_failure(meeting, options.node);
     }
-    if (failure) ranks.end_soon();
+    if (failure) ranks.request_end();
   }
   return failure;
 }
 
-/// Waits until the ranks of the other nodes have ended too.
-std::optional<apps::node_failure> wait_for_nodes(apps::rank_processes& ranks, arguments const& what,
-                                                 apps::node_meeting& meeting, bool& asked_to_stop) {
-  meeting.tell_done();
-  auto const until = std::chrono::steady_clock::now() + std::chrono::seconds(what.wait);
-  while (!meeting.all_done()) {
+/// Waits until the ranks of the other nodes have ended, too.
+std::optional<apps::node_failure> wait_for_nodes(apps::rank_processes& ranks,
+                                                 arguments const& options,
+                                                 apps::node_meeting& meeting,
+                                                 bool& is_stop_requested) {
+  meeting.announce_done();
+  auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds(options.wait_limit);
+  while (!meeting.are_all_done()) {
     meeting.beat();
-    if (auto const failure = heard(meeting, what.node)) return failure;
-    if (std::chrono::steady_clock::now() >= until)
+    if (auto const failure = poll_failure(meeting, options.node)) return failure;
+    if (std::chrono::steady_clock::now() >= deadline)
       parallel::fail(fmt::format(
           "this node's ranks have ended well, but node {} has not said within {} s that its own "
           "have; see whether launch still runs there",
-          fmt::join(meeting.not_done(), ", "), what.wait));
-    if (auto const signal = ranks.look(std::chrono::milliseconds(100))) {
-      asked_to_stop = true;
+          fmt::join(meeting.unfinished_nodes(), ", "), options.wait_limit));
+    if (auto const signal = ranks.poll_events(std::chrono::milliseconds(100))) {
+      is_stop_requested = true;
       say("launch: {} while it waited for the other nodes\n", ::strsignal(*signal));
-      return apps::node_failure{.node = what.node, .code = 128 + *signal, .message = {}};
+      return apps::node_failure{.node = options.node, .code = 128 + *signal, .message = {}};
     }
   }
   return std::nullopt;
 }
 
-/// A node that does not run waits until the others meet again (true), or have ended.
-bool wait_as_spare(arguments const& what, apps::node_meeting& meeting) {
-  say("launch: node {} is not needed now, and takes the place of one that is gone\n", what.node);
-  while (!meeting.meets_again()) {
-    if (meeting.all_done()) return false;
+/// Waits on a spare node until the others meet again (true) or have ended (false).
+bool wait_as_spare(arguments const& options, apps::node_meeting& meeting) {
+  say("launch: node {} is not needed now, and takes the place of one that is gone\n", options.node);
+  while (!meeting.has_new_meeting()) {
+    if (meeting.are_all_done()) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
   }
   return true;
 }
 
-void start_ranks(apps::rank_processes& ranks, arguments const& what, fs::path const& key,
-                 apps::node_place const& place) {
+void start_ranks(apps::rank_processes& ranks, arguments const& options, fs::path const& key,
+                 apps::node_assignment const& assignment) {
   namespace names = apps::launch_environment;
-  auto const logs = what.logs / place.folder.filename();
+  auto const logs = options.logs / assignment.folder.filename();
   parallel::files::make_folders(logs);
-  if (place.position == 0 || place.generation == 0)
+  if (assignment.position == 0 || assignment.generation == 0)
     say("launch: logs of the ranks are in {}\n", logs.string());
-  for (int i = 0; i < what.ranks; ++i) {
-    int const rank = place.position * what.ranks + i;
+  for (int local_rank = 0; local_rank < options.ranks; ++local_rank) {
+    int const rank = assignment.position * options.ranks + local_rank;
     ranks.start({.rank = rank,
-                 .words = what.command,
+                 .words = options.command,
                  .environment = {{"RANK", std::to_string(rank)},
-                                 {"WORLD_SIZE", std::to_string(place.nodes * what.ranks)},
-                                 {"LOCAL_RANK", std::to_string(i)},
-                                 {"LOCAL_WORLD_SIZE", std::to_string(what.ranks)},
-                                 {"GROUP_RANK", std::to_string(place.position)},
-                                 {names::rendezvous, place.folder.string()},
+                                 {"WORLD_SIZE", std::to_string(assignment.nodes * options.ranks)},
+                                 {"LOCAL_RANK", std::to_string(local_rank)},
+                                 {"LOCAL_WORLD_SIZE", std::to_string(options.ranks)},
+                                 {"GROUP_RANK", std::to_string(assignment.position)},
+                                 {names::rendezvous, assignment.folder.string()},
                                  {names::key, key.string()},
-                                 {names::interface, what.interface},
-                                 {names::generation, std::to_string(place.generation)}},
+                                 {names::interface, options.interface},
+                                 {names::generation, std::to_string(assignment.generation)}},
                  .log = logs / fmt::format("rank-{}.log", rank),
                  .is_shown = rank == 0});
   }
 }
 
-/// Says so where another start would be of no use.
-bool may_help(apps::another_start& starts, int code) {
-  auto const answer = starts.may_help(code);
-  if (answer == apps::another_start::answer::of_no_use)
+/// Whether another start may help; prints a line where it would be useless.
+bool should_restart(apps::restart_policy& starts, int code) {
+  auto const answer = starts.decide(code);
+  if (answer == apps::restart_policy::answer::useless)
     say("launch: not started again: code {} would be the end of that, too\n", code);
-  return answer == apps::another_start::answer::yes;
+  return answer == apps::restart_policy::answer::yes;
 }
 
 /// Waits before the next start. Returns whether this process was sent a signal.
-bool asked_to_stop_in(std::chrono::milliseconds pause, apps::rank_processes& ranks,
-                      apps::node_meeting& meeting) {
-  auto const until = std::chrono::steady_clock::now() + pause;
-  while (std::chrono::steady_clock::now() < until) {
+bool pause_or_stop(std::chrono::milliseconds pause, apps::rank_processes& ranks,
+                   apps::node_meeting& meeting) {
+  auto const deadline = std::chrono::steady_clock::now() + pause;
+  while (std::chrono::steady_clock::now() < deadline) {
     meeting.beat();
-    if (!ranks.look(std::chrono::milliseconds(100))) continue;
-    meeting.tell_leave();
+    if (!ranks.poll_events(std::chrono::milliseconds(100))) continue;
+    meeting.announce_leave();
     return true;
   }
   return false;
 }
 
-/// Says how it goes on after a failure, and waits. Returns whether this process was sent a signal.
-bool asked_to_stop_before_next(apps::another_start const& other, arguments const& what,
-                               apps::rank_processes& ranks, apps::node_meeting& meeting) {
-  auto const pause = other.pause();
-  auto const after = pause.count() == 0 ? std::string()
-                                        : fmt::format(", after {:.3g} s",
-                                                      static_cast<double>(pause.count()) / 1000);
-  if (other.waits())
-    say("launch: another program is waited for, {} s at most; starting again{}\n", what.wait,
-        after);
+/// Prints what follows a failure, and waits. Returns whether this process was sent a signal.
+bool pause_before_restart(apps::restart_policy const& policy, arguments const& options,
+                          apps::rank_processes& ranks, apps::node_meeting& meeting) {
+  auto const pause = policy.pause();
+  auto const pause_text =
+      pause.count() == 0
+          ? std::string()
+          : fmt::format(", after {:.3g} s", static_cast<double>(pause.count()) / 1000);
+  if (policy.is_waiting())
+    say("launch: another program is waited for, {} s at most; starting again{}\n",
+        options.wait_limit, pause_text);
   else
-    say("launch: starting again, {} of {} times{}\n", other.counted() + 1, what.restarts, after);
-  return asked_to_stop_in(pause, ranks, meeting);
+    say("launch: starting again, {} of {} times{}\n", policy.restart_count() + 1, options.restarts,
+        pause_text);
+  return pause_or_stop(pause, ranks, meeting);
 }
 
-/// The run's key, where this launch alone has it: gone with this, however launch ends.
-class key_of_one {
+/// The key file of a run that has this launch only; the destructor removes it, however launch ends.
+class single_launch_key {
  public:
-  key_of_one() = default;
-  key_of_one(key_of_one const&) = delete;
-  key_of_one& operator=(key_of_one const&) = delete;
-  ~key_of_one() {
+  single_launch_key() = default;
+  single_launch_key(single_launch_key const&) = delete;
+  single_launch_key& operator=(single_launch_key const&) = delete;
+  ~single_launch_key() {
     if (!file_.empty()) static_cast<void>(::unlink(file_.c_str()));
   }
   void remove_at_end(fs::path const& file) { file_ = file; }
@@ -291,156 +300,164 @@ class key_of_one {
   fs::path file_;
 };
 
-/// Starts the ranks, and again where that may help. The code to end with; 0: all is done.
-int run_starts(arguments const& what, apps::node_meeting& meeting, key_of_one& own_key) {
-  bool asked_to_stop = false;
-  int last_nodes = what.nodes;
-  // the others wait for this node, which may pause alone, until it is held to be gone
-  apps::another_start other(what.restarts, std::chrono::milliseconds(500) * what.gone,
-                            std::chrono::seconds(what.wait));
+/// Starts the ranks, and restarts them where that may help. Returns the exit code; 0: success.
+int run_starts(arguments const& options, apps::node_meeting& meeting, single_launch_key& own_key) {
+  bool is_stop_requested = false;
+  int last_nodes = options.nodes;
+  // the others treat this node as gone after a while, so its own pauses must be shorter
+  apps::restart_policy policy(options.restarts,
+                              std::chrono::milliseconds(500) * options.absence_limit,
+                              std::chrono::seconds(options.wait_limit));
   for (int generation = 0;;) {
-    auto const place = meeting.meet(generation);
-    // what was there already only now: another launch might have been using that folder
-    if (what.is_alone() && what.makes_key) own_key.remove_at_end(what.key);
-    generation = place.generation + 1;
-    other.begin(place.generation);
-    if (place.position < 0) {
-      if (!wait_as_spare(what, meeting)) return 0;
-      auto const failure = meeting.failure_elsewhere();
-      if (failure && !may_help(other, failure->code)) return failure->code;
+    auto const assignment = meeting.meet(generation);
+    // an existing key is removed only after the meeting: another launch might use this folder
+    if (options.is_alone() && options.has_generated_key) own_key.remove_at_end(options.key);
+    generation = assignment.generation + 1;
+    policy.begin(assignment.generation);
+    if (assignment.position < 0) {
+      if (!wait_as_spare(options, meeting)) return 0;
+      auto const failure = meeting.remote_failure();
+      if (failure && !should_restart(policy, failure->code)) return failure->code;
       continue;
     }
-    if (place.nodes != std::exchange(last_nodes, place.nodes))
-      say("launch: it goes on with {} of {} nodes, {} ranks\n", place.nodes, what.nodes,
-          place.nodes * what.ranks);
+    if (assignment.nodes != std::exchange(last_nodes, assignment.nodes))
+      say("launch: it goes on with {} of {} nodes, {} ranks\n", assignment.nodes, options.nodes,
+          assignment.nodes * options.ranks);
     apps::rank_processes ranks;
     std::optional<apps::node_failure> failure;
     try {
-      start_ranks(ranks, what, what.key, place);
-      failure = run_ranks(ranks, what, meeting, asked_to_stop);
-      if (!failure) failure = wait_for_nodes(ranks, what, meeting, asked_to_stop);
+      start_ranks(ranks, options, options.key, assignment);
+      failure = run_ranks(ranks, options, meeting, is_stop_requested);
+      if (!failure) failure = wait_for_nodes(ranks, options, meeting, is_stop_requested);
     } catch (parallel::error const& problem) {
       auto const code = static_cast<int>(apps::code_of_current_exception());
-      meeting.tell_failure({what.node, code, problem.what()});
+      meeting.announce_failure({options.node, code, problem.what()});
       throw;
     }
     if (!failure) break;
-    if (asked_to_stop || !may_help(other, failure->code)) return failure->code;
+    if (is_stop_requested || !should_restart(policy, failure->code)) return failure->code;
     if (meeting.are_too_few_left()) {
       say("launch: not started again: another node was asked to stop, and too few are left\n");
       return failure->code;
     }
-    if (asked_to_stop_before_next(other, what, ranks, meeting)) return failure->code;
+    if (pause_before_restart(policy, options, ranks, meeting)) return failure->code;
   }
-  if (what.makes_key && meeting.leads()) static_cast<void>(::unlink(what.key.c_str()));
+  if (options.has_generated_key && meeting.leads())
+    static_cast<void>(::unlink(options.key.c_str()));
   meeting.clean();
   return 0;
 }
 
-/// The code to end with.
-int run(arguments what) {
-  parallel::require(what.node < what.nodes + what.spares, "--node ", what.node,
-                    ": nodes, with spares, are numbered from 0 to ", what.nodes + what.spares - 1);
-  if (what.least == 0) what.least = what.nodes;
-  parallel::require(what.least <= what.nodes && what.least % what.multiple == 0, "--least ",
-                    what.least, ": expected at most --nodes ", what.nodes,
-                    " and a multiple of --multiple ", what.multiple);
-  parallel::require(what.is_alone() || !what.rendezvous.empty() || !what.nodes_of_job,
-                    "SLURM_JOB_NUM_NODES says that this job has ", what.nodes,
-                    " nodes: start launch once on each of them, as by srun --ntasks-per-node=1, "
-                    "with --rendezvous FOLDER, one that all nodes see; or give --nodes 1 for this "
-                    "one alone");
-  parallel::require(what.is_alone() || !what.rendezvous.empty(), "--nodes ", what.nodes,
+/// Returns the exit code.
+int run(arguments options) {
+  parallel::require(options.node < options.nodes + options.spares, "--node ", options.node,
+                    ": nodes, with spares, are numbered from 0 to ",
+                    options.nodes + options.spares - 1);
+  if (options.min_nodes == 0) options.min_nodes = options.nodes;
+  parallel::require(
+      options.min_nodes <= options.nodes && options.min_nodes % options.node_multiple == 0,
+      "--least ", options.min_nodes, ": expected at most --nodes ", options.nodes,
+      " and a multiple of --multiple ", options.node_multiple);
+  parallel::require(
+      options.is_alone() || !options.rendezvous.empty() || !options.has_nodes_from_job,
+      "SLURM_JOB_NUM_NODES says that this job has ", options.nodes,
+      " nodes: start launch once on each of them, as by srun --ntasks-per-node=1, "
+      "with --rendezvous FOLDER, one that all nodes see; or give --nodes 1 for this "
+      "one alone");
+  parallel::require(options.is_alone() || !options.rendezvous.empty(), "--nodes ", options.nodes,
                     " needs --rendezvous FOLDER, one that all nodes see");
-  what.command.front() = find_program(what.command.front());
-  if (!what.interface.empty())
-    apps::require_interface(what.interface);
+  options.command.front() = find_program(options.command.front());
+  if (!options.interface.empty())
+    apps::require_interface(options.interface);
   else
-    what.interface = what.is_alone() ? "lo" : apps::usual_interface();
+    options.interface = options.is_alone() ? "lo" : apps::usual_interface();
 
-  // nobody is waited for before ranks run, which a signal is passed on to then
-  if (what.is_alone()) apps::hold_signals_back();
-  std::optional<own_folder> temporary;
-  if (what.rendezvous.empty()) {
-    what.rendezvous = temporary.emplace().path();
-  } else if (!parallel::files::exists(what.rendezvous)) {
-    parallel::files::make_folders(what.rendezvous);
+  // a single machine does not wait for others, so a signal may stay pending until ranks run, and is
+  // forwarded to them then
+  if (options.is_alone()) apps::block_handled_signals();
+  std::optional<temporary_folder> temporary_rendezvous;
+  if (options.rendezvous.empty()) {
+    options.rendezvous = temporary_rendezvous.emplace().path();
+  } else if (!parallel::files::exists(options.rendezvous)) {
+    parallel::files::make_folders(options.rendezvous);
   }
-  what.rendezvous = fs::absolute(what.rendezvous);
-  what.makes_key = what.key.empty();
-  if (what.makes_key) what.key = what.rendezvous / "key";
-  what.key = fs::absolute(what.key);
-  key_of_one own_key;
-  if (what.is_alone() && what.makes_key && !parallel::files::exists(what.key))
-    own_key.remove_at_end(what.key);
-  auto const key =
-      what.makes_key ? apps::run_key::read_or_make(what.key) : apps::run_key::read(what.key);
-  apps::node_meeting meeting(what.rendezvous, key, report_of(what), std::chrono::seconds(what.wait),
-                             std::chrono::seconds(what.gone));
-  return run_starts(what, meeting, own_key);
+  options.rendezvous = fs::absolute(options.rendezvous);
+  options.has_generated_key = options.key.empty();
+  if (options.has_generated_key) options.key = options.rendezvous / "key";
+  options.key = fs::absolute(options.key);
+  single_launch_key own_key;
+  if (options.is_alone() && options.has_generated_key && !parallel::files::exists(options.key))
+    own_key.remove_at_end(options.key);
+  auto const key = options.has_generated_key ? apps::run_key::read_or_make(options.key)
+                                             : apps::run_key::read(options.key);
+  apps::node_meeting meeting(options.rendezvous, key, report_of(options),
+                             std::chrono::seconds(options.wait_limit),
+                             std::chrono::seconds(options.absence_limit));
+  return run_starts(options, meeting, own_key);
 }
 
-/// A number that a scheduler gives, where it does.
-int from_environment(std::initializer_list<char const*> names, int otherwise) {
+/// The number in the first of these variables that is set by a scheduler, or `fallback`.
+int from_environment(std::initializer_list<char const*> names, int fallback) {
   for (char const* const name : names)
     if (char const* const text = std::getenv(name)) return std::atoi(text);
-  return otherwise;
+  return fallback;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  arguments what;
-  what.nodes = from_environment({"SLURM_JOB_NUM_NODES"}, 1);
-  what.node = from_environment({"SLURM_NODEID", "JOB_COMPLETION_INDEX"}, 0);
+  arguments options;
+  options.nodes = from_environment({"SLURM_JOB_NUM_NODES"}, 1);
+  options.node = from_environment({"SLURM_NODEID", "JOB_COMPLETION_INDEX"}, 0);
   CLI::App app{
       "launch -n RANKS [OPTIONS] PROGRAM [ARGUMENTS...]: starts a program as several ranks, on "
       "this "
       "machine or, by one such command on each, on several"};
-  app.add_option("-n,--ranks", what.ranks, "ranks on this machine")
+  app.add_option("-n,--ranks", options.ranks, "ranks on this machine")
       ->required()
       ->check(apps::whole_number(1, 4096));
-  app.add_option("--nodes", what.nodes, "machines, each with as many ranks")
+  app.add_option("--nodes", options.nodes, "machines, each with as many ranks")
       ->check(apps::whole_number(1, 65536))
       ->capture_default_str();
-  app.add_option("--node", what.node, "which of them this is, from 0")
+  app.add_option("--node", options.node, "which of them this is, from 0")
       ->check(apps::whole_number(0, 65535))
       ->capture_default_str();
-  app.add_option("--rendezvous", what.rendezvous, "a folder that all machines see, for this run");
-  app.add_option("--key", what.key,
+  app.add_option("--rendezvous", options.rendezvous,
+                 "a folder that all machines see, for this run");
+  app.add_option("--key", options.key,
                  "the run's key, a file of mode 0600; else one is made in that folder");
-  app.add_option("--interface", what.interface, "the network interface to talk over");
-  app.add_option("--logs", what.logs, "the folder for what ranks print")->capture_default_str();
-  app.add_option("--restarts", what.restarts, "how often to start again after a failure")
+  app.add_option("--interface", options.interface, "the network interface to talk over");
+  app.add_option("--logs", options.logs, "the folder for what ranks print")->capture_default_str();
+  app.add_option("--restarts", options.restarts, "how often to start again after a failure")
       ->check(apps::whole_number(0, 1000000))
       ->capture_default_str();
-  app.add_option("--spares", what.spares,
+  app.add_option("--spares", options.spares,
                  "further machines, numbered after those, that take the places of others")
       ->check(apps::whole_number(0, 65535));
-  app.add_option("--least", what.least,
+  app.add_option("--least", options.min_nodes,
                  "machines with which it goes on where others are gone; else all must be there")
       ->check(apps::whole_number(1, 65536));
-  app.add_option("--multiple", what.multiple,
+  app.add_option("--multiple", options.node_multiple,
                  "and a multiple of so many: those that tensor, context and pipeline ranks need")
       ->check(apps::whole_number(1, 65536))
       ->capture_default_str();
-  app.add_option("--gone", what.gone,
+  app.add_option("--gone", options.absence_limit,
                  "seconds after a failure in which a machine comes back, or is gone")
       ->check(apps::whole_number(1, 1000000))
       ->capture_default_str();
-  app.add_option("--wait", what.wait, "seconds to wait for the other machines")
+  app.add_option("--wait", options.wait_limit, "seconds to wait for the other machines")
       ->check(apps::whole_number(1, 1000000))
       ->capture_default_str();
   app.prefix_command();
-  // who reads what rank 0 prints may leave, and the run goes on
+  // the run goes on when the reader of rank 0's output closes its pipe
   static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
   int code = 0;
   int const problem = apps::run(app, argc, argv, [&] {
-    what.command = app.remaining();
-    what.nodes_of_job = app.count("--nodes") == 0;
-    parallel::require(!what.command.empty(), "which program? launch -n RANKS PROGRAM ARGUMENTS");
-    if (what.command.front().starts_with('-')) throw CLI::ExtrasError(what.command);
-    code = run(what);
+    options.command = app.remaining();
+    options.has_nodes_from_job = app.count("--nodes") == 0;
+    parallel::require(!options.command.empty(), "which program? launch -n RANKS PROGRAM ARGUMENTS");
+    if (options.command.front().starts_with('-')) throw CLI::ExtrasError(options.command);
+    code = run(options);
   });
   return problem != 0 ? problem : code;
 }

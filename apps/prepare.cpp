@@ -16,6 +16,7 @@
 #include <mpt/console/format.hpp>
 #include <mpt/console/progress.hpp>
 #include <mpt/console/say.hpp>
+#include <mpt/data/hash.hpp>
 #include <mpt/data/prepare_share.hpp>
 #include <mpt/data/set_tokenizer.hpp>
 #include <mpt/finetune/write_set.hpp>

@@ -7,6 +7,7 @@
 #include <mpt/console/format.hpp>
 #include <mpt/console/say.hpp>
 #include <mpt/data/document_reader.hpp>
+#include <mpt/data/json.hpp>
 #include <mpt/data/parameters_record.hpp>
 #include <mpt/tokenizer/train_tokenizer.hpp>
 

@@ -1,4 +1,4 @@
-// How much memory a program asks for: operator new, counted (see allocations.cpp).
+// The memory that a program allocates: a replaced operator new counts it (see allocations.cpp).
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@ struct allocations {
   std::size_t largest = 0;
 };
 
-/// Since the last call.
+/// Returns the allocations since the last call, and resets the counts.
 [[nodiscard]] allocations take_allocations();
 
 }  // namespace bench

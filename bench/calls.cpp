@@ -1,6 +1,6 @@
-// What a communicator's call costs by itself: one rank alone, one number, nothing to wait for. The
-// difference between lines is what a decorator adds; the lowest of several rounds, since other
-// programs only make it slower.
+// The cost of one call of a communicator: a single rank, one number, nothing to wait for. The
+// difference between lines is the cost of a decorator. The lowest of several rounds counts, because
+// other programs can only add time.
 #include <algorithm>
 #include <cstddef>
 #include <limits>
@@ -20,9 +20,9 @@
 
 namespace {
 
-/// Microseconds of one call.
+/// The cost of one call in microseconds.
 template <class C>
-double cost_of(C comm) {
+double seconds_per_call(C comm) {
   constexpr int calls = 20000;
   double best = std::numeric_limits<double>::infinity();
   for (int round = 0; round < 10; ++round) {
@@ -30,11 +30,11 @@ double cost_of(C comm) {
     std::vector<float> x(1);
     std::vector<parallel::request> pending;
     pending.reserve(calls);
-    double const begin = bench::now(bench::clock_kind::wall);
+    double const begin = bench::read_clock(bench::clock_kind::wall);
     for (int i = 0; i < calls; ++i)
       pending.push_back(comm.all_reduce(s, std::span(x), parallel::reduction::sum));
     s.synchronize();
-    best = std::min(best, (bench::now(bench::clock_kind::wall) - begin) / calls);
+    best = std::min(best, (bench::read_clock(bench::clock_kind::wall) - begin) / calls);
   }
   return 1e6 * best;
 }
@@ -43,12 +43,12 @@ double cost_of(C comm) {
 
 int main() {
   using namespace parallel;
-  double const plain = cost_of(single());
+  double const plain = seconds_per_call(single());
   auto const print = [&](std::string_view name, double cost) {
-    fmt::print("{:10} {:5.2f} microseconds a call, {:5.2f} of its own\n", name, cost, cost - plain);
+    fmt::print("{:10} {:5.2f} microseconds a call, {:5.2f} added\n", name, cost, cost - plain);
   };
   print("single", plain);
-  print("erased", cost_of(any_communicator(single())));
-  print("recorded", cost_of(recorded(single(), std::make_shared<flight_recorder>())));
-  print("checked", cost_of(checked(single())));
+  print("erased", seconds_per_call(any_communicator(single())));
+  print("recorded", seconds_per_call(recorded(single(), std::make_shared<flight_recorder>())));
+  print("checked", seconds_per_call(checked(single())));
 }

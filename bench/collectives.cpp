@@ -1,5 +1,5 @@
-// The table of NVIDIA's nccl-tests for any communicator: how long collectives take by size, with
-// what bandwidth, and how many values are wrong. Ranks are threads, or processes under mpirun.
+// The table of NVIDIA's nccl-tests for any communicator: time and bandwidth of collectives by size,
+// and the number of wrong values. Ranks are threads, or processes under mpirun.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -30,22 +30,22 @@ constexpr std::array kinds{operation_kind::all_reduce, operation_kind::reduce_sc
 struct arguments {
   std::string collective = "all";
   std::optional<int> ranks;
-  std::uint64_t least = 8;
-  std::uint64_t most = 0;  // what memory allows
+  std::uint64_t min_bytes = 8;
+  std::uint64_t max_bytes = 0;  // 0: the limit of memory
   std::string type = "fp32";
   int root = 0;
   double seconds = 0.1;
   std::string device = "auto";
 };
 
-/// The largest power of two, 8 GiB at most, of which two on each of this machine's ranks take half
-/// of what is free.
+/// The largest size, a power of two of at most 8 GiB, with which two buffers on each of this
+/// machine's ranks take at most half of the free memory.
 template <class Device>
-std::uint64_t size_allowed(Device& device, any_communicator& comm) {
+std::uint64_t max_size(Device& device, any_communicator& comm) {
   auto const sharing = Device::host_reaches_memory ? apps::ranks_on_this_machine(comm.size()) : 1;
-  auto const each = device.available_bytes() / 4 / static_cast<std::size_t>(sharing);
+  auto const share = device.available_bytes() / 4 / static_cast<std::size_t>(sharing);
   std::uint64_t size = 1 << 20;
-  while (size < (std::uint64_t{8} << 30) && 2 * size <= each) size *= 2;
+  while (size < (std::uint64_t{8} << 30) && 2 * size <= share) size *= 2;
   auto const memory = device.template allocate_shared<double>(1);
   memory.span()[0] = -static_cast<double>(size);
   host::stream s;
@@ -53,7 +53,7 @@ std::uint64_t size_allowed(Device& device, any_communicator& comm) {
   return static_cast<std::uint64_t>(-memory.span()[0]);
 }
 
-/// One form's columns, and its bandwidth into the sum of all.
+/// The columns of one form (out of place or in place); adds its bandwidth to `bandwidths`.
 std::string columns(std::optional<collective_timing> const& timing, std::size_t bytes,
                     double factor, std::vector<double>& bandwidths) {
   if (!timing) return fmt::format("{:>10} {:>7} {:>7} {:>6}", "-", "-", "-", "-");
@@ -63,14 +63,14 @@ std::string columns(std::optional<collective_timing> const& timing, std::size_t 
                      rate * factor, timing->wrong);
 }
 
-/// Prints on rank 0; returns how many values were wrong.
+/// Prints the table on rank 0; returns the number of wrong values.
 template <class Timed>
 std::uint64_t print_table(Timed& timed, any_communicator& comm, operation_kind kind,
-                          arguments const& args, std::uint64_t most, std::size_t element) {
-  bool const speaks = comm.rank() == 0;
+                          arguments const& args, std::uint64_t max_bytes, std::size_t element) {
+  bool const is_printing = comm.rank() == 0;
   auto const name = kind == operation_kind::send ? std::string_view("send_recv") : name_of(kind);
   auto const say = [&](std::string const& line) {
-    if (!speaks) return;
+    if (!is_printing) return;
     fmt::print("{}\n", line);
     std::fflush(stdout);
   };
@@ -85,22 +85,22 @@ std::uint64_t print_table(Timed& timed, any_communicator& comm, operation_kind k
                   units, units));
   std::uint64_t wrong = 0;
   std::vector<double> bandwidths;
-  for (std::uint64_t size = args.least; size <= most; size *= 2) {
+  for (std::uint64_t size = args.min_bytes; size <= max_bytes; size *= 2) {
     collective_call call{.kind = kind, .bytes = size, .root = args.root};
-    auto const apart = timed.time(call, args.seconds);
+    auto const out_of_place = timed.time(call, args.seconds);
     call.in_place = true;
-    auto const within = timed.time(call, args.seconds);
-    if (!apart && !within) continue;  // less than an element a rank
-    auto const count = apart ? apart->count : within->count;
-    bool const shards = bus_factor(kind, 2) == 0.5;
-    auto const bytes = count * element * (shards ? static_cast<std::size_t>(comm.size()) : 1);
-    for (auto const& one : {apart, within}) wrong += one ? one->wrong : 0;
+    auto const in_place_timing = timed.time(call, args.seconds);
+    if (!out_of_place && !in_place_timing) continue;  // less than one element per rank
+    auto const count = out_of_place ? out_of_place->count : in_place_timing->count;
+    bool const is_sharded = bus_factor(kind, 2) == 0.5;
+    auto const bytes = count * element * (is_sharded ? static_cast<std::size_t>(comm.size()) : 1);
+    for (auto const& timing : {out_of_place, in_place_timing}) wrong += timing ? timing->wrong : 0;
     auto const factor = bus_factor(kind, comm.size());
-    auto const left = columns(apart, bytes, factor, bandwidths);
+    auto const first_columns = columns(out_of_place, bytes, factor, bandwidths);
     say(fmt::format(" {:>12} {:>12} {:>6} {:>6} {:>5}  {}  {}", bytes, count, args.type,
                     combines(kind) ? "sum" : "none",
-                    kind == operation_kind::broadcast ? args.root : -1, left,
-                    columns(within, bytes, factor, bandwidths)));
+                    kind == operation_kind::broadcast ? args.root : -1, first_columns,
+                    columns(in_place_timing, bytes, factor, bandwidths)));
   }
   double sum = 0;
   for (double const one : bandwidths) sum += one;
@@ -114,34 +114,34 @@ std::uint64_t print_table(Timed& timed, any_communicator& comm, operation_kind k
 template <class T, class Device>
 void run_on(arguments const& args, any_communicator& comm, Device& device,
             std::string const& name) {
-  auto const allowed = size_allowed(device, comm);
+  auto const memory_limit = max_size(device, comm);
   apps::on_every_rank([&] {
-    require(args.most <= allowed, "--max ", args.most, ": memory allows ", allowed,
-            " bytes (two on each rank, of half of what is free)");
+    require(args.max_bytes <= memory_limit, "--max ", args.max_bytes, ": memory allows ",
+            memory_limit, " bytes (two buffers on each rank, in half of the free memory)");
     require(args.root >= 0 && args.root < comm.size(), "--root ", args.root, ": ranks are 0 ... ",
             comm.size() - 1);
     require(comm.size() > 1, "one rank exchanges nothing; --ranks 2, or start with mpirun");
   });
-  auto const most = args.most == 0 ? allowed : args.most;
+  auto const max_bytes = args.max_bytes == 0 ? memory_limit : args.max_bytes;
   if (comm.rank() == 0)
     fmt::print("# {}: {}\n#\n", apps::processes_started() ? "processes" : "threads", name);
-  timed_collectives<T, Device, any_communicator> timed(device, comm, most);
+  timed_collectives<T, Device, any_communicator> timed(device, comm, max_bytes);
   std::uint64_t wrong = 0;
   for (auto const kind : kinds)
     if (args.collective == "all" || args.collective == name_of(kind))
-      wrong += print_table(timed, comm, kind, args, most, sizeof(T));
+      wrong += print_table(timed, comm, kind, args, max_bytes, sizeof(T));
   apps::on_every_rank(
-      [&] { require(wrong == 0, wrong, " values were wrong: the tables say of which calls"); });
+      [&] { require(wrong == 0, wrong, " values were wrong: the tables show in which calls"); });
 }
 
 void run(arguments const& args) {
   auto const engine = apps::make_engine();
-  apps::launch({.ranks = args.ranks}, [&](any_communicator& comm, apps::place const& where) {
-    apps::device_request const wanted{.kind = args.device,
-                                      .local_rank = where.local_rank,
-                                      .cores = where.cores,
-                                      .products = &engine};
-    apps::with_device(wanted, [&](auto& device, std::string const& name) {
+  apps::launch({.ranks = args.ranks}, [&](any_communicator& comm, apps::place const& process) {
+    apps::device_request const request{.kind = args.device,
+                                       .local_rank = process.local_rank,
+                                       .cores = process.cores,
+                                       .products = &engine};
+    apps::with_device(request, [&](auto& device, std::string const& name) {
       if (args.type == "bf16")
         run_on<bf16>(args, comm, device, name);
       else
@@ -160,9 +160,9 @@ int main(int argc, char** argv) {
   app.add_option("--collective", args.collective)->check(CLI::IsMember(names));
   app.add_option("--ranks", args.ranks, "threads; under mpirun its processes")
       ->check(apps::whole_number(1, 1024));
-  app.add_option("--min", args.least, "bytes of the first line")
+  app.add_option("--min", args.min_bytes, "bytes of the first line")
       ->transform(CLI::AsSizeValue(false));
-  app.add_option("--max", args.most, "bytes of the last; default: what memory allows")
+  app.add_option("--max", args.max_bytes, "bytes of the last; default: what memory allows")
       ->transform(CLI::AsSizeValue(false));
   app.add_option("--type", args.type)->check(CLI::IsMember({"fp32", "bf16"}));
   app.add_option("--root", args.root, "of broadcasts");
@@ -171,7 +171,7 @@ int main(int argc, char** argv) {
   return apps::run(
       app, argc, argv,
       [&] {
-        require(args.least >= 1, "--min: a size is at least 1 byte");
+        require(args.min_bytes >= 1, "--min: a size is at least 1 byte");
         run(args);
       },
       apps::is_primary());

@@ -1,13 +1,13 @@
-// What including a header costs: processor seconds and peak memory of the compiler, as a Markdown
+// The cost of including a header: processor seconds and peak memory of the compiler, as a Markdown
 // table.
 //
 //   compile_time SOURCE COMPILER RUNS FLOOR [PROGRAM.cpp...]
 //
-// SOURCE is the source tree. Every public header up to FLOOR (6: all) is included by one file of
-// its own, compiled as a user would, with -O2 and no other option; so are the programs, and the
-// standard headers without which no stream can be. The best of RUNS counts. Processor time hardly
-// depends on what else the machine does, as long as its memory suffices. Headers whose libraries
-// are not here are listed as not compiled.
+// SOURCE is the source tree. For each public header up to FLOOR (6: all) the program compiles a
+// file that includes it alone, with -O2 and no other option, as a user would. It also compiles the
+// programs, and the standard headers that every stream needs. The best of RUNS counts. Processor
+// time hardly depends on other load of the machine, as long as memory suffices. Headers whose
+// libraries are missing are listed as not compiled.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -19,6 +19,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <parallel/core/error.hpp>
@@ -27,11 +28,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What one compilation took.
+/// The cost of one compilation.
 struct cost {
   double seconds = 0;    // of processor time
   double megabytes = 0;  // peak resident memory
-  bool compiled = false;
+  bool is_compiled = false;
 };
 
 cost compile_once(std::vector<std::string> const& command) {
@@ -41,9 +42,9 @@ cost compile_once(std::vector<std::string> const& command) {
   auto const child = ::fork();
   parallel::require(child >= 0, "cannot start a process");
   if (child == 0) {
-    int const nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
-    ::dup2(nowhere, 1);
-    ::dup2(nowhere, 2);
+    int const null_file = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+    ::dup2(null_file, 1);
+    ::dup2(null_file, 2);
     ::execvp(words[0], words.data());
     ::_exit(127);
   }
@@ -55,22 +56,22 @@ cost compile_once(std::vector<std::string> const& command) {
   };
   return {.seconds = seconds(usage.ru_utime) + seconds(usage.ru_stime),
           .megabytes = static_cast<double>(usage.ru_maxrss) / 1024,
-          .compiled = WIFEXITED(status) && WEXITSTATUS(status) == 0};
+          .is_compiled = WIFEXITED(status) && WEXITSTATUS(status) == 0};
 }
 
-/// Compiles as a user would, and keeps the cheapest run.
-class bench {
+/// Compiles a file as a user would; returns the cheapest of several runs.
+class compiler_run {
  public:
-  bench(std::string compiler, fs::path include, int runs)
+  compiler_run(std::string compiler, fs::path include, int runs)
       : compiler_(std::move(compiler)), include_(std::move(include)), runs_(runs) {}
 
   cost operator()(fs::path const& source) const {
     cost best;
     for (int run = 0; run < runs_; ++run) {
-      auto const one = compile_once({compiler_, "-std=c++20", "-O2", "-I" + include_.native(), "-c",
-                                     source.native(), "-o", "/dev/null"});
-      if (run == 0 || one.seconds < best.seconds) best = one;
-      if (!one.compiled) break;
+      auto const attempt = compile_once({compiler_, "-std=c++20", "-O2", "-I" + include_.native(),
+                                         "-c", source.native(), "-o", "/dev/null"});
+      if (run == 0 || attempt.seconds < best.seconds) best = attempt;
+      if (!attempt.is_compiled) break;
     }
     return best;
   }
@@ -81,37 +82,39 @@ class bench {
   int runs_;
 };
 
-/// The floor of a header by its folder, as docs/architecture.md has them.
+/// The floor of a header by its folder, as in docs/architecture.md.
 int floor_of(std::string const& header) {
-  auto const in = [&](auto... folders) {
+  auto const is_in = [&](auto... folders) {
     return (header.starts_with(std::string("parallel/") + folders + "/") || ...);
   };
-  if (in("core")) return 0;
-  if (in("device")) return 1;
-  if (in("comm", "ops")) return 2;
-  if (in("mesh", "unit", "optim", "layer")) return 3;
-  if (in("train", "checkpoint")) return 5;
+  if (is_in("core")) return 0;
+  if (is_in("device")) return 1;
+  if (is_in("comm", "ops")) return 2;
+  if (is_in("mesh", "unit", "optim", "layer")) return 3;
+  if (is_in("train", "checkpoint")) return 5;
   return header.starts_with("mpt/") ? 6 : 4;
 }
 
 struct row {
   std::string name;
-  cost what;
+  cost compilation;
 };
 
 void print(std::string const& title, std::vector<row> rows) {
-  std::sort(rows.begin(), rows.end(),
-            [](row const& a, row const& b) { return a.what.seconds > b.what.seconds; });
+  std::sort(rows.begin(), rows.end(), [](row const& a, row const& b) {
+    return a.compilation.seconds > b.compilation.seconds;
+  });
   std::printf("\n## %s\n\n| file | seconds | MiB |\n|---|---|---|\n", title.c_str());
-  for (auto const& [name, what] : rows) {
-    if (what.compiled)
-      std::printf("| %s | %.2f | %.0f |\n", name.c_str(), what.seconds, what.megabytes);
+  for (auto const& [name, compilation] : rows) {
+    if (compilation.is_compiled)
+      std::printf("| %s | %.2f | %.0f |\n", name.c_str(), compilation.seconds,
+                  compilation.megabytes);
     else
       std::printf("| %s | not compiled | |\n", name.c_str());
   }
 }
 
-void measure(fs::path const& root, bench const& compile, int top,
+void measure(fs::path const& root, compiler_run const& compile, int max_floor,
              std::vector<fs::path> const& programs) {
   auto const include = root / "include";
   auto const unit =
@@ -120,26 +123,27 @@ void measure(fs::path const& root, bench const& compile, int top,
     std::ofstream(unit, std::ios::trunc) << text;
     return compile(unit);
   };
-  std::vector<row> others{
+  std::vector<row> programs_and_headers{
       {"condition_variable, deque, memory, mutex, thread",
        compile_text("#include <condition_variable>\n#include <deque>\n"
                     "#include <memory>\n#include <mutex>\n#include <thread>\n")}};
   for (auto const& program : programs)
-    others.push_back({fs::canonical(program).lexically_relative(root).native(), compile(program)});
+    programs_and_headers.push_back(
+        {fs::canonical(program).lexically_relative(root).native(), compile(program)});
 
   std::vector<row> headers;
   for (auto const& entry : fs::recursive_directory_iterator(include)) {
     auto const header = entry.path().lexically_relative(include).native();
-    if (entry.path().extension() != ".hpp" || floor_of(header) > top) continue;
+    if (entry.path().extension() != ".hpp" || floor_of(header) > max_floor) continue;
     headers.push_back({header, compile_text("#include <" + header + ">\n")});
-    std::fprintf(stderr, "%s %.2f s\n", header.c_str(), headers.back().what.seconds);
+    std::fprintf(stderr, "%s %.2f s\n", header.c_str(), headers.back().compilation.seconds);
   }
   fs::remove(unit);
-  auto const slow = std::count_if(headers.begin(), headers.end(), [](row const& one) {
-    return floor_of(one.name) <= 3 && one.what.seconds > 0.5;
+  auto const slow_count = std::count_if(headers.begin(), headers.end(), [](row const& header) {
+    return floor_of(header.name) <= 3 && header.compilation.seconds > 0.5;
   });
-  std::printf("%td headers of floors 0 to 3 take more than 0.5 s.\n", slow);
-  print("Programs, and standard headers", others);
+  std::printf("%td headers of floors 0 to 3 take more than 0.5 s.\n", slow_count);
+  print("Programs, and standard headers", programs_and_headers);
   print("Headers", headers);
 }
 
@@ -156,7 +160,7 @@ int main(int argc, char** argv) {
         "# Compile time\n\nProcessor seconds and peak memory of `%s -std=c++20 -O2 -c`, best of "
         "%s. ",
         argv[2], argv[3]);
-    measure(root, bench(argv[2], root / "include", std::stoi(argv[3])), std::stoi(argv[4]),
+    measure(root, compiler_run(argv[2], root / "include", std::stoi(argv[3])), std::stoi(argv[4]),
             {argv + 5, argv + argc});
     return 0;
   } catch (std::exception const& problem) {

@@ -1,7 +1,7 @@
-// How a benchmark and its peers take turns: each says what it computed, then runs once for every
-// line it is sent and answers with the seconds. So a driver alternates between programs, and what
-// else the machine does meanwhile hits all of them alike. Seconds are processor time of all threads
-// of the process.
+// The protocol between a driver and the benchmarks that it alternates: a benchmark prints its
+// result, then runs once for every line of its input and answers with the seconds. Other load of
+// the machine thereby affects all programs alike. Seconds are processor time of all threads of the
+// process.
 #pragma once
 
 #include <ctime>
@@ -12,7 +12,7 @@
 
 namespace bench {
 
-/// Processor seconds this process has used.
+/// The processor seconds that this process has used.
 [[nodiscard]] inline double processor_seconds() {
   timespec t{};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);

@@ -1,4 +1,4 @@
-// "--name value" arguments of the GPU benchmarks, which carry no library for that.
+// "--name value" arguments of the GPU benchmarks, which do without a library for them.
 #pragma once
 
 #include <map>
@@ -11,15 +11,16 @@ namespace bench {
 
 class gpu_arguments {
  public:
-  /// Of a main; `known` are the names there are with their defaults. Throws `error` at another one.
+  /// Reads the arguments of a main. `known` holds the valid names with their defaults; throws
+  /// `error` at an unknown name.
   gpu_arguments(int argc, char** argv, std::map<std::string, std::string> known)
       : values_(std::move(known)) {
     for (int i = 1; i + 1 < argc; i += 2) {
       std::string_view const name = argv[i];
-      auto const at =
+      auto const entry =
           name.starts_with("--") ? values_.find(std::string(name.substr(2))) : values_.end();
-      if (at == values_.end()) refuse(name);
-      at->second = argv[i + 1];
+      if (entry == values_.end()) refuse(name);
+      entry->second = argv[i + 1];
     }
     if (argc % 2 == 0) refuse(argv[argc - 1]);
   }
@@ -32,14 +33,15 @@ class gpu_arguments {
       parallel::fail("--", name, " ", values_.at(name), ": a whole number is needed");
     }
   }
-  [[nodiscard]] bool given(std::string const& name) const { return !values_.at(name).empty(); }
+  [[nodiscard]] bool has_value(std::string const& name) const { return !values_.at(name).empty(); }
 
  private:
-  [[noreturn]] void refuse(std::string_view what) const {
-    std::string all;
+  [[noreturn]] void refuse(std::string_view argument) const {
+    std::string known_names;
     for (auto const& [name, value] : values_)
-      all += "\n  --" + name + (value.empty() ? "" : " (" + value + ")");
-    parallel::fail("arguments are pairs \"--name value\", not '", what, "'; there are", all);
+      known_names += "\n  --" + name + (value.empty() ? "" : " (" + value + ")");
+    parallel::fail("arguments are pairs \"--name value\", not '", argument, "'; the names are",
+                   known_names);
   }
 
   std::map<std::string, std::string> values_;

@@ -1,5 +1,4 @@
-// What one rank trains, saved and loaded by itself, and as one number that is the same when every
-// bit is.
+// The training state of a single rank: saved, loaded, and reduced to a checksum over every bit.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +16,20 @@ namespace bench {
 using parallel::index;
 namespace checkpoint = parallel::checkpoint;
 
-/// Saves root/ep0-ba{step}; returns when it is on disk.
+/// Saves root/ep0-ba{step}; returns when the checkpoint is on disk.
 template <class Stepper>
 void save_training(Stepper& stepper, std::filesystem::path const& root, index step) {
-  parallel::single alone;
+  parallel::single single_rank;
   parallel::host::stream exchanges;
-  checkpoint::save(stepper, alone, exchanges, root, {.batches = step});
+  checkpoint::save(stepper, single_rank, exchanges, root, {.batches = step});
 }
 
-/// Reads the latest checkpoint of `root`; returns how many steps had been done.
+/// Reads the latest checkpoint of `root`; returns its number of completed steps.
 template <class Stepper>
 [[nodiscard]] index load_training(Stepper& stepper, typename Stepper::exchange_stream& exchanges,
                                   std::filesystem::path const& root) {
-  parallel::single alone;
-  auto const state = checkpoint::resume(stepper, alone, exchanges, root);
+  parallel::single single_rank;
+  auto const state = checkpoint::resume(stepper, single_rank, exchanges, root);
   parallel::require(state.has_value(), root.string(), ": there is no checkpoint");
   return state->batches;
 }
@@ -43,7 +42,7 @@ template <class Stepper>
       stepper, [&](std::string const& name, auto, auto, auto elements, auto) {
         sum.add(std::as_bytes(std::span(name)));
         parallel::read_on_host(stepper.device(), elements,
-                               [&](auto here) { sum.add(std::as_bytes(here)); });
+                               [&](auto chunk) { sum.add(std::as_bytes(chunk)); });
       });
   return sum.value();
 }

@@ -1,6 +1,6 @@
-// The kernels that a training step in bf16 spends its time in, alone and by name, for
-// bench/gpu_kernels, which reads their machine code. Threads are those of the launches: rows as
-// wide as 768 where they decide.
+// The kernels in which a training step in bf16 spends its time, each under a name of its own, for
+// bench/gpu_kernels, which reads their machine code. The numbers of threads are those of the
+// launches; where they depend on the width of rows, it is 768.
 #include <cstdint>
 
 #include <parallel/comm/cuda/combine.hpp>

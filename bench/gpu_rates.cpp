@@ -1,9 +1,11 @@
-// gpu_rates: what this GPU does by itself, so that a training step can be held against it: every
-// matrix product of a model's step, attention, copies of memory, and the products without a pause
-// for as long as is asked (a short burst is faster than what power and heat allow).
+// gpu_rates: the rates that a GPU reaches in single operations, for comparison with a training
+// step: every matrix product of a model's step, attention, copies of memory, and the products
+// repeated without a pause for a given time (a short burst is faster than power and heat allow in
+// the long run).
 //
-// Its arguments are "--name value"; any wrong one prints them all. `--what`: products, attention,
-// copy, sustained. One JSON line. Data are random: products of zeros run faster.
+// Its arguments are "--name value"; a wrong one prints all of them. `--what`: products, attention,
+// copy, sustained. The program prints one JSON line. Data are random, because products of zeros run
+// faster.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -37,27 +39,34 @@ using parallel::bf16;
 using parallel::index;
 using parallel::matrix_view;
 
-/// A product of a step, C [m, n].
+/// A matrix product of a step, C [m, n].
 struct product {
   std::string name;
   index m, n, k;
   ops::matmul_options options;
-  bool wide;    // C is float
-  index times;  // in a step
+  bool has_float_output;  // C is float
+  index count_per_step;   // in a step
 
   [[nodiscard]] double operations() const {
     return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   }
 };
 
-/// Those of one microbatch of `tokens`; the exit's go in its chunks, of which the last is smaller.
+/// The products of one microbatch of `tokens`. Those of the head run in chunks of rows, of which
+/// the last one is smaller.
 std::vector<product> products_of(mpt::model_config const& config, index tokens) {
   std::vector<product> out;
-  auto const add = [&](std::string const& name, index rows, index width, index depth, index times) {
-    out.push_back({name, rows, width, depth, {.transpose_b = true}, false, times});
-    out.push_back({name + " dX", rows, depth, width, {}, false, times});
-    out.push_back(
-        {name + " dW", width, depth, rows, {.transpose_a = true, .accumulate = true}, true, times});
+  auto const add = [&](std::string const& name, index rows, index width, index depth,
+                       index count_per_step) {
+    out.push_back({name, rows, width, depth, {.transpose_b = true}, false, count_per_step});
+    out.push_back({name + " dX", rows, depth, width, {}, false, count_per_step});
+    out.push_back({name + " dW",
+                   width,
+                   depth,
+                   rows,
+                   {.transpose_a = true, .accumulate = true},
+                   true,
+                   count_per_step});
   };
   index const d = config.d_model, layers = config.n_layers;
   add("qkv", tokens, 3 * d, d, layers);
@@ -72,7 +81,7 @@ std::vector<product> products_of(mpt::model_config const& config, index tokens) 
   return out;
 }
 
-/// Seconds between two points of a stream.
+/// Measures the seconds between two points of a stream.
 class stopwatch {
  public:
   explicit stopwatch(cuda::stream& s) : stream_(s) {
@@ -97,15 +106,17 @@ class stopwatch {
     return 1e-3 * static_cast<double>(milliseconds);
   }
 
-  /// The median of one `work()` over at least 10 and some 0.3 s.
+  /// The median of one `work()` over at least 10 runs and about 0.3 s.
   template <class Work>
   [[nodiscard]] double median(Work const& work) {
-    for (int warm = 0; warm < 3; ++warm) static_cast<void>(measure(work));
-    std::vector<double> all;
-    for (double sum = 0; all.size() < 10 || (sum < 0.3 && all.size() < 2000); sum += all.back())
-      all.push_back(measure(work));
-    std::ranges::nth_element(all, all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2));
-    return all[all.size() / 2];
+    for (int warm_up_run = 0; warm_up_run < 3; ++warm_up_run) static_cast<void>(measure(work));
+    std::vector<double> seconds;
+    for (double sum = 0; seconds.size() < 10 || (sum < 0.3 && seconds.size() < 2000);
+         sum += seconds.back())
+      seconds.push_back(measure(work));
+    std::ranges::nth_element(seconds,
+                             seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2));
+    return seconds[seconds.size() / 2];
   }
 
  private:
@@ -113,17 +124,17 @@ class stopwatch {
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
 };
 
-/// Memory of the GPU with random numbers: the same million again and again.
+/// Memory of the GPU filled with the same million random numbers repeatedly.
 template <class T>
 parallel::buffer<T> random_memory(cuda::device const& device, index count, double deviation) {
   parallel::philox const source(3, parallel::stream_id("gpu_rates"));
-  std::vector<T> some(std::size_t{1} << 20);
-  for (std::size_t i = 0; i < some.size(); ++i)
-    some[i] = static_cast<T>(static_cast<float>(deviation) * source.normal(i));
+  std::vector<T> values(std::size_t{1} << 20);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<T>(static_cast<float>(deviation) * source.normal(i));
   auto out = device.allocate<T>(static_cast<std::size_t>(count));
-  for (std::size_t at = 0; at < out.size(); at += some.size()) {
-    auto const part = std::min(some.size(), out.size() - at);
-    device.upload(out.span().subspan(at, part), std::span<T const>(some).first(part));
+  for (std::size_t offset = 0; offset < out.size(); offset += values.size()) {
+    auto const piece = std::min(values.size(), out.size() - offset);
+    device.upload(out.span().subspan(offset, piece), std::span<T const>(values).first(piece));
   }
   return out;
 }
@@ -134,8 +145,8 @@ class rates {
       : config_(mpt::named_size(args.text("size"))),
         tokens_(args.number("tokens")),
         length_(args.number("length")),
-        document_(args.number("document")),
-        sequences_(args.number("sequences") != 0),
+        document_length_(args.number("document")),
+        has_document_sequences_(args.number("sequences") != 0),
         stream_(device_.compute_options()),
         watch_(stream_) {
     if (args.text("form") == "b") config_ = mpt::hub_form(config_);
@@ -150,40 +161,40 @@ class rates {
                       {"m", p.m},
                       {"n", p.n},
                       {"k", p.k},
-                      {"times", p.times},
+                      {"times", p.count_per_step},
                       {"microseconds", 1e6 * seconds},
                       {"tflops", 1e-12 * p.operations() / seconds}});
     }
     return rows;
   }
 
-  /// A step's products in turn, each as often as there, for so many seconds; TFLOP/s of each
-  /// second.
+  /// Runs a step's products in turn, each as often as in a step, for this time. Returns the TFLOP/s
+  /// of each second.
   ordered_json sustained(double seconds) {
     prepare();
     using clock = std::chrono::steady_clock;
-    auto const since = [](clock::time_point begin) {
+    auto const seconds_since = [](clock::time_point begin) {
       return std::chrono::duration<double>(clock::now() - begin).count();
     };
     double operations = 0;
-    index most = 0;
+    index max_count = 0;
     for (auto const& p : products_) {
-      operations += static_cast<double>(p.times) * p.operations();
-      most = std::max(most, p.times);
+      operations += static_cast<double>(p.count_per_step) * p.operations();
+      max_count = std::max(max_count, p.count_per_step);
     }
     auto const begin = clock::now();
     ordered_json by_second = ordered_json::array();
-    while (since(begin) < seconds) {
-      double done = 0, spent = 0;
+    while (seconds_since(begin) < seconds) {
+      double operation_count = 0, spent = 0;
       while (spent < 1.0) {
         spent += watch_.measure([&] {
-          for (index time = 0; time < most; ++time)
+          for (index repetition = 0; repetition < max_count; ++repetition)
             for (auto const& p : products_)
-              if (time < p.times) run(p);
+              if (repetition < p.count_per_step) run(p);
         });
-        done += operations;
+        operation_count += operations;
       }
-      by_second.push_back(1e-12 * done / spent);
+      by_second.push_back(1e-12 * operation_count / spent);
     }
     return by_second;
   }
@@ -205,11 +216,11 @@ class rates {
     ops::attention_options options{.scale = 1.0 / std::sqrt(static_cast<double>(dim)),
                                    .alibi_slopes = slopes,
                                    .document_begins = documents.span()};
-    auto const part = [&](auto* data, index which) {
+    auto const section = [&](auto* data, index section_index) {
       return ops::heads_view<std::remove_pointer_t<decltype(data)>>{
-          data + which * width, sequences, length_, heads, dim, length_ * row, row};
+          data + section_index * width, sequences, length_, heads, dim, length_ * row, row};
     };
-    auto const whole = [&](auto* data) {
+    auto const matrix = [&](auto* data) {
       return ops::heads_view<std::remove_pointer_t<decltype(data)>>{
           data, sequences, length_, heads, dim, length_ * width, width};
     };
@@ -218,12 +229,13 @@ class rates {
     bf16 const* const y = out.data();
     bf16 const* const dy = dout.data();
     auto const run_forward = [&] {
-      ops::attention(stream_, whole(out.data()), sums, part(x, 0), part(x, 1), part(x, 2), options);
+      ops::attention(stream_, matrix(out.data()), sums, section(x, 0), section(x, 1), section(x, 2),
+                     options);
     };
     auto const run_backward = [&] {
-      ops::attention_backward(stream_, part(gradient.data(), 0), part(gradient.data(), 1),
-                              part(gradient.data(), 2), whole(dy), part(x, 0), part(x, 1),
-                              part(x, 2), whole(y), sums, options);
+      ops::attention_backward(stream_, section(gradient.data(), 0), section(gradient.data(), 1),
+                              section(gradient.data(), 2), matrix(dy), section(x, 0), section(x, 1),
+                              section(x, 2), matrix(y), sums, options);
     };
     cuda::tune_kernels(stream_, true);
     run_forward();
@@ -231,7 +243,7 @@ class rates {
     cuda::tune_kernels(stream_, false);
     double const forward = watch_.median(run_forward);
     double const backward = watch_.median(run_backward);
-    // what the causal mask keeps: 2 d s a token forward, 5 d s backward
+    // operations that the causal mask leaves: 2 d s per token forward, 5 d s backward
     auto const rate = [&](double factor, double seconds) {
       return 1e-12 * factor * static_cast<double>(width) * static_cast<double>(length_) *
              static_cast<double>(sequences * length_) / seconds;
@@ -241,21 +253,21 @@ class rates {
                         {"heads", heads},
                         {"dim", dim},
                         {"alibi", !slopes.empty()},
-                        {"document", document_},
+                        {"document", document_length_},
                         {"forward_microseconds", 1e6 * forward},
                         {"forward_tflops", rate(2, forward)},
                         {"backward_microseconds", 1e6 * backward},
                         {"backward_tflops", rate(5, backward)}};
-    if (document_ == 0 || !sequences_) return report;
-    // the same with each document a sequence of its own, which tables have to ask for
-    index const count = sequences * ((length_ + document_ - 1) / document_);
+    if (document_length_ == 0 || !has_document_sequences_) return report;
+    // the same with each document as a sequence of its own, which the kernel tables must request
+    index const count = sequences * ((length_ + document_length_ - 1) / document_length_);
     options.document_begins = {documents.span(), count};
     auto tables = cuda::tuned_kernels(stream_);
-    auto const timed = tables.attention.entries();
-    for (auto const& [problem, plan] : timed) {
-      auto apart = problem;
-      apart.most_documents = cuda::document_bound(count, sequences * length_);
-      if (problem.documents && apart.most_documents > 0) tables.attention.set(apart, 0);
+    auto const tuned_entries = tables.attention.entries();
+    for (auto const& [problem, plan] : tuned_entries) {
+      auto separated = problem;
+      separated.max_documents = cuda::document_bound(count, sequences * length_);
+      if (problem.documents && separated.max_documents > 0) tables.attention.set(separated, 0);
     }
     try {
       cuda::use_kernels(stream_, tables);
@@ -267,7 +279,7 @@ class rates {
     return report;
   }
 
-  /// GB/s, bytes read and bytes written.
+  /// GB/s of copies; bytes read and bytes written both count.
   ordered_json copy() {
     index const count = index{1} << 30;  // 2 GiB of bf16
     auto const from = random_memory<bf16>(device_, count, 1.0);
@@ -278,7 +290,7 @@ class rates {
                                   cudaMemcpyDeviceToDevice, stream_.get()),
                   "cudaMemcpyAsync");
     });
-    index const columns = 4096;  // of rows: flat memory is copied by the runtime
+    index const columns = 4096;  // rows, because flat memory is copied by the runtime
     double const by_kernel = watch_.median([&] {
       ops::copy(stream_, ops::rows_view<bf16>(to.data(), count / columns, columns, columns),
                 ops::rows_view<bf16 const>(from.data(), count / columns, columns, columns));
@@ -287,24 +299,25 @@ class rates {
   }
 
  private:
-  /// Where the documents of `sequences` begin.
+  /// The first token of each token's document, in its sequence.
   parallel::buffer<std::int32_t> documents_of(index sequences) {
     std::vector<std::int32_t> begins;
-    for (index at = 0; document_ > 0 && at < sequences * length_; ++at)
-      begins.push_back(static_cast<std::int32_t>(at % length_ / document_ * document_));
+    for (index token = 0; document_length_ > 0 && token < sequences * length_; ++token)
+      begins.push_back(
+          static_cast<std::int32_t>(token % length_ / document_length_ * document_length_));
     auto out = device_.allocate<std::int32_t>(begins.size());
     device_.upload(out.span(), std::span<std::int32_t const>(begins));
     return out;
   }
 
-  /// Memory that every product finds its operands in, and tuned algorithms.
+  /// Allocates operands that are large enough for every product, and tunes the algorithms.
   void prepare() {
     products_ = products_of(config_, tokens_);
     index a = 0, b = 0, c = 0;
     for (auto const& p : products_) {
       a = std::max(a, p.m * p.k);
       b = std::max(b, p.k * p.n);
-      c = std::max(c, p.m * p.n * (p.wide ? 2 : 1));
+      c = std::max(c, p.m * p.n * (p.has_float_output ? 2 : 1));
     }
     a_ = random_memory<bf16>(device_, a, 1.0);
     b_ = random_memory<bf16>(device_, b, 0.02);
@@ -315,13 +328,13 @@ class rates {
   }
 
   void run(product const& p) {
-    auto const stored = [](bf16 const* data, index rows, index columns, bool transposed) {
+    auto const view_as_stored = [](bf16 const* data, index rows, index columns, bool transposed) {
       return matrix_view<bf16 const>(
           data, transposed ? parallel::shape<2>{columns, rows} : parallel::shape<2>{rows, columns});
     };
-    auto const a = stored(a_.data(), p.m, p.k, p.options.transpose_a);
-    auto const b = stored(b_.data(), p.k, p.n, p.options.transpose_b);
-    if (p.wide)
+    auto const a = view_as_stored(a_.data(), p.m, p.k, p.options.transpose_a);
+    auto const b = view_as_stored(b_.data(), p.k, p.n, p.options.transpose_b);
+    if (p.has_float_output)
       ops::matmul(stream_, matrix_view<float>(reinterpret_cast<float*>(c_.data()), {p.m, p.n}), a,
                   b, p.options);
     else
@@ -330,8 +343,8 @@ class rates {
 
   mpt::model_config config_;
   index tokens_, length_;
-  index document_;  // tokens of each; 0: each sequence is one
-  bool sequences_;  // whether documents are timed as sequences of their own too
+  index document_length_;        // in tokens; 0: each sequence is one document
+  bool has_document_sequences_;  // documents are also timed as sequences of their own
   cuda::device device_;
   cuda::stream stream_;
   stopwatch watch_;
@@ -352,22 +365,22 @@ int main(int argc, char** argv) {
                                      {"document", "0"},
                                      {"sequences", "0"},
                                      {"seconds", "60"}});
-    auto const& what = args.text("what");
-    rates of(args);
-    ordered_json out{{"what", what},
+    auto const& kind = args.text("what");
+    rates measurement(args);
+    ordered_json out{{"what", kind},
                      {"size", args.text("size")},
                      {"form", args.text("form")},
                      {"tokens", args.number("tokens")}};
-    if (what == "products")
-      out["products"] = of.products();
-    else if (what == "sustained")
-      out["tflops_by_second"] = of.sustained(static_cast<double>(args.number("seconds")));
-    else if (what == "attention")
-      out["attention"] = of.attention();
-    else if (what == "copy")
-      out["gigabytes_per_second"] = of.copy();
+    if (kind == "products")
+      out["products"] = measurement.products();
+    else if (kind == "sustained")
+      out["tflops_by_second"] = measurement.sustained(static_cast<double>(args.number("seconds")));
+    else if (kind == "attention")
+      out["attention"] = measurement.attention();
+    else if (kind == "copy")
+      out["gigabytes_per_second"] = measurement.copy();
     else
-      parallel::fail("--what ", what, ": there are products, sustained, attention and copy");
+      parallel::fail("--what ", kind, ": there are products, sustained, attention and copy");
     std::cout << out.dump() << std::endl;
     return 0;
   } catch (std::exception const& problem) {

@@ -1,19 +1,19 @@
-// gpu_step: MPT's training step on one GPU: forward, backward, clipping and AdamW, of any published
-// size, in form a (learned positions and biases, as LLM Foundry's YAMLs) or b (ALiBi, no bias), or
-// of a tiny one, which shows in seconds that all is in place.
+// gpu_step: MPT's training step on one GPU: forward, backward, clipping and AdamW. The model has
+// any published size, in form a (learned positions and biases, as LLM Foundry's YAMLs) or b (ALiBi,
+// no bias), or the size "tiny", which shows in seconds that everything is installed.
 //
-// Its arguments are "--name value"; any wrong one prints them all. Prints "ready" when it is warm,
-// then runs one step for every line of standard input and answers with its seconds, so that
-// somebody else can alternate it with another program. At the end of input one JSON line: tokens a
-// second of the median step, MFU by LLM Foundry's convention and the causal one, memory. With
-// `--profile 1` also where the time of a step goes; with `--offload 1` optimizer states are in the
-// host's memory, with `--beside 1` weight gradients run on a stream of their own, with
+// Its arguments are "--name value"; a wrong one prints all of them. The program prints "ready" when
+// it is warm, then runs one step for every line of standard input and answers with its seconds, so
+// that a driver can alternate it with another program. At the end of input it prints one JSON line:
+// tokens per second of the median step, MFU by LLM Foundry's convention and the causal one, memory.
+// `--profile 1` adds the time of a step by operation; with `--offload 1` optimizer states are in
+// the host's memory, with `--beside 1` weight gradients run on a stream of their own, with
 // `--graphs 1` a block's pass is one graph. Products are tuned first, unless `--tuned 0` or
 // `--deterministic 1`.
 //
-// With `--text FILE` it trains on the bytes of a file instead, `--steps` long, and the JSON line
-// has the loss of every step and a checksum of the weights; `--save FOLDER --save-at K` saves a
-// checkpoint after step K, `--resume FOLDER` goes on from the latest.
+// With `--text FILE` it trains on the bytes of a file instead, for `--steps` steps, and the JSON
+// line has the loss of every step and a checksum of the weights; `--save FOLDER --save-at K` saves
+// a checkpoint after step K, `--resume FOLDER` continues from the latest one.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -90,15 +90,15 @@ mpt::model_config config_of(gpu_arguments const& args) {
   return config;
 }
 
-double now() {
+double wall_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Everything a step needs.
+/// A model with everything that a training step needs.
 template <class T>
-class trained {
+class gpu_training {
  public:
-  explicit trained(gpu_arguments const& args)
+  explicit gpu_training(gpu_arguments const& args)
       : args_(args),
         device_(cuda_options(args)),
         compute_(device_.compute_options()),
@@ -111,14 +111,14 @@ class trained {
     step_.initialise(seed_);
   }
 
-  /// Ids of one global batch.
+  /// The number of tokens of one global batch.
   [[nodiscard]] std::size_t tokens() const {
     return static_cast<std::size_t>(args_.number("microbatch") * args_.number("accumulation") *
                                     args_.number("length"));
   }
 
-  /// Replaces the batch that steps are about.
-  void place(std::vector<std::int32_t> ids) {
+  /// Replaces the batch that steps train on.
+  void set_batch(std::vector<std::int32_t> ids) {
     batch_.place(mpt::sequences(std::move(ids), args_.number("length")));
     parts_.clear();
     first_.clear();
@@ -131,48 +131,49 @@ class trained {
 
   /// Seconds of one step.
   double step(double learning_rate_factor) {
-    double const begin = now();
+    double const begin = wall_seconds();
     auto const result = step_.step(
         compute_, exchanges_, memory_, std::span<mpt::microbatch const>(parts_),
-        std::span<index const>(first_), {.seed = seed_, .step = static_cast<std::uint32_t>(done_)},
-        learning_rate_factor);
-    double const seconds = now() - begin;
-    ++done_;
+        std::span<index const>(first_),
+        {.seed = seed_, .step = static_cast<std::uint32_t>(step_count_)}, learning_rate_factor);
+    double const seconds = wall_seconds() - begin;
+    ++step_count_;
     loss_ = result.sums.loss / static_cast<double>(result.sums.tokens);
     return seconds;
   }
 
-  /// Tries the algorithms of every product and attention, by a step. Not on a deterministic device:
-  /// what is the fastest would decide the last bits, and may be another in every run.
+  /// Tunes the algorithms of every product and attention in one step. Does nothing on a
+  /// deterministic device, where the choice of the fastest algorithm, which may differ between
+  /// runs, would decide the last bits.
   void tune() {
     if (args_.number("tuned") == 0 || args_.number("deterministic") != 0) return;
-    auto const tune = [](bool on) {
-      return [on](parallel::cuda::stream& s) { parallel::cuda::tune_kernels(s, on); };
+    auto const set_tuning = [](bool is_on) {
+      return [is_on](parallel::cuda::stream& s) { parallel::cuda::tune_kernels(s, is_on); };
     };
-    tune(true)(compute_);
-    step_.for_each_compute_stream(tune(true));
+    set_tuning(true)(compute_);
+    step_.for_each_compute_stream(set_tuning(true));
     static_cast<void>(step(0.0));
-    tune(false)(compute_);
-    step_.for_each_compute_stream(tune(false));
+    set_tuning(false)(compute_);
+    step_.for_each_compute_stream(set_tuning(false));
   }
-  /// Forgets all steps, which were at a learning rate of 0: weights stand, the optimizer's states
-  /// go.
+  /// Discards all steps so far. They had a learning rate of 0, so the weights are unchanged; the
+  /// optimizer's states are cleared.
   void restart() {
     step_.clear_states(compute_);
-    done_ = 0;
+    step_count_ = 0;
   }
 
-  void go_on_from(std::string const& folder) {
-    done_ = bench::load_training(step_, exchanges_, folder);
+  void resume(std::string const& folder) {
+    step_count_ = bench::load_training(step_, exchanges_, folder);
   }
-  void save(std::string const& folder) { bench::save_training(step_, folder, done_); }
+  void save(std::string const& folder) { bench::save_training(step_, folder, step_count_); }
   [[nodiscard]] std::uint64_t checksum() { return bench::checksum_of_training(step_); }
-  [[nodiscard]] index done() const { return done_; }
+  [[nodiscard]] index step_count() const { return step_count_; }
   [[nodiscard]] index vocabulary() const { return net_.config().vocab_size; }
   [[nodiscard]] double loss() const { return loss_; }
   [[nodiscard]] bench::timed_stream& compute() { return compute_; }
 
-  /// What is there to say of steps that took `seconds`.
+  /// The results of steps that took `seconds`.
   [[nodiscard]] ordered_json report(std::vector<double> seconds) {
     std::ranges::sort(seconds);
     double const median = seconds[seconds.size() / 2];
@@ -213,10 +214,10 @@ class trained {
 
  private:
   [[nodiscard]] parallel::train::pass_memory_plan planned_passes() {
-    auto const one = mpt::sequences::shape_of(args_.number("microbatch"), args_.number("length"));
-    std::vector<mpt::microbatch> const all(static_cast<std::size_t>(args_.number("accumulation")),
-                                           one);
-    return step_.plan_passes(all);
+    auto const shape = mpt::sequences::shape_of(args_.number("microbatch"), args_.number("length"));
+    std::vector<mpt::microbatch> const microbatches(
+        static_cast<std::size_t>(args_.number("accumulation")), shape);
+    return step_.plan_passes(microbatches);
   }
 
   static parallel::cuda::stream_options cuda_options(gpu_arguments const& args) {
@@ -224,11 +225,10 @@ class trained {
             .graphs = args.number("graphs") != 0};
   }
 
-  /// All that it was planned to ask the device for: units, activations, and a batch's ids and
-  /// labels.
+  /// The planned device memory: units, activations, and a batch's ids and labels.
   [[nodiscard]] std::size_t planned_bytes() {
-    mpt::model<T> meant(net_.config());
-    auto plan = parallel::train::plan_units<parallel::decoupled_adamw>(meant, optimizer, {},
+    mpt::model<T> planned_model(net_.config());
+    auto plan = parallel::train::plan_units<parallel::decoupled_adamw>(planned_model, optimizer, {},
                                                                        options(args_));
     plan.activations = planned_passes().activations;
     return plan.total() + 2 * sizeof(std::int32_t) * tokens();
@@ -261,18 +261,18 @@ class trained {
   mpt::placed_sequences<bench::timed_device> batch_;
   std::vector<mpt::microbatch> parts_;
   std::vector<index> first_;
-  index done_ = 0;
+  index step_count_ = 0;
   double loss_ = 0;
 };
 
-/// Where the time of one step goes, the most expensive first.
+/// The time of one step by operation, the most expensive first.
 template <class T>
-ordered_json profile(trained<T>& training) {
+ordered_json profile(gpu_training<T>& training) {
   training.compute().start();
   double const seconds = training.step(1.0);
   auto const times = training.compute().stop();
   std::vector<std::pair<std::string, bench::operation_time>> order(times.begin(), times.end());
-  std::ranges::sort(order, std::greater{}, [](auto const& one) { return one.second.seconds; });
+  std::ranges::sort(order, std::greater{}, [](auto const& entry) { return entry.second.seconds; });
   ordered_json rows = ordered_json::array();
   for (auto const& [name, time] : order) {
     ordered_json row{{"name", name}, {"milliseconds", 1e3 * time.seconds}, {"calls", time.calls}};
@@ -282,17 +282,18 @@ ordered_json profile(trained<T>& training) {
   return {{"step_milliseconds", 1e3 * seconds}, {"operations", std::move(rows)}};
 }
 
-/// Steps on random tokens, one for each line of input.
+/// Runs steps on random tokens, one for each line of input.
 template <class T>
-void follow(gpu_arguments const& args, trained<T>& training) {
+void follow(gpu_arguments const& args, gpu_training<T>& training) {
   parallel::philox const random(1, parallel::stream_id("gpu_step"));
   std::vector<std::int32_t> ids(training.tokens());
   auto const tokens = static_cast<std::uint32_t>(std::min<index>(50257, training.vocabulary()));
   for (std::size_t i = 0; i < ids.size(); ++i)
     ids[i] = static_cast<std::int32_t>(random.bits(i) % tokens);
-  training.place(std::move(ids));
+  training.set_batch(std::move(ids));
   training.tune();
-  for (int warm = 0; warm < 3; ++warm) static_cast<void>(training.step(1.0));
+  for (int warm_up_step = 0; warm_up_step < 3; ++warm_up_step)
+    static_cast<void>(training.step(1.0));
   std::cout << "ready" << std::endl;
   std::vector<double> seconds;
   for (std::string line; std::getline(std::cin, line);)
@@ -303,9 +304,9 @@ void follow(gpu_arguments const& args, trained<T>& training) {
   std::cout << out.dump() << std::endl;
 }
 
-/// Trains on the bytes of a file, one after another, from its beginning again when it ends.
+/// Trains on the bytes of a file in order, repeating the file when it ends.
 template <class T>
-void train(gpu_arguments const& args, trained<T>& training) {
+void train(gpu_arguments const& args, gpu_training<T>& training) {
   std::ifstream in(args.text("text"), std::ios::binary);
   std::vector<unsigned char> const text{std::istreambuf_iterator<char>(in), {}};
   parallel::require(!text.empty(), args.text("text"), ": cannot be read, or is empty");
@@ -315,18 +316,18 @@ void train(gpu_arguments const& args, trained<T>& training) {
       ids[i] = text[(static_cast<std::size_t>(step) * ids.size() + i) % text.size()];
     return ids;
   };
-  training.place(ids_of(0));
+  training.set_batch(ids_of(0));
   training.tune();
   training.restart();
-  if (args.given("resume")) training.go_on_from(args.text("resume"));
-  index const first = training.done();
+  if (args.has_value("resume")) training.resume(args.text("resume"));
+  index const first = training.step_count();
   std::vector<double> seconds, losses;
-  while (training.done() < args.number("steps")) {
-    training.place(ids_of(training.done()));
-    double const factor = std::min(1.0, static_cast<double>(training.done() + 1) / 100.0);
+  while (training.step_count() < args.number("steps")) {
+    training.set_batch(ids_of(training.step_count()));
+    double const factor = std::min(1.0, static_cast<double>(training.step_count() + 1) / 100.0);
     seconds.push_back(training.step(factor));
     losses.push_back(training.loss());
-    if (args.given("save") && training.done() == args.number("save-at")) {
+    if (args.has_value("save") && training.step_count() == args.number("save-at")) {
       training.save(args.text("save"));
       std::cout << "saved" << std::endl;
     }
@@ -342,8 +343,8 @@ void train(gpu_arguments const& args, trained<T>& training) {
 
 template <class T>
 void run(gpu_arguments const& args) {
-  trained<T> training(args);
-  if (args.given("text"))
+  gpu_training<T> training(args);
+  if (args.has_value("text"))
     train(args, training);
   else
     follow(args, training);

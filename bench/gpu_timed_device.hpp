@@ -1,5 +1,6 @@
-// A GPU whose compute stream can say where its time goes: every operation runs between two timing
-// events. Products are told apart by their shape, so that a table has a rate for each.
+// A GPU whose compute stream measures its time by operation: every operation runs between two
+// timing events. Products of different shapes count as different operations, each with a rate of
+// its own.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -19,64 +20,64 @@ namespace bench {
 namespace cuda = parallel::cuda;
 namespace ops = parallel::ops;
 
-/// What one kind of operation took.
+/// The total time of one kind of operation.
 struct operation_time {
   double seconds = 0;
   long calls = 0;
-  double operations = 0;  // floating-point, of products
+  double operations = 0;  // floating-point operations of products
 };
 
 class timed_stream : public cuda::stream {
  public:
   using cuda::stream::stream;
 
-  void start() { measuring_ = true; }
+  void start() { is_measuring_ = true; }
 
-  /// Blocks until everything enqueued has run; by operation, since `start`.
+  /// Blocks until everything enqueued has run; returns the times since `start` by operation.
   [[nodiscard]] std::map<std::string, operation_time> stop() {
-    measuring_ = false;
+    is_measuring_ = false;
     synchronize();
     std::map<std::string, operation_time> out;
-    for (auto const& one : marks_) {
+    for (auto const& mark : marks_) {
       float milliseconds = 0;
-      cuda::check(cudaEventElapsedTime(&milliseconds, one.begin.get(), one.end.get()),
+      cuda::check(cudaEventElapsedTime(&milliseconds, mark.begin.get(), mark.end.get()),
                   "cudaEventElapsedTime");
-      auto& sum = out[one.name];
+      auto& sum = out[mark.name];
       sum.seconds += 1e-3 * static_cast<double>(milliseconds);
       ++sum.calls;
-      sum.operations += one.operations;
+      sum.operations += mark.operations;
     }
     marks_.clear();
     return out;
   }
 
   template <class Enqueue>
-  void pass_on(std::string name, double operations, Enqueue const& enqueue_it) {
+  void run_timed(std::string name, double operations, Enqueue const& enqueue) {
     cuda::stream& inner = *this;
-    if (!measuring_) return enqueue_it(inner);
-    mark one{std::move(name), operations, make_event(), make_event()};
-    cuda::check(cudaEventRecord(one.begin.get(), get()), "cudaEventRecord");
-    enqueue_it(inner);
-    cuda::check(cudaEventRecord(one.end.get(), get()), "cudaEventRecord");
-    marks_.push_back(std::move(one));
+    if (!is_measuring_) return enqueue(inner);
+    operation_mark interval{std::move(name), operations, make_event(), make_event()};
+    cuda::check(cudaEventRecord(interval.begin.get(), get()), "cudaEventRecord");
+    enqueue(inner);
+    cuda::check(cudaEventRecord(interval.end.get(), get()), "cudaEventRecord");
+    marks_.push_back(std::move(interval));
   }
 
  private:
   using event = std::shared_ptr<CUevent_st>;
-  struct mark {
+  struct operation_mark {
     std::string name;
     double operations;
     event begin, end;
   };
 
   static event make_event() {
-    cudaEvent_t made = nullptr;
-    cuda::check(cudaEventCreate(&made), "cudaEventCreate");
-    return {made, [](cudaEvent_t e) { static_cast<void>(cudaEventDestroy(e)); }};
+    cudaEvent_t created = nullptr;
+    cuda::check(cudaEventCreate(&created), "cudaEventCreate");
+    return {created, [](cudaEvent_t e) { static_cast<void>(cudaEventDestroy(e)); }};
   }
 
-  bool measuring_ = false;
-  std::vector<mark> marks_;
+  bool is_measuring_ = false;
+  std::vector<operation_mark> marks_;
 };
 
 class timed_device : public cuda::device {
@@ -85,10 +86,10 @@ class timed_device : public cuda::device {
   using stream_type = timed_stream;
 };
 
-/// Any operation: a better match than the backend's own.
+/// Matches any operation better than the backend's own overloads.
 template <ops::operation_arguments Arguments>
 void run_operation(timed_stream& s, Arguments const& a) {
-  s.pass_on(Arguments::name, 0.0, [&](cuda::stream& inner) { run_operation(inner, a); });
+  s.run_timed(Arguments::name, 0.0, [&](cuda::stream& inner) { run_operation(inner, a); });
 }
 template <class C, class T>
 void run_operation(timed_stream& s, ops::matmul_arguments<C, T> const& a) {
@@ -99,22 +100,22 @@ void run_operation(timed_stream& s, ops::matmul_arguments<C, T> const& a) {
                                      : o.transpose_b ? ""
                                                      : " dX",
                                      o.accumulate ? " +=" : "");
-  s.pass_on(name, static_cast<double>(a.flops()),
-            [&](cuda::stream& inner) { run_operation(inner, a); });
+  s.run_timed(name, static_cast<double>(a.flops()),
+              [&](cuda::stream& inner) { run_operation(inner, a); });
 }
 template <class T>
 void run_operation(timed_stream& s, ops::affine_arguments<T> const& a) {
   auto const name = parallel::concat("matmul ", a.y.extent(0), " x ", a.y.extent(1), " x ",
                                      a.x.extent(1), " bias", a.addend.empty() ? "" : " +=");
-  s.pass_on(name, static_cast<double>(a.flops()),
-            [&](cuda::stream& inner) { run_operation(inner, a); });
+  s.run_timed(name, static_cast<double>(a.flops()),
+              [&](cuda::stream& inner) { run_operation(inner, a); });
 }
 template <class T>
 void run_operation(timed_stream& s, ops::affine_backward_weight_arguments<T> const& a) {
   auto const name = parallel::concat("matmul ", a.dweight.extent(0), " x ", a.dweight.extent(1),
                                      " x ", a.dy.extent(0), " dW bias", a.accumulate ? " +=" : "");
-  s.pass_on(name, static_cast<double>(a.flops()),
-            [&](cuda::stream& inner) { run_operation(inner, a); });
+  s.run_timed(name, static_cast<double>(a.flops()),
+              [&](cuda::stream& inner) { run_operation(inner, a); });
 }
 
 }  // namespace bench

@@ -1,5 +1,5 @@
-// Comparing what is measured in turn: a shared machine is fast in one minute and slow in the next,
-// so that only neighbours in time can be divided by each other.
+// Comparison of alternating measurements: the speed of a shared machine changes from minute to
+// minute, so only measurements that are adjacent in time can be compared.
 #pragma once
 
 #include <algorithm>
@@ -10,18 +10,18 @@
 
 namespace bench {
 
-/// The middle one, the upper of two; of at least one.
+/// The median of at least one value; of an even number the upper of the two middle ones.
 [[nodiscard]] inline double median(std::vector<double> values) {
   std::ranges::sort(values);
   return values[values.size() / 2];
 }
 
-/// The median over rounds of part / whole, each pair measured in one round.
-[[nodiscard]] inline double median_share(std::span<double const> parts,
-                                         std::span<double const> wholes) {
+/// The median over rounds of numerator / denominator, each pair measured in one round.
+[[nodiscard]] inline double median_share(std::span<double const> numerators,
+                                         std::span<double const> denominators) {
   std::vector<double> shares;
-  for (std::size_t round = 0; round < wholes.size(); ++round)
-    shares.push_back(parts[round] / wholes[round]);
+  for (std::size_t round = 0; round < denominators.size(); ++round)
+    shares.push_back(numerators[round] / denominators[round]);
   return median(std::move(shares));
 }
 

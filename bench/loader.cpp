@@ -1,5 +1,5 @@
 // Reads an epoch of an MDS set in shuffled batches, or only copies the same bytes from memory to
-// memory, which no loader can be faster than; see follow.hpp for the protocol.
+// memory, which bounds the speed of any loader; see follow.hpp for the protocol.
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
@@ -17,7 +17,7 @@ struct arguments {
   std::filesystem::path folder;
   std::uint64_t length = 2048;
   std::uint64_t batch = 32;
-  bool copy = false;
+  bool is_copy = false;
 };
 
 void run(arguments const& args) {
@@ -25,24 +25,25 @@ void run(arguments const& args) {
   auto const set = std::make_shared<token_dataset const>(
       args.folder, token_dataset_options{.sequence_length = args.length});
   auto const batches = set->size() / args.batch;
-  std::vector<std::int32_t> from(set->size() * args.length);
-  for (std::uint64_t i = 0; args.copy && i < set->size(); ++i)
-    set->sample(i, std::span(from).subspan(i * args.length, args.length));
-  std::vector<std::int32_t> to(args.batch * args.length);
-  std::int64_t sum = 0;  // someone looks at what was read
+  std::vector<std::int32_t> source(set->size() * args.length);
+  for (std::uint64_t i = 0; args.is_copy && i < set->size(); ++i)
+    set->sample(i, std::span(source).subspan(i * args.length, args.length));
+  std::vector<std::int32_t> destination(args.batch * args.length);
+  std::int64_t sum = 0;  // uses the data, so that reading is not optimised away
   auto const copy = [&] {
     for (std::uint64_t b = 0; b < batches; ++b) {
-      std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(b * to.size()), to.size(), to.begin());
-      sum += to[b % to.size()];
+      std::copy_n(source.begin() + static_cast<std::ptrdiff_t>(b * destination.size()),
+                  destination.size(), destination.begin());
+      sum += destination[b % destination.size()];
     }
   };
   auto const read = [&] {
     batch_loader loader(set, {.global_batch_size = args.batch, .last_row = args.batch});
-    for (std::uint64_t b = 0; b < batches; ++b) sum += loader.next()->ids[b % to.size()];
+    for (std::uint64_t b = 0; b < batches; ++b) sum += loader.next()->ids[b % destination.size()];
   };
-  auto const bytes = batches * to.size() * sizeof to[0];
+  auto const bytes = batches * destination.size() * sizeof destination[0];
   nlohmann::ordered_json const result{{"samples", batches * args.batch}, {"bytes", bytes}};
-  if (args.copy)
+  if (args.is_copy)
     bench::follow(result, copy);
   else
     bench::follow(result, read);
@@ -57,6 +58,6 @@ int main(int argc, char** argv) {
   app.add_option("folder", args.folder, "MDS set of tokens")->required();
   app.add_option("--length", args.length, "tokens of a sample")->check(CLI::PositiveNumber);
   app.add_option("--batch", args.batch)->check(CLI::PositiveNumber);
-  app.add_flag("--copy", args.copy, "only copy the bytes from memory to memory");
+  app.add_flag("--copy", args.is_copy, "only copy the bytes from memory to memory");
   return apps::run(app, argc, argv, [&] { run(args); });
 }

@@ -1,9 +1,11 @@
-// What the manifest of a checkpoint of MPT-7B costs by the number of ranks that saved it: its
-// bytes, the time to write it as text and to read it again, and the memory of that.
+// The cost of the manifest of an MPT-7B checkpoint by the number of ranks that saved it: its bytes,
+// the time to format and to parse it, and the memory of parsing.
 #include <sys/resource.h>
 
 #include <string>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include <parallel/checkpoint/manifest.hpp>
 
@@ -39,7 +41,7 @@ std::vector<std::vector<tensor>> units_of_7b() {
   return out;
 }
 
-/// As ZeRO divides it among so many ranks.
+/// The slices that ZeRO saves on this number of ranks.
 pc::slice_set saved_by(index ranks) {
   pc::slice_set out;
   auto const file_of = [](index rank) {
@@ -49,15 +51,15 @@ pc::slice_set saved_by(index ranks) {
   };
   for (auto const& unit : units_of_7b()) {
     index size = 0;
-    for (auto const& one : unit) size += one.size;
+    for (auto const& tensor_size : unit) size += tensor_size.size;
     index const shard = (size + ranks - 1) / ranks;
     for (std::string const state : {"", "#exp_avg", "#exp_avg_sq"}) {
-      index at = 0;  // in the unit
+      index offset = 0;  // of the tensor in the unit
       for (auto const& [name, count] : unit) {
         auto& slices = out.tensors[name + state] = {pc::element_type::f32, {count}, {}};
         for (index begin = 0; begin < count;) {
-          index const rank = (at + begin) / shard;
-          index const end = std::min(count, (rank + 1) * shard - at);
+          index const rank = (offset + begin) / shard;
+          index const end = std::min(count, (rank + 1) * shard - offset);
           auto& file = out.files[file_of(rank)];
           auto const bytes = static_cast<std::uint64_t>(4 * (end - begin));
           slices.slices.push_back({.begin = begin,
@@ -69,7 +71,7 @@ pc::slice_set saved_by(index ranks) {
           file += bytes;
           begin = end;
         }
-        at += count;
+        offset += count;
       }
     }
   }
@@ -85,19 +87,20 @@ std::size_t peak_mib() {
 void run(index ranks) {
   pc::manifest const saved{nlohmann::json::object(), saved_by(ranks)};
   std::size_t slices = 0;
-  for (auto const& [name, one] : saved.slices.tensors) slices += one.slices.size();
-  auto const begin = bench::now(bench::clock_kind::processor);
+  for (auto const& [name, tensor_entry] : saved.slices.tensors)
+    slices += tensor_entry.slices.size();
+  auto const begin_time = bench::read_clock(bench::clock_kind::processor);
   auto const text = pc::format_manifest(saved, "manifest");
-  auto const written = bench::now(bench::clock_kind::processor);
-  auto const before = peak_mib();
+  auto const write_time = bench::read_clock(bench::clock_kind::processor);
+  auto const peak_before_reading = peak_mib();
   auto const read = pc::parse_manifest(text, "manifest");
-  auto const over = bench::now(bench::clock_kind::processor);
+  auto const read_time = bench::read_clock(bench::clock_kind::processor);
   parallel::require(read.slices.files == saved.slices.files, "the manifest changed on its way");
   fmt::print(
       "{:>6} ranks {:>8} slices {:>6.1f} MiB, written in {:.3f} s, read in {:.3f} s "
       "({} MiB more at its peak)\n",
-      ranks, slices, static_cast<double>(text.size()) / 1048576, written - begin, over - written,
-      peak_mib() - before);
+      ranks, slices, static_cast<double>(text.size()) / 1048576, write_time - begin_time,
+      read_time - write_time, peak_mib() - peak_before_reading);
 }
 
 }  // namespace

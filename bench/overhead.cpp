@@ -1,6 +1,6 @@
-// overhead: what the library costs on one rank: a training step by the stepper, and the same step
-// written by hand with direct calls of the same operations on flat arrays, in turns. Prints both
-// times and their ratio; both must come to the same losses.
+// overhead: the cost of the library on one rank. A training step by the stepper alternates with the
+// same step written by hand, with direct calls of the same operations on flat arrays. The program
+// prints both times and their ratio; both must give the same losses.
 //
 // The model: embedding, residual blocks of norm, linear, GELU, linear, a norm and a head. A step is
 // forward, backward, clipping and AdamW.
@@ -48,7 +48,7 @@ using ids_view = parallel::vector_view<std::int32_t const>;
 struct arguments {
   index width = 256, blocks = 4, rows = 512, vocabulary = 1024;
   int threads = 1, pairs = 100;
-  bool processor = false;
+  bool uses_processor_time = false;
 };
 
 struct batch_view {
@@ -116,10 +116,10 @@ class layered_model {
   parallel::tensor::head<float, parallel::single> head_;
 };
 
-/// The step by the library.
-class by_library {
+/// The training step by the library.
+class library_step {
  public:
-  by_library(arguments const& args, host::stream_options const& options, batch_view const& batch)
+  library_step(arguments const& args, host::stream_options const& options, batch_view const& batch)
       : device_(options),
         compute_(options),
         exchanges_({.threads = 1, .cores = options.cores}),
@@ -131,12 +131,12 @@ class by_library {
     step_.initialise(1);
   }
 
-  /// The mean loss.
+  /// Runs a step; returns the mean loss.
   double step() {
     index const first = 0;
     auto const sums = step_
                           .step(compute_, exchanges_, memory_, std::span(&batch_, 1),
-                                std::span(&first, 1), {.seed = 1, .step = done_++}, 1.0)
+                                std::span(&first, 1), {.seed = 1, .step = step_count_++}, 1.0)
                           .sums;
     return sums.loss / static_cast<double>(sums.tokens);
   }
@@ -158,26 +158,27 @@ class by_library {
   train::stepper<layered_model, host::device, parallel::single, parallel::decoupled_adamw> step_;
   parallel::arena memory_;
   batch_view batch_;
-  std::uint32_t done_ = 0;
+  std::uint32_t step_count_ = 0;
 };
 
-/// The step by hand: one array each for values, gradients and the optimizer's states.
-class by_hand {
+/// The training step by hand: one array each for values, gradients and the optimizer's states.
+class manual_step {
  public:
-  by_hand(arguments const& args, host::stream_options const& options, batch_view const& batch,
-          std::vector<float> const& values)
+  manual_step(arguments const& args, host::stream_options const& options, batch_view const& batch,
+              std::vector<float> const& values)
       : a_(args), s_(options), batch_(batch), values_(make(std::ssize(values))) {
     std::ranges::copy(values, values_.data());
-    for (auto* const state : {&gradients_, &first_, &second_}) *state = make(std::ssize(values));
+    for (auto* const state : {&gradients_, &first_moment_, &second_moment_})
+      *state = make(std::ssize(values));
     index const n = a_.rows, d = a_.width;
     for (auto* const x : {&dx_, &normed_, &d_normed_, &z_}) *x = make((n * d));
-    kept_.resize(static_cast<std::size_t>(a_.blocks));
-    for (auto& k : kept_) {
+    saved_.resize(static_cast<std::size_t>(a_.blocks));
+    for (auto& k : saved_) {
       for (auto* const x : {&k.x, &k.normed}) *x = make((n * d));
       for (auto* const x : {&k.up, &k.activated}) *x = make((4 * n * d));
       for (auto* const x : {&k.mean, &k.rstd}) *x = make((n));
     }
-    for (auto* const x : {&last_, &losses_}) *x = make((n * d));
+    for (auto* const x : {&last_x_, &losses_}) *x = make((n * d));
     for (auto* const x : {&mean_, &rstd_}) *x = make((n));
     d_up_ = make((4 * n * d));
     logits_ = make((n * a_.vocabulary));
@@ -186,78 +187,81 @@ class by_hand {
 
   double step() {
     index const n = a_.rows, d = a_.width, h = 4 * d, v = a_.vocabulary;
-    index const of_block = 2 * d + 2 * h * d;
-    index const tail = v * d + a_.blocks * of_block;  // where the last norm begins
+    index const block_size = 2 * d + 2 * h * d;
+    index const tail_begin = v * d + a_.blocks * block_size;  // offset of the last norm
     double loss = 0, squared = 0;
     std::int64_t correct = 0;
-    auto const clear = [&](index begin, index count) {  // products replace what they find
+    auto const clear = [&](index begin, index count) {  // products overwrite their results
       ops::fill(s_, gradient(begin, count).span(), 0.0F);
     };
     clear(0, v * d);
-    for (index i = 0; i < a_.blocks; ++i) clear(v * d + i * of_block, 2 * d);
-    clear(tail, 2 * d);
-    auto x = at(kept_.empty() ? last_ : kept_[0].x, n, d);
+    for (index i = 0; i < a_.blocks; ++i) clear(v * d + i * block_size, 2 * d);
+    clear(tail_begin, 2 * d);
+    auto x = view(saved_.empty() ? last_x_ : saved_[0].x, n, d);
     ops::embedding(s_, x, batch_.ids, const_matrix(values_.data(), {v, d}));
     for (index i = 0; i < a_.blocks; ++i) {
-      auto& k = kept_[static_cast<std::size_t>(i)];
-      index const w = v * d + i * of_block;
+      auto& k = saved_[static_cast<std::size_t>(i)];
+      index const w = v * d + i * block_size;
       bool const is_last = i + 1 == a_.blocks;
-      auto const y = at(is_last ? last_ : kept_[static_cast<std::size_t>(i + 1)].x, n, d);
-      ops::layer_norm(s_, at(k.normed, n, d), at(k.mean, n), at(k.rstd, n), of(x), value(w, d),
-                      value(w + d, d));
-      ops::matmul(s_, at(k.up, n, h), of(at(k.normed, n, d)), value(w + 2 * d, h, d),
+      auto const y = view(is_last ? last_x_ : saved_[static_cast<std::size_t>(i + 1)].x, n, d);
+      ops::layer_norm(s_, view(k.normed, n, d), view(k.mean, n), view(k.rstd, n), as_const(x),
+                      value(w, d), value(w + d, d));
+      ops::matmul(s_, view(k.up, n, h), as_const(view(k.normed, n, d)), value(w + 2 * d, h, d),
                   {.transpose_b = true});
       ops::activation(s_, k.activated.span(), std::span<float const>(k.up.span()), gelu);
-      ops::matmul(s_, y, of(at(k.activated, n, h)), value(w + 2 * d + h * d, d, h),
-                  {.transpose_b = true}, of(x));
+      ops::matmul(s_, y, as_const(view(k.activated, n, h)), value(w + 2 * d + h * d, d, h),
+                  {.transpose_b = true}, as_const(x));
       x = y;
     }
-    auto const normed = at(normed_, n, d), d_normed = at(d_normed_, n, d);
-    auto dx = at(dx_, n, d), z = at(z_, n, d);
-    auto const logits = at(logits_, n, v);
-    ops::layer_norm(s_, normed, at(mean_, n), at(rstd_, n), of(x), value(tail, d),
-                    value(tail + d, d));
-    ops::matmul(s_, logits, of(normed), value(tail + 2 * d, v, d), {.transpose_b = true});
+    auto const normed = view(normed_, n, d), d_normed = view(d_normed_, n, d);
+    auto dx = view(dx_, n, d), z = view(z_, n, d);
+    auto const logits = view(logits_, n, v);
+    ops::layer_norm(s_, normed, view(mean_, n), view(rstd_, n), as_const(x), value(tail_begin, d),
+                    value(tail_begin + d, d));
+    ops::matmul(s_, logits, as_const(normed), value(tail_begin + 2 * d, v, d),
+                {.transpose_b = true});
     vector const losses(losses_.data(), {n});
     parallel::vector_view<std::uint8_t> const hits(correct_.data(), {n});
-    ops::cross_entropy(s_, logits, losses, hits, of(logits), batch_.labels);
+    ops::cross_entropy(s_, logits, losses, hits, as_const(logits), batch_.labels);
     ops::sum(s_, &loss, std::span<float const>(losses.span()));
     ops::sum(s_, &correct, std::span<std::uint8_t const>(hits.span()));
-    ops::matmul(s_, d_normed, of(logits), value(tail + 2 * d, v, d));
-    ops::matmul(s_, gradient(tail + 2 * d, v, d), of(logits), of(normed), {.transpose_a = true});
-    ops::layer_norm_backward_input(s_, dx, of(d_normed), of(x), value(tail, d), at(mean_, n),
-                                   at(rstd_, n));
-    ops::layer_norm_backward_weight(s_, gradient(tail, d), gradient(tail + d, d), of(d_normed),
-                                    of(x), at(mean_, n), at(rstd_, n));
+    ops::matmul(s_, d_normed, as_const(logits), value(tail_begin + 2 * d, v, d));
+    ops::matmul(s_, gradient(tail_begin + 2 * d, v, d), as_const(logits), as_const(normed),
+                {.transpose_a = true});
+    ops::layer_norm_backward_input(s_, dx, as_const(d_normed), as_const(x), value(tail_begin, d),
+                                   view(mean_, n), view(rstd_, n));
+    ops::layer_norm_backward_weight(s_, gradient(tail_begin, d), gradient(tail_begin + d, d),
+                                    as_const(d_normed), as_const(x), view(mean_, n),
+                                    view(rstd_, n));
     for (index i = a_.blocks; i-- > 0;) {
-      auto& k = kept_[static_cast<std::size_t>(i)];
-      index const w = v * d + i * of_block;
-      auto const d_up = at(d_up_, n, h);
-      ops::matmul(s_, d_up, of(dx), value(w + 2 * d + h * d, d, h));
-      ops::matmul(s_, gradient(w + 2 * d + h * d, d, h), of(dx), of(at(k.activated, n, h)),
-                  {.transpose_a = true});
+      auto& k = saved_[static_cast<std::size_t>(i)];
+      index const w = v * d + i * block_size;
+      auto const d_up = view(d_up_, n, h);
+      ops::matmul(s_, d_up, as_const(dx), value(w + 2 * d + h * d, d, h));
+      ops::matmul(s_, gradient(w + 2 * d + h * d, d, h), as_const(dx),
+                  as_const(view(k.activated, n, h)), {.transpose_a = true});
       ops::activation_backward(s_, d_up.span(), std::span<float const>(k.up.span()),
-                               of(d_up).span(), gelu);
-      ops::matmul(s_, d_normed, of(d_up), value(w + 2 * d, h, d));
-      ops::matmul(s_, gradient(w + 2 * d, h, d), of(d_up), of(at(k.normed, n, d)),
+                               as_const(d_up).span(), gelu);
+      ops::matmul(s_, d_normed, as_const(d_up), value(w + 2 * d, h, d));
+      ops::matmul(s_, gradient(w + 2 * d, h, d), as_const(d_up), as_const(view(k.normed, n, d)),
                   {.transpose_a = true});
-      ops::layer_norm_backward_input(s_, z, of(d_normed), of(at(k.x, n, d)), value(w, d),
-                                     at(k.mean, n), at(k.rstd, n), of(dx));
-      ops::layer_norm_backward_weight(s_, gradient(w, d), gradient(w + d, d), of(d_normed),
-                                      of(at(k.x, n, d)), at(k.mean, n), at(k.rstd, n));
+      ops::layer_norm_backward_input(s_, z, as_const(d_normed), as_const(view(k.x, n, d)),
+                                     value(w, d), view(k.mean, n), view(k.rstd, n), as_const(dx));
+      ops::layer_norm_backward_weight(s_, gradient(w, d), gradient(w + d, d), as_const(d_normed),
+                                      as_const(view(k.x, n, d)), view(k.mean, n), view(k.rstd, n));
       std::swap(dx, z);
     }
-    ops::embedding_backward(s_, gradient(0, v, d), of(dx), batch_.ids);
+    ops::embedding_backward(s_, gradient(0, v, d), as_const(dx), batch_.ids);
     ops::squared_norm(s_, &squared, std::span<float const>(gradients_.span()));
     s_.synchronize();
     double const norm = std::sqrt(squared) / static_cast<double>(n);
     auto const scale =
         static_cast<float>(std::min(1.0, 1.0 / (norm + 1e-6)) / static_cast<double>(n));
-    ops::adamw(s_, values_.span(), values_.span(), first_.span(), second_.span(),
+    ops::adamw(s_, values_.span(), values_.span(), first_moment_.span(), second_moment_.span(),
                std::span<float const>(gradients_.span()),
                {.lr = learning_rate,
                 .initial_lr = learning_rate,
-                .step = ++done_,
+                .step = ++step_count_,
                 .gradient_scale = &scale});
     s_.synchronize();
     return loss / static_cast<double>(n);
@@ -269,9 +273,9 @@ class by_hand {
 
   [[nodiscard]] numbers make(index n) const { return device_.allocate_zeroed<float>(size(n)); }
   static std::size_t size(index n) { return static_cast<std::size_t>(n); }
-  static matrix at(numbers& x, index rows, index columns) { return {x.data(), {rows, columns}}; }
-  static vector at(numbers& x, index n) { return {x.data(), {n}}; }
-  static const_matrix of(matrix x) { return x; }
+  static matrix view(numbers& x, index rows, index columns) { return {x.data(), {rows, columns}}; }
+  static vector view(numbers& x, index n) { return {x.data(), {n}}; }
+  static const_matrix as_const(matrix x) { return x; }
   [[nodiscard]] parallel::vector_view<float const> value(index begin, index n) const {
     return {values_.data() + begin, {n}};
   }
@@ -283,7 +287,7 @@ class by_hand {
     return {gradients_.data() + begin, {rows, columns}};
   }
 
-  struct kept_block {
+  struct saved_block {
     numbers x, normed, up, activated, mean, rstd;
   };
 
@@ -291,11 +295,11 @@ class by_hand {
   host::device device_;
   host::stream s_;
   batch_view batch_;
-  numbers values_, gradients_, first_, second_;
-  std::vector<kept_block> kept_;
-  numbers last_, normed_, d_normed_, dx_, z_, d_up_, logits_, losses_, mean_, rstd_;
+  numbers values_, gradients_, first_moment_, second_moment_;
+  std::vector<saved_block> saved_;
+  numbers last_x_, normed_, d_normed_, dx_, z_, d_up_, logits_, losses_, mean_, rstd_;
   std::vector<std::uint8_t> correct_;
-  std::int64_t done_ = 0;
+  std::int64_t step_count_ = 0;
 };
 
 double median(std::vector<double> x) {
@@ -314,7 +318,8 @@ int main(int argc, char** argv) {
   app.add_option("--vocabulary", args.vocabulary);
   app.add_option("--threads", args.threads);
   app.add_option("--pairs", args.pairs, "steps of each, in turns");
-  app.add_flag("--processor-time", args.processor, "of all threads, instead of the clock's");
+  app.add_flag("--processor-time", args.uses_processor_time,
+               "of all threads, instead of the clock's");
   CLI11_PARSE(app, argc, argv);
 
   auto const engine = apps::make_engine();
@@ -326,34 +331,38 @@ int main(int argc, char** argv) {
     labels.push_back(static_cast<std::int32_t>((i * 7919 + 1) % args.vocabulary));
   }
   batch_view const batch{{ids.data(), {args.rows}}, {labels.data(), {args.rows}}};
-  by_library library(args, options, batch);
-  by_hand hand(args, options, batch, library.values());
+  library_step library_program(args, options, batch);
+  manual_step manual_program(args, options, batch, library_program.values());
 
-  auto const clock = args.processor ? bench::clock_kind::processor : bench::clock_kind::wall;
-  std::vector<double> with, without, ratios;
+  auto const clock =
+      args.uses_processor_time ? bench::clock_kind::processor : bench::clock_kind::wall;
+  std::vector<double> library_seconds, manual_seconds, ratios;
   double difference = 0, loss = 0;
-  for (int i = -5; i < args.pairs; ++i) {  // five of each to warm up
+  for (int pair = -5; pair < args.pairs; ++pair) {  // the first five pairs warm up
     double seconds[2];
     double losses[2];
-    for (int turn = 0; turn < 2; ++turn) {  // first the one, then the other is first
-      int const which = (turn + i + 6) % 2;
-      double const begin = bench::now(clock);
-      losses[which] = which == 0 ? library.step() : hand.step();
-      seconds[which] = bench::now(clock) - begin;
+    for (int turn = 0; turn < 2; ++turn) {  // the two programs alternate in going first
+      int const program = (turn + pair + 6) % 2;
+      double const begin = bench::read_clock(clock);
+      losses[program] = program == 0 ? library_program.step() : manual_program.step();
+      seconds[program] = bench::read_clock(clock) - begin;
     }
     loss = losses[0];
     difference = std::max(difference, std::abs(losses[0] - losses[1]));
-    if (i < 0) continue;
-    with.push_back(seconds[0]);
-    without.push_back(seconds[1]);
+    if (pair < 0) continue;
+    library_seconds.push_back(seconds[0]);
+    manual_seconds.push_back(seconds[1]);
     ratios.push_back(seconds[0] / seconds[1]);
   }
   fmt::print(
       "{} engine, {} threads: by hand {:.2f} ms, with the library {:.2f} ms (medians of {})\n",
-      engine.name, args.threads, 1e3 * median(without), 1e3 * median(with), args.pairs);
+      engine.name, args.threads, 1e3 * median(manual_seconds), 1e3 * median(library_seconds),
+      args.pairs);
   fmt::print("overhead: median of ratios {:+.2f} %, of the fastest steps {:+.2f} %\n",
              100 * (median(ratios) - 1),
-             100 * (*std::ranges::min_element(with) / *std::ranges::min_element(without) - 1));
+             100 * (*std::ranges::min_element(library_seconds) /
+                        *std::ranges::min_element(manual_seconds) -
+                    1));
   fmt::print("the last loss is {:.5f}, losses differ by at most {:.1e}\n", loss, difference);
   return difference < 1e-3 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -1,6 +1,6 @@
-// How training scales: 1, 2, 4, … ranks train the same MPT, with as many sequences on each rank
-// (weak) and with as many in all (strong), and each count is compared with one rank. Ranks are
-// threads, or processes under mpirun, where those of a machine come before those of the next.
+// How training scales: 1, 2, 4, … ranks train the same MPT, with a constant number of sequences per
+// rank (weak scaling) and with a constant total (strong scaling); each is compared with one rank.
+// Ranks are threads, or processes under mpirun, where ranks are numbered machine by machine.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -42,7 +42,7 @@ struct arguments {
   index length = 512;
 };
 
-/// One rank's part of a training on all ranks of `comm`.
+/// One rank's share of a training on all ranks of `comm`.
 template <class T, class Device>
 class training {
  public:
@@ -69,10 +69,10 @@ class training {
 
   /// Seconds of one step.
   double step() {
-    double const begin = bench::now(bench::clock_kind::wall);
+    double const begin = bench::read_clock(bench::clock_kind::wall);
     static_cast<void>(step_.step(compute_, exchanges_, memory_, std::span(&batch_, 1),
-                                 std::span(&first_, 1), {.seed = 1, .step = done_++}, 1.0));
-    return bench::now(bench::clock_kind::wall) - begin;
+                                 std::span(&first_, 1), {.seed = 1, .step = step_count_++}, 1.0));
+    return bench::read_clock(bench::clock_kind::wall) - begin;
   }
 
  private:
@@ -84,23 +84,23 @@ class training {
   std::vector<std::int32_t> ids_;
   index first_;
   mpt::microbatch batch_;
-  std::uint32_t done_ = 0;
+  std::uint32_t step_count_ = 0;
 };
 
-/// Tokens per second of the first `ranks` ranks, with `sequences` on each; the others wait. The
-/// median step, on the slowest rank.
+/// Tokens per second of the first `ranks` ranks, with `sequences` on each; the others wait. It is
+/// the median step of the slowest rank.
 template <class T, class Device>
 double rate_of(arguments const& args, any_communicator& comm, Device& device, int ranks,
                index sequences) {
   host::stream s;
   double seconds = 0;
-  auto part = comm.split(comm.rank() < ranks ? 0 : 1);
+  auto group = comm.split(comm.rank() < ranks ? 0 : 1);
   if (comm.rank() < ranks) {
-    training<T, Device> one(args, part, device, sequences);
-    for (int warm = 0; warm < 2; ++warm) static_cast<void>(one.step());
-    std::vector<double> each;
-    for (int i = 0; i < args.steps; ++i) each.push_back(one.step());
-    seconds = bench::median(std::move(each));
+    training<T, Device> run(args, group, device, sequences);
+    for (int warm_up_step = 0; warm_up_step < 2; ++warm_up_step) static_cast<void>(run.step());
+    std::vector<double> seconds_by_step;
+    for (int i = 0; i < args.steps; ++i) seconds_by_step.push_back(run.step());
+    seconds = bench::median(std::move(seconds_by_step));
   }
   comm.all_reduce(s, std::span<double>(&seconds, 1), reduction::max).wait();
   return static_cast<double>(ranks * sequences * args.length) / seconds;
@@ -114,10 +114,10 @@ void run_on(arguments const& args, any_communicator& comm, Device& device,
   std::vector<int> counts;
   for (int n = 1; n < comm.size(); n *= 2) counts.push_back(n);
   counts.push_back(comm.size());
-  int const all = comm.size();
-  bool const speaks = comm.rank() == 0;
+  int const rank_count = comm.size();
+  bool const is_printing = comm.rank() == 0;
   auto const say = [&](std::string const& line) {
-    if (!speaks) return;
+    if (!is_printing) return;
     fmt::print("{}\n", line);
     std::fflush(stdout);
   };
@@ -125,40 +125,40 @@ void run_on(arguments const& args, any_communicator& comm, Device& device,
                   args.size, args.precision, args.zero_stage, args.length, name, args.steps));
   say(fmt::format("{:>6} {:>9}  {:^30}  {:^30}", "", "",
                   fmt::format("weak: {} sequences a rank", args.batch),
-                  fmt::format("strong: {} sequences in all", args.batch * all)));
+                  fmt::format("strong: {} sequences in all", args.batch * rank_count)));
   say(fmt::format("{:>6} {:>9}  {:>18} {:>11}  {:>18} {:>11}", "ranks", "machines", "tokens/s",
                   "efficiency", "tokens/s", "efficiency"));
-  double weak_of_one = 0, strong_of_one = 0, least = 1;
+  double weak_single = 0, strong_single = 0, min_efficiency = 1;
   for (int const ranks : counts) {
-    std::map<std::string, int> used;
-    for (int r = 0; r < ranks; ++r) ++used[machines[static_cast<std::size_t>(r)]];
+    std::map<std::string, int> used_machines;
+    for (int r = 0; r < ranks; ++r) ++used_machines[machines[static_cast<std::size_t>(r)]];
     double const weak = rate_of<T>(args, comm, device, ranks, args.batch);
-    bool const divides = args.batch * all % ranks == 0;
+    bool const is_divisible = args.batch * rank_count % ranks == 0;
     double const strong =
-        divides ? rate_of<T>(args, comm, device, ranks, args.batch * all / ranks) : 0;
+        is_divisible ? rate_of<T>(args, comm, device, ranks, args.batch * rank_count / ranks) : 0;
     if (ranks == 1) {
-      weak_of_one = weak;
-      strong_of_one = strong;
+      weak_single = weak;
+      strong_single = strong;
     }
-    least = std::min(least, weak / weak_of_one / ranks);
-    say(fmt::format(
-        "{:>6} {:>9}  {:>18.0f} {:>9.1f} %  {}", ranks, used.size(), weak,
-        100 * weak / weak_of_one / ranks,
-        divides ? fmt::format("{:>18.0f} {:>9.1f} %", strong, 100 * strong / strong_of_one / ranks)
-                : fmt::format("{:>18} {:>11}", "-", "-")));
+    min_efficiency = std::min(min_efficiency, weak / weak_single / ranks);
+    say(fmt::format("{:>6} {:>9}  {:>18.0f} {:>9.1f} %  {}", ranks, used_machines.size(), weak,
+                    100 * weak / weak_single / ranks,
+                    is_divisible ? fmt::format("{:>18.0f} {:>9.1f} %", strong,
+                                               100 * strong / strong_single / ranks)
+                                 : fmt::format("{:>18} {:>11}", "-", "-")));
   }
-  say(fmt::format("\nthe least weak efficiency is {:.1f} %, {} 80 %", 100 * least,
-                  least >= 0.8 ? "not below" : "below"));
+  say(fmt::format("\nthe least weak efficiency is {:.1f} %, {} 80 %", 100 * min_efficiency,
+                  min_efficiency >= 0.8 ? "not below" : "below"));
 }
 
 void run(arguments const& args) {
   auto const engine = apps::make_engine();
-  apps::launch({.ranks = args.ranks}, [&](any_communicator& comm, apps::place const& where) {
-    apps::device_request const wanted{.kind = args.device,
-                                      .local_rank = where.local_rank,
-                                      .cores = where.cores,
-                                      .products = &engine};
-    apps::with_device(wanted, [&](auto& device, std::string const& name) {
+  apps::launch({.ranks = args.ranks}, [&](any_communicator& comm, apps::place const& process) {
+    apps::device_request const request{.kind = args.device,
+                                       .local_rank = process.local_rank,
+                                       .cores = process.cores,
+                                       .products = &engine};
+    apps::with_device(request, [&](auto& device, std::string const& name) {
       if (args.precision == "bf16")
         run_on<bf16>(args, comm, device, name);
       else

@@ -1,5 +1,5 @@
-// A host device whose streams can say where their time goes: every operation is passed on to the
-// host, between two readings of the clock. Matrix products are remembered, so that they can be
+// A host device whose streams measure their time by operation: every operation is forwarded to the
+// host between two readings of the clock. Matrix products are recorded, so that they can be
 // measured again alone.
 #pragma once
 
@@ -29,7 +29,7 @@ class timed_stream : public host::stream {
  public:
   using host::stream::stream;
 
-  /// What was measured since `start`.
+  /// The measurements since `start`.
   struct measurements {
     std::map<std::string_view, double> seconds;  // by operation
     std::vector<product> products;
@@ -38,32 +38,32 @@ class timed_stream : public host::stream {
   void start(clock_kind kind) {
     kind_ = kind;
     measured_ = {};
-    measuring_ = true;
+    is_measuring_ = true;
   }
   /// Blocks until everything enqueued has run.
   [[nodiscard]] measurements stop() {
-    measuring_ = false;
+    is_measuring_ = false;
     synchronize();
     return std::move(measured_);
   }
 
   template <class Enqueue>
-  void pass_on(std::string_view name, Enqueue const& enqueue_it) {
+  void run_timed(std::string_view name, Enqueue const& enqueue) {
     host::stream& inner = *this;
-    if (!measuring_) return enqueue_it(inner);
-    inner.enqueue([this] { begin_ = now(kind_); });
-    enqueue_it(inner);
-    inner.enqueue([this, name] { measured_.seconds[name] += now(kind_) - begin_; });
+    if (!is_measuring_) return enqueue(inner);
+    inner.enqueue([this] { begin_ = read_clock(kind_); });
+    enqueue(inner);
+    inner.enqueue([this, name] { measured_.seconds[name] += read_clock(kind_) - begin_; });
   }
 
-  void remember(product const& p) {
-    if (measuring_) measured_.products.push_back(p);
+  void add_product(product const& p) {
+    if (is_measuring_) measured_.products.push_back(p);
   }
 
  private:
-  bool measuring_ = false;
+  bool is_measuring_ = false;
   clock_kind kind_ = clock_kind::wall;
-  double begin_ = 0;  // of the operation that runs
+  double begin_ = 0;  // of the running operation
   measurements measured_;
 };
 
@@ -73,16 +73,16 @@ class timed_device : public host::device {
   using stream_type = timed_stream;
 };
 
-/// Any operation: a better match than the host's own.
+/// Matches any operation better than the host's own overloads.
 template <ops::operation_arguments Arguments>
 void run_operation(timed_stream& s, Arguments const& a) {
-  s.pass_on(Arguments::name, [&](host::stream& inner) { run_operation(inner, a); });
+  s.run_timed(Arguments::name, [&](host::stream& inner) { run_operation(inner, a); });
 }
 template <class C, class T>
 void run_operation(timed_stream& s, ops::matmul_arguments<C, T> const& a) {
-  s.remember({a.c.extent(0), a.c.extent(1), a.a.extent(a.options.transpose_a ? 0 : 1),
-              parallel::dtype_of<T>, parallel::dtype_of<C>, a.options});
-  s.pass_on(a.name, [&](host::stream& inner) { run_operation(inner, a); });
+  s.add_product({a.c.extent(0), a.c.extent(1), a.a.extent(a.options.transpose_a ? 0 : 1),
+                 parallel::dtype_of<T>, parallel::dtype_of<C>, a.options});
+  s.run_timed(a.name, [&](host::stream& inner) { run_operation(inner, a); });
 }
 
 }  // namespace bench

@@ -24,7 +24,7 @@ void run(std::filesystem::path const& folder, std::filesystem::path const& file)
   }
   std::vector<std::int32_t> ids;
   auto const encode = [&] {
-    mpt::word_cache cache(std::size_t{1} << 16);  // as prepare's workers have it
+    mpt::word_cache cache(std::size_t{1} << 16);  // the size that the workers of prepare use
     ids.clear();
     for (auto const& text : texts) tokenizer.encode(text, ids, cache);
   };

@@ -1,15 +1,15 @@
-// train_step: how fast MPT-125M trains on this machine. A step is forward, backward, clipping and
-// AdamW, with random weights and tokens, on one rank.
+// train_step: the speed of MPT-125M's training on this machine. A step is forward, backward,
+// clipping and AdamW, with random weights and tokens, on one rank.
 //
-// Prints one JSON line: tokens/s and seconds of a step, seconds by operation, and the bound that
-// the matrix products alone set: the products of the step measured one by one, and the products of
-// causal attention at their mean rate; once by what the step uses, and once by a library. They are
-// measured after every step, and a share of the bound is the median over steps of the bound found
-// right after a step / the seconds of that step.
+// The program prints one JSON line: tokens/s and seconds of a step, seconds by operation, and the
+// lower bound of time that the matrix products alone set. The bound consists of the products of the
+// step, measured one by one, and of the products of causal attention at their mean rate. It is
+// measured with the engine of the step and with a library, after every step. The share of a bound
+// is the median over steps of the bound measured right after a step / the seconds of that step.
 //
-// --follow: runs one step for every line on standard input, and its products, and answers with the
-// seconds of the step, so that somebody else can alternate it with another program; the JSON line
-// comes at the end of input.
+// --follow: for every line of standard input the program runs one step and its products, and
+// answers with the seconds of the step, so that a driver can alternate it with another program; the
+// JSON line comes at the end of input.
 #include <algorithm>
 #include <iostream>
 #include <string>
@@ -46,15 +46,15 @@ struct arguments {
   index batch = 1, length = 1024;
   int threads = 0, steps = 5;
   double dropout = 0;
-  bool follow = false;
+  bool is_following = false;
   bench::clock_kind clock = bench::clock_kind::wall;
 };
 
-/// Everything a step needs.
+/// A model with everything that a training step needs.
 template <class T>
-class trained {
+class timed_training {
  public:
-  trained(arguments const& args, parallel::host::stream_options const& options)
+  timed_training(arguments const& args, parallel::host::stream_options const& options)
       : clock_(args.clock),
         device_(options),
         compute_(options),
@@ -80,11 +80,11 @@ class trained {
 
   /// Seconds of one step.
   double step() {
-    double const begin = bench::now(clock_);
+    double const begin = bench::read_clock(clock_);
     index const first = 0;
     auto const result = step_.step(compute_, exchanges_, memory_, std::span(&batch_, 1),
-                                   std::span(&first, 1), {.seed = 1, .step = done_++}, 1.0);
-    double const seconds = bench::now(clock_) - begin;
+                                   std::span(&first, 1), {.seed = 1, .step = step_count_++}, 1.0);
+    double const seconds = bench::read_clock(clock_) - begin;
     loss_ = result.sums.loss / static_cast<double>(result.sums.tokens);
     return seconds;
   }
@@ -112,7 +112,7 @@ class trained {
   parallel::arena memory_;
   std::vector<std::int32_t> ids_, labels_;
   mpt::microbatch batch_;
-  std::uint32_t done_ = 0;
+  std::uint32_t step_count_ = 0;
   double loss_ = 0;
 };
 
@@ -121,41 +121,41 @@ double seconds_of(bench::product const& p, bench::timed_stream& stream, bench::c
   std::vector<T> const a(static_cast<std::size_t>(p.m * p.k), T(0.01F));
   std::vector<T> const b(static_cast<std::size_t>(p.k * p.n), T(0.01F));
   std::vector<C> c(static_cast<std::size_t>(p.m * p.n), C(0.0F));
-  auto const stored = [](auto const& v, index rows, index columns, bool transposed) {
+  auto const view_as_stored = [](auto const& v, index rows, index columns, bool transposed) {
     return matrix_view<T const>(v.data(), transposed ? parallel::shape<2>{columns, rows}
                                                      : parallel::shape<2>{rows, columns});
   };
   double seconds = 0;
   for (int run = 0; run < 3; ++run) {  // the first one warms up
-    double const begin = bench::now(clock);
+    double const begin = bench::read_clock(clock);
     parallel::ops::matmul(stream, matrix_view<C>(c.data(), {p.m, p.n}),
-                          stored(a, p.m, p.k, p.options.transpose_a),
-                          stored(b, p.k, p.n, p.options.transpose_b), p.options);
+                          view_as_stored(a, p.m, p.k, p.options.transpose_a),
+                          view_as_stored(b, p.k, p.n, p.options.transpose_b), p.options);
     stream.synchronize();
-    if (run > 0) seconds += bench::now(clock) - begin;
+    if (run > 0) seconds += bench::read_clock(clock) - begin;
   }
   return seconds / 2;
 }
 
-/// The products of a step, on one stream.
+/// Measures the products of a step on one stream.
 template <class T>
 class timed_products {
  public:
-  timed_products(std::vector<bench::product> const& all, bench::timed_stream& stream,
+  timed_products(std::vector<bench::product> const& step_products, bench::timed_stream& stream,
                  bench::clock_kind clock)
       : stream_(stream), clock_(clock) {
-    for (auto const& p : all) {
-      auto const at = std::ranges::find_if(
+    for (auto const& p : step_products) {
+      auto const entry = std::ranges::find_if(
           kinds_, [&](auto const& kind) { return key_of(kind.first) == key_of(p); });
-      if (at == kinds_.end())
+      if (entry == kinds_.end())
         kinds_.emplace_back(p, 1);
       else
-        ++at->second;
+        ++entry->second;
       operations_ += 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n * p.k);
     }
   }
 
-  /// Seconds of all: each kind is measured alone and multiplied by how often it occurs.
+  /// The seconds of all products: each kind is measured alone and multiplied by its count.
   [[nodiscard]] double measure() const {
     double sum = 0;
     for (auto const& [p, count] : kinds_)
@@ -174,7 +174,7 @@ class timed_products {
 
   bench::timed_stream& stream_;
   bench::clock_kind clock_;
-  std::vector<std::pair<bench::product, int>> kinds_;  // and how often each occurs
+  std::vector<std::pair<bench::product, int>> kinds_;  // with the count of each
   double operations_ = 0;
 };
 
@@ -183,33 +183,36 @@ void run(arguments const& args, apps::engine const& engine) {
   auto const cores = apps::available_cores();
   int const threads =
       args.threads > 0 ? args.threads : std::max<int>(1, static_cast<int>(cores.size()));
-  trained<T> training(args, {.threads = threads, .cores = cores, .engine = engine.products.get()});
-  for (int warm = 0; warm < 2; ++warm) static_cast<void>(training.step());
+  timed_training<T> training(args,
+                             {.threads = threads, .cores = cores, .engine = engine.products.get()});
+  for (int warm_up_step = 0; warm_up_step < 2; ++warm_up_step) static_cast<void>(training.step());
 
   static_cast<void>(bench::take_allocations());
   static_cast<void>(training.step());
   auto const allocated = bench::take_allocations();
   training.compute().start(args.clock);
   double const profiled = training.step();
-  auto const record = training.compute().stop();
+  auto const profile = training.compute().stop();
 
   auto const library = apps::library_product();
   bool const is_library = library.name == engine.name;
-  bench::timed_stream other({.threads = threads, .cores = cores, .engine = library.products.get()});
-  timed_products<T> const own(record.products, training.compute(), args.clock);
-  timed_products<T> const of_library(record.products, other, args.clock);
-  std::vector<double> seconds, products, library_products;
-  auto const one_round = [&] {
+  bench::timed_stream library_stream(
+      {.threads = threads, .cores = cores, .engine = library.products.get()});
+  timed_products<T> const own_products(profile.products, training.compute(), args.clock);
+  timed_products<T> const library_bound_products(profile.products, library_stream, args.clock);
+  std::vector<double> seconds, product_seconds, library_product_seconds;
+  auto const run_round = [&] {
     seconds.push_back(training.step());
-    products.push_back(own.measure());
-    library_products.push_back(is_library ? products.back() : of_library.measure());
+    product_seconds.push_back(own_products.measure());
+    library_product_seconds.push_back(is_library ? product_seconds.back()
+                                                 : library_bound_products.measure());
     return seconds.back();
   };
-  if (args.follow) {
+  if (args.is_following) {
     std::cout << "ready" << std::endl;
-    for (std::string line; std::getline(std::cin, line);) std::cout << one_round() << std::endl;
+    for (std::string line; std::getline(std::cin, line);) std::cout << run_round() << std::endl;
   } else {
-    for (int i = 0; i < args.steps; ++i) one_round();
+    for (int i = 0; i < args.steps; ++i) run_round();
   }
   if (seconds.empty()) return;
 
@@ -217,7 +220,7 @@ void run(arguments const& args, apps::engine const& engine) {
   auto const& config = training.config();
   double const attention = 6.0 * tokens * static_cast<double>(config.n_layers * config.d_model) *
                            static_cast<double>(args.length + 1);
-  double const bound_of_products = 1 + attention / own.operations();
+  double const bound_factor = 1 + attention / own_products.operations();
   double const best = std::ranges::min(seconds);
   nlohmann::ordered_json out{
       {"size", args.size},
@@ -231,22 +234,22 @@ void run(arguments const& args, apps::engine const& engine) {
       {"seconds", best},
       {"median_seconds", bench::median(seconds)},
       {"tokens_per_second", tokens / best},
-      {"product_rate", own.operations() / bench::median(products)},
-      {"bound_seconds", bound_of_products * bench::median(products)},
-      {"share_of_bound", bound_of_products * bench::median_share(products, seconds)},
+      {"product_rate", own_products.operations() / bench::median(product_seconds)},
+      {"bound_seconds", bound_factor * bench::median(product_seconds)},
+      {"share_of_bound", bound_factor * bench::median_share(product_seconds, seconds)},
       {"library", library.name},
       {"share_of_library_bound",
-       bound_of_products * bench::median_share(library_products, seconds)},
+       bound_factor * bench::median_share(library_product_seconds, seconds)},
       {"allocated_bytes", allocated.bytes},
       {"allocations", allocated.calls},
       {"largest_allocation", allocated.largest},
       {"loss", training.loss()},
       {"profiled_seconds", profiled}};
   std::vector<std::pair<double, std::string_view>> order;
-  for (auto const& [name, spent] : record.seconds) order.emplace_back(spent, name);
+  for (auto const& [name, spent] : profile.seconds) order.emplace_back(spent, name);
   std::ranges::sort(order, std::greater{});
   for (auto const& [spent, name] : order) out["operations"][std::string(name)] = spent;
-  out["operations"]["(products alone)"] = bench::median(products);
+  out["operations"]["(products alone)"] = bench::median(product_seconds);
   std::cout << out.dump() << std::endl;
 }
 
@@ -267,7 +270,7 @@ int main(int argc, char** argv) {
   app.add_flag_callback(
       "--processor-time", [&] { args.clock = bench::clock_kind::processor; },
       "count processor time of all threads instead of time; use with --threads 1");
-  app.add_flag("--follow", args.follow, "one step for each line of standard input");
+  app.add_flag("--follow", args.is_following, "one step for each line of standard input");
   return apps::run(app, argc, argv, [&] {
     auto const engine = apps::make_engine();
     if (args.precision == "fp32")

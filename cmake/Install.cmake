@@ -2,9 +2,10 @@
 # its own, loaded together with its dependencies, so find_package(ParallelLM COMPONENTS parallel)
 # needs none of the libraries that mpt needs.
 #
-# Everything belongs to the install component "development":
+# The headers belong to the install component "development":
 #   cmake --install build --component development --prefix DIR      needs no built program
-# but for the CUDA operations compiled, which are the component "kernels".
+# A compiled library has an install component of its own, named like its target: "mpt", and "kernels" (the operations
+# of CUDA). An installation without --component leaves both out, since it needs nothing that was built.
 
 option(PARALLELLM_INSTALL "Install the headers and the CMake package" ${PROJECT_IS_TOP_LEVEL})
 if(NOT PARALLELLM_INSTALL)
@@ -27,12 +28,14 @@ foreach(component IN LISTS components)
     NAMESPACE ParallelLM:: DESTINATION ${package_dir} COMPONENT development)
 endforeach()
 
-if(TARGET ParallelLM_kernels)
-  install(TARGETS ParallelLM_kernels EXPORT ParallelLM_kernels COMPONENT kernels
-    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-  install(EXPORT ParallelLM_kernels FILE ParallelLM-kernels.cmake
-    NAMESPACE ParallelLM:: DESTINATION ${package_dir} COMPONENT kernels)
-endif()
+foreach(library mpt kernels)
+  if(TARGET ParallelLM_${library})
+    install(TARGETS ParallelLM_${library} EXPORT ParallelLM_${library}
+      ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${library} EXCLUDE_FROM_ALL)
+    install(EXPORT ParallelLM_${library} FILE ParallelLM-${library}.cmake
+      NAMESPACE ParallelLM:: DESTINATION ${package_dir} COMPONENT ${library} EXCLUDE_FROM_ALL)
+  endif()
+endforeach()
 
 # Names of libraries that were chosen here and must be found again by consumers.
 set(parallellm_cblas_library openblas)

@@ -1,8 +1,9 @@
-# The header-only library, one INTERFACE target per thing a consumer may want.
+# The library, one target per thing a consumer may want: header-only INTERFACE targets, but for mpt and kernels.
 #
 #   ParallelLM::parallel    floors 0-4 and the training step: no third-party headers
 #   ParallelLM::checkpoint  parallel + files of tensors (JSON, xxHash)
-#   ParallelLM::mpt         checkpoint + the MPT model, its data and programs' parts
+#   ParallelLM::mpt         checkpoint + the MPT model, its data and programs' parts: a static library, whose
+#                           ordinary code is declared in include/mpt and compiled once from apps/mpt
 #   ParallelLM::conformance parallel + the laws for communicators, devices and layers of one's own
 #   ParallelLM::openmp, onednn, cblas, mpi, gloo, nccl, cuda, kokkos   backends, when found
 #   ParallelLM::kernels     cuda + its operations compiled for float and bf16
@@ -23,8 +24,18 @@ target_include_directories(ParallelLM_parallel INTERFACE
 
 parallellm_interface(checkpoint ParallelLM::parallel nlohmann_json::nlohmann_json
   ParallelLM::xxhash)
-parallellm_interface(mpt ParallelLM::checkpoint fmt::fmt yaml-cpp::yaml-cpp ZLIB::ZLIB
+file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/apps/mpt/*.cpp)
+add_library(ParallelLM_mpt STATIC EXCLUDE_FROM_ALL ${sources})
+add_library(ParallelLM::mpt ALIAS ParallelLM_mpt)
+set_target_properties(ParallelLM_mpt PROPERTIES EXPORT_NAME mpt POSITION_INDEPENDENT_CODE ON
+  UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)  # most of a file's time is spent on the headers
+target_link_libraries(ParallelLM_mpt PUBLIC ParallelLM::checkpoint fmt::fmt yaml-cpp::yaml-cpp ZLIB::ZLIB
   ParallelLM::zstd ParallelLM::utf8proc ParallelLM::zip)
+# Tokenizers and checksums would take most of the tests' time without optimisation.
+target_compile_options(ParallelLM_mpt PRIVATE $<$<CONFIG:Debug>:-O1>)
+if(PARALLELLM_FUZZ)
+  target_compile_options(ParallelLM_mpt PRIVATE -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all)
+endif()
 parallellm_interface(conformance ParallelLM::parallel)
 if(OpenMP_CXX_FOUND)
   parallellm_interface(openmp ParallelLM::parallel OpenMP::OpenMP_CXX)

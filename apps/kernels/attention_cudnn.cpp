@@ -1,4 +1,4 @@
-// Attention in bf16 is by cuDNN's fused kernels, where they can.
+// Attention in bf16 runs on cuDNN's fused kernels if they support the call.
 #include <parallel/ops/cuda/cudnn/fused_attention.hpp>
 
 namespace parallel::cuda {

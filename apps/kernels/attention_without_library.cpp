@@ -1,4 +1,4 @@
-// Where cuDNN is not installed, all attention is by the plain kernels.
+// If cuDNN is not installed, all attention runs on the plain kernels.
 #include <parallel/ops/cuda/fused_attention.hpp>
 
 namespace parallel::cuda {

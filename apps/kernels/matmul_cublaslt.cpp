@@ -9,7 +9,7 @@ namespace parallel::cuda {
 
 #include "instances/matmul.inc"
 
-// what affine takes beside the library's products is compiled with the other kernels
+// the other operations that affine calls are compiled with the other kernels
 extern template void run_operation(stream&, ops::add_arguments<float> const&);
 extern template void run_operation(stream&, ops::add_bias_arguments<float> const&);
 extern template void run_operation(stream&, ops::add_bias_arguments<bf16> const&);

@@ -1,4 +1,4 @@
-// Why attention was left to the plain kernels.
+// The reasons why attention ran on the plain kernels.
 #include <parallel/ops/cuda/attention.hpp>
 #include <parallel/ops/cuda/fused_attention.hpp>
 
@@ -6,7 +6,7 @@ namespace parallel::cuda {
 
 template <class Stream>
 std::vector<std::string_view> plain_attention(Stream& s) {
-  auto const& reasons = s.template library<attention_kernels>().plain;
+  auto const& reasons = s.template library<attention_kernels>().plain_reasons;
   return {reasons.begin(), reasons.end()};
 }
 template std::vector<std::string_view> plain_attention<stream>(stream&);

@@ -1,4 +1,4 @@
-// What a stream's libraries choose by timing, as one value.
+// The choices that a stream's libraries make by timing, as one value.
 #include <parallel/ops/cuda/tuning.hpp>
 
 #include <parallel/ops/cuda/cublaslt.hpp>
@@ -7,9 +7,9 @@
 namespace parallel::cuda {
 
 template <class Stream>
-void tune_kernels(Stream& s, bool on) {
-  s.template library<cublaslt>().tune(on);
-  s.template library<attention_kernels>().tune(on);
+void tune_kernels(Stream& s, bool enabled) {
+  s.template library<cublaslt>().tune(enabled);
+  s.template library<attention_kernels>().tune(enabled);
 }
 template <class Stream>
 kernel_tuning tuned_kernels(Stream& s) {

@@ -20,16 +20,17 @@ namespace apps {
 namespace {
 
 struct interface_list {
-  std::vector<std::string> usable;      // up, with an address; the machine's own last
-  std::vector<std::string> local_only;  // up, with none but link-local ones
+  std::vector<std::string> usable;      // up, with an address; loopback interfaces last
+  std::vector<std::string> local_only;  // up, with link-local addresses only
 };
 
 bool contains(std::vector<std::string> const& list, std::string const& name) {
   return std::find(list.begin(), list.end(), name) != list.end();
 }
 
-/// fe80::, which every interface gives itself, and which says nothing without the sender's name for
-/// it: nobody can connect there.
+/// Whether this is an address of fe80::/10, which every interface assigns to itself. It is
+/// meaningless without the sender's own name of the interface, so no other machine can connect to
+/// it.
 bool is_link_local(sockaddr const& address) {
   return address.sa_family == AF_INET6 &&
          IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<sockaddr_in6 const&>(address).sin6_addr);
@@ -38,19 +39,19 @@ bool is_link_local(sockaddr const& address) {
 interface_list interfaces() {
   ifaddrs* first = nullptr;
   parallel::require(::getifaddrs(&first) == 0, "the machine's network interfaces cannot be listed");
-  std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> const all(first, &::freeifaddrs);
+  std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> const list(first, &::freeifaddrs);
   interface_list out;
-  std::vector<std::string> own;
-  for (auto const* one = first; one != nullptr; one = one->ifa_next) {
-    if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_UP) == 0) continue;
-    int const family = one->ifa_addr->sa_family;
+  std::vector<std::string> loopback;
+  for (auto const* entry = first; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) continue;
+    int const family = entry->ifa_addr->sa_family;
     if (family != AF_INET && family != AF_INET6) continue;
-    auto& list = is_link_local(*one->ifa_addr)          ? out.local_only
-                 : (one->ifa_flags & IFF_LOOPBACK) != 0 ? own
-                                                        : out.usable;
-    if (!contains(list, one->ifa_name)) list.emplace_back(one->ifa_name);
+    auto& names = is_link_local(*entry->ifa_addr)          ? out.local_only
+                  : (entry->ifa_flags & IFF_LOOPBACK) != 0 ? loopback
+                                                           : out.usable;
+    if (!contains(names, entry->ifa_name)) names.emplace_back(entry->ifa_name);
   }
-  out.usable.insert(out.usable.end(), own.begin(), own.end());
+  out.usable.insert(out.usable.end(), loopback.begin(), loopback.end());
   std::erase_if(out.local_only, [&](auto const& name) { return contains(out.usable, name); });
   return out;
 }
@@ -60,15 +61,15 @@ bool is_loopback(std::string const& name) { return name == "lo"; }
 }  // namespace
 
 void require_interface(std::string const& name) {
-  auto const all = interfaces();
+  auto const available = interfaces();
   std::string names;
-  for (auto const& one : all.usable) names += (names.empty() ? "" : ", ") + one;
-  parallel::require(!contains(all.local_only, name), "--interface ", name,
+  for (auto const& interface : available.usable) names += (names.empty() ? "" : ", ") + interface;
+  parallel::require(!contains(available.local_only, name), "--interface ", name,
                     ": it has only a link-local address (fe80::), to which no other machine can "
                     "connect; give it one by IPv4, or one by IPv6 that all machines reach, or name "
                     "another; this machine has ",
                     names);
-  parallel::require(contains(all.usable, name), "--interface ", name,
+  parallel::require(contains(available.usable, name), "--interface ", name,
                     ": this machine has none of that name that is up and has an address; it has ",
                     names);
 }
@@ -82,10 +83,10 @@ std::string interface_of_default_route(std::istream& ip4, std::istream& ip6) {
   }
   while (std::getline(ip6, line)) {
     std::istringstream fields(line);
-    std::string destination, bits, source, source_bits, by, metric, count, use, flags, name;
-    // the system keeps some by lo for what leads nowhere
-    if (fields >> destination >> bits >> source >> source_bits >> by >> metric >> count >> use >>
-            flags >> name &&
+    std::string destination, bits, source, source_bits, gateway, metric, count, use, flags, name;
+    // the system keeps default routes over lo for unreachable destinations
+    if (fields >> destination >> bits >> source >> source_bits >> gateway >> metric >> count >>
+            use >> flags >> name &&
         destination == std::string(32, '0') && bits == "00" && !is_loopback(name))
       return name;
   }
@@ -94,12 +95,13 @@ std::string interface_of_default_route(std::istream& ip4, std::istream& ip6) {
 
 std::string usual_interface() {
   std::ifstream ip4("/proc/net/route"), ip6("/proc/net/ipv6_route");
-  auto const all = interfaces().usable;
-  if (auto const name = interface_of_default_route(ip4, ip6); contains(all, name)) return name;
-  parallel::require(!all.empty() && !is_loopback(all.front()),
+  auto const available = interfaces().usable;
+  if (auto const name = interface_of_default_route(ip4, ip6); contains(available, name))
+    return name;
+  parallel::require(!available.empty() && !is_loopback(available.front()),
                     "this machine has no network interface with an address that other machines can "
                     "reach; set one up, or name it: --interface");
-  return all.front();
+  return available.front();
 }
 
 }  // namespace apps

@@ -1,4 +1,4 @@
-// node_report: what a node is going to run, and in what two nodes differ.
+// node_report: what a node is going to run, and the comparison of the reports of two nodes.
 #pragma once
 
 #include <algorithm>
@@ -13,34 +13,34 @@
 
 namespace apps {
 
-/// What a node is going to do, as it says itself.
+/// A node's own description of what it is going to run.
 struct node_report {
   int node = 0;
   int nodes = 1;
-  int ranks = 1;  // of this node
+  int ranks = 1;  // on this node
   int restarts = 0;
-  int spares = 0;    // nodes beyond those, numbered after them, that take the places of others
-  int least = 1;     // nodes with which the run goes on
-  int multiple = 1;  // of which the number of nodes is one
+  int spares = 0;         // further nodes, numbered after those, that replace lost ones
+  int min_nodes = 1;      // the smallest number of nodes with which the run goes on
+  int node_multiple = 1;  // the number of nodes is a multiple of it
   std::string host = {};
-  std::string program = {};                       // its path
-  std::string program_hash = {};                  // and of what it holds
-  std::vector<std::string> arguments = {};        // of the program
-  std::map<std::string, std::string> files = {};  // named by arguments: hashes of what they hold
-  double clock = 0;                               // seconds, beyond those of the folder's clock
+  std::string program = {};                       // the program's path
+  std::string program_hash = {};                  // the hash of the program's content
+  std::vector<std::string> arguments = {};        // the program's
+  std::map<std::string, std::string> files = {};  // content hashes of the files that arguments name
+  double clock = 0;                               // seconds ahead of the folder's clock
 };
 
-/// What machines may differ in their clocks, in seconds.
-inline constexpr double clocks_may_differ = 30;
+/// How far the clocks of two machines may differ, in seconds.
+inline constexpr double max_clock_difference = 30;
 
-[[nodiscard]] inline std::string name_of(node_report const& one) {
-  return fmt::format("node {} ({})", one.node, one.host);
+[[nodiscard]] inline std::string name_of(node_report const& report) {
+  return fmt::format("node {} ({})", report.node, report.host);
 }
 
-/// In what two nodes differ.
+/// A sentence that says in what two nodes differ; empty where they agree.
 [[nodiscard]] inline std::string difference_of(node_report const& first, node_report const& other) {
-  auto const numbers = [&](char const* what, int a, int b) {
-    return fmt::format("{} has {} {}, {} {}; start all with the same", name_of(other), what, b,
+  auto const numbers = [&](char const* option, int a, int b) {
+    return fmt::format("{} has {} {}, {} {}; start all with the same", name_of(other), option, b,
                        name_of(first), a);
   };
   if (first.nodes != other.nodes) return numbers("--nodes", first.nodes, other.nodes);
@@ -48,31 +48,32 @@ inline constexpr double clocks_may_differ = 30;
   if (first.restarts != other.restarts)
     return numbers("--restarts", first.restarts, other.restarts);
   if (first.spares != other.spares) return numbers("--spares", first.spares, other.spares);
-  if (first.least != other.least) return numbers("--least", first.least, other.least);
-  if (first.multiple != other.multiple)
-    return numbers("--multiple", first.multiple, other.multiple);
+  if (first.min_nodes != other.min_nodes)
+    return numbers("--least", first.min_nodes, other.min_nodes);
+  if (first.node_multiple != other.node_multiple)
+    return numbers("--multiple", first.node_multiple, other.node_multiple);
   if (first.program_hash != other.program_hash)
     return fmt::format(
         "{} runs another program than {}: {} is not the same file as {}; install "
         "one build on all nodes",
         name_of(other), name_of(first), other.program, first.program);
-  auto const said = [](node_report const& one, std::size_t i) {
-    return i < one.arguments.size() ? "'" + one.arguments[i] + "'" : std::string("nothing");
+  auto const argument_text = [](node_report const& report, std::size_t i) {
+    return i < report.arguments.size() ? "'" + report.arguments[i] + "'" : std::string("nothing");
   };
   for (std::size_t i = 0; i < std::max(first.arguments.size(), other.arguments.size()); ++i)
-    if (said(first, i) != said(other, i))
+    if (argument_text(first, i) != argument_text(other, i))
       return fmt::format(
           "{} runs the program with other arguments than {}: {}, not {}; start all "
           "with the same",
-          name_of(other), name_of(first), said(other, i), said(first, i));
+          name_of(other), name_of(first), argument_text(other, i), argument_text(first, i));
   for (auto const& [file, hash] : first.files) {
-    auto const there = other.files.find(file);
-    if (there == other.files.end() || there->second != hash)
+    auto const found = other.files.find(file);
+    if (found == other.files.end() || found->second != hash)
       return fmt::format("{} has another {} than {}; give all nodes the same configuration",
                          name_of(other), file, name_of(first));
   }
   double const ahead = other.clock - first.clock;
-  if (std::abs(ahead) > clocks_may_differ)
+  if (std::abs(ahead) > max_clock_difference)
     return fmt::format(
         "the clock of {} is {:.0f} s {} that of {}; set the machines' clocks "
         "(chrony, ntp)",
@@ -80,10 +81,12 @@ inline constexpr double clocks_may_differ = 30;
   return {};
 }
 
-/// The sentence that says in what a node differs from node 0, naming both; empty: in nothing.
-[[nodiscard]] inline std::string difference(std::span<node_report const> by_node) {
-  for (auto const& one : by_node.subspan(1))
-    if (auto const problem = difference_of(by_node.front(), one); !problem.empty()) return problem;
+/// A sentence that says which node differs from node 0 and in what, with both names; empty where
+/// all agree.
+[[nodiscard]] inline std::string difference(std::span<node_report const> reports) {
+  for (auto const& report : reports.subspan(1))
+    if (auto const problem = difference_of(reports.front(), report); !problem.empty())
+      return problem;
   return {};
 }
 

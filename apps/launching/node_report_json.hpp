@@ -1,4 +1,4 @@
-// node_report_json: a node's report as it is written into its file.
+// node_report_json: a node's report in the JSON form of the node's file.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -7,32 +7,39 @@
 
 namespace apps {
 
-/// What the file of a node says of it.
-[[nodiscard]] inline nlohmann::json json_of(node_report const& one) {
-  return {{"node", one.node},           {"nodes", one.nodes},
-          {"ranks", one.ranks},         {"restarts", one.restarts},
-          {"spares", one.spares},       {"least", one.least},
-          {"multiple", one.multiple},   {"host", one.host},
-          {"program", one.program},     {"program_hash", one.program_hash},
-          {"arguments", one.arguments}, {"files", one.files}};
+/// The report as JSON.
+[[nodiscard]] inline nlohmann::json json_of(node_report const& report) {
+  return {{"node", report.node},
+          {"nodes", report.nodes},
+          {"ranks", report.ranks},
+          {"restarts", report.restarts},
+          {"spares", report.spares},
+          {"least", report.min_nodes},
+          {"multiple", report.node_multiple},
+          {"host", report.host},
+          {"program", report.program},
+          {"program_hash", report.program_hash},
+          {"arguments", report.arguments},
+          {"files", report.files}};
 }
 
-/// And what is read there, with the time of its node's clock; it was `written` by the folder's.
-[[nodiscard]] inline node_report report_of(nlohmann::json const& said, double written) {
+/// Reads a report. `written` is the file's time by the folder's clock; with the time that the
+/// node's own clock showed it gives the difference of the two clocks.
+[[nodiscard]] inline node_report report_of(nlohmann::json const& text, double written) {
   node_report out;
-  out.node = said.at("node");
-  out.nodes = said.at("nodes");
-  out.ranks = said.at("ranks");
-  out.restarts = said.at("restarts");
-  out.spares = said.at("spares");
-  out.least = said.at("least");
-  out.multiple = said.at("multiple");
-  out.host = said.at("host");
-  out.program = said.at("program");
-  out.program_hash = said.at("program_hash");
-  out.arguments = said.at("arguments");
-  out.files = said.at("files");
-  out.clock = said.at("time").get<double>() - written;
+  out.node = text.at("node");
+  out.nodes = text.at("nodes");
+  out.ranks = text.at("ranks");
+  out.restarts = text.at("restarts");
+  out.spares = text.at("spares");
+  out.min_nodes = text.at("least");
+  out.node_multiple = text.at("multiple");
+  out.host = text.at("host");
+  out.program = text.at("program");
+  out.program_hash = text.at("program_hash");
+  out.arguments = text.at("arguments");
+  out.files = text.at("files");
+  out.clock = text.at("time").get<double>() - written;
   return out;
 }
 

@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <ctime>
 #include <numeric>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -29,11 +31,11 @@ namespace {
 using json = nlohmann::json;
 using std::chrono::steady_clock;
 
-constexpr auto pause = std::chrono::milliseconds(50);
-/// How often a leader says that its run lives.
-constexpr auto a_beat = std::chrono::seconds(5);
-/// How long a file with a wrong seal may be one that an earlier run has left.
-constexpr auto wrong_seal_may_be_old = std::chrono::seconds(5);
+constexpr auto poll_interval = std::chrono::milliseconds(50);
+/// How often a leader signals that its run is alive.
+constexpr auto beat_interval = std::chrono::seconds(5);
+/// For how long a file with a wrong seal is taken for a leftover of an earlier run.
+constexpr auto stale_seal_limit = std::chrono::seconds(5);
 
 double now() {
   timespec time{};
@@ -44,14 +46,14 @@ double now() {
 }  // namespace
 
 node_meeting::node_meeting(std::filesystem::path folder, run_key key, node_report self,
-                           std::chrono::seconds wait, std::chrono::seconds gone)
+                           std::chrono::seconds wait, std::chrono::seconds absence_limit)
     : folder_(std::move(folder)),
       key_(std::move(key)),
       self_(std::move(self)),
-      wait_(wait),
-      gone_(gone),
-      reading_(wait),
-      writing_(wait),
+      wait_limit_(wait),
+      absence_limit_(absence_limit),
+      read_outage_(wait),
+      write_outage_(wait),
       run_(self_.node == 0 ? random_name() : std::string()) {}
 
 std::filesystem::path node_meeting::file_of(int node) const {
@@ -59,290 +61,308 @@ std::filesystem::path node_meeting::file_of(int node) const {
 }
 
 void node_meeting::put(std::filesystem::path const& file, std::string const& text) const {
-  // its number: two launches may call themselves one node, of which they are to be told
-  write_sealed(file, key_, drawn_, text);
+  // the nonce names the temporary file: two launches that both claim this node must both hear of it
+  write_sealed(file, key_, nonce_, text);
 }
 
 void node_meeting::write(std::filesystem::path const& file, std::string const& text) {
-  writing_.insist([&] { put(file, text); });
+  write_outage_.retry([&] { put(file, text); });
 }
 
 std::optional<sealed_text> node_meeting::read(std::filesystem::path const& file) {
   std::optional<sealed_text> found;
-  reading_.insist([&] { found = read_sealed(file, key_); });
+  read_outage_.retry([&] { found = read_sealed(file, key_); });
   return found;
 }
 
-std::string node_meeting::report_text(std::string const& taken) const {
+std::string node_meeting::report_text(std::string const& accepted_name) const {
   auto out = json_of(self_);
-  out.update({{"time", now()}, {"drawn", drawn_}, {"taken", taken}});
+  out.update({{"time", now()}, {"drawn", nonce_}, {"taken", accepted_name}});
   return out.dump();
 }
 
-void node_meeting::report(std::string const& taken) {
-  // with the time of each try
-  writing_.insist([&] { put(file_of(self_.node), report_text(taken)); });
+void node_meeting::report(std::string const& accepted_name) {
+  // each attempt writes the time at which it is made
+  write_outage_.retry([&] { put(file_of(self_.node), report_text(accepted_name)); });
 }
 
-node_place node_meeting::meet(int generation) {
-  drawn_ = random_name();
-  if (ranks_.empty())  // what this node may not do there is said now
+node_assignment node_meeting::meet(int generation) {
+  nonce_ = random_name();
+  if (ranks_.empty())  // an error of the folder is reported at once at the first meeting
     put(file_of(self_.node), report_text({}));
   else
     report({});
-  auto const before = ranks_;
-  auto const next = fmt::format("{}-{}", run_, generation);
-  bool const first = before.empty();
-  // node 0 begins the run, unless it comes back to one that another leads
-  bool const may_lead = self_.node == 0 && !(first && another_leads());
-  if (may_lead && first) static_cast<void>(::unlink((folder_ / "run").c_str()));
-  auto name = next;
-  bool leads = may_lead && takes_the_lead(next);
-  while (!(leads ? lead(name, first) : follow(next, name))) leads = !leads;
-  if (std::error_code left; leads && !before.empty())
-    std::filesystem::remove_all(before, left);  // nobody is there any more
+  auto const previous_folder = ranks_;
+  auto const start = fmt::format("{}-{}", run_, generation);
+  bool const is_first = previous_folder.empty();
+  // node 0 begins the run, unless it comes back to a run that another node leads
+  bool const may_lead = self_.node == 0 && !(is_first && is_led_by_another());
+  if (may_lead && is_first) static_cast<void>(::unlink((folder_ / "run").c_str()));
+  auto start_name = start;
+  bool is_leading = may_lead && claim_leadership(start);
+  while (!(is_leading ? lead(start_name, is_first) : follow(start, start_name)))
+    is_leading = !is_leading;
+  if (std::error_code ignored; is_leading && !previous_folder.empty())
+    std::filesystem::remove_all(previous_folder, ignored);  // no node uses that folder any more
   ranks_ = folder_ / name_;
-  untold_.clear();
+  pending_.clear();
   last_beat_ = steady_clock::now();
-  auto const parts = parts_of(name_);
-  run_ = parts.run;
-  auto const mine = std::find(members_.begin(), members_.end(), self_.node);
-  return {.folder = ranks_,
-          .generation = parts.start,
-          .position = mine == members_.end() ? -1 : static_cast<int>(mine - members_.begin()),
-          .nodes = static_cast<int>(members_.size())};
+  auto const parsed = parse_start_name(name_);
+  run_ = parsed.run;
+  auto const own_entry = std::find(members_.begin(), members_.end(), self_.node);
+  return {
+      .folder = ranks_,
+      .generation = parsed.start,
+      .position = own_entry == members_.end() ? -1 : static_cast<int>(own_entry - members_.begin()),
+      .nodes = static_cast<int>(members_.size())};
 }
 
-/// Whether a run lives here that another node leads: what that says in `run` changes when this node
-/// has left its file, or with a beat. A run of node 0 is this node's own earlier one.
-bool node_meeting::another_leads() {
-  auto const led = [&]() -> std::string {
+/// Whether another node leads a live run in this folder. The leader changes the file `run` in
+/// answer to this node's file, or with its next beat. A run that node 0 leads is an earlier one of
+/// this node.
+bool node_meeting::is_led_by_another() {
+  auto const read_leading_run = [&]() -> std::string {
     auto const found = read(folder_ / "run");
     if (!found || found->text.is_null() || found->text.at("leader") == self_.node) return {};
     return found->text.dump();
   };
-  auto const before = led();
-  if (before.empty()) return false;
-  for (auto const until = steady_clock::now() + 2 * a_beat; steady_clock::now() < until;
-       std::this_thread::sleep_for(pause))
-    if (auto const now = led(); now != before) return !now.empty();
+  auto const previous = read_leading_run();
+  if (previous.empty()) return false;
+  for (auto const deadline = steady_clock::now() + 2 * beat_interval;
+       steady_clock::now() < deadline; std::this_thread::sleep_for(poll_interval))
+    if (auto const current = read_leading_run(); current != previous) return !current.empty();
   return false;
 }
 
-/// Whether this node is the one that leads the start `name`.
-bool node_meeting::takes_the_lead(std::string const& name) {
+/// Whether this node has become the leader of the start `name`.
+bool node_meeting::claim_leadership(std::string const& name) {
   auto const file = folder_ / ("lead-" + name);
-  bool takes = false;
-  writing_.insist([&] {
-    parallel::descriptor const made(
+  bool is_claimed = false;
+  write_outage_.retry([&] {
+    parallel::descriptor const file_handle(
         ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-    takes = made.get() >= 0;
-    if (!takes && errno != EEXIST) parallel::files::failure(file, "cannot be written");
+    is_claimed = file_handle.get() >= 0;
+    if (!is_claimed && errno != EEXIST) parallel::files::failure(file, "cannot be written");
   });
-  return takes;
+  return is_claimed;
 }
 
-// The leader: names the run, and waits until the others have taken the name. At the `first` meeting
-// all nodes come; later those that have run last, of which who does not come is gone. Returns false
-// when another has taken the lead, as it may where this node stood still.
-bool node_meeting::lead(std::string const& name, bool first) {
-  auto const begin = steady_clock::now();
-  auto last_right = begin;
-  std::vector<std::string> drawn(static_cast<std::size_t>(most_nodes()));
-  said_.clear();
+// The leader's part of a meeting: it names the run and waits until the other nodes have accepted
+// the name. At the first meeting all nodes are expected; later the members of the last start, and a
+// member that does not come is treated as gone. Returns false when another node has become the
+// leader, as may happen when this node was stopped for a while.
+bool node_meeting::lead(std::string const& name, bool is_first) {
+  auto const begin_time = steady_clock::now();
+  auto last_valid_seal = begin_time;
+  std::vector<std::string> nonces(static_cast<std::size_t>(max_nodes()));
+  last_answer_.clear();
   auto expected = std::exchange(members_, {});
-  if (first) {
+  if (is_first) {
     expected.resize(static_cast<std::size_t>(self_.nodes));
     std::iota(expected.begin(), expected.end(), 0);
   }
   auto const is_expected = [&](int node) {
     return std::find(expected.begin(), expected.end(), node) != expected.end();
   };
-  // while this node waits for others, they know that it leads
-  auto const often = std::max<steady_clock::duration>(
-      pause, std::min<steady_clock::duration>(a_beat, std::chrono::milliseconds(gone_) / 4));
+  // beats show the others that this node leads while it waits for them
+  auto const current_beat_interval = std::max<steady_clock::duration>(
+      poll_interval, std::min<steady_clock::duration>(
+                         beat_interval, std::chrono::milliseconds(absence_limit_) / 4));
   int beats = 0;
-  auto const answer = [&](char const* phase, std::string const& problem) {
+  auto const write_answer = [&](char const* phase, std::string const& problem) {
     auto const text =
-        json{{"name", name},         {"drawn", drawn},      {"phase", phase}, {"problem", problem},
+        json{{"name", name},         {"drawn", nonces},     {"phase", phase}, {"problem", problem},
              {"leader", self_.node}, {"members", members_}, {"beat", beats}}
             .dump();
-    if (text != said_) write(folder_ / "run", said_ = text);
+    if (text != last_answer_) write(folder_ / "run", last_answer_ = text);
   };
   auto const refuse = [&](std::string const& problem) {
-    answer("refused", problem);
+    write_answer("refused", problem);
     parallel::fail(problem);
   };
-  for (;; std::this_thread::sleep_for(pause)) {
-    std::vector<node_report> reports;  // this node's first: what the others are compared with
-    std::vector<int> missing, wrong, there;
-    for (int node = 0; node < most_nodes(); ++node) {
+  for (;; std::this_thread::sleep_for(poll_interval)) {
+    std::vector<node_report> reports;  // this node's report first: the others are compared with it
+    std::vector<int> absent, unsealed, present;
+    for (int node = 0; node < max_nodes(); ++node) {
       auto const found = read(file_of(node));
       if (!found || found->text.is_null()) {
-        if (is_expected(node)) (found ? wrong : missing).push_back(node);
+        if (is_expected(node)) (found ? unsealed : absent).push_back(node);
         continue;
       }
-      drawn[static_cast<std::size_t>(node)] = found->text.at("drawn");
-      // what an earlier start has left takes no name of this one
+      nonces[static_cast<std::size_t>(node)] = found->text.at("drawn");
+      // a leftover of an earlier start has not accepted this start's name
       if (node != self_.node && found->text.at("taken") != name) {
-        if (is_expected(node)) missing.push_back(node);
+        if (is_expected(node)) absent.push_back(node);
         continue;
       }
-      there.push_back(node);
+      present.push_back(node);
       reports.insert(node == self_.node ? reports.begin() : reports.end(),
                      report_of(found->text, found->written));
     }
-    bool const alone = drawn[static_cast<std::size_t>(self_.node)] == drawn_;
-    if (!alone && first) report({});  // the other hears it
-    parallel::require(alone, folder_.native(), ": another launch calls itself node ", self_.node,
+    bool const is_unique = nonces[static_cast<std::size_t>(self_.node)] == nonce_;
+    if (!is_unique && is_first) report({});  // the other launch detects it by this
+    parallel::require(is_unique, folder_.native(), ": another launch calls itself node ",
+                      self_.node,
                       " there; give each run a folder, and each machine its own number (--node)");
-    auto const time = steady_clock::now();
-    int const run = nodes_that_run(static_cast<int>(there.size()), self_.nodes, self_.multiple);
-    bool const all = missing.empty() && wrong.empty();
-    // another than node 0 leads when it has waited for that already
-    auto const patience = self_.node == 0 ? steady_clock::duration(gone_) : gone_ / 4;
-    // what hinders this node may hinder the others
-    bool const waited = time - std::max(begin, reading_.last()) > patience;
-    if (!first && is_past(read(folder_ / "run"), name)) {
+    auto const current_time = steady_clock::now();
+    int const node_count =
+        running_node_count(static_cast<int>(present.size()), self_.nodes, self_.node_multiple);
+    bool const is_complete = absent.empty() && unsealed.empty();
+    // a leader other than node 0 has already waited before it became the leader
+    auto const absence_limit =
+        self_.node == 0 ? steady_clock::duration(absence_limit_) : absence_limit_ / 4;
+    // an outage that this node has seen may have delayed the others
+    bool const has_waited =
+        current_time - std::max(begin_time, read_outage_.last_failure()) > absence_limit;
+    if (!is_first && is_later_start(read(folder_ / "run"), name)) {
       members_ = expected;
       return false;
     }
-    if (all || (!first && waited && run >= self_.least)) {
+    if (is_complete || (!is_first && has_waited && node_count >= self_.min_nodes)) {
       if (auto const problem = difference(reports); !problem.empty()) refuse(problem);
-      writing_.insist([&] {
+      write_outage_.retry([&] {
         if (::mkdir((folder_ / name).c_str(), 0700) != 0 && errno != EEXIST)
           parallel::files::failure(folder_ / name, "cannot create this folder");
       });
-      members_.assign(there.begin(), there.begin() + run);
+      members_.assign(present.begin(), present.begin() + node_count);
       if (std::find(members_.begin(), members_.end(), self_.node) == members_.end())
-        members_.back() = self_.node;  // who leads runs, and so tells that the run lives
-      answer("go", {});
+        members_.back() =
+            self_.node;  // the leader is always a member, because it signals that the run is alive
+      write_answer("go", {});
       name_ = name;
       leader_ = self_.node;
       return true;
     }
-    beats = static_cast<int>((time - begin) / often);
-    answer("offered", {});
-    if (wrong.empty()) last_right = time;
-    if (time - last_right > wrong_seal_may_be_old)
+    beats = static_cast<int>((current_time - begin_time) / current_beat_interval);
+    write_answer("offered", {});
+    if (unsealed.empty()) last_valid_seal = current_time;
+    if (current_time - last_valid_seal > stale_seal_limit)
       refuse(
           fmt::format("node {}: what it left in {} is not sealed with node {}'s key; give all "
                       "nodes one key",
-                      fmt::join(wrong, ", "), folder_.native(), self_.node));
-    if (time - begin > wait_)
+                      fmt::join(unsealed, ", "), folder_.native(), self_.node));
+    if (current_time - begin_time > wait_limit_)
       refuse(fmt::format(
           "node {} has not come within {} s{}; start launch there with --node, and see that its "
           "machine has {}",
-          fmt::join(missing, ", "), wait_.count(),
-          first || self_.least == self_.nodes
+          fmt::join(absent, ", "), wait_limit_.count(),
+          is_first || self_.min_nodes == self_.nodes
               ? std::string()
-              : fmt::format(", and the {} that are there are too few for --least {}", there.size(),
-                            self_.least),
+              : fmt::format(", and the {} that are there are too few for --least {}",
+                            present.size(), self_.min_nodes),
           folder_.native()));
   }
 }
 
-// Another node: finds its number in the leader's answer, and takes the name. Returns false when
-// nobody leads, and this node has taken the lead of the start `next`, by the name `taken_lead`.
-bool node_meeting::follow(std::string const& next, std::string& taken_lead) {
-  auto const begin = steady_clock::now();
-  auto last_right = begin;
-  auto last_offer = begin;
-  auto const mine = static_cast<std::size_t>(self_.node);
-  auto const before = name_;
-  std::string taken, offer, going;
-  int signs = 0;     // of life, from a run that goes on without this node
-  int attempts = 0;  // to lead the next start, each after as long a silence
-  for (;; std::this_thread::sleep_for(pause)) {
-    auto const own = read(file_of(self_.node));
-    bool const alone = !own || own->text.is_null() || own->text.at("drawn") == drawn_;
-    if (!alone && before.empty()) report({});  // the other hears it
-    parallel::require(alone, folder_.native(), ": another launch calls itself node ", self_.node,
-                      " there; give each machine its own number (--node)");
+// The part of the other nodes: a node finds its nonce in the leader's answer and accepts the name.
+// Returns false when no node leads and this one has become the leader of the start `next` under the
+// name `claimed_name`.
+bool node_meeting::follow(std::string const& next, std::string& claimed_name) {
+  auto const begin_time = steady_clock::now();
+  auto last_valid_seal = begin_time;
+  auto last_offer_time = begin_time;
+  auto const own_index = static_cast<std::size_t>(self_.node);
+  auto const previous_name = name_;
+  std::string accepted, last_offer_text, last_go;
+  int go_count = 0;  // different answers of a run that goes on without this node
+  int attempts = 0;  // to lead the next start, each after as long a silence as the one before
+  for (;; std::this_thread::sleep_for(poll_interval)) {
+    auto const own_report = read(file_of(self_.node));
+    bool const is_unique =
+        !own_report || own_report->text.is_null() || own_report->text.at("drawn") == nonce_;
+    if (!is_unique && previous_name.empty()) report({});  // the other launch detects it by this
+    parallel::require(is_unique, folder_.native(), ": another launch calls itself node ",
+                      self_.node, " there; give each machine its own number (--node)");
     auto const answer = read(folder_ / "run");
-    auto const time = steady_clock::now();
+    auto const current_time = steady_clock::now();
     if (answer && !answer->text.is_null()) {
-      auto const& said = answer->text;
-      std::string const name = said.at("name");
-      bool const knows_us = said.at("drawn").size() > mine && said.at("drawn")[mine] == drawn_;
-      bool const goes = said.at("phase") == "go";
-      if (knows_us && said.at("phase") == "refused")
-        parallel::fail(said.at("problem").get<std::string>());
-      if (goes && std::exchange(going, answer->text.dump()) != going) ++signs;
-      // one that came too late, or back too late, is a spare of what goes on without it
-      if (goes && name != before && (knows_us || (time - begin > gone_ && signs > 1))) {
+      auto const& content = answer->text;
+      std::string const name = content.at("name");
+      bool const has_own_nonce =
+          content.at("drawn").size() > own_index && content.at("drawn")[own_index] == nonce_;
+      bool const is_started = content.at("phase") == "go";
+      if (has_own_nonce && content.at("phase") == "refused")
+        parallel::fail(content.at("problem").get<std::string>());
+      if (is_started && std::exchange(last_go, answer->text.dump()) != last_go) ++go_count;
+      // a node that comes, or comes back, too late is a spare of the run that goes on without it
+      if (is_started && name != previous_name &&
+          (has_own_nonce || (current_time - begin_time > absence_limit_ && go_count > 1))) {
         name_ = name;
-        members_ = said.at("members").get<std::vector<int>>();
-        if (!knows_us) std::erase(members_, self_.node);
-        leader_ = said.at("leader");
+        members_ = content.at("members").get<std::vector<int>>();
+        if (!has_own_nonce) std::erase(members_, self_.node);
+        leader_ = content.at("leader");
         return true;
       }
-      if (knows_us && !goes && name != taken) report(taken = name);
-      if (name != before && std::exchange(offer, answer->text.dump()) != offer) last_offer = time;
+      if (has_own_nonce && !is_started && name != accepted) report(accepted = name);
+      if (name != previous_name &&
+          std::exchange(last_offer_text, answer->text.dump()) != last_offer_text)
+        last_offer_time = current_time;
     }
-    // nobody leads: one of those that have met before
-    if (!before.empty() && time - std::max(last_offer, reading_.last()) > gone_) {
-      taken_lead = attempts == 0 ? next : fmt::format("{}.{}", next, attempts);
-      if (takes_the_lead(taken_lead)) return false;
-      ++attempts;  // whoever has taken it before is given as long to say so
-      last_offer = time;
+    // no node leads: one of the nodes of an earlier meeting becomes the leader
+    if (!previous_name.empty() &&
+        current_time - std::max(last_offer_time, read_outage_.last_failure()) > absence_limit_) {
+      claimed_name = attempts == 0 ? next : fmt::format("{}.{}", next, attempts);
+      if (claim_leadership(claimed_name)) return false;
+      ++attempts;  // the node that has claimed it first gets as long to answer
+      last_offer_time = current_time;
     }
-    auto const first = read(file_of(0));
-    if (!first || !first->text.is_null() || !before.empty()) last_right = time;
-    parallel::require(time - last_right < wrong_seal_may_be_old, "node 0: what it left in ",
+    auto const first_report = read(file_of(0));
+    if (!first_report || !first_report->text.is_null() || !previous_name.empty())
+      last_valid_seal = current_time;
+    parallel::require(current_time - last_valid_seal < stale_seal_limit, "node 0: what it left in ",
                       folder_.native(), " is not sealed with node ", self_.node,
                       "'s key; give all nodes one key");
-    parallel::require(time - begin < wait_ || self_.node >= self_.nodes,
-                      "node 0 has not answered within ", wait_.count(),
+    parallel::require(current_time - begin_time < wait_limit_ || self_.node >= self_.nodes,
+                      "node 0 has not answered within ", wait_limit_.count(),
                       " s; is it started with --nodes ", self_.nodes, ", and does its machine see ",
                       folder_.native(), "?");
   }
 }
 
-void node_meeting::tell_failure(node_failure const& what) {
-  tell(fmt::format("failed-{}", self_.node),
-       json{{"node", what.node}, {"code", what.code}, {"message", what.message}}
-           // what a rank has printed may be no UTF-8, or be cut within a character
-           .dump(-1, ' ', false, json::error_handler_t::replace));
+void node_meeting::announce_failure(node_failure const& failure) {
+  announce(fmt::format("failed-{}", self_.node),
+           json{{"node", failure.node}, {"code", failure.code}, {"message", failure.message}}
+               // a rank's output may be invalid UTF-8, or be cut within a character
+               .dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
-void node_meeting::tell_leave() { tell(fmt::format("leaves-{}", self_.node), "{}"); }
+void node_meeting::announce_leave() { announce(fmt::format("leaves-{}", self_.node), "{}"); }
 
-void node_meeting::tell_done() { tell(fmt::format("done-{}", self_.node), "{}"); }
+void node_meeting::announce_done() { announce(fmt::format("done-{}", self_.node), "{}"); }
 
-void node_meeting::tell(std::string const& file, std::string const& text) {
-  if (most_nodes() == 1) return;
-  untold_.insert_or_assign(file, text);
-  tell_the_rest();
+void node_meeting::announce(std::string const& file, std::string const& text) {
+  if (max_nodes() == 1) return;
+  pending_.insert_or_assign(file, text);
+  write_pending();
 }
 
-void node_meeting::tell_the_rest() {
+void node_meeting::write_pending() {
   try {
-    while (!untold_.empty() && writing_.passes([&] {
-      auto const& [file, text] = *untold_.begin();
-      // where that folder is gone, and not all with it, nobody waits to hear it
+    while (!pending_.empty() && write_outage_.try_once([&] {
+      auto const& [file, text] = *pending_.begin();
+      // where only the start's folder is gone, no node waits for this message
       if (parallel::files::exists(ranks_) || !parallel::files::exists(folder_))
         put(ranks_ / file, text);
     }))
-      untold_.erase(untold_.begin());
+      pending_.erase(pending_.begin());
   } catch (parallel::error const&) {
-    untold_.clear();  // it cannot be told; the others see what comes of it
+    pending_.clear();  // the message cannot be written; the others see the consequences
   }
 }
 
-std::optional<node_failure> node_meeting::failure_elsewhere() {
+std::optional<node_failure> node_meeting::remote_failure() {
   std::optional<node_failure> failure;
-  static_cast<void>(reading_.passes([&] {
+  static_cast<void>(read_outage_.try_once([&] {
     for (int const node : members_) {
       if (node == self_.node) continue;
-      auto const told = read_sealed(ranks_ / fmt::format("failed-{}", node), key_);
-      if (!told || told->text.is_null()) continue;
-      failure = {told->text.at("node"), told->text.at("code"), told->text.at("message")};
+      auto const report = read_sealed(ranks_ / fmt::format("failed-{}", node), key_);
+      if (!report || report->text.is_null()) continue;
+      failure = {report->text.at("node"), report->text.at("code"), report->text.at("message")};
       return;
     }
-    auto const now = read_sealed(folder_ / "run", key_);
-    if (is_past(now, name_) && now->text.at("phase") == "go")
-      failure = {now->text.at("leader"), static_cast<int>(exit_code::another_rank),
+    auto const current = read_sealed(folder_ / "run", key_);
+    if (is_later_start(current, name_) && current->text.at("phase") == "go")
+      failure = {current->text.at("leader"), static_cast<int>(exit_code::another_rank),
                  fmt::format("the run was started again without node {}, which stood still or "
                              "could not be heard",
                              self_.node)};
@@ -351,89 +371,88 @@ std::optional<node_failure> node_meeting::failure_elsewhere() {
 }
 
 bool node_meeting::are_too_few_left() {
-  int left = most_nodes();
-  if (left > 1)
-    reading_.insist([&] {
-      left = most_nodes();
+  int node_count = max_nodes();
+  if (node_count > 1)
+    read_outage_.retry([&] {
+      node_count = max_nodes();
       for (int const node : members_)
         if (node != self_.node && parallel::files::exists(ranks_ / fmt::format("leaves-{}", node)))
-          --left;
+          --node_count;
     });
-  return left < self_.least;
+  return node_count < self_.min_nodes;
 }
 
-bool node_meeting::all_done() {
-  if (most_nodes() == 1) return true;
-  bool done = false;
-  static_cast<void>(reading_.passes([&] {
-    if (leads()) return void(done = not_done().empty());
-    // the last that the leader removes, unless the run has only left this start behind
-    auto const said = read_sealed(folder_ / "run", key_);
-    bool const goes_on =
-        said && !said->text.is_null() && parts_of(said->text.at("name")).run == run_;
-    done = !parallel::files::exists(ranks_) && !goes_on;
+bool node_meeting::are_all_done() {
+  if (max_nodes() == 1) return true;
+  bool is_done = false;
+  static_cast<void>(read_outage_.try_once([&] {
+    if (leads()) return void(is_done = unfinished_nodes().empty());
+    // the leader removes this folder last, unless the run has gone on to another start
+    auto const answer = read_sealed(folder_ / "run", key_);
+    bool const is_running_on =
+        answer && !answer->text.is_null() && parse_start_name(answer->text.at("name")).run == run_;
+    is_done = !parallel::files::exists(ranks_) && !is_running_on;
   }));
-  return done;
+  return is_done;
 }
 
-std::vector<int> node_meeting::not_done() const {
+std::vector<int> node_meeting::unfinished_nodes() const {
   std::vector<int> out;
   for (int const node : members_)
     if (node != self_.node && !parallel::files::exists(ranks_ / fmt::format("done-{}", node)))
       out.push_back(node);
-  if (out.empty() && !leads()) out.push_back(leader_);  // which is to remove what it has left
+  if (out.empty() && !leads()) out.push_back(leader_);  // the leader still has to clean up
   return out;
 }
 
 void node_meeting::beat() {
-  tell_the_rest();
-  auto const now = steady_clock::now();
-  if (most_nodes() == 1 || !leads() || now - last_beat_ < a_beat) return;
-  auto text = json::parse(said_);
+  write_pending();
+  auto const time = steady_clock::now();
+  if (max_nodes() == 1 || !leads() || time - last_beat_ < beat_interval) return;
+  auto text = json::parse(last_answer_);
   text["beat"] = ++beats_;
   try {
-    if (writing_.passes([&] {
-          if (!is_past(read_sealed(folder_ / "run", key_), name_))
+    if (write_outage_.try_once([&] {
+          if (!is_later_start(read_sealed(folder_ / "run", key_), name_))
             put(folder_ / "run", text.dump());
         }))
-      last_beat_ = now;
+      last_beat_ = time;
   } catch (parallel::error const&) {
-    last_beat_ = now;  // ranks that run need it not
+    last_beat_ = time;  // running ranks do not need the beat
   }
 }
 
-bool node_meeting::meets_again() {
-  if (failure_elsewhere()) return true;
+bool node_meeting::has_new_meeting() {
+  if (remote_failure()) return true;
   std::optional<sealed_text> answer;
-  auto const now = steady_clock::now();
-  if (reading_.passes([&] { answer = read_sealed(folder_ / "run", key_); })) {
+  auto const time = steady_clock::now();
+  if (read_outage_.try_once([&] { answer = read_sealed(folder_ / "run", key_); })) {
     auto const text = answer ? answer->text.dump() : std::string();
-    if (std::exchange(said_, text) != text) last_beat_ = now;
+    if (std::exchange(last_answer_, text) != text) last_beat_ = time;
     parallel::require(
-        now - std::max(last_beat_, reading_.last()) < wait_, folder_.native(),
+        time - std::max(last_beat_, read_outage_.last_failure()) < wait_limit_, folder_.native(),
         ": the run that this node waits to take part in has given no sign of life for ",
-        wait_.count(), " s; start it again");
+        wait_limit_.count(), " s; start it again");
   }
   return answer && !answer->text.is_null() && answer->text.at("name") != name_;
 }
 
 void node_meeting::clean() {
   if (!leads()) return;
-  writing_.insist([&] {
+  write_outage_.retry([&] {
     auto const run = folder_ / "run";
     if (::unlink(run.c_str()) != 0 && errno != ENOENT)
       parallel::files::failure(run, "cannot be removed");
   });
-  for (int node = 0; node < most_nodes(); ++node)
-    static_cast<void>(::unlink(file_of(node).c_str()));
+  for (int node = 0; node < max_nodes(); ++node) static_cast<void>(::unlink(file_of(node).c_str()));
   std::error_code ignored;
   for (auto const& entry : std::filesystem::directory_iterator(folder_, ignored)) {
     auto const name = entry.path().filename().string();
-    // of starts that were not led to their beginning, too
+    // this includes files of starts that never began
     if (name.starts_with("lead-") || (name.starts_with(run_ + '-') && name != name_))
       std::filesystem::remove_all(entry.path(), ignored);
   }
-  if (!ranks_.empty()) writing_.insist([&] { parallel::files::remove_tree(ranks_); });
+  if (!ranks_.empty()) write_outage_.retry([&] { parallel::files::remove_tree(ranks_); });
 }
 
 }  // namespace apps

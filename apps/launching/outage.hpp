@@ -1,8 +1,8 @@
-// outage: a folder that several machines see fails now and then for a while, as when its server is
-// started again, or a file is replaced while it is read; that is no reason to end a run.
+// outage: repeats operations in a shared folder that fails for a while.
 //
-// What fails is tried again: `passes` tries once, for whoever asks now and then and has other
-// things to do meanwhile, `insist` until it is done.
+// Such a folder fails when its server restarts, or when a file is replaced while it is read; that
+// is no reason to end a run. `try_once` makes one attempt, for a caller that polls and has other
+// work; `retry` repeats the operation until it succeeds.
 #pragma once
 
 #include <chrono>
@@ -19,50 +19,51 @@ class outage {
  public:
   using clock = std::chrono::steady_clock;
 
-  /// One that lasts longer than `most` is an error.
-  explicit outage(std::chrono::seconds most) : most_(most) {}
+  /// An outage that lasts longer than `limit` is an error.
+  explicit outage(std::chrono::seconds limit) : limit_(limit) {}
 
-  /// Whether `action` is done. Throws its error when nothing has passed for too long.
+  /// Whether `action` succeeded. Throws its error when no action has succeeded for too long.
   template <class Action>
-  [[nodiscard]] bool passes(Action const& action) {
+  [[nodiscard]] bool try_once(Action const& action) {
     try {
       action();
-      begun_.reset();
+      begin_.reset();
       return true;
     } catch (parallel::error const& problem) {
       note(problem.what());
-      if (last_ - *begun_ >= most_) throw;
+      if (last_failure_ - *begin_ >= limit_) throw;
       return false;
     }
   }
 
   template <class Action>
-  void insist(Action const& action) {
-    while (!passes(action)) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  void retry(Action const& action) {
+    while (!try_once(action)) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
 
-  /// When something failed last: what others were to do until then they may not have been able to.
-  [[nodiscard]] clock::time_point last() const { return last_; }
+  /// The time of the last failure: until then other nodes may have been unable to act, too.
+  [[nodiscard]] clock::time_point last_failure() const { return last_failure_; }
 
  private:
-  /// What fails for a moment only is not worth a word.
-  static constexpr auto worth_a_word = std::chrono::seconds(5);
+  /// A shorter outage is not reported.
+  static constexpr auto report_delay = std::chrono::seconds(5);
 
   void note(std::string_view problem) {
-    last_ = clock::now();
-    if (!begun_) {
-      begun_ = last_;
-      is_said_ = false;
+    last_failure_ = clock::now();
+    if (!begin_) {
+      begin_ = last_failure_;
+      is_reported_ = false;
     }
-    if (is_said_ || last_ - *begun_ < worth_a_word || last_ - *begun_ >= most_) return;
-    is_said_ = true;
-    mpt::console::say("note: {}; it is tried again for {} s\n", problem, most_.count());
+    if (is_reported_ || last_failure_ - *begin_ < report_delay || last_failure_ - *begin_ >= limit_)
+      return;
+    is_reported_ = true;
+    mpt::console::say("note: {}; it is tried again for {} s\n", problem, limit_.count());
   }
 
-  std::chrono::seconds most_;
-  std::optional<clock::time_point> begun_;  // while it lasts
-  clock::time_point last_ = clock::time_point::min();
-  bool is_said_ = false;
+  std::chrono::seconds limit_;
+  std::optional<clock::time_point> begin_;  // of the current outage
+  clock::time_point last_failure_ = clock::time_point::min();
+  bool is_reported_ = false;
 };
 
 }  // namespace apps

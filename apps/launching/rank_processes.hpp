@@ -1,10 +1,11 @@
-// rank_processes: the ranks of this machine: started, shown, watched and ended together.
+// rank_processes: the processes of this machine's ranks, which are started, shown, watched and
+// ended together.
 //
-// What a rank prints goes to a file of its own; what the shown one prints also to this process's
-// streams. A rank dies with its launch, whatever ends that, and what a rank has started dies with
-// the rank; only when launch itself is killed does it not, since the system tells a process's own
-// children alone. Signals are for a rank and for what it has started: it may be a script that waits
-// for a program.
+// Each rank prints into a log of its own; the output of the shown rank also goes to the streams of
+// this process. A rank dies with its launch, whatever ends launch, and the descendants of a rank
+// die with the rank. The exception is a launch that is killed: the system then signals the direct
+// children only. Signals are sent to a rank and its descendants, because a rank may be a script
+// that waits for a program.
 #pragma once
 
 #include <sys/types.h>
@@ -23,11 +24,11 @@
 
 namespace apps {
 
-/// What a rank is started as.
+/// The command line, environment and log of one rank.
 struct rank_command {
   int rank = 0;
   std::vector<std::string> words;  // the program's path and its arguments
-  std::vector<std::pair<std::string, std::string>> environment;  // besides this process's
+  std::vector<std::pair<std::string, std::string>> environment;  // added to this process's
   std::filesystem::path log;
   bool is_shown = false;
 };
@@ -35,97 +36,96 @@ struct rank_command {
 /// How a rank ended.
 struct rank_end {
   int rank = 0;
-  int status = 0;  // as waitpid gives it
+  int status = 0;  // as returned by waitpid
   std::filesystem::path log;
-  bool is_shown = false;  // what it printed has been seen
-  std::string why = {};   // the system killed it, if it did
+  bool is_shown = false;   // its output went to this process's streams
+  std::string cause = {};  // why the system killed it, if it did
 
   [[nodiscard]] bool is_well() const { return status == 0; }
-  /// What a shell calls it: the program's own number, or 128 and the signal's.
+  /// The exit code as a shell gives it: the program's own, or 128 plus the number of the signal.
   [[nodiscard]] int code() const;
-  /// "rank 3 was killed by signal 9 (Killed) on node7", and why, if the system did it for want of
-  /// memory.
+  /// "rank 3 was killed by signal 9 (Killed) on node7", with the reason where the system killed it
+  /// for lack of memory.
   [[nodiscard]] std::string text(std::string const& machine) const;
 };
 
-/// Holds back, from now on, what rank_processes hears of: until there is one it waits. For a launch
-/// that has something to remove before it may end.
-void hold_signals_back();
+/// Blocks the signals that rank_processes handles, so that they stay pending until one exists. A
+/// launch calls it that has files to remove before it may end.
+void block_handled_signals();
 
-/// Make it before any thread: while it lives, SIGCHLD and the signals that ask to end (SIGTERM,
-/// SIGINT, SIGHUP, SIGQUIT, SIGUSR1) are held back, and `look` gives them.
+/// Create it before any thread: during its life SIGCHLD and the signals that ask to end (SIGTERM,
+/// SIGINT, SIGHUP, SIGQUIT, SIGUSR1) are blocked, and `poll_events` returns them.
 class rank_processes {
  public:
   rank_processes();
   rank_processes(rank_processes const&) = delete;
   rank_processes& operator=(rank_processes const&) = delete;
-  /// Ends at once what still runs.
+  /// Kills the ranks that still run.
   ~rank_processes();
 
   /// Throws `error` when the program cannot be started.
   void start(rank_command const& command);
 
-  /// Sees to what has happened, for so long at most: shows what ranks print, notes how they end.
-  /// Gives the signal that this process was sent, if it was.
-  std::optional<int> look(std::chrono::milliseconds most);
+  /// Waits for events, at most for `timeout`: shows the output of ranks and records how they end.
+  /// Returns the signal that this process received, if there is one.
+  std::optional<int> poll_events(std::chrono::milliseconds timeout);
 
-  /// To the ranks, and to what they have started.
+  /// Sends a signal to the ranks and their descendants.
   void send(int signal);
 
-  [[nodiscard]] bool all_ended() const { return running_.empty(); }
-  /// The first that ended otherwise than well.
+  [[nodiscard]] bool have_all_ended() const { return running_.empty(); }
+  /// The first rank that failed.
   [[nodiscard]] std::optional<rank_end> const& failure() const { return failure_; }
 
-  /// Ends all that run: SIGTERM, unless they end by themselves within a moment, then SIGKILL. Call
-  /// it again and again while it is so; what counts is when it was called first.
-  void end_soon();
+  /// Ends all running ranks: it first lets them end by themselves, then sends SIGTERM, then
+  /// SIGKILL. Must be called repeatedly; the times count from the first call.
+  void request_end();
 
  private:
-  struct running {
+  struct running_rank {
     pid_t id;
     int rank;
     std::filesystem::path log;
     bool is_shown;
-    std::optional<int> status = std::nullopt;             // it has ended
-    std::optional<parallel::steady_time> cut_short = {};  // by a signal for what it started, too
+    std::optional<int> status = std::nullopt;  // present when it has ended
+    std::optional<parallel::steady_time> signaled_at =
+        {};  // when a signal ended it that was sent to its descendants, too
   };
-  struct stream {  // of the shown rank
-    parallel::descriptor from;
-    int to;
+  struct output_stream {  // an output of the shown rank
+    parallel::descriptor input;
+    int output;
     parallel::descriptor log;
-    std::string waiting = {};  // for whoever reads what is shown, and may stand still
-    bool is_log_cut = false;   // it lacks some of what was printed
+    std::string pending = {};  // not shown yet: the reader of this process's output may be slow
+    bool is_log_cut = false;   // the log lacks some of what was printed
 
-    static constexpr std::size_t most_waiting = std::size_t{1} << 20;
-    [[nodiscard]] bool takes_more() const {
-      return from.get() >= 0 && waiting.size() < most_waiting;
-    }
-    /// Reads a piece into the log, and to be shown. Returns whether there was one; never blocks.
+    static constexpr std::size_t max_pending = std::size_t{1} << 20;
+    [[nodiscard]] bool can_read() const { return input.get() >= 0 && pending.size() < max_pending; }
+    /// Reads a piece into the log and into `pending`. Returns whether there was one; never blocks.
     [[nodiscard]] bool read_some();
-    /// Shows as much of what waits as is taken at once.
-    void pass_on();
+    /// Writes as much of `pending` as the output takes without blocking.
+    void show_pending();
   };
 
   void show();
   void reap();
-  void note_end(running const& one);
+  void note_end(running_rank const& rank);
 
   parallel::host::memory_kills const kills_before_ = parallel::host::count_memory_kills();
   sigset_t mask_before_ = {};
   parallel::descriptor signals_;
-  std::vector<running> running_;
-  std::vector<stream> streams_;
+  std::vector<running_rank> running_;
+  std::vector<output_stream> streams_;
   std::optional<rank_end> failure_;
-  std::optional<parallel::steady_time> ending_since_;
+  std::optional<parallel::steady_time> end_requested_;
   int last_sent_ = 0;  // a signal
-  int ending_by_ = 0;
+  int end_signal_ = 0;
 };
 
 /// The last lines of a file, for a message; empty when it has none.
-[[nodiscard]] std::string end_of(std::filesystem::path const& file, int lines = 20);
+[[nodiscard]] std::string tail_of(std::filesystem::path const& file, int lines = 20);
 
-/// What the last line there that begins with "error: " says, cut where it is long; empty when none
-/// does.
+/// The text of the file's last line that begins with "error: ", cut where it is long; empty when
+/// there is no such line.
 [[nodiscard]] std::string last_error_in(std::filesystem::path const& file);
 
 }  // namespace apps

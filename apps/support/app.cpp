@@ -9,12 +9,15 @@
 #include <chrono>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include <mpt/config/nearest.hpp>
 #include <parallel/core/failures.hpp>

@@ -83,7 +83,7 @@ inline void require_one_folder(std::filesystem::path const& folder,
   parallel::patience limit(own == folders[0] ? std::chrono::seconds(60) : std::chrono::seconds(5));
   std::string problem;
   while (rank != 0 && nodes.is_first(rank) && problem.empty() && !sees()) {
-    if (limit.over())
+    if (limit.is_over())
       problem = fmt::format(
           "save_folder is not one folder for all nodes: rank {} on {} looks into {} and does not "
           "see what rank 0 has written into {}; start all nodes in one working directory, or name "

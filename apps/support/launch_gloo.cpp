@@ -136,7 +136,7 @@ void apps::by_launch::run(launch_options const& options, process const& self,
                        {.node = self.rank,
                         .nodes = self.ranks,
                         .ranks = 1,
-                        .least = self.ranks,
+                        .min_nodes = self.ranks,
                         .host = parallel::machine_name()},
                        std::chrono::duration_cast<std::chrono::seconds>(options.deadline.get()));
   auto const interface = from_environment_or(

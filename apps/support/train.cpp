@@ -181,7 +181,7 @@ void check_before(parallel::any_communicator& comm, Exchanges& exchanges, Device
     if (comm.rank() == 0)
       for (auto const& line : mpt::describe(found)) mpt::console::say("{}{}\n", how, line);
     apps::on_every_rank([&] {
-      parallel::require(found.wrong == 0, "preflight: ", how, found.wrong,
+      parallel::require(found.wrong_elements == 0, "preflight: ", how, found.wrong_elements,
                         " numbers arrived otherwise than they were sent; mend the network first");
     });
   };

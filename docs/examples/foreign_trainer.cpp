@@ -1,6 +1,6 @@
-// One strategy alone, parallel/pipeline/, in someone else's trainer: plain SGD over raw arrays,
-// with no unit, layer or stepper, gets its layers spread over three ranks; the weights keep every
-// bit.
+// One strategy alone, parallel/pipeline/, in another trainer: plain SGD over raw arrays, without
+// the library's units, layers or stepper. Its layers are distributed over three ranks; the weights
+// stay equal bit for bit.
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -14,7 +14,7 @@
 
 namespace example {
 
-// What the trainer had: y = tanh(W x), layer after layer, for one sample at a time.
+// The code that the trainer had: y = tanh(W x), layer after layer, one sample at a time.
 constexpr std::size_t width = 8;
 constexpr int layers = 3, samples = 10, steps = 200;
 using row = std::array<float, width>;
@@ -50,7 +50,7 @@ void update(matrix& w, matrix const& dw) {
   for (std::size_t r = 0; r < width; ++r)
     for (std::size_t c = 0; c < width; ++c) w[r][c] -= 0.3F * dw[r][c] / samples;
 }
-float step_alone(std::array<matrix, layers>& w) {
+float train_step(std::array<matrix, layers>& w) {
   std::array<matrix, layers> dw{};
   std::array<row, layers + 1> x, dx;
   float sum = 0;
@@ -64,31 +64,33 @@ float step_alone(std::array<matrix, layers>& w) {
   return sum;
 }
 
-// What it needs now: where activations lie, and what to compute when told.
+// The code that it needs now: the places of the activations, and the computation of one pass.
 namespace pipeline = parallel::pipeline;
 struct one_layer {
   pipeline::plan const& plan;
   matrix &w, dw = {};
-  float sum = 0;                       // of losses, on the last rank
+  float sum = 0;                       // the sum of losses, on the last rank
   std::map<int, row> x = {}, dx = {};  // by boundary buffer
   std::map<int, row> y = {}, dy = {};  // by slot
   parallel::host::stream stream{{}};
 
   auto& compute() { return stream; }
   bool is_empty(int) const { return false; }
-  std::span<float> input(pipeline::microbatch_task const& at) { return x[at.boundary]; }
-  std::span<float> input_gradient(pipeline::microbatch_task const& at) { return dx[at.boundary]; }
-  std::span<float> output(pipeline::microbatch_task const& at) { return y[at.slot]; }
-  std::span<float> output_gradient(pipeline::microbatch_task const& at) { return dy[at.slot]; }
+  std::span<float> input(pipeline::microbatch_task const& task) { return x[task.boundary]; }
+  std::span<float> input_gradient(pipeline::microbatch_task const& task) {
+    return dx[task.boundary];
+  }
+  std::span<float> output(pipeline::microbatch_task const& task) { return y[task.slot]; }
+  std::span<float> output_gradient(pipeline::microbatch_task const& task) { return dy[task.slot]; }
   void run(pipeline::step const& s) {
-    auto &own_x = x[s.at.boundary], &own_dx = dx[s.at.boundary];
-    auto &own_y = y[s.at.slot], &own_dy = dy[s.at.slot];
-    stream.enqueue([&, kind = s.computes, m = s.at.microbatch] {
-      if (plan.rank == 0) own_x = numbers(m);  // nothing arrives
+    auto &layer_x = x[s.task.boundary], &layer_dx = dx[s.task.boundary];
+    auto &layer_y = y[s.task.slot], &layer_dy = dy[s.task.slot];
+    stream.enqueue([&, kind = s.computes, m = s.task.microbatch] {
+      if (plan.rank == 0) layer_x = numbers(m);  // the first rank receives no input
       if (kind == pipeline::action_kind::backward)
-        return backward(w, own_x, own_y, own_dy, own_dx, dw);
-      forward(w, own_x, own_y);
-      if (plan.rank == layers - 1) sum += loss(own_y, numbers(100 + m), own_dy);
+        return backward(w, layer_x, layer_y, layer_dy, layer_dx, dw);
+      forward(w, layer_x, layer_y);
+      if (plan.rank == layers - 1) sum += loss(layer_y, numbers(100 + m), layer_dy);
     });
   }
 };
@@ -96,28 +98,31 @@ struct one_layer {
 }  // namespace example
 int main() {
   using namespace example;
-  std::array<matrix, layers> alone;
-  for (int i = 0; auto& w : alone)
+  std::array<matrix, layers> single_weights;
+  for (int i = 0; auto& w : single_weights)
     for (row& r : w) r = numbers(50 + i++);
-  auto spread = alone, again = alone;
-  float const start = step_alone(again);
-  float one = 0, three = 0;
-  for (int step = 0; step < steps; ++step) one = step_alone(alone);
+  auto pipeline_weights = single_weights, initial_weights = single_weights;
+  float const initial_loss = train_step(initial_weights);
+  float single_loss = 0, pipeline_loss = 0;
+  for (int step = 0; step < steps; ++step) single_loss = train_step(single_weights);
   parallel::threads::run(layers, [&](parallel::threads::communicator& comm) {
     auto const schedule = pipeline::one_f_one_b(layers, samples);
     auto const plans = pipeline::lower(schedule);
-    pipeline::require_sound(schedule, plans);  // on all ranks alike, before anything runs
+    pipeline::require_sound(schedule, plans);  // the same on all ranks, before anything runs
     auto const& plan = plans[static_cast<std::size_t>(comm.rank())];
-    one_layer own{plan, spread[static_cast<std::size_t>(comm.rank())]};
+    one_layer executor{plan, pipeline_weights[static_cast<std::size_t>(comm.rank())]};
     pipeline::p2p_streams links(comm);
     for (int step = 0; step < steps; ++step) {
-      own.sum = 0, own.dw = {};
-      auto const messages = pipeline::execute(plan, links, own);
-      own.stream.synchronize();
-      update(own.w, own.dw);
+      executor.sum = 0, executor.dw = {};
+      auto const messages = pipeline::execute(plan, links, executor);
+      executor.stream.synchronize();
+      update(executor.w, executor.dw);
     }
-    if (comm.rank() == layers - 1) three = own.sum;
+    if (comm.rank() == layers - 1) pipeline_loss = executor.sum;
   });
-  std::printf("loss %.6f alone, %.6f on three ranks\n", one, three);
-  return alone == spread && one == three && one < start / 5 ? 0 : 1;
+  std::printf("loss %.6f alone, %.6f on three ranks\n", single_loss, pipeline_loss);
+  return single_weights == pipeline_weights && single_loss == pipeline_loss &&
+                 single_loss < initial_loss / 5
+             ? 0
+             : 1;
 }

@@ -1,7 +1,8 @@
 // A model of the Llama family (Touvron et al., 2023: RMSNorm, rotary positions, grouped queries,
-// SwiGLU, no biases, an untied head): trained on one rank, and on eight, tensor 2 x pipeline 2 x
-// ZeRO-3 over 2, then saved and continued on four, tensor 2 x ZeRO-1 over 2: the same losses. The
-// task is Fibonacci's rule modulo 29: a token follows from two. Two sequences are held out.
+// SwiGLU, no biases, an untied head). It is trained on one rank; then on eight, tensor 2 x pipeline
+// 2 x ZeRO-3 over 2, saved, and continued on four, tensor 2 x ZeRO-1 over 2. The losses are the
+// same. The task is Fibonacci's rule modulo 29: the two last tokens determine the next. Two
+// sequences are held out for evaluation.
 #include <unistd.h>
 
 #include <cmath>
@@ -49,8 +50,8 @@ class llama {
 
   explicit llama(region const& ranks) : ranks_(ranks), here_{ranks.rank(), ranks.size()} {
     auto const rows = [&](std::string const& name) {
-      auto const some = here_.part_of(vocabulary, "vocabulary");
-      return tensor::keep_outputs(here_, linear(name, vocabulary, features), {some}).weight;
+      auto const rank_rows = here_.part_of(vocabulary, "vocabulary");
+      return tensor::keep_outputs(here_, linear(name, vocabulary, features), {rank_rows}).weight;
     };
     tokens_ = {ranks_, rows("tokens")};
     for (index i = 0; i < layers; ++i) {
@@ -58,7 +59,7 @@ class llama {
       blocks_.emplace_back(make_branch(name + "attention_norm", make_attention(name)),
                            make_branch(name + "feed_forward_norm", make_swiglu(name)));
     }
-    head_.of = ranks_;
+    head_.tensor_region = ranks_;
     head_.norm_f = make_norm("norm");
     head_.weight = rows("output");
   }
@@ -66,12 +67,14 @@ class llama {
   std::size_t num_blocks() const { return layers; }
   block const& at(std::size_t i) const { return blocks_[i]; }
   index rows(batch_view const& b) const { return ranks_.rows_outside(b.ids.size()); }
-  parallel::row_share share(batch_view const& b) const {  // which rows those are
+  parallel::row_share share(
+      batch_view const& b) const {  // the range of these rows in the microbatch
     return {.first_row = ranks_.first_row_outside(b.ids.size())};
   }
   index sequence(batch_view const&) const { return length; }
   index width() const { return features; }
-  /// What is kept, reduced and sharded together, and after which part its gradients are complete.
+  /// Visits the units, each with the parts after which its gradients are complete. A unit's
+  /// parameters are stored, reduced and sharded together.
   void visit_units(auto&& visit) {
     using parts = std::vector<train::part>;
     using uses = std::vector<parallel::parameter_base<float>*>;  // of tied weights
@@ -105,7 +108,7 @@ class llama {
     return parallel::residual(parallel::sequential(make_norm(norm), std::move(layer)));
   }
   attention make_attention(std::string const& name) const {
-    auto const some = tensor::rows_of_heads(here_.queries_of(heads), heads.dim);
+    auto const rank_rows = tensor::rows_of_heads(here_.queries_of(heads), heads.dim);
     attention out;
     out.layout = here_.part_of(heads);
     out.qkv = decltype(out.qkv)(
@@ -113,60 +116,64 @@ class llama {
                            linear(name + "wk", heads.kv_width(), features),
                            linear(name + "wv", heads.kv_width(), features)),
         ranks_);
-    out.out = make_last(name + "wo", heads.width(), some);
+    out.out = make_last(name + "wo", heads.width(), rank_rows);
     out.scores.scale = 1.0 / std::sqrt(static_cast<double>(heads.dim));
     out.positions.frequencies = parallel::ops::rope_frequencies(1e4, heads.dim);
     return out;
   }
   swiglu make_swiglu(std::string const& name) const {
-    auto const some = here_.part_of(hidden, "hidden");
+    auto const rank_rows = here_.part_of(hidden, "hidden");
     swiglu out;
     out.activate.kind = parallel::ops::activation_kind::silu;
-    out.gate = tensor::keep_outputs(here_, linear(name + "w1", hidden, features), {some});
-    out.up = {ranks_, tensor::keep_outputs(here_, linear(name + "w3", hidden, features), {some})};
-    out.down = make_last(name + "w2", hidden, some);
+    out.gate = tensor::keep_outputs(here_, linear(name + "w1", hidden, features), {rank_rows});
+    out.up = {ranks_,
+              tensor::keep_outputs(here_, linear(name + "w3", hidden, features), {rank_rows})};
+    out.down = make_last(name + "w2", hidden, rank_rows);
     return out;
   }
-  /// From the units in `here` of `in`, which are on this rank.
-  row_linear make_last(std::string const& name, index in, parallel::row_range here) const {
-    return {ranks_, tensor::keep_inputs(here_, linear(name, features, in), here), {}};
+  /// The second linear layer of a branch. Its inputs are `in` columns, of which this rank has
+  /// `rank_columns`.
+  row_linear make_last(std::string const& name, index in, parallel::row_range rank_columns) const {
+    return {ranks_, tensor::keep_inputs(here_, linear(name, features, in), rank_columns), {}};
   }
 
   region ranks_;
-  tensor::place here_;
+  tensor::axis_position here_;
   tensor::embedding<float, communicator> tokens_;
-  std::deque<block> blocks_;  // addresses stay
+  std::deque<block> blocks_;  // a deque, because addresses must not change
   tensor::head<float, communicator> head_;
 };
 // [guide: end]
 
 // [guide: batches]
-/// The microbatches of one rank, of two sequences each, and where they stand in the global batch.
+/// The microbatches of one rank, of two sequences each, and their first sequences in the global
+/// batch.
 struct data {
   data(index first_sequence, index count, int rank, int ranks)
-      : most(static_cast<std::size_t>(parallel::data::most_microbatches(count, ranks, 2))) {
-    auto const mine = parallel::data::share_of(count, rank, ranks);
-    for (index s = mine.begin; s < mine.end; ++s)
+      : max_microbatches(
+            static_cast<std::size_t>(parallel::data::most_microbatches(count, ranks, 2))) {
+    auto const own_sequences = parallel::data::share_of(count, rank, ranks);
+    for (index s = own_sequences.begin; s < own_sequences.end; ++s)
       for (std::int32_t t = 0, a = static_cast<std::int32_t>(first_sequence + s), b = 1; t < length;
            ++t) {
         x.push_back(a);
         y.push_back(b);
         a = std::exchange(b, (a + b) % 29);
       }
-    for (auto const& part : parallel::data::microbatches(mine, 2)) {
-      index const begin = (part.begin - mine.begin) * length, rows = part.size() * length;
+    for (auto const& part : parallel::data::microbatches(own_sequences, 2)) {
+      index const begin = (part.begin - own_sequences.begin) * length, rows = part.size() * length;
       batches.push_back({{x.data() + begin, {rows}}, {y.data() + begin, {rows}}});
       first.push_back(part.begin);
     }
   }
-  /// So many; those that are added are empty.
+  /// Changes the number of microbatches; added ones are empty.
   void resize(std::size_t count) {
     batches.resize(count);
     first.resize(count);
   }
 
-  std::size_t most;                // microbatches of the rank that has most
-  std::vector<std::int32_t> x, y;  // tokens, and those that follow
+  std::size_t max_microbatches;    // the most microbatches that a rank has
+  std::vector<std::int32_t> x, y;  // tokens, and the token after each
   std::vector<batch_view> batches;
   std::vector<index> first;
 };
@@ -177,9 +184,9 @@ struct outcome {
   double held_out = 0;
 };
 
-/// Trains until so many steps are done, from where the checkpoints of `folder` left off.
+/// Trains up to step `end_step`, starting from the latest checkpoint of `folder`.
 outcome run(parallel::training_layout shape, parallel::zero::level level,
-            std::filesystem::path const& folder, index until) {
+            std::filesystem::path const& folder, index end_step) {
   outcome out;
   // [guide: train_llama]
   parallel::threads::run(shape.ranks(), [&](communicator& world) {
@@ -190,38 +197,42 @@ outcome run(parallel::training_layout shape, parallel::zero::level level,
     train::stepper step(model, device, groups, parallel::decoupled_adamw{.learning_rate = 1e-2},
                         {.level = level, .pipeline = {.schedule = "1f1b"}});
 
-    data ours(0, sequences, groups.data_rank(), groups.data_ranks());
-    ours.resize(step.least_microbatches(ours.most));  // as many on every rank
-    auto const storage = device.allocate<std::byte>(step.plan_activations(ours.batches));
+    data training_data(0, sequences, groups.data_rank(), groups.data_ranks());
+    training_data.resize(
+        step.least_microbatches(training_data.max_microbatches));  // the same number on every rank
+    auto const storage = device.allocate<std::byte>(step.plan_activations(training_data.batches));
     parallel::arena memory(storage);
 
     namespace checkpoint = parallel::checkpoint;
     auto const found = checkpoint::resume(step, world, exchanges, folder);
     if (!found) step.initialise(1);
-    if (found && world.rank() == 0 && !found->note.empty())  // a damaged one was passed over, say
+    if (found && world.rank() == 0 &&
+        !found->note.empty())  // for example: a damaged checkpoint was skipped
       std::puts(found->note.c_str());
 
     train::learning_rate_schedule const rate{.warmup = 4, .end = steps, .to = 0.1};
-    for (index i = found ? found->batches : 0; i < until; ++i) {
-      parallel::position const at{.seed = 1, .step = static_cast<std::uint32_t>(i)};
-      auto const sums = step.step(compute, exchanges, memory, ours.batches, ours.first, at,
-                                  rate.at(static_cast<double>(i + 1)))
-                            .sums;
+    for (index i = found ? found->batches : 0; i < end_step; ++i) {
+      parallel::position const position{.seed = 1, .step = static_cast<std::uint32_t>(i)};
+      auto const sums =
+          step.step(compute, exchanges, memory, training_data.batches, training_data.first,
+                    position, rate.at(static_cast<double>(i + 1)))
+              .sums;
       if (world.rank() == 0) out.losses[i] = sums.loss / static_cast<double>(sums.tokens);
     }
-    checkpoint::save(step, world, exchanges, folder, {.batches = until}, {.keep = 2});
+    checkpoint::save(step, world, exchanges, folder, {.batches = end_step}, {.keep = 2});
     // [guide: end]
 
     // [guide: evaluate]
-    data theirs(sequences, held_out, groups.data_rank(), groups.data_ranks());
-    theirs.resize(theirs.most);
-    auto const room = device.allocate<std::byte>(
-        step.plan_activations(theirs.batches, parallel::pass::inference));
-    parallel::arena scratch(room);
+    data evaluation_data(sequences, held_out, groups.data_rank(), groups.data_ranks());
+    evaluation_data.resize(evaluation_data.max_microbatches);
+    auto const evaluation_storage = device.allocate<std::byte>(
+        step.plan_activations(evaluation_data.batches, parallel::pass::inference));
+    parallel::arena scratch(evaluation_storage);
     train::statistics_sum<double> sums;
-    step.add_evaluation(compute, scratch, theirs.batches, sums);  // more of them as you like
-    auto const all = step.over_ranks(exchanges, sums);
-    double const loss = all.loss / static_cast<double>(all.tokens);
+    step.add_evaluation(compute, scratch, evaluation_data.batches,
+                        sums);  // can be repeated with more data
+    auto const total = step.over_ranks(exchanges, sums);
+    double const loss = total.loss / static_cast<double>(total.tokens);
     // [guide: end]
     if (world.rank() == 0) out.held_out = loss;
   });
@@ -234,22 +245,25 @@ int main() {
   using namespace parallel;
   namespace fs = std::filesystem;
   auto const root = fs::temp_directory_path() / concat("llama-", ::getpid());
-  auto const one = example::run({}, zero::level::none, root / "one", example::steps);
-  auto shape = training_layout{}.with<axis::tensor>(2).with<axis::pipeline>(2);
-  shape = shape.with<axis::shard>(2);
-  auto const four = shape.with<axis::pipeline>(1);
-  auto first = example::run(shape, zero::level::parameters, root / "many", example::steps / 2);
-  auto const rest = example::run(four, zero::level::optimizer, root / "many", example::steps);
-  first.losses.insert(rest.losses.begin(), rest.losses.end());
+  auto const single_run = example::run({}, zero::level::none, root / "one", example::steps);
+  auto shape = training_layout{}.with_degree<axis::tensor>(2).with_degree<axis::pipeline>(2);
+  shape = shape.with_degree<axis::shard>(2);
+  auto const second_shape = shape.with_degree<axis::pipeline>(1);
+  auto first_run = example::run(shape, zero::level::parameters, root / "many", example::steps / 2);
+  auto const second_run =
+      example::run(second_shape, zero::level::optimizer, root / "many", example::steps);
+  first_run.losses.insert(second_run.losses.begin(), second_run.losses.end());
   fs::remove_all(root);
   std::printf("step  one rank  %s with ZeRO-3, then %s with ZeRO-1\n", shape.text().c_str(),
-              four.text().c_str());
-  bool same = first.losses.size() == one.losses.size() && rest.losses.size() == example::steps / 2;
-  for (auto const& [i, loss] : one.losses) {  // sums in another order: other last digits
-    if (i % 5 == 0) std::printf("%4td  %.5f   %.5f\n", i, loss, first.losses.at(i));
-    same = same && std::abs(loss - first.losses.at(i)) < 1e-4;
+              second_shape.text().c_str());
+  bool is_same = first_run.losses.size() == single_run.losses.size() &&
+                 second_run.losses.size() == example::steps / 2;
+  for (auto const& [i, loss] :
+       single_run.losses) {  // another order of sums changes the last digits
+    if (i % 5 == 0) std::printf("%4td  %.5f   %.5f\n", i, loss, first_run.losses.at(i));
+    is_same = is_same && std::abs(loss - first_run.losses.at(i)) < 1e-4;
   }
-  std::printf("held out  %.5f   %.5f\n", one.held_out, rest.held_out);
-  same = same && std::abs(one.held_out - rest.held_out) < 1e-3;
-  return same && one.losses.rbegin()->second < 0.5 * one.losses.at(0) ? 0 : 1;
+  std::printf("held out  %.5f   %.5f\n", single_run.held_out, second_run.held_out);
+  is_same = is_same && std::abs(single_run.held_out - second_run.held_out) < 1e-3;
+  return is_same && single_run.losses.rbegin()->second < 0.5 * single_run.losses.at(0) ? 0 : 1;
 }

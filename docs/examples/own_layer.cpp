@@ -1,5 +1,5 @@
-// A layer of one's own: a gain for every column, with an operation of its own, tested against
-// differences alone and in a composition.
+// A user-defined layer: a gain for every column, with a user-defined operation. Its gradients are
+// checked against finite differences, alone and in a composition.
 #include <cstdio>
 
 #include <parallel/parallel.hpp>
@@ -13,24 +13,24 @@ using parallel::matrix_view;
 using parallel::vector_view;
 
 // [guide: own_operation]
-/// y[i, j] = x[i, j] * gain[j], in float where T is bf16, and rounded once.
+/// y[i, j] = x[i, j] * gain[j], computed in float where T is bf16, and rounded once.
 template <class Stream, class T>
 void scale_columns(Stream& s, matrix_view<T> y, matrix_view<T const> x, vector_view<T const> gain) {
-  parallel::ops::own(
+  parallel::ops::custom(
       s,
       [=] {
         using A = accumulate_t<T>;
         for (index i = 0; i < y.extent(0); ++i)
           for (index j = 0; j < y.extent(1); ++j) y(i, j) = static_cast<T>(A(x(i, j)) * A(gain(j)));
       },
-      y, x, gain);  // all that it writes and reads
+      y, x, gain);  // all arrays that it writes and reads
 }
 
 /// d_gain[j] += sum over i of dy[i, j] * x[i, j].
 template <class Stream, class T>
 void scale_columns_backward(Stream& s, vector_view<accumulate_t<T>> d_gain, matrix_view<T const> dy,
                             matrix_view<T const> x) {
-  parallel::ops::own(
+  parallel::ops::custom(
       s,
       [=] {
         using A = accumulate_t<T>;
@@ -53,25 +53,25 @@ struct column_gain {
   };
 
   template <class Stream>
-  matrix_view<T> forward(context<Stream>& c, matrix_view<T const> x, saved& kept) const {
-    kept.x = x;
+  matrix_view<T> forward(context<Stream>& c, matrix_view<T const> x, saved& state) const {
+    state.x = x;
     auto const y = c.template allocate<T, 2>(x.extents());
     scale_columns(c.stream, y, x, gain.value());
     return y;
   }
 
   template <class Stream>
-  matrix_view<T> backward_input(context<Stream>& c, matrix_view<T const> dy, saved& kept) const {
-    kept.dy = dy;
+  matrix_view<T> backward_input(context<Stream>& c, matrix_view<T const> dy, saved& state) const {
+    state.dy = dy;
     auto const dx = c.template allocate<T, 2>(dy.extents());
     scale_columns(c.stream, dx, dy, gain.value());
     return dx;
   }
 
   template <class Stream>
-  void backward_weight(context<Stream>& c, saved const& kept) const {
+  void backward_weight(context<Stream>& c, saved const& state) const {
     if (gain.has_gradient())  // false when it is frozen
-      scale_columns_backward(c.stream, gain.gradient(), kept.dy, kept.x);
+      scale_columns_backward(c.stream, gain.gradient(), state.dy, state.x);
   }
 
   void visit_parameters(auto&& visit) { visit(gain); }
@@ -85,14 +85,14 @@ int main() {
   // [guide: check_layer]
   column_gain<double> layer;
   layer.gain = {"gain", {6}, parallel::constant_init{1.0F}};
-  auto const alone = parallel::check_layer(layer, 5, 6);  // 5 rows of 6 columns
+  auto const single = parallel::check_layer(layer, 5, 6);  // 5 rows of 6 columns
 
   parallel::linear<double> down;
   down.weight = {"down", {6, 6}, parallel::normal_init{0.2F}};
-  auto const both =
+  auto const composed =
       parallel::check_layer(parallel::residual(parallel::sequential(layer, down)), 5, 6);
   // [guide: end]
-  std::printf("%td and %td gradients are those of differences, to %.0e and %.0e\n", alone.compared,
-              both.compared, alone.difference, both.difference);
-  return alone.compared == 5 * 6 + 6 && both.compared == 5 * 6 + 6 + 36 ? 0 : 1;
+  std::printf("%td and %td gradients equal finite differences, to %.0e and %.0e\n", single.compared,
+              composed.compared, single.difference, composed.difference);
+  return single.compared == 5 * 6 + 6 && composed.compared == 5 * 6 + 6 + 36 ? 0 : 1;
 }

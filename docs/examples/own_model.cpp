@@ -1,7 +1,7 @@
-// A model of one's own, trained on three ranks with ZeRO-1 and on one: the same losses.
+// A user-defined model, trained on three ranks with ZeRO-1 and on one: the losses are the same.
 //
-// The task: the token after t is (3 t + 1) mod 17. The model: embedding, one residual block, a
-// head. Then by an optimizer of one's own, with the embedding frozen.
+// The task: the token after t is (3 t + 1) mod 17. The model: an embedding, one residual block, a
+// head. A second training uses a user-defined optimizer with the embedding frozen.
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -39,7 +39,7 @@ struct next_token_model {
   next_token_model() {
     parallel::initializer const start = parallel::normal_init{0.2F};
     tokens.weight = {"tokens", {vocabulary, features}, start};
-    auto& [up, between, down] = body.inner.layers;
+    auto& [up, activation, down] = body.inner.layers;
     up.weight = {"up", {4 * features, features}, start};
     down.weight = {"down", {features, 4 * features}, start};
     exit.weight = {"exit", {vocabulary, features}, start};
@@ -51,7 +51,8 @@ struct next_token_model {
   index sequence(batch_view const&) const { return length; }
   index width() const { return features; }
 
-  /// What is kept, reduced and sharded together, and after which part its gradients are complete.
+  /// Visits the units, each with the parts after which its gradients are complete. A unit's
+  /// parameters are stored, reduced and sharded together.
   void visit_units(auto&& visit) {
     using parts = std::vector<parallel::train::part>;
     using uses = std::vector<parallel::parameter_base<float>*>;  // of tied weights
@@ -68,8 +69,8 @@ struct next_token_model {
 
   void head_loss(auto& c, batch_view const& b, parallel::matrix_view<float const> x,
                  parallel::matrix_view<float> dx, parallel::train::statistics<double>& sums) const {
-    linear::saved kept;
-    auto const logits = exit.forward(c, x, kept);
+    linear::saved state;
+    auto const logits = exit.forward(c, x, state);
     auto const losses = c.template allocate<float, 1>({x.extent(0)});
     auto const correct = c.template allocate<std::uint8_t, 1>({x.extent(0)});
     bool const training = dx.extent(0) > 0;
@@ -80,8 +81,8 @@ struct next_token_model {
     parallel::ops::sum(c.stream, &sums.correct, std::span<std::uint8_t const>(correct.span()));
     sums.tokens += b.labels.size();
     if (!training) return;
-    auto const gradient = exit.backward_input(c, dlogits, kept);
-    exit.backward_weight(c, kept);
+    auto const gradient = exit.backward_input(c, dlogits, state);
+    exit.backward_weight(c, state);
     parallel::ops::copy(c.stream, dx.span(), std::span<float const>(gradient.span()));
   }
 };
@@ -96,7 +97,7 @@ struct momentum_descent {
     static constexpr std::array<std::string_view, 1> names = {"velocity"};
     return names;
   }
-  void visit_settings(auto&& visit) const {  // what ranks compare, by name
+  void visit_settings(auto&& visit) const {  // ranks compare these by name
     visit("learning_rate", learning_rate);
     visit("momentum", momentum);
   }
@@ -110,9 +111,9 @@ struct momentum_descent {
     auto const values = ranges.values;
     auto const master = ranges.master, velocity = ranges.states[0];
     std::span<A const> const gradients = ranges.gradients.elements;
-    parallel::ops::own(
+    parallel::ops::custom(
         s,
-        [=, scale = info.gradient_scale] {  // a number that is there when this runs, not before
+        [=, scale = info.gradient_scale] {  // *scale is available only when this runs
           for (std::size_t i = 0; i < values.size(); ++i) {
             velocity[i] = keep * velocity[i] + gradients[i] * *scale;
             master[i] -= rate * velocity[i];
@@ -125,7 +126,7 @@ struct momentum_descent {
 };
 // [guide: end]
 
-/// The mean loss of the last of some steps.
+/// Trains with groups of parameters; returns the mean loss of the last step.
 double train_by_groups() {
   double loss = 0;
   parallel::threads::run(1, [&](parallel::threads::communicator& comm) {
@@ -174,9 +175,9 @@ std::vector<double> train(int ranks) {
                                    .clip = {parallel::train::clipping_kind::norm, 1.0}});
     step.initialise(42);
 
-    auto const mine = parallel::data::share_of(sequences, comm.rank(), comm.size());
+    auto const own_sequences = parallel::data::share_of(sequences, comm.rank(), comm.size());
     std::vector<std::int32_t> ids, labels;
-    for (index s = mine.begin; s < mine.end; ++s)
+    for (index s = own_sequences.begin; s < own_sequences.end; ++s)
       for (index t = 0, token = s; t < length; ++t, token = (3 * token + 1) % vocabulary) {
         ids.push_back(static_cast<std::int32_t>(token));
         labels.push_back(static_cast<std::int32_t>((3 * token + 1) % vocabulary));
@@ -188,8 +189,9 @@ std::vector<double> train(int ranks) {
     auto const storage = device.allocate<std::byte>(plan.activations);
     parallel::arena memory(storage);
     for (std::uint32_t i = 0; i < 60; ++i) {
-      auto const result = step.step(compute, exchanges, memory, std::span(&batch, 1),
-                                    std::span(&mine.begin, 1), {.seed = 42, .step = i}, 1.0);
+      auto const result =
+          step.step(compute, exchanges, memory, std::span(&batch, 1),
+                    std::span(&own_sequences.begin, 1), {.seed = 42, .step = i}, 1.0);
       if (comm.rank() == 0)
         losses.push_back(result.sums.loss / static_cast<double>(result.sums.tokens));
     }
@@ -201,13 +203,14 @@ std::vector<double> train(int ranks) {
 }  // namespace example
 
 int main() {
-  auto const one = example::train(1);
-  auto const three = example::train(3);
-  std::printf("loss %.4f -> %.4f on one rank, %.4f -> %.4f on three\n", one.front(), one.back(),
-              three.front(), three.back());
-  for (std::size_t i = 0; i < one.size(); ++i)  // sums in another order: the last digits may differ
-    if (std::abs(one[i] - three[i]) > 1e-3 * one[0]) return 1;
-  auto const own = example::train_by_groups();
-  std::printf("%.4f by an optimizer of one's own\n", own);
-  return one.back() < 0.1 && own < 0.5 ? 0 : 1;
+  auto const single_rank = example::train(1);
+  auto const three_ranks = example::train(3);
+  std::printf("loss %.4f -> %.4f on one rank, %.4f -> %.4f on three\n", single_rank.front(),
+              single_rank.back(), three_ranks.front(), three_ranks.back());
+  for (std::size_t i = 0; i < single_rank.size();
+       ++i)  // another order of sums may change the last digits
+    if (std::abs(single_rank[i] - three_ranks[i]) > 1e-3 * single_rank[0]) return 1;
+  auto const group_loss = example::train_by_groups();
+  std::printf("loss %.4f with a user-defined optimizer\n", group_loss);
+  return single_rank.back() < 0.1 && group_loss < 0.5 ? 0 : 1;
 }

@@ -1,4 +1,5 @@
-// Ranks that talk: collectives on threads, along the axes of a mesh, with mistakes told by name.
+// Communication between ranks: collectives on threads, along the axes of a mesh, with checks that
+// name mistakes.
 #include <cstdio>
 #include <span>
 #include <string>
@@ -11,13 +12,14 @@
 namespace axis = parallel::axis;
 
 int main() {
-  auto const shape = parallel::training_layout{}.with<axis::shard>(2).with<axis::tensor>(3);
+  auto const shape =
+      parallel::training_layout{}.with_degree<axis::shard>(2).with_degree<axis::tensor>(3);
 
   // [guide: mesh]
   parallel::threads::run(shape.ranks(), [&](parallel::threads::communicator& world) {
-    parallel::mesh mesh(std::move(world), shape);  // 2 x 3 ranks
-    auto tensor = mesh.along<axis::tensor>();      // this rank and its two neighbours
-    parallel::host::stream exchanges;              // where communication is enqueued
+    parallel::mesh mesh(std::move(world), shape);    // 2 x 3 ranks
+    auto tensor = mesh.split_along<axis::tensor>();  // this rank and its two neighbours
+    parallel::host::stream exchanges;                // where communication is enqueued
 
     std::vector<float> x(4, static_cast<float>(mesh.world().rank()));
     auto sum = tensor.all_reduce(exchanges, std::span(x), parallel::reduction::sum);

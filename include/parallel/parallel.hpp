@@ -17,9 +17,9 @@
 // what computes
 #include <parallel/device/host/device.hpp>
 #include <parallel/device/transfer.hpp>
+#include <parallel/ops/custom.hpp>
 #include <parallel/ops/host.hpp>
 #include <parallel/ops/meta.hpp>
-#include <parallel/ops/own.hpp>
 #include <parallel/ops/reference.hpp>
 
 // layers, and those that hold slices

@@ -54,7 +54,7 @@ bench::allocations of_a_step(mpt::model_config const& config, index length) {
   mpt::microbatch const batch{{ids.data(), {count}}, {ids.data(), {count}}, 2, length, count};
   step.initialise(1);
 
-  bench::allocations least{~std::size_t{0}, ~std::size_t{0}, ~std::size_t{0}};
+  bench::allocations smallest{~std::size_t{0}, ~std::size_t{0}, ~std::size_t{0}};
   index const first = 0;
   for (std::uint32_t number = 0; number < 10; ++number) {
     static_cast<void>(bench::take_allocations());
@@ -62,9 +62,9 @@ bench::allocations of_a_step(mpt::model_config const& config, index length) {
                                   std::span(&first, 1), {.seed = 1, .step = number}, 1.0);
     auto const asked = bench::take_allocations();
     REQUIRE(result.sums.tokens == count);
-    if (number >= 2 && asked.calls < least.calls) least = asked;
+    if (number >= 2 && asked.calls < smallest.calls) smallest = asked;
   }
-  return least;
+  return smallest;
 }
 
 /// Bookkeeping is the same for sequences of any length, and small. (A request that is done before

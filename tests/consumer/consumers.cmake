@@ -27,12 +27,19 @@ function(parallellm_consumer name)
   set_tests_properties(consumer/${name} PROPERTIES TIMEOUT 900 FIXTURES_REQUIRED installed)
 endfunction()
 
+# The library of the component mpt, which this build has compiled.
+add_test(NAME consumer/install_mpt COMMAND ${CMAKE_COMMAND} --install ${PROJECT_BINARY_DIR}
+  --component mpt --prefix ${prefix})
+set_tests_properties(consumer/install_mpt PROPERTIES FIXTURES_SETUP installed_mpt
+  FIXTURES_REQUIRED installed)
+
 parallellm_consumer(parallel -DCMAKE_PREFIX_PATH=${prefix})
 parallellm_consumer(two_units -DCMAKE_PREFIX_PATH=${prefix})
 parallellm_consumer(options -DCMAKE_PREFIX_PATH=${prefix})
 parallellm_consumer(conformance -DCMAKE_PREFIX_PATH=${prefix})
 parallellm_consumer(trainer -DCMAKE_PREFIX_PATH=${prefix} -DEXAMPLES=${PROJECT_SOURCE_DIR}/docs/examples)
 parallellm_consumer(mpt -DCMAKE_PREFIX_PATH=${prefix})
+set_tests_properties(consumer/mpt PROPERTIES FIXTURES_REQUIRED "installed;installed_mpt")
 parallellm_consumer(subdirectory -DPARALLELLM_SOURCE=${PROJECT_SOURCE_DIR})
 
 if(TARGET ParallelLM_nccl)

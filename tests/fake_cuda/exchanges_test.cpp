@@ -2,6 +2,7 @@
 // that reach each other's memory, and with one each that do not.
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <cstdint>
 
 #include "fake_cuda/ranks.hpp"

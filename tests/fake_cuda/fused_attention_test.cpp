@@ -111,7 +111,8 @@ struct on_gpu {
         for (index at = 0; at <= q; ++at) {
           index const k = q % 2 == 0 ? at : q - at;
           auto options = here.options();
-          options.place = {.whole = whole, .first_query = q * count, .first_key = k * count};
+          options.positions = {
+              .sequence_length = whole, .first_query = q * count, .first_key = k * count};
           options.document_begins = documents.span();
           parallel::tensor_view<float, 3> const lse(to.lse.data() + q * lse_of_part,
                                                     {here.n.batch, here.n.heads, count});
@@ -205,7 +206,7 @@ TEST_CASE("fused attention and its gradient, of every form the graphs have, with
         one.run(s);
         CHECK(fake_cuda::happened().failures.empty());
         CHECK(fake_cuda::happened().attentions == 2);
-        CHECK(s.library<parallel::cuda::attention_kernels>().plain.empty());
+        CHECK(s.library<parallel::cuda::attention_kernels>().plain_reasons.empty());
         parallel::meta::stream planned({.deterministic = deterministic});
         one.enqueue(planned);
         CHECK(s.scratch_bytes() == planned.take_scratch());
@@ -231,7 +232,7 @@ TEST_CASE("fused attention to one part of the keys after another, as in a ring")
           one.run_by_parts(s, parts);
           CHECK(fake_cuda::happened().failures.empty());
           CHECK(fake_cuda::happened().attentions == parts * (parts + 1));
-          CHECK(s.library<parallel::cuda::attention_kernels>().plain.empty());
+          CHECK(s.library<parallel::cuda::attention_kernels>().plain_reasons.empty());
           parallel::meta::stream planned({.deterministic = deterministic});
           one.enqueue_by_parts(planned, one.room(), parts);
           CHECK(s.scratch_bytes() == planned.take_scratch());
@@ -280,7 +281,7 @@ parallel::cuda::kernel_tuning taken_apart(on_gpu& one, stream& s) {
   bf16 const* const values = one.out.data();
   auto problem = cudnn::problem_of(one.here.result(values), one.here.part(in, 0),
                                    one.here.part(in, 1), one.here.part(in, 2), options);
-  problem.most_documents = parallel::cuda::most_documents(problem.batch * problem.sequence);
+  problem.max_documents = parallel::cuda::max_documents(problem.batch * problem.sequence);
   auto tables = tuned_kernels(s);
   tables.attention.set(problem, 0);
   problem.backward = true;
@@ -312,7 +313,7 @@ TEST_CASE("documents as sequences of their own") {
         CHECK(happened.attentions == 2);
         // a deterministic gradient would take S x S numbers for each document
         CHECK(happened.ragged_attentions == (!given.taken ? 0U : deterministic ? 1U : 2U));
-        CHECK(s.library<parallel::cuda::attention_kernels>().plain.empty());
+        CHECK(s.library<parallel::cuda::attention_kernels>().plain_reasons.empty());
         parallel::meta::stream planned({.deterministic = deterministic});
         one.enqueue(planned);
         // the sums of a gradient lie in rows as wide as its own, which no plan of memory knows of
@@ -357,7 +358,7 @@ TEST_CASE(
   problem.q = problem.k = problem.v = {32 * 128, 128};
   problem.dq = problem.dk = problem.dv = problem.q;
   problem.out = problem.dout = {32 * 64, 64};
-  problem.most_documents = 8;
+  problem.max_documents = 8;
   auto const refusal = [&](std::int64_t owner) {
     return parallel::conformance::message_of([&] {
       own_tables g(owner);
@@ -370,9 +371,10 @@ TEST_CASE(
       "every head's ragged gradients of shared keys have not the table";
   for (auto const& [scratch, why] :
        {std::pair{uid::dq_sum, "the sums of a ragged gradient of queries are neither dense"},
-        {uid::dk_each, of_shared_keys},
-        {uid::dv_each, of_shared_keys},
-        {uid::own, "scratch of a ragged graph has a table of offsets that no input or result has"}})
+        {uid::dk_per_head, of_shared_keys},
+        {uid::dv_per_head, of_shared_keys},
+        {uid::row_dots,
+         "scratch of a ragged graph has a table of offsets that no input or result has"}})
     CHECK(refusal(scratch).find(why) != std::string::npos);
   CHECK(cudnnDestroy(handle) == CUDNN_STATUS_SUCCESS);
 }
@@ -391,7 +393,7 @@ TEST_CASE(
   CHECK(fake_cuda::happened().attentions > 6);  // plans of the mask were timed
   CHECK(fake_cuda::happened().ragged_attentions == 0);
   auto const tables = tuned_kernels(s);
-  for (auto const& at : tables.attention.entries()) CHECK(at.first.most_documents == 0);
+  for (auto const& at : tables.attention.entries()) CHECK(at.first.max_documents == 0);
   use_kernels(s, taken_apart(one, s));
   one.run(s);
   CHECK(fake_cuda::happened().ragged_attentions == 2);
@@ -430,7 +432,7 @@ TEST_CASE("what cuDNN proposes and cannot build or run gives way to its next pro
     fake_cuda::fail_next(failing);
     one.run(s);
     CHECK(fake_cuda::happened().attentions == 2);
-    CHECK(s.library<parallel::cuda::attention_kernels>().plain.empty());
+    CHECK(s.library<parallel::cuda::attention_kernels>().plain_reasons.empty());
     check_close(one, one.exact({}));
     found.push_back(one.here.log_sums);
   }
@@ -449,7 +451,7 @@ TEST_CASE("where there is no memory for the fused kernels' scratch the plain one
   one.run(s);
   CHECK(fake_cuda::happened().failures.empty());
   CHECK(fake_cuda::happened().attentions == 1);  // the forward pass needs none
-  CHECK(s.library<parallel::cuda::attention_kernels>().plain ==
+  CHECK(s.library<parallel::cuda::attention_kernels>().plain_reasons ==
         std::set<std::string_view>{"cuDNN has no kernel that runs it"});
   CHECK(s.scratch_bytes() == rows);
   check_close(one, one.exact({}));
@@ -490,7 +492,7 @@ TEST_CASE("tuning takes the fastest plan of those that run in the scratch there 
     auto const before = fake_cuda::happened().attentions;
     here.run(s);
     CHECK(fake_cuda::happened().attentions == before + 2);  // is not timed again
-    CHECK(s.library<parallel::cuda::attention_kernels>().plain.empty());
+    CHECK(s.library<parallel::cuda::attention_kernels>().plain_reasons.empty());
     check_close(here, here.exact({}));
   }
 }

@@ -1,5 +1,7 @@
 // MPT trained on fake GPUs through cuda::device and cuda::stream, in every kind of layout: the
 // numbers of the host's fp64 but for rounding, and the same bits whatever pace streams run at.
+#include <cstdint>
+
 #include <doctest/doctest.h>
 
 #include "fake_cuda/trained_model.hpp"

@@ -3,6 +3,8 @@
 #include <doctest/doctest.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "fake_cuda/ranks.hpp"
@@ -17,7 +19,7 @@ std::string run(test::layout const& how, test::ring_references& references, int 
       how, [&] { return fake_cuda::current_gpu(options); }, fake_cuda::ranks_on(gpus));
   CHECK(got.scratch > 0);
   if (peers) CHECK(fake_cuda::scratch_taken(gpus) == got.scratch);  // else exchanges have some too
-  return test::difference(got, references.of(how));
+  return test::difference(got, references.outcome_of(how));
 }
 
 void check(std::vector<test::layout> const& layouts) {

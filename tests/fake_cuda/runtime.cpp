@@ -2,12 +2,22 @@
 #include "fake_cuda/runtime.hpp"
 
 #include <unistd.h>
+#include <algorithm>
 #include <csignal>
+#include <cstddef>
+#include <cstdint>
 
 #include <cstdio>
 #include <cstring>
+#include <functional>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "fake_cuda/machine.hpp"
 

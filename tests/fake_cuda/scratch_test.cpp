@@ -143,7 +143,7 @@ TEST_CASE("a training without the memory for scratch ends before it begins") {
       static_cast<void>(test::run_model<float>(
           fake_cuda::small_model(true),
           {.reserve_scratch = reserve,
-           .made = [&] { kernels_before = fake_cuda::happened().kernels; }},
+           .on_created = [&] { kernels_before = fake_cuda::happened().kernels; }},
           [] { return fake_cuda::current_gpu(); }, fake_cuda::ranks_on(1)));
     });
     CHECK(test::contains(message, "could not provide 33554432 bytes of scratch for operations"));

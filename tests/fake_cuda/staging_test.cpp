@@ -31,7 +31,7 @@ struct exchange_streams {
   void run(threads::communicator& comm, operation const& op) {
     on_gpu.enqueue([&] {
       parallel::detail::through_host(
-          parallel::detail::moving(on_gpu), op, comm.size(), [&](operation const& reachable) {
+          parallel::detail::exchange_mover(on_gpu), op, comm.size(), [&](operation const& reachable) {
             CHECK(fake_cuda::device_of(reachable.in) == -1);
             CHECK(reachable.count * size_of(op.type) <= staging_bytes / 4);
             comm.submit(on_host, reachable).wait();

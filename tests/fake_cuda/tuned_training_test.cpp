@@ -84,7 +84,7 @@ TEST_CASE("a resumed training has the bits of the plans that were kept, whatever
   auto table = kernel_tuning::parse(text, "the first run's");
   REQUIRE(table.attention.entries().size() > 1);
   for (auto const& [problem, plan] : table.attention.entries()) {
-    CHECK(problem.most_documents == 0);  // tuning never takes documents as sequences
+    CHECK(problem.max_documents == 0);  // tuning never takes documents as sequences
     CHECK(plan == 1);
   }
 
@@ -108,7 +108,7 @@ std::string taken_apart(std::string const& text, parallel::index length) {
   auto const timed = tables.attention.entries();
   for (auto const& at : timed) {
     auto problem = at.first;
-    problem.most_documents = parallel::cuda::most_documents(problem.batch * length);
+    problem.max_documents = parallel::cuda::max_documents(problem.batch * length);
     if (problem.documents) tables.attention.set(problem, 0);
   }
   return to_text(tables);

@@ -81,7 +81,7 @@ TEST_CASE("a request that nobody waited for waits at its end, unless it was left
   int x = 1;
   static_cast<void>(world.all_reduce(exchanges, std::span(&x, 1), reduction::sum));
   CHECK(x == 2);
-  world.all_reduce(exchanges, std::span(&x, 1), reduction::sum).leave_to_its_stream();
+  world.all_reduce(exchanges, std::span(&x, 1), reduction::sum).detach();
   CHECK(x == 2);
   world.all_reduce(exchanges, std::span(&x, 1), reduction::sum).wait_on(compute);
   CHECK(x == 2);
@@ -186,8 +186,8 @@ TEST_CASE("an update comes after all that was enqueued with its exchange, reques
   twin pipe(0, 1);
   stream compute, reductions;
   train::step_plan plan;
-  plan.actions = {{.kind = exchange_update, .awaited = true, .on = train::lane::reductions},
-                  {.kind = update, .after = {0}}};
+  plan.actions = {{.kind = exchange_update, .is_awaited = true, .lane = train::lane::reductions},
+                  {.kind = update, .dependencies = {0}}};
   pipeline::p2p_streams<twin> links(pipe);
   updating_program program{{compute, {}}};
   train::step_streams<stream, stream> const on{compute, nullptr, nullptr, &reductions};
@@ -284,8 +284,8 @@ TEST_CASE("what is summed over ranks for the host is there when it reads it") {
   train::tensor_list tensors;
   tensors.add<float>(own, [](auto const&) { return segment_key{}; });
   train::square_meter<float> meter(tensors, device);
-  meter.before(of.memory, compute, device);
-  meter.after(of.memory, compute);
+  meter.measure_before(of.memory, compute, device);
+  meter.measure_after(of.memory, compute);
   auto const got = meter.finish(world, exchanges);
   REQUIRE(got.size() == 2);
   CHECK(got[1].name == "vector");

@@ -84,10 +84,10 @@ std::vector<flight_log> logs_of(int ranks, rank_program const& program,
 std::vector<std::string> calls_of(flight_log const& log) {
   std::vector<std::string> out;
   for (auto const& call : log.calls) {
-    if (!call.what.axis_name().starts_with("NCCL")) continue;
-    auto text = parallel::describe(call.what);
+    if (!call.call_signature.axis_name().starts_with("NCCL")) continue;
+    auto text = parallel::describe(call.call_signature);
     constexpr char const* names[] = {"waiting", "running", "done"};
-    out.push_back(parallel::concat(names[static_cast<std::size_t>(call.now)], ": ",
+    out.push_back(parallel::concat(names[static_cast<std::size_t>(call.state)], ": ",
                                    text.substr(0, text.find(" at "))));
   }
   return out;
@@ -229,7 +229,7 @@ TEST_CASE("what the stream has not come to does not run yet") {
       while (!*go) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     });
     auto request = of.comm.all_reduce(n.s, n.x.span().first(5), reduction::sum);
-    auto const state = [&] { return of.recorder.calls().back().now; };
+    auto const state = [&] { return of.recorder.calls().back().state; };
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     CHECK(state() == call_state::waiting);
     of.control.barrier(of_host).wait();
@@ -237,7 +237,7 @@ TEST_CASE("what the stream has not come to does not run yet") {
     if (of.control.rank() == 0) {
       auto const runs = [&] {
         auto const calls = of.recorder.calls();
-        return calls[calls.size() - 2].now == call_state::running;
+        return calls[calls.size() - 2].state == call_state::running;
       };
       for (int i = 0; i < 2000 && !runs(); ++i)
         std::this_thread::sleep_for(std::chrono::milliseconds(5));

@@ -3,6 +3,7 @@
 
 #include <barrier>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "fake_cuda/trained_model.hpp"
@@ -84,7 +85,7 @@ allocations allocations_of(model_layout how) {
   how.steps = 2;
   std::vector<std::size_t> seen;  // when all are made, and around each step
   std::barrier all(ranks, [&]() noexcept { seen.push_back(fake_cuda::happened().allocations); });
-  how.made = how.begins = how.begun = [&] { all.arrive_and_wait(); };
+  how.on_created = how.before_step = how.after_begin = [&] { all.arrive_and_wait(); };
   static_cast<void>(test::run_model<float>(
       small_model(true), how, [] { return fake_cuda::current_gpu(); }, fake_nccl::ranks()));
   CHECK(fake_cuda::happened().failures.empty());

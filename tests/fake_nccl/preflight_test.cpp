@@ -46,12 +46,12 @@ TEST_CASE("rates inside machines and between them are those of NCCL, and nothing
     auto const& [host, nccl] = said;
     CHECK(nccl.machines == std::vector<std::string>{"a", "b", "a", "b"});
     CHECK(nccl.work == std::vector<double>(4, 1));
-    CHECK(nccl.inside > 0);
-    CHECK(nccl.between > 0);
-    CHECK(nccl.inside != host.inside);
-    for (double const rate : nccl.arriving) CHECK(rate > 0);
-    CHECK(nccl.wrong == 0);
-    CHECK(host.wrong == 0);
+    CHECK(nccl.inside_machine > 0);
+    CHECK(nccl.between_machines > 0);
+    CHECK(nccl.inside_machine != host.inside_machine);
+    for (double const rate : nccl.arrival_rates) CHECK(rate > 0);
+    CHECK(nccl.wrong_elements == 0);
+    CHECK(host.wrong_elements == 0);
   }
   CHECK(fake_nccl::happened().failures.empty());
   auto const exchanged = fake_nccl::happened().exchanged.at("ncclAllGather of i32");
@@ -60,11 +60,11 @@ TEST_CASE("rates inside machines and between them are those of NCCL, and nothing
 
 TEST_CASE("what NCCL changes is counted there alone, the same on all ranks") {
   auto const all = measured({"a", "a", "a"}, fake_nccl::fault::wrong_count);
-  CHECK(all.front().second.wrong > 0);
+  CHECK(all.front().second.wrong_elements > 0);
   for (auto const& said : all) {
-    CHECK(said.first.wrong == 0);
-    CHECK(said.second.wrong == all.front().second.wrong);
-    CHECK(said.second.inside > 0);
+    CHECK(said.first.wrong_elements == 0);
+    CHECK(said.second.wrong_elements == all.front().second.wrong_elements);
+    CHECK(said.second.inside_machine > 0);
   }
 }
 

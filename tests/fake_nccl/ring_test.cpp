@@ -2,7 +2,10 @@
 // layout must equal one rank of the host bit for bit, at whatever pace streams run.
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -26,7 +29,7 @@ std::string outcome_of(test::layout const& how, test::ring_references& reference
         how, [&] { return fake_cuda::current_gpu({.graphs = seed % 2 == 0}); }, fake_nccl::ranks());
     auto const failures = fake_nccl::happened().failures;
     if (!failures.empty()) return failures.front();
-    return test::difference(got, references.of(how));
+    return test::difference(got, references.outcome_of(how));
   } catch (std::exception const& problem) {
     auto const failures = fake_nccl::happened().failures;
     return failures.empty() ? problem.what() : failures.front();

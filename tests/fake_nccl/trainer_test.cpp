@@ -372,9 +372,9 @@ TEST_CASE("a rank that does not come to a step is waited for as deadlines.step s
     CHECK(told.starts_with("rank 0 failed: rank 0 has waited 0.5 s for call "));
   auto const found = parallel::findings(got.calls);
   REQUIRE(!found.waits.empty());
-  CHECK(found.waits.front().waiting == std::vector{0});
-  CHECK(found.waits.front().absent == std::vector{1});
-  CHECK(found.waits.front().call.what.axis_name().starts_with("NCCL"));
+  CHECK(found.waits.front().waiting_ranks == std::vector{0});
+  CHECK(found.waits.front().absent_ranks == std::vector{1});
+  CHECK(found.waits.front().call.call_signature.axis_name().starts_with("NCCL"));
   CHECK(found.late == std::vector{1});
 }
 

@@ -82,8 +82,8 @@ TEST_CASE("an evaluation is over when it has been added") {
     std::int64_t tokens = 0;
     for (auto const& batch : data.batches()) tokens += batch.loss_tokens;
     CHECK(tokens > 0);
-    CHECK(sums.here().tokens == tokens);
-    CHECK(sums.here().loss != 0);
+    CHECK(sums.local().tokens == tokens);
+    CHECK(sums.local().loss != 0);
   });
   CHECK(fake_cuda::happened().failures.empty());
 }

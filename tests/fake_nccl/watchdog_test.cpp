@@ -121,7 +121,7 @@ TEST_CASE("so is a thread that does not come out of NCCL, without whose return n
       auto request = comm.all_reduce(s, x.span(), reduction::sum);
       std::jthread frees([&] { y = {}; });
       std::this_thread::sleep_for(50ms);
-      auto const part = comm.split(parallel::coloring::together(), "tensor");
+      auto const part = comm.split(parallel::coloring::single_color(), "tensor");
     });
   }));
   REQUIRE(!said.all.empty());
@@ -168,7 +168,7 @@ TEST_CASE("a notice that comes when nothing is left to end keeps nobody waiting"
   {
     parallel::nccl::watchdog const one(
         gate, 0, 0, said.how, board,
-        {.see = [] {}, .late = [] { return std::string(); }, .end = [] {}});
+        {.poll = [] {}, .overdue = [] { return std::string(); }, .end_all = [] {}});
     while (!board->is_read) std::this_thread::yield();
     std::this_thread::sleep_for(50ms);
   }
@@ -186,9 +186,9 @@ TEST_CASE("who says nothing about it hears it on standard error, and the process
     if (::dup2(file, STDERR_FILENO) < 0) ::_exit(2);
     parallel::nccl::gate gate;
     parallel::nccl::watchdog const one(gate, 3, 0, {.grace = 50ms}, nullptr,
-                                       {.see = [] {},
-                                        .late = [] { return std::string("it waits for rank 4"); },
-                                        .end = [] { std::this_thread::sleep_for(1h); }});
+                                       {.poll = [] {},
+                                        .overdue = [] { return std::string("it waits for rank 4"); },
+                                        .end_all = [] { std::this_thread::sleep_for(1h); }});
     std::this_thread::sleep_for(1h);
   }
   int status = 0;

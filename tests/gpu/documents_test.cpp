@@ -21,14 +21,16 @@ parallel::cuda::kernel_tuning taken_apart(parallel::cuda::kernel_tuning tables) 
   auto const masks = tables.attention.entries();
   for (auto const& at : masks) {
     auto problem = at.first;
-    if (!problem.documents || problem.whole != 0) continue;
-    problem.most_documents = parallel::cuda::most_documents(problem.batch * problem.sequence);
+    if (!problem.documents || problem.full_sequence != 0) continue;
+    problem.max_documents = parallel::cuda::max_documents(problem.batch * problem.sequence);
     tables.attention.set(problem, 0);
   }
   return tables;
 }
 
-TEST_CASE("documents as sequences of their own, by fused kernels where they are there, and right") {
+TEST_CASE(
+    "attention on a GPU: documents as sequences of their own equal the reference, fused if "
+    "possible") {
   if (!test::has_gpu()) return;
   parallel::cuda::device device;
   if (device.properties().major < 9) return;

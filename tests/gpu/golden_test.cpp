@@ -12,22 +12,23 @@ namespace gpu_golden_test {
 
 parallel::cuda::device make_gpu() { return parallel::cuda::device(); }
 
-TEST_CASE("fp32: logits, loss and gradients within 1e-5 of the largest, all forms") {
+TEST_CASE(
+    "MPT in fp32 on a GPU: logits, loss and gradients are within 1e-5 of the largest, all forms") {
   // sums in another order than the host's, whose errors stay below 4e-6
   if (test::has_gpu()) test::check_against_truth<float>(1e-5, make_gpu);
 }
 
-TEST_CASE("bf16: no further from the truth than twice the reference's own bf16 run") {
+TEST_CASE("MPT in bf16 on a GPU: the error is at most twice that of the reference's bf16 run") {
   if (test::has_gpu()) test::check_against_their_bf16(make_gpu);
 }
 
-TEST_CASE("fp32: a KV cache gives the logits of all at once, and transformers' tokens") {
+TEST_CASE("MPT in fp32 on a GPU: a KV cache gives the same logits, and transformers' tokens") {
   if (!test::has_gpu()) return;
   test::check_cached_logits<float>(1e-5, make_gpu);
   test::check_greedy_tokens(make_gpu);
 }
 
-TEST_CASE("fp32: evaluation gives the loss and accuracy of the reference's logits, all forms") {
+TEST_CASE("MPT in fp32 on a GPU: evaluation gives the reference's loss and accuracy, all forms") {
   if (test::has_gpu()) test::check_evaluation<float>(1e-5, make_gpu);
 }
 

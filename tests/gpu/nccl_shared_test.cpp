@@ -39,9 +39,9 @@ communicator connect(int rank, int ranks, parallel::nccl::file_rendezvous& place
   ncclUniqueId id = {};
   if (rank == 0) {
     id = parallel::nccl::make_unique_id();
-    place.give({id.internal, sizeof id.internal});
+    place.write({id.internal, sizeof id.internal});
   } else {
-    place.take(sizeof id.internal, patience).copy(id.internal, sizeof id.internal);
+    place.wait_for(sizeof id.internal, patience).copy(id.internal, sizeof id.internal);
   }
   return {id, rank, ranks, {.deadline = patience}};
 }

@@ -156,10 +156,10 @@ TEST_CASE_TEMPLATE("the same operation gives the same bits again", T, float, bf1
   auto const sums = [&] {
     test::both_sides<parallel::cuda::device> both(device, seed, 0);
     auto dy = both.random<T>(4096 * 768), x = both.random<T>(4096 * 768);
-    auto gradient = both.of(std::vector<float>(768)), bias = both.of(std::vector<float>(768));
+    auto gradient = both.twin_of(std::vector<float>(768)), bias = both.twin_of(std::vector<float>(768));
     auto mean = both.random<float>(4096), rstd = both.random<float>(4096);
     auto ids = both.random_ids(4096, 50);
-    auto table = both.of(std::vector<float>(50 * 768));
+    auto table = both.twin_of(std::vector<float>(50 * 768));
     both.run_on_device([&](auto& s) {
       parallel::ops::layer_norm_backward_weight(
           s, test::as_vector(s, gradient), test::as_vector(s, bias),

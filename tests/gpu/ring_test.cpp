@@ -22,15 +22,15 @@ void check(std::size_t count) {
   test::ring_references references;
   for (auto const& how : test::spread(all, count)) {
     auto const got = test::run_on(how, [] { return parallel::cuda::device(); });
-    CHECK_MESSAGE(test::difference(got, references.of(how)) == "", test::text(how));
+    CHECK_MESSAGE(test::difference(got, references.outcome_of(how)) == "", test::text(how));
   }
 }
 
-TEST_CASE("24 mixed layouts") {
+TEST_CASE("ring model on a GPU: 24 mixed layouts equal a single rank") {
   if (test::has_gpu()) check(24);
 }
 
-TEST_CASE("[full] 150 mixed layouts") {
+TEST_CASE("[full] ring model on a GPU: 150 mixed layouts equal a single rank") {
   if (test::has_gpu()) check(150);
 }
 

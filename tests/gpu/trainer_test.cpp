@@ -39,7 +39,7 @@ std::map<std::string, std::string> tensors_of(fs::path const& checkpoint) {
   return out;
 }
 
-TEST_CASE("the loss falls") {
+TEST_CASE("trainer on a GPU: the loss falls") {
   if (!test::has_gpu()) return;
   tiny_run::place const here;
   auto config = here.config(120);
@@ -49,7 +49,7 @@ TEST_CASE("the loss falls") {
   CHECK(summary.loss < 0.5 * std::log(tiny_run::vocabulary));
 }
 
-TEST_CASE("stopped and resumed equals not stopped, bit for bit") {
+TEST_CASE("trainer on a GPU: a resumed run equals an uninterrupted one bit for bit") {
   if (!test::has_gpu()) return;
   tiny_run::place const here;
   for (int const ranks : {1, 3}) {

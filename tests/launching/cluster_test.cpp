@@ -1,4 +1,4 @@
-// What torchrun and srun say of a process.
+// The ranks of processes that torchrun, srun and other launchers start.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -11,14 +11,14 @@ namespace cluster_test {
 
 using variables = std::map<std::string, std::string>;
 
-inline std::optional<apps::process> process_of(variables const& all) {
+inline std::optional<apps::process> process_of(variables const& environment) {
   return apps::process_of_a_cluster([&](char const* name) {
-    auto const found = all.find(name);
-    return found == all.end() ? nullptr : found->second.c_str();
+    auto const found = environment.find(name);
+    return found == environment.end() ? nullptr : found->second.c_str();
   });
 }
 
-TEST_CASE("tasks of a node are read from SLURM's list") {
+TEST_CASE("tasks_on_node: the number of a node's tasks is read from SLURM's list") {
   CHECK(apps::tasks_on_node("8", 0) == 8);
   CHECK(apps::tasks_on_node("4(x2),3", 0) == 4);
   CHECK(apps::tasks_on_node("4(x2),3", 1) == 4);
@@ -28,7 +28,9 @@ TEST_CASE("tasks of a node are read from SLURM's list") {
   CHECK(apps::tasks_on_node("x", 0) == 1);
 }
 
-TEST_CASE("ranks of torchrun and of srun are recognised, a batch script and one process are not") {
+TEST_CASE(
+    "process_of_a_cluster: ranks of torchrun and srun are recognised, batch scripts and single "
+    "processes are not") {
   auto const torch = process_of(
       {{"RANK", "5"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "4"}});
   REQUIRE(torch.has_value());
@@ -59,12 +61,12 @@ TEST_CASE("ranks of torchrun and of srun are recognised, a batch script and one 
   }
 }
 
-TEST_CASE("ranks whose places on the machine are not told are refused with what to do") {
-  for (char const* const only : {"", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}) {
-    variables some{{"RANK", "0"}, {"WORLD_SIZE", "2"}};
-    if (*only != 0) some[only] = "1";
+TEST_CASE("process_of_a_cluster: ranks without a local rank are refused with advice") {
+  for (char const* const single_name : {"", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}) {
+    variables environment{{"RANK", "0"}, {"WORLD_SIZE", "2"}};
+    if (*single_name != 0) environment[single_name] = "1";
     CHECK_THROWS_WITH_AS(
-        static_cast<void>(process_of(some)),
+        static_cast<void>(process_of(environment)),
         doctest::Contains("has RANK and WORLD_SIZE of several processes, but not LOCAL_RANK and "
                           "LOCAL_WORLD_SIZE; start the processes by launch or torchrun"),
         parallel::error);
@@ -75,11 +77,13 @@ TEST_CASE("ranks whose places on the machine are not told are refused with what 
       doctest::Contains("says rank 2 of 2"), parallel::error);
 }
 
-TEST_CASE("a launcher that is not followed is known by its variables, a batch script is none") {
-  auto const named_by = [](variables const& all) {
+TEST_CASE(
+    "launcher_named_by: an unsupported launcher is recognised by its variables, a batch script is "
+    "not") {
+  auto const named_by = [](variables const& environment) {
     auto const found = apps::launcher_named_by([&](char const* name) {
-      auto const one = all.find(name);
-      return one == all.end() ? nullptr : one->second.c_str();
+      auto const variable = environment.find(name);
+      return variable == environment.end() ? nullptr : variable->second.c_str();
     });
     return found ? parallel::concat(found->variable, " ", found->value, " ", found->processes)
                  : std::string();

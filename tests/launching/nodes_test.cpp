@@ -1,10 +1,11 @@
-// The nodes of a run as threads, which meet in one folder.
+// node_meeting: the nodes of a run are threads here, which meet in one folder.
 #include <doctest/doctest.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -23,17 +24,17 @@ using apps::node_meeting;
 using apps::node_report;
 using apps::run_key;
 
-inline bool contains(std::string const& text, std::string const& part) {
-  return text.find(part) != std::string::npos;
+inline bool contains(std::string const& text, std::string const& expected) {
+  return text.find(expected) != std::string::npos;
 }
 
-struct folder {
-  folder() {
+struct temporary_folder {
+  temporary_folder() {
     std::string name = (std::filesystem::temp_directory_path() / "nodes_test.XXXXXX").string();
     REQUIRE(::mkdtemp(name.data()) != nullptr);
     path = name;
   }
-  ~folder() { std::filesystem::remove_all(path); }
+  ~temporary_folder() { std::filesystem::remove_all(path); }
   std::filesystem::path path;
 };
 
@@ -41,7 +42,7 @@ inline node_report report(int node) {
   return {.node = node,
           .nodes = 2,
           .ranks = 4,
-          .least = 2,
+          .min_nodes = 2,
           .host = "host" + std::to_string(node),
           .program = "/bin/pretrain",
           .program_hash = "ab",
@@ -49,260 +50,271 @@ inline node_report report(int node) {
           .files = {{"mpt.yaml", "cd"}}};
 }
 
-TEST_CASE("what nodes differ in is said, with both names") {
-  auto const said = [](auto const& change) {
-    std::vector<node_report> all{report(0), report(1)};
-    change(all[1]);
-    return difference(all);
+TEST_CASE("node_report: a difference between two nodes is described with the names of both") {
+  auto const difference_with = [](auto const& change) {
+    std::vector<node_report> reports{report(0), report(1)};
+    change(reports[1]);
+    return difference(reports);
   };
-  CHECK(said([](auto&) {}) == "");
-  CHECK(said([](auto& one) { one.clock = 20; }) == "");
-  CHECK(said([](auto& one) { one.clock = -75; }) ==
+  CHECK(difference_with([](auto&) {}) == "");
+  CHECK(difference_with([](auto& changed) { changed.clock = 20; }) == "");
+  CHECK(difference_with([](auto& changed) { changed.clock = -75; }) ==
         "the clock of node 1 (host1) is 75 s behind that of node 0 (host0); set the machines' "
         "clocks (chrony, ntp)");
-  CHECK(contains(said([](auto& one) { one.program_hash = "ef"; }),
+  CHECK(contains(difference_with([](auto& changed) { changed.program_hash = "ef"; }),
                  "node 1 (host1) runs another program than node 0 (host0)"));
-  CHECK(contains(said([](auto& one) { one.arguments[1] = "seed=2"; }), "'seed=2', not 'seed=1'"));
-  CHECK(contains(said([](auto& one) { one.arguments.pop_back(); }), "nothing, not 'seed=1'"));
-  CHECK(contains(said([](auto& one) { one.files["mpt.yaml"] = "ef"; }),
+  CHECK(contains(difference_with([](auto& changed) { changed.arguments[1] = "seed=2"; }),
+                 "'seed=2', not 'seed=1'"));
+  CHECK(contains(difference_with([](auto& changed) { changed.arguments.pop_back(); }),
+                 "nothing, not 'seed=1'"));
+  CHECK(contains(difference_with([](auto& changed) { changed.files["mpt.yaml"] = "ef"; }),
                  "node 1 (host1) has another mpt.yaml than node 0 (host0)"));
-  CHECK(contains(said([](auto& one) { one.ranks = 8; }), "node 1 (host1) has -n 8, node 0"));
-  CHECK(contains(said([](auto& one) { one.restarts = 8; }), "--restarts 8"));
+  CHECK(contains(difference_with([](auto& changed) { changed.ranks = 8; }),
+                 "node 1 (host1) has -n 8, node 0"));
+  CHECK(contains(difference_with([](auto& changed) { changed.restarts = 8; }), "--restarts 8"));
 }
 
-TEST_CASE("nodes meet again after a failure, whatever earlier runs have left") {
-  folder const place;
-  auto const key = run_key::read_or_make(place.path / "key");
-  {  // an earlier run, which died: its node 1 does not answer
-    node_meeting before(place.path, key, report(1), std::chrono::seconds(0));
-    CHECK_THROWS_WITH_AS(static_cast<void>(before.meet(0)),
+TEST_CASE("node_meeting: nodes meet again after a failure, whatever files earlier runs have left") {
+  temporary_folder const shared_folder;
+  auto const key = run_key::read_or_make(shared_folder.path / "key");
+  {  // an earlier run that died: its node 0 does not answer
+    node_meeting earlier(shared_folder.path, key, report(1), std::chrono::seconds(0));
+    CHECK_THROWS_WITH_AS(static_cast<void>(earlier.meet(0)),
                          doctest::Contains("node 0 has not answered within 0 s"), parallel::error);
   }
-  std::filesystem::path where[2][2];
-  std::string told;
+  std::filesystem::path rendezvous[2][2];
+  std::string failure_text;
   auto const node = [&](int self) {
-    node_meeting meeting(place.path, run_key::read(place.path / "key"), report(self),
-                         std::chrono::seconds(20));
-    where[self][0] = meeting.meet(0).folder;
+    node_meeting meeting(shared_folder.path, run_key::read(shared_folder.path / "key"),
+                         report(self), std::chrono::seconds(20));
+    rendezvous[self][0] = meeting.meet(0).folder;
     if (self == 1) {
-      meeting.tell_failure({1, 137, "rank 5 was killed"});
+      meeting.announce_failure({1, 137, "rank 5 was killed"});
     } else {
       for (;; std::this_thread::sleep_for(std::chrono::milliseconds(5)))
-        if (auto const failure = meeting.failure_elsewhere()) {
-          told = failure->message + ", code " + std::to_string(failure->code);
+        if (auto const failure = meeting.remote_failure()) {
+          failure_text = failure->message + ", code " + std::to_string(failure->code);
           break;
         }
     }
-    where[self][1] = meeting.meet(1).folder;
-    CHECK(!meeting.failure_elsewhere());
-    meeting.tell_done();
-    while (!meeting.all_done()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    rendezvous[self][1] = meeting.meet(1).folder;
+    CHECK(!meeting.remote_failure());
+    meeting.announce_done();
+    while (!meeting.are_all_done()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     meeting.clean();
   };
-  std::thread other([&] { node(1); });
+  std::thread second_node([&] { node(1); });
   node(0);
-  other.join();
-  CHECK(told == "rank 5 was killed, code 137");
-  CHECK(where[0][0] == where[1][0]);
-  CHECK(where[0][1] == where[1][1]);
-  CHECK(where[0][0] != where[0][1]);
-  CHECK(where[0][1].filename().string().ends_with("-1"));  // its generation
-  CHECK(!std::filesystem::exists(where[0][0]));            // where an older one finds nobody
+  second_node.join();
+  CHECK(failure_text == "rank 5 was killed, code 137");
+  CHECK(rendezvous[0][0] == rendezvous[1][0]);
+  CHECK(rendezvous[0][1] == rendezvous[1][1]);
+  CHECK(rendezvous[0][0] != rendezvous[0][1]);
+  CHECK(rendezvous[0][1].filename().string().ends_with("-1"));  // its generation
+  CHECK(!std::filesystem::exists(rendezvous[0][0]));            // the old folder is gone
 }
 
-TEST_CASE("two launches that call themselves one node are both told so, whenever they come") {
+TEST_CASE(
+    "node_meeting: two launches that claim the same node are both refused, whatever their order") {
   for (int self = 0; self < 2; ++self)
-    for (int round = 0; round < 10; ++round) {
-      folder const place;
-      static_cast<void>(run_key::read_or_make(place.path / "key"));
-      std::string said[2];
-      auto const one = [&](std::string& text) {
-        node_meeting meeting(place.path, run_key::read(place.path / "key"), report(self),
-                             std::chrono::seconds(3));
+    for (int delay = 0; delay < 10; ++delay) {
+      temporary_folder const shared_folder;
+      static_cast<void>(run_key::read_or_make(shared_folder.path / "key"));
+      std::string messages[2];
+      auto const meet = [&](std::string& text) {
+        node_meeting meeting(shared_folder.path, run_key::read(shared_folder.path / "key"),
+                             report(self), std::chrono::seconds(3));
         try {
           static_cast<void>(meeting.meet(0));
         } catch (parallel::error const& problem) {
           text = problem.what();
         }
       };
-      std::thread other(one, std::ref(said[1]));
-      std::this_thread::sleep_for(std::chrono::milliseconds(round * round));
-      one(said[0]);
-      other.join();
-      auto const clash =
+      std::thread second_launch(meet, std::ref(messages[1]));
+      std::this_thread::sleep_for(std::chrono::milliseconds(delay * delay));
+      meet(messages[0]);
+      second_launch.join();
+      auto const expected =
           "another launch calls itself node " + std::to_string(self) + " there; give each";
-      for (auto const& text : said) CHECK_MESSAGE(contains(text, clash), text);
+      for (auto const& text : messages) CHECK_MESSAGE(contains(text, expected), text);
     }
 }
 
-TEST_CASE("node 0 names the node that has not come, one of an earlier run included") {
-  folder const place;
-  auto const key = run_key::read_or_make(place.path / "key");
-  node_meeting before(place.path, key, report(1), std::chrono::seconds(0));
-  CHECK_THROWS_AS(static_cast<void>(before.meet(0)), parallel::error);
-  node_meeting now(place.path, key, report(0), std::chrono::seconds(0));
-  CHECK_THROWS_WITH_AS(static_cast<void>(now.meet(0)),
+TEST_CASE(
+    "node_meeting: node 0 names the missing node, also when a file of an earlier run is there") {
+  temporary_folder const shared_folder;
+  auto const key = run_key::read_or_make(shared_folder.path / "key");
+  node_meeting earlier(shared_folder.path, key, report(1), std::chrono::seconds(0));
+  CHECK_THROWS_AS(static_cast<void>(earlier.meet(0)), parallel::error);
+  node_meeting leader(shared_folder.path, key, report(0), std::chrono::seconds(0));
+  CHECK_THROWS_WITH_AS(static_cast<void>(leader.meet(0)),
                        doctest::Contains("node 1 has not come within 0 s"), parallel::error);
 }
 
-TEST_CASE("as many nodes run as there are, at most those wanted, or a multiple") {
-  CHECK(apps::nodes_that_run(4, 4, 1) == 4);
-  CHECK(apps::nodes_that_run(6, 4, 1) == 4);
-  CHECK(apps::nodes_that_run(3, 4, 1) == 3);
-  CHECK(apps::nodes_that_run(7, 8, 2) == 6);
-  CHECK(apps::nodes_that_run(3, 8, 4) == 0);
+TEST_CASE("running_node_count: all wanted nodes, or the largest multiple that is present") {
+  CHECK(apps::running_node_count(4, 4, 1) == 4);
+  CHECK(apps::running_node_count(6, 4, 1) == 4);
+  CHECK(apps::running_node_count(3, 4, 1) == 3);
+  CHECK(apps::running_node_count(7, 8, 2) == 6);
+  CHECK(apps::running_node_count(3, 8, 4) == 0);
 }
 
-TEST_CASE("spares take the places of nodes that are gone, node 0 included; then there are fewer") {
-  folder const place;
-  auto const key = run_key::read_or_make(place.path / "key");
-  constexpr int all = 4;
+TEST_CASE(
+    "node_meeting: spares replace lost nodes, node 0 included; without spares fewer nodes run") {
+  temporary_folder const shared_folder;
+  auto const key = run_key::read_or_make(shared_folder.path / "key");
+  constexpr int node_count = 4;
   constexpr int starts = 3;
-  apps::node_place got[all][starts];
-  // of each start: which nodes fail and are never seen again
-  int const gone[starts] = {1, 0, -1};
-  int const running[starts] = {3, 3, 2};
-  std::atomic<int> came[starts] = {};
+  apps::node_assignment assignments[node_count][starts];
+  // for each start: the node that fails and never comes back
+  int const failing_node[starts] = {1, 0, -1};
+  int const running_count[starts] = {3, 3, 2};
+  std::atomic<int> arrived_count[starts] = {};
   auto const node = [&](int self) {
-    auto what = report(self);
-    what.nodes = 3;
-    what.spares = 1;
-    what.least = 2;
-    node_meeting meeting(place.path, run_key::read(place.path / "key"), what,
+    auto settings = report(self);
+    settings.nodes = 3;
+    settings.spares = 1;
+    settings.min_nodes = 2;
+    node_meeting meeting(shared_folder.path, run_key::read(shared_folder.path / "key"), settings,
                          std::chrono::seconds(20), std::chrono::seconds(1));
-    for (int start = 0;;) {  // the spare may come to the second one first
-      auto const at = meeting.meet(start);
-      got[self][at.generation] = at;
-      start = at.generation + 1;
+    for (int start = 0;;) {  // the spare may see only the second start
+      auto const assignment = meeting.meet(start);
+      assignments[self][assignment.generation] = assignment;
+      start = assignment.generation + 1;
       if (start == starts) break;
-      if (at.position >= 0) ++came[at.generation];
-      while (came[at.generation] < running[at.generation])
+      if (assignment.position >= 0) ++arrived_count[assignment.generation];
+      while (arrived_count[assignment.generation] < running_count[assignment.generation])
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      if (self == gone[at.generation]) return meeting.tell_failure({self, 137, "power"});
-      while (!meeting.meets_again()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      if (self == failing_node[assignment.generation])
+        return meeting.announce_failure({self, 137, "power"});
+      while (!meeting.has_new_meeting()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
-    meeting.tell_done();
-    while (!meeting.all_done()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    meeting.announce_done();
+    while (!meeting.are_all_done()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
     meeting.clean();
   };
   std::vector<std::thread> threads;
-  for (int self = 0; self < all; ++self) threads.emplace_back(node, self);
-  for (auto& one : threads) one.join();
-  int const positions[starts][all] = {{0, 1, 2, -1}, {0, 0, 1, 2}, {0, 0, 0, 1}};
+  for (int self = 0; self < node_count; ++self) threads.emplace_back(node, self);
+  for (auto& thread : threads) thread.join();
+  int const positions[starts][node_count] = {{0, 1, 2, -1}, {0, 0, 1, 2}, {0, 0, 0, 1}};
   for (int start = 0; start < starts; ++start)
-    for (int self = 0; self < all; ++self) {
+    for (int self = 0; self < node_count; ++self) {
       if (start > 0 && (self == 1 || (start > 1 && self == 0))) continue;  // gone by then
       CAPTURE(start);
       CAPTURE(self);
-      if (got[self][start].folder.empty()) {
+      if (assignments[self][start].folder.empty()) {
         CHECK((start == 0 && self == 3));
         continue;
       }
-      CHECK(got[self][start].position == positions[start][self]);
-      CHECK(got[self][start].nodes == running[start]);
-      CHECK(got[self][start].generation == start);
-      CHECK(got[self][start].folder == got[2][start].folder);
+      CHECK(assignments[self][start].position == positions[start][self]);
+      CHECK(assignments[self][start].nodes == running_count[start]);
+      CHECK(assignments[self][start].generation == start);
+      CHECK(assignments[self][start].folder == assignments[2][start].folder);
     }
-  std::filesystem::remove(place.path / "key");
-  CHECK(std::filesystem::is_empty(place.path));
+  std::filesystem::remove(shared_folder.path / "key");
+  CHECK(std::filesystem::is_empty(shared_folder.path));
 }
 
-TEST_CASE("who comes late is a spare of a run that lives, and waits in vain for one that is dead") {
-  folder const place;
-  auto const key = run_key::read_or_make(place.path / "key");
+TEST_CASE(
+    "node_meeting: a late node is a spare of a live run, and times out when the run is dead") {
+  temporary_folder const shared_folder;
+  auto const key = run_key::read_or_make(shared_folder.path / "key");
   auto const node = [&](int self) {
-    auto what = report(self);
-    what.nodes = 1;
-    what.spares = 1;
-    what.least = 1;
-    return node_meeting(place.path, key, what, std::chrono::seconds(self == 0 ? 20 : 8),
+    auto settings = report(self);
+    settings.nodes = 1;
+    settings.spares = 1;
+    settings.min_nodes = 1;
+    return node_meeting(shared_folder.path, key, settings, std::chrono::seconds(self == 0 ? 20 : 8),
                         std::chrono::seconds(1));
   };
-  auto first = node(0);
-  CHECK(first.meet(0).position == 0);
-  auto late = node(1);
-  std::atomic<bool> over = false;
+  auto leader = node(0);
+  CHECK(leader.meet(0).position == 0);
+  auto late_node = node(1);
+  std::atomic<bool> is_over = false;
   std::thread runs([&] {
-    for (; !over; std::this_thread::sleep_for(std::chrono::milliseconds(50))) first.beat();
+    for (; !is_over; std::this_thread::sleep_for(std::chrono::milliseconds(50))) leader.beat();
   });
-  auto const at = late.meet(0);
-  CHECK(at.position == -1);
-  CHECK(at.nodes == 1);
-  CHECK_FALSE(late.meets_again());
-  over = true;
+  auto const assignment = late_node.meet(0);
+  CHECK(assignment.position == -1);
+  CHECK(assignment.nodes == 1);
+  CHECK_FALSE(late_node.has_new_meeting());
+  is_over = true;
   runs.join();
   CHECK_THROWS_WITH_AS(([&] {
-                         while (!late.meets_again())
+                         while (!late_node.has_new_meeting())
                            std::this_thread::sleep_for(std::chrono::milliseconds(50));
                        }()),
                        doctest::Contains("has given no sign of life for 8 s"), parallel::error);
 }
 
-/// Node 0 meets `other` and is gone then, as when its machine is. Where `other` is.
-inline apps::node_place meet_and_lose(node_meeting first, node_meeting& other) {
-  apps::node_place out;
-  std::thread meets([&] { out = other.meet(0); });
+/// Node 0 meets `survivor` and disappears then, as when its machine fails. Returns the assignment
+/// of `survivor`.
+inline apps::node_assignment meet_and_lose(node_meeting first, node_meeting& survivor) {
+  apps::node_assignment assignment;
+  std::thread meets([&] { assignment = survivor.meet(0); });
   static_cast<void>(first.meet(0));
   meets.join();
-  return out;
+  return assignment;
 }
 
-/// The file of who leads the start after that one, the first.
-inline std::filesystem::path lead_after(apps::node_place const& at) {
-  auto const run = at.folder.filename().string();
-  return at.folder.parent_path() / ("lead-" + run.substr(0, run.rfind('-')) + "-1");
+/// The file that the leader of the second start creates; `assignment` is of the first start.
+inline std::filesystem::path next_lead_file(apps::node_assignment const& assignment) {
+  auto const run = assignment.folder.filename().string();
+  return assignment.folder.parent_path() / ("lead-" + run.substr(0, run.rfind('-')) + "-1");
 }
 
-TEST_CASE("a node 0 that comes back follows whoever leads by then") {
-  folder const place;
-  auto const key = run_key::read_or_make(place.path / "key");
-  auto const node = [&](int self) {
-    return node_meeting(place.path, key, report(self), std::chrono::seconds(20),
+TEST_CASE("node_meeting: a node 0 that comes back follows the node that leads the run now") {
+  temporary_folder const shared_folder;
+  auto const key = run_key::read_or_make(shared_folder.path / "key");
+  auto const make_meeting = [&](int self) {
+    return node_meeting(shared_folder.path, key, report(self), std::chrono::seconds(20),
                         std::chrono::seconds(1));
   };
-  auto other = node(1);
-  auto second = meet_and_lose(node(0), other);
-  other.tell_failure({1, 137, "its peer is gone"});
-  auto const led = lead_after(second);
-  std::thread meets([&] { second = other.meet(1); });
+  auto survivor = make_meeting(1);
+  auto second = meet_and_lose(make_meeting(0), survivor);
+  survivor.announce_failure({1, 137, "its peer is gone"});
+  auto const led = next_lead_file(second);
+  std::thread meets([&] { second = survivor.meet(1); });
   while (!std::filesystem::exists(led)) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  auto again = node(0);
-  auto const back = again.meet(0);
+  auto returned_node = make_meeting(0);
+  auto const returned_assignment = returned_node.meet(0);
   meets.join();
-  CHECK(back.folder == second.folder);
-  CHECK(back.generation == 1);
-  CHECK(back.position == 0);
+  CHECK(returned_assignment.folder == second.folder);
+  CHECK(returned_assignment.generation == 1);
+  CHECK(returned_assignment.position == 0);
   CHECK(second.position == 1);
-  CHECK(other.leads());
-  CHECK_FALSE(again.leads());
+  CHECK(survivor.leads());
+  CHECK_FALSE(returned_node.leads());
 }
 
-TEST_CASE("where who would lead is gone, too, another does") {
-  folder const place;
-  auto const key = run_key::read_or_make(place.path / "key");
+TEST_CASE("node_meeting: where the candidate for the lead is gone, too, another node leads") {
+  temporary_folder const shared_folder;
+  auto const key = run_key::read_or_make(shared_folder.path / "key");
   auto const node = [&](int self) {
-    auto what = report(self);
-    what.least = 1;
-    return node_meeting(place.path, key, what, std::chrono::seconds(20), std::chrono::seconds(1));
+    auto settings = report(self);
+    settings.min_nodes = 1;
+    return node_meeting(shared_folder.path, key, settings, std::chrono::seconds(20),
+                        std::chrono::seconds(1));
   };
-  auto other = node(1);
-  auto second = meet_and_lose(node(0), other);
-  std::ofstream{lead_after(second)};  // node 0 was to lead, and came so far
-  auto const left = second.folder.string();
-  std::filesystem::create_directory(left.substr(0, left.rfind('-')) + "-1");
-  second = other.meet(1);
+  auto survivor = node(1);
+  auto second = meet_and_lose(node(0), survivor);
+  std::ofstream{next_lead_file(second)};  // node 0 has claimed the lead, and is gone then
+  auto const first_folder = second.folder.string();
+  std::filesystem::create_directory(first_folder.substr(0, first_folder.rfind('-')) + "-1");
+  second = survivor.meet(1);
   CHECK(second.generation == 1);
   CHECK(second.folder.filename().string().ends_with("-1.1"));
   CHECK(second.nodes == 1);
   CHECK(second.position == 0);
-  CHECK(other.leads());
+  CHECK(survivor.leads());
 }
 
-/// Replaces what a node has said in `run` by what `change` makes of it, as another node would.
+/// Replaces the answer in the file `run` by `change` of it, as another node would.
 template <class Change>
-void say_otherwise(std::filesystem::path const& folder, run_key const& key, Change const& change) {
-  auto const run = folder / "run";
+void replace_answer(std::filesystem::path const& temporary_folder, run_key const& key,
+                    Change const& change) {
+  auto const run = temporary_folder / "run";
   std::ifstream in(run);
   std::string seal, text;
   std::getline(in, seal);
@@ -312,71 +324,73 @@ void say_otherwise(std::filesystem::path const& folder, run_key const& key, Chan
   std::filesystem::rename(run.string() + ".other", run);
 }
 
-inline std::string with(std::string text, std::string const& part, std::string const& instead) {
-  auto const at = text.find(part);
-  return at == std::string::npos ? text : text.replace(at, part.size(), instead);
+inline std::string replace_text(std::string text, std::string const& expected,
+                                std::string const& new_text) {
+  auto const position = text.find(expected);
+  return position == std::string::npos ? text : text.replace(position, expected.size(), new_text);
 }
 
-TEST_CASE("who stood still while it gathered the next start follows the one that leads by then") {
-  folder const place;
-  auto const key = run_key::read_or_make(place.path / "key");
+TEST_CASE(
+    "node_meeting: a leader that was stopped during a meeting follows the node that leads now") {
+  temporary_folder const shared_folder;
+  auto const key = run_key::read_or_make(shared_folder.path / "key");
   auto const node = [&](int self) {
-    auto what = report(self);
-    what.least = 1;
-    return node_meeting(place.path, key, what, std::chrono::seconds(1000),
+    auto settings = report(self);
+    settings.min_nodes = 1;
+    return node_meeting(shared_folder.path, key, settings, std::chrono::seconds(1000),
                         std::chrono::seconds(1000));
   };
   auto first = node(0);
   auto second = node(1);
-  auto const begun = [&] {
-    apps::node_place out;
-    std::thread meets([&] { out = second.meet(0); });
+  auto const first_start = [&] {
+    apps::node_assignment assignment;
+    std::thread meets([&] { assignment = second.meet(0); });
     static_cast<void>(first.meet(0));
     meets.join();
-    return out;
+    return assignment;
   }();
-  auto const old = begun.folder.filename().string();
-  auto const run = old.substr(0, old.rfind('-'));
-  std::atomic<bool> over = false;
-  apps::node_place back;
+  auto const first_name = first_start.folder.filename().string();
+  auto const run = first_name.substr(0, first_name.rfind('-'));
+  std::atomic<bool> is_over = false;
+  apps::node_assignment assignment;
   std::thread meets([&] {
-    back = first.meet(1);
-    over = true;
+    assignment = first.meet(1);
+    is_over = true;
   });
-  auto const offered = [&] {
-    std::ifstream in(place.path / "run");
+  auto const is_offered = [&] {
+    std::ifstream in(shared_folder.path / "run");
     std::string text;
     std::getline(in, text, '\0');
     return contains(text, run + "-1");
   };
-  while (!offered()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  while (!over) {  // node 1 leads that start, and has gone on alone
-    say_otherwise(place.path, key, [&](std::string text) {
-      text = with(text, "\"leader\":0", "\"leader\":1");
-      text = with(text, "\"members\":[]", "\"members\":[1]");
-      text = with(text, "\"offered\"", "\"go\"");
-      return with(text, run + "-1\"", run + "-1.1\"");
+  while (!is_offered()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  while (!is_over) {  // node 1 leads that start, and has gone on alone
+    replace_answer(shared_folder.path, key, [&](std::string text) {
+      text = replace_text(text, "\"leader\":0", "\"leader\":1");
+      text = replace_text(text, "\"members\":[]", "\"members\":[1]");
+      text = replace_text(text, "\"offered\"", "\"go\"");
+      return replace_text(text, run + "-1\"", run + "-1.1\"");
     });
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   meets.join();
-  CHECK(back.folder.filename().string() == run + "-1.1");
-  CHECK(back.generation == 1);
-  CHECK(back.position == -1);
+  CHECK(assignment.folder.filename().string() == run + "-1.1");
+  CHECK(assignment.generation == 1);
+  CHECK(assignment.position == -1);
   CHECK_FALSE(first.leads());
-  // node 1, which was not there, hears that the run has left it behind; it is not at its good end
-  auto const heard = second.failure_elsewhere();
-  REQUIRE(heard.has_value());
-  CHECK(contains(heard->message, "the run was started again without node 1, which stood still"));
-  std::filesystem::remove_all(begun.folder);
-  CHECK_FALSE(second.all_done());
+  // node 1, which took no part, hears that the run goes on without it; the run has not ended well
+  auto const failure = second.remote_failure();
+  REQUIRE(failure.has_value());
+  CHECK(contains(failure->message, "the run was started again without node 1, which stood still"));
+  std::filesystem::remove_all(first_start.folder);
+  CHECK_FALSE(second.are_all_done());
 }
 
-TEST_CASE("where too few nodes are left the run is refused, in numbers") {
-  folder const place;
-  auto const key = run_key::read_or_make(place.path / "key");
+TEST_CASE("node_meeting: too few remaining nodes are refused with their numbers") {
+  temporary_folder const shared_folder;
+  auto const key = run_key::read_or_make(shared_folder.path / "key");
   auto const node = [&](int self, std::chrono::seconds wait) {
-    return node_meeting(place.path, key, report(self), wait, std::chrono::seconds(1));
+    return node_meeting(shared_folder.path, key, report(self), wait, std::chrono::seconds(1));
   };
   auto first = node(0, std::chrono::seconds(3));
   auto second = node(1, std::chrono::seconds(3));
@@ -387,138 +401,141 @@ TEST_CASE("where too few nodes are left the run is refused, in numbers") {
                        doctest::Contains("node 1 has not come within 3 s"), parallel::error);
 }
 
-/// While it lives no file of this process can be opened, as where a folder's server does not
-/// answer.
-struct no_files {
-  no_files() {
-    REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
-    auto none = before;
-    none.rlim_cur = 0;
-    REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+/// During its life this process can open no file, as where a folder's server does not answer.
+struct file_blocker {
+  file_blocker() {
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &previous_limit) == 0);
+    auto blocked = previous_limit;
+    blocked.rlim_cur = 0;
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &blocked) == 0);
   }
-  ~no_files() { static_cast<void>(::setrlimit(RLIMIT_NOFILE, &before)); }
-  no_files(no_files const&) = delete;
-  no_files& operator=(no_files const&) = delete;
-  ::rlimit before{};
+  ~file_blocker() { static_cast<void>(::setrlimit(RLIMIT_NOFILE, &previous_limit)); }
+  file_blocker(file_blocker const&) = delete;
+  file_blocker& operator=(file_blocker const&) = delete;
+  ::rlimit previous_limit{};
 };
 
-TEST_CASE("what fails in a folder is tried again, for a time") {
-  apps::outage brief(std::chrono::seconds(1000));
-  int tries = 0;
+TEST_CASE("outage: an action that fails is repeated until the time limit") {
+  apps::outage long_outage(std::chrono::seconds(1000));
+  int attempts = 0;
   auto const fails = [&] {
-    if (++tries < 3) parallel::fail("no answer");
+    if (++attempts < 3) parallel::fail("no answer");
   };
-  CHECK_FALSE(brief.passes(fails));
-  brief.insist(fails);
-  CHECK(tries == 3);
-  apps::outage none(std::chrono::seconds(0));
-  tries = 0;
-  CHECK_THROWS_WITH_AS(static_cast<void>(none.passes(fails)), "no answer", parallel::error);
+  CHECK_FALSE(long_outage.try_once(fails));
+  long_outage.retry(fails);
+  CHECK(attempts == 3);
+  apps::outage no_outage(std::chrono::seconds(0));
+  attempts = 0;
+  CHECK_THROWS_WITH_AS(static_cast<void>(no_outage.try_once(fails)), "no answer", parallel::error);
 }
 
-/// Two nodes of a run, which have a folder of their own.
-struct two_nodes {
-  folder place = {};
-  run_key key = run_key::read_or_make(place.path / "key");
+/// Two nodes of a run in a folder of their own.
+struct node_pair {
+  temporary_folder shared_folder = {};
+  run_key key = run_key::read_or_make(shared_folder.path / "key");
   int spares = 0;
   node_meeting first = node(0), second = node(1);
 
   [[nodiscard]] node_meeting node(int self) const {
-    auto what = report(self);
-    what.spares = spares;
-    return {place.path, key, what, std::chrono::seconds(1000)};
+    auto settings = report(self);
+    settings.spares = spares;
+    return {shared_folder.path, key, settings, std::chrono::seconds(1000)};
   }
-  /// Where they meet, while `meanwhile` is done.
-  apps::node_place meet(
-      int start, std::function<void()> const& meanwhile = [] {}) {
-    apps::node_place at[2];
-    std::thread one([&] { at[0] = first.meet(start); });
-    std::thread other([&] { at[1] = second.meet(start); });
-    meanwhile();
-    one.join();
-    other.join();
-    CHECK(at[0].folder == at[1].folder);
-    return at[0];
+  /// Both nodes meet while `action` runs. Returns the first node's assignment.
+  apps::node_assignment meet(
+      int start, std::function<void()> const& action = [] {}) {
+    apps::node_assignment assignments[2];
+    std::thread first_thread([&] { assignments[0] = first.meet(start); });
+    std::thread second_thread([&] { assignments[1] = second.meet(start); });
+    action();
+    first_thread.join();
+    second_thread.join();
+    CHECK(assignments[0].folder == assignments[1].folder);
+    return assignments[0];
   }
 };
 
-TEST_CASE("a folder that fails for a while ends no run: what is told, heard and met comes later") {
-  two_nodes both;
-  auto &first = both.first, &second = both.second;
-  both.meet(0);
+TEST_CASE(
+    "node_meeting: a folder that fails for a while delays messages and meetings, but ends no run") {
+  node_pair nodes;
+  auto &first = nodes.first, &second = nodes.second;
+  nodes.meet(0);
   {
-    no_files const now;
-    second.tell_failure({1, 137, "rank 5 was killed: \xc3"});  // cut within a character
-    CHECK(second.has_to_tell());
+    file_blocker const blocker;
+    second.announce_failure({1, 137, "rank 5 was killed: \xc3"});  // cut within a character
+    CHECK(second.has_pending_messages());
     second.beat();
-    CHECK(second.has_to_tell());
-    CHECK_FALSE(first.failure_elsewhere().has_value());
-    CHECK_FALSE(first.meets_again());
-    CHECK_FALSE(second.meets_again());
+    CHECK(second.has_pending_messages());
+    CHECK_FALSE(first.remote_failure().has_value());
+    CHECK_FALSE(first.has_new_meeting());
+    CHECK_FALSE(second.has_new_meeting());
   }
   second.beat();
-  CHECK_FALSE(second.has_to_tell());
-  auto const heard = first.failure_elsewhere();
-  REQUIRE(heard.has_value());
-  CHECK(heard->message == "rank 5 was killed: \xef\xbf\xbd");
+  CHECK_FALSE(second.has_pending_messages());
+  auto const failure = first.remote_failure();
+  REQUIRE(failure.has_value());
+  CHECK(failure->message == "rank 5 was killed: \xef\xbf\xbd");
   {
-    auto const begun = std::filesystem::last_write_time(both.place.path / "node-1");
-    std::optional<no_files> now;
-    now.emplace();
-    auto const at = both.meet(1, [&] {
+    auto const write_time = std::filesystem::last_write_time(nodes.shared_folder.path / "node-1");
+    std::optional<file_blocker> blocker;
+    blocker.emplace();
+    auto const assignment = nodes.meet(1, [&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(200));
-      CHECK(std::filesystem::last_write_time(both.place.path / "node-1") == begun);
-      now.reset();
+      CHECK(std::filesystem::last_write_time(nodes.shared_folder.path / "node-1") == write_time);
+      blocker.reset();
     });
-    CHECK(at.generation == 1);
+    CHECK(assignment.generation == 1);
   }
 }
 
-TEST_CASE("who has not said that it is done is named, and whether others that leave are needed") {
+TEST_CASE(
+    "node_meeting: unfinished nodes are named, and nodes that leave are counted against the "
+    "minimum") {
   for (int const number : {0, 1}) {
     CAPTURE(number);
-    two_nodes both{.spares = number};
-    auto &first = both.first, &second = both.second;
-    both.meet(0);
-    CHECK(first.not_done() == std::vector<int>{1});
-    CHECK(second.not_done() == std::vector<int>{0});
+    node_pair nodes{.spares = number};
+    auto &first = nodes.first, &second = nodes.second;
+    nodes.meet(0);
+    CHECK(first.unfinished_nodes() == std::vector<int>{1});
+    CHECK(second.unfinished_nodes() == std::vector<int>{0});
     CHECK_FALSE(second.are_too_few_left());
-    first.tell_leave();
+    first.announce_leave();
     CHECK(second.are_too_few_left() == (number == 0));
     CHECK_FALSE(first.are_too_few_left());
-    first.tell_done();
-    second.tell_done();
-    CHECK(first.not_done().empty());
-    CHECK(second.not_done() == std::vector<int>{0});  // which has not removed what is left
+    first.announce_done();
+    second.announce_done();
+    CHECK(first.unfinished_nodes().empty());
+    CHECK(second.unfinished_nodes() == std::vector<int>{0});  // node 0 has not cleaned up
     first.clean();
-    CHECK(second.all_done());
+    CHECK(second.are_all_done());
   }
 }
 
-TEST_CASE("who cannot see whether the others are done does not take them to be") {
-  two_nodes both;
-  auto &first = both.first, &second = both.second;
-  both.meet(0);
-  auto const aside = both.place.path.string() + ".aside";
-  std::filesystem::rename(both.place.path, aside);
-  std::filesystem::create_symlink(both.place.path, both.place.path);  // which leads nowhere
-  CHECK_FALSE(second.all_done());
-  CHECK_FALSE(first.all_done());
-  second.tell_done();
-  CHECK(second.has_to_tell());
-  std::filesystem::remove(both.place.path);
-  std::filesystem::rename(aside, both.place.path);
-  CHECK_FALSE(first.all_done());
+TEST_CASE("node_meeting: nodes count as done only when the folder can be read") {
+  node_pair nodes;
+  auto &first = nodes.first, &second = nodes.second;
+  nodes.meet(0);
+  auto const moved_folder = nodes.shared_folder.path.string() + ".aside";
+  std::filesystem::rename(nodes.shared_folder.path, moved_folder);
+  std::filesystem::create_symlink(
+      nodes.shared_folder.path, nodes.shared_folder.path);  // a loop, so the folder cannot be read
+  CHECK_FALSE(second.are_all_done());
+  CHECK_FALSE(first.are_all_done());
+  second.announce_done();
+  CHECK(second.has_pending_messages());
+  std::filesystem::remove(nodes.shared_folder.path);
+  std::filesystem::rename(moved_folder, nodes.shared_folder.path);
+  CHECK_FALSE(first.are_all_done());
   second.beat();
-  CHECK(first.all_done());
-  CHECK_FALSE(second.all_done());
+  CHECK(first.are_all_done());
+  CHECK_FALSE(second.are_all_done());
   first.clean();
-  CHECK(second.all_done());
+  CHECK(second.are_all_done());
 }
 
-TEST_CASE("a key that others can read is refused") {
-  folder const place;
-  auto const file = place.path / "key";
+TEST_CASE("run_key: a key file that others can read, or that is too short, is refused") {
+  temporary_folder const shared_folder;
+  auto const file = shared_folder.path / "key";
   auto const key = run_key::read_or_make(file);
   CHECK(key.seal("x") == run_key::read(file).seal("x"));
   CHECK(key.seal("x") != key.seal("y"));
@@ -526,9 +543,9 @@ TEST_CASE("a key that others can read is refused") {
                                std::filesystem::perm_options::add);
   CHECK_THROWS_WITH_AS(static_cast<void>(run_key::read(file)),
                        doctest::Contains("a file that only its owner can read"), parallel::error);
-  std::ofstream(place.path / "short") << "secret";
-  std::filesystem::permissions(place.path / "short", std::filesystem::perms(0600));
-  CHECK_THROWS_WITH_AS(static_cast<void>(run_key::read(place.path / "short")),
+  std::ofstream(shared_folder.path / "short") << "secret";
+  std::filesystem::permissions(shared_folder.path / "short", std::filesystem::perms(0600));
+  CHECK_THROWS_WITH_AS(static_cast<void>(run_key::read(shared_folder.path / "short")),
                        doctest::Contains("64 characters"), parallel::error);
 }
 

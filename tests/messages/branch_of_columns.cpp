@@ -3,6 +3,6 @@
 
 void run(messages::context& c, messages::matrix x) {
   auto const wrong = parallel::residual(messages::column_linear{});
-  decltype(wrong)::saved kept;
-  static_cast<void>(wrong.forward(c, x, kept));
+  decltype(wrong)::saved state;
+  static_cast<void>(wrong.forward(c, x, state));
 }

@@ -4,6 +4,6 @@
 void run(messages::context& c, messages::matrix dy) {
   auto const wrong =
       parallel::residual(parallel::sequential(messages::sliced{}, messages::reduce{}));
-  decltype(wrong)::saved kept;
-  static_cast<void>(wrong.backward_input(c, dy, kept));
+  decltype(wrong)::saved state;
+  static_cast<void>(wrong.backward_input(c, dy, state));
 }

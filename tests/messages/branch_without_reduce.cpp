@@ -4,6 +4,6 @@
 void run(messages::context& c, messages::matrix x) {
   auto const wrong = parallel::residual(
       parallel::sequential(messages::norm{}, messages::gather{}, messages::sliced{}));
-  decltype(wrong)::saved kept;
-  static_cast<void>(wrong.forward(c, x, kept));
+  decltype(wrong)::saved state;
+  static_cast<void>(wrong.forward(c, x, state));
 }

@@ -6,6 +6,6 @@ using feed_forward = parallel::feed_forward<parallel::activation<float>, paralle
 
 void run(messages::context& c, messages::matrix dy) {
   feed_forward const wrong;
-  feed_forward::saved kept;
-  static_cast<void>(wrong.backward_input(c, dy, kept));
+  feed_forward::saved state;
+  static_cast<void>(wrong.backward_input(c, dy, state));
 }

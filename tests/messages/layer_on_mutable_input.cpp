@@ -13,6 +13,6 @@ struct halves {
 
 void run(messages::context& c, messages::matrix x) {
   auto const wrong = parallel::sequential(halves{}, messages::norm{});
-  decltype(wrong)::saved kept;
-  static_cast<void>(wrong.forward(c, x, kept));
+  decltype(wrong)::saved state;
+  static_cast<void>(wrong.forward(c, x, state));
 }

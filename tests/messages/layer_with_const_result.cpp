@@ -1,7 +1,7 @@
 // the branch ends in a view of const elements; its last layer gives what it has allocated, of
 #include "layers.hpp"
 
-struct same {
+struct identity {
   using element = float;
   struct saved {};
   parallel::matrix_view<float const> forward(messages::context&,
@@ -12,7 +12,7 @@ struct same {
 };
 
 void run(messages::context& c, messages::matrix x) {
-  auto const wrong = parallel::residual(parallel::sequential(messages::norm{}, same{}));
-  decltype(wrong)::saved kept;
-  static_cast<void>(wrong.forward(c, x, kept));
+  auto const wrong = parallel::residual(parallel::sequential(messages::norm{}, identity{}));
+  decltype(wrong)::saved state;
+  static_cast<void>(wrong.forward(c, x, state));
 }

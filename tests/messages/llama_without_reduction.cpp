@@ -11,6 +11,6 @@ using branch = parallel::residual<parallel::sequential<parallel::norm<float>, at
 
 void run(messages::context& c, messages::matrix x) {
   branch const wrong;
-  branch::saved kept;
-  static_cast<void>(wrong.forward(c, x, kept));
+  branch::saved state;
+  static_cast<void>(wrong.forward(c, x, state));
 }

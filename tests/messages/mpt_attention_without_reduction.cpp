@@ -9,6 +9,6 @@ using attention =
 
 void run(parallel::context<parallel::host::stream>& c, parallel::matrix_view<float const> x) {
   mpt::branch<attention> const wrong;
-  decltype(wrong)::saved kept;
-  static_cast<void>(wrong.forward(c, x, kept));
+  decltype(wrong)::saved state;
+  static_cast<void>(wrong.forward(c, x, state));
 }

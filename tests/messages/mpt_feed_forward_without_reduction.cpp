@@ -8,6 +8,6 @@ using feed_forward =
 
 void run(parallel::context<parallel::host::stream>& c, parallel::matrix_view<float const> x) {
   mpt::branch<feed_forward> const wrong;
-  decltype(wrong)::saved kept;
-  static_cast<void>(wrong.forward(c, x, kept));
+  decltype(wrong)::saved state;
+  static_cast<void>(wrong.forward(c, x, state));
 }

@@ -5,7 +5,7 @@
 
 using gradient = parallel::placed_gradient<float, parallel::partial<parallel::axis::data>>;
 
-void run(parallel::reference::stream& s, std::span<float> weights, gradient of) {
+void run(parallel::reference::stream& s, std::span<float> weights, gradient partial) {
   using ranges = parallel::update_ranges<float, gradient>;
-  parallel::decoupled_adamw{}.update(s, ranges{weights, weights, {}, of}, {});
+  parallel::decoupled_adamw{}.update(s, ranges{weights, weights, {}, partial}, {});
 }

@@ -7,6 +7,6 @@ struct fixed : messages::norm {
 
 void run(messages::context& c) {
   auto const wrong = parallel::residual(parallel::sequential(messages::norm{}, fixed{}));
-  decltype(wrong)::saved kept;
-  wrong.backward_weight(c, kept);
+  decltype(wrong)::saved state;
+  wrong.backward_weight(c, state);
 }

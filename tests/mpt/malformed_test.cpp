@@ -18,7 +18,9 @@
 #include <mpt/data/scratch.hpp>
 #include <mpt/eval/icl_rows.hpp>
 #include <mpt/finetune/batch_order.hpp>
+#include <mpt/finetune/find_files.hpp>
 #include <mpt/finetune/read_examples.hpp>
+#include <mpt/finetune/stitch_turns.hpp>
 #include <mpt/hf/model_source.hpp>
 #include <mpt/tokenizer/small_tokenizer.hpp>
 #include <mpt/train/possible_counters.hpp>

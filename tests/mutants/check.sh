@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# check.sh COMPILER WORK [WORD]: for every error of list.txt (that has WORD in its line) a copy of the headers with it in
+# check.sh COMPILER WORK MPT_LIBRARY [WORD]: for every error of list.txt (that has WORD in its line) a copy of the headers with it in
 # WORK; the test that is named must compile with them, and fail. Prints a table. Some minutes: about one an error. With
 # `true` as COMPILER it takes a second and says only whether every edit still finds its line.
 set -euo pipefail
-compiler=$1 work=$2 word=${3-}
+compiler=$1 work=$2 word=${4-}
 tests=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-libraries=(-lfmt -lyaml-cpp -lzstd -lz -lutf8proc -lxxhash -lzip -lcrypto -lpthread -ldl)
+libraries=("$3" -lfmt -lyaml-cpp -lzstd -lz -lutf8proc -lxxhash -lzip -lcrypto -lpthread -ldl)
 # What "fake_cuda" as the first flag stands for; such a test needs the headers of CUDA.
 cuda=${CUDA_INCLUDE:-/usr/local/cuda/include}
 fake_cuda=("-I$tests/fake_cuda/kernels" "-I$tests/../apps/kernels" -isystem "$cuda" -include fake_cuda/runtime.cpp

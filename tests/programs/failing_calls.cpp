@@ -1,6 +1,6 @@
-// Preloaded into a program: calls of the system that fail, as on a disk that is away for a moment.
-// FAILING_CALLS="CALL PART ERRNO SKIP COUNT;...": of the calls named CALL whose path holds PART the
-// first SKIP go through, and COUNT after them fail with ERRNO.
+// A library to preload into a program: system calls fail as on a disk that is away for a moment.
+// FAILING_CALLS="CALL PART ERRNO SKIP COUNT;...": of the calls named CALL whose path contains PART,
+// the first SKIP succeed, and the next COUNT fail with ERRNO.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/file.h>
@@ -24,15 +24,15 @@ struct rule {
   int code = 0, skip = 0, count = 0;
 };
 
-/// The error that a call on `path` meets; 0: none.
+/// The error code of a call on `path`; 0: none.
 int fault(std::string_view call, std::string_view path) {
   static std::mutex mutex;
   static auto rules = [] {
     std::vector<rule> out;
     char const* const text = std::getenv("FAILING_CALLS");
-    std::istringstream all(text == nullptr ? "" : text);
-    for (std::string one; std::getline(all, one, ';');) {
-      std::istringstream words(one);
+    std::istringstream rule_texts(text == nullptr ? "" : text);
+    for (std::string rule_text; std::getline(rule_texts, rule_text, ';');) {
+      std::istringstream words(rule_text);
       auto& r = out.emplace_back();
       words >> r.call >> r.part >> r.code >> r.skip >> r.count;
     }
@@ -58,9 +58,10 @@ F* next(char const* name) {
   return reinterpret_cast<F*>(::dlsym(RTLD_NEXT, name));
 }
 
-/// real(), unless the call fails.
+/// Returns real(), or -1 with errno set where a rule makes the call fail.
 template <class Real>
-auto unless(std::string_view call, std::string_view path, Real const& real) -> decltype(real()) {
+auto call_unless_failing(std::string_view call, std::string_view path, Real const& real)
+    -> decltype(real()) {
   if (int const code = fault(call, path); code != 0) {
     errno = code;
     return -1;
@@ -79,51 +80,53 @@ int open(char const* path, int flags, ...) {
   mode_t const mode = (flags & O_CREAT) != 0 ? va_arg(rest, mode_t) : 0;
   va_end(rest);
   bool const reads = (flags & O_ACCMODE) == O_RDONLY;
-  return unless(reads ? "open" : "create", path,
-                [&] { return next<int(char const*, int, ...)>("open")(path, flags, mode); });
+  return call_unless_failing(reads ? "open" : "create", path, [&] {
+    return next<int(char const*, int, ...)>("open")(path, flags, mode);
+  });
 }
 int lstat(char const* path, struct stat* out) {
-  return unless("lstat", path,
-                [&] { return next<int(char const*, struct stat*)>("lstat")(path, out); });
+  return call_unless_failing(
+      "lstat", path, [&] { return next<int(char const*, struct stat*)>("lstat")(path, out); });
 }
-ssize_t pread(int file, void* to, size_t bytes, off_t at) {
-  return unless("pread", path_of(file), [&] {
-    return next<ssize_t(int, void*, size_t, off_t)>("pread")(file, to, bytes, at);
+ssize_t pread(int file, void* to, size_t bytes, off_t offset) {
+  return call_unless_failing("pread", path_of(file), [&] {
+    return next<ssize_t(int, void*, size_t, off_t)>("pread")(file, to, bytes, offset);
   });
 }
 ssize_t write(int file, void const* from, size_t bytes) {
-  return unless("write", path_of(file), [&] {
+  return call_unless_failing("write", path_of(file), [&] {
     return next<ssize_t(int, void const*, size_t)>("write")(file, from, bytes);
   });
 }
 int symlink(char const* to, char const* path) {
-  return unless("symlink", path,
-                [&] { return next<int(char const*, char const*)>("symlink")(to, path); });
+  return call_unless_failing(
+      "symlink", path, [&] { return next<int(char const*, char const*)>("symlink")(to, path); });
 }
 int link(char const* to, char const* path) {
-  return unless("link", path,
-                [&] { return next<int(char const*, char const*)>("link")(to, path); });
+  return call_unless_failing("link", path,
+                             [&] { return next<int(char const*, char const*)>("link")(to, path); });
 }
 int flock(int file, int operation) {
-  return unless("flock", path_of(file),
-                [&] { return next<int(int, int)>("flock")(file, operation); });
+  return call_unless_failing("flock", path_of(file),
+                             [&] { return next<int(int, int)>("flock")(file, operation); });
 }
 int fsync(int file) {
-  return unless("fsync", path_of(file), [&] { return next<int(int)>("fsync")(file); });
+  return call_unless_failing("fsync", path_of(file), [&] { return next<int(int)>("fsync")(file); });
 }
 int rename(char const* from, char const* to) {
-  return unless("rename", to,
-                [&] { return next<int(char const*, char const*)>("rename")(from, to); });
+  return call_unless_failing(
+      "rename", to, [&] { return next<int(char const*, char const*)>("rename")(from, to); });
 }
 int renameat2(int a, char const* from, int b, char const* to, unsigned flags) {
-  return unless("renameat2", to, [&] {
+  return call_unless_failing("renameat2", to, [&] {
     return next<int(int, char const*, int, char const*, unsigned)>("renameat2")(a, from, b, to,
                                                                                 flags);
   });
 }
 int unlinkat(int folder, char const* path, int flags) {
-  return unless("unlinkat", path,
-                [&] { return next<int(int, char const*, int)>("unlinkat")(folder, path, flags); });
+  return call_unless_failing("unlinkat", path, [&] {
+    return next<int(int, char const*, int)>("unlinkat")(folder, path, flags);
+  });
 }
 }
 // NOLINTEND

@@ -54,7 +54,7 @@ saw 'error: no program no-such-program is beside launch or in PATH'
 launch -n 2 convert calm out && fail "two processes did the same work"
 saw 'launch started 2 processes, and each would do all of the work'
 
-# what would end the same is not started again
+# a run that would end the same way is not started again
 for code in 1 7; do
   launch -n 2 --restarts 9 bash -c "echo start >> starts; exit $code" && fail "code $code is lost"
   saw "launch: not started again: code $code would be the end of that, too"

@@ -1,5 +1,6 @@
-// Attention, whole and part by part, and its gradients, held against the reference in every kind of
-// option. Used with guarded memory on any machine, and with a GPU's.
+// Checks of attention, at once and by parts of the keys, and of its gradients: a device must give
+// the results of the reference for all options. They run with guarded memory on any machine, and
+// with a GPU's memory.
 #pragma once
 
 #include <cmath>
@@ -54,8 +55,8 @@ inline std::vector<attention_form> attention_forms() {
            .documents = true}};
 }
 
-/// Those that fused kernels are for, and a sequence as long as those of training: several tiles for
-/// every block of a GPU.
+/// The forms that fused kernels support, and one sequence of a length usual in training, which
+/// gives every block of a GPU several tiles.
 inline std::vector<attention_form> fused_attention_forms() {
   std::vector<attention_form> out;
   for (auto const& form : attention_forms())
@@ -64,16 +65,16 @@ inline std::vector<attention_form> fused_attention_forms() {
   return out;
 }
 
-/// Packed rows [q | k | v] of one problem, its options, and views of them on any side.
+/// Packed rows [q | k | v] of one problem, its options, and views of the rows on each side.
 template <class T, class Device>
 struct attention_sides {
   attention_form form;
   std::vector<float> slopes;
-  twin<std::int32_t, Device> begins;
+  twin<std::int32_t, Device> document_begins;
   parallel::philox random;
 
   attention_sides(both_sides<Device>& both, attention_form const& f)
-      : form(f), begins(both.of(documents(f))), random(both.next_seed(), 3) {
+      : form(f), document_begins(both.twin_of(documents(f))), random(both.next_seed(), 3) {
     if (f.alibi)
       for (index h = 0; h < f.heads; ++h)
         slopes.push_back(
@@ -87,10 +88,11 @@ struct attention_sides {
 
   /// which: 0 q, 1 k, 2 v.
   template <class E>
-  [[nodiscard]] ops::heads_view<E> part(E* data, int which) const {
-    index const first = which == 0 ? 0 : (form.heads + (which - 1) * form.key_heads) * form.dim;
+  [[nodiscard]] ops::heads_view<E> part(E* data, int part_index) const {
+    index const first =
+        part_index == 0 ? 0 : (form.heads + (part_index - 1) * form.key_heads) * form.dim;
     return {data + first,  form.batch,
-            form.sequence, which == 0 ? form.heads : form.key_heads,
+            form.sequence, part_index == 0 ? form.heads : form.key_heads,
             form.dim,      form.sequence * row(),
             row()};
   }
@@ -111,29 +113,30 @@ struct attention_sides {
             .dropout = {.probability = form.dropout, .random = random, .first_sequence = 3},
             .softcap = form.softcap,
             .window = form.window,
-            .document_begins = {std::span<std::int32_t const>(
-                                    begins.on(s), static_cast<std::size_t>(begins.size())),
-                                count(form)}};
+            .document_begins = {
+                std::span<std::int32_t const>(document_begins.data_for(s),
+                                              static_cast<std::size_t>(document_begins.size())),
+                count(form)}};
   }
 
-  /// How many documents there are.
+  /// The number of documents.
   static index count(attention_form const& f) {
     index out = 0;
-    for (index at = 0; auto const begin : documents(f)) out += begin == at++ % f.sequence ? 1 : 0;
+    for (index position = 0; auto const document_begin : documents(f))
+      out += document_begin == position++ % f.sequence ? 1 : 0;
     return out;
   }
   static std::vector<std::int32_t> documents(attention_form const& f) {
     std::vector<std::int32_t> out;
     if (f.documents)
       for (index b = 0; b < f.batch; ++b)
-        for (index at = 0; at < f.sequence; ++at)
-          out.push_back(static_cast<std::int32_t>(at / (29 + 8 * b) * (29 + 8 * b)));
+        for (index position = 0; position < f.sequence; ++position)
+          out.push_back(static_cast<std::int32_t>(position / (29 + 8 * b) * (29 + 8 * b)));
     return out;
   }
 };
 
-/// Rounding of probabilities and scores to T on the way is allowed: bounds are of the greatest
-/// result.
+/// The bound as a share of the greatest result. Probabilities and scores may be rounded to T.
 template <class T>
 inline constexpr double attention_share = sizeof(T) == 2 ? 6.0 * unit<T> : 400.0 * unit<T>;
 
@@ -144,31 +147,36 @@ void check_attention(both_sides<Device>& both,
   for (auto const& form : forms) {
     CAPTURE(form.sequence);
     CAPTURE(form.dim);
-    attention_sides<T, Device> of(both, form);
-    auto in = both.template random<T>(of.packed()), d = both.template poisoned<T>(of.packed());
-    auto out = both.template poisoned<T>(of.result()), dout = both.template random<T>(of.result());
-    auto lse = both.template poisoned<A>(of.statistics());
+    attention_sides<T, Device> problem(both, form);
+    auto packed = both.template random<T>(problem.packed()),
+         d_packed = both.template poisoned<T>(problem.packed());
+    auto result = both.template poisoned<T>(problem.result()),
+         dout = both.template random<T>(problem.result());
+    auto lse = both.template poisoned<A>(problem.statistics());
     both.run([&](auto& s) {
-      using element = std::remove_reference_t<decltype(*in.on(s))>;
-      element const* const x = in.on(s);
-      ops::attention(s, of.whole(out.on(s)), of.by_head(lse.on(s)), of.part(x, 0), of.part(x, 1),
-                     of.part(x, 2), of.options(s));
+      using element = std::remove_reference_t<decltype(*packed.data_for(s))>;
+      element const* const x = packed.data_for(s);
+      ops::attention(s, problem.whole(result.data_for(s)), problem.by_head(lse.data_for(s)),
+                     problem.part(x, 0), problem.part(x, 1), problem.part(x, 2),
+                     problem.options(s));
     });
-    check_close(out, attention_share<T>);
+    check_close(result, attention_share<T>);
     check_near(lse, sizeof(T) == 2 ? 1e-4 : 64.0 * unit<A>, 64.0 * unit<A>);
-    // the gradient of what the device itself computed: given to both sides
-    auto given = both.of(out.values());
-    auto sums = both.of(lse.values());
+    // both sides differentiate at the result that the device computed
+    auto computed = both.twin_of(result.values());
+    auto sums = both.twin_of(lse.values());
     both.run([&](auto& s) {
-      using element = std::remove_reference_t<decltype(*in.on(s))>;
-      element const* const x = in.on(s);
-      element const* const y = given.on(s);
-      element const* const dy = dout.on(s);
-      ops::attention_backward(s, of.part(d.on(s), 0), of.part(d.on(s), 1), of.part(d.on(s), 2),
-                              of.whole(dy), of.part(x, 0), of.part(x, 1), of.part(x, 2),
-                              of.whole(y), of.by_head(sums.on(s)), of.options(s));
+      using element = std::remove_reference_t<decltype(*packed.data_for(s))>;
+      element const* const x = packed.data_for(s);
+      element const* const y = computed.data_for(s);
+      element const* const dy = dout.data_for(s);
+      ops::attention_backward(
+          s, problem.part(d_packed.data_for(s), 0), problem.part(d_packed.data_for(s), 1),
+          problem.part(d_packed.data_for(s), 2), problem.whole(dy), problem.part(x, 0),
+          problem.part(x, 1), problem.part(x, 2), problem.whole(y),
+          problem.by_head(sums.data_for(s)), problem.options(s));
     });
-    check_close(d, attention_share<T>);
+    check_close(d_packed, attention_share<T>);
   }
 }
 
@@ -177,71 +185,77 @@ struct positions {
   index begin, end;
 
   template <class View>
-  [[nodiscard]] View of(View const& view) const {
+  [[nodiscard]] View slice(View const& view) const {
     return view.slice(begin, end);
   }
 };
 
-/// The keys in two parts, the later one first: for all queries, or for each half of them.
+/// Attention over the keys in two parts, the later part first: for all queries at once, or for each
+/// half of them.
 template <class T, class Device>
 void check_extended_attention(both_sides<Device>& both,
                               std::vector<attention_form> const& forms = attention_forms(),
-                              bool halves = false) {
+                              bool in_halves = false) {
   using A = accumulate_t<T>;
   for (auto const& form : forms) {
     if (form.sequence < 2) continue;
     CAPTURE(form.sequence);
     CAPTURE(form.dim);
-    attention_sides<T, Device> of(both, form);
-    auto in = both.template random<T>(of.packed());
-    auto out = both.template poisoned<A>(of.result());
-    auto lse = both.of(std::vector<A>(static_cast<std::size_t>(of.statistics()), A(-INFINITY)));
-    index const whole = form.sequence, middle = halves ? whole / 2 : whole / 3;
-    using part = positions;
-    std::vector<part> const runs =
-        halves ? std::vector{part{0, middle}, part{middle, whole}} : std::vector{part{0, whole}};
+    attention_sides<T, Device> problem(both, form);
+    auto packed = both.template random<T>(problem.packed());
+    auto out = both.template poisoned<A>(problem.result());
+    auto lse =
+        both.twin_of(std::vector<A>(static_cast<std::size_t>(problem.statistics()), A(-INFINITY)));
+    index const length = form.sequence, middle = in_halves ? length / 2 : length / 3;
+    using run = positions;
+    std::vector<run> const runs =
+        in_halves ? std::vector{run{0, middle}, run{middle, length}} : std::vector{run{0, length}};
     auto const for_each_pair = [&](auto& s, auto* statistics, auto const& f) {
-      for (part const q : runs)
-        for (part const k : {part{middle, whole}, part{0, middle}}) {
+      for (run const q : runs)
+        for (run const k : {run{middle, length}, run{0, middle}}) {
           if (k.begin >= q.end) continue;
-          auto options = of.options(s);
-          options.place = {.whole = whole, .first_query = q.begin, .first_key = k.begin};
-          index const before = form.batch * form.heads * q.begin;  // of each run by itself
+          auto options = problem.options(s);
+          options.positions = {
+              .sequence_length = length, .first_query = q.begin, .first_key = k.begin};
+          index const offset =
+              form.batch * form.heads * q.begin;  // each run has statistics of its own
           f(q, k,
-            parallel::tensor_view(statistics + before,
+            parallel::tensor_view(statistics + offset,
                                   parallel::shape<3>{form.batch, form.heads, q.end - q.begin}),
             options);
         }
     };
     both.run([&](auto& s) {
-      using element = std::remove_reference_t<decltype(*in.on(s))>;
-      element const* const x = in.on(s);
-      for_each_pair(s, lse.on(s), [&](part q, part k, auto sums, auto const& options) {
-        ops::extend_attention(s, q.of(of.whole(out.on(s))), sums, q.of(of.part(x, 0)),
-                              k.of(of.part(x, 1)), k.of(of.part(x, 2)), options);
+      using element = std::remove_reference_t<decltype(*packed.data_for(s))>;
+      element const* const x = packed.data_for(s);
+      for_each_pair(s, lse.data_for(s), [&](run q, run k, auto sums, auto const& options) {
+        ops::extend_attention(s, q.slice(problem.whole(out.data_for(s))), sums,
+                              q.slice(problem.part(x, 0)), k.slice(problem.part(x, 1)),
+                              k.slice(problem.part(x, 2)), options);
       });
     });
     check_close(out, attention_share<T>);
     check_near(lse, sizeof(T) == 2 ? 1e-4 : 64.0 * unit<A>, 64.0 * unit<A>);
 
-    auto rounded = both.of([&] {
+    auto rounded = both.twin_of([&] {
       std::vector<T> values;
       for (A const value : out.values()) values.push_back(static_cast<T>(value));
       return values;
     }());
-    auto sums = both.of(lse.values());
-    auto dout = both.template random<T>(of.result());
-    auto d = both.of(std::vector<A>(static_cast<std::size_t>(of.packed()), A(0)));
+    auto sums = both.twin_of(lse.values());
+    auto dout = both.template random<T>(problem.result());
+    auto d = both.twin_of(std::vector<A>(static_cast<std::size_t>(problem.packed()), A(0)));
     both.run([&](auto& s) {
-      using element = std::remove_reference_t<decltype(*in.on(s))>;
-      element const* const x = in.on(s);
-      element const* const y = rounded.on(s);
-      element const* const dy = dout.on(s);
-      for_each_pair(s, sums.on(s), [&](part q, part k, auto lse_here, auto const& options) {
-        ops::extend_attention_backward(s, q.of(of.part(d.on(s), 0)), k.of(of.part(d.on(s), 1)),
-                                       k.of(of.part(d.on(s), 2)), q.of(of.whole(dy)),
-                                       q.of(of.part(x, 0)), k.of(of.part(x, 1)),
-                                       k.of(of.part(x, 2)), q.of(of.whole(y)), lse_here, options);
+      using element = std::remove_reference_t<decltype(*packed.data_for(s))>;
+      element const* const x = packed.data_for(s);
+      element const* const y = rounded.data_for(s);
+      element const* const dy = dout.data_for(s);
+      for_each_pair(s, sums.data_for(s), [&](run q, run k, auto run_sums, auto const& options) {
+        ops::extend_attention_backward(
+            s, q.slice(problem.part(d.data_for(s), 0)), k.slice(problem.part(d.data_for(s), 1)),
+            k.slice(problem.part(d.data_for(s), 2)), q.slice(problem.whole(dy)),
+            q.slice(problem.part(x, 0)), k.slice(problem.part(x, 1)), k.slice(problem.part(x, 2)),
+            q.slice(problem.whole(y)), run_sums, options);
       });
     });
     check_close(d, attention_share<T>);

@@ -11,7 +11,7 @@ namespace test {
 /// The fourth call: of `count` bf16, with rank 1, from here.
 inline parallel::signature call_signature(parallel::operation_kind kind, std::size_t count) {
   parallel::operation op{.kind = kind, .type = parallel::dtype::bf16, .peer = 1, .count = count};
-  op.where = parallel::call_site::current();
+  op.caller = parallel::call_site::current();
   return signature_of(op, 4);
 }
 

@@ -22,14 +22,14 @@
 namespace test {
 
 /// In which order a communicator adds the floats of its ranks.
-enum class sum_order { of_ranks, unspecified };
+enum class sum_order { rank_order, unspecified };
 
 /// Throws `error` unless each element is within (n - 1) u sum |x_r| of the sum of n ranks' values,
 /// which n - 1 additions in any order come to, each of them rounded to T by at most u (Higham,
 /// Accuracy and Stability of Numerical Algorithms, 4.2; 1 / (1 - (n - 1) u) has the higher orders).
 /// Ranks that sum in a wider type round less.
 template <class T>
-void check_sums(std::vector<T> const& found, int ranks, std::size_t first, char const* what,
+void check_sums(std::vector<T> const& found, int ranks, std::size_t first, char const* exchange,
                 int rank) {
   double const unit = std::is_same_v<T, parallel::bf16>
                           ? 0x1p-8
@@ -42,10 +42,10 @@ void check_sums(std::vector<T> const& found, int ranks, std::size_t first, char 
       sum += x;
       size += std::abs(x);
     }
-    double const got = static_cast<double>(found[i]);
-    parallel::require(std::abs(got - sum) <= share * size, what, " of ", found.size(), " ",
+    double const computed = static_cast<double>(found[i]);
+    parallel::require(std::abs(computed - sum) <= share * size, exchange, " of ", found.size(), " ",
                       parallel::name_of(parallel::dtype_of<T>), ", rank ", rank, ": element ", i,
-                      " is ", got, ", expected ", sum, " but for ", share * size);
+                      " is ", computed, ", expected ", sum, " but for ", share * size);
   }
 }
 
@@ -53,87 +53,89 @@ void check_sums(std::vector<T> const& found, int ranks, std::size_t first, char 
 /// `registered`: in exchanged memory that is registered.
 template <class T, class Comm, class Device>
 void check_device_exchanges(Comm& comm, Device const& device, std::size_t count,
-                            sum_order order = sum_order::of_ranks, bool registered = false) {
+                            sum_order order = sum_order::rank_order, bool registered = false) {
   using namespace parallel;
   using conformance::values;
   auto const options = comm_options<Comm>(device);
-  comm_stream<Device, Comm> s(options), other(options);
-  int const me = comm.rank();
+  comm_stream<Device, Comm> s(options), receive_stream(options);
+  int const own_rank = comm.rank();
   int const size = comm.size();
   auto const ranks = static_cast<std::size_t>(size);
-  std::vector<registered_memory> kept;
-  auto const place = [&](std::vector<T> const& from) {
-    auto there = registered ? allocate_exchanged<T>(device, from.size())
-                            : device.template allocate<T>(from.size());
-    if (registered) kept.push_back(register_memory(comm, there));
-    device.upload(there.span(), std::span<T const>(from));
-    return there;
+  std::vector<registered_memory> registrations;
+  auto const put_on_device = [&](std::vector<T> const& values_of_rank) {
+    auto memory = registered ? allocate_exchanged<T>(device, values_of_rank.size())
+                             : device.template allocate<T>(values_of_rank.size());
+    if (registered) registrations.push_back(register_memory(comm, memory));
+    device.upload(memory.span(), std::span<T const>(values_of_rank));
+    return memory;
   };
-  auto const on_host = [&](buffer<T> const& there) {
-    std::vector<T> here(there.size());
-    device.download(std::span(here), std::span<T const>(there.span()));
-    return here;
+  auto const on_host = [&](buffer<T> const& memory) {
+    std::vector<T> elements(memory.size());
+    device.download(std::span(elements), std::span<T const>(memory.span()));
+    return elements;
   };
-  auto const check = [&](buffer<T> const& got, std::vector<T> const& expected, char const* what) {
-    conformance::same(on_host(got), expected, what, me);
+  auto const check = [&](buffer<T> const& computed, std::vector<T> const& expected,
+                         char const* exchange) {
+    conformance::same(on_host(computed), expected, exchange, own_rank);
   };
-  std::vector<T> const nothing(count, T(77));
-  std::vector<T> const nothing_of_all(count * ranks, T(77));
-  std::vector<T> all, columns;
+  std::vector<T> const unwritten(count, T(77));
+  std::vector<T> const all_unwritten(count * ranks, T(77));
+  std::vector<T> gathered_values, columns;
   for (int r = 0; r < size; ++r) {
-    for (T const v : values<T>(r, count)) all.push_back(v);
-    for (T const v : values<T>(r, count, static_cast<std::size_t>(me) * count))
+    for (T const v : values<T>(r, count)) gathered_values.push_back(v);
+    for (T const v : values<T>(r, count, static_cast<std::size_t>(own_rank) * count))
       columns.push_back(v);
   }
-  auto const mine = place(values<T>(me, count));
-  auto const for_all = place(values<T>(me, count * ranks));
+  auto const own_values = put_on_device(values<T>(own_rank, count));
+  auto const values_for_all = put_on_device(values<T>(own_rank, count * ranks));
 
-  for (auto const how : {reduction::sum, reduction::max, reduction::min}) {
-    auto const x = place(values<T>(me, count));
-    comm.all_reduce(s, x.span(), how).wait();
-    auto const shard = place(nothing);
-    comm.reduce_scatter(s, shard.span(), std::span<T const>(for_all.span()), how).wait();
-    std::size_t const first = static_cast<std::size_t>(me) * count;  // of the shard
+  for (auto const operation : {reduction::sum, reduction::max, reduction::min}) {
+    auto const x = put_on_device(values<T>(own_rank, count));
+    comm.all_reduce(s, x.span(), operation).wait();
+    auto const shard = put_on_device(unwritten);
+    comm.reduce_scatter(s, shard.span(), std::span<T const>(values_for_all.span()), operation)
+        .wait();
+    std::size_t const shard_begin = static_cast<std::size_t>(own_rank) * count;  // of the shard
     if constexpr (!std::is_integral_v<T>) {
-      if (how == reduction::sum && order == sum_order::unspecified) {
+      if (operation == reduction::sum && order == sum_order::unspecified) {
         auto const sums = on_host(x);
-        check_sums(sums, size, 0, "all_reduce", me);
-        check_sums(on_host(shard), size, first, "reduce_scatter", me);
-        auto const of_all = place(nothing_of_all);
-        comm.all_gather(s, of_all.span(), std::span<T const>(x.span())).wait();
-        std::vector<T> same_of_all;
+        check_sums(sums, size, 0, "all_reduce", own_rank);
+        check_sums(on_host(shard), size, shard_begin, "reduce_scatter", own_rank);
+        auto const results_by_rank = put_on_device(all_unwritten);
+        comm.all_gather(s, results_by_rank.span(), std::span<T const>(x.span())).wait();
+        std::vector<T> repeated_sums;
         for (int r = 0; r < size; ++r)
-          same_of_all.insert(same_of_all.end(), sums.begin(), sums.end());
-        check(of_all, same_of_all, "the ranks' results of one all_reduce");
+          repeated_sums.insert(repeated_sums.end(), sums.begin(), sums.end());
+        check(results_by_rank, repeated_sums, "the ranks' results of one all_reduce");
         continue;
       }
     }
-    check(x, conformance::combined<T>(size, count, how), "all_reduce");
-    check(shard, conformance::combined<T>(size, count, how, first), "reduce_scatter");
+    check(x, conformance::combined<T>(size, count, operation), "all_reduce");
+    check(shard, conformance::combined<T>(size, count, operation, shard_begin), "reduce_scatter");
   }
-  auto const gathered = place(nothing_of_all);
-  comm.all_gather(s, gathered.span(), std::span<T const>(mine.span())).wait();
-  check(gathered, all, "all_gather");
-  auto const exchanged = place(nothing_of_all);
-  comm.all_to_all(s, exchanged.span(), std::span<T const>(for_all.span())).wait();
+  auto const gathered = put_on_device(all_unwritten);
+  comm.all_gather(s, gathered.span(), std::span<T const>(own_values.span())).wait();
+  check(gathered, gathered_values, "all_gather");
+  auto const exchanged = put_on_device(all_unwritten);
+  comm.all_to_all(s, exchanged.span(), std::span<T const>(values_for_all.span())).wait();
   check(exchanged, columns, "all_to_all");
   for (int root = 0; root < size; ++root) {
-    auto const y = place(values<T>(me, count, 17));
+    auto const y = put_on_device(values<T>(own_rank, count, 17));
     comm.broadcast(s, y.span(), root).wait();
     check(y, values<T>(root, count, 17), "broadcast");
   }
   if (size > 1) {
     connect_neighbours(comm);
-    int const next = (me + 1) % size, previous = (me + size - 1) % size;
-    auto const got = place(nothing);
-    auto sent = comm.send(s, std::span<T const>(mine.span()), next, 3);
-    auto received = comm.recv(other, got.span(), previous, 3);
+    int const next = (own_rank + 1) % size, previous = (own_rank + size - 1) % size;
+    auto const message = put_on_device(unwritten);
+    auto sent = comm.send(s, std::span<T const>(own_values.span()), next, 3);
+    auto received = comm.recv(receive_stream, message.span(), previous, 3);
     received.wait();
     sent.wait();
-    check(got, values<T>(previous, count), "message");
+    check(message, values<T>(previous, count), "message");
   }
-  check(mine, values<T>(me, count), "what was sent");
-  check(for_all, values<T>(me, count * ranks), "what was divided");
+  check(own_values, values<T>(own_rank, count), "what was sent");
+  check(values_for_all, values<T>(own_rank, count * ranks), "what was divided");
   comm.barrier(s).wait();
 }
 
@@ -155,9 +157,9 @@ void check_all_device_exchanges(Comm& comm, Device const& device) {
 /// In memory that is registered and in such that is not: of nothing, of one element, of `most`. The
 /// communicator is NCCL's, which adds floats in an order of its own.
 template <class Comm, class Device>
-void check_registered_exchanges(Comm& comm, Device const& device, std::size_t most) {
+void check_registered_exchanges(Comm& comm, Device const& device, std::size_t large_count) {
   for (bool const registered : {false, true})
-    for (std::size_t const count : {std::size_t{0}, std::size_t{1}, most}) {
+    for (std::size_t const count : {std::size_t{0}, std::size_t{1}, large_count}) {
       check_device_exchanges<std::uint64_t>(comm, device, count, sum_order::unspecified,
                                             registered);
       check_device_exchanges<float>(comm, device, count, sum_order::unspecified, registered);

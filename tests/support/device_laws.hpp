@@ -1,7 +1,9 @@
 // All operations that a device offers, held against the reference: aligned arrays and others.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
-// Operations on flat arrays, sums, and optimizers, held against the reference: what a device's
-// stream must compute. Used with guarded memory on any machine, and with a GPU's.
+// Checks of operations on flat arrays, of sums and of optimizers: a device's stream must give the
+// results of the reference. They run with guarded memory on any machine, and with a GPU's memory.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,7 @@ void check_elementwise(both_sides<Device>& both) {
          copied = both.template poisoned<T>(count), sum = both.template random<T>(count),
          product = both.template random<T>(count), scaled = both.template random<T>(count);
     both.run([&](auto& s) {
-      using element = std::remove_reference_t<decltype(*x.on(s))>;
+      using element = std::remove_reference_t<decltype(*x.data_for(s))>;
       ops::fill(s, elements(s, filled), static_cast<element>(3));
       ops::copy(s, elements(s, copied), elements(s, x));
       ops::add(s, elements(s, sum), elements(s, x));
@@ -55,14 +55,14 @@ void check_elementwise(both_sides<Device>& both) {
     }
   }
   index const rows = 37, columns = 45, stride = 61;  // columns of a wider matrix
-  auto from = both.template random<T>(rows * stride);
-  auto to = both.template random<T>(rows * stride);
+  auto source = both.template random<T>(rows * stride);
+  auto destination = both.template random<T>(rows * stride);
   both.run([&](auto& s) {
-    using element = std::remove_reference_t<decltype(*to.on(s))>;
-    ops::copy(s, ops::rows_view<element>(to.on(s) + 5, rows, columns, stride),
-              ops::rows_view<element const>(from.on(s) + 9, rows, columns, stride));
+    using element = std::remove_reference_t<decltype(*destination.data_for(s))>;
+    ops::copy(s, ops::rows_view<element>(destination.data_for(s) + 5, rows, columns, stride),
+              ops::rows_view<element const>(source.data_for(s) + 9, rows, columns, stride));
   });
-  check_equal(to);
+  check_equal(destination);
 }
 
 template <class Device>
@@ -71,18 +71,18 @@ void check_casts(both_sides<Device>& both) {
   for (index const count : flat_sizes) {
     auto x = both.template random<float>(count);
     auto narrow = both.template poisoned<bf16>(count);
-    auto given = both.template random<bf16>(count);
+    auto narrow_values = both.template random<bf16>(count);
     auto widened = both.template poisoned<float>(count);
     auto summed = both.template random<float>(count), divided = both.template random<float>(count);
     auto rounded = both.template random<bf16>(count);
     auto squared = both.template poisoned<double>(1);
     both.run([&](auto& s) {
       ops::cast(s, elements(s, narrow), elements(s, x));
-      ops::cast(s, elements(s, widened), elements(s, given));
-      ops::axpby(s, elements(s, summed), elements(s, given), 0.5, -3.0);
+      ops::cast(s, elements(s, widened), elements(s, narrow_values));
+      ops::axpby(s, elements(s, summed), elements(s, narrow_values), 0.5, -3.0);
       ops::axpby(s, elements(s, rounded), elements(s, x), 0.5, -3.0);
       ops::fill(s, elements(s, squared), 2.0);
-      ops::normalise(s, elements(s, divided), squared.on(s), 0.5);
+      ops::normalise(s, elements(s, divided), squared.data_for(s), 0.5);
     });
     check_near(narrow, 0.0, unit<bf16>);
     check_near(summed, 4 * unit<float>, unit<float>);
@@ -116,34 +116,34 @@ void check_clip_dropout_softcap(both_sides<Device>& both) {
   for (index const count : flat_sizes) {
     CAPTURE(count);
     auto x = both.template random<T>(count), dx = both.template random<T>(count);
-    auto inside = both.template poisoned<std::uint8_t>(count);
+    auto is_inside = both.template poisoned<std::uint8_t>(count);
     both.run([&](auto& s) {
-      ops::clip(s, elements(s, x), elements(s, inside), 0.75F);
-      ops::clip_backward(s, elements(s, dx), elements(s, inside));
+      ops::clip(s, elements(s, x), elements(s, is_inside), 0.75F);
+      ops::clip_backward(s, elements(s, dx), elements(s, is_inside));
     });
     check_equal(x);
-    check_equal(inside);
+    check_equal(is_inside);
     check_equal(dx);
 
-    auto z = both.template random<T>(count), kept = both.template poisoned<T>(count);
+    auto z = both.template random<T>(count), dropped_out = both.template poisoned<T>(count);
     ops::dropout_options const options{.probability = 0.3F,
                                        .random = parallel::philox(both.next_seed(), 5),
                                        .first_element = (std::uint64_t{1} << 33U) + 3};
-    both.run([&](auto& s) { ops::dropout(s, elements(s, kept), elements(s, z), options); });
-    check_near(kept, 0.0, 4.0 * unit<T>);
+    both.run([&](auto& s) { ops::dropout(s, elements(s, dropped_out), elements(s, z), options); });
+    check_near(dropped_out, 0.0, 4.0 * unit<T>);
 
     auto logits = both.template random<A>(count, 5.0), capped = both.template poisoned<A>(count);
-    auto dy = both.template random<T>(count), through = both.template poisoned<T>(count);
+    auto dy = both.template random<T>(count), dz = both.template poisoned<T>(count);
     both.run([&](auto& s) {
       ops::softcap(s, elements(s, capped), elements(s, logits), {.cap = 4.0, .scale = 0.5});
     });
     check_near(capped, 20.0 * unit<A>);
-    auto given = both.template random<A>(count);
+    auto fixed_logits = both.template random<A>(count);
     both.run([&](auto& s) {
-      ops::softcap_backward(s, elements(s, through), elements(s, given), elements(s, dy),
+      ops::softcap_backward(s, elements(s, dz), elements(s, fixed_logits), elements(s, dy),
                             {.cap = 4.0, .scale = 0.5});
     });
-    check_near(through, 10.0 * unit<A>);
+    check_near(dz, 10.0 * unit<A>);
   }
 }
 
@@ -152,45 +152,46 @@ void check_reductions(both_sides<Device>& both) {
   for (index const count : flat_sizes) {
     CAPTURE(count);
     auto x = both.template random<T>(count);
-    auto sums = both.template of<ops::sum_t<T>>({3, 4});
-    auto good = both.template of<int>({1});
+    auto sums = both.template twin_of<ops::sum_t<T>>({3, 4});
+    auto is_finite = both.template twin_of<int>({1});
     both.run([&](auto& s) {
-      ops::sum(s, sums.on(s), elements(s, x));
-      ops::squared_norm(s, sums.on(s) + 1, elements(s, x));
-      ops::all_finite(s, good.on(s), elements(s, x));
+      ops::sum(s, sums.data_for(s), elements(s, x));
+      ops::squared_norm(s, sums.data_for(s) + 1, elements(s, x));
+      ops::all_finite(s, is_finite.data_for(s), elements(s, x));
     });
     if constexpr (std::is_integral_v<T>)
       check_equal(sums);
     else
       check_near(sums, 1e-9, 1e-9);
-    check_equal(good);
+    check_equal(is_finite);
   }
 }
 
-/// Of real numbers: sums without rounding, and what is not finite is found wherever it is.
+/// squared_norm of real numbers adds without rounding; all_finite finds a number that is not finite
+/// at any position.
 template <class T, class Device>
 void check_exact_norm(both_sides<Device>& both) {
   for (index const count : flat_sizes) {
     auto x = both.template random<T>(count, 1e3);
-    auto sum = both.template of<double>({0.5, 1.5});
-    double got = 0, expected = 0;
-    both.run([&](auto& s) { ops::squared_norm(s, sum.on(s), elements(s, x)); });
+    auto sum = both.template twin_of<double>({0.5, 1.5});
+    double computed = 0, expected = 0;
+    both.run([&](auto& s) { ops::squared_norm(s, sum.data_for(s), elements(s, x)); });
     for (double const value : x.expected()) expected += value * value;
-    got = sum.values()[0] - 0.5;
-    CHECK(std::abs(got - expected) <= 1e-9 * expected);
+    computed = sum.values()[0] - 0.5;
+    CHECK(std::abs(computed - expected) <= 1e-9 * expected);
   }
   auto values = ops_support::random<T>(40001, both.next_seed());
-  for (std::size_t const at : {std::size_t{0}, std::size_t{20011}, std::size_t{40000}}) {
+  for (std::size_t const position : {std::size_t{0}, std::size_t{20011}, std::size_t{40000}}) {
     auto broken = values;
-    broken[at] = ops_support::number<T>(INFINITY);
-    auto x = both.of(broken);
-    auto good = both.template of<int>({1});
-    both.run([&](auto& s) { ops::all_finite(s, good.on(s), elements(s, x)); });
-    CHECK(good.values()[0] == 0);
+    broken[position] = ops_support::number<T>(INFINITY);
+    auto x = both.twin_of(broken);
+    auto is_finite = both.template twin_of<int>({1});
+    both.run([&](auto& s) { ops::all_finite(s, is_finite.data_for(s), elements(s, x)); });
+    CHECK(is_finite.values()[0] == 0);
   }
 }
 
-/// exact_squared_norm: the same digits as the reference's.
+/// exact_squared_norm gives the same digits as the reference.
 template <class T, class Device>
 void check_exact_sums(Device& device, std::uint64_t seed) {
   typename Device::stream_type stream(device.compute_options());
@@ -205,28 +206,28 @@ void check_exact_sums(Device& device, std::uint64_t seed) {
     stream.synchronize();
     parallel::reference::stream reference;
     ops::exact_squared_norm(reference, &expected, std::span<T const>(values));
-    auto got = out.data()[0];
-    CHECK(got.value() == expected.value());
-    CHECK(std::ranges::equal(got.digits(), expected.digits()));
+    auto computed = out.data()[0];
+    CHECK(computed.value() == expected.value());
+    CHECK(std::ranges::equal(computed.digits(), expected.digits()));
   }
 }
 
 template <class T, class Device>
 void check_rows(both_sides<Device>& both) {
   using A = accumulate_t<T>;
-  for (auto const& [count, place] :
-       {std::pair<index, ops::rows_place>{1001, {.first = 5, .width = 33}},
+  for (auto const& [count, location] :
+       {std::pair<index, ops::rows_location>{1001, {.first = 5, .width = 33}},
         {4000, {.first = 767, .width = 768}},
         {3, {.first = 0, .width = 1}}}) {
     auto x = both.template random<T>(count);
-    auto const rows = ops::detail::rows_needed(place, count);
+    auto const rows = ops::detail::rows_needed(location, count);
     auto norms = both.template random<double>(rows);
     auto factors = both.template random<A>(rows);
-    both.run([&, place = place](auto& s) {
-      ops::row_squared_norms(s, elements(s, norms), elements(s, x), place);
+    both.run([&, location = location](auto& s) {
+      ops::row_squared_norms(s, elements(s, norms), elements(s, x), location);
     });
-    both.run([&, place = place](auto& s) {
-      ops::scale_rows(s, elements(s, x), elements(s, factors), place);
+    both.run([&, location = location](auto& s) {
+      ops::scale_rows(s, elements(s, x), elements(s, factors), location);
     });
     check_near(norms, 1e-9, 1e-9);
     check_near(x, 0.0);
@@ -242,43 +243,45 @@ void check_optimizers(both_sides<Device>& both) {
     CAPTURE(count);
     auto values = both.template random<T>(count);
     auto master = both.template random<A>(count);
-    auto first = both.template random<A>(count, 0.1);
-    auto second = both.of([&] {
+    auto first_moment = both.template random<A>(count, 0.1);
+    auto second_moment = both.twin_of([&] {
       auto numbers = ops_support::random<A>(count, both.next_seed(), 0.1);
       for (auto& number : numbers) number = number * number;
       return numbers;
     }());
     auto gradients = both.template random<A>(count);
-    auto scale = both.template of<A>({A(0.25)});
+    auto scale = both.template twin_of<A>({A(0.25)});
     both.run([&](auto& s) {
-      using element = std::remove_reference_t<decltype(*scale.on(s))>;
+      using element = std::remove_reference_t<decltype(*scale.data_for(s))>;
       ops::adamw_options<element> const options{.lr = 2e-3,
                                                 .initial_lr = 4e-3,
                                                 .weight_decay = 1e-2,
                                                 .step = 7,
-                                                .gradient_scale = scale.on(s)};
-      ops::adamw(s, elements(s, values), elements(s, master), elements(s, first),
-                 elements(s, second), elements(s, gradients), options);
+                                                .gradient_scale = scale.data_for(s)};
+      ops::adamw(s, elements(s, values), elements(s, master), elements(s, first_moment),
+                 elements(s, second_moment), elements(s, gradients), options);
     });
     check_near(master, 64.0 * rounding, 16.0 * rounding);
     check_near(values, 64.0 * rounding, 2.0 * unit<T> + 16.0 * rounding);
-    check_near(first, 8.0 * rounding, 8.0 * rounding);
-    check_near(second, 8.0 * rounding, 8.0 * rounding);
+    check_near(first_moment, 8.0 * rounding, 8.0 * rounding);
+    check_near(second_moment, 8.0 * rounding, 8.0 * rounding);
 
     both.run([&](auto& s) {
-      using element = std::remove_reference_t<decltype(*scale.on(s))>;
-      ops::lion_options<element> const options{
-          .lr = 2e-3, .initial_lr = 4e-3, .weight_decay = 1e-2, .gradient_scale = scale.on(s)};
-      ops::lion(s, elements(s, values), elements(s, master), elements(s, second),
+      using element = std::remove_reference_t<decltype(*scale.data_for(s))>;
+      ops::lion_options<element> const options{.lr = 2e-3,
+                                               .initial_lr = 4e-3,
+                                               .weight_decay = 1e-2,
+                                               .gradient_scale = scale.data_for(s)};
+      ops::lion(s, elements(s, values), elements(s, master), elements(s, second_moment),
                 elements(s, gradients), options);
     });
-    // where the sign is of a number near 0, rounding decides it
-    auto const got = master.values();
-    index wrong = 0;
-    for (std::size_t i = 0; i < got.size(); ++i)
-      wrong += std::abs(double(got[i]) - master.expected()[i]) <= 1e-6 ? 0 : 1;
-    CHECK(wrong <= count / 10000);
-    check_near(second, 32.0 * rounding, 32.0 * rounding);
+    // the sign of a number near 0 depends on rounding
+    auto const computed = master.values();
+    index wrong_count = 0;
+    for (std::size_t i = 0; i < computed.size(); ++i)
+      wrong_count += std::abs(double(computed[i]) - master.expected()[i]) <= 1e-6 ? 0 : 1;
+    CHECK(wrong_count <= count / 10000);
+    check_near(second_moment, 32.0 * rounding, 32.0 * rounding);
   }
 }
 

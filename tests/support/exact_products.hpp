@@ -77,7 +77,7 @@ void check_exact_product(both_sides<Device>& both, index m, index n, index k,
   auto const placed = [&]<class E>(std::type_identity<E>, whole_matrix const& of) {
     std::vector<E> out;
     for (auto const value : of.values) out.push_back(ops_support::number<E>(double(value)));
-    return both.of(out);
+    return both.twin_of(out);
   };
   auto there_a = placed(std::type_identity<T>{}, a);
   auto there_b = placed(std::type_identity<T>{}, b);
@@ -86,7 +86,8 @@ void check_exact_product(both_sides<Device>& both, index m, index n, index k,
     both.run_on_device([&](auto& s) {
       auto const stored = [&](auto& of, whole_matrix const& as) {
         return parallel::matrix_view<T const>(
-            of.on(s), {as.transposed ? as.columns : as.rows, as.transposed ? as.rows : as.columns});
+            of.data_for(s),
+            {as.transposed ? as.columns : as.rows, as.transposed ? as.rows : as.columns});
       };
       parallel::ops::matmul(s, as_matrix(s, c, m, n), stored(there_a, a), stored(there_b, b),
                             options);

@@ -4,6 +4,9 @@
 
 #include <cublasLt.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <map>
 

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include <parallel/comm/comm_stream.hpp>
-#include <parallel/comm/detail/moving.hpp>
+#include <parallel/comm/detail/exchange_mover.hpp>
 #include <parallel/device/buffer.hpp>
 #include <parallel/device/host/stream.hpp>
 #include <parallel/device/meta/touched.hpp>
@@ -44,14 +44,14 @@ class memory {
 
   /// Zeroed. With the last one held all of it is taken back: what is open and closed is then
   /// little.
-  [[nodiscard]] static std::shared_ptr<void> take(std::shared_ptr<memory> const& of,
+  [[nodiscard]] static std::shared_ptr<void> take(std::shared_ptr<memory> const& owner,
                                                   std::size_t bytes) {
-    std::scoped_lock const lock(of->mutex_);
-    parallel::require(of->used_ + bytes <= of->size_, "the guarded memory is too small");
-    void* const out = static_cast<std::byte*>(of->base_) + of->used_;
-    of->used_ += (bytes + 63) / 64 * 64;
-    ++of->held_;
-    return {out, [of](void*) { of->give_back(); }};
+    std::scoped_lock const lock(owner->mutex_);
+    parallel::require(owner->used_ + bytes <= owner->size_, "the guarded memory is too small");
+    void* const out = static_cast<std::byte*>(owner->base_) + owner->used_;
+    owner->used_ += (bytes + 63) / 64 * 64;
+    ++owner->held_;
+    return {out, [owner](void*) { owner->give_back(); }};
   }
 
   void open() {
@@ -69,15 +69,15 @@ class memory {
       after_operation;
 
   /// Opens it for a scope.
-  class opened {
+  class access {
    public:
-    explicit opened(memory& of) : of_(of) { of_.open(); }
-    ~opened() { of_.close(); }
-    opened(opened const&) = delete;
-    opened& operator=(opened const&) = delete;
+    explicit access(memory& guarded) : guarded_(guarded) { guarded_.open(); }
+    ~access() { guarded_.close(); }
+    access(access const&) = delete;
+    access& operator=(access const&) = delete;
 
    private:
-    memory& of_;
+    memory& guarded_;
   };
 
  private:
@@ -101,9 +101,9 @@ using shared_memory = std::shared_ptr<memory>;
 /// Operations on it find the memory open.
 class stream : public parallel::host::stream {
  public:
-  explicit stream(shared_memory of) : memory_(std::move(of)) {}
-  stream(shared_memory of, parallel::host::stream_options options)
-      : parallel::host::stream(std::move(options)), memory_(std::move(of)) {}
+  explicit stream(shared_memory shared) : memory_(std::move(shared)) {}
+  stream(shared_memory shared, parallel::host::stream_options options)
+      : parallel::host::stream(std::move(options)), memory_(std::move(shared)) {}
 
   template <class Event>
   void wait(Event mark) {
@@ -113,11 +113,11 @@ class stream : public parallel::host::stream {
   /// Enqueues what `work(host stream)` enqueues.
   template <class Work>
   void guard(Work&& work) {
-    enqueue([of = memory_] { of->open(); });
+    enqueue([shared = memory_] { shared->open(); });
     work(static_cast<parallel::host::stream&>(*this));
-    enqueue([of = memory_] { of->close(); });
+    enqueue([shared = memory_] { shared->close(); });
   }
-  [[nodiscard]] guarded::memory const& of() const { return *memory_; }
+  [[nodiscard]] guarded::memory const& memory_pool() const { return *memory_; }
 
  private:
   shared_memory memory_;
@@ -126,15 +126,15 @@ class stream : public parallel::host::stream {
 /// Exchanges reach it too.
 class mover final : public parallel::data_mover {
  public:
-  explicit mover(shared_memory of) : memory_(std::move(of)) {}
-  void copy(void* to, void const* from, std::size_t bytes) override {
-    memory::opened const now(*memory_);
-    std::memcpy(to, from, bytes);
+  explicit mover(shared_memory shared) : memory_(std::move(shared)) {}
+  void copy(void* destination, void const* source, std::size_t bytes) override {
+    memory::access const access(*memory_);
+    std::memcpy(destination, source, bytes);
   }
-  void combine(parallel::dtype type, parallel::reduction how, std::span<void* const> outs,
+  void combine(parallel::dtype type, parallel::reduction reduction, std::span<void* const> outs,
                std::span<void const* const> sources, std::size_t count) override {
-    memory::opened const now(*memory_);
-    parallel::detail::combine(type, how, outs, sources, count);
+    memory::access const access(*memory_);
+    parallel::detail::combine(type, reduction, outs, sources, count);
   }
   std::byte* staging(std::size_t bytes) override {
     if (bytes > staging_.size()) staging_.resize(bytes);
@@ -154,8 +154,8 @@ struct owns_mover {
 /// Holds up nobody: it is a stream of the host.
 class comm_stream : private owns_mover, public stream {
  public:
-  explicit comm_stream(shared_memory of)
-      : owns_mover{guarded::mover(of)}, stream(of, {.mover = &moving}) {}
+  explicit comm_stream(shared_memory shared)
+      : owns_mover{guarded::mover(shared)}, stream(shared, {.mover = &moving}) {}
 
   template <class Event>
   void wait(Event mark) {
@@ -169,7 +169,7 @@ class device {
   using stream_type = stream;
   static constexpr bool host_reaches_memory = false;
 
-  explicit device(shared_memory of) : memory_(std::move(of)) {}
+  explicit device(shared_memory shared) : memory_(std::move(shared)) {}
   explicit device(std::size_t bytes) : memory_(std::make_shared<memory>(bytes)) {}
 
   template <class T>
@@ -189,14 +189,14 @@ class device {
     return {std::move(owner), data, count};
   }
   template <class T>
-  void upload(std::span<T> to, std::type_identity_t<std::span<T const>> from) const {
-    memory::opened const now(*memory_);
-    parallel::require(to.size() == from.size(), "a copy of another size");
-    std::copy(from.begin(), from.end(), to.begin());
+  void upload(std::span<T> destination, std::type_identity_t<std::span<T const>> source) const {
+    memory::access const access(*memory_);
+    parallel::require(destination.size() == source.size(), "a copy of another size");
+    std::copy(source.begin(), source.end(), destination.begin());
   }
   template <class T>
-  void download(std::span<T> to, std::type_identity_t<std::span<T const>> from) const {
-    upload(to, from);
+  void download(std::span<T> destination, std::type_identity_t<std::span<T const>> source) const {
+    upload(destination, source);
   }
   [[nodiscard]] std::size_t available_bytes() const { return 0; }
   [[nodiscard]] shared_memory compute_options() const { return memory_; }
@@ -208,15 +208,15 @@ class device {
 /// Every operation of the host, with the memory open.
 template <parallel::ops::operation_arguments Arguments>
 void run_operation(stream& s, Arguments const& a) {
-  s.guard([&](parallel::host::stream& on) {
-    run_operation(on, a);
+  s.guard([&](parallel::host::stream& host_stream) {
+    run_operation(host_stream, a);
     if constexpr (requires { a.operands(); }) {
-      auto const& after = s.of().after_operation;
-      if (!after) return;
-      auto const tell = [&](parallel::meta::touched const& operand) {
-        if (operand.writes) after(on, a.name, operand);
+      auto const& callback = s.memory_pool().after_operation;
+      if (!callback) return;
+      auto const report = [&](parallel::meta::touched const& operand) {
+        if (operand.writes) callback(host_stream, a.name, operand);
       };
-      std::apply([&](auto const&... views) { (tell(parallel::meta::touch_of(views)), ...); },
+      std::apply([&](auto const&... views) { (report(parallel::meta::touch_of(views)), ...); },
                  a.operands());
     }
   });

@@ -1,5 +1,4 @@
-// One training step and an evaluation of an MPT, in fp64 unless asked otherwise, on any layout, and
-// what came out.
+// Training steps and an evaluation of an MPT on any layout, in fp64 by default, and their results.
 #pragma once
 
 #include <algorithm>
@@ -53,16 +52,16 @@ struct model_layout {
   bool sequence_parallel = true;
   parallel::train::clipping clip = {};
   int steps = 1;
-  bool reserve_scratch = true;  // before the evaluation; else steps do
-  /// Called on every rank when all is made but the scratch, and before a step is enqueued and
-  /// after.
-  std::function<void()> made = [] {}, begins = [] {}, begun = [] {};
+  bool reserve_scratch = true;  // before the evaluation; otherwise the steps reserve it
+  /// Called on every rank when everything but the scratch is created, before a step is enqueued,
+  /// and after it is enqueued.
+  std::function<void()> on_created = [] {}, before_step = [] {}, after_begin = [] {};
 };
 
-/// An evaluation and training steps of the whole batch, with elements T and ranks on devices
-/// that `make` makes; launch(ranks, program) calls program(communicator) for each.
+/// Runs an evaluation and training steps of the whole batch, with elements T and ranks on devices
+/// that `make` creates; launch(ranks, program) calls program(communicator) for each rank.
 template <class T = double, class Make, class Launch>
-[[nodiscard]] model_outcome run_model(mpt::model_config const& config, model_layout const& how,
+[[nodiscard]] model_outcome run_model(mpt::model_config const& config, model_layout const& layout,
                                       Make const& make, Launch const& launch) {
   using device_type = std::invoke_result_t<Make>;
   namespace axis = parallel::axis;
@@ -71,11 +70,11 @@ template <class T = double, class Make, class Launch>
   model_outcome out;
   std::mutex lock;
   auto const shape = parallel::training_layout{}
-                         .with<axis::context>(how.context)
-                         .with<axis::tensor>(how.tensor)
-                         .with<axis::replicate>(how.replicate)
-                         .with<axis::pipeline>(how.pipeline)
-                         .with<axis::shard>(how.shard);
+                         .with_degree<axis::context>(layout.context)
+                         .with_degree<axis::tensor>(layout.tensor)
+                         .with_degree<axis::replicate>(layout.replicate)
+                         .with_degree<axis::pipeline>(layout.pipeline)
+                         .with_degree<axis::shard>(layout.shard);
   launch(shape.ranks(), [&](auto&& comm) {
     using any_communicator =
         parallel::basic_any_communicator<typename std::decay_t<decltype(comm)>::stream_type>;
@@ -84,59 +83,62 @@ template <class T = double, class Make, class Launch>
     typename device_type::stream_type compute(device.compute_options());
     auto const options = parallel::comm_options<any_communicator>(device);
     parallel::comm_stream<device_type, any_communicator> reductions(options), to_next(options),
-        from_previous(options), across(options), back(options);
+        from_previous(options), across(options), return_exchanges(options);
     parallel::arena memory(device.template allocate<std::byte>(std::size_t{16} << 20));
     parallel::train::process_groups<any_communicator> ranks(any_communicator(std::move(comm)),
-                                                            shape, how.level);
-    mpt::basic_model_groups<any_communicator> groups{.context = {.method = how.method}};
-    if (how.context > 1) groups.context.group = {ranks.context, to_next, from_previous};
-    if (how.tensor > 1) groups.tensor = {{ranks.tensor, across, back}, how.sequence_parallel};
-    mpt::model<T, any_communicator> net(config, groups, how.recompute);
+                                                            shape, layout.level);
+    mpt::basic_model_groups<any_communicator> groups{.context = {.method = layout.method}};
+    if (layout.context > 1) groups.context.group = {ranks.context, to_next, from_previous};
+    if (layout.tensor > 1)
+      groups.tensor = {{ranks.tensor, across, return_exchanges}, layout.sequence_parallel};
+    mpt::model<T, any_communicator> net(config, groups, layout.recompute);
     parallel::train::stepper stepper(net, device, ranks, parallel::decoupled_adamw{},
-                                     {.level = how.level,
+                                     {.level = layout.level,
                                       .bucket_bytes = 20000,
-                                      .clip = how.clip,
-                                      .optimizer_memory = how.optimizer,
-                                      .pipeline = how.schedule});
+                                      .clip = layout.clip,
+                                      .optimizer_memory = layout.optimizer,
+                                      .pipeline = layout.schedule});
     stepper.initialise(42);
     std::vector<std::int32_t> ids(static_cast<std::size_t>(sequences * length));
     parallel::philox const random(7, parallel::stream_id("tokens"));
     for (std::size_t i = 0; i < ids.size(); ++i)
       ids[i] = static_cast<std::int32_t>(random.bits(i) % 18U);
     using side = mpt::document_separator::side;
-    mpt::placed_sequences<device_type> mine(device);
-    mpt::sequences const all(ids, length, {side::ends_document, ids[2]});
-    mine.place(all.divided(
-        parallel::context_parallel::sequence_partition(ranks.context.rank(), how.context, length)));
+    mpt::placed_sequences<device_type> own_sequences(device);
+    mpt::sequences const all_sequences(ids, length, {side::ends_document, ids[2]});
+    own_sequences.place(all_sequences.divided(parallel::context_parallel::sequence_partition(
+        ranks.context.rank(), layout.context, length)));
     std::vector<mpt::microbatch> batches;
     std::vector<index> first;
-    auto const share = parallel::data::share_of(
-        sequences,
-        shape.coordinate<axis::replicate>(rank) * how.shard + shape.coordinate<axis::shard>(rank),
-        how.replicate * how.shard);
-    for (auto const& part : parallel::data::microbatches(share, how.microbatch)) {
-      batches.push_back(mine.view(part));
-      first.push_back(part.begin);
+    auto const share =
+        parallel::data::share_of(sequences,
+                                 shape.coordinate<axis::replicate>(rank) * layout.shard +
+                                     shape.coordinate<axis::shard>(rank),
+                                 layout.replicate * layout.shard);
+    for (auto const& range : parallel::data::microbatches(share, layout.microbatch)) {
+      batches.push_back(own_sequences.view(range));
+      first.push_back(range.begin);
     }
-    auto const most = stepper.least_microbatches(static_cast<std::size_t>(
-        parallel::data::most_microbatches(sequences, how.replicate * how.shard, how.microbatch)));
-    batches.resize(most);  // the last ones may be empty
-    first.resize(most);
+    auto const microbatch_count =
+        stepper.least_microbatches(static_cast<std::size_t>(parallel::data::most_microbatches(
+            sequences, layout.replicate * layout.shard, layout.microbatch)));
+    batches.resize(microbatch_count);  // the last ones may be empty
+    first.resize(microbatch_count);
     auto planned = stepper.plan_passes(std::span(std::as_const(batches)));
     planned.cover(
         stepper.plan_passes(std::span(std::as_const(batches)), parallel::pass::inference));
-    how.made();
-    if (how.reserve_scratch) stepper.reserve_scratch(compute, planned.scratch);
+    layout.on_created();
+    if (layout.reserve_scratch) stepper.reserve_scratch(compute, planned.scratch);
     parallel::train::statistics_sum<double> sums;
     stepper.add_evaluation(compute, memory, std::span(std::as_const(batches)), sums);
     auto const evaluated = stepper.over_ranks(reductions, sums);
     parallel::train::step_result<double> result;
-    for (int step = 0; step < how.steps; ++step) {
-      how.begins();
+    for (int step = 0; step < layout.steps; ++step) {
+      layout.before_step();
       stepper.begin_step(compute, reductions, memory, std::span(std::as_const(batches)),
                          std::span(std::as_const(first)),
                          {.seed = 42, .step = static_cast<std::uint32_t>(3 + step)}, 1.0);
-      how.begun();
+      layout.after_begin();
       result = stepper.finish_step(compute, reductions);
     }
     std::scoped_lock const guard(lock);
@@ -152,18 +154,19 @@ template <class T = double, class Make, class Launch>
         auto const& m = unit.memory.segments()[s];
         auto const collect = [&](auto& tensors, auto elements) {
           std::vector<double> owned;
-          parallel::read_on_host(device, elements, [&](auto here) {
-            for (auto const& one : here) owned.push_back(static_cast<double>(one));
+          parallel::read_on_host(device, elements, [&](auto elements_on_host) {
+            for (auto const& value : elements_on_host) owned.push_back(static_cast<double>(value));
           });
           unit.memory.layout().segments()[s].for_each_piece(
-              m.owned.begin, m.owned.end, [&](auto const& p, index from, index to, index at) {
+              m.owned.begin, m.owned.end,
+              [&](auto const& p, index first, index last, index memory_offset) {
                 auto& tensor = tensors[p.name];
                 index size = 1;
                 for (index const extent : p.tensor_extents()) size *= extent;
                 tensor.resize(static_cast<std::size_t>(size));
-                p.for_each_run(from, to, [&](index begin, index count, index global) {
-                  std::copy_n(owned.begin() + (at - m.owned.begin + begin - from), count,
-                              tensor.begin() + global);
+                p.for_each_run(first, last, [&](index begin, index count, index global) {
+                  std::copy_n(owned.begin() + (memory_offset - m.owned.begin + begin - first),
+                              count, tensor.begin() + global);
                 });
               });
         };
@@ -174,19 +177,19 @@ template <class T = double, class Make, class Launch>
   return out;
 }
 
-/// Runs it with ranks that are threads.
+/// Runs the model with ranks that are threads.
 template <class T = double, class Make>
-[[nodiscard]] model_outcome run_model(mpt::model_config const& config, model_layout const& how,
+[[nodiscard]] model_outcome run_model(mpt::model_config const& config, model_layout const& layout,
                                       Make const& make) {
-  return run_model<T>(config, how, make, [](int ranks, auto const& program) {
+  return run_model<T>(config, layout, make, [](int ranks, auto const& program) {
     parallel::threads::run(ranks, program);
   });
 }
 
-/// Runs it with threads on the host.
+/// Runs the model with threads on the host.
 template <class T = double>
-[[nodiscard]] model_outcome run_model(mpt::model_config const& config, model_layout const& how) {
-  return run_model<T>(config, how, [] { return parallel::host::device(); });
+[[nodiscard]] model_outcome run_model(mpt::model_config const& config, model_layout const& layout) {
+  return run_model<T>(config, layout, [] { return parallel::host::device(); });
 }
 
 }  // namespace test

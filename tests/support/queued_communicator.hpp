@@ -1,8 +1,8 @@
 // queued::communicator: ranks that share a queued::device exchange on its streams.
 //
-// An exchange puts its queue aside until all ranks have come to it; whoever comes last does the
-// work of all, in rank order, and lets the queues go on. No thread waits, neither the caller nor
-// one of the device. (`split` alone waits on the calling thread: it is made at the start.)
+// An exchange suspends its queue until all ranks have arrived. The last rank to arrive does the
+// work of all ranks, in rank order, and resumes the queues. No thread waits, neither the caller's
+// nor one of the device. (Only `split` waits on the calling thread; it is called at the start.)
 #pragma once
 
 #include <chrono>
@@ -28,7 +28,7 @@
 #include <parallel/comm/coloring.hpp>
 #include <parallel/comm/concepts.hpp>
 #include <parallel/comm/detail/combine.hpp>
-#include <parallel/comm/detail/part.hpp>
+#include <parallel/comm/detail/subgroup.hpp>
 
 #include "support/queued_stream.hpp"
 
@@ -37,41 +37,41 @@ namespace queued {
 using parallel::operation;
 using parallel::signature;
 
-/// One rank's part in an exchange.
+/// One rank's share of an exchange.
 struct participant {
   operation op;
-  signature what;
-  std::shared_ptr<parallel::detail::kept> owners;
+  signature call;
+  std::shared_ptr<parallel::detail::buffer_owners> owners;
   std::shared_ptr<queue> waiting;
 
-  void go_on(std::exception_ptr const& failure) {
+  void resume(std::exception_ptr const& failure) {
     owners.reset();
     waiting->resume(failure);
   }
 };
 
 template <class Byte>
-Byte* at(Byte* base, std::size_t bytes) {
+Byte* advance(Byte* base, std::size_t bytes) {
   return base == nullptr ? base : base + bytes;
 }
-inline std::byte const* in(participant const& of, std::size_t bytes = 0) {
-  return at(static_cast<std::byte const*>(of.op.in), bytes);
+inline std::byte const* in(participant const& rank, std::size_t bytes = 0) {
+  return advance(static_cast<std::byte const*>(rank.op.in), bytes);
 }
-inline std::byte* out(participant const& of, std::size_t bytes = 0) {
-  return at(static_cast<std::byte*>(of.op.out), bytes);
+inline std::byte* out(participant const& rank, std::size_t bytes = 0) {
+  return advance(static_cast<std::byte*>(rank.op.out), bytes);
 }
-inline void copy(std::byte* to, std::byte const* from, std::size_t bytes) {
-  if (to != from && bytes > 0) std::memcpy(to, from, bytes);
+inline void copy(std::byte* destination, std::byte const* source, std::size_t bytes) {
+  if (destination != source && bytes > 0) std::memcpy(destination, source, bytes);
 }
 
-/// All ranks' work; a message's sender comes first.
+/// Does the work of all ranks. For a message, the sender is first.
 inline void exchange(std::vector<participant> const& ranks) {
   using enum parallel::operation_kind;
   operation const& op = ranks[0].op;
   std::size_t const n = ranks.size(), bytes = op.bytes();
-  auto const sum = [&](std::vector<void*> const& outs, std::size_t from) {
+  auto const sum = [&](std::vector<void*> const& outs, std::size_t offset) {
     std::vector<void const*> sources;
-    for (auto const& rank : ranks) sources.push_back(in(rank, from));
+    for (auto const& rank : ranks) sources.push_back(in(rank, offset));
     parallel::detail::combine(op.type, op.combine, outs, sources, op.count);
   };
   std::vector<void*> outs;
@@ -87,9 +87,9 @@ inline void exchange(std::vector<participant> const& ranks) {
         for (std::size_t r = 0; r < n; ++r) copy(out(rank, r * bytes), in(ranks[r]), bytes);
       return;
     case all_to_all:
-      for (std::size_t to = 0; to < n; ++to)
+      for (std::size_t destination = 0; destination < n; ++destination)
         for (std::size_t r = 0; r < n; ++r)
-          copy(out(ranks[to], r * bytes), in(ranks[r], to * bytes), bytes);
+          copy(out(ranks[destination], r * bytes), in(ranks[r], destination * bytes), bytes);
       return;
     case broadcast:
       for (auto const& rank : ranks)
@@ -98,9 +98,9 @@ inline void exchange(std::vector<participant> const& ranks) {
     case send:
     case recv: return copy(out(ranks[1]), in(ranks[0]), bytes);
     case group:
-      for (std::size_t k = 0; k < op.parts->size(); ++k) {
+      for (std::size_t k = 0; k < op.members->size(); ++k) {
         auto parts = ranks;
-        for (auto& rank : parts) rank.op = operation((*rank.op.parts)[k]);
+        for (auto& rank : parts) rank.op = operation((*rank.op.members)[k]);
         exchange(parts);
       }
       return;
@@ -110,7 +110,7 @@ inline void exchange(std::vector<participant> const& ranks) {
   }
 }
 
-/// Where the ranks of one program meet.
+/// The meeting point of the ranks of one program.
 class world final : public parallel::detail::abortable {
  public:
   explicit world(int size) : size_(size) {}
@@ -124,72 +124,77 @@ class world final : public parallel::detail::abortable {
       stopped.swap(open_rendezvous_);
     }
     changed_.notify_all();
-    for (auto& [which, of] : stopped)
-      for (auto& one : of.arrived)
-        if (one) one->go_on(std::make_exception_ptr(parallel::aborted(reason)));
+    for (auto& [id, meeting] : stopped)
+      for (auto& participant_slot : meeting.arrived)
+        if (participant_slot)
+          participant_slot->resume(std::make_exception_ptr(parallel::aborted(reason)));
   }
 
  private:
   friend class communicator;
-  /// Group, kind (-1: of all; else a message's sender, receiver and tag), number.
+  /// Group; sender, receiver and tag of a message, or -1 for an exchange of all ranks; number.
   using key = std::tuple<int, int, int, int, std::uint64_t>;
   struct rendezvous {
     std::vector<std::optional<participant>> arrived;
     std::size_t missing = 0;
   };
-  struct roll_call {
-    std::vector<signature> all;
+  struct signature_exchange_state {
+    std::vector<signature> signatures;
     std::size_t missing = 0;
   };
 
-  /// Participant `place` of `count` comes.
-  void arrive(key const& which, std::size_t place, std::size_t count, participant mine) {
-    std::vector<participant> all;
+  /// Participant `position` of `count` arrives.
+  void arrive(key const& id, std::size_t position, std::size_t count,
+              participant participant_of_rank) {
+    std::vector<participant> participants;
     {
       std::unique_lock lock(mutex_);
       if (reason_) {
         auto const stopped = std::make_exception_ptr(parallel::aborted(*reason_));
         lock.unlock();
-        return mine.go_on(stopped);
+        return participant_of_rank.resume(stopped);
       }
-      auto& here = open_rendezvous_[which];
-      if (here.arrived.empty()) {
-        here.arrived.resize(count);
-        here.missing = count;
+      auto& meeting = open_rendezvous_[id];
+      if (meeting.arrived.empty()) {
+        meeting.arrived.resize(count);
+        meeting.missing = count;
       }
-      here.arrived[place] = std::move(mine);
-      if (--here.missing > 0) return;
-      for (auto& one : here.arrived) all.push_back(std::move(*one));
-      open_rendezvous_.erase(which);
+      meeting.arrived[position] = std::move(participant_of_rank);
+      if (--meeting.missing > 0) return;
+      for (auto& participant_slot : meeting.arrived)
+        participants.push_back(std::move(*participant_slot));
+      open_rendezvous_.erase(id);
     }
-    std::vector<signature> said;
-    for (auto const& one : all) said.push_back(one.what);
-    auto const wrong = parallel::is_message(all[0].op.kind)
-                           ? parallel::message_disagreement(said[0], 0, said[1], 1)
-                           : parallel::disagreement(said);
+    std::vector<signature> calls;
+    for (auto const& participant_slot : participants) calls.push_back(participant_slot.call);
+    auto const wrong = parallel::is_message(participants[0].op.kind)
+                           ? parallel::message_disagreement(calls[0], 0, calls[1], 1)
+                           : parallel::disagreement(calls);
     std::exception_ptr failure;
     if (wrong.empty()) {
-      exchange(all);
+      exchange(participants);
     } else {
       failure = std::make_exception_ptr(parallel::error(wrong));
       abort(wrong);
     }
-    for (auto& one : all) one.go_on(failure);
+    for (auto& participant_slot : participants) participant_slot.resume(failure);
   }
 
-  /// Everybody's signature. Blocks the calling thread.
-  std::vector<signature> call_roll(key const& which, std::size_t place, std::size_t count,
-                                   signature const& mine) {
+  /// Returns the signatures of all ranks. Blocks the calling thread.
+  std::vector<signature> exchange_signatures(key const& id, std::size_t position, std::size_t count,
+                                             signature const& own_signature) {
     std::unique_lock lock(mutex_);
-    auto& held = roll_calls_[which];
-    if (!held) held = std::make_shared<roll_call>(roll_call{std::vector<signature>(count), count});
-    auto const here = held;
-    here->all[place] = mine;
-    if (--here->missing == 0) changed_.notify_all();
-    changed_.wait(lock, [&] { return here->missing == 0 || reason_; });
-    if (here->missing > 0) throw parallel::aborted(*reason_);
-    roll_calls_.erase(which);
-    return here->all;
+    auto& entry = roll_calls_[id];
+    if (!entry)
+      entry = std::make_shared<signature_exchange_state>(
+          signature_exchange_state{std::vector<signature>(count), count});
+    auto const exchange_state = entry;
+    exchange_state->signatures[position] = own_signature;
+    if (--exchange_state->missing == 0) changed_.notify_all();
+    changed_.wait(lock, [&] { return exchange_state->missing == 0 || reason_; });
+    if (exchange_state->missing > 0) throw parallel::aborted(*reason_);
+    roll_calls_.erase(id);
+    return exchange_state->signatures;
   }
 
   int group_of(int group, std::uint64_t number, int color) {
@@ -202,14 +207,15 @@ class world final : public parallel::detail::abortable {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<std::string> reason_;
-  std::map<key, rendezvous> open_rendezvous_;  // the incomplete ones
-  std::map<key, std::shared_ptr<roll_call>> roll_calls_;
+  std::map<key, rendezvous> open_rendezvous_;  // exchanges that are not complete
+  std::map<key, std::shared_ptr<signature_exchange_state>> roll_calls_;
   std::map<std::tuple<int, std::uint64_t, int>, int> groups_;
 };
 
 class communicator : public parallel::collectives<communicator, stream> {
  public:
-  communicator(std::shared_ptr<world> of, int rank) : world_(std::move(of)), rank_(rank) {
+  communicator(std::shared_ptr<world> shared_world, int rank)
+      : world_(std::move(shared_world)), rank_(rank) {
     for (int r = 0; r < world_->size(); ++r) ranks_.push_back(r);
   }
 
@@ -222,44 +228,46 @@ class communicator : public parallel::collectives<communicator, stream> {
   }
 
   request_type submit(stream& s, operation const& op) {
-    world::key which{group_, -1, -1, -1, 0};
-    std::size_t place = static_cast<std::size_t>(rank_), count = ranks_.size();
+    world::key id{group_, -1, -1, -1, 0};
+    std::size_t position = static_cast<std::size_t>(rank_), count = ranks_.size();
     if (parallel::is_message(op.kind)) {
-      bool const sends = op.kind == parallel::operation_kind::send;
-      which = {group_, sends ? rank_ : op.peer, sends ? op.peer : rank_, op.tag, 0};
-      place = sends ? 0 : 1;
+      bool const is_send = op.kind == parallel::operation_kind::send;
+      id = {group_, is_send ? rank_ : op.peer, is_send ? op.peer : rank_, op.tag, 0};
+      position = is_send ? 0 : 1;
       count = 2;
     }
-    std::uint64_t const number = calls_[which]++;
-    std::get<4>(which) = number;
-    auto owners = std::make_shared<parallel::detail::kept>();
-    std::weak_ptr<parallel::detail::kept> const weak = owners;
-    s.put_aside([of = world_, which, place, count, op, what = signature_of(op, number, name_),
+    std::uint64_t const number = calls_[id]++;
+    std::get<4>(id) = number;
+    auto owners = std::make_shared<parallel::detail::buffer_owners>();
+    std::weak_ptr<parallel::detail::buffer_owners> const weak = owners;
+    s.put_aside([shared = world_, id, position, count, op, call = signature_of(op, number, name_),
                  owners = std::move(owners)](std::shared_ptr<queue> waiting) mutable {
-      of->arrive(which, place, count, {op, what, std::move(owners), std::move(waiting)});
+      shared->arrive(id, position, count, {op, call, std::move(owners), std::move(waiting)});
     });
     return {s.record(), weak, {world_, world_rank(rank_)}, op};
   }
 
-  /// On the calling thread alone.
-  [[nodiscard]] parallel::signature_exchange open_exchange(stream const* on = nullptr) {
-    parallel::require(on == nullptr,
+  /// Works on the calling thread only.
+  [[nodiscard]] parallel::signature_exchange open_exchange(stream const* unused_stream = nullptr) {
+    parallel::require(unused_stream == nullptr,
                       "queued: signatures are exchanged by the calling thread alone");
-    world::key const which{group_, -2, -2, -2, exchanges_++};
-    return [of = world_, which, place = static_cast<std::size_t>(rank_), count = ranks_.size()](
-               signature const& mine) { return of->call_roll(which, place, count, mine); };
+    world::key const id{group_, -2, -2, -2, exchanges_++};
+    return [shared = world_, id, position = static_cast<std::size_t>(rank_),
+            count = ranks_.size()](signature const& own_signature) {
+      return shared->exchange_signatures(id, position, count, own_signature);
+    };
   }
 
-  [[nodiscard]] communicator split(parallel::coloring const& by, std::string name = {}) {
-    auto const number = parallel::detail::split_number(by, splits_, exchanges_);
+  [[nodiscard]] communicator split(parallel::coloring const& coloring, std::string name = {}) {
+    auto const number = parallel::detail::split_number(coloring, splits_, exchanges_);
     auto const colors =
-        parallel::detail::colors_of(by, rank_, size(), [&] { return open_exchange(); });
-    auto const part = parallel::detail::part_of(colors, rank_);
-    communicator out(world_, part.rank);
-    out.group_ = world_->group_of(group_, number, part.color);
+        parallel::detail::colors_of(coloring, rank_, size(), [&] { return open_exchange(); });
+    auto const own_part = parallel::detail::subgroup_of(colors, rank_);
+    communicator out(world_, own_part.rank);
+    out.group_ = world_->group_of(group_, number, own_part.color);
     out.name_ = std::move(name);
     out.ranks_.clear();
-    for (int const member : part.members) out.ranks_.push_back(world_rank(member));
+    for (int const member : own_part.ranks) out.ranks_.push_back(world_rank(member));
     return out;
   }
 
@@ -267,19 +275,19 @@ class communicator : public parallel::collectives<communicator, stream> {
   std::shared_ptr<world> world_;
   std::string name_;
   int group_ = 0;
-  std::vector<int> ranks_;  // of the group, as the world counts
+  std::vector<int> ranks_;  // the world ranks of the group
   int rank_ = 0;            // in the group
   std::map<world::key, std::uint64_t> calls_;
   std::uint64_t exchanges_ = 0;
-  std::uint64_t splits_ = 0;  // of known colors
+  std::uint64_t splits_ = 0;  // splits of known colors
 };
 
 using any_communicator = parallel::basic_any_communicator<stream>;
 static_assert(parallel::has_collectives<communicator, float> &&
               parallel::has_split<any_communicator>);
 
-/// Calls program(communicator) in a thread for each rank; rethrows the first failure that is no
-/// echo.
+/// Calls program(communicator) in a thread for each rank; rethrows the first failure that was not
+/// caused by another one.
 template <class Program>
 void run(int ranks, Program program) {
   auto const shared = std::make_shared<world>(ranks);

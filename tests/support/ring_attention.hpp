@@ -55,20 +55,20 @@ struct ring_attention_core {
 
   template <class Stream>
   void forward(context<Stream>& c, run const& q, run const& k, matrix_view<ring const> rows) const {
-    auto const of = pairs(c, q, k, rows);
-    for_each_item(c.stream, of.sequences * q.count * heads,
-                  items::attend{of, y.data(), y.extent(1)});
+    auto const terms = pairs(c, q, k, rows);
+    for_each_item(c.stream, terms.sequences * q.count * heads,
+                  items::attend{terms, y.data(), y.extent(1)});
   }
 
   template <class Stream>
   void backward(context<Stream>& c, run const& q, run const& k, matrix_view<ring const> rows,
                 matrix_view<ring> d_rows) const {
-    auto const of = pairs(c, q, k, rows);
-    index const key_heads_here = heads / of.sharers;
-    for_each_item(c.stream, of.sequences * q.count * heads,
-                  items::attend_backward{of, dy.data(), dx.data(), dy.extent(1)});
-    for_each_item(c.stream, of.sequences * k.count * key_heads_here,
-                  items::attend_backward_keys{of, dy.data(), d_rows.data(), dy.extent(1)});
+    auto const terms = pairs(c, q, k, rows);
+    index const key_head_count = heads / terms.sharers;
+    for_each_item(c.stream, terms.sequences * q.count * heads,
+                  items::attend_backward{terms, dy.data(), dx.data(), dy.extent(1)});
+    for_each_item(c.stream, terms.sequences * k.count * key_head_count,
+                  items::attend_backward_keys{terms, dy.data(), d_rows.data(), dy.extent(1)});
   }
 
   /// dx += the gradients of its keys.
@@ -87,12 +87,12 @@ struct ring_attention_core {
   [[nodiscard]] matrix_view<ring> forward_heads(context<Stream>& c, matrix_view<ring const> rows,
                                                 int, int n) {
     packed = rows;
-    return part(n).attend(c);
+    return share_of_heads(n).attend(c);
   }
   template <class Stream>
   [[nodiscard]] matrix_view<ring> backward_heads(context<Stream>& c, matrix_view<ring const> d, int,
                                                  int n) const {
-    return part(n).attend_backward(c, d);
+    return share_of_heads(n).attend_backward(c, d);
   }
 
   /// y, all sequences being here.
@@ -101,8 +101,8 @@ struct ring_attention_core {
     y = c.template allocate<ring, 2>({x.extent(0), width()});
     parallel::ops::fill(c.stream, y.span(), 0);
     parallel::arena::scope const temporaries(c.memory);
-    run const all{0, 0, c.sequence};
-    forward(c, all, all, keys(c));
+    run const whole_run{0, 0, c.sequence};
+    forward(c, whole_run, whole_run, keys(c));
     return y;
   }
   template <class Stream>
@@ -113,14 +113,14 @@ struct ring_attention_core {
     parallel::arena::scope const temporaries(c.memory);
     auto const d_keys = c.template allocate<ring, 2>({x.extent(0), key_width()});
     parallel::ops::fill(c.stream, d_keys.span(), 0);
-    run const all{0, 0, c.sequence};
-    backward(c, all, all, keys(c), d_keys);
+    run const whole_run{0, 0, c.sequence};
+    backward(c, whole_run, whole_run, keys(c), d_keys);
     add_keys(c, d_keys);
     return dx;
   }
 
  private:
-  [[nodiscard]] ring_attention_core part(int n) const {
+  [[nodiscard]] ring_attention_core share_of_heads(int n) const {
     return {.heads = heads / n, .key_heads = key_heads / n, .reach = reach, .x = packed};
   }
   [[nodiscard]] rows_view<ring const> key_columns(matrix_view<ring const> rows) const {
@@ -129,7 +129,7 @@ struct ring_attention_core {
 
   /// The pairs of positions of these runs that see each other.
   template <class Stream>
-  [[nodiscard]] items::pairs pairs(context<Stream>& c, run const& of_queries, run const& of_keys,
+  [[nodiscard]] items::pairs pairs(context<Stream>& c, run const& query_run, run const& key_run,
                                    matrix_view<ring const> rows) const {
     auto const stretch = [](run const& r) { return items::stretch{r.row, r.position, r.count}; };
     auto const& documents = c.document_begins;
@@ -138,12 +138,12 @@ struct ring_attention_core {
             .x_columns = x.extent(1),
             .key_columns = key_width(),
             .documents = documents.empty() ? nullptr : documents.data(),
-            .whole = c.whole_sequence(),
+            .full_length = c.whole_sequence(),
             .length = c.sequence,
             .sequences = x.extent(0) / c.sequence,
-            .q = stretch(of_queries),
-            .k = stretch(of_keys),
-            .reach = reach,
+            .q = stretch(query_run),
+            .k = stretch(key_run),
+            .window = reach,
             .heads = heads,
             .dim = dim(),
             .sharers = key_heads == 0 ? 1 : heads / key_heads};
@@ -166,19 +166,19 @@ struct basic_ring_attention {
   };
 
   template <class Stream>
-  matrix_view<ring> forward(context<Stream>& c, matrix_view<ring const> x, saved& kept) const {
-    kept.core = {.heads = heads, .key_heads = key_heads, .reach = window, .x = x};
-    if (ranks.alone()) return kept.core.attend(c);
+  matrix_view<ring> forward(context<Stream>& c, matrix_view<ring const> x, saved& state) const {
+    state.core = {.heads = heads, .key_heads = key_heads, .reach = window, .x = x};
+    if (ranks.is_single_rank()) return state.core.attend(c);
     if (method == context_parallel::method::ulysses)
-      return context_parallel::ulysses_forward(c, ranks, kept.core, x);
-    return forward_by_ring(c, kept.core);
+      return context_parallel::ulysses_forward(c, ranks, state.core, x);
+    return forward_by_ring(c, state.core);
   }
 
   template <class Stream>
   matrix_view<ring> backward_input(context<Stream>& c, matrix_view<ring const> dy,
-                                   saved& kept) const {
-    auto& core = kept.core;
-    if (ranks.alone()) return core.attend_backward(c, dy);
+                                   saved& state) const {
+    auto& core = state.core;
+    if (ranks.is_single_rank()) return core.attend_backward(c, dy);
     if (method == context_parallel::method::ulysses)
       return context_parallel::ulysses_backward(c, ranks, core, dy);
     core.dy = dy;

@@ -1,8 +1,8 @@
-// The arithmetic of the exact ring model as items of work that do not touch each other: what its
-// layers enqueue on the host's streams, and what a GPU's threads run.
+// The arithmetic of the exact ring model as independent items of work, which its layers enqueue on
+// the host's streams, and which a GPU's threads run.
 //
-// An item owns what it writes, so items may run in any order. They hold plain pointers and numbers,
-// and nvcc compiles them too.
+// No two items write the same element, so items may run in any order. They hold plain pointers and
+// numbers, and nvcc compiles them, too.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,12 @@ namespace test {
 using ring = std::uint64_t;
 using item_index = std::ptrdiff_t;
 
-/// Enqueues item(i) for i in [0, count). Streams that run no tasks of the host find
+/// Enqueues item(i) for i in [0, count). Streams that cannot run tasks of the host use
 /// launch_items(stream, count, item) (ring_items_cuda.hpp).
 template <class Stream, class Item>
 void for_each_item(Stream& s, item_index count, Item const& item) {
-  auto const enqueue = [&](auto& on) {
-    on.enqueue([count, item] {
+  auto const enqueue = [&](auto& stream) {
+    stream.enqueue([count, item] {
       for (item_index i = 0; i < count; ++i) item(i);
     });
   };
@@ -69,14 +69,15 @@ struct norm_backward {
   ring const* gain;
   item_index columns;
   PARALLELLM_HOST_DEVICE void operator()(item_index r) const {
-    item_index const at = r * columns;
+    item_index const begin = r * columns;
     ring sum = 0;
     ring d_sum = 0;
     for (item_index i = 0; i < columns; ++i) {
-      sum += x[at + i];
-      d_sum += dy[at + i] * x[at + i];
+      sum += x[begin + i];
+      d_sum += dy[begin + i] * x[begin + i];
     }
-    for (item_index i = 0; i < columns; ++i) dx[at + i] = dy[at + i] * (gain[i] + sum) + d_sum;
+    for (item_index i = 0; i < columns; ++i)
+      dx[begin + i] = dy[begin + i] * (gain[i] + sum) + d_sum;
   }
 };
 
@@ -91,7 +92,7 @@ struct gain {
   }
 };
 
-/// By element of a gain: += Σ dy x over all rows, and all heads that share it.
+/// By element of a gain: += Σ dy x over all rows and all heads that share the element.
 struct gain_gradient {
   ring* gradient;
   ring const* x;
@@ -104,8 +105,8 @@ struct gain_gradient {
   }
 };
 
-/// One item: the loss Σ over labelled rows and columns v of (logit - [first + v = label])², and its
-/// gradient in the logits' place.
+/// One item: the loss Σ over labelled rows and columns v of (logit - [first + v = label])². Its
+/// gradient overwrites the logits.
 struct loss {
   ring* logits;
   std::int32_t const* labels;
@@ -143,24 +144,27 @@ struct stretch {
   item_index row, position, count;
 };
 
-/// Which keys each query sees, and where heads lie in rows: what attention's items share.
+/// The data that attention's items share: which keys each query sees, and the layout of heads in
+/// rows.
 struct pairs {
   ring const* x;     // packed rows, queries first
   ring const* keys;  // rows of keys, which are values too
   item_index x_columns, key_columns;
-  std::int32_t const* documents;  // by position of a whole sequence; null: one document each
-  item_index whole;               // positions of a whole sequence
-  item_index length, sequences;   // rows of a sequence here
+  std::int32_t const*
+      documents;                 // by position of a whole sequence; null: one document per sequence
+  item_index full_length;        // positions of a whole sequence
+  item_index length, sequences;  // rows of a sequence on this rank
   stretch q, k;
-  item_index reach;  // positions before its own that one sees; negative: all
+  item_index window;  // how many positions before its own a query sees; negative: all
   item_index heads, dim;
   item_index sharers;  // heads that share a key head
 
   [[nodiscard]] PARALLELLM_HOST_DEVICE bool sees(item_index b, item_index s, item_index t) const {
-    item_index const at = q.position + s;
-    item_index const other = k.position + t;
-    if (other > at || (reach >= 0 && other < at - reach)) return false;
-    return documents == nullptr || other >= documents[b * whole + at];
+    item_index const query_position = q.position + s;
+    item_index const key_position = k.position + t;
+    if (key_position > query_position || (window >= 0 && key_position < query_position - window))
+      return false;
+    return documents == nullptr || key_position >= documents[b * full_length + query_position];
   }
   [[nodiscard]] PARALLELLM_HOST_DEVICE item_index query(item_index b, item_index s) const {
     return b * length + q.row + s;
@@ -168,7 +172,7 @@ struct pairs {
   [[nodiscard]] PARALLELLM_HOST_DEVICE item_index key(item_index b, item_index t) const {
     return b * length + k.row + t;
   }
-  /// Elements [from, from + dim) of a row times those of a row of keys.
+  /// The dot product of the `dim` elements of a head in a row and in a row of keys.
   [[nodiscard]] PARALLELLM_HOST_DEVICE ring product(ring const* row, ring const* key) const {
     ring dot = 0;
     for (item_index i = 0; i < dim; ++i) dot += row[i] * key[i];
@@ -178,60 +182,67 @@ struct pairs {
 
 /// By sequence, query and head: y_s += Σ_t (x_s · k_t) k_t.
 struct attend {
-  pairs of;
+  pairs attention;
   ring* y;
   item_index y_columns;
   PARALLELLM_HOST_DEVICE void operator()(item_index n) const {
-    item_index const h = n % of.heads, s = n / of.heads % of.q.count, b = n / of.heads / of.q.count;
-    ring const* const own = of.x + of.query(b, s) * of.x_columns + h * of.dim;
-    ring* const out = y + of.query(b, s) * y_columns + h * of.dim;
-    for (item_index t = 0; t < of.k.count; ++t) {
-      if (!of.sees(b, s, t)) continue;
-      ring const* const key = of.keys + of.key(b, t) * of.key_columns + h / of.sharers * of.dim;
-      ring const dot = of.product(own, key);
-      for (item_index i = 0; i < of.dim; ++i) out[i] += dot * key[i];
+    item_index const h = n % attention.heads, s = n / attention.heads % attention.q.count,
+                     b = n / attention.heads / attention.q.count;
+    ring const* const query =
+        attention.x + attention.query(b, s) * attention.x_columns + h * attention.dim;
+    ring* const out = y + attention.query(b, s) * y_columns + h * attention.dim;
+    for (item_index t = 0; t < attention.k.count; ++t) {
+      if (!attention.sees(b, s, t)) continue;
+      ring const* const key = attention.keys + attention.key(b, t) * attention.key_columns +
+                              h / attention.sharers * attention.dim;
+      ring const dot = attention.product(query, key);
+      for (item_index i = 0; i < attention.dim; ++i) out[i] += dot * key[i];
     }
   }
 };
 
 /// By sequence, query and head: the gradient by the query.
 struct attend_backward {
-  pairs of;
+  pairs attention;
   ring const* dy;
   ring* dx;
   item_index y_columns;
   PARALLELLM_HOST_DEVICE void operator()(item_index n) const {
-    item_index const h = n % of.heads, s = n / of.heads % of.q.count, b = n / of.heads / of.q.count;
-    ring const* const gradient = dy + of.query(b, s) * y_columns + h * of.dim;
-    ring* const out = dx + of.query(b, s) * of.x_columns + h * of.dim;
-    for (item_index t = 0; t < of.k.count; ++t) {
-      if (!of.sees(b, s, t)) continue;
-      ring const* const key = of.keys + of.key(b, t) * of.key_columns + h / of.sharers * of.dim;
-      ring const d_dot = of.product(gradient, key);
-      for (item_index i = 0; i < of.dim; ++i) out[i] += d_dot * key[i];
+    item_index const h = n % attention.heads, s = n / attention.heads % attention.q.count,
+                     b = n / attention.heads / attention.q.count;
+    ring const* const gradient = dy + attention.query(b, s) * y_columns + h * attention.dim;
+    ring* const out = dx + attention.query(b, s) * attention.x_columns + h * attention.dim;
+    for (item_index t = 0; t < attention.k.count; ++t) {
+      if (!attention.sees(b, s, t)) continue;
+      ring const* const key = attention.keys + attention.key(b, t) * attention.key_columns +
+                              h / attention.sharers * attention.dim;
+      ring const d_dot = attention.product(gradient, key);
+      for (item_index i = 0; i < attention.dim; ++i) out[i] += d_dot * key[i];
     }
   }
 };
 
 /// By sequence, key and key head: the gradient by the key, from all queries that see it.
 struct attend_backward_keys {
-  pairs of;
+  pairs attention;
   ring const* dy;
   ring* d_keys;
   item_index y_columns;
   PARALLELLM_HOST_DEVICE void operator()(item_index n) const {
-    item_index const heads = of.heads / of.sharers;
-    item_index const g = n % heads, t = n / heads % of.k.count, b = n / heads / of.k.count;
-    item_index const at = of.key(b, t) * of.key_columns + g * of.dim;
-    for (item_index s = 0; s < of.q.count; ++s) {
-      if (!of.sees(b, s, t)) continue;
-      for (item_index h = g * of.sharers; h < (g + 1) * of.sharers; ++h) {
-        ring const* const own = of.x + of.query(b, s) * of.x_columns + h * of.dim;
-        ring const* const gradient = dy + of.query(b, s) * y_columns + h * of.dim;
-        ring const dot = of.product(own, of.keys + at);
-        ring const d_dot = of.product(gradient, of.keys + at);
-        for (item_index i = 0; i < of.dim; ++i)
-          d_keys[at + i] += dot * gradient[i] + d_dot * own[i];
+    item_index const heads = attention.heads / attention.sharers;
+    item_index const g = n % heads, t = n / heads % attention.k.count,
+                     b = n / heads / attention.k.count;
+    item_index const begin = attention.key(b, t) * attention.key_columns + g * attention.dim;
+    for (item_index s = 0; s < attention.q.count; ++s) {
+      if (!attention.sees(b, s, t)) continue;
+      for (item_index h = g * attention.sharers; h < (g + 1) * attention.sharers; ++h) {
+        ring const* const query =
+            attention.x + attention.query(b, s) * attention.x_columns + h * attention.dim;
+        ring const* const gradient = dy + attention.query(b, s) * y_columns + h * attention.dim;
+        ring const dot = attention.product(query, attention.keys + begin);
+        ring const d_dot = attention.product(gradient, attention.keys + begin);
+        for (item_index i = 0; i < attention.dim; ++i)
+          d_keys[begin + i] += dot * gradient[i] + d_dot * query[i];
       }
     }
   }

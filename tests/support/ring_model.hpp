@@ -89,7 +89,7 @@ class basic_ring_model {
       : width_(width),
         options_(std::move(options)),
         place_{options_.tensor.rank(), options_.tensor.size()} {
-    tokens_.of = options_.tensor;
+    tokens_.tensor_region = options_.tensor;
     tokens_.weight =
         rows_of<2>("wte", {vocabulary, width}, {place_.part_of(vocabulary, "the vocabulary")});
     exit_.weight = tokens_.weight;
@@ -157,7 +157,7 @@ class basic_ring_model {
     auto const y = of.enter(c, own);
     auto logits = c.template allocate<ring, 2>({y.extent(0), exit_.weight.extents[0]});
     parallel::ops::matmul(c.stream, logits, y, exit_.weight.value(), {.transpose_b = true});
-    index const first = of.alone() ? 0 : exit_.weight.rows.front().begin;
+    index const first = of.is_single_rank() ? 0 : exit_.weight.rows.front().begin;
     for_each_item(c.stream, 1,
                   items::loss{logits.data(), b.labels.data(), &sums.loss, logits.extent(0),
                               logits.extent(1), first});
@@ -226,9 +226,9 @@ class basic_ring_model {
     parallel::ops::head_layout const all{.heads = heads, .kv_heads = key_heads, .dim = dim};
     auto const q = place_.queries_of(all);
     attend.heads = q.count;
-    if (!attend.ranks.alone() && attend.method == context_parallel::method::ulysses)
+    if (!attend.ranks.is_single_rank() && attend.method == context_parallel::method::ulysses)
       for (index const rank : {index{0}, place_.size - 1}) {  // those with most and fewest heads
-        parallel::tensor::place const there{rank, place_.size};
+        parallel::tensor::axis_position const there{rank, place_.size};
         context_parallel::check_heads("query", there.queries_of(all).count, attend.ranks.size());
         if (key_heads > 0)
           context_parallel::check_heads("key", there.heads_of(key_heads).count,
@@ -270,7 +270,7 @@ class basic_ring_model {
 
   index width_;
   basic_ring_options<Comm> options_;
-  parallel::tensor::place place_;
+  parallel::tensor::axis_position place_;
   parallel::tensor::embedding<ring, Comm> tokens_;
   parallel::embedding<ring> exit_;  // its table alone is used
   ring_norm final_;

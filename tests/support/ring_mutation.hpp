@@ -41,9 +41,9 @@ inline calls_by_rank calls_of(layout const& how) {
   for (auto const& recorder : recorders) {
     out.emplace_back();
     for (auto const& call : recorder->calls())
-      if (call.what.kind != parallel::operation_kind::split &&
-          call.what.kind != parallel::operation_kind::agreement)  // neither is submitted
-        out.back().push_back(call.what);
+      if (call.call_signature.kind != parallel::operation_kind::split &&
+          call.call_signature.kind != parallel::operation_kind::agreement)  // neither is submitted
+        out.back().push_back(call.call_signature);
   }
   return out;
 }

@@ -41,16 +41,16 @@ struct ring_result {
 struct ring_problem {
   int stages = 1;
   int microbatches = 1;
-  bool some_empty = false;
+  bool has_empty = false;
   bool backward = true;
 
-  static constexpr std::size_t most = 7;
+  static constexpr std::size_t max_length = 7;
 
   [[nodiscard]] bool is_empty(int m) const {
-    return some_empty && noise(static_cast<ring>(m)) % 3 == 0;
+    return has_empty && noise(static_cast<ring>(m)) % 3 == 0;
   }
   [[nodiscard]] std::size_t length(int m) const {
-    return is_empty(m) ? 0 : 1 + noise(static_cast<ring>(m) + 99) % most;
+    return is_empty(m) ? 0 : 1 + noise(static_cast<ring>(m) + 99) % max_length;
   }
   static ring a(int stage, std::size_t i) {
     return noise(1000 + 50 * static_cast<ring>(stage) + i);
@@ -64,26 +64,26 @@ struct ring_problem {
 
   [[nodiscard]] ring_result empty_result() const {
     auto const zeros =
-        std::vector<ring_vector>(static_cast<std::size_t>(stages), ring_vector(most));
+        std::vector<ring_vector>(static_cast<std::size_t>(stages), ring_vector(max_length));
     return {zeros, zeros, 0};
   }
 };
 
 /// The same computed by one loop.
-[[nodiscard]] inline ring_result serial(ring_problem const& of) {
-  auto out = of.empty_result();
-  for (int m = 0; m < of.microbatches; ++m)
-    for (std::size_t i = 0; i < of.length(m); ++i) {
-      std::vector<ring> x{of.x(m, i)};
-      for (int s = 0; s < of.stages; ++s)
-        x.push_back(of.a(s, i) * x.back() + of.b(s, i) + x.back() * x.back());
-      out.loss += of.c(m, i) * x.back();
-      ring dy = of.c(m, i);
-      for (int s = of.stages - 1; s >= 0 && of.backward; --s) {
-        auto const at = static_cast<std::size_t>(s);
-        out.da[at][i] += dy * x[at];
-        out.db[at][i] += dy;
-        dy *= of.a(s, i) + 2 * x[at];
+[[nodiscard]] inline ring_result serial(ring_problem const& problem) {
+  auto out = problem.empty_result();
+  for (int m = 0; m < problem.microbatches; ++m)
+    for (std::size_t i = 0; i < problem.length(m); ++i) {
+      std::vector<ring> x{problem.x(m, i)};
+      for (int s = 0; s < problem.stages; ++s)
+        x.push_back(problem.a(s, i) * x.back() + problem.b(s, i) + x.back() * x.back());
+      out.loss += problem.c(m, i) * x.back();
+      ring dy = problem.c(m, i);
+      for (int s = problem.stages - 1; s >= 0 && problem.backward; --s) {
+        auto const stage_index = static_cast<std::size_t>(s);
+        out.da[stage_index][i] += dy * x[stage_index];
+        out.db[stage_index][i] += dy;
+        dy *= problem.a(s, i) + 2 * x[stage_index];
       }
     }
   return out;
@@ -93,15 +93,19 @@ struct ring_problem {
 template <class Pause>
 class ring_program {
  public:
-  ring_program(ring_problem const& of, parallel::pipeline::plan const& how,
+  ring_program(ring_problem const& problem, parallel::pipeline::plan const& plan,
                parallel::host::stream& compute, Pause pause)
-      : problem_(of), plan_(how), compute_(compute), pause_(pause), sums_(of.empty_result()) {
-    for (auto const& chunk : how.chunks) {
+      : problem_(problem),
+        plan_(plan),
+        compute_(compute),
+        pause_(pause),
+        sums_(problem.empty_result()) {
+    for (auto const& chunk : plan.chunks) {
       inputs_.push_back(buffers(chunk.boundaries));
       input_gradients_.push_back(buffers(chunk.boundaries));
       outputs_.push_back(buffers(chunk.slots));
       output_gradients_.push_back(buffers(chunk.slots));
-      kept_.push_back(buffers(chunk.slots));
+      saved_inputs_.push_back(buffers(chunk.slots));
     }
   }
 
@@ -122,10 +126,10 @@ class ring_program {
       pause_(n);
       using enum parallel::pipeline::action_kind;
       switch (s.computes) {
-        case forward: return forward_pass(s.at);
-        case backward_input: return input_pass(s.at);
-        case backward_weight: return weight_pass(s.at);
-        case backward: input_pass(s.at); return weight_pass(s.at);
+        case forward: return forward_pass(s.task);
+        case backward_input: return input_pass(s.task);
+        case backward_weight: return weight_pass(s.task);
+        case backward: input_pass(s.task); return weight_pass(s.task);
       }
     });
   }
@@ -137,28 +141,31 @@ class ring_program {
   using pool = std::vector<ring_vector>;  // by slot or boundary buffer
 
   static pool buffers(int count) {
-    return pool(static_cast<std::size_t>(count), ring_vector(ring_problem::most, noise(count)));
+    return pool(static_cast<std::size_t>(count),
+                ring_vector(ring_problem::max_length, noise(count)));
   }
   [[nodiscard]] std::size_t chunk(microbatch_task const& p) const {
     return static_cast<std::size_t>(p.stage / plan_.ranks);
   }
-  std::span<ring> view(std::vector<pool>& of, microbatch_task const& p, int number) {
-    return std::span(of[chunk(p)].at(static_cast<std::size_t>(number)))
+  std::span<ring> view(std::vector<pool>& pools, microbatch_task const& p, int number) {
+    return std::span(pools[chunk(p)].at(static_cast<std::size_t>(number)))
         .first(problem_.length(p.microbatch));
   }
-  std::span<ring> kept(microbatch_task const& p) { return view(kept_, p, p.slot); }
-  [[nodiscard]] bool last(microbatch_task const& p) const { return p.stage == problem_.stages - 1; }
+  std::span<ring> saved_input(microbatch_task const& p) { return view(saved_inputs_, p, p.slot); }
+  [[nodiscard]] bool is_last(microbatch_task const& p) const {
+    return p.stage == problem_.stages - 1;
+  }
 
-  static void spoil(std::span<ring> what, microbatch_task const& p) {
-    for (ring& x : what) x = ring_problem::poison(p.microbatch);
+  static void spoil(std::span<ring> values, microbatch_task const& p) {
+    for (ring& x : values) x = ring_problem::poison(p.microbatch);
   }
 
   void forward_pass(microbatch_task const& p) {
-    auto x = kept(p);
+    auto x = saved_input(p);
     for (std::size_t i = 0; i < x.size(); ++i) {
       x[i] = p.stage == 0 ? problem_.x(p.microbatch, i) : input(p)[i];
       ring const y = problem_.a(p.stage, i) * x[i] + problem_.b(p.stage, i) + x[i] * x[i];
-      if (last(p))
+      if (is_last(p))
         sums_.loss += problem_.c(p.microbatch, i) * y;
       else
         output(p)[i] = y;
@@ -167,16 +174,16 @@ class ring_program {
   }
 
   ring dy(microbatch_task const& p, std::size_t i) {
-    return last(p) ? problem_.c(p.microbatch, i) : output_gradient(p)[i];
+    return is_last(p) ? problem_.c(p.microbatch, i) : output_gradient(p)[i];
   }
   // the input, from the boundary buffer: it must be there until the weight gradient is done
   ring x(microbatch_task const& p, std::size_t i) {
-    return p.stage == 0 ? kept(p)[i] : input(p)[i];
+    return p.stage == 0 ? saved_input(p)[i] : input(p)[i];
   }
 
   void input_pass(microbatch_task const& p) {
     for (std::size_t i = 0; i < problem_.length(p.microbatch) && p.stage > 0; ++i)
-      input_gradient(p)[i] = dy(p, i) * (problem_.a(p.stage, i) + 2 * kept(p)[i]);
+      input_gradient(p)[i] = dy(p, i) * (problem_.a(p.stage, i) + 2 * saved_input(p)[i]);
   }
 
   void weight_pass(microbatch_task const& p) {
@@ -186,8 +193,8 @@ class ring_program {
       sums_.db[stage][i] += dy(p, i);
     }
     // all of the slot and the input may be used again
-    spoil(kept(p), p);
-    if (!last(p)) {
+    spoil(saved_input(p), p);
+    if (!is_last(p)) {
       spoil(output(p), p);
       spoil(output_gradient(p), p);
     }
@@ -199,22 +206,24 @@ class ring_program {
   parallel::host::stream& compute_;
   Pause pause_;
   ring_result sums_;
-  std::vector<pool> inputs_, input_gradients_, outputs_, output_gradients_, kept_;  // by chunk
+  std::vector<pool> inputs_, input_gradients_, outputs_, output_gradients_,
+      saved_inputs_;  // by chunk
   ring tasks_ = 0;
 };
 
 /// `steps` runs of the rank's plan; the sums of all.
 template <class Comm, class Pause>
-[[nodiscard]] ring_result run_rank(Comm& comm, parallel::pipeline::schedule const& of,
-                                   bool some_empty, Pause pause, int steps = 1) {
-  ring_problem const problem{of.stages(), of.microbatches, some_empty, !of.forward_only};
-  auto const own = parallel::pipeline::lower(of, comm.rank());
-  parallel::pipeline::p2p_streams<Comm> over(comm);
+[[nodiscard]] ring_result run_rank(Comm& comm, parallel::pipeline::schedule const& run_schedule,
+                                   bool has_empty, Pause pause, int steps = 1) {
+  ring_problem const problem{run_schedule.stages(), run_schedule.microbatches, has_empty,
+                             !run_schedule.forward_only};
+  auto const plan = parallel::pipeline::lower(run_schedule, comm.rank());
+  parallel::pipeline::p2p_streams<Comm> streams(comm);
   parallel::host::stream compute;
-  ring_program program(problem, own, compute, pause);
+  ring_program program(problem, plan, compute, pause);
   std::vector<std::vector<parallel::request>> messages;
   for (int i = 0; i < steps; ++i)
-    messages.push_back(parallel::pipeline::execute(own, over, program));
+    messages.push_back(parallel::pipeline::execute(plan, streams, program));
   compute.synchronize();
   return program.sums();
 }

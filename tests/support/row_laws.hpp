@@ -1,5 +1,5 @@
-// Operations on rows, matrices and tables, held against the reference: what a device's stream must
-// compute. Used with guarded memory on any machine, and with a GPU's.
+// Checks of operations on rows, matrices and tables: a device's stream must give the results of the
+// reference. They run with guarded memory on any machine, and with a GPU's memory.
 #pragma once
 
 #include <algorithm>
@@ -33,52 +33,53 @@ inline constexpr std::array<std::pair<index, index>, 6> row_shapes{
 template <class T, class Device>
 void check_norms(both_sides<Device>& both) {
   using A = accumulate_t<T>;
-  for (auto const& at : row_shapes)
+  for (auto const& shape : row_shapes)
     for (bool const centred : {true, false}) {
-      auto const [rows, columns] = at;
-      CAPTURE(at.first);
-      CAPTURE(at.second);
+      auto const [rows, columns] = shape;
+      CAPTURE(shape.first);
+      CAPTURE(shape.second);
       CAPTURE(centred);
       auto x = both.template random<T>(rows * columns, 2.0);
       auto dy = both.template random<T>(rows * columns), y = both.template poisoned<T>(dy.size()),
            dx = both.template poisoned<T>(dy.size()), sum = both.template poisoned<T>(dy.size()),
-           more = both.template random<T>(dy.size());
+           addend_values = both.template random<T>(dy.size());
       auto weight = both.template random<T>(columns), bias = both.template random<T>(columns);
       auto mean = both.template poisoned<A>(rows), rstd = both.template poisoned<A>(rows);
       auto dweight = both.template random<A>(columns), dbias = both.template random<A>(columns);
       both.run([&, rows = rows, columns = columns](auto& s) {
-        auto const whole = [&](auto& of) { return as_matrix(s, of, rows, columns); };
+        auto const matrix = [&](auto& array) { return as_matrix(s, array, rows, columns); };
         if (centred)
-          ops::layer_norm(s, whole(y), as_vector(s, mean), as_vector(s, rstd), whole(x),
+          ops::layer_norm(s, matrix(y), as_vector(s, mean), as_vector(s, rstd), matrix(x),
                           as_vector(s, weight), as_vector(s, bias), {.eps = 1e-4});
         else
-          ops::rms_norm(s, whole(y), as_vector(s, rstd), whole(x), as_vector(s, weight),
+          ops::rms_norm(s, matrix(y), as_vector(s, rstd), matrix(x), as_vector(s, weight),
                         {.eps = 1e-4});
       });
       if (centred) check_near(mean, 40.0 * unit<A>);
       check_near(rstd, 40.0 * unit<A>, 40.0 * unit<A>);
       check_near(y, 160.0 * unit<A>);
-      // gradients given the same statistics, which are no numbers of the reference's own here
-      auto given_mean = both.template random<A>(rows, 0.1);
-      auto given_rstd = both.template of<A>(std::vector<A>(static_cast<std::size_t>(rows), A(0.5)));
+      // gradients from fixed statistics, which are the same on both sides
+      auto fixed_mean = both.template random<A>(rows, 0.1);
+      auto fixed_rstd =
+          both.template twin_of<A>(std::vector<A>(static_cast<std::size_t>(rows), A(0.5)));
       both.run([&, rows = rows, columns = columns](auto& s) {
-        auto const whole = [&](auto& of) { return as_matrix(s, of, rows, columns); };
+        auto const matrix = [&](auto& array) { return as_matrix(s, array, rows, columns); };
         if (centred) {
-          ops::layer_norm_backward_input(s, whole(dx), whole(dy), whole(x), as_vector(s, weight),
-                                         as_vector(s, given_mean), as_vector(s, given_rstd));
-          ops::layer_norm_backward_input(s, whole(sum), whole(dy), whole(x), as_vector(s, weight),
-                                         as_vector(s, given_mean), as_vector(s, given_rstd),
-                                         whole(more));
-          ops::layer_norm_backward_weight(s, as_vector(s, dweight), as_vector(s, dbias), whole(dy),
-                                          whole(x), as_vector(s, given_mean),
-                                          as_vector(s, given_rstd));
+          ops::layer_norm_backward_input(s, matrix(dx), matrix(dy), matrix(x), as_vector(s, weight),
+                                         as_vector(s, fixed_mean), as_vector(s, fixed_rstd));
+          ops::layer_norm_backward_input(s, matrix(sum), matrix(dy), matrix(x),
+                                         as_vector(s, weight), as_vector(s, fixed_mean),
+                                         as_vector(s, fixed_rstd), matrix(addend_values));
+          ops::layer_norm_backward_weight(s, as_vector(s, dweight), as_vector(s, dbias), matrix(dy),
+                                          matrix(x), as_vector(s, fixed_mean),
+                                          as_vector(s, fixed_rstd));
         } else {
-          ops::rms_norm_backward_input(s, whole(dx), whole(dy), whole(x), as_vector(s, weight),
-                                       as_vector(s, given_rstd));
-          ops::rms_norm_backward_input(s, whole(sum), whole(dy), whole(x), as_vector(s, weight),
-                                       as_vector(s, given_rstd), whole(more));
-          ops::rms_norm_backward_weight(s, as_vector(s, dweight), whole(dy), whole(x),
-                                        as_vector(s, given_rstd));
+          ops::rms_norm_backward_input(s, matrix(dx), matrix(dy), matrix(x), as_vector(s, weight),
+                                       as_vector(s, fixed_rstd));
+          ops::rms_norm_backward_input(s, matrix(sum), matrix(dy), matrix(x), as_vector(s, weight),
+                                       as_vector(s, fixed_rstd), matrix(addend_values));
+          ops::rms_norm_backward_weight(s, as_vector(s, dweight), matrix(dy), matrix(x),
+                                        as_vector(s, fixed_rstd));
         }
       });
       check_near(dx, 200.0 * unit<A>);
@@ -87,12 +88,12 @@ void check_norms(both_sides<Device>& both) {
       auto weight_sums = both.template poisoned<A>(runs * columns);
       auto bias_sums = both.template poisoned<A>(centred ? runs * columns : 0);
       both.run([&, rows = rows, columns = columns](auto& s) {
-        auto const whole = [&](auto& of) { return as_matrix(s, of, rows, columns); };
-        auto const center = as_vector(s, given_mean);
-        ops::norm_gradients(s, whole(sum), as_matrix(s, weight_sums, runs, columns),
-                            as_matrix(s, bias_sums, centred ? runs : 0, columns), whole(dy),
-                            whole(x), as_vector(s, weight), centred ? center : center.slice(0, 0),
-                            as_vector(s, given_rstd), whole(more));
+        auto const matrix = [&](auto& array) { return as_matrix(s, array, rows, columns); };
+        auto const center = as_vector(s, fixed_mean);
+        ops::norm_gradients(s, matrix(sum), as_matrix(s, weight_sums, runs, columns),
+                            as_matrix(s, bias_sums, centred ? runs : 0, columns), matrix(dy),
+                            matrix(x), as_vector(s, weight), centred ? center : center.slice(0, 0),
+                            as_vector(s, fixed_rstd), matrix(addend_values));
       });
       check_near(sum, 200.0 * unit<A>);
       check_near(weight_sums, 40.0 * 36 * unit<A>);
@@ -105,13 +106,13 @@ void check_norms(both_sides<Device>& both) {
 
 template <class T, class Device>
 void check_biases(both_sides<Device>& both) {
-  for (auto const& at : row_shapes) {
-    auto const& [rows, columns] = at;
-    CAPTURE(at.first);
-    CAPTURE(at.second);
+  for (auto const& shape : row_shapes) {
+    auto const& [rows, columns] = shape;
+    CAPTURE(shape.first);
+    CAPTURE(shape.second);
     auto y = both.template random<T>(rows * columns);
     auto sum = both.template random<T>(rows * columns),
-         more = both.template random<T>(rows * columns);
+         addend_values = both.template random<T>(rows * columns);
     auto bias = both.template random<T>(columns);
     auto dbias = both.template random<accumulate_t<T>>(columns);
     both.run([&, rows = rows, columns = columns](auto& s) {
@@ -120,7 +121,7 @@ void check_biases(both_sides<Device>& both) {
     both.run([&, rows = rows, columns = columns](auto& s) {
       ops::add_bias(s, as_matrix(s, y, rows, columns), as_vector(s, bias));
       ops::add_bias(s, as_matrix(s, sum, rows, columns), as_vector(s, bias),
-                    as_matrix(s, more, rows, columns));
+                    as_matrix(s, addend_values, rows, columns));
     });
     if constexpr (std::is_integral_v<T>) {
       check_equal(y);
@@ -137,17 +138,17 @@ void check_biases(both_sides<Device>& both) {
 template <class T, class Device>
 void check_tables(both_sides<Device>& both) {
   using A = accumulate_t<T>;
-  auto const check = [&](auto const& of, double absolute, double relative) {
+  auto const check = [&](auto const& result, double absolute, double relative) {
     if constexpr (std::is_integral_v<T>)
-      check_equal(of);
+      check_equal(result);
     else
-      check_near(of, absolute, relative);
+      check_near(result, absolute, relative);
   };
-  for (auto const& at :
+  for (auto const& shape :
        {std::array<index, 3>{0, 7, 5}, {1, 3, 8}, {600, 11, 65}, {2048, 500, 768}}) {
-    auto const& [tokens, rows, width] = at;
-    CAPTURE(at[0]);
-    CAPTURE(at[2]);
+    auto const& [tokens, rows, width] = shape;
+    CAPTURE(shape[0]);
+    CAPTURE(shape[2]);
     auto table = both.template random<T>(rows * width),
          dy = both.template random<T>(tokens * width),
          y = both.template poisoned<T>(tokens * width);
@@ -158,12 +159,13 @@ void check_tables(both_sides<Device>& both) {
     auto far_ids = both.random_ids(tokens, 3 * rows);
     ops::table_slice const slice{.first = rows, .vocabulary = 3 * rows};
     both.run([&, tokens = tokens, rows = rows, width = width](auto& s) {
-      auto const whole = [&](auto& of) { return as_matrix(s, of, rows, width); };
-      auto const all = [&](auto& of) { return as_matrix(s, of, tokens, width); };
-      ops::embedding(s, all(y), as_vector(s, ids), whole(table));
-      ops::embedding_backward(s, whole(gradient), all(dy), as_vector(s, ids));
-      ops::embedding(s, all(sliced), as_vector(s, far_ids), whole(table), slice);
-      ops::embedding_backward(s, whole(slice_gradient), all(dy), as_vector(s, far_ids), slice);
+      auto const table_matrix = [&](auto& array) { return as_matrix(s, array, rows, width); };
+      auto const token_matrix = [&](auto& array) { return as_matrix(s, array, tokens, width); };
+      ops::embedding(s, token_matrix(y), as_vector(s, ids), table_matrix(table));
+      ops::embedding_backward(s, table_matrix(gradient), token_matrix(dy), as_vector(s, ids));
+      ops::embedding(s, token_matrix(sliced), as_vector(s, far_ids), table_matrix(table), slice);
+      ops::embedding_backward(s, table_matrix(slice_gradient), token_matrix(dy),
+                              as_vector(s, far_ids), slice);
     });
     double const sums = 8.0 * static_cast<double>(4 + tokens) * unit<A>;
     check(y, 0.0, 0.0);
@@ -176,10 +178,12 @@ void check_tables(both_sides<Device>& both) {
   auto y = both.template random<T>(sequences * length * width);
   auto gradient = both.template random<A>(positions * width);
   both.run([&](auto& s) {
-    auto const whole = [&](auto& of) { return as_matrix(s, of, positions, width); };
-    auto const all = [&](auto& of) { return as_matrix(s, of, sequences * length, width); };
-    ops::add_positions_backward(s, whole(gradient), all(y), length, {.first = 2});
-    ops::add_positions(s, all(y), whole(table), length, {.first = 2});
+    auto const table_matrix = [&](auto& array) { return as_matrix(s, array, positions, width); };
+    auto const token_matrix = [&](auto& array) {
+      return as_matrix(s, array, sequences * length, width);
+    };
+    ops::add_positions_backward(s, table_matrix(gradient), token_matrix(y), length, {.first = 2});
+    ops::add_positions(s, token_matrix(y), table_matrix(table), length, {.first = 2});
   });
   check(gradient, 64.0 * unit<A>, unit<A>);
   check(y, 0.0, 2.0 * unit<T>);
@@ -190,121 +194,125 @@ void check_positions_of_heads(both_sides<Device>& both) {
   index const batch = 2, sequence = 65, heads = 3, dim = 40, row = 2 * heads * dim;
   auto const frequencies = ops::rope_frequencies(10000.0, dim);
   auto x = both.template random<T>(batch * sequence * row);
-  auto back = both.template random<T>(batch * sequence * row);
-  auto grown = both.template random<T>(batch * sequence * row);
+  auto inverse = both.template random<T>(batch * sequence * row);
+  auto scaled = both.template random<T>(batch * sequence * row);
   std::vector<double> growths;
   for (index i = 0; i < dim / 2; ++i) growths.push_back(-0.002 * static_cast<double>(i));
   both.run([&](auto& s) {
-    using element = std::remove_reference_t<decltype(*x.on(s))>;
+    using element = std::remove_reference_t<decltype(*x.data_for(s))>;
     auto const keys = [&](element* data) -> ops::heads_view<element> {
       return {data + heads * dim, batch, sequence, heads, dim, sequence * row, row};
     };
-    ops::rope(s, keys(x.on(s)), {.frequencies = frequencies, .first = 1000});
-    ops::rope_backward(s, keys(back.on(s)), {.frequencies = frequencies, .first = 1000});
-    ops::rope(s, keys(grown.on(s)),
+    ops::rope(s, keys(x.data_for(s)), {.frequencies = frequencies, .first = 1000});
+    ops::rope_backward(s, keys(inverse.data_for(s)), {.frequencies = frequencies, .first = 1000});
+    ops::rope(s, keys(scaled.data_for(s)),
               {.frequencies = frequencies, .first = 1000, .growths = growths, .origin = 990});
   });
   check_near(x, 40.0 * unit<accumulate_t<T>>);
-  check_near(back, 40.0 * unit<accumulate_t<T>>);
-  check_near(grown, 40.0 * unit<accumulate_t<T>>);
+  check_near(inverse, 40.0 * unit<accumulate_t<T>>);
+  check_near(scaled, 40.0 * unit<accumulate_t<T>>);
 
   auto queries = both.template random<T>(batch * sequence * row);
-  auto begins = both.of([&] {
+  auto document_begins = both.twin_of([&] {
     std::vector<std::int32_t> out;
     for (index r = 0; r < batch * sequence; ++r)
       out.push_back(static_cast<std::int32_t>(r % sequence / 20 * 20));
     return out;
   }());
   both.run([&](auto& s) {
-    using element = std::remove_reference_t<decltype(*queries.on(s))>;
-    ops::temperature(s,
-                     ops::rows_view<element>(queries.on(s) + 3, batch * sequence, heads * dim, row),
-                     {.scale = 0.1,
-                      .floor_scale = 8.0,
-                      .sequence = sequence,
-                      .document_begins = {begins.on(s), static_cast<std::size_t>(begins.size())}});
+    using element = std::remove_reference_t<decltype(*queries.data_for(s))>;
+    ops::temperature(
+        s, ops::rows_view<element>(queries.data_for(s) + 3, batch * sequence, heads * dim, row),
+        {.scale = 0.1,
+         .floor_scale = 8.0,
+         .sequence = sequence,
+         .document_begins = {document_begins.data_for(s),
+                             static_cast<std::size_t>(document_begins.size())}});
   });
   check_near(queries, 0.0, 2.0 * unit<T> + 8.0 * unit<accumulate_t<T>>);
 }
 
-/// What is added to C in bf16 some devices round before it is added, too.
+/// Products of matrices. Some devices also round the sum before they add C in bf16 to it.
 template <class C, class T, class Device>
 void check_products(both_sides<Device>& both) {
-  for (auto const& at : {std::array<index, 3>{1, 1, 1},
-                         {0, 8, 8},
-                         {17, 33, 65},
-                         {128, 256, 192},
-                         {130, 96, 513},
-                         {8, 50, 0}})
-    for (int variant = 0; variant < 12; ++variant) {  // the last four add another matrix
-      auto const [m, n, k] = at;
+  for (auto const& shape : {std::array<index, 3>{1, 1, 1},
+                            {0, 8, 8},
+                            {17, 33, 65},
+                            {128, 256, 192},
+                            {130, 96, 513},
+                            {8, 50, 0}})
+    for (int variant = 0; variant < 12; ++variant) {  // the last four variants have an addend
+      auto const [m, n, k] = shape;
       ops::matmul_options const options{.transpose_a = (variant & 1) != 0,
                                         .transpose_b = (variant & 2) != 0,
                                         .accumulate = variant / 4 == 1};
-      CAPTURE(at[0]);
-      CAPTURE(at[1]);
-      CAPTURE(at[2]);
+      CAPTURE(shape[0]);
+      CAPTURE(shape[1]);
+      CAPTURE(shape[2]);
       CAPTURE(variant);
       auto a = both.template random<T>(m * k), b = both.template random<T>(k * n);
       auto c =
           options.accumulate ? both.template random<C>(m * n) : both.template poisoned<C>(m * n);
-      auto more = both.template random<C>(m * n);
+      auto addend_values = both.template random<C>(m * n);
       both.run([&, m = m, n = n, k = k](auto& s) {
-        auto const stored = [&](auto& of, index rows, index columns, bool transposed) {
-          return transposed ? as_matrix(s, of, columns, rows) : as_matrix(s, of, rows, columns);
+        auto const view_as_stored = [&](auto& array, index rows, index columns, bool transposed) {
+          return transposed ? as_matrix(s, array, columns, rows)
+                            : as_matrix(s, array, rows, columns);
         };
-        auto addend = as_matrix(s, more, m, n);
+        auto addend = as_matrix(s, addend_values, m, n);
         if (variant / 4 < 2) addend = {};
-        ops::matmul(s, as_matrix(s, c, m, n), stored(a, m, k, options.transpose_a),
-                    stored(b, k, n, options.transpose_b), options, addend);
+        ops::matmul(s, as_matrix(s, c, m, n), view_as_stored(a, m, k, options.transpose_a),
+                    view_as_stored(b, k, n, options.transpose_b), options, addend);
       });
       if constexpr (std::is_integral_v<T>) {
         check_equal(c);
       } else {
-        // k addends of about 1, in any order: one after the other, a few elements in a hundred
-        // million are further off than half of this
+        // k addends of about 1, in any order; added one by one, a few elements in a hundred million
+        // have an error above half of this bound
         double const sums = 8.0 * static_cast<double>(k + 4) * unit<accumulate_t<T>>;
-        double const first = options.accumulate && sizeof(C) == 2
-                                 ? 4.0 * std::sqrt(static_cast<double>(k)) * unit<C>
-                                 : 0.0;
-        check_near(c, sums + first, 2.0 * unit<C>);
+        double const addend_rounding = options.accumulate && sizeof(C) == 2
+                                           ? 4.0 * std::sqrt(static_cast<double>(k)) * unit<C>
+                                           : 0.0;
+        check_near(c, sums + addend_rounding, 2.0 * unit<C>);
       }
     }
 }
 
-/// Linear layers with a bias, which some devices round once and others twice; the last bias is not
-/// aligned.
+/// Linear layers with a bias. Some devices round the result once, others twice. The bias of the
+/// last shape is not aligned.
 template <class T, class Device>
 void check_affine(both_sides<Device>& both) {
-  for (auto const& at :
+  for (auto const& shape :
        {std::array<index, 4>{1, 1, 1, 0}, {17, 33, 65, 0}, {128, 256, 192, 0}, {64, 48, 32, 1}}) {
-    auto const& [m, n, k, first] = at;
-    CAPTURE(at[0]);
-    CAPTURE(at[1]);
-    CAPTURE(at[2]);
+    auto const& [m, n, k, bias_offset] = shape;
+    CAPTURE(shape[0]);
+    CAPTURE(shape[1]);
+    CAPTURE(shape[2]);
     auto x = both.template random<T>(m * k), weight = both.template random<T>(n * k);
-    auto bias = both.template random<T>(first + n), more = both.template random<T>(m * n);
+    auto bias = both.template random<T>(bias_offset + n),
+         addend_values = both.template random<T>(m * n);
     auto y = both.template poisoned<T>(m * n), sum = both.template poisoned<T>(m * n);
-    both.run([&, m = m, n = n, k = k, first = first](auto& s) {
-      auto const shift = as_vector(s, bias).slice(first, first + n);
-      auto const in = as_matrix(s, x, m, k), w = as_matrix(s, weight, n, k);
-      ops::affine(s, as_matrix(s, y, m, n), in, w, shift);
-      ops::affine(s, as_matrix(s, sum, m, n), in, w, shift, as_matrix(s, more, m, n));
+    both.run([&, m = m, n = n, k = k, bias_offset = bias_offset](auto& s) {
+      auto const shift = as_vector(s, bias).slice(bias_offset, bias_offset + n);
+      auto const input = as_matrix(s, x, m, k), w = as_matrix(s, weight, n, k);
+      ops::affine(s, as_matrix(s, y, m, n), input, w, shift);
+      ops::affine(s, as_matrix(s, sum, m, n), input, w, shift, as_matrix(s, addend_values, m, n));
     });
-    for (auto const* const of : {&y, &sum})
+    for (auto const* const result : {&y, &sum})
       if constexpr (std::is_integral_v<T>)
-        check_equal(*of);
-      else  // sums of k addends of about 1, and the first rounding of two
-        check_near(*of, 4.0 * static_cast<double>(k + 4) * unit<accumulate_t<T>> +
-                            4.0 * std::sqrt(static_cast<double>(k)) * unit<T>);
+        check_equal(*result);
+      else  // sums of k addends of about 1, plus the first of two roundings
+        check_near(*result, 4.0 * static_cast<double>(k + 4) * unit<accumulate_t<T>> +
+                                4.0 * std::sqrt(static_cast<double>(k)) * unit<T>);
     for (bool const accumulate : {false, true}) {
       using A = accumulate_t<T>;
       auto gradient = both.template random<A>(n * k);
-      auto shift = both.template random<A>(first + n);
-      both.run([&, m = m, n = n, k = k, first = first](auto& s) {
+      auto shift = both.template random<A>(bias_offset + n);
+      both.run([&, m = m, n = n, k = k, bias_offset = bias_offset](auto& s) {
         ops::affine_backward_weight(s, as_matrix(s, gradient, n, k),
-                                    as_vector(s, shift).slice(first, first + n),
-                                    as_matrix(s, more, m, n), as_matrix(s, x, m, k), accumulate);
+                                    as_vector(s, shift).slice(bias_offset, bias_offset + n),
+                                    as_matrix(s, addend_values, m, n), as_matrix(s, x, m, k),
+                                    accumulate);
       });
       if constexpr (std::is_integral_v<T>) {
         check_equal(gradient);
@@ -317,41 +325,41 @@ void check_affine(both_sides<Device>& both) {
   }
 }
 
-/// Logits of type L of a whole vocabulary, and of one in two slices; where their gradient's type T
-/// is the same, it takes their place in the end.
+/// Cross entropy of logits of type L over a whole vocabulary, and over one in two slices. Where the
+/// gradient's type T is the same, the gradient also overwrites the logits.
 template <class T, class L, class Device>
 void check_cross_entropies(both_sides<Device>& both) {
   using A = accumulate_t<T>;
-  for (auto const& at :
+  for (auto const& shape :
        {std::pair<index, index>{1, 8}, {70, 66}, {33, 1002}, {5, 50368}, {3, 60006}}) {
-    auto const& [rows, vocabulary] = at;
-    CAPTURE(at.first);
-    CAPTURE(at.second);
+    auto const& [rows, vocabulary] = shape;
+    CAPTURE(shape.first);
+    CAPTURE(shape.second);
     auto logits = both.template random<L>(rows * vocabulary, 3.0);
-    auto labels = both.of([&, rows = rows, vocabulary = vocabulary] {
+    auto labels = both.twin_of([&, rows = rows, vocabulary = vocabulary] {
       auto ids =
           ops_support::random_ids(rows, static_cast<std::int32_t>(vocabulary), both.next_seed());
       if (rows > 1) ids[1] = -100;
       return ids;
     }());
     auto gradient = both.template poisoned<T>(logits.size());
-    auto losses = both.template poisoned<A>(rows), lone = both.template poisoned<A>(rows);
+    auto losses = both.template poisoned<A>(rows), losses_only = both.template poisoned<A>(rows);
     auto correct = both.template poisoned<std::uint8_t>(rows),
-         lone_correct = both.template poisoned<std::uint8_t>(rows);
+         correct_only = both.template poisoned<std::uint8_t>(rows);
     ops::cross_entropy_options const options{.scale = 0.7};
     both.run([&, rows = rows, vocabulary = vocabulary](auto& s) {
-      using element = std::remove_reference_t<decltype(*gradient.on(s))>;
+      using element = std::remove_reference_t<decltype(*gradient.data_for(s))>;
       auto const z = as_matrix(s, logits, rows, vocabulary);
       ops::cross_entropy(s, as_matrix(s, gradient, rows, vocabulary), as_vector(s, losses),
                          as_vector(s, correct), z, as_vector(s, labels), options);
-      ops::cross_entropy(s, matrix_view<element>{}, as_vector(s, lone), as_vector(s, lone_correct),
-                         z, as_vector(s, labels), options);
+      ops::cross_entropy(s, matrix_view<element>{}, as_vector(s, losses_only),
+                         as_vector(s, correct_only), z, as_vector(s, labels), options);
     });
     double const loss = 100.0 * unit<A>;
     check_near(losses, loss, loss);
-    check_near(lone, loss, loss);
+    check_near(losses_only, loss, loss);
     check_equal(correct);
-    check_equal(lone_correct);
+    check_equal(correct_only);
     check_near(gradient, 40.0 * unit<A>, 2.0 * unit<T> + 100.0 * unit<A>);
     if constexpr (std::is_same_v<T, L>) {
       both.run([&, rows = rows, vocabulary = vocabulary](auto& s) {
@@ -363,44 +371,45 @@ void check_cross_entropies(both_sides<Device>& both) {
       check_near(logits, 40.0 * unit<A>, 2.0 * unit<T> + 100.0 * unit<A>);
     }
 
-    index const part = vocabulary / 2;
+    index const slice_width = vocabulary / 2;
     auto statistics = both.template poisoned<A>(2 * rows * 4);
     std::vector<twin<L, Device>> slices;
     std::vector<twin<T, Device>> gradients;
     for (int slice = 0; slice < 2; ++slice) {
-      slices.push_back(both.template random<L>(rows * part, 3.0));
-      gradients.push_back(both.template poisoned<T>(rows * part));
+      slices.push_back(both.template random<L>(rows * slice_width, 3.0));
+      gradients.push_back(both.template poisoned<T>(rows * slice_width));
     }
-    auto const options_of = [part, vocabulary = vocabulary](index slice) {
+    auto const slice_options = [slice_width, vocabulary = vocabulary](index slice) {
       return ops::sliced_cross_entropy_options{
-          .scale = 0.7, .first = slice * part, .vocabulary = vocabulary};
+          .scale = 0.7, .first = slice * slice_width, .vocabulary = vocabulary};
     };
-    auto const differentiate = [&, rows = rows](auto& s, auto& to) {
-      using wide = std::remove_reference_t<decltype(*statistics.on(s))>;
+    auto const differentiate = [&, rows = rows](auto& s, auto& targets) {
+      using wide = std::remove_reference_t<decltype(*statistics.data_for(s))>;
       for (std::size_t slice = 0; slice < 2; ++slice)
         ops::sliced_cross_entropy(
-            s, as_matrix(s, to[slice], rows, part), as_vector(s, losses), as_vector(s, correct),
-            as_matrix(s, slices[slice], rows, part), as_vector(s, labels),
-            parallel::tensor_view<wide const, 3>(statistics.on(s), {2, rows, 4}),
-            options_of(static_cast<index>(slice)));
+            s, as_matrix(s, targets[slice], rows, slice_width), as_vector(s, losses),
+            as_vector(s, correct), as_matrix(s, slices[slice], rows, slice_width),
+            as_vector(s, labels),
+            parallel::tensor_view<wide const, 3>(statistics.data_for(s), {2, rows, 4}),
+            slice_options(static_cast<index>(slice)));
     };
     both.run([&, rows = rows](auto& s) {
-      using wide = std::remove_reference_t<decltype(*statistics.on(s))>;
+      using wide = std::remove_reference_t<decltype(*statistics.data_for(s))>;
       for (index slice = 0; slice < 2; ++slice)
         ops::vocabulary_statistics(
-            s, matrix_view<wide>(statistics.on(s) + slice * rows * 4, {rows, 4}),
-            as_matrix(s, slices[static_cast<std::size_t>(slice)], rows, part), as_vector(s, labels),
-            options_of(slice));
+            s, matrix_view<wide>(statistics.data_for(s) + slice * rows * 4, {rows, 4}),
+            as_matrix(s, slices[static_cast<std::size_t>(slice)], rows, slice_width),
+            as_vector(s, labels), slice_options(slice));
       differentiate(s, gradients);
     });
     check_near(losses, loss, loss);
     check_equal(correct);
-    for (auto const& one : gradients)
-      check_near(one, 40.0 * unit<A>, 2.0 * unit<T> + 100.0 * unit<A>);
+    for (auto const& slice_gradient : gradients)
+      check_near(slice_gradient, 40.0 * unit<A>, 2.0 * unit<T> + 100.0 * unit<A>);
     if constexpr (std::is_same_v<T, L>) {
       both.run([&](auto& s) { differentiate(s, slices); });
-      for (auto const& one : slices)
-        check_near(one, 40.0 * unit<A>, 2.0 * unit<T> + 100.0 * unit<A>);
+      for (auto const& slice_gradient : slices)
+        check_near(slice_gradient, 40.0 * unit<A>, 2.0 * unit<T> + 100.0 * unit<A>);
     }
   }
 }

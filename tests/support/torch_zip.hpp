@@ -3,6 +3,7 @@
 
 #include <zip.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <span>

@@ -2,6 +2,8 @@
 // cpu/devices.hpp; CMake chooses.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <parallel/comm/cuda/comm_stream.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/device/cuda/device.hpp>

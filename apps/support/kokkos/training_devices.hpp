@@ -7,6 +7,8 @@
 #include <string>
 #include <type_traits>
 
+#include <fmt/format.h>
+
 #include <parallel/ops/kokkos.hpp>
 
 #include "devices.hpp"

@@ -5,17 +5,13 @@
 // LLM Foundry does on one rank. Which rows there are and what becomes of them, mpt/finetune knows.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include <mpt/config/reader.hpp>
-#include <mpt/finetune/preprocess.hpp>
 #include <mpt/finetune/row_trimming.hpp>
 
 namespace mpt {
@@ -52,116 +48,11 @@ struct finetuning_config {
 
 namespace detail {
 
-/// A path, or a list of them.
-[[nodiscard]] inline std::vector<std::string> paths_of(config_reader const& reader,
-                                                       config_node const& node) {
-  if (node.is_scalar()) return {node.text};
-  reader.check("data_files", node.is_list(), "expected a path or a list of them, found ",
-               describe(node));
-  std::vector<std::string> out;
-  for (auto const& item : node.items) {
-    reader.check("data_files", item.is_scalar(), "expected a list of paths, found ",
-                 describe(item));
-    out.push_back(item.text);
-  }
-  return out;
-}
-
-/// `data_files`: paths, or a mapping of splits to paths.
-[[nodiscard]] inline std::map<std::string, std::vector<std::string>> read_data_files(
-    config_reader& reader) {
-  config_node const* const node = reader.raw("data_files");
-  if (node == nullptr) return {};
-  if (!node->is_map()) return {{"", paths_of(reader, *node)}};
-  std::map<std::string, std::vector<std::string>> out;
-  for (std::size_t i = 0; i < node->keys.size(); ++i)
-    out[node->keys[i].name] = paths_of(reader, node->items[i]);
-  return out;
-}
-
-/// `packing_ratio` and max_leftover_bins_to_keep.
-[[nodiscard]] inline std::optional<packing_config> read_packing(config_reader& data) {
-  auto const leftover = data.optional<std::int64_t>("max_leftover_bins_to_keep");
-  data.check("max_leftover_bins_to_keep", leftover.value_or(0) >= 0, "must not be negative, found ",
-             leftover.value_or(0));
-  auto const text = data.get<std::string>("packing_ratio", "");
-  data.check("max_leftover_bins_to_keep", !text.empty() || !leftover,
-             "means nothing without packing_ratio; give that too, or leave both out");
-  if (text.empty()) return std::nullopt;
-  packing_config packing{{}, leftover};
-  if (text != "auto") packing.ratio = data.required<double>("packing_ratio");
-  data.check("packing_ratio", !packing.ratio || (*packing.ratio >= 1 && *packing.ratio <= 1 << 20),
-             "expected 'auto' or a number of at least 1, found ", packing.ratio.value_or(0));
-  if (packing.ratio == 1) return std::nullopt;  // as LLM Foundry understands it
-  return packing;
-}
-
-/// allow_pad_trimming and pad_to_longest; of both the latter decides, as in LLM Foundry.
-inline void read_trimming(config_reader& data, finetuning_config& out) {
-  using enum finetune::row_trimming;
-  for (auto const& [key, trimming] :
-       {std::pair{"allow_pad_trimming", to_multiple}, std::pair{"pad_to_longest", to_longest}}) {
-    bool const asked = data.get(key, false);
-    if (asked && out.packing)
-      data.without_effect(key, "packed rows have max_seq_len tokens");
-    else if (asked)
-      out.trimming = trimming;
-  }
-  if (out.trimming == to_longest && data.get("allow_pad_trimming", false))
-    data.without_effect_here("allow_pad_trimming", "pad_to_longest decides");
-}
-
-/// preprocessing_fn: the name of a known set, or a mapping of columns.
-inline void read_preprocessing(config_reader& data, finetuning_config& out) {
-  config_node const* const node = data.raw("preprocessing_fn");
-  if (node == nullptr) return;
-  if (node->is_map()) {
-    auto columns = data.section("preprocessing_fn");
-    out.columns = prompt_columns{columns.required<std::string>("prompt"),
-                                 columns.required<std::string>("response")};
-    columns.finish();
-    return;
-  }
-  data.check("preprocessing_fn", node->is_scalar(),
-             "expected the name of a set or {prompt: COLUMN, response: COLUMN}, found ",
-             describe(*node));
-  out.preprocessing = node->text;
-  try {
-    static_cast<void>(finetune::named_preprocessor(out.preprocessing));
-  } catch (parallel::error const& problem) {
-    parallel::fail(node->place, ": ", data.full_name("preprocessing_fn"), ": ", problem.what());
-  }
-}
-
 /// Keys of a loader's `dataset` that belong to finetuning.
-[[nodiscard]] inline finetuning_config read_finetuning(config_reader& data) {
-  finetuning_config out;
-  out.name = out.set = data.get<std::string>("hf_name", "");
-  auto kwargs = data.section("hf_kwargs");
-  out.data_dir = kwargs.get<std::string>("data_dir", "");
-  out.data_files = read_data_files(kwargs);
-  kwargs.without_effect("trust_remote_code", "no code of a data set is run");
-  kwargs.finish();
-  out.split = data.get<std::string>("split", "");
-  read_preprocessing(data, out);
-  out.target_prompts = data.get("target_prompts", out.target_prompts);
-  out.target_responses = data.get("target_responses", out.target_responses);
-  out.packing = read_packing(data);
-  read_trimming(data, out);
-  data.not_yet("decoder_only_format", "use true: an MPT reads prompt and response as one sequence",
-               {"true"});
-  data.without_effect("safe_load", "files are only read, nothing in them is run");
-  return out;
-}
+[[nodiscard]] finetuning_config read_finetuning(config_reader& data);
 
 /// Refuses the keys of finetuning in another loader.
-inline void refuse_finetuning(config_reader& data) {
-  for (std::string_view const key :
-       {"hf_name", "hf_kwargs", "preprocessing_fn", "decoder_only_format", "packing_ratio",
-        "safe_load", "allow_pad_trimming", "pad_to_longest", "target_prompts", "target_responses",
-        "max_leftover_bins_to_keep"})
-    data.not_yet(key, "it belongs to a loader with name: finetuning, this one has name: text");
-}
+void refuse_finetuning(config_reader& data);
 
 }  // namespace detail
 

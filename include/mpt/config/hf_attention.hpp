@@ -1,9 +1,7 @@
 // `attn_config` and `block_overrides` of a config.json, as LLM Foundry's MPTConfig reads them.
 #pragma once
 
-#include <cmath>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -19,91 +17,12 @@ template <class T>
 }
 
 /// 4.0 as 4: readers in Python expect integers where LLM Foundry writes them.
-[[nodiscard]] inline nlohmann::json shortest(double value) {
-  if (value == std::trunc(value) && std::fabs(value) < 1e15)
-    return static_cast<std::int64_t>(value);
-  return value;
-}
-
-/// The keys of rope; `rope_impl` is hf, which needs no flash-attention, except for xpos.
-inline void add_rope(nlohmann::json& json, rope_config const& rope) {
-  json["rope"] = true;
-  json["rope_theta"] = shortest(rope.theta);
-  if (rope.xpos_scale_base) {
-    json["rope_impl"] = "dail";
-    json["rope_dail_config"] = {{"type", "xpos"},
-                                {"pos_idx_in_fp32", true},
-                                {"xpos_scale_base", shortest(*rope.xpos_scale_base)}};
-    return;
-  }
-  json["rope_impl"] = "hf";
-  nlohmann::json scaling = {{"type", "no_scaling"}, {"factor", rope.factor}};
-  if (rope.scaling == rope_scaling::linear) scaling["type"] = "linear";
-  if (rope.scaling == rope_scaling::dynamic) scaling["type"] = "dynamic";
-  if (rope.scaling == rope_scaling::llama3) {
-    scaling["type"] = "llama3";
-    scaling["low_freq_factor"] = rope.low_freq_factor;
-    scaling["high_freq_factor"] = rope.high_freq_factor;
-    scaling["original_max_position_embeddings"] = rope.original_max_position_embeddings;
-  }
-  json["rope_hf_config"] = std::move(scaling);
-}
+[[nodiscard]] nlohmann::json shortest(double value);
 
 /// Settings newer than the hub's models are written only where they differ from the default.
-[[nodiscard]] inline nlohmann::json attention_json(attention_config const& attn) {
-  nlohmann::json json = {
-      {"attn_type", attn.kv_n_heads ? "grouped_query_attention" : "multihead_attention"},
-      {"attn_impl", "torch"},
-      {"attn_pdrop", shortest(attn.attn_pdrop)},
-      {"clip_qkv", json_or_null(attn.clip_qkv)},
-      {"qk_ln", attn.qk_ln},
-      {"softmax_scale", json_or_null(attn.softmax_scale)},
-      {"attn_uses_sequence_id", attn.attn_uses_sequence_id},
-      {"alibi", attn.alibi},
-      {"alibi_bias_max", shortest(attn.alibi_bias_max)}};
-  if (attn.kv_n_heads) json["kv_n_heads"] = *attn.kv_n_heads;
-  if (!attn.fused_qkv) json["fused_qkv"] = false;
-  if (attn.qk_gn) json["qk_gn"] = true;
-  if (attn.attn_logit_softcapping) json["attn_logit_softcapping"] = *attn.attn_logit_softcapping;
-  if (attn.sliding_window_size >= 0) json["sliding_window_size"] = attn.sliding_window_size;
-  if (attn.temperature != temperature_config{})
-    json["attn_temperature_tuning"] = {{"floor_scale", shortest(attn.temperature.floor_scale)},
-                                       {"attn_scale", attn.temperature.attn_scale}};
-  if (attn.rope) add_rope(json, *attn.rope);
-  return json;
-}
-
-[[nodiscard]] inline nlohmann::json override_json(layer_override const& layer) {
-  nlohmann::json attention = nlohmann::json::object();
-  if (layer.sliding_window_size) attention["sliding_window_size"] = *layer.sliding_window_size;
-  if (layer.floor_scale)
-    attention["attn_temperature_tuning"]["floor_scale"] = shortest(*layer.floor_scale);
-  if (layer.attn_scale) attention["attn_temperature_tuning"]["attn_scale"] = *layer.attn_scale;
-  if (layer.nope) attention["nope"] = true;
-  if (layer.reuse_kv_layer_idx) attention["reuse_kv_layer_idx"] = *layer.reuse_kv_layer_idx;
-  return {{"attn_config", std::move(attention)}};
-}
+[[nodiscard]] nlohmann::json attention_json(attention_config const& attn);
 
 /// `block_overrides`: each kind of layer once, and the order of the layers, neighbours counted.
-[[nodiscard]] inline nlohmann::json overrides_json(std::vector<layer_override> const& layers) {
-  std::vector<layer_override> kinds;
-  nlohmann::json order = nlohmann::json::array();
-  nlohmann::json overrides = nlohmann::json::object();
-  for (auto const& layer : layers) {
-    std::string name = "default";
-    if (layer != layer_override{}) {
-      std::size_t kind = 0;
-      while (kind < kinds.size() && kinds[kind] != layer) ++kind;
-      if (kind == kinds.size()) kinds.push_back(layer);
-      name = parallel::concat("kind_", kind);
-      overrides[name] = override_json(layer);
-    }
-    if (!order.empty() && order.back()["name"] == name)
-      order.back()["repeat"] = order.back()["repeat"].get<int>() + 1;
-    else
-      order.push_back({{"name", name}, {"repeat", 1}});
-  }
-  return {{"overrides", std::move(overrides)}, {"order", std::move(order)}};
-}
+[[nodiscard]] nlohmann::json overrides_json(std::vector<layer_override> const& layers);
 
 }  // namespace mpt::detail

@@ -2,7 +2,6 @@
 // begins (LoRA; Hu et al., 2021), in PEFT's terms. Only adapters are trained then.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -34,10 +33,7 @@ struct lora_config {
 
 /// Whether the target names this layer ("transformer.blocks.0.attn.Wqkv"): all of its name, or its
 /// last parts.
-[[nodiscard]] inline bool is_target(std::string_view target, std::string_view layer) {
-  return layer == target || (layer.size() > target.size() && layer.ends_with(target) &&
-                             layer[layer.size() - target.size() - 1] == '.');
-}
+[[nodiscard]] bool is_target(std::string_view target, std::string_view layer);
 
 /// The value of an exception for this layer, or `otherwise`.
 template <class T>
@@ -49,30 +45,18 @@ template <class T>
 }
 
 /// The rank of this layer's adapter.
-[[nodiscard]] inline std::int64_t lora_rank(lora_config const& lora, std::string_view layer) {
-  return value_for(lora.rank_pattern, layer, lora.rank);
-}
+[[nodiscard]] std::int64_t lora_rank(lora_config const& lora, std::string_view layer);
 
 /// What B A x is multiplied by beside this layer.
-[[nodiscard]] inline double lora_scale(lora_config const& lora, std::string_view layer) {
-  auto const rank = static_cast<double>(lora_rank(lora, layer));
-  return value_for(lora.alpha_pattern, layer, lora.alpha) /
-         (lora.rank_stabilised ? std::sqrt(rank) : rank);
-}
+[[nodiscard]] double lora_scale(lora_config const& lora, std::string_view layer);
 
 /// Whether this layer has an adapter.
-[[nodiscard]] inline bool is_adapted(lora_config const& lora, std::string_view layer) {
-  for (auto const& target : lora.targets)
-    if (is_target(target, layer)) return true;
-  return false;
-}
+[[nodiscard]] bool is_adapted(lora_config const& lora, std::string_view layer);
 
 inline constexpr std::string_view lora_a_suffix = ".lora_A.weight";
 inline constexpr std::string_view lora_b_suffix = ".lora_B.weight";
 
 /// Whether a parameter of this name belongs to an adapter.
-[[nodiscard]] inline bool is_adapter(std::string_view parameter) {
-  return parameter.ends_with(lora_a_suffix) || parameter.ends_with(lora_b_suffix);
-}
+[[nodiscard]] bool is_adapter(std::string_view parameter);
 
 }  // namespace mpt

@@ -11,9 +11,7 @@
 // has a bias. This for form (a) with g = d, h = 4d is V d + S d + L (12 d^2 + 13 d) + 2 d.
 #pragma once
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -101,176 +99,45 @@ inline constexpr std::int64_t largest_seq_len = std::int64_t{1} << 22;
 inline constexpr std::int64_t largest_vocab = std::int64_t{1} << 24;
 
 /// Width of the FFN's hidden layer.
-[[nodiscard]] inline std::int64_t ffn_hidden(model_config const& model) {
-  if (model.ffn_hidden_size) return *model.ffn_hidden_size;
-  return std::llround(model.expansion_ratio * static_cast<double>(model.d_model));
-}
+[[nodiscard]] std::int64_t ffn_hidden(model_config const& model);
 
-[[nodiscard]] inline std::int64_t head_dim(model_config const& model) {
-  return model.d_model / model.n_heads;
-}
+[[nodiscard]] std::int64_t head_dim(model_config const& model);
 
 /// Whether a norm of this kind has a bias beside its weight.
-[[nodiscard]] inline bool has_norm_bias(model_config const& model, norm_kind kind) {
-  return !model.no_bias && !is_rms(kind);
-}
+[[nodiscard]] bool has_norm_bias(model_config const& model, norm_kind kind);
 
 /// Heads of keys and of values.
-[[nodiscard]] inline std::int64_t kv_heads(model_config const& model) {
-  return model.attn.kv_n_heads.value_or(model.n_heads);
-}
+[[nodiscard]] std::int64_t kv_heads(model_config const& model);
 
 /// `attn_config` of layer i, overrides applied.
-[[nodiscard]] inline attention_config attention_of_layer(model_config const& model,
-                                                         std::int64_t i) {
-  return model.layers.empty() ? model.attn
-                              : overridden(model.attn, model.layers[static_cast<std::size_t>(i)]);
-}
+[[nodiscard]] attention_config attention_of_layer(model_config const& model, std::int64_t i);
 
 /// The layer whose keys and values layer i attends to: i, or the earlier one that makes those which
 /// its reuse_kv_layer_idx leads to.
-[[nodiscard]] inline std::int64_t key_source(model_config const& model, std::int64_t i) {
-  while (!model.layers.empty()) {
-    auto const& back = model.layers[static_cast<std::size_t>(i)].reuse_kv_layer_idx;
-    if (!back) break;
-    i += *back;
-  }
-  return i;
-}
+[[nodiscard]] std::int64_t key_source(model_config const& model, std::int64_t i);
 
 /// How many layers attend to the keys and values of another.
-[[nodiscard]] inline std::int64_t key_reuses(model_config const& model) {
-  return std::ranges::count_if(model.layers, [](layer_override const& layer) {
-    return layer.reuse_kv_layer_idx.has_value();
-  });
-}
+[[nodiscard]] std::int64_t key_reuses(model_config const& model);
 
 /// Whether Wqkv has a bias; out_proj has one unless no_bias (LLM Foundry 0.22's attention.py).
-[[nodiscard]] inline bool has_attention_bias(model_config const& model) {
-  return model.attention_bias.value_or(!model.no_bias);
-}
+[[nodiscard]] bool has_attention_bias(model_config const& model);
 
 /// What out_proj and down_proj are divided by after their initialisation; 1 for "not at all".
-[[nodiscard]] inline double residual_divisor(model_config const& model) {
-  auto const layers = static_cast<double>(model.n_layers);
-  if (model.init.name == init_scheme::torch_default) return 1;  // torch's own, never divided
-  if (model.init.name == init_scheme::neox) return layers / std::sqrt(10.0);
-  if (auto const* divisor = std::get_if<double>(&model.init.init_div_is_residual)) return *divisor;
-  return std::get<bool>(model.init.init_div_is_residual) ? std::sqrt(2 * layers) : 1;
-}
+[[nodiscard]] double residual_divisor(model_config const& model);
 
 /// How the model knows positions, in words.
-[[nodiscard]] inline std::string_view positions_name(model_config const& model) {
-  if (model.attn.alibi) return model.attn.rope ? "ALiBi and rotary positions" : "ALiBi";
-  if (model.attn.rope) return "rotary positions";
-  return model.learned_pos_emb ? "learned positions" : "no positions";
-}
+[[nodiscard]] std::string_view positions_name(model_config const& model);
 
 /// Scale of the attention scores.
-[[nodiscard]] inline double softmax_scale(model_config const& model) {
-  return model.attn.softmax_scale.value_or(1 / std::sqrt(static_cast<double>(head_dim(model))));
-}
+[[nodiscard]] double softmax_scale(model_config const& model);
 
 /// Fails unless the shape is one that can be built. Readers call it with the name of their source.
-inline void check_model(model_config const& model, std::string_view where) {
-  auto const within = [&](std::int64_t value, std::int64_t largest, std::string_view name) {
-    parallel::require(value >= 1 && value <= largest, where, name, " must be from 1 to ", largest,
-                      ", found ", value);
-  };
-  auto const probability = [&](double value, std::string_view name) {
-    parallel::require(value >= 0 && value < 1, where, name,
-                      " is a dropout probability from 0 to below 1, found ", value);
-  };
-  within(model.d_model, largest_d_model, "d_model");
-  within(model.n_heads, model.d_model, "n_heads");
-  within(model.n_layers, largest_n_layers, "n_layers");
-  within(model.max_seq_len, largest_seq_len, "max_seq_len");
-  within(model.vocab_size, largest_vocab, "vocab_size");
-  parallel::require(model.d_model % model.n_heads == 0, where, "d_model ", model.d_model,
-                    " must be divisible by n_heads ", model.n_heads);
-  if (model.ffn_hidden_size) {
-    within(*model.ffn_hidden_size, largest_ffn, "ffn_config.ffn_hidden_size");
-  } else {
-    double const hidden = model.expansion_ratio * static_cast<double>(model.d_model);
-    parallel::require(hidden >= 1 && hidden <= static_cast<double>(largest_ffn) &&
-                          std::fabs(hidden - std::round(hidden)) < 1e-6,
-                      where, "expansion_ratio ", model.expansion_ratio, " times d_model ",
-                      model.d_model, " must be a whole number from 1 to ", largest_ffn);
-  }
-  probability(model.resid_pdrop, "resid_pdrop");
-  probability(model.emb_pdrop, "emb_pdrop");
-  parallel::require(model.norm_eps > 0 && model.norm_eps < 1, where,
-                    "norm_eps must be above 0 and below 1, found ", model.norm_eps);
-  parallel::require(model.embedding_fraction > 0 && model.embedding_fraction <= 1, where,
-                    "embedding_fraction must be above 0 and at most 1, found ",
-                    model.embedding_fraction);
-  if (model.final_logit_softcapping)
-    parallel::require(*model.final_logit_softcapping > 0, where,
-                      "final_logit_softcapping must be above 0, or null for none, found ",
-                      *model.final_logit_softcapping);
-  check_attention(model.attn, model.n_heads, head_dim(model), where);
-  if (model.attn.rope && model.attn.rope->xpos_scale_base) {
-    double const needed = static_cast<double>(model.max_seq_len) * largest_xpos_decay / 2 /
-                          64;  // e^64 leaves room for what is multiplied with it
-    parallel::require(*model.attn.rope->xpos_scale_base >= needed, where,
-                      "attn_config.rope_dail_config.xpos_scale_base ",
-                      *model.attn.rope->xpos_scale_base, " lets queries of sequences of ",
-                      model.max_seq_len, " grow beyond float32; it must be at least ",
-                      std::ceil(needed));
-  }
-  parallel::require(!((model.attn.alibi || model.attn.rope) && model.learned_pos_emb), where,
-                    "learned_pos_emb must be false with attn_config.alibi and attn_config.rope");
-  parallel::require(
-      model.layers.empty() || static_cast<std::int64_t>(model.layers.size()) == model.n_layers,
-      where, "block_overrides describes ", model.layers.size(), " layers, but n_layers is ",
-      model.n_layers);
-  for (std::size_t i = 0; i < model.layers.size(); ++i) {
-    auto const& layer = model.layers[i];
-    auto const back = layer.reuse_kv_layer_idx.value_or(-1);
-    parallel::require(back < 0, where,
-                      "block_overrides: reuse_kv_layer_idx counts layers backwards "
-                      "from the one that has it (-1 is the layer before), found ",
-                      back);
-    parallel::require(!layer.reuse_kv_layer_idx || static_cast<std::int64_t>(i) + back >= 0, where,
-                      "block_overrides: reuse_kv_layer_idx ", back, " of layer ", i,
-                      " leads before the first layer");
-    check_attention(overridden(model.attn, layer), model.n_heads, head_dim(model), where);
-    parallel::require(!(layer.nope && model.learned_pos_emb), where,
-                      "block_overrides: nope switches rope or ALiBi off in a layer; it cannot be "
-                      "used with learned_pos_emb");
-  }
-}
+void check_model(model_config const& model, std::string_view where);
 
 /// Parameters outside the embedding tables (wte, wpe) and a head of its own (lm_head).
-[[nodiscard]] inline std::int64_t non_embedding_parameter_count(model_config const& model) {
-  std::int64_t const d = model.d_model;
-  std::int64_t const hidden = ffn_hidden(model);
-  auto const norm_of = [&](norm_kind kind, std::int64_t width) {
-    return has_norm_bias(model, kind) ? 2 * width : width;
-  };
-  std::int64_t const norm = norm_of(model.norm_type, d);
-  std::int64_t const kv = kv_heads(model) * head_dim(model);
-  std::int64_t const normed =
-      model.attn.qk_ln ? d + kv : (model.attn.qk_gn ? 2 * head_dim(model) : 0);
-  std::int64_t const attention = 2 * d * (d + kv) + (has_attention_bias(model) ? d + 2 * kv : 0) +
-                                 (model.no_bias ? 0 : d) + norm_of(model.attn.norm_type, normed);
-  // Wk, Wv and k_ln, which layers that reuse keys do not have
-  std::int64_t const keys = 2 * d * kv + (has_attention_bias(model) ? 2 * kv : 0) +
-                            norm_of(model.attn.norm_type, model.attn.qk_ln   ? kv
-                                                          : model.attn.qk_gn ? head_dim(model)
-                                                                             : 0);
-  std::int64_t const into_hidden = model.ffn_type == ffn_kind::mptglu ? 2 : 1;
-  std::int64_t const ffn =
-      (into_hidden + 1) * d * hidden + (model.no_bias ? 0 : into_hidden * hidden + d);
-  return model.n_layers * (attention + ffn + 2 * norm) - key_reuses(model) * keys + norm;
-}
+[[nodiscard]] std::int64_t non_embedding_parameter_count(model_config const& model);
 
 /// All parameters; the tied embedding counts once.
-[[nodiscard]] inline std::int64_t parameter_count(model_config const& model) {
-  std::int64_t const positions = model.learned_pos_emb ? model.max_seq_len : 0;
-  std::int64_t const vocabularies = model.tie_word_embeddings ? 1 : 2;
-  return (vocabularies * model.vocab_size + positions) * model.d_model +
-         non_embedding_parameter_count(model);
-}
+[[nodiscard]] std::int64_t parameter_count(model_config const& model);
 
 }  // namespace mpt

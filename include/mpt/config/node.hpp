@@ -49,28 +49,11 @@ struct config_node {
   [[nodiscard]] bool is_map() const { return type == kind::map; }
 
   /// The member of that name, or null.
-  [[nodiscard]] config_node const* find(std::string_view name) const {
-    for (std::size_t i = 0; i < keys.size(); ++i)
-      if (keys[i].name == name) return &items[i];
-    return nullptr;
-  }
-  [[nodiscard]] config_node* find(std::string_view name) {
-    for (std::size_t i = 0; i < keys.size(); ++i)
-      if (keys[i].name == name) return &items[i];
-    return nullptr;
-  }
+  [[nodiscard]] config_node const* find(std::string_view name) const;
+  [[nodiscard]] config_node* find(std::string_view name);
 
   /// Adds a member or replaces it, with its place.
-  void set(config_key key, config_node value) {
-    for (std::size_t i = 0; i < keys.size(); ++i)
-      if (keys[i].name == key.name) {
-        keys[i] = std::move(key);
-        items[i] = std::move(value);
-        return;
-      }
-    keys.push_back(std::move(key));
-    items.push_back(std::move(value));
-  }
+  void set(config_key key, config_node value);
 };
 
 /// Calls f(name, key, value) with each member under `node` that is no mapping with members itself;
@@ -94,49 +77,15 @@ struct config_size {
 };
 
 /// Adds what `node` holds to `size`.
-inline void add_size(config_node const& node, config_size& size) {
-  size.values += 1;
-  size.text += node.text.size();
-  for (config_key const& key : node.keys) size.text += key.name.size();
-  for (config_node const& item : node.items) add_size(item, size);
-}
+void add_size(config_node const& node, config_size& size);
 
 /// Fails when `size` is over the limits; `place` is where that was noticed.
-inline void check_size(config_size const& size, config_limits const& limits,
-                       std::string const& place) {
-  parallel::require(size.values <= limits.values, place, ": more than ", limits.values,
-                    " values, aliases and ${...} counted by what they stand for");
-  parallel::require(size.text <= limits.text, place, ": more than ", limits.text,
-                    " bytes of text, aliases and ${...} counted by what they stand for");
-}
+void check_size(config_size const& size, config_limits const& limits, std::string const& place);
 
 /// Text for an error message: control characters are shown as '?', long text is cut.
-[[nodiscard]] inline std::string printable(std::string_view text) {
-  constexpr std::size_t longest = 60;
-  std::string shown;
-  for (char const character : text.substr(0, longest)) {
-    auto const byte = static_cast<unsigned char>(character);
-    shown += byte < 0x20 || byte == 0x7f ? '?' : character;
-  }
-  if (text.size() > longest) {
-    // cut before a UTF-8 sequence that the limit broke
-    while (!shown.empty() && (static_cast<unsigned char>(shown.back()) & 0xc0U) == 0x80U)
-      shown.pop_back();
-    if (!shown.empty() && static_cast<unsigned char>(shown.back()) >= 0xc0U) shown.pop_back();
-    shown += "...";
-  }
-  return shown;
-}
+[[nodiscard]] std::string printable(std::string_view text);
 
 /// A value in words, for "expected an integer, found ...".
-[[nodiscard]] inline std::string describe(config_node const& node) {
-  switch (node.type) {
-    case config_node::kind::null: return "nothing";
-    case config_node::kind::list: return parallel::concat("a list of ", node.items.size());
-    case config_node::kind::map: return "a mapping";
-    default: break;
-  }
-  return parallel::concat(node.is_string ? "the string '" : "'", printable(node.text), "'");
-}
+[[nodiscard]] std::string describe(config_node const& node);
 
 }  // namespace mpt

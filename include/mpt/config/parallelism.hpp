@@ -29,33 +29,15 @@ struct parallelism_config {
   bool shard_within_node = false;
 
   /// The degrees of the ranks that hold one model together.
-  [[nodiscard]] parallel::training_layout layout_of_model() const {
-    namespace axis = parallel::axis;
-    return parallel::training_layout{}
-        .with<axis::pipeline>(pipeline)
-        .with<axis::context>(context)
-        .with<axis::tensor>(tensor);
-  }
+  [[nodiscard]] parallel::training_layout layout_of_model() const;
   /// Ranks that hold one model together. Throws when they are more than can be counted.
   [[nodiscard]] int ranks_of_model() const { return layout_of_model().ranks(); }
   /// The fewest ranks that these degrees ask for. Throws when they are more than can be counted.
-  [[nodiscard]] int least_ranks() const {
-    namespace axis = parallel::axis;
-    return layout_of_model()
-        .with<axis::shard>(shard.value_or(1))
-        .with<axis::replicate>(replicate.value_or(1))
-        .ranks();
-  }
+  [[nodiscard]] int least_ranks() const;
   [[nodiscard]] int stages() const { return pipeline * stages_per_rank; }
 
   /// As the stepper takes it; without a pipeline the schedule plays no part.
-  [[nodiscard]] parallel::train::pipeline_options pipeline_options() const {
-    if (pipeline == 1) return {.overlap_weight_gradients = overlap_weight_gradients};
-    return {.schedule = schedule,
-            .stages_per_rank = stages_per_rank,
-            .blocks = blocks_by_stage,
-            .overlap_weight_gradients = overlap_weight_gradients};
-  }
+  [[nodiscard]] parallel::train::pipeline_options pipeline_options() const;
 
   friend bool operator==(parallelism_config const&, parallelism_config const&) = default;
 };

@@ -2,69 +2,15 @@
 // model, which here only the model's own keys do.
 #pragma once
 
-#include <array>
-#include <string>
-#include <string_view>
-#include <utility>
-
 #include <mpt/config/model.hpp>
 #include <mpt/config/reader.hpp>
 #include <parallel/train/clipping.hpp>
 
 namespace mpt {
 
-namespace detail {
-
-/// `new_adapters`: of those a half begins at zero.
-[[nodiscard]] inline parallel::train::clipping read_gradient_clipping(config_reader& parent,
-                                                                      bool new_adapters) {
-  using kind = parallel::train::clipping_kind;
-  constexpr std::array<std::pair<std::string_view, kind>, 3> kinds{
-      {{"norm", kind::norm}, {"value", kind::value}, {"adaptive", kind::adaptive}}};
-  bool const clips = parent.is_named("gradient_clipping");
-  auto section = parent.section("gradient_clipping");
-  auto const type = section.one_of("clipping_type", "norm", {"norm", "value", "adaptive"});
-  section.check("clipping_type", !new_adapters || type != "adaptive",
-                "'adaptive' holds a gradient against its parameter, and new adapters "
-                "(model.peft_config) begin at zero, so nothing would be trained; choose norm");
-  auto const threshold = section.optional<double>("clipping_threshold");
-  section.check("clipping_threshold", !clips || threshold, "missing; it is required");
-  section.check("clipping_threshold", !threshold || *threshold > 0, "must be above 0, found ",
-                threshold.value_or(0));
-  section.finish();
-  parallel::train::clipping clip;
-  for (auto const& [name, one] : kinds)
-    if (threshold && type == name) clip = {one, *threshold};
-  return clip;
-}
-
-/// Accepts an algorithm that would make the model what it is, and refuses it for any other.
-inline void read_surgery(config_reader& reader, std::string_view key, bool is_so,
-                         std::string_view option) {
-  config_node const* const settings = reader.peek(key);
-  bool const has_none = settings == nullptr || (settings->is_map() && settings->items.empty());
-  if (is_so && has_none)
-    reader.without_effect(key, parallel::concat("the model is so by ", option));
-  else
-    reader.must_not_be_named(key,
-                             parallel::concat("a model is what its own keys say: set ", option));
-}
-
-}  // namespace detail
-
 /// Reads `algorithms` of a run that trains `model`: how gradients are clipped.
-[[nodiscard]] inline parallel::train::clipping read_algorithms(config_reader reader,
-                                                               model_config const& model,
-                                                               bool new_adapters = false) {
-  auto const clip = detail::read_gradient_clipping(reader, new_adapters);
-  detail::read_surgery(reader, "alibi", model.attn.alibi, "model.attn_config.alibi: true");
-  detail::read_surgery(reader, "gated_linear_units", model.ffn_type == ffn_kind::mptglu,
-                       "model.ffn_config.ffn_type: mptglu");
-  detail::read_surgery(reader, "low_precision_layernorm",
-                       model.norm_type == norm_kind::low_precision_layernorm,
-                       "model.norm_type: low_precision_layernorm");
-  reader.finish(true);
-  return clip;
-}
+[[nodiscard]] parallel::train::clipping read_algorithms(config_reader reader,
+                                                        model_config const& model,
+                                                        bool new_adapters = false);
 
 }  // namespace mpt

@@ -5,292 +5,36 @@
 // left out, or it would be another: there the advice is to let PEFT merge it into its model.
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
 #include <filesystem>
-#include <iterator>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <type_traits>
-#include <utility>
-#include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include <mpt/config/hf.hpp>
-#include <mpt/config/linear_layers.hpp>
 #include <mpt/config/lora.hpp>
 #include <mpt/config/model.hpp>
 #include <mpt/config/reader.hpp>
-#include <mpt/config/small_file.hpp>
 #include <parallel/checkpoint/json.hpp>
 
 namespace mpt {
 
-namespace detail {
-
-/// The last parts of these layers' names, each once.
-[[nodiscard]] inline std::vector<std::string> last_parts(std::vector<linear_layer> const& layers) {
-  std::vector<std::string> out;
-  for (auto const& layer : layers) {
-    auto part = layer.name.substr(layer.name.rfind('.') + 1);
-    bool known = false;
-    for (auto const& one : out) known = known || one == part;
-    if (!known) out.push_back(std::move(part));
-  }
-  return out;
-}
-
-[[nodiscard]] inline std::vector<std::string> read_targets(config_reader& reader,
-                                                           model_config const& model) {
-  constexpr std::string_view key = "target_modules";
-  auto const layers = linear_layers(model);
-  auto const all = last_parts(layers);
-  config_node const* const node = reader.raw(key);
-  if (node == nullptr) {  // as PEFT, which knows MPT
-    reader.check(key, model.attn.fused_qkv, "missing; name layers, or use all-linear");
-    return {"Wqkv"};
-  }
-  if (node->is_scalar() && node->text == "all-linear") return all;
-  reader.check(key, node->is_list() && !node->items.empty(),
-               "expected a list of layers' names, or all-linear, found ", describe(*node));
-  std::vector<std::string> out;
-  for (auto const& item : node->items) {
-    bool found = false;
-    for (auto const& layer : layers) found = found || is_target(item.text, layer.name);
-    std::string names;
-    for (auto const& name : all) names += (names.empty() ? "" : ", ") + name;
-    parallel::require(item.is_scalar() && found, item.place, ": ", reader.full_name(key), ": '",
-                      printable(item.text), "' is no linear layer of this model's blocks; it has ",
-                      names);
-    out.push_back(item.text);
-  }
-  return out;
-}
-
-/// Whether `name` can be a layer's name or its last parts, and no regular expression.
-[[nodiscard]] inline bool is_layer_name(std::string_view name) {
-  bool plain = !name.empty();
-  for (char const c : name)
-    plain = plain && (c == '_' || c == '.' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-                      (c >= 'A' && c <= 'Z'));
-  return plain;
-}
-
-/// Throws unless every exception names an adapted layer, and no two name one with different values
-/// (PEFT takes the first in the file).
-template <class T>
-void check_exceptions(config_reader const& reader, std::string_view key,
-                      std::vector<layer_exception<T>> const& exceptions, lora_config const& lora,
-                      std::vector<linear_layer> const& layers) {
-  for (auto const& one : exceptions) {
-    bool found = false;
-    for (auto const& layer : layers) {
-      if (!is_adapted(lora, layer.name) || !is_target(one.layers, layer.name)) continue;
-      found = true;
-      auto const taken = value_for(exceptions, layer.name, one.value);
-      reader.check(key, taken == one.value, "gives ", layer.name, " two values, ", taken, " and ",
-                   one.value, "; name each layer once");
-    }
-    reader.check(key, found, "'", printable(one.layers),
-                 "' names no layer with an adapter, as target_modules does; regular expressions "
-                 "are not read");
-  }
-}
-
-/// rank_pattern or alpha_pattern: a mapping from layers' names to what they have in place of r or
-/// lora_alpha.
-template <class T>
-[[nodiscard]] std::vector<layer_exception<T>> read_exceptions(
-    config_reader& reader, std::string_view key, lora_config const& lora,
-    std::vector<linear_layer> const& layers) {
-  constexpr bool is_rank = std::is_integral_v<T>;
-  std::vector<layer_exception<T>> out;
-  config_node const* const node = reader.raw(key);
-  if (node == nullptr) return out;
-  reader.check(key, node->is_map(), "expected a mapping from layers' names to numbers, found ",
-               describe(*node));
-  for (std::size_t i = 0; i < node->items.size(); ++i) {
-    auto const& name = node->keys[i].name;
-    auto const& item = node->items[i];
-    std::optional<T> value;
-    if (item.is_scalar() && !item.is_string) {
-      if constexpr (is_rank)
-        value = parse_integer(item.text);
-      else
-        value = parse_number(item.text);
-    }
-    bool const good = value && *value > 0 && (!is_rank || *value <= T{largest_d_model});
-    parallel::require(good, item.place, ": ", reader.full_name(key), ".", printable(name),
-                      ": expected ", is_rank ? "a rank from 1 to " : "a number above 0",
-                      is_rank ? std::to_string(largest_d_model) : "", ", found ", describe(item));
-    out.push_back({name, value.value_or(T{1})});
-  }
-  check_exceptions(reader, key, out, lora, layers);
-  return out;
-}
-
-}  // namespace detail
-
 /// Reads and checks the adapters of a model, all keys of the mapping.
-[[nodiscard]] inline lora_config read_lora(config_reader& reader, model_config const& model) {
-  lora_config out;
-  auto const type = reader.get<std::string>("peft_type", "LORA");
-  reader.check("peft_type", type == "LORA" || type == "lora", "'", printable(type),
-               "' is not supported; use LORA");
-  reader.not_yet("task_type", "use CAUSAL_LM", {"CAUSAL_LM"});
-  out.rank = reader.get("r", out.rank);
-  reader.check("r", out.rank >= 1 && out.rank <= largest_d_model, "must be from 1 to ",
-               largest_d_model, ", found ", out.rank);
-  out.alpha = reader.get("lora_alpha", out.alpha);
-  reader.check("lora_alpha", out.alpha > 0, "must be above 0, found ", out.alpha);
-  out.dropout = reader.get("lora_dropout", out.dropout);
-  reader.check("lora_dropout", out.dropout >= 0 && out.dropout < 1,
-               "is a dropout probability from 0 to below 1, found ", out.dropout);
-  out.rank_stabilised = reader.get("use_rslora", out.rank_stabilised);
-  out.targets = detail::read_targets(reader, model);
-  auto const layers = linear_layers(model);
-  out.rank_pattern = detail::read_exceptions<std::int64_t>(reader, "rank_pattern", out, layers);
-  out.alpha_pattern = detail::read_exceptions<double>(reader, "alpha_pattern", out, layers);
-  reader.not_yet("bias", "biases stay as they are: use none", {"none"});
-  reader.not_yet("init_lora_weights", "A is uniform and B zero at first: use true", {"true"});
-  for (std::string_view const key :
-       {"use_dora", "use_qalora", "use_bdlora", "fan_in_fan_out", "lora_bias"})
-    reader.not_yet(key, "use false", {"false"});
-  for (std::string_view const key :
-       {"modules_to_save", "layers_to_transform", "layers_pattern", "layer_replication",
-        "exclude_modules", "target_parameters", "trainable_token_indices"})
-    reader.not_yet(key, "leave it out; target_modules names the layers that have adapters");
-  for (std::string_view const key :
-       {"base_model_name_or_path", "revision", "inference_mode", "auto_mapping", "peft_version"})
-    reader.without_effect(key, "the adapter stands beside this model");
-  reader.finish();
-  return out;
-}
+[[nodiscard]] lora_config read_lora(config_reader& reader, model_config const& model);
 
 /// The name of PEFT's configuration in an adapter's folder.
 inline constexpr std::string_view adapter_config_name = "adapter_config.json";
 
 /// Whether `folder` is an adapter in PEFT's form.
-[[nodiscard]] inline bool is_adapter_folder(std::filesystem::path const& folder) {
-  std::error_code unreadable;  // then it is none
-  return std::filesystem::exists(folder / adapter_config_name, unreadable);
-}
+[[nodiscard]] bool is_adapter_folder(std::filesystem::path const& folder);
 
 /// What an adapter's folder says of it.
-[[nodiscard]] inline nlohmann::json read_adapter_json(std::filesystem::path const& folder) {
-  auto const file = folder / adapter_config_name;
-  auto json = parallel::checkpoint::parse_json(read_small_file(file), file.string());
-  parallel::require(json.is_object(), file.string(), ": must be a JSON object");
-  return json;
-}
-
-namespace detail {
-
-/// Keys that say how an adapter is to be read, and are.
-inline constexpr std::string_view adapter_keys[] = {
-    "peft_type",  "task_type",      "r",    "lora_alpha",   "lora_dropout",
-    "use_rslora", "target_modules", "bias", "rank_pattern", "alpha_pattern"};
-
-/// Keys that change nothing of what a finished adapter computes: how it began, what switches
-/// nothing on by itself, what PEFT ignores beside linear layers, and names.
-inline constexpr std::string_view keys_without_effect[] = {"base_model_name_or_path",
-                                                           "revision",
-                                                           "inference_mode",
-                                                           "auto_mapping",
-                                                           "peft_version",
-                                                           "megatron_core",
-                                                           "qalora_group_size",
-                                                           "fan_in_fan_out",
-                                                           "loftq_config",
-                                                           "eva_config",
-                                                           "corda_config",
-                                                           "lora_ga_config",
-                                                           "layers_pattern"};
-
-/// What gives the model of an adapter that is not read.
-inline constexpr std::string_view merge_by_peft =
-    "let PEFT make one model of both (PeftModel.from_pretrained(model, folder)"
-    ".merge_and_unload().save_pretrained(other)) and use that";
-inline constexpr std::string_view save_as_lora =
-    "write it where it was trained as plain LoRA (PEFT's "
-    "save_pretrained(folder, path_initial_model_for_weight_conversion=...)), or merged into its "
-    "model";
-
-/// Whether PEFT changes the model again as it did when the adapter began, so that it can merge
-/// both.
-[[nodiscard]] inline bool repeats_beginning(nlohmann::json const& begun) {
-  return begun == "pissa" || begun == "olora";
-}
-
-/// Why an adapter with this setting is more, or other, than B A beside layers; empty: it is not.
-[[nodiscard]] inline std::string_view beyond_lora(std::string_view key,
-                                                  nlohmann::json const& value) {
-  constexpr std::string_view other = "is not read, and without it the adapter would be another";
-  auto const text = value.is_string() ? value.get<std::string>() : std::string();
-  if (key == "peft_type") return text == "LORA" ? "" : "adapters of this kind are not read";
-  if (key == "task_type") return text == "CAUSAL_LM" ? "" : "it is no adapter of a language model";
-  if (key == "bias") return text == "none" ? "" : "its biases were trained too";
-  if (key == "init_lora_weights") {
-    if (value.is_boolean() || text == "gaussian" || text == "orthogonal" || text == "eva")
-      return "";  // these begin with other A and B, and here they are finished
-    return "it began by changing the model's own weights, which it needs so changed";
-  }
-  if (key == "target_modules" && value.is_string() && text != "all-linear")
-    return "it names layers by a regular expression, which is not read";
-  if ((key == "rank_pattern" || key == "alpha_pattern") && value.is_object())
-    for (auto const& [layers, unused] : value.items())
-      if (!is_layer_name(layers))
-        return "it names layers by a regular expression, which is not read";
-  bool const known = std::ranges::find(adapter_keys, key) != std::end(adapter_keys) ||
-                     std::ranges::find(keys_without_effect, key) != std::end(keys_without_effect);
-  return known ? "" : other;
-}
-
-}  // namespace detail
+[[nodiscard]] nlohmann::json read_adapter_json(std::filesystem::path const& folder);
 
 /// The adapters that PEFT's configuration describes, of this model; `source` names it in messages.
-[[nodiscard]] inline lora_config from_peft_json(nlohmann::json const& json,
-                                                model_config const& model,
-                                                std::string const& source) {
-  auto told = nlohmann::json::object();  // what is not there is not asked for
-  for (auto const& [key, value] : json.items()) {
-    if (value.is_null() || value == false || (value.is_structured() && value.empty())) continue;
-    auto const beyond = detail::beyond_lora(key, value);
-    parallel::require(beyond.empty(), source, ": ", printable(key), " is ", printable(value.dump()),
-                      ": ", beyond, "; ",
-                      key == "init_lora_weights" && !detail::repeats_beginning(value)
-                          ? detail::save_as_lora
-                          : detail::merge_by_peft);
-    if (std::ranges::find(detail::adapter_keys, key) != std::end(detail::adapter_keys))
-      told[key] = value;
-  }
-  auto const root = detail::node_of(told, source, config_limits{}.depth);
-  config_report unused;
-  config_reader reader(root, "", unused);
-  return read_lora(reader, model);
-}
+[[nodiscard]] lora_config from_peft_json(nlohmann::json const& json, model_config const& model,
+                                         std::string const& source);
 
 /// PEFT's configuration of adapters beside the model in the folder `base` ("": not known).
-[[nodiscard]] inline nlohmann::json to_peft_json(lora_config const& lora, std::string const& base) {
-  nlohmann::json out = {
-      {"peft_type", "LORA"},
-      {"task_type", "CAUSAL_LM"},
-      {"base_model_name_or_path", base.empty() ? nlohmann::json() : nlohmann::json(base)},
-      {"r", lora.rank},
-      {"lora_alpha", detail::shortest(lora.alpha)},
-      {"lora_dropout", lora.dropout},
-      {"use_rslora", lora.rank_stabilised},
-      {"target_modules", lora.targets},
-      {"bias", "none"},
-      {"fan_in_fan_out", false},
-      {"init_lora_weights", true},
-      {"inference_mode", true}};
-  for (auto const& [layers, rank] : lora.rank_pattern) out["rank_pattern"][layers] = rank;
-  for (auto const& [layers, alpha] : lora.alpha_pattern)
-    out["alpha_pattern"][layers] = detail::shortest(alpha);
-  return out;
-}
+[[nodiscard]] nlohmann::json to_peft_json(lora_config const& lora, std::string const& base);
 
 }  // namespace mpt

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <concepts>
-#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -16,7 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include <mpt/config/nearest.hpp>
 #include <mpt/config/node.hpp>
 #include <mpt/config/report.hpp>
 #include <mpt/config/scalar.hpp>
@@ -30,46 +28,18 @@ template <class T>
 concept config_value = std::same_as<T, bool> || std::same_as<T, std::int64_t> ||
     std::same_as<T, double> || std::same_as<T, std::string> || std::same_as<T, time_value>;
 
-namespace detail {
-
-/// "'a'", "'a' and 'b'", "'a', 'b' and 'c'" (with another last word if asked for).
-[[nodiscard]] inline std::string quoted_list(std::initializer_list<std::string_view> words,
-                                             std::string_view last = " or ") {
-  std::string text;
-  std::size_t left = words.size();
-  for (std::string_view const word : words) {
-    text += parallel::concat("'", word, "'");
-    --left;
-    if (left > 0) text += left == 1 ? last : std::string_view(", ");
-  }
-  return text;
-}
-
-}  // namespace detail
-
 class config_reader {
  public:
   /// Reads `node`, a mapping or null, whose full name is `path` ("" for the whole document). Node
   /// and report must outlive the reader.
-  config_reader(config_node const& node, std::string path, config_report& report)
-      : node_(&node), place_(node.place), path_(std::move(path)), report_(&report) {
-    parallel::require(node.is_map() || node.is_null(), node.place, ": ",
-                      path_.empty() ? "the document" : path_, ": expected a mapping, found ",
-                      describe(node));
-  }
+  config_reader(config_node const& node, std::string path, config_report& report);
 
   /// True when the key is there and has a value.
-  [[nodiscard]] bool has(std::string_view key) const {
-    config_node const* const value = find(key);
-    return value != nullptr && !value->is_null();
-  }
+  [[nodiscard]] bool has(std::string_view key) const;
 
   /// As has, and true of a key that stands blank in a file, as those of what is on then may; blank
   /// on the command line takes it away.
-  [[nodiscard]] bool is_named(std::string_view key) {
-    note(key, key_role::effective);
-    return stands(key);
-  }
+  [[nodiscard]] bool is_named(std::string_view key);
 
   /// The value of a key that must be there.
   template <config_value T>
@@ -95,83 +65,38 @@ class config_reader {
   }
 
   /// The mapping under a key; an empty one when absent or blank. Finish it, too.
-  [[nodiscard]] config_reader section(std::string_view key) {
-    note(key, key_role::effective);
-    config_reader result(has(key) ? *find(key) : nothing_, full_name(key), *report_);
-    if (!has(key)) result.place_ = place_of(key);
-    return result;
-  }
+  [[nodiscard]] config_reader section(std::string_view key);
 
   /// The mapping under a key that is known already, as what it is known; finish it, too.
-  [[nodiscard]] config_reader members(std::string_view key) const {
-    return {has(key) ? *find(key) : nothing_, full_name(key), *report_};
-  }
+  [[nodiscard]] config_reader members(std::string_view key) const;
 
   /// The value as it is, or null; for keys of several forms.
-  [[nodiscard]] config_node const* raw(std::string_view key) {
-    note(key, key_role::effective);
-    return has(key) ? find(key) : nullptr;
-  }
+  [[nodiscard]] config_node const* raw(std::string_view key);
 
   /// As raw, without making the key known.
-  [[nodiscard]] config_node const* peek(std::string_view key) const {
-    return has(key) ? find(key) : nullptr;
-  }
+  [[nodiscard]] config_node const* peek(std::string_view key) const;
 
   /// Accepts a key that has no effect here, and says so in the report if it is written.
-  void without_effect(std::string_view key, std::string_view reason) {
-    note(key, key_role::without_effect);
-    without_effect_here(key, reason);
-  }
+  void without_effect(std::string_view key, std::string_view reason);
   /// Says in the report of a key that has been read, if it is written, that it has no effect beside
   /// what else is written.
-  void without_effect_here(std::string_view key, std::string_view reason) {
-    if (find(key) != nullptr) report_->ignored.push_back({full_name(key), std::string(reason)});
-  }
+  void without_effect_here(std::string_view key, std::string_view reason);
 
   /// Says in the report what under this key, a mapping of variables, nothing refers to.
-  void without_effect_unless_referred(std::string_view key) {
-    config_node const* const node = raw(key);
-    if (node == nullptr) return;
-    for_each_leaf(*node, full_name(key),
-                  [&](std::string const& name, config_key const& one, auto&) {
-                    if (one.is_unused)
-                      report_->ignored.push_back({printable(name), "nothing refers to it"});
-                  });
-  }
+  void without_effect_unless_referred(std::string_view key);
   /// As without_effect_here, of each of the keys.
-  void none_has_effect(std::initializer_list<std::string_view> keys, std::string_view reason) {
-    for (std::string_view const key : keys) without_effect_here(key, reason);
-  }
+  void none_has_effect(std::initializer_list<std::string_view> keys, std::string_view reason);
 
   /// Refuses a known key unless it is absent, blank, or one of the `accepted` spellings of LLM
   /// Foundry's default. `supported` says what to do instead.
   void not_yet(std::string_view key, std::string_view supported,
-               std::initializer_list<std::string_view> accepted = {}) {
-    note(key, key_role::restricted);
-    if (!has(key)) return;
-    config_node const& value = *find(key);
-    if (value.is_scalar())
-      for (std::string_view const word : accepted)
-        if (same_scalar(value, word)) return;
-    if (value.items.empty() && !value.is_scalar()) return;  // {} or []
-    parallel::fail(
-        value.place, ": ", full_name(key), ": ",
-        value.is_scalar() ? parallel::concat("'", printable(value.text), "' is ") : std::string(),
-        "not yet supported; ", supported);
-  }
+               std::initializer_list<std::string_view> accepted = {});
 
   /// Refuses a known key that asks for something by being there, `{}` too.
-  void must_be_absent(std::string_view key, std::string_view instead) {
-    note(key, key_role::restricted);
-    check(key, !has(key), "not yet supported; leave it out; ", instead);
-  }
+  void must_be_absent(std::string_view key, std::string_view instead);
 
   /// Refuses a known key that is written at all, blank or not.
-  void must_not_be_named(std::string_view key, std::string_view instead) {
-    note(key, key_role::restricted);
-    check(key, !stands(key), "not yet supported; leave it out; ", instead);
-  }
+  void must_not_be_named(std::string_view key, std::string_view instead);
 
   /// Fails at a key unless the condition holds: "place: name: parts".
   template <class... Parts>
@@ -185,94 +110,31 @@ class config_reader {
 
   /// The name of one of a few values; fails on any other.
   [[nodiscard]] std::string one_of(std::string_view key, std::string fallback,
-                                   std::initializer_list<std::string_view> words) {
-    std::string value = get<std::string>(key, std::move(fallback));
-    for (std::string_view const word : words)
-      if (value == word) return value;
-    fail(key, "expected ", detail::quoted_list(words), ", found '", printable(value), "'");
-  }
+                                   std::initializer_list<std::string_view> words);
 
   /// Where the key's value was written, or the mapping when it was not.
-  [[nodiscard]] std::string const& place_of(std::string_view key) const {
-    config_node const* const value = find(key);
-    return value != nullptr ? value->place : place_;
-  }
-  [[nodiscard]] std::string full_name(std::string_view key) const {
-    return path_.empty() ? std::string(key) : parallel::concat(path_, ".", key);
-  }
+  [[nodiscard]] std::string const& place_of(std::string_view key) const;
+  [[nodiscard]] std::string full_name(std::string_view key) const;
   [[nodiscard]] config_report& report() const { return *report_; }
 
   /// Fails on the first key that nobody asked for; says which key it may be meant for, and, where
   /// keys are names of things (`lists`), which there are.
-  void finish(bool lists = false) const {
-    for (config_key const& key : node_->keys) {
-      bool known = false;
-      for (std::string const& name : asked_) known = known || name == key.name;
-      if (known) continue;
-      auto const inner = known_below(key.name);
-      auto const nearest = nearest_name(key.name, asked_);
-      std::string advice;
-      if (!inner.empty())
-        advice = parallel::concat("; did you mean '", inner, "'?");
-      else if (!nearest.empty())
-        advice = parallel::concat("; did you mean '", full_name(nearest), "'?");
-      if (lists)
-        advice +=
-            parallel::concat(advice.empty() ? "; there are " : " There are ", supported_keys());
-      parallel::fail(key.place, ": ", full_name(printable(key.name)), ": unknown key", advice);
-    }
-  }
+  void finish(bool lists = false) const;
 
  private:
   /// The full name of a key in a section of this mapping that is called so; or "".
-  [[nodiscard]] std::string known_below(std::string_view key) const {
-    auto const ending = parallel::concat(".", key);
-    auto const beginning = full_name("");
-    for (known_key const& known : report_->known)
-      if (known.role == key_role::effective && known.name.ends_with(ending) &&
-          known.name.starts_with(beginning) &&
-          known.name.size() > beginning.size() + ending.size() - 1)
-        return known.name;
-    return {};
-  }
+  [[nodiscard]] std::string known_below(std::string_view key) const;
 
   /// The keys of this mapping that are not refused.
-  [[nodiscard]] std::string supported_keys() const {
-    std::string out;
-    for (std::string const& asked : asked_)
-      for (known_key const& known : report_->known)
-        if (known.name == full_name(asked) && known.role != key_role::restricted)
-          out.append(out.empty() ? "" : ", ").append(asked);
-    return out;
-  }
+  [[nodiscard]] std::string supported_keys() const;
 
-  [[nodiscard]] bool stands(std::string_view key) const {
-    config_node const* const value = find(key);
-    return value != nullptr && (!value->is_null() || value->place != "command line");
-  }
+  [[nodiscard]] bool stands(std::string_view key) const;
   [[nodiscard]] config_node const* find(std::string_view key) const { return node_->find(key); }
 
-  void note(std::string_view key, key_role role) {
-    auto name = full_name(key);
-    for (std::string const& asked : asked_) {
-      if (asked != key) continue;
-      if (role == key_role::effective)
-        for (known_key& known : report_->known)
-          if (known.name == name) known.role = role;
-      return;
-    }
-    asked_.emplace_back(key);
-    report_->known.push_back({std::move(name), role});
-  }
+  void note(std::string_view key, key_role role);
 
   /// Equal as text, as numbers or as booleans.
-  [[nodiscard]] static bool same_scalar(config_node const& value, std::string_view word) {
-    if (value.text == word) return true;
-    auto const number = parse_number(value.text);
-    if (number && number == parse_number(word)) return true;
-    auto const truth = parse_bool(value.text);
-    return truth && truth == parse_bool(word);
-  }
+  [[nodiscard]] static bool same_scalar(config_node const& value, std::string_view word);
 
   template <class T>
   [[nodiscard]] T convert(std::string_view key, config_node const& value) const {

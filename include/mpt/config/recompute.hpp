@@ -2,6 +2,7 @@
 // of keeping them. It changes memory and time, and no number.
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 namespace mpt {
@@ -23,15 +24,9 @@ struct recomputation {
 using block_recomputation = std::vector<recomputation>;
 
 /// Every part of every block.
-[[nodiscard]] inline block_recomputation recompute_all(std::size_t blocks) {
-  return block_recomputation(blocks, {.block = true});
-}
+[[nodiscard]] block_recomputation recompute_all(std::size_t blocks);
 
 /// `given`, of so many blocks, and what is cheap in every block.
-[[nodiscard]] inline block_recomputation with_cheap(block_recomputation given, std::size_t blocks) {
-  given.resize(blocks);
-  for (auto& block : given) block.cheap = true;
-  return given;
-}
+[[nodiscard]] block_recomputation with_cheap(block_recomputation given, std::size_t blocks);
 
 }  // namespace mpt

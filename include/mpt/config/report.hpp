@@ -2,10 +2,7 @@
 // known at all. The program prints the first two once.
 #pragma once
 
-#include <algorithm>
 #include <string>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 namespace mpt {
@@ -44,22 +41,6 @@ struct config_report {
 
 /// One line, keys with one reason together: "accepted and without effect here: a, b (reason); ...".
 /// Empty when nothing was ignored.
-[[nodiscard]] inline std::string describe_ignored(config_report const& report) {
-  std::vector<std::pair<std::string, std::string>> groups;  // reason, names
-  for (ignored_key const& key : report.ignored) {
-    auto const same = std::find_if(groups.begin(), groups.end(),
-                                   [&](auto const& group) { return group.first == key.reason; });
-    if (same == groups.end())
-      groups.emplace_back(key.reason, key.name);
-    else
-      same->second.append(", ").append(key.name);
-  }
-  std::string line;
-  for (auto const& [reason, names] : groups) {
-    line += line.empty() ? "accepted and without effect here: " : "; ";
-    line.append(names).append(" (").append(reason).append(")");
-  }
-  return line;
-}
+[[nodiscard]] std::string describe_ignored(config_report const& report);
 
 }  // namespace mpt

@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cstdint>
-#include <string>
 #include <string_view>
 
 #include <mpt/config/model.hpp>
@@ -34,31 +33,10 @@ inline constexpr std::array<model_size, 9> model_sizes{{{"125m", 768, 12, 12},
 
 /// Form (a) of a size: learned positions, biases, vocabulary 50368, 2048 positions. Takes "125m" or
 /// "mpt-125m".
-[[nodiscard]] inline model_config named_size(std::string_view name) {
-  std::string_view const short_name = name.starts_with("mpt-") ? name.substr(4) : name;
-  std::string known;
-  for (model_size const& size : model_sizes) {
-    if (size.name == short_name) {
-      model_config model;
-      model.d_model = size.d_model;
-      model.n_heads = size.n_heads;
-      model.n_layers = size.n_layers;
-      return model;
-    }
-    known.append(known.empty() ? "" : ", ").append(size.name);
-  }
-  parallel::fail("'", name, "' is not the name of a model size; there are ", known);
-}
+[[nodiscard]] model_config named_size(std::string_view name);
 
 /// Form (b) of the same shape, as on the Hugging Face hub: ALiBi, no bias anywhere, vocabulary
 /// 50432.
-[[nodiscard]] inline model_config hub_form(model_config model) {
-  model.learned_pos_emb = false;
-  model.attn.alibi = true;
-  model.no_bias = true;
-  model.attention_bias.reset();
-  model.vocab_size = 50432;
-  return model;
-}
+[[nodiscard]] model_config hub_form(model_config model);
 
 }  // namespace mpt

@@ -2,13 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include <mpt/config/node.hpp>
 #include <parallel/core/error.hpp>
 
 namespace mpt {
@@ -16,27 +14,8 @@ namespace mpt {
 /// The ids under `key` ("eos_token_id"): a number, or a list of them; none where it is null or
 /// missing. An id may be no token of the model: transformers takes such a file, and nothing comes
 /// of that id. Throws for anything else; `source` names the file.
-[[nodiscard]] inline std::vector<std::int64_t> read_token_ids(nlohmann::json const& json,
-                                                              std::string const& key,
-                                                              std::string const& source) {
-  std::vector<std::int64_t> out;
-  auto const found = json.find(key);
-  if (found == json.end() || found->is_null()) return out;
-  auto const add = [&](nlohmann::json const& id) {
-    constexpr auto largest = std::numeric_limits<std::int32_t>::max();
-    bool const whole = id.is_number_integer() &&
-                       (!id.is_number_unsigned() || id.get<std::uint64_t>() <= largest) &&
-                       id.get<std::int64_t>() <= largest;
-    parallel::require(whole, source, ": ", key, " is ", printable(found->dump()),
-                      "; expected a token's number, or a list of them");
-    out.push_back(id.get<std::int64_t>());
-  };
-  if (!found->is_array()) {
-    add(*found);
-    return out;
-  }
-  for (auto const& id : *found) add(id);
-  return out;
-}
+[[nodiscard]] std::vector<std::int64_t> read_token_ids(nlohmann::json const& json,
+                                                       std::string const& key,
+                                                       std::string const& source);
 
 }  // namespace mpt

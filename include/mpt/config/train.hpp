@@ -8,7 +8,7 @@
 // the functions below, when it is known.
 #pragma once
 
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -29,6 +29,7 @@
 #include <parallel/data/share.hpp>
 #include <parallel/train/clipping.hpp>
 #include <parallel/zero/level.hpp>
+#include <mpt/eval/icl_task.hpp>
 
 namespace mpt {
 
@@ -47,12 +48,7 @@ struct tokenizer_config {
 inline constexpr std::string_view node_rank_mark = "{node_rank}";
 
 /// `text` with `value` wherever `mark` stands.
-[[nodiscard]] inline std::string filled(std::string text, std::string_view mark,
-                                        std::string_view value) {
-  for (auto at = text.find(mark); at != std::string::npos; at = text.find(mark, at + value.size()))
-    text.replace(at, mark.size(), value);
-  return text;
-}
+[[nodiscard]] std::string filled(std::string text, std::string_view mark, std::string_view value);
 
 /// Where and how often checkpoints are written and read.
 struct checkpoint_config {
@@ -200,14 +196,10 @@ struct train_config {
   friend bool operator==(train_config const&, train_config const&) = default;
 };
 
-[[nodiscard]] inline bool is_canonical(train_config const& config) {
-  return config.reduction_order == parallel::zero::reduction_order::canonical_tree;
-}
+[[nodiscard]] bool is_canonical(train_config const& config);
 
 /// Whether the configuration itself asks for recomputation.
-[[nodiscard]] inline bool recomputes(train_config const& config) {
-  return config.recompute && !config.recompute->empty();
-}
+[[nodiscard]] bool recomputes(train_config const& config);
 
 /// How data ranks work through their parts of a global batch.
 struct batch_split {
@@ -217,17 +209,6 @@ struct batch_split {
   std::vector<std::int64_t> rests = {};  ///< sequences of smaller last forward passes of any rank
 };
 
-namespace detail {
-
-/// Adds the last forward pass of a rank with so many sequences, when it is a smaller one.
-inline void add_rest(batch_split& split, std::int64_t sequences) {
-  auto const rest = sequences % split.microbatch;
-  if (rest > 0 && std::ranges::find(split.rests, rest) == split.rests.end())
-    split.rests.push_back(rest);
-}
-
-}  // namespace detail
-
 /// Splits the global batch over `ranks`: those that they do not divide are one more for the first.
 /// `planned_microbatch` stands in where the configuration says auto. A microbatch larger than the
 /// rank's batch is reduced to it, as in LLM Foundry.
@@ -235,50 +216,15 @@ inline void add_rest(batch_split& split, std::int64_t sequences) {
 /// In the canonical order a microbatch is what it is on one rank, so that it does not depend on
 /// their number; all ranks but the last with sequences have the same power of two of them, and
 /// others none.
-[[nodiscard]] inline batch_split split_batch(train_config const& config, std::int64_t ranks,
-                                             std::int64_t planned_microbatch = 1) {
-  std::int64_t const global = config.global_train_batch_size;
-  parallel::require(ranks >= 1, "the number of ranks must be at least 1, found ", ranks);
-  std::int64_t const wanted = config.device_train_microbatch_size.value_or(planned_microbatch);
-  parallel::require(wanted >= 1, "the microbatch must be at least 1, found ", wanted);
-  batch_split split;
-  if (is_canonical(config)) {
-    split.microbatch = std::min(wanted, global);
-    split.device_batch =
-        parallel::data::aligned_share_of(global, split.microbatch, 0, ranks).size();
-    split.accumulation = (split.device_batch + split.microbatch - 1) / split.microbatch;
-    detail::add_rest(split, global);
-    return split;
-  }
-  parallel::require(global >= ranks, "global_train_batch_size ", global,
-                    " is less than a sequence for each of ", ranks, " ranks; use ", ranks,
-                    " or more, or at most ", global, " ranks that read data");
-  split.device_batch = parallel::data::share_of(global, 0, ranks).size();
-  split.microbatch = std::min(wanted, split.device_batch);
-  split.accumulation = (split.device_batch + split.microbatch - 1) / split.microbatch;
-  detail::add_rest(split, split.device_batch);
-  detail::add_rest(split, parallel::data::share_of(global, ranks - 1, ranks).size());
-  return split;
-}
+[[nodiscard]] batch_split split_batch(train_config const& config, std::int64_t ranks,
+                                      std::int64_t planned_microbatch = 1);
 
 /// The sequences of a global batch that data rank `rank` of `ranks` trains on.
-[[nodiscard]] inline parallel::data::share share_of(train_config const& config, std::int64_t rank,
-                                                    std::int64_t ranks) {
-  std::int64_t const global = config.global_train_batch_size;
-  return is_canonical(config) ? parallel::data::aligned_share_of(
-                                    global, split_batch(config, ranks).microbatch, rank, ranks)
-                              : parallel::data::share_of(global, rank, ranks);
-}
+[[nodiscard]] parallel::data::share share_of(train_config const& config, std::int64_t rank,
+                                             std::int64_t ranks);
 
 /// The clock of this run. `batches_per_epoch` as the data says; 0 while it is not known.
-[[nodiscard]] inline training_clock clock_of(train_config const& config,
-                                             std::int64_t batches_per_epoch = 0) {
-  if (config.train_subset_num_batches > 0 && batches_per_epoch > 0)
-    batches_per_epoch = std::min(batches_per_epoch, config.train_subset_num_batches);
-  return {.samples_per_batch = config.global_train_batch_size,
-          .tokens_per_batch = config.global_train_batch_size * config.train_loader.max_seq_len,
-          .batches_per_epoch = batches_per_epoch,
-          .max_duration = config.max_duration};
-}
+[[nodiscard]] training_clock clock_of(train_config const& config,
+                                      std::int64_t batches_per_epoch = 0);
 
 }  // namespace mpt

@@ -3,12 +3,9 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <string>
-
-#include <fmt/format.h>
-#include <mpt/console/say.hpp>
+#include <utility>
 
 namespace mpt::console {
 
@@ -26,43 +23,18 @@ class progress {
   ~progress() { finish(); }
 
   /// Shows `done` of 1 and a text behind the bar, when it is time to, or when done.
-  void update(double done, std::string const& text) {
-    auto const now = clock::now();
-    bool const complete = done >= 1.0;
-    if (!complete && shown_ && std::chrono::duration<double>(now - last_).count() < interval_)
-      return;
-    last_ = now;
-    shown_ = true;
-    std::string const line = fmt::format("{} {} {:3.0f}%  {}", label_, bar(done), 100 * done, text);
-    if (terminal_)
-      say("\r\x1b[2K{}", line);
-    else
-      say("{}\n", line);
-    open_ = terminal_;
-  }
+  void update(double done, std::string const& text);
 
   /// Prints a line of its own without disturbing the bar.
-  void note(std::string const& text) {
-    say("{}{}\n", terminal_ && open_ ? "\r\x1b[2K" : "", text);
-    open_ = false;
-  }
+  void note(std::string const& text);
 
   /// Leaves the last state of the bar on the screen.
-  void finish() {
-    if (open_) say("\n");
-    open_ = false;
-  }
+  void finish();
 
  private:
   using clock = std::chrono::steady_clock;
 
-  [[nodiscard]] static std::string bar(double done) {
-    constexpr int cells = 20;
-    int const full = static_cast<int>(std::clamp(done, 0.0, 1.0) * cells);
-    std::string out;
-    for (int i = 0; i < cells; ++i) out += i < full ? "━" : "·";
-    return out;
-  }
+  [[nodiscard]] static std::string bar(double done);
 
   std::string label_;
   bool terminal_;

@@ -2,10 +2,8 @@
 // text is encoded and is no part of it.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <string_view>
-#include <utility>
 
 #include <parallel/core/error.hpp>
 
@@ -13,20 +11,6 @@ namespace mpt::data {
 
 /// The bytes of the mark with which text begins: 3 of UTF-8's, or 0. `name`: the text's, for
 /// errors. Error: the mark of an encoding that is not read.
-[[nodiscard]] inline std::size_t byte_order_mark(std::string_view text, std::string_view name) {
-  using namespace std::string_view_literals;
-  if (text.starts_with("\xEF\xBB\xBF"sv)) return 3;
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 4> others = {
-      {{"\xFF\xFE\0\0"sv, "UTF-32"},
-       {"\0\0\xFE\xFF"sv, "UTF-32"},
-       {"\xFF\xFE"sv, "UTF-16"},
-       {"\xFE\xFF"sv, "UTF-16"}}};
-  for (auto const& [mark, encoding] : others)
-    if (text.starts_with(mark))
-      parallel::fail(name, ": is text in ", encoding,
-                     " by its byte order mark, and UTF-8 is read; convert it: iconv -f ", encoding,
-                     " -t UTF-8 IN > OUT");
-  return 0;
-}
+[[nodiscard]] std::size_t byte_order_mark(std::string_view text, std::string_view name);
 
 }  // namespace mpt::data

@@ -7,18 +7,16 @@
 // gzip; at most 128 MiB for zstd).
 #pragma once
 
-#include <zlib.h>
-#include <zstd.h>
-
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
+
+#include <zlib.h>
+#include <zstd.h>
 
 #include <parallel/core/file.hpp>
 
@@ -28,26 +26,13 @@ namespace mpt::data {
 enum class compression { none, gzip, zstd };
 
 /// An ending as it is compared: ".JSONL" is ".jsonl". Of ASCII letters alone.
-[[nodiscard]] inline std::string lower_case(std::string_view text) {
-  std::string out(text);
-  for (auto& c : out)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  return out;
-}
+[[nodiscard]] std::string lower_case(std::string_view text);
 
 /// Whether a file with this ending, in small letters, holds JSON: lines, or one list.
-[[nodiscard]] inline bool is_json_ending(std::string_view ending) {
-  return ending == ".json" || ending == ".jsonl" || ending == ".jsonlines" || ending == ".ndjson";
-}
+[[nodiscard]] bool is_json_ending(std::string_view ending);
 
 /// By the end of the name, in any case: ".gz", ".zst" or ".zstd", else none.
-[[nodiscard]] inline compression compression_of(std::string_view whole_name) {
-  auto const name = lower_case(
-      whole_name.substr(whole_name.size() - std::min<std::size_t>(5, whole_name.size())));
-  if (name.ends_with(".gz")) return compression::gzip;
-  if (name.ends_with(".zst") || name.ends_with(".zstd")) return compression::zstd;
-  return compression::none;
-}
+[[nodiscard]] compression compression_of(std::string_view whole_name);
 
 /// Of texts and of ids: these are made 3 to 30 times smaller.
 inline constexpr std::uint64_t largest_ratio = 200;
@@ -60,18 +45,7 @@ inline constexpr std::uint64_t largest_ratio = 200;
 
 class byte_stream {
  public:
-  byte_stream(std::filesystem::path path, compression kind)
-      : file_(std::move(path)), kind_(kind), window_(std::size_t{1} << 18) {
-    if (kind_ == compression::gzip) {
-      auto stream = std::make_unique<::z_stream>();
-      // 15: largest window; + 16: gzip header and checksum required
-      parallel::require(::inflateInit2(stream.get(), 15 + 16) == Z_OK, "zlib: out of memory");
-      gzip_.reset(stream.release());
-    } else if (kind_ == compression::zstd) {
-      zstd_.reset(ZSTD_createDCtx());
-      parallel::require(zstd_ != nullptr, "zstd: out of memory");
-    }
-  }
+  byte_stream(std::filesystem::path path, compression kind);
 
   [[nodiscard]] std::string const& name() const { return file_.name(); }
   /// Bytes of the file consumed so far (compressed bytes).
@@ -79,82 +53,23 @@ class byte_stream {
   [[nodiscard]] std::uint64_t file_size() const { return file_.size(); }
 
   /// Reads up to `count` > 0 bytes; 0 means the end of the stream, which was whole.
-  [[nodiscard]] std::size_t read(char* out, std::size_t count) {
-    if (kind_ == compression::none) {
-      auto const got = file_.read_some(read_, std::as_writable_bytes(std::span(out, count)));
-      read_ += got;
-      return got;
-    }
-    for (;;) {
-      if (window_begin_ == window_end_) refill();
-      bool const input_left = window_begin_ != window_end_;
-      auto const got = kind_ == compression::gzip ? inflate(out, count) : decompress(out, count);
-      made_ += got;
-      parallel::require(expands_as_data(made_, consumed()), file_.name(), ": more than ",
-                        largest_ratio, " times its size when decompressed (", made_, " bytes of ",
-                        consumed(),
-                        "): not text, maybe a bomb; decompress it yourself if that is meant");
-      if (got > 0) return got;
-      if (!input_left) {
-        parallel::require(between_frames_ && read_ > 0, file_.name(), ": the ",
-                          kind_ == compression::gzip ? "gzip" : "zstd",
-                          " data ends in the middle, at byte ", consumed(),
-                          ": the file is cut short; fetch it again");
-        return 0;
-      }
-    }
-  }
+  [[nodiscard]] std::size_t read(char* out, std::size_t count);
 
  private:
   struct end_inflate {
-    void operator()(::z_stream* stream) const {
-      ::inflateEnd(stream);
-      delete stream;
-    }
+    void operator()(::z_stream* stream) const;
   };
   struct free_context {
-    void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
+    void operator()(ZSTD_DCtx* context) const;
   };
 
-  void refill() {
-    window_begin_ = 0;
-    window_end_ = file_.read_some(read_, std::as_writable_bytes(std::span(window_)));
-    read_ += window_end_;
-  }
+  void refill();
 
-  [[noreturn]] void damaged(std::string_view why) const {
-    parallel::fail(file_.name(), ": damaged ", kind_ == compression::gzip ? "gzip" : "zstd",
-                   " data near byte ", consumed(), " of the file: ", why, "; fetch it again");
-  }
+  [[noreturn]] void damaged(std::string_view why) const;
 
-  [[nodiscard]] std::size_t inflate(char* out, std::size_t count) {
-    if (between_frames_) {
-      if (window_begin_ == window_end_) return 0;
-      ::inflateReset(gzip_.get());
-    }
-    auto const room = static_cast<unsigned>(std::min<std::size_t>(count, 1U << 30));
-    gzip_->next_in = reinterpret_cast<unsigned char*>(window_.data() + window_begin_);
-    gzip_->avail_in = static_cast<unsigned>(window_end_ - window_begin_);
-    gzip_->next_out = reinterpret_cast<unsigned char*>(out);
-    gzip_->avail_out = room;
-    auto const status = ::inflate(gzip_.get(), Z_NO_FLUSH);
-    window_begin_ = window_end_ - gzip_->avail_in;
-    if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR)
-      damaged(gzip_->msg != nullptr ? gzip_->msg : "zlib error");
-    between_frames_ = status == Z_STREAM_END;
-    return room - gzip_->avail_out;
-  }
+  [[nodiscard]] std::size_t inflate(char* out, std::size_t count);
 
-  [[nodiscard]] std::size_t decompress(char* out, std::size_t count) {
-    ZSTD_inBuffer input{window_.data(), window_end_, window_begin_};
-    ZSTD_outBuffer output{out, count, 0};
-    if (between_frames_ && input.pos == input.size) return 0;
-    auto const status = ZSTD_decompressStream(zstd_.get(), &output, &input);
-    window_begin_ = input.pos;
-    if (ZSTD_isError(status) != 0) damaged(ZSTD_getErrorName(status));
-    between_frames_ = status == 0;
-    return output.pos;
-  }
+  [[nodiscard]] std::size_t decompress(char* out, std::size_t count);
 
   parallel::input_file file_;
   compression kind_;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -36,10 +37,7 @@ struct concatenator_options {
 class concatenator {
  public:
   /// `from`: the first document to be appended, and how many of its ids belong to earlier samples.
-  explicit concatenator(concatenator_options options, token_position from = {})
-      : options_(std::move(options)), next_document_(from.document), skip_(from.offset) {
-    parallel::require(options_.sample_ids > 0, "the number of ids in a sample must be positive");
-  }
+  explicit concatenator(concatenator_options options, token_position from = {});
 
   /// Appends one document; calls `emit(std::span<std::int32_t const>, token_position start)` for
   /// every sample that becomes full. Returns how many ids the document has with bos and eos.

@@ -9,10 +9,8 @@
 
 #include <sys/resource.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <filesystem>
 #include <future>
 #include <list>
@@ -20,7 +18,6 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include <mpt/data/mds_shard_file.hpp>
@@ -42,33 +39,12 @@ struct mds_verification {
 
 /// Shards of one set whose files may stay open: a share of what this process may open, which ranks
 /// that are threads, and their streams, divide.
-[[nodiscard]] inline std::size_t most_open_shards() {
-  ::rlimit limit{};
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  return std::max<std::size_t>(8, static_cast<std::size_t>(limit.rlim_cur) / 64);
-}
+[[nodiscard]] std::size_t most_open_shards();
 
 class mds_reader {
  public:
   /// Opens `folder`/`split`; throws when index.json is absent or wrong.
-  explicit mds_reader(std::filesystem::path folder, mds_reader_options options = {})
-      : folder_(std::move(folder)), options_(std::move(options)) {
-    if (!options_.split.empty()) {
-      parallel::require(is_plain_path(options_.split), "split '", options_.split,
-                        "' is not the name of a sub-folder");
-      folder_ /= options_.split;
-    }
-    auto const index = folder_ / "index.json";
-    parallel::require(std::filesystem::exists(index), index.native(),
-                      ": not found, so this is not a finished MDS set; name the folder (and split) "
-                      "that holds index.json, or let prepare finish");
-    constexpr std::uint64_t max_index = std::uint64_t{1} << 30;
-    shards_ = parse_mds_index(parallel::read_text_file(index, max_index), index.native());
-    ends_.reserve(shards_.size());
-    is_checked_.resize(shards_.size());
-    std::uint64_t total = 0;
-    for (auto const& shard : shards_) ends_.push_back(total += shard.samples);
-  }
+  explicit mds_reader(std::filesystem::path folder, mds_reader_options options = {});
 
   mds_reader(mds_reader const&) = delete;  // samples point into shards_
   mds_reader& operator=(mds_reader const&) = delete;
@@ -79,35 +55,13 @@ class mds_reader {
   [[nodiscard]] std::vector<mds_shard> const& shards() const { return shards_; }
 
   /// Sample `at`, counted through all shards in the order of the index. Valid while this lives.
-  [[nodiscard]] mds_sample sample(std::uint64_t at) const {
-    parallel::require(at < size(), folder_.native(), ": sample ", at, " of ", size());
-    auto const shard =
-        static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), at) - ends_.begin());
-    return open(shard)->sample(at - (ends_[shard] - shards_[shard].samples));
-  }
+  [[nodiscard]] mds_sample sample(std::uint64_t at) const;
 
   /// Raises the budget of the cache to at least `bytes` and `shards`.
-  void grow_cache(std::uint64_t bytes, std::size_t shards) const {
-    std::scoped_lock const lock(mutex_);
-    options_.cache_bytes = std::max(options_.cache_bytes, bytes);
-    options_.cache_shards = std::max(options_.cache_shards, shards);
-  }
+  void grow_cache(std::uint64_t bytes, std::size_t shards) const;
 
   /// Reads everything once: sizes, headers, every sample's columns and all known checksums.
-  [[nodiscard]] mds_verification verify() const {
-    mds_verification out;
-    for (auto const& shard : shards_) {
-      mds_shard_file const file(folder_, shard, true);
-      for (std::uint64_t i = 0; i < file.size(); ++i) (void)file.sample(i);
-      ++out.shards;
-      out.samples += file.size();
-      for (auto const& [algorithm, digest] : shard.raw.hashes)
-        if (!is_known_hash(algorithm) && std::find(out.unverified.begin(), out.unverified.end(),
-                                                   algorithm) == out.unverified.end())
-          out.unverified.push_back(algorithm);
-    }
-    return out;
-  }
+  [[nodiscard]] mds_verification verify() const;
 
  private:
   using opened = std::shared_ptr<mds_shard_file const>;
@@ -118,51 +72,11 @@ class mds_reader {
     std::uint64_t memory = 0;
   };
 
-  [[nodiscard]] opened open(std::size_t shard) const {
-    std::unique_lock lock(mutex_);
-    if (auto const found = cache_.find(shard); found != cache_.end()) {
-      recent_.splice(recent_.begin(), recent_, found->second.place);
-      auto const file = found->second.file;
-      lock.unlock();
-      return file.get();
-    }
-    std::promise<opened> promise;
-    recent_.push_front(shard);
-    cache_[shard] = {promise.get_future().share(), recent_.begin(), 0};
-    bool const first = !is_checked_[shard];
-    lock.unlock();
-    try {
-      auto file = std::make_shared<mds_shard_file const>(folder_, shards_[shard], first);
-      promise.set_value(file);
-      lock.lock();
-      is_checked_[shard] = true;
-      if (auto const found = cache_.find(shard); found != cache_.end()) {
-        used_ += file->memory() - found->second.memory;
-        found->second.memory = file->memory();
-      }
-      evict();
-      return file;
-    } catch (...) {
-      promise.set_exception(std::current_exception());
-      lock.lock();
-      forget(shard);
-      throw;
-    }
-  }
+  [[nodiscard]] opened open(std::size_t shard) const;
 
-  void forget(std::size_t shard) const {
-    auto const found = cache_.find(shard);
-    if (found == cache_.end()) return;
-    used_ -= found->second.memory;
-    recent_.erase(found->second.place);
-    cache_.erase(found);
-  }
+  void forget(std::size_t shard) const;
 
-  void evict() const {
-    while (recent_.size() > 1 &&
-           (used_ > options_.cache_bytes || recent_.size() > options_.cache_shards))
-      forget(recent_.back());
-  }
+  void evict() const;
 
   std::filesystem::path folder_;
   mutable mds_reader_options options_;

@@ -7,12 +7,9 @@
 // Generator.choice(size, count, replace=False) does for up to 10,000 things.
 #pragma once
 
-#include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include <parallel/core/error.hpp>
@@ -21,84 +18,28 @@ namespace mpt::data {
 
 class numpy_random {
  public:
-  explicit numpy_random(std::uint64_t seed) {
-    auto const words = spread(seed);
-    increment_ = (wide{words[2]} << 64 | words[3]) << 1 | 1;
-    step();
-    state_ += wide{words[0]} << 64 | words[1];
-    step();
-  }
+  explicit numpy_random(std::uint64_t seed);
 
   /// Uniform in 0 .. 2^64 - 1.
-  [[nodiscard]] std::uint64_t next64() {
-    step();
-    auto const folded =
-        static_cast<std::uint64_t>(state_ >> 64) ^ static_cast<std::uint64_t>(state_);
-    return std::rotr(folded, static_cast<int>(state_ >> 122));
-  }
+  [[nodiscard]] std::uint64_t next64();
 
   /// Uniform in 0 .. `below` - 1, without bias (Lemire 2019); 0 < below < 2^32.
-  [[nodiscard]] std::uint32_t next_below(std::uint32_t below) {
-    if (below == 1) return 0;  // takes no number
-    std::uint64_t product = std::uint64_t{next32()} * below;
-    std::uint32_t const rejected = (0U - below) % below;
-    while (static_cast<std::uint32_t>(product) < rejected)
-      product = std::uint64_t{next32()} * below;
-    return static_cast<std::uint32_t>(product >> 32);
-  }
+  [[nodiscard]] std::uint32_t next_below(std::uint32_t below);
 
   /// `count` different numbers of 0 .. size - 1, in no particular order (Floyd's algorithm; cost
   /// count^2); size at most 10,000.
-  [[nodiscard]] std::vector<std::size_t> choose(std::size_t size, std::size_t count) {
-    parallel::require(count <= size && size <= 10000, "cannot choose ", count, " of ", size);
-    std::vector<std::size_t> chosen;
-    for (std::size_t last = size - count; last < size; ++last) {
-      std::size_t const drawn = next_below(static_cast<std::uint32_t>(last + 1));
-      bool const taken = std::find(chosen.begin(), chosen.end(), drawn) != chosen.end();
-      chosen.push_back(taken ? last : drawn);
-    }
-    return chosen;
-  }
+  [[nodiscard]] std::vector<std::size_t> choose(std::size_t size, std::size_t count);
 
  private:
   __extension__ using wide = unsigned __int128;
 
-  void step() {
-    state_ = state_ * (wide{2549297995355413924U} << 64 | 4865540595714422341U) + increment_;
-  }
+  void step();
 
   /// Halves of one 64-bit number, the low one first.
-  [[nodiscard]] std::uint32_t next32() {
-    if (std::exchange(half_, !half_)) return high_;
-    auto const both = next64();
-    high_ = static_cast<std::uint32_t>(both >> 32);
-    return static_cast<std::uint32_t>(both);
-  }
+  [[nodiscard]] std::uint32_t next32();
 
   /// SeedSequence(seed).generate_state(4, uint64).
-  [[nodiscard]] static std::array<std::uint64_t, 4> spread(std::uint64_t seed) {
-    std::uint32_t constant = 0x43b0d7e5U;
-    auto const hash = [&](std::uint32_t value, std::uint32_t multiplier) {
-      value ^= constant;
-      constant *= multiplier;
-      value *= constant;
-      return value ^ (value >> 16);
-    };
-    std::array<std::uint32_t, 4> pool{static_cast<std::uint32_t>(seed),
-                                      static_cast<std::uint32_t>(seed >> 32)};
-    for (auto& word : pool) word = hash(word, 0x931e8875U);
-    for (std::size_t from = 0; from < 4; ++from)
-      for (std::size_t to = 0; to < 4; ++to)
-        if (from != to) {
-          auto const mixed = 0xca01f9ddU * pool[to] - 0x4973f715U * hash(pool[from], 0x931e8875U);
-          pool[to] = mixed ^ (mixed >> 16);
-        }
-    constant = 0x8b51f9ddU;
-    std::array<std::uint64_t, 4> out{};
-    for (std::size_t i = 0; i < 8; ++i)
-      out[i / 2] |= std::uint64_t{hash(pool[i % 4], 0x58f38dedU)} << (32 * (i % 2));
-    return out;
-  }
+  [[nodiscard]] static std::array<std::uint64_t, 4> spread(std::uint64_t seed);
 
   wide state_ = 0;
   wide increment_ = 0;

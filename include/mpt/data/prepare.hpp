@@ -10,26 +10,21 @@
 // whole one. Memory: one shard, and about 4 batches a worker.
 #pragma once
 
-#include <algorithm>
-#include <chrono>
+#include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <filesystem>
 #include <functional>
-#include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include <mpt/data/concatenator.hpp>
 #include <mpt/data/document_reader.hpp>
-#include <mpt/data/folder_lock.hpp>
 #include <mpt/data/mds_writer.hpp>
 #include <mpt/data/ordered_workers.hpp>
-#include <mpt/data/parameters_record.hpp>
 #include <mpt/data/prepare_journal.hpp>
 
 namespace mpt::data {
@@ -85,267 +80,14 @@ struct prepare_result {
 namespace detail {
 
 /// What must be equal for a repeated run to be a repetition.
-[[nodiscard]] inline nlohmann::json prepare_parameters(prepare_options const& options) {
-  nlohmann::json out{
-      {"inputs", identities_of(options.inputs)},
-      {"tokenizer", options.tokenizer},
-      {"concat_tokens", options.concat.sample_ids},
-      {"bos_ids", options.concat.bos},
-      {"eos_ids", options.concat.eos},
-      {"no_wrap", options.concat.wrapping == wrap::no},
-      {"compression", options.compression},
-      {"hashes", options.hashes},
-      {"size_limit", options.size_limit.value_or(0)},
-      {"plain_text_bytes", options.documents.plain_text_bytes},
-      {"part", static_cast<int>(options.part)},
-      {"hold_out_every", options.part == document_part::all ? 0 : options.hold_out_every}};
-  if (options.part != document_part::all && options.first_input > 0)
-    out["first_input"] = options.first_input;
-  if (options.processes > 0) {
-    out["processes"] = options.processes;
-    out["all_inputs"] = identities_of(options.all_inputs);
-  }
-  return out;
-}
-
-/// Reads batches of rows from all inputs, from a position on.
-class batch_reader {
- public:
-  struct batch {
-    std::uint64_t file = 0;
-    std::vector<std::uint64_t> documents;  // places of the rows within the file
-    std::string name;
-    text_format format = text_format::plain;
-    std::vector<std::string> rows;
-    std::vector<std::uint64_t> lines;
-    std::uint64_t input_read = 0;
-  };
-
-  batch_reader(prepare_options const& options, prepare_position const& from)
-      : options_(&options), file_(from.file), skip_(from.document) {
-    for (std::size_t i = 0; i < options.inputs.size(); ++i) {
-      auto const bytes = std::filesystem::file_size(options.inputs[i]);
-      input_total += bytes;
-      if (i < file_) done_ += bytes;
-    }
-  }
-
-  std::uint64_t input_total = 0;
-
-  /// The next rows, about `batch_bytes` of them and of one file; false when all inputs are read.
-  [[nodiscard]] bool next(batch& out) {
-    out = {};
-    std::uint64_t bytes = 0;
-    std::string row;
-    while (out.rows.empty() && file_ < options_->inputs.size()) {
-      if (!reader_) {
-        reader_ = std::make_unique<document_reader>(options_->inputs[file_], options_->documents);
-        for (document_ = 0; document_ < skip_; ++document_)
-          parallel::require(reader_->next(row), reader_->name(), ": has fewer than the ", skip_,
-                            " documents the interrupted run saw; start over in an empty folder");
-        skip_ = 0;
-      }
-      out.file = file_;
-      out.name = reader_->name();
-      out.format = reader_->format();
-      while (bytes < options_->batch_bytes && reader_->next(row)) {
-        if (wanted(document_)) {
-          bytes += row.size();  // of wanted rows only, else a batch could end empty
-          out.rows.push_back(std::move(row));
-          out.lines.push_back(reader_->line());
-          out.documents.push_back(document_);
-        }
-        ++document_;
-      }
-      out.input_read = done_ + reader_->consumed();
-      if (bytes < options_->batch_bytes) {
-        done_ += std::filesystem::file_size(options_->inputs[file_]);
-        reader_.reset();
-        ++file_;
-      }
-    }
-    return !out.rows.empty();
-  }
-
- private:
-  /// One of every k documents is held out, beginning elsewhere in each file.
-  [[nodiscard]] bool wanted(std::uint64_t document) const {
-    if (options_->part == document_part::all) return true;
-    bool const held_out = (options_->first_input + file_ + document) % options_->hold_out_every ==
-                          options_->hold_out_every - 1;
-    return held_out == (options_->part == document_part::held_out);
-  }
-
-  prepare_options const* options_;
-  std::uint64_t file_;
-  std::uint64_t skip_;
-  std::uint64_t document_ = 0;
-  std::uint64_t done_ = 0;  // bytes of the files before file_
-  std::unique_ptr<document_reader> reader_;
-};
-
-/// A batch after a worker: all ids end to end, and where each document's end.
-struct encoded_batch {
-  std::uint64_t file = 0;
-  std::vector<std::uint64_t> documents;
-  std::uint64_t input_read = 0;
-  std::vector<std::int32_t> ids;
-  std::vector<std::size_t> ends;
-  std::vector<std::uint64_t> text_bytes;
-};
-
-[[nodiscard]] inline encoded_batch encode_batch(batch_reader::batch& rows,
-                                                text_encoder const& encode) {
-  encoded_batch out{rows.file, std::move(rows.documents), rows.input_read, {}, {}, {}};
-  for (std::size_t i = 0; i < rows.rows.size(); ++i) {
-    auto const text = rows.format == text_format::json_lines
-                          ? text_of_row(rows.rows[i], rows.name, rows.lines[i])
-                          : std::move(rows.rows[i]);
-    encode(text, out.ids);
-    out.ends.push_back(out.ids.size());
-    out.text_bytes.push_back(text.size());
-  }
-  return out;
-}
-
-/// Decides whether `folder` is fresh, interrupted or complete; throws when it is someone else's.
-[[nodiscard]] inline prepare_status inspect_output(std::filesystem::path const& folder,
-                                                   nlohmann::json const& parameters) {
-  bool const indexed = std::filesystem::exists(folder / "index.json");
-  auto const record = folder / "prepare.json";
-  if (indexed && std::filesystem::exists(record)) {
-    auto const text = parallel::read_text_file(record, 1U << 26);
-    auto const object = parse_json(text, record.native());
-    require_same_parameters(member(object, "parameters", record.native()), parameters, folder);
-    return prepare_status::already_complete;
-  }
-  std::string foreign = indexed ? "index.json" : "";
-  for (auto const& entry : std::filesystem::directory_iterator(folder)) {
-    auto const name = entry.path().filename().native();
-    if (name.ends_with(".tmp") && (name.starts_with("shard.") || name.starts_with("index.json") ||
-                                   name.starts_with("prepare.")))
-      std::filesystem::remove(entry.path());
-    else if (name.starts_with("shard.") || name.starts_with("part-"))
-      foreign = name;
-  }
-  if (prepare_journal(folder).exists()) return prepare_status::resumed;
-  parallel::require(foreign.empty(), folder.native(), ": already holds ", foreign,
-                    ", which prepare did not leave; choose another folder or remove this one");
-  return prepare_status::written;
-}
+[[nodiscard]] nlohmann::json prepare_parameters(prepare_options const& options);
 
 }  // namespace detail
 
 /// Prepares a data set. `make_encoder` is called once for every worker, in the calling thread.
 /// Throws `parallel::error` on bad input (naming file and line) and when the folder holds another
 /// set; what was finished stays and is continued by the next call with the same parameters.
-inline prepare_result prepare(prepare_options const& options,
-                              std::function<text_encoder()> const& make_encoder) {
-  auto const start = std::chrono::steady_clock::now();
-  parallel::require(!options.inputs.empty(), "prepare needs at least one input file");
-  parallel::require(options.workers > 0 && options.batch_bytes > 0,
-                    "prepare needs at least one worker and a positive batch size");
-  parallel::require(!options.concat.bos.empty() || !options.concat.eos.empty(),
-                    "documents would run into each other: give a text to stand between them, for "
-                    "GPT-NeoX --eos_text '<|endoftext|>'");
-  parallel::require(options.part == document_part::all || options.hold_out_every >= 2,
-                    "at least every second document must stay: hold_out_every is ",
-                    options.hold_out_every);
-  parallel::require(options.split.empty() || is_plain_path(options.split), "split '", options.split,
-                    "' is not the name of a sub-folder");
-  auto const parameters = detail::prepare_parameters(options);
-  mds_writer_options const layout{
-      {{"tokens", "ndarray:int32"}}, options.compression, options.hashes, options.size_limit};
-  auto const encoding = detail::layout_of(layout).encodings[0];  // checks the options, too
-  prepare_result result;
-  result.folder = options.split.empty() ? options.out_root : options.out_root / options.split;
-  std::filesystem::create_directories(result.folder);
-  folder_lock const lock(result.folder);
-
-  result.status = detail::inspect_output(result.folder, parameters);
-  detail::prepare_journal journal(result.folder);
-  auto const record = result.folder / "prepare.json";
-  if (result.status == prepare_status::already_complete) {
-    auto const object = parse_json(parallel::read_text_file(record, 1U << 26), record.native());
-    auto const counts = detail::counts_from_json(object, record.native());
-    result.total.documents = counts.documents;
-    result.total.bytes = counts.bytes;
-    result.total.tokens = counts.tokens;
-    result.total.samples = detail::count_member(object, "samples", record.native());
-    result.total.shards = detail::count_member(object, "shards", record.native());
-    journal.remove();
-    return result;
-  }
-  if (result.status == prepare_status::resumed)
-    journal.resume(parameters);
-  else
-    journal.create(parameters);
-
-  auto const from = journal.position();
-  detail::prepare_counts counts = from.before;
-  auto& total = result.total;
-  for (auto const& shard : journal.shards()) total.samples += shard.samples;
-  mds_writer writer(result.folder, layout, journal.shards());
-  concatenator joined(options.concat, {counts.documents, from.offset});
-  std::deque<detail::prepare_position> starts;  // of documents from `oldest` to the last appended
-  std::uint64_t oldest = counts.documents;
-
-  std::vector<std::uint64_t> const dims{options.concat.sample_ids};
-  std::string value;
-  auto const emit = [&](std::span<std::int32_t const> ids, token_position begin) {
-    for (; oldest < begin.document; ++oldest) starts.pop_front();
-    value.clear();
-    encoding.encode_array(value, ids, dims);
-    std::string_view const values[] = {value};
-    if (writer.write(values)) {
-      auto position = starts.front();
-      position.offset = begin.offset;
-      journal.append(writer.shards().back(), position);
-    }
-    ++total.samples;
-  };
-
-  detail::batch_reader reader(options, from);
-  total.input_total = reader.input_total;
-  ordered_workers<detail::batch_reader::batch, detail::encoded_batch> workers(options.workers, [&] {
-    return [encode = make_encoder()](detail::batch_reader::batch& rows) {
-      return detail::encode_batch(rows, encode);
-    };
-  });
-  for (bool more = true; more || workers.pending() > 0;) {
-    detail::batch_reader::batch rows;
-    while (more && workers.pending() < 2 * options.workers + 2)
-      if ((more = reader.next(rows))) workers.push(std::move(rows));
-    if (workers.pending() == 0) break;
-    auto const batch = workers.pop();
-    for (std::size_t i = 0; i < batch.ends.size(); ++i) {
-      auto const begin = i == 0 ? 0 : batch.ends[i - 1];
-      starts.push_back({batch.file, batch.documents[i], 0, counts});
-      counts.tokens +=
-          joined.append(std::span(batch.ids).subspan(begin, batch.ends[i] - begin), emit);
-      counts.bytes += batch.text_bytes[i];
-      ++counts.documents;
-    }
-    total.documents = counts.documents;
-    total.bytes = counts.bytes;
-    total.tokens = counts.tokens;
-    total.shards = writer.shards().size();
-    total.input_read = batch.input_read;
-    total.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    if (options.progress) options.progress(total);
-  }
-  parallel::require(options.may_be_empty || total.samples > 0, "the inputs give ", counts.tokens,
-                    " ids, fewer than one sample of ", options.concat.sample_ids,
-                    ": give more text or a smaller concat_tokens");
-  total.shards = writer.finish().size();
-  auto done = detail::to_json(counts);
-  done["parameters"] = parameters;
-  done["samples"] = total.samples;
-  done["shards"] = total.shards;
-  parallel::replace_text_file(record, python_json(done) + "\n");
-  journal.remove();
-  total.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return result;
-}
+prepare_result prepare(prepare_options const& options,
+                       std::function<text_encoder()> const& make_encoder);
 
 }  // namespace mpt::data

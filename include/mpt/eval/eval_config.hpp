@@ -16,7 +16,10 @@
 
 #include <mpt/config/document.hpp>
 #include <mpt/config/hf.hpp>
+#include <mpt/config/read_lora.hpp>
 #include <mpt/config/read_model.hpp>
+#include <mpt/config/read_parallelism.hpp>
+#include <mpt/config/read_system.hpp>
 #include <mpt/config/read_train.hpp>
 #include <mpt/eval/gauntlet_config.hpp>
 #include <mpt/eval/read_icl_tasks.hpp>

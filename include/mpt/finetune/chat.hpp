@@ -5,15 +5,13 @@
 // the prompt up to where the answer begins, and the answer with what closes it.
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
-#include <mpt/data/json.hpp>
+#include <nlohmann/json.hpp>
+
 #include <mpt/tokenizer/chat_template.hpp>
 #include <parallel/core/error.hpp>
 
@@ -31,59 +29,17 @@ struct turn_text {
 };
 
 /// ChatML: what LLM Foundry renders with when the tokenizer has no template.
-[[nodiscard]] inline std::string render_chatml(std::span<chat_message const> messages,
-                                               bool answer_next) {
-  return chatml(messages, answer_next);
-}
+[[nodiscard]] std::string render_chatml(std::span<chat_message const> messages, bool answer_next);
 
 /// The messages of a row. Errors, each with the place: not a list of at least two objects of a role
 /// and a content; a role that is none; the same role twice in a row; the last not the assistant's.
-[[nodiscard]] inline std::vector<chat_message> read_messages(nlohmann::json const& value,
-                                                             std::string_view where) {
-  parallel::require(value.is_array(), where, ": \"messages\" is of type ", value.type_name(),
-                    ", expected a list of {\"role\": ..., \"content\": ...}");
-  parallel::require(value.size() > 1, where, ": a conversation of ", value.size(),
-                    " messages; expected at least a question and an answer");
-  constexpr std::array<std::string_view, 4> roles = {"user", "assistant", "system", "tool"};
-  std::vector<chat_message> out;
-  for (auto const& one : value) {
-    auto const place = parallel::concat(where, ": message ", out.size() + 1);
-    parallel::require(one.is_object(), place, " is of type ", one.type_name(),
-                      ", expected {\"role\": ..., \"content\": ...}");
-    chat_message made{.role = data::detail::string_member(one, "role", place),
-                      .content = data::detail::string_member(one, "content", place)};
-    parallel::require(one.size() == 2, place, " has ", one.size(),
-                      " keys; expected \"role\" and \"content\" alone");
-    parallel::require(std::ranges::find(roles, made.role) != roles.end(), place, " has the role \"",
-                      made.role, "\"; expected user, assistant, system or tool");
-    parallel::require(out.empty() || out.back().role != made.role, place, " is another one of \"",
-                      made.role, "\"; join the two");
-    out.push_back(std::move(made));
-  }
-  parallel::require(out.back().role == "assistant", where, ": the last message is of \"",
-                    out.back().role, "\"; expected the assistant's, which is what is learnt");
-  return out;
-}
+[[nodiscard]] std::vector<chat_message> read_messages(nlohmann::json const& value,
+                                                      std::string_view where);
 
 /// The turns of a conversation, one for each answer. Error: a template under which a rendering does
 /// not begin with the one before it, so that turns cannot be told apart.
-[[nodiscard]] inline std::vector<turn_text> cut_into_turns(std::span<chat_message const> messages,
-                                                           chat_renderer const& render,
-                                                           std::string_view where) {
-  std::vector<turn_text> out;
-  std::string before;
-  for (std::size_t i = 0; i < messages.size(); ++i) {
-    if (messages[i].role != "assistant") continue;
-    auto whole = render(messages.first(i + 1), false);
-    auto const asked = render(messages.first(i), true);
-    parallel::require(asked.starts_with(before) && whole.starts_with(asked), where,
-                      ": under the tokenizer's chat template message ", i + 1,
-                      " does not go on where the messages before it end, so that its tokens cannot "
-                      "be told from theirs; use another template");
-    out.push_back({asked.substr(before.size()), whole.substr(asked.size())});
-    before = std::move(whole);
-  }
-  return out;
-}
+[[nodiscard]] std::vector<turn_text> cut_into_turns(std::span<chat_message const> messages,
+                                                    chat_renderer const& render,
+                                                    std::string_view where);
 
 }  // namespace mpt::finetune

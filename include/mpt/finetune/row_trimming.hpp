@@ -4,7 +4,6 @@
 // and is attended to by none, so the loss is the same; what falls away is its computation.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -21,19 +20,8 @@ enum class row_trimming : std::uint8_t {
 
 /// The length of the rows of batch `batch` of a run, which holds `bins`; at most max_seq_len, or a
 /// multiple of `granule`.
-[[nodiscard]] inline std::size_t row_length(std::span<bin const> bins, std::size_t max_seq_len,
-                                            row_trimming trimming, std::size_t batch,
-                                            std::size_t granule = 1) {
-  if (trimming == row_trimming::none) return max_seq_len;
-  if (trimming == row_trimming::to_multiple && batch == 0) return max_seq_len;
-  std::size_t longest = 1;
-  for (auto const& one : bins) longest = std::max(longest, one.tokens);
-  auto const up_to = [&](std::size_t multiple) {
-    longest = (longest + multiple - 1) / multiple * multiple;
-  };
-  if (trimming == row_trimming::to_multiple) up_to(8);
-  up_to(granule);
-  return std::min(longest, max_seq_len);
-}
+[[nodiscard]] std::size_t row_length(std::span<bin const> bins, std::size_t max_seq_len,
+                                     row_trimming trimming, std::size_t batch,
+                                     std::size_t granule = 1);
 
 }  // namespace mpt::finetune

@@ -1,13 +1,12 @@
 // A plain or compressed text file, character by character, with the line it has come to.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include <mpt/data/byte_order_mark.hpp>
 #include <mpt/data/byte_stream.hpp>
 
 namespace mpt::finetune {
@@ -18,34 +17,18 @@ class text_input {
  public:
   static constexpr int end = -1;
 
-  explicit text_input(std::filesystem::path const& path)
-      : stream_(path, data::compression_of(path.native())), window_(std::size_t{1} << 18) {
-    fill();
-    at_ = data::byte_order_mark(std::string_view(window_.data(), size_), name());
-  }
+  explicit text_input(std::filesystem::path const& path);
 
   [[nodiscard]] std::string const& name() const { return stream_.name(); }
   /// The line of the next character, from 1.
   [[nodiscard]] std::uint64_t line() const { return line_; }
 
   /// The next byte, 0 to 255, or `end`.
-  [[nodiscard]] int peek() {
-    if (at_ == size_) fill();
-    return at_ == size_ ? end : static_cast<unsigned char>(window_[at_]);
-  }
-  int get() {
-    int const next = peek();
-    if (next == end) return end;
-    ++at_;
-    if (next == '\n') ++line_;
-    return next;
-  }
+  [[nodiscard]] int peek();
+  int get();
 
  private:
-  void fill() {
-    at_ = 0;
-    size_ = stream_.read(window_.data(), window_.size());
-  }
+  void fill();
 
   data::byte_stream stream_;
   std::vector<char> window_;

@@ -7,8 +7,9 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <mpt/finetune/example.hpp>
@@ -29,38 +30,12 @@ class row_tokenizer {
         begin_(tokenizer.id_of_role("bos_token")) {}
 
   /// The turns of a row. Errors name `where`.
-  [[nodiscard]] std::vector<turn> turns(formatted_row const& row, std::string_view where) {
-    std::vector<turn> out;
-    if (auto const* const text = std::get_if<turn_text>(&row)) {
-      turn one{encode(text->prompt, around_), encode(text->response, around_)};
-      bool const both = begin_ && !one.prompt.empty() && !one.response.empty() &&
-                        one.prompt.front() == *begin_ && one.response.front() == *begin_;
-      if (both) one.response.erase(one.response.begin());
-      out.push_back(std::move(one));
-      return out;
-    }
-    for (auto const& text : cut_into_turns(std::get<1>(row), renderer(where), where))
-      out.push_back({encode(text.prompt, {}), encode(text.response, {})});
-    return out;
-  }
+  [[nodiscard]] std::vector<turn> turns(formatted_row const& row, std::string_view where);
 
  private:
-  [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text, around_text const& around) {
-    auto out = around.before;
-    tokenizer_->encode(text, out, cache_);
-    out.insert(out.end(), around.after.begin(), around.after.end());
-    return out;
-  }
+  [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text, around_text const& around);
 
-  [[nodiscard]] chat_renderer const& renderer(std::string_view where) {
-    if (render_) return render_;
-    auto const own = read_chat_template(tokenizer_->files());
-    parallel::require(!own || engine_, where, ": ", tokenizer_->files().name(),
-                      " has a chat_template of its own, and ", jinja_advice,
-                      "; or take it out of tokenizer_config.json to use ChatML");
-    render_ = own ? engine_(*own) : chat_renderer(render_chatml);
-    return render_;
-  }
+  [[nodiscard]] chat_renderer const& renderer(std::string_view where);
 
   tokenizer const* tokenizer_;
   template_engine engine_;

@@ -1,41 +1,18 @@
 // Names of tensors that another program writes differently.
 #pragma once
 
-#include <array>
 #include <string>
-#include <string_view>
 
 namespace mpt::hf {
 
 /// What LLM Foundry calls a parameter when fuse_norm_attn_norm is set: "...blocks.3.norm_1.weight"
 /// is "...blocks.3.norm_attn_norm.norm_1.weight", likewise all of attn and norm_2. Other names
 /// stay.
-[[nodiscard]] inline std::string fused_name(std::string name) {
-  constexpr std::string_view blocks = "transformer.blocks.";
-  if (!name.starts_with(blocks)) return name;
-  auto const part = name.find('.', blocks.size()) + 1;
-  for (std::string_view const moved :
-       std::array<std::string_view, 3>{"norm_1.", "attn.", "norm_2."})
-    if (std::string_view(name).substr(part).starts_with(moved))
-      return name.insert(part, "norm_attn_norm.");
-  return name;
-}
+[[nodiscard]] std::string fused_name(std::string name);
 
 /// A parameter's name without what PyTorch's wrappers put into it: torch.compile `_orig_mod.`, FSDP
 /// and checkpointing of activations their own, anywhere; DistributedDataParallel `module.` in
 /// front, and Composer `model.` before the model's own names.
-[[nodiscard]] inline std::string unwrapped_name(std::string name) {
-  for (std::string_view const part : std::array<std::string_view, 3>{
-           "_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module."})
-    for (auto at = name.find(part); at != std::string::npos; at = name.find(part, at))
-      if (at == 0 || name[at - 1] == '.')
-        name.erase(at, part.size());
-      else
-        ++at;
-  while (name.starts_with("module.")) name.erase(0, 7);
-  if (name.starts_with("model.transformer.") || name.starts_with("model.lm_head."))
-    name.erase(0, 6);
-  return name;
-}
+[[nodiscard]] std::string unwrapped_name(std::string name);
 
 }  // namespace mpt::hf

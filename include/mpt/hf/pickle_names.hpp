@@ -2,7 +2,6 @@
 // ever looked up or called; a name that is not here is refused.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -49,13 +48,8 @@ inline constexpr std::array<std::string_view, 27> others = {"torch.Size",
                                                             "composer.core.time.Time",
                                                             "composer.core.time.TimeUnit"};
 
-[[nodiscard]] inline bool is_storage(std::string_view name) {
-  return std::ranges::find(storages, name) != storages.end();
-}
+[[nodiscard]] bool is_storage(std::string_view name);
 
-[[nodiscard]] inline bool allowed(std::string_view name) {
-  return name == mapping || name == tensor || name == parameter || is_storage(name) ||
-         std::ranges::find(others, name) != others.end();
-}
+[[nodiscard]] bool allowed(std::string_view name);
 
 }  // namespace mpt::hf::pickle_names

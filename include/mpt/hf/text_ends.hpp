@@ -1,15 +1,12 @@
 // Which tokens end a text that a model writes.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include <mpt/hf/model_source.hpp>
-#include <mpt/tokenizer/end_of_text.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
-#include <mpt/vocabulary.hpp>
 
 namespace mpt {
 
@@ -20,26 +17,6 @@ struct text_ends {
 
 /// As transformers: those that the model's files name (model_source::end_tokens), else the
 /// tokenizer's end-of-text token.
-[[nodiscard]] inline text_ends text_ends_of(model_source const& source, tokenizer const& words) {
-  text_ends out;
-  auto const vocabulary = source.config().vocab_size;
-  std::vector<std::int64_t> strangers;
-  for (auto const id : source.end_tokens())
-    if (id >= 0 && id < vocabulary)
-      out.tokens.push_back(static_cast<std::int32_t>(id));
-    else
-      strangers.push_back(id);
-  if (source.end_tokens().empty())
-    if (auto const end = words.eos_id()) out.tokens.push_back(*end);
-  if (!strangers.empty())
-    out.note = concat(source.path().string(), ": eos_token_id ", strangers.front(),
-                      " is none of the model's ", vocabulary, " tokens, so that it ends no text");
-  else if (out.tokens.empty())
-    out.note =
-        concat("nothing ends a text before it is as long as allowed: ", source.path().string(),
-               " names no eos_token_id, and ", words.files().name(), " has no end-of-text token (",
-               why_without_end(words), ")");
-  return out;
-}
+[[nodiscard]] text_ends text_ends_of(model_source const& source, tokenizer const& words);
 
 }  // namespace mpt

@@ -2,17 +2,17 @@
 // ranges of a member are read where they lie.
 #pragma once
 
-#include <zip.h>
-
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 #include <vector>
+
+#include <zip.h>
 
 #include <parallel/core/error.hpp>
 #include <parallel/core/file.hpp>
@@ -32,106 +32,28 @@ class zip_archive {
   };
 
   /// Opens `path` and reads its list of members; throws when it is not a whole zip file.
-  explicit zip_archive(std::filesystem::path path) : path_(std::move(path)) {
-    parallel::require(parallel::files::exists(path_), path_.native(), ": is not there");
-    int code = 0;
-    archive_.reset(zip_open(path_.c_str(), ZIP_RDONLY, &code));
-    if (archive_ == nullptr) {
-      zip_error_t problem;
-      zip_error_init_with_code(&problem, code);
-      std::string const text = zip_error_strerror(&problem);
-      zip_error_fini(&problem);
-      parallel::fail(path_.native(), ": is not a zip file, or is cut short (", text,
-                     "); fetch it again");
-    }
-    auto const size = std::filesystem::file_size(path_);
-    auto const count = zip_get_num_entries(archive_.get(), 0);
-    parallel::require(count <= max_members, path_.native(), ": has ", count,
-                      " members, more than the ", max_members, " that are read");
-    for (zip_int64_t i = 0; i < count; ++i) {
-      zip_stat_t about;
-      zip_stat_init(&about);
-      constexpr zip_uint64_t needed =
-          ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD;
-      parallel::require(
-          zip_stat_index(archive_.get(), static_cast<zip_uint64_t>(i), 0, &about) == 0 &&
-              (about.valid & needed) == needed,
-          path_.native(), ": its list of members is damaged at number ", i);
-      parallel::require(about.comp_size <= size, path_.native(), ": says that member ", i,
-                        " has more bytes than the file; it is cut short or damaged");
-      members_.push_back({about.name, about.size,
-                          about.comp_method == ZIP_CM_STORE && about.comp_size == about.size &&
-                              about.encryption_method == ZIP_EM_NONE});
-      bool const first = by_name_.emplace(about.name, members_.size() - 1).second;
-      parallel::require(first, path_.native(), ": two of its members have the same name");
-    }
-  }
+  explicit zip_archive(std::filesystem::path path);
 
   [[nodiscard]] std::string const& name() const { return path_.native(); }
   [[nodiscard]] std::vector<member> const& members() const { return members_; }
   /// The member of this name, or null.
-  [[nodiscard]] member const* find(std::string const& name) const {
-    auto const found = by_name_.find(name);
-    return found == by_name_.end() ? nullptr : &members_[found->second];
-  }
+  [[nodiscard]] member const* find(std::string const& name) const;
 
   /// All of a member, checked by its checksum; refused, before memory is taken, above `most` bytes.
-  [[nodiscard]] std::string read_all(member const& which, std::uint64_t most) const {
-    parallel::require(which.bytes <= most, path_.native(), ": its member of ", which.bytes,
-                      " bytes is larger than the ", most, " that are read of such");
-    std::string out(static_cast<std::size_t>(which.bytes), '\0');
-    std::lock_guard const one_at_a_time(mutex_);
-    open(which);
-    take(std::as_writable_bytes(std::span(out)));
-    char beyond = 0;  // asking for more makes it compare checksums
-    bool const whole = zip_fread(opened_.get(), &beyond, 1) == 0;
-    close();
-    parallel::require(whole, path_.native(),
-                      ": a member is damaged (its checksum or its length is wrong); fetch the file "
-                      "again");
-    return out;
-  }
+  [[nodiscard]] std::string read_all(member const& which, std::uint64_t most) const;
 
   /// Fills `out` from byte `begin` of a stored member on.
-  void read(member const& which, std::uint64_t begin, std::span<std::byte> out) const {
-    parallel::require(which.stored, path_.native(),
-                      ": a tensor in it is compressed or encrypted; save it as torch.save does");
-    parallel::require(begin <= which.bytes && out.size() <= which.bytes - begin, path_.native(),
-                      ": a member of ", which.bytes, " bytes is asked for ", out.size(), " from ",
-                      begin, " on");
-    std::lock_guard const one_at_a_time(mutex_);
-    if (opened_ == nullptr || &which != last_) open(which);
-    parallel::require(zip_fseek(opened_.get(), static_cast<zip_int64_t>(begin), SEEK_SET) == 0,
-                      path_.native(), ": cannot be read from byte ", begin, " of a member on");
-    take(out);
-  }
+  void read(member const& which, std::uint64_t begin, std::span<std::byte> out) const;
 
  private:
   struct closer {
-    void operator()(zip_t* archive) const { zip_discard(archive); }
-    void operator()(zip_file_t* file) const { zip_fclose(file); }
+    void operator()(zip_t* archive) const;
+    void operator()(zip_file_t* file) const;
   };
 
-  void open(member const& which) const {
-    close();
-    opened_.reset(zip_fopen_index(archive_.get(), by_name_.at(which.name), 0));
-    parallel::require(opened_ != nullptr, path_.native(), ": a member cannot be opened (",
-                      zip_strerror(archive_.get()), ")");
-    last_ = &which;
-  }
-  void close() const {
-    opened_.reset();
-    last_ = nullptr;
-  }
-  void take(std::span<std::byte> out) const {
-    while (!out.empty()) {
-      auto const got = zip_fread(opened_.get(), out.data(), out.size());
-      if (got <= 0) close();
-      parallel::require(got > 0, path_.native(), ": is damaged or cut short: ", out.size(),
-                        " bytes of a member cannot be read");
-      out = out.subspan(static_cast<std::size_t>(got));
-    }
-  }
+  void open(member const& which) const;
+  void close() const;
+  void take(std::span<std::byte> out) const;
 
   std::filesystem::path path_;
   std::unique_ptr<zip_t, closer> archive_;

@@ -44,16 +44,16 @@ struct attention_positions {
                                   .document_begins = documents});
     };
     if (c.share.whole == 0) return run(packed, c.sequence, first, c.document_begins);
-    c.for_each_run(
-        packed.extent(0), [&](index row, index count, std::uint64_t sequence, index position) {
-          auto documents = c.document_begins;
-          auto const before =
-              (sequence - c.where.first_sequence) * static_cast<std::uint64_t>(c.share.whole) +
-              static_cast<std::uint64_t>(position);
-          if (!documents.empty())
-            documents = documents.subspan(before, static_cast<std::size_t>(count));
-          run(packed.slice(row, row + count), count, position, documents);
-        });
+    c.for_each_run(packed.extent(0),
+                   [&](index row, index count, std::uint64_t sequence, index position) {
+                     auto documents = c.document_begins;
+                     auto const before = (sequence - c.run_position.first_sequence) *
+                                             static_cast<std::uint64_t>(c.share.whole) +
+                                         static_cast<std::uint64_t>(position);
+                     if (!documents.empty())
+                       documents = documents.subspan(before, static_cast<std::size_t>(count));
+                     run(packed.slice(row, row + count), count, position, documents);
+                   });
   }
 };
 

@@ -87,7 +87,7 @@ class layer_builder {
   [[nodiscard]] auto make_branch(std::string const& norm_name, bool norm_again, Layer layer,
                                  std::string const& dropout_name) const {
     auto before = make_norm(norm_name);
-    before.again = norm_again;
+    before.is_droppable = norm_again;
     return residual(dropout(sequential(std::move(before), std::move(layer)),
                             static_cast<float>(config_.resid_pdrop), stream_id(dropout_name)));
   }
@@ -177,7 +177,7 @@ class layer_builder {
     using parallel::context_parallel::check_heads;
     int const ranks = groups_.context.group.size();
     for (index const rank : {index{0}, place_.size - 1}) {  // those with most and fewest
-      auto const there = parallel::tensor::place{rank, place_.size}.part_of(all);
+      auto const there = parallel::tensor::axis_position{rank, place_.size}.part_of(all);
       check_heads("query", there.heads, ranks);
       check_heads("key", there.kv_heads, ranks);
     }
@@ -191,7 +191,7 @@ class layer_builder {
     out.layout = heads_here();
     out.own_keys = key_source(config_, i) == i;
     if (groups_.context.exchange_heads()) check_exchanged_heads(all);
-    out.among = groups_.context;
+    out.ranks = groups_.context;
     out.qkv = make_qkv(name, all, out.own_keys);
     out.query_key = make_query_key_norm(name, all, out.own_keys);
     out.out = make_last(name + "out_proj", config_.d_model, rows_of_heads(q, all.dim));
@@ -230,13 +230,13 @@ class layer_builder {
     out.up = {groups_.tensor, rows_of("up_proj")};
     if (config_.ffn_type == ffn_kind::mptglu) out.gate = rows_of("gate_proj");
     out.down = make_last(name + "down_proj", hidden, some);
-    out.activate = {.kind = config_.ffn_act_fn, .again = again};
+    out.activate = {.kind = config_.ffn_act_fn, .is_droppable = again};
     return out;
   }
 
   model_config const& config_;
   groups_type const& groups_;
-  parallel::tensor::place place_;
+  parallel::tensor::axis_position place_;
   initial_distribution initial_;
 };
 

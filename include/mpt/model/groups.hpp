@@ -16,7 +16,7 @@ struct basic_model_groups {
   parallel::tensor::region<Comm> tensor = {};
   parallel::context_parallel::attention_ranks<Comm> context = {};
 
-  [[nodiscard]] parallel::tensor::place tensor_place() const {
+  [[nodiscard]] parallel::tensor::axis_position tensor_place() const {
     return {tensor.rank(), tensor.size()};
   }
 };

@@ -63,7 +63,7 @@ class model {
 
   /// Whether blocks exchange nothing with other ranks.
   [[nodiscard]] bool blocks_are_local() const {
-    return groups_.tensor.alone() && groups_.context.alone();
+    return groups_.tensor.is_single_rank() && groups_.context.is_single_rank();
   }
 
   /// Of microbatches with as many rows, those that need the same memory.
@@ -249,7 +249,7 @@ model<T, Comm>::model(model_config config, basic_model_groups<Comm> groups,
   std::string const prefix = "transformer.";
   index const d = config_.d_model;
   index const vocabulary = config_.vocab_size;
-  tokens_.of = groups_.tensor;
+  tokens_.tensor_region = groups_.tensor;
   tokens_.weight =
       build.vocabulary_rows(prefix + "wte.weight", build.initial().embedding(vocabulary));
   if (config_.learned_pos_emb) {
@@ -263,7 +263,7 @@ model<T, Comm>::model(model_config config, basic_model_groups<Comm> groups,
         concat(prefix, "blocks.", i, "."), i,
         recompute.empty() ? recomputation{} : recompute.at(static_cast<std::size_t>(i))));
   key_width_ = 2 * build.heads_here().kv_width();
-  head_.of = groups_.tensor;
+  head_.tensor_region = groups_.tensor;
   head_.norm_f = build.make_norm(prefix + "norm_f");
   head_.weight =
       config_.tie_word_embeddings

@@ -6,13 +6,13 @@
 // characters as they are, and so do we.
 #pragma once
 
-#include <mpt/tokenizer/utf8.hpp>
-
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+
+#include <mpt/tokenizer/utf8.hpp>
 
 namespace mpt::byte_level {
 
@@ -43,18 +43,10 @@ inline constexpr std::array<char32_t, 256> spelling = make_spelling();
 inline constexpr std::array<std::int16_t, 324> reading = make_reading();
 
 /// Bytes in their printable spelling (" a" becomes "\u0120a").
-[[nodiscard]] inline std::string spell(std::string_view bytes) {
-  std::string out;
-  for (char const byte : bytes) utf8::append(out, spelling[static_cast<unsigned char>(byte)]);
-  return out;
-}
+[[nodiscard]] std::string spell(std::string_view bytes);
 
 /// One byte in its printable spelling.
-[[nodiscard]] inline std::string spell(unsigned char byte) {
-  std::string out;
-  utf8::append(out, spelling[byte]);
-  return out;
-}
+[[nodiscard]] std::string spell(unsigned char byte);
 
 /// Whether a byte occurs in any UTF-8 text.
 [[nodiscard]] constexpr bool occurs_in_utf8(std::size_t byte) {
@@ -62,17 +54,6 @@ inline constexpr std::array<std::int16_t, 324> reading = make_reading();
 }
 
 /// The bytes a token stands for; a token with a character that spells no byte stands for itself.
-[[nodiscard]] inline std::string read(std::string_view token) {
-  std::string out;
-  for (std::size_t place = 0; place < token.size();) {
-    auto const next = utf8::read(token, place);
-    if (next.state != utf8::status::valid || next.code_point >= reading.size() ||
-        reading[next.code_point] < 0)
-      return std::string(token);
-    out.push_back(static_cast<char>(reading[next.code_point]));
-    place += next.bytes;
-  }
-  return out;
-}
+[[nodiscard]] std::string read(std::string_view token);
 
 }  // namespace mpt::byte_level

@@ -23,16 +23,7 @@ struct chat_form {
 };
 
 /// The conversation; with `answer_next`, up to where the assistant's next answer begins.
-[[nodiscard]] inline std::string chatml(std::span<chat_message const> messages, bool answer_next,
-                                        chat_form form = {}) {
-  std::string out;
-  for (auto const& one : messages) {
-    out.append(chat_begin).append(one.role).append("\n").append(one.content);
-    if (form.ends_system_message || one.role != "system") out.append(chat_end);
-    out.append("\n");
-  }
-  if (answer_next) out.append(chat_begin).append("assistant\n");
-  return out;
-}
+[[nodiscard]] std::string chatml(std::span<chat_message const> messages, bool answer_next,
+                                 chat_form form = {});
 
 }  // namespace mpt

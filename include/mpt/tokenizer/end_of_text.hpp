@@ -12,21 +12,10 @@ namespace mpt {
 
 /// Why `words.eos_id()` gives nothing, as the part of a sentence behind "it has no end-of-text
 /// token".
-[[nodiscard]] inline std::string why_without_end(tokenizer const& words) {
-  auto const named = named_token(words.files(), "eos_token");
-  if (!named) return "tokenizer_config.json names no eos_token";
-  return parallel::concat("its eos_token '", named->substr(0, 60), "' is not in tokenizer.json");
-}
+[[nodiscard]] std::string why_without_end(tokenizer const& words);
 
 /// The id of the token that ends a text. Throws where there is none; `need` says what cannot be
 /// done without it ("responses would never end").
-inline std::int32_t require_end(tokenizer const& words, std::string_view need) {
-  auto const id = words.eos_id();
-  parallel::require(id.has_value(), words.files().name(), ": has no end-of-text token (",
-                    id ? "" : why_without_end(words), "): ", need,
-                    "; name one of its tokens as \"eos_token\" in the tokenizer_config.json beside "
-                    "it");
-  return id.value_or(0);
-}
+std::int32_t require_end(tokenizer const& words, std::string_view need);
 
 }  // namespace mpt

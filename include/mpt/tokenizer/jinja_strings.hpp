@@ -15,6 +15,7 @@
 #include <minja/minja.hpp>
 
 #include <mpt/tokenizer/python_string.hpp>
+#include <mpt/tokenizer/utf8.hpp>
 
 namespace mpt::detail {
 

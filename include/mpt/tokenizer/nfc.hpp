@@ -9,18 +9,12 @@
 // insertion).
 #pragma once
 
-#include <utf8proc.h>
-
 #include <algorithm>
 #include <cstddef>
-#include <cstdlib>
-#include <iterator>
-#include <memory>
-#include <parallel/core/error.hpp>
 #include <string>
 #include <string_view>
 
-#include <mpt/tokenizer/utf8.hpp>
+#include <parallel/core/error.hpp>
 
 namespace mpt {
 
@@ -73,65 +67,13 @@ inline constexpr code_point_range inert_characters[] = {
     {0x1E130, 0x1E136}, {0x1E2AE, 0x1E2AE}, {0x1E2EC, 0x1E2EF}, {0x1E4EC, 0x1E4EF},
     {0x1E5EE, 0x1E5EF}};
 
-inline void append_nfc(std::string& out, std::string_view stretch) {
-  if (stretch.empty()) return;
-  utf8proc_uint8_t* result = nullptr;
-  auto const length =
-      utf8proc_map(reinterpret_cast<utf8proc_uint8_t const*>(stretch.data()),
-                   static_cast<utf8proc_ssize_t>(stretch.size()), &result,
-                   static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
-  std::unique_ptr<utf8proc_uint8_t, void (*)(void*)> const owner(result, &std::free);
-  parallel::require(length >= 0,
-                    "normalising text to NFC failed: ", length < 0 ? utf8proc_errmsg(length) : "");
-  out.append(reinterpret_cast<char const*>(result), static_cast<std::size_t>(length));
-}
-
 }  // namespace detail
 
 /// The place of the first character that might not be in NFC, or the text's size if all of it is.
 /// `text` must be valid UTF-8. (A place may be reported although nothing changes there.)
-[[nodiscard]] inline std::size_t first_unstable(std::string_view text) {
-  for (auto place = utf8::skip_ascii(text, 0); place < text.size();) {
-    auto const next = utf8::read(text, place);
-    if (!detail::contains(detail::stable_characters, next.code_point)) return place;
-    place += next.bytes;
-    if (place < text.size() && static_cast<unsigned char>(text[place]) < 0x80)
-      place = utf8::skip_ascii(text, place);
-  }
-  return text.size();
-}
+[[nodiscard]] std::size_t first_unstable(std::string_view text);
 
 /// The normal form C of valid UTF-8, by the reference tokenizers' tables.
-[[nodiscard]] inline std::string nfc(std::string_view text) {
-  std::string out;
-  out.reserve(text.size() + text.size() / 8);
-  std::size_t begin = 0;    // everything before is in `out`
-  std::size_t stretch = 0;  // where the stretch to normalise begins: its last stable character
-  bool unstable = false;    // whether the stretch holds anything to normalise
-  auto const flush = [&](std::size_t end) {
-    if (unstable) {
-      out += text.substr(begin, stretch - begin);
-      detail::append_nfc(out, text.substr(stretch, end - stretch));
-      begin = end;
-    }
-    unstable = false;
-  };
-  for (std::size_t place = 0; place < text.size();) {
-    auto const next = utf8::read(text, place);
-    if (detail::contains(detail::stable_characters, next.code_point)) {
-      flush(place);
-      stretch = place;
-    } else if (detail::contains(detail::inert_characters, next.code_point)) {
-      flush(place);
-      stretch = place + next.bytes;  // nothing composes with it
-    } else {
-      unstable = true;
-    }
-    place += next.bytes;
-  }
-  flush(text.size());
-  out += text.substr(begin);
-  return out;
-}
+[[nodiscard]] std::string nfc(std::string_view text);
 
 }  // namespace mpt

@@ -2,9 +2,6 @@
 // split. Chat templates are written for it.
 #pragma once
 
-#include <utf8proc.h>
-
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -13,212 +10,37 @@
 #include <vector>
 
 #include <mpt/tokenizer/character_class.hpp>
-#include <mpt/tokenizer/utf8.hpp>
 
 namespace mpt::python {
 
-[[nodiscard]] inline std::u32string decode(std::string_view text) {
-  std::u32string out;
-  for (std::size_t place = 0; place < text.size();) {
-    auto const next = utf8::read(text, place);
-    out += next.code_point;
-    place += next.bytes;
-  }
-  return out;
-}
+[[nodiscard]] std::u32string decode(std::string_view text);
 
-[[nodiscard]] inline std::string encode(std::u32string_view text) {
-  std::string out;
-  for (auto const c : text) utf8::append(out, c);
-  return out;
-}
+[[nodiscard]] std::string encode(std::u32string_view text);
 
 /// str.isspace() of one character.
 [[nodiscard]] constexpr bool is_space(char32_t c) {
   return is_white_space(c) || (c >= 0x1C && c <= 0x1F);
 }
 
-namespace detail {
+[[nodiscard]] std::u32string lower(std::u32string_view text);
 
-/// Characters whose capitals are several (SpecialCasing.txt of Unicode): each with those, then a
-/// space.
-inline constexpr std::u32string_view several_capitals =
-    U"\u00DFSS \u0149\u02BCN \u01F0J\u030C \u0390\u0399\u0308\u0301 \u03B0\u03A5\u0308\u0301 "
-    U"\u0587\u0535\u0552 \u1E96H\u0331 \u1E97T\u0308 \u1E98W\u030A \u1E99Y\u030A "
-    U"\u1E9AA\u02BE \u1F50\u03A5\u0313 \u1F52\u03A5\u0313\u0300 \u1F54\u03A5\u0313\u0301 "
-    U"\u1F56\u03A5\u0313\u0342 \u1F80\u1F08\u0399 \u1F81\u1F09\u0399 \u1F82\u1F0A\u0399 "
-    U"\u1F83\u1F0B\u0399 \u1F84\u1F0C\u0399 \u1F85\u1F0D\u0399 \u1F86\u1F0E\u0399 "
-    U"\u1F87\u1F0F\u0399 \u1F88\u1F08\u0399 \u1F89\u1F09\u0399 \u1F8A\u1F0A\u0399 "
-    U"\u1F8B\u1F0B\u0399 \u1F8C\u1F0C\u0399 \u1F8D\u1F0D\u0399 \u1F8E\u1F0E\u0399 "
-    U"\u1F8F\u1F0F\u0399 \u1F90\u1F28\u0399 \u1F91\u1F29\u0399 \u1F92\u1F2A\u0399 "
-    U"\u1F93\u1F2B\u0399 \u1F94\u1F2C\u0399 \u1F95\u1F2D\u0399 \u1F96\u1F2E\u0399 "
-    U"\u1F97\u1F2F\u0399 \u1F98\u1F28\u0399 \u1F99\u1F29\u0399 \u1F9A\u1F2A\u0399 "
-    U"\u1F9B\u1F2B\u0399 \u1F9C\u1F2C\u0399 \u1F9D\u1F2D\u0399 \u1F9E\u1F2E\u0399 "
-    U"\u1F9F\u1F2F\u0399 \u1FA0\u1F68\u0399 \u1FA1\u1F69\u0399 \u1FA2\u1F6A\u0399 "
-    U"\u1FA3\u1F6B\u0399 \u1FA4\u1F6C\u0399 \u1FA5\u1F6D\u0399 \u1FA6\u1F6E\u0399 "
-    U"\u1FA7\u1F6F\u0399 \u1FA8\u1F68\u0399 \u1FA9\u1F69\u0399 \u1FAA\u1F6A\u0399 "
-    U"\u1FAB\u1F6B\u0399 \u1FAC\u1F6C\u0399 \u1FAD\u1F6D\u0399 \u1FAE\u1F6E\u0399 "
-    U"\u1FAF\u1F6F\u0399 \u1FB2\u1FBA\u0399 \u1FB3\u0391\u0399 \u1FB4\u0386\u0399 "
-    U"\u1FB6\u0391\u0342 \u1FB7\u0391\u0342\u0399 \u1FBC\u0391\u0399 \u1FC2\u1FCA\u0399 "
-    U"\u1FC3\u0397\u0399 \u1FC4\u0389\u0399 \u1FC6\u0397\u0342 \u1FC7\u0397\u0342\u0399 "
-    U"\u1FCC\u0397\u0399 \u1FD2\u0399\u0308\u0300 \u1FD3\u0399\u0308\u0301 \u1FD6\u0399\u0342 "
-    U"\u1FD7\u0399\u0308\u0342 \u1FE2\u03A5\u0308\u0300 \u1FE3\u03A5\u0308\u0301 "
-    U"\u1FE4\u03A1\u0313 \u1FE6\u03A5\u0342 \u1FE7\u03A5\u0308\u0342 \u1FF2\u1FFA\u0399 "
-    U"\u1FF3\u03A9\u0399 \u1FF4\u038F\u0399 \u1FF6\u03A9\u0342 \u1FF7\u03A9\u0342\u0399 "
-    U"\u1FFC\u03A9\u0399 \uFB00FF \uFB01FI \uFB02FL \uFB03FFI \uFB04FFL \uFB05ST \uFB06ST "
-    U"\uFB13\u0544\u0546 \uFB14\u0544\u0535 \uFB15\u0544\u053B \uFB16\u054E\u0546 "
-    U"\uFB17\u0544\u053D ";
-
-[[nodiscard]] inline std::u32string_view capitals_of(char32_t c) {
-  if (c < 0xDF) return {};
-  for (std::size_t begin = 0; begin < several_capitals.size();) {
-    auto const end = several_capitals.find(U' ', begin);
-    if (several_capitals[begin] == c) return several_capitals.substr(begin + 1, end - begin - 1);
-    begin = end + 1;
-  }
-  return {};
-}
-
-[[nodiscard]] inline char32_t lower_of(char32_t c) {
-  return static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c)));
-}
-[[nodiscard]] inline char32_t title_of(char32_t c) {
-  return static_cast<char32_t>(utf8proc_totitle(static_cast<utf8proc_int32_t>(c)));
-}
-[[nodiscard]] inline char32_t upper_of(char32_t c) {
-  return static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c)));
-}
-
-/// Whether a character has a case, as the rule for the Greek final sigma asks.
-[[nodiscard]] inline bool is_cased(char32_t c) {
-  return lower_of(c) != c || upper_of(c) != c || title_of(c) != c || !capitals_of(c).empty();
-}
-[[nodiscard]] inline bool is_ignored_by_case(char32_t c) {
-  auto const kind = utf8proc_category(static_cast<utf8proc_int32_t>(c));
-  return kind == UTF8PROC_CATEGORY_MN || kind == UTF8PROC_CATEGORY_ME ||
-         kind == UTF8PROC_CATEGORY_CF || kind == UTF8PROC_CATEGORY_LM ||
-         kind == UTF8PROC_CATEGORY_SK || c == U'\'' || c == U'.' || c == U':' || c == 0xB7 ||
-         c == 0x2019 || c == 0x2018;
-}
-/// Whether the sigma at `at` ends a word.
-[[nodiscard]] inline bool is_final(std::u32string_view text, std::size_t at) {
-  auto before = at;
-  while (before > 0 && is_ignored_by_case(text[before - 1])) --before;
-  auto after = at + 1;
-  while (after < text.size() && is_ignored_by_case(text[after])) ++after;
-  return before > 0 && is_cased(text[before - 1]) &&
-         (after == text.size() || !is_cased(text[after]));
-}
-
-inline void append_lower(std::u32string& out, std::u32string_view text, std::size_t at) {
-  auto const c = text[at];
-  if (c == 0x130)
-    out += U"i\u0307";
-  else if (c == 0x3A3)
-    out += is_final(text, at) ? char32_t{0x3C2} : char32_t{0x3C3};
-  else
-    out += lower_of(c);
-}
-inline void append_title(std::u32string& out, char32_t c) {
-  auto const several = capitals_of(c);
-  bool const has_one = c >= 0x1F80 && c <= 0x1FFC && title_of(c) != c;  // Greek, with an iota
-  if (several.empty() || has_one) {
-    out += title_of(c);
-    return;
-  }
-  out += several.front();
-  for (auto const next : several.substr(1)) out += c == 0x149 ? next : lower_of(next);
-}
-
-}  // namespace detail
-
-[[nodiscard]] inline std::u32string lower(std::u32string_view text) {
-  std::u32string out;
-  for (std::size_t i = 0; i < text.size(); ++i) detail::append_lower(out, text, i);
-  return out;
-}
-
-[[nodiscard]] inline std::u32string upper(std::u32string_view text) {
-  std::u32string out;
-  for (auto const c : text) {
-    auto const several = detail::capitals_of(c);
-    if (several.empty())
-      out += detail::upper_of(c);
-    else
-      out += several;
-  }
-  return out;
-}
+[[nodiscard]] std::u32string upper(std::u32string_view text);
 
 /// str.capitalize().
-[[nodiscard]] inline std::u32string capitalize(std::u32string_view text) {
-  std::u32string out;
-  if (!text.empty()) detail::append_title(out, text.front());
-  for (std::size_t i = 1; i < text.size(); ++i) detail::append_lower(out, text, i);
-  return out;
-}
+[[nodiscard]] std::u32string capitalize(std::u32string_view text);
 
 /// str.title().
-[[nodiscard]] inline std::u32string title(std::u32string_view text) {
-  std::u32string out;
-  bool in_word = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (in_word)
-      detail::append_lower(out, text, i);
-    else
-      detail::append_title(out, text[i]);
-    in_word = detail::is_cased(text[i]);
-  }
-  return out;
-}
+[[nodiscard]] std::u32string title(std::u32string_view text);
 
 /// str.strip(), lstrip and rstrip; no `characters`: of white space.
-[[nodiscard]] inline std::u32string_view strip(std::u32string_view text, bool left, bool right,
-                                               std::optional<std::u32string_view> characters) {
-  auto const goes = [&](char32_t c) {
-    return characters ? characters->find(c) != std::u32string_view::npos : is_space(c);
-  };
-  while (left && !text.empty() && goes(text.front())) text.remove_prefix(1);
-  while (right && !text.empty() && goes(text.back())) text.remove_suffix(1);
-  return text;
-}
+[[nodiscard]] std::u32string_view strip(std::u32string_view text, bool left, bool right,
+                                        std::optional<std::u32string_view> characters);
 
 /// str.split() at runs of white space, at most so often; below 0: as often as it goes.
-[[nodiscard]] inline std::vector<std::u32string_view> split(std::u32string_view text,
-                                                            std::int64_t times) {
-  std::vector<std::u32string_view> out;
-  for (text = strip(text, true, false, {}); !text.empty(); text = strip(text, true, false, {})) {
-    if (times >= 0 && static_cast<std::int64_t>(out.size()) == times) {
-      out.push_back(strip(text, false, true, {}));
-      return out;
-    }
-    auto const end = static_cast<std::size_t>(std::ranges::find_if(text, is_space) - text.begin());
-    out.push_back(text.substr(0, end));
-    text.remove_prefix(end);
-  }
-  return out;
-}
+[[nodiscard]] std::vector<std::u32string_view> split(std::u32string_view text, std::int64_t times);
 
 /// The places that a slice [begin:end:step] takes of `size`; step is not 0.
-[[nodiscard]] inline std::vector<std::size_t> slice_of(std::size_t size,
-                                                       std::optional<std::int64_t> begin,
-                                                       std::optional<std::int64_t> end,
-                                                       std::int64_t step) {
-  auto const count = static_cast<std::int64_t>(size);
-  auto const least = step < 0 ? std::int64_t{-1} : std::int64_t{0};
-  auto const most = step < 0 ? count - 1 : count;
-  auto const within = [&](std::int64_t at) {
-    return std::clamp(at < 0 ? at + count : at, least, most);
-  };
-  auto const from = begin ? within(*begin) : (step < 0 ? most : least);
-  auto const to = end ? within(*end) : (step < 0 ? least : most);
-  std::vector<std::size_t> out;
-  for (auto at = from; step > 0 ? at < to : at > to;) {
-    out.push_back(static_cast<std::size_t>(at));
-    if (step > 0 ? step >= to - at : step <= to - at) break;  // the next would be out, or overflow
-    at += step;
-  }
-  return out;
-}
+[[nodiscard]] std::vector<std::size_t> slice_of(std::size_t size, std::optional<std::int64_t> begin,
+                                                std::optional<std::int64_t> end, std::int64_t step);
 
 }  // namespace mpt::python

@@ -5,12 +5,12 @@
 // ids at once. At most 3 bytes wait.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <mpt/tokenizer/tokenizer.hpp>
-#include <mpt/tokenizer/utf8.hpp>
 #include <string>
 #include <utility>
+
+#include <mpt/tokenizer/tokenizer.hpp>
+#include <mpt/tokenizer/utf8.hpp>
 
 namespace mpt {
 
@@ -22,23 +22,7 @@ class stream_decoder {
       : source_(&source), special_(special) {}
 
   /// The characters that became complete with this id; maybe none. Error: an id without token.
-  [[nodiscard]] std::string push(std::int32_t id) {
-    if (special_ == special_tokens::skip && source_->is_special(id)) return {};
-    waiting_ += source_->bytes_of(id);
-    std::string out;
-    std::size_t place = 0;
-    while (place < waiting_.size()) {
-      auto const next = utf8::read(waiting_, place);
-      if (next.state == utf8::status::incomplete) break;
-      if (next.state == utf8::status::valid)
-        out.append(waiting_, place, next.bytes);
-      else
-        out += utf8::replacement;
-      place += next.bytes;
-    }
-    waiting_.erase(0, place);
-    return out;
-  }
+  [[nodiscard]] std::string push(std::int32_t id);
 
   /// Ends the text: U+FFFD if a character was left incomplete. Then a new text may begin.
   [[nodiscard]] std::string finish() { return utf8::lossy(std::exchange(waiting_, {})); }

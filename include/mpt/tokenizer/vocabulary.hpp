@@ -29,37 +29,19 @@ class vocabulary {
   enum class outcome : std::uint8_t { added, spelling_known, id_taken };
 
   /// Adds a token, unless its spelling or its id (which is in [0, id_limit)) is taken.
-  outcome insert(std::string_view spelling, std::int32_t id) {
-    auto const at = static_cast<std::size_t>(id);
-    if (ids_.contains(spelling)) return outcome::spelling_known;
-    if (at < tokens_.size() && tokens_[at].used) return outcome::id_taken;
-    if (at >= tokens_.size()) tokens_.resize(at + 1);
-    ids_.emplace(spelling, id);
-    tokens_[at] = {std::string(spelling), byte_level::read(spelling), true};
-    return outcome::added;
-  }
+  outcome insert(std::string_view spelling, std::int32_t id);
 
   /// The id of a token, if it is here.
-  [[nodiscard]] std::optional<std::int32_t> id_of(std::string_view spelling) const {
-    auto const found = ids_.find(spelling);
-    if (found == ids_.end()) return std::nullopt;
-    return found->second;
-  }
+  [[nodiscard]] std::optional<std::int32_t> id_of(std::string_view spelling) const;
 
   /// Whether the id belongs to a token.
-  [[nodiscard]] bool contains(std::int32_t id) const {
-    return id >= 0 && id < size() && tokens_[static_cast<std::size_t>(id)].used;
-  }
+  [[nodiscard]] bool contains(std::int32_t id) const;
 
   /// The spelling of a token the vocabulary contains.
-  [[nodiscard]] std::string_view spelling(std::int32_t id) const {
-    return tokens_[static_cast<std::size_t>(id)].spelling;
-  }
+  [[nodiscard]] std::string_view spelling(std::int32_t id) const;
 
   /// The bytes of a token the vocabulary contains.
-  [[nodiscard]] std::string_view bytes(std::int32_t id) const {
-    return tokens_[static_cast<std::size_t>(id)].bytes;
-  }
+  [[nodiscard]] std::string_view bytes(std::int32_t id) const;
 
   /// The largest id plus one.
   [[nodiscard]] std::int32_t size() const { return static_cast<std::int32_t>(tokens_.size()); }
@@ -75,9 +57,7 @@ class vocabulary {
   };
   struct hash {
     using is_transparent = void;
-    std::size_t operator()(std::string_view text) const {
-      return std::hash<std::string_view>{}(text);
-    }
+    std::size_t operator()(std::string_view text) const;
   };
 
   std::vector<token> tokens_;

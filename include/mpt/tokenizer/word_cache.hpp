@@ -11,8 +11,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
-#include <parallel/core/hash.hpp>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -28,30 +26,13 @@ class word_cache {
 
   /// Forgets every word unless they were encoded by the tokenizer known by `owner`; `tokenizer`
   /// calls this, so that a cache used with a second tokenizer is slow for once instead of wrong.
-  void belong_to(std::uint64_t owner) {
-    if (owner_ == owner) return;
-    std::fill(slots_.begin(), slots_.end(), slot{});
-    owner_ = owner;
-  }
+  void belong_to(std::uint64_t owner);
 
   /// The ids of a word, or an empty span if it is not here. Valid until the next `keep`.
-  [[nodiscard]] std::span<std::int32_t const> find(std::string_view word) const {
-    if (word.size() > sizeof(slot::text)) return {};
-    auto const& here = slots_[place(word)];
-    if (here.length != word.size() || std::memcmp(here.text, word.data(), word.size()) != 0)
-      return {};
-    return {here.ids, here.count};
-  }
+  [[nodiscard]] std::span<std::int32_t const> find(std::string_view word) const;
 
   /// Remembers a word, unless it is too long.
-  void keep(std::string_view word, std::span<std::int32_t const> ids) {
-    if (word.size() > sizeof(slot::text) || ids.size() > std::size(slot{}.ids)) return;
-    auto& here = slots_[place(word)];
-    here.length = static_cast<std::uint8_t>(word.size());
-    here.count = static_cast<std::uint8_t>(ids.size());
-    std::memcpy(here.text, word.data(), word.size());
-    std::copy(ids.begin(), ids.end(), here.ids);
-  }
+  void keep(std::string_view word, std::span<std::int32_t const> ids);
 
   /// Room for the ids of the word that is being merged.
   [[nodiscard]] std::vector<std::int32_t>& scratch() { return scratch_; }
@@ -64,10 +45,7 @@ class word_cache {
     std::int32_t ids[8] = {};
   };
 
-  [[nodiscard]] std::size_t place(std::string_view word) const {
-    auto const hash = parallel::fnv1a(word);  // its high bits are folded into the low ones
-    return static_cast<std::size_t>(hash ^ (hash >> 29)) & (slots_.size() - 1);
-  }
+  [[nodiscard]] std::size_t place(std::string_view word) const;
 
   std::vector<slot> slots_;
   std::vector<std::int32_t> scratch_;

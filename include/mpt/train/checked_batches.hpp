@@ -63,7 +63,7 @@ class checked_batches {
       auto const text = parallel::concat("batch ", std::int64_t{where.step} + 1, ": ",
                                          check_.describe(exchanges, done.faults));
       bool const repeats = config_.corruption_check.on_transient == transient_policy::repeat;
-      if (!done.may_go_on() || !repeats || time == most_times)
+      if (!done.may_repeat() || !repeats || time == most_times)
         parallel::fail<parallel::corrupted>(
             text, "; nothing was updated: take the machine out, and go on from a checkpoint");
       control.say(text + "; it is computed again");

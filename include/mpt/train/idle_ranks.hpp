@@ -40,7 +40,7 @@ namespace mpt {
   for (auto const& actions : of.by_rank)
     for (auto const& action : actions)
       if (action.microbatch < wanted)
-        busy += pipeline::costs{}.of(action.kind);  // others are empty
+        busy += pipeline::costs{}.time_of(action.kind);  // others are empty
   return 1 - busy / (static_cast<double>(time.makespan) * of.ranks);
 }
 

@@ -89,9 +89,9 @@ template <class Fits>
   if (exchanges && broken_by_tensor(config, p.tensor).empty()) {
     parallel::ops::head_layout const all{.heads = config.model.n_heads,
                                          .kv_heads = kv_heads(config.model)};
-    using parallel::tensor::place;
-    auto const most = place{0, p.tensor}.part_of(all);
-    auto const fewest = place{p.tensor - 1, p.tensor}.part_of(all);
+    using parallel::tensor::axis_position;
+    auto const most = axis_position{0, p.tensor}.part_of(all);
+    auto const fewest = axis_position{p.tensor - 1, p.tensor}.part_of(all);
     auto const whole = [&](std::string_view what, std::int64_t heads, std::int64_t least) {
       if (heads != least)
         out.push_back(parallel::concat("with ulysses, each of ", p.tensor,
@@ -186,7 +186,7 @@ inline void check_pipeline(std::vector<std::string>& problems, train_config cons
     problems.push_back(parallel::concat("shard ", *p.shard,
                                         ": without ZeRO nothing is sharded; set zero_stage to 1, 2 "
                                         "or 3, or use replicate"));
-    return of_model.with<axis::replicate>(data);
+    return of_model.with_degree<axis::replicate>(data);
   }
   int shard = 1;
   if (config.zero_stage > 0)
@@ -201,7 +201,7 @@ inline void check_pipeline(std::vector<std::string>& problems, train_config cons
             : parallel::concat("shard to ",
                                nearest_degree(shard, [&](int other) { return data % other == 0; })),
         p.shard && p.replicate ? "" : ", or leave it out"));
-  return of_model.with<axis::shard>(shard).with<axis::replicate>(replicate);
+  return of_model.with_degree<axis::shard>(shard).with_degree<axis::replicate>(replicate);
 }
 
 /// What the canonical order of reductions cannot take.

@@ -202,7 +202,8 @@ std::vector<train::step_plan> step_plans_of(train_config const& config, run_plan
     made.template add<T>(name, layer, parts, uses, groups.optimizers, groups.key_of);
   });
   auto const wanted = static_cast<int>(plan.split.accumulation);
-  auto out = made.all(made.stages().least_microbatches(wanted), parallel::pass::training, true);
+  auto out = made.plans_of_all_ranks(made.stages().least_microbatches(wanted),
+                                     parallel::pass::training, true);
   train::require_runs(out, one_queue);
   return out;
 }

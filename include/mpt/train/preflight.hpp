@@ -53,8 +53,8 @@ namespace detail {
     return fmt::format("rank {} (host {})", rank, m.machines[static_cast<std::size_t>(rank)]);
   };
   std::vector<std::string> lines;
-  if (m.arriving.size() != m.machines.size()) return lines;
-  auto const slow = parallel::slow_ranks(parallel::ranks_before(m.machines), m.arriving);
+  if (m.arrival_rates.size() != m.machines.size()) return lines;
+  auto const slow = parallel::slow_ranks(parallel::ranks_before(m.machines), m.arrival_rates);
   for (auto const& one : slow) {
     if (lines.size() == most) {
       lines.push_back(
@@ -64,7 +64,7 @@ namespace detail {
     auto const what = one.from < 0 ? name(one.rank) + " exchanges with other machines"
                                    : name(one.from) + " sends to " + name(one.rank);
     lines.push_back(fmt::format("slow: {} at {}, the others at {}", what, rate_text(one.rate),
-                                rate_text(one.others)));
+                                rate_text(one.median_rate)));
   }
   return lines;
 }
@@ -81,15 +81,15 @@ namespace detail {
 [[nodiscard]] inline std::vector<std::string> slow_machines_said(
     parallel::network_measurements const& m) {
   constexpr double gigabit = 125e6;
-  if (m.between <= 0) return {};
-  if (m.between < 0.2 * m.link.bytes_per_second)
+  if (m.between_machines <= 0) return {};
+  if (m.between_machines < 0.2 * m.link.bytes_per_second)
     return {fmt::format(
         "slow: {} at {}, {:.3g} % of what {} ({}{}) can; do they use it?", exchanging(m),
-        rate_text(m.between), 100 * m.between / m.link.bytes_per_second, m.link.name,
+        rate_text(m.between_machines), 100 * m.between_machines / m.link.bytes_per_second, m.link.name,
         m.link.infiniband ? "InfiniBand or RoCE, " : "", rate_text(m.link.bytes_per_second))};
-  if (m.between < 0.4 * gigabit)
+  if (m.between_machines < 0.4 * gigabit)
     return {fmt::format("slow: {} at {}, less than half of what Gigabit Ethernet carries",
-                        exchanging(m), rate_text(m.between))};
+                        exchanging(m), rate_text(m.between_machines))};
   return {};
 }
 
@@ -102,27 +102,27 @@ namespace detail {
   for (auto const& machine : m.machines) ++machines[machine];
   auto first = fmt::format("network: {} ranks on {} machine{}", m.machines.size(), machines.size(),
                            machines.size() == 1 ? "" : "s");
-  if (m.inside > 0) first += ", " + rate_text(m.inside) + " inside";
-  if (m.between > 0) first += ", " + rate_text(m.between) + " between";
+  if (m.inside_machine > 0) first += ", " + rate_text(m.inside_machine) + " inside";
+  if (m.between_machines > 0) first += ", " + rate_text(m.between_machines) + " between";
   std::vector<std::string> lines{first};
 
-  if (m.wrong > 0)
+  if (m.wrong_elements > 0)
     lines.push_back(
-        fmt::format("wrong: {} numbers arrived otherwise than they were sent", m.wrong));
-  if (m.inside > 0 && m.inside < 0.02 * m.copying)
+        fmt::format("wrong: {} numbers arrived otherwise than they were sent", m.wrong_elements));
+  if (m.inside_machine > 0 && m.inside_machine < 0.02 * m.copy_rate)
     lines.push_back(fmt::format(
         "slow: ranks of one machine exchange at {:.1f} % of the rate of copying memory ({}); is "
         "shared memory switched off between them?",
-        100 * m.inside / m.copying, rate_text(m.copying)));
+        100 * m.inside_machine / m.copy_rate, rate_text(m.copy_rate)));
   for (auto&& said : {detail::slow_machines_said(m), detail::slow_ranks_said(m)})
     lines.insert(lines.end(), said.begin(), said.end());
-  if (m.inside > 0 && m.between > 0)
+  if (m.inside_machine > 0 && m.between_machines > 0)
     lines.push_back(
-        m.inside >= 2 * m.between
+        m.inside_machine >= 2 * m.between_machines
             ? fmt::format(
                   "advice: inside is {:.1f} times as fast as between: shard weights inside a "
                   "machine where its memory holds them (sharding_strategy: HYBRID_SHARD)",
-                  m.inside / m.between)
+                  m.inside_machine / m.between_machines)
             : "advice: between is about as fast as inside: shard weights over all ranks");
 
   auto sorted = m.work;

@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include <mpt/config/hf.hpp>
+#include <mpt/config/hf_attention.hpp>
 #include <mpt/config/read_lora.hpp>
 #include <mpt/config/train.hpp>
 #include <mpt/hf/is_model.hpp>
@@ -261,7 +262,7 @@ inline void require_same_leaf(nlohmann::json const& state, train_config const& c
       .batches = state.batches,
       .epoch = state.epoch,
       .best = state.best,
-      .own = {
+      .program_state = {
           {"batch_in_epoch", state.batch_in_epoch},
           {"best_loss", state.best_loss ? nlohmann::json(*state.best_loss) : nullptr},
           {"tokens", state.tokens},
@@ -276,7 +277,8 @@ inline void require_same_leaf(nlohmann::json const& state, train_config const& c
                                config.precision == precision_kind::fp32 ? "float32" : "bfloat16")},
           {"tokenizer", config.tokenizer.name},
           {"run_name", config.run_name}}};
-  if (config.model.lora) out.own["peft_config"] = to_peft_json(*config.model.lora, adapter_base);
+  if (config.model.lora)
+    out.program_state["peft_config"] = to_peft_json(*config.model.lora, adapter_base);
   return out;
 }
 
@@ -308,8 +310,8 @@ namespace detail {
 [[nodiscard]] inline checkpoint::save_options save_options_of(
     checkpoint_config const& config, parallel::step_hook on_step = {},
     checkpoint::claim_id owner = {}, std::filesystem::path const& begun_from = {}) {
-  return {.what = config.save_weights_only ? checkpoint::content::weights
-                                           : checkpoint::content::everything,
+  return {.saved = config.save_weights_only ? checkpoint::content::weights
+                                            : checkpoint::content::everything,
           .keep = std::max<index>(0, config.save_num_checkpoints_to_keep),
           .replaces = detail::replaced_by(config, begun_from),
           .on_step = std::move(on_step),
@@ -353,22 +355,23 @@ run_state load_run(Stepper& step, Exchange& exchanges, train_config const& confi
   auto const state =
       checkpoint::load(step, exchanges, reader, found.weights_only ? weights : everything);
   auto const number = [&](char const* key) {
-    require(state.own.contains(key) && state.own.at(key).is_number_integer(), found.folder.string(),
-            ": its state lacks the number ", key);
-    return state.own.at(key).template get<std::int64_t>();
+    require(state.program_state.contains(key) && state.program_state.at(key).is_number_integer(),
+            found.folder.string(), ": its state lacks the number ", key);
+    return state.program_state.at(key).template get<std::int64_t>();
   };
   std::optional<double> best_loss;
-  if (auto const best = state.own.find("best_loss"); best != state.own.end() && best->is_number())
+  if (auto const best = state.program_state.find("best_loss");
+      best != state.program_state.end() && best->is_number())
     best_loss = best->template get<double>();
   return {.batches = state.batches,
           .epoch = state.epoch,
           .batch_in_epoch = number("batch_in_epoch"),
           .data = data,
           .tokens = number("tokens"),
-          .callbacks = state.own.value("callbacks", nlohmann::json::object()),
+          .callbacks = state.program_state.value("callbacks", nlohmann::json::object()),
           .best_loss = best_loss,
-          .skipped = state.own.value("skipped", nlohmann::json::array()),
-          .spikes = state.own.value("spikes", nlohmann::json(nullptr))};
+          .skipped = state.program_state.value("skipped", nlohmann::json::array()),
+          .spikes = state.program_state.value("spikes", nlohmann::json(nullptr))};
 }
 
 }  // namespace mpt

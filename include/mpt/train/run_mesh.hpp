@@ -35,7 +35,7 @@ class run_mesh {
            Device const& device)
       : config_(config.parallelism),
         control_(control),
-        ranks_(exchanges.split(parallel::coloring::together()), run_layout(config, control.size()),
+        ranks_(exchanges.split(parallel::coloring::single_color()), run_layout(config, control.size()),
                level_of(config)),
         device_(device) {
     namespace axis = parallel::axis;

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include <mpt/config/flops.hpp>
 #include <mpt/config/linear_layers.hpp>
 #include <mpt/config/train.hpp>

@@ -62,7 +62,7 @@ class run_saves {
         behind_(behind),
         shared_(step, comm, exchanges, config.save_folder, behind,
                 save_options_of(config, hooks.on_save, hooks.owner, begun_from)),
-        bytes_(checkpoint::bytes_to_save(step, shared_.options().what)) {
+        bytes_(checkpoint::bytes_to_save(step, shared_.options().saved)) {
     if (auto here = detail::local_folder_here(config, hooks, comm)) {
       one_node_ = here->nodes.nodes() == 1;
       local_.emplace(shared_, step, comm, exchanges, std::move(*here));

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include <mpt/train/run_plan.hpp>
 #include <parallel/train/show_step.hpp>
 #include <parallel/train/verify_step.hpp>

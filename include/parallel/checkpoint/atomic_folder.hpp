@@ -1,8 +1,8 @@
-// Folders that appear whole or not at all: written under a temporary name, flushed, renamed.
+// Folders that appear completely or not at all: written under a temporary name, flushed, renamed.
 //
 // Names: `X.tmp-<token>` is being written, `X.trash-<token>` is being removed, `X.old-<token>` is
-// making way for a new X; none is ever taken for X. What a killed program left under such names is
-// swept away by the next writer, but for an old X without a new one, which is X again.
+// being replaced by a new X; none is ever taken for X. What a killed program left under such names
+// is removed by the next writer, except an old X without a new one, which becomes X again.
 #pragma once
 
 #include <fcntl.h>
@@ -22,7 +22,7 @@
 
 namespace parallel::checkpoint {
 
-/// What becomes of a folder that stands where a new one shall.
+/// What happens to an existing folder with the name of a new one.
 enum class if_exists { refuse, replace };
 
 /// `folder` + ".tmp-" + token: where its next content is written.
@@ -35,15 +35,15 @@ enum class if_exists { refuse, replace };
 /// The name before ".tmp-", ".trash-" or ".old-" and 16 digits; empty when `name` is no such name.
 [[nodiscard]] inline std::string_view name_of_leftover(std::string_view name) {
   for (std::string_view const mark : {".tmp-", ".trash-", ".old-"}) {
-    auto const at = name.rfind(mark);
-    if (at != std::string_view::npos && at > 0 && name.size() == at + mark.size() + 16 &&
-        name.find_first_not_of("0123456789abcdef", at + mark.size()) == std::string_view::npos)
-      return name.substr(0, at);
+    auto const begin = name.rfind(mark);
+    if (begin != std::string_view::npos && begin > 0 && name.size() == begin + mark.size() + 16 &&
+        name.find_first_not_of("0123456789abcdef", begin + mark.size()) == std::string_view::npos)
+      return name.substr(0, begin);
   }
   return {};
 }
 
-/// The first free name for what is removed of `name`, or makes way there.
+/// The first unused name for what is removed from `name`, or replaced there.
 [[nodiscard]] inline std::filesystem::path free_name(std::filesystem::path const& name,
                                                      std::string_view mark = ".trash-") {
   for (std::uint64_t token = 0;; ++token) {
@@ -53,7 +53,7 @@ enum class if_exists { refuse, replace };
   }
 }
 
-/// Removes `folder`: first renames it, so that half of it is never seen under its name.
+/// Removes `folder`: renames it first, so that half of it is never seen under its name.
 inline void remove_folder(std::filesystem::path const& folder, step_hook const& on_step = {}) {
   auto const trash = free_name(folder);
   files::step(on_step, "rename to trash");
@@ -62,8 +62,8 @@ inline void remove_folder(std::filesystem::path const& folder, step_hook const& 
   files::remove_tree(trash);
 }
 
-/// Removes the leftovers in `parent` of what `is_ours(name)` holds for. What is being written there
-/// by someone who still lives is never given its final name after this.
+/// Removes the leftovers in `parent` of names for which `is_ours(name)` holds. A leftover that a
+/// living program still writes never gets its final name after this.
 template <class Predicate>
 void remove_leftovers(std::filesystem::path const& parent, Predicate is_ours) {
   for (auto const& path : files::list(parent)) {
@@ -79,7 +79,7 @@ void remove_leftovers(std::filesystem::path const& parent, Predicate is_ours) {
       files::remove_tree(path);
       continue;
     }
-    // Renamed before it is removed: so its writer gives it its name whole, or not at all.
+    // Renamed before it is removed, so that its writer gives it its final name whole or not at all.
     auto const trash = free_name(parent / original);
     std::error_code problem;
     std::filesystem::rename(path, trash, problem);
@@ -90,8 +90,9 @@ void remove_leftovers(std::filesystem::path const& parent, Predicate is_ours) {
 }
 
 /// Gives the complete folder `temporary` its final name: flushes it, renames it, flushes the
-/// parent. Its files must have been flushed already. With `replace`, the two folders change places
-/// in one step where the file system can, else the old one makes way first; then it is removed.
+/// parent. Its files must have been flushed already. With `replace`, the two folders are exchanged
+/// in one step where the file system can do that, else the old one is renamed first; then it is
+/// removed.
 inline void publish_folder(std::filesystem::path const& temporary,
                            std::filesystem::path const& final_name, if_exists policy,
                            step_hook const& on_step = {}) {
@@ -111,8 +112,8 @@ inline void publish_folder(std::filesystem::path const& temporary,
     files::step(on_step, "remove replaced content");
     files::remove_tree(temporary);  // it holds the old content now
   } else {
-    // a file system that cannot exchange, for which there are many codes; any other trouble is met
-    // again by what follows
+    // A file system that cannot exchange, which it reports by one of many codes; any other problem
+    // appears again in the calls that follow.
     auto const old = free_name(final_name, ".old-");
     files::rename(final_name, old);
     files::step(on_step, "rename folder in place of the old one");

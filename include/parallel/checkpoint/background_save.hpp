@@ -1,5 +1,5 @@
-// background_save: one rank's slices of a checkpoint, copied, and written by a thread of its own
-// while the program goes on and changes what they were copied from.
+// background_save: copies one rank's slices of a checkpoint, and writes them on a thread of its own
+// while the program continues and changes their originals.
 //
 //   rank 0:   prepare_save(target)             as in save.hpp
 //             barrier
@@ -41,7 +41,7 @@ class background_save {
   background_save(background_save const&) = delete;
   background_save& operator=(background_save const&) = delete;
 
-  /// Gives up what is being written, after the slice at hand.
+  /// Gives up the write, after the current slice.
   ~background_save() { given_up_ = true; }
 
   /// Copies elements of `device`'s memory, which nothing may be writing, to be written as by
@@ -74,8 +74,8 @@ class background_save {
   /// Whether there was a `start` without a `finish`.
   [[nodiscard]] bool pending() const { return written_.has_value(); }
 
-  /// Whether the files are complete and on disk; does not block. Throws what writing failed with,
-  /// after which there is no further save.
+  /// Whether the files are complete and on disk; does not block. Throws the error of writing, after
+  /// which there is no further save.
   [[nodiscard]] bool written() const {
     if (!written_ || !written_->ready()) return false;
     written_->wait();
@@ -120,7 +120,7 @@ class background_save {
   step_hook on_step_;
   std::atomic<bool> given_up_ = false;
   std::optional<host::event> written_;
-  host::stream writer_;  // last: it ends before what it uses goes
+  host::stream writer_;  // last: it ends before what it uses is destroyed
 };
 
 }  // namespace parallel::checkpoint

@@ -1,4 +1,4 @@
-// checked_copy: a file of a checkpoint, copied to another disk and compared with its checksums on
+// checked_copy: copies a file of a checkpoint to another disk and compares it with its checksums on
 // the way.
 #pragma once
 
@@ -15,13 +15,13 @@
 
 namespace parallel::checkpoint {
 
-/// What is copied is damaged or cannot be read.
+/// The source of a copy is damaged or cannot be read.
 class unusable_source : public error {
  public:
   using error::error;
 };
 
-/// The system does not let what is copied be read, which may pass.
+/// The system does not allow the source to be read, which may be temporary.
 class unreadable_source : public unusable_source {
  public:
   using unusable_source::unusable_source;
@@ -29,7 +29,7 @@ class unreadable_source : public unusable_source {
 
 namespace detail {
 
-/// `writing`: whether what is under way is of `to`.
+/// `writing`: whether an error would come from writing `to`.
 inline void copy_checked(std::filesystem::path const& from, std::filesystem::path const& to,
                          file_contents const& contents, bool& writing) {
   constexpr std::uint64_t piece_bytes = std::uint64_t{1} << 20;
@@ -46,28 +46,30 @@ inline void copy_checked(std::filesystem::path const& from, std::filesystem::pat
   write([&] { out.emplace(to, output_file::existing::refuse); });
   try {
     std::vector<std::byte> buffer(std::min(piece_bytes, bytes));
-    auto const copy = [&](std::uint64_t begin, std::uint64_t end, std::string_view what) {
+    auto const copy = [&](std::uint64_t begin, std::uint64_t end, std::string_view part_name) {
       running_checksum sum;
-      for (std::uint64_t at = begin; at < end;) {
-        auto const piece = std::span(buffer).first(std::min<std::size_t>(end - at, buffer.size()));
-        in.read(at, piece, what);
-        write([&] { out->write(at, piece); });
+      for (std::uint64_t position = begin; position < end;) {
+        auto const piece =
+            std::span(buffer).first(std::min<std::size_t>(end - position, buffer.size()));
+        in.read(position, piece, part_name);
+        write([&] { out->write(position, piece); });
         sum.add(piece);
-        at += piece.size();
+        position += piece.size();
       }
       return sum.value();
     };
-    std::uint64_t at = std::min(contents.header_bytes, bytes);
-    require_header(in.name(), contents, copy(0, at, "the header"));
+    std::uint64_t position = std::min(contents.header_bytes, bytes);
+    require_header(in.name(), contents, copy(0, position, "the header"));
     for (auto const& [tensor, slice] : contents.slices) {
-      require(
-          at <= slice->offset && slice->offset <= bytes && slice->bytes <= bytes - slice->offset,
-          in.name(), ": elements of tensor \"", tensor, "\" overlap others or the end of the file");
-      copy(at, slice->offset, "what is between slices");
-      at = slice->offset + slice->bytes;
-      require_checksum(in.name(), tensor, *slice, copy(slice->offset, at, tensor));
+      require(position <= slice->offset && slice->offset <= bytes &&
+                  slice->bytes <= bytes - slice->offset,
+              in.name(), ": elements of tensor \"", tensor,
+              "\" overlap others or the end of the file");
+      copy(position, slice->offset, "what is between slices");
+      position = slice->offset + slice->bytes;
+      require_checksum(in.name(), tensor, *slice, copy(slice->offset, position, tensor));
     }
-    copy(at, bytes, "the end of the file");
+    copy(position, bytes, "the end of the file");
     write([&] { out->sync(); });
   } catch (...) {
     files::remove_tree(to);
@@ -77,11 +79,11 @@ inline void copy_checked(std::filesystem::path const& from, std::filesystem::pat
 
 }  // namespace detail
 
-/// Copies `from`, which holds `contents`, to `to`, which is not there yet, and flushes it. Throws
-/// unusable_source when its header or a slice is damaged or it is not there, unreadable_source when
-/// the system does not let it be read, another error when
-/// `to` cannot be written, and leaves nothing then. Cost: reads and hashes every byte once, past
-/// what the system remembers of the file, and holds 1 MiB.
+/// Copies `from`, which holds `contents`, to `to`, which does not exist yet, and flushes it. Throws
+/// unusable_source when its header or a slice is damaged or the file is missing, unreadable_source
+/// when the system does not allow it to be read, another error when `to` cannot be written, and
+/// then leaves nothing behind. Cost: reads and hashes every byte once, bypassing the system's
+/// cache, and holds 1 MiB.
 inline void copy_checked(std::filesystem::path const& from, std::filesystem::path const& to,
                          file_contents const& contents) {
   bool writing = false;

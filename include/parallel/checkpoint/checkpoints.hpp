@@ -1,7 +1,7 @@
 // The checkpoints of a folder: listing them, finding the latest, keeping the last k.
 //
 // A checkpoint exists if and only if its folder has its final name and a valid manifest, so these
-// functions look at nothing else; the link `latest` is a convenience that may be missing or stale.
+// functions examine nothing else; the link `latest` is a convenience that may be missing or stale.
 #pragma once
 
 #include <unistd.h>
@@ -26,9 +26,9 @@ struct checkpoint_entry {
   [[nodiscard]] bool valid() const { return problem.empty(); }
 };
 
-/// Why the folder is not a checkpoint; empty when it is one. Reads its manifest, not its tensors.
-/// Throws where that cannot be told, since the system does not let it be read (storage_error,
-/// access_error).
+/// The reason why the folder is not a checkpoint; empty when it is one. Reads its manifest, not its
+/// tensors. Throws where that is unknown because the system does not allow it to be read
+/// (storage_error, access_error).
 [[nodiscard]] inline std::string problem_of(std::filesystem::path const& folder) {
   try {
     static_cast<void>(read_manifest(folder));
@@ -39,15 +39,15 @@ struct checkpoint_entry {
   }
 }
 
-/// All folders under `root` named like checkpoints, newest first, without a look into them. None
-/// when `root` does not exist.
+/// All folders under `root` named like checkpoints, newest first, without reading them. None when
+/// `root` does not exist.
 [[nodiscard]] inline std::vector<checkpoint_entry> list_folders(std::filesystem::path const& root) {
   std::vector<checkpoint_entry> out;
   if (!files::exists(root)) return out;
   for (auto const& path : files::list(root)) {
     auto const id = checkpoint_id::parse(path.filename().native());
-    std::error_code gone;
-    if (id && std::filesystem::is_directory(path, gone)) out.push_back({*id, path, {}});
+    std::error_code ignored;
+    if (id && std::filesystem::is_directory(path, ignored)) out.push_back({*id, path, {}});
   }
   std::sort(out.begin(), out.end(), [](auto const& a, auto const& b) { return a.id > b.id; });
   return out;
@@ -68,7 +68,7 @@ struct checkpoint_entry {
   return out;
 }
 
-/// Whether the folder has a manifest as it was written. Reads no more, and does not parse it.
+/// Whether the folder has a complete manifest as `commit` wrote it. It is not parsed.
 [[nodiscard]] inline bool has_whole_manifest(std::filesystem::path const& folder) {
   try {
     return is_whole_manifest(read_text_file(folder / manifest_name, max_manifest_bytes));
@@ -77,14 +77,14 @@ struct checkpoint_entry {
   }
 }
 
-/// What `latest` found.
+/// The result of `latest`.
 struct latest_checkpoint {
   std::optional<std::filesystem::path> folder;  // none: there is no checkpoint
-  std::string note;                             // what was not as expected, for the user; or empty
+  std::string note;                             // what was unexpected, for the user; or empty
 };
 
-/// The checkpoint that the link `latest` names; when the link is missing or what it names is not a
-/// checkpoint, the newest one that is, and a note that says so. Throws as problem_of does.
+/// The checkpoint that the link `latest` names; when the link is missing or does not name a valid
+/// checkpoint, the newest valid one, and a note that says so. Throws as problem_of does.
 [[nodiscard]] inline latest_checkpoint latest(std::filesystem::path const& root) {
   auto const link = root / "latest";
   std::error_code unreadable;
@@ -101,39 +101,40 @@ struct latest_checkpoint {
     out.note =
         concat(link.native(), ": names ", target.native(), ", which is not valid (", problem, ")");
   }
-  auto all = list_folders(root);
-  auto const newest = std::find_if(all.begin(), all.end(), [](auto& entry) {
+  auto entries = list_folders(root);
+  auto const newest = std::find_if(entries.begin(), entries.end(), [](auto& entry) {
     entry.problem = problem_of(entry.folder);
     return entry.valid();
   });
-  if (newest != all.end()) {
+  if (newest != entries.end()) {
     out.folder = newest->folder;
     out.note += concat("; took the newest valid checkpoint, ", newest->id.text());
-  } else if (all.empty() && unreadable) {
+  } else if (entries.empty() && unreadable) {
     out.note.clear();  // nothing was ever saved here
   } else {
-    for (auto const& entry : all) out.note += concat("; ", entry.problem);
+    for (auto const& entry : entries) out.note += concat("; ", entry.problem);
     out.note += "; there is no valid checkpoint";
   }
   return out;
 }
 
-/// Removes all but the newest `keep` checkpoints with a whole manifest, oldest first, and never the
-/// one that the link `latest` names. Other folders neither count nor are removed: they may be what
-/// someone wants to rescue. Those of every `keep_every`-th batch stay too; 0: of none. Cost: reads
+/// Removes all but the newest `keep` checkpoints with a complete manifest, oldest first, and never
+/// the one that the link `latest` names. Other folders neither count nor are removed: someone may
+/// want to rescue them. Checkpoints of every `keep_every`-th batch stay too; 0: none. Cost: reads
 /// manifests, opens no other file. Returns the folders removed. Rank 0 calls it after `commit`.
 inline std::vector<std::filesystem::path> prune(std::filesystem::path const& root, index keep,
                                                 step_hook const& on_step = {},
                                                 index keep_every = 0) {
   require(keep >= 1, root.native(), ": at least one checkpoint must be kept, not ", keep);
-  auto all = list_folders(root);
-  std::erase_if(all, [](auto const& entry) { return !has_whole_manifest(entry.folder); });
+  auto entries = list_folders(root);
+  std::erase_if(entries, [](auto const& entry) { return !has_whole_manifest(entry.folder); });
   std::error_code unreadable;
   auto const latest = std::filesystem::read_symlink(root / "latest", unreadable);
-  auto const best = std::filesystem::read_symlink(root / "best", unreadable);  // "" where none is
+  auto const best =
+      std::filesystem::read_symlink(root / "best", unreadable);  // "" where there is none
   std::vector<std::filesystem::path> removed;
-  for (auto i = static_cast<index>(all.size()) - 1; i >= keep; --i) {
-    auto const& entry = all[static_cast<std::size_t>(i)];
+  for (auto i = static_cast<index>(entries.size()) - 1; i >= keep; --i) {
+    auto const& entry = entries[static_cast<std::size_t>(i)];
     if (latest == entry.id.text() || best == entry.id.text()) continue;
     if (keep_every > 0 && entry.id.batch % keep_every == 0) continue;
     remove_folder(entry.folder, on_step);
@@ -143,15 +144,16 @@ inline std::vector<std::filesystem::path> prune(std::filesystem::path const& roo
   return removed;
 }
 
-/// Removes the folders named like checkpoints of which `goes(id)` holds, oldest first. Returns
-/// them.
+/// Removes the folders named like checkpoints for which `is_obsolete(id)` holds, oldest first.
+/// Returns them.
 template <class Predicate>
-std::vector<std::filesystem::path> remove_folders(std::filesystem::path const& root, Predicate goes,
+std::vector<std::filesystem::path> remove_folders(std::filesystem::path const& root,
+                                                  Predicate is_obsolete,
                                                   step_hook const& on_step = {}) {
-  auto const all = list_folders(root);
+  auto const entries = list_folders(root);
   std::vector<std::filesystem::path> removed;
-  for (auto entry = all.rbegin(); entry != all.rend(); ++entry) {
-    if (!goes(entry->id)) continue;
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    if (!is_obsolete(entry->id)) continue;
     remove_folder(entry->folder, on_step);
     removed.push_back(entry->folder);
   }

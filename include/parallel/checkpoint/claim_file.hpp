@@ -1,8 +1,9 @@
-// claim_file: what a folder's files `.lock-<generation>` say: who writes there, and that it lives.
+// claim_file: the text of a folder's files `.lock-<generation>`: who writes there, and whether it
+// lives.
 //
-// Lines of a key and a value, of which the last, the beat, is of one length and overwritten in
-// place: a count that goes up while the holder lives, then "ended". No clocks are compared: whoever
-// reads twice sees whether it goes on.
+// The text consists of lines with a key and a value. The last line, the beat, has a fixed length
+// and is overwritten in place: a count that increases while the holder lives, then "ended". No
+// clocks are compared: a program that reads twice sees whether the count increases.
 #pragma once
 
 #include <fcntl.h>
@@ -25,12 +26,12 @@
 
 namespace parallel::checkpoint {
 
-/// What a claim says; `text` is the whole of it.
+/// The parsed text of a claim; `text` is all of it.
 struct claim_text {
   std::string text;
-  std::string token;   // of this claim alone; empty: it is only half written
+  std::string token;   // of this claim alone; empty: the text is only partly written
   std::string holder;  // for messages
-  std::string scope;   // where `number` says which process it is (this_process.hpp)
+  std::string scope;   // the scope in which `number` identifies a process (this_process.hpp)
   std::string number;
   std::string series;  // of programs that follow each other: see claim_options
   bool ended = false;
@@ -83,7 +84,7 @@ static_assert(ended_text.size() == beat_bytes);
   return out;
 }
 
-/// What must not hold a line's end.
+/// Replaces line ends, which a value must not hold.
 [[nodiscard]] inline std::string one_line(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text;
@@ -96,8 +97,8 @@ static_assert(ended_text.size() == beat_bytes);
                 one_line(claim.series), "\n", beat_text(0));
 }
 
-/// What the file says now; nothing: there is none, or another has taken its place meanwhile. Opens
-/// it anew, so that a shared disk is asked.
+/// What the file says at present; nothing: there is none, or another one has replaced it meanwhile.
+/// Opens it anew, so that the text comes from the shared disk.
 [[nodiscard]] inline std::optional<claim_text> read(std::filesystem::path const& file) {
   descriptor const in(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   std::string text(most_bytes, '\0');
@@ -110,8 +111,8 @@ static_assert(ended_text.size() == beat_bytes);
   return parse(std::move(text));
 }
 
-/// Puts `line` in the place of the beat of a claim that has `bytes` bytes. Others see it when the
-/// file is closed, on NFS too; nothing waits for the disk, which a large save may keep busy.
+/// Overwrites the beat of a claim that has `bytes` bytes with `line`. Others see it when the file
+/// is closed, on NFS too; nothing waits for the disk, which a large save may keep busy.
 inline void write_beat(std::filesystem::path const& file, std::size_t bytes,
                        std::string_view line) {
   descriptor const out(::open(file.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW));

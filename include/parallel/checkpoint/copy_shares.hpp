@@ -1,4 +1,5 @@
-// copy_shares: which ranks copy which files, where each file is on the disks of several nodes.
+// copy_shares: decides which ranks copy which files, when each file is on the disks of several
+// nodes.
 #pragma once
 
 #include <cstddef>
@@ -12,20 +13,21 @@
 
 namespace parallel::checkpoint {
 
-/// Which nodes copy what; equal on every rank, so that all come to one result without talking.
+/// The files that each node copies; equal on every rank, so that all decide alike without
+/// exchanges.
 class copy_shares {
  public:
   /// `has[n][f]`: whether node n has file f, of `bytes[f]` bytes. `nodes` is borrowed.
-  copy_shares(node_map const& nodes, std::vector<std::vector<bool>> has,
+  copy_shares(node_map const& nodes, std::vector<std::vector<bool>> has_file,
               std::vector<std::uint64_t> bytes)
-      : nodes_(nodes), has_(std::move(has)), bytes_(std::move(bytes)) {}
+      : nodes_(nodes), has_(std::move(has_file)), bytes_(std::move(bytes)) {}
 
-  /// For each of `files` the rank that copies it: of the node that has it and has been given the
-  /// fewest bytes of them, whose ranks take turns. None: no node has it.
+  /// For each of `files` the rank that copies it: a rank of that node which has the file and has
+  /// been given the fewest bytes so far; the node's ranks take turns. None: no node has it.
   [[nodiscard]] std::vector<std::optional<int>> share_out(
       std::span<std::size_t const> files) const {
     std::vector<std::uint64_t> work(has_.size());
-    std::vector<std::size_t> given(has_.size());
+    std::vector<std::size_t> counts(has_.size());
     std::vector<std::optional<int>> out;
     for (auto const file : files) {
       std::optional<std::size_t> best;
@@ -34,14 +36,14 @@ class copy_shares {
       out.emplace_back();
       if (!best) continue;
       auto const& ranks = nodes_.ranks_of(static_cast<int>(*best));
-      out.back() = ranks[given[*best]++ % ranks.size()];
+      out.back() = ranks[counts[*best]++ % ranks.size()];
       work[*best] += bytes_.at(file);
     }
     return out;
   }
 
-  /// What the node of `rank` has of this file is not whole.
-  void is_damaged(int rank, std::size_t file) {
+  /// Records that the file on the node of `rank` is damaged.
+  void mark_damaged(int rank, std::size_t file) {
     has_[static_cast<std::size_t>(nodes_.node_of(rank))].at(file) = false;
   }
 

@@ -1,4 +1,5 @@
-// What two checkpoints differ in, tensor by tensor and bit by bit, whatever layouts wrote them.
+// Finds the differences of two checkpoints, tensor by tensor and bit by bit, whatever layouts wrote
+// them.
 #pragma once
 
 #include <algorithm>
@@ -14,34 +15,35 @@
 
 namespace parallel::checkpoint {
 
-/// A tensor that two checkpoints do not have in common.
+/// A tensor in which two checkpoints differ.
 struct tensor_difference {
   std::string tensor = {};
-  std::string form = {};  // how it differs before any element does: absent, another shape; or empty
-  index elements = 0;     // that differ in at least one bit
-  index first = 0;        // the first of them, in row-major order
-  double largest = 0;     // of |a - b| where elements are real numbers; NaN: one of them is
-  double left = 0;        // the first pair, as numbers, where they are real
+  std::string form = {};  // how the tensors themselves differ: absent, another shape; or empty
+  index elements = 0;     // number of elements that differ in at least one bit
+  index first = 0;        // the first such element, in row-major order
+  /// The largest |a - b| where elements are real numbers; NaN: one of them is NaN.
+  double largest = 0;
+  double left = 0;  // the first pair, as numbers, where they are real
   double right = 0;
 };
 
 namespace detail {
 
-/// Adds what two pieces of a tensor, whose first element is `begin`, differ in.
+/// Adds the differences of two pieces of a tensor, whose first element is `begin`.
 inline void compare_piece(tensor_difference& out, element_type type, index begin,
                           std::span<std::byte const> left, std::span<std::byte const> right) {
   if (std::ranges::equal(left, right)) return;
   auto const width = size_of(type);
-  for (std::size_t at = 0; at < left.size(); at += width) {
-    if (std::memcmp(left.data() + at, right.data() + at, width) == 0) continue;
+  for (std::size_t offset = 0; offset < left.size(); offset += width) {
+    if (std::memcmp(left.data() + offset, right.data() + offset, width) == 0) continue;
     double a = 0;
     double b = 0;
     if (is_real(type)) {
-      convert(type, left.subspan(at, width), std::span(&a, 1));
-      convert(type, right.subspan(at, width), std::span(&b, 1));
+      convert(type, left.subspan(offset, width), std::span(&a, 1));
+      convert(type, right.subspan(offset, width), std::span(&b, 1));
     }
     if (out.elements++ == 0) {
-      out.first = begin + static_cast<index>(at / width);
+      out.first = begin + static_cast<index>(offset / width);
       out.left = a;
       out.right = b;
     }
@@ -52,9 +54,9 @@ inline void compare_piece(tensor_difference& out, element_type type, index begin
 
 }  // namespace detail
 
-/// The tensors that are not the same in both, in the order of their names; empty: every bit is the
-/// same. Values are read in pieces of `piece_bytes`, so memory does not grow with the checkpoints.
-/// Throws on what cannot be read. Cost: reads both.
+/// The tensors that differ, in the order of their names; empty: every bit is the same. Values are
+/// read in pieces of `piece_bytes`, so memory does not grow with the checkpoints. Throws on what
+/// cannot be read. Cost: reads both.
 [[nodiscard]] inline std::vector<tensor_difference> differences(
     checkpoint_reader const& left, checkpoint_reader const& right,
     std::size_t piece_bytes = std::size_t{1} << 22) {

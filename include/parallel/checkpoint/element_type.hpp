@@ -1,6 +1,6 @@
 // Element types as files name them ("F32", "BF16", ...), and conversion between the floating ones.
 //
-// Files know more types than the library computes with (bool, i8, u16, ...), so they have their own
+// Files have more types than the library computes with (bool, i8, u16, ...), so they have their own
 // enumeration. Conversions go chunk by chunk through float; F16 has no type in the library, only
 // its bits. F64 becomes BF16 through float, so its last bit may differ from a direct rounding.
 #pragma once
@@ -149,7 +149,7 @@ void convert(element_type from, std::span<std::byte const> source, std::span<To>
           " are not real numbers and cannot be converted");
   require(source.size() == out.size() * size_of(from), "conversion of ", out.size(),
           " elements of ", name_of(from), " got ", source.size(), " bytes");
-  auto const same = [](auto value) { return value; };
+  auto const identity = [](auto value) { return value; };
   switch (from) {
     case element_type::f16:
       detail::convert_elements<To, std::uint16_t>(source.data(), out, half_to_float);
@@ -158,30 +158,32 @@ void convert(element_type from, std::span<std::byte const> source, std::span<To>
       detail::convert_elements<To, bf16>(source.data(), out,
                                          [](bf16 value) { return static_cast<float>(value); });
       break;
-    case element_type::f32: detail::convert_elements<To, float>(source.data(), out, same); break;
-    default: detail::convert_elements<To, double>(source.data(), out, same); break;
+    case element_type::f32:
+      detail::convert_elements<To, float>(source.data(), out, identity);
+      break;
+    default: detail::convert_elements<To, double>(source.data(), out, identity); break;
   }
 }
 
-/// Elements in a tensor of these extents (1 for a scalar). Throws, naming `what`, when an extent is
-/// negative, or the elements or their bytes do not fit in 63 bits.
+/// The number of elements of a tensor of these extents (1 for a scalar). Throws, naming `subject`,
+/// when an extent is negative, or the elements or their bytes do not fit in 63 bits.
 [[nodiscard]] inline index checked_volume(std::span<index const> extents, std::size_t element_bytes,
-                                          std::string_view what) {
+                                          std::string_view subject) {
   index product = 1;
   bool overflow = false;
   bool empty = false;
   for (index const extent : extents) {
-    require(extent >= 0, what, ": negative extent ", extent, " in its shape");
+    require(extent >= 0, subject, ": negative extent ", extent, " in its shape");
     empty = empty || extent == 0;
     overflow = __builtin_mul_overflow(product, extent, &product) || overflow;
   }
   index bytes = 0;
   overflow = __builtin_mul_overflow(product, static_cast<index>(element_bytes), &bytes) || overflow;
-  require(empty || !overflow, what, ": its shape has more elements than 64 bits can address");
+  require(empty || !overflow, subject, ": its shape has more elements than 64 bits can address");
   return empty ? 0 : product;
 }
 
-/// "[2, 3]".
+/// Extents as text: "[2, 3]".
 [[nodiscard]] inline std::string shape_text(std::span<index const> extents) {
   std::string out = "[";
   for (std::size_t i = 0; i < extents.size(); ++i) out += concat(i == 0 ? "" : ", ", extents[i]);

@@ -1,6 +1,6 @@
-// file_contents: what a file of a checkpoint holds, in the order in which it lies there.
+// file_contents: what a file of a checkpoint holds, in the order of its bytes.
 //
-// Slices are recorded by tensor, as they are read; who checks or copies a checkpoint goes file by
+// Slices are recorded by tensor, as they are read; checks and copies of a checkpoint go file by
 // file, from the first byte to the last.
 #pragma once
 
@@ -22,12 +22,12 @@ struct named_slice {
   slice_record const* slice;
 };
 
-/// What a file holds; valid while the set is that it is of.
+/// What a file holds; valid while the slice set exists.
 struct file_contents {
   std::uint64_t bytes = 0;              // of the whole file
   std::uint64_t header_bytes = 0;       // before the first slice
-  std::optional<std::uint64_t> header;  // their checksum, if it is recorded
-  std::vector<named_slice> slices;      // those that have bytes
+  std::optional<std::uint64_t> header;  // checksum of the header bytes, if it is recorded
+  std::vector<named_slice> slices;      // the slices that have bytes
 };
 
 /// By name, what each file of `set` holds.
@@ -40,7 +40,7 @@ struct file_contents {
       if (slice.bytes > 0) out[slice.file].slices.push_back({name, &slice});
   for (auto& [name, contents] : out) {
     auto& slices = contents.slices;
-    std::ranges::sort(slices, {}, [](auto const& one) { return one.slice->offset; });
+    std::ranges::sort(slices, {}, [](auto const& named) { return named.slice->offset; });
     contents.header_bytes = slices.empty() ? contents.bytes : slices.front().slice->offset;
   }
   return out;

@@ -1,25 +1,27 @@
 // folder_claim: one run at a time writes checkpoints into a folder, on any shared disk.
 //
-//   folder_claim claim("run");                     waits, or throws: another writes there
+//   folder_claim claim("run");                     waits, or throws: another run writes there
 //   save(..., {.on_step = claim.guard(), .owner = claim.id()})
 //   claim.require_recent()                         between batches
 //
 // Every run that writes into a folder is a generation of it. Its claim is the file
 // `.lock-<generation>`, made by exclusive creation, which NFS keeps since version 3: of several
-// that come at once one makes it. The holder counts in it, once a second. The next generation may
-// be claimed when the last
-//  - has said that it ended;
-//  - is of a process of this machine (and container) that is gone;
-//  - is of the same series as the new one: an earlier start of what is started again; or
-//  - has not counted for 30 s, as seen by whoever asks. No clocks are compared, and no locks of the
-//    system are needed.
+// runs that start at once one makes it. The holder increments a count in it once a second. The next
+// generation may be claimed when the last one
+//  - has recorded that it ended;
+//  - belongs to a process of this machine (and container) that has ended;
+//  - is of the same series as the new one: an earlier start of a program that is restarted; or
+//  - has not counted for 30 s, as seen by the program that asks. No clocks are compared, and no
+//  locks
+//    of the system are needed.
 //
-// A holder that only stood still, and comes back when another has taken over, must not write:
-// fencing. Its checkpoints grow under names that hold the token of its claim, and appear by a
-// rename, before which it looks for its claim. Who takes over removes that claim and then all that
-// has such a name, and only then looks what is there; so whatever the old holder does between its
-// look and its rename, the rename comes before the new one has looked, or finds nothing to rename.
-// (It may still take away one old checkpoint that it was about to remove when it was stopped.)
+// A holder that only stood still, and continues after another has taken over, must not write:
+// fencing. Its checkpoints are written under names that hold the token of its claim, and appear by
+// a rename, before which it checks its claim. A run that takes over removes that claim and then
+// everything with such a name, and only then lists the folder; so whatever the old holder does
+// between its check and its rename, either the rename comes before the new run lists the folder, or
+// there is nothing left to rename. (It may still remove one old checkpoint that it was about to
+// remove when it was stopped.)
 #pragma once
 
 #include <sys/random.h>
@@ -47,20 +49,20 @@
 
 namespace parallel::checkpoint {
 
-/// Another run has taken over the folder: nothing may be written there any more.
+/// Another run has taken over the folder: this run must not write there any more.
 class claim_lost : public error {
  public:
   using error::error;
 };
 
-/// What was written into the folder is not there any more, and no other run has taken it over: a
-/// mount that is lost, a folder that was removed. Nothing may be written there.
+/// What this run wrote into the folder does not exist any more, and no other run has taken it over:
+/// a mount was lost, or the folder was removed. Nothing may be written there.
 class folder_gone : public storage_error {
  public:
   using storage_error::storage_error;
 };
 
-/// Another program is writing there now; it may end.
+/// Another program writes there now; it may end.
 class folder_in_use : public error {
  public:
   using error::error;
@@ -71,14 +73,15 @@ struct claim_options {
   /// nothing.
   std::string series = {};
   std::chrono::milliseconds beat = std::chrono::seconds(1);
-  std::chrono::milliseconds silence = std::chrono::seconds(30);  // after which none is there
+  /// After which a holder counts as gone.
+  std::chrono::milliseconds silence = std::chrono::seconds(30);
 };
 
 class folder_claim {
  public:
-  /// Claims `folder`, which is made if need be, and removes what killed programs left there of
-  /// checkpoints. Blocks for as long as it takes to tell whether the last holder lives: a beat
-  /// mostly, `silence` where it does not and is of another machine. Throws when it lives.
+  /// Claims `folder`, which is created if need be, and removes parts of checkpoints that killed
+  /// programs left there. Blocks until it is known whether the last holder lives: usually a beat,
+  /// `silence` if it does not live and is of another machine. Throws when it lives.
   explicit folder_claim(std::filesystem::path folder, claim_options options = {})
       : folder_(std::move(folder)), options_(std::move(options)) {
     files::make_folders(folder_);
@@ -95,67 +98,69 @@ class folder_claim {
   folder_claim(folder_claim const&) = delete;
   folder_claim& operator=(folder_claim const&) = delete;
 
-  /// Says that it has ended, and leaves the file, which counts the generations.
+  /// Records that the holder has ended, and leaves the file, which counts the generations.
   ~folder_claim() {
     {
       std::scoped_lock const lock(mutex_);
-      over_ = true;
+      is_ended_ = true;
     }
     changed_.notify_all();
     beats_.join();
     try {
       require_held();
       claim_files::write_beat(file(), bytes_, claim_files::ended_text);
-    } catch (error const&) {  // NOLINT(bugprone-empty-catch): whoever comes next finds it silent
+    } catch (error const&) {  // the next run finds it silent
     }
   }
 
-  /// Which claim this is, for the names and manifests of its checkpoints.
+  /// The identity of this claim, for the names and manifests of its checkpoints.
   [[nodiscard]] claim_id id() const { return id_; }
 
-  /// Throws claim_lost, or folder_gone, unless the folder is still this one's, for which it asks
-  /// the disk.
+  /// Throws claim_lost or folder_gone unless the folder still belongs to this claim, which it reads
+  /// from the disk.
   void require_held() const {
     auto const read = [&] { return lost_ ? std::nullopt : claim_files::read(file()); };
     auto found = read();
-    auto all = std::vector<index>();
-    for (int tries = 0; !found && tries < 3; ++tries) {  // the disk may not show it just now
-      std::error_code none;                              // then it is none
-      all = std::filesystem::is_directory(folder_, none) ? claim_files::generations(folder_)
-                                                         : std::vector<index>();
-      if (!all.empty() && all.back() != id_.generation) break;
+    auto generations = std::vector<index>();
+    for (int tries = 0; !found && tries < 3; ++tries) {  // the disk may not show it at the moment
+      std::error_code ignored;                           // a folder that cannot be asked has none
+      generations = std::filesystem::is_directory(folder_, ignored)
+                        ? claim_files::generations(folder_)
+                        : std::vector<index>();
+      if (!generations.empty() && generations.back() != id_.generation) break;
       found = read();
     }
     if (found && (!found->whole() || found->token == checksum_text(id_.token))) {
-      looked_ = std::chrono::steady_clock::now();
+      checked_at_ = std::chrono::steady_clock::now();
       return;
     }
-    auto const next = found || all.empty() ? found : claim_files::read(file_of(all.back()));
-    if (!lost_ && !found && (all.empty() || all.back() < id_.generation))
+    auto const successor =
+        found || generations.empty() ? found : claim_files::read(file_of(generations.back()));
+    if (!lost_ && !found && (generations.empty() || generations.back() < id_.generation))
       fail<folder_gone>(folder_.native(),
                         ": what this run has written here is gone: the folder was removed or "
                         "emptied, or its disk is not mounted any more; nothing is written there "
                         "now, and the run ends; bring the folder back and start again");
     lost_ = true;
     // whoever takes over from a run that stands still is of a later generation
-    bool const replaced = found || (!all.empty() && all.back() == id_.generation);
+    bool const replaced = found || (!generations.empty() && generations.back() == id_.generation);
     fail<claim_lost>(folder_.native(),
                      replaced
                          ? ": the folder of this run was replaced, and another has taken over ("
                          : ": this run stood still for so long that another has taken over (",
-                     next && next->whole() ? next->holder : "it has ended since",
+                     successor && successor->whole() ? successor->holder : "it has ended since",
                      "); this one has written nothing since, and ends");
   }
 
-  /// As require_held, but asks the disk only when that was long ago, as after the process stood
-  /// still.
+  /// Like require_held, but reads the disk only when the last check was long ago, as after the
+  /// process stood still.
   void require_recent() const {
-    if (lost_ || std::chrono::steady_clock::now() - looked_.load() > 3 * options_.beat)
+    if (lost_ || std::chrono::steady_clock::now() - checked_at_.load() > 3 * options_.beat)
       require_held();
   }
 
-  /// For writers (save_options::on_step): looks before each action that others see. `other` is
-  /// called first.
+  /// A hook for writers (save_options::on_step) that checks the claim before each action that
+  /// others see. It calls `other` first.
   [[nodiscard]] step_hook guard(step_hook other = {}) const {
     return [this, other = std::move(other)](std::string_view step) {
       files::step(other, step);
@@ -175,10 +180,10 @@ class folder_claim {
     if (::unlink(path.c_str()) != 0 && errno != ENOENT) files::failure(path, "cannot remove");
   }
 
-  // False: others came between, or have gone; all is to be looked at again.
+  // Returns false when others claimed meanwhile, or have gone: the folder must be examined again.
   [[nodiscard]] bool try_to_claim() {
-    auto const all = claim_files::generations(folder_);
-    index const last = all.empty() ? 0 : all.back();
+    auto const generations = claim_files::generations(folder_);
+    index const last = generations.empty() ? 0 : generations.back();
     if (last > 0) {
       auto const found = claim_files::read(file_of(last));
       if (!found) return false;
@@ -208,9 +213,9 @@ class folder_claim {
       files::failure(path, "cannot write this file, which says who writes into its folder",
                      problem);
     }
-    // what was listed may have been old: a folder that is changed is listed anew
-    auto const now = claim_files::generations(folder_);
-    if (!now.empty() && now.back() == id_.generation) return true;
+    // The first listing may have been old: a folder that is changed is listed anew.
+    auto const current = claim_files::generations(folder_);
+    if (!current.empty() && current.back() == id_.generation) return true;
     remove(id_.generation);
     return false;
   }
@@ -222,37 +227,37 @@ class folder_claim {
     return !scope.empty() && last.scope == scope && has_ended(last.number);
   }
 
-  // Throws when what it says changes, as it does while its holder lives; false: it is not there any
-  // more, or the disk did not show it just now.
+  // Throws when the claim's text changes, as it does while its holder lives; false: the file does
+  // not exist any more, or the disk does not show it at the moment.
   [[nodiscard]] bool is_silent(index generation, claim_text const& first) const {
-    patience left(options_.silence);
-    while (!left.over()) {
+    patience remaining(options_.silence);
+    while (!remaining.is_over()) {
       std::this_thread::sleep_for(
           std::min<std::chrono::milliseconds>(options_.beat / 4, patience::pause));
-      auto const now = claim_files::read(file_of(generation));
-      if (!now) return false;
-      if (is_over(*now)) return true;
-      if (now->text != first.text && first.whole())
-        fail<folder_in_use>(folder_.native(), ": another program is writing here (", now->holder,
-                            "); wait for it, or choose another folder");
-      if (now->whole() && !first.whole()) return is_silent(generation, *now);
+      auto const current = claim_files::read(file_of(generation));
+      if (!current) return false;
+      if (is_over(*current)) return true;
+      if (current->text != first.text && first.whole())
+        fail<folder_in_use>(folder_.native(), ": another program is writing here (",
+                            current->holder, "); wait for it, or choose another folder");
+      if (current->whole() && !first.whole()) return is_silent(generation, *current);
     }
     return true;
   }
 
-  // Counts while this lives and the folder is its own.
+  // Counts while this object lives and the folder belongs to its claim.
   void beat() {
     for (std::uint64_t count = 1;; ++count) {
       {
         std::unique_lock lock(mutex_);
-        if (changed_.wait_for(lock, options_.beat, [this] { return over_; })) return;
+        if (changed_.wait_for(lock, options_.beat, [this] { return is_ended_; })) return;
       }
       try {
         require_held();
         claim_files::write_beat(file(), bytes_, claim_files::beat_text(count));
       } catch (claim_lost const&) {
-        return;                 // who writes next is told
-      } catch (error const&) {  // NOLINT(bugprone-empty-catch): the disk may come back
+        return;                 // the next write reports it
+      } catch (error const&) {  // the disk may come back
       }
     }
   }
@@ -266,12 +271,12 @@ class folder_claim {
   std::filesystem::path folder_;
   claim_options options_;
   claim_id id_;
-  std::size_t bytes_ = 0;  // of the file
+  std::size_t bytes_ = 0;  // of the claim file
   mutable std::atomic<bool> lost_ = false;
-  mutable std::atomic<steady_time> looked_ = std::chrono::steady_clock::now();
+  mutable std::atomic<steady_time> checked_at_ = std::chrono::steady_clock::now();
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool over_ = false;
+  bool is_ended_ = false;
   std::thread beats_;
 };
 

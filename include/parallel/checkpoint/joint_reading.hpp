@@ -1,5 +1,5 @@
-// joint_reading: ranks read something together, each its part, and hear what any of them met: that
-// it is damaged, or that the system did not let one read, which is no damage.
+// joint_reading: ranks read something together, each its part, and learn what any of them found:
+// that it is damaged, or that the system did not allow one to read, which is no damage.
 #pragma once
 
 #include <array>
@@ -14,27 +14,28 @@
 
 namespace parallel::checkpoint::detail {
 
-/// What ranks met while each did its part: damage, or that the system did not let them read.
+/// The errors that ranks found while each read its part: damage, or that the system did not allow
+/// it.
 class joint_reading {
  public:
-  /// work(), whose errors are kept.
+  /// Runs work() and records its error.
   template <class F>
   void attempt(F work) {
     try {
       work();
     } catch (storage_error const& problem) {
-      keep(problem, storage);
+      record(problem, storage);
     } catch (access_error const& problem) {
-      keep(problem, access);
+      record(problem, access);
     } catch (error const& problem) {
-      keep(problem, damage);
+      record(problem, damage);
     }
   }
 
-  [[nodiscard]] bool failed() const { return !mine_.empty(); }
+  [[nodiscard]] bool failed() const { return !own_message_.empty(); }
 
-  /// Collective: what the first rank that found damage says, "" where none did. Throws on every
-  /// rank, in the same words, where one could not read.
+  /// Collective: the message of the first rank that found damage, "" where none did. Throws on
+  /// every rank, in the same words, where one could not read.
   template <class Comm, class Exchange>
   [[nodiscard]] std::string damage_of_all(Comm& world, Exchange& exchanges) {
     std::int64_t const none = world.size();
@@ -46,7 +47,7 @@ class joint_reading {
       if (first[kind] == none) continue;
       auto const text =
           concat("rank ", first[kind], ": ",
-                 broadcast_text(world, exchanges, mine_, static_cast<int>(first[kind])));
+                 broadcast_text(world, exchanges, own_message_, static_cast<int>(first[kind])));
       constexpr auto* advice =
           "; this may pass, so the checkpoint was neither left out nor renamed: start again, or "
           "rename it yourself to go on from the one before";
@@ -60,13 +61,13 @@ class joint_reading {
  private:
   enum : std::size_t { storage, access, damage, kinds };
 
-  void keep(error const& problem, std::size_t kind) {
+  void record(error const& problem, std::size_t kind) {
     if (failed()) return;
-    mine_ = problem.what();
+    own_message_ = problem.what();
     kind_ = kind;
   }
 
-  std::string mine_;
+  std::string own_message_;
   std::size_t kind_ = damage;
 };
 

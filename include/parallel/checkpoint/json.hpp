@@ -1,6 +1,5 @@
-// JSON from files that nobody vouches for: depth and repeated keys are checked while parsing, and
-// every field is looked up with its type, so that a bad file becomes a sentence that names the
-// place in it.
+// JSON from untrusted files: depth and repeated keys are checked while parsing, and every field is
+// looked up with its type, so that a bad file gives a sentence that names the location in it.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +15,10 @@
 
 namespace parallel::checkpoint {
 
-/// Deepest nesting that is accepted: recursion over parsed values stays shallow.
+/// The deepest nesting that is accepted: recursion over parsed values stays shallow.
 inline constexpr int max_json_depth = 64;
 
-/// What a JSON parser complains of, without its own name in front.
+/// The message of a JSON parser without the prefix with its own name.
 [[nodiscard]] inline std::string_view words_of(nlohmann::json::exception const& problem) {
   std::string_view const words = problem.what();
   auto const name = words.find("] ");
@@ -28,11 +27,11 @@ inline constexpr int max_json_depth = 64;
 
 namespace detail {
 
-/// Looks at JSON without keeping it: well-formed, not too deep, no key twice in an object. (The
-/// same checks in a callback of json::parse would make lists of objects quadratic.)
+/// Checks JSON without storing it: it is well-formed, not too deep, and has no key twice in an
+/// object. (The same checks in a callback of json::parse would make lists of objects quadratic.)
 class json_check : public nlohmann::json_sax<nlohmann::json> {
  public:
-  explicit json_check(std::string_view where) : where_(where) {}
+  explicit json_check(std::string_view location) : location_(location) {}
 
   bool null() override { return true; }
   bool boolean(bool) override { return true; }
@@ -46,18 +45,18 @@ class json_check : public nlohmann::json_sax<nlohmann::json> {
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
   bool key(std::string& name) override {
-    require(keys_.back().insert(name).second, where_, ": key \"", name,
+    require(keys_.back().insert(name).second, location_, ": key \"", name,
             "\" stands twice in one object");
     return true;
   }
   bool parse_error(std::size_t, std::string const&,
                    nlohmann::json::exception const& problem) override {
-    fail(where_, ": not valid JSON: ", words_of(problem));
+    fail(location_, ": not valid JSON: ", words_of(problem));
   }
 
  private:
   bool open() {
-    require(keys_.size() < static_cast<std::size_t>(max_json_depth), where_,
+    require(keys_.size() < static_cast<std::size_t>(max_json_depth), location_,
             ": JSON nested deeper than ", max_json_depth);
     keys_.emplace_back();
     return true;
@@ -67,84 +66,85 @@ class json_check : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
-  std::string_view where_;
-  std::vector<std::set<std::string>> keys_;  // of each open object or list
+  std::string_view location_;
+  std::vector<std::set<std::string>> keys_;  // the keys of each open object or list
 };
 
 }  // namespace detail
 
-/// Parses `text`; `where` (a file, a place in it) opens every message. Throws on bad JSON, nesting
-/// deeper than `max_json_depth`, and keys that stand twice in one object (readers would differ on
-/// which of the two counts). Cost: the text is read twice.
-[[nodiscard]] inline nlohmann::json parse_json(std::string_view text, std::string_view where) {
-  detail::json_check check(where);
+/// Parses `text`; `location` (a file, a place in it) begins every message. Throws on bad JSON,
+/// nesting deeper than `max_json_depth`, and keys that occur twice in one object (readers would
+/// differ on which of the two counts). Cost: the text is read twice.
+[[nodiscard]] inline nlohmann::json parse_json(std::string_view text, std::string_view location) {
+  detail::json_check check(location);
   nlohmann::json::sax_parse(text.begin(), text.end(), &check);
   try {
     return nlohmann::json::parse(text.begin(), text.end());
   } catch (nlohmann::json::exception const& problem) {
-    fail(where, ": not valid JSON: ", words_of(problem));
+    fail(location, ": not valid JSON: ", words_of(problem));
   }
 }
 
-/// The member `key` of an object. Throws when `object` is not one, or lacks it.
+/// The member `key` of an object. Throws when `object` is not an object, or lacks the key.
 [[nodiscard]] inline nlohmann::json const& member(nlohmann::json const& object,
-                                                  std::string_view key, std::string_view where) {
-  require(object.is_object(), where, ": expected a JSON object, found ", object.type_name());
+                                                  std::string_view key, std::string_view location) {
+  require(object.is_object(), location, ": expected a JSON object, found ", object.type_name());
   auto const found = object.find(key);
-  require(found != object.end(), where, ": lacks \"", key, "\"");
+  require(found != object.end(), location, ": lacks \"", key, "\"");
   return *found;
 }
 
 /// The member `key` as a string.
 [[nodiscard]] inline std::string const& string_member(nlohmann::json const& object,
                                                       std::string_view key,
-                                                      std::string_view where) {
-  auto const& value = member(object, key, where);
-  require(value.is_string(), where, ": \"", key, "\" must be a string, not ", value.type_name());
+                                                      std::string_view location) {
+  auto const& value = member(object, key, location);
+  require(value.is_string(), location, ": \"", key, "\" must be a string, not ", value.type_name());
   return value.get_ref<std::string const&>();
 }
 
 /// A whole number from 0 to 2^63 - 1.
-[[nodiscard]] inline index natural(nlohmann::json const& value, std::string_view what,
-                                   std::string_view where) {
+[[nodiscard]] inline index natural(nlohmann::json const& value, std::string_view key,
+                                   std::string_view location) {
   constexpr auto largest = static_cast<std::uint64_t>(INT64_MAX);
-  require(value.is_number_unsigned() && value.get<std::uint64_t>() <= largest, where, ": \"", what,
-          "\" must be a whole number from 0 to ", largest);
+  require(value.is_number_unsigned() && value.get<std::uint64_t>() <= largest, location, ": \"",
+          key, "\" must be a whole number from 0 to ", largest);
   return static_cast<index>(value.get<std::uint64_t>());
 }
 
 /// The member `key` as a whole number.
 [[nodiscard]] inline index natural_member(nlohmann::json const& object, std::string_view key,
-                                          std::string_view where) {
-  return natural(member(object, key, where), key, where);
+                                          std::string_view location) {
+  return natural(member(object, key, location), key, location);
 }
 
 /// The member `key` as an array.
 [[nodiscard]] inline nlohmann::json const& array_member(nlohmann::json const& object,
                                                         std::string_view key,
-                                                        std::string_view where) {
-  auto const& value = member(object, key, where);
-  require(value.is_array(), where, ": \"", key, "\" must be an array, not ", value.type_name());
+                                                        std::string_view location) {
+  auto const& value = member(object, key, location);
+  require(value.is_array(), location, ": \"", key, "\" must be an array, not ", value.type_name());
   return value;
 }
 
 /// The member `key` as the extents of a tensor: at most 16 whole numbers.
 [[nodiscard]] inline std::vector<index> shape_member(nlohmann::json const& object,
-                                                     std::string_view key, std::string_view where) {
-  auto const& value = array_member(object, key, where);
-  require(value.size() <= 16, where, ": \"", key, "\" has ", value.size(),
+                                                     std::string_view key,
+                                                     std::string_view location) {
+  auto const& value = array_member(object, key, location);
+  require(value.size() <= 16, location, ": \"", key, "\" has ", value.size(),
           " dimensions, more than 16");
   std::vector<index> extents;
-  for (auto const& extent : value) extents.push_back(natural(extent, key, where));
+  for (auto const& extent : value) extents.push_back(natural(extent, key, location));
   return extents;
 }
 
 /// Compact JSON of `value`. Throws on strings that are not UTF-8.
-[[nodiscard]] inline std::string dump_json(nlohmann::json const& value, std::string_view where) {
+[[nodiscard]] inline std::string dump_json(nlohmann::json const& value, std::string_view location) {
   try {
     return value.dump();
   } catch (nlohmann::json::exception const& problem) {
-    fail(where, ": cannot be written as JSON: ", problem.what());
+    fail(location, ": cannot be written as JSON: ", problem.what());
   }
 }
 

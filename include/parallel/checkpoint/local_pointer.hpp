@@ -1,10 +1,10 @@
-// local_pointer: what a folder of checkpoints says of the newest one that lies on the nodes' own
-// disks, and whether that is newer than all of its own.
+// local_pointer: a folder's record of the newest checkpoint on the nodes' own disks, and the check
+// whether that is newer than all checkpoints of the folder.
 //
-// It is the file `local.json` there. A local checkpoint exists if and only if this file names it,
-// by its manifest's checksum too: so it is as much that folder's as the others, appears by one
-// rename after all nodes have it, and nothing counts that a node has written which had been taken
-// for lost meanwhile.
+// The record is the file `local.json`. A local checkpoint exists if and only if this file names it,
+// with its manifest's checksum: so it belongs to the folder like the others, appears by one rename
+// after all nodes have it, and what a node has written that had been taken for lost meanwhile does
+// not count.
 #pragma once
 
 #include <cstdint>
@@ -21,30 +21,30 @@ inline constexpr std::uint64_t max_local_pointer_bytes = 4096;
 
 struct local_pointer {
   checkpoint_id id;
-  index generation = 0;        // of the claim of the folder under which it was saved; 0: of none
+  index generation = 0;        // of the claim of the folder under which it was saved; 0: none
   std::uint64_t manifest = 0;  // checksum of its manifest's text
 
   friend bool operator==(local_pointer const&, local_pointer const&) = default;
 };
 
-/// What the file of `pointer` says.
+/// The text of the file for `pointer`.
 [[nodiscard]] inline std::string format_local_pointer(local_pointer const& pointer) {
   return concat("{\"checkpoint\": \"", pointer.id.text(),
                 "\", \"generation\": ", pointer.generation, ", \"manifest\": \"",
                 checksum_text(pointer.manifest), "\"}\n");
 }
 
-/// The pointer whose file, named `where` in messages, says `text`.
+/// Parses the text of the file, which messages name as `location`.
 [[nodiscard]] inline local_pointer parse_local_pointer(std::string_view text,
-                                                       std::string_view where) {
-  auto const json = parse_json(text, where);
-  auto const id = checkpoint_id::parse(string_member(json, "checkpoint", where));
-  require(id.has_value(), where, ": \"checkpoint\" is not named like one, ep0-ba100");
-  return {*id, natural_member(json, "generation", where),
-          detail::parse_checksum(string_member(json, "manifest", where), where)};
+                                                       std::string_view location) {
+  auto const json = parse_json(text, location);
+  auto const id = checkpoint_id::parse(string_member(json, "checkpoint", location));
+  require(id.has_value(), location, ": \"checkpoint\" is not named like one, ep0-ba100");
+  return {*id, natural_member(json, "generation", location),
+          detail::parse_checksum(string_member(json, "manifest", location), location)};
 }
 
-/// That of the folder `root`; none: it has none.
+/// The pointer of the folder `root`; none: it has none.
 [[nodiscard]] inline std::optional<local_pointer> read_local_pointer(
     std::filesystem::path const& root) {
   auto const file = root / local_pointer_name;
@@ -52,8 +52,8 @@ struct local_pointer {
   return parse_local_pointer(read_text_file(file, max_local_pointer_bytes), file.native());
 }
 
-/// Rank 0, when all nodes have the checkpoint: replaces that of the folder `root` by one rename.
-/// `token`: of the claim of `root`.
+/// For rank 0, when all nodes have the checkpoint: replaces the pointer of the folder `root` by one
+/// rename. `token`: of the claim of `root`.
 inline void write_local_pointer(std::filesystem::path const& root, local_pointer const& pointer,
                                 std::uint64_t token, step_hook const& on_step = {}) {
   files::make_folders(root);
@@ -65,8 +65,8 @@ inline void write_local_pointer(std::filesystem::path const& root, local_pointer
   files::sync_folder(root);
 }
 
-/// The local checkpoint of the folder `root` that is newer than its latest: of a later run of it,
-/// or of the same and a later batch. None: there is none. Throws when the file cannot be read.
+/// The local checkpoint of the folder `root` that is newer than its latest: of a later run in it,
+/// or of the same run and a later batch. None: there is none. Throws when the file cannot be read.
 [[nodiscard]] inline std::optional<local_pointer> newer_local_checkpoint(
     std::filesystem::path const& root) {
   auto const pointer = read_local_pointer(root);
@@ -80,8 +80,8 @@ inline void write_local_pointer(std::filesystem::path const& root, local_pointer
   return newer ? pointer : std::nullopt;
 }
 
-/// For a run that goes on from `root` without knowing where its nodes keep checkpoints: what it
-/// leaves out; or "".
+/// For a run that continues from `root` without the nodes' folders: a note on the local checkpoint
+/// that it ignores; or "".
 [[nodiscard]] inline std::string note_on_local_checkpoint(std::filesystem::path const& root) {
   try {
     auto const left = newer_local_checkpoint(root);

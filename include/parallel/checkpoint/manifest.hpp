@@ -2,8 +2,8 @@
 //
 // JSON: "format", "version", the run of the folder that wrote it ("writer"), the program's own
 // "state", the files with their sizes, the tensors with their slices, and as its last line a
-// checksum of everything before that line, so that half a manifest, or a damaged one, is never
-// taken for a whole.
+// checksum of everything before that line, so that a partial or damaged manifest is never taken for
+// a whole one.
 #pragma once
 
 #include <filesystem>
@@ -28,10 +28,10 @@ inline constexpr std::uint64_t max_manifest_bytes = std::uint64_t{1} << 30;
 
 /// A parsed manifest; the slices are known to tile their tensors.
 struct manifest {
-  nlohmann::json state;  // an object: what the program said of its step, schedule, data position
+  nlohmann::json
+      state;  // an object: what the program stored about its step, schedule and data position
   slice_set slices;
-  claim_id writer =
-      {};  // the claim of the folder under which it was written; of generation 0: none
+  claim_id writer = {};  // the claim of the folder under which it was written; generation 0: none
 };
 
 namespace detail {
@@ -40,19 +40,19 @@ inline constexpr std::string_view checksum_tail = "\"}\n";
 }  // namespace detail
 
 /// The text of a manifest.
-[[nodiscard]] inline std::string format_manifest(manifest const& value, std::string_view where) {
+[[nodiscard]] inline std::string format_manifest(manifest const& value, std::string_view location) {
   auto out =
       concat("{\n \"format\": \"", manifest_format, "\",\n \"version\": ", manifest_version, ",\n");
   if (value.writer.generation > 0)
     out += concat(" \"writer\": {\"generation\": ", value.writer.generation, ", \"token\": \"",
                   checksum_text(value.writer.token), "\"},\n");
-  out += concat(" \"state\": ", dump_json(value.state, where), ",\n",
-                format_slices(value.slices, where));
+  out += concat(" \"state\": ", dump_json(value.state, location), ",\n",
+                format_slices(value.slices, location));
   auto const sum = checksum(std::string_view(out));
   return concat(out, detail::checksum_head, checksum_text(sum), detail::checksum_tail);
 }
 
-/// Whether a manifest's text ends in the checksum of what stands before it, as `commit` wrote it.
+/// Whether a manifest's text ends in the checksum of the text before it, as `commit` wrote it.
 [[nodiscard]] inline bool is_whole_manifest(std::string_view text) {
   constexpr auto tail = detail::checksum_head.size() + 16 + detail::checksum_tail.size();
   if (text.size() < tail) return false;
@@ -61,27 +61,27 @@ inline constexpr std::string_view checksum_tail = "\"}\n";
          concat(detail::checksum_head, checksum_text(checksum(body)), detail::checksum_tail);
 }
 
-/// Parses and checks a manifest; `where` (its file) opens every message.
-[[nodiscard]] inline manifest parse_manifest(std::string_view text, std::string_view where) {
-  require(is_whole_manifest(text), where,
+/// Parses and checks a manifest; `location` (its file) begins every message.
+[[nodiscard]] inline manifest parse_manifest(std::string_view text, std::string_view location) {
+  require(is_whole_manifest(text), location,
           ": does not end in the checksum of its content; it is cut short or damaged; use another "
           "checkpoint");
-  auto json = parse_json(text, where);
-  require(string_member(json, "format", where) == manifest_format, where, ": its format is not \"",
-          manifest_format, "\"");
-  auto const version = natural_member(json, "version", where);
-  require(1 <= version && version <= manifest_version, where, ": is of version ", version,
+  auto json = parse_json(text, location);
+  require(string_member(json, "format", location) == manifest_format, location,
+          ": its format is not \"", manifest_format, "\"");
+  auto const version = natural_member(json, "version", location);
+  require(1 <= version && version <= manifest_version, location, ": is of version ", version,
           ", this program reads 1 to ", manifest_version);
   manifest out;
-  require(member(json, "state", where).is_object(), where, ": \"state\" must be an object");
+  require(member(json, "state", location).is_object(), location, ": \"state\" must be an object");
   out.state = std::move(json["state"]);
   if (json.contains("writer")) {
     auto const& writer = json["writer"];
-    out.writer.generation = natural_member(writer, "generation", where);
-    out.writer.token = detail::parse_checksum(string_member(writer, "token", where), where);
+    out.writer.generation = natural_member(writer, "generation", location);
+    out.writer.token = detail::parse_checksum(string_member(writer, "token", location), location);
   }
-  add_slices(out.slices, json, where);
-  check_tiling(out.slices, where);
+  add_slices(out.slices, json, location);
+  check_tiling(out.slices, location);
   return out;
 }
 
@@ -97,7 +97,7 @@ inline void require_bytes(std::filesystem::path const& file, std::uint64_t found
           ": it is cut short or damaged; use another checkpoint");
 }
 
-/// Reads a checkpoint folder's manifest and checks that every file it names is there in full size,
+/// Reads a checkpoint folder's manifest and checks that every file it names exists in full size,
 /// without opening it.
 [[nodiscard]] inline manifest read_manifest(std::filesystem::path const& folder) {
   auto out = parse_manifest(read_manifest_text(folder), (folder / manifest_name).native());

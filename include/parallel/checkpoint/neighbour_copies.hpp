@@ -1,14 +1,14 @@
-// neighbour_copies: the files that a rank has written to its node's own disk, copied to the disk of
-// the neighbour, which outlives the node.
+// neighbour_copies: copies the files that a rank has written to its node's own disk to the disk of
+// the neighbour node, which outlives the node.
 //
-//   neighbour_copies copies(comm, nodes)   once, collective; comm is for nothing else
+//   neighbour_copies copies(comm, nodes)   once, collective; comm has no other use
 //   copies.start(folder, files)            collective
-//   ... until copies.done() on every rank ...
+//   ... until copies.is_done() on every rank ...
 //   copies.finish()
 //
-// Files travel in pieces, of which a rank holds one that it sends and one that it receives of each
-// sender: a stream of its own reads and sends, another receives and writes. So whoever copies goes
-// on computing, and what ranks say to each other meanwhile goes by other communicators.
+// Files travel in pieces. A rank holds one piece that it sends and one that it receives from each
+// sender: one stream reads and sends, another receives and writes. So a rank continues to compute
+// while it copies, and other exchanges meanwhile use other communicators.
 #pragma once
 
 #include <algorithm>
@@ -33,13 +33,13 @@
 
 namespace parallel::checkpoint {
 
-/// Files of one folder and their bytes, by name.
+/// The files of one folder: bytes by name.
 using file_sizes = std::map<std::string, std::uint64_t>;
 
 template <class Comm>
 class neighbour_copies {
  public:
-  /// `ranks` is used by nobody else; at most `piece_bytes` travel at once.
+  /// `ranks` has no other user; at most `piece_bytes` travel at once.
   neighbour_copies(Comm ranks, node_map const& nodes,
                    std::size_t piece_bytes = std::size_t{1} << 25)
       : comm_(std::move(ranks)), piece_bytes_(piece_bytes), out_(nodes.receiver_of(comm_.rank())) {
@@ -47,78 +47,81 @@ class neighbour_copies {
     for (int const sender : nodes.senders_to(comm_.rank())) in_.emplace_back(sender);
   }
 
-  /// Collective: begins to give the neighbour `files` of `folder`, which are complete and stay as
-  /// they are, and to write those that this rank is given into the same folder; `on_step` is called
-  /// by the threads that write them. Blocks only for their names.
+  /// Collective: starts to send `files` of `folder`, which are complete and do not change, to the
+  /// neighbour, and to write the files that this rank receives into the same folder; `on_step` is
+  /// called by the threads that write. Blocks only for the files' names.
   void start(std::filesystem::path const& folder, file_sizes const& files,
              step_hook const& on_step = {}) {
     require(!pending(), "a rank copies the files of one checkpoint at a time");
-    say_what_comes(files);
+    announce(files);
     for (auto& in : in_) {
-      auto const given = hear_what_comes(in);
-      make_room(in, given);
-      for (auto const& [name, bytes] : given) receive(in, folder / name, bytes, on_step);
-      in.done = in.stream.record();
+      auto const announced = receive_announcement(in);
+      reserve_piece(in, announced);
+      for (auto const& [name, bytes] : announced) receive(in, folder / name, bytes, on_step);
+      in.completion = in.stream.record();
     }
-    make_room(out_, files);
+    reserve_piece(out_, files);
     for (auto const& [name, bytes] : files) send(folder / name, bytes);
-    out_.done = out_.stream.record();
+    out_.completion = out_.stream.record();
   }
 
   /// Whether there was a `start` without a `finish`.
-  [[nodiscard]] bool pending() const { return out_.done.has_value(); }
+  [[nodiscard]] bool pending() const { return out_.completion.has_value(); }
 
-  /// Whether the neighbour has what it was given, and what this rank was given is on disk; does not
-  /// block. Throws what copying failed with, at once: whoever waits for this rank waits in vain.
-  [[nodiscard]] bool done() const {
+  /// Whether the neighbour has this rank's files, and the files that this rank received are on
+  /// disk; does not block. Throws the error of a failed copy at once, since ranks that wait for
+  /// this one wait in vain.
+  [[nodiscard]] bool is_done() const {
     if (!pending()) return false;
-    bool all = true;
-    auto const look = [&](host::event const& over) {
-      if (over.ready())
-        over.wait();
+    bool all_ready = true;
+    auto const check = [&](host::event const& completion) {
+      if (completion.ready())
+        completion.wait();
       else
-        all = false;
+        all_ready = false;
     };
-    for (auto const& in : in_) look(*in.done);  // whoever cannot write says why
-    look(*out_.done);
-    return all;
+    for (auto const& in : in_) check(*in.completion);  // a rank that cannot write reports why
+    check(*out_.completion);
+    return all_ready;
   }
 
-  /// Waits until it is so. Throws what copying failed with.
+  /// Waits until that holds. Throws the error of a failed copy.
   void finish() {
     require(pending(), "no copying was started");
     wait();
     requests_.clear();
-    out_.done.reset();
+    out_.completion.reset();
   }
 
  private:
   using request_type = request_of<host::stream>;
 
-  /// To or from another rank: a piece of a file, and the stream that moves one after the other.
+  /// A channel to or from another rank: a piece of a file, and the stream that moves piece after
+  /// piece.
   struct channel {
     explicit channel(int rank) : peer(rank) {}
     int peer;
     std::vector<std::uint8_t> piece;
-    std::optional<host::event> done;
-    host::stream stream;  // last: it ends before what it uses goes
+    std::optional<host::event> completion;
+    host::stream stream;  // last: it ends before the memory that it uses
   };
 
   void wait() const {
-    for (auto const& in : in_) in.done->wait();  // whoever cannot write says why
-    out_.done->wait();
+    for (auto const& in : in_) in.completion->wait();  // a rank that cannot write reports why
+    out_.completion->wait();
   }
 
-  void say_what_comes(file_sizes const& files) {
+  void announce(file_sizes const& files) {
     std::string text;
     for (auto const& [name, bytes] : files) text += concat(name, '\n', bytes, '\n');
-    said_.assign(text.begin(), text.end());
-    said_bytes_ = said_.size();
-    requests_.push_back(comm_.send(out_.stream, std::span(&said_bytes_, 1), out_.peer));
-    if (!said_.empty()) requests_.push_back(comm_.send(out_.stream, std::span(said_), out_.peer));
+    announcement_.assign(text.begin(), text.end());
+    announcement_bytes_ = announcement_.size();
+    requests_.push_back(comm_.send(out_.stream, std::span(&announcement_bytes_, 1), out_.peer));
+    if (!announcement_.empty())
+      requests_.push_back(comm_.send(out_.stream, std::span(announcement_), out_.peer));
   }
 
-  [[nodiscard]] file_sizes hear_what_comes(channel& in) {
+  [[nodiscard]] file_sizes receive_announcement(channel& in) {
     std::uint64_t size = 0;
     comm_.recv(in.stream, std::span(&size, 1), in.peer).wait();
     std::vector<std::uint8_t> bytes(size);
@@ -142,20 +145,20 @@ class neighbour_copies {
     return out;
   }
 
-  void make_room(channel& one, file_sizes const& files) const {
-    std::uint64_t most = 0;
-    for (auto const& [name, bytes] : files) most = std::max(most, bytes);
-    one.piece.resize(std::min<std::uint64_t>(most, piece_bytes_));
+  void reserve_piece(channel& target, file_sizes const& files) const {
+    std::uint64_t max_bytes = 0;
+    for (auto const& [name, bytes] : files) max_bytes = std::max(max_bytes, bytes);
+    target.piece.resize(std::min<std::uint64_t>(max_bytes, piece_bytes_));
   }
 
   void send(std::filesystem::path const& path, std::uint64_t bytes) {
     auto const file = std::make_shared<std::optional<input_file>>();
-    for (std::uint64_t at = 0; at < bytes; at += out_.piece.size()) {
+    for (std::uint64_t offset = 0; offset < bytes; offset += out_.piece.size()) {
       auto const piece =
-          std::span(out_.piece).first(std::min<std::uint64_t>(bytes - at, out_.piece.size()));
-      out_.stream.enqueue([file, path, at, piece] {
+          std::span(out_.piece).first(std::min<std::uint64_t>(bytes - offset, out_.piece.size()));
+      out_.stream.enqueue([file, path, offset, piece] {
         if (!*file) file->emplace(path);
-        (*file)->read(at, std::as_writable_bytes(piece), "what the neighbour is given");
+        (*file)->read(offset, std::as_writable_bytes(piece), "what the neighbour is given");
       });
       requests_.push_back(comm_.send(out_.stream, piece, out_.peer));
     }
@@ -168,11 +171,11 @@ class neighbour_copies {
       files::step(on_step, "create copied file");
       file->emplace(path, output_file::existing::refuse);
     });
-    for (std::uint64_t at = 0; at < bytes; at += in.piece.size()) {
+    for (std::uint64_t offset = 0; offset < bytes; offset += in.piece.size()) {
       auto const piece =
-          std::span(in.piece).first(std::min<std::uint64_t>(bytes - at, in.piece.size()));
+          std::span(in.piece).first(std::min<std::uint64_t>(bytes - offset, in.piece.size()));
       requests_.push_back(comm_.recv(in.stream, piece, in.peer));
-      in.stream.enqueue([file, at, piece] { (*file)->write(at, std::as_bytes(piece)); });
+      in.stream.enqueue([file, offset, piece] { (*file)->write(offset, std::as_bytes(piece)); });
     }
     in.stream.enqueue([file, on_step] {
       files::step(on_step, "flush copied file");
@@ -183,11 +186,12 @@ class neighbour_copies {
 
   Comm comm_;
   std::size_t piece_bytes_;
-  std::uint64_t said_bytes_ = 0;
-  std::vector<std::uint8_t> said_;
+  std::uint64_t announcement_bytes_ = 0;
+  std::vector<std::uint8_t> announcement_;
   channel out_;
   std::deque<channel> in_;
-  std::vector<request_type> requests_;  // last: an exception that leaves is told to the others
+  std::vector<request_type>
+      requests_;  // last: an exception that leaves is reported to the other ranks
 };
 
 }  // namespace parallel::checkpoint

@@ -1,5 +1,5 @@
-// node_map: which ranks are on one node, and so share its own disk, and which node is whose
-// neighbour.
+// node_map: which ranks are on one node, and so share its own disk, and which node is the neighbour
+// of which.
 #pragma once
 
 #include <algorithm>
@@ -14,15 +14,15 @@
 
 namespace parallel::checkpoint {
 
-/// Which ranks share a node; equal on every rank. Nodes are numbered from 0 in the order of their
-/// first ranks, and each is followed by its neighbour, the last by the first.
+/// The ranks of each node; equal on every rank. Nodes are numbered from 0 in the order of their
+/// first ranks. The neighbour of a node is the next one, of the last node the first.
 class node_map {
  public:
   /// All ranks on one node.
   explicit node_map(int ranks)
       : node_map(std::vector<std::string>(static_cast<std::size_t>(ranks))) {}
 
-  /// By rank what its node is called: ranks with equal names are on one. (gather_texts)
+  /// `names`: the name of each rank's node; ranks with equal names are on one. (gather_texts)
   explicit node_map(std::span<std::string const> names) {
     std::vector<std::string> seen;
     for (auto const& name : names) {
@@ -41,23 +41,24 @@ class node_map {
   [[nodiscard]] int ranks() const { return static_cast<int>(nodes_.size()); }
   [[nodiscard]] int nodes() const { return static_cast<int>(ranks_.size()); }
   [[nodiscard]] int node_of(int rank) const { return nodes_.at(static_cast<std::size_t>(rank)); }
-  /// Its ranks, ascending.
+  /// The ranks of a node, ascending.
   [[nodiscard]] std::vector<int> const& ranks_of(int node) const {
     return ranks_.at(static_cast<std::size_t>(node));
   }
-  /// Whether it is the first rank of its node, which acts there for all.
+  /// Whether the rank is the first of its node, which acts there for all.
   [[nodiscard]] bool is_first(int rank) const { return ranks_of(node_of(rank)).front() == rank; }
 
-  /// The rank of the neighbour that `rank` gives copies to: those of a node share its work evenly.
-  /// Of a single node: itself.
+  /// The rank of the neighbour that `rank` sends copies to: the ranks of a node share the work
+  /// evenly. With a single node: the rank itself.
   [[nodiscard]] int receiver_of(int rank) const {
-    auto const& own = ranks_of(node_of(rank));
+    auto const& ranks_of_node = ranks_of(node_of(rank));
     auto const& next = ranks_of((node_of(rank) + 1) % nodes());
-    auto const place = static_cast<std::size_t>(std::ranges::find(own, rank) - own.begin());
-    return next[place % next.size()];
+    auto const position =
+        static_cast<std::size_t>(std::ranges::find(ranks_of_node, rank) - ranks_of_node.begin());
+    return next[position % next.size()];
   }
 
-  /// The ranks that give copies to `rank`, ascending.
+  /// The ranks that send copies to `rank`, ascending.
   [[nodiscard]] std::vector<int> senders_to(int rank) const {
     std::vector<int> out;
     for (int const sender : ranks_of((node_of(rank) + nodes() - 1) % nodes()))
@@ -70,9 +71,9 @@ class node_map {
   std::vector<std::vector<int>> ranks_;  // by node
 };
 
-/// Where a rank's node keeps checkpoints.
+/// The folder in which a rank's node keeps checkpoints.
 struct local_folder {
-  std::filesystem::path folder;  // on the node's own disk, and this run's alone
+  std::filesystem::path folder;  // on the node's own disk, used by this run alone
   node_map nodes;                // the same on every rank
   step_hook on_step = {};        // called before each action on that disk
 };

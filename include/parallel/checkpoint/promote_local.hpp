@@ -1,11 +1,10 @@
-// promote_local: how a run goes on from a checkpoint on its nodes' own disks: before anything is
-// loaded, the nodes that are there put its files together in the shared folder, where it is a
-// checkpoint as any other from then on, for any number of ranks in any layout.
+// promote_local: how a run continues from a checkpoint on its nodes' own disks: before anything is
+// loaded, the nodes that are present assemble its files in the shared folder, where it is a
+// checkpoint like any other from then on, for any number of ranks in any layout.
 //
-// The files are shared out among all ranks of the nodes that have one of them (copy_shares). Each
-// is compared with its checksums while it is copied; one that is damaged is copied from the other
-// node that has it. So what a run needs of a node that is gone, or has lost its disk, comes from
-// its neighbour.
+// The files are divided among all ranks of the nodes that have one of them (copy_shares). Each file
+// is compared with its checksums while it is copied; a damaged one is copied from the other node
+// that has it. So the files of a node that is gone, or has lost its disk, come from its neighbour.
 #pragma once
 
 #include <algorithm>
@@ -34,14 +33,15 @@ namespace parallel::checkpoint {
 
 namespace detail {
 
-/// Collective: the text of the manifest that `pointer` means, from the first node whose `folder`
-/// has it; "" where none has. `unreadable`: gets why this node's cannot be read, if so.
+/// Collective: the text of the manifest that `pointer` names, from the first node whose `folder`
+/// has it; "" where none has. `reads`: whether this rank reads its node's folder. `unreadable`:
+/// receives the reason why this node's manifest cannot be read, if so.
 template <class Comm, class Exchange>
 [[nodiscard]] std::string local_manifest(Comm& world, Exchange& exchanges,
-                                         std::filesystem::path const& folder, bool looks,
+                                         std::filesystem::path const& folder, bool reads,
                                          local_pointer const& pointer, std::string& unreadable) {
   std::string text;
-  if (looks) {
+  if (reads) {
     try {
       text = read_manifest_text(folder);
     } catch (error const& problem) {  // another node may have it
@@ -56,50 +56,50 @@ template <class Comm, class Exchange>
   return broadcast_text(world, exchanges, std::move(text), static_cast<int>(first));
 }
 
-/// Collective: by node, which of `files` it has in its `folder` in full size. `unreadable`: gets
-/// why this node cannot tell of one, if so.
+/// Collective: by node, which of `files` it has in its `folder` in full size. `unreadable`:
+/// receives the reason why this node cannot tell for one of them, if so.
 template <class Comm, class Exchange>
 [[nodiscard]] std::vector<std::vector<bool>> files_on_nodes(
     Comm& world, Exchange& exchanges, std::filesystem::path const& folder, node_map const& nodes,
     std::map<std::string, std::uint64_t> const& files, std::string& unreadable) {
-  std::string mine;
+  std::string own_flags;
   for (auto const& [file, bytes] : files) {
     std::error_code missing;
     bool const whole = std::filesystem::file_size(folder / file, missing) == bytes;
-    mine += whole && !missing ? '1' : '0';
+    own_flags += whole && !missing ? '1' : '0';
     if (is_of_storage(missing.value()) || is_of_access(missing.value()))
       unreadable = concat((folder / file).native(), ": ", missing.message());
   }
   auto const by_rank =
-      gather_texts(world, exchanges, nodes.is_first(world.rank()) ? mine : std::string());
+      gather_texts(world, exchanges, nodes.is_first(world.rank()) ? own_flags : std::string());
   std::vector<std::vector<bool>> out;
   for (int node = 0; node < nodes.nodes(); ++node) {
-    auto& has = out.emplace_back();
-    for (char const one : by_rank[static_cast<std::size_t>(nodes.ranks_of(node).front())])
-      has.push_back(one == '1');
+    auto& has_file = out.emplace_back();
+    for (char const flag : by_rank[static_cast<std::size_t>(nodes.ranks_of(node).front())])
+      has_file.push_back(flag == '1');
   }
   return out;
 }
 
-/// "a, b and 3 more".
+/// The first names of a list: "a, b and 3 more".
 [[nodiscard]] inline std::string first_few(std::vector<std::string> const& names) {
   std::string out;
-  constexpr std::size_t few = 3;
-  for (std::size_t i = 0; i < std::min(few, names.size()); ++i)
+  constexpr std::size_t max_names = 3;
+  for (std::size_t i = 0; i < std::min(max_names, names.size()); ++i)
     out += concat(i == 0 ? "" : ", ", names[i]);
-  return names.size() > few ? concat(out, " and ", names.size() - few, " more") : out;
+  return names.size() > max_names ? concat(out, " and ", names.size() - max_names, " more") : out;
 }
 
-/// What became of copying.
+/// The result of copying.
 struct copied_files {
-  std::vector<std::string> lost;  // no node has them, or whole
+  std::vector<std::string> lost;  // files that no node has undamaged
   std::string damage;             // what is wrong with copies that were not used; or empty
-  std::string unreadable;         // why this rank could not read some of its node's
-  std::string failure;            // why the first rank that could not write where they go stopped
+  std::string unreadable;         // why this rank could not read some files of its node
+  std::string failure;            // why the first rank that could not write the copies stopped
 };
 
-/// Collective: copies the files of `content` from the nodes' `folder` to `to`, which is there. It
-/// stops where some are lost, or cannot be written.
+/// Collective: copies the files of `content` from the nodes' `folder` to `to`, which exists. It
+/// stops where some files are lost, or cannot be written.
 template <class Comm, class Exchange>
 [[nodiscard]] copied_files copy_from_nodes(Comm& world, Exchange& exchanges,
                                            std::filesystem::path const& folder,
@@ -107,9 +107,9 @@ template <class Comm, class Exchange>
                                            slice_set const& content, step_hook const& on_step) {
   std::vector<std::string> names;
   std::vector<std::uint64_t> bytes;
-  std::vector<std::size_t> left;
+  std::vector<std::size_t> remaining;
   for (auto const& [file, size] : content.files) {
-    left.push_back(names.size());
+    remaining.push_back(names.size());
     names.push_back(file);
     bytes.push_back(size);
   }
@@ -117,14 +117,14 @@ template <class Comm, class Exchange>
   copy_shares shares(
       nodes, files_on_nodes(world, exchanges, folder, nodes, content.files, out.unreadable), bytes);
   auto const contents = contents_by_file(content);
-  while (!left.empty()) {
-    auto const copiers = shares.share_out(left);
-    for (std::size_t i = 0; i < left.size(); ++i)
-      if (!copiers[i]) out.lost.push_back(names[left[i]]);
+  while (!remaining.empty()) {
+    auto const copiers = shares.share_out(remaining);
+    for (std::size_t i = 0; i < remaining.size(); ++i)
+      if (!copiers[i]) out.lost.push_back(names[remaining[i]]);
     if (!out.lost.empty()) return out;
-    std::string whole, damage, failure;  // of `left`, what this rank has copied, or could not
-    for (std::size_t i = 0; i < left.size(); ++i) {
-      auto const file = left[i];
+    std::string copied_flags, damage, failure;  // by file of `remaining`
+    for (std::size_t i = 0; i < remaining.size(); ++i) {
+      auto const file = remaining[i];
       bool is_whole = copiers[i] == world.rank();
       if (is_whole && failure.empty()) {
         files::step(on_step, "create copied file");
@@ -139,27 +139,27 @@ template <class Comm, class Exchange>
           failure = problem.what();
         }
       }
-      whole += is_whole ? '1' : '0';
+      copied_flags += is_whole ? '1' : '0';
     }
-    auto const all_whole = gather_texts(world, exchanges, whole);
+    auto const flags_of_ranks = gather_texts(world, exchanges, copied_flags);
     for (auto const& text : gather_texts(world, exchanges, damage))
       if (!text.empty()) out.damage += concat("; ", text);
     for (auto const& text : gather_texts(world, exchanges, failure))
       if (out.failure.empty()) out.failure = text;
     if (!out.failure.empty()) return out;
-    std::vector<std::size_t> again;
-    for (std::size_t i = 0; i < left.size(); ++i) {
-      if (all_whole[static_cast<std::size_t>(*copiers[i])][i] == '1') continue;
-      shares.is_damaged(*copiers[i], left[i]);
-      again.push_back(left[i]);
+    std::vector<std::size_t> to_retry;
+    for (std::size_t i = 0; i < remaining.size(); ++i) {
+      if (flags_of_ranks[static_cast<std::size_t>(*copiers[i])][i] == '1') continue;
+      shares.mark_damaged(*copiers[i], remaining[i]);
+      to_retry.push_back(remaining[i]);
     }
-    left = std::move(again);
+    remaining = std::move(to_retry);
   }
   return out;
 }
 
-/// Collective: throws storage_error on every rank where one could not read what is called `name`,
-/// which may pass; `root`: of the folder that names it.
+/// Collective: throws storage_error on every rank where one could not read the checkpoint `name`,
+/// which may be temporary; `root`: the folder whose pointer names the checkpoint.
 template <class Comm, class Exchange>
 void require_readable(Comm& world, Exchange& exchanges, std::string const& name,
                       std::filesystem::path const& root, std::string const& unreadable) {
@@ -173,33 +173,34 @@ void require_readable(Comm& world, Exchange& exchanges, std::string const& name,
 }  // namespace detail
 
 /// Collective over `world`: puts the local checkpoint that the folder `root` names into `root`, if
-/// it is newer than the latest there and the nodes that are here have all of it together. `owner`:
-/// the claim of `root` under which it is put there; `on_step` is called before each action on its
-/// disk. Returns what there is to say of it, the same on every rank; "" when nothing was to be
-/// done. A checkpoint that is not whole any more is left out, and said so; where the system does
-/// not let it be read, or `root` be written, storage_error or access_error on every rank. Cost: its
-/// bytes are read, hashed and written once, by all ranks together.
+/// it is newer than the latest there and the present nodes together have all of it. `owner`: the
+/// claim of `root` under which it is put there; `on_step` is called before each action on its disk.
+/// Returns a message about it, the same on every rank; "" when there was nothing to do. A
+/// checkpoint that is incomplete is skipped, which the message says; where the system does not
+/// allow it to be read, or `root` to be written, storage_error or access_error on every rank. Cost:
+/// its bytes are read, hashed and written once, by all ranks together.
 template <class Comm, class Exchange>
 [[nodiscard]] std::string promote_local(Comm& world, Exchange& exchanges,
                                         std::filesystem::path const& root, claim_id owner,
-                                        local_folder const& here, step_hook const& on_step = {}) {
-  std::string said, unreadable;
+                                        local_folder const& local, step_hook const& on_step = {}) {
+  std::string pointer_text, unreadable;
   std::optional<checkpoint_id> newest;  // in `root`
-  detail::joint_reading looking;
+  detail::joint_reading reading;
   if (world.rank() == 0)
-    looking.attempt([&] {
+    reading.attempt([&] {
       if (auto const folder = latest(root).folder)
         newest = checkpoint_id::parse(folder->filename().native());
-      if (auto const newer = newer_local_checkpoint(root)) said = format_local_pointer(*newer);
+      if (auto const newer = newer_local_checkpoint(root))
+        pointer_text = format_local_pointer(*newer);
     });
-  auto const problem = looking.damage_of_all(world, exchanges);
-  said = broadcast_text(world, exchanges, std::move(said));
-  if (said.empty()) return problem;
-  auto const pointer = parse_local_pointer(said, (root / local_pointer_name).native());
+  auto const problem = reading.damage_of_all(world, exchanges);
+  pointer_text = broadcast_text(world, exchanges, std::move(pointer_text));
+  if (pointer_text.empty()) return problem;
+  auto const pointer = parse_local_pointer(pointer_text, (root / local_pointer_name).native());
   auto const name = concat("the local checkpoint ", pointer.id.text());
-  auto const folder = here.folder / pointer.id.text();
+  auto const folder = local.folder / pointer.id.text();
   auto const text = detail::local_manifest(world, exchanges, folder,
-                                           here.nodes.is_first(world.rank()), pointer, unreadable);
+                                           local.nodes.is_first(world.rank()), pointer, unreadable);
   if (text.empty()) detail::require_readable(world, exchanges, name, root, unreadable);
   if (text.empty()) return concat(name, " is lost: no node that is here has its manifest");
   auto const content = parse_manifest(text, (folder / manifest_name).native());
@@ -211,14 +212,14 @@ template <class Comm, class Exchange>
   if (world.rank() == 0) prepare_save(target, on_step);
   world.barrier(exchanges).wait();
   auto const copied = detail::copy_from_nodes(world, exchanges, folder, target.temporary(),
-                                              here.nodes, content.slices, on_step);
+                                              local.nodes, content.slices, on_step);
   if (world.rank() == 0) {
     if (!copied.lost.empty() || !copied.failure.empty()) {
       abandon_save(target);
     } else {
       commit(target, {concat("{\n", format_slices(content.slices, name), "}\n")},
              content.state.dump(), {.on_step = on_step});
-      if (newest > pointer.id)  // another run's, over which this one's began anew
+      if (newest > pointer.id)  // of another run, over which this run began anew
         remove_after(root, pointer.id, on_step);
     }
   }
@@ -228,8 +229,8 @@ template <class Comm, class Exchange>
   if (!copied.lost.empty())
     detail::require_readable(world, exchanges, name, root, copied.unreadable);
   if (copied.lost.empty())
-    return concat("took ", name, " from ", here.nodes.nodes(),
-                  here.nodes.nodes() == 1 ? " node" : " nodes", copied.damage);
+    return concat("took ", name, " from ", local.nodes.nodes(),
+                  local.nodes.nodes() == 1 ? " node" : " nodes", copied.damage);
   return concat(name, " is lost: no node that is here has ", detail::first_few(copied.lost),
                 " whole", copied.damage);
 }

@@ -1,9 +1,9 @@
-// rank_writer: the files of one rank's slices in a checkpoint that is being saved.
+// rank_writer: writes the files of one rank's slices in a checkpoint that is being saved.
 //
-// Slices are written as they come, so the header's space is reserved beforehand; when it is full, a
-// further file is begun. Files are ordinary safetensors: one element type each, so that tensors are
-// aligned without holes, which the format forbids. Memory: the records; each slice is hashed and
-// written once, from where it lies.
+// Slices are written in the order of `add`, so the header's space is reserved beforehand; when it
+// is full, another file is begun. Files are ordinary safetensors with one element type each, so
+// that tensors are aligned without holes, which the format forbids. Memory: the records; each slice
+// is hashed and written once, directly from the caller's memory.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ struct rank_writer_options {
 };
 
 /// Writes one rank's slices as safetensors files "rank-00003-F32-000.safetensors": one for each
-/// element type, so that all are aligned, and a further one whenever the header's reserved space is
+/// element type, so that all are aligned, and another one whenever the header's reserved space is
 /// full. A whole tensor has its own name and shape there, a part is "name@begin-end", columns of
 /// rows are "name@begin-end:run".
 class rank_writer {
@@ -45,19 +45,19 @@ class rank_writer {
 
   /// Writes elements of the tensor `name` of shape `extents` (row-major), which `bytes` holds:
   /// those from `begin` on, or with a `run`, so many of a row from `begin` on and the same columns
-  /// of the rows that follow. Each element of a tensor must be added by exactly one rank. No
-  /// elements of a non-empty tensor: nothing happens.
+  /// of the rows that follow. Each element of a tensor must be added by exactly one rank. Adding no
+  /// elements of a non-empty tensor does nothing.
   void add(std::string const& name, element_type type, std::span<index const> extents, index begin,
            std::span<std::byte const> bytes, index run = 0) {
     require(is_tensor_name(name), "\"", name,
             "\" cannot name a tensor in a checkpoint: use 1 to 1024 bytes without '@'");
-    auto const where = concat("checkpoint slice of \"", name, "\"");
+    auto const location = concat("checkpoint slice of \"", name, "\"");
     auto const width = size_of(type);
-    require(width > 0 && bytes.size() % width == 0, where, ": ", bytes.size(),
+    require(width > 0 && bytes.size() % width == 0, location, ": ", bytes.size(),
             " bytes are not whole elements of ", name_of(type));
-    index const size = checked_volume(extents, width, where);
+    index const size = checked_volume(extents, width, location);
     auto const count = static_cast<index>(bytes.size() / width);
-    require(begin >= 0 && begin <= size && count <= size - begin, where, ": ", count,
+    require(begin >= 0 && begin <= size && count <= size - begin, location, ": ", count,
             " elements from ", begin, " on do not lie within shape ", shape_text(extents));
     if (count == 0 && size != 0) return;
     slice_record slice;
@@ -67,14 +67,14 @@ class rank_writer {
     bool const whole = count == size;
     std::vector<index> shape{count};
     if (run > 0) {
-      require(extents.size() >= 2 && run > 0 && count % run == 0, where, ": ", count,
+      require(extents.size() >= 2 && run > 0 && count % run == 0, location, ": ", count,
               " elements are not whole runs of ", run, " of rows of shape ", shape_text(extents));
       slice.run = run;
       slice.stride = size / extents[0];
       slice.end = begin + (count / run - 1) * slice.stride + run;
-      require(begin % slice.stride + run <= slice.stride && slice.end <= size, where, ": ", count,
-              " elements from ", begin, " on, ", run, " of each row, do not lie within shape ",
-              shape_text(extents));
+      require(begin % slice.stride + run <= slice.stride && slice.end <= size, location, ": ",
+              count, " elements from ", begin, " on, ", run,
+              " of each row, do not lie within shape ", shape_text(extents));
       shape = {count / run, run};
     }
     if (whole) shape.assign(extents.begin(), extents.end());
@@ -84,7 +84,7 @@ class rank_writer {
                        .type_name = std::string(name_of(type)),
                        .type = type,
                        .extents = std::move(shape)};
-    require(names_.insert(entry.name).second, where, ": elements ", begin, " to ", slice.end,
+    require(names_.insert(entry.name).second, location, ": elements ", begin, " to ", slice.end,
             " were added twice");
     auto& file = part_for(entry, bytes.size());
     slice.offset = options_.header_bytes + file.data_bytes;
@@ -98,7 +98,7 @@ class rank_writer {
                        .first->second;
     require(tensor.type == type && std::equal(extents.begin(), extents.end(),
                                               tensor.extents.begin(), tensor.extents.end()),
-            where, ": added with another type or shape before");
+            location, ": added with another type or shape before");
     tensor.slices.push_back(std::move(slice));
   }
 
@@ -123,17 +123,17 @@ class rank_writer {
     std::uint64_t data_bytes = 0;
   };
 
-  // The file for the next tensor, with `entry` placed in its header.
+  // The file for the next tensor; adds `entry` to its header.
   part& part_for(tensor_entry& entry, std::uint64_t bytes) {
     auto found = open_.find(entry.type);
-    auto const place = [&](std::uint64_t begin) {
+    auto const format_at = [&](std::uint64_t begin) {
       entry.begin = begin;
       entry.end = begin + bytes;
       return format_tensor_entry(entry, folder_.native());
     };
     std::string text;
     if (found != open_.end()) {
-      text = place(found->second.data_bytes);
+      text = format_at(found->second.data_bytes);
       if (8 + found->second.header.size() + text.size() + 3 > options_.header_bytes) {
         close(found->second);
         open_.erase(found);
@@ -141,7 +141,7 @@ class rank_writer {
       }
     }
     if (found == open_.end()) {
-      text = place(0);
+      text = format_at(0);
       auto digits = std::to_string(parts_[entry.type]++);
       auto rank = std::to_string(rank_);
       digits.insert(0, digits.size() < 3 ? 3 - digits.size() : 0, '0');

@@ -1,9 +1,9 @@
-// Reading a checkpoint: any flat range of any tensor, whatever layout wrote it.
+// Reads a checkpoint: any flat range of any tensor, whatever layout wrote it.
 //
-// Opening reads only the manifest, so that ranks can take its text from the one that read it and
-// open the files they need, no others. A flat slice that is read whole is checked against its
-// checksum on the way; parts of slices cannot be, so a resuming program calls `verify` (each rank
-// its share) before it trusts a checkpoint. Reading is const and may be done by several threads.
+// Opening reads only the manifest, so that ranks can take its text from the rank that read it and
+// open only the files they need. A flat slice that is read whole is checked against its checksum on
+// the way; parts of slices cannot be checked, so a resuming program calls `verify` (each rank its
+// share) before it trusts a checkpoint. Reading is const and may be done by several threads.
 #pragma once
 
 #include <algorithm>
@@ -27,11 +27,11 @@ namespace parallel::checkpoint {
 class checkpoint_reader {
  public:
   /// Opens a checkpoint's folder. Throws when its manifest is missing or damaged. A file that is
-  /// missing or has another size is found when it is read.
+  /// missing or has another size is detected when it is read.
   explicit checkpoint_reader(std::filesystem::path const& folder)
       : checkpoint_reader(folder, read_manifest_text(folder)) {}
 
-  /// Opens a checkpoint's folder by the text of its manifest, which has been read.
+  /// Opens a checkpoint's folder by the text of its manifest, which was read before.
   checkpoint_reader(std::filesystem::path folder, std::string_view manifest_text)
       : folder_(std::move(folder)),
         manifest_(parse_manifest(manifest_text, (folder_ / manifest_name).native())) {}
@@ -43,7 +43,7 @@ class checkpoint_reader {
   [[nodiscard]] std::map<std::string, sliced_tensor> const& tensors() const {
     return manifest_.slices.tensors;
   }
-  /// Its files beside the manifest, and the bytes of each.
+  /// The files besides the manifest, and the bytes of each.
   [[nodiscard]] std::map<std::string, std::uint64_t> const& files() const {
     return manifest_.slices.files;
   }
@@ -57,7 +57,7 @@ class checkpoint_reader {
     return found->second;
   }
 
-  /// Reads elements from `begin` on as they are; `out` holds whole elements.
+  /// Reads elements from `begin` on without conversion; `out` holds whole elements.
   void read_bytes(std::string const& tensor, index begin, std::span<std::byte> out) const {
     auto const width = size_of(at(tensor).type);
     require(out.size() % width == 0, folder_.native(), ": tensor \"", tensor, "\": ", out.size(),
@@ -85,18 +85,18 @@ class checkpoint_reader {
     read(tensor, {begin, run, count / run, row}, out);
   }
 
-  /// Reads every header and slice and compares its checksum: a sentence for each that is damaged,
-  /// and for each file that is not there. Throws where the system does not let it read
-  /// (storage_error, access_error), which tells nothing of the checkpoint. With several ranks, rank
-  /// `share` of `shares` reads its part, about as many bytes as the others and few files. Cost:
-  /// reads all of it, each file from its beginning to its end, past what the system remembers of
-  /// it, so that it is the disk that is asked.
+  /// Reads every header and slice and compares its checksum. Returns a sentence for each that is
+  /// damaged, and for each file that is missing. Throws where the system does not allow reading
+  /// (storage_error, access_error), which says nothing about the checkpoint. With several ranks,
+  /// rank `share` of `shares` reads its part, about as many bytes as the others and few files.
+  /// Cost: it reads everything, each file from its beginning to its end, bypassing the system's
+  /// cache, so that the disk itself is checked.
   [[nodiscard]] std::vector<std::string> damage(index share = 0, index shares = 1) const {
     require(0 <= share && share < shares, folder_.native(), ": damage: share ", share, " of ",
             shares);
     std::vector<std::string> found;
     std::vector<std::byte> buffer(static_cast<std::size_t>(chunk_bytes));
-    auto const note = [&](auto const& checks) {
+    auto const record_damage = [&](auto const& checks) {
       try {
         checks();
       } catch (error const& problem) {
@@ -104,12 +104,14 @@ class checkpoint_reader {
         found.emplace_back(problem.what());
       }
     };
-    for (auto const& one : parts(share, shares))
-      note([&] {
-        auto const file = open(one.first);
+    for (auto const& part : parts(share, shares))
+      record_damage([&] {
+        auto const file = open(part.first);
         file.forget_cached();
-        if (one.second.from_start) note([&] { check_header(file, one.second.of, buffer); });
-        for (auto const& part : one.second.of.slices) note([&] { check(file, part, buffer); });
+        if (part.second.from_start)
+          record_damage([&] { check_header(file, part.second.contents, buffer); });
+        for (auto const& slice : part.second.contents.slices)
+          record_damage([&] { check(file, slice, buffer); });
       });
     return found;
   }
@@ -122,7 +124,8 @@ class checkpoint_reader {
  private:
   static constexpr index chunk_bytes = index{1} << 20;
 
-  /// `rows` runs of `run` elements, the first from `begin` on, each `stride` after the last.
+  /// `rows` runs of `run` elements, the first from `begin` on, each `stride` after the previous
+  /// one.
   struct block {
     index begin, run, rows, stride;
 
@@ -144,8 +147,8 @@ class checkpoint_reader {
             buffer.resize(bytes);
             return std::span(buffer);
           },
-          [&](std::size_t place, std::span<std::byte> bytes) {
-            convert(type, bytes, out.subspan(place, bytes.size() / size_of(type)));
+          [&](std::size_t offset, std::span<std::byte> bytes) {
+            convert(type, bytes, out.subspan(offset, bytes.size() / size_of(type)));
           });
     }
   }
@@ -154,16 +157,16 @@ class checkpoint_reader {
     auto const width = size_of(at(tensor).type);
     stream(
         tensor, from,
-        [&](std::size_t place, std::size_t bytes) { return out.subspan(place * width, bytes); },
+        [&](std::size_t offset, std::size_t bytes) { return out.subspan(offset * width, bytes); },
         [](std::size_t, std::span<std::byte>) {});
   }
 
-  // Reads a block's elements in pieces within slices, slice by slice: asks destination(place,
-  // bytes) where the piece goes whose first element is the block's `place`th, fills it, and calls
-  // done(place, filled).
-  template <class Destination, class Done>
+  // Reads a block's elements in pieces within slices, slice by slice: destination(offset, bytes)
+  // gives the memory for the piece that begins with the block's element number `offset`; after
+  // filling it, calls finished(offset, filled).
+  template <class Destination, class Finished>
   void stream(std::string const& name, block const& from, Destination destination,
-              Done done) const {
+              Finished finished) const {
     auto const& tensor = at(name);
     auto const size = tensor.size();
     auto const count = from.run * from.rows;
@@ -180,26 +183,27 @@ class checkpoint_reader {
       for (index row = std::max<index>(0, (slice.begin - from.begin - from.run + step) / step);
            row < from.rows && from.begin + row * from.stride < slice.end; ++row) {
         index const begin = from.begin + row * from.stride;
-        auto const place = [&](index element) {
+        auto const offset_of = [&](index element) {
           return static_cast<std::size_t>(row * from.run + element - begin);
         };
         stream_run(
             name, slice, begin, begin + from.run, file,
-            [&](index first, std::size_t bytes) { return destination(place(first), bytes); },
-            [&](index first, std::span<std::byte> bytes) { done(place(first), bytes); });
+            [&](index first, std::size_t bytes) { return destination(offset_of(first), bytes); },
+            [&](index first, std::span<std::byte> bytes) { finished(offset_of(first), bytes); });
       }
     }
   }
 
-  // What a slice has of the elements [begin, end); opens `file` when it has some.
-  template <class Destination, class Done>
+  // Reads the slice's part of the elements [begin, end); opens `file` when there is such a part.
+  template <class Destination, class Finished>
   void stream_run(std::string const& name, slice_record const& slice, index begin, index end,
-                  std::optional<input_file>& file, Destination destination, Done done) const {
+                  std::optional<input_file>& file, Destination destination,
+                  Finished finished) const {
     auto const width = static_cast<index>(size_of(at(name).type));
     index const length = slice.run == 0 ? slice.end - slice.begin : slice.run;
     index const step = std::max<index>(1, slice.stride);
-    index const before = std::max<index>(0, begin - slice.begin - length + 1);
-    for (index row = slice.run == 0 ? 0 : (before + step - 1) / step; row < slice.rows(); ++row) {
+    index const skipped = std::max<index>(0, begin - slice.begin - length + 1);
+    for (index row = slice.run == 0 ? 0 : (skipped + step - 1) / step; row < slice.rows(); ++row) {
       index const origin = slice.begin + row * slice.stride;
       if (origin >= end) break;
       index first = std::max(begin, origin);
@@ -211,10 +215,10 @@ class checkpoint_reader {
       while (first < last) {
         index const piece = std::min(last - first, chunk_bytes / width);
         auto const bytes = destination(first, static_cast<std::size_t>(piece * width));
-        auto const place = row * length + first - origin;
-        file->read(slice.offset + static_cast<std::uint64_t>(place * width), bytes, name);
+        auto const offset = row * length + first - origin;
+        file->read(slice.offset + static_cast<std::uint64_t>(offset * width), bytes, name);
         if (whole) sum.add(bytes);
-        done(first, bytes);
+        finished(first, bytes);
         first += piece;
       }
       if (whole) require_checksum(file->name(), name, slice, sum.value());
@@ -227,42 +231,45 @@ class checkpoint_reader {
     return file;
   }
 
-  // What one of the ranks that read a checkpoint together reads of a file: these slices of it, and,
-  // `from_start`, its header.
+  // What one of the ranks that read a checkpoint together reads of a file: these slices and, with
+  // `from_start`, the header.
   struct file_part {
-    file_contents of;
+    file_contents contents;
     bool from_start = false;
   };
 
-  // Of each file what begins in one of `shares` equal parts of all bytes.
+  // For each file the slices that begin in this one of `shares` equal parts of all bytes.
   [[nodiscard]] std::map<std::string, file_part> parts(index share, index shares) const {
-    auto const all = contents_by_file(manifest_.slices);
+    auto const all_contents = contents_by_file(manifest_.slices);
     std::uint64_t total = 0;
-    for (auto const& [name, contents] : all) total += contents.bytes;
-    auto const each = total / static_cast<std::uint64_t>(shares) + 1;
-    auto const is_ours = [&](std::uint64_t at) { return static_cast<index>(at / each) == share; };
+    for (auto const& [name, contents] : all_contents) total += contents.bytes;
+    auto const share_bytes = total / static_cast<std::uint64_t>(shares) + 1;
+    auto const is_ours = [&](std::uint64_t position) {
+      return static_cast<index>(position / share_bytes) == share;
+    };
     std::map<std::string, file_part> out;
-    std::uint64_t file_at = 0;
-    for (auto const& [name, contents] : all) {
-      file_part part{contents, is_ours(file_at)};
-      std::erase_if(part.of.slices,
-                    [&](auto const& one) { return !is_ours(file_at + one.slice->offset); });
-      if (part.from_start || !part.of.slices.empty()) out.emplace(name, std::move(part));
-      file_at += contents.bytes;
+    std::uint64_t file_position = 0;
+    for (auto const& [name, contents] : all_contents) {
+      file_part part{contents, is_ours(file_position)};
+      std::erase_if(part.contents.slices, [&](auto const& named) {
+        return !is_ours(file_position + named.slice->offset);
+      });
+      if (part.from_start || !part.contents.slices.empty()) out.emplace(name, std::move(part));
+      file_position += contents.bytes;
     }
     return out;
   }
 
-  // That of a part of a file, which is read whole.
+  // The checksum of a part of a file, which is read completely.
   [[nodiscard]] static std::uint64_t checksum_of(input_file const& file, std::uint64_t begin,
-                                                 std::uint64_t bytes, std::string_view what,
+                                                 std::uint64_t bytes, std::string_view part_name,
                                                  std::span<std::byte> buffer) {
     running_checksum sum;
-    for (std::uint64_t at = 0; at < bytes;) {
-      auto const piece = buffer.first(std::min<std::size_t>(bytes - at, buffer.size()));
-      file.read(begin + at, piece, what);
+    for (std::uint64_t position = 0; position < bytes;) {
+      auto const piece = buffer.first(std::min<std::size_t>(bytes - position, buffer.size()));
+      file.read(begin + position, piece, part_name);
       sum.add(piece);
-      at += piece.size();
+      position += piece.size();
     }
     return sum.value();
   }
@@ -273,10 +280,10 @@ class checkpoint_reader {
                    checksum_of(file, 0, contents.header_bytes, "the header", buffer));
   }
 
-  static void check(input_file const& file, named_slice const& one, std::span<std::byte> buffer) {
-    auto const& slice = *one.slice;
-    require_checksum(file.name(), one.tensor, slice,
-                     checksum_of(file, slice.offset, slice.bytes, one.tensor, buffer));
+  static void check(input_file const& file, named_slice const& named, std::span<std::byte> buffer) {
+    auto const& slice = *named.slice;
+    require_checksum(file.name(), named.tensor, slice,
+                     checksum_of(file, slice.offset, slice.bytes, named.tensor, buffer));
   }
 
   std::filesystem::path folder_;

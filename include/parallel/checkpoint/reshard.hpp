@@ -1,8 +1,8 @@
-// reshard: a checkpoint as another number of ranks would have written it.
+// reshard: rewrites a checkpoint as another number of ranks would have written it.
 //
-// Any number of ranks continues any checkpoint, so this is never needed to go on: it makes few
-// files of many, to copy or to keep, and as many as the ranks of a larger run, which then each read
-// few files.
+// Any number of ranks can continue any checkpoint, so a run never needs this: it makes few files of
+// many, to copy or to keep, or as many files as the ranks of a larger run, which then each read few
+// files.
 #pragma once
 
 #include <algorithm>
@@ -20,10 +20,10 @@
 namespace parallel::checkpoint {
 
 /// Writes `from` into the folder `root`, under its own name, in the files of `ranks` ranks that
-/// have equal parts of all bytes. First checks every slice of `from`. Holds `piece_bytes` of
+/// have equal parts of all bytes. Checks every slice of `from` first. Holds `piece_bytes` of
 /// values, which no slice of the result exceeds. Throws when `root` has a checkpoint of this name,
-/// and leaves nothing behind. Returns the folder written. Who else writes into `root` is kept away
-/// by the caller (folder_claim.hpp). Cost: reads `from` twice.
+/// and leaves nothing behind. Returns the folder written. The caller keeps other writers out of
+/// `root` (folder_claim.hpp). Cost: reads `from` twice.
 inline std::filesystem::path reshard(checkpoint_reader const& from,
                                      std::filesystem::path const& root, index ranks,
                                      std::size_t piece_bytes = std::size_t{1} << 26) {
@@ -39,13 +39,13 @@ inline std::filesystem::path reshard(checkpoint_reader const& from,
   std::uint64_t total = 0;
   for (auto const& [name, tensor] : from.tensors())
     total += static_cast<std::uint64_t>(tensor.size()) * size_of(tensor.type);
-  auto const each = std::max<std::uint64_t>(
+  auto const bytes_per_rank = std::max<std::uint64_t>(
       1, (total + static_cast<std::uint64_t>(ranks) - 1) / static_cast<std::uint64_t>(ranks));
   prepare_save(target);
   try {
     std::vector<std::string> records;
     index rank = 0;
-    std::uint64_t room = each;  // bytes that this rank still takes
+    std::uint64_t room = bytes_per_rank;  // bytes that this rank still takes
     std::optional<rank_writer> writer(std::in_place, target, rank);
     std::vector<std::byte> piece;
     for (auto const& [name, tensor] : from.tensors()) {
@@ -55,11 +55,11 @@ inline std::filesystem::path reshard(checkpoint_reader const& from,
         if (room < width && rank + 1 < ranks) {
           records.push_back(writer->finish());
           writer.emplace(target, ++rank);
-          room += each;
+          room += bytes_per_rank;
         }
-        auto const most = std::max<std::uint64_t>(
+        auto const max_count = std::max<std::uint64_t>(
             1, std::min<std::uint64_t>(rank + 1 < ranks ? room : total, piece_bytes) / width);
-        auto const count = std::min(tensor.size() - begin, static_cast<index>(most));
+        auto const count = std::min(tensor.size() - begin, static_cast<index>(max_count));
         piece.resize(static_cast<std::size_t>(count) * width);
         from.read_bytes(name, begin, piece);
         writer->add(name, tensor.type, tensor.extents, begin, piece);

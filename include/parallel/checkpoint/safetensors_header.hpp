@@ -1,9 +1,9 @@
 // The safetensors format: 8 bytes (little-endian) header length, a JSON header, the tensors' bytes.
 //
 // Format: https://github.com/huggingface/safetensors#format. The header maps each name to dtype,
-// shape and [begin, end) in the bytes behind the header; tensors fill these without holes or
-// overlaps; "__metadata__" maps strings to strings. This header parses and prints that JSON; the
-// whole of it is checked before any of it is used.
+// shape and [begin, end) in the bytes behind the header; tensors fill these bytes without holes or
+// overlaps; "__metadata__" maps strings to strings. This file parses and prints that JSON; the
+// whole header is checked before any of it is used.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace parallel::checkpoint {
 /// The longest header that is read or written, in bytes (the format's own limit).
 inline constexpr std::uint64_t max_safetensors_header = 100'000'000;
 
-/// A tensor of a file: what it is, and where its bytes lie behind the header.
+/// A tensor of a file: its description, and the range of its bytes behind the header.
 struct tensor_entry {
   std::string name = {};
   std::string type_name = {};  // as in the file: "F32", also for unknown types
@@ -52,52 +52,53 @@ struct safetensors_header {
 
 namespace detail {
 
-/// One entry of the header, all but its place among the others checked.
+/// Parses one entry of the header and checks everything but its position among the others.
 [[nodiscard]] inline tensor_entry parse_tensor_entry(std::string const& name,
                                                      nlohmann::json const& value,
                                                      std::uint64_t data_bytes,
                                                      std::string_view file) {
-  auto const where = concat(file, ": header, tensor \"", name, "\"");
-  tensor_entry entry{.name = name, .type_name = string_member(value, "dtype", where)};
+  auto const location = concat(file, ": header, tensor \"", name, "\"");
+  tensor_entry entry{.name = name, .type_name = string_member(value, "dtype", location)};
   entry.type = element_type_named(entry.type_name);
-  require(!entry.type_name.empty() && entry.type_name.size() <= 32, where, ": dtype \"",
+  require(!entry.type_name.empty() && entry.type_name.size() <= 32, location, ": dtype \"",
           entry.type_name.substr(0, 64), "\" is not the name of an element type");
-  entry.extents = shape_member(value, "shape", where);
-  auto const& offsets = array_member(value, "data_offsets", where);
-  require(offsets.size() == 2, where, ": data_offsets must be [begin, end], has ", offsets.size(),
-          " members");
-  entry.begin = static_cast<std::uint64_t>(natural(offsets[0], "data_offsets", where));
-  entry.end = static_cast<std::uint64_t>(natural(offsets[1], "data_offsets", where));
-  require(entry.begin <= entry.end && entry.end <= data_bytes, where, ": data_offsets [",
+  entry.extents = shape_member(value, "shape", location);
+  auto const& offsets = array_member(value, "data_offsets", location);
+  require(offsets.size() == 2, location, ": data_offsets must be [begin, end], has ",
+          offsets.size(), " members");
+  entry.begin = static_cast<std::uint64_t>(natural(offsets[0], "data_offsets", location));
+  entry.end = static_cast<std::uint64_t>(natural(offsets[1], "data_offsets", location));
+  require(entry.begin <= entry.end && entry.end <= data_bytes, location, ": data_offsets [",
           entry.begin, ", ", entry.end, "] do not lie within the ", data_bytes,
           " bytes behind the header; the file is cut short or damaged");
   if (entry.type != element_type::unknown) {
-    index const elements = checked_volume(entry.extents, size_of(entry.type), where);
+    index const elements = checked_volume(entry.extents, size_of(entry.type), location);
     auto const expected = static_cast<std::uint64_t>(elements) * size_of(entry.type);
-    require(entry.end - entry.begin == expected, where, ": shape ", shape_text(entry.extents),
+    require(entry.end - entry.begin == expected, location, ": shape ", shape_text(entry.extents),
             " of ", entry.type_name, " needs ", expected, " bytes, data_offsets give ",
             entry.end - entry.begin);
   } else {
-    static_cast<void>(checked_volume(entry.extents, 1, where));
+    static_cast<void>(checked_volume(entry.extents, 1, location));
   }
   return entry;
 }
 
 }  // namespace detail
 
-/// Parses and checks a header. `data_bytes`: what the file holds behind it; `file` opens messages.
+/// Parses and checks a header. `data_bytes`: the bytes behind it; `file` begins messages.
 [[nodiscard]] inline safetensors_header parse_safetensors_header(std::string_view text,
                                                                  std::uint64_t data_bytes,
                                                                  std::string_view file) {
-  auto const where = concat(file, ": header");
-  require(!text.empty() && text.front() == '{', where, ": must begin with '{'");
-  auto const json = parse_json(text, where);
+  auto const location = concat(file, ": header");
+  require(!text.empty() && text.front() == '{', location, ": must begin with '{'");
+  auto const json = parse_json(text, location);
   safetensors_header out;
   for (auto const& [name, value] : json.items()) {
     if (name == "__metadata__") {
-      require(value.is_object(), where, ": \"__metadata__\" must be an object");
+      require(value.is_object(), location, ": \"__metadata__\" must be an object");
       for (auto const& [key, content] : value.items()) {
-        require(content.is_string(), where, ": \"__metadata__\": \"", key, "\" must be a string");
+        require(content.is_string(), location, ": \"__metadata__\": \"", key,
+                "\" must be a string");
         out.metadata.emplace(key, content.get<std::string>());
       }
     } else {
@@ -109,12 +110,12 @@ namespace detail {
   });
   std::uint64_t position = 0;
   for (auto const& entry : out.tensors) {
-    require(entry.begin == position, where, ": tensor \"", entry.name, "\" begins at byte ",
+    require(entry.begin == position, location, ": tensor \"", entry.name, "\" begins at byte ",
             entry.begin, ", the one before it ends at ", position,
             ": tensors must follow each other without holes or overlaps");
     position = entry.end;
   }
-  require(position == data_bytes, where, ": its tensors end at byte ", position,
+  require(position == data_bytes, location, ": its tensors end at byte ", position,
           " behind the header, the file at ", data_bytes);
   return out;
 }

@@ -1,8 +1,9 @@
-// Writing a safetensors file tensor by tensor, never holding more than the caller's chunk.
+// Writes a safetensors file tensor by tensor, never holding more than the caller's chunk.
 //
-// All tensors are declared first, which fixes the header; their bytes may then arrive in any order
-// among tensors, each tensor's own in order. Wider elements lie first, so that every tensor is
-// aligned for readers that map the file. The file appears under its name only when complete.
+// All tensors are declared first, which fixes the header; their bytes may then be written in any
+// order among tensors, each tensor's own in order. Wider elements come first, so that every tensor
+// is aligned for readers that map the file. The file appears under its name only when it is
+// complete.
 #pragma once
 
 #include <algorithm>
@@ -25,8 +26,8 @@ struct tensor_declaration {
   std::vector<index> extents;
 };
 
-/// Where each tensor lies in a file of these, widest elements first. Throws, naming `file`, on what
-/// cannot be written.
+/// The positions of tensors in a file, widest elements first. Throws, naming `file`, on what cannot
+/// be written.
 [[nodiscard]] inline safetensors_header lay_out_safetensors(
     std::vector<tensor_declaration> const& tensors, tensor_metadata metadata,
     std::string_view file) {
@@ -43,10 +44,10 @@ struct tensor_declaration {
   for (auto& entry : header.tensors) {
     auto const width = size_of(entry.type);
     entry.begin = position;
-    auto const where = concat(file, ": tensor \"", entry.name, "\"");
-    auto const elements = checked_volume(entry.extents, width, where);
+    auto const location = concat(file, ": tensor \"", entry.name, "\"");
+    auto const elements = checked_volume(entry.extents, width, location);
     position += static_cast<std::uint64_t>(elements) * width;
-    require(position <= INT64_MAX, where, ": the file would exceed 63 bits of bytes");
+    require(position <= INT64_MAX, location, ": the file would exceed 63 bits of bytes");
     entry.end = position;
   }
   return header;
@@ -57,7 +58,7 @@ struct safetensors_writer_options {
   step_hook on_step = {};
 };
 
-/// A safetensors file being written. Destroyed before `finish`, it leaves nothing behind.
+/// A safetensors file being written. If it is destroyed before `finish`, it leaves nothing behind.
 class safetensors_writer {
  public:
   /// Writes the header of `path` under a temporary name beside it.
@@ -90,8 +91,8 @@ class safetensors_writer {
   void append(std::string const& tensor, std::span<std::byte const> bytes) {
     auto const found = progress_.find(tensor);
     require(found != progress_.end(), path_.native(), ": tensor \"", tensor, "\" was not declared");
-    auto& [place, written] = found->second;
-    auto const& entry = header_.tensors[place];
+    auto& [tensor_number, written] = found->second;
+    auto const& entry = header_.tensors[tensor_number];
     require(bytes.size() <= entry.end - entry.begin - written, path_.native(), ": tensor \"",
             tensor, "\" of shape ", shape_text(entry.extents), " has ", entry.end - entry.begin,
             " bytes; ", written, " are written and ", bytes.size(), " more were given");
@@ -120,7 +121,7 @@ class safetensors_writer {
 
  private:
   struct progress {
-    std::size_t place;
+    std::size_t tensor_number;
     std::uint64_t written;
   };
 

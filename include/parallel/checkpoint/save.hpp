@@ -1,4 +1,4 @@
-// Saving a checkpoint: every rank writes its slices, rank 0 makes them one checkpoint.
+// Saves a checkpoint: every rank writes its slices, rank 0 makes them one checkpoint.
 //
 //   rank 0:    prepare_save(target)          an empty temporary folder
 //              barrier
@@ -7,9 +7,9 @@
 //   rank 0:    commit(target, records, state)
 //
 // Nothing is visible under the checkpoint's name before the last rename. A writer that is killed at
-// any point leaves the previous checkpoints as they were; the next save sweeps away what it left.
-// One program at a time saves into a folder: folder_claim.hpp. Cost: each slice is hashed and
-// written once.
+// any point leaves the previous checkpoints unchanged; the next save removes what it left. One
+// program at a time saves into a folder: folder_claim.hpp. Cost: each slice is hashed and written
+// once.
 #pragma once
 
 #include <unistd.h>
@@ -27,19 +27,20 @@
 
 namespace parallel::checkpoint {
 
-/// Fails where `root` has a folder of this `name`, of a link or file that a rename replaces: no
-/// rename replaces a folder. Copies of a folder of checkpoints that follow links have such.
+/// Fails where `root` has a folder with the name of a link or file that saving replaces by a rename:
+/// no rename replaces a folder. A copy of a folder of checkpoints that follows links has such folders.
 inline void require_no_folder(std::filesystem::path const& root, std::string_view name) {
-  std::error_code none;  // then nothing is in the way
+  std::error_code ignored;  // nothing is in the way then
   auto const path = root / name;
-  require(!std::filesystem::is_directory(std::filesystem::symlink_status(path, none)),
+  require(!std::filesystem::is_directory(std::filesystem::symlink_status(path, ignored)),
           path.native(), ": is a folder, but saving puts a ",
           name.find('.') == name.npos ? "link" : "file",
           " of this name there; rename or remove it");
 }
 
-/// Rank 0, first: creates the root if need be, removes what killed savers left, and creates the
-/// empty temporary folder. Where the root is claimed, whoever did so has removed what others left.
+/// For rank 0, first: creates the root if need be, removes leftovers of killed savers, and creates
+/// the empty temporary folder. Where the root is claimed, the claim has removed the leftovers of
+/// others.
 inline void prepare_save(save_target const& target, step_hook const& on_step = {}) {
   files::step(on_step, "create root");
   files::make_folders(target.root);
@@ -53,12 +54,12 @@ inline void prepare_save(save_target const& target, step_hook const& on_step = {
   files::make_folder(target.temporary());
 }
 
-/// Rank 0, when any rank failed to save (disk full, say): removes the temporary folder.
+/// For rank 0, when any rank failed to save (disk full, say): removes the temporary folder.
 inline void abandon_save(save_target const& target) { files::remove_tree(target.temporary()); }
 
 /// Makes `name` ("latest", "best") a link to this checkpoint in its root, replaced by one rename.
-/// Where no link can be made, as on file systems without links, which say so by many codes, there
-/// is none of this name: then the newest checkpoint is the latest.
+/// Where no link can be made, as on file systems without links, which report it by many codes,
+/// there is no link of this name: then the newest checkpoint is the latest.
 inline void point_link(save_target const& target, std::string const& name,
                        step_hook const& on_step = {}) {
   auto const& root = target.root;
@@ -67,7 +68,7 @@ inline void point_link(save_target const& target, std::string const& name,
   if (::unlink(temporary.c_str()) != 0 && errno != ENOENT)
     files::failure(temporary, "cannot remove");
   if (::symlink(target.id.text().c_str(), temporary.c_str()) != 0) {
-    if (::unlink((root / name).c_str()) != 0 && errno != ENOENT)  // it names an older one
+    if (::unlink((root / name).c_str()) != 0 && errno != ENOENT)  // the link names an older one
       files::failure(root / name, "cannot remove");
     return;
   }
@@ -82,27 +83,27 @@ struct commit_options {
   step_hook on_step = {};
 };
 
-/// What the ranks' records and the program's `state`, a JSON object, are together. Throws unless
-/// the ranks' slices tile every tensor.
+/// The manifest that the ranks' records and the program's `state`, a JSON object, make together.
+/// Throws unless the ranks' slices tile every tensor.
 [[nodiscard]] inline manifest manifest_of(save_target const& target,
                                           std::vector<std::string> const& records,
                                           std::string_view state) {
-  auto const where = concat(target.folder().native(), " (being saved)");
+  auto const location = concat(target.folder().native(), " (being saved)");
   manifest content;
   content.writer = {target.generation, target.token};
-  content.state = parse_json(state, concat(where, ": state"));
-  require(content.state.is_object(), where, ": state must be a JSON object");
+  content.state = parse_json(state, concat(location, ": state"));
+  require(content.state.is_object(), location, ": state must be a JSON object");
   for (std::size_t i = 0; i < records.size(); ++i) {
-    auto const place = concat(where, ": records of rank ", i);
-    add_slices(content.slices, parse_json(records[i], place), place);
+    auto const records_location = concat(location, ": records of rank ", i);
+    add_slices(content.slices, parse_json(records[i], records_location), records_location);
   }
-  check_tiling(content.slices, where);
+  check_tiling(content.slices, location);
   return content;
 }
 
-/// Rank 0, last: checks that the ranks' slices tile every tensor and that their files are here,
+/// For rank 0, last: checks that the ranks' slices tile every tensor and that their files exist,
 /// writes the manifest, gives the checkpoint its name, and points `latest` at it. `state`: a JSON
-/// object, the program's own. Throws and leaves the previous checkpoints as they were otherwise.
+/// object, the program's own. If it throws, the previous checkpoints are unchanged.
 inline void commit(save_target const& target, std::vector<std::string> const& records,
                    std::string_view state, commit_options const& options = {}) {
   auto const temporary = target.temporary();

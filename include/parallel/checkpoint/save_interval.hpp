@@ -1,4 +1,4 @@
-// How often to save: what saves cost against what a failure loses.
+// save_interval: how often to save: the cost of saves against the loss by a failure.
 #pragma once
 
 #include <cmath>
@@ -8,8 +8,8 @@
 
 namespace parallel::checkpoint {
 
-/// What saves have cost: how many became checkpoints, for how long they held their caller up, and
-/// how long they took from their beginning until they were there, all together.
+/// The total cost of saves: how many became checkpoints, how long they held up their caller, and
+/// how long they took from their beginning until the checkpoint was complete.
 struct save_costs {
   index saves = 0;
   double held_up_seconds = 0;

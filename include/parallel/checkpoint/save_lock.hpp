@@ -1,9 +1,10 @@
-// One program at a time writes an export. (Of checkpoints, which take long: folder_claim.hpp.)
+// save_lock: one program at a time writes an export. (For checkpoints, which take long:
+// folder_claim.hpp.)
 //
-// The lock is a file beside what is written, held by flock(2) while a program writes, so the system
-// frees it when the program dies, however it dies. Its text says who holds it. NFS (since Linux
-// 2.6.12), Lustre (mounted with flock), CephFS, GPFS and BeeGFS make such locks known to all
-// machines; on a disk that has none at all nothing is held.
+// The lock is a file beside the export, held by flock(2) while a program writes, so the system
+// frees it when the program dies, in whatever way. Its text names the holder. NFS (since
+// Linux 2.6.12), Lustre (mounted with flock), CephFS, GPFS and BeeGFS show such locks to all
+// machines; on a disk without locks nothing is held.
 #pragma once
 
 #include <fcntl.h>
@@ -25,13 +26,14 @@
 
 namespace parallel::checkpoint {
 
-/// Held while this lives. The file goes when it ends; what a killed program left behind is taken
-/// over.
+/// A lock, held while this object lives. Its file is removed at the end; a file that a killed
+/// program left behind is taken over.
 class save_lock {
  public:
-  /// Takes the lock of `path`, whose folder is there. Throws when another holds it, with what it
-  /// says of itself: process, machine, since when. `what`: what is locked, for that message.
-  save_lock(std::filesystem::path path, std::filesystem::path const& what)
+  /// Takes the lock of `path`, whose folder exists. Throws when another program holds it, with what
+  /// it wrote about itself: process, machine, since when. `target`: what is locked, for that
+  /// message.
+  save_lock(std::filesystem::path path, std::filesystem::path const& target)
       : path_(std::move(path)) {
     for (int tries = 0;;) {
       handle_ = descriptor(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666));
@@ -40,27 +42,28 @@ class save_lock {
       if (::flock(handle_.get(), LOCK_EX | LOCK_NB) != 0) {
         if (errno == EINTR) continue;
         if (errno != EWOULDBLOCK) break;  // a disk without locks
-        auto const who = holder();
-        require(who.empty() && ++tries < 100, what.native(), ": another program is writing here (",
-                who.empty() ? "it has not said which" : who,
+        auto const holder_text = holder();
+        require(holder_text.empty() && ++tries < 100, target.native(),
+                ": another program is writing here (",
+                holder_text.empty() ? "it has not said which" : holder_text,
                 "); wait for it, or choose another folder");
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));  // it is about to say so
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));  // it is about to write its name
         continue;
       }
-      if (is_mine()) break;
+      if (is_own_file()) break;
     }
     auto const text = name_of_this_process() + "\n";
     if (::ftruncate(handle_.get(), 0) != 0 ||
         ::pwrite(handle_.get(), text.data(), text.size(), 0) < 0)
-      return;  // a full disk: the lock is held all the same, without words
+      return;  // a full disk: the lock is held all the same, without text
   }
   save_lock(save_lock const&) = delete;
   save_lock& operator=(save_lock const&) = delete;
   ~save_lock() { static_cast<void>(::unlink(path_.c_str())); }  // before the descriptor closes
 
  private:
-  /// Whether the path still names the file that is locked: who held it before removes it.
-  [[nodiscard]] bool is_mine() const {
+  /// Whether the path still names the locked file: the previous holder removes its own file.
+  [[nodiscard]] bool is_own_file() const {
     struct ::stat locked {};
     struct ::stat named {};
     return ::fstat(handle_.get(), &locked) == 0 && ::stat(path_.c_str(), &named) == 0 &&

@@ -1,5 +1,5 @@
-// Names of checkpoints: which batch of training, under which root, and the folder while it is
-// saved.
+// Names of checkpoints: the batch of training, the root folder, and the name of the folder during a
+// save.
 //
 // "ep0-ba12" is a checkpoint, "ep0-ba12.tmp-<token>" one being saved; `latest` is a link to one,
 // made as "latest.tmp-<token>".
@@ -19,7 +19,7 @@
 
 namespace parallel::checkpoint {
 
-/// When in training a checkpoint was made; its folder is named "ep{epoch}-ba{batch}".
+/// The time in training of a checkpoint; its folder is named "ep{epoch}-ba{batch}".
 struct checkpoint_id {
   index epoch = 0;
   index batch = 0;  // since the beginning of training
@@ -51,20 +51,21 @@ struct checkpoint_id {
   friend bool operator==(checkpoint_id const&, checkpoint_id const&) = default;
 };
 
-/// Which of the runs that have written into a folder, one after the other (folder_claim.hpp).
+/// Identifies one of the runs that have written into a folder, one after the other
+/// (folder_claim.hpp).
 struct claim_id {
   index generation = 0;     // from 1; 0: the folder is not claimed
-  std::uint64_t token = 0;  // drawn for this one
+  std::uint64_t token = 0;  // random, for this claim
 
   friend bool operator==(claim_id const&, claim_id const&) = default;
 };
 
-/// Where a checkpoint goes. All ranks hold equal ones.
+/// The destination of a checkpoint. All ranks hold equal ones.
 struct save_target {
   std::filesystem::path root;  // the folder of checkpoints, shared by all ranks
   checkpoint_id id;
-  std::uint64_t token = 0;  // part of the temporary name: any number the ranks agree on
-  index generation = 0;     // of the claim whose token that is; 0: of none
+  std::uint64_t token = 0;  // part of the temporary name: any number that the ranks agree on
+  index generation = 0;     // of the claim that has this token; 0: there is no claim
 
   [[nodiscard]] std::filesystem::path folder() const { return root / id.text(); }
   [[nodiscard]] std::filesystem::path temporary() const { return temporary_name(folder(), token); }

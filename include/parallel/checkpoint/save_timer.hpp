@@ -1,4 +1,4 @@
-// save_timer: what a run's saves cost it.
+// save_timer: measures what a run's saves cost it.
 #pragma once
 
 #include <chrono>
@@ -7,27 +7,27 @@
 
 namespace parallel::checkpoint {
 
-/// Of saves that follow each other, each between `begin` and `end`, through which their caller
-/// passes now and then.
+/// Times consecutive saves. A save lasts from `begin` to `end`, and its caller spends parts of that
+/// time in the saver.
 class save_timer {
   using clock = std::chrono::steady_clock;
 
  public:
-  /// While it lives, saving holds its caller up.
+  /// While it lives, saving holds up the caller.
   class hold {
    public:
-    explicit hold(save_timer& of) : of_(of) {}
-    ~hold() { of_.held_up_ += clock::now() - since_; }
+    explicit hold(save_timer& timer) : timer_(timer) {}
+    ~hold() { timer_.held_up_ += clock::now() - since_; }
     hold(hold const&) = delete;
     hold& operator=(hold const&) = delete;
 
    private:
-    save_timer& of_;
+    save_timer& timer_;
     clock::time_point since_ = clock::now();
   };
 
   void begin() { begun_ = clock::now(); }
-  /// The checkpoint is there.
+  /// Ends a save: the checkpoint is complete.
   void end() {
     until_there_ += clock::now() - begun_;
     ++saves_;

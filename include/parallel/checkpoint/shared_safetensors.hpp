@@ -1,5 +1,5 @@
-// shared_safetensors: a file of tensors that several ranks fill together, each with the elements it
-// has, on a disk that all of them see.
+// shared_safetensors: a file of tensors that several ranks fill together, each with its own
+// elements, on a disk that all of them see.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace parallel::checkpoint {
 
-/// One rank creates the file, then all open and write, then all flush. Whether every element was
-/// written is the callers' business: ranks do not know of each other here.
+/// One rank creates the file, then all open and write, then all flush. The callers must ensure that
+/// every element is written: ranks do not know of each other here.
 class shared_safetensors {
  public:
   /// The layout, the same on every rank; nothing happens on the disk.
@@ -31,7 +31,7 @@ class shared_safetensors {
               header_.tensors[i].name, "\" declared twice");
   }
 
-  /// On one rank, before the others open: the header, and zeros for all elements.
+  /// Writes the header, and zeros for all elements: on one rank, before the others open the file.
   void create() const {
     output_file const file(path_, output_file::existing::refuse);
     file.write(0, std::as_bytes(std::span(text_)));
@@ -40,7 +40,7 @@ class shared_safetensors {
     if (end > text_.size()) file.write(end - 1, std::span(&zero, 1));
   }
 
-  /// On every rank that writes.
+  /// Opens the file: on every rank that writes.
   void open() { file_.emplace(path_, output_file::existing::keep); }
 
   /// Whether the file has a tensor of this name.
@@ -67,7 +67,7 @@ class shared_safetensors {
  private:
   std::filesystem::path path_;
   safetensors_header header_;
-  std::string text_;  // the header as it lies in the file
+  std::string text_;  // the header as it is in the file
   std::unordered_map<std::string, std::size_t> by_name_;
   std::optional<output_file> file_;
 };

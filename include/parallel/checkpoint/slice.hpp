@@ -1,9 +1,9 @@
-// slice_record: some of a tensor's elements, and where their bytes lie.
+// slice_record: some of a tensor's elements, and the location of their bytes.
 //
 // A checkpoint is a set of named slices. A slice is [begin, end) of the tensor's elements in
-// row-major order, or the same columns of some of its rows, whatever unit, shard or stage it came
-// from; a tensor is whole when its slices tile it exactly (tiling.hpp). So any layout can be read
-// into any other.
+// row-major order, or the same columns of some of its rows, whatever unit, shard or stage it
+// belonged to; a tensor is complete when its slices tile it exactly (tiling.hpp). So any layout can
+// be read into any other.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@
 namespace parallel::checkpoint {
 
 /// Elements [begin, end) of a tensor, in a file of the checkpoint's folder. With a `run` only some
-/// of them: `run` elements from `begin` on, and again from `stride`, a row, later on, to `end`.
+/// of them: `run` elements from `begin` on, and again after every `stride` (a row), up to `end`.
 struct slice_record {
   index begin = 0;
   index end = 0;
@@ -35,7 +35,7 @@ struct slice_record {
   index run = 0;               // 0: all elements
   index stride = 0;
 
-  /// How many runs, and elements in all.
+  /// The number of runs, and of elements.
   [[nodiscard]] index rows() const { return run == 0 ? 1 : (end - begin - run) / stride + 1; }
   [[nodiscard]] index count() const { return run == 0 ? end - begin : rows() * run; }
   friend bool operator==(slice_record const&, slice_record const&) = default;
@@ -55,11 +55,11 @@ struct sliced_tensor {
 struct slice_set {
   std::map<std::string, sliced_tensor> tensors;
   std::map<std::string, std::uint64_t> files;    // name -> bytes
-  std::map<std::string, std::uint64_t> headers;  // name -> XXH3 of what is before its first slice
+  std::map<std::string, std::uint64_t> headers;  // name -> XXH3 of the bytes before its first slice
 };
 
 /// Throws unless the bytes of a slice of `tensor`, which were read from `file`, have the checksum
-/// that its record says.
+/// of the slice's record.
 inline void require_checksum(std::string_view file, std::string_view tensor,
                              slice_record const& slice, std::uint64_t found) {
   require(found == slice.checksum, file, ": elements ", slice.begin, " to ", slice.end,
@@ -79,27 +79,29 @@ inline void require_checksum(std::string_view file, std::string_view tensor,
 
 namespace detail {
 
-[[nodiscard]] inline std::uint64_t parse_checksum(std::string const& text, std::string_view where) {
+[[nodiscard]] inline std::uint64_t parse_checksum(std::string const& text,
+                                                  std::string_view location) {
   std::uint64_t value = 0;
   auto const* last = text.data() + text.size();
   auto const [end, problem] = std::from_chars(text.data(), last, value, 16);
-  require(text.size() == 16 && problem == std::errc() && end == last, where,
+  require(text.size() == 16 && problem == std::errc() && end == last, location,
           ": a checksum must be 16 hexadecimal digits");
   return value;
 }
 
-[[nodiscard]] inline slice_record parse_slice(nlohmann::json const& json, std::string_view where) {
+[[nodiscard]] inline slice_record parse_slice(nlohmann::json const& json,
+                                              std::string_view location) {
   slice_record out;
-  out.begin = natural_member(json, "begin", where);
-  out.end = natural_member(json, "end", where);
-  out.file = string_member(json, "file", where);
-  out.offset = static_cast<std::uint64_t>(natural_member(json, "offset", where));
-  out.bytes = static_cast<std::uint64_t>(natural_member(json, "bytes", where));
-  out.checksum = parse_checksum(string_member(json, "xxh3", where), where);
+  out.begin = natural_member(json, "begin", location);
+  out.end = natural_member(json, "end", location);
+  out.file = string_member(json, "file", location);
+  out.offset = static_cast<std::uint64_t>(natural_member(json, "offset", location));
+  out.bytes = static_cast<std::uint64_t>(natural_member(json, "bytes", location));
+  out.checksum = parse_checksum(string_member(json, "xxh3", location), location);
   if (json.contains("run")) {
-    out.run = natural_member(json, "run", where);
-    out.stride = natural_member(json, "stride", where);
-    require(out.run > 0 && out.run <= out.stride, where, ": a slice's run of ", out.run,
+    out.run = natural_member(json, "run", location);
+    out.stride = natural_member(json, "stride", location);
+    require(out.run > 0 && out.run <= out.stride, location, ": a slice's run of ", out.run,
             " elements must be at least 1 and at most its stride of ", out.stride);
   }
   return out;
@@ -107,37 +109,37 @@ namespace detail {
 
 }  // namespace detail
 
-/// Adds the tensors and files that `json` ("files", "tensors") describes. Throws on fields that are
-/// not as they should be, and on tensors that differ in type or shape from those already in `set`.
-inline void add_slices(slice_set& set, nlohmann::json const& json, std::string_view where) {
-  for (auto const& file : array_member(json, "files", where)) {
-    auto const& name = string_member(file, "name", where);
-    require(is_plain_name(name), where, ": file \"", name, "\" is not a plain file name");
-    auto const bytes = static_cast<std::uint64_t>(natural_member(file, "bytes", where));
-    require(set.files.emplace(name, bytes).second, where, ": file ", name, " is named twice");
-    if (file.contains("header"))  // those of earlier programs have none
-      set.headers[name] = detail::parse_checksum(string_member(file, "header", where), where);
+/// Adds the tensors and files that `json` ("files", "tensors") describes. Throws on invalid fields,
+/// and on tensors that differ in type or shape from those already in `set`.
+inline void add_slices(slice_set& set, nlohmann::json const& json, std::string_view location) {
+  for (auto const& file : array_member(json, "files", location)) {
+    auto const& name = string_member(file, "name", location);
+    require(is_plain_name(name), location, ": file \"", name, "\" is not a plain file name");
+    auto const bytes = static_cast<std::uint64_t>(natural_member(file, "bytes", location));
+    require(set.files.emplace(name, bytes).second, location, ": file ", name, " is named twice");
+    if (file.contains("header"))  // files of earlier programs have none
+      set.headers[name] = detail::parse_checksum(string_member(file, "header", location), location);
   }
-  for (auto const& tensor : array_member(json, "tensors", where)) {
-    auto const& name = string_member(tensor, "name", where);
-    require(is_tensor_name(name), where, ": \"", name, "\" is not a name for a tensor");
-    auto const place = concat(where, ": tensor \"", name, "\"");
-    auto const& type_name = string_member(tensor, "dtype", place);
+  for (auto const& tensor : array_member(json, "tensors", location)) {
+    auto const& name = string_member(tensor, "name", location);
+    require(is_tensor_name(name), location, ": \"", name, "\" is not a name for a tensor");
+    auto const tensor_location = concat(location, ": tensor \"", name, "\"");
+    auto const& type_name = string_member(tensor, "dtype", tensor_location);
     auto const type = element_type_named(type_name);
-    require(type != element_type::unknown, place, ": unknown element type ", type_name);
-    auto const extents = shape_member(tensor, "shape", place);
-    static_cast<void>(checked_volume(extents, size_of(type), place));
+    require(type != element_type::unknown, tensor_location, ": unknown element type ", type_name);
+    auto const extents = shape_member(tensor, "shape", tensor_location);
+    static_cast<void>(checked_volume(extents, size_of(type), tensor_location));
     auto& known = set.tensors.try_emplace(name, sliced_tensor{type, extents, {}}).first->second;
-    require(known.type == type && known.extents == extents, place, ": is ", name_of(type), " ",
-            shape_text(extents), " in one place and ", name_of(known.type), " ",
+    require(known.type == type && known.extents == extents, tensor_location, ": is ", name_of(type),
+            " ", shape_text(extents), " in one place and ", name_of(known.type), " ",
             shape_text(known.extents), " in another");
-    for (auto const& slice : array_member(tensor, "slices", place))
-      known.slices.push_back(detail::parse_slice(slice, place));
+    for (auto const& slice : array_member(tensor, "slices", tensor_location))
+      known.slices.push_back(detail::parse_slice(slice, tensor_location));
   }
 }
 
-/// The set as the members `"files": [...], "tensors": [...]` of a JSON object, a line a tensor.
-[[nodiscard]] inline std::string format_slices(slice_set const& set, std::string_view where) {
+/// The set as the members `"files": [...], "tensors": [...]` of a JSON object, one line a tensor.
+[[nodiscard]] inline std::string format_slices(slice_set const& set, std::string_view location) {
   using nlohmann::ordered_json;
   std::string out = " \"files\": [";
   char const* separator = "\n  ";
@@ -169,7 +171,7 @@ inline void add_slices(slice_set& set, nlohmann::json const& json, std::string_v
     try {
       out += separator + json.dump();
     } catch (nlohmann::json::exception const& problem) {
-      fail(where, ": cannot be written as JSON: ", problem.what());
+      fail(location, ": cannot be written as JSON: ", problem.what());
     }
     separator = ",\n  ";
   }

@@ -1,8 +1,9 @@
-// Which checkpoint to go on from: the newest that all ranks together have read and found whole.
+// Finds the checkpoint to continue from: the newest that all ranks together have read without
+// damage.
 //
 // Parts of slices cannot be checked while they are loaded (reader.hpp), so ranks read everything
-// once before, each its part, and hear what any of them found. A damaged one costs the batches
-// since the one before it, not the run.
+// once before, each its part, and learn what any of them found. A damaged checkpoint costs the
+// batches since the previous one, not the run.
 #pragma once
 
 #include <cstddef>
@@ -25,13 +26,13 @@ namespace parallel::checkpoint {
 /// A checkpoint that ranks have opened and read together; the same on every rank.
 struct checked_checkpoint {
   std::optional<checkpoint_reader> reader;  // none: its manifest is damaged
-  std::string damage;                       // what the first rank that found some says; or empty
+  std::string damage;  // the message of the first rank that found damage; or empty
 };
 
 /// Collective over `world`: opens the checkpoint `folder`, which is the same on every rank, and
-/// reads it, each rank its part. Throws on every rank where the system does not let one of them
-/// read (storage_error, access_error): that is no damage. Cost: all together read every byte once;
-/// rank 0 alone reads the manifest, whose text travels to the others.
+/// reads it, each rank its part. Throws on every rank where the system does not allow one of them
+/// to read (storage_error, access_error): that is no damage. Cost: all together read every byte
+/// once; rank 0 alone reads the manifest and sends its text to the others.
 template <class Comm, class Exchange>
 [[nodiscard]] checked_checkpoint check_together(Comm& world, Exchange& exchanges,
                                                 std::filesystem::path const& folder) {
@@ -47,23 +48,24 @@ template <class Comm, class Exchange>
   return out;
 }
 
-/// A checkpoint to go on from, open on every rank.
+/// A checkpoint to continue from, open on every rank.
 struct sound_checkpoint {
   checkpoint_reader reader;
-  std::string note;  // which were damaged and passed over, for the user; or empty
+  std::string note;  // which checkpoints were damaged and skipped, for the user; or empty
 };
 
-/// What to do about a damaged checkpoint. Set aside, it has "-damaged" behind its name, so that it
-/// neither counts as kept (prune) nor is removed.
+/// What to do about a damaged checkpoint. One that is set aside gets "-damaged" behind its name, so
+/// that it neither counts as kept (prune) nor is removed.
 enum class if_damaged : std::uint8_t {
-  stop,      // it alone will do
-  go_back,   // take the one before it: they are another run's
-  set_aside  // that too, and rename it
+  stop,      // only this checkpoint is acceptable
+  go_back,   // take the previous one: the damaged ones belong to another run
+  set_aside  // take the previous one, and rename the damaged one
 };
 
 /// The newest checkpoint beside `folder` of an earlier batch that has a valid manifest; "" when
 /// there is none. Throws as problem_of does.
-[[nodiscard]] inline std::filesystem::path one_before(std::filesystem::path const& folder) {
+[[nodiscard]] inline std::filesystem::path previous_checkpoint(
+    std::filesystem::path const& folder) {
   auto const id = checkpoint_id::parse(folder.filename().native());
   if (!id) return {};
   for (auto const& entry : list_folders(files::parent_of(folder)))
@@ -73,7 +75,7 @@ enum class if_damaged : std::uint8_t {
 
 namespace detail {
 
-// Where a disk cannot be written, say, they keep their names.
+// Renames the folders; where a disk cannot be written, say, they keep their names.
 inline void set_aside(std::vector<std::filesystem::path> const& damaged) {
   std::error_code stays;
   for (auto const& folder : damaged)
@@ -82,29 +84,30 @@ inline void set_aside(std::vector<std::filesystem::path> const& damaged) {
 
 }  // namespace detail
 
-/// Collective over `world`: `folder`, which is the same on every rank, if no rank finds damage in
-/// it; else, unless they are to stop, the newest sound one before it, which rank 0 chooses. Throws
-/// on every rank, in the same words, when there is none or the system does not let one of them
-/// read, and leaves all names as they were.
+/// Collective over `world`: the checkpoint `folder`, which is the same on every rank, if no rank
+/// finds damage in it; else, unless `action` is to stop, the newest sound one before it, which rank
+/// 0 chooses. Throws on every rank, in the same words, when there is none or the system does not
+/// allow one of them to read, and leaves all names unchanged.
 template <class Comm, class Exchange>
 [[nodiscard]] sound_checkpoint find_sound(Comm& world, Exchange& exchanges,
-                                          std::filesystem::path folder, if_damaged then) {
-  bool const goes_back = then != if_damaged::stop;
+                                          std::filesystem::path folder, if_damaged action) {
+  bool const goes_back = action != if_damaged::stop;
   std::string damage;
   std::vector<std::filesystem::path> damaged;
   while (true) {
     auto checked = check_together(world, exchanges, folder);
     if (checked.damage.empty()) {
-      if (then == if_damaged::set_aside && world.rank() == 0) detail::set_aside(damaged);
+      if (action == if_damaged::set_aside && world.rank() == 0) detail::set_aside(damaged);
       return {std::move(checked.reader).value(),
               damage.empty() ? damage : concat(damage, "; went back to ", folder.native())};
     }
     damage += concat(damage.empty() ? "" : "; ", checked.damage);
     damaged.push_back(folder);
     std::filesystem::path next;
-    detail::joint_reading looking;
-    if (goes_back && world.rank() == 0) looking.attempt([&] { next = one_before(folder); });
-    static_cast<void>(looking.damage_of_all(world, exchanges));
+    detail::joint_reading reading;
+    if (goes_back && world.rank() == 0)
+      reading.attempt([&] { next = previous_checkpoint(folder); });
+    static_cast<void>(reading.damage_of_all(world, exchanges));
     next = broadcast_text(world, exchanges, next.native());
     require(!next.empty(), damage,
             goes_back ? concat("; no earlier checkpoint in ", files::parent_of(folder).native(),

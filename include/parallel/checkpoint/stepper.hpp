@@ -1,15 +1,15 @@
-// Saving and loading what a stepper (parallel/train/stepper.hpp) trains: master weights, frozen
-// values and optimizer states as named slices, and where the run is.
+// Saves and loads what a stepper (parallel/train/stepper.hpp) trains: master weights, frozen values
+// and optimizer states as named slices, and the state of the run.
 //
 //   save(step, world, exchanges, "run", {.batches = 100});             all ranks, between two steps
 //   auto const found = resume(step, world, exchanges, "run");          all ranks, instead of
 //   initialise
 //
-// Every rank writes what it accounts for, an equal part of everything whatever the layout, so
-// nothing is written twice; it reads the same and gets the rest from the others, so any number of
-// ranks in any layout and with any ZeRO stage can continue. A tensor has the parameter's name, an
-// optimizer state "name#state". Cost: what is saved is written, hashed and read once; no copy where
-// the host reaches the device's memory.
+// Every rank writes the elements that it accounts for, an equal part of everything whatever the
+// layout, so nothing is written twice; it reads the same part and gets the rest from the other
+// ranks, so any number of ranks in any layout and with any ZeRO stage can continue. A tensor has
+// the parameter's name, an optimizer state the name "name#state". Cost: what is saved is written,
+// hashed and read once; nothing is copied where the host reaches the device's memory.
 #pragma once
 
 #include <algorithm>
@@ -33,33 +33,32 @@
 
 namespace parallel::checkpoint {
 
-/// Where a run is. Parameters and optimizer are the rest of what it needs to go on.
+/// The state of a run. Parameters and optimizer are the rest of what it needs to continue.
 struct run_state {
-  index batches = 0;  // finished
-  index epoch = 0;    // of the next one
-  bool best = false;  // so far: the link `best` names its checkpoint, which is kept
-  nlohmann::json own =
-      nlohmann::json::object();  // what else the program wants to remember, by name
+  index batches = 0;  // finished batches
+  index epoch = 0;    // epoch of the next batch
+  bool best = false;  // the best so far: the link `best` names its checkpoint, which is kept
+  nlohmann::json program_state = nlohmann::json::object();  // what else the program stores, by name
 };
 
 /// What is saved or loaded. Where the optimizer's states are not loaded, they stay as they are:
-/// zero at first. A checkpoint of weights alone can only be loaded so.
+/// zero at first. A checkpoint of weights alone can only be loaded as weights.
 enum class content : std::uint8_t { everything, weights };
 
-/// What is saved, and what becomes of the other checkpoints of the folder.
+/// What is saved, and which other checkpoints of the folder are removed.
 struct save_options {
-  content what = content::everything;
+  content saved = content::everything;
   index keep = 0;  // how many of the newest stay; 0: all
-  /// Another run's, over which this one began anew: they go when the first of this one is there.
+  /// Checkpoints of another run, over which this run began anew: removed when its first one exists.
   std::vector<checkpoint_id> replaces = {};
   step_hook on_step = {};  // called before each action on the disk
-  index keep_every = 0;    // those of every so many batches stay besides; 0: none
-  claim_id owner = {};  // whose checkpoints they are, the same on every rank; by default nobody's
+  index keep_every = 0;    // checkpoints of every keep_every-th batch stay too; 0: none
+  claim_id owner = {};     // the claim of the checkpoints, the same on every rank; default: none
 };
 
 namespace detail {
 
-/// Calls f(unit, number of segment) for all that a rank holds.
+/// Calls f(unit, number of segment) for all segments that a rank holds.
 template <class Stepper, class F>
 void for_each_segment(Stepper& step, F&& f) {
   for (auto& entry : step.units())
@@ -71,37 +70,39 @@ void for_each_segment(Stepper& step, F&& f) {
 template <class Segment, class F>
 void for_each_block(Segment const& segment, zero::range range, F&& f) {
   segment.for_each_piece(
-      range.begin, range.end, [&](auto const& p, index first, index last, index at) {
+      range.begin, range.end, [&](auto const& p, index first, index last, index position) {
         p.for_each_block(first, last, [&](index from, index count, index global, index run) {
-          f(p, global, run, static_cast<std::size_t>(at - range.begin + from - first),
+          f(p, global, run, static_cast<std::size_t>(position - range.begin + from - first),
             static_cast<std::size_t>(count));
         });
       });
 }
 
-/// The tensor of an optimizer state.
+/// The name of the tensor of an optimizer state.
 [[nodiscard]] inline std::string state_tensor(std::string const& parameter,
                                               std::string_view state) {
   return concat(parameter, "#", state);
 }
 
-/// What the manifest says of a run.
+/// The manifest's text for a run's state.
 [[nodiscard]] inline std::string text_of(run_state const& state) {
-  require(state.own.is_object() && !state.own.contains("batches") && !state.own.contains("epoch"),
-          "run_state::own must be a JSON object without \"batches\" and \"epoch\", which have "
+  require(state.program_state.is_object() && !state.program_state.contains("batches") &&
+              !state.program_state.contains("epoch"),
+          "run_state::program_state must be a JSON object without \"batches\" and \"epoch\", which "
+          "have "
           "members of their own");
-  auto all = state.own;
-  all["batches"] = state.batches;
-  all["epoch"] = state.epoch;
-  return all.dump();
+  auto members = state.program_state;
+  members["batches"] = state.batches;
+  members["epoch"] = state.epoch;
+  return members.dump();
 }
 
 }  // namespace detail
 
-/// Calls f(name, extents, begin, elements, run) for every slice that this rank saves: elements of
-/// the device's memory, and where they lie in the tensor, as rank_writer::add says.
+/// Calls f(name, extents, begin, elements, run) for every slice that this rank saves: elements in
+/// the device's memory, and their range in the tensor, as in rank_writer::add.
 template <class Stepper, class F>
-void for_each_saved_slice(Stepper& step, F&& f, content what = content::everything) {
+void for_each_saved_slice(Stepper& step, F&& f, content saved = content::everything) {
   detail::for_each_segment(step, [&](auto const& unit, std::size_t s) {
     auto const& segment = unit.layout().segments()[s];
     auto const& memory = unit.segments()[s];
@@ -111,32 +112,32 @@ void for_each_saved_slice(Stepper& step, F&& f, content what = content::everythi
         segment, unit.primary_range(s),
         [&](auto const& p, index global, index run, std::size_t offset, std::size_t count) {
           auto const& extents = p.tensor_extents();
-          auto const give = [&](std::string const& name, auto elements) {
+          auto const call_with = [&](std::string const& name, auto elements) {
             f(name, std::span<index const>(extents), global, elements.subspan(offset, count), run);
           };
           if (segment.key.trainable)
-            give(p.name, master);
+            call_with(p.name, master);
           else
-            give(p.name, values);
-          if (what == content::weights) return;
+            call_with(p.name, values);
+          if (saved == content::weights) return;
           for (std::size_t i = 0; i < memory.states.size(); ++i)
-            give(detail::state_tensor(p.name, step.state_names(segment.key.group)[i]),
-                 unit.primary_range(s, memory.states[i].span()));
+            call_with(detail::state_tensor(p.name, step.state_names(segment.key.group)[i]),
+                      unit.primary_range(s, memory.states[i].span()));
         });
   });
 }
 
 /// Bytes of the slices that this rank saves.
 template <class Stepper>
-[[nodiscard]] std::size_t bytes_to_save(Stepper& step, content what = content::everything) {
+[[nodiscard]] std::size_t bytes_to_save(Stepper& step, content saved = content::everything) {
   std::size_t bytes = 0;
   for_each_saved_slice(
       step, [&](auto const&, auto, auto, auto elements, auto) { bytes += elements.size_bytes(); },
-      what);
+      saved);
   return bytes;
 }
 
-/// Where the checkpoint of a run goes: "ep{epoch}-ba{batches}" in `root`.
+/// The target of a run's checkpoint: "ep{epoch}-ba{batches}" in `root`.
 [[nodiscard]] inline save_target target_of(std::filesystem::path root, run_state const& state,
                                            claim_id owner = {}) {
   require(state.batches >= 0 && state.epoch >= 0, "a run's state says ", state.batches,
@@ -147,7 +148,7 @@ template <class Stepper>
           .generation = owner.generation};
 }
 
-/// Collective, first: makes the folder into which all ranks write.
+/// Collective, first: creates the folder into which all ranks write.
 template <class Comm, class Exchange>
 void begin_save(Comm& world, Exchange& exchanges, save_target const& target,
                 step_hook const& on_step = {}) {
@@ -155,8 +156,8 @@ void begin_save(Comm& world, Exchange& exchanges, save_target const& target,
   world.barrier(exchanges).wait();
 }
 
-/// Writes the slices of this rank, when the folder is there. Returns the records that a checkpoint
-/// is made of, when they are on disk.
+/// Writes the slices of this rank into the existing folder. Returns the records that a checkpoint
+/// is made of, when the slices are on disk.
 template <class Stepper>
 [[nodiscard]] std::string write_slices(Stepper& step, save_target const& target, index rank,
                                        save_options const& options = {}) {
@@ -164,15 +165,15 @@ template <class Stepper>
   auto const write = [&](std::string const& name, std::span<index const> extents, index begin,
                          auto elements, index run) {
     read_on_host(step.device(), elements,
-                 [&](auto here) { writer.add(name, extents, begin, here, run); });
+                 [&](auto on_host) { writer.add(name, extents, begin, on_host, run); });
   };
-  for_each_saved_slice(step, write, options.what);
+  for_each_saved_slice(step, write, options.saved);
   return writer.finish();
 }
 
-/// Rank 0, when all ranks' files are on disk: makes one checkpoint of them, and removes those that
-/// are not kept. `records`: what the ranks' writers finished with, by rank. No exchange: any thread
-/// of rank 0 may do it.
+/// For rank 0, when all ranks' files are on disk: commits them as one checkpoint, and removes the
+/// checkpoints that are not kept. `records`: what the ranks' writers returned, by rank. It
+/// exchanges nothing, so any thread of rank 0 may call it.
 inline void publish_save(save_target const& target, std::vector<std::string> const& records,
                          run_state const& state, save_options const& options) {
   commit(target, records, detail::text_of(state), {.on_step = options.on_step});
@@ -198,66 +199,69 @@ inline void publish_save(save_target const& target, std::vector<std::string> con
 
 /// Collective over `world`, all ranks that train, between two steps: writes one checkpoint, every
 /// rank its slices. `root` and `state` are the same on every rank. Returns the checkpoint's folder.
-/// When it returns it is on disk; killed at any moment before, the previous one is the latest.
+/// When it returns, the checkpoint is on disk; if it is killed before, the previous one is the
+/// latest.
 template <class Stepper, class Comm, class Exchange>
 std::filesystem::path save(Stepper& step, Comm& world, Exchange& exchanges,
                            std::filesystem::path const& root, run_state const& state,
                            save_options const& options = {}) {
   auto const target = target_of(root, state, options.owner);
   step.agree_to_save(exchanges, concat(target.folder().string(),
-                                       options.what == content::weights ? ", weights alone" : ""));
+                                       options.saved == content::weights ? ", weights alone" : ""));
   begin_save(world, exchanges, target, options.on_step);
   auto const records =
-      texts_at_root(world, exchanges, write_slices(step, target, world.rank(), options));
+      gather_texts_to_root(world, exchanges, write_slices(step, target, world.rank(), options));
   if (world.rank() == 0) publish_save(target, records, state, options);
   world.barrier(exchanges).wait();
   return target.folder();
 }
 
 /// Collective over the ranks of `step`: fills their memory from `source`, which gives values by
-/// tensor: at(name).extents, and read_block(name, begin, run, out) as checkpoint_reader does.
-/// `where` names it in messages. Cost: the ranks read every element once, whatever they hold whole
-/// or twice, which they then exchange; only neighbours along the tensor axis read what they share.
+/// tensor: at(name).extents, and read_block(name, begin, run, out) as in checkpoint_reader.
+/// `location` names it in messages. Cost: the ranks read every element once, even what they hold
+/// whole or twice, and exchange it then; only neighbours along the tensor axis read what they
+/// share.
 template <class Stepper, class Exchange, class Source>
-void load_from(Stepper& step, Exchange& exchanges, Source const& source, std::string const& where,
-               content what = content::everything) {
+void load_from(Stepper& step, Exchange& exchanges, Source const& source,
+               std::string const& location, content loaded = content::everything) {
   detail::for_each_segment(step, [&](auto const& unit, std::size_t s) {
     auto const& segment = unit.layout().segments()[s];
     auto const& memory = unit.segments()[s];
-    auto const mine = unit.place().filled(segment.size);
-    auto const first = static_cast<std::size_t>(mine.begin - memory.owned.begin);
+    auto const own_range = unit.position().filled(segment.size);
+    auto const first = static_cast<std::size_t>(own_range.begin - memory.owned.begin);
     detail::for_each_block(
-        segment, mine,
+        segment, own_range,
         [&](auto const& p, index global, index run, std::size_t offset, std::size_t count) {
-          require(source.at(p.name).extents == p.tensor_extents(), where, ": ", p.name, " is ",
+          require(source.at(p.name).extents == p.tensor_extents(), location, ": ", p.name, " is ",
                   shape_text(source.at(p.name).extents), ", the model's is ",
                   shape_text(p.tensor_extents()), "; use the configuration it was trained with");
           auto const read = [&](std::string const& name, auto owned) {
             write_from_host(step.device(), owned.subspan(first + offset, count),
-                            [&](auto here) { source.read_block(name, global, run, here); });
+                            [&](auto on_host) { source.read_block(name, global, run, on_host); });
           };
           auto const values = unit.owned_values(s);
           read(p.name, values);
           if (!segment.key.trainable) return;
           if constexpr (!std::is_same_v<decltype(values), decltype(memory.master.span()) const>)
-            read(p.name, memory.master.span());  // else it is the values
-          if (what == content::weights) return;
+            read(p.name, memory.master.span());  // otherwise the master weights are the values
+          if (loaded == content::weights) return;
           for (std::size_t i = 0; i < memory.states.size(); ++i) {
             auto const name = detail::state_tensor(p.name, step.state_names(segment.key.group)[i]);
             if constexpr (requires { source.contains(name); })
-              require(source.contains(name), where, ": has no tensor \"", name, "\", a state of ",
+              require(source.contains(name), location, ": has no tensor \"", name,
+                      "\", a state of ",
                       "the optimizer: it was saved by another one, or holds weights alone; give "
                       "the same optimizer, or load content::weights");
             read(name, memory.states[i].span());
           }
         });
   });
-  step.share_filled(exchanges, what == content::everything);
+  step.share_filled(exchanges, loaded == content::everything);
 }
 
 namespace detail {
 
-/// Throws when a checkpoint has parameters that the model of `step` has not.
+/// Throws when a checkpoint has parameters that the model of `step` lacks.
 template <class Stepper>
 void require_no_others(Stepper const& step, checkpoint_reader const& reader) {
   auto const names = step.parameter_names();
@@ -270,40 +274,40 @@ void require_no_others(Stepper const& step, checkpoint_reader const& reader) {
 
 }  // namespace detail
 
-/// Collective over the ranks of `step`: fills their memory from a checkpoint made by any layout,
-/// which they have checked (find_sound). Returns where the run was. Of a checkpoint with parameters
-/// that the model has not only the weights can be loaded; states of other optimizers are left out.
+/// Collective over the ranks of `step`: fills their memory from a checkpoint of any layout, which
+/// they have checked (find_sound). Returns the state of the run. From a checkpoint with parameters
+/// that the model lacks only the weights can be loaded; states of other optimizers are left out.
 template <class Stepper, class Exchange>
 run_state load(Stepper& step, Exchange& exchanges, checkpoint_reader const& reader,
-               content what = content::everything) {
-  auto const where = reader.folder().string();
-  run_state state{.own = reader.state()};
+               content loaded = content::everything) {
+  auto const location = reader.folder().string();
+  run_state state{.program_state = reader.state()};
   auto const take = [&](char const* key) {
-    require(state.own.contains(key) && state.own.at(key).is_number_integer(), where,
-            ": its state lacks the number ", key);
-    auto const number = state.own.at(key).template get<index>();
-    state.own.erase(key);
+    require(state.program_state.contains(key) && state.program_state.at(key).is_number_integer(),
+            location, ": its state lacks the number ", key);
+    auto const number = state.program_state.at(key).template get<index>();
+    state.program_state.erase(key);
     return number;
   };
   state.batches = take("batches");
   state.epoch = take("epoch");
-  if (what == content::everything) detail::require_no_others(step, reader);
-  load_from(step, exchanges, reader, where, what);
+  if (loaded == content::everything) detail::require_no_others(step, reader);
+  load_from(step, exchanges, reader, location, loaded);
   return state;
 }
 
-/// What `resume` found.
+/// The result of `resume`.
 struct resumed_run : run_state {
-  std::string note;  // what was not as expected, for the user; or empty
+  std::string note;  // what was unexpected, for the user; or empty
 };
 
-/// Collective: loads the latest checkpoint of `root` that no rank finds damaged; rank 0 chooses for
-/// all. Nothing when none was ever saved there: the caller initialises. Throws when none of those
-/// that are there is sound. Damaged ones that it passes over are set aside (if_damaged).
+/// Collective: loads the latest checkpoint of `root` in which no rank finds damage; rank 0 chooses.
+/// Returns nothing when none was ever saved there: the caller initialises. Throws when none of the
+/// existing ones is sound. Damaged ones that it skips are set aside (if_damaged).
 template <class Stepper, class Comm, class Exchange>
 std::optional<resumed_run> resume(Stepper& step, Comm& world, Exchange& exchanges,
                                   std::filesystem::path const& root,
-                                  content what = content::everything) {
+                                  content loaded = content::everything) {
   step.agree_to_resume(exchanges);
   latest_checkpoint newest;
   if (world.rank() == 0) newest = latest(root);
@@ -315,7 +319,7 @@ std::optional<resumed_run> resume(Stepper& step, Comm& world, Exchange& exchange
   if (folder.empty()) return std::nullopt;
   auto const sound = find_sound(world, exchanges, folder, if_damaged::set_aside);
   if (!sound.note.empty()) note += concat(note.empty() ? "" : "; ", sound.note);
-  return resumed_run{load(step, exchanges, sound.reader, what), note};
+  return resumed_run{load(step, exchanges, sound.reader, loaded), note};
 }
 
 }  // namespace parallel::checkpoint

@@ -1,4 +1,4 @@
-// this_process: what a file says of the process that wrote it, and whether that still lives.
+// this_process: identifies in a file the process that wrote it, and tells whether it still lives.
 #pragma once
 
 #include <sys/types.h>
@@ -38,8 +38,8 @@ namespace detail {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-/// The fields of /proc/PID/stat behind the name, which may hold anything: the state is first, the
-/// time of the start, in ticks since the machine's, the twentieth.
+/// The fields of /proc/PID/stat behind the name, which may hold anything: the first is the state,
+/// the twentieth the time of the start, in ticks since the machine's start.
 struct process_stat {
   char state = '?';
   std::string start;
@@ -60,8 +60,8 @@ struct process_stat {
 
 }  // namespace detail
 
-/// Where numbers of processes mean the same as here: this start of this machine, and this container
-/// on it. Empty: the system does not tell.
+/// The scope in which process numbers mean the same as here: this start of this machine, and this
+/// container on it. Empty: the system does not tell.
 [[nodiscard]] inline std::string scope_of_processes() {
   auto boot = detail::whole_text_of("/proc/sys/kernel/random/boot_id");
   while (!boot.empty() && boot.back() == '\n') boot.pop_back();
@@ -70,13 +70,13 @@ struct process_stat {
   return boot.empty() || problem ? std::string() : concat(boot, "/", space);
 }
 
-/// One process of a scope, never another that later has its number: "12/34567".
+/// Identifies one process of a scope, never a later one with the same number: "12/34567".
 [[nodiscard]] inline std::string number_of_this_process() {
   return concat(::getpid(), "/",
                 detail::process_stat(detail::whole_text_of("/proc/self/stat")).start);
 }
 
-/// Whether the process `number` of this scope has ended. False where that cannot be told.
+/// Whether the process `number` of this scope has ended. False where that is unknown.
 [[nodiscard]] inline bool has_ended(std::string_view number) {
   pid_t id = 0;
   auto const [end, problem] = std::from_chars(number.data(), number.data() + number.size(), id);

@@ -10,7 +10,7 @@
 
 namespace parallel {
 
-/// Thrown by waiting ranks after `abort`; the message says who aborted and why.
+/// Waiting ranks throw it after `abort`; the message says which rank aborted and why.
 class aborted : public error {
  public:
   using error::error;
@@ -18,44 +18,44 @@ class aborted : public error {
 
 namespace detail {
 
-/// A wait of a host thread for work on the stream of `worker`; lives as long as the wait.
-class host_waiting {
+/// The wait of a host thread for work on the stream of `worker`; it lives as long as the wait.
+class host_wait {
  public:
-  explicit host_waiting(std::thread::id on) : worker(on) {}
-  host_waiting(host_waiting const&) = delete;
-  host_waiting& operator=(host_waiting const&) = delete;
+  explicit host_wait(std::thread::id wait_worker) : worker(wait_worker) {}
+  host_wait(host_wait const&) = delete;
+  host_wait& operator=(host_wait const&) = delete;
 
-  /// Whether there is nothing left to wait for; never blocks.
-  [[nodiscard]] virtual bool over() const = 0;
+  /// Whether the event that the thread waits for has happened; never blocks.
+  [[nodiscard]] virtual bool is_over() const = 0;
 
   std::thread::id const worker;
 
  protected:
-  ~host_waiting() = default;
+  ~host_wait() = default;
 };
 
-/// What can be made to give up waiting: the state that a communicator's pending operations share.
+/// The state that a communicator's pending operations share, through which they can be stopped.
 class abortable {
  public:
   virtual ~abortable() = default;
 
-  /// Wakes whoever waits, on every rank that can be reached, with an `aborted` error. The first
-  /// reason stays.
+  /// Wakes every waiting thread, on every rank that can be reached, with an `aborted` error. Only
+  /// the first reason counts.
   virtual void abort(std::string const& reason) = 0;
 
-  /// An exception, whose text is not known here, leaves `rank` while operations of it are pending:
-  /// those fail with an `aborted` error. Whoever catches it aborts with its text; the others are
-  /// given `reason` only if nobody does.
+  /// An exception, whose text is not known yet, leaves `rank` while the rank has pending
+  /// operations: they fail with an `aborted` error. The code that catches the exception calls
+  /// `abort` with its text; the other ranks learn `reason` only if nobody does.
   virtual void give_up(int /*rank*/, std::string const& reason) { abort(reason); }
 
-  /// Told when the host has waited for an operation: lets go of what was kept for those that have
-  /// run, and throws `aborted` where an event does not say that its operation was ended, as those
-  /// of GPUs do not.
-  virtual void completed() {}
+  /// Called when the host has waited for an operation: releases what was kept for operations that
+  /// have run. Throws `aborted` when the operation was stopped and its event does not report that,
+  /// as events of GPUs do not.
+  virtual void collect_completed() {}
 
-  /// Told around a wait of the calling thread.
-  virtual void host_waits(host_waiting const&) {}
-  virtual void host_goes_on() {}
+  /// Called at the beginning and at the end of a wait of the calling thread.
+  virtual void begin_host_wait(host_wait const&) {}
+  virtual void end_host_wait() {}
 };
 
 }  // namespace detail

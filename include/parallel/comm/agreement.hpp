@@ -1,4 +1,4 @@
-// agreement: whether ranks that meet are about to do the same, and the sentence when they are not.
+// agreement: whether the ranks of a collective make the same call, and the sentence if they do not.
 #pragma once
 
 #include <cstddef>
@@ -20,15 +20,16 @@ namespace parallel {
   return out;
 }
 
-/// Whether ranks may take part in one collective from different lines (root and others often do).
+/// Whether ranks may take part in one collective from different lines (a broadcast's root and the
+/// other ranks often do).
 enum class call_sites : std::uint8_t { may_differ, must_agree };
 
 namespace detail {
 
-/// One thing that the signatures of a collective have in common.
+/// One property that the signatures of a collective must agree in.
 struct common_property {
   std::string_view word;
-  bool (*same)(signature const& a, signature const& b);
+  bool (*agree)(signature const& a, signature const& b);
 };
 inline constexpr common_property common_properties[] = {
     {"operation", [](signature const& a, signature const& b) { return a.kind == b.kind; }},
@@ -47,40 +48,42 @@ inline constexpr common_property common_properties[] = {
      }}};
 
 [[nodiscard]] inline std::span<common_property const> properties(call_sites sites) {
-  std::span const all(common_properties);
-  return sites == call_sites::must_agree ? all : all.first(all.size() - 1);
+  std::span const properties_in_order(common_properties);
+  return sites == call_sites::must_agree
+             ? properties_in_order
+             : properties_in_order.first(properties_in_order.size() - 1);
 }
 
 [[nodiscard]] inline bool agree(signature const& a, signature const& b, call_sites sites) {
   for (auto const& property : properties(sites))
-    if (!property.same(a, b)) return false;
+    if (!property.agree(a, b)) return false;
   return true;
 }
 
 }  // namespace detail
 
-/// The sentence that says how the ranks' signatures of one collective differ; empty: they agree.
-/// Rank r is called names[r], or r when there are no names.
+/// The sentence that says how the ranks' signatures of one collective differ; empty when they
+/// agree. Rank r is called names[r], or r when there are no names.
 [[nodiscard]] inline std::string disagreement(std::span<signature const> by_rank,
                                               call_sites sites = call_sites::may_differ,
                                               std::span<int const> names = {}) {
-  std::string words;
+  std::string differing;
   for (auto const& property : detail::properties(sites))
-    for (signature const& one : by_rank)
-      if (!property.same(one, by_rank.front())) {
-        words += concat(words.empty() ? "" : ", ", property.word);
+    for (signature const& rank_signature : by_rank)
+      if (!property.agree(rank_signature, by_rank.front())) {
+        differing += concat(differing.empty() ? "" : ", ", property.word);
         break;
       }
-  if (words.empty()) return {};
-  std::string out = concat("ranks disagree in ", words, " (call ", by_rank.front().sequence,
+  if (differing.empty()) return {};
+  std::string out = concat("ranks disagree in ", differing, " (call ", by_rank.front().sequence,
                            " of this communicator): ");
-  std::vector<char> told(by_rank.size());
+  std::vector<char> is_described(by_rank.size());
   for (std::size_t first = 0; first < by_rank.size(); ++first) {
-    if (told[first] != 0) continue;
-    std::vector<int> party;  // who agrees with `first`
+    if (is_described[first] != 0) continue;
+    std::vector<int> party;  // the ranks that agree with `first`
     for (std::size_t rank = first; rank < by_rank.size(); ++rank) {
       if (!detail::agree(by_rank[first], by_rank[rank], sites)) continue;
-      told[rank] = 1;
+      is_described[rank] = 1;
       party.push_back(names.empty() ? static_cast<int>(rank) : names[rank]);
     }
     out += concat(first == 0 ? "" : "; ", name_ranks(party), ": ", describe(by_rank[first]));

@@ -1,8 +1,8 @@
-// any_communicator: some communicator that enqueues on a given kind of stream, chosen at run time.
+// any_communicator: a communicator whose type is chosen at run time, for one type of stream.
 //
-// The one place of type erasure: programs are compiled once for it, and the command line decides
-// whether ranks are threads, MPI processes or just one. Operations are values already, so it costs
-// one virtual call each.
+// The only type erasure in the library: programs are compiled once for this type, and the command
+// line decides whether ranks are threads, MPI processes or a single one. Operations are values
+// already, so the cost is one virtual call each.
 #pragma once
 
 #include <concepts>
@@ -32,17 +32,17 @@ struct require_stream {
 
 }  // namespace detail
 
-/// Of what is no stream, the compiler says what it lacks.
+/// A stream; for any other type the compiler says what it lacks.
 template <class S>
 concept checked_stream = detail::require_stream<S>::value;
 
-/// One that enqueues on a Stream.
+/// A communicator that enqueues on a Stream.
 template <checked_stream Stream>
 class basic_any_communicator : public collectives<basic_any_communicator<Stream>, Stream> {
  public:
   using request_type = request_of<Stream>;
 
-  /// Streams that run no tasks of the host are those of GPUs.
+  /// Streams that do not run tasks of the host belong to GPUs.
   static constexpr bool groups_messages = !task_stream<Stream>;
 
   /// Owns `inner`.
@@ -58,25 +58,25 @@ class basic_any_communicator : public collectives<basic_any_communicator<Stream>
   [[nodiscard]] int world_rank(int rank) const { return inner_->world_rank(rank); }
   [[nodiscard]] std::string_view name() const { return inner_->name(); }
   void abort(std::string const& reason) { inner_->abort(reason); }
-  /// See `tells_aborts`; of a communicator that does not tell: nothing.
+  /// See `tells_aborts`; nothing for a communicator that does not report aborts.
   [[nodiscard]] std::optional<std::string> abort_reason() { return inner_->abort_reason(); }
 
   /// Enqueues `op`.
   request_type submit(Stream& s, operation const& op) { return inner_->submit(s, op); }
 
-  [[nodiscard]] signature_exchange open_exchange(Stream const* on = nullptr) {
-    return inner_->open_exchange(on);
+  [[nodiscard]] signature_exchange open_exchange(Stream const* s = nullptr) {
+    return inner_->open_exchange(s);
   }
 
   /// See `has_split`.
-  [[nodiscard]] basic_any_communicator split(coloring const& by, std::string name = {}) {
-    return inner_->split(by, std::move(name));
+  [[nodiscard]] basic_any_communicator split(coloring const& colors, std::string name = {}) {
+    return inner_->split(colors, std::move(name));
   }
 
   /// See parallel::connect_neighbours.
   void connect_neighbours() { inner_->connect_neighbours(); }
 
-  /// See `registers_memory`; of a communicator that registers none: nothing.
+  /// See `registers_memory`; nothing for a communicator that registers no memory.
   [[nodiscard]] registered_memory register_memory(buffer<std::byte> const& memory) {
     return inner_->register_memory(memory);
   }
@@ -90,9 +90,9 @@ class basic_any_communicator : public collectives<basic_any_communicator<Stream>
     virtual void abort(std::string const& reason) = 0;
     [[nodiscard]] virtual std::optional<std::string> abort_reason() = 0;
     virtual request_type submit(Stream& s, operation const& op) = 0;
-    virtual signature_exchange open_exchange(Stream const* on) = 0;
+    virtual signature_exchange open_exchange(Stream const* s) = 0;
     [[nodiscard]] virtual std::string_view name() const = 0;
-    virtual basic_any_communicator split(coloring const& by, std::string name) = 0;
+    virtual basic_any_communicator split(coloring const& colors, std::string name) = 0;
     virtual void connect_neighbours() = 0;
     virtual registered_memory register_memory(buffer<std::byte> const& memory) = 0;
   };
@@ -111,10 +111,10 @@ class basic_any_communicator : public collectives<basic_any_communicator<Stream>
         return std::nullopt;
     }
     request_type submit(Stream& s, operation const& op) override { return inner.submit(s, op); }
-    signature_exchange open_exchange(Stream const* on) override { return inner.open_exchange(on); }
+    signature_exchange open_exchange(Stream const* s) override { return inner.open_exchange(s); }
     [[nodiscard]] std::string_view name() const override { return inner.name(); }
-    basic_any_communicator split(coloring const& by, std::string name) override {
-      return basic_any_communicator(inner.split(by, std::move(name)));
+    basic_any_communicator split(coloring const& colors, std::string name) override {
+      return basic_any_communicator(inner.split(colors, std::move(name)));
     }
     void connect_neighbours() override { parallel::connect_neighbours(inner); }
     registered_memory register_memory(buffer<std::byte> const& memory) override {
@@ -129,7 +129,7 @@ class basic_any_communicator : public collectives<basic_any_communicator<Stream>
 template <class C>
 basic_any_communicator(C) -> basic_any_communicator<typename C::stream_type>;
 
-/// Of the backends that enqueue on a host's streams: one rank, threads, MPI.
+/// For the backends that enqueue on host streams: a single rank, threads, MPI.
 using any_communicator = basic_any_communicator<host::stream>;
 
 static_assert(has_collectives<any_communicator, float> && has_submit<any_communicator> &&

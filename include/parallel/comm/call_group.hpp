@@ -1,8 +1,8 @@
-// call_group: collectives of one communicator that are made as one call: enqueued, agreed upon and
-// done together, as between NCCL's ncclGroupStart and ncclGroupEnd.
+// call_group: several collectives of one communicator made as one call: they are enqueued, checked
+// and completed together, as between NCCL's ncclGroupStart and ncclGroupEnd.
 //
-// What costs by the call (a meeting of threads, a launch, a comparison of signatures) is paid once
-// for all segments of a unit. The bits are those of single calls.
+// The cost of a call (a rendezvous of threads, a launch, a comparison of signatures) is paid once
+// for all segments of a unit. The results have the same bits as those of single calls.
 #pragma once
 
 #include <memory>
@@ -16,8 +16,8 @@
 
 namespace parallel {
 
-/// A communicator whose collectives are requests that are done, and happen when `end` is called:
-/// none of them may read what another one writes.
+/// A communicator that collects calls: each returns a request that is done, and all of them run
+/// when `end` is called. No call of a group may read what another one writes.
 template <submits_operations Comm>
 class call_group : public forwarding<call_group<Comm>, Comm*, typename Comm::stream_type> {
   using base = forwarding<call_group, Comm*, typename Comm::stream_type>;
@@ -26,34 +26,34 @@ class call_group : public forwarding<call_group<Comm>, Comm*, typename Comm::str
   using stream_type = typename Comm::stream_type;
   using request_type = typename Comm::request_type;
 
-  /// Of `comm`, which must outlive it.
+  /// A group of calls on `comm`, which must outlive it.
   explicit call_group(Comm& comm) : base(&comm) {}
 
   request_type submit(stream_type&, operation const& op) {
-    bool const is_apart = is_message(op.kind) && !groups_messages<Comm>;
-    require(!is_apart && op.kind != operation_kind::group, "call_group at ", op.where, ": a ",
+    bool const is_separate = is_message(op.kind) && !groups_messages<Comm>;
+    require(!is_separate && op.kind != operation_kind::group, "call_group at ", op.caller, ": a ",
             name_of(op.kind), " is no part of a group; call it on the communicator");
-    parts_.push_back(op);
+    members_.push_back(op);
     return {};
   }
 
-  /// Enqueues all collectives so far on `s`; without one the request is done.
-  request_type end(stream_type& s, call_site where = call_site::current()) {
-    auto parts = std::exchange(parts_, {});
-    if (parts.empty()) return {};
-    if (parts.size() == 1) return inner_->submit(s, parts.front());
+  /// Enqueues all collected calls on `s`; if there are none, the request is done.
+  request_type end(stream_type& s, call_site caller = call_site::current()) {
+    auto members = std::exchange(members_, {});
+    if (members.empty()) return {};
+    if (members.size() == 1) return inner_->submit(s, members.front());
     std::size_t bytes = 0;
-    for (auto const& part : parts) bytes += part.bytes();
+    for (auto const& member : members) bytes += member.bytes();
     return inner_->submit(
         s, {.kind = operation_kind::group,
             .count = bytes,
-            .where = where,
-            .parts = std::make_shared<std::vector<operation> const>(std::move(parts))});
+            .caller = caller,
+            .members = std::make_shared<std::vector<operation> const>(std::move(members))});
   }
 
  private:
   using base::inner_;
-  std::vector<operation> parts_;
+  std::vector<operation> members_;
 };
 
 }  // namespace parallel

@@ -1,11 +1,11 @@
-// checked: every call is agreed upon by all ranks, but splits by colors that they know anyway.
+// checked: a decorator in which all ranks agree on every call, except splits by known colors.
 //
 // In each collective the ranks exchange signatures (operation, element type, count, reduction,
-// root, place in the order of calls, call site): before it, or, where the communicator can, while
-// it runs and before it ends. If they differ, every rank throws one sentence that names the call
-// sites, what differs and which ranks; if a rank is missing, the others say so when the deadline
-// passes. Before each message the sender tells the receiver its signature. Cost: one exchange of
-// 256 bytes per rank and call, and where it comes before the call its time.
+// root, number of the call, call site): before it, or, where the communicator supports it, while it
+// runs and before it ends. If they differ, every rank throws one sentence that names the call
+// sites, what differs and which ranks; if a rank is missing, the others say so at the deadline.
+// Before each message the sender sends its signature to the receiver. Cost: one exchange of 256
+// bytes per rank and call, and its latency where it precedes the call.
 #pragma once
 
 #include <concepts>
@@ -30,12 +30,12 @@ struct checked_options {
   call_sites sites = call_sites::may_differ;
 };
 
-/// Whether ranks can compare what they call while the call runs.
+/// A communicator whose ranks can compare their calls while the call runs.
 template <class C>
-concept compares_beside = has_submit<C> &&
-    requires(C c, typename C::stream_type& s, operation op, signature mine,
+concept compares_during_call = has_submit<C> &&
+    requires(C c, typename C::stream_type& s, operation op, signature local,
              std::string (*judge)(std::vector<signature> const&)) {
-  { c.submit_compared(s, op, mine, judge) } -> std::same_as<typename C::request_type>;
+  { c.submit_compared(s, op, local, judge) } -> std::same_as<typename C::request_type>;
 };
 
 template <has_submit Inner>
@@ -63,29 +63,30 @@ class checked
   /// Enqueues the check, then `op`.
   request_type submit(stream_type& s, operation const& op) {
     if (is_message(op.kind)) return submit_message(s, op);
-    if constexpr (compares_beside<Inner>)
+    if constexpr (compares_during_call<Inner>)
       return inner_->submit_compared(
           s, op, named(op, calls_++),
-          [names = names_, sites = options_.sites](std::vector<signature> const& all) {
-            return disagreement(all, sites, names);
+          [names = names_, sites = options_.sites](std::vector<signature> const& signatures) {
+            return disagreement(signatures, sites, names);
           });
-    s.enqueue([exchange = inner_->open_exchange(&s), mine = named(op, calls_++), names = names_,
+    s.enqueue([exchange = inner_->open_exchange(&s), local = named(op, calls_++), names = names_,
                sites = options_.sites,
-               inner = inner_] { refuse(*inner, disagreement(exchange(mine), sites, names)); });
+               inner = inner_] { refuse(*inner, disagreement(exchange(local), sites, names)); });
     return inner_->submit(s, op);
   }
 
-  [[nodiscard]] signature_exchange open_exchange(stream_type const* on = nullptr) {
-    return inner_->open_exchange(on);
+  [[nodiscard]] signature_exchange open_exchange(stream_type const* s = nullptr) {
+    return inner_->open_exchange(s);
   }
 
   /// See `has_split`.
-  [[nodiscard]] checked split(coloring const& by, std::string name = {}) requires has_split<Inner> {
-    return checked(inner_->split(by, std::move(name)), options_);
+  [[nodiscard]] checked split(coloring const& colors,
+                              std::string name = {}) requires has_split<Inner> {
+    return checked(inner_->split(colors, std::move(name)), options_);
   }
 
  private:
-  // The signature with ranks named as the world does.
+  // The signature of `op`, with peers given as world ranks.
   [[nodiscard]] signature named(operation const& op, std::uint64_t number) const {
     auto out = signature_of(op, number, this->name());
     if (op.peer >= 0) out.peer = world_rank(op.peer);
@@ -94,26 +95,27 @@ class checked
 
   // Messages of one tag keep their order, so a header on the same tag comes before its payload.
   request_type submit_message(stream_type& s, operation const& op) {
-    auto const mine = std::make_shared<signature const>(named(op, 0));
-    auto const header = std::make_shared<signature>(*mine);
-    operation first = op;
-    first.type = dtype::u8;
-    first.count = sizeof *header;
-    first.on_behalf_of = mine;
-    first.sent = nullptr;  // the check is no traffic of the caller's
+    auto const local = std::make_shared<signature const>(named(op, 0));
+    auto const header = std::make_shared<signature>(*local);
+    operation header_op = op;
+    header_op.type = dtype::u8;
+    header_op.count = sizeof *header;
+    header_op.described_as = local;
+    header_op.sent = nullptr;  // the check does not count as the caller's traffic
     if (op.kind == operation_kind::send)
-      first.in = header.get();
+      header_op.in = header.get();
     else
-      first.out = header.get();
-    auto sent_first = std::make_shared<request_type>(inner_->submit(s, first).keep(header));
+      header_op.out = header.get();
+    auto header_request = std::make_shared<request_type>(inner_->submit(s, header_op).keep(header));
     if (op.kind == operation_kind::recv)
-      s.enqueue([header, mine, me = world_rank(rank()), inner = inner_] {
-        refuse(*inner, message_disagreement(*header, mine->peer, *mine, me));
+      s.enqueue([header, local, own_rank = world_rank(rank()), inner = inner_] {
+        refuse(*inner, message_disagreement(*header, local->peer, *local, own_rank));
       });
-    return inner_->submit(s, op).keep(std::move(sent_first));  // done before, as the stream is
+    // `header_request` is done by then: the stream runs it first.
+    return inner_->submit(s, op).keep(std::move(header_request));
   }
 
-  // Everybody else learns it too: who waits for this rank elsewhere, or has gone on.
+  // The abort tells every other rank, also one that waits for this rank in another call.
   static void refuse(Inner& inner, std::string const& message) {
     if (message.empty()) return;
     inner.abort(message);
@@ -122,7 +124,7 @@ class checked
 
   using base::inner_;
   checked_options options_;
-  std::vector<int> names_;  // of the ranks, in the world
+  std::vector<int> names_;  // world rank of each rank
   std::uint64_t calls_ = 0;
 };
 

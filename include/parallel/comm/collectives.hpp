@@ -1,15 +1,15 @@
 // collectives: the typed functions that every communicator offers.
 //
-// A communicator derives from `collectives<itself, the kind of stream it enqueues on>` and provides
-// rank(), size() and `submit(stream, operation)`; the functions here check the arguments on this
-// rank, with the call site in the message, and build the operation. Everything is enqueued on the
-// given stream and returns at once; the spans must stay valid until the request is done
-// (request::keep).
+// A communicator derives from `collectives<itself, its stream type>` and provides rank(), size()
+// and `submit(stream, operation)`; the functions here check the arguments on this rank, with the
+// call site in the message, and build the operation. Everything is enqueued on the given stream and
+// returns at once; the spans must stay valid until the request is done (request::keep).
 //
 // All ranks must make the same calls in the same order, whatever streams they use for them.
-// A rank's communicators are used by one thread at a time. Until another thread has made a call, a
-// rank whose thread waits for a request is taken to make none before it wakes: what other ranks
-// wait for then is a deadlock (threads/wait_graph.hpp), and an error at once.
+// A rank's communicators are used by one thread at a time. While a rank's thread waits for a
+// request, and no other thread has made calls for that rank, the rank is assumed to make no call
+// until the thread wakes: a call of another rank that needs one is a deadlock
+// (threads/wait_graph.hpp) and fails at once.
 #pragma once
 
 #include <compare>
@@ -31,45 +31,45 @@ class collectives {
   using stream_type = Stream;
   using request_type = request_of<Stream>;
 
-  /// Every rank's `inout` becomes the combination of all of them, with the same bits on every rank;
-  /// core/reduction.hpp says in which order.
+  /// Every rank's `inout` becomes the combination of all ranks' `inout`, with the same bits on
+  /// every rank; core/reduction.hpp defines the order.
   template <transferable T>
   request_type all_reduce(Stream& s, std::span<T> inout, reduction combine,
-                          call_site where = call_site::current()) {
-    check_same_type<T>("all_reduce", combine, where);
+                          call_site caller = call_site::current()) {
+    check_same_type<T>("all_reduce", combine, caller);
     return self().submit(s, {.kind = operation_kind::all_reduce,
                              .type = dtype_of<T>,
                              .combine = combine,
                              .count = inout.size(),
                              .in = inout.data(),
                              .out = inout.data(),
-                             .where = where});
+                             .caller = caller});
   }
 
   /// Rank r's `shard_out` becomes the combination of the r-th of the size() equal shards of every
-  /// rank's `in`; core/reduction.hpp says in which order. `shard_out` may be the rank's own shard
-  /// of `in`.
+  /// rank's `in`; core/reduction.hpp defines the order. `shard_out` may be the rank's own shard of
+  /// `in`.
   template <transferable T>
   request_type reduce_scatter(Stream& s, std::span<T> shard_out,
                               std::type_identity_t<std::span<T const>> in, reduction combine,
-                              call_site where = call_site::current()) {
-    check_same_type<T>("reduce_scatter", combine, where);
-    check_shards("reduce_scatter", "input", shard_out, in, where);
+                              call_site caller = call_site::current()) {
+    check_same_type<T>("reduce_scatter", combine, caller);
+    check_shards("reduce_scatter", "input", shard_out, in, caller);
     return self().submit(s, {.kind = operation_kind::reduce_scatter,
                              .type = dtype_of<T>,
                              .combine = combine,
                              .count = shard_out.size(),
                              .in = in.data(),
                              .out = shard_out.data(),
-                             .where = where});
+                             .caller = caller});
   }
 
-  /// reduce_scatter of numbers that travel in bf16: their sum in float, in rank order (wide_sum).
+  /// reduce_scatter of bf16 numbers that are summed in float, in rank order (wide_sum).
   /// `shard_out` may not overlap `in`.
   request_type reduce_scatter(Stream& s, std::span<float> shard_out, std::span<bf16 const> in,
-                              call_site where = call_site::current()) {
+                              call_site caller = call_site::current()) {
     auto const ranks = static_cast<std::size_t>(self().size());
-    require(in.size() == ranks * shard_out.size(), "reduce_scatter at ", where, ": the input has ",
+    require(in.size() == ranks * shard_out.size(), "reduce_scatter at ", caller, ": the input has ",
             in.size(), " elements, expected ", ranks, " shards of ", shard_out.size());
     return self().submit(s, {.kind = operation_kind::reduce_scatter,
                              .type = dtype::bf16,
@@ -77,48 +77,48 @@ class collectives {
                              .count = shard_out.size(),
                              .in = in.data(),
                              .out = shard_out.data(),
-                             .where = where});
+                             .caller = caller});
   }
 
   /// `out` becomes all ranks' shards (of equal size), in rank order. `shard` may be the rank's own
-  /// part of `out`.
+  /// shard of `out`.
   template <transferable T>
   request_type all_gather(Stream& s, std::span<T> out,
                           std::type_identity_t<std::span<T const>> shard,
-                          call_site where = call_site::current()) {
-    check_shards("all_gather", "output", shard, std::span<T const>(out), where);
+                          call_site caller = call_site::current()) {
+    check_shards("all_gather", "output", shard, std::span<T const>(out), caller);
     return self().submit(s, {.kind = operation_kind::all_gather,
                              .type = dtype_of<T>,
                              .count = shard.size(),
                              .in = shard.data(),
                              .out = out.data(),
-                             .where = where});
+                             .caller = caller});
   }
 
   /// Transposes shards between ranks: the i-th of the size() equal shards of rank r's `out` becomes
   /// the r-th shard of rank i's `in`. The two have one size and may not overlap.
   template <transferable T>
   request_type all_to_all(Stream& s, std::span<T> out, std::type_identity_t<std::span<T const>> in,
-                          call_site where = call_site::current()) {
+                          call_site caller = call_site::current()) {
     auto const ranks = static_cast<std::size_t>(self().size());
-    require(out.size() == in.size() && in.size() % ranks == 0, "all_to_all at ", where,
+    require(out.size() == in.size() && in.size() % ranks == 0, "all_to_all at ", caller,
             ": the input has ", in.size(), " elements and the output ", out.size(),
             ", expected the same multiple of ", ranks);
-    require(apart<T>(in, out), "all_to_all at ", where,
+    require(are_disjoint<T>(in, out), "all_to_all at ", caller,
             ": the output overlaps the input; give it memory of its own");
     return self().submit(s, {.kind = operation_kind::all_to_all,
                              .type = dtype_of<T>,
                              .count = in.size() / ranks,
                              .in = in.data(),
                              .out = out.data(),
-                             .where = where});
+                             .caller = caller});
   }
 
-  /// Every rank's `inout` becomes that of rank `root`.
+  /// Every rank's `inout` becomes a copy of rank `root`'s.
   template <transferable T>
   request_type broadcast(Stream& s, std::span<T> inout, int root,
-                         call_site where = call_site::current()) {
-    require(root >= 0 && root < self().size(), "broadcast at ", where, ": root ", root,
+                         call_site caller = call_site::current()) {
+    require(root >= 0 && root < self().size(), "broadcast at ", caller, ": root ", root,
             " is not a rank of this communicator of ", self().size());
     return self().submit(s, {.kind = operation_kind::broadcast,
                              .type = dtype_of<T>,
@@ -126,45 +126,46 @@ class collectives {
                              .count = inout.size(),
                              .in = inout.data(),
                              .out = inout.data(),
-                             .where = where});
+                             .caller = caller});
   }
 
-  /// Done when every rank's stream has come this far.
-  request_type barrier(Stream& s, call_site where = call_site::current()) {
-    return self().submit(s, {.where = where});
+  /// Done when every rank's stream has reached its barrier.
+  request_type barrier(Stream& s, call_site caller = call_site::current()) {
+    return self().submit(s, {.caller = caller});
   }
 
   /// Sends `data` to the recv of rank `peer` with the same tag (matched in the order of the calls).
-  /// Done at the latest when it has been received: two ranks that send to each other use a stream
-  /// for each direction.
+  /// Done when the data has been received, or earlier: two ranks that send to each other need a
+  /// stream for each direction.
   template <class T>
-  requires transferable<std::remove_const_t<T>> request_type send(
-      Stream& s, std::span<T> data, int peer, int tag = 0, call_site where = call_site::current()) {
-    check_peer("send", "to", peer, tag, where);
+  requires transferable<std::remove_const_t<T>> request_type
+  send(Stream& s, std::span<T> data, int peer, int tag = 0,
+       call_site caller = call_site::current()) {
+    check_peer("send", "to", peer, tag, caller);
     return self().submit(s, {.kind = operation_kind::send,
                              .type = dtype_of<T>,
                              .peer = peer,
                              .tag = tag,
                              .count = data.size(),
                              .in = data.data(),
-                             .where = where});
+                             .caller = caller});
   }
 
   /// Receives what rank `peer` sends with the same tag; element type and count must agree.
   template <transferable T>
   request_type recv(Stream& s, std::span<T> data, int peer, int tag = 0,
-                    call_site where = call_site::current()) {
-    check_peer("recv", "from", peer, tag, where);
+                    call_site caller = call_site::current()) {
+    check_peer("recv", "from", peer, tag, caller);
     return self().submit(s, {.kind = operation_kind::recv,
                              .type = dtype_of<T>,
                              .peer = peer,
                              .tag = tag,
                              .count = data.size(),
                              .out = data.data(),
-                             .where = where});
+                             .caller = caller});
   }
 
-  /// Of a whole, whose ranks are called by their own numbers. Communicators with parts hide these.
+  /// Defaults for a communicator of the whole world; communicators that can be split hide them.
   [[nodiscard]] int world_rank(int rank) const { return rank; }
   [[nodiscard]] std::string_view name() const { return {}; }
 
@@ -178,42 +179,42 @@ class collectives {
   Derived& self() { return static_cast<Derived&>(*this); }
 
   template <class T>
-  static void check_same_type(char const* name, reduction combine, call_site where) {
-    require(result_type(dtype_of<T>, combine) == dtype_of<T>, name, " at ", where, ": a ",
+  static void check_same_type(char const* name, reduction combine, call_site caller) {
+    require(result_type(dtype_of<T>, combine) == dtype_of<T>, name, " at ", caller, ": a ",
             name_of(combine), " of ", name_of(dtype_of<T>),
-            " is of another type; give reduce_scatter an output of it");
+            " has another result type; give reduce_scatter an output of that type");
   }
 
   template <class T>
   void check_shards(char const* name, char const* whole_name, std::span<T const> shard,
-                    std::span<T const> whole, call_site where) {
+                    std::span<T const> whole, call_site caller) {
     auto const ranks = static_cast<std::size_t>(self().size());
-    require(whole.size() == ranks * shard.size(), name, " at ", where, ": the ", whole_name,
+    require(whole.size() == ranks * shard.size(), name, " at ", caller, ": the ", whole_name,
             " has ", whole.size(), " elements, expected ", ranks, " shards of ", shard.size());
-    auto const own = whole.data() + static_cast<std::size_t>(self().rank()) * shard.size();
-    require(apart(shard, whole) || shard.data() == own, name, " at ", where,
+    auto const own_shard = whole.data() + static_cast<std::size_t>(self().rank()) * shard.size();
+    require(are_disjoint(shard, whole) || shard.data() == own_shard, name, " at ", caller,
             ": the shard overlaps the ", whole_name, " but is not this rank's own part of it");
   }
 
   template <class T>
   void check_shards(char const* name, char const* whole_name, std::span<T> shard,
-                    std::span<T const> whole, call_site where) {
-    check_shards(name, whole_name, std::span<T const>(shard), whole, where);
+                    std::span<T const> whole, call_site caller) {
+    check_shards(name, whole_name, std::span<T const>(shard), whole, caller);
   }
 
   template <class T>
-  static bool apart(std::span<T const> a, std::span<T const> b) {
-    std::compare_three_way const order;  // which pointers into two arrays have, unlike with <
+  static bool are_disjoint(std::span<T const> a, std::span<T const> b) {
+    std::compare_three_way const order;  // unlike <, a total order on pointers into two arrays
     return a.empty() || b.empty() || order(a.data(), b.data() + b.size()) >= 0 ||
            order(b.data(), a.data() + a.size()) >= 0;
   }
 
-  void check_peer(char const* name, char const* word, int peer, int tag, call_site where) {
-    require(peer >= 0 && peer < self().size(), name, " at ", where, ": rank ", peer,
+  void check_peer(char const* name, char const* word, int peer, int tag, call_site caller) {
+    require(peer >= 0 && peer < self().size(), name, " at ", caller, ": rank ", peer,
             " is not in this communicator of ", self().size());
-    require(peer != self().rank(), name, " at ", where, ": ", word, " rank ", peer,
+    require(peer != self().rank(), name, " at ", caller, ": ", word, " rank ", peer,
             " is to itself; copy instead");
-    require(tag >= 0 && tag <= max_tag, name, " at ", where, ": tag ", tag, " is not in 0 ... ",
+    require(tag >= 0 && tag <= max_tag, name, " at ", caller, ": tag ", tag, " is not in 0 ... ",
             max_tag);
   }
 };

@@ -1,4 +1,4 @@
-// comm_stream: on which streams the exchanges of a device's memory over a communicator run.
+// comm_stream: the type of stream on which a communicator exchanges a device's memory.
 #pragma once
 
 #include <concepts>
@@ -9,9 +9,9 @@
 
 namespace parallel {
 
-/// For memory of `Device` and communicators that enqueue on a `Stream`: `type` can be given to them
-/// as their stream_type, and is made of `options(device)`. As it stands for communicators whose
-/// streams reach the device's memory by themselves; others specialise it.
+/// For memory of `Device` and communicators that enqueue on a `Stream`: `type` is a stream that
+/// such a communicator accepts as its stream_type, constructed from `options(device)`. The primary
+/// template serves communicators whose streams reach the device's memory; others specialise it.
 template <class Device, stream Stream>
 struct comm_stream_of {
   using type = Stream;
@@ -24,19 +24,19 @@ struct comm_stream_of {
   }
 };
 
-/// The streams of a pair.
+/// The stream for one device and one communicator.
 template <class Device, communicator Comm>
 using comm_stream = typename comm_stream_of<Device, typename Comm::stream_type>::type;
 
-/// What they are made of.
+/// The arguments of its constructor.
 template <communicator Comm, device Device>
 [[nodiscard]] auto comm_options(Device const& device) {
   return comm_stream_of<Device, typename Comm::stream_type>::options(device);
 }
 
-/// A function that makes one.
+/// A function that makes a new communication stream.
 template <communicator Comm, device Device>
-[[nodiscard]] auto maker_of_comm_streams(Device const& device) {
+[[nodiscard]] auto comm_stream_factory(Device const& device) {
   return [options = comm_options<Comm>(device)] {
     return std::make_shared<comm_stream<Device, Comm>>(options);
   };

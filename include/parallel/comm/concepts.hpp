@@ -1,7 +1,7 @@
-// Communicator concepts: what algorithms may ask for, one concept a collective.
+// Communicator concepts: what algorithms may require, one concept for each collective.
 //
-// Templates name exactly the collectives they use, so that a backend that lacks one can still be
-// used for everything else, and a missing one is named where it is needed.
+// Templates name exactly the collectives they use: a backend without one of them still serves all
+// other algorithms, and the compiler names a missing one where it is needed.
 #pragma once
 
 #include <concepts>
@@ -18,10 +18,10 @@
 
 namespace parallel {
 
-/// A rank's end of a group of `size()` ranks that can talk to each other. `world_rank(r)` is what
-/// rank r is called in the group that this one was split from, and `name()` the axis (empty: the
-/// whole), for messages. `abort` makes every
-/// waiting rank that can be reached fail with `aborted`, outside of the group too.
+/// One rank's handle of a group of `size()` ranks that can talk to each other. `world_rank(r)` is
+/// the number of rank r in the group that this one was split from. `name()` is the axis, for
+/// messages; it is empty for the whole world. `abort` makes every waiting rank that can be reached
+/// fail with `aborted`, ranks outside of the group included.
 template <class C>
 concept communicator = requires(C c, C const& fixed, std::string reason) {
   requires stream<typename C::stream_type>;
@@ -33,8 +33,8 @@ concept communicator = requires(C c, C const& fixed, std::string reason) {
   c.abort(reason);
 };
 
-/// `abort_reason()`: why this rank is not to wait any more, as far as it has been heard here: what
-/// this rank or another one has aborted with. Waits for nobody; any thread may ask.
+/// `abort_reason()` gives the reason why this rank must stop waiting, if it has heard of one: the
+/// reason of an abort by this rank or another one. It never blocks; any thread may call it.
 template <class C>
 concept tells_aborts = communicator<C> && requires(C c) {
   { c.abort_reason() } -> std::same_as<std::optional<std::string>>;
@@ -86,40 +86,42 @@ concept has_recv = communicator<C> && requires(C c, typename C::stream_type& s, 
   { c.recv(s, x, 0, 0) } -> std::same_as<typename C::request_type>;
 };
 
-/// Everything, for one element type.
+/// All collectives and messages, for one element type.
 template <class C, class T>
 concept has_collectives = has_all_reduce<C, T> && has_reduce_scatter<C, T> &&
     has_all_gather<C, T> && has_all_to_all<C, T> && has_broadcast<C, T> && has_barrier<C> &&
     has_send<C, T> && has_recv<C, T>;
 
-/// Operations as values, groups of them among those (call_group.hpp): what `collectives` is built
-/// on, and so any communicator of one's own.
+/// Accepts operations as values, groups of them included (call_group.hpp). `collectives` is built
+/// on this, and so is any communicator of a user.
 template <class C>
 concept submits_operations = communicator<C> &&
     requires(C c, typename C::stream_type& s, operation op) {
   { c.submit(s, op) } -> std::same_as<typename C::request_type>;
 };
 
-/// What decorators are built on: signatures exchanged before operations, too. `open_exchange`
-/// reserves the next exchange's place in the order of calls; it is given the stream whose worker
-/// will call it, or nothing when the caller will.
+/// What decorators need: signatures can also be exchanged before an operation. `open_exchange`
+/// reserves the next position in the order of calls for an exchange; its argument is the stream
+/// whose worker will call it, or absent when the caller will.
 template <class C>
 concept has_submit = submits_operations<C> && requires(C c, typename C::stream_type& s) {
   { c.open_exchange() } -> std::same_as<signature_exchange>;
   { c.open_exchange(&s) } -> std::same_as<signature_exchange>;
 };
 
-/// Sends and receives may be parts of one call (call_group.hpp), where none waits for another.
-/// Elsewhere a message is a call of its own, and two that go both ways need a stream each.
+/// Sends and receives may be members of one call (call_group.hpp), in which none waits for another.
+/// Without this, each message is a call of its own, and messages in both directions need two
+/// streams.
 template <class C>
 concept groups_messages = communicator<C> && requires {
   requires C::groups_messages;
 };
 
-/// `split(coloring, name)`: the communicator of the ranks of the same color, in their order.
-/// Collective: every rank comes, with nothing of its own still waiting for another. It blocks until
-/// they are there, unless every rank knows the colors of all and the backend need not meet.
-/// Calls of the parts and of the whole never mix. This is what a mesh's axes are made of.
+/// `split(coloring, name)`: the communicator of the ranks of the same color, in rank order.
+/// Collective: every rank calls it, and no call of a rank may still be waiting for another rank. It
+/// blocks until all ranks have come, unless every rank knows all colors and the backend needs no
+/// rendezvous. Calls of the sub-communicators and of the whole never mix. The axes of a mesh are
+/// made by it.
 template <class C>
 concept has_split = communicator<C> && requires(C c) {
   { c.split(coloring(0), std::string()) } -> std::same_as<C>;

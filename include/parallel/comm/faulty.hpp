@@ -1,9 +1,9 @@
 // faulty: breaks one call on purpose, to prove that a test suite notices.
 //
-// A suite has teeth when for every k some test fails under `faulty` with fault k (mutation
-// testing). The real operation always runs, on scratch memory where needed, so that the ranks never
-// lose step and one rank alone can be broken. Barriers are passed on (their k changes nothing).
-// Parts (split) count together with the whole, so k runs over all axes of a mesh.
+// A test suite is effective when for every k some test fails under `faulty` with fault k (mutation
+// testing). The real operation always runs, on scratch memory where needed, so that the ranks stay
+// in step and the calls of a single rank can be broken. Barriers are not broken (their k changes
+// nothing). Sub-communicators (split) share the count of calls, so k runs over all axes of a mesh.
 #pragma once
 
 #include <algorithm>
@@ -28,15 +28,16 @@
 
 namespace parallel {
 
-/// What happens to the payload. drop: in-place results keep this rank's own values, other outputs
-/// (and what a send delivers) are filled with bytes 0xff, NaN or -1; a gather keeps its own part.
-/// twice: multiplied by 2. divide: divided by the number of ranks.
+/// What happens to the payload. drop: in-place results keep this rank's own values; other outputs
+/// (and what a send delivers) are filled with bytes 0xff, which are NaN or -1; a gather keeps its
+/// own shard. twice: multiplied by 2. divide: divided by the number of ranks.
 enum class fault_kind : std::uint8_t { drop, twice, divide };
 
 struct fault {
-  static constexpr std::uint64_t never = std::numeric_limits<std::uint64_t>::max();
-  /// Which call of this rank's communicator breaks, counted from 0, messages and barriers included.
-  std::uint64_t at = never;
+  static constexpr std::uint64_t no_call = std::numeric_limits<std::uint64_t>::max();
+  /// The number of the broken call of this rank's communicator, from 0, messages and barriers
+  /// included.
+  std::uint64_t call = no_call;
   fault_kind kind = fault_kind::drop;
 };
 
@@ -52,41 +53,44 @@ class faulty : public forwarding<faulty<Inner>, Inner, typename Inner::stream_ty
   using base::size;
 
   /// Owns `inner`.
-  explicit faulty(Inner inner, fault what)
-      : faulty(std::move(inner), what, std::make_shared<std::uint64_t>(0)) {}
+  explicit faulty(Inner inner, fault injected)
+      : faulty(std::move(inner), injected, std::make_shared<std::uint64_t>(0)) {}
 
   faulty(faulty&&) = default;
   faulty& operator=(faulty&&) = default;
 
-  /// How many calls were made so far: the number of different faults.
+  /// The number of calls so far, which is the number of different faults.
   [[nodiscard]] std::uint64_t calls() const { return *calls_; }
 
-  /// Enqueues `op`, broken if it is its turn.
+  /// Enqueues `op`, broken if it is the chosen call.
   request_type submit(stream_type& s, operation const& op) {
-    if (op.kind == operation_kind::group) {  // its parts one by one: each can be the one
-      request_type last;
-      for_each_part(op, [&](operation const& part) {
-        last = submit(s, part).keep(std::make_shared<request_type>(std::move(last)));
+    if (op.kind == operation_kind::group) {  // each member counts as a call
+      request_type group_request;
+      for_each_member(op, [&](operation const& member) {
+        group_request =
+            submit(s, member).keep(std::make_shared<request_type>(std::move(group_request)));
       });
-      return last;
+      return group_request;
     }
-    if ((*calls_)++ != fault_.at || op.kind == operation_kind::barrier) return inner_.submit(s, op);
+    if ((*calls_)++ != fault_.call || op.kind == operation_kind::barrier)
+      return inner_.submit(s, op);
     if (op.kind == operation_kind::send) return broken_send(s, op);
     return fault_.kind == fault_kind::drop ? dropped(s, op) : scaled(s, op);
   }
 
-  [[nodiscard]] signature_exchange open_exchange(stream_type const* on = nullptr) {
-    return inner_.open_exchange(on);
+  [[nodiscard]] signature_exchange open_exchange(stream_type const* s = nullptr) {
+    return inner_.open_exchange(s);
   }
 
   /// See `has_split`.
-  [[nodiscard]] faulty split(coloring const& by, std::string name = {}) requires has_split<Inner> {
-    return faulty(inner_.split(by, std::move(name)), fault_, calls_);
+  [[nodiscard]] faulty split(coloring const& colors,
+                             std::string name = {}) requires has_split<Inner> {
+    return faulty(inner_.split(colors, std::move(name)), fault_, calls_);
   }
 
  private:
-  faulty(Inner inner, fault what, std::shared_ptr<std::uint64_t> calls)
-      : base(std::move(inner)), fault_(what), calls_(std::move(calls)) {}
+  faulty(Inner inner, fault injected, std::shared_ptr<std::uint64_t> calls)
+      : base(std::move(inner)), fault_(injected), calls_(std::move(calls)) {}
 
   using scratch = std::vector<std::byte>;
 
@@ -101,7 +105,7 @@ class faulty : public forwarding<faulty<Inner>, Inner, typename Inner::stream_ty
       using wide = accumulate_t<T>;
       for (T& x : std::span(static_cast<T*>(data), count)) {
         auto const value = static_cast<wide>(x);
-        // Twice is a sum in the reductions' arithmetic: integers wrap.
+        // Twice is a sum in the arithmetic of reductions: integers wrap.
         x = static_cast<T>(kind == fault_kind::twice ? detail::add{}(value, value)
                                                      : value / static_cast<wide>(ranks));
       }
@@ -138,21 +142,23 @@ class faulty : public forwarding<faulty<Inner>, Inner, typename Inner::stream_ty
       });
     }
     auto inner = std::make_shared<request_type>(inner_.submit(s, diverted).keep(copy));
-    return detail::enqueue(s, inner->from(), op, [op, bytes, in_place, copy, inner, rank = rank()] {
-      if (in_place || bytes == 0) return;
-      auto* const out = static_cast<std::byte*>(op.out);
-      auto* const own = out + static_cast<std::size_t>(rank) * op.bytes();
-      scratch const kept(own == op.in ? own : out, own == op.in ? own + op.bytes() : out);
-      std::memset(out, 0xff, bytes);
-      std::copy(kept.begin(), kept.end(), own);
-    });
+    return detail::enqueue(
+        s, inner->origin(), op, [op, bytes, in_place, copy, inner, rank = rank()] {
+          if (in_place || bytes == 0) return;
+          auto* const out = static_cast<std::byte*>(op.out);
+          auto* const own_shard = out + static_cast<std::size_t>(rank) * op.bytes();
+          scratch const own_values(own_shard == op.in ? own_shard : out,
+                                   own_shard == op.in ? own_shard + op.bytes() : out);
+          std::memset(out, 0xff, bytes);
+          std::copy(own_values.begin(), own_values.end(), own_shard);
+        });
   }
 
   request_type scaled(stream_type& s, operation const& op) {
     auto inner = std::make_shared<request_type>(inner_.submit(s, op));
     bool const received = op.kind != operation_kind::broadcast || op.peer != rank();
     return detail::enqueue(
-        s, inner->from(), op,
+        s, inner->origin(), op,
         [op, inner, received, count = output_count(op), kind = fault_.kind, ranks = size()] {
           if (received) scale(op.out_type(), op.out, count, kind, ranks);
         });
@@ -160,7 +166,7 @@ class faulty : public forwarding<faulty<Inner>, Inner, typename Inner::stream_ty
 
   using base::inner_;
   fault fault_;
-  std::shared_ptr<std::uint64_t> calls_;  // of the whole and its parts
+  std::shared_ptr<std::uint64_t> calls_;  // shared with the sub-communicators
 };
 
 }  // namespace parallel

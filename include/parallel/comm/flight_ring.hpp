@@ -1,8 +1,8 @@
-// flight_ring: the last calls of a rank, in memory of which a file is the image.
+// flight_ring: the last calls of a rank, in a ring buffer that can be mapped to a file.
 //
-// What a process writes into a mapped file is the system's from that moment on, so it outlives the
-// process however that ends: SIGKILL, out of memory, a segmentation fault. (Not a machine that
-// loses power.) Recording costs what writing to memory costs. flight_report.hpp reads the files.
+// What a process writes into a mapped file belongs to the system from then on, so that it survives
+// any end of the process: SIGKILL, out of memory, a segmentation fault (but not a power failure of
+// the machine). Recording costs as much as writing to memory. flight_report.hpp reads the files.
 #pragma once
 
 #include <fcntl.h>
@@ -36,23 +36,24 @@
 
 namespace parallel {
 
-/// What has become of a call: enqueued; begun, or waiting for others; done.
-enum class call_state : std::uint8_t { waiting, running, done };
+/// The state of a call: enqueued; begun, perhaps waiting for other ranks; done.
+enum class call_state : std::uint8_t { waiting, running, completed };
 
-/// A call as a ring holds it. Trivially copyable: it lies in files as it is.
+/// A call as it is stored in a ring. Trivially copyable, so that files hold it as it is.
 struct flight_call {
   static constexpr auto none = std::numeric_limits<std::uint64_t>::max();
 
-  std::uint64_t number = none;  // of all calls of this rank; none: no call stands here
-  std::int64_t since = 0;       // when it came into this state, in ns of the system's clock
-  std::uint64_t group = 0;      // who takes part, and along which axis, as one number
-  signature what;               // sequence: its place among the collectives of its group
-  call_state now = call_state::waiting;
+  std::uint64_t number = none;   // among all calls of this rank; none: the entry holds no call
+  std::int64_t state_since = 0;  // when the state was entered, in ns of the system's clock
+  std::uint64_t group = 0;       // the ranks that take part and the axis (group_number)
+  signature call_signature;      // its sequence: the number among the collectives of the group
+  call_state state = call_state::waiting;
   std::array<std::uint8_t, 7> reserved = {};
 };
 static_assert(sizeof(flight_call) == 288 && std::is_trivially_copyable_v<flight_call>);
 
-/// A number for the group of ranks world_rank(0), world_rank(1), … along an axis: the same on each.
+/// A number that identifies the group of ranks world_rank(0), world_rank(1), … along an axis; it is
+/// the same on each rank.
 template <class F = std::identity>
 [[nodiscard]] std::uint64_t group_number(std::string_view axis, int ranks, F world_rank = {}) {
   std::uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a
@@ -62,7 +63,7 @@ template <class F = std::identity>
   return hash;
 }
 
-/// How a ring's file begins.
+/// The header of a ring's file.
 struct flight_header {
   static constexpr std::array<char, 8> flight_magic = {'P', 'L', 'F', 'L', 'I', 'G', 'H', 'T'};
   static constexpr std::uint64_t max_capacity = std::uint64_t{1} << 20;
@@ -74,23 +75,23 @@ struct flight_header {
   std::int32_t ranks = 1;
   std::uint64_t capacity = 0;  // calls
   std::int64_t process = 0;
-  std::array<char, 88> machine = {};  // its name, closed by a zero
-  std::uint64_t groups = 0;  // of which this rank is one; those after the 64th are not told
+  std::array<char, 88> machine = {};  // its name, terminated by a zero
+  std::uint64_t groups = 0;           // of which this rank is a member; at most 64 are stored
   std::array<std::uint64_t, 64> group = {};
-  std::uint64_t beats = 0;  // how often the process has said that it runs (heartbeat.hpp)
+  std::uint64_t beats = 0;  // incremented by the running process (heartbeat.hpp)
 };
 static_assert(sizeof(flight_header) == 656 && std::is_trivially_copyable_v<flight_header>);
 
-/// Room for calls, in a file or in this process alone. Moves; does not copy.
+/// A ring buffer of calls, in a mapped file or in memory of this process. Movable, not copyable.
 class flight_ring {
  public:
-  /// In this process alone.
-  explicit flight_ring(std::size_t capacity) : own_(capacity), calls_(own_) {
+  /// In memory of this process.
+  explicit flight_ring(std::size_t capacity) : unmapped_(capacity), calls_(unmapped_) {
     require(capacity >= 1, "flight_recorder: a capacity of 0 remembers nothing");
   }
 
-  /// In the new file `path` of rank `rank` of `ranks`, in the place of what stood there; a folder
-  /// for it is there. The room is reserved on the disk. Throws when it cannot be.
+  /// In the new file `path` of rank `rank` of `ranks`, which replaces an older one; its folder must
+  /// exist. Reserves the space on the disk. Throws when that is not possible.
   flight_ring(std::filesystem::path path, int rank, int ranks, std::size_t capacity = 1024)
       : path_(std::move(path)) {
     require(capacity >= 1 && capacity <= flight_header::max_capacity, path_.native(),
@@ -120,13 +121,13 @@ class flight_ring {
 
   flight_ring(flight_ring&& other) noexcept
       : path_(std::exchange(other.path_, {})),
-        own_(std::move(other.own_)),
+        unmapped_(std::move(other.unmapped_)),
         mapped_(std::exchange(other.mapped_, {})),
         header_(std::exchange(other.header_, nullptr)),
         calls_(std::exchange(other.calls_, {})) {}
   flight_ring& operator=(flight_ring&& other) noexcept {
     std::swap(path_, other.path_);
-    own_.swap(other.own_);
+    unmapped_.swap(other.unmapped_);
     std::swap(mapped_, other.mapped_);
     std::swap(header_, other.header_);
     std::swap(calls_, other.calls_);
@@ -137,75 +138,76 @@ class flight_ring {
   }
 
   [[nodiscard]] std::size_t capacity() const { return calls_.size(); }
-  /// The place of call `number`.
-  [[nodiscard]] flight_call& at(std::uint64_t number) { return calls_[number % capacity()]; }
-  [[nodiscard]] flight_call const& at(std::uint64_t number) const {
+  /// The entry that call `number` uses.
+  [[nodiscard]] flight_call& entry(std::uint64_t number) { return calls_[number % capacity()]; }
+  [[nodiscard]] flight_call const& entry(std::uint64_t number) const {
     return calls_[number % capacity()];
   }
-  /// The file; empty: there is none.
+  /// The path of the file; empty when there is none.
   [[nodiscard]] std::filesystem::path const& path() const { return path_; }
 
-  /// Writes a call in its place, which holds none for whoever reads in between.
+  /// Writes a call to its entry, which is marked as empty for concurrent readers meanwhile.
   void write(flight_call const& call) {
-    auto& place = at(call.number);
+    auto& target = entry(call.number);
     auto hidden = call;
     hidden.number = flight_call::none;
-    std::atomic_ref(place.number).store(flight_call::none, std::memory_order_relaxed);
+    std::atomic_ref(target.number).store(flight_call::none, std::memory_order_relaxed);
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    place = hidden;
+    target = hidden;
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    std::atomic_ref(place.number).store(call.number, std::memory_order_relaxed);
+    std::atomic_ref(target.number).store(call.number, std::memory_order_relaxed);
   }
 
-  /// Notes that this rank is one of `group`, so that it is missed where it makes no call.
+  /// Notes that this rank is a member of `group`, so that a report can miss it there.
   void join(std::uint64_t group) {
     if (header_ == nullptr || header_->groups == header_->group.size()) return;
     header_->group[header_->groups++] = group;
   }
 
-  /// Says that the process runs, to those that read the file. `to_others`: to other machines too,
-  /// for which the file's first page is flushed.
+  /// Shows readers of the file that the process runs. `to_others` shows it to other machines too:
+  /// the file's first page is flushed.
   void beat(bool to_others) const {
     if (header_ == nullptr) return;
     ++std::atomic_ref(header_->beats);
     if (to_others) static_cast<void>(::msync(header_, sizeof(flight_header), MS_SYNC));
   }
 
-  /// Removes the file: of a run that ended well there is nothing to tell.
+  /// Removes the file, which is not needed after a run that ended well.
   void remove_file() const {
     if (!path_.empty()) static_cast<void>(::unlink(path_.c_str()));
   }
 
  private:
   std::filesystem::path path_;
-  std::vector<flight_call> own_;
+  std::vector<flight_call> unmapped_;
   std::span<std::byte> mapped_;
   flight_header* header_ = nullptr;  // in the mapping, if there is one
   std::span<flight_call> calls_;
 };
 
-/// The file of a rank's ring in a run's folder.
+/// The path of a rank's ring in a run's folder.
 [[nodiscard]] inline std::filesystem::path flight_file(std::filesystem::path const& folder,
                                                        int rank) {
   return folder / concat("flight-rank", rank, ".ring");
 }
 
-/// Removes the rings in a run's folder of ranks from `first` on: those of an earlier run, which had
-/// more ranks. Where that cannot be done they stay.
+/// Removes from a run's folder the rings of ranks `first` and above, which an earlier run with more
+/// ranks has left. Files that cannot be removed stay.
 inline void remove_flights_from(std::filesystem::path const& folder, int first) {
   constexpr std::string_view begin = "flight-rank", end = ".ring";
   std::error_code stays;
-  std::vector<std::filesystem::path> others;
+  std::vector<std::filesystem::path> old_files;
   auto entry = std::filesystem::directory_iterator(folder, stays);
   for (; !stays && entry != std::filesystem::directory_iterator(); entry.increment(stays)) {
     auto const name = entry->path().filename().native();
     if (!name.starts_with(begin) || !name.ends_with(end)) continue;
     auto const* const last = name.data() + name.size() - end.size();
     int rank = -1;
-    auto const [at, problem] = std::from_chars(name.data() + begin.size(), last, rank);
-    if (problem == std::errc() && at == last && rank >= first) others.push_back(entry->path());
+    auto const [parsed_end, problem] = std::from_chars(name.data() + begin.size(), last, rank);
+    if (problem == std::errc() && parsed_end == last && rank >= first)
+      old_files.push_back(entry->path());
   }
-  for (auto const& other : others) std::filesystem::remove(other, stays);
+  for (auto const& old_file : old_files) std::filesystem::remove(old_file, stays);
 }
 
 }  // namespace parallel

@@ -1,4 +1,4 @@
-// forwarding: what communicators that stand before another take over from it as it is.
+// forwarding: the functions that a decorator of a communicator takes over unchanged.
 #pragma once
 
 #include <optional>
@@ -11,8 +11,8 @@
 
 namespace parallel {
 
-/// A communicator `Derived` that enqueues on `Stream` and stands before another; `Stored`: that, or
-/// a pointer to it.
+/// Base of a communicator `Derived` that enqueues on `Stream` and decorates another one. `Stored`
+/// is the decorated communicator or a pointer to it.
 template <class Derived, class Stored, class Stream>
 class forwarding : public collectives<Derived, Stream> {
  public:
@@ -21,14 +21,14 @@ class forwarding : public collectives<Derived, Stream> {
   [[nodiscard]] int world_rank(int rank) const { return get(inner_).world_rank(rank); }
   [[nodiscard]] std::string_view name() const { return get(inner_).name(); }
   void abort(std::string const& reason) { get(inner_).abort(reason); }
-  /// See `tells_aborts`; of a communicator that does not tell: nothing.
+  /// See `tells_aborts`; nothing for a communicator that does not report aborts.
   [[nodiscard]] std::optional<std::string> abort_reason() {
     if constexpr (requires { get(inner_).abort_reason(); })
       return get(inner_).abort_reason();
     else
       return std::nullopt;
   }
-  /// See `registers_memory`; of a communicator that registers none: nothing.
+  /// See `registers_memory`; nothing for a communicator that registers no memory.
   [[nodiscard]] registered_memory register_memory(buffer<std::byte> const& memory) {
     return parallel::register_memory(get(inner_), memory);
   }

@@ -1,14 +1,15 @@
-// heartbeat: a process that stands still is named within seconds, whatever its ranks wait for.
+// heartbeat: names a process that has stalled within seconds, whatever its ranks wait for.
 //
-// A thread that no collective holds up counts in the header of the process's flight ring, and looks
-// whether the ring of the next rank counts. So each is watched by one other, at the cost of reading
-// a page four times a second. A deadline cannot do this: it must be longer than the longest step,
-// and whoever misses it is often another rank than the one that stands still.
+// A thread that no collective can block increments a count in the header of the process's flight
+// ring, and checks whether the count of the next rank's ring grows. Each process is so watched by
+// one other, at the cost of reading a page four times a second. A deadline of collectives cannot
+// replace this: it must be longer than the longest step, and the rank that reaches it is often not
+// the rank that has stalled.
 //
-// On one machine the count is seen at once. Between machines it goes through the folder's file
-// system: the page is flushed once a second and the file opened anew at each look, which is what
-// NFS promises to show (close-to-open). A file system that shows it later than the limit needs a
-// longer one.
+// On one machine the count is visible at once. Between machines it goes through the file system of
+// the folder: the page is flushed once a second and the file is opened anew for each check, which
+// is when NFS guarantees to show changes (close-to-open). A file system that shows them later than
+// the limit needs a longer limit.
 #pragma once
 
 #include <chrono>
@@ -32,28 +33,28 @@ namespace parallel {
 
 struct heartbeat_options {
   std::chrono::milliseconds limit = std::chrono::seconds(10);  // without a beat, while one looks
-  bool between_machines = false;  // whether a rank of another machine looks at these beats
+  bool between_machines = false;  // whether a rank of another machine watches these beats
 };
 
-/// Whether another rank's process counts, by what its ring's file says. Time in which the watcher
-/// itself stood still is not held against the other.
+/// Checks whether another rank's process still counts, by its ring's file. Time in which the
+/// watching process itself was stalled does not count.
 class heartbeat_watch {
  public:
   heartbeat_watch(std::filesystem::path file, std::chrono::milliseconds limit,
-                  steady_time now = std::chrono::steady_clock::now())
-      : file_(std::move(file)), limit_(limit), left_(limit, now) {}
+                  steady_time time = std::chrono::steady_clock::now())
+      : file_(std::move(file)), limit_(limit), patience_(limit, time) {}
 
-  /// Looks, at least every patience::pause for the time to count in full. Whether the process has
-  /// not counted within the limit. Where there is no file, its rank has ended well, or not begun.
-  [[nodiscard]] bool stands_still(steady_time now = std::chrono::steady_clock::now()) {
-    auto const seen = beats();
-    if (seen && seen == seen_) return left_.over(now);
-    seen_ = seen;
-    left_ = patience(limit_, now);
+  /// Whether the process has not counted within the limit. Time counts in full only if this is
+  /// called at least every patience::pause. Without a file the rank has ended well, or not begun.
+  [[nodiscard]] bool is_stalled(steady_time time = std::chrono::steady_clock::now()) {
+    auto const count = beats();
+    if (count && count == last_count_) return patience_.is_over(time);
+    last_count_ = count;
+    patience_ = patience(limit_, time);
     return false;
   }
 
-  /// Who stands still, where, and what it did last: "rank 2 (process 17 on host) stands still: …".
+  /// Which process has stalled and its last call: "rank 2 (process 17 on host) stands still: …".
   [[nodiscard]] std::string sentence() const {
     auto const seconds = static_cast<double>(limit_.count()) / 1000.0;
     flight_log log;
@@ -65,37 +66,38 @@ class heartbeat_watch {
     }
     return concat("rank ", log.rank, " (process ", log.process, " on ", log.machine,
                   ") stands still: it has not run for ", seconds, " s; ",
-                  log.calls.empty() ? std::string("it made no call")
-                                    : concat("its last call: ", describe(log.calls.back().what),
-                                             state_of(log.calls.back())));
+                  log.calls.empty()
+                      ? std::string("it made no call")
+                      : concat("its last call: ", describe(log.calls.back().call_signature),
+                               state_of(log.calls.back())));
   }
 
  private:
   [[nodiscard]] static std::string_view state_of(flight_call const& call) {
-    return call.now == call_state::done      ? ", which was over"
-           : call.now == call_state::running ? ", in which it is"
-                                             : ", which waited for its stream";
+    return call.state == call_state::completed ? ", which was over"
+           : call.state == call_state::running ? ", in which it is"
+                                               : ", which waited for its stream";
   }
 
   [[nodiscard]] std::optional<std::uint64_t> beats() const {
     try {
       return read_flight_header(input_file(file_)).beats;
-    } catch (error const&) {  // none, or one that is being made
+    } catch (error const&) {  // no file, or an incomplete one
       return std::nullopt;
     }
   }
 
   std::filesystem::path file_;
   std::chrono::milliseconds limit_;
-  patience left_;
-  std::optional<std::uint64_t> seen_;
+  patience patience_;
+  std::optional<std::uint64_t> last_count_;
 };
 
-/// Beats for this process, and watches another, until it ends.
+/// Counts for this process, and watches another one, until it is destroyed.
 class heartbeat {
  public:
-  /// Beats in the file that `recorder` writes to. `watched`: the other's. Calls `lost(sentence)`
-  /// once, by its own thread, when that stands still; the thread ends then.
+  /// Counts in the file that `recorder` writes to. `watched` is the ring file of the other process.
+  /// Its own thread calls `lost(sentence)` once when that process has stalled, and then ends.
   heartbeat(std::shared_ptr<flight_recorder> recorder, std::filesystem::path const& watched,
             std::function<void(std::string const&)> lost, heartbeat_options options = {})
       : recorder_(std::move(recorder)),
@@ -108,7 +110,7 @@ class heartbeat {
   ~heartbeat() {
     {
       std::scoped_lock const lock(mutex_);
-      over_ = true;
+      is_stopping_ = true;
     }
     changed_.notify_all();
     thread_.join();
@@ -117,12 +119,12 @@ class heartbeat {
  private:
   void run() {
     std::unique_lock lock(mutex_);
-    for (int beats = 0; !over_; ++beats) {
+    for (int beats = 0; !is_stopping_; ++beats) {
       lock.unlock();
       recorder_->ring().beat(options_.between_machines && beats % 4 == 0);
-      if (watch_.stands_still()) return lost_(watch_.sentence());
+      if (watch_.is_stalled()) return lost_(watch_.sentence());
       lock.lock();
-      changed_.wait_for(lock, patience::pause, [&] { return over_; });
+      changed_.wait_for(lock, patience::pause, [&] { return is_stopping_; });
     }
   }
 
@@ -132,7 +134,7 @@ class heartbeat {
   heartbeat_watch watch_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool over_ = false;
+  bool is_stopping_ = false;
   std::thread thread_;
 };
 

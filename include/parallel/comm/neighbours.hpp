@@ -1,14 +1,13 @@
-// connect_neighbours: what comes before messages along a ring of ranks.
+// connect_neighbours: prepares messages along a ring of ranks.
 #pragma once
 
 #include <parallel/comm/concepts.hpp>
 
 namespace parallel {
 
-/// Ranks of `comm` are going to send to the next and to the one before, the first coming after the
-/// last. Collective and blocking; does nothing where messages need no preparation. A
-/// communicator of NCCL makes a channel for each of them here, since its operations run one after
-/// the other.
+/// Prepares `comm` for sends to the next rank and to the previous one, where the first rank follows
+/// the last. Collective and blocking; does nothing where messages need no preparation. An NCCL
+/// communicator makes a channel for each direction, since its operations run one after the other.
 template <communicator C>
 void connect_neighbours(C& comm) {
   if constexpr (requires { comm.connect_neighbours(); }) comm.connect_neighbours();

@@ -1,4 +1,4 @@
-// network_link: the fastest connection to other machines that this one says it has.
+// network_link: the fastest connection to other machines that this machine reports.
 #pragma once
 
 #include <cstdio>
@@ -13,35 +13,36 @@
 namespace parallel {
 
 struct network_link {
-  std::string name;  // none: no connection says how fast it is
+  std::string name;  // empty: no connection reports its speed
   double bytes_per_second = 0;
-  bool infiniband = false;  // or RoCE: what the kernel lists with it
+  bool infiniband = false;  // or RoCE, which the kernel lists with InfiniBand
 };
 
 namespace detail {
 
-/// Whether the network interface of that folder is a device, or made of one as bonds are (their
-/// folders have links lower_NAME): the others, of containers and bridges between them, say a speed
-/// that nothing has.
-[[nodiscard]] inline bool is_of_a_device(std::filesystem::path const& interface, int levels = 4) {
+/// Whether the network interface of that folder is a device, or is built on one as bonds are (their
+/// folders have links lower_NAME). Other interfaces, of containers and bridges between them, report
+/// a speed that no hardware has.
+[[nodiscard]] inline bool belongs_to_device(std::filesystem::path const& interface,
+                                            int levels = 4) {
   std::error_code missing;
   if (std::filesystem::exists(interface / "device", missing)) return true;
   if (levels == 0) return false;
-  std::filesystem::directory_iterator at(interface, missing);
-  for (std::filesystem::directory_iterator const end; at != end; at.increment(missing))
-    if (at->path().filename().string().starts_with("lower_") &&
-        is_of_a_device(at->path(), levels - 1))
+  std::filesystem::directory_iterator entry(interface, missing);
+  for (std::filesystem::directory_iterator const end; entry != end; entry.increment(missing))
+    if (entry->path().filename().string().starts_with("lower_") &&
+        belongs_to_device(entry->path(), levels - 1))
       return true;
   return false;
 }
 
 }  // namespace detail
 
-/// By what the kernel says below `system`: the ports of InfiniBand that are active, and else the
-/// network interfaces that are up and of a device; `only` the interface of that name, where one is
-/// known to be used.
+/// Reads what the kernel reports below `system`: active InfiniBand ports, and without one the
+/// network interfaces that are up and belong to a device. `only` restricts it to the interface of
+/// that name, if the interface that is used is known.
 [[nodiscard]] inline network_link fastest_link(std::filesystem::path const& system = "/sys",
-                                               std::string const& only = {}) {
+                                               std::string const& interface_name = {}) {
   namespace fs = std::filesystem;
   auto const line_of = [](fs::path const& file) {
     std::string line;
@@ -49,31 +50,32 @@ namespace detail {
     std::getline(in, line);
     return line;
   };
-  auto const each = [](fs::path const& folder, auto&& f) {
+  auto const for_each_entry = [](fs::path const& folder, auto&& f) {
     std::error_code missing;
-    for (fs::directory_iterator at(folder, missing), end; at != end; at.increment(missing))
-      f(at->path());
+    for (fs::directory_iterator entry(folder, missing), end; entry != end; entry.increment(missing))
+      f(entry->path());
   };
   network_link best;
-  // rates are numbers with words behind them: "200 Gb/sec (4X HDR)"
-  auto const offer = [&](std::string name, std::string const& rate, double unit, bool infiniband) {
+  // A rate is a number followed by words: "200 Gb/sec (4X HDR)".
+  auto const keep_faster = [&](std::string name, std::string const& rate, double unit,
+                               bool infiniband) {
     double number = 0;
     if (std::sscanf(rate.c_str(), "%lf", &number) != 1) return;
     double const bytes = number * unit / 8;
     if (bytes > best.bytes_per_second) best = {std::move(name), bytes, infiniband};
   };
-  each(system / "class/infiniband", [&](fs::path const& adapter) {
-    if (!only.empty()) return;
-    each(adapter / "ports", [&](fs::path const& port) {
+  for_each_entry(system / "class/infiniband", [&](fs::path const& adapter) {
+    if (!interface_name.empty()) return;
+    for_each_entry(adapter / "ports", [&](fs::path const& port) {
       if (line_of(port / "state").find("ACTIVE") != std::string::npos)
-        offer(adapter.filename().string(), line_of(port / "rate"), 1e9, true);
+        keep_faster(adapter.filename().string(), line_of(port / "rate"), 1e9, true);
     });
   });
   if (best.infiniband) return best;
-  each(system / "class/net", [&](fs::path const& interface) {
-    if (!only.empty() && interface.filename() != only) return;
-    if (line_of(interface / "operstate") == "up" && detail::is_of_a_device(interface))
-      offer(interface.filename().string(), line_of(interface / "speed"), 1e6, false);
+  for_each_entry(system / "class/net", [&](fs::path const& interface) {
+    if (!interface_name.empty() && interface.filename() != interface_name) return;
+    if (line_of(interface / "operstate") == "up" && detail::belongs_to_device(interface))
+      keep_faster(interface.filename().string(), line_of(interface / "speed"), 1e6, false);
   });
   return best;
 }

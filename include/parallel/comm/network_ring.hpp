@@ -1,9 +1,9 @@
-// network_ring: how fast every rank is reached by the one of the same number on the machine before,
-// so that a slow machine, or a slow direction of a link, can be named.
+// network_ring: measures how fast every rank receives from the rank of the same local rank on the
+// previous machine, so that a slow machine, or a slow direction of a link, can be named.
 //
-// The ranks of one number, one on each machine, are a ring. Its messages go in rounds in which a
-// rank has to do with one other only, so that what is slow slows no other pair; all pairs of a
-// round are measured at once, and the time does not grow with the machines.
+// The ranks of one local rank, one on each machine, form a ring. Messages go in rounds in which a
+// rank exchanges with one other rank only, so that a slow pair does not slow another one; all pairs
+// of a round are measured at once, and the time does not grow with the number of machines.
 #pragma once
 
 #include <algorithm>
@@ -23,19 +23,18 @@
 
 namespace parallel {
 
-/// By rank: the number of a rank among those of its machine.
-[[nodiscard]] inline std::vector<int> numbers_on_machines(
-    std::vector<std::string> const& machines) {
-  std::map<std::string, int> seen;
+/// The local rank of each rank: its number among the ranks of its machine.
+[[nodiscard]] inline std::vector<int> local_ranks(std::vector<std::string> const& machines) {
+  std::map<std::string, int> count;
   std::vector<int> out;
-  for (auto const& machine : machines) out.push_back(seen[machine]++);
+  for (auto const& machine : machines) out.push_back(count[machine]++);
   return out;
 }
 
-/// By rank: the rank of the same number on the machine before, that of the first being the last;
-/// -1 where no other machine has that number.
+/// For each rank the rank of the same local rank on the previous machine, cyclically; -1 where no
+/// other machine has that local rank.
 [[nodiscard]] inline std::vector<int> ranks_before(std::vector<std::string> const& machines) {
-  auto const numbers = numbers_on_machines(machines);
+  auto const numbers = local_ranks(machines);
   std::map<int, std::vector<int>> rings;
   for (std::size_t rank = 0; rank < numbers.size(); ++rank)
     rings[numbers[rank]].push_back(static_cast<int>(rank));
@@ -46,97 +45,99 @@ namespace parallel {
   return out;
 }
 
-/// A rate that is less than half of what is usual.
+/// A rank whose rate is less than half of the median.
 struct slow_rank {
   int rank = 0;
-  int from = -1;      // the rank that it receives from so; -1: it sends no faster, to no other
+  int from = -1;      // the rank that it receives slowly from; -1: it is slow in both directions
   double rate = 0;    // bytes per second
-  double others = 0;  // of the median rank
+  double median_rate = 0;  // the median of all ranks, bytes per second
 
   [[nodiscard]] bool operator==(slow_rank const&) const = default;
 };
 
-/// What is slow, where rank r receives `arriving[r]` bytes per second from `before[r]`. A rank's
-/// rate is the better of what it sends and of what it receives: one slow rank slows a message of
-/// each neighbour, and both of its own.
-[[nodiscard]] inline std::vector<slow_rank> slow_ranks(std::vector<int> const& before,
+/// The slow ranks, where rank r receives `arriving[r]` bytes per second from `predecessors[r]`. A
+/// rank's rate is the better of sending and receiving: a slow rank slows one message of each
+/// neighbour, and both of its own.
+[[nodiscard]] inline std::vector<slow_rank> slow_ranks(std::vector<int> const& predecessors,
                                                        std::vector<double> const& arriving) {
-  std::vector<double> best(before.size());
+  std::vector<double> best(predecessors.size());
   std::vector<double> known;
-  for (std::size_t rank = 0; rank < before.size(); ++rank) {
-    if (before[rank] < 0) continue;
-    for (auto const end : {rank, static_cast<std::size_t>(before[rank])})
+  for (std::size_t rank = 0; rank < predecessors.size(); ++rank) {
+    if (predecessors[rank] < 0) continue;
+    for (auto const end : {rank, static_cast<std::size_t>(predecessors[rank])})
       best[end] = std::max(best[end], arriving[rank]);
   }
-  for (std::size_t rank = 0; rank < before.size(); ++rank)
-    if (before[rank] >= 0) known.push_back(best[rank]);
+  for (std::size_t rank = 0; rank < predecessors.size(); ++rank)
+    if (predecessors[rank] >= 0) known.push_back(best[rank]);
   if (known.empty()) return {};
   std::ranges::sort(known);
   double const usual = known[known.size() / 2];
   auto const is_slow = [&](double rate) { return rate < 0.5 * usual; };
   std::vector<slow_rank> out;
-  for (std::size_t rank = 0; rank < before.size(); ++rank) {
-    if (before[rank] < 0) continue;
-    auto const self = static_cast<int>(rank);
+  for (std::size_t rank = 0; rank < predecessors.size(); ++rank) {
+    if (predecessors[rank] < 0) continue;
+    auto const this_rank = static_cast<int>(rank);
     if (is_slow(best[rank]))
-      out.push_back({self, -1, best[rank], usual});
-    else if (is_slow(arriving[rank]) && !is_slow(best[static_cast<std::size_t>(before[rank])]))
-      out.push_back({self, before[rank], arriving[rank], usual});
+      out.push_back({this_rank, -1, best[rank], usual});
+    else if (is_slow(arriving[rank]) &&
+             !is_slow(best[static_cast<std::size_t>(predecessors[rank])]))
+      out.push_back({this_rank, predecessors[rank], arriving[rank], usual});
   }
   return out;
 }
 
-/// The sizes to measure a rate with: from small to `most`, and only as long as the last took
-/// little, so that a slow network costs no more time than a fast one.
+/// Message sizes for measuring a rate: they grow up to `max_bytes`, but only while the last message
+/// took little time, so that a slow network costs no more time than a fast one.
 class growing_size {
  public:
-  growing_size(std::size_t most, double seconds, std::size_t least = std::size_t{16} << 10)
-      : most_(most), seconds_(seconds), bytes_(std::min(most, least)) {}
+  growing_size(std::size_t max_bytes, double seconds, std::size_t min_bytes = std::size_t{16} << 10)
+      : max_bytes_(max_bytes), seconds_(seconds), bytes_(std::min(max_bytes, min_bytes)) {}
 
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
-  /// Whether there is a next size, which the last makes one expect to take no more than the
-  /// seconds.
-  [[nodiscard]] bool may_grow(double last_took) const {
-    return bytes_ < most_ && last_took * factor <= seconds_;
+  /// Whether there is a next size that is expected, from the time of the last one, to take no more
+  /// than the seconds.
+  [[nodiscard]] bool may_grow(double last_seconds) const {
+    return bytes_ < max_bytes_ && last_seconds * factor <= seconds_;
   }
-  /// Goes on to it.
-  [[nodiscard]] bool grow(double last_took) {
-    if (!may_grow(last_took)) return false;
-    bytes_ = std::min(most_, bytes_ * static_cast<std::size_t>(factor));
+  /// Goes to the next size, if may_grow.
+  [[nodiscard]] bool grow(double last_seconds) {
+    if (!may_grow(last_seconds)) return false;
+    bytes_ = std::min(max_bytes_, bytes_ * static_cast<std::size_t>(factor));
     return true;
   }
 
  private:
   static constexpr double factor = 4;
-  std::size_t most_;
+  std::size_t max_bytes_;
   double seconds_;
   std::size_t bytes_;
 };
 
-/// The round, of two or three, in which `member` of a ring sends to the next: neighbours' differ.
+/// The round, 0 to 2, in which `member` of a ring sends to the next; neighbours have different
+/// rounds.
 [[nodiscard]] constexpr int ring_round(int member, int members) {
   return members % 2 == 1 && member == members - 1 ? 2 : member % 2;
 }
 
 namespace detail {
 
-/// One message after the other between this rank and another, which asks for each.
+/// Messages from one rank to another, one at a time, each requested by the receiver.
 template <class Device, class Comm>
-class asked_messages {
+class message_requests {
  public:
-  asked_messages(Device& device, Comm& comm, std::size_t most)
+  message_requests(Device& device, Comm& comm, std::size_t max_bytes)
       : device_(device),
         comm_(comm),
         stream_(comm_options<Comm>(device)),
-        data_(exchanged<std::uint8_t>(most)),
-        asked_(exchanged<std::int64_t>(1)) {}
+        data_(exchanged<std::uint8_t>(max_bytes)),
+        request_(exchanged<std::int64_t>(1)) {}
 
-  /// Answers `peer` until it asks for no more.
+  /// Sends to `peer` whatever it requests, until it requests 0 bytes.
   void answer(int peer) {
     for (;;) {
       std::int64_t bytes = 0;
-      comm_.recv(stream_, asked_.span(), peer).wait();
-      device_.download(std::span(&bytes, 1), asked_.span());
+      comm_.recv(stream_, request_.span(), peer).wait();
+      device_.download(std::span(&bytes, 1), request_.span());
       if (bytes == 0) return;
       std::span<std::uint8_t const> const data =
           data_.span().first(static_cast<std::size_t>(bytes));
@@ -144,13 +145,14 @@ class asked_messages {
     }
   }
 
-  /// Bytes per second from `peer`, by the largest message that takes little.
+  /// Bytes per second from `peer`, measured with the largest message that takes little time.
   [[nodiscard]] double rate_from(int peer, double seconds) {
     growing_size size(data_.size(), seconds);
-    static_cast<void>(seconds_of(size.bytes(), peer));  // which may have to connect
+    static_cast<void>(seconds_of(size.bytes(), peer));  // the first message may have to connect
     auto best = std::numeric_limits<double>::infinity();
     do {
-      best = std::numeric_limits<double>::infinity();  // a busy core is not a slow network
+      best =
+          std::numeric_limits<double>::infinity();  // the best of three tries: a core may be busy
       for (int tries = 0; tries < 3 && !size.may_grow(best); ++tries)
         best = std::min(best, seconds_of(size.bytes(), peer));
     } while (size.grow(best));
@@ -170,9 +172,9 @@ class asked_messages {
 
   void ask(std::size_t bytes, int peer) {
     auto const number = static_cast<std::int64_t>(bytes);
-    device_.upload(asked_.span(), std::span(&number, 1));
-    std::span<std::int64_t const> const asked = asked_.span();
-    comm_.send(stream_, asked, peer).wait();
+    device_.upload(request_.span(), std::span(&number, 1));
+    std::span<std::int64_t const> const request_count = request_.span();
+    comm_.send(stream_, request_count, peer).wait();
   }
 
   [[nodiscard]] double seconds_of(std::size_t bytes, int peer) {
@@ -187,26 +189,27 @@ class asked_messages {
   comm_stream<Device, Comm> stream_;
   std::vector<registered_memory> registered_;
   buffer<std::uint8_t> data_;
-  buffer<std::int64_t> asked_;
+  buffer<std::int64_t> request_;
 };
 
 }  // namespace detail
 
-/// Bytes per second that reach this rank from the one before it in `ring`, in messages of at most
-/// `most` bytes that take about `seconds` or less; 0 of a ring of one. Collective.
+/// Bytes per second that this rank receives from its predecessor in `ring`, in messages of at most
+/// `max_bytes` bytes that take about `seconds` or less; 0 in a ring of one rank. Collective.
 template <class Device, class Comm>
-[[nodiscard]] double arriving_rate(Device& device, Comm& ring, std::size_t most, double seconds) {
+[[nodiscard]] double arriving_rate(Device& device, Comm& ring, std::size_t max_bytes,
+                                   double seconds) {
   int const n = ring.size();
   int const self = ring.rank();
   if (n == 1) return 0;
   connect_neighbours(ring);
-  int const before = (self + n - 1) % n;
+  int const predecessors = (self + n - 1) % n;
   double rate = 0;
-  detail::asked_messages<Device, Comm> messages(device, ring, most);
+  detail::message_requests<Device, Comm> messages(device, ring, max_bytes);
   for (int round = 0; round < (n % 2 == 1 ? 3 : 2); ++round) {
-    messages.barrier();  // who is done earlier would wait for one that is still in another round
+    messages.barrier();  // otherwise a rank would wait for one that is still in an earlier round
     if (ring_round(self, n) == round) messages.answer((self + 1) % n);
-    if (ring_round(before, n) == round) rate = messages.rate_from(before, seconds);
+    if (ring_round(predecessors, n) == round) rate = messages.rate_from(predecessors, seconds);
   }
   return rate;
 }

@@ -1,9 +1,9 @@
 // operation: a collective or a message as a value.
 //
-// The typed functions of a communicator (collectives.hpp) check their arguments and build one of
-// these; a backend implements one function, `submit(stream, operation)`, and a decorator looks at
-// the value, changes it or passes it on. So new backends and decorators are one function each, and
-// what a rank is doing can be compared with what the others are doing (signature.hpp).
+// The typed functions of a communicator (collectives.hpp) check their arguments and build an
+// operation; a backend implements one function, `submit(stream, operation)`, and a decorator reads
+// the operation, changes it or forwards it. New backends and decorators are therefore one function
+// each, and the operations of different ranks can be compared (signature.hpp).
 #pragma once
 
 #include <atomic>
@@ -41,9 +41,9 @@ enum class operation_kind : std::uint8_t {
   recv,
   /// The rendezvous of `split`; never submitted.
   split,
-  /// Several collectives as one call: operation::parts.
+  /// Several collectives as one call: operation::members.
   group,
-  /// An exchange of signatures that is no call's own (`has_submit`); never submitted.
+  /// A separate exchange of signatures (`has_submit`); never submitted.
   agreement
 };
 
@@ -64,44 +64,44 @@ enum class operation_kind : std::uint8_t {
 
 struct signature;
 
-/// One rank's part in a collective or message. Pointers are borrowed until it has run.
+/// One rank's arguments of a collective or message. The pointers are borrowed until it has run.
 struct operation {
   operation_kind kind = operation_kind::barrier;
   dtype type = dtype::u8;
   reduction combine = reduction::sum;
-  /// Root of a broadcast, the other side of a send or recv; otherwise -1.
+  /// Root of a broadcast, the other rank of a send or recv; otherwise -1.
   int peer = -1;
   int tag = 0;
   /// Elements: of one shard in reduce_scatter, all_gather and all_to_all, else of the whole span.
   std::size_t count = 0;
-  /// What is read: `count` elements, in reduce_scatter and all_to_all `size()` times as many.
+  /// The input: `count` elements, in reduce_scatter and all_to_all `size()` times as many.
   void const* in = nullptr;
-  /// What is written: `count` elements, in all_gather and all_to_all `size()` times as many. May
-  /// equal `in`, or the rank's own shard of it, but may not overlap it in another way (in
-  /// all_to_all in none).
+  /// The output: `count` elements, in all_gather and all_to_all `size()` times as many. May equal
+  /// `in`, or the rank's own shard of it, but may not overlap it in another way (in all_to_all not
+  /// at all).
   void* out = nullptr;
-  call_site where = {};
-  /// Where bytes that leave this rank's memory for another's are counted as they go; null: nowhere.
+  call_site caller = {};
+  /// Counts the bytes that leave this rank's memory for another rank's; null: nobody counts.
   std::atomic<std::uint64_t>* sent = nullptr;
-  /// Of a group, whose `count` is that of their bytes: collectives, none of which reads what
-  /// another one writes.
-  std::shared_ptr<std::vector<operation> const> parts = nullptr;
-  /// In messages this operation is called so; null: what it is.
-  std::shared_ptr<signature const> on_behalf_of = nullptr;
+  /// The collectives of a group, none of which reads what another one writes. The `count` of the
+  /// group is the sum of their bytes.
+  std::shared_ptr<std::vector<operation> const> members = nullptr;
+  /// The signature by which error messages describe this operation; null: its own.
+  std::shared_ptr<signature const> described_as = nullptr;
 
   /// Bytes of `count` elements.
   [[nodiscard]] std::size_t bytes() const { return count * size_of(type); }
-  /// Of what is written.
+  /// The element type of the output.
   [[nodiscard]] dtype out_type() const {
     return combines(kind) ? result_type(type, combine) : type;
   }
 };
 
-/// Calls f(part) for the parts of a group in their order, else f(op).
+/// Calls f(member) for the members of a group in order; for other operations f(op).
 template <class F>
-void for_each_part(operation const& op, F&& f) {
+void for_each_member(operation const& op, F&& f) {
   if (op.kind != operation_kind::group) return f(op);
-  for (operation const& part : *op.parts) f(part);
+  for (operation const& member : *op.members) f(member);
 }
 
 }  // namespace parallel

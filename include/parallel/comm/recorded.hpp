@@ -1,6 +1,6 @@
-// recorded: a flight recorder before a communicator of the host: it notes every call.
+// recorded: a decorator that notes every call of a host communicator in a flight recorder.
 //
-// Parts (split) write to the recorder of the whole. Cost: about a microsecond a call
+// Sub-communicators (split) write to the same recorder. Cost: about a microsecond a call
 // (bench/calls.cpp).
 #pragma once
 
@@ -32,44 +32,45 @@ class recorded : public forwarding<recorded<Inner>, Inner, typename Inner::strea
       : base(std::move(inner)),
         recorder_(std::move(recorder)),
         group_(group_number(this->name(), size(), [this](int rank) { return world_rank(rank); })) {
-    recorder_->joined(group_);
+    recorder_->join_group(group_);
   }
 
   [[nodiscard]] flight_recorder const& recorder() const { return *recorder_; }
 
-  /// Enqueues `op` between two notes. A call that fails stays "running". The parts of a group are
-  /// calls of their own.
+  /// Enqueues `op` between two notes, of its begin and its end. A call that fails stays "running".
+  /// The members of a group are noted as separate calls.
   request_type submit(stream_type& s, operation const& op) {
     operation counted = op;
-    noted_calls const notes(recorder_, *this, this->name(), group_, counted);
-    s.enqueue([notes] { notes.now(call_state::running); });
+    call_notes const notes(recorder_, *this, this->name(), group_, counted);
+    s.enqueue([notes] { notes.set_state(call_state::running); });
     auto inner = inner_.submit(s, counted);
-    auto from = inner.from();
-    return detail::enqueue(s, std::move(from), op,
-                           [notes, inner = std::move(inner)] { notes.now(call_state::done); });
+    auto origin = inner.origin();
+    return detail::enqueue(s, std::move(origin), op, [notes, inner = std::move(inner)] {
+      notes.set_state(call_state::completed);
+    });
   }
 
-  /// An agreement, a call from here on.
-  [[nodiscard]] signature_exchange open_exchange(stream_type const* on = nullptr) {
+  /// An agreement, which is noted as a call from now on.
+  [[nodiscard]] signature_exchange open_exchange(stream_type const* s = nullptr) {
     operation op{.kind = operation_kind::agreement};
-    noted_calls const notes(recorder_, *this, this->name(), group_, op);
-    return [notes, inner = inner_.open_exchange(on)](signature const& mine) {
-      notes.now(call_state::running);
-      auto all = inner(mine);
-      notes.now(call_state::done);
-      return all;
+    call_notes const notes(recorder_, *this, this->name(), group_, op);
+    return [notes, inner = inner_.open_exchange(s)](signature const& local) {
+      notes.set_state(call_state::running);
+      auto signatures = inner(local);
+      notes.set_state(call_state::completed);
+      return signatures;
     };
   }
 
-  /// See `has_split`. A call like any other, that runs at once.
-  [[nodiscard]] recorded split(coloring const& by,
+  /// See `has_split`. It is noted as a call that begins at once.
+  [[nodiscard]] recorded split(coloring const& colors,
                                std::string name = {}) requires has_split<Inner> {
-    operation op{.kind = operation_kind::split, .peer = by.of(this->rank())};
-    noted_calls const notes(recorder_, *this, this->name(), group_, op);
-    notes.now(call_state::running);
-    recorded part(inner_.split(by, std::move(name)), recorder_);
-    notes.now(call_state::done);
-    return part;
+    operation op{.kind = operation_kind::split, .peer = colors.color_of(this->rank())};
+    call_notes const notes(recorder_, *this, this->name(), group_, op);
+    notes.set_state(call_state::running);
+    recorded sub_communicator(inner_.split(colors, std::move(name)), recorder_);
+    notes.set_state(call_state::completed);
+    return sub_communicator;
   }
 
  private:

@@ -1,7 +1,8 @@
-// registered_memory: memory that a communicator is told of once, since it will be exchanged often.
+// registered_memory: memory that is registered with a communicator because it is exchanged often.
 //
-// A network or a switch can then read and write it where it lies, without a copy in between. Who
-// makes the memory says so (register_memory); a communicator that has no use for it ignores that.
+// A network or a switch can then read and write it in place, without a copy. The code that
+// allocates the memory registers it (register_memory); communicators without registration ignore
+// that.
 #pragma once
 
 #include <concepts>
@@ -14,20 +15,20 @@
 
 namespace parallel {
 
-/// Memory stays registered, and is not freed, while a copy of this is there; empty: it is not
-/// registered.
+/// The memory stays registered, and is not freed, while a copy of this handle exists; an empty
+/// handle means that the memory is not registered.
 using registered_memory = std::shared_ptr<void>;
 
-/// `register_memory(memory)`: the same on all ranks of the communicator, in one order, before the
-/// memory is exchanged.
+/// `register_memory(memory)` is called on all ranks of the communicator, in the same order, before
+/// the memory is exchanged.
 template <class C>
 concept registers_memory = communicator<C> && requires(C c, buffer<std::byte> const& memory) {
   { c.register_memory(memory) } -> std::same_as<registered_memory>;
 };
 
-/// Registers all of `memory` with `comm`, if that registers any. Ranks of `comm` do so alike: an
-/// exchange of registered memory is one on every rank. Throws `error` when the communicator
-/// refuses.
+/// Registers all of `memory` with `comm`, if `comm` registers memory. All ranks of `comm` must do
+/// the same, since an exchange uses registered memory either on every rank or on none. Throws
+/// `error` when the communicator refuses.
 template <communicator Comm, class T>
 [[nodiscard]] registered_memory register_memory(Comm& comm, buffer<T> const& memory) {
   if constexpr (registers_memory<Comm>)

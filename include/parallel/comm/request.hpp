@@ -1,12 +1,12 @@
 // request: the completion of a communication that has been enqueued.
 //
-// Move-only. It stands for a point in the work of the stream that the communicator uses, whatever
-// kind of stream that is: it can be waited for by a stream (nothing blocks but that stream) or by
-// the host, or be left to its stream, and it can be given owners of buffers to keep alive until the
-// operation has run: the operation holds them, so they live long enough even if the request does
-// not. Destroying a request that nobody waited for waits for it: buffers are never left under a
-// running operation by accident. If that happens while an exception leaves the scope, this rank
-// gives up its operations first, because the other ranks may never come.
+// A request is move-only. It stands for a point in the work of the stream that the communicator
+// uses, whatever type the stream has. A stream can wait for it (only that stream is held up), the
+// host can wait for it, or it can be detached. It can also be given owners of buffers: the enqueued
+// operation keeps them alive until it has run, even if the request is destroyed earlier. Destroying
+// a request that nobody waited for waits for it, so that buffers are never freed under a running
+// operation by accident. If an exception leaves the scope at that moment, this rank gives up its
+// pending operations first, because the other ranks may never join them.
 #pragma once
 
 #include <exception>
@@ -28,67 +28,69 @@ namespace parallel {
 
 namespace detail {
 
-/// Owners of buffers; lives exactly as long as the enqueued task.
-struct kept {
+/// Owners of buffers; the enqueued task holds them exactly as long as it exists.
+struct buffer_owners {
   std::mutex mutex;
   std::vector<std::shared_ptr<void>> owners;
 };
 
-/// Where a request came from: whom to abort, as which rank, and whose thread runs it.
+/// Where a request comes from: the state to abort, the rank that made the call, and the thread that
+/// runs it.
 struct origin {
   std::shared_ptr<abortable> state;
   int rank = 0;
   std::thread::id worker = {};
 };
 
-/// Says, while it lives, that this thread waits for an event.
+/// Reports, while it lives, that the calling thread waits for an event.
 template <class Event>
-class host_wait final : public host_waiting {
+class event_wait final : public host_wait {
  public:
-  host_wait(origin const& from, Event const& done)
-      : host_waiting(from.worker),
-        done_(done),
-        state_(from.state && !done.ready() ? from.state.get() : nullptr) {
-    if (state_ != nullptr) state_->host_waits(*this);
+  event_wait(origin const& request_origin, Event const& completion)
+      : host_wait(request_origin.worker),
+        completion_(completion),
+        state_(request_origin.state && !completion.ready() ? request_origin.state.get() : nullptr) {
+    if (state_ != nullptr) state_->begin_host_wait(*this);
   }
-  ~host_wait() {
-    if (state_ != nullptr) state_->host_goes_on();
+  ~event_wait() {
+    if (state_ != nullptr) state_->end_host_wait();
   }
 
-  [[nodiscard]] bool over() const override { return done_.ready(); }
+  [[nodiscard]] bool is_over() const override { return completion_.ready(); }
 
  private:
-  Event const& done_;
+  Event const& completion_;
   abortable* state_;
 };
 
 }  // namespace detail
 
-/// `Event`: of the streams that the communicator enqueues on.
+/// `Event` is the event type of the streams that the communicator enqueues on.
 template <event Event>
 class [[nodiscard]] basic_request {
  public:
   /// A request that is done.
   basic_request() = default;
 
-  basic_request(Event done, std::weak_ptr<detail::kept> kept, detail::origin from, operation op)
+  basic_request(Event completion, std::weak_ptr<detail::buffer_owners> buffer_owners,
+                detail::origin origin, operation op)
       : pending_(true),
-        done_(std::move(done)),
-        kept_(std::move(kept)),
-        origin_(std::move(from)),
+        completion_(std::move(completion)),
+        owners_(std::move(buffer_owners)),
+        origin_(std::move(origin)),
         operation_(op),
         exceptions_(std::uncaught_exceptions()) {}
 
   basic_request(basic_request&& other) noexcept { swap(other); }
   basic_request& operator=(basic_request&& other) noexcept {
-    basic_request taken(std::move(other));
-    swap(taken);
+    basic_request moved(std::move(other));
+    swap(moved);
     return *this;
   }
   basic_request(basic_request const&) = delete;
   basic_request& operator=(basic_request const&) = delete;
 
-  /// Waits unless somebody did. Errors are dropped here; the stream of the operation keeps them.
+  /// Waits unless that was done already. Errors are dropped here; the stream keeps them.
   ~basic_request() {
     try {
       settle();
@@ -99,52 +101,52 @@ class [[nodiscard]] basic_request {
   /// Later work of `other`, a stream of any device, runs only after the operation; its failure
   /// fails `other`.
   template <class Stream>
-  requires requires(Stream& s, Event const& done) { s.wait(done); }
+  requires requires(Stream& s, Event const& completion) { s.wait(completion); }
   void wait_on(Stream& other) {
-    if (!done_) return;
+    if (!completion_) return;
     if constexpr (waits_by_itself<Stream, Event>) {
-      other.wait(*done_);
-    } else {  // its device cannot wait for such events: this thread does
-      detail::host_wait const told(origin_, *done_);
-      other.wait(*done_);
+      other.wait(*completion_);
+    } else {  // the stream's device cannot wait for such events, so that this thread waits
+      detail::event_wait const waiting(origin_, *completion_);
+      other.wait(*completion_);
     }
-    pending_ = false;  // not when that has thrown: then the destructor waits
+    pending_ = false;  // after an exception it stays true, and the destructor waits
   }
 
-  /// Says that whoever needs the operation waits for the stream on which it was enqueued, as later
-  /// work there does anyway: the destructor does not.
-  void leave_to_its_stream() { pending_ = false; }
+  /// The destructor does not wait: whatever needs the result runs later on the stream of the
+  /// operation.
+  void detach() { pending_ = false; }
 
   /// Blocks the caller until the operation has run; rethrows its failure.
   void wait() {
     pending_ = false;
-    if (!done_) return;
+    if (!completion_) return;
     {
-      detail::host_wait const told(origin_, *done_);
-      done_->wait();
+      detail::event_wait const waiting(origin_, *completion_);
+      completion_->wait();
     }
-    if (origin_.state) origin_.state->completed();
+    if (origin_.state) origin_.state->collect_completed();
   }
 
-  /// Like `wait`, until `deadline` at most; false when the deadline passed first.
+  /// Like `wait`, until `deadline` at most; false when the deadline has passed.
   [[nodiscard]] bool wait_until(steady_time deadline) {
-    if (done_ && !done_->wait_until(deadline)) return false;
+    if (completion_ && !completion_->wait_until(deadline)) return false;
     pending_ = false;
-    if (done_ && origin_.state) origin_.state->completed();
+    if (completion_ && origin_.state) origin_.state->collect_completed();
     return true;
   }
 
   /// Whether the operation has run, or failed; never blocks.
-  [[nodiscard]] bool ready() const { return !done_ || done_->ready(); }
+  [[nodiscard]] bool ready() const { return !completion_ || completion_->ready(); }
 
-  /// For decorators whose requests stand for this one.
-  [[nodiscard]] detail::origin const& from() const { return origin_; }
+  /// The origin, for decorators whose requests stand for this one.
+  [[nodiscard]] detail::origin const& origin() const { return origin_; }
 
   /// Keeps `owner` alive until the operation has run (not longer).
   basic_request& keep(std::shared_ptr<void> owner) & {
-    if (auto const held = kept_.lock()) {
-      std::scoped_lock const lock(held->mutex);
-      held->owners.push_back(std::move(owner));
+    if (auto const owners = owners_.lock()) {
+      std::scoped_lock const lock(owners->mutex);
+      owners->owners.push_back(std::move(owner));
     }
     return *this;
   }
@@ -156,16 +158,16 @@ class [[nodiscard]] basic_request {
  private:
   void swap(basic_request& other) noexcept {
     std::swap(pending_, other.pending_);
-    std::swap(done_, other.done_);
-    std::swap(kept_, other.kept_);
+    std::swap(completion_, other.completion_);
+    std::swap(owners_, other.owners_);
     std::swap(origin_, other.origin_);
     std::swap(operation_, other.operation_);
     std::swap(exceptions_, other.exceptions_);
   }
 
   void settle() {
-    if (!done_) return;
-    if (origin_.state && std::uncaught_exceptions() > exceptions_ && !done_->ready())
+    if (!completion_) return;
+    if (origin_.state && std::uncaught_exceptions() > exceptions_ && !completion_->ready())
       origin_.state->give_up(origin_.rank,
                              concat("an exception left rank ", origin_.rank, " before its ",
                                     describe(operation_), " had finished"));
@@ -173,34 +175,34 @@ class [[nodiscard]] basic_request {
   }
 
   bool pending_ = false;
-  std::optional<Event> done_;  // none: nothing to wait for
-  std::weak_ptr<detail::kept> kept_;
+  std::optional<Event> completion_;  // empty: there is nothing to wait for
+  std::weak_ptr<detail::buffer_owners> owners_;
   detail::origin origin_;
   operation operation_;
   int exceptions_ = 0;
 };
 
-/// The request of communicators that enqueue on a Stream.
+/// The request type of communicators that enqueue on a Stream.
 template <stream Stream>
 using request_of = basic_request<typename Stream::event_type>;
 
-/// The request of communicators that enqueue on a host's stream.
+/// The request type of communicators that enqueue on a host stream.
 using request = request_of<host::stream>;
 
 namespace detail {
 
 /// Enqueues `work()`, the blocking form of `op`, and returns its request.
 template <task_stream Stream, class Work>
-request_of<Stream> enqueue(Stream& s, origin from, operation const& op, Work work) {
-  if constexpr (requires { s.worker(); }) from.worker = s.worker();
-  auto owners = std::make_shared<kept>();
-  std::weak_ptr<kept> const weak = owners;
+request_of<Stream> enqueue(Stream& s, origin request_origin, operation const& op, Work work) {
+  if constexpr (requires { s.worker(); }) request_origin.worker = s.worker();
+  auto owners = std::make_shared<buffer_owners>();
+  std::weak_ptr<buffer_owners> const weak = owners;
   auto task = [owners = std::move(owners), work = std::move(work)]() mutable { work(); };
   if constexpr (requires { s.enqueue(std::move(task), {name_of(op.kind), op.bytes()}); })
-    s.enqueue(std::move(task), {name_of(op.kind), op.bytes()});  // what traces call it
+    s.enqueue(std::move(task), {name_of(op.kind), op.bytes()});  // the name that traces show
   else
     s.enqueue(std::move(task));
-  return {s.record(), weak, std::move(from), op};
+  return {s.record(), weak, std::move(request_origin), op};
 }
 
 }  // namespace detail

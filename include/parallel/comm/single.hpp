@@ -1,7 +1,7 @@
-// single: the communicator of one rank alone.
+// single: the communicator of a single rank.
 //
 // Programs written for many ranks run on it unchanged: reductions and broadcasts leave their data
-// as it is, scatters and gathers copy. Everything still goes through the stream, so that waiting
+// unchanged, scatters and gathers copy. Everything still goes through the stream, so that waiting
 // and the order of work are the same as with many ranks.
 #pragma once
 
@@ -13,7 +13,7 @@
 #include <parallel/comm/collectives.hpp>
 #include <parallel/comm/coloring.hpp>
 #include <parallel/comm/concepts.hpp>
-#include <parallel/comm/detail/moving.hpp>
+#include <parallel/comm/detail/exchange_mover.hpp>
 
 namespace parallel {
 
@@ -23,23 +23,24 @@ class single : public collectives<single, host::stream> {
   [[nodiscard]] int size() const { return 1; }
   [[nodiscard]] std::string_view name() const { return name_; }
 
-  /// Nobody waits for anybody: does nothing.
+  /// Does nothing, since no rank waits for another.
   void abort(std::string const&) {}
 
   /// Enqueues `op`.
   request submit(host::stream& s, operation const& op) {
-    return detail::enqueue(s, {}, op, [op, mover = detail::moving(s)] {
-      for_each_part(op, [&](operation const& part) {
-        if (part.out_type() == part.type)
-          mover.copy(part.out, part.in, part.bytes());
+    return detail::enqueue(s, {}, op, [op, mover = detail::exchange_mover(s)] {
+      for_each_member(op, [&](operation const& member) {
+        if (member.out_type() == member.type)
+          mover.copy(member.out, member.in, member.bytes());
         else
-          mover.combine(part.type, part.combine, {&part.out, 1}, {&part.in, 1}, part.count);
+          mover.combine(member.type, member.combine, {&member.out, 1}, {&member.in, 1},
+                        member.count);
       });
       mover.finish();
     });
   }
 
-  /// See `has_split`: a rank alone is its own part.
+  /// See `has_split`: the sub-communicator is the same single rank.
   [[nodiscard]] single split(coloring const&, std::string name = {}) {
     single out;
     out.name_ = std::move(name);
@@ -47,7 +48,7 @@ class single : public collectives<single, host::stream> {
   }
 
   [[nodiscard]] signature_exchange open_exchange(host::stream const* = nullptr) {
-    return [](signature const& mine) { return std::vector<signature>{mine}; };
+    return [](signature const& local) { return std::vector<signature>{local}; };
   }
 
  private:

@@ -1,4 +1,4 @@
-// Strings between ranks: what one rank says to all, what each says to rank 0, and each to all.
+// Strings between ranks: broadcast of one, gather to rank 0, gather to all.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace parallel {
 
-/// The text of `root`, on every rank. Collective.
+/// Returns the text of `root` on every rank. Collective.
 template <class Comm, class Exchange>
 [[nodiscard]] std::string broadcast_text(Comm& comm, Exchange& exchanges, std::string text,
                                          int root = 0) {
@@ -24,11 +24,11 @@ template <class Comm, class Exchange>
   return {bytes.begin(), bytes.end()};
 }
 
-/// Every rank's text by rank, on rank 0; nothing on the others. Collective. Cost: each text travels
-/// once, so rank 0 holds their sum, and the others their own.
+/// Returns every rank's text, by rank, on rank 0, and nothing on the others. Collective. Cost: each
+/// text is sent once; rank 0 holds all of them, the other ranks only their own.
 template <class Comm, class Exchange>
-[[nodiscard]] std::vector<std::string> texts_at_root(Comm& comm, Exchange& exchanges,
-                                                     std::string const& text) {
+[[nodiscard]] std::vector<std::string> gather_texts_to_root(Comm& comm, Exchange& exchanges,
+                                                            std::string const& text) {
   auto const size = static_cast<std::int64_t>(text.size());
   std::vector<std::int64_t> sizes(static_cast<std::size_t>(comm.size()));
   comm.all_gather(exchanges, std::span<std::int64_t>(sizes),
@@ -48,8 +48,8 @@ template <class Comm, class Exchange>
   return out;
 }
 
-/// Every rank's text by rank, on every rank. Collective. Cost: every rank holds as often the
-/// longest as there are ranks; for long texts `texts_at_root`.
+/// Returns every rank's text, by rank, on every rank. Collective. Cost: every rank holds size()
+/// times the length of the longest text; for long texts use `gather_texts_to_root`.
 template <class Comm, class Exchange>
 [[nodiscard]] std::vector<std::string> gather_texts(Comm& comm, Exchange& exchanges,
                                                     std::string const& text) {
@@ -60,14 +60,15 @@ template <class Comm, class Exchange>
                   std::span<std::int64_t const>(&size, 1))
       .wait();
   auto const longest = static_cast<std::size_t>(*std::ranges::max_element(sizes));
-  std::vector<std::uint8_t> mine(text.begin(), text.end());
-  mine.resize(longest);
-  std::vector<std::uint8_t> all(longest * ranks);
-  comm.all_gather(exchanges, std::span<std::uint8_t>(all), std::span<std::uint8_t const>(mine))
+  std::vector<std::uint8_t> padded_text(text.begin(), text.end());
+  padded_text.resize(longest);
+  std::vector<std::uint8_t> padded_texts(longest * ranks);
+  comm.all_gather(exchanges, std::span<std::uint8_t>(padded_texts),
+                  std::span<std::uint8_t const>(padded_text))
       .wait();
   std::vector<std::string> out;
   for (std::size_t r = 0; r < ranks; ++r) {
-    auto const begin = all.begin() + static_cast<std::ptrdiff_t>(r * longest);
+    auto const begin = padded_texts.begin() + static_cast<std::ptrdiff_t>(r * longest);
     out.emplace_back(begin, begin + sizes[r]);
   }
   return out;

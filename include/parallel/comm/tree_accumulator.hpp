@@ -2,9 +2,9 @@
 //
 // The tree of `reduction::tree_sum`: the node of level l with number k covers the leaves from k 2^l
 // up to (k + 1) 2^l, and is its left child combined with its right one, or its left child alone
-// when there is no leaf on the right. Works like a binary counter: after n leaves one buffer is
-// held for each bit that is set in n. So the memory is bit_width(n) buffers, the one that a leaf is
-// made in included, and the work n - 1 additions.
+// when there is no leaf on the right. It works like a binary counter: after n leaves it holds one
+// buffer for each bit that is set in n. The memory is therefore bit_width(n) buffers, including the
+// buffer in which a leaf is made, and the work is n - 1 additions.
 #pragma once
 
 #include <bit>
@@ -17,19 +17,19 @@
 
 namespace parallel {
 
-/// `Add` is called as add(Buffer& into, Buffer const& from), with `into` the earlier leaves: it
-/// makes `into` the sum, in this order. A buffer is anything movable (a vector, a span).
+/// `Add` is called as add(Buffer& into, Buffer const& from), where `into` holds the earlier leaves:
+/// it adds `from` to `into`, in this order. A buffer is anything movable (a vector, a span).
 template <class Buffer, class Add>
 class tree_accumulator {
  public:
   explicit tree_accumulator(Add add) : add_(std::move(add)) {}
 
-  /// The most buffers that `leaves` leaves need at a time.
+  /// The largest number of buffers that are held at a time for `leaves` leaves.
   [[nodiscard]] static constexpr std::size_t buffers_for(std::size_t leaves) {
     return static_cast<std::size_t>(std::bit_width(leaves));
   }
 
-  /// Takes leaf `number`. Leaves come in order: 0, 1, 2, ...
+  /// Adds leaf `number`. Leaves come in order: 0, 1, 2, ...
   void push(std::size_t number, Buffer leaf) {
     require(number == leaves_, "tree_accumulator: leaf ", number, " came, expected leaf ", leaves_,
             "; leaves are combined in the order of their numbers");
@@ -40,7 +40,8 @@ class tree_accumulator {
     ++leaves_;
   }
 
-  /// A buffer whose contents have been used, for a later leaf; none when there is none.
+  /// A buffer whose contents are no longer needed, to be reused for a later leaf; nothing if there
+  /// is none.
   [[nodiscard]] std::optional<Buffer> take_spare() {
     if (spares_.empty()) return {};
     std::optional<Buffer> out(std::move(spares_.back()));
@@ -48,7 +49,7 @@ class tree_accumulator {
     return out;
   }
 
-  /// The sum of all leaves (at least one); then the next leaf is 0 again.
+  /// The sum of all leaves (at least one). The next leaf is number 0 again.
   [[nodiscard]] Buffer finish() {
     require(leaves_ != 0, "tree_accumulator: there is no leaf to sum");
     auto level = static_cast<std::size_t>(std::countr_zero(leaves_));
@@ -61,7 +62,7 @@ class tree_accumulator {
   }
 
  private:
-  // What stands at `level`, which is left empty, combined with the later leaves of `right`.
+  // Combines the buffer at `level`, which becomes empty, with the later leaves in `right`.
   Buffer combined(std::size_t level, Buffer right) {
     Buffer left = std::move(*levels_[level]);
     levels_[level].reset();

@@ -25,12 +25,12 @@ struct mutation_result {
 template <class Start, class Program>
 [[nodiscard]] mutation_result break_every_call(Start start, Program program) {
   mutation_result out;
-  auto const run = [&](fault what) {
+  auto const run = [&](fault injected) {
     start([&](auto& comm) {
-      faulty broken(std::move(comm), what);
+      faulty broken(std::move(comm), injected);
       bool const first = broken.rank() == 0;
       program(broken);
-      if (first && what.at == fault::never) out.calls = broken.calls();
+      if (first && injected.call == fault::no_call) out.calls = broken.calls();
     });
   };
   run({});
@@ -44,7 +44,7 @@ template <class Start, class Program>
           way{fault_kind::divide, "divided"}}) {
       ++out.mutants;
       try {
-        run({.at = k, .kind = kind});
+        run({.call = k, .kind = kind});
         out.missed.push_back(concat("call ", k, ' ', text));
       } catch (std::exception const&) {  // NOLINT(bugprone-empty-catch): noticed
       }

@@ -1,9 +1,9 @@
-// Self-attention: projection to Q | K | V, optional clipping, norms of queries and keys, what
-// positions do to them, causal attention, and the output projection.
+// Self-attention: projection to Q | K | V, optional clipping, norms of queries and keys, position
+// encoding, causal attention, and the output projection.
 //
-// Legend: R rows here = sequences × length, D width, H heads. The packed rows [Q | K | V] of the
-// projection are attended to in place, without a transpose. When ranks hold parts of the same
-// sequences, they exchange in attention alone; positions are those of whole sequences everywhere.
+// Legend: R local rows = sequences × length, D width, H heads. Attention reads the packed rows
+// [Q | K | V] of the projection in place, without a transpose. When ranks hold parts of the same
+// sequences, only attention exchanges data; positions are always those of whole sequences.
 #pragma once
 
 #include <span>
@@ -22,66 +22,70 @@
 namespace parallel::context_parallel {
 
 /// Keeps the packed projections (twice with norms of q and k), the attended values, and one number
-/// per row and head. Without keys of its own it makes queries alone and attends to the keys and
-/// values of another layer, which it finds in `saved::shared`; that costs a copy of them each way.
+/// per row and head. Without keys of its own it computes only queries and attends to the keys and
+/// values of another layer, which it finds in `saved::shared`; that costs one copy of them in each
+/// direction.
 ///
 /// `In`, `Out`, `QueryKeyNorm`: the layers of one rank, or column_linear, row_linear and the norm
-/// of ranks that hold other heads (parallel/tensor); between the first two are columns of all rows.
-/// `Positions`: like rotary_positions.
+/// for ranks that hold different heads (parallel/tensor); between the first two each rank has some
+/// columns of all rows. `Positions`: a type like rotary_positions.
 template <class T, class Comm, class In = linear<T>, class Out = linear<T>,
           class QueryKeyNorm = query_key_norm<T>, class Positions = rotary_positions>
 struct attention {
   using element = T;
 
-  qkv_projection<T, In> qkv;  // [row of the layout, D]; of queries alone: [their width, D]
+  qkv_projection<T, In> qkv;  // [row of the layout, D]; with queries alone: [their width, D]
   QueryKeyNorm query_key;     // of q and k, or absent
   Out out;                    // "out_proj": [D, D]
   Positions positions;
-  ops::head_layout layout;        // of packed rows: the heads that are here
-  bool own_keys = true;           // else those of another layer
-  ops::attention_options scores;  // less slopes, and what a pass brings: documents, random numbers
+  ops::head_layout layout;        // of packed rows, for this rank's heads
+  bool own_keys = true;           // false: it attends to the keys of another layer
+  ops::attention_options scores;  // without slopes and the values of a pass (documents, random)
   std::uint32_t dropout_operation = 0;
   std::vector<float> slopes;         // ALiBi, one per head; empty: none
-  attention_ranks<Comm> among = {};  // those that hold other parts of the sequences
+  attention_ranks<Comm> ranks = {};  // the ranks that hold other parts of the same sequences
 
   struct saved {
     typename qkv_projection<T, In>::saved qkv;
     typename QueryKeyNorm::saved query_key;
     typename Out::saved out;
     attention_core<T> core;
-    // Set for generation, one for each sequence: its new rows attend to the cached ones too.
-    // Without keys of its own these are the caches of the layer that makes them, to which that
-    // layer has added its rows.
+    // Set for generation, one for each sequence: its new rows attend to the cached rows too.
+    // Without keys of its own, a layer uses the caches of the layer that computes the keys, which
+    // has already appended the new rows.
     std::span<kv_cache<T>> caches;
     shared_keys<T>* shared = nullptr;  // set when several layers attend to the same keys
   };
 
   template <class Stream>
-  [[nodiscard]] auto forward(context<Stream>& c, matrix_view<T const> x, saved& kept,
-                             matrix_view<T const> onto = {}) const {
-    auto const projected = qkv.forward(c, x, kept.qkv);
-    auto inside = c.of_rows_in(projected);
-    auto const values = placed_like(projected, attend(inside, local(projected), kept));
-    return forward_onto(out, c, values, kept.out, onto);
+  [[nodiscard]] auto forward(context<Stream>& c, matrix_view<T const> x, saved& state,
+                             matrix_view<T const> summand = {}) const {
+    auto const projected = qkv.forward(c, x, state.qkv);
+    auto region_context = c.for_rows_of(projected);
+    auto const values = placed_like(projected, attend(region_context, local(projected), state));
+    return forward_onto(out, c, values, state.out, summand);
   }
 
   template <class Stream>
   [[nodiscard]] auto backward_input(context<Stream>& c, matrix_view<T const> dy,
-                                    saved& kept) const {
-    auto const d_values = out.backward_input(c, dy, kept.out);
-    auto inside = c.of_rows_in(d_values);
-    auto const d_projected = placed_like(d_values, attend_backward(inside, local(d_values), kept));
-    return qkv.backward_input(c, d_projected, kept.qkv);
+                                    saved& state) const {
+    auto const d_values = out.backward_input(c, dy, state.out);
+    auto region_context = c.for_rows_of(d_values);
+    auto const d_projected =
+        placed_like(d_values, attend_backward(region_context, local(d_values), state));
+    return qkv.backward_input(c, d_projected, state.qkv);
   }
 
-  /// As of linear.
-  void input_again(saved& kept, matrix_view<T const> x) const { qkv.input_again(kept.qkv, x); }
+  /// As linear::restore_input.
+  void restore_input(saved& state, matrix_view<T const> x) const {
+    qkv.restore_input(state.qkv, x);
+  }
 
   template <class Stream>
-  void backward_weight(context<Stream>& c, saved const& kept) const {
-    backward_weight_of(out, c, kept.out);
-    backward_weight_of(qkv, c, kept.qkv);
-    backward_weight_of(query_key, c, kept.query_key);
+  void backward_weight(context<Stream>& c, saved const& state) const {
+    backward_weight_of(out, c, state.out);
+    backward_weight_of(qkv, c, state.qkv);
+    backward_weight_of(query_key, c, state.query_key);
   }
 
   void visit_parameters(auto&& visit) {
@@ -91,55 +95,55 @@ struct attention {
   }
 
  private:
-  /// The values that the projected rows attend to.
+  /// The attended values of the projected rows.
   template <class Stream>
   [[nodiscard]] matrix_view<T> attend(context<Stream>& c, matrix_view<T> projected,
-                                      saved& kept) const {
-    auto const made = query_key.forward(c, made_here(), projected, kept.query_key);
-    if (!kept.caches.empty()) return attend_cached(c, made, kept.caches);
-    positions.forward(c, made_here(), made, 0);
-    kept.core = {
-        .layout = layout, .options = options(c), .packed = with_keys(c, made, kept.shared)};
-    return kept.core.attend(c, among);
+                                      saved& state) const {
+    auto const computed = query_key.forward(c, computed_layout(), projected, state.query_key);
+    if (!state.caches.empty()) return attend_cached(c, computed, state.caches);
+    positions.forward(c, computed_layout(), computed, 0);
+    state.core = {
+        .layout = layout, .options = options(c), .packed = with_keys(c, computed, state.shared)};
+    return state.core.attend(c, ranks);
   }
 
-  /// The gradient of the projected rows, from that of their values.
+  /// The gradient of the projected rows, from the gradient of their values.
   template <class Stream>
   [[nodiscard]] matrix_view<T> attend_backward(context<Stream>& c, matrix_view<T const> d_values,
-                                               saved& kept) const {
-    auto const d_made = without_keys(c, kept.core.backward(c, among, d_values), kept.shared);
-    positions.backward(c, made_here(), d_made);
-    return query_key.backward_input(c, made_here(), d_made, kept.query_key);
+                                               saved& state) const {
+    auto const d_computed = without_keys(c, state.core.backward(c, ranks, d_values), state.shared);
+    positions.backward(c, computed_layout(), d_computed);
+    return query_key.backward_input(c, computed_layout(), d_computed, state.query_key);
   }
 
-  /// Of the packed rows those columns that are made here.
-  [[nodiscard]] ops::head_layout made_here() const {
+  /// The layout of the columns that this layer computes.
+  [[nodiscard]] ops::head_layout computed_layout() const {
     return {.heads = layout.heads, .kv_heads = own_keys ? layout.kv_heads : 0, .dim = layout.dim};
   }
 
-  /// The position of the first of `rows` new rows.
-  [[nodiscard]] index first_of(index rows, kv_cache<T> const& cache) const {
+  /// The position in its sequence of the first of `rows` new rows.
+  [[nodiscard]] index first_position(index rows, kv_cache<T> const& cache) const {
     return own_keys ? cache.length : cache.length - rows;
   }
 
-  /// Packed rows to attend to: what was made here, beside keys and values of another layer unless
-  /// they were made here, too.
+  /// The packed rows that attention reads: the computed columns, followed by the keys and values of
+  /// another layer where this layer computes none.
   template <class Stream>
-  [[nodiscard]] matrix_view<T const> with_keys(context<Stream>& c, matrix_view<T> made,
+  [[nodiscard]] matrix_view<T const> with_keys(context<Stream>& c, matrix_view<T> computed,
                                                shared_keys<T> const* shared) const {
     if (own_keys) {
-      if (shared != nullptr) shared->keep(c, layout.kv(made));
-      return made;
+      if (shared != nullptr) shared->store(c, layout.kv(computed));
+      return computed;
     }
     require(shared != nullptr, "attention without keys of its own was given none");
-    auto const packed = c.template allocate<T, 2>({made.extent(0), layout.row()});
-    ops::copy(c.stream, layout.q(packed), ops::rows_view<T const>(made));
+    auto const packed = c.template allocate<T, 2>({computed.extent(0), layout.row()});
+    ops::copy(c.stream, layout.q(packed), ops::rows_view<T const>(computed));
     ops::copy(c.stream, layout.kv(packed), ops::rows_view<T const>(shared->rows));
     return packed;
   }
 
-  /// From the gradient of those rows that of what was made here; that of keys which others attend
-  /// to, or made, goes by way of `shared`.
+  /// The gradient of the computed columns, from the gradient of the rows that attention read. The
+  /// gradient of shared keys is accumulated in `shared`.
   template <class Stream>
   [[nodiscard]] matrix_view<T> without_keys(context<Stream>& c, matrix_view<T> d_packed,
                                             shared_keys<T>* shared) const {
@@ -149,35 +153,36 @@ struct attention {
       ops::copy(c.stream, layout.kv(d_packed), ops::rows_view<T const>(shared->gradient));
       return d_packed;
     }
-    auto const d_made = c.template allocate<T, 2>({d_packed.extent(0), layout.width()});
-    ops::copy(c.stream, ops::rows_view<T>(d_made), ops::rows_view<T const>(layout.q(d_packed)));
-    return d_made;
+    auto const d_computed = c.template allocate<T, 2>({d_packed.extent(0), layout.width()});
+    ops::copy(c.stream, ops::rows_view<T>(d_computed), ops::rows_view<T const>(layout.q(d_packed)));
+    return d_computed;
   }
 
   template <class Stream>
   [[nodiscard]] ops::attention_options options(context<Stream> const& c) const {
-    auto asked = scores;
-    asked.alibi_slopes = slopes;
-    if (c.mode != pass::training) asked.dropout.probability = 0.0F;
-    asked.dropout.random = c.random(dropout_operation);
-    asked.dropout.first_sequence = c.where.first_sequence;
-    asked.document_begins = c.document_begins;
-    return asked;
+    auto result = scores;
+    result.alibi_slopes = slopes;
+    if (c.mode != pass::training) result.dropout.probability = 0.0F;
+    result.dropout.random = c.random(dropout_operation);
+    result.dropout.first_sequence = c.run_position.first_sequence;
+    result.document_begins = c.document_begins;
+    return result;
   }
 
-  /// The values of new rows, which see the cached ones too; keys made here are cached from now on.
+  /// The values of new rows, which attend to the cached rows too; appends keys of its own to a
+  /// cache.
   template <class Stream>
-  [[nodiscard]] matrix_view<T> attend_cached(context<Stream>& c, matrix_view<T> made,
+  [[nodiscard]] matrix_view<T> attend_cached(context<Stream>& c, matrix_view<T> computed,
                                              std::span<kv_cache<T>> caches) const {
-    require(made.extent(0) == static_cast<index>(caches.size()) * c.sequence,
-            "attention: ", caches.size(), " KV caches for ", made.extent(0),
+    require(computed.extent(0) == static_cast<index>(caches.size()) * c.sequence,
+            "attention: ", caches.size(), " KV caches for ", computed.extent(0),
             " rows of sequences of ", c.sequence);
-    auto const all = c.template allocate<T, 2>({made.extent(0), layout.width()});
+    auto const values_of_rows = c.template allocate<T, 2>({computed.extent(0), layout.width()});
     for (index row = 0; auto& cache : caches) {
       index const end = row + c.sequence;
-      auto const rows = made.slice(row, end);
-      auto const values = ops::rows_view<T>(all.slice(row, end));
-      positions.forward(c, made_here(), rows, first_of(c.sequence, cache));
+      auto const rows = computed.slice(row, end);
+      auto const values = ops::rows_view<T>(values_of_rows.slice(row, end));
+      positions.forward(c, computed_layout(), rows, first_position(c.sequence, cache));
       matrix_view<T const> const packed = rows;
       if (own_keys) cache.append(c.stream, layout, packed);
       ops::attention(c.stream, layout.split(values, c.sequence), tensor_view<accumulate_t<T>, 3>{},
@@ -185,7 +190,7 @@ struct attention {
                      cache.values(layout), options(c));
       row = end;
     }
-    return all;
+    return values_of_rows;
   }
 };
 

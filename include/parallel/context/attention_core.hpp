@@ -1,5 +1,5 @@
-// Softmax attention on packed rows [Q | K | V]: of whole sequences, or as the core of the ring and
-// of the exchange of heads when ranks hold parts of them.
+// Softmax attention on packed rows [Q | K | V]: of whole sequences, or, when ranks hold parts of
+// the sequences, as the core of the ring and of the exchange of heads.
 #pragma once
 
 #include <array>
@@ -16,9 +16,9 @@
 
 namespace parallel::context_parallel {
 
-/// Made in the forward pass and kept for the backward pass, with what it refers to. R rows here, D
-/// width, of the layout's heads. While it lasts the ring takes, of accumulate_t<T>, [R, D] for
-/// results and [R, row] for gradients, beside the keys that come by.
+/// Created in the forward pass and kept, with all that it refers to, for the backward pass. R local
+/// rows, D width of the layout's heads. During a pass the ring also allocates, in accumulate_t<T>,
+/// [R, D] for results and [R, row] for gradients, besides the received keys.
 template <class T>
 struct attention_core {
   using element = T;
@@ -26,34 +26,34 @@ struct attention_core {
 
   ops::head_layout layout = {};
   ops::attention_options options = {};
-  matrix_view<T const> packed = {};  // [R, row of the layout]: what attention reads
-  matrix_view<T> values = {};        // [R, D]: what it gives
+  matrix_view<T const> packed = {};  // [R, row of the layout]: the input
+  matrix_view<T> values = {};        // [R, D]: the result
   tensor_view<accumulate, 3> lse =
-      {};  // [sequences, heads, positions], of each run of a divided sequence
+      {};  // [sequences, heads, positions]; separately for each run of a divided sequence
   matrix_view<accumulate> result = {};     // [R, D]: the values as the ring accumulates them
   matrix_view<T const> d_values = {};      // [R, D]
   matrix_view<accumulate> d_queries = {};  // [R, D]
 
-  /// Attention among `ranks`: the values of the rows here.
+  /// Attention among `ranks`: the values of the local rows.
   template <class Stream, class Comm>
   [[nodiscard]] matrix_view<T> attend(context<Stream>& c, attention_ranks<Comm> const& ranks) {
-    if (ranks.alone()) return attend_whole(c);
+    if (ranks.is_single_rank()) return attend_whole(c);
     if (ranks.exchange_heads()) return ulysses_forward(c, ranks.group, *this, packed);
     return attend_by_ring(c, ranks.group);
   }
 
-  /// The gradient of the packed rows here, from that of their values.
+  /// The gradient of the local packed rows, from the gradient of their values.
   template <class Stream, class Comm>
   [[nodiscard]] matrix_view<T> backward(context<Stream>& c, attention_ranks<Comm> const& ranks,
                                         matrix_view<T const> gradient) {
-    if (ranks.alone()) return backward_whole(c, gradient);
+    if (ranks.is_single_rank()) return backward_whole(c, gradient);
     if (ranks.exchange_heads()) return ulysses_backward(c, ranks.group, *this, gradient);
     return backward_by_ring(c, ranks.group, gradient);
   }
 
-  // The core of the ring.
+  // The interface of ring_core.
 
-  /// Keys and values side by side.
+  /// Keys and values in one contiguous matrix.
   template <class Stream>
   [[nodiscard]] matrix_view<T const> keys(context<Stream>& c) const {
     auto const out = c.template allocate<T, 2>({packed.extent(0), 2 * layout.kv_width()});
@@ -64,23 +64,24 @@ struct attention_core {
 
   template <class Stream>
   void forward(context<Stream>& c, run const& q, run const& k, matrix_view<T const> rows) const {
-    ops::extend_attention(c.stream, part(c, ops::rows_view<accumulate>(result), q), lse_of(q),
-                          part(c, layout.q(packed), q), part(c, keys_of(rows), k),
-                          part(c, values_of(rows), k), placed(c, q, k));
+    ops::extend_attention(c.stream, run_rows(c, ops::rows_view<accumulate>(result), q), lse_of(q),
+                          run_rows(c, layout.q(packed), q), run_rows(c, keys_of(rows), k),
+                          run_rows(c, values_of(rows), k), pair_options(c, q, k));
   }
 
   template <class Stream>
   void backward(context<Stream>& c, run const& q, run const& k, matrix_view<T const> rows,
                 matrix_view<accumulate> d_rows) const {
     ops::extend_attention_backward(
-        c.stream, part(c, ops::rows_view<accumulate>(d_queries), q), part(c, keys_of(d_rows), k),
-        part(c, values_of(d_rows), k), part(c, ops::rows_view<T const>(d_values), q),
-        part(c, layout.q(packed), q), part(c, keys_of(rows), k), part(c, values_of(rows), k),
-        part(c, ops::rows_view<T const>(values), q), lse_of(q), placed(c, q, k));
+        c.stream, run_rows(c, ops::rows_view<accumulate>(d_queries), q),
+        run_rows(c, keys_of(d_rows), k), run_rows(c, values_of(d_rows), k),
+        run_rows(c, ops::rows_view<T const>(d_values), q), run_rows(c, layout.q(packed), q),
+        run_rows(c, keys_of(rows), k), run_rows(c, values_of(rows), k),
+        run_rows(c, ops::rows_view<T const>(values), q), lse_of(q), pair_options(c, q, k));
   }
 
-  // The core of the exchange of heads. From the forward pass on, packed, values and lse are those
-  // of all rows and the r-th of n parts of the heads.
+  // The interface of heads_core. From the forward pass on, packed, values and lse cover all rows
+  // and the r-th of n parts of the heads.
 
   [[nodiscard]] std::array<index, 3> sections() const {
     return {layout.width(), layout.kv_width(), layout.kv_width()};
@@ -90,15 +91,15 @@ struct attention_core {
   [[nodiscard]] matrix_view<T> forward_heads(context<Stream>& c, matrix_view<T const> rows, int r,
                                              int n) {
     packed = rows;
-    auto own = some_heads(r, n);
-    values = own.attend_whole(c);
-    lse = own.lse;
+    auto slice = head_slice(r, n);
+    values = slice.attend_whole(c);
+    lse = slice.lse;
     return values;
   }
   template <class Stream>
   [[nodiscard]] matrix_view<T> backward_heads(context<Stream>& c, matrix_view<T const> gradient,
                                               int r, int n) const {
-    return some_heads(r, n).backward_whole(c, gradient);
+    return head_slice(r, n).backward_whole(c, gradient);
   }
 
  private:
@@ -167,22 +168,23 @@ struct attention_core {
   }
 
   template <class Stream>
-  static void round_to(context<Stream>& c, ops::rows_view<T> to, matrix_view<accumulate> from) {
+  static void round_to(context<Stream>& c, ops::rows_view<T> destination,
+                       matrix_view<accumulate> source) {
     if constexpr (std::is_same_v<T, accumulate>) {
-      ops::copy(c.stream, to, matrix_view<T const>(from));
+      ops::copy(c.stream, destination, matrix_view<T const>(source));
     } else {
       arena::scope const temporaries(c.memory);
-      auto const rounded = c.template allocate<T, 2>(from.extents());
-      ops::cast(c.stream, rounded.span(), from.span());
-      ops::copy(c.stream, to, matrix_view<T const>(rounded));
+      auto const rounded = c.template allocate<T, 2>(source.extents());
+      ops::cast(c.stream, rounded.span(), source.span());
+      ops::copy(c.stream, destination, matrix_view<T const>(rounded));
     }
   }
 
-  /// The positions of one run, of every sequence.
+  /// The rows of one run, of every sequence.
   template <class Stream, class U>
-  [[nodiscard]] ops::heads_view<U> part(context<Stream> const& c, ops::rows_view<U> rows,
-                                        run const& of) const {
-    return split(rows, c.sequence).slice(of.row, of.row + of.count);
+  [[nodiscard]] ops::heads_view<U> run_rows(context<Stream> const& c, ops::rows_view<U> rows,
+                                            run const& range) const {
+    return split(rows, c.sequence).slice(range.row, range.row + range.count);
   }
   template <class U>
   [[nodiscard]] ops::rows_view<U> keys_of(matrix_view<U> rows) const {
@@ -192,31 +194,32 @@ struct attention_core {
   [[nodiscard]] ops::rows_view<U> values_of(matrix_view<U> rows) const {
     return ops::rows_view<U>(rows).slice_columns(layout.kv_width(), 2 * layout.kv_width());
   }
-  [[nodiscard]] tensor_view<accumulate, 3> lse_of(run const& of) const {
-    index const which = of.row / of.count;
-    index const sequences = lse.extent(0) / 2;  // divided sequences are two runs
-    return lse.slice(which * sequences, (which + 1) * sequences);
+  [[nodiscard]] tensor_view<accumulate, 3> lse_of(run const& range) const {
+    index const run_number = range.row / range.count;
+    index const sequences = lse.extent(0) / 2;  // a divided sequence has two runs
+    return lse.slice(run_number * sequences, (run_number + 1) * sequences);
   }
   template <class Stream>
-  [[nodiscard]] ops::attention_options placed(context<Stream> const& c, run const& q,
-                                              run const& k) const {
+  [[nodiscard]] ops::attention_options pair_options(context<Stream> const& c, run const& q,
+                                                    run const& k) const {
     auto out = options;
-    out.place = {.whole = c.whole_sequence(), .first_query = q.position, .first_key = k.position};
+    out.positions = {
+        .sequence_length = c.whole_sequence(), .first_query = q.position, .first_key = k.position};
     return out;
   }
 
   /// The r-th of n parts of the heads.
-  [[nodiscard]] attention_core some_heads(int r, int n) const {
-    attention_core own = *this;
-    own.layout = {layout.heads / n, layout.kv_heads / n, layout.dim};
-    index const first = r * own.layout.heads;
-    auto& dropout = own.options.dropout;
+  [[nodiscard]] attention_core head_slice(int r, int n) const {
+    attention_core slice = *this;
+    slice.layout = {layout.heads / n, layout.kv_heads / n, layout.dim};
+    index const first = r * slice.layout.heads;
+    auto& dropout = slice.options.dropout;
     dropout.first_head += first;
     if (dropout.heads == 0) dropout.heads = layout.heads;
     if (!options.alibi_slopes.empty())
-      own.options.alibi_slopes = options.alibi_slopes.subspan(
-          static_cast<std::size_t>(first), static_cast<std::size_t>(own.layout.heads));
-    return own;
+      slice.options.alibi_slopes = options.alibi_slopes.subspan(
+          static_cast<std::size_t>(first), static_cast<std::size_t>(slice.layout.heads));
+    return slice;
   }
 };
 

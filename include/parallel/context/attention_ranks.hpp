@@ -1,5 +1,5 @@
-// attention_ranks: those that hold other parts of the same sequences, and how they attend together.
-// Made of nothing: one rank.
+// attention_ranks: the ranks that hold other parts of the same sequences, and the method by which
+// they attend together. The default is a single rank.
 #pragma once
 
 #include <parallel/context/method.hpp>
@@ -13,11 +13,11 @@ struct attention_ranks {
   context_parallel::group<Comm> group = {};
   context_parallel::method method = context_parallel::method::ring;
 
-  [[nodiscard]] bool alone() const { return group.alone(); }
+  [[nodiscard]] bool is_single_rank() const { return group.is_single_rank(); }
   [[nodiscard]] bool exchange_heads() const {
-    return !alone() && method == context_parallel::method::ulysses;
+    return !is_single_rank() && method == context_parallel::method::ulysses;
   }
-  /// The part of each sequence that is here, from its length here.
+  /// This rank's part of each sequence, of which it holds `length` rows.
   [[nodiscard]] context_parallel::sequence_partition partition(index length) const {
     return {group.rank(), group.size(), length * group.size()};
   }

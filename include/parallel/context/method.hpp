@@ -1,4 +1,4 @@
-// The ways in which ranks that hold other parts of the same sequences attend together.
+// The methods by which ranks that hold different parts of the same sequences attend together.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace parallel::context_parallel {
 
-/// ring: keys and values go round (any number of heads; hidden behind computation). ulysses: heads
-/// are exchanged for positions (fewer bytes for many ranks; heads must divide among them).
+/// ring: keys and values circulate (any number of heads; overlaps with computation). ulysses: heads
+/// are exchanged for positions (fewer bytes for many ranks; heads must divide among the ranks).
 enum class method : std::uint8_t { ring, ulysses };
 
 }  // namespace parallel::context_parallel

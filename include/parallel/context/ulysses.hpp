@@ -1,11 +1,11 @@
-// Ulysses: heads are exchanged for positions before attention, and back after it.
+// Ulysses: ranks exchange heads for positions before attention, and positions for heads after it.
 //
 // Jacobs et al., "DeepSpeed Ulysses: System Optimizations for Enabling Training of Extreme Long
-// Sequence Transformer Models", 2023. An all_to_all turns the rows here with all heads into all
-// rows with 1/n of the heads; attention is then that of one rank, on fewer heads. Rows are packed:
-// they consist of sections ([Q | K | V], or one), and of each the r-th of n equal parts goes to
-// rank r. Sent per rank: (n-1)/n of the rows here, there and back, and the same in the backward
-// pass. Memory: two more copies of the rows for the time of an exchange.
+// Sequence Transformer Models", 2023. An all_to_all turns the local rows with all heads into all
+// rows with 1/n of the heads; attention is then that of one rank, on fewer heads. Packed rows
+// consist of sections ([Q | K | V], or one), and rank r receives the r-th of n equal parts of each
+// section. Sent per rank: (n-1)/n of the local rows in each direction, and the same in the backward
+// pass. Memory: two more copies of the rows during an exchange.
 #pragma once
 
 #include <algorithm>
@@ -19,23 +19,23 @@
 
 namespace parallel::context_parallel {
 
-/// Throws unless `heads` (of `what`: "query", "key") divide among `ranks`; names degrees that do.
-inline void check_heads(std::string_view what, index heads, int ranks) {
+/// Throws unless `heads` (of `kind`: "query", "key") divide among `ranks`; names degrees that do.
+inline void check_heads(std::string_view kind, index heads, int ranks) {
   if (ranks > 0 && heads % ranks == 0) return;
-  int below = std::max(ranks - 1, 1);
-  while (heads % below != 0) --below;
-  std::string choices = concat(below);
-  for (int above = ranks + 1; above <= heads; ++above)
-    if (heads % above == 0) {
-      choices += concat(" or ", above);
+  int smaller_degree = std::max(ranks - 1, 1);
+  while (heads % smaller_degree != 0) --smaller_degree;
+  std::string choices = concat(smaller_degree);
+  for (int larger_degree = ranks + 1; larger_degree <= heads; ++larger_degree)
+    if (heads % larger_degree == 0) {
+      choices += concat(" or ", larger_degree);
       break;
     }
-  fail("context: ", heads, ' ', what, " heads cannot be divided among ", ranks,
+  fail("context: ", heads, ' ', kind, " heads cannot be divided among ", ranks,
        " ranks, as the exchange of heads needs; set the context degree to ", choices,
        ", or choose the ring");
 }
 
-/// - sections(): the widths of what packed rows consist of; each divides among the ranks.
+/// - sections(): the widths of the sections of packed rows; each divides among the ranks.
 /// - forward_heads(c, rows, r, n): attention of whole sequences for the r-th of n parts of the
 ///   heads, from packed rows [all rows, W/n] to [all rows, D/n]. c is that of undivided sequences.
 /// - backward_heads(c, d_result, r, n): from the gradient of the result to that of packed rows.
@@ -49,36 +49,40 @@ concept heads_core = requires(Core& core, context<Stream>& c,
 
 namespace detail {
 
-/// Copies between rows of packed heads, [R, W], and those of the `rank`-th part of each section,
-/// [R, W/ranks]: copy(columns of the former, columns of the latter) for each section.
+/// Copies between rows of packed heads, [R, W], and rows of the `rank`-th part of each section,
+/// [R, W/ranks]: calls copy(columns of the former, columns of the latter) for each section.
 template <class T, class U, class Copy>
-void for_each_section(std::span<index const> sections, int rank, int ranks, matrix_view<T> all,
-                      matrix_view<U> part, Copy&& copy) {
+void for_each_section(std::span<index const> sections, int rank, int ranks,
+                      matrix_view<T> all_heads, matrix_view<U> part, Copy&& copy) {
   index first = 0;
-  index first_of_part = 0;
+  index first_in_part = 0;
   for (index const section : sections) {
     index const width = section / ranks;
     index const from = first + rank * width;
-    copy(ops::rows_view<T>(all).slice_columns(from, from + width),
-         ops::rows_view<U>(part).slice_columns(first_of_part, first_of_part + width));
+    copy(ops::rows_view<T>(all_heads).slice_columns(from, from + width),
+         ops::rows_view<U>(part).slice_columns(first_in_part, first_in_part + width));
     first += section;
-    first_of_part += width;
+    first_in_part += width;
   }
 }
 
-/// Copies between the rows that one rank holds and those of whole sequences: copy(the former, the
-/// latter) for each run, all sequences at once.
+/// Copies between the rows that one rank holds and the rows of whole sequences: calls copy(the
+/// former, the latter) for each run, with all sequences at once.
 template <class T, class U, class Copy>
-void for_each_run(sequence_partition const& held, matrix_view<T> some, matrix_view<U> whole,
-                  Copy&& copy) {
-  index const width = some.extent(1);
-  index const sequences = some.extent(0) / held.length();
-  ops::rows_view<T> const here(matrix_view<T>{some.data(), {sequences, held.length() * width}});
-  ops::rows_view<U> const all(matrix_view<U>{whole.data(), {sequences, held.whole() * width}});
-  for (int which = 0; which < held.runs(); ++which) {
-    run const at = held.at(which);
-    copy(here.slice_columns(at.row * width, (at.row + at.count) * width),
-         all.slice_columns(at.position * width, (at.position + at.count) * width));
+void for_each_run(sequence_partition const& partition, matrix_view<T> local_rows,
+                  matrix_view<U> whole_rows, Copy&& copy) {
+  index const width = local_rows.extent(1);
+  index const sequences = local_rows.extent(0) / partition.length();
+  ops::rows_view<T> const local_sequences(
+      matrix_view<T>{local_rows.data(), {sequences, partition.length() * width}});
+  ops::rows_view<U> const whole_sequences(
+      matrix_view<U>{whole_rows.data(), {sequences, partition.whole() * width}});
+  for (int number = 0; number < partition.runs(); ++number) {
+    run const run_range = partition.run_at(number);
+    copy(local_sequences.slice_columns(run_range.row * width,
+                                       (run_range.row + run_range.count) * width),
+         whole_sequences.slice_columns(run_range.position * width,
+                                       (run_range.position + run_range.count) * width));
   }
 }
 
@@ -92,17 +96,17 @@ inline void check_sections(std::span<index const> sections, int ranks, index col
   require(sum == columns, "context: rows have ", columns, " columns, but their sections ", sum);
 }
 
-/// The i-th of n matrices one below the other.
+/// The i-th of n equal matrices stacked by rows.
 template <class T>
-[[nodiscard]] matrix_view<T> part_of(matrix_view<T> all, int i, int n) {
-  index const rows = all.extent(0) / n;
-  return all.slice(i * rows, (i + 1) * rows);
+[[nodiscard]] matrix_view<T> part_of(matrix_view<T> stacked, int i, int n) {
+  index const rows = stacked.extent(0) / n;
+  return stacked.slice(i * rows, (i + 1) * rows);
 }
 
 }  // namespace detail
 
-/// From the rows here with all heads, [rows, W], to all rows with this rank's part of each section,
-/// [rows * n, W/n].
+/// From the local rows with all heads, [rows, W], to all rows with this rank's part of each
+/// section, [rows * n, W/n].
 template <class T, class Stream, class Comm>
 [[nodiscard]] matrix_view<T> to_heads(context<Stream>& c, group<Comm> const& ranks,
                                       matrix_view<T const> x, std::span<index const> sections) {
@@ -125,7 +129,7 @@ template <class T, class Stream, class Comm>
   return out;
 }
 
-/// The way back: from [rows * n, W/n] to [rows, W].
+/// The inverse of to_heads: from [rows * n, W/n] to [rows, W].
 template <class T, class Stream, class Comm>
 [[nodiscard]] matrix_view<T> to_rows(context<Stream>& c, group<Comm> const& ranks,
                                      matrix_view<T const> x, std::span<index const> sections) {
@@ -156,32 +160,33 @@ template <class Stream>
   return out;
 }
 
-/// From packed rows here, [rows, W], to attended values, [rows, D].
+/// From the local packed rows, [rows, W], to attended values, [rows, D].
 template <class Core, class Stream, class Comm>
 requires heads_core<Core, Stream>
 [[nodiscard]] matrix_view<typename Core::element> ulysses_forward(
     context<Stream>& c, group<Comm> const& ranks, Core& core,
     matrix_view<typename Core::element const> rows) {
   using T = typename Core::element;
-  auto whole = undivided(c);
+  auto whole_context = undivided(c);
   matrix_view<T const> const packed = to_heads<T>(c, ranks, rows, core.sections());
-  matrix_view<T const> const values = core.forward_heads(whole, packed, ranks.rank(), ranks.size());
+  matrix_view<T const> const values =
+      core.forward_heads(whole_context, packed, ranks.rank(), ranks.size());
   index const width = values.extent(1) * ranks.size();
   return to_rows<T>(c, ranks, values, std::span(&width, 1));
 }
 
-/// From the gradient of the values here, [rows, D], to that of the packed rows, [rows, W].
+/// From the gradient of the local values, [rows, D], to that of the packed rows, [rows, W].
 template <class Core, class Stream, class Comm>
 requires heads_core<Core, Stream>
 [[nodiscard]] matrix_view<typename Core::element> ulysses_backward(
     context<Stream>& c, group<Comm> const& ranks, Core& core,
     matrix_view<typename Core::element const> d_values) {
   using T = typename Core::element;
-  auto whole = undivided(c);
+  auto whole_context = undivided(c);
   index const width = d_values.extent(1);
   matrix_view<T const> const d_heads = to_heads<T>(c, ranks, d_values, std::span(&width, 1));
   matrix_view<T const> const d_packed =
-      core.backward_heads(whole, d_heads, ranks.rank(), ranks.size());
+      core.backward_heads(whole_context, d_heads, ranks.rank(), ranks.size());
   return to_rows<T>(c, ranks, d_packed, core.sections());
 }
 

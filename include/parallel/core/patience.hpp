@@ -11,7 +11,7 @@
 
 namespace parallel {
 
-/// How long something may be waited for. Whoever waits asks `over` at least every `pause`; what
+/// How long something may be waited for. Whoever waits calls `is_over` at least every `pause`; what
 /// passes beyond that between two questions does not count.
 class patience {
  public:
@@ -23,7 +23,7 @@ class patience {
       : left_(limit), asked_(now) {}
 
   /// Whether more than the limit has been waited.
-  [[nodiscard]] bool over(steady_time now = std::chrono::steady_clock::now()) {
+  [[nodiscard]] bool is_over(steady_time now = std::chrono::steady_clock::now()) {
     left_ -= std::min<std::chrono::steady_clock::duration>(now - asked_, pause);
     asked_ = now;
     return left_ < std::chrono::steady_clock::duration::zero();

@@ -1,4 +1,4 @@
-// activation: y = f(x), element by element; see ops/activation.hpp. No parameters.
+// activation: y = f(x), element by element; see ops/activation.hpp. It has no parameters.
 #pragma once
 
 #include <parallel/layer/concepts.hpp>
@@ -12,7 +12,7 @@ struct activation {
   static constexpr bool elementwise = true;
 
   ops::activation_kind kind = ops::activation_kind::gelu;
-  bool again = false;  // the result may be dropped, and made again (dropped.hpp)
+  bool is_droppable = false;  // the result may be dropped and recomputed (dropped.hpp)
 
   struct saved {
     matrix_view<T const> x;
@@ -21,27 +21,27 @@ struct activation {
 
   template <class Stream>
   [[nodiscard]] matrix_view<T> forward(context<Stream>& c, matrix_view<T const> x,
-                                       saved& kept) const {
+                                       saved& state) const {
     auto y = c.template allocate<T, 2>(x.extents());
-    forward_into(c, y, x, kept);
+    forward_into(c, y, x, state);
     return y;
   }
   template <class Stream>
   void forward_into(context<Stream>& c, matrix_view<T> y, matrix_view<T const> x,
-                    saved& kept) const {
-    kept.x = x;
-    apply(c, y, kept);
+                    saved& state) const {
+    state.x = x;
+    apply(c, y, state);
   }
   template <class Stream>
-  void apply(context<Stream>& c, matrix_view<T> y, saved const& kept) const {
-    ops::activation(c.stream, y.span(), kept.x.span(), kind);
+  void apply(context<Stream>& c, matrix_view<T> y, saved const& state) const {
+    ops::activation(c.stream, y.span(), state.x.span(), kind);
   }
 
   template <class Stream>
   [[nodiscard]] matrix_view<T> backward_input(context<Stream>& c, matrix_view<T const> dy,
-                                              saved& kept) const {
+                                              saved& state) const {
     auto dx = c.template allocate<T, 2>(dy.extents());
-    ops::activation_backward(c.stream, dx.span(), kept.x.span(), dy.span(), kind);
+    ops::activation_backward(c.stream, dx.span(), state.x.span(), dy.span(), kind);
     return dx;
   }
 

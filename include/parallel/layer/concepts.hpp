@@ -1,11 +1,11 @@
-// The layer concept: what a model is made of.
+// The layer concept: the interface of every layer of a model.
 //
-// The backward pass is written, not taped, and split: `backward_input` gives the gradient of the
-// input, `backward_weight` adds to the gradients of the parameters. Between the two a schedule may
-// do other work (zero-bubble pipelines live from it). `saved` is the layer's own struct of views
-// into the arena; `forward` and `backward_input` fill it, `backward_weight` reads it, and no
-// values of parameters: under ZeRO-3 they need not be there any more. Inputs are never overwritten;
-// results are fresh views.
+// The backward pass is written by hand, without a tape, and has two halves: `backward_input`
+// returns the gradient of the input, `backward_weight` adds to the gradients of the parameters. A
+// schedule may do other work between the two (zero-bubble pipelines depend on it). `saved` is the
+// layer's own struct of views into the arena: `forward` and `backward_input` fill it, and
+// `backward_weight` reads it but no values of parameters, which under ZeRO-3 may have been
+// resharded by then. A pass never overwrites its inputs; its results are new views.
 #pragma once
 
 #include <concepts>
@@ -20,23 +20,23 @@
 
 namespace parallel {
 
-/// A layer from [rows, in] to [rows, out] on the device of `Stream`.
+/// A layer maps [rows, in] to [rows, out] on the device of `Stream`.
 template <class L, class Stream>
-concept layer = requires(L const& l, L& mutable_layer, context<Stream>& c, typename L::saved& kept,
+concept layer = requires(L const& l, L& mutable_layer, context<Stream>& c, typename L::saved& state,
                          matrix_view<typename L::element const> x) {
-  { l.forward(c, x, kept) } -> std::same_as<matrix_view<typename L::element>>;
-  { l.backward_input(c, x, kept) } -> std::same_as<matrix_view<typename L::element>>;
-  l.backward_weight(c, kept);
+  { l.forward(c, x, state) } -> std::same_as<matrix_view<typename L::element>>;
+  { l.backward_input(c, x, state) } -> std::same_as<matrix_view<typename L::element>>;
+  l.backward_weight(c, state);
   mutable_layer.visit_parameters([](parameter_base<typename L::element>&) {});
 };
 
 namespace detail {
 
-/// Works on every element alike: L::elementwise says so.
+/// A layer that treats every element alike, as L::elementwise declares.
 template <class L>
 concept elementwise = L::elementwise;
 
-/// Says why a layer cannot be called with `X`.
+/// Reports at compile time why a layer cannot be called with `X`.
 template <class L, class X>
 [[nodiscard]] matrix_view<typename L::element> refuse_input() {
   static_assert(reduced_value<X>,
@@ -69,12 +69,12 @@ template <class L, class Dy>
   return {};
 }
 
-/// Said once a layer.
+/// Instantiated once per layer type, so that the compiler reports the error once.
 template <class L, class Stream>
 struct require_backward_weight {
   static_assert(
-      requires(L const& l, context<Stream>& c, typename L::saved const& kept) {
-        l.backward_weight(c, kept);
+      requires(L const& l, context<Stream>& c, typename L::saved const& state) {
+        l.backward_weight(c, state);
       },
       "a layer has no backward_weight(context, saved) that adds to its parameters' "
       "gradients; write one, a template over the context's stream, empty where there are "
@@ -83,88 +83,88 @@ struct require_backward_weight {
 
 }  // namespace detail
 
-/// l.backward_weight(c, kept); of a layer that has none, the compiler says so.
+/// Calls l.backward_weight(c, state); the compiler reports a layer that has none.
 template <class L, class Stream>
-void backward_weight_of(L const& l, context<Stream>& c, typename L::saved const& kept) {
-  if constexpr (requires { l.backward_weight(c, kept); })
-    l.backward_weight(c, kept);
+void backward_weight_of(L const& l, context<Stream>& c, typename L::saved const& state) {
+  if constexpr (requires { l.backward_weight(c, state); })
+    l.backward_weight(c, state);
   else
     static_cast<void>(sizeof(detail::require_backward_weight<L, Stream>));
 }
 
-/// L(x). Slices of columns go through what works element by element; where L does not take x, the
-/// compiler says why.
+/// L(x). A column slice passes through an element-wise layer; where L does not take x, the compiler
+/// reports why.
 template <class L, class Stream, class X>
-[[nodiscard]] auto forward_of(L const& l, context<Stream>& c, X x, typename L::saved& kept) {
-  if constexpr (requires { l.forward(c, x, kept); })
-    return l.forward(c, x, kept);
+[[nodiscard]] auto forward_of(L const& l, context<Stream>& c, X x, typename L::saved& state) {
+  if constexpr (requires { l.forward(c, x, state); })
+    return l.forward(c, x, state);
   else if constexpr (sliced_value<X> && detail::elementwise<L>)
-    return placed_like(x, l.forward(c, local(x), kept));
+    return placed_like(x, l.forward(c, local(x), state));
   else
     return detail::refuse_input<L, X>();
 }
 
-/// The gradient of L's input, likewise; `more`, one or none, is added to it.
-template <class L, class Stream, class Dy, class... More>
-[[nodiscard]] auto backward_input_of(L const& l, context<Stream>& c, Dy dy, typename L::saved& kept,
-                                     More... more) {
-  if constexpr (requires { l.backward_input(c, dy, kept, {more}...); })
-    return l.backward_input(c, dy, kept, {more}...);
+/// The gradient of L's input, by the same rules; `summand` (at most one) is added to it.
+template <class L, class Stream, class Dy, class... Summand>
+[[nodiscard]] auto backward_input_of(L const& l, context<Stream>& c, Dy dy,
+                                     typename L::saved& state, Summand... summand) {
+  if constexpr (requires { l.backward_input(c, dy, state, {summand}...); })
+    return l.backward_input(c, dy, state, {summand}...);
   else if constexpr (sliced_value<Dy> && detail::elementwise<L>)
-    return placed_like(dy, l.backward_input(c, local(dy), kept));
+    return placed_like(dy, l.backward_input(c, local(dy), state));
   else
     return detail::refuse_gradient<L, Dy>();
 }
 
-/// L(x) + onto, none when `onto` is empty. A layer that can add in its last operation, which spares
-/// a pass over memory, takes `onto` as a fourth argument of `forward`; after others it is added. A
-/// partial sum is left as it is, since what is added to every addend would count for each, and so
-/// is a slice.
+/// L(x) + summand, or L(x) when `summand` is empty. A layer that can add in its last operation,
+/// which saves a pass over memory, takes `summand` as a fourth argument of `forward`; for other
+/// layers an addition follows. A partial sum stays as it is, because a value added to the addend of
+/// every rank would count once per rank; a slice stays as it is too.
 template <class L, class Stream, class X, class T>
-[[nodiscard]] auto forward_onto(L const& l, context<Stream>& c, X x, typename L::saved& kept,
-                                matrix_view<T const> onto) {
-  if constexpr (requires { l.forward(c, x, kept, onto); }) {
-    return l.forward(c, x, kept, onto);
+[[nodiscard]] auto forward_onto(L const& l, context<Stream>& c, X x, typename L::saved& state,
+                                matrix_view<T const> summand) {
+  if constexpr (requires { l.forward(c, x, state, summand); }) {
+    return l.forward(c, x, state, summand);
   } else {
-    auto y = forward_of(l, c, x, kept);
-    if constexpr (std::is_same_v<decltype(y), matrix_view<T>>)  // else `residual` says why not
-      if (!onto.empty()) ops::add(c.stream, y.span(), onto.span());
+    auto y = forward_of(l, c, x, state);
+    if constexpr (std::is_same_v<decltype(y), matrix_view<T>>)  // else `residual` reports the error
+      if (!summand.empty()) ops::add(c.stream, y.span(), summand.span());
     return y;
   }
 }
 
-/// The gradient of L's input plus `onto`, likewise by a fourth argument of `backward_input`.
+/// The gradient of L's input plus `summand`, by the same rules with `backward_input`.
 template <class L, class Stream, class Dy, class T>
 [[nodiscard]] auto backward_input_onto(L const& l, context<Stream>& c, Dy dy,
-                                       typename L::saved& kept, matrix_view<T const> onto) {
-  if constexpr (requires { l.backward_input(c, dy, kept, onto); }) {
-    return l.backward_input(c, dy, kept, onto);
+                                       typename L::saved& state, matrix_view<T const> summand) {
+  if constexpr (requires { l.backward_input(c, dy, state, summand); }) {
+    return l.backward_input(c, dy, state, summand);
   } else {
-    auto dx = backward_input_of(l, c, dy, kept);
+    auto dx = backward_input_of(l, c, dy, state);
     if constexpr (std::is_same_v<decltype(dx), matrix_view<T>>)
-      if (!onto.empty()) ops::add(c.stream, dx.span(), onto.span());
+      if (!summand.empty()) ops::add(c.stream, dx.span(), summand.span());
     return dx;
   }
 }
 
-/// Writes the gradient of L's input, plus `onto` where it is given (one, or none), to `dx`. A layer
-/// whose last operation can write there has backward_input_into(c, dx, dy, kept), and
-/// backward_input_into(c, dx, dy, kept, onto); what others give is copied.
-template <class L, class Stream, class T, class Dy, class... Onto>
+/// Writes the gradient of L's input, plus `summand` where there is one, to `dx`. A layer whose last
+/// operation can write there has backward_input_into(c, dx, dy, state) and
+/// backward_input_into(c, dx, dy, state, summand); the result of any other layer is copied.
+template <class L, class Stream, class T, class Dy, class... Summand>
 void backward_input_into(L const& l, context<Stream>& c, matrix_view<T> dx, Dy dy,
-                         typename L::saved& kept, Onto... onto) {
-  if constexpr (requires { l.backward_input_into(c, dx, dy, kept, onto...); }) {
-    l.backward_input_into(c, dx, dy, kept, onto...);
+                         typename L::saved& state, Summand... summand) {
+  if constexpr (requires { l.backward_input_into(c, dx, dy, state, summand...); }) {
+    l.backward_input_into(c, dx, dy, state, summand...);
   } else {
-    auto const copy = [&](auto const& made) {
-      if constexpr (whole_value<std::decay_t<decltype(made)>>)  // else `backward_input` says why
-                                                                // not
-        ops::copy(c.stream, dx.span(), std::span<T const>(made.span()));
+    auto const copy = [&](auto const& result) {
+      // other types: `backward_input` reports the error
+      if constexpr (whole_value<std::decay_t<decltype(result)>>)
+        ops::copy(c.stream, dx.span(), std::span<T const>(result.span()));
     };
-    if constexpr (sizeof...(Onto) == 0)
-      copy(backward_input_of(l, c, dy, kept));
+    if constexpr (sizeof...(Summand) == 0)
+      copy(backward_input_of(l, c, dy, state));
     else
-      copy(backward_input_onto(l, c, dy, kept, onto...));
+      copy(backward_input_onto(l, c, dy, state, summand...));
   }
 }
 

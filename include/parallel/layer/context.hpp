@@ -1,4 +1,4 @@
-// context: what a layer meets besides its parameters and its input.
+// context: everything that a layer needs besides its parameters and its input.
 #pragma once
 
 #include <algorithm>
@@ -14,28 +14,28 @@
 
 namespace parallel {
 
-/// Whether a pass will be followed by a backward pass (dropout is on, activations are kept).
+/// Whether a backward pass follows this pass (dropout is active, activations are kept).
 enum class pass : std::uint8_t { training, inference };
 
-/// The place of a microbatch in the run. Random numbers are counted by global sequence and step, so
-/// they do not depend on which rank or microbatch a sequence falls to.
+/// The position of a microbatch in the run. Random numbers are indexed by global sequence and step,
+/// so they do not depend on the rank or the microbatch that a sequence is assigned to.
 struct position {
   std::uint64_t seed = 0;
   std::uint32_t step = 0;
   std::uint64_t first_sequence = 0;  // index of the microbatch's first sequence in its global batch
-  std::optional<std::uint32_t> updates = {};  // finished, where some steps updated nothing
+  std::optional<std::uint32_t> updates = {};  // finished updates, where some steps made none
 };
 
-/// Which rows of the microbatch an activation between regions has here; the schedule says it, and
-/// no layer changes it. Along the context axis a rank holds, of every sequence, one or two runs of
-/// positions; along the tensor axis an equal share of those rows one after another. Nothing set:
-/// all rows. In a region of the tensor axis an activation has all rows that the context axis leaves
-/// (context::of_rows_in).
+/// The rows of the microbatch that this rank holds of an activation between tensor regions; the
+/// schedule sets it, and no layer changes it. Along the context axis a rank holds one or two runs
+/// of positions of every sequence; along the tensor axis it holds an equal share of those rows,
+/// which are consecutive. Default: all rows. Inside a region of the tensor axis an activation has
+/// all rows that the context axis assigns to this rank (context::for_rows_of).
 struct row_share {
   index whole = 0;                   // rows of a whole sequence; 0: a sequence is not divided
   std::array<index, 2> starts = {};  // positions at which the runs begin, each of equal length
   int runs = 1;
-  index first_row = 0;  // of the rows that the context axis leaves, the first that is here
+  index first_row = 0;  // the first local row, among the rows that the context axis assigns
 
   friend bool operator==(row_share const&, row_share const&) = default;
 };
@@ -43,87 +43,89 @@ struct row_share {
 template <class Stream>
 struct context {
   Stream& stream;
-  arena& memory;  // results of a layer are allocated here; the schedule releases them
+  arena& memory;  // a layer allocates its results here; the schedule releases them
   pass mode = pass::training;
-  position where = {};
-  index sequence = 1;    // rows of one sequence on this rank's place of the context axis
-  row_share share = {};  // where those stand in the whole sequence
-  // [rows of whole sequences], divided or not: the position at which a token's document begins;
-  // empty: each sequence is one document. Lives as long as the microbatch.
+  position run_position = {};
+  index sequence = 1;    // rows of one sequence on this rank of the context axis
+  row_share share = {};  // the positions of those rows in the whole sequence
+  // [rows of whole sequences, even where sequences are divided]: the position at which a token's
+  // document begins; empty: each sequence is one document. Lives as long as the microbatch.
   packed_documents document_begins = {};
-  // Nothing has been added to the gradients yet: parameters with `replaces_gradient` are not zeroed
-  // but must be replaced. It spares reading and clearing them.
+  // Nothing has been added to the gradients yet: those of parameters with `replaces_gradient` are
+  // not zero, and a layer must overwrite them. This saves clearing and reading them.
   bool overwrite_gradients = false;
-  // Where results go that are of no use after the pass; null: to `memory`, where they stay.
+  // For results that nothing reads after the pass; null: they go to `memory` and stay there.
   arena* scratch = nullptr;
 
-  /// This place, with results in another arena.
-  [[nodiscard]] context on(arena& other) const {
-    return {stream, other, mode, where, sequence, share, document_begins, overwrite_gradients,
-            scratch};
+  /// This context, with results in another arena.
+  [[nodiscard]] context with_memory(arena& other) const {
+    return {
+        stream, other, mode, run_position, sequence, share, document_begins, overwrite_gradients,
+        scratch};
   }
 
-  /// This place on another stream.
-  [[nodiscard]] context on(Stream& other) const {
-    return {other,  memory, mode, where, sequence, share, document_begins, overwrite_gradients,
-            scratch};
+  /// This context, on another stream.
+  [[nodiscard]] context with_stream(Stream& other) const {
+    return {
+        other,  memory, mode, run_position, sequence, share, document_begins, overwrite_gradients,
+        scratch};
   }
 
-  /// This place as a layer meets it that is given `x`: of column slices all rows are here.
+  /// This context for a layer whose input is `x`: a column slice has all rows.
   template <class V>
-  [[nodiscard]] context of_rows_in(V const&) const {
-    return sliced_value<V> ? of_all_rows() : *this;
+  [[nodiscard]] context for_rows_of(V const&) const {
+    return sliced_value<V> ? for_all_rows() : *this;
   }
-  /// This place in a region of the tensor axis.
-  [[nodiscard]] context of_all_rows() const {
+  /// This context inside a region of the tensor axis, where a rank holds all rows.
+  [[nodiscard]] context for_all_rows() const {
     context out = *this;
     out.share.first_row = 0;
     return out;
   }
 
-  /// Calls f(row, count, global row) for every range of the `rows` rows here that lie one after
-  /// another in the global batch: one range unless sequences are divided.
+  /// Calls f(row, count, global row) for every range of the `rows` local rows that is contiguous in
+  /// the global batch: for one range unless sequences are divided.
   template <class F>
   void for_each_span(index rows, F&& f) const {
     auto const length = static_cast<std::uint64_t>(whole_sequence());
     if (share.whole == 0)
       f(index{0}, rows,
-        where.first_sequence * length + static_cast<std::uint64_t>(share.first_row));
+        run_position.first_sequence * length + static_cast<std::uint64_t>(share.first_row));
     else
-      for_each_run(rows, [&](index row, index count, std::uint64_t which, index position) {
-        f(row, count, which * length + static_cast<std::uint64_t>(position));
+      for_each_run(rows, [&](index row, index count, std::uint64_t sequence_index, index position) {
+        f(row, count, sequence_index * length + static_cast<std::uint64_t>(position));
       });
   }
 
-  /// Uninitialised elements that live until the schedule releases the arena.
+  /// Uninitialised elements, valid until the schedule releases the arena.
   template <class T, std::size_t N>
   [[nodiscard]] tensor_view<T, N> allocate(shape<N> extents) {
     return memory.allocate<T, N>(extents);
   }
 
-  /// Rows of a whole sequence.
+  /// The number of rows of a whole sequence.
   [[nodiscard]] index whole_sequence() const { return share.whole == 0 ? sequence : share.whole; }
 
-  /// Calls f(row, count, sequence, position) for every run among the `rows` rows here: `count` rows
-  /// from `row` on are those at `position`, `position` + 1, ... of a sequence, which is counted in
-  /// the global batch.
+  /// Calls f(row, count, sequence, position) for every run among the `rows` local rows: the `count`
+  /// rows from `row` on are those at `position`, `position` + 1, ... of the sequence `sequence`, an
+  /// index in the global batch.
   template <class F>
   void for_each_run(index rows, F&& f) const {
     index const length = sequence / share.runs;
     for (index row = share.first_row, end = row + rows; row < end;) {
-      index const into = row % length;
-      index const count = std::min(length - into, end - row);
+      index const offset = row % length;
+      index const count = std::min(length - offset, end - row);
       auto const run = static_cast<std::size_t>(row % sequence / length);
       f(row - share.first_row, count,
-        where.first_sequence + static_cast<std::uint64_t>(row / sequence),
-        share.starts[run] + into);
+        run_position.first_sequence + static_cast<std::uint64_t>(row / sequence),
+        share.starts[run] + offset);
       row += count;
     }
   }
 
-  /// Random numbers of one operation ("transformer.blocks.3.resid_dropout/0") in this step.
+  /// The random numbers of one operation ("transformer.blocks.3.resid_dropout/0") in this step.
   [[nodiscard]] philox random(std::uint32_t operation) const {
-    return {where.seed, operation, where.step};
+    return {run_position.seed, operation, run_position.step};
   }
 };
 

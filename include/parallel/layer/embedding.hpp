@@ -1,5 +1,5 @@
-// embedding: rows of a table picked by token id. Not a `layer`: its input is ids, so it has no
-// gradient of the input, and it is where a pipeline begins.
+// embedding: the rows of a table for given token ids. It is not a `layer`: its input is ids, so it
+// has no gradient of the input, and a pipeline begins with it.
 #pragma once
 
 #include <cstdint>

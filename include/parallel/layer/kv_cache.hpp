@@ -1,4 +1,4 @@
-// The keys and values of the tokens so far, of one block and one sequence (generation).
+// The keys and values of all tokens up to now, for one block and one sequence (generation).
 #pragma once
 
 #include <parallel/ops/elementwise.hpp>
@@ -22,14 +22,15 @@ struct kv_cache {
   }
 
   [[nodiscard]] ops::heads_view<T const> keys(ops::head_layout const& layout) const {
-    return layout.split(used().slice_columns(0, layout.kv_width()), length);
+    return layout.split(used_rows().slice_columns(0, layout.kv_width()), length);
   }
   [[nodiscard]] ops::heads_view<T const> values(ops::head_layout const& layout) const {
-    return layout.split(used().slice_columns(layout.kv_width(), 2 * layout.kv_width()), length);
+    return layout.split(used_rows().slice_columns(layout.kv_width(), 2 * layout.kv_width()),
+                        length);
   }
 
  private:
-  [[nodiscard]] ops::rows_view<T const> used() const {
+  [[nodiscard]] ops::rows_view<T const> used_rows() const {
     return matrix_view<T const>(rows.slice(0, length));
   }
 };

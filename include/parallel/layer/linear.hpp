@@ -1,5 +1,5 @@
-// linear: y = x Wᵀ + b, W stored [out, in] as in PyTorch and the Hugging Face files; with an
-// adapter of low rank where there is one.
+// linear: y = x Wᵀ + b, with W stored [out, in] as in PyTorch and the Hugging Face files, and with
+// an optional low-rank adapter.
 #pragma once
 
 #include <type_traits>
@@ -13,17 +13,17 @@
 
 namespace parallel {
 
-/// y += bias + onto, both where there are any: what is added once to a sum of ranks' addends.
+/// y += bias + summand, each where present: the values that a sum over ranks must include once.
 template <class Stream, class T>
 void add_bias_onto(context<Stream>& c, matrix_view<T> y, parameter<T, 1> const& bias,
-                   std::type_identity_t<matrix_view<T const>> onto) {
+                   std::type_identity_t<matrix_view<T const>> summand) {
   if (bias.present())
-    ops::add_bias(c.stream, y, bias.value(), onto);
-  else if (onto.size() > 0)
-    ops::add(c.stream, y.span(), onto.span());
+    ops::add_bias(c.stream, y, bias.value(), summand);
+  else if (summand.size() > 0)
+    ops::add(c.stream, y.span(), summand.span());
 }
 
-/// Cost for M rows: 2·M·in·out operations forward, twice that backward; keeps x and dy (views).
+/// Cost for M rows: 2·M·in·out operations forward, twice that backward. Keeps views of x and dy.
 template <class T>
 struct linear {
   using element = T;
@@ -39,70 +39,73 @@ struct linear {
   };
 
   template <class Stream>
-  [[nodiscard]] matrix_view<T> forward(context<Stream>& c, matrix_view<T const> x, saved& kept,
-                                       matrix_view<T const> onto = {}) const {
-    keep(c, x, kept);
+  [[nodiscard]] matrix_view<T> forward(context<Stream>& c, matrix_view<T const> x, saved& state,
+                                       matrix_view<T const> summand = {}) const {
+    save_input(c, x, state);
     auto y = c.template allocate<T, 2>({x.extent(0), weight.extents[0]});
-    apply(c, y, x, kept, onto);
+    apply(c, y, x, state, summand);
     return y;
   }
-  /// The two halves of `forward`, for a result that is released before what is kept: allocation,
-  /// then the product, to y [rows of kept.x, out]. What it is added to, if anything, is added with
-  /// the bias where there is one: what is rounded twice is then the product alone.
+  /// The two halves of `forward`, for a result that is released before the saved state:
+  /// `save_input` allocates, `apply` writes the product to y [rows of state.x, out]. The summand,
+  /// if any, is added together with the bias where there is one, so only the product is rounded
+  /// twice.
   template <class Stream>
-  void keep(context<Stream>& c, matrix_view<T const> x, saved& kept) const {
-    kept.x = x;
-    adapter.keep(c, x.extent(0), kept.adapter);
+  void save_input(context<Stream>& c, matrix_view<T const> x, saved& state) const {
+    state.x = x;
+    adapter.allocate_hidden(c, x.extent(0), state.adapter);
   }
   template <class Stream>
-  void apply(context<Stream>& c, matrix_view<T> y, matrix_view<T const> x, saved& kept,
-             matrix_view<T const> onto = {}) const {
-    apply(c, y, x, kept, onto, bias);
+  void apply(context<Stream>& c, matrix_view<T> y, matrix_view<T const> x, saved& state,
+             matrix_view<T const> summand = {}) const {
+    apply(c, y, x, state, summand, bias);
   }
-  /// As `apply` above, with a bias that is another's: of a layer that has this one within.
+  /// As `apply` above, with the bias of an enclosing layer.
   template <class Stream>
-  void apply(context<Stream>& c, matrix_view<T> y, matrix_view<T const> x, saved& kept,
-             matrix_view<T const> onto, parameter<T, 1> const& shift) const {
+  void apply(context<Stream>& c, matrix_view<T> y, matrix_view<T const> x, saved& state,
+             matrix_view<T const> summand, parameter<T, 1> const& applied_bias) const {
     arena::scope const temporaries(c.memory);
-    onto = adapter.forward(c, x, kept.adapter, onto);
-    if (shift.present())
-      ops::affine(c.stream, y, x, weight.value(), shift.value(), onto);
+    summand = adapter.forward(c, x, state.adapter, summand);
+    if (applied_bias.present())
+      ops::affine(c.stream, y, x, weight.value(), applied_bias.value(), summand);
     else
-      ops::matmul(c.stream, y, x, weight.value(), {.transpose_b = true}, onto);
+      ops::matmul(c.stream, y, x, weight.value(), {.transpose_b = true}, summand);
   }
 
   template <class Stream>
   [[nodiscard]] matrix_view<T> backward_input(context<Stream>& c, matrix_view<T const> dy,
-                                              saved& kept, matrix_view<T const> onto = {}) const {
-    kept.dy = dy;
+                                              saved& state,
+                                              matrix_view<T const> summand = {}) const {
+    state.dy = dy;
     auto dx = c.template allocate<T, 2>({dy.extent(0), weight.extents[1]});
-    adapter.keep_backward(c, dy.extent(0), kept.adapter);
+    adapter.allocate_hidden_gradient(c, dy.extent(0), state.adapter);
     arena::scope const temporaries(c.memory);
-    onto = adapter.backward_input(c, dy, kept.adapter, onto);
-    ops::matmul(c.stream, dx, dy, weight.value(), {}, onto);
+    summand = adapter.backward_input(c, dy, state.adapter, summand);
+    ops::matmul(c.stream, dx, dy, weight.value(), {}, summand);
     return dx;
   }
 
-  /// Tells the pass to come that x, which was dropped, is here.
-  void input_again(saved& kept, matrix_view<T const> x) const { kept.x = kept.adapter.x = x; }
+  /// Sets x, which was dropped, for the backward passes that follow.
+  void restore_input(saved& state, matrix_view<T const> x) const { state.x = state.adapter.x = x; }
 
   template <class Stream>
-  void backward_weight(context<Stream>& c, saved const& kept) const {
-    backward_weight(c, kept, bias);
+  void backward_weight(context<Stream>& c, saved const& state) const {
+    backward_weight(c, state, bias);
   }
-  /// As `backward_weight` above, with a bias that is another's, as in `apply`.
+  /// As `backward_weight` above, with the bias of an enclosing layer, as in `apply`.
   template <class Stream>
-  void backward_weight(context<Stream>& c, saved const& kept, parameter<T, 1> const& shift) const {
+  void backward_weight(context<Stream>& c, saved const& state,
+                       parameter<T, 1> const& applied_bias) const {
     bool const accumulate = !c.overwrite_gradients;
-    if (weight.has_gradient() && shift.has_gradient())
-      ops::affine_backward_weight(c.stream, weight.gradient(), shift.gradient(), kept.dy, kept.x,
-                                  accumulate);
+    if (weight.has_gradient() && applied_bias.has_gradient())
+      ops::affine_backward_weight(c.stream, weight.gradient(), applied_bias.gradient(), state.dy,
+                                  state.x, accumulate);
     else if (weight.has_gradient())
-      ops::matmul(c.stream, weight.gradient(), kept.dy, kept.x,
+      ops::matmul(c.stream, weight.gradient(), state.dy, state.x,
                   {.transpose_a = true, .accumulate = accumulate});
-    else if (shift.has_gradient())
-      ops::add_bias_backward(c.stream, shift.gradient(), kept.dy);
-    adapter.backward_weight(c, kept.adapter);
+    else if (applied_bias.has_gradient())
+      ops::add_bias_backward(c.stream, applied_bias.gradient(), state.dy);
+    adapter.backward_weight(c, state.adapter);
   }
 
   void visit_parameters(auto&& visit) {

@@ -1,9 +1,9 @@
-// norm: rows are divided by their size, by one of two rules chosen at run time:
+// norm: each row is normalised, by one of two rules chosen at run time:
 //   layer  y = (x - mean) / sqrt(variance + eps) * weight + bias   (Ba, Kiros, Hinton, 2016)
 //   rms    y = x / sqrt(mean(x²) + eps) * weight                   (Zhang, Sennrich, 2019)
 // Statistics are kept in the accumulation type. Where a device can (ops::sums_norm_gradients), the
-// pass of the input's gradient leaves sums, of which the weights' gradients are made without
-// reading rows again.
+// pass that computes the input's gradient also leaves partial sums, from which the weights'
+// gradients are computed without a second read of the rows.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ namespace parallel {
 
 enum class norm_rule : std::uint8_t { layer, rms };
 
-/// Keeps x (a view) and two numbers a row, or one with rms; between the halves of a backward pass
-/// dy (a view) and, for 16 rows, one of sums, or two with a bias.
+/// Keeps x (a view) and two numbers a row, or one with rms. Between the halves of a backward pass
+/// it also keeps dy (a view) and, for every 16 rows, one row of sums, or two with a bias.
 template <class T>
 struct norm {
   using element = T;
@@ -28,101 +28,102 @@ struct norm {
   parameter<T, 1> bias;    // [width], or absent; always absent with rms
   double eps = 1e-5;
   norm_rule rule = norm_rule::layer;
-  bool again = false;  // the result may be dropped, and made again (dropped.hpp)
+  bool is_droppable = false;  // the result may be dropped and recomputed (dropped.hpp)
 
   struct saved {
     ops::rows_view<T const> x;
     ops::rows_view<T const> dy;
     vector_view<accumulate_t<T>> mean;  // [rows]; empty with rms
     vector_view<accumulate_t<T>> rstd;  // [rows]
-    // [runs of rows, width]; empty: nobody asks for the gradient
+    // [runs of rows, width]; empty where no gradient is wanted
     matrix_view<accumulate_t<T>> weight_sums, bias_sums;
     bool dropped = false;
   };
 
   template <class Stream>
   [[nodiscard]] matrix_view<T> forward(context<Stream>& c, matrix_view<T const> x,
-                                       saved& kept) const {
+                                       saved& state) const {
     auto y = c.template allocate<T, 2>(x.extents());
-    forward_into(c, y, x, kept);
+    forward_into(c, y, x, state);
     return y;
   }
 
   template <class Stream>
   [[nodiscard]] matrix_view<T> backward_input(context<Stream>& c, matrix_view<T const> dy,
-                                              saved& kept, matrix_view<T const> onto = {}) const {
+                                              saved& state,
+                                              matrix_view<T const> summand = {}) const {
     auto dx = c.template allocate<T, 2>(dy.extents());
-    backward_input_into(c, dx, dy, kept, onto);
+    backward_input_into(c, dx, dy, state, summand);
     return dx;
   }
 
   template <class Stream>
-  void backward_weight(context<Stream>& c, saved const& kept) const {
+  void backward_weight(context<Stream>& c, saved const& state) const {
     if (!weight.has_gradient() && !bias.has_gradient()) return;
     if constexpr (ops::sums_norm_gradients<Stream>) {
       if (weight.has_gradient())
-        ops::add_bias_backward(c.stream, weight.gradient(), kept.weight_sums);
-      if (bias.has_gradient()) ops::add_bias_backward(c.stream, bias.gradient(), kept.bias_sums);
+        ops::add_bias_backward(c.stream, weight.gradient(), state.weight_sums);
+      if (bias.has_gradient()) ops::add_bias_backward(c.stream, bias.gradient(), state.bias_sums);
     } else if (rule == norm_rule::rms)
-      ops::rms_norm_backward_weight(c.stream, weight.gradient(), kept.dy, kept.x, kept.rstd);
+      ops::rms_norm_backward_weight(c.stream, weight.gradient(), state.dy, state.x, state.rstd);
     else
-      ops::layer_norm_backward_weight(c.stream, weight.gradient(), bias.gradient(), kept.dy, kept.x,
-                                      kept.mean, kept.rstd);
+      ops::layer_norm_backward_weight(c.stream, weight.gradient(), bias.gradient(), state.dy,
+                                      state.x, state.mean, state.rstd);
   }
 
-  /// `forward` between rows that may lie apart: columns of a packed [q | k | v].
+  /// `forward` between rows that may be strided: columns of a packed [q | k | v].
   template <class Stream>
   void forward_into(context<Stream>& c, ops::rows_view<T> y, ops::rows_view<T const> x,
-                    saved& kept) const {
-    keep(c, x, kept);
-    apply(c, y, kept);
+                    saved& state) const {
+    save_input(c, x, state);
+    apply(c, y, state);
   }
-  /// The two halves of `forward`, for a result that is released before what is kept: allocation,
-  /// then the norm.
+  /// The two halves of `forward`, for a result that is released before the saved state:
+  /// `save_input` allocates, `apply` normalises.
   template <class Stream>
-  void keep(context<Stream>& c, ops::rows_view<T const> x, saved& kept) const {
-    kept.x = x;
-    kept.rstd = c.template allocate<accumulate_t<T>, 1>({x.rows});
-    if (rule != norm_rule::rms) kept.mean = c.template allocate<accumulate_t<T>, 1>({x.rows});
+  void save_input(context<Stream>& c, ops::rows_view<T const> x, saved& state) const {
+    state.x = x;
+    state.rstd = c.template allocate<accumulate_t<T>, 1>({x.rows});
+    if (rule != norm_rule::rms) state.mean = c.template allocate<accumulate_t<T>, 1>({x.rows});
   }
   template <class Stream>
-  void apply(context<Stream>& c, ops::rows_view<T> y, saved const& kept) const {
+  void apply(context<Stream>& c, ops::rows_view<T> y, saved const& state) const {
     if (rule == norm_rule::rms)
-      ops::rms_norm(c.stream, y, kept.rstd, kept.x, weight.value(), {.eps = eps});
+      ops::rms_norm(c.stream, y, state.rstd, state.x, weight.value(), {.eps = eps});
     else
-      ops::layer_norm(c.stream, y, kept.mean, kept.rstd, kept.x, weight.value(), bias.value(),
+      ops::layer_norm(c.stream, y, state.mean, state.rstd, state.x, weight.value(), bias.value(),
                       {.eps = eps});
   }
 
   template <class Stream>
   void backward_input_into(context<Stream>& c, ops::rows_view<T> dx, ops::rows_view<T const> dy,
-                           saved& kept, ops::rows_view<T const> onto = {}) const {
-    keep_backward(c, dy, kept);
-    apply_backward(c, dx, kept, onto);
+                           saved& state, ops::rows_view<T const> summand = {}) const {
+    save_gradient(c, dy, state);
+    apply_backward(c, dx, state, summand);
   }
-  /// The two halves of that, for a dx that is released before what is kept. Sums have their place
-  /// on every device, so that a plan of memory holds for any.
+  /// The two halves of backward_input_into, for a dx that is released before the saved state. The
+  /// sums are allocated on every device, so that one memory plan holds for all devices.
   template <class Stream>
-  void keep_backward(context<Stream>& c, ops::rows_view<T const> dy, saved& kept) const {
-    kept.dy = dy;
+  void save_gradient(context<Stream>& c, ops::rows_view<T const> dy, saved& state) const {
+    state.dy = dy;
     if (!weight.has_gradient() && !bias.has_gradient()) return;
     shape<2> const sums{ops::norm_gradient_runs(dy.rows), dy.columns};
-    kept.weight_sums = c.template allocate<accumulate_t<T>, 2>(sums);
-    if (bias.has_gradient()) kept.bias_sums = c.template allocate<accumulate_t<T>, 2>(sums);
+    state.weight_sums = c.template allocate<accumulate_t<T>, 2>(sums);
+    if (bias.has_gradient()) state.bias_sums = c.template allocate<accumulate_t<T>, 2>(sums);
   }
   template <class Stream>
-  void apply_backward(context<Stream>& c, ops::rows_view<T> dx, saved const& kept,
-                      ops::rows_view<T const> onto = {}) const {
-    auto const& dy = kept.dy;
+  void apply_backward(context<Stream>& c, ops::rows_view<T> dx, saved const& state,
+                      ops::rows_view<T const> summand = {}) const {
+    auto const& dy = state.dy;
     if constexpr (ops::sums_norm_gradients<Stream>)
-      if (!kept.weight_sums.empty())
-        return ops::norm_gradients(c.stream, dx, kept.weight_sums, kept.bias_sums, dy, kept.x,
-                                   weight.value(), kept.mean, kept.rstd, onto);
+      if (!state.weight_sums.empty())
+        return ops::norm_gradients(c.stream, dx, state.weight_sums, state.bias_sums, dy, state.x,
+                                   weight.value(), state.mean, state.rstd, summand);
     if (rule == norm_rule::rms)
-      ops::rms_norm_backward_input(c.stream, dx, dy, kept.x, weight.value(), kept.rstd, onto);
+      ops::rms_norm_backward_input(c.stream, dx, dy, state.x, weight.value(), state.rstd, summand);
     else
-      ops::layer_norm_backward_input(c.stream, dx, dy, kept.x, weight.value(), kept.mean, kept.rstd,
-                                     onto);
+      ops::layer_norm_backward_input(c.stream, dx, dy, state.x, weight.value(), state.mean,
+                                     state.rstd, summand);
   }
 
   void visit_parameters(auto&& visit) {

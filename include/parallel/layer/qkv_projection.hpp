@@ -1,5 +1,5 @@
-// The projection to packed rows [Q | K | V]: one matrix ("Wqkv") or three ("Wq", "Wk", "Wv"), then
-// optional clipping.
+// The projection to packed rows [Q | K | V], by one matrix ("Wqkv") or by three ("Wq", "Wk", "Wv"),
+// followed by optional clipping.
 #pragma once
 
 #include <cstdint>
@@ -14,125 +14,128 @@
 
 namespace parallel {
 
-/// `In`: a linear layer too, of one rank or column_linear of ranks that hold other heads
-/// (tensor/linear.hpp). Keeps its input, its gradient, and with clipping one byte per
-/// element. Three matrices cost a copy of the packed rows more than one, each way.
+/// `In` is a linear layer: a plain one on one rank, or column_linear on ranks that hold different
+/// heads (tensor/linear.hpp). Keeps its input, its gradient, and with clipping one byte per
+/// element. Three matrices cost one more copy of the packed rows than one matrix, in each
+/// direction.
 template <class T, class In = linear<T>>
 struct qkv_projection {
-  In first;                       // results side by side are the packed row
-  std::vector<linear<T>> others;  // of Wq: Wk and Wv
-  accumulate_t<T> clip{};         // results are clamped to [-clip, clip]; 0: not
+  In first;                          // the results of all parts, side by side, are the packed row
+  std::vector<linear<T>> remaining;  // Wk and Wv, where the first part is Wq
+  accumulate_t<T> clip{};            // results are clamped to [-clip, clip]; 0: no clipping
 
   struct saved {
     typename In::saved first;
-    std::vector<typename linear<T>::saved> others;
-    vector_view<std::uint8_t> inside;  // where clipping left the value alone
+    std::vector<typename linear<T>::saved> remaining;
+    vector_view<std::uint8_t> inside;  // 1 where clipping left the value unchanged
   };
 
   qkv_projection() = default;
-  /// The first of `parts` becomes In{how..., part}.
-  explicit qkv_projection(std::vector<linear<T>> parts, auto const&... how)
-      : first{how..., std::move(parts.at(0))},
-        others(std::make_move_iterator(parts.begin() + 1), std::make_move_iterator(parts.end())) {}
+  /// The first of `parts` becomes In{arguments..., part}.
+  explicit qkv_projection(std::vector<linear<T>> parts, auto const&... arguments)
+      : first{arguments..., std::move(parts.at(0))},
+        remaining(std::make_move_iterator(parts.begin() + 1),
+                  std::make_move_iterator(parts.end())) {}
 
   template <class Stream>
-  [[nodiscard]] auto forward(context<Stream>& c, matrix_view<T const> x, saved& kept) const {
-    kept.others.resize(others.size());
-    auto const made = project(c, x, kept);
-    matrix_view<T> const packed = local(made);
+  [[nodiscard]] auto forward(context<Stream>& c, matrix_view<T const> x, saved& state) const {
+    state.remaining.resize(remaining.size());
+    auto const projected = project(c, x, state);
+    matrix_view<T> const packed = local(projected);
     if (clip > accumulate_t<T>{}) {
       if (c.mode == pass::training)
-        kept.inside = c.template allocate<std::uint8_t, 1>({packed.size()});
-      ops::clip(c.stream, packed.span(), kept.inside.span(), clip);
+        state.inside = c.template allocate<std::uint8_t, 1>({packed.size()});
+      ops::clip(c.stream, packed.span(), state.inside.span(), clip);
     }
-    return made;
+    return projected;
   }
 
   /// Overwrites d_packed where clipping stopped the gradient.
   template <class Stream, class Gradient = matrix_view<T>>
   [[nodiscard]] matrix_view<T> backward_input(context<Stream>& c, Gradient gradient,
-                                              saved& kept) const {
+                                              saved& state) const {
     matrix_view<T> const d_packed = local(gradient);
     if (clip > accumulate_t<T>{})
       ops::clip_backward(c.stream, d_packed.span(),
-                         std::span<std::uint8_t const>(kept.inside.span()));
-    if (others.empty()) return backward_input_of(first, c, gradient, kept.first);
-    auto const columns = [&](index begin, index width) {
-      auto const own = c.template allocate<T, 2>({d_packed.extent(0), width});
-      ops::copy(c.stream, ops::rows_view<T>(own),
+                         std::span<std::uint8_t const>(state.inside.span()));
+    if (remaining.empty()) return backward_input_of(first, c, gradient, state.first);
+    auto const copy_columns = [&](index begin, index width) {
+      auto const contiguous = c.template allocate<T, 2>({d_packed.extent(0), width});
+      ops::copy(c.stream, ops::rows_view<T>(contiguous),
                 ops::rows_view<T const>(d_packed).slice_columns(begin, begin + width));
-      return own;
+      return contiguous;
     };
-    matrix_view<T> through_others;
+    matrix_view<T> other_gradient;
     index begin = width_of(first);
-    for (std::size_t i = 0; i < others.size(); ++i) {
-      index const width = width_of(others[i]);
-      auto const dx =
-          others[i].backward_input(c, columns(begin, width), kept.others[i], through_others);
-      through_others = dx;
+    for (std::size_t i = 0; i < remaining.size(); ++i) {
+      index const width = width_of(remaining[i]);
+      auto const dx = remaining[i].backward_input(c, copy_columns(begin, width), state.remaining[i],
+                                                  other_gradient);
+      other_gradient = dx;
       begin += width;
     }
-    return backward_input_of(first, c, placed_like(gradient, columns(0, width_of(first))),
-                             kept.first, through_others);
+    return backward_input_of(first, c, placed_like(gradient, copy_columns(0, width_of(first))),
+                             state.first, other_gradient);
   }
 
-  /// As of linear.
-  void input_again(saved& kept, matrix_view<T const> x) const {
-    first.input_again(kept.first, x);
-    for (std::size_t i = 0; i < others.size(); ++i)
-      others[i].input_again(kept.others[i], kept.first.x);
+  /// As linear::restore_input.
+  void restore_input(saved& state, matrix_view<T const> x) const {
+    first.restore_input(state.first, x);
+    for (std::size_t i = 0; i < remaining.size(); ++i)
+      remaining[i].restore_input(state.remaining[i], state.first.x);
   }
 
   template <class Stream>
-  void backward_weight(context<Stream>& c, saved const& kept) const {
-    first.backward_weight(c, kept.first);
-    for (std::size_t i = 0; i < others.size(); ++i) others[i].backward_weight(c, kept.others[i]);
+  void backward_weight(context<Stream>& c, saved const& state) const {
+    first.backward_weight(c, state.first);
+    for (std::size_t i = 0; i < remaining.size(); ++i)
+      remaining[i].backward_weight(c, state.remaining[i]);
   }
 
   void visit_parameters(auto&& visit) {
     visit_parameters_of(first, visit);
-    for (auto& part : others) visit_parameters_of(part, visit);
+    for (auto& part : remaining) visit_parameters_of(part, visit);
   }
 
  private:
   template <class Stream>
-  [[nodiscard]] auto project(context<Stream>& c, matrix_view<T const> x, saved& kept) const {
-    using result = decltype(first.forward(c, x, kept.first));
-    if (others.empty()) return first.forward(c, x, kept.first);
-    first.keep(c, x, kept.first);
-    matrix_view<T const> const all = kept.first.x;
-    auto const packed = c.template allocate<T, 2>({all.extent(0), width()});
+  [[nodiscard]] auto project(context<Stream>& c, matrix_view<T const> x, saved& state) const {
+    using result = decltype(first.forward(c, x, state.first));
+    if (remaining.empty()) return first.forward(c, x, state.first);
+    first.save_input(c, x, state.first);
+    matrix_view<T const> const input = state.first.x;
+    auto const packed = c.template allocate<T, 2>({input.extent(0), width()});
     index begin = 0;
-    auto const project = [&](auto const& part, matrix_view<T const> from, auto& kept_of) {
+    auto const project = [&](auto const& part, matrix_view<T const> part_input, auto& part_state) {
       arena::scope const temporaries(c.memory);
-      auto const y = c.template allocate<T, 2>({all.extent(0), width_of(part)});
-      part.apply(c, y, from, kept_of);
+      auto const y = c.template allocate<T, 2>({input.extent(0), width_of(part)});
+      part.apply(c, y, part_input, part_state);
       ops::copy(c.stream, ops::rows_view<T>(packed).slice_columns(begin, begin + width_of(part)),
                 ops::rows_view<T const>(y));
       begin += width_of(part);
     };
-    project(first, x, kept.first);
-    for (std::size_t i = 0; i < others.size(); ++i) {
-      others[i].keep(c, all, kept.others[i]);
-      project(others[i], all, kept.others[i]);
+    project(first, x, state.first);
+    for (std::size_t i = 0; i < remaining.size(); ++i) {
+      remaining[i].save_input(c, input, state.remaining[i]);
+      project(remaining[i], input, state.remaining[i]);
     }
     return placed_like(result{}, packed);
   }
 
   [[nodiscard]] static index width_of(linear<T> const& part) { return part.weight.extents[0]; }
-  template <class Other>
-  [[nodiscard]] static index width_of(Other const& part) {
+  template <class Wrapper>
+  [[nodiscard]] static index width_of(Wrapper const& part) {
     return width_of(part.inner);
   }
 
   [[nodiscard]] index width() const {
-    index all = width_of(first);
-    for (auto const& part : others) all += width_of(part);
-    return all;
+    index total = width_of(first);
+    for (auto const& part : remaining) total += width_of(part);
+    return total;
   }
 };
 
-/// Of one rank.
+/// The projection of one rank.
 template <class T>
 qkv_projection(std::vector<linear<T>>) -> qkv_projection<T>;
 

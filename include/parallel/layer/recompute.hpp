@@ -1,12 +1,12 @@
-// recompute: a layer whose activations are not kept but made again for the backward pass (Chen,
-// Xu, Zhang, Guestrin, "Training Deep Nets with Sublinear Memory Cost", 2016). Around every block
-// that is full recomputation; around parts of some blocks it is selective (Korthikanti et al.,
-// "Reducing Activation Recomputation in Large Transformer Models", 2022).
+// recompute: a layer whose activations are not kept but recomputed for the backward pass (Chen, Xu,
+// Zhang, Guestrin, "Training Deep Nets with Sublinear Memory Cost", 2016). Around every block this
+// is full recomputation; around parts of some blocks it is selective (Korthikanti et al., "Reducing
+// Activation Recomputation in Large Transformer Models", 2022).
 //
-// The second forward pass is the first again: the same operations in the same order from the same
-// place, dropout's masks included since they are counted, so that gradients have the same bits.
-// What the layer exchanges is exchanged again, on all ranks alike, its last sum too, whose result
-// nobody needs a second time, so that what it was added to is not added again.
+// The second forward pass repeats the first: the same operations in the same order at the same
+// position of the run, with the same dropout masks, since those are functions of that position, so
+// gradients have the same bits. The layer repeats its exchanges too, on all ranks alike, including
+// its last sum; nothing reads the result of that sum, so the summand is not added again.
 #pragma once
 
 #include <utility>
@@ -18,16 +18,16 @@
 namespace parallel {
 
 /// Inner, whose result has the extents of its input. When `active`, a training pass keeps x (a
-/// view) and y in place of what Inner keeps, at the cost of Inner's forward pass a second time.
+/// view) and y instead of the saved state of Inner, at the cost of a second forward pass of Inner.
 ///
-/// Where the halves of a backward pass are apart, what the second needs of the first is kept until
-/// then, and so is what is made again for it: such schedules save nothing at their peak.
+/// Where a schedule separates the halves of a backward pass, the recomputed activations are kept
+/// until the second half, so that such a schedule saves no memory at its peak.
 template <class Inner>
 struct recompute {
   using element = typename Inner::element;
 
   struct saved {
-    typename Inner::saved inner;   // of the pass that was last: views of what may be gone
+    typename Inner::saved inner;   // of the last forward pass: its views may be invalid
     matrix_view<element const> x;  // [rows, width]
   };
 
@@ -38,82 +38,83 @@ struct recompute {
   explicit recompute(Inner layer, bool is_active = false)
       : inner(std::move(layer)), active(is_active) {}
 
-  /// What Inner makes lies in the context's scratch arena, and is released there.
+  /// The activations of Inner lie in the context's scratch arena, which this pass releases.
   template <class Stream>
   [[nodiscard]] matrix_view<element> forward(context<Stream>& c, matrix_view<element const> x,
-                                             saved& kept,
-                                             matrix_view<element const> onto = {}) const;
+                                             saved& state,
+                                             matrix_view<element const> summand = {}) const;
 
   template <class Stream>
   [[nodiscard]] matrix_view<element> backward_input(context<Stream>& c,
-                                                    matrix_view<element const> dy, saved& kept,
-                                                    matrix_view<element const> onto = {}) const;
+                                                    matrix_view<element const> dy, saved& state,
+                                                    matrix_view<element const> summand = {}) const;
   /// See concepts.hpp.
   template <class Stream>
   void backward_input_into(context<Stream>& c, matrix_view<element> dx,
-                           matrix_view<element const> dy, saved& kept) const;
+                           matrix_view<element const> dy, saved& state) const;
 
-  /// As of linear.
-  void input_again(saved& kept, matrix_view<element const> x) const requires
+  /// As linear::restore_input.
+  void restore_input(saved& state, matrix_view<element const> x) const requires
       requires(Inner const& layer) {
-    layer.input_again(kept.inner, x);
+    layer.restore_input(state.inner, x);
   }
-  { inner.input_again(kept.inner, x); }
+  { inner.restore_input(state.inner, x); }
 
   template <class Stream>
-  void backward_weight(context<Stream>& c, saved const& kept) const;
+  void backward_weight(context<Stream>& c, saved const& state) const;
 
   void visit_parameters(auto&& visit) { visit_parameters_of(inner, visit); }
 
  private:
-  /// Without a backward pass to come nothing is kept anyhow.
+  /// An inference pass keeps nothing in any case.
   template <class Stream>
   [[nodiscard]] bool drops(context<Stream> const& c) const {
     return active && c.mode == pass::training;
   }
 };
 
-// Outside the class, so that a program can have the passes of its blocks compiled once
-// (extern template), which takes no effect on what is inline.
+// The definitions stand outside the class, so that a program can compile the passes of its blocks
+// once (extern template), which has no effect on inline functions.
 
 template <class Inner>
 template <class Stream>
-auto recompute<Inner>::forward(context<Stream>& c, matrix_view<element const> x, saved& kept,
-                               matrix_view<element const> onto) const -> matrix_view<element> {
-  if (!drops(c)) return forward_onto(inner, c, x, kept.inner, onto);
-  kept.x = x;
+auto recompute<Inner>::forward(context<Stream>& c, matrix_view<element const> x, saved& state,
+                               matrix_view<element const> summand) const -> matrix_view<element> {
+  if (!drops(c)) return forward_onto(inner, c, x, state.inner, summand);
+  state.x = x;
   auto const y = c.template allocate<element, 2>(x.extents());
-  auto passing = c.on(c.scratch == nullptr ? c.memory : *c.scratch);
-  arena::scope const dropped(passing.memory);
-  matrix_view<element const> const made = forward_onto(inner, passing, x, kept.inner, onto);
-  require(made.extents() == x.extents(), "recompute: the layer turned [", x.extent(0), ", ",
-          x.extent(1), "] into [", made.extent(0), ", ", made.extent(1),
+  auto temporary_context = c.with_memory(c.scratch == nullptr ? c.memory : *c.scratch);
+  arena::scope const temporaries(temporary_context.memory);
+  matrix_view<element const> const result =
+      forward_onto(inner, temporary_context, x, state.inner, summand);
+  require(result.extents() == x.extents(), "recompute: the layer turned [", x.extent(0), ", ",
+          x.extent(1), "] into [", result.extent(0), ", ", result.extent(1),
           "]; it must leave the extents of its input");
-  ops::copy(c.stream, y.span(), made.span());
+  ops::copy(c.stream, y.span(), result.span());
   return y;
 }
 
 template <class Inner>
 template <class Stream>
 auto recompute<Inner>::backward_input(context<Stream>& c, matrix_view<element const> dy,
-                                      saved& kept, matrix_view<element const> onto) const
+                                      saved& state, matrix_view<element const> summand) const
     -> matrix_view<element> {
-  if (drops(c)) static_cast<void>(inner.forward(c, kept.x, kept.inner));
-  return backward_input_onto(inner, c, dy, kept.inner, onto);
+  if (drops(c)) static_cast<void>(inner.forward(c, state.x, state.inner));
+  return backward_input_onto(inner, c, dy, state.inner, summand);
 }
 
 template <class Inner>
 template <class Stream>
 void recompute<Inner>::backward_input_into(context<Stream>& c, matrix_view<element> dx,
-                                           matrix_view<element const> dy, saved& kept) const {
-  if (drops(c)) static_cast<void>(inner.forward(c, kept.x, kept.inner));
-  parallel::backward_input_into(inner, c, dx, dy, kept.inner);
+                                           matrix_view<element const> dy, saved& state) const {
+  if (drops(c)) static_cast<void>(inner.forward(c, state.x, state.inner));
+  parallel::backward_input_into(inner, c, dx, dy, state.inner);
 }
 
 template <class Inner>
 template <class Stream>
-void recompute<Inner>::backward_weight(context<Stream>& c, saved const& kept) const {
-  backward_weight_of(inner, c, kept.inner);
+void recompute<Inner>::backward_weight(context<Stream>& c, saved const& state) const {
+  backward_weight_of(inner, c, state.inner);
 }
 
 }  // namespace parallel

@@ -1,6 +1,6 @@
-// sequential and residual: the two ways in which layers compose. Both are layers themselves; their
-// three passes follow from those of their parts. What passes between the parts of a sequence may be
-// a placed value (a partial sum, say): the types of neighbours must fit.
+// sequential and residual: the two ways in which layers compose. Both are layers, whose three
+// passes follow from those of their parts. A value between the parts of a sequence may be a placed
+// value (a partial sum, say), if the types of the neighbouring layers fit.
 #pragma once
 
 #include <tuple>
@@ -25,46 +25,46 @@ struct sequential {
   explicit sequential(First first, Rest... rest) : layers(std::move(first), std::move(rest)...) {}
 
   template <class Stream, class X = matrix_view<element const>>
-  [[nodiscard]] auto forward(context<Stream>& c, X x, saved& kept) const {
-    return forward_from<0>(c, x, kept);
+  [[nodiscard]] auto forward(context<Stream>& c, X x, saved& state) const {
+    return forward_from<0>(c, x, state);
   }
-  /// `onto` goes to the last layer, backwards to the first.
+  /// The last layer adds `summand` in the forward pass, the first layer in the backward pass.
   template <class Stream, class X = matrix_view<element const>>
-  [[nodiscard]] auto forward(context<Stream>& c, X x, saved& kept,
-                             matrix_view<element const> onto) const {
-    return forward_from<0>(c, x, kept, onto);
+  [[nodiscard]] auto forward(context<Stream>& c, X x, saved& state,
+                             matrix_view<element const> summand) const {
+    return forward_from<0>(c, x, state, summand);
   }
 
   template <class Stream, class Dy = matrix_view<element const>>
-  [[nodiscard]] auto backward_input(context<Stream>& c, Dy dy, saved& kept) const {
-    return backward_from<sizeof...(Rest)>(c, dy, kept,
-                                          [&](auto const& first, auto d, auto& of_first) {
-                                            return backward_input_of(first, c, d, of_first);
+  [[nodiscard]] auto backward_input(context<Stream>& c, Dy dy, saved& state) const {
+    return backward_from<sizeof...(Rest)>(c, dy, state,
+                                          [&](auto const& first, auto d, auto& first_state) {
+                                            return backward_input_of(first, c, d, first_state);
                                           });
   }
   template <class Stream, class Dy = matrix_view<element const>>
-  [[nodiscard]] auto backward_input(context<Stream>& c, Dy dy, saved& kept,
-                                    matrix_view<element const> onto) const {
-    return backward_from<sizeof...(Rest)>(c, dy, kept,
-                                          [&](auto const& first, auto d, auto& of_first) {
-                                            return backward_input_onto(first, c, d, of_first, onto);
-                                          });
+  [[nodiscard]] auto backward_input(context<Stream>& c, Dy dy, saved& state,
+                                    matrix_view<element const> summand) const {
+    return backward_from<sizeof...(Rest)>(
+        c, dy, state, [&](auto const& first, auto d, auto& first_state) {
+          return backward_input_onto(first, c, d, first_state, summand);
+        });
   }
   /// See concepts.hpp.
-  template <class Stream, class Dy, class... Onto>
-  void backward_input_into(context<Stream>& c, matrix_view<element> dx, Dy dy, saved& kept,
-                           Onto... onto) const {
-    backward_from<sizeof...(Rest)>(c, dy, kept, [&](auto const& first, auto d, auto& of_first) {
-      parallel::backward_input_into(first, c, dx, d, of_first, onto...);
+  template <class Stream, class Dy, class... Summand>
+  void backward_input_into(context<Stream>& c, matrix_view<element> dx, Dy dy, saved& state,
+                           Summand... summand) const {
+    backward_from<sizeof...(Rest)>(c, dy, state, [&](auto const& first, auto d, auto& first_state) {
+      parallel::backward_input_into(first, c, dx, d, first_state, summand...);
     });
   }
 
-  /// Last layer first: its gradients are the first that a reduction can take.
+  /// Last layer first: a reduction can start with its gradients.
   template <class Stream>
-  void backward_weight(context<Stream>& c, saved const& kept) const {
+  void backward_weight(context<Stream>& c, saved const& state) const {
     [&]<std::size_t... Index>(std::index_sequence<Index...>) {
       constexpr std::size_t last = sizeof...(Rest);
-      (backward_weight_of(std::get<last - Index>(layers), c, std::get<last - Index>(kept)), ...);
+      (backward_weight_of(std::get<last - Index>(layers), c, std::get<last - Index>(state)), ...);
     }
     (std::make_index_sequence<1 + sizeof...(Rest)>{});
   }
@@ -74,7 +74,7 @@ struct sequential {
   }
 
  private:
-  /// Whether layer `Index` can drop its result, which the next one reads.
+  /// Whether layer `Index` can drop its result, which the next layer reads.
   template <std::size_t Index, class X = matrix_view<element const>>
   [[nodiscard]] static constexpr bool drops() {
     if constexpr (Index < sizeof...(Rest) && std::is_convertible_v<X, matrix_view<element const>>)
@@ -84,42 +84,42 @@ struct sequential {
       return false;
   }
 
-  /// `onto`: one, or none.
-  template <std::size_t Index, class Stream, class X, class... Onto>
-  [[nodiscard]] auto forward_from(context<Stream>& c, X x, saved& kept, Onto... onto) const {
+  /// `summand` has at most one element.
+  template <std::size_t Index, class Stream, class X, class... Summand>
+  [[nodiscard]] auto forward_from(context<Stream>& c, X x, saved& state, Summand... summand) const {
     auto const& layer = std::get<Index>(layers);
     if constexpr (drops<Index, X>())
-      return read_and_drop(layer, c, x, std::get<Index>(kept), [&](matrix_view<element> y) {
-        return forward_from<Index + 1>(c, matrix_view<element const>(y), kept, onto...);
+      return read_and_drop(layer, c, x, std::get<Index>(state), [&](matrix_view<element> y) {
+        return forward_from<Index + 1>(c, matrix_view<element const>(y), state, summand...);
       });
     else if constexpr (Index < sizeof...(Rest))
-      return forward_from<Index + 1>(c, forward_of(layer, c, x, std::get<Index>(kept)), kept,
-                                     onto...);
-    else if constexpr (sizeof...(Onto) == 0)
-      return forward_of(layer, c, x, std::get<Index>(kept));
+      return forward_from<Index + 1>(c, forward_of(layer, c, x, std::get<Index>(state)), state,
+                                     summand...);
+    else if constexpr (sizeof...(Summand) == 0)
+      return forward_of(layer, c, x, std::get<Index>(state));
     else
-      return forward_onto(layer, c, x, std::get<Index>(kept), onto...);
+      return forward_onto(layer, c, x, std::get<Index>(state), summand...);
   }
 
-  /// finish(layer, dy, kept): the first layer's.
+  /// Calls finish(layer, dy, state) for the first layer.
   template <std::size_t Index, class Stream, class Dy, class Finish>
-  auto backward_from(context<Stream>& c, Dy dy, saved& kept, Finish const& finish) const {
+  auto backward_from(context<Stream>& c, Dy dy, saved& state, Finish const& finish) const {
     auto const& layer = std::get<Index>(layers);
     if constexpr (drops<Index>())
-      if (std::get<Index>(kept).dropped)
-        std::get<Index + 1>(layers).input_again(std::get<Index + 1>(kept),
-                                                made_again(layer, c, std::get<Index>(kept)));
+      if (std::get<Index>(state).dropped)
+        std::get<Index + 1>(layers).restore_input(
+            std::get<Index + 1>(state), recompute_result(layer, c, std::get<Index>(state)));
     if constexpr (Index > 0)
-      return backward_from<Index - 1>(c, backward_input_of(layer, c, dy, std::get<Index>(kept)),
-                                      kept, finish);
+      return backward_from<Index - 1>(c, backward_input_of(layer, c, dy, std::get<Index>(state)),
+                                      state, finish);
     else
-      return finish(layer, dy, std::get<Index>(kept));
+      return finish(layer, dy, std::get<Index>(state));
   }
 };
 
-/// y = x + L(x). L adds x in its last operation where it can (forward_onto), and the gradient that
-/// goes around it in the last of its backward pass, so the sums take no pass over memory of their
-/// own and are rounded once.
+/// y = x + L(x). L adds x in its last operation where it can (forward_onto), and the gradient of
+/// the identity path in the last operation of its backward pass, so the sums need no pass over
+/// memory of their own and are rounded once.
 template <class Inner>
 struct residual {
   using element = typename Inner::element;
@@ -132,8 +132,8 @@ struct residual {
 
   template <class Stream>
   [[nodiscard]] matrix_view<element> forward(context<Stream>& c, matrix_view<element const> x,
-                                             saved& kept) const {
-    auto y = forward_onto(inner, c, x, kept, x);
+                                             saved& state) const {
+    auto y = forward_onto(inner, c, x, state, x);
     static_assert(reduced_value<decltype(y)>,
                   "the branch ends in a partial sum; put tensor::reduce behind it");
     static_assert(!sliced_value<decltype(y)>,
@@ -147,8 +147,8 @@ struct residual {
   template <class Stream>
   [[nodiscard]] matrix_view<element> backward_input(context<Stream>& c,
                                                     matrix_view<element const> dy,
-                                                    saved& kept) const {
-    auto dx = backward_input_onto(inner, c, dy, kept, dy);
+                                                    saved& state) const {
+    auto dx = backward_input_onto(inner, c, dy, state, dy);
     static_assert(reduced_value<decltype(dx)>,
                   "the branch's gradient is a partial sum; begin it with tensor::gather");
     static_assert(!sliced_value<decltype(dx)>,
@@ -163,13 +163,13 @@ struct residual {
   /// See concepts.hpp.
   template <class Stream>
   void backward_input_into(context<Stream>& c, matrix_view<element> dx,
-                           matrix_view<element const> dy, saved& kept) const {
-    parallel::backward_input_into(inner, c, dx, dy, kept, dy);
+                           matrix_view<element const> dy, saved& state) const {
+    parallel::backward_input_into(inner, c, dx, dy, state, dy);
   }
 
   template <class Stream>
-  void backward_weight(context<Stream>& c, saved const& kept) const {
-    backward_weight_of(inner, c, kept);
+  void backward_weight(context<Stream>& c, saved const& state) const {
+    backward_weight_of(inner, c, state);
   }
 
   void visit_parameters(auto&& visit) { visit_parameters_of(inner, visit); }

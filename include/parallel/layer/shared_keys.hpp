@@ -1,10 +1,10 @@
-// shared_keys: the keys and values of one layer that later layers attend to instead of making their
-// own (cross-layer attention: Brandon et al., "Reducing Transformer Key-Value Cache Size with
+// shared_keys: the keys and values of one layer that later layers attend to instead of computing
+// their own (cross-layer attention: Brandon et al., "Reducing Transformer Key-Value Cache Size with
 // Cross-Layer Attention", 2024).
 //
-// They belong to a microbatch on its way through the layers, and last as long as what it keeps. The
-// layer that makes them leaves them here in its forward pass. Backwards, later layers come first:
-// each adds its gradient here, and the layer that made them takes the sum, its own included.
+// They belong to one microbatch and live as long as its saved activations. The layer that computes
+// them stores them here in its forward pass. In the backward pass, later layers run first: each
+// adds its gradient here, and the layer that computed the keys takes the sum, including its own.
 #pragma once
 
 #include <utility>
@@ -18,10 +18,10 @@ namespace parallel {
 template <class T>
 struct shared_keys {
   matrix_view<T> rows;        // [R, K | V], as attention reads them: normalised and rotated
-  matrix_view<T> gradient;    // [R, K | V]; none without a backward pass to come
-  bool has_gradient = false;  // whether something has been added
+  matrix_view<T> gradient;    // [R, K | V]; empty in an inference pass
+  bool has_gradient = false;  // whether a gradient has been added
 
-  /// Room for the keys and values of `count` rows, of `width` elements together.
+  /// Allocates the keys and values of `count` rows, `width` elements a row for both together.
   template <class Stream>
   [[nodiscard]] static shared_keys allocate(context<Stream>& c, index count, index width) {
     shared_keys out;
@@ -31,7 +31,7 @@ struct shared_keys {
   }
 
   template <class Stream>
-  void keep(context<Stream>& c, ops::rows_view<T const> keys) const {
+  void store(context<Stream>& c, ops::rows_view<T const> keys) const {
     ops::copy(c.stream, ops::rows_view<T>(rows), keys);
   }
 
@@ -40,9 +40,9 @@ struct shared_keys {
     if (!std::exchange(has_gradient, true))
       return ops::copy(c.stream, ops::rows_view<T>(gradient), addend);
     arena::scope const temporaries(c.memory);
-    auto const together = c.template allocate<T, 2>(gradient.extents());
-    ops::copy(c.stream, ops::rows_view<T>(together), addend);
-    ops::add(c.stream, gradient.span(), together.span());
+    auto const contiguous = c.template allocate<T, 2>(gradient.extents());
+    ops::copy(c.stream, ops::rows_view<T>(contiguous), addend);
+    ops::add(c.stream, gradient.span(), contiguous.span());
   }
 };
 

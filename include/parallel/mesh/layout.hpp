@@ -1,7 +1,8 @@
-// layout: how many ranks each axis of parallelism has, and where a rank stands in it.
+// layout: the degree of each axis of parallelism, and the coordinates of a rank along the axes.
 //
-// Axes are types, outermost first: ranks that differ only in the last axis are neighbours, so the
-// chattiest axis stands last. A layout is a value; `mesh` makes communicators of it.
+// Axes are types, outermost first. Ranks that differ only in the last axis are neighbours, so the
+// axis with the most traffic is the last. A layout is a value; `mesh` creates communicators from
+// it.
 #pragma once
 
 #include <algorithm>
@@ -17,90 +18,93 @@
 
 namespace parallel {
 
-/// The axes of training, each named for what ranks along it hold differently.
+/// The axes of training, each named for what differs between the ranks along it.
 namespace axis {
-/// Consecutive parts of the model.
+/// Ranks hold consecutive stages of the model.
 struct pipeline {
   static constexpr std::string_view name = "pipeline";
 };
-/// Other sequences, the same shards of parameters.
+/// Ranks train on different sequences and hold the same shards of parameters.
 struct replicate {
   static constexpr std::string_view name = "replicate";
 };
-/// Other sequences, other shards of parameters (ZeRO).
+/// Ranks train on different sequences and hold different shards of parameters (ZeRO).
 struct shard {
   static constexpr std::string_view name = "shard";
 };
-/// Other parts of the same sequences.
+/// Ranks hold different parts of the same sequences.
 struct context {
   static constexpr std::string_view name = "context";
 };
-/// Other slices of each layer's parameters.
+/// Ranks hold different slices of each layer's parameters.
 struct tensor {
   static constexpr std::string_view name = "tensor";
 };
 }  // namespace axis
 
-/// Degrees of the axes, all 1 at first.
+/// The degrees of the axes. All degrees of a new layout are 1.
 template <class... Axes>
 class layout {
  public:
   static constexpr std::size_t axes = sizeof...(Axes);
 
   template <class Axis>
-  static constexpr bool has = (std::same_as<Axis, Axes> || ...);
+  static constexpr bool has_axis = (std::same_as<Axis, Axes> || ...);
 
   template <class Axis>
-  requires has<Axis>
-  [[nodiscard]] constexpr int degree() const { return degrees_[place<Axis>()]; }
+  requires has_axis<Axis>
+  [[nodiscard]] constexpr int degree() const { return degrees_[axis_index<Axis>()]; }
 
-  /// This layout with another degree of one axis.
+  /// A copy of this layout in which one axis has the degree `degree`.
   template <class Axis>
-  requires has<Axis>
-  [[nodiscard]] constexpr layout with(int degree) const {
+  requires has_axis<Axis>
+  [[nodiscard]] constexpr layout with_degree(int degree) const {
     layout out = *this;
-    out.degrees_[place<Axis>()] = degree;
+    out.degrees_[axis_index<Axis>()] = degree;
     return out;
   }
 
-  /// Ranks that the layout needs.
+  /// The number of ranks of the whole layout.
   [[nodiscard]] constexpr int ranks() const { return size<Axes...>(); }
 
-  /// Ranks along the product of some axes. Throws when they are more than an int counts.
-  template <class... Some>
-  requires(has<Some>&&...) [[nodiscard]] constexpr int size() const {
+  /// The number of ranks along the product of some axes. Throws `error` when it exceeds an int.
+  template <class... Selected>
+  requires(has_axis<Selected>&&...) [[nodiscard]] constexpr int size() const {
     check_degrees();
-    auto const ranks = product<Some...>();
-    if (ranks > most_ranks) fail(too_many<Some...>());
+    auto const ranks = product<Selected...>();
+    if (ranks > max_ranks) fail(too_many_ranks_message<Selected...>());
     return static_cast<int>(ranks);
   }
 
-  /// Where `rank` stands along one axis.
+  /// The coordinate of `rank` along one axis.
   template <class Axis>
-  requires has<Axis>
+  requires has_axis<Axis>
   [[nodiscard]] constexpr int coordinate(int rank) const {
-    for (std::size_t i = axes; i-- > place<Axis>() + 1;) rank /= degrees_[i];
+    for (std::size_t i = axes; i-- > axis_index<Axis>() + 1;) rank /= degrees_[i];
     return rank % degree<Axis>();
   }
 
-  /// Where `rank` stands along the product of some axes: the last of the layout's axes runs
-  /// fastest, in whatever order they are named here.
-  template <class... Some>
-  requires(has<Some>&&...) [[nodiscard]] constexpr int position(int rank) const {
+  /// The position of `rank` along the product of some axes. The last axis of the layout varies
+  /// fastest, whatever the order of the template arguments.
+  template <class... Selected>
+  requires(has_axis<Selected>&&...) [[nodiscard]] constexpr int position(int rank) const {
     int out = 0;
-    ((out = among<Axes, Some...> ? out * degree<Axes>() + coordinate<Axes>(rank) : out), ...);
+    ((out = is_among<Axes, Selected...> ? out * degree<Axes>() + coordinate<Axes>(rank) : out),
+     ...);
     return out;
   }
 
-  /// Which of the groups of ranks along the product of some axes `rank` belongs to.
-  template <class... Some>
-  requires(has<Some>&&...) [[nodiscard]] constexpr int group(int rank) const {
+  /// The index of the group that `rank` belongs to, among the groups of ranks along the product of
+  /// some axes.
+  template <class... Selected>
+  requires(has_axis<Selected>&&...) [[nodiscard]] constexpr int group(int rank) const {
     int out = 0;
-    ((out = among<Axes, Some...> ? out : out * degree<Axes>() + coordinate<Axes>(rank)), ...);
+    ((out = is_among<Axes, Selected...> ? out : out * degree<Axes>() + coordinate<Axes>(rank)),
+     ...);
     return out;
   }
 
-  /// "pipeline 2 x tensor 4", axes of degree 1 left out; "1 rank" when all are.
+  /// For example "pipeline 2 x tensor 4". Axes of degree 1 are left out; if all are, "1 rank".
   [[nodiscard]] std::string text() const {
     std::string out;
     ((out += degree<Axes>() == 1
@@ -110,14 +114,15 @@ class layout {
     return out.empty() ? "1 rank" : out;
   }
 
-  /// Throws unless all degrees are positive.
+  /// Throws `error` unless all degrees are positive.
   constexpr void check_degrees() const {
     (require(degree<Axes>() >= 1, "layout: the degree of ", Axes::name, " is ", degree<Axes>(),
              ", but must be at least 1"),
      ...);
   }
 
-  /// Throws unless the degrees are positive and make up `ranks`; proposes a degree that would fit.
+  /// Throws `error` unless the degrees are positive and their product is `ranks`. The message
+  /// proposes a degree that would fit.
   void check(int ranks) const {
     check_degrees();
     if (this->ranks() == ranks) return;
@@ -132,48 +137,51 @@ class layout {
   friend constexpr bool operator==(layout const&, layout const&) = default;
 
  private:
-  template <class Axis, class... Some>
-  static constexpr bool among = (std::same_as<Axis, Some> || ...);
+  template <class Axis, class... Selected>
+  static constexpr bool is_among = (std::same_as<Axis, Selected> || ...);
 
   template <class Axis>
-  static constexpr std::size_t place() {
+  static constexpr std::size_t axis_index() {
     std::size_t i = 0;
     (void)((std::same_as<Axis, Axes> || (++i, false)) || ...);
     return i;
   }
 
-  static constexpr std::int64_t most_ranks = std::numeric_limits<int>::max();
+  static constexpr std::int64_t max_ranks = std::numeric_limits<int>::max();
 
-  /// The product of some positive degrees, or of as many of them as first exceed most_ranks.
-  template <class... Some>
+  /// The product of some positive degrees; once it exceeds max_ranks, further degrees are left out.
+  template <class... Selected>
   [[nodiscard]] constexpr std::int64_t product() const {
     std::int64_t out = 1;  // at most most_ranks before it is multiplied by an int: no overflow
-    ((out = out > most_ranks ? out : out * degree<Some>()), ...);
+    ((out = out > max_ranks ? out : out * degree<Selected>()), ...);
     return out;
   }
 
-  /// The sentence that the product of some degrees is too large, and what the largest of them may
-  /// be instead.
-  template <class... Some>
-  [[nodiscard]] std::string too_many() const {
-    layout kept;
-    ((kept.degrees_[place<Some>()] = degree<Some>()), ...);
-    int const largest = std::max({degree<Some>()...});
+  /// The error message for a product of degrees that is too large; it states a value that the
+  /// largest degree may have instead.
+  template <class... Selected>
+  [[nodiscard]] std::string too_many_ranks_message() const {
+    layout selected;
+    ((selected.degrees_[axis_index<Selected>()] = degree<Selected>()), ...);
+    int const largest = std::max({degree<Selected>()...});
     std::string_view name;
-    ((name = name.empty() && degree<Some>() == largest ? Some::name : name), ...);
-    std::int64_t others = 1;
-    ((others = Some::name == name || others > most_ranks ? others : others * degree<Some>()), ...);
-    return concat(name, ' ', largest, ": ", kept.text(), " are more ranks than the ", most_ranks,
+    ((name = name.empty() && degree<Selected>() == largest ? Selected::name : name), ...);
+    std::int64_t remaining_product = 1;
+    ((remaining_product = Selected::name == name || remaining_product > max_ranks
+                              ? remaining_product
+                              : remaining_product * degree<Selected>()),
+     ...);
+    return concat(name, ' ', largest, ": ", selected.text(), " are more ranks than the ", max_ranks,
                   " that can be counted; set ", name, " to ",
-                  std::max<std::int64_t>(1, most_ranks / others),
-                  others > most_ranks ? ", and the others lower" : " or less");
+                  std::max<std::int64_t>(1, max_ranks / remaining_product),
+                  remaining_product > max_ranks ? ", and the others lower" : " or less");
   }
 
   template <class Axis>
   void propose(int ranks, std::string& out) const {
-    int const others = this->ranks() / degree<Axis>();
-    if (ranks >= 1 && ranks % others == 0)
-      out += concat(out.empty() ? "" : " or ", Axis::name, " to ", ranks / others);
+    int const other_ranks = this->ranks() / degree<Axis>();
+    if (ranks >= 1 && ranks % other_ranks == 0)
+      out += concat(out.empty() ? "" : " or ", Axis::name, " to ", ranks / other_ranks);
   }
 
   std::array<int, sizeof...(Axes)> degrees_ = filled();
@@ -185,7 +193,7 @@ class layout {
   }
 };
 
-/// The layout of training runs: tensor ranks are neighbours, pipeline ranks far apart.
+/// The layout of training runs: tensor ranks are neighbours, pipeline ranks are far apart.
 using training_layout =
     layout<axis::pipeline, axis::replicate, axis::shard, axis::context, axis::tensor>;
 

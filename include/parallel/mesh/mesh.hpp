@@ -1,4 +1,4 @@
-// mesh: a world of ranks arranged along axes, and communicators along them.
+// mesh: all ranks arranged along axes, and communicators along those axes.
 #pragma once
 
 #include <string>
@@ -10,11 +10,12 @@
 
 namespace parallel {
 
-/// `Comm` connects all ranks; `Layout` is a `layout<Axes...>` of as many.
+/// `Comm` connects all ranks; `Layout` is a `layout<Axes...>` with the same number of ranks.
 template <has_split Comm, class Layout = training_layout>
 class mesh {
  public:
-  /// Owns `world`. Throws, before anything is sent, when the layout does not fit its size.
+  /// Takes ownership of `world`. Throws `error`, before anything is sent, unless the layout fits
+  /// its size.
   mesh(Comm world, Layout shape) : world_(std::move(world)), shape_(shape) {
     shape_.check(world_.size());
   }
@@ -22,7 +23,7 @@ class mesh {
   [[nodiscard]] Comm& world() { return world_; }
   [[nodiscard]] Layout const& shape() const { return shape_; }
 
-  /// This rank's place along one axis, and how many ranks that axis has.
+  /// This rank's coordinate along one axis, and the number of ranks along that axis.
   template <class Axis>
   [[nodiscard]] int rank() const {
     return shape_.template coordinate<Axis>(world_.rank());
@@ -32,12 +33,12 @@ class mesh {
     return shape_.template degree<Axis>();
   }
 
-  /// A communicator of the ranks that differ from this one only along `Axes`: one axis, or the
-  /// product of several, whose last in the layout runs fastest. Collective over the whole mesh:
-  /// every rank calls it for the same axes in the same order, at the start. Who belongs to a group
-  /// follows from the coordinates: nobody is asked.
+  /// Creates the communicator of the ranks that differ from this one only along `Axes`: one axis,
+  /// or the product of several, of which the layout's last varies fastest. This is collective over
+  /// the whole mesh: every rank calls it for the same axes in the same order, at the start. The
+  /// members of each group follow from the coordinates, so choosing them needs no communication.
   template <class... Axes>
-  [[nodiscard]] Comm along() {
+  [[nodiscard]] Comm split_along() {
     std::string name;
     ((name += concat(name.empty() ? "" : " x ", Axes::name)), ...);
     return world_.split(

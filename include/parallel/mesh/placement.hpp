@@ -1,8 +1,8 @@
-// Placement in the type: whether a value still has to be summed over an axis of the mesh.
+// Placement as part of a type: whether a value still has to be summed over an axis of the mesh.
 //
-// Forgetting a reduction is the classic silent bug of parallel training. A gradient that ranks hold
-// as partial sums is another type than the reduced one, and only a reduction turns the first into
-// the second; an optimizer takes only the second.
+// A forgotten reduction is the classic silent error of parallel training. Gradients that ranks hold
+// as partial sums have another type than reduced gradients. Only a reduction converts the first
+// type to the second, and an optimizer accepts only the second.
 #pragma once
 
 #include <span>
@@ -11,16 +11,16 @@
 
 namespace parallel {
 
-/// Axes of the mesh. `data` is the product over which gradients are summed.
+/// The axis `data` is the product of the mesh axes over which gradients are summed.
 namespace axis {
 struct data {};
 }  // namespace axis
 
-/// Every rank of the axis holds an addend; the value is their sum.
+/// Every rank of the axis holds one addend; the value is the sum of all.
 template <class Axis>
 struct partial {};
 
-/// The sum has been made; each rank holds all of it or its shard of it.
+/// The sum is complete; each rank holds the whole sum or its shard of it.
 template <class Axis>
 struct reduced {};
 
@@ -31,7 +31,7 @@ template <class Axis>
 inline constexpr bool is_reduced<reduced<Axis>> = true;
 }  // namespace detail
 
-/// Flat gradients of some range of a segment, with their placement.
+/// Flat gradients of a range of a segment, with their placement.
 template <class A, class Placement>
 struct placed_gradient {
   static constexpr bool is_reduced = detail::is_reduced<Placement>;

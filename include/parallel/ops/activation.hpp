@@ -1,4 +1,4 @@
-// Activations, element by element, and their gradients. With Φ and φ the standard normal
+// Activations, applied element by element, and their gradients. Φ and φ are the standard normal
 // distribution and its density, and σ(g) = 1/(1 + exp(-g)):
 //
 //   gelu        x Φ(x)                                  (Hendrycks, Gimpel, 2016)
@@ -7,8 +7,9 @@
 //   silu        x σ(x)                                  (Elfwing, Uchibe, Doya, 2017)
 //   relu        max(x, 0), with slope 0 at 0
 //
-// T is float, bf16 or double; arithmetic in accumulate_t<T>, rounded once. Cost: memory bandwidth,
-// some 30 instructions an element (gelu's exact Φ the most).
+// T is float, bf16 or double; arithmetic is in accumulate_t<T>, and the result is rounded once.
+// Cost: memory bandwidth, and about 30 instructions an element (the exact Φ of gelu takes the
+// most).
 #pragma once
 
 #include <cmath>
@@ -26,7 +27,8 @@ namespace parallel::ops {
 
 enum class activation_kind : std::uint8_t { gelu, gelu_tanh, quick_gelu, silu, relu };
 
-/// Calls f(std::integral_constant<activation_kind, kind>{}): one branch for a whole array.
+/// Calls f(std::integral_constant<activation_kind, kind>{}), so that one branch serves a whole
+/// array.
 template <class F>
 void visit_activation(activation_kind kind, F&& f) {
   using enum activation_kind;
@@ -41,7 +43,7 @@ void visit_activation(activation_kind kind, F&& f) {
 
 namespace detail {
 
-/// Operations an element, forward and backward (the product with dy included).
+/// Operations per element, forward and backward (the product with dy included).
 struct activation_cost {
   std::size_t forward;
   std::size_t backward;
@@ -103,10 +105,10 @@ struct activation_arguments {
 
   [[nodiscard]] auto operands() const { return std::tuple(y, x); }
   [[nodiscard]] std::uint64_t flops() const { return detail::cost_of(kind).forward * y.size(); }
-  [[nodiscard]] index parts() const { return detail::runs_of(y); }
+  [[nodiscard]] index parts() const { return detail::run_count(y); }
   void compute(index part) const {
     using A = accumulate_t<T>;
-    detail::for_run(part, y, [&](std::size_t i) {
+    detail::for_each_in_run(part, y, [&](std::size_t i) {
       y[i] = static_cast<T>(detail::activate(kind, A(x[i])).value);
     });
   }
@@ -116,7 +118,7 @@ struct activation_fn {
   template <class Stream, writable T>
   void operator()(Stream& s, std::span<T> y, std::span<std::type_identity_t<T> const> x,
                   activation_kind kind) const {
-    detail::same("activation", "the size of y", y.size(), "that of x", x.size());
+    detail::require_equal("activation", "the size of y", y.size(), "that of x", x.size());
     run_operation(s, activation_arguments<T>{y, x, kind});
   }
 };
@@ -133,10 +135,10 @@ struct activation_backward_arguments {
 
   [[nodiscard]] auto operands() const { return std::tuple(dx, x, dy); }
   [[nodiscard]] std::uint64_t flops() const { return detail::cost_of(kind).backward * dx.size(); }
-  [[nodiscard]] index parts() const { return detail::runs_of(dx); }
+  [[nodiscard]] index parts() const { return detail::run_count(dx); }
   void compute(index part) const {
     using A = accumulate_t<T>;
-    detail::for_run(part, dx, [&](std::size_t i) {
+    detail::for_each_in_run(part, dx, [&](std::size_t i) {
       dx[i] = static_cast<T>(A(dy[i]) * detail::activate(kind, A(x[i])).slope);
     });
   }
@@ -146,8 +148,10 @@ struct activation_backward_fn {
   template <class Stream, writable T>
   void operator()(Stream& s, std::span<T> dx, std::span<std::type_identity_t<T> const> x,
                   std::span<std::type_identity_t<T> const> dy, activation_kind kind) const {
-    detail::same("activation_backward", "the size of dx", dx.size(), "that of x", x.size());
-    detail::same("activation_backward", "the size of dx", dx.size(), "that of dy", dy.size());
+    detail::require_equal("activation_backward", "the size of dx", dx.size(), "that of x",
+                          x.size());
+    detail::require_equal("activation_backward", "the size of dx", dx.size(), "that of dy",
+                          dy.size());
     run_operation(s, activation_backward_arguments<T>{dx, x, dy, kind});
   }
 };

@@ -1,12 +1,12 @@
-// adamw with decoupled weight decay (Loshchilov, Hutter, 2019) as LLM Foundry's decoupled_adamw
-// does it: decay is scaled by lr / initial_lr, not by lr.
+// adamw with decoupled weight decay (Loshchilov, Hutter, 2019) as in LLM Foundry's decoupled_adamw:
+// decay is scaled by lr / initial_lr, not by lr.
 //
 //   g = gradient * gradient_scale          p *= 1 - lr/initial_lr * weight_decay
 //   m = b1 m + (1 - b1) g                  v = b2 v + (1 - b2) g^2
 //   p -= lr / (1 - b1^t) * m / (sqrt(v) / sqrt(1 - b2^t) + eps)
 //
-// Master weights p, m and v are accumulate_t<T>; values = T(p). Factors that do not depend on the
-// element are computed in double. Cost: one pass over the five arrays.
+// Master weights p, m and v are accumulate_t<T>; values = T(p). Factors that are the same for all
+// elements are computed in double. Cost: one pass over the five arrays.
 #pragma once
 
 #include <cmath>
@@ -37,7 +37,7 @@ struct adamw_options {
 
 namespace detail {
 
-/// What every element of an update shares, for gradients of type A.
+/// The factors that all elements of an update share, for gradients of type A.
 template <class A>
 struct adamw_factors {
   A decay, beta1, one_minus_beta1, beta2, one_minus_beta2, step_size, inverse_correction2, eps;
@@ -67,11 +67,11 @@ struct adamw_arguments {
   adamw_options<A> options;
 
   [[nodiscard]] std::uint64_t flops() const { return 15 * values.size(); }
-  [[nodiscard]] index parts() const { return detail::runs_of(values); }
+  [[nodiscard]] index parts() const { return detail::run_count(values); }
   void compute(index part) const {
     detail::adamw_factors<A> const f(options);
     A const factor = options.gradient_scale == nullptr ? A(1) : *options.gradient_scale;
-    detail::for_run(part, values, [&](std::size_t i) {
+    detail::for_each_in_run(part, values, [&](std::size_t i) {
       A const g = gradients[i] * factor;
       A const m = f.beta1 * exp_avg[i] + f.one_minus_beta1 * g;
       A const v = f.beta2 * exp_avg_sq[i] + f.one_minus_beta2 * g * g;
@@ -92,12 +92,14 @@ struct adamw_fn {
                   std::span<std::type_identity_t<A>> exp_avg_sq,
                   std::span<std::type_identity_t<A> const> gradients,
                   adamw_options<std::type_identity_t<A>> options) const {
-    detail::same("adamw", "the size of values", values.size(), "that of master", master.size());
-    detail::same("adamw", "the size of values", values.size(), "that of exp_avg", exp_avg.size());
-    detail::same("adamw", "the size of values", values.size(), "that of exp_avg_sq",
-                 exp_avg_sq.size());
-    detail::same("adamw", "the size of values", values.size(), "that of gradients",
-                 gradients.size());
+    detail::require_equal("adamw", "the size of values", values.size(), "that of master",
+                          master.size());
+    detail::require_equal("adamw", "the size of values", values.size(), "that of exp_avg",
+                          exp_avg.size());
+    detail::require_equal("adamw", "the size of values", values.size(), "that of exp_avg_sq",
+                          exp_avg_sq.size());
+    detail::require_equal("adamw", "the size of values", values.size(), "that of gradients",
+                          gradients.size());
     require(options.step >= 1, "ops::adamw: step is ", options.step,
             ", but the first update is step 1");
     run_operation(s, adamw_arguments<T>{values, master, exp_avg, exp_avg_sq, gradients, options});

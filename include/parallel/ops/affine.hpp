@@ -1,10 +1,10 @@
-// affine: y = x Wᵀ + b, plus another matrix where asked: a linear layer with a bias; and the
-// gradients of its weight and bias.
+// affine: y = x Wᵀ + b, plus an optional addend: a linear layer with a bias; and the gradients of
+// its weight and bias.
 //
-// A device whose products add biases for nothing, and sum up gradients beside, says so
-// (adds_bias_in_products) and is given each whole; on any other it is matmul and then add_bias,
-// which reads and writes y once more, or add_bias_backward, which reads dy once more. T as for
-// matmul, W stored [out, in]. Cost: 2 m out in operations each.
+// A device whose matrix products add a bias, and sum its gradient, at no extra cost declares this
+// by adds_bias_in_products and gets one operation. On other devices the operation is matmul
+// followed by add_bias, which reads and writes y once more, or by add_bias_backward, which reads dy
+// once more. T is as for matmul; W is stored as [out, in]. Cost: 2 m in out operations each.
 #pragma once
 
 #include <type_traits>
@@ -54,14 +54,15 @@ struct affine_fn {
                   vector_view<std::type_identity_t<T> const> bias,
                   std::type_identity_t<matrix_view<T const>> addend = {}) const {
     if constexpr (adds_bias_in_products<Stream, T>) {
-      detail::same("affine", "the number of rows of y", y.extent(0), "that of x", x.extent(0));
-      detail::same("affine", "the number of columns of y", y.extent(1), "the number of rows of W",
-                   weight.extent(0));
-      detail::same("affine", "the number of columns of x", x.extent(1), "that of W",
-                   weight.extent(1));
-      detail::same("affine", "the number of columns of y", y.extent(1), "the size of bias",
-                   bias.extent(0));
-      static_cast<void>(detail::adds("affine", addend.extents(), y.extents()));
+      detail::require_equal("affine", "the number of rows of y", y.extent(0), "that of x",
+                            x.extent(0));
+      detail::require_equal("affine", "the number of columns of y", y.extent(1),
+                            "the number of rows of W", weight.extent(0));
+      detail::require_equal("affine", "the number of columns of x", x.extent(1), "that of W",
+                            weight.extent(1));
+      detail::require_equal("affine", "the number of columns of y", y.extent(1), "the size of bias",
+                            bias.extent(0));
+      static_cast<void>(detail::has_addend("affine", addend.extents(), y.extents()));
       run_operation(s, affine_arguments<T>{y, x, weight, bias, addend});
     } else {
       matmul(s, y, x, weight, {.transpose_b = true});
@@ -70,8 +71,8 @@ struct affine_fn {
   }
 };
 /// affine(s, y, x, W, bias, addend): y [m, out] = x [m, in] W [out, in]ᵀ + bias [out], plus
-/// `addend` [m, out] where there is one. Rounded once, or where bias and addend are added
-/// afterwards twice. y may not overlap any other.
+/// `addend` [m, out] unless it is empty. The result is rounded once, or twice on devices that add
+/// bias and addend after the product. y must not overlap any other argument.
 inline constexpr affine_fn affine{};
 
 template <class T>
@@ -81,7 +82,7 @@ struct affine_backward_weight_arguments {
   vector_view<accumulate_t<T>> dbias;
   matrix_view<T const> dy;
   matrix_view<T const> x;
-  bool accumulate;  // whether dweight is added to; dbias always is
+  bool accumulate;  // whether the product is added to dweight; dbias is always added to
 
   [[nodiscard]] auto operands() const {
     return std::tuple(accumulate ? meta::touch_of(updates(dweight)) : meta::touch_of(dweight),
@@ -106,13 +107,14 @@ struct affine_backward_weight_fn {
     using element = std::remove_const_t<T>;
     if constexpr (adds_bias_in_products<Stream, element>) {
       auto constexpr name = "affine_backward_weight";
-      detail::same(name, "the number of rows of dy", dy.extent(0), "that of x", x.extent(0));
-      detail::same(name, "the number of columns of dy", dy.extent(1),
-                   "the number of rows of dweight", dweight.extent(0));
-      detail::same(name, "the number of columns of x", x.extent(1), "that of dweight",
-                   dweight.extent(1));
-      detail::same(name, "the number of columns of dy", dy.extent(1), "the size of dbias",
-                   dbias.extent(0));
+      detail::require_equal(name, "the number of rows of dy", dy.extent(0), "that of x",
+                            x.extent(0));
+      detail::require_equal(name, "the number of columns of dy", dy.extent(1),
+                            "the number of rows of dweight", dweight.extent(0));
+      detail::require_equal(name, "the number of columns of x", x.extent(1), "that of dweight",
+                            dweight.extent(1));
+      detail::require_equal(name, "the number of columns of dy", dy.extent(1), "the size of dbias",
+                            dbias.extent(0));
       run_operation(s, affine_backward_weight_arguments<element>{
                            dweight, dbias, matrix_view<element const>(dy),
                            matrix_view<element const>(x), accumulate});
@@ -122,10 +124,10 @@ struct affine_backward_weight_fn {
     }
   }
 };
-/// affine_backward_weight(s, dweight, dbias, dy, x, accumulate): dweight [out, in] = dy [m, out]ᵀ
-/// x [m, in], added to what is there where `accumulate` is set, and dbias [out] += the sums of dy's
-/// columns; both gradients of accumulate_t<T>. The order of summation is a function of the shape
-/// alone, or of what was tuned.
+/// affine_backward_weight(s, dweight, dbias, dy, x, accumulate): dweight [out, in] = dy [m, out]ᵀ x
+/// [m, in], added to the previous dweight if `accumulate` is set, and dbias [out] += the column
+/// sums of dy. Both gradients are accumulate_t<T>. The order of summation depends on the shape
+/// alone, or on the tuned algorithm.
 inline constexpr affine_backward_weight_fn affine_backward_weight{};
 
 }  // namespace parallel::ops

@@ -1,18 +1,19 @@
 // Causal attention: out_i = sum_j dropout(softmax_j(cap(scale q_i·k_j) - slope (i - j))) v_j over
 // the keys [first(i), i] that query i sees, without ever storing S x S numbers.
 //
-// first(i) is 0, or later where a window or the beginning of a packed document says so; blocks of
-// keys that no query of a block sees cost nothing. slope is ALiBi's; cap(s) = c tanh(s / c) if
-// asked for (Gemma 2, 2024), applied before ALiBi.
+// first(i) is 0, or later where a window or the start of a packed document requires it; blocks of
+// keys that no query of a block sees cost nothing. slope is the slope of ALiBi. cap(s) = c tanh(s /
+// c) if softcap is set (Gemma 2, 2024); it is applied before ALiBi.
 //
 // Dao et al., "FlashAttention", 2022, and "FlashAttention-2", 2023: blocks of keys with a running
-// maximum and sum; the backward pass recomputes probabilities from `lse`, one number per row and
-// head. Press et al., "Train short, test long" (ALiBi), 2021. With H query heads and KV key heads,
-// query head h uses key head h / (H / KV). There may be fewer queries than keys: query i stands at
-// position keys - queries + i, as in decoding with a cache; or both are any parts of a sequence
-// (`place`), then a query that sees none of the keys here gets 0, and -infinity as lse. T is float,
-// bf16 or double; statistics and sums are in accumulate_t<T>. With P = pairs (i, j) seen, over
-// batch and heads: 4 P head_dim operations forward, 10 backward. Memory: lse, and scratch that the
+// maximum and sum; the backward pass recomputes the probabilities from `lse`, one number per row
+// and head. Press et al., "Train short, test long" (ALiBi), 2021. With H query heads and KV key
+// heads, query head h uses key head h / (H / KV). There may be fewer queries than keys: query i
+// then has position keys - queries + i, as in decoding with a cache. Or queries and keys are any
+// parts of a sequence (`positions`); then a query that sees none of the given keys gets the result
+// 0 and the lse -infinity. T is float, bf16 or double; statistics and sums are in accumulate_t<T>.
+// With P = the number of pairs (i, j) seen, over batch and heads: 4 P head_dim operations forward,
+// 10 P head_dim backward. Memory: lse, and the scratch that the header of the device states.
 // device's header states.
 #pragma once
 
@@ -38,7 +39,7 @@ struct attention_arguments {
   attention_options options;
 
   [[nodiscard]] auto operands() const { return std::tuple(out, lse, q, k, v); }
-  /// Two matrix products over the pairs (query, key) seen.
+  /// Two matrix products over the pairs (query, key) that see each other.
   [[nodiscard]] std::uint64_t flops() const {
     return 2 * detail::attention_product(q, k.sequence, options);
   }
@@ -65,8 +66,8 @@ struct attention_fn {
 };
 /// attention(s, out, lse, q, k, v, {.scale, .alibi_slopes, ...}): out [B, Sq, H, D] from q [B, Sq,
 /// H, D] and k, v [B, Sk, KV, D]; lse [B, H, Sq] receives log(sum_j exp(score_ij)) for the backward
-/// pass, or is empty. out may overlap q, nothing else. Throws `error` before anything is enqueued
-/// when shapes do not fit.
+/// pass, or is empty. out may overlap q, but no other argument. Throws `error` before anything is
+/// enqueued when the shapes do not fit.
 inline constexpr attention_fn attention{};
 
 template <class T>
@@ -84,7 +85,7 @@ struct attention_backward_arguments {
   attention_options options;
 
   [[nodiscard]] auto operands() const { return std::tuple(dq, dk, dv, dout, q, k, v, out, lse); }
-  /// Five matrix products over the pairs seen.
+  /// Five matrix products over the pairs that see each other.
   [[nodiscard]] std::uint64_t flops() const {
     return 5 * detail::attention_product(q, k.sequence, options);
   }
@@ -118,10 +119,10 @@ struct attention_backward_fn {
                          tensor_view<accumulate_t<T> const, 3>(lse), options});
   }
 };
-/// attention_backward(s, dq, dk, dv, dout, q, k, v, out, lse, options): gradients for dout, given
-/// what `attention` was called with and what it wrote. dq, dk and dv are overwritten; they may be
-/// parts of one packed matrix, but may not overlap the inputs. Deterministic, or where that is
-/// slow, if the stream is (cuda::stream_options).
+/// attention_backward(s, dq, dk, dv, dout, q, k, v, out, lse, options): the gradients for dout,
+/// given the arguments and results of `attention`. dq, dk and dv are overwritten; they may be parts
+/// of one packed matrix, but must not overlap the inputs. The result is deterministic; on devices
+/// where that is slow, only if the stream is (cuda::stream_options).
 inline constexpr attention_backward_fn attention_backward{};
 
 }  // namespace parallel::ops

@@ -1,5 +1,5 @@
-// What calls of attention and extend_attention may ask for, where their queries and keys stand, and
-// the checks of both.
+// Options of attention and extend_attention, the positions of their queries and keys, and the
+// checks of both operations.
 #pragma once
 
 #include <algorithm>
@@ -16,26 +16,27 @@
 
 namespace parallel::ops {
 
-/// Dropout of probabilities. Pair (i, j) of sequence b and head h is kept iff random.uniform(e) >=
-/// probability, e = ((first_sequence + b) * heads + first_head + h) * S * S + i * S + j modulo
-/// 2^64, S = positions of a whole sequence (the number of keys, or as `place` says), i and j
-/// positions: the same in every layout and on every device.
+/// Dropout of probabilities. The pair (i, j) of sequence b and head h is kept iff random.uniform(e)
+/// >= probability, where e = ((first_sequence + b) * heads + first_head + h) * S * S + i * S + j
+/// modulo 2^64, S is the number of positions of the whole sequence (the number of keys, or
+/// `positions.sequence_length`), and i and j are positions. The mask is the same in every layout
+/// and on every device.
 struct attention_dropout {
   float probability = 0.0F;          // of zeroing, in [0, 1)
-  philox random = philox(0, 0);      // of this seed, operation and step
+  philox random = philox(0, 0);      // key of this seed, operation and step
   std::uint64_t first_sequence = 0;  // global index of sequence 0
   index first_head = 0;              // global index of head 0, when heads are split over ranks
   index heads = 0;                   // global number of query heads; 0: those of q
 
-  [[nodiscard]] constexpr bool active() const { return probability > 0.0F; }
+  [[nodiscard]] constexpr bool is_active() const { return probability > 0.0F; }
 };
 
-/// Where queries and keys stand in their sequence when they are parts of it. Nothing set: the keys
-/// begin at position 0, and the queries are the last of as many positions as there are keys.
-struct attention_place {
-  index whole = 0;        // positions of a whole sequence; 0: nothing is set
-  index first_query = 0;  // position of query 0
-  index first_key = 0;    // position of key 0
+/// The positions of queries and keys that are parts of a longer sequence. By default the keys begin
+/// at position 0, and the queries are the last of as many positions as there are keys.
+struct attention_positions {
+  index sequence_length = 0;  // positions of the whole sequence; 0: the default
+  index first_query = 0;      // position of query 0
+  index first_key = 0;        // position of key 0
 };
 
 struct attention_options {
@@ -45,83 +46,97 @@ struct attention_options {
   attention_dropout dropout = {};
   double softcap = 0.0;  // c of c tanh(s / c); 0: scores are not capped
   index window = -1;     // keys before its own position that a query sees; negative: all
-  // [batch * whole], whole as in `place`, or [batch * queries] without one: the position at which a
-  // token's document begins, at most its own and not less than that of the token before; empty:
-  // each sequence is one document. Not copied either. Where documents are counted kernels may take
-  // each for itself.
+  // [batch * sequence_length] if `positions` is set, else [batch * queries]: the position at which
+  // a token's document begins, at most the token's own position and not less than that of the token
+  // before; empty: each sequence is one document. Not copied: it must live until the operation has
+  // run. If the documents are counted, kernels may treat each as a sequence of its own.
   packed_documents document_begins = {};
-  attention_place place = {};
+  attention_positions positions = {};
 };
 
 namespace detail {
 
-/// The options of one call with the place of its queries and keys, whether one was given or not.
-struct placed_attention {
-  placed_attention(attention_options const& given, index num_queries, index num_keys)
-      : options(given), queries(num_queries), keys(num_keys), place(given.place) {
-    if (place.whole == 0) place = {.whole = keys, .first_query = keys - queries, .first_key = 0};
+/// The options of one call, with the positions of its queries and keys filled in.
+struct positioned_attention {
+  positioned_attention(attention_options const& caller_options, index num_queries, index num_keys)
+      : options(caller_options),
+        queries(num_queries),
+        keys(num_keys),
+        positions(caller_options.positions) {
+    if (positions.sequence_length == 0)
+      positions = {.sequence_length = keys, .first_query = keys - queries, .first_key = 0};
   }
 
   attention_options const& options;
   index queries, keys;
-  attention_place place;
+  attention_positions positions;
 
-  /// The position of query i, counted from key 0: keys up to it are not in its future.
-  [[nodiscard]] index at(index i) const { return place.first_query - place.first_key + i; }
+  /// The position of query i, relative to key 0. Keys up to this index are not in its future.
+  [[nodiscard]] index query_position(index i) const {
+    return positions.first_query - positions.first_key + i;
+  }
 
-  /// first(i) of query i of sequence b, counted from key 0; not below 0, perhaps beyond the keys.
+  /// first(i) of query i of sequence b, relative to key 0; at least 0, possibly beyond the last
+  /// key.
   [[nodiscard]] index first_key(index b, index i) const {
-    index const position = place.first_query + i;
+    index const position = positions.first_query + i;
     index first = options.window < 0 ? 0 : std::max<index>(position - options.window, 0);
     if (!options.document_begins.empty())
       first = std::max<index>(first, options.document_begins[document(b, i)]);
-    return std::max<index>(std::min(first, position) - place.first_key, 0);
+    return std::max<index>(std::min(first, position) - positions.first_key, 0);
   }
 
-  /// One beyond the last key that queries before `end` see.
-  [[nodiscard]] index end_key(index end) const { return std::clamp<index>(at(end), 0, keys); }
+  /// One past the last key that the queries before `end` see.
+  [[nodiscard]] index end_key(index end) const {
+    return std::clamp<index>(query_position(end), 0, keys);
+  }
 
-  /// Index of the pair of position `first_key` with itself among the random numbers of dropout of
-  /// sequence b and head h of `heads`; the pair (i, j), counted from there, is i * whole + j on.
+  /// The index of the random number of dropout for the pair (first_key, first_key) of sequence b
+  /// and head h of `heads`. The pair (i, j), relative to it, has an index that is larger by i *
+  /// sequence_length + j.
   [[nodiscard]] std::uint64_t first_pair(index b, index h, index heads) const {
     auto const& dropout = options.dropout;
-    auto const all = static_cast<std::uint64_t>(dropout.heads != 0 ? dropout.heads : heads);
+    auto const all_heads = static_cast<std::uint64_t>(dropout.heads != 0 ? dropout.heads : heads);
     auto const head = static_cast<std::uint64_t>(dropout.first_head + h);
-    auto const whole = static_cast<std::uint64_t>(place.whole);
+    auto const length = static_cast<std::uint64_t>(positions.sequence_length);
     auto const sequence = dropout.first_sequence + static_cast<std::uint64_t>(b);
-    return (sequence * all + head) * whole * whole +
-           static_cast<std::uint64_t>(place.first_key) * (whole + 1);
+    return (sequence * all_heads + head) * length * length +
+           static_cast<std::uint64_t>(positions.first_key) * (length + 1);
   }
 
-  /// Pairs (query, key) seen by one head of one sequence that is one document.
+  /// The number of pairs (query, key) that one head sees, of one sequence that is one document.
   [[nodiscard]] index pairs() const {
     // the sum of clamp(x, 0, keys) over x in [first, first + queries)
-    auto const below = [&](index end) {
+    auto const sum_below = [&](index end) {
       if (end <= 0) return index{0};
       index const rising = std::min(end, keys);
       return rising * (rising - 1) / 2 + (end - rising) * keys;
     };
-    auto const from = [&](index first) { return below(first + queries) - below(first); };
+    auto const sum_from = [&](index first) {
+      return sum_below(first + queries) - sum_below(first);
+    };
     index const window = options.window;
-    return from(at(1)) - (window < 0 ? 0 : from(at(0) - window));
+    return sum_from(query_position(1)) - (window < 0 ? 0 : sum_from(query_position(0) - window));
   }
 
  private:
   [[nodiscard]] std::size_t document(index b, index i) const {
-    bool const parts = options.place.whole != 0;
-    return static_cast<std::size_t>(parts ? b * place.whole + place.first_query + i
-                                          : b * queries + i);
+    bool const is_part = options.positions.sequence_length != 0;
+    return static_cast<std::size_t>(
+        is_part ? b * positions.sequence_length + positions.first_query + i : b * queries + i);
   }
 };
 
 template <class T, class U>
 void check_heads(std::string_view operation, std::string_view name, heads_view<T> const& view,
                  heads_view<U> const& q, index sequence, index heads) {
-  same(operation, concat("the batch of ", name), view.batch, "that of q", q.batch);
-  same(operation, concat("the sequence length of ", name), view.sequence, "what is needed",
-       sequence);
-  same(operation, concat("the number of heads of ", name), view.heads, "what is needed", heads);
-  same(operation, concat("the head_dim of ", name), view.head_dim, "that of q", q.head_dim);
+  require_equal(operation, concat("the batch of ", name), view.batch, "that of q", q.batch);
+  require_equal(operation, concat("the sequence length of ", name), view.sequence,
+                "the required number", sequence);
+  require_equal(operation, concat("the number of heads of ", name), view.heads,
+                "the required number", heads);
+  require_equal(operation, concat("the head_dim of ", name), view.head_dim, "that of q",
+                q.head_dim);
   require(view.row_stride >= view.heads * view.head_dim || view.sequence <= 1, "ops::", operation,
           ": the rows of ", name, " overlap: row_stride is ", view.row_stride, ", but a row has ",
           view.heads * view.head_dim, " elements");
@@ -136,25 +151,28 @@ void check_attention(std::string_view operation, heads_view<Q> const& q, heads_v
   require(k.heads > 0 && q.heads % k.heads == 0, "ops::", operation, ": ", q.heads,
           " query heads cannot share ", k.heads,
           " key heads; the number of key heads must divide that of query heads");
-  auto const& place = options.place;
-  require(place.whole != 0 || q.sequence <= k.sequence, "ops::", operation, ": there are ",
-          q.sequence, " queries but only ", k.sequence,
+  auto const& positions = options.positions;
+  require(positions.sequence_length != 0 || q.sequence <= k.sequence, "ops::", operation,
+          ": there are ", q.sequence, " queries but only ", k.sequence,
           " keys; query i stands at position keys - queries + i, so keys may not be fewer");
-  auto const inside = [&](std::string_view what, index first, index count) {
-    require(place.whole == 0 || (first >= 0 && first + count <= place.whole), "ops::", operation,
-            ": the ", what, " stand at positions ", first, " to ", first + count - 1,
-            ", but the sequence has ", place.whole);
+  auto const check_range = [&](std::string_view subject, index first, index count) {
+    require(positions.sequence_length == 0 ||
+                (first >= 0 && first + count <= positions.sequence_length),
+            "ops::", operation, ": the ", subject, " stand at positions ", first, " to ",
+            first + count - 1, ", but the sequence has ", positions.sequence_length);
   };
-  inside("queries", place.first_query, q.sequence);
-  inside("keys", place.first_key, k.sequence);
+  check_range("queries", positions.first_query, q.sequence);
+  check_range("keys", positions.first_key, k.sequence);
   auto const slopes = static_cast<index>(options.alibi_slopes.size());
   require(slopes == 0 || slopes == q.heads, "ops::", operation, ": there are ", slopes,
           " ALiBi slopes for ", q.heads, " heads; give one per head, or none");
   auto const documents = static_cast<index>(options.document_begins.size());
-  index const tokens = q.batch * (place.whole != 0 ? place.whole : q.sequence);
+  index const tokens =
+      q.batch * (positions.sequence_length != 0 ? positions.sequence_length : q.sequence);
   require(documents == 0 || documents == tokens, "ops::", operation, ": there are ", documents,
           " document_begins for ", tokens,
-          place.whole != 0 ? " positions; give one per position" : " queries; give one per query",
+          positions.sequence_length != 0 ? " positions; give one per position"
+                                         : " queries; give one per query",
           ", or none");
   require(options.softcap >= 0.0, "ops::", operation, ": softcap is ", options.softcap,
           ", but must be above 0, or 0 for none");

@@ -1,6 +1,6 @@
-// clip: clamps to [-limit, limit] in place (MPT's clip_qkv) and remembers, one byte an element,
-// which elements were inside: only those pass a gradient. T is float, bf16 or double; the limit has
-// the type T is accumulated in. A NaN stays NaN and is outside.
+// clip: clamps to [-limit, limit] in place (MPT's clip_qkv) and stores, in one byte per element,
+// which elements were inside: only those pass a gradient. T is float, bf16 or double; the limit is
+// accumulate_t<T>. A NaN stays NaN and counts as outside.
 #pragma once
 
 #include <cmath>
@@ -22,10 +22,10 @@ struct clip_arguments {
   accumulate_t<T> limit;
 
   [[nodiscard]] auto operands() const { return std::tuple(updates(x), inside); }
-  [[nodiscard]] index parts() const { return detail::runs_of(x); }
+  [[nodiscard]] index parts() const { return detail::run_count(x); }
   void compute(index part) const {
     using A = accumulate_t<T>;
-    detail::for_run(part, x, [&](std::size_t i) {
+    detail::for_each_in_run(part, x, [&](std::size_t i) {
       auto const value = A(x[i]);
       if (!inside.empty()) inside[i] = std::abs(value) <= limit ? 1 : 0;
       if (value > limit) x[i] = static_cast<T>(limit);
@@ -41,7 +41,7 @@ struct clip_fn {
     require(static_cast<double>(limit) >= 0, "ops::clip: the limit is ", limit,
             ", but must not be negative");
     if (!inside.empty())
-      detail::same("clip", "the size of inside", inside.size(), "that of x", x.size());
+      detail::require_equal("clip", "the size of inside", inside.size(), "that of x", x.size());
     run_operation(s, clip_arguments<T>{x, inside, limit});
   }
 };
@@ -56,9 +56,9 @@ struct clip_backward_arguments {
   std::span<std::uint8_t const> inside;
 
   [[nodiscard]] auto operands() const { return std::tuple(updates(dx), inside); }
-  [[nodiscard]] index parts() const { return detail::runs_of(dx); }
+  [[nodiscard]] index parts() const { return detail::run_count(dx); }
   void compute(index part) const {
-    detail::for_run(part, dx, [&](std::size_t i) {
+    detail::for_each_in_run(part, dx, [&](std::size_t i) {
       if (inside[i] == 0) dx[i] = T{};
     });
   }
@@ -67,7 +67,8 @@ struct clip_backward_arguments {
 struct clip_backward_fn {
   template <class Stream, writable T>
   void operator()(Stream& s, std::span<T> dx, std::span<std::uint8_t const> inside) const {
-    detail::same("clip_backward", "the size of inside", inside.size(), "that of dx", dx.size());
+    detail::require_equal("clip_backward", "the size of inside", inside.size(), "that of dx",
+                          dx.size());
     run_operation(s, clip_backward_arguments<T>{dx, inside});
   }
 };

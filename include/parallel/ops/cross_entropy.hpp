@@ -1,10 +1,10 @@
-// cross_entropy of logits and labels, with its gradient in the same call: z = scale * logits,
-// loss = log(sum exp z) - z[label], dlogits = scale (softmax(z) - onehot(label)).
+// cross_entropy of logits and labels, and its gradient in the same call: z = scale * logits, loss =
+// log(sum exp z) - z[label], dlogits = scale (softmax(z) - onehot(label)).
 //
-// Losses are per token and the gradient is that of their SUM: nothing is divided here (the
-// optimizer divides once by all tokens of the global batch). Logits are T or accumulate_t<T>, the
-// arithmetic and losses are accumulate_t<T>, the gradient is rounded to T. Cost: one pass over the
-// logits, and one that writes the gradient.
+// Losses are per token, and the gradient is that of their SUM: nothing is divided here (the
+// optimizer divides once by the number of tokens of the global batch). Logits are T or
+// accumulate_t<T>, arithmetic and losses are accumulate_t<T>, and the gradient is rounded to T.
+// Cost: one pass that reads the logits, and one that writes the gradient.
 #pragma once
 
 #include <cmath>
@@ -25,7 +25,7 @@ struct cross_entropy_options {
 
 namespace detail {
 
-/// Throws `error` unless a label that is not ignored is a token of the vocabulary.
+/// Throws `error` unless the label, which is not the ignored one, is a token of the vocabulary.
 inline void check_label(index label, index vocabulary, index row) {
   require(0 <= label && label < vocabulary, "ops::cross_entropy: label ", label, " of token ", row,
           " is outside of the vocabulary of ", vocabulary);
@@ -44,7 +44,7 @@ struct cross_entropy_arguments {
   cross_entropy_options options;
 
   [[nodiscard]] auto operands() const { return std::tuple(dlogits, losses, correct, logits); }
-  /// A logit: scaling, difference, exp and sum; its gradient is 4 more.
+  /// Four operations per logit: scaling, difference, exp and sum. The gradient takes 4 more.
   [[nodiscard]] std::uint64_t flops() const {
     return (dlogits.empty() ? 4U : 8U) * static_cast<std::uint64_t>(logits.size());
   }
@@ -95,24 +95,25 @@ struct cross_entropy_fn {
     auto constexpr name = "cross_entropy";
     index const rows = logits.extent(0);
     if (!dlogits.empty()) {
-      detail::same(name, "the number of rows of dlogits", dlogits.extent(0), "that of logits",
-                   rows);
-      detail::same(name, "the number of columns of dlogits", dlogits.extent(1), "that of logits",
-                   logits.extent(1));
+      detail::require_equal(name, "the number of rows of dlogits", dlogits.extent(0),
+                            "that of logits", rows);
+      detail::require_equal(name, "the number of columns of dlogits", dlogits.extent(1),
+                            "that of logits", logits.extent(1));
     }
-    detail::same(name, "the size of losses", losses.extent(0), "the number of rows", rows);
-    detail::same(name, "the size of correct", correct.extent(0), "the number of rows", rows);
-    detail::same(name, "the size of labels", labels.extent(0), "the number of rows", rows);
+    detail::require_equal(name, "the size of losses", losses.extent(0), "the number of rows", rows);
+    detail::require_equal(name, "the size of correct", correct.extent(0), "the number of rows",
+                          rows);
+    detail::require_equal(name, "the size of labels", labels.extent(0), "the number of rows", rows);
     run_operation(s,
                   cross_entropy_arguments<T, Loss, Logit>{
                       dlogits, losses, correct, matrix_view<Logit const>(logits), labels, options});
   }
 };
 /// cross_entropy(s, dlogits, losses, correct, logits, labels, {.scale, .ignore}): logits [M,V];
-/// dlogits [M,V], or empty for no gradient, or the logits themselves when T is the type of logits;
-/// losses, labels and correct [M]. correct[m] is 1 when the label is the greatest logit, the lowest
-/// index winning ties. An ignored row has loss 0, correct 0 and a gradient of zeros. A label
-/// outside of the vocabulary is an error when the task runs; a NaN logit gives a NaN loss.
+/// dlogits [M,V], or empty for no gradient, or the logits themselves if T is their type; losses,
+/// labels and correct [M]. correct[m] is 1 if the label is the greatest logit; on ties the lowest
+/// index counts as the greatest. An ignored row has loss 0, correct 0 and a gradient of zeros. A
+/// label outside of the vocabulary is an error when the task runs; a NaN logit gives a NaN loss.
 inline constexpr cross_entropy_fn cross_entropy{};
 
 }  // namespace parallel::ops

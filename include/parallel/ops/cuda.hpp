@@ -1,10 +1,11 @@
-// Operations on cuda::stream, for plain C++ compilers: a declaration, linked with
-// ParallelLM::kernels, which nvcc has compiled.
+// Operations on cuda::stream, for plain C++ compilers: a declaration. Link with
+// ParallelLM::kernels, which nvcc compiles.
 //
-// Memory, scalars that are given by pointer among it, is of the stream's device or of pinned memory
-// of the host; what a call says of the host's memory stands at the operation. All return when
-// enqueued. Results have the same bits each time; that they equal the host's to the last bit is not
-// promised. A kernel cannot throw: an id or label outside of the vocabulary gives NaN.
+// Memory arguments, scalars given by pointer included, are memory of the stream's device or pinned
+// memory of the host; the header of each operation states which of its arguments are host memory.
+// All calls return when the operation is enqueued. Results have the same bits in each run, but need
+// not equal the host's bits. A kernel cannot throw: an id or label outside of the vocabulary gives
+// NaN.
 #pragma once
 
 #include <concepts>
@@ -21,8 +22,8 @@
 
 namespace parallel::cuda {
 
-/// Any operation, of the elements it is compiled for (apps/kernels/instances). A .cu that wants
-/// others includes its kernel and run.cuh.
+/// Runs any operation, for the element types that it is compiled for (apps/kernels/instances). A
+/// .cu file that needs other types includes the operation's kernel and run.cuh.
 template <ops::operation_arguments Arguments>
 void run_operation(stream& s, Arguments const& a);
 
@@ -30,12 +31,12 @@ void run_operation(stream& s, Arguments const& a);
 
 namespace parallel::ops {
 
-/// cuBLASLt adds them where it writes a product, and sums gradients up where it reads them.
+/// cuBLASLt adds a bias while it writes a product, and sums its gradient while it reads operands.
 template <std::derived_from<cuda::stream> Stream, class T>
 requires(std::is_same_v<T, float> ||
          std::is_same_v<T, bf16>) inline constexpr bool adds_bias_in_products<Stream, T> = true;
 
-/// Norms' gradients cost what is read and written.
+/// The cost of gradients of norms is the memory that is read and written.
 template <std::derived_from<cuda::stream> Stream>
 inline constexpr bool sums_norm_gradients<Stream> = true;
 
@@ -43,10 +44,10 @@ inline constexpr bool sums_norm_gradients<Stream> = true;
 
 namespace parallel::cuda {
 
-/// On the stream of exchanges, for what is done with what arrives.
+/// Runs an operation on the stream of collectives, for work on data that they receive.
 template <ops::operation_arguments Arguments>
 void run_operation(issuing_stream& s, Arguments const& a) {
-  s.on_device([a](stream& on) { run_operation(on, a); });
+  s.on_device([a](stream& device_stream) { run_operation(device_stream, a); });
 }
 
 }  // namespace parallel::cuda

@@ -25,9 +25,9 @@ struct fill_arguments {
   T value;
 
   [[nodiscard]] auto operands() const { return std::tuple(y); }
-  [[nodiscard]] index parts() const { return detail::runs_of(y); }
+  [[nodiscard]] index parts() const { return detail::run_count(y); }
   void compute(index part) const {
-    detail::for_run(part, y, [&](std::size_t i) { y[i] = value; });
+    detail::for_each_in_run(part, y, [&](std::size_t i) { y[i] = value; });
   }
 };
 
@@ -47,9 +47,9 @@ struct copy_arguments {
   std::span<T const> x;
 
   [[nodiscard]] auto operands() const { return std::tuple(y, x); }
-  [[nodiscard]] index parts() const { return detail::runs_of(y); }
+  [[nodiscard]] index parts() const { return detail::run_count(y); }
   void compute(index part) const {
-    detail::for_run(part, y, [&](std::size_t i) { y[i] = x[i]; });
+    detail::for_each_in_run(part, y, [&](std::size_t i) { y[i] = x[i]; });
   }
 };
 
@@ -69,17 +69,17 @@ struct copy_rows_arguments {
 struct copy_fn {
   template <class Stream, writable T>
   void operator()(Stream& s, std::span<T> y, std::span<std::type_identity_t<T> const> x) const {
-    detail::same("copy", "the size of y", y.size(), "that of x", x.size());
+    detail::require_equal("copy", "the size of y", y.size(), "that of x", x.size());
     run_operation(s, copy_arguments<T>{y, x});
   }
   template <class Stream, writable T>
   void operator()(Stream& s, rows_view<T> y, rows_view<std::type_identity_t<T> const> x) const {
-    detail::same("copy", "the number of rows of y", y.rows, "that of x", x.rows);
-    detail::same("copy", "the number of columns of y", y.columns, "that of x", x.columns);
+    detail::require_equal("copy", "the number of rows of y", y.rows, "that of x", x.rows);
+    detail::require_equal("copy", "the number of columns of y", y.columns, "that of x", x.columns);
     run_operation(s, copy_rows_arguments<T>{y, x});
   }
 };
-/// copy(s, y, x): y[i] = x[i]. Also of rows that lie apart (rows_view).
+/// copy(s, y, x): y[i] = x[i]. The rows of x and y may lie apart (rows_view).
 inline constexpr copy_fn copy{};
 
 template <class T>
@@ -90,17 +90,18 @@ struct add_arguments {
 
   [[nodiscard]] auto operands() const { return std::tuple(updates(y), x); }
   [[nodiscard]] std::uint64_t flops() const { return y.size(); }
-  [[nodiscard]] index parts() const { return detail::runs_of(y); }
+  [[nodiscard]] index parts() const { return detail::run_count(y); }
   void compute(index part) const {
     using A = accumulate_t<T>;
-    detail::for_run(part, y, [&](std::size_t i) { y[i] = static_cast<T>(A(y[i]) + A(x[i])); });
+    detail::for_each_in_run(part, y,
+                            [&](std::size_t i) { y[i] = static_cast<T>(A(y[i]) + A(x[i])); });
   }
 };
 
 struct add_fn {
   template <class Stream, writable T>
   void operator()(Stream& s, std::span<T> y, std::span<std::type_identity_t<T> const> x) const {
-    detail::same("add", "the size of y", y.size(), "that of x", x.size());
+    detail::require_equal("add", "the size of y", y.size(), "that of x", x.size());
     run_operation(s, add_arguments<T>{y, x});
   }
 };
@@ -115,17 +116,18 @@ struct multiply_arguments {
 
   [[nodiscard]] auto operands() const { return std::tuple(updates(y), x); }
   [[nodiscard]] std::uint64_t flops() const { return y.size(); }
-  [[nodiscard]] index parts() const { return detail::runs_of(y); }
+  [[nodiscard]] index parts() const { return detail::run_count(y); }
   void compute(index part) const {
     using A = accumulate_t<T>;
-    detail::for_run(part, y, [&](std::size_t i) { y[i] = static_cast<T>(A(y[i]) * A(x[i])); });
+    detail::for_each_in_run(part, y,
+                            [&](std::size_t i) { y[i] = static_cast<T>(A(y[i]) * A(x[i])); });
   }
 };
 
 struct multiply_fn {
   template <class Stream, writable T>
   void operator()(Stream& s, std::span<T> y, std::span<std::type_identity_t<T> const> x) const {
-    detail::same("multiply", "the size of y", y.size(), "that of x", x.size());
+    detail::require_equal("multiply", "the size of y", y.size(), "that of x", x.size());
     run_operation(s, multiply_arguments<T>{y, x});
   }
 };
@@ -140,10 +142,11 @@ struct scale_arguments {
 
   [[nodiscard]] auto operands() const { return std::tuple(updates(y)); }
   [[nodiscard]] std::uint64_t flops() const { return y.size(); }
-  [[nodiscard]] index parts() const { return detail::runs_of(y); }
+  [[nodiscard]] index parts() const { return detail::run_count(y); }
   void compute(index part) const {
     using A = accumulate_t<T>;
-    detail::for_run(part, y, [&](std::size_t i) { y[i] = static_cast<T>(A(y[i]) * factor); });
+    detail::for_each_in_run(part, y,
+                            [&](std::size_t i) { y[i] = static_cast<T>(A(y[i]) * factor); });
   }
 };
 
@@ -158,7 +161,7 @@ inline constexpr scale_fn scale{};
 
 namespace detail {
 
-/// In what elements of T and U are added: float, or double when either is.
+/// The type in which elements of T and U are added: float, or double if either is double.
 template <class T, class U>
 using sum_of_t = std::common_type_t<accumulate_t<T>, accumulate_t<U>>;
 
@@ -174,11 +177,11 @@ struct axpby_arguments {
 
   [[nodiscard]] auto operands() const { return std::tuple(updates(y), x); }
   [[nodiscard]] std::uint64_t flops() const { return 3 * y.size(); }
-  [[nodiscard]] index parts() const { return detail::runs_of(y); }
+  [[nodiscard]] index parts() const { return detail::run_count(y); }
   void compute(index part) const {
     using S = detail::sum_of_t<T, U>;
     auto const a = static_cast<S>(alpha), b = static_cast<S>(beta);
-    detail::for_run(part, y, [&](std::size_t i) {
+    detail::for_each_in_run(part, y, [&](std::size_t i) {
       y[i] = static_cast<T>(static_cast<accumulate_t<T>>(a * S(x[i]) + b * S(y[i])));
     });
   }
@@ -187,13 +190,14 @@ struct axpby_arguments {
 struct axpby_fn {
   template <class Stream, writable T, class U>
   void operator()(Stream& s, std::span<T> y, std::span<U> x, double alpha, double beta) const {
-    detail::same("axpby", "the size of y", y.size(), "that of x", x.size());
+    detail::require_equal("axpby", "the size of y", y.size(), "that of x", x.size());
     run_operation(s, axpby_arguments<T, std::remove_const_t<U>>{
                          y, std::span<std::remove_const_t<U> const>(x), alpha, beta});
   }
 };
-/// axpby(s, y, x, alpha, beta): y[i] = alpha x[i] + beta y[i], in double where either is, else in
-/// float, rounded once. y may be narrower than x: a sum in float goes to bf16.
+/// axpby(s, y, x, alpha, beta): y[i] = alpha x[i] + beta y[i], computed in double if either type is
+/// double, else in float, and rounded once. y may be narrower than x: a sum in float is rounded to
+/// bf16.
 inline constexpr axpby_fn axpby{};
 
 template <class T>
@@ -201,27 +205,28 @@ struct normalise_arguments {
   static constexpr char const* name = "normalise";
   std::span<T> y;
   double const* squared_norm;
-  double least;
+  double min_norm;
 
   [[nodiscard]] auto operands() const { return std::tuple(updates(y)); }
   [[nodiscard]] std::uint64_t flops() const { return y.size(); }
-  [[nodiscard]] index parts() const { return detail::runs_of(y); }
+  [[nodiscard]] index parts() const { return detail::run_count(y); }
   void compute(index part) const {
     using A = accumulate_t<T>;
     auto const round = [](double x) { return A(static_cast<T>(static_cast<A>(x))); };
-    A const divisor = std::max(round(std::sqrt(*squared_norm)), round(least));
-    detail::for_run(part, y, [&](std::size_t i) { y[i] = static_cast<T>(A(y[i]) / divisor); });
+    A const divisor = std::max(round(std::sqrt(*squared_norm)), round(min_norm));
+    detail::for_each_in_run(part, y,
+                            [&](std::size_t i) { y[i] = static_cast<T>(A(y[i]) / divisor); });
   }
 };
 
 struct normalise_fn {
   template <class Stream, writable T>
-  void operator()(Stream& s, std::span<T> y, double const* square, double least) const {
-    run_operation(s, normalise_arguments<T>{y, square, least});
+  void operator()(Stream& s, std::span<T> y, double const* norm_squared, double min_norm) const {
+    run_operation(s, normalise_arguments<T>{y, norm_squared, min_norm});
   }
 };
-/// normalise(s, y, square, least): y[i] /= max(sqrt(*square), least), a divisor rounded to T. The
-/// squared norm is read when the task runs.
+/// normalise(s, y, norm_squared, min_norm): y[i] /= max(sqrt(*norm_squared), min_norm), where the
+/// divisor is rounded to T. The squared norm is read when the task runs.
 inline constexpr normalise_fn normalise{};
 
 template <class To, class From>
@@ -231,9 +236,9 @@ struct cast_arguments {
   std::span<From const> x;
 
   [[nodiscard]] auto operands() const { return std::tuple(y, x); }
-  [[nodiscard]] index parts() const { return detail::runs_of(y); }
+  [[nodiscard]] index parts() const { return detail::run_count(y); }
   void compute(index part) const {
-    detail::for_run(part, y, [&](std::size_t i) {
+    detail::for_each_in_run(part, y, [&](std::size_t i) {
       y[i] = static_cast<To>(static_cast<accumulate_t<To>>(accumulate_t<From>(x[i])));
     });
   }
@@ -242,13 +247,13 @@ struct cast_arguments {
 struct cast_fn {
   template <class Stream, writable To, class From>
   void operator()(Stream& s, std::span<To> y, std::span<From> x) const {
-    detail::same("cast", "the size of y", y.size(), "that of x", x.size());
+    detail::require_equal("cast", "the size of y", y.size(), "that of x", x.size());
     run_operation(s, cast_arguments<To, std::remove_const_t<From>>{
                          y, std::span<std::remove_const_t<From> const>(x)});
   }
 };
-/// cast(s, y, x): y[i] = x[i] in another element type, to nearest, ties to even. Between float,
-/// bf16 and double; double goes to bf16 by way of float.
+/// cast(s, y, x): y[i] = x[i] in another element type, rounded to nearest, ties to even. The types
+/// are float, bf16 and double; double is rounded to float before it is rounded to bf16.
 inline constexpr cast_fn cast{};
 
 }  // namespace parallel::ops

@@ -1,10 +1,11 @@
-// Embeddings: rows of a table by token, and by position. T is float, bf16, double or std::uint64_t.
+// Embeddings: rows of a table selected by token, and by position. T is float, bf16, double or
+// std::uint64_t.
 //
 // Gradients are summed into accumulate_t<T> in an order that depends on the ids alone: ascending
-// rows of dy, which a GPU takes in pieces. Ids are checked by whoever reads them; here they are
-// checked again, when the task runs, because one bad id would write anywhere: it is an error, or on
-// a GPU, which has none to throw, a row of NaN whose gradient goes nowhere. Cost: one pass over y
-// or dy; positions: over y and table.
+// rows of dy, which a GPU sums in pieces. The reader of a batch has checked its ids already. They
+// are checked again when the task runs, because one bad id would write to arbitrary memory: on the
+// host a bad id is an error; on a GPU, which cannot throw, it gives a row of NaN, and its gradient
+// is dropped. Cost: one pass over y or dy; for positions one over y and the table.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +19,13 @@
 
 namespace parallel::ops {
 
-/// Which rows of a vocabulary a table holds: those from `first` on. Ids of other rows give zeros,
-/// and their gradients go nowhere. Nothing set: all rows.
+/// The rows of a vocabulary that a table holds: those from `first` on. Ids of other rows give
+/// zeros, and their gradients are dropped. By default the table holds all rows.
 struct table_slice {
   index first = 0;
   index vocabulary = 0;  // rows of the whole table; 0: those of the table
 
-  /// The row of `id` in a table of `rows`, or -1 when it is elsewhere.
+  /// The row of `id` in a table of `rows` rows, or -1 when another slice holds it.
   [[nodiscard]] PARALLELLM_HOST_DEVICE constexpr index row_of(std::int32_t id, index rows) const {
     index const row = id - first;
     return 0 <= row && row < rows ? row : -1;
@@ -45,7 +46,7 @@ inline void check_ids(vector_view<std::int32_t const> ids, index rows, table_sli
 template <class Y, class Table>
 void check_positions(std::string_view name, Y const& y, Table const& table, index sequence,
                      index first) {
-  same(name, "the width of a token", y.extent(1), "that of the table", table.extent(1));
+  require_equal(name, "the width of a token", y.extent(1), "that of the table", table.extent(1));
   require(sequence > 0 && y.extent(0) % sequence == 0, "ops::", name, ": ", y.extent(0),
           " rows are not a whole number of sequences of ", sequence, " tokens");
   require(first >= 0 && first + sequence <= table.extent(0), "ops::", name, ": positions ", first,
@@ -75,13 +76,15 @@ struct embedding_fn {
   template <class Stream, class T>
   void operator()(Stream& s, matrix_view<T> y, vector_view<std::int32_t const> ids,
                   matrix_view<std::type_identity_t<T> const> table, table_slice slice = {}) const {
-    detail::same("embedding", "the number of rows of y", y.extent(0), "that of ids", ids.extent(0));
-    detail::same("embedding", "the width of y", y.extent(1), "that of the table", table.extent(1));
+    detail::require_equal("embedding", "the number of rows of y", y.extent(0), "that of ids",
+                          ids.extent(0));
+    detail::require_equal("embedding", "the width of y", y.extent(1), "that of the table",
+                          table.extent(1));
     run_operation(s, embedding_arguments<T>{y, ids, table, slice});
   }
 };
-/// embedding(s, y, ids, table, slice): y[m,:] = table[ids[m],:] for y [M,D], ids [M], table [V,D];
-/// of a slice of the table an addend of that.
+/// embedding(s, y, ids, table, slice): y[m,:] = table[ids[m],:] for y [M,D], ids [M], table [V,D].
+/// With a slice of the table the sum of y over all slices is that.
 inline constexpr embedding_fn embedding{};
 
 template <class T>
@@ -108,8 +111,10 @@ struct embedding_backward_fn {
   void operator()(Stream& s, matrix_view<accumulate_t<T>> dtable, matrix_view<T> dy,
                   vector_view<std::int32_t const> ids, table_slice slice = {}) const {
     auto constexpr name = "embedding_backward";
-    detail::same(name, "the number of rows of dy", dy.extent(0), "that of ids", ids.extent(0));
-    detail::same(name, "the width of dy", dy.extent(1), "that of dtable", dtable.extent(1));
+    detail::require_equal(name, "the number of rows of dy", dy.extent(0), "that of ids",
+                          ids.extent(0));
+    detail::require_equal(name, "the width of dy", dy.extent(1), "that of dtable",
+                          dtable.extent(1));
     run_operation(s, embedding_backward_arguments<std::remove_const_t<T>>{
                          dtable, matrix_view<std::remove_const_t<T> const>(dy), ids, slice});
   }

@@ -1,11 +1,13 @@
-// extend_attention: attention over the keys of a sequence part by part, as they come to this rank.
+// extend_attention: attention over the keys of a sequence part by part, as they arrive on this
+// rank.
 //
-// A result over some keys and its lse say all that is needed to go on with others: out' = (e^lse
+// The result over some keys and its lse are sufficient to continue with other keys: out' = (e^lse
 // out + sum_j e^score_j v_j) / (e^lse + sum_j e^score_j) (Milakov and Gimelshein, "Online
 // normalizer calculation for softmax", 2018; Liu et al., "Ring Attention", 2023). So the parts may
-// come in any order, and results are kept in accumulate_t<T> until the last. The backward pass
-// needs the final lse and result only, and is a sum over the parts. Which queries and keys a call
-// is about is in `attention_options::place`. Operations as for `attention`; memory: nothing kept.
+// come in any order, and results are stored in accumulate_t<T> until the last part. The backward
+// pass needs only the final lse and result, and is a sum over the parts.
+// `attention_options::positions` states the queries and keys of a call. Operations as for
+// `attention`; no extra memory.
 #pragma once
 
 #include <parallel/ops/attention.hpp>
@@ -51,9 +53,10 @@ struct extend_attention_fn {
                                                          heads_view<element const>(v), options});
   }
 };
-/// extend_attention(s, out, lse, q, k, v, options): out [B, Sq, H, D] and lse [B, H, Sq] over some
-/// keys become those over k and v as well. Where lse is -infinity, out counts as 0 and is not read:
-/// so one begins. out is of accumulate_t<T> and overlaps nothing.
+/// extend_attention(s, out, lse, q, k, v, options): changes out [B, Sq, H, D] and lse [B, H, Sq],
+/// which are over some keys, to those over k and v as well. Where lse is -infinity, out counts as 0
+/// and is not read: this is the state before the first part. out is of accumulate_t<T> and overlaps
+/// no other argument.
 inline constexpr extend_attention_fn extend_attention{};
 
 template <class T>
@@ -110,9 +113,9 @@ struct extend_attention_backward_fn {
   }
 };
 /// extend_attention_backward(s, dq, dk, dv, dout, q, k, v, out, lse, options): adds to dq, dk and
-/// dv (of accumulate_t<T>) what the pairs of these queries and keys contribute, given the result
-/// over all keys, rounded to T, and its lse. Deterministic, or where that is slow, if the stream
-/// is.
+/// dv (of accumulate_t<T>) the contributions of the pairs of these queries and keys, given the
+/// result over all keys, rounded to T, and its lse. The result is deterministic; on devices where
+/// that is slow, only if the stream is.
 inline constexpr extend_attention_backward_fn extend_attention_backward{};
 
 }  // namespace parallel::ops

@@ -1,4 +1,4 @@
-// head_layout: where queries, keys and values lie in packed rows [Q | K | V], one head after
+// head_layout: the columns of queries, keys and values in packed rows [Q | K | V], one head after
 // another.
 #pragma once
 
@@ -29,7 +29,7 @@ struct head_layout {
   [[nodiscard]] rows_view<T> v(matrix_view<T> packed) const {
     return rows_view<T>(packed).slice_columns(width() + kv_width(), row());
   }
-  /// Q and K together, or K and V: neighbours.
+  /// Q and K together, or K and V together: they are adjacent.
   template <class T>
   [[nodiscard]] rows_view<T> qk(matrix_view<T> packed) const {
     return rows_view<T>(packed).slice_columns(0, width() + kv_width());
@@ -39,7 +39,7 @@ struct head_layout {
     return rows_view<T>(packed).slice_columns(width(), row());
   }
 
-  /// Rows of whole sequences, each of `sequence` rows, as [B, S, heads, dim].
+  /// Rows of complete sequences, each of `sequence` rows, as [B, S, heads, dim].
   template <class T>
   [[nodiscard]] heads_view<T> split(rows_view<T> rows, index sequence) const {
     return {.data = rows.data,

@@ -1,5 +1,6 @@
-// heads_view: the [batch, sequence, head, i] elements of queries, keys, values or results, wherever
-// they lie: columns of a packed [q | k | v] matrix need no copy.
+// heads_view: a view of the elements [batch, sequence, head, i] of queries, keys, values or
+// results. Strides describe where they lie, so that columns of a packed [q | k | v] matrix need no
+// copy.
 #pragma once
 
 #include <cassert>

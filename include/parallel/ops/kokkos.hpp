@@ -1,9 +1,9 @@
-// All operations on kokkos::stream: the parts of an operation, which its arguments compute, by
-// Kokkos::parallel_for, and what is not in parts on the stream's worker. Matrix products are the
-// host's: its engine, or its own product.
+// All operations on kokkos::stream. Kokkos::parallel_for runs the independent parts of an
+// operation, each of which its arguments compute; an operation without parts runs on the stream's
+// worker. Matrix products are those of the host: its engine, or its own product.
 //
-// Each part is computed as the reference computes it: the same bits as on reference::stream, but
-// for products, on any number of threads.
+// Each part is computed as the reference computes it. So all results except those of products have
+// the bits of reference::stream, on any number of threads.
 #pragma once
 
 #include <parallel/device/kokkos/device.hpp>

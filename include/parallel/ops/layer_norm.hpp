@@ -1,8 +1,8 @@
 // layer_norm over rows: y = (x - mean) rstd * weight + bias, rstd = 1/sqrt(variance + eps) (Ba,
-// Kiros, Hinton, 2016). The variance is the mean square around the mean, taken in a second pass:
-// no cancellation. Rows may lie apart (rows_view): the q or k of a packed [q | k | v] is normalised
-// in place of a copy. T is float, bf16 or double; mean, rstd and the gradients of parameters are
-// accumulate_t<T>. Cost: one pass over memory each (a row stays in cache).
+// Kiros, Hinton, 2016). The variance is the mean square around the mean, computed in a second pass,
+// so that there is no cancellation. Rows may lie apart (rows_view): the q or k of a packed [q | k |
+// v] is normalised without a copy. T is float, bf16 or double; mean, rstd and the gradients of
+// parameters are accumulate_t<T>. Cost: one pass over memory each (a row stays in cache).
 #pragma once
 
 #include <cmath>
@@ -33,7 +33,7 @@ struct layer_norm_arguments {
   layer_norm_options options;
 
   [[nodiscard]] auto operands() const { return std::tuple(y, mean, rstd, x, weight, bias); }
-  /// An element: mean 1, variance 3, result 4.
+  /// Eight operations per element: mean 1, variance 3, result 4.
   [[nodiscard]] std::uint64_t flops() const {
     return 8 * static_cast<std::uint64_t>(x.rows * x.columns);
   }
@@ -70,14 +70,19 @@ struct layer_norm_fn {
                   vector_view<std::type_identity_t<T> const> bias,
                   layer_norm_options options = {}) const {
     rows_view<T> const out(y);
-    detail::same("layer_norm", "the number of rows of y", out.rows, "that of x", x.rows);
-    detail::same("layer_norm", "the number of columns of y", out.columns, "that of x", x.columns);
-    detail::same("layer_norm", "the size of weight", weight.extent(0), "that of a row", x.columns);
-    detail::same("layer_norm", "the size of mean", mean.extent(0), "that of rstd", rstd.extent(0));
+    detail::require_equal("layer_norm", "the number of rows of y", out.rows, "that of x", x.rows);
+    detail::require_equal("layer_norm", "the number of columns of y", out.columns, "that of x",
+                          x.columns);
+    detail::require_equal("layer_norm", "the size of weight", weight.extent(0), "that of a row",
+                          x.columns);
+    detail::require_equal("layer_norm", "the size of mean", mean.extent(0), "that of rstd",
+                          rstd.extent(0));
     if (!mean.empty())
-      detail::same("layer_norm", "the size of mean", mean.extent(0), "the number of rows", x.rows);
+      detail::require_equal("layer_norm", "the size of mean", mean.extent(0), "the number of rows",
+                            x.rows);
     if (!bias.empty())
-      detail::same("layer_norm", "the size of bias", bias.extent(0), "that of a row", x.columns);
+      detail::require_equal("layer_norm", "the size of bias", bias.extent(0), "that of a row",
+                            x.columns);
     run_operation(s, layer_norm_arguments<T>{out, mean, rstd, x, weight, bias, options});
   }
 };
@@ -106,8 +111,8 @@ struct layer_norm_backward_input_arguments {
     auto const width = static_cast<double>(x.columns);
     auto const normal = [&](index n) { return (A(x.row(m)[n]) - mean(m)) * rstd(m); };
     auto const slope = [&](index n) { return A(dy.row(m)[n]) * A(weight(n)); };
-    double total = 0.0;    // of slopes: what a shift of all x would change
-    double product = 0.0;  // of slope * normal: what a scaling of all x would change
+    double total = 0.0;    // of slopes: the derivative by a shift of all x
+    double product = 0.0;  // of slope * normal: the derivative by a scaling of all x
     for (index n = 0; n < x.columns; ++n) {
       total += double(slope(n));
       product += double(slope(n)) * double(normal(n));
@@ -116,8 +121,8 @@ struct layer_norm_backward_input_arguments {
     auto const stretch = static_cast<A>(product / width);
     for (index n = 0; n < x.columns; ++n) {
       A const gradient = rstd(m) * (slope(n) - shift - normal(n) * stretch);
-      A const more = addend.rows > 0 ? A(addend.row(m)[n]) : A(0);
-      dx.row(m)[n] = static_cast<T>(gradient + more);
+      A const added = addend.rows > 0 ? A(addend.row(m)[n]) : A(0);
+      dx.row(m)[n] = static_cast<T>(gradient + added);
     }
   }
 };
@@ -132,14 +137,14 @@ struct layer_norm_backward_input_fn {
     rows_view<T> const out(dx);
     auto constexpr name = "layer_norm_backward_input";
     detail::check_norm_rows<T>(name, out, dy, x, weight, rstd, addend);
-    detail::same(name, "the size of mean", mean.extent(0), "the number of rows", x.rows);
+    detail::require_equal(name, "the size of mean", mean.extent(0), "the number of rows", x.rows);
     run_operation(s,
                   layer_norm_backward_input_arguments<T>{out, dy, x, weight, mean, rstd, addend});
   }
 };
 /// layer_norm_backward_input(s, dx, dy, x, weight, mean, rstd, addend): with x^ = (x - mean) rstd
-/// and g = dy weight, dx = rstd (g - mean(g) - x^ mean(g x^)), means over a row, plus `addend`
-/// [M,D] if there is one, rounded once; dx may be dy, and overlaps nothing else.
+/// and g = dy weight, dx = rstd (g - mean(g) - x^ mean(g x^)), with means over a row, plus `addend`
+/// [M,D] unless it is empty, rounded once; dx may be dy, and overlaps no other argument.
 inline constexpr layer_norm_backward_input_fn layer_norm_backward_input{};
 
 template <class T>
@@ -182,21 +187,23 @@ struct layer_norm_backward_weight_fn {
                   vector_view<accumulate_t<T> const> rstd) const {
     rows_view<T const> const gradient(dy);
     auto constexpr name = "layer_norm_backward_weight";
-    detail::same(name, "the number of rows of dy", gradient.rows, "that of x", x.rows);
-    detail::same(name, "the number of columns of dy", gradient.columns, "that of x", x.columns);
+    detail::require_equal(name, "the number of rows of dy", gradient.rows, "that of x", x.rows);
+    detail::require_equal(name, "the number of columns of dy", gradient.columns, "that of x",
+                          x.columns);
     if (!dweight.empty())
-      detail::same(name, "the size of dweight", dweight.extent(0), "that of a row", x.columns);
+      detail::require_equal(name, "the size of dweight", dweight.extent(0), "that of a row",
+                            x.columns);
     if (!dbias.empty())
-      detail::same(name, "the size of dbias", dbias.extent(0), "that of a row", x.columns);
-    detail::same(name, "the size of mean", mean.extent(0), "the number of rows", x.rows);
-    detail::same(name, "the size of rstd", rstd.extent(0), "the number of rows", x.rows);
+      detail::require_equal(name, "the size of dbias", dbias.extent(0), "that of a row", x.columns);
+    detail::require_equal(name, "the size of mean", mean.extent(0), "the number of rows", x.rows);
+    detail::require_equal(name, "the size of rstd", rstd.extent(0), "the number of rows", x.rows);
     run_operation(s,
                   layer_norm_backward_weight_arguments<T>{dweight, dbias, gradient, x, mean, rstd});
   }
 };
-/// layer_norm_backward_weight(s, dweight, dbias, dy, x, mean, rstd): dweight += sum over rows of
-/// dy x^, dbias += sum over rows of dy; either may be empty: absent, or frozen. The order is a
-/// function of the shape alone.
+/// layer_norm_backward_weight(s, dweight, dbias, dy, x, mean, rstd): dweight += sum over rows of dy
+/// x^, dbias += sum over rows of dy. Either may be empty: it is absent, or frozen. The order of
+/// summation depends on the shape alone.
 inline constexpr layer_norm_backward_weight_fn layer_norm_backward_weight{};
 
 }  // namespace parallel::ops

@@ -1,12 +1,12 @@
 // lion (Chen et al., 2023, "Symbolic discovery of optimization algorithms") with decoupled weight
-// decay as LLM Foundry's decoupled_lionw does it: decay is scaled by lr / initial_lr, not by lr.
+// decay as in LLM Foundry's decoupled_lionw: decay is scaled by lr / initial_lr, not by lr.
 //
 //   g = gradient * gradient_scale          p *= 1 - lr/initial_lr * weight_decay
 //   p -= lr * sign(m + (1 - b1) (g - m))   m += (1 - b2) (g - m)
 //
-// Master weights p and m are accumulate_t<T>; values = T(p). The sign of 0 is 0; that of a NaN is
-// NaN, so that a broken gradient shows (PyTorch's sign makes it 0). Cost: one pass over four
-// arrays.
+// Master weights p and m are accumulate_t<T>; values = T(p). The sign of 0 is 0. The sign of a NaN
+// is NaN, so that a broken gradient becomes visible (PyTorch's sign makes it 0). Cost: one pass
+// over four arrays.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +34,7 @@ struct lion_options {
 
 namespace detail {
 
-/// What every element of an update shares, for gradients of type A.
+/// The factors that all elements of an update share, for gradients of type A.
 template <class A>
 struct lion_factors {
   A decay, lr, one_minus_beta1, one_minus_beta2;
@@ -58,11 +58,11 @@ struct lion_arguments {
   lion_options<A> options;
 
   [[nodiscard]] std::uint64_t flops() const { return 9 * values.size(); }
-  [[nodiscard]] index parts() const { return detail::runs_of(values); }
+  [[nodiscard]] index parts() const { return detail::run_count(values); }
   void compute(index part) const {
     detail::lion_factors<A> const f(options);
     A const factor = options.gradient_scale == nullptr ? A(1) : *options.gradient_scale;
-    detail::for_run(part, values, [&](std::size_t i) {
+    detail::for_each_in_run(part, values, [&](std::size_t i) {
       A const m = exp_avg[i];
       A const change = gradients[i] * factor - m;
       A const direction = m + f.one_minus_beta1 * change;
@@ -81,10 +81,12 @@ struct lion_fn {
                   std::span<std::type_identity_t<A>> exp_avg,
                   std::span<std::type_identity_t<A> const> gradients,
                   lion_options<std::type_identity_t<A>> options) const {
-    detail::same("lion", "the size of values", values.size(), "that of master", master.size());
-    detail::same("lion", "the size of values", values.size(), "that of exp_avg", exp_avg.size());
-    detail::same("lion", "the size of values", values.size(), "that of gradients",
-                 gradients.size());
+    detail::require_equal("lion", "the size of values", values.size(), "that of master",
+                          master.size());
+    detail::require_equal("lion", "the size of values", values.size(), "that of exp_avg",
+                          exp_avg.size());
+    detail::require_equal("lion", "the size of values", values.size(), "that of gradients",
+                          gradients.size());
     run_operation(s, lion_arguments<T>{values, master, exp_avg, gradients, options});
   }
 };

@@ -1,9 +1,9 @@
-// matmul: C = op(A) op(B), plus C or another matrix where asked, all row-major.
+// matmul: C = op(A) op(B), plus C or an optional addend; all matrices are row-major.
 //
-// T is float, bf16, double or std::uint64_t (modulo 2^64, for exact tests); C may be wider, in
+// T is float, bf16, double or std::uint64_t (modulo 2^64, for exact tests); C may be wider, of
 // accumulate_t<T>: weight gradients accumulate in float from bf16 activations. Sums are accumulated
-// in accumulate_t<T> and rounded once, together with what is added. Cost: 2 m n k operations;
-// engines run it near the peak.
+// in accumulate_t<T> and rounded once, after the addition of C or the addend. Cost: 2 m n k
+// operations; engines run near the peak.
 #pragma once
 
 #include <type_traits>
@@ -23,7 +23,7 @@ struct matmul_options {
 
 namespace detail {
 
-/// Rows [begin, end) of the product: also what the host device does for types without SIMD.
+/// Rows [begin, end) of the product. The host device uses this too, for types without SIMD.
 template <class C, class T>
 void matmul_rows(index begin, index end, matrix_view<C> c, matrix_view<T const> a,
                  matrix_view<T const> b, matmul_options options, matrix_view<C const> addend) {
@@ -55,8 +55,8 @@ struct matmul_arguments {
   matrix_view<C const> addend;
 
   [[nodiscard]] auto operands() const {
-    bool const more = options.accumulate && addend.data() == c.data();
-    return std::tuple(more ? meta::touch_of(updates(c)) : meta::touch_of(c), a, b, addend);
+    bool const updates_c = options.accumulate && addend.data() == c.data();
+    return std::tuple(updates_c ? meta::touch_of(updates(c)) : meta::touch_of(c), a, b, addend);
   }
   [[nodiscard]] std::uint64_t flops() const {
     return 2 * static_cast<std::uint64_t>(c.size()) *
@@ -79,27 +79,27 @@ struct matmul_fn {
         "matmul: C must have the element type of A and B, or that in which they accumulate");
     index const depth_a = a.extent(options.transpose_a ? 0 : 1);
     index const depth_b = b.extent(options.transpose_b ? 1 : 0);
-    detail::same("matmul", "the number of rows of C", c.extent(0), "that of op(A)",
-                 a.extent(options.transpose_a ? 1 : 0));
-    detail::same("matmul", "the number of columns of C", c.extent(1), "that of op(B)",
-                 b.extent(options.transpose_b ? 0 : 1));
-    detail::same("matmul", "the number of columns of op(A)", depth_a, "the number of rows of op(B)",
-                 depth_b);
-    bool const adds = detail::adds("matmul", addend.extents(), c.extents());
-    require(!adds || !options.accumulate, "ops::matmul: either C is added to, or an addend");
+    detail::require_equal("matmul", "the number of rows of C", c.extent(0), "that of op(A)",
+                          a.extent(options.transpose_a ? 1 : 0));
+    detail::require_equal("matmul", "the number of columns of C", c.extent(1), "that of op(B)",
+                          b.extent(options.transpose_b ? 0 : 1));
+    detail::require_equal("matmul", "the number of columns of op(A)", depth_a,
+                          "the number of rows of op(B)", depth_b);
+    bool const adds_matrix = detail::has_addend("matmul", addend.extents(), c.extents());
+    require(!adds_matrix || !options.accumulate, "ops::matmul: either C is added to, or an addend");
     if (options.accumulate) addend = c;
-    options.accumulate |= adds;
+    options.accumulate |= adds_matrix;
     run_operation(s, matmul_arguments<C, T>{c, matrix_view<T const>(a), matrix_view<T const>(b),
                                             options, addend});
   }
 };
 /// matmul(s, c, a, b, {.transpose_a, .transpose_b, .accumulate}, addend): c [m, n] = op(a) [m, k]
-/// op(b) [k, n], plus `addend` [m, n] of c's type where there is one, or c where `accumulate` is
-/// set. c may not overlap a, b or the addend. Throws `error` before anything is enqueued when the
+/// op(b) [k, n], plus `addend` [m, n] of c's type unless it is empty, or plus c if `accumulate` is
+/// set. c must not overlap a, b or the addend. Throws `error` before anything is enqueued when the
 /// shapes do not fit.
 ///
-/// A device's run_operation(s, matmul_arguments<C, T>{c, a, b, options, addend}) is told by
-/// `accumulate` whether something is added, and by `addend` what: c itself, or another matrix.
+/// In a device's run_operation(s, matmul_arguments<C, T>{c, a, b, options, addend}), `accumulate`
+/// states whether a matrix is added, and `addend` which one: c itself, or another matrix.
 inline constexpr matmul_fn matmul{};
 
 }  // namespace parallel::ops

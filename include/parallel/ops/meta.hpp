@@ -1,5 +1,5 @@
-// Any operation on meta::stream: nothing is computed; what it touches is noted, its floating-point
-// operations are counted, and so is the scratch memory that it needs where a device has to plan it.
+// Any operation on meta::stream. Nothing is computed: the stream notes the operands, counts the
+// floating-point operations, and notes the scratch memory that a device would have to plan.
 #pragma once
 
 #include <parallel/device/meta/device.hpp>

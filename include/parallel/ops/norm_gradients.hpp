@@ -1,10 +1,10 @@
 // norm_gradients: the gradient of the input of layer_norm or rms_norm and, from the same reading of
-// x and dy, what the gradients of its weight and bias are sums of: a row of sums for each run of
-// rows, which are added by add_bias_backward later, when the weights' gradients are wanted.
+// x and dy, partial sums of the gradients of its weight and bias: one row of sums for each run of
+// rows. add_bias_backward adds these rows later, when the gradients of the weights are needed.
 //
-// For devices on which memory is the cost (sums_norm_gradients): apart, layer_norm_backward_input
-// and layer_norm_backward_weight read x and dy once each. T is float, bf16 or double; sums are
-// accumulate_t<T>. Cost: one pass over memory.
+// This is for devices on which memory bandwidth is the cost (sums_norm_gradients):
+// layer_norm_backward_input and layer_norm_backward_weight read x and dy once each. T is float,
+// bf16 or double; sums are accumulate_t<T>. Cost: one pass over memory.
 #pragma once
 
 #include <algorithm>
@@ -17,12 +17,13 @@
 
 namespace parallel::ops {
 
-/// Whether layers take the gradients of norms on streams of this kind by norm_gradients.
+/// Whether layers compute the gradients of norms by norm_gradients on streams of this kind.
 template <class Stream>
 inline constexpr bool sums_norm_gradients = false;
 
-/// Runs of so many rows, each a row of sums: of 16 rows or more, and at most 6 for each of the 132
-/// multiprocessors of an H100 or H200, which run at once, so that none has more to do than another.
+/// The number of runs of rows, each of which gives one row of sums. A run has 16 rows or more;
+/// there are at most 6 runs for each of the 132 multiprocessors of an H100 or H200. All these run
+/// at once, so no multiprocessor gets more runs than another.
 [[nodiscard]] constexpr index norm_gradient_runs(index rows) {
   return std::min<index>((rows + 15) / 16, index{6} * 132);
 }
@@ -36,7 +37,7 @@ struct norm_gradients_arguments {
   rows_view<T const> dy;
   rows_view<T const> x;
   vector_view<T const> weight;
-  vector_view<accumulate_t<T> const> mean;  // empty: of rms_norm
+  vector_view<accumulate_t<T> const> mean;  // empty: the norm is rms_norm
   vector_view<accumulate_t<T> const> rstd;
   rows_view<T const> addend;
 
@@ -44,8 +45,9 @@ struct norm_gradients_arguments {
     return std::tuple(dx, weight_sums, bias_sums, dy, x, weight, mean, rstd, addend);
   }
   [[nodiscard]] std::uint64_t flops() const {
-    unsigned const each = (mean.empty() ? 11U : 16U) + (bias_sums.empty() ? 0U : 1U);
-    return (addend.rows > 0 ? each + 1 : each) * static_cast<std::uint64_t>(x.rows * x.columns);
+    unsigned const per_element = (mean.empty() ? 11U : 16U) + (bias_sums.empty() ? 0U : 1U);
+    return (addend.rows > 0 ? per_element + 1 : per_element) *
+           static_cast<std::uint64_t>(x.rows * x.columns);
   }
   /// The first row of a run.
   [[nodiscard]] index begin_of(index run) const { return x.rows * run / weight_sums.extent(0); }
@@ -85,11 +87,12 @@ struct norm_gradients_fn {
     auto constexpr name = "norm_gradients";
     detail::check_norm_rows<T>(name, out, dy, x, weight, rstd, addend);
     if (!mean.empty())
-      detail::same(name, "the size of mean", mean.extent(0), "the number of rows", x.rows);
+      detail::require_equal(name, "the size of mean", mean.extent(0), "the number of rows", x.rows);
     auto const check_sums = [&](auto const& sums) {
-      detail::same(name, "the number of rows of sums", sums.extent(0), "that of runs",
-                   norm_gradient_runs(x.rows));
-      detail::same(name, "the number of columns of sums", sums.extent(1), "that of x", x.columns);
+      detail::require_equal(name, "the number of rows of sums", sums.extent(0), "that of runs",
+                            norm_gradient_runs(x.rows));
+      detail::require_equal(name, "the number of columns of sums", sums.extent(1), "that of x",
+                            x.columns);
     };
     check_sums(weight_sums);
     if (!bias_sums.empty()) check_sums(bias_sums);
@@ -99,11 +102,11 @@ struct norm_gradients_fn {
                                                  rstd, addend});
   }
 };
-/// norm_gradients(s, dx, weight_sums, bias_sums, dy, x, weight, mean, rstd, addend): dx as of
-/// layer_norm_backward_input, or of rms_norm_backward_input where mean is empty; and for run r of
-/// norm_gradient_runs(M) about equal ones, weight_sums[r,:] = sum over its rows of dy x^ and
-/// bias_sums[r,:] = that of dy, where there are bias_sums. dx may be dy, and overlaps nothing else.
-/// The order of sums is a function of the shape alone.
+/// norm_gradients(s, dx, weight_sums, bias_sums, dy, x, weight, mean, rstd, addend): dx is that of
+/// layer_norm_backward_input, or of rms_norm_backward_input if mean is empty. For run r of
+/// norm_gradient_runs(M) runs of about equal size, weight_sums[r,:] = the sum over its rows of dy
+/// x^, and bias_sums[r,:] = the sum of dy, unless bias_sums is empty. dx may be dy, and overlaps no
+/// other argument. The order of summation depends on the shape alone.
 inline constexpr norm_gradients_fn norm_gradients{};
 
 }  // namespace parallel::ops

@@ -1,21 +1,24 @@
-// What a device is given of an operation: one struct of its arguments, NAME_arguments<T>.
+// What a device gets of an operation: one struct of its arguments, NAME_arguments<T>.
 //
-// ops::NAME(s, ...) checks shapes, so that a wrong one is found before anything was enqueued, and
-// calls run_operation(s, NAME_arguments<T>{...}), found in the namespace of the stream. A device
-// has one for each struct (ops/host/), or one for all: the reference and meta devices do with what
-// every struct says of itself, and so does a device that passes operations on to another.
+// ops::NAME(s, ...) checks shapes, so that a wrong shape is found before anything is enqueued. It
+// then calls run_operation(s, NAME_arguments<T>{...}), found in the namespace of the stream. A
+// device has one run_operation for each struct (ops/host/), or one for all: the reference and meta
+// devices use the members that every struct has, and so does a device that passes operations on to
+// another.
 //
-//   name        what it is called in profiles and errors
-//   operands()  a tuple of the views it writes (of elements), reads (of const elements), or both
-//               (`updates`); without this it is not looked at by the check of a model
-//   flops()     its floating-point operations; without this there are none. Products, sums and
+//   name        the name of the operation in profiles and errors
+//   operands()  a tuple of the views that it writes (of elements), reads (of const elements), or
+//               both (`updates`); the check of a model ignores an operation without this member
+//   flops()     its floating-point operations; 0 without this member. Products, sums and
 //               quotients count as one each, and so do exp, erf, tanh and roots; comparisons,
-//               conversions and random numbers do not. What depends on data is counted in full:
-//               every label is trained on, and a sequence is one document
-//   compute()   the formula in plain loops: the oracle of every device. Most have instead
-//               parts(), how many parts there are that do not depend on each other (rows, columns,
-//               runs of elements), and compute(part); devices may call it in any order and at once
-//   check()     throws `error` for values that no part can go on with; before the first part
+//               conversions and random numbers do not count. Where the count depends on data, the
+//               largest count holds: every label is trained on, and a sequence is one document
+//   compute()   the formula in plain loops: the oracle of every device. Most operations have
+//               instead parts(), the number of parts that do not depend on each other (rows,
+//               columns, runs of elements), and compute(part); devices may call it in any order
+//               and in parallel
+//   check()     throws `error` for values with which no part can be computed; runs before the
+//               first part
 #pragma once
 
 #include <cstddef>
@@ -52,8 +55,9 @@ void check(Arguments const& a) {
   if constexpr (requires { a.check(); }) a.check();
 }
 
-/// A stream of a device whose operations are not declared: what a call takes that no device's own
-/// run_operation does. Its one sentence is said once for a stream, however many operations want it.
+/// Converts from a stream of a device whose operations are not declared. A call converts to this
+/// type only if the device has no run_operation of its own. The error message appears once per
+/// stream type, however many operations are called.
 struct undeclared_device {
   template <class Stream>
   undeclared_device(Stream&) {
@@ -65,7 +69,7 @@ struct undeclared_device {
 template <operation_arguments Arguments>
 void run_operation(undeclared_device, Arguments const&) {}
 
-/// The whole operation, on the calling thread.
+/// Computes the whole operation on the calling thread.
 template <operation_arguments Arguments>
 void compute(Arguments const& a) {
   check(a);
@@ -79,18 +83,18 @@ void compute(Arguments const& a) {
 
 namespace parallel::ops::detail {
 
-/// Elements of a flat array that are one part.
+/// The number of elements of a flat array that make one part.
 inline constexpr std::size_t run_elements = 1024;
 
-/// The parts of a flat array.
+/// The number of parts of a flat array.
 template <class Array>
-[[nodiscard]] constexpr index runs_of(Array const& y) {
+[[nodiscard]] constexpr index run_count(Array const& y) {
   return static_cast<index>((y.size() + run_elements - 1) / run_elements);
 }
 
-/// Calls f(i) for every element of a part.
+/// Calls f(i) for every element i of a part.
 template <class Array, class F>
-void for_run(index part, Array const& y, F const& f) {
+void for_each_in_run(index part, Array const& y, F const& f) {
   std::size_t const begin = static_cast<std::size_t>(part) * run_elements;
   std::size_t const end = y.size() - begin < run_elements ? y.size() : begin + run_elements;
   for (std::size_t i = begin; i < end; ++i) f(i);

@@ -1,8 +1,8 @@
 // Reductions to one number: squared_norm, sum, all_finite. Each adds to (or clears) its output, so
-// several arrays are reduced by several calls; set the output before the first.
+// several calls reduce several arrays; set the output before the first call.
 //
-// Sums are taken in double over fixed blocks that are added in order: the result does not depend on
-// the number of threads. Over std::uint64_t they are exact modulo 2^64. Cost: one pass.
+// Sums are in double over fixed blocks that are added in order, so that the result does not depend
+// on the number of threads. Sums of std::uint64_t are exact modulo 2^64. Cost: one pass.
 #pragma once
 
 #include <cmath>
@@ -33,7 +33,8 @@ struct sum_type<std::uint8_t> {
 
 }  // namespace detail
 
-/// In what elements of T are summed: double; 64-bit integers for std::uint64_t and std::uint8_t.
+/// The type in which elements of T are summed: double; 64-bit integers for std::uint64_t and
+/// std::uint8_t.
 template <class T>
 using sum_t = typename detail::sum_type<std::remove_cv_t<T>>::type;
 
@@ -88,9 +89,10 @@ struct exact_squared_norm_fn {
                          out, std::span<std::remove_const_t<T> const>(x)});
   }
 };
-/// exact_squared_norm(s, out, x): *out += x[i]^2, each rounded to double (those of float and bf16
-/// are exact), without rounding their sum: the same however x is divided. x is float, bf16 or
-/// double. Cost: one pass on one thread, some ten times that of squared_norm.
+/// exact_squared_norm(s, out, x): *out += x[i]^2, each square rounded to double (squares of float
+/// and bf16 are exact), without rounding their sum, so that the result is the same however x is
+/// divided. x is float, bf16 or double. Cost: one pass on one thread, about ten times that of
+/// squared_norm.
 inline constexpr exact_squared_norm_fn exact_squared_norm{};
 
 template <class T>

@@ -1,7 +1,7 @@
-// reference::stream: runs what is enqueued at once, on the calling thread.
+// reference::stream: runs each task when it is enqueued, on the calling thread.
 //
-// The plainest model of the stream concept. Operations on it are the loops that their arguments
-// bring (`compute`), which follow the equations; every other device is tested against them.
+// This is the simplest model of the stream concept. Operations on it are the loops of their
+// arguments (`compute`), which follow the equations; every other device is tested against them.
 #pragma once
 
 #include <tuple>
@@ -15,10 +15,10 @@ namespace parallel::reference {
 class stream {
  public:
   using event_type = reached;
-  /// On the calling thread, as it does everything.
+  /// Waiting happens on the calling thread, as do all tasks.
   static constexpr bool waits_for_any_event = true;
 
-  /// Runs `task()` now; what it throws reaches the caller.
+  /// Runs `task()` now; its exceptions reach the caller.
   template <class Task>
   void enqueue(Task&& task) {
     std::forward<Task>(task)();

@@ -1,7 +1,7 @@
-// rms_norm over rows: y = x rstd * weight, rstd = 1/sqrt(mean(x^2) + eps) (Zhang, Sennrich, 2019):
-// layer_norm without the centre and the bias. Rows may lie apart (rows_view). T is float, bf16 or
-// double; rstd and the gradient of weight are accumulate_t<T>. Cost: one pass over memory each (a
-// row stays in cache).
+// rms_norm over rows: y = x rstd * weight, rstd = 1/sqrt(mean(x^2) + eps) (Zhang, Sennrich, 2019).
+// This is layer_norm without the subtraction of the mean and without the bias. Rows may lie apart
+// (rows_view). T is float, bf16 or double; rstd and the gradient of weight are accumulate_t<T>.
+// Cost: one pass over memory each (a row stays in cache).
 #pragma once
 
 #include <cmath>
@@ -30,7 +30,7 @@ struct rms_norm_arguments {
   rms_norm_options options;
 
   [[nodiscard]] auto operands() const { return std::tuple(y, rstd, x, weight); }
-  /// An element: mean square 2, result 2.
+  /// Four operations per element: mean square 2, result 2.
   [[nodiscard]] std::uint64_t flops() const {
     return 4 * static_cast<std::uint64_t>(x.rows * x.columns);
   }
@@ -53,11 +53,14 @@ struct rms_norm_fn {
                   vector_view<std::type_identity_t<T> const> weight,
                   rms_norm_options options = {}) const {
     rows_view<T> const out(y);
-    detail::same("rms_norm", "the number of rows of y", out.rows, "that of x", x.rows);
-    detail::same("rms_norm", "the number of columns of y", out.columns, "that of x", x.columns);
-    detail::same("rms_norm", "the size of weight", weight.extent(0), "that of a row", x.columns);
+    detail::require_equal("rms_norm", "the number of rows of y", out.rows, "that of x", x.rows);
+    detail::require_equal("rms_norm", "the number of columns of y", out.columns, "that of x",
+                          x.columns);
+    detail::require_equal("rms_norm", "the size of weight", weight.extent(0), "that of a row",
+                          x.columns);
     if (!rstd.empty())
-      detail::same("rms_norm", "the size of rstd", rstd.extent(0), "the number of rows", x.rows);
+      detail::require_equal("rms_norm", "the size of rstd", rstd.extent(0), "the number of rows",
+                            x.rows);
     run_operation(s, rms_norm_arguments<T>{out, rstd, x, weight, options});
   }
 };
@@ -84,13 +87,13 @@ struct rms_norm_backward_input_arguments {
     using A = accumulate_t<T>;
     auto const normal = [&](index n) { return A(x.row(m)[n]) * rstd(m); };
     auto const slope = [&](index n) { return A(dy.row(m)[n]) * A(weight(n)); };
-    double product = 0.0;  // of slope * normal: what a scaling of all x would change
+    double product = 0.0;  // of slope * normal: the derivative by a scaling of all x
     for (index n = 0; n < x.columns; ++n) product += double(slope(n)) * double(normal(n));
     auto const stretch = static_cast<A>(product / static_cast<double>(x.columns));
     for (index n = 0; n < x.columns; ++n) {
       A const gradient = rstd(m) * (slope(n) - normal(n) * stretch);
-      A const more = addend.rows > 0 ? A(addend.row(m)[n]) : A(0);
-      dx.row(m)[n] = static_cast<T>(gradient + more);
+      A const added = addend.rows > 0 ? A(addend.row(m)[n]) : A(0);
+      dx.row(m)[n] = static_cast<T>(gradient + added);
     }
   }
 };
@@ -109,8 +112,8 @@ struct rms_norm_backward_input_fn {
   }
 };
 /// rms_norm_backward_input(s, dx, dy, x, weight, rstd, addend): with x^ = x rstd and g = dy weight,
-/// dx = rstd (g - x^ mean(g x^)), the mean over a row, plus `addend` [M,D] if there is one, rounded
-/// once; dx may be dy, and overlaps nothing else.
+/// dx = rstd (g - x^ mean(g x^)), with the mean over a row, plus `addend` [M,D] unless it is empty,
+/// rounded once; dx may be dy, and overlaps no other argument.
 inline constexpr rms_norm_backward_input_fn rms_norm_backward_input{};
 
 template <class T>
@@ -142,15 +145,17 @@ struct rms_norm_backward_weight_fn {
                   vector_view<accumulate_t<T> const> rstd) const {
     rows_view<T const> const gradient(dy);
     auto constexpr name = "rms_norm_backward_weight";
-    detail::same(name, "the number of rows of dy", gradient.rows, "that of x", x.rows);
-    detail::same(name, "the number of columns of dy", gradient.columns, "that of x", x.columns);
-    detail::same(name, "the size of dweight", dweight.extent(0), "that of a row", x.columns);
-    detail::same(name, "the size of rstd", rstd.extent(0), "the number of rows", x.rows);
+    detail::require_equal(name, "the number of rows of dy", gradient.rows, "that of x", x.rows);
+    detail::require_equal(name, "the number of columns of dy", gradient.columns, "that of x",
+                          x.columns);
+    detail::require_equal(name, "the size of dweight", dweight.extent(0), "that of a row",
+                          x.columns);
+    detail::require_equal(name, "the size of rstd", rstd.extent(0), "the number of rows", x.rows);
     run_operation(s, rms_norm_backward_weight_arguments<T>{dweight, gradient, x, rstd});
   }
 };
 /// rms_norm_backward_weight(s, dweight, dy, x, rstd): dweight += sum over rows of dy x^. The order
-/// is a function of the shape alone.
+/// of summation depends on the shape alone.
 inline constexpr rms_norm_backward_weight_fn rms_norm_backward_weight{};
 
 }  // namespace parallel::ops

@@ -1,15 +1,15 @@
 // rope: rotary position embedding (Su et al., "RoFormer", 2021), in the arrangement of GPT-NeoX and
-// Llama: elements i and i + D/2 of a head are a point of the plane, turned by the angle
+// Llama: elements i and i + D/2 of a head are a point of the plane, which is rotated by the angle
 // position · frequency[i].
 //
-// With growths the points move away from 0, too: by e^(growth[i] · (position - origin)), as xPos
-// lets queries grow and keys shrink (Sun et al., "A Length-Extrapolatable Transformer", 2022,
+// With growths the points are also scaled, by e^(growth[i] · (position - origin)), as in xPos,
+// where queries grow and keys shrink (Sun et al., "A Length-Extrapolatable Transformer", 2022,
 // section 3).
 //
-// The gradient of a rotation is the rotation back; that of growing is growing. Angles, sines and
-// cosines are computed in double, so that position 100,000 is as exact as position 1; they are
-// rounded to accumulate_t<T>. T is float, bf16 or double. Cost: D/2 sines and cosines a row, shared
-// by all its heads, and one pass over memory.
+// The gradient of a rotation is the inverse rotation; the gradient of a scaling is the same
+// scaling. Angles, sines and cosines are computed in double, so that position 100,000 is as exact
+// as position 1; they are rounded to accumulate_t<T>. T is float, bf16 or double. Cost: D/2 sines
+// and cosines a row, shared by all its heads, and one pass over memory.
 #pragma once
 
 #include <cmath>
@@ -27,9 +27,9 @@ struct rope_options {
   std::span<double const> frequencies = {};  // [head_dim / 2], radians a position. Not copied: it
                                              // must live until the operation has run
   index first = 0;                           // position of the first row of every sequence
-  std::span<double const> growths = {};      // [head_dim / 2], likewise; empty: lengths stay
-  index origin = 0;                          // the position at which nothing has grown
-  double growth_sign = 1.0;                  // -1: shrinks instead
+  std::span<double const> growths = {};      // [head_dim / 2], likewise; empty: no scaling
+  index origin = 0;                          // the position whose scale is 1
+  double growth_sign = 1.0;                  // -1: the inverse scaling
 };
 
 /// theta^(-2i / head_dim) for the head_dim / 2 pairs of a head.
@@ -40,7 +40,7 @@ struct rope_options {
   return out;
 }
 
-/// How much longer pair i has become at a position.
+/// The factor by which pair i is scaled at a position.
 [[nodiscard]] inline double rope_growth(rope_options const& options, index position, index i) {
   if (options.growths.empty()) return 1.0;
   return std::exp(options.growth_sign * options.growths[static_cast<std::size_t>(i)] *
@@ -52,11 +52,11 @@ template <class T>
 void check_rope(std::string_view operation, heads_view<T> const& x, rope_options const& options) {
   require(x.head_dim % 2 == 0, "ops::", operation, ": head_dim is ", x.head_dim,
           ", but must be even: elements are turned in pairs");
-  same(operation, "the number of frequencies", static_cast<index>(options.frequencies.size()),
-       "half of head_dim", x.head_dim / 2);
+  require_equal(operation, "the number of frequencies",
+                static_cast<index>(options.frequencies.size()), "half of head_dim", x.head_dim / 2);
   if (!options.growths.empty())
-    same(operation, "the number of growths", static_cast<index>(options.growths.size()),
-         "half of head_dim", x.head_dim / 2);
+    require_equal(operation, "the number of growths", static_cast<index>(options.growths.size()),
+                  "half of head_dim", x.head_dim / 2);
 }
 }  // namespace detail
 
@@ -98,7 +98,7 @@ struct rope_fn {
     run_operation(s, rope_arguments<T>{x, options, 1.0});
   }
 };
-/// rope(s, x, {.frequencies, .first}): x [B, S, H, D] is turned in place.
+/// rope(s, x, {.frequencies, .first}): x [B, S, H, D] is rotated in place.
 inline constexpr rope_fn rope{};
 
 struct rope_backward_fn {
@@ -108,7 +108,8 @@ struct rope_backward_fn {
     run_operation(s, rope_arguments<T>{dx, options, -1.0});
   }
 };
-/// rope_backward(s, dx, options): the gradient by the result becomes that by the input, in place.
+/// rope_backward(s, dx, options): changes the gradient by the result to the gradient by the input,
+/// in place.
 inline constexpr rope_backward_fn rope_backward{};
 
 }  // namespace parallel::ops

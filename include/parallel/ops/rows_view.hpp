@@ -1,7 +1,7 @@
 // rows_view: a matrix whose rows may lie apart, as the columns of a packed [q | k | v] do.
 //
-// Elements of one row are contiguous; from one row to the next it is `row_stride` elements. Every
-// matrix_view is one, with row_stride = columns.
+// Elements of one row are contiguous; the distance from one row to the next is `row_stride`
+// elements. Every matrix_view converts to one with row_stride = columns.
 #pragma once
 
 #include <cassert>
@@ -26,21 +26,21 @@ struct rows_view {
   constexpr rows_view(T* first, index num_rows, index num_columns, index stride)
       : data(first), rows(num_rows), columns(num_columns), row_stride(stride) {}
 
-  /// A matrix, of the same elements or of mutable ones.
+  /// Converts from a matrix, of the same elements or of mutable ones.
   template <class U>
   requires(std::is_same_v<T, U> || std::is_same_v<T, U const>) constexpr rows_view(
       matrix_view<U> other)  // NOLINT(google-explicit-constructor)
       : rows_view(other.data(), other.extent(0), other.extent(1), other.extent(1)) {}
 
-  /// Rows of mutable elements are also rows of const ones.
+  /// Converts from a rows_view of mutable elements to one of const elements.
   template <class U>
   requires(std::is_same_v<T, U const> && !std::is_same_v<T, U>) constexpr rows_view(
       rows_view<U> other)  // NOLINT(google-explicit-constructor)
       : rows_view(other.data, other.rows, other.columns, other.row_stride) {}
 
-  [[nodiscard]] PARALLELLM_HOST_DEVICE constexpr T* row(index at) const {
-    assert(0 <= at && at < rows);
-    return data + at * row_stride;
+  [[nodiscard]] PARALLELLM_HOST_DEVICE constexpr T* row(index r) const {
+    assert(0 <= r && r < rows);
+    return data + r * row_stride;
   }
 
   /// Columns [begin, end) of every row.

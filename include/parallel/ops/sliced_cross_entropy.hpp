@@ -1,9 +1,9 @@
 // Cross entropy of logits whose vocabulary is divided among ranks (Shoeybi et al., Megatron-LM,
-// 2019, section 3), in two operations with one exchange in between:
-//   vocabulary_statistics  of each row four numbers about the columns that are here;
-//   sliced_cross_entropy   loss, gradient and accuracy from everybody's four numbers.
-// Megatron exchanges three times; the sums of exponentials relative to each rank's own maximum are
-// enough, since they can be rescaled (online softmax: Milakov, Gimelshein, 2018).
+// 2019, section 3), in two operations with one all-gather in between:
+//   vocabulary_statistics  four numbers for each row, about the columns of this rank's slice;
+//   sliced_cross_entropy   loss, gradient and accuracy from these numbers of all ranks.
+// Megatron needs three collectives. One is enough, because sums of exponentials relative to each
+// rank's own maximum can be rescaled (online softmax: Milakov, Gimelshein, 2018).
 #pragma once
 
 #include <cmath>
@@ -22,12 +22,12 @@ namespace parallel::ops {
 struct sliced_cross_entropy_options {
   double scale = 1.0;          // MPT's logit_scale
   std::int32_t ignore = -100;  // label of a token without a loss
-  index first = 0;             // the vocabulary's column of column 0
-  index vocabulary = 0;        // columns of the whole
+  index first = 0;             // the slice's first column in the whole vocabulary
+  index vocabulary = 0;        // columns of the whole vocabulary
 };
 
-/// What `vocabulary_statistics` says of a row, in this order: the greatest z = scale * logit here,
-/// the sum of exp(z - greatest), the z of the label (-infinity when it is not here), and the first
+/// The statistics of a row, in this order: the greatest z = scale * logit of the slice, the sum of
+/// exp(z - greatest), the z of the label (-infinity when another slice has it), and the first
 /// column of the whole vocabulary that reaches the greatest.
 inline constexpr index vocabulary_statistics_count = 4;
 
@@ -39,20 +39,20 @@ inline void check_sliced_label(index label, sliced_cross_entropy_options const& 
           " is outside of the vocabulary of ", o.vocabulary);
 }
 
-/// The four numbers of the whole row, from those of its slices, of which there are `ranks`, each
-/// `stride` after the other. Sums in double.
+/// The four statistics of a row over the whole vocabulary, from those of its slices, of which there
+/// are `ranks`, `stride` elements apart. Sums are in double.
 struct joined_statistics {
   template <class A>
   PARALLELLM_HOST_DEVICE joined_statistics(A const* first, index ranks, index stride) {
     for (index r = 0; r < ranks; ++r)
-      if (double const here = double(first[r * stride]); r == 0 || here > top) {
-        top = here;
+      if (double const slice_top = double(first[r * stride]); r == 0 || slice_top > top) {
+        top = slice_top;
         column = static_cast<index>(first[r * stride + 3]);
       }
     for (index r = 0; r < ranks; ++r) {
-      A const* const of = first + r * stride;
-      sum += double(of[1]) * std::exp(double(of[0]) - top);
-      label = r == 0 || double(of[2]) > label ? double(of[2]) : label;
+      A const* const slice = first + r * stride;
+      sum += double(slice[1]) * std::exp(double(slice[0]) - top);
+      label = r == 0 || double(slice[2]) > label ? double(slice[2]) : label;
     }
   }
 
@@ -60,8 +60,8 @@ struct joined_statistics {
 
   double top = 0;
   double sum = 0;
-  double label = 0;  // its z
-  index column = 0;  // the first that reaches the top
+  double label = 0;  // the z of the label
+  index column = 0;  // the first column that reaches the top
 };
 
 }  // namespace detail
@@ -91,10 +91,10 @@ struct vocabulary_statistics_arguments {
     double total = 0;
     for (index n = 0; n < columns; ++n) total += std::exp(z(n) - z(best));
     index const label = labels(m) - options.first;
-    bool const here = 0 <= label && label < columns;
+    bool const in_slice = 0 <= label && label < columns;
     statistics(m, 0) = static_cast<A>(z(best));
     statistics(m, 1) = static_cast<A>(total);
-    statistics(m, 2) = here ? static_cast<A>(z(label)) : -std::numeric_limits<A>::infinity();
+    statistics(m, 2) = in_slice ? static_cast<A>(z(label)) : -std::numeric_limits<A>::infinity();
     statistics(m, 3) = static_cast<A>(options.first + best);
   }
 };
@@ -110,18 +110,18 @@ struct vocabulary_statistics_fn {
                   "accumulates");
     auto constexpr name = "vocabulary_statistics";
     index const rows = logits.extent(0);
-    detail::same(name, "the number of rows of statistics", statistics.extent(0), "that of logits",
-                 rows);
-    detail::same(name, "the number of statistics", statistics.extent(1), "what there is to say",
-                 vocabulary_statistics_count);
-    detail::same(name, "the size of labels", labels.extent(0), "the number of rows", rows);
+    detail::require_equal(name, "the number of rows of statistics", statistics.extent(0),
+                          "that of logits", rows);
+    detail::require_equal(name, "the number of statistics", statistics.extent(1),
+                          "the required number", vocabulary_statistics_count);
+    detail::require_equal(name, "the size of labels", labels.extent(0), "the number of rows", rows);
     run_operation(s, vocabulary_statistics_arguments<A, Logit>{
                          statistics, matrix_view<Logit const>(logits), labels, options});
   }
 };
-/// vocabulary_statistics(s, statistics, logits, labels, options): statistics [M,4] of logits
-/// [M, columns here] in the statistics' type or one that accumulates in it, labels [M] in the whole
-/// vocabulary. Cost: one pass over the logits.
+/// vocabulary_statistics(s, statistics, logits, labels, options): statistics [M,4] of logits [M,
+/// columns of the slice] in the statistics' type or one that accumulates in it; labels [M] count in
+/// the whole vocabulary. Cost: one pass over the logits.
 inline constexpr vocabulary_statistics_fn vocabulary_statistics{};
 
 template <class T, class Loss, class Logit>
@@ -145,14 +145,14 @@ struct sliced_cross_entropy_arguments {
   void compute(index m) const {
     index const rows = logits.extent(0);
     bool const ignored = labels(m) == options.ignore;
-    detail::joined_statistics const all(&statistics(0, m, 0), statistics.extent(0), rows * 4);
-    losses(m) = ignored ? Loss(0) : static_cast<Loss>(all.loss());
-    correct(m) = !ignored && all.column == labels(m) && !std::isnan(all.loss()) ? 1 : 0;
+    detail::joined_statistics const joined(&statistics(0, m, 0), statistics.extent(0), rows * 4);
+    losses(m) = ignored ? Loss(0) : static_cast<Loss>(joined.loss());
+    correct(m) = !ignored && joined.column == labels(m) && !std::isnan(joined.loss()) ? 1 : 0;
     if (dlogits.empty()) return;
     for (index n = 0; n < logits.extent(1); ++n) {
       double const z = double(options.scale) * double(logits(m, n));
       double const share =
-          std::exp(z - all.top) / all.sum - (options.first + n == labels(m) ? 1.0 : 0.0);
+          std::exp(z - joined.top) / joined.sum - (options.first + n == labels(m) ? 1.0 : 0.0);
       dlogits(m, n) =
           static_cast<T>(static_cast<accumulate_t<T>>(ignored ? 0.0 : options.scale * share));
     }
@@ -173,24 +173,26 @@ struct sliced_cross_entropy_fn {
     auto constexpr name = "sliced_cross_entropy";
     index const rows = logits.extent(0);
     if (!dlogits.empty()) {
-      detail::same(name, "the number of rows of dlogits", dlogits.extent(0), "that of logits",
-                   rows);
-      detail::same(name, "the number of columns of dlogits", dlogits.extent(1), "that of logits",
-                   logits.extent(1));
+      detail::require_equal(name, "the number of rows of dlogits", dlogits.extent(0),
+                            "that of logits", rows);
+      detail::require_equal(name, "the number of columns of dlogits", dlogits.extent(1),
+                            "that of logits", logits.extent(1));
     }
-    detail::same(name, "the size of losses", losses.extent(0), "the number of rows", rows);
-    detail::same(name, "the size of correct", correct.extent(0), "the number of rows", rows);
-    detail::same(name, "the size of labels", labels.extent(0), "the number of rows", rows);
-    detail::same(name, "the rows of statistics", statistics.extent(1), "the number of rows", rows);
+    detail::require_equal(name, "the size of losses", losses.extent(0), "the number of rows", rows);
+    detail::require_equal(name, "the size of correct", correct.extent(0), "the number of rows",
+                          rows);
+    detail::require_equal(name, "the size of labels", labels.extent(0), "the number of rows", rows);
+    detail::require_equal(name, "the rows of statistics", statistics.extent(1),
+                          "the number of rows", rows);
     run_operation(s, sliced_cross_entropy_arguments<T, Loss, Logit>{
                          dlogits, losses, correct, matrix_view<Logit const>(logits), labels,
                          statistics, options});
   }
 };
 /// sliced_cross_entropy(s, dlogits, losses, correct, logits, labels, statistics, options):
-/// statistics [ranks, M, 4] of all slices; the rest as in cross_entropy, of the columns here:
-/// losses and correct are those of the whole vocabulary, equal on all ranks. Cost: one pass that
-/// writes the gradient.
+/// statistics [ranks, M, 4] are those of all slices; the other arguments are as in cross_entropy,
+/// for the columns of this slice. losses and correct are those of the whole vocabulary and equal on
+/// all ranks. Cost: one pass that writes the gradient.
 inline constexpr sliced_cross_entropy_fn sliced_cross_entropy{};
 
 }  // namespace parallel::ops

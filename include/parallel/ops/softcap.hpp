@@ -1,6 +1,5 @@
-// softcap: y = cap tanh(scale x / cap), which keeps logits within ±cap (Gemma 2, 2024, section 2),
-// and its gradient. x, y are accumulate_t<T> (float or double); the gradient is T, of which bf16's
-// is float. Cost: one pass.
+// softcap: y = cap tanh(scale x / cap), which limits logits to ±cap (Gemma 2, 2024, section 2), and
+// its gradient. x and y are accumulate_t<T> (float or double); the gradient is T. Cost: one pass.
 #pragma once
 
 #include <cmath>
@@ -15,8 +14,8 @@
 namespace parallel::ops {
 
 struct softcap_options {
-  double cap = 1.0;    // above 0
-  double scale = 1.0;  // of x, before
+  double cap = 1.0;    // > 0
+  double scale = 1.0;  // x is multiplied by it first
 };
 
 template <class A>
@@ -27,11 +26,11 @@ struct softcap_arguments {
   softcap_options options;
 
   [[nodiscard]] auto operands() const { return std::tuple(y, x); }
-  /// An element: scaling, tanh, the cap.
+  /// Three operations per element: scaling, tanh, multiplication by the cap.
   [[nodiscard]] std::uint64_t flops() const { return 3 * y.size(); }
-  [[nodiscard]] index parts() const { return detail::runs_of(y); }
+  [[nodiscard]] index parts() const { return detail::run_count(y); }
   void compute(index part) const {
-    detail::for_run(part, y, [&](std::size_t i) {
+    detail::for_each_in_run(part, y, [&](std::size_t i) {
       y[i] = static_cast<A>(options.cap * std::tanh(options.scale * double(x[i]) / options.cap));
     });
   }
@@ -41,7 +40,7 @@ struct softcap_fn {
   template <class Stream, writable A>
   void operator()(Stream& s, std::span<A> y, std::span<std::type_identity_t<A> const> x,
                   softcap_options options) const {
-    detail::same("softcap", "the size of y", y.size(), "that of x", x.size());
+    detail::require_equal("softcap", "the size of y", y.size(), "that of x", x.size());
     run_operation(s, softcap_arguments<A>{y, x, options});
   }
 };
@@ -58,9 +57,9 @@ struct softcap_backward_arguments {
 
   [[nodiscard]] auto operands() const { return std::tuple(dx, y, dy); }
   [[nodiscard]] std::uint64_t flops() const { return 5 * dx.size(); }
-  [[nodiscard]] index parts() const { return detail::runs_of(dx); }
+  [[nodiscard]] index parts() const { return detail::run_count(dx); }
   void compute(index part) const {
-    detail::for_run(part, dx, [&](std::size_t i) {
+    detail::for_each_in_run(part, dx, [&](std::size_t i) {
       double const share = double(y[i]) / options.cap;
       double const slope = options.scale * (1.0 - share * share);
       dx[i] = static_cast<T>(static_cast<accumulate_t<T>>(double(dy[i]) * slope));
@@ -72,8 +71,8 @@ struct softcap_backward_fn {
   template <class Stream, writable T>
   void operator()(Stream& s, std::span<T> dx, std::span<accumulate_t<T> const> y,
                   std::span<std::type_identity_t<T> const> dy, softcap_options options) const {
-    detail::same("softcap_backward", "the size of dx", dx.size(), "that of y", y.size());
-    detail::same("softcap_backward", "the size of dx", dx.size(), "that of dy", dy.size());
+    detail::require_equal("softcap_backward", "the size of dx", dx.size(), "that of y", y.size());
+    detail::require_equal("softcap_backward", "the size of dx", dx.size(), "that of dy", dy.size());
     run_operation(s, softcap_backward_arguments<T>{dx, y, dy, options});
   }
 };

@@ -1,6 +1,6 @@
-// step_totals, gradient_scale: the numbers that a training step comes to, made where its gradients
-// are: what ranks add up, as one array, and the factor of the optimizer that follows from the sums.
-// So the host enqueues a whole step without waiting for a number.
+// step_totals, gradient_scale: the totals of a training step, computed on the device that holds its
+// gradients: the numbers that are summed over ranks, as one array, and the factor of the optimizer
+// that follows from the sums. So the host enqueues a whole step without waiting for a number.
 //
 //   norm  = sqrt(squared norm) / tokens, of the mean gradient
 //   scale = min(1, threshold / (norm + 1e-6)) / tokens
@@ -20,22 +20,22 @@
 
 namespace parallel::ops {
 
-/// To be summed over ranks element by element: loss, tokens, correct, squared norm, and how many
-/// ranks ask to stop, which the host writes. Counts are exact up to 2^53.
+/// The numbers that are summed over ranks element by element: loss, tokens, correct, squared norm,
+/// and the number of ranks that ask to stop, which the host writes. Counts are exact up to 2^53.
 template <class L>
 struct step_sums {
   L values[5] = {};
 
-  [[nodiscard]] std::span<L> all() { return values; }
+  [[nodiscard]] std::span<L> span() { return values; }
   [[nodiscard]] statistics<L> statistics_of_tokens() const {
     return {values[0], static_cast<std::int64_t>(values[1]), static_cast<std::int64_t>(values[2])};
   }
   [[nodiscard]] L squared_norm() const { return values[3]; }
-  [[nodiscard]] L& asks_to_stop() { return values[4]; }
-  [[nodiscard]] bool stop_asked() const { return values[4] != L{}; }
+  [[nodiscard]] L& stop_requests() { return values[4]; }
+  [[nodiscard]] bool stop_requested() const { return values[4] != L{}; }
 };
 
-/// Of the mean gradient: its norm, and what the sum of gradients is multiplied by.
+/// The norm of the mean gradient, and the factor by which the sum of gradients is multiplied.
 struct gradient_size {
   double norm = 0;
   double scale = 1;
@@ -46,17 +46,18 @@ namespace detail {
 template <class L>
 PARALLELLM_HOST_DEVICE void add_up_step(step_sums<L>* out, statistics<L> const* microbatches,
                                         index count, L const* squares) {
-  statistics<L> all;
-  for (index i = 0; i < count; ++i) all += microbatches[i];
-  out->values[0] = all.loss;
-  out->values[1] = static_cast<L>(all.tokens);
-  out->values[2] = static_cast<L>(all.correct);
+  statistics<L> step_statistics;
+  for (index i = 0; i < count; ++i) step_statistics += microbatches[i];
+  out->values[0] = step_statistics.loss;
+  out->values[1] = static_cast<L>(step_statistics.tokens);
+  out->values[2] = static_cast<L>(step_statistics.correct);
   out->values[3] = *squares;
 }
 
 }  // namespace detail
 
-/// The formulas above; without loss tokens they count as one. An infinite threshold clips nothing.
+/// The formulas above; if there are no loss tokens, tokens = 1. An infinite threshold clips
+/// nothing.
 [[nodiscard]] PARALLELLM_HOST_DEVICE inline gradient_size size_of_gradient(
     step_sums<double> const& sums, double threshold) {
   double const tokens = sums.values[1] > 0 ? sums.values[1] : 1.0;
@@ -85,8 +86,8 @@ struct step_totals_fn {
         s, step_totals_arguments<L>{out, std::span<statistics<L> const>(microbatches), squares});
   }
 };
-/// step_totals(s, out, microbatches, squares): *out = the microbatches' sums, added in order, and
-/// *squares as the squared norm; whether to stop is left as it is.
+/// step_totals(s, out, microbatches, squares): *out = the sums of the microbatches, added in order,
+/// with *squares as the squared norm; the number of stop requests is unchanged.
 inline constexpr step_totals_fn step_totals{};
 
 template <class A>

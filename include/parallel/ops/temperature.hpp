@@ -1,9 +1,10 @@
-// temperature: queries grow with the logarithm of their position, so that attention stays sharp in
-// long texts (Nakanishi, "Scalable-Softmax Is Superior for Attention", 2025, as in Llama 4).
+// temperature: scales queries by a factor that grows with the logarithm of their position, so that
+// attention stays sharp in long texts (Nakanishi, "Scalable-Softmax Is Superior for Attention",
+// 2025, as in Llama 4).
 //
-// Row r is multiplied by 1 + scale · ln(floor((p + 1) / floor_scale) + 1), p its position. The
-// factor does not depend on the row, so the gradient is multiplied by the same. T is float, bf16
-// or double; the factor is computed in double. Cost: one pass over memory.
+// Row r is multiplied by 1 + scale · ln(floor((p + 1) / floor_scale) + 1), where p is its position.
+// The factor does not depend on the row's elements, so the gradient is multiplied by the same
+// factor. T is float, bf16 or double; the factor is computed in double. Cost: one pass over memory.
 #pragma once
 
 #include <cmath>
@@ -23,13 +24,14 @@ struct temperature_options {
   double floor_scale = 8192.0;  // positions after which the factor grows for the first time
   index sequence = 1;           // rows of one sequence
   index first = 0;              // position of the first row of every sequence
-  // [rows]: the position at which a row's document begins, from where its own is counted; empty:
-  // each sequence is one document. Not copied: it must live until the operation has run.
+  // [rows]: the position at which a row's document begins, from which the row's position is
+  // counted; empty: each sequence is one document. Not copied: it must live until the operation has
+  // run.
   std::span<std::int32_t const> document_begins = {};
 };
 
 namespace detail {
-/// The factor at a position, counted from where its document begins.
+/// The factor at a position that is counted from the beginning of its document.
 [[nodiscard]] PARALLELLM_HOST_DEVICE inline double temperature_at(
     temperature_options const& options, index position) {
   double const steps = std::floor(static_cast<double>(position + 1) / options.floor_scale);
@@ -37,9 +39,10 @@ namespace detail {
 }
 /// The factor of row r.
 [[nodiscard]] inline double temperature_of(temperature_options const& options, index r) {
-  index at = options.first + r % options.sequence;
-  if (!options.document_begins.empty()) at -= options.document_begins[static_cast<std::size_t>(r)];
-  return temperature_at(options, at);
+  index position = options.first + r % options.sequence;
+  if (!options.document_begins.empty())
+    position -= options.document_begins[static_cast<std::size_t>(r)];
+  return temperature_at(options, position);
 }
 }  // namespace detail
 
@@ -73,7 +76,8 @@ struct temperature_fn {
     run_operation(s, temperature_arguments<T>{y, options});
   }
 };
-/// temperature(s, y, options): the rows of y, or of its gradient, times their factors, in place.
+/// temperature(s, y, options): multiplies the rows of y, or of its gradient, by their factors, in
+/// place.
 inline constexpr temperature_fn temperature{};
 
 }  // namespace parallel::ops

@@ -1,5 +1,5 @@
-// any_optimizer: one of a few optimizers, chosen at run time. One visit an update, so everything
-// above is compiled once, whatever the choice.
+// any_optimizer: one of a few optimizers, chosen at run time. An update makes one visit of the
+// variant, so all callers are compiled once, whatever the choice.
 #pragma once
 
 #include <concepts>
@@ -37,44 +37,43 @@ class any_optimizer {
         choice_);
   }
 
-  /// When all of them are element-wise.
+  /// For optimizers that are all element-wise.
   template <class Stream, class T, reduced_gradient Gradient>
   requires(!some_take_tensors) void update(Stream& s, update_ranges<T, Gradient> const& ranges,
                                            step_info<accumulate_t<T>> const& info) const {
     std::visit([&](auto const& o) { o.update(s, ranges, info); }, choice_);
   }
 
-  /// When one of them takes whole tensors (whole_tensors.hpp). An element-wise one, if that was
-  /// chosen, works in no memory, and does everything in the last of three.
+  /// Where one of the optimizers takes whole tensors (whole_tensors.hpp). An element-wise choice
+  /// needs no workspace and does its whole update in finish_update, the last of the three calls.
   [[nodiscard]] bool takes_whole_tensors() const {
     return std::visit([](auto const& o) { return parallel::takes_whole_tensors(o); }, choice_);
   }
   template <class T>
-  [[nodiscard]] std::size_t workspace_bytes(unit_tensors<T> const& where) const
+  [[nodiscard]] std::size_t workspace_bytes(unit_tensors<T> const& unit) const
       requires(some_take_tensors) {
     std::size_t bytes = 0;
-    visit_whole([&](auto const& o) { bytes = o.template workspace_bytes<T>(where); });
+    visit_tensor_optimizer([&](auto const& o) { bytes = o.template workspace_bytes<T>(unit); });
     return bytes;
   }
   template <class... Arguments>
   void begin_update(Arguments&&... arguments) const requires(some_take_tensors) {
-    visit_whole([&](auto const& o) { o.begin_update(arguments...); });
+    visit_tensor_optimizer([&](auto const& o) { o.begin_update(arguments...); });
   }
   template <class... Arguments>
   void exchange(Arguments&&... arguments) const requires(some_take_tensors) {
-    visit_whole([&](auto const& o) { o.exchange(arguments...); });
+    visit_tensor_optimizer([&](auto const& o) { o.exchange(arguments...); });
   }
   template <class Stream, class Ranges, class Tensors, class Info>
-  void finish_update(Stream& s, Ranges const& ranges, Tensors const& where, arena& workspace,
+  void finish_update(Stream& s, Ranges const& ranges, Tensors const& unit, arena& workspace,
                      Info const& info) const requires(some_take_tensors) {
-    std::visit(
-        [&](auto const& o) { parallel::finish_update(o, s, ranges, where, workspace, info); },
-        choice_);
+    std::visit([&](auto const& o) { parallel::finish_update(o, s, ranges, unit, workspace, info); },
+               choice_);
   }
 
  private:
   template <class F>
-  void visit_whole(F&& f) const {
+  void visit_tensor_optimizer(F&& f) const {
     std::visit(
         [&](auto const& o) {
           if constexpr (tensor_optimizer<std::remove_cvref_t<decltype(o)>>) f(o);

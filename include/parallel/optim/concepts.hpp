@@ -1,11 +1,11 @@
 // The optimizer concept: an element-wise rule over flat ranges.
 //
 // An optimizer sees ranges of segments, so every ZeRO stage and every layout runs the same code on
-// whatever range a rank owns (one that needs tensors is told where they lie: whole_tensors.hpp). It
-// takes only reduced gradients: sums over the whole global batch, still undivided; the one division
-// is folded into `gradient_scale`.
+// the range that a rank owns (an optimizer of whole tensors also receives their positions:
+// whole_tensors.hpp). It takes only reduced gradients: sums over the whole global batch, not yet
+// divided; the one division is folded into `gradient_scale`.
 //
-// One whose settings shall be compared over ranks by name has visit_settings (settings.hpp).
+// An optimizer whose settings ranks are to compare by name has visit_settings (settings.hpp).
 #pragma once
 
 #include <concepts>
@@ -17,11 +17,11 @@
 
 namespace parallel {
 
-/// A gradient whose reduction over the data ranks has been made (see mesh/placement.hpp).
+/// A gradient that has been reduced over the data ranks (see mesh/placement.hpp).
 template <class G>
 concept reduced_gradient = G::is_reduced;
 
-/// What changes from step to step.
+/// The values that change from step to step.
 template <class A>
 struct step_info {
   std::int64_t step = 1;              // 1 for the first update
@@ -29,7 +29,7 @@ struct step_info {
   A const* gradient_scale = nullptr;  // clip factor / loss tokens; read on the stream
 };
 
-/// The flat ranges one update works on; states in the order of `state_names()`.
+/// The flat ranges that one update works on; states in the order of `state_names()`.
 template <class T, class Gradient>
 struct update_ranges {
   static_assert(reduced_gradient<Gradient>,

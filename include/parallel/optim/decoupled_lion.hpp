@@ -9,7 +9,7 @@
 
 namespace parallel {
 
-/// Memory: master weights and one state per element. 30 bytes a parameter move each update.
+/// Memory: master weights and one state per element. An update moves 30 bytes a parameter.
 struct decoupled_lion {
   double learning_rate = 1e-4;  // initial; the schedule multiplies it
   double beta1 = 0.9;

@@ -1,6 +1,6 @@
-// Muon as torch.optim.Muon computes it (Jordan et al., 2024): momentum whose matrix is made nearly
-// orthogonal by Newton-Schulz steps before it is subtracted. For matrices alone; other parameters
-// belong into a group of another optimizer.
+// Muon as torch.optim.Muon computes it (Jordan et al., 2024): Newton-Schulz steps make the momentum
+// matrix nearly orthogonal before it is subtracted. It takes only matrices; other parameters belong
+// in a group of another optimizer.
 #pragma once
 
 #include <algorithm>
@@ -26,29 +26,30 @@
 
 namespace parallel {
 
-/// What the learning rate of a rows x columns matrix is multiplied by: sqrt(max(1, rows/columns)),
+/// The factor of the learning rate of a rows x columns matrix: sqrt(max(1, rows/columns)),
 /// 0.2 sqrt(max(rows, columns)) (which suits AdamW's learning rates), or sqrt(rows/columns).
 enum class muon_adjustment : std::uint8_t { original, match_rms_adamw, spectral_unclamped };
 
-/// In what the Newton-Schulz steps keep their matrices: bf16 as PyTorch, or as master weights are.
+/// The type of the matrices in the Newton-Schulz steps: bf16 as in PyTorch, or that of master
+/// weights.
 enum class muon_precision : std::uint8_t { bf16, master };
 
 ///   m += (1 - momentum) (g - m)              u = nesterov ? g + momentum (m - g) : m
 ///   x = u / max(|u|, eps)                    `steps` times: x = a x + (b x xᵀ + c (x xᵀ)²) x
 ///   p *= 1 - lr weight_decay                 p -= lr adjustment x
 ///
-/// Every rank along the shard axis sends its range of u to the others, and every one along the
-/// tensor axis adds its slice of a divided matrix to zeros, which sums them without rounding. A
-/// rank orthogonalises each matrix that its range touches: one on the border of two ranges on both,
-/// with the same bits. Sent per step and rank: 2(N-1)/N bytes an element over N shards (that of an
-/// all-gather in bf16), and 4(T-1)/T an element of the whole matrices over T slices.
-/// Memory: master weights and one state per owned element; one workspace for all units, of 2 bytes
-/// an element of a unit's segments and of its divided matrices, and of 4 bytes an owned or at most
-/// 6 bytes an element of the largest matrix, whichever is more (more in muon_precision::master).
-/// Cost: 2 k² (2 n + k) operations a step for a matrix of k x n, k <= n.
+/// Every rank along the shard axis sends its range of u to the others, and every rank along the
+/// tensor axis adds its slice of a divided matrix to zeros, which sums the slices without rounding.
+/// A rank orthogonalises each matrix that its range touches; both ranks orthogonalise a matrix on
+/// the border of two ranges, with the same bits. Sent per step and rank: 2(N-1)/N bytes an element
+/// over N shards (that of an all-gather in bf16), and 4(T-1)/T an element of the whole matrices
+/// over T slices. Memory: master weights and one state per owned element; one workspace for all
+/// units, of 2 bytes an element of a unit's segments and of its divided matrices, and of 4 bytes an
+/// owned element or at most 6 bytes an element of the largest matrix, whichever is more (more in
+/// muon_precision::master). Cost: 2 k² (2 n + k) operations a step for a matrix of k x n, k <= n.
 struct muon {
   double learning_rate = 1e-3;  // initial; the schedule multiplies it
-  double weight_decay = 0.1;    // of the learning rate
+  double weight_decay = 0.1;    // relative to the learning rate
   double momentum = 0.95;
   bool nesterov = true;
   std::array<double, 3> coefficients = {3.4445, -4.7750, 2.0315};  // a, b, c
@@ -69,7 +70,7 @@ struct muon {
     visit("weight_decay", weight_decay);
     visit("momentum", momentum);
     visit("nesterov", nesterov);
-    for (double const one : coefficients) visit("coefficient", one);
+    for (double const coefficient : coefficients) visit("coefficient", coefficient);
     visit("eps", eps);
     visit("steps", steps);
     visit("adjustment", static_cast<int>(adjustment));
@@ -78,95 +79,102 @@ struct muon {
 
   /// Throws `error` unless all tensors are matrices.
   template <class T>
-  [[nodiscard]] std::size_t workspace_bytes(unit_tensors<T> const& where) const {
-    for (auto const& tensor : where.tensors)
+  [[nodiscard]] std::size_t workspace_bytes(unit_tensors<T> const& unit) const {
+    for (auto const& tensor : unit.tensors)
       require(tensor.extents().size() == 2, "muon: ", tensor.name(), " has ",
               tensor.extents().size(),
               " dimensions, but only matrices can be orthogonalised; put it into a group of "
               "another optimizer, such as decoupled_adamw");
     arena measured;
     in_precision<T>([&]<class E>(E) {
-      kept<T, E> const all(measured, where);
+      gathered_directions<T, E> const gathered(measured, unit);
       {
-        arena::scope const first(measured);
-        direction_of<accumulate_t<T>> const u(measured, where);
+        arena::scope const temporaries(measured);
+        owned_direction<accumulate_t<T>> const u(measured, unit);
       }
-      products<E> const last(measured, where);
+      product_workspace<E> const work(measured, unit);
     });
     return measured.peak();
   }
 
   template <class Stream, class T, reduced_gradient Gradient>
   void begin_update(Stream& s, std::vector<update_ranges<T, Gradient>> const& ranges,
-                    unit_tensors<T> const& where, arena& workspace,
+                    unit_tensors<T> const& unit, arena& workspace,
                     step_info<accumulate_t<T>> const& info) const {
-    arena::scope const everything(workspace);
+    arena::scope const temporaries(workspace);
     in_precision<T>([&]<class E>(E) {
-      kept<T, E> const all(workspace, where);
-      direction_of<accumulate_t<T>> const u(workspace, where);
+      gathered_directions<T, E> const gathered(workspace, unit);
+      owned_direction<accumulate_t<T>> const u(workspace, unit);
       for (std::size_t i = 0; i < ranges.size(); ++i)
-        ops::cast(s, all.own(where, i), direction(s, ranges[i], u.of(where.segments[i]), info));
+        ops::cast(s, gathered.owned_range(unit, i),
+                  direction(s, ranges[i], u.range(unit.segments[i]), info));
     });
   }
 
   template <class Stream, class Comm, class T, class Requests>
-  void exchange(Stream& on, update_groups<Comm> const& groups, unit_tensors<T> const& where,
+  void exchange(Stream& stream, update_groups<Comm> const& groups, unit_tensors<T> const& unit,
                 arena& workspace, Requests& requests) const {
-    arena::scope const everything(workspace);
+    arena::scope const temporaries(workspace);
     in_precision<T>([&]<class E>(E) {
-      kept<T, E> const all(workspace, where);
+      gathered_directions<T, E> const gathered(workspace, unit);
       call_group gathers(*groups.shards);
-      for (std::size_t i = 0; i < where.segments.size() && groups.shards->size() > 1; ++i)
-        gathers.all_gather(on, all.segments[i], std::span<E const>(all.own(where, i)))
-            .leave_to_its_stream();
-      requests.push_back(gathers.end(on));
-      if (!where.divided()) return;
-      requests.back().leave_to_its_stream();
-      std::optional<call_group<Comm>> sums;  // none: the pieces here are all of their tensors
+      for (std::size_t i = 0; i < unit.segments.size() && groups.shards->size() > 1; ++i)
+        gathers
+            .all_gather(stream, gathered.segments[i],
+                        std::span<E const>(gathered.owned_range(unit, i)))
+            .detach();
+      requests.push_back(gathers.end(stream));
+      if (!unit.is_divided()) return;
+      requests.back().detach();
+      std::optional<call_group<Comm>> sums;  // empty: this rank has all pieces of its tensors
       if (groups.slices != nullptr) sums.emplace(*groups.slices);
-      for (std::size_t t = 0; t < where.tensors.size(); ++t) {
-        auto const& tensor = where.tensors[t];
-        if (tensor.whole()) continue;
-        ops::fill(on, all.tensors[t], E{});
+      for (std::size_t t = 0; t < unit.tensors.size(); ++t) {
+        auto const& tensor = unit.tensors[t];
+        if (tensor.is_whole()) continue;
+        ops::fill(stream, gathered.tensors[t], E{});
         for (auto const& piece : tensor.pieces)
-          if (piece.counts)
-            for_each_block(tensor, piece, all, t, 0, piece.slice->size(),
-                           [&](auto in_tensor, auto here) { ops::copy(on, in_tensor, here); });
-        if (sums) sums->all_reduce(on, all.tensors[t], reduction::sum).leave_to_its_stream();
+          if (piece.is_first_copy)
+            for_each_block(tensor, piece, gathered, t, 0, piece.slice->size(),
+                           [&](auto tensor_rows, auto local_rows) {
+                             ops::copy(stream, tensor_rows, local_rows);
+                           });
+        if (sums) sums->all_reduce(stream, gathered.tensors[t], reduction::sum).detach();
       }
-      if (sums) requests.push_back(sums->end(on));
+      if (sums) requests.push_back(sums->end(stream));
     });
   }
 
   template <class Stream, class T, reduced_gradient Gradient>
   void finish_update(Stream& s, std::vector<update_ranges<T, Gradient>> const& ranges,
-                     unit_tensors<T> const& where, arena& workspace,
+                     unit_tensors<T> const& unit, arena& workspace,
                      step_info<accumulate_t<T>> const& info) const {
-    arena::scope const everything(workspace);
+    arena::scope const temporaries(workspace);
     in_precision<T>([&]<class E>(E) {
-      kept<T, E> const all(workspace, where);
-      products<E> const work(workspace, where);
-      for (std::size_t t = 0; t < where.tensors.size(); ++t) {
-        auto const& tensor = where.tensors[t];
+      gathered_directions<T, E> const gathered(workspace, unit);
+      product_workspace<E> const work(workspace, unit);
+      for (std::size_t t = 0; t < unit.tensors.size(); ++t) {
+        auto const& tensor = unit.tensors[t];
         bool orthogonal = false;
         for (auto const& piece : tensor.pieces) {
-          auto const& range = where.segments[piece.segment];
+          auto const& range = unit.segments[piece.segment];
           index const begin = std::max(range.begin, piece.offset);
           index const end = std::min(range.end, piece.offset + piece.slice->size());
           if (begin >= end) continue;
-          if (!std::exchange(orthogonal, true)) orthogonalise(s, all.matrix(tensor, t), work);
-          if (!tensor.whole())
-            for_each_block(tensor, piece, all, t, begin - piece.offset, end - piece.offset,
-                           [&](auto in_tensor, auto here) { ops::copy(s, here, in_tensor); });
-          subtract(s, ranges[piece.segment], part(all.segments[piece.segment], begin, end),
-                   begin - range.begin, adjusted(tensor.extents()[0], tensor.extents()[1]), info);
+          if (!std::exchange(orthogonal, true)) orthogonalise(s, gathered.matrix(tensor, t), work);
+          if (!tensor.is_whole())
+            for_each_block(
+                tensor, piece, gathered, t, begin - piece.offset, end - piece.offset,
+                [&](auto tensor_rows, auto local_rows) { ops::copy(s, local_rows, tensor_rows); });
+          subtract(s, ranges[piece.segment], part(gathered.segments[piece.segment], begin, end),
+                   begin - range.begin, rate_adjustment(tensor.extents()[0], tensor.extents()[1]),
+                   info);
         }
       }
     });
   }
 
  private:
-  /// f(E{}) with what is orthogonalised.
+  /// Calls f(E{}) with the element type E of the orthogonalised matrices.
   template <class T, class F>
   void in_precision(F&& f) const {
     if (precision == muon_precision::bf16)
@@ -175,60 +183,63 @@ struct muon {
       f(accumulate_t<T>{});
   }
   template <class U>
-  static std::span<U> part(std::span<U> all, index begin, index end) {
-    return all.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+  static std::span<U> part(std::span<U> whole_span, index begin, index end) {
+    return whole_span.subspan(static_cast<std::size_t>(begin),
+                              static_cast<std::size_t>(end - begin));
   }
 
-  /// What lies in the workspace from the first to the last: u of whole segments, and of whole
-  /// tensors where slices are apart.
+  /// The first part of the workspace, live from begin_update to finish_update: u of whole segments,
+  /// and u of whole tensors that are divided into slices.
   template <class T, class E>
-  struct kept {
+  struct gathered_directions {
     std::vector<std::span<E>> segments;
-    std::vector<std::span<E>> tensors;  // empty: in a segment
+    std::vector<std::span<E>> tensors;  // empty where the tensor lies in a segment
 
-    kept(arena& memory, unit_tensors<T> const& where) {
-      for (auto const& one : where.segments)
-        segments.push_back(memory.template allocate<E, 1>({one.size}).span());
-      for (auto const& one : where.tensors)
-        tensors.push_back(memory.template allocate<E, 1>({one.whole() ? 0 : one.size()}).span());
+    gathered_directions(arena& memory, unit_tensors<T> const& unit) {
+      for (auto const& item : unit.segments)
+        segments.push_back(memory.template allocate<E, 1>({item.size}).span());
+      for (auto const& item : unit.tensors)
+        tensors.push_back(
+            memory.template allocate<E, 1>({item.is_whole() ? 0 : item.size()}).span());
     }
-    [[nodiscard]] std::span<E> own(unit_tensors<T> const& where, std::size_t segment) const {
-      return part(segments[segment], where.segments[segment].begin, where.segments[segment].end);
+    [[nodiscard]] std::span<E> owned_range(unit_tensors<T> const& unit, std::size_t segment) const {
+      return part(segments[segment], unit.segments[segment].begin, unit.segments[segment].end);
     }
-    [[nodiscard]] matrix_view<E> matrix(trained_tensor<T> const& of, std::size_t number) const {
-      auto const& first = of.pieces.front();
-      E* const at =
-          of.whole() ? segments[first.segment].data() + first.offset : tensors[number].data();
-      return {at, {of.extents()[0], of.extents()[1]}};
+    [[nodiscard]] matrix_view<E> matrix(trained_tensor<T> const& tensor, std::size_t number) const {
+      auto const& first = tensor.pieces.front();
+      E* const elements = tensor.is_whole() ? segments[first.segment].data() + first.offset
+                                            : tensors[number].data();
+      return {elements, {tensor.extents()[0], tensor.extents()[1]}};
     }
   };
-  /// u of the owned range of one segment after another.
+  /// u of this rank's range of one segment; the memory serves one segment after another.
   template <class A>
-  struct direction_of {
+  struct owned_direction {
     std::span<A> memory;
 
     template <class T>
-    direction_of(arena& from, unit_tensors<T> const& where) {
-      index most = 0;
-      for (auto const& one : where.segments) most = std::max(most, one.end - one.begin);
-      memory = from.allocate<A, 1>({most}).span();
+    owned_direction(arena& arena_of_direction, unit_tensors<T> const& unit) {
+      index largest = 0;
+      for (auto const& segment : unit.segments)
+        largest = std::max(largest, segment.end - segment.begin);
+      memory = arena_of_direction.allocate<A, 1>({largest}).span();
     }
-    [[nodiscard]] std::span<A> of(segment_range const& one) const {
-      return part(memory, 0, one.end - one.begin);
+    [[nodiscard]] std::span<A> range(segment_range const& segment) const {
+      return part(memory, 0, segment.end - segment.begin);
     }
   };
-  /// In which one matrix after another is orthogonalised.
+  /// Workspace in which one matrix after another is orthogonalised.
   template <class E>
-  struct products {
+  struct product_workspace {
     using sum = accumulate_t<E>;
-    std::span<E> gram;  // x xᵀ, then what x is multiplied by
+    std::span<E> gram;  // x xᵀ, then the polynomial by which x is multiplied
     std::span<sum> product;
     std::span<double> squared_norm;
 
     template <class T>
-    products(arena& memory, unit_tensors<T> const& where) {
+    product_workspace(arena& memory, unit_tensors<T> const& unit) {
       index gram_size = 0, size = 0;
-      for (auto const& tensor : where.tensors) {
+      for (auto const& tensor : unit.tensors) {
         index const k = std::min(tensor.extents()[0], tensor.extents()[1]);
         gram_size = std::max(gram_size, k * k);
         size = std::max(size, tensor.size());
@@ -239,23 +250,24 @@ struct muon {
     }
   };
 
-  /// Calls f(rows of the whole tensor, the same rows in the segment) for what elements
-  /// [first, last) of a piece are.
+  /// Calls f(rows of the whole tensor, the same rows in the segment) for the elements [first, last)
+  /// of a piece.
   template <class T, class E, class F>
   static void for_each_block(trained_tensor<T> const& tensor, tensor_piece<T> const& piece,
-                             kept<T, E> const& all, std::size_t number, index first, index last,
-                             F&& f) {
-    index const apart = tensor.extents()[1];
-    E* const here = all.segments[piece.segment].data() + piece.offset;
-    piece.slice->for_each_block(first, last, [&](index at, index count, index global, index run) {
-      index const columns = run == 0 ? count : run;
-      f(ops::rows_view<E>(all.tensors[number].data() + global, count / columns, columns,
-                          run == 0 ? columns : apart),
-        ops::rows_view<E>(here + at, count / columns, columns, columns));
-    });
+                             gathered_directions<T, E> const& gathered, std::size_t number,
+                             index first, index last, F&& f) {
+    index const stride = tensor.extents()[1];
+    E* const local_elements = gathered.segments[piece.segment].data() + piece.offset;
+    piece.slice->for_each_block(
+        first, last, [&](index local, index count, index global, index run) {
+          index const columns = run == 0 ? count : run;
+          f(ops::rows_view<E>(gathered.tensors[number].data() + global, count / columns, columns,
+                              run == 0 ? columns : stride),
+            ops::rows_view<E>(local_elements + local, count / columns, columns, columns));
+        });
   }
 
-  /// u, and the momentum.
+  /// Computes u and updates the momentum.
   template <class Stream, class T, class Gradient>
   std::span<accumulate_t<T>> direction(Stream& s, update_ranges<T, Gradient> const& ranges,
                                        std::span<accumulate_t<T>> u,
@@ -272,18 +284,18 @@ struct muon {
     return u;
   }
 
-  /// Of the weights from `at` of the ranges on.
+  /// Subtracts from the weights that begin at `offset` in the ranges.
   template <class Stream, class T, class Gradient, class E>
-  void subtract(Stream& s, update_ranges<T, Gradient> const& ranges, std::span<E> x, index at,
-                double adjustment_of_rate, step_info<accumulate_t<T>> const& info) const {
+  void subtract(Stream& s, update_ranges<T, Gradient> const& ranges, std::span<E> x, index offset,
+                double adjustment_factor, step_info<accumulate_t<T>> const& info) const {
     double const rate = learning_rate * info.learning_rate_factor;
-    auto const master = part(ranges.master, at, at + std::ssize(x));
-    ops::axpby(s, master, x, -rate * adjustment_of_rate, 1 - rate * weight_decay);
+    auto const master = part(ranges.master, offset, offset + std::ssize(x));
+    ops::axpby(s, master, x, -rate * adjustment_factor, 1 - rate * weight_decay);
     if constexpr (!std::is_same_v<T, accumulate_t<T>>)
-      ops::cast(s, part(ranges.values, at, at + std::ssize(x)), master);
+      ops::cast(s, part(ranges.values, offset, offset + std::ssize(x)), master);
   }
 
-  [[nodiscard]] double adjusted(index rows, index columns) const {
+  [[nodiscard]] double rate_adjustment(index rows, index columns) const {
     auto const ratio = static_cast<double>(rows) / static_cast<double>(columns);
     switch (adjustment) {
       case muon_adjustment::original: return std::sqrt(std::max(1.0, ratio));
@@ -294,10 +306,10 @@ struct muon {
     return std::sqrt(ratio);
   }
 
-  /// Makes x nearly orthogonal. Products of bf16 are summed in float and rounded once, together
-  /// with what is added to them.
+  /// Makes x nearly orthogonal. Products of bf16 matrices are summed in float and rounded once,
+  /// together with the summand.
   template <class Stream, class E>
-  void orthogonalise(Stream& s, matrix_view<E> x, products<E> const& w) const {
+  void orthogonalise(Stream& s, matrix_view<E> x, product_workspace<E> const& w) const {
     using sum = accumulate_t<E>;
     auto const [a, b, c] = coefficients;
     bool const tall = x.extent(0) > x.extent(1);

@@ -1,5 +1,5 @@
-// settings: the numbers an optimizer was made with, by name, as far as it shows them: ranks that
-// train together compare them.
+// settings: the numbers that an optimizer was constructed with, by name, as far as it exposes them:
+// ranks that train together compare them.
 #pragma once
 
 #include <concepts>
@@ -26,8 +26,8 @@ concept shows_settings = requires(O const& o) {
   o.visit_settings(detail::ignored_setting{});
 };
 
-/// "learning_rate 0.001", "beta1 0.9": what `o` shows, else its learning_rate where it has such a
-/// number.
+/// "learning_rate 0.001", "beta1 0.9": the settings that `o` exposes, or else its learning_rate
+/// where it has such a number.
 template <class O>
 [[nodiscard]] std::vector<std::string> settings_of(O const& o) {
   std::vector<std::string> out;

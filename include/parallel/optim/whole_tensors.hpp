@@ -1,11 +1,11 @@
-// Optimizers that need whole tensors (Muon) beside those that work element by element: what such an
-// optimizer is given besides its flat ranges.
+// Optimizers of whole tensors (Muon), beside element-wise ones: the information that such an
+// optimizer receives in addition to its flat ranges.
 //
 // A segment's tensors lie one after another in one flat range, which ZeRO divides among ranks
 // without regard to tensors, and the tensor axis may have divided the tensors before. An optimizer
-// of whole tensors is told where they lie. Its update comes in three: what it computes of its own
-// range, what it exchanges with those that hold the rest, and the update of its own range. So the
-// exchange is an action of a step's plan as any other.
+// of whole tensors receives their positions. Its update has three calls: the computation on its own
+// range, the exchange with the ranks that hold the rest, and the update of its own range. So the
+// exchange is an action of a step's plan like any other.
 #pragma once
 
 #include <algorithm>
@@ -27,13 +27,13 @@ namespace parallel {
 template <class T>
 struct tensor_piece {
   parameter_base<T> const* slice;
-  std::size_t segment = 0;  // of unit_tensors::segments
-  index offset = 0;         // of its first element there
-  bool counts = true;       // no rank before this one along the tensor axis holds the same
+  std::size_t segment = 0;    // of unit_tensors::segments
+  index offset = 0;           // of its first element in the segment
+  bool is_first_copy = true;  // no rank before this one along the tensor axis holds the same piece
 };
 
-/// A tensor of which this rank has these pieces: all of it, or others along the tensor axis have
-/// the rest.
+/// A tensor and the pieces of it that this rank has: all of it, or a part, where other ranks along
+/// the tensor axis have the rest.
 template <class T>
 struct trained_tensor {
   std::vector<tensor_piece<T>> pieces;
@@ -47,8 +47,8 @@ struct trained_tensor {
     for (index const extent : extents()) product *= extent;
     return product;
   }
-  /// Whether it lies in one piece, as it is.
-  [[nodiscard]] bool whole() const {
+  /// Whether the tensor is one undivided piece.
+  [[nodiscard]] bool is_whole() const {
     return pieces.size() == 1 && pieces.front().slice->extents == extents();
   }
 };
@@ -60,43 +60,44 @@ struct segment_range {
   index end = 0;
 };
 
-/// What is updated at once: the tensors of one unit and one optimizer.
+/// The unit of an update: the tensors of one unit and one optimizer.
 template <class T>
 struct unit_tensors {
   std::vector<segment_range> segments;
   std::vector<trained_tensor<T>> tensors;
 
-  /// Whether all of some tensor is on several ranks along the tensor axis alone.
-  [[nodiscard]] bool divided() const {
-    return !std::ranges::all_of(tensors, &trained_tensor<T>::whole);
+  /// Whether some tensor is complete only on several ranks of the tensor axis together.
+  [[nodiscard]] bool is_divided() const {
+    return !std::ranges::all_of(tensors, &trained_tensor<T>::is_whole);
   }
 };
 
-/// Who has the rest: `shards` connects the ranks that hold a segment's equal ranges in order,
-/// `slices` all ranks along the tensor axis (null: there is one).
+/// The ranks that hold the rest: `shards` connects the ranks that hold a segment's equal ranges in
+/// order, `slices` connects all ranks along the tensor axis (null: there is one).
 template <class Comm>
 struct update_groups {
   Comm* shards = nullptr;
   Comm* slices = nullptr;
 };
 
-/// An optimizer of whole tensors has, all given the same unit_tensors<T> `where`,
+/// An optimizer of whole tensors has, all called with the same unit_tensors<T> `unit`,
 ///
-/// - workspace_bytes<T>(where): the memory it works in, or an error when it cannot train one;
-/// - begin_update(s, ranges, where, workspace, info): enqueues what it computes of its ranges;
-/// - exchange(stream, groups, where, workspace, requests): enqueues what it sends and receives; it
-///   is not called where there is nothing to exchange, with one shard and no divided tensor
+/// - workspace_bytes<T>(unit): the size of its workspace; throws when it cannot train a tensor;
+/// - begin_update(s, ranges, unit, workspace, info): enqueues the computation on its ranges;
+/// - exchange(stream, groups, unit, workspace, requests): enqueues its sends and receives; it is
+/// not
+///   called where there is nothing to exchange, with one shard and no divided tensor
 ///   (zero::exchanges_update): then begin_update has all that finish_update needs;
-/// - finish_update(s, ranges, where, workspace, info): enqueues the update of its ranges;
+/// - finish_update(s, ranges, unit, workspace, info): enqueues the update of its ranges;
 ///
-/// where `ranges` has an update_ranges for each segment, and `workspace` is an arena of so many
-/// bytes, empty at each call, whose memory keeps its content from the first to the last.
+/// where `ranges` has an update_ranges for each segment, and `workspace` is an arena of that size,
+/// empty at each call, whose memory keeps its content from the first call to the last.
 template <class O>
-concept tensor_optimizer = requires(O const& o, unit_tensors<float> const& where) {
-  { o.template workspace_bytes<float>(where) } -> std::same_as<std::size_t>;
+concept tensor_optimizer = requires(O const& o, unit_tensors<float> const& unit) {
+  { o.template workspace_bytes<float>(unit) } -> std::same_as<std::size_t>;
 };
 
-/// Whether the optimizer, or the one that was chosen of several, takes whole tensors.
+/// Whether the optimizer, or the choice of an any_optimizer, takes whole tensors.
 template <class Optimizer>
 [[nodiscard]] bool takes_whole_tensors(Optimizer const& o) {
   if constexpr (requires { o.takes_whole_tensors(); })
@@ -105,15 +106,15 @@ template <class Optimizer>
     return tensor_optimizer<Optimizer>;
 }
 
-/// Enqueues the update of all ranges by any optimizer: of an element-wise one at once, of one of
-/// whole tensors what is left when the rest has been exchanged.
+/// Enqueues the update of all ranges by any optimizer: for an element-wise one the whole update,
+/// for one of whole tensors the part that follows the exchange.
 template <class Optimizer, class Stream, class Ranges, class Tensors, class Info>
-void finish_update(Optimizer const& o, Stream& s, Ranges const& ranges, Tensors const& where,
+void finish_update(Optimizer const& o, Stream& s, Ranges const& ranges, Tensors const& unit,
                    arena& workspace, Info const& info) {
   if constexpr (tensor_optimizer<Optimizer>)
-    o.finish_update(s, ranges, where, workspace, info);
+    o.finish_update(s, ranges, unit, workspace, info);
   else
-    for (auto const& one : ranges) o.update(s, one, info);
+    for (auto const& range : ranges) o.update(s, range, info);
 }
 
 }  // namespace parallel

@@ -1,4 +1,4 @@
-// assign: which blocks of a model each stage of a pipeline holds.
+// assign: the blocks of a model that each stage of a pipeline holds.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace parallel::pipeline {
 
-/// Blocks [begin, end) of the model. The first stage has what comes before the blocks too (the
-/// embedding), the last what comes after them (norm, head and loss).
+/// Blocks [begin, end) of the model. The first stage also has the part before the blocks (the
+/// embedding), the last stage the part after them (norm, head and loss).
 struct stage_blocks {
   int begin = 0;
   int end = 0;
@@ -22,30 +22,31 @@ struct stage_blocks {
   friend constexpr bool operator==(stage_blocks const&, stage_blocks const&) = default;
 };
 
-/// The blocks of every stage, in the order of the model. `by_stage` says how many each holds; when
-/// it is empty they are divided evenly, the first stages holding one more where need be. Throws
-/// `error` when there are fewer blocks than stages, or when `by_stage` is no division of them.
+/// The blocks of every stage, in the order of the model. `by_stage` is the number of blocks of each
+/// stage; when it is empty, blocks are divided evenly, and the first stages hold one more where
+/// necessary. Throws `error` when there are fewer blocks than stages, or when the numbers in
+/// `by_stage` do not sum to `blocks`.
 [[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR std::vector<stage_blocks> assign_blocks(
-    schedule const& of, int blocks, std::span<int const> by_stage = {}) {
-  int const stages = of.stages();
-  require(blocks >= stages, of.name, ": ", of.ranks, " pipeline ranks with ", of.stages_per_rank,
-          of.stages_per_rank == 1 ? " stage" : " stages", " each need at least ", stages,
-          " blocks, but the model has ", blocks, "; it has enough for ",
-          blocks / of.stages_per_rank, " ranks");
-  require(by_stage.empty() || std::ssize(by_stage) == stages, of.name,
+    schedule const& s, int blocks, std::span<int const> by_stage = {}) {
+  int const stages = s.stages();
+  require(blocks >= stages, s.name, ": ", s.ranks, " pipeline ranks with ", s.stages_per_rank,
+          s.stages_per_rank == 1 ? " stage" : " stages", " each need at least ", stages,
+          " blocks, but the model has ", blocks, "; it has enough for ", blocks / s.stages_per_rank,
+          " ranks");
+  require(by_stage.empty() || std::ssize(by_stage) == stages, s.name,
           ": the list of blocks by stage has ", by_stage.size(), " numbers, but there are ", stages,
-          " stages, ", of.stages_per_rank, " on each of ", of.ranks, " ranks");
+          " stages, ", s.stages_per_rank, " on each of ", s.ranks, " ranks");
   std::vector<stage_blocks> out;
   int begin = 0;
-  for (int s = 0; s < stages; ++s) {
-    int const count = by_stage.empty() ? blocks / stages + (s < blocks % stages ? 1 : 0)
-                                       : by_stage[static_cast<std::size_t>(s)];
-    require(count >= 1, of.name, ": the list of blocks by stage gives stage ", s, ' ', count,
+  for (int stage = 0; stage < stages; ++stage) {
+    int const count = by_stage.empty() ? blocks / stages + (stage < blocks % stages ? 1 : 0)
+                                       : by_stage[static_cast<std::size_t>(stage)];
+    require(count >= 1, s.name, ": the list of blocks by stage gives stage ", stage, ' ', count,
             " blocks; each needs one at least");
-    out.push_back({begin, begin + count, s == 0, s == stages - 1});
+    out.push_back({begin, begin + count, stage == 0, stage == stages - 1});
     begin += count;
   }
-  require(begin == blocks, of.name, ": the list of blocks by stage sums to ", begin,
+  require(begin == blocks, s.name, ": the list of blocks by stage sums to ", begin,
           ", but the model has ", blocks, " blocks");
   return out;
 }

@@ -1,4 +1,4 @@
-// All pipeline schedules, and the one that a name in a configuration means.
+// All pipeline schedules, and their selection by the name in a configuration.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,9 @@
 
 namespace parallel::pipeline {
 
-/// The schedule called `name`; `stages_per_rank` is for interleaved alone, the V schedules have 2.
-/// Throws when there is none of that name, or when it cannot take these numbers.
+/// The schedule called `name`; `stages_per_rank` applies to interleaved only, the V schedules
+/// have 2. Throws when there is no schedule of that name, or when it does not support these
+/// numbers.
 [[nodiscard]] inline schedule make_schedule(std::string_view name, int ranks, int microbatches,
                                             int stages_per_rank = 2) {
   if (name == "gpipe") return gpipe(ranks, microbatches);
@@ -28,8 +29,8 @@ namespace parallel::pipeline {
        "'; there are gpipe, 1f1b, interleaved, zb-h1, zb-v, dual-pipe-v");
 }
 
-/// The least number of microbatches, `wanted` or more, that a schedule takes. A step with fewer
-/// adds microbatches without rows.
+/// The least number of microbatches, not less than `wanted`, that a schedule supports. A step with
+/// fewer adds microbatches without rows.
 [[nodiscard]] inline int least_microbatches(std::string_view name, int ranks, int wanted) {
   if (name == "interleaved") return (wanted + ranks - 1) / ranks * ranks;
   if (name == "zb-v") return std::max(wanted, ranks);

@@ -1,11 +1,11 @@
-// region: how layers that hold slices of their parameters are entered and left along the tensor
-// axis (Shoeybi et al., "Megatron-LM", 2019; with `sequence` Korthikanti et al., 2022).
+// region: the entry to and the exit from layers that hold slices of their parameters along the
+// tensor axis (Shoeybi et al., "Megatron-LM", 2019; with `sequence` Korthikanti et al., 2022).
 //
 // Outside of regions every rank holds all rows, or with `sequence` an equal share of them, so that
-// norms, dropout and residuals neither compute nor keep anything twice. Entering gathers the rows
-// (or does nothing), leaving sums the ranks' addends (and scatters the rows); backwards the two
-// change places. Bytes sent per rank and direction, x the whole activation, t ranks: with
-// `sequence` x(t-1)/t entering and leaving; without, nothing and 2x(t-1)/t.
+// norms, dropout and residuals compute and keep nothing twice. Entering gathers the rows (or does
+// nothing); leaving sums the ranks' addends (and scatters the rows); in the backward pass the two
+// exchange roles. Bytes sent per rank and direction, for a whole activation of x bytes and t ranks:
+// with `sequence` x(t-1)/t both on entering and on leaving; without, nothing and 2x(t-1)/t.
 #pragma once
 
 #include <parallel/core/error.hpp>
@@ -28,24 +28,28 @@ using own_columns = column_slice<axis::tensor, T>;
 template <class Comm>
 struct region {
   axis_group<axis::tensor, Comm> group;
-  bool sequence = false;  // rows between regions are shared out; their number must be divisible
-  bool overlap = true;    // exchanges of rows hide behind products, by the group's second stream
+  bool sequence = false;  // ranks hold different rows between regions; t must divide their number
+  bool overlap = true;    // row exchanges overlap with products, on the group's second stream
 
   [[nodiscard]] int rank() const { return group.rank(); }
   [[nodiscard]] int size() const { return group.size(); }
-  [[nodiscard]] bool alone() const { return group.alone(); }
-  [[nodiscard]] bool divides_rows() const { return sequence && !alone(); }
+  [[nodiscard]] bool is_single_rank() const { return group.is_single_rank(); }
+  [[nodiscard]] bool divides_rows() const { return sequence && !is_single_rank(); }
 
-  /// Whether linear layers exchange rows shard by shard, behind their products (overlapped.hpp).
+  /// Whether linear layers exchange rows shard by shard, concurrently with products
+  /// (overlapped.hpp).
   [[nodiscard]] bool overlaps() const { return overlap && divides_rows(); }
 
-  /// How parameters used between regions are spread: everywhere, and their gradients are addends
-  /// when each rank saw other rows.
+  /// The replication of parameters used between regions: every rank holds them, and their gradients
+  /// are addends where each rank has seen different rows.
   [[nodiscard]] parameter_replication replication_outside() const {
     return {size(), divides_rows()};
   }
-  /// How parameters used whole within regions are spread: every rank uses them for other heads.
-  [[nodiscard]] parameter_replication replication_inside() const { return {size(), !alone()}; }
+  /// The replication of parameters used whole inside regions: every rank uses them for its own
+  /// heads.
+  [[nodiscard]] parameter_replication replication_inside() const {
+    return {size(), !is_single_rank()};
+  }
 
   /// All rows of `x`.
   template <class Stream, class T>
@@ -56,10 +60,10 @@ struct region {
     return out;
   }
 
-  /// The sum of all ranks' addends, of this rank's rows.
+  /// This rank's rows of the sum of all ranks' addends.
   template <class Stream, class T>
   [[nodiscard]] matrix_view<T> leave(context<Stream>& c, addend<T> x) const {
-    if (alone()) return x.addend;
+    if (is_single_rank()) return x.addend;
     if (!sequence) {
       group.all_reduce(c.stream, x.addend.span());
       return x.addend;
@@ -70,7 +74,7 @@ struct region {
     return out;
   }
 
-  /// Of `rows` rows, those a rank holds between regions.
+  /// The number of rows, of `rows` in total, that a rank holds between regions.
   [[nodiscard]] index rows_outside(index rows) const {
     if (!divides_rows()) return rows;
     require(rows % size() == 0, "sequence parallelism: ", rows,

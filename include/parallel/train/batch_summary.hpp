@@ -1,5 +1,5 @@
-// batch_summary: which part of a global batch a rank gives a step, in a few numbers that ranks with
-// the same part can compare.
+// batch_summary: the part of a global batch that a rank gives a step, in a few numbers that ranks
+// with the same part can compare.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +11,14 @@
 namespace parallel::train {
 
 struct batch_summary {
-  std::int64_t rows = 0;            // of all microbatches
-  std::int64_t first_sequence = 0;  // of the first one
-  std::uint64_t hash = 0;           // of each one's rows and first sequence
+  std::int64_t rows = 0;            // total over all microbatches
+  std::int64_t first_sequence = 0;  // of the first microbatch
+  std::uint64_t hash = 0;           // of each microbatch's rows and first sequence
 
   friend bool operator==(batch_summary const&, batch_summary const&) = default;
 };
 
-/// Of microbatches of `model`; `first_sequences`: of each, or none.
+/// The summary of microbatches of `model`; `first_sequences`: one for each, or none.
 template <class Model>
 [[nodiscard]] batch_summary summary_of(Model const& model,
                                        std::span<typename Model::microbatch const> batches,

@@ -1,5 +1,5 @@
-// canonical_order: what zero::reduction_order::canonical_tree cannot take. (That shards beside
-// replicas must be a power of two, zero::partitioned_unit says.)
+// canonical_order: the layouts that zero::reduction_order::canonical_tree refuses.
+// (zero::partitioned_unit checks that shards beside replicas are a power of two.)
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@
 
 namespace parallel::train {
 
-/// The leaves are whole microbatches, of which ranks of the context axis hold parts (why these
-/// cannot be leaves: docs/architecture.md); and the squares of a row are added in one order where
-/// the row is not sliced. One sentence part for each rule that is broken: "axis degree: rule; what
-/// to set".
+/// One sentence part for each rule that the layout breaks: "axis degree: rule; what to set". The
+/// leaves are whole microbatches, of which ranks of the context axis hold parts (why these cannot
+/// be leaves: docs/architecture.md); and the squares of a row are added in one order where the row
+/// is not sliced.
 [[nodiscard]] inline std::vector<std::string> broken_by_canonical_order(
     training_layout const& layout, clipping_kind clip) {
   std::vector<std::string> out;
@@ -30,7 +30,7 @@ namespace parallel::train {
   return out;
 }
 
-/// Throws the first of these.
+/// Throws the first broken rule.
 inline void check_canonical_order(training_layout const& layout, clipping_kind clip) {
   auto const broken = broken_by_canonical_order(layout, clip);
   require(broken.empty(), "layout: ", broken.empty() ? std::string() : broken.front());

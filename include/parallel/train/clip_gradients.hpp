@@ -1,4 +1,4 @@
-// Clipping of reduced gradients, over units; see clipping.hpp for what it means.
+// clip_gradients: clips reduced gradients, over units; clipping.hpp defines the kinds of clipping.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 
 namespace parallel::train {
 
-/// Rows of adaptive clipping of a tensor: those of its outermost dimension, or one.
+/// The rows of a tensor in adaptive clipping: those of its outermost dimension, or one.
 [[nodiscard]] inline index clipping_rows(std::vector<index> const& extents) {
   return extents.size() < 2 ? 1 : extents[0];
 }
@@ -37,15 +37,15 @@ void clip_values(zero::partitioned_unit<T> const& unit, Stream& compute, double 
 
 namespace detail {
 
-/// Elements [begin, begin + count).
+/// Elements [begin, begin + count) of a span.
 template <class T>
-[[nodiscard]] std::span<T> slice(std::span<T> all, index begin, index count) {
-  return all.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
+[[nodiscard]] std::span<T> slice(std::span<T> elements, index begin, index count) {
+  return elements.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
 }
 
-/// Calls f(unit, segment, parameter, first, last, begin) for what lies in range_of(unit, segment)
-/// of everything that is trained: elements [first, last) of the parameter, from element `begin` of
-/// the owned range on.
+/// Calls f(unit, segment, parameter, first, last, begin) for every piece of a trained parameter in
+/// range_of(unit, segment): elements [first, last) of the parameter, which begin at element `begin`
+/// of the owned range.
 template <class Units, class RangeOf, class F>
 void for_each_trained_piece(Units const& units, RangeOf const& range_of, F const& f) {
   for (auto const& entry : units)
@@ -54,13 +54,14 @@ void for_each_trained_piece(Units const& units, RangeOf const& range_of, F const
       auto const range = range_of(entry.memory, s);
       auto const owned = entry.memory.segments()[s].owned.begin;
       entry.memory.layout().segments()[s].for_each_piece(
-          range.begin, range.end, [&](auto const& p, index first, index last, index at) {
-            f(entry.memory, s, p, first, last, at - owned);
+          range.begin, range.end, [&](auto const& p, index first, index last, index offset) {
+            f(entry.memory, s, p, first, last, offset - owned);
           });
     }
 }
 
-/// Where the rows of each tensor begin among those of all, and how many there are.
+/// The number of the first row of each tensor among the rows of all tensors, and the number of
+/// rows.
 struct row_numbers {
   std::vector<std::size_t> first;
   std::size_t count = 0;
@@ -74,22 +75,22 @@ struct row_numbers {
 };
 
 /// Calls f(unit, segment, first element in the owned range, elements, number of the first row,
-/// place in it) for what lies in range_of(unit, segment) of everything that is trained.
+/// position in it) for every piece of a trained parameter in range_of(unit, segment).
 template <class Units, class RangeOf, class F>
 void for_each_row_part(Units const& units, tensor_list const& tensors, row_numbers const& rows,
                        RangeOf const& range_of, F const& f) {
   for_each_trained_piece(
       units, range_of,
       [&](auto const& unit, std::size_t s, auto const& p, index first, index last, index begin) {
-        std::size_t const tensor = rows.first[tensors.place(p.name)];
+        std::size_t const tensor = rows.first[tensors.number_of(p.name)];
         if (clipping_rows(p.tensor_extents()) == 1) {
-          f(unit, s, begin, last - first, tensor, ops::rows_place{first, p.size()});
+          f(unit, s, begin, last - first, tensor, ops::rows_location{first, p.size()});
           return;
         }
         index const width = p.size() / p.extents[0];
         p.for_each_row_range(first, last, [&](index from, index to, index row) {
           f(unit, s, begin + from - first, to - from, tensor + static_cast<std::size_t>(row),
-            ops::rows_place{from % width, width});
+            ops::rows_location{from % width, width});
         });
       });
 }
@@ -98,33 +99,33 @@ inline constexpr auto primary_range = [](auto const& unit, std::size_t s) {
   return unit.primary_range(s);
 };
 
-/// The sums of squares of all rows of weights, then of all rows of gradients: each rank adds its
-/// part of a row, and these are added over the world. Blocks.
+/// The sums of squares of all rows of weights, then of all rows of gradients: each rank adds up its
+/// part of a row, and the parts are added over the world. Blocks.
 template <class Units, class Device, class Comm, class Stream, class Exchange>
 [[nodiscard]] std::vector<double> row_squares(Units const& units, tensor_list const& tensors,
                                               row_numbers const& rows, Device const& device,
                                               Comm& world, Stream& compute, Exchange& exchanges) {
   auto const memory = device.template allocate_shared<double>(2 * rows.count);
   auto const squares = memory.span();
-  for_each_row_part(units, tensors, rows, primary_range,
-                    [&](auto const& unit, std::size_t s, index begin, index count, std::size_t row,
-                        ops::rows_place place) {
-                      auto const out = squares.subspan(row);
-                      ops::row_squared_norms(compute, out.first(rows.count - row),
-                                             slice(unit.segments()[s].master.span(), begin, count),
-                                             place);
-                      ops::row_squared_norms(compute, out.subspan(rows.count),
-                                             slice(unit.owned_gradients(s), begin, count), place);
-                    });
+  for_each_row_part(
+      units, tensors, rows, primary_range,
+      [&](auto const& unit, std::size_t s, index begin, index count, std::size_t row,
+          ops::rows_location location) {
+        auto const out = squares.subspan(row);
+        ops::row_squared_norms(compute, out.first(rows.count - row),
+                               slice(unit.segments()[s].master.span(), begin, count), location);
+        ops::row_squared_norms(compute, out.subspan(rows.count),
+                               slice(unit.owned_gradients(s), begin, count), location);
+      });
   compute.synchronize();
   world.all_reduce(exchanges, squares, reduction::sum).wait();
   return {squares.begin(), squares.end()};
 }
 
-/// Sums of squares by row as well, added in an order that no layout changes. Ranks bound what they
-/// account for at multiples of unit::alignment elements of a tensor (which must not be sliced), so
-/// a group of as many elements as divide that and a row lies on one rank. That rank adds the
-/// group's squares, the others bring zeros to the sum over the world, and every rank adds up the
+/// Sums of squares by row too, added in an order that no layout changes. What ranks account for is
+/// bounded at multiples of unit::alignment elements of a tensor (which must not be sliced), so a
+/// group whose size divides both that and a row lies on one rank. That rank adds the group's
+/// squares, the others contribute zeros to the sum over the world, and every rank adds up the
 /// groups of a row. Memory and reduction: for one tensor after another 16 bytes a group, which has
 /// 32 elements where the rows' width is a multiple of 32.
 template <class Units, class Device, class Comm, class Stream, class Exchange>
@@ -144,33 +145,37 @@ template <class Units, class Device, class Comm, class Stream, class Exchange>
     }
     [[nodiscard]] std::size_t count() const { return static_cast<std::size_t>(rows * of_row); }
   };
-  std::size_t most = 0;
-  for (auto const& tensor : tensors.tensors()) most = std::max(most, groups(tensor).count());
-  auto const memory = device.template allocate_shared<double>(2 * most);
+  std::size_t max_groups = 0;
+  for (auto const& tensor : tensors.tensors())
+    max_groups = std::max(max_groups, groups(tensor).count());
+  auto const memory = device.template allocate_shared<double>(2 * max_groups);
   std::vector<double> out[2];  // of weights, of gradients
   for (auto const& tensor : tensors.tensors()) {
-    groups const of(tensor);
-    auto const squares = memory.span().first(2 * of.count());
+    groups const tensor_groups(tensor);
+    auto const squares = memory.span().first(2 * tensor_groups.count());
     std::ranges::fill(squares, 0.0);
     for_each_trained_piece(
         units, primary_range,
         [&](unit_type const& unit, std::size_t s, auto const& p, index first, index last,
             index begin) {
           if (p.name != tensor.name) return;
-          auto const at = squares.subspan(static_cast<std::size_t>(first / of.width));
-          ops::row_squared_norms(compute, at,
+          auto const group_squares =
+              squares.subspan(static_cast<std::size_t>(first / tensor_groups.width));
+          ops::row_squared_norms(compute, group_squares,
                                  slice(unit.segments()[s].master.span(), begin, last - first),
-                                 {0, of.width});
-          ops::row_squared_norms(compute, at.subspan(of.count()),
+                                 {0, tensor_groups.width});
+          ops::row_squared_norms(compute, group_squares.subspan(tensor_groups.count()),
                                  slice(unit.owned_gradients(s), begin, last - first),
-                                 {0, of.width});
+                                 {0, tensor_groups.width});
         });
     compute.synchronize();
     world.all_reduce(exchanges, squares, reduction::sum).wait();
-    for (std::size_t which = 0; which < 2; ++which)
-      for (index row = 0; row < of.rows; ++row) {
-        auto const here = slice(squares.subspan(which * of.count()), row * of.of_row, of.of_row);
-        out[which].push_back(std::accumulate(here.begin(), here.end(), 0.0));
+    for (std::size_t quantity = 0; quantity < 2; ++quantity)
+      for (index row = 0; row < tensor_groups.rows; ++row) {
+        auto const row_squares_of_groups = slice(squares.subspan(quantity * tensor_groups.count()),
+                                                 row * tensor_groups.of_row, tensor_groups.of_row);
+        out[quantity].push_back(
+            std::accumulate(row_squares_of_groups.begin(), row_squares_of_groups.end(), 0.0));
       }
   }
   out[0].insert(out[0].end(), out[1].begin(), out[1].end());
@@ -179,9 +184,9 @@ template <class Units, class Device, class Comm, class Stream, class Exchange>
 
 }  // namespace detail
 
-/// Adaptive clipping of the owned reduced gradients, sums over `tokens`. A row may lie on several
+/// Clips the owned reduced gradients, sums over `tokens`, adaptively. A row may lie on several
 /// ranks. In the canonical order, for which no tensor may be sliced, clipped gradients have the
-/// same bits on every layout; see canonical_row_squares for what that costs. Blocks. Memory and
+/// same bits on every layout; canonical_row_squares says what that costs. Blocks. Memory and
 /// reduction in the order of ranks: 16 bytes a row.
 template <class Units, class Device, class Comm, class Stream, class Exchange>
 void clip_rows(Units const& units, tensor_list const& tensors, Device const& device, Comm& world,
@@ -202,20 +207,20 @@ void clip_rows(Units const& units, tensor_list const& tensors, Device const& dev
       units, tensors, rows,
       [](auto const& unit, std::size_t s) { return unit.segments()[s].owned; },
       [&](unit_type const& unit, std::size_t s, index begin, index count, std::size_t row,
-          ops::rows_place place) {
+          ops::rows_location location) {
         ops::scale_rows(compute, detail::slice(unit.owned_gradients(s), begin, count),
-                        std::span<gradient_type const>(factors.span()).subspan(row), place);
+                        std::span<gradient_type const>(factors.span()).subspan(row), location);
       });
-  compute.synchronize();  // the factors end here
+  compute.synchronize();  // the factors are freed here
 }
 
-/// Clips the owned reduced gradients as `how` says where that is no common factor. Then the host
-/// waits for `compute`, after which tokens() is the number of those that gradients are summed over.
+/// Clips the owned reduced gradients by `rule` where that is not one common factor. The host waits
+/// for `compute`, after which tokens() is the number of tokens that gradients are summed over.
 template <class Units, class Device, class Comm, class Stream, class Exchange, class Tokens>
-void clip_parts(clipping const& how, zero::reduction_order order, Units const& units,
+void clip_parts(clipping const& rule, zero::reduction_order order, Units const& units,
                 tensor_list const& tensors, Device const& device, Comm& world, Stream& compute,
                 Exchange& exchanges, Tokens const& tokens) {
-  auto const [kind, threshold] = how;
+  auto const [kind, threshold] = rule;
   if (kind != clipping_kind::value && kind != clipping_kind::adaptive) return;
   compute.synchronize();
   auto const counted = static_cast<double>(std::max<std::int64_t>(1, tokens()));

@@ -28,7 +28,7 @@ struct clipping {
   clipping_kind kind = clipping_kind::none;
   double threshold = 0.0;
 
-  /// Of the norm of the whole gradient; an infinite one clips nothing.
+  /// The threshold of the norm of the whole gradient; an infinite one clips nothing.
   [[nodiscard]] double norm_threshold() const {
     return kind == clipping_kind::norm ? threshold : std::numeric_limits<double>::infinity();
   }
@@ -40,14 +40,14 @@ struct clipping {
   return names[static_cast<std::size_t>(kind) % std::size(names)];
 }
 
-/// Throws unless the threshold is one: a negative one would turn gradients round.
-inline void require_threshold(clipping const& by) {
-  require(by.kind == clipping_kind::none || by.threshold > 0,
-          "stepper_options::clip: the threshold of ", name_of(by.kind), " is ", by.threshold,
+/// Throws unless the threshold is positive: a negative one would reverse gradients.
+inline void require_threshold(clipping const& rule) {
+  require(rule.kind == clipping_kind::none || rule.threshold > 0,
+          "stepper_options::clip: the threshold of ", name_of(rule.kind), " is ", rule.threshold,
           "; it must be above 0");
 }
 
-/// By what adaptive clipping multiplies a row, from the norms of its weights and of its gradient.
+/// The factor of adaptive clipping for a row, from the norms of its weights and of its gradient.
 [[nodiscard]] inline double adaptive_factor(double weights, double gradient, double threshold) {
   double const factor = threshold * weights / gradient;
   return std::isnan(factor) ? 1.0 : std::min(1.0, factor);  // 0/0: nothing to scale

@@ -1,5 +1,5 @@
-// check_declarations: whether what a model's visit_units shows can be trained at all: names, parts
-// and copies, looked at before any memory is taken.
+// check_declarations: checks before any memory is taken whether the units that a model's
+// visit_units shows can be trained at all: their names, parts and copies.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace parallel::train {
 
-/// "the entry (part -1)", "block 2 (part 2)" or "the exit (part 4)".
+/// The name of a part: "the entry (part -1)", "block 2 (part 2)" or "the exit (part 4)".
 [[nodiscard]] inline std::string name_of_part(part p, std::size_t blocks) {
   if (p == embed) return concat("the entry (part ", p, ")");
   if (p == static_cast<part>(blocks)) return concat("the exit (part ", p, ")");
@@ -48,9 +48,9 @@ template <class T>
 
 }  // namespace detail
 
-/// Throws when a parameter has no name or another's, when a tied one has two, when a unit has no
-/// part, one that is not the model's or too many, or when one of `tensor_ranks` neighbours holds
-/// all of a parameter and does not say that the others do.
+/// Throws when a parameter has no name or another's, when a tied parameter has two names, when a
+/// unit has no part, too many, or one that is not the model's, or when one of `tensor_ranks`
+/// neighbours holds all of a parameter and does not declare that the others do.
 template <class Model>
 void check_declarations(Model& model, int tensor_ranks) {
   using parameter_type = parameter_base<typename Model::element>;
@@ -72,20 +72,20 @@ void check_declarations(Model& model, int tensor_ranks) {
             "\": visit_units gives a null pointer as a tied use; give the parameter that the other "
             "part has, or none");
     visit_parameters_of(layer, [&](parameter_type const& p) {
-      for (auto const* const use : uses)  // another pipeline stage begins with the use's own
+      for (auto const* const use : uses)  // another pipeline stage starts from the use's own name
         require(use->name == p.name, "unit \"", unit, "\": parameter \"", p.name,
                 "\" is tied to one named \"", use->name,
                 "\"; give both one name, from which their initial values follow");
       require(!p.name.empty(), "unit \"", unit, "\": a parameter of ", p.size(),
               " elements has no name; give each one of its own: its initial values and its place "
               "in checkpoints follow from it");
-      auto& others = known[p.name];
-      for (auto const& [other, its_unit] : others)
+      auto& same_name = known[p.name];
+      for (auto const& [other, its_unit] : same_name)
         require(detail::apart(p, *other), "unit \"", unit, "\": parameter \"", p.name,
                 "\" has the name of one of unit \"", its_unit,
                 "\"; give it another: both would begin with the same values and be one tensor in "
                 "checkpoints");
-      others.emplace_back(&p, unit);
+      same_name.emplace_back(&p, unit);
       require(!p.whole_extents.empty() || p.replication.ranks == tensor_ranks, "unit \"", unit,
               "\": parameter \"", p.name, "\" is whole on each of ", tensor_ranks,
               " tensor ranks but is declared to be on ", p.replication.ranks,

@@ -1,4 +1,4 @@
-// fault_text: what was found by fingerprints, for whoever must act on it.
+// fault_text: describes faults that fingerprints have found to the person who must act on them.
 #pragma once
 
 #include <algorithm>
@@ -15,55 +15,58 @@
 
 namespace parallel::train {
 
-/// "rank 3 (node7) computed wrong gradients of block.1 once and the right ones again": a sentence
-/// for each group of ranks that were wrong in one way. `unit_name(number)`, `machine_of(rank)`:
-/// strings.
+/// A sentence for each group of ranks with the same kind of fault: "rank 3 (node7) computed wrong
+/// gradients of block.1 once and the right ones again". `unit_name(number)` and `machine_of(rank)`
+/// give strings.
 template <class UnitName, class MachineOf>
 [[nodiscard]] std::string text_of(std::span<fingerprint_fault const> faults,
                                   UnitName const& unit_name, MachineOf const& machine_of) {
   struct group {
-    fingerprint_fault like;
+    fingerprint_fault fault;
     std::vector<std::string> units;
   };
   std::vector<group> groups;
-  for (auto const& fault : faults) {
-    auto const alike = [](fingerprint_fault const& of) {
-      return std::tie(of.of.kind, of.ranks, of.persistent, of.certain);
+  for (auto const& found : faults) {
+    auto const kind_of_fault = [](fingerprint_fault const& fault) {
+      return std::tie(fault.subject.kind, fault.ranks, fault.persistent, fault.certain);
     };
-    auto at = std::ranges::find_if(
-        groups, [&](group const& one) { return alike(one.like) == alike(fault); });
-    if (at == groups.end()) at = groups.insert(at, group{fault, {}});
-    std::string name = unit_name(fault.of.unit);
-    if (std::ranges::find(at->units, name) == at->units.end()) at->units.push_back(std::move(name));
+    auto entry = std::ranges::find_if(groups, [&](group const& existing) {
+      return kind_of_fault(existing.fault) == kind_of_fault(found);
+    });
+    if (entry == groups.end()) entry = groups.insert(entry, group{found, {}});
+    std::string name = unit_name(found.subject.unit);
+    if (std::ranges::find(entry->units, name) == entry->units.end())
+      entry->units.push_back(std::move(name));
   }
   std::string out;
-  for (auto const& [like, units] : groups) {
-    bool const one = like.ranks.size() == 1;
-    std::string who = one ? "rank " : "ranks ";
-    for (std::size_t i = 0; i < like.ranks.size(); ++i)
-      who += concat(i == 0 ? "" : ", ", like.ranks[i], " (", machine_of(like.ranks[i]), ')');
-    std::string what = like.of.kind == fingerprint_kind::gradient ? "gradients of "
-                       : like.of.kind == fingerprint_kind::values ? "values of "
-                                                                  : "optimizer states of ";
-    constexpr std::size_t most = 3;
-    for (std::size_t i = 0; i < std::min(most, units.size()); ++i)
-      what += concat(i == 0 ? "" : ", ", units[i]);
-    if (units.size() > most) what += concat(" and ", units.size() - most, " more");
-    bool const computed = like.of.kind == fingerprint_kind::gradient;
+  for (auto const& [fault, units] : groups) {
+    bool const is_single = fault.ranks.size() == 1;
+    std::string ranks = is_single ? "rank " : "ranks ";
+    for (std::size_t i = 0; i < fault.ranks.size(); ++i)
+      ranks += concat(i == 0 ? "" : ", ", fault.ranks[i], " (", machine_of(fault.ranks[i]), ')');
+    std::string subject = fault.subject.kind == fingerprint_kind::gradient ? "gradients of "
+                          : fault.subject.kind == fingerprint_kind::values ? "values of "
+                                                                           : "optimizer states of ";
+    constexpr std::size_t max_units = 3;
+    for (std::size_t i = 0; i < std::min(max_units, units.size()); ++i)
+      subject += concat(i == 0 ? "" : ", ", units[i]);
+    if (units.size() > max_units) subject += concat(" and ", units.size() - max_units, " more");
+    bool const computed = fault.subject.kind == fingerprint_kind::gradient;
     out += out.empty() ? "" : "; ";
-    if (!like.persistent)
-      out += computed ? concat(who, " computed wrong ", what, " once and the right ones again")
-                      : concat(who, " read wrong ", what, " once and the right ones again");
-    else if (like.certain)
-      out += computed
-                 ? concat(who, one ? " computes" : " compute", " wrong ", what, " every time")
-                 : concat(who, one ? " holds" : " hold", " other ", what, " than its copies do");
-    else if (one)
-      out += concat(who, " gets other ", what, " each time");
+    if (!fault.persistent)
+      out += computed ? concat(ranks, " computed wrong ", subject, " once and the right ones again")
+                      : concat(ranks, " read wrong ", subject, " once and the right ones again");
+    else if (fault.certain)
+      out += computed ? concat(ranks, is_single ? " computes" : " compute", " wrong ", subject,
+                               " every time")
+                      : concat(ranks, is_single ? " holds" : " hold", " other ", subject,
+                               " than its copies do");
+    else if (is_single)
+      out += concat(ranks, " gets other ", subject, " each time");
     else
-      out += computed ? concat(who, " compute different ", what,
+      out += computed ? concat(ranks, " compute different ", subject,
                                " from the same data every time, and one of them is wrong")
-                      : concat(who, " hold different ", what,
+                      : concat(ranks, " hold different ", subject,
                                " that should be the same, and one of them is wrong");
   }
   return out;

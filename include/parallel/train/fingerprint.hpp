@@ -1,8 +1,8 @@
-// fingerprint: what ranks say of memory that must have the same bits on each of them, and who is
-// wrong where they differ.
+// fingerprint: compares memory that must have the same bits on several ranks, and finds the ranks
+// that differ.
 //
-// Nothing here knows a device or a communicator: all ranks have the same statements and judge
-// alike.
+// Nothing here depends on a device or a communicator: all ranks have the same statements and reach
+// the same verdict.
 #pragma once
 
 #include <algorithm>
@@ -23,42 +23,42 @@ enum class fingerprint_kind : std::int32_t {
   states     // master weights and optimizer states
 };
 
-/// Which memory it is of: where this is equal, bits must be.
+/// What a fingerprint is taken of: where subjects are equal, the bits must be equal.
 struct fingerprint_subject {
   fingerprint_kind kind = fingerprint_kind::gradient;
-  std::int32_t unit = 0;     // among all of the model's
-  std::int32_t piece = 0;    // of a gradient the part that made it, else the segment
-  std::int32_t place = 0;    // of a gradient the data rank whose microbatch it is, else the shard
-  std::int32_t tensor = 0;   // the slice
-  std::int32_t context = 0;  // of a gradient: which rows
+  std::int32_t unit = 0;     // number of the unit among all of the model's
+  std::int32_t piece = 0;    // of a gradient: the part that made it; else the segment
+  std::int32_t owner = 0;    // of a gradient: the data rank of its microbatch; else the shard
+  std::int32_t tensor = 0;   // the slice along the tensor axis
+  std::int32_t context = 0;  // of a gradient: the rank along the context axis
 
   friend auto operator<=>(fingerprint_subject const&, fingerprint_subject const&) = default;
 };
 
 struct fingerprint {
-  fingerprint_subject of;
+  fingerprint_subject subject;
   std::uint64_t bits = 0;
 };
 
-/// A fingerprint that rank `rank` has given. It may give several of one subject, one after another.
+/// A fingerprint that rank `rank` has taken. A rank may take several of one subject in turn.
 struct fingerprint_statement {
-  fingerprint said;
+  fingerprint print;
   int rank = 0;
 };
 
-/// Ranks whose bits of a subject were not those of the others.
+/// The ranks whose bits of a subject differ from those of the others.
 struct fingerprint_fault {
-  fingerprint_subject of;
+  fingerprint_subject subject;
   std::vector<int> ranks = {};  // ascending
-  bool persistent = true;       // else each of them has also stated the right bits
-  bool certain = true;          // else nobody can tell which of them are wrong
+  bool persistent = true;       // false: each of them has also had the right bits
+  bool certain = true;          // false: it is unknown which of them are wrong
 };
 
 namespace detail {
 
-/// Those of one subject, of whom not all say the same.
-[[nodiscard]] inline std::vector<fingerprint_fault> judge_one(
-    std::span<fingerprint_statement const> all) {
+/// Judges the statements about one subject, which differ.
+[[nodiscard]] inline std::vector<fingerprint_fault> judge_subject(
+    std::span<fingerprint_statement const> statements) {
   struct opinion {
     std::uint64_t bits;
     std::vector<int> ranks = {};  // different ones
@@ -70,43 +70,49 @@ namespace detail {
   auto const add_once = [](std::vector<int>& ranks, int rank) {
     if (std::ranges::find(ranks, rank) == ranks.end()) ranks.push_back(rank);
   };
-  for (auto const& one : all) {
-    auto at = std::ranges::find(opinions, one.said.bits, &opinion::bits);
-    if (at == opinions.end()) at = opinions.insert(at, opinion{one.said.bits});
-    add_once(at->ranks, one.rank);
-    add_once(everybody, one.rank);
-    ++at->times;
+  for (auto const& statement : statements) {
+    auto found = std::ranges::find(opinions, statement.print.bits, &opinion::bits);
+    if (found == opinions.end()) found = opinions.insert(found, opinion{statement.print.bits});
+    add_once(found->ranks, statement.rank);
+    add_once(everybody, statement.rank);
+    ++found->times;
   }
   std::ranges::sort(everybody);
   std::ranges::stable_sort(opinions, std::greater{}, &opinion::weight);
-  auto const& subject = all.front().said.of;
+  auto const& subject = statements.front().print.subject;
   if (opinions[0].weight() == opinions[1].weight()) return {{subject, everybody, true, false}};
-  fingerprint_fault once{subject, {}, false}, always{subject};
+  fingerprint_fault recovered{subject, {}, false}, persistent{subject};
   for (int const rank : everybody) {
     bool const was_right = std::ranges::find(opinions[0].ranks, rank) != opinions[0].ranks.end();
-    bool const was_wrong = std::ranges::any_of(all, [&](auto const& one) {
-      return one.rank == rank && one.said.bits != opinions[0].bits;
+    bool const was_wrong = std::ranges::any_of(statements, [&](auto const& statement) {
+      return statement.rank == rank && statement.print.bits != opinions[0].bits;
     });
-    if (was_wrong) (was_right ? once : always).ranks.push_back(rank);
+    if (was_wrong) (was_right ? recovered : persistent).ranks.push_back(rank);
   }
   std::vector<fingerprint_fault> out;
-  for (auto* const fault : {&once, &always})
+  for (auto* const fault : {&recovered, &persistent})
     if (!fault->ranks.empty()) out.push_back(std::move(*fault));
   return out;
 }
 
 }  // namespace detail
 
-/// Who is wrong of what, by subject; empty: all who speak of the same agree. Right is what most
-/// ranks have said, and of as many what was said most often. Cost: sorts the statements.
-[[nodiscard]] inline std::vector<fingerprint_fault> judge(std::vector<fingerprint_statement> all) {
-  std::ranges::stable_sort(all, {}, [](auto const& one) { return one.said.of; });
+/// The faults by subject; empty: all statements about the same subject agree. The bits that most
+/// ranks have stated are right; among those with as many ranks, the bits that were stated most
+/// often. Cost: sorts the statements.
+[[nodiscard]] inline std::vector<fingerprint_fault> judge(
+    std::vector<fingerprint_statement> statements) {
+  std::ranges::stable_sort(statements, {},
+                           [](auto const& statement) { return statement.print.subject; });
   std::vector<fingerprint_fault> out;
-  for (auto begin = all.begin(); begin != all.end();) {
-    auto const end = std::find_if(begin, all.end(),
-                                  [&](auto const& one) { return one.said.of != begin->said.of; });
-    if (std::any_of(begin, end, [&](auto const& one) { return one.said.bits != begin->said.bits; }))
-      for (auto& fault : detail::judge_one({begin, end})) out.push_back(std::move(fault));
+  for (auto begin = statements.begin(); begin != statements.end();) {
+    auto const end = std::find_if(begin, statements.end(), [&](auto const& statement) {
+      return statement.print.subject != begin->print.subject;
+    });
+    if (std::any_of(begin, end, [&](auto const& statement) {
+          return statement.print.bits != begin->print.bits;
+        }))
+      for (auto& fault : detail::judge_subject({begin, end})) out.push_back(std::move(fault));
     begin = end;
   }
   return out;

@@ -1,5 +1,5 @@
-// hold_units: a rank's part of a model's units, made in one way for a run on a device and for its
-// plan on the meta device: what is planned is what runs.
+// hold_units: constructs a rank's part of a model's units in the same way for a run on a device and
+// for its plan on the meta device, so that what is planned is what runs.
 #pragma once
 
 #include <algorithm>
@@ -26,19 +26,19 @@ namespace parallel::train {
 template <class T, class Device, class Exchange, class Model, class Optimizers, class KeyOf,
           class OnSegment, class OnUnit>
 void hold_units(zero::unit_set<T, Device, Exchange>& units, Device& device, Model& model,
-                stages_of_rank const& stages, zero::unit_place place, stepper_options const& how,
-                Optimizers const& optimizers, KeyOf const& key_of, OnSegment const& on_segment,
-                OnUnit const& on_unit) {
+                stages_of_rank const& stages, zero::unit_position place,
+                stepper_options const& options, Optimizers const& optimizers, KeyOf const& key_of,
+                OnSegment const& on_segment, OnUnit const& on_unit) {
   using uses_type = std::vector<parameter_base<T>*>;
   std::vector<planned_unit> planned;
-  auto const states = zero::state_counts::by(optimizers);
+  auto const states = zero::state_counts::from_optimizers(optimizers);
   std::size_t workspace = 0;
   index staging = 0;
-  bool const rounds = how.reduce_dtype == zero::reduce_dtype::bf16;
+  bool const rounds = options.reduce_dtype == zero::reduce_dtype::bf16;
   require(!rounds || (std::is_same_v<accumulate_t<T>, float> &&
-                      how.order == zero::reduction_order::by_rank),
+                      options.order == zero::reduction_order::by_rank),
           "stepper_options::reduce_dtype bf16: needs gradients in f32 and the order by_rank, but ",
-          how.order == zero::reduction_order::by_rank
+          options.order == zero::reduction_order::by_rank
               ? concat("they are in ", name_of(dtype_of<accumulate_t<T>>))
               : std::string("the order is canonical_tree"),
           "; leave it out");
@@ -54,9 +54,9 @@ void hold_units(zero::unit_set<T, Device, Exchange>& units, Device& device, Mode
     }
     if (rounds && place.data_ranks() > 1) staging = std::max(staging, layout.trainable_size());
     workspace = std::max(workspace, zero::workspace_bytes(layout, place, std::span(optimizers)));
-    planned.push_back(describe_unit(layout, parts, how, place));
-    units.add({std::move(layout), how.level, place, states, device, how.order, how.optimizer_memory,
-               how.reduce_every_microbatch},
+    planned.push_back(describe_unit(layout, parts, options, place));
+    units.add({std::move(layout), options.level, place, states, device, options.order,
+               options.optimizer_memory, options.reduce_every_microbatch},
               std::move(parts));
   };
   model.visit_units([&](std::string const& name, auto& layer, std::vector<part> const& parts,
@@ -64,7 +64,7 @@ void hold_units(zero::unit_set<T, Device, Exchange>& units, Device& device, Mode
     with_held_part<T>(stages, name, layer, parts, uses, add);
     on_unit(name, layer, parts, uses);
   });
-  unit_buffers const buffers(planned, choices_of(how));
+  unit_buffers const buffers(planned, choices_of(options));
   units.allocate_buffers(device, buffers.values.sizes(), buffers.gradients.sizes());
   units.allocate_workspace(device, workspace);
   if (staging > 0) units.allocate_staging(device, staging);

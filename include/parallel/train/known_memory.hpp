@@ -1,5 +1,5 @@
-// known_memory: what is known of ranges of addresses, and in what memory may differ between ranks
-// of the tensor axis: what model_check (model_check.hpp) remembers of a model's passes.
+// known_memory: what is known about ranges of addresses, and how memory may differ between ranks of
+// the tensor axis: what model_check (model_check.hpp) records about a model's passes.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,15 @@
 
 namespace parallel::train {
 
-/// Of which rows of a microbatch a rank of the tensor axis counts the loss.
-enum class loss_rows : std::uint8_t { unknown, none, own, all };
+/// The rows of a microbatch whose loss a rank of the tensor axis counts.
+enum class loss_rows : std::uint8_t { unknown, none, local, whole };
 
-/// In what memory may differ between tensor ranks.
+/// How memory may differ between tensor ranks.
 template <class T>
 struct variation {
-  bool rows = false;                            // each holds its share of the rows
-  parameter_base<T> const* of_slice = nullptr;  // it comes of each one's slice of this parameter
+  bool rows = false;  // each rank holds its share of the rows
+  /// It is computed from each rank's slice of this parameter.
+  parameter_base<T> const* of_slice = nullptr;
 
   [[nodiscard]] bool any() const { return rows || of_slice != nullptr; }
   void add(variation const& other) {
@@ -27,34 +28,34 @@ struct variation {
   }
 };
 
-/// What is known of ranges of addresses; nothing of most.
+/// What is known about ranges of addresses; nothing is known about most addresses.
 template <class Known>
 class known_memory {
  public:
-  void set(std::uintptr_t begin, std::uintptr_t end, Known const& what) {
+  void set(std::uintptr_t begin, std::uintptr_t end, Known const& known) {
     if (begin >= end) return;
     cut(begin);
     cut(end);
     ranges_.erase(ranges_.lower_bound(begin), ranges_.lower_bound(end));
-    ranges_[begin] = {end, what};
+    ranges_[begin] = {end, known};
   }
-  /// Calls f(known) for what overlaps [begin, end).
+  /// Calls f(known) for every range that overlaps [begin, end).
   template <class F>
   void for_each(std::uintptr_t begin, std::uintptr_t end, F&& f) const {
-    auto at = ranges_.upper_bound(begin);
-    if (at != ranges_.begin() && std::prev(at)->second.first > begin) --at;
-    for (; at != ranges_.end() && at->first < end; ++at) f(at->second.second);
+    auto range = ranges_.upper_bound(begin);
+    if (range != ranges_.begin() && std::prev(range)->second.first > begin) --range;
+    for (; range != ranges_.end() && range->first < end; ++range) f(range->second.second);
   }
 
  private:
-  /// Makes ranges end and begin here.
-  void cut(std::uintptr_t here) {
-    auto const next = ranges_.upper_bound(here);
+  /// Splits the range that contains this address, so that one range ends and another begins at it.
+  void cut(std::uintptr_t address) {
+    auto const next = ranges_.upper_bound(address);
     if (next == ranges_.begin()) return;
-    auto& [end, what] = std::prev(next)->second;
-    if (std::prev(next)->first == here || end <= here) return;
-    ranges_[here] = {end, what};
-    std::prev(ranges_.find(here))->second.first = here;
+    auto& [end, known] = std::prev(next)->second;
+    if (std::prev(next)->first == address || end <= address) return;
+    ranges_[address] = {end, known};
+    std::prev(ranges_.find(address))->second.first = address;
   }
 
   std::map<std::uintptr_t, std::pair<std::uintptr_t, Known>> ranges_;  // by begin: end

@@ -1,7 +1,7 @@
-// The trainable-model concept: a column of blocks between an entry (ids to activations) and an exit
-// (activations to a loss). MPT is one; the exact ring model of the tests is another.
+// model: the concept of a trainable model: a column of blocks between an entry (ids to activations)
+// and an exit (activations to a loss). MPT is one; the exact ring model of the tests is another.
 //
-// stage.hpp drives its passes.
+// stage.hpp runs its passes.
 #pragma once
 
 #include <concepts>
@@ -25,7 +25,7 @@ template <class T>
 using loss_type = std::conditional_t<std::is_integral_v<T>, accumulate_t<T>, double>;
 
 namespace detail {
-/// A function that visits units: of any layer.
+/// A function that visits units of any layer.
 template <class T>
 struct unit_visitor {
   template <class Layer>
@@ -34,23 +34,23 @@ struct unit_visitor {
 };
 }  // namespace detail
 
-/// What a model must offer to be trained. (`share`, `documents`, see stage.hpp, and
-/// `blocks_are_local`, see stage::as_one, it may offer.) `visit_units` calls a function with each
-/// unit's name, layer, parts that use it and parameters that those share. `head_loss` adds to the
-/// statistics, and when `dx` is not empty writes the gradient of the summed loss there and adds to
-/// the exit's weight gradients. `enter_backward` reads no values of parameters: they need not be
-/// there.
+/// What a model must offer to be trained. (Optionally it offers `share` and `documents`, see
+/// stage.hpp, and `blocks_are_local`, see stage::run_as_graph.) `visit_units` calls a function with
+/// each unit's name, its layer, the parts that use it and the parameters that those parts share.
+/// `head_loss` adds to the statistics, and when `dx` is not empty writes the gradient of the summed
+/// loss there and adds to the exit's weight gradients. `enter_backward` must not read values of
+/// parameters, which may be absent.
 ///
-/// A model whose blocks show each other something beside their results has a type
-/// `shared_activations` of it. make_shared_activations(c, batch, begin, end) makes what blocks
-/// [begin, end) need for one microbatch, of `c`'s memory, which lasts as long as what they keep;
-/// attach(shared, i, saved) tells block i of it before its forward pass.
+/// A model whose blocks share something besides their results has a type `shared_activations` for
+/// it. make_shared_activations(c, batch, begin, end) computes what blocks [begin, end) need for one
+/// microbatch, in `c`'s memory, which lasts as long as what the blocks keep; attach(shared, i,
+/// saved) gives it to block i before the block's forward pass.
 template <class M, class Stream>
 concept model = requires(M& m, M const& cm, context<Stream>& c, typename M::microbatch const& batch,
                          matrix_view<typename M::element> dx,
                          matrix_view<typename M::element const> x,
                          statistics<loss_type<typename M::element>>& sums,
-                         typename M::block::saved& kept) {
+                         typename M::block::saved& saved) {
   { cm.num_blocks() } -> std::convertible_to<std::size_t>;
   { cm.at(std::size_t{}) } -> std::convertible_to<typename M::block const&>;
   { cm.rows(batch) } -> std::convertible_to<index>;
@@ -62,7 +62,7 @@ concept model = requires(M& m, M const& cm, context<Stream>& c, typename M::micr
   cm.enter_backward(c, batch, x);
 };
 
-/// Which rows of its sequences a microbatch consists of: what model.share(batch) says, or all.
+/// The rows of its sequences that a microbatch consists of: what model.share(batch) says, or all.
 template <class Model>
 [[nodiscard]] row_share share_of(Model const& model, typename Model::microbatch const& batch) {
   if constexpr (requires { model.share(batch); })
@@ -71,8 +71,8 @@ template <class Model>
     return {};
 }
 
-/// What microbatches that need the same memory have in common: rows, and what model.beside_rows(
-/// batch) says, if the model has that.
+/// What microbatches that need the same memory have in common: the number of rows, and what
+/// model.beside_rows(batch) says, if the model has that function.
 template <class Model>
 [[nodiscard]] std::pair<index, index> extent_of(Model const& model,
                                                 typename Model::microbatch const& batch) {

@@ -1,17 +1,18 @@
-// model_check: whether a model does what it declares, found by running its passes once on the meta
+// model_check: checks whether a model does what it declares, by running its passes once on the meta
 // device with marked memory before the first step or evaluation: every parameter has addresses of
-// its own, and operations tell which they read and write.
+// its own, and operations report what they read and write.
 //
-// Refused, with the parameter, unit and part by name: a parameter that no unit holds; one that
-// another part computes with than visit_units says (it would be reduced too early, or not be there
-// under ZeRO-3); a gradient that is added to where the layer declares that it replaces it, that is
-// overwritten where it must be added to, or that is never written; a value that is read where it
-// need not be there any more; an exit that leaves its gradient unwritten; along the tensor axis a
-// result or gradient that comes from slices and is not summed, a gradient that differs between
-// ranks which hold the same parameter and is not declared to, rows that are gathered though the
-// model divides none, and a loss that several ranks count. Operations of one's own are looked at
-// when they are called by ops::own (parallel/ops/own.hpp), or have a form on the meta device that
-// calls stream.touch(...). Cost: two microbatches on the meta device, once.
+// The check refuses, with the names of parameter, unit and part: a parameter that no unit holds;
+// one that another part computes with than visit_units says (it would be reduced too early, or be
+// absent under ZeRO-3); a gradient that is added to where the layer declares that it replaces it,
+// that is overwritten where it must be added to, or that is never written; a value that is read
+// where it need not be present any more; an exit that leaves its gradient unwritten; along the
+// tensor axis a result or gradient that is computed from slices and not summed, a gradient that
+// differs between ranks which hold the same parameter and is not declared to, rows that are
+// gathered though the model divides none, and a loss that several ranks count. The check sees
+// operations of one's own when they are called by ops::custom (parallel/ops/custom.hpp), or have a
+// form on the meta device that calls stream.touch(...). Cost: two microbatches on the meta device,
+// once.
 #pragma once
 
 #include <algorithm>
@@ -36,8 +37,8 @@
 
 namespace parallel::train {
 
-/// The passes of one microbatch over marked parameters, as the first of a step and as a later one,
-/// on rank `tensor_rank` of the tensor axis. When it ends, parameters are bound as before it began.
+/// Runs the passes of one microbatch over marked parameters, as the first of a step and as a later
+/// one, on rank `tensor_rank` of the tensor axis. The destructor restores the parameters' bindings.
 template <class Model>
 class marked_passes final : public meta::witness {
  public:
@@ -59,45 +60,45 @@ class marked_passes final : public meta::witness {
   marked_passes(marked_passes const&) = delete;
   marked_passes& operator=(marked_passes const&) = delete;
   ~marked_passes() {
-    for (auto const& [p, values, gradients] : before_) {
+    for (auto const& [p, values, gradients] : bindings_) {
       p->data = values;
       p->gradient_data = gradients;
     }
   }
 
-  /// Throws what the header says.
+  /// Throws one of the refusals that the head of this file lists.
   void run(typename Model::microbatch const& batch) {
     for (bool const first : {true, false}) run(batch, first);
     gradients_.for_each(0, ~std::uintptr_t{0}, [&](use const& u) {
       require(
           !u.declared->trainable || !read_.contains(u.parameter) || written_.contains(u.parameter),
           name_of(u), " is trained, but the backward pass of ",
-          name_of_part(u.of, model_.num_blocks()),
-          " never writes its gradient; add to gradient() there (in ops::own: updates(view)), or ",
-          "freeze the parameter");
+          name_of_part(u.model_part, model_.num_blocks()),
+          " never writes its gradient; add to gradient() there (in ops::custom: "
+          "updates(view)), or freeze the parameter");
     });
   }
 
-  /// Of what rows this rank counts the loss.
-  [[nodiscard]] loss_rows counted() const { return counted_; }
+  /// The rows whose loss this rank counts.
+  [[nodiscard]] loss_rows counted_rows() const { return counted_rows_; }
 
-  // Called for every operation of two microbatches: no sentence is made unless it is needed.
+  // Called for every operation of two microbatches: it builds a message only to refuse.
   void operation(std::span<meta::touched const> arguments) override {
     variation<element> in;
     for (auto const& a : arguments) {
       if (a.elements == 0) continue;
       if (!a.is_bound() && a.numbers)
-        fail(this_part(), " computes with a parameter of ", a.elements,
-             " elements that no unit holds; show it",
-             " in its layer's visit_parameters and the layer in the model's visit_units, which ",
-             "show for this part ", shown_here(), " (or a view of the microbatch is null)");
+        fail(part_name(), " computes with a parameter of ", a.elements,
+             " elements that no unit holds; show it in its layer's visit_parameters and the layer "
+             "in the model's visit_units, which show for this part ",
+             units_of_part(), " (or a view of the microbatch is null)");
       values_.for_each(a.begin, a.end, [&](use const& u) {
-        require_here(u);
+        require_use(u);
         read_.insert(u.parameter);
         if (!without_values_.empty())
-          fail(name_of(u), " is read by ", without_values_, " of ", this_part(),
+          fail(name_of(u), " is read by ", without_values_, " of ", part_name(),
                ", where values need not be there; keep what it needs of them in ",
-               here_ == embed ? "the forward pass" : "forward or backward_input");
+               part_ == embed ? "the forward pass" : "forward or backward_input");
         if (!u.parameter->whole_extents.empty()) in.of_slice = u.parameter;
       });
       if (a.reads) require_written(a);
@@ -123,7 +124,7 @@ class marked_passes final : public meta::witness {
     if (axis == axis::tensor::name) {
       require(kind != meta::exchange_kind::all_gather || tensor_rank_ == 0 || known.of_slice ||
                   first_row_ > 0,
-              this_part(),
+              part_name(),
               " gathers rows of the tensor ranks, as a region does with .sequence = true, but by "
               "the model's share(batch) all of them begin with the same one; give it rows(batch) "
               "by region.rows_outside and share(batch) with .first_row = region.first_row_outside");
@@ -135,10 +136,10 @@ class marked_passes final : public meta::witness {
   }
 
  private:
-  using addresses = std::pair<std::uintptr_t, std::uintptr_t>;  // from the first, to the second
+  using addresses = std::pair<std::uintptr_t, std::uintptr_t>;  // the first address, and the end
 
-  [[nodiscard]] static bool overlap(meta::touched const& a, addresses const& of) {
-    return a.begin < of.second && a.end > of.first;
+  [[nodiscard]] static bool overlap(meta::touched const& a, addresses const& range) {
+    return a.begin < range.second && a.end > range.first;
   }
 
   void run(typename Model::microbatch const& batch, bool first) {
@@ -148,21 +149,23 @@ class marked_passes final : public meta::witness {
     first_row_ = c.share.first_row;
     c.scratch = &memory;
     auto const blocks = static_cast<part>(model_.num_blocks());
-    stage_activations<Model> kept;
-    kept.blocks.assign(model_.num_blocks(), {});
-    auto const saved = [&](part p) -> auto& { return kept.blocks[static_cast<std::size_t>(p)]; };
-    auto const at = [&](part p) -> auto& { return model_.at(static_cast<std::size_t>(p)); };
+    stage_activations<Model> activations;
+    activations.blocks.assign(model_.num_blocks(), {});
+    auto const saved = [&](part p) -> auto& {
+      return activations.blocks[static_cast<std::size_t>(p)];
+    };
+    auto const block = [&](part p) -> auto& { return model_.at(static_cast<std::size_t>(p)); };
     if constexpr (has_shared_activations<Model>) {
-      kept.shared = model_.make_shared_activations(c, batch, 0, blocks);
-      for (part p = 0; p < blocks; ++p) model_.attach(kept.shared, p, saved(p));
+      activations.shared = model_.make_shared_activations(c, batch, 0, blocks);
+      for (part p = 0; p < blocks; ++p) model_.attach(activations.shared, p, saved(p));
     }
-    here_ = embed;
+    part_ = embed;
     without_values_ = {};
     dx_ = {};
     matrix_view<element const> x = model_.embed(c, batch);
     require_summed(x, "result", "put tensor::reduce behind the layer");
-    for (here_ = 0; here_ < blocks; ++here_) {
-      x = at(here_).forward(c, x, saved(here_));
+    for (part_ = 0; part_ < blocks; ++part_) {
+      x = block(part_).forward(c, x, saved(part_));
       require_summed(x, "result", "put tensor::reduce behind the layer");
     }
     c.scratch = nullptr;
@@ -170,18 +173,18 @@ class marked_passes final : public meta::witness {
     count_loss(c, batch, x, dx);
     matrix_view<element const> gradient = dx;
     require_summed(gradient, "input gradient", "put tensor::gather before the layer");
-    while (here_-- > 0) {
-      gradient = at(here_).backward_input(c, gradient, saved(here_));
+    while (part_-- > 0) {
+      gradient = block(part_).backward_input(c, gradient, saved(part_));
       require_summed(gradient, "input gradient", "put tensor::gather before the layer");
       without_values_ = "backward_weight";
-      at(here_).backward_weight(c, saved(here_));
+      block(part_).backward_weight(c, saved(part_));
       without_values_ = {};
     }
     without_values_ = "enter_backward";
     model_.enter_backward(c, batch, gradient);
   }
 
-  /// The exit: ranks that see the same rows must not all add their loss.
+  /// Runs the exit: ranks that have the same rows must not all add their loss.
   template <class Context>
   void count_loss(Context& c, typename Model::microbatch const& batch, matrix_view<element const> x,
                   matrix_view<element> dx) {
@@ -195,18 +198,18 @@ class marked_passes final : public meta::witness {
     dx_written_ = false;
     model_.head_loss(c, batch, x, dx, sums);
     sums_ = {};
-    counted_ = !loss_ && sums.tokens == 0 ? loss_rows::none
-               : loss_ && loss_->rows     ? loss_rows::own
-                                          : loss_rows::all;
+    counted_rows_ = !loss_ && sums.tokens == 0 ? loss_rows::none
+                    : loss_ && loss_->rows     ? loss_rows::local
+                                               : loss_rows::whole;
     bool const divided = (loss_ && loss_->rows) || variation_of(meta::touch_of(x)).rows ||
                          (loss_ && counted_elements_ < static_cast<std::size_t>(x.extent(0)));
-    require(tensor_rank_ == 0 || divided || (!loss_ && sums.tokens == 0), this_part(),
+    require(tensor_rank_ == 0 || divided || (!loss_ && sums.tokens == 0), part_name(),
             ": head_loss adds its loss and tokens on all ", tensor_ranks_,
             " tensor ranks, which see the same rows, so each counts ", tensor_ranks_,
             " times; add to sums where the region's rank() is 0 alone");
   }
 
-  /// What adds to the sums of the exit: it is seen to write there, or, as ops::sum, nowhere.
+  /// Records what adds to the sums of the exit: it writes there or, as ops::sum, nowhere.
   void note_counting(std::span<meta::touched const> arguments, variation<element> const& in) {
     auto const writes = [](meta::touched const& a) { return a.writes && a.elements > 0; };
     bool const counts = std::ranges::none_of(arguments, writes) ||
@@ -220,12 +223,12 @@ class marked_passes final : public meta::witness {
       if (a.reads) counted_elements_ = std::max(counted_elements_, a.elements);
   }
 
-  /// A parameter where one part uses it; `declared` has its name and copies.
+  /// A use of a parameter by one part; `declared` has the parameter's name and replication.
   struct use {
     parameter_type const* parameter;
     parameter_type const* declared;
     std::string unit;
-    part of;
+    part model_part;
   };
   struct binding {
     parameter_type* parameter;
@@ -233,8 +236,9 @@ class marked_passes final : public meta::witness {
     gradient_type* gradients;
   };
 
-  void mark(parameter_type& p, parameter_type const& declared, std::string const& unit, part of) {
-    before_.push_back({&p, p.data, p.gradient_data});
+  void mark(parameter_type& p, parameter_type const& declared, std::string const& unit,
+            part model_part) {
+    bindings_.push_back({&p, p.data, p.gradient_data});
     auto const bytes = static_cast<std::uintptr_t>(p.size());
     auto const take = [&](std::size_t size) {
       auto const begin = next_;
@@ -243,8 +247,9 @@ class marked_passes final : public meta::witness {
       return begin;
     };
     auto const values = take(sizeof(element)), gradients = take(sizeof(gradient_type));
-    values_.set(values, values + bytes * sizeof(element), {&p, &declared, unit, of});
-    gradients_.set(gradients, gradients + bytes * sizeof(gradient_type), {&p, &declared, unit, of});
+    values_.set(values, values + bytes * sizeof(element), {&p, &declared, unit, model_part});
+    gradients_.set(gradients, gradients + bytes * sizeof(gradient_type),
+                   {&p, &declared, unit, model_part});
     p.data = reinterpret_cast<element*>(values);
     p.gradient_data = reinterpret_cast<gradient_type*>(gradients);
   }
@@ -255,13 +260,13 @@ class marked_passes final : public meta::witness {
     return out;
   }
 
-  [[nodiscard]] std::string this_part() const { return name_of_part(here_, model_.num_blocks()); }
+  [[nodiscard]] std::string part_name() const { return name_of_part(part_, model_.num_blocks()); }
 
-  [[nodiscard]] std::string shown_here() {
+  [[nodiscard]] std::string units_of_part() {
     std::string out;
     model_.visit_units(
         [&](std::string const& unit, auto& layer, std::vector<part> const& parts, auto const&) {
-          if (std::ranges::find(parts, here_) == parts.end()) return;
+          if (std::ranges::find(parts, part_) == parts.end()) return;
           out += concat(out.empty() ? "" : "; ", "unit \"", unit, "\":");
           visit_parameters_of(layer, [&](parameter_type const& p) { out += concat(" ", p.name); });
         });
@@ -272,35 +277,34 @@ class marked_passes final : public meta::witness {
     return concat("unit \"", u.unit, "\": parameter \"", u.declared->name, "\"");
   }
 
-  /// Of what is read: that the exit's result is there.
+  /// Checks before a read that the exit's result has been written.
   void require_written(meta::touched const& a) const {
     if (dx_written_ || !overlap(a, dx_)) return;
     auto const exit = static_cast<part>(model_.num_blocks());
-    require(here_ != exit, this_part(), ": head_loss reads dx before it has written there; write ",
-            "the gradient of the summed loss first");
+    require(part_ != exit, part_name(),
+            ": head_loss reads dx before it has written there; write the gradient of the summed "
+            "loss first");
     fail(name_of_part(exit, model_.num_blocks()),
-         ": head_loss never writes dx; write the gradient ",
-         "of the summed loss there when dx is not empty, with ops::copy, say, or what is called by "
-         "ops::own");
+         ": head_loss never writes dx; write the gradient of the summed loss there when dx is not "
+         "empty, with ops::copy, say, or what is called by ops::custom");
   }
 
-  void require_here(use const& u) const {
-    if (u.of != here_)
-      fail(name_of(u), " is used by ", this_part(), ", but visit_units says by ",
-           name_of_part(u.of, model_.num_blocks()),
+  void require_use(use const& u) const {
+    if (u.model_part != part_)
+      fail(name_of(u), " is used by ", part_name(), ", but visit_units says by ",
+           name_of_part(u.model_part, model_.num_blocks()),
            "; give the unit the part that computes with it, or the parameter a unit of its own");
   }
 
   void require_gradient(use const& u, bool added, variation<element> const& in) {
-    require_here(u);
+    require_use(u);
     require(
         !first_ || !added || !u.parameter->replaces_gradient || written_.contains(u.parameter),
         name_of(u), " declares replaces_gradient, but its layer adds to the gradient where ",
         "context::overwrite_gradients is set; overwrite it there, or leave the declaration out");
-    require(
-        first_ || added, name_of(u), ": its layer overwrites the gradient, which a microbatch ",
-        "after a step's first must add to; read what is there too (in ops::own: updates(view)), ",
-        "unless context::overwrite_gradients is set");
+    require(first_ || added, name_of(u), ": its layer overwrites the gradient, which a microbatch ",
+            "after a step's first must add to; read what is there too (in ops::custom: "
+            "updates(view)), unless context::overwrite_gradients is set");
     written_.insert(u.parameter);
     auto const& replication = u.declared->replication;
     require(tensor_ranks_ == 1 || replication.ranks == 1 || replication.partial || !in.any(),
@@ -309,13 +313,13 @@ class marked_passes final : public meta::witness {
             in.of_slice != nullptr ? concat("it comes of their slices of ", in.of_slice->name)
                                    : std::string("each sees other rows"),
             "; declare it with replicated({.ranks = ", replication.ranks,
-            ", .partial = true}), or sum the ", "gradient first");
+            ", .partial = true}), or sum the gradient first");
   }
 
-  void require_summed(matrix_view<element const> x, char const* what, char const* remedy) const {
+  void require_summed(matrix_view<element const> x, char const* kind, char const* remedy) const {
     if (tensor_ranks_ == 1) return;
     auto const known = variation_of(meta::touch_of(x));
-    require(known.of_slice == nullptr, this_part(), ": its ", what,
+    require(known.of_slice == nullptr, part_name(), ": its ", kind,
             " comes of this rank's slice of parameter \"",
             known.of_slice == nullptr ? std::string() : known.of_slice->name,
             "\" and is not summed over the ", tensor_ranks_, " tensor ranks; ", remedy);
@@ -324,28 +328,29 @@ class marked_passes final : public meta::witness {
   Model& model_;
   int tensor_rank_, tensor_ranks_;
   meta::stream stream_;
-  part here_ = embed;                              // who computes now
-  std::string_view without_values_;                // the pass that may not read parameters' values
-  bool first_ = true;                              // the microbatch is the first of a step
-  index first_row_ = 0;                            // of the rows of a microbatch that are here
-  std::uintptr_t next_ = std::uintptr_t{1} << 57;  // behind all that is real, and the arena
-  std::vector<binding> before_;
+  part part_ = embed;                // the part that computes
+  std::string_view without_values_;  // the pass that may not read parameters' values
+  bool first_ = true;                // whether the microbatch is the first of a step
+  index first_row_ = 0;              // the first of the microbatch's rows on this rank
+  std::uintptr_t next_ = std::uintptr_t{1}
+                         << 57;  // beyond all real addresses, and those of the arena
+  std::vector<binding> bindings_;
   known_memory<use> values_, gradients_;
   known_memory<variation<element>> memory_;
   std::set<parameter_type const*> read_;
-  loss_rows counted_ = loss_rows::unknown;
-  std::set<parameter_type const*> written_;  // whose gradients were
-  addresses sums_ = {};                      // of the loss; while it is added
-  addresses dx_ = {};                        // of the exit's result; likewise
+  loss_rows counted_rows_ = loss_rows::unknown;
+  std::set<parameter_type const*> written_;  // parameters whose gradients were written
+  addresses sums_ = {};                      // of the loss, while it is added up
+  addresses dx_ = {};                        // of the exit's result, likewise
   bool dx_written_ = false;
-  std::optional<variation<element>> loss_;  // what was added to it
-  std::size_t counted_elements_ = 0;        // at most, by one operation
+  std::optional<variation<element>> loss_;  // what was added to the loss
+  std::size_t counted_elements_ = 0;        // the most elements of one such operation
 };
 
-/// Of one stepper: that its parameters have values, and once that its model does what it declares.
+/// Checks for a stepper that its parameters have values, and once that its model is as declared.
 class model_check {
  public:
-  /// `seed`: whose values they are; none: a checkpoint's, say.
+  /// `seed`: the seed of the values; none: they come from a checkpoint, say.
   void mark_initialised(std::optional<std::uint64_t> seed = {}) {
     initialised_ = true;
     seed_ = seed;
@@ -353,36 +358,35 @@ class model_check {
   [[nodiscard]] std::optional<std::uint64_t> seed() const { return seed_; }
 
   void require_initialised() const {
-    require(initialised_, "the model's parameters have no values yet; call ",
-            "stepper::initialise(seed) before the first step, or load a checkpoint ",
-            "(parallel/checkpoint/stepper.hpp)");
+    require(initialised_,
+            "the model's parameters have no values yet; call stepper::initialise("
+            "seed) before the first step, or load a checkpoint (parallel/checkpoint/stepper.hpp)");
   }
-
-  /// The first microbatch with rows is the one that is tried.
+  /// Tries the first microbatch that has rows.
   template <class Model>
   void before_passes(Model& model, std::span<typename Model::microbatch const> batches,
                      int tensor_rank, int tensor_ranks) {
     require_initialised();
     if (checked_) return;
-    auto const any =
+    auto const tried =
         std::ranges::find_if(batches, [&](auto const& batch) { return model.rows(batch) > 0; });
-    if (any == batches.end()) return;
+    if (tried == batches.end()) return;
     marked_passes<Model> passes(model, tensor_rank, tensor_ranks);
-    passes.run(*any);
-    counted_rows_ = passes.counted();
+    passes.run(*tried);
+    counted_rows_ = passes.counted_rows();
     checked_ = true;
   }
-  /// What ranks compare in the first steps.
+  /// The rows that ranks compare in the first steps.
   [[nodiscard]] loss_rows counted_rows() const {
-    return counted_ ? loss_rows::unknown : counted_rows_;
+    return has_counted_tokens_ ? loss_rows::unknown : counted_rows_;
   }
 
-  /// After a step: that its model counts what its loss is a sum over.
+  /// Checks after a step that the model counts the tokens that its loss is a sum over.
   void after_step(std::int64_t tokens) {
-    require(counted_ || tokens > 0,
+    require(has_counted_tokens_ || tokens > 0,
             "the first step has counted no tokens: its batch has none that ",
             "are trained on, or head_loss does not add to sums.tokens those of its losses");
-    counted_ = true;
+    has_counted_tokens_ = true;
   }
 
  private:
@@ -390,7 +394,7 @@ class model_check {
   std::optional<std::uint64_t> seed_;
   bool checked_ = false;
   loss_rows counted_rows_ = loss_rows::unknown;
-  bool counted_ = false;
+  bool has_counted_tokens_ = false;
 };
 
 }  // namespace parallel::train

@@ -1,11 +1,11 @@
-// one_queue: lists of a step that run where a device has one queue for all streams of a rank, so
-// that nothing begins before everything that was enqueued before it is over.
+// one_queue: reorders the lists of a step for a device that has one queue for all streams of a
+// rank, so that no action begins before everything that was enqueued before it is complete.
 //
 // CUDA is such a device with CUDA_DEVICE_MAX_CONNECTIONS=1, which keeps kernels in the order in
-// which they were enqueued. A receive that is enqueued as early as it may be then keeps out the
-// sends for which the other rank waits. In the order in which a run of all ranks begins things,
-// every exchange stands at the same place of one sequence on all ranks that take part, and so the
-// first that is not over can always begin.
+// which they were enqueued. A receive that is enqueued as early as possible then keeps out the
+// sends for which the other rank waits. The remedy is the order in which a simulation of all ranks
+// begins the actions: every exchange has the same position in one sequence on all ranks that take
+// part, so the first exchange that is not complete can always begin.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,8 @@
 
 namespace parallel::train {
 
-/// Enqueues what the plans of all ranks do in the order in which it begins when everything takes as
-/// long as `cost` says; what waits for what, and the order on every stream, stay. The plans must
+/// Reorders the actions of the plans of all ranks into the order in which they begin with the
+/// durations that `cost` gives; dependencies, and the order on every stream, stay. The plans must
 /// have been proved. Cost: that of the proof, and of sorting.
 inline void order_for_one_queue(std::span<step_plan> plans, step_costs cost = {}) {
   detail::step_rendezvous run(plans, cost, step_queues::one_pass);
@@ -27,16 +27,16 @@ inline void order_for_one_queue(std::span<step_plan> plans, step_costs cost = {}
   for (std::size_t i = 0; i < plans.size(); ++i) {
     auto const& begins = run.begins(i);
     auto& actions = plans[i].actions;
-    std::vector<int> order(actions.size()), place(actions.size());
+    std::vector<int> order(actions.size()), new_number(actions.size());
     std::iota(order.begin(), order.end(), 0);
     std::ranges::sort(order, {}, [&](int k) { return begins[static_cast<std::size_t>(k)]; });
     std::vector<action> ordered;
     for (int const k : order) {
-      place[static_cast<std::size_t>(k)] = static_cast<int>(ordered.size());
+      new_number[static_cast<std::size_t>(k)] = static_cast<int>(ordered.size());
       ordered.push_back(std::move(actions[static_cast<std::size_t>(k)]));
     }
     for (auto& a : ordered)
-      for (int& other : a.after) other = place[static_cast<std::size_t>(other)];
+      for (int& other : a.dependencies) other = new_number[static_cast<std::size_t>(other)];
     actions = std::move(ordered);
   }
 }

@@ -1,5 +1,5 @@
-// optimizer_groups: how a model's parameters are trained: each by one of several optimizers (of one
-// type: any_optimizer where they are of several kinds), or not at all.
+// optimizer_groups: how a model's parameters are trained: each by one of several optimizers of one
+// type (any_optimizer where they are of several kinds), or not at all.
 #pragma once
 
 #include <functional>
@@ -13,11 +13,12 @@ namespace parallel::train {
 
 template <class Optimizer>
 struct optimizer_groups {
-  /// All parameters alike.
-  optimizer_groups(Optimizer all)  // NOLINT(google-explicit-constructor)
-      : optimizers{std::move(all)}, key_of(one_segment{}) {}
+  /// One optimizer for all parameters.
+  optimizer_groups(Optimizer optimizer)  // NOLINT(google-explicit-constructor)
+      : optimizers{std::move(optimizer)}, key_of(one_segment{}) {}
 
-  /// `key_of` gives, by global name, whether a parameter is trained and by which of `by_group`.
+  /// `key_of_name` gives, by global name, whether a parameter is trained and by which of
+  /// `by_group`.
   optimizer_groups(std::vector<Optimizer> by_group,
                    std::function<segment_key(std::string const&)> key_of_name)
       : optimizers(std::move(by_group)), key_of(std::move(key_of_name)) {

@@ -38,11 +38,12 @@ struct stage_range {
 /// What is done with one part and one microbatch.
 enum class pass_kind : std::uint8_t {
   forward,
-  forward_backward,  // of the exit in training, whose passes are one
-  backward,          // gradients of the input and of the weights, one after the other
+  forward_backward,  // of the exit in training, whose two passes are one
+  backward,          // gradients of the input, then of the weights
   backward_input,
   backward_weight,
-  /// Where weights' gradients run beside other passes: those of the part are there from now on.
+  /// Where gradients of weights are computed beside other passes: those of the part are complete
+  /// after this.
   join
 };
 
@@ -52,13 +53,14 @@ enum class pass_kind : std::uint8_t {
   return names[static_cast<std::size_t>(kind)];
 }
 
-/// Places in which passes take turns where weights' gradients run beside them: with what they need
-/// on their way, and with what a block hands on, which the gradients of the one before still read.
-struct turns {
-  static constexpr std::size_t scratch = 2, handed = 3;
+/// How many buffers passes alternate between where gradients of weights are computed beside them:
+/// scratch memory, and the gradients that one block passes to the next, which the weight gradients
+/// of the previous block still read.
+struct alternating_buffers {
+  static constexpr std::size_t scratch = 2, gradients = 3;
 };
 
-/// Whether a pass reads the values of its part's parameters. The weights' gradients do not.
+/// Whether a pass reads the values of its part's parameters. Gradients of weights do not need them.
 [[nodiscard]] constexpr bool reads_values(pass_kind kind) {
   return kind <= pass_kind::backward_input;
 }
@@ -70,16 +72,17 @@ struct turns {
 
 struct part_pass {
   pass_kind kind = pass_kind::forward;
-  part of = embed;
-  /// Of a backward pass whose weights' gradients run on a stream of their own, those of a block
-  /// beside the input gradient of the next.
-  bool beside = false;
+  part model_part = embed;
+  /// For a backward pass whose weight gradients run on a stream of their own, those of a block
+  /// beside the input gradient of the next block.
+  bool is_overlapped = false;
 
   friend constexpr bool operator==(part_pass const&, part_pass const&) = default;
 };
 
 /// The passes of one microbatch through the parts of a stage, in the order in which they are
-/// enqueued. `overlap_weights`: in a computation that makes both gradients.
+/// enqueued. `overlap_weights`: in a computation that makes both gradients, those of weights run on
+/// a stream of their own.
 [[nodiscard]] PARALLELLM_VECTOR_CONSTEXPR std::vector<part_pass> passes_of(
     stage_range const& range, pipeline::action_kind computes, pass mode, bool overlap_weights) {
   using enum pass_kind;
@@ -89,13 +92,13 @@ struct part_pass {
     if (range.exit) out.push_back({mode == pass::training ? forward_backward : forward, range.end});
     return out;
   }
-  bool const beside = overlap_weights && computes == pipeline::action_kind::backward;
+  bool const is_overlapped = overlap_weights && computes == pipeline::action_kind::backward;
   for (part p = range.end; p-- > range.begin;) {
     if (computes == pipeline::action_kind::backward_weight) {
       out.push_back({backward_weight, p});
     } else if (computes == pipeline::action_kind::backward_input) {
       out.push_back({backward_input, p});
-    } else if (!beside) {
+    } else if (!is_overlapped) {
       out.push_back({backward, p});
     } else {
       out.push_back({backward_input, p, true});
@@ -103,7 +106,7 @@ struct part_pass {
       out.push_back({backward_weight, p, true});
     }
   }
-  if (beside && range.begin < range.end) out.push_back({join, range.begin, true});
+  if (is_overlapped && range.begin < range.end) out.push_back({join, range.begin, true});
   // the entry has no input gradient
   if (range.entry && computes != pipeline::action_kind::backward_input)
     out.push_back({backward_weight, embed});

@@ -1,5 +1,5 @@
-// pipeline_options: how a model's blocks are divided into stages, and in which order their passes
-// run.
+// pipeline_options: how a model's blocks are divided into stages, and the order in which their
+// passes run.
 #pragma once
 
 #include <string>
@@ -11,11 +11,11 @@ namespace parallel::train {
 
 struct pipeline_options {
   std::string schedule = "1f1b";
-  int stages_per_rank = 1;       // of interleaved; the V schedules have 2
+  int stages_per_rank = 1;       // for the schedule interleaved; the V schedules have 2
   std::vector<int> blocks = {};  // by stage; empty: divided evenly
   /// Weight gradients of a block run on a stream of their own, beside the input gradients of the
-  /// next one, in passes that make both: for devices that a product of a small weight does not
-  /// fill. Costs a second place for what a block's backward pass needs, and one activation.
+  /// next block, in passes that compute both: for devices that a product of a small weight does not
+  /// fill. It costs a second scratch arena for blocks' backward passes, and one activation.
   bool overlap_weight_gradients = false;
 };
 

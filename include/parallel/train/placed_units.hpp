@@ -1,5 +1,6 @@
 // placed_units: a model's units on one rank of a mesh: those of the pipeline stages that the rank
-// holds, divided as the ZeRO stage says, and what ties them to units of other ranks.
+// holds, divided according to the ZeRO stage, with the groups that tie them to units of other
+// ranks.
 #pragma once
 
 #include <algorithm>
@@ -35,21 +36,21 @@ class placed_units {
   using unit_set = zero::unit_set<element, Device, exchange_stream>;
   using entry = typename unit_set::entry;
 
-  /// Allocates on `device` and binds `model`. `optimizers` by group, `key_of` as in
-  /// optimizer_groups. Collective over the mesh.
+  /// Allocates the units on `device` and binds `model` to them. `optimizers` by group, `key_of` as
+  /// in optimizer_groups. Collective over the mesh.
   template <class Optimizers, class KeyOf>
   placed_units(Model& model, Device& device, process_groups<Comm>& groups,
-               stepper_options const& how, Optimizers const& optimizers, KeyOf const& key_of)
-      : plans_(how, groups.place(), groups.pipeline.rank(), groups.pipeline.size(),
+               stepper_options const& options, Optimizers const& optimizers, KeyOf const& key_of)
+      : plans_(options, groups.place(), groups.pipeline.rank(), groups.pipeline.size(),
                model.num_blocks()),
         trains_(trains_any(model, key_of)) {
-    require((groups.level() == zero::level::none) == (how.level == zero::level::none),
+    require((groups.level() == zero::level::none) == (options.level == zero::level::none),
             "stepper: the process groups were made for ZeRO level ",
             static_cast<int>(groups.level()), ", but the options say level ",
-            static_cast<int>(how.level), "; give both the same");
+            static_cast<int>(options.level), "; give both the same");
     check_declarations(model, groups.tensor.size());
     hold_units(
-        units_, device, model, stages(), groups.place(), how, optimizers, key_of,
+        units_, device, model, stages(), groups.place(), options, optimizers, key_of,
         [&](auto const& segment) {
           if (segment.key.replication.partial)
             groups.connect_replicas(segment.key.replication.ranks);
@@ -65,14 +66,15 @@ class placed_units {
           auto const holds = [&](int rank) {
             return std::ranges::any_of(parts, [&](part p) { return stages().owner(p) == rank; });
           };
-          auto others = groups.pipeline.split(
+          auto tied_ranks = groups.pipeline.split(
               coloring([&](int rank) { return holds(rank) ? 0 : 1 + rank; }), "pipeline");
           if (holds(groups.pipeline.rank()))
-            ties_.emplace_back(&units_.units().back(), std::move(others));
+            ties_.emplace_back(&units_.units().back(), std::move(tied_ranks));
         });
-    bool const later =
-        how.gather_before_use && std::ranges::any_of(plans_.units(), &planned_unit::gathered);
-    evaluates_jointly_ = units_.value_buffer_bytes() > 0 || later || groups.pipeline.size() > 1;
+    bool const gathers_before_use =
+        options.gather_before_use && std::ranges::any_of(plans_.units(), &planned_unit::gathered);
+    evaluates_jointly_ =
+        units_.value_buffer_bytes() > 0 || gathers_before_use || groups.pipeline.size() > 1;
     if (evaluates_jointly_ || groups.tensor.size() > 1 || groups.context.size() > 1)
       gathers_.emplace(comm_options<Comm>(device));
     registered_ = zero::register_units(units_, groups.axes());
@@ -84,15 +86,16 @@ class placed_units {
   [[nodiscard]] std::deque<entry> const& units() const { return units_.units(); }
   /// The trained tensors of the whole model.
   [[nodiscard]] tensor_list const& tensors() const { return tensors_; }
-  /// Where values are gathered before use; there is one too where ranks evaluate together.
+  /// The stream on which values are gathered before use; it exists too where ranks evaluate
+  /// together.
   [[nodiscard]] std::optional<exchange_stream>& gathers() { return gathers_; }
-  /// Whether all ranks evaluate together: where they gather, or along a pipeline.
+  /// Whether all ranks evaluate together: because they gather values, or along a pipeline.
   [[nodiscard]] bool evaluates_jointly() const { return evaluates_jointly_; }
 
-  /// What plans of steps know of them.
+  /// What plans of steps know about these units.
   [[nodiscard]] step_plans& plans() { return plans_; }
   [[nodiscard]] step_plans const& plans() const { return plans_; }
-  /// Unit by unit and part by part, as a plan says.
+  /// The units, as a plan addresses them: unit by unit and part by part.
   [[nodiscard]] unit_set& set() { return units_; }
 
   /// Gathers the values of all units that are held whole. Blocks.
@@ -100,7 +103,8 @@ class placed_units {
   void gather(Axes const& axes) {
     wait_for([&](auto const& unit, auto& requests) { unit.gather(axes, *gathers_, requests); });
   }
-  /// Makes whole what all ranks have filled; `states`: the optimizer's too. Blocks.
+  /// Completes units of which all ranks have filled parts; `states`: the optimizer's states too.
+  /// Blocks.
   template <class Axes>
   void share_filled(Axes const& axes, exchange_stream& exchanges, bool states) {
     wait_for([&](auto& unit, auto& requests) {
@@ -108,31 +112,32 @@ class placed_units {
     });
   }
 
-  /// Throws unless the model's parameters lie where they were put, as far as they stay there.
+  /// Throws unless the model's parameters are in the memory that this stepper gave them, as far as
+  /// they stay there.
   void require_bound() const {
-    for (auto const& one : units()) {
-      if (one.memory.parameters_sharded()) continue;
-      auto const& segments = one.memory.layout().segments();
+    for (auto const& unit_entry : units()) {
+      if (unit_entry.memory.parameters_sharded()) continue;
+      auto const& segments = unit_entry.memory.layout().segments();
       for (std::size_t s = 0; s < segments.size(); ++s)
         for (auto const& [parameter, offset] : segments[s].parameters)
-          require(parameter->data == one.memory.segments()[s].values.data() + offset, "unit \"",
-                  one.memory.layout().name(), "\": parameter \"", parameter->name,
+          require(parameter->data == unit_entry.memory.segments()[s].values.data() + offset,
+                  "unit \"", unit_entry.memory.layout().name(), "\": parameter \"", parameter->name,
                   "\" does not lie where this stepper has put it: it was moved, or another one, "
                   "or train::weights, was made of the same model; give each a model of its own");
     }
   }
-  /// Throws unless some parameter of the model is trained, on whatever rank.
+  /// Throws unless some parameter of the model is trained, on any rank.
   void require_trained() const {
     require(trains_,
             "every parameter of the model is frozen: a step would train nothing; let "
             "optimizer_groups::key_of say of some that they are trainable");
   }
 
-  /// Enqueues the sum of a unit's reduced gradients over the stages that use it too.
+  /// Enqueues the sum of a unit's reduced gradients over the stages that use the unit too.
   template <class Requests>
   void reduce_tied(entry const& unit, exchange_stream& exchanges, Requests& requests) {
-    for (auto& [tied, others] : ties_)
-      if (tied == &unit) tied->memory.sum_owned(others, exchanges, requests);
+    for (auto& [tied, tied_ranks] : ties_)
+      if (tied == &unit) tied->memory.sum_owned(tied_ranks, exchanges, requests);
   }
 
  private:

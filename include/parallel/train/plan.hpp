@@ -1,7 +1,7 @@
 // plan: the memory and the arithmetic of a training step, found by running it on the meta device.
 //
-// Exact by construction: the plan runs the same code that will run for real, so the arena it
-// measures is the arena the step needs. Costs microseconds and no memory.
+// The plan is exact by construction: it runs the same code as a real step, so the arena that it
+// measures is the arena that the step needs. It costs microseconds and no memory.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@
 
 namespace parallel::train {
 
-/// A model whose passes run on the meta device; of another one, the compiler says what it lacks.
+/// A model whose passes run on the meta device; for another one, the compiler says what it lacks.
 template <class M>
 concept plannable = checked_model<M, meta::stream>;
 
@@ -33,16 +33,17 @@ concept plannable = checked_model<M, meta::stream>;
 struct memory_plan {
   std::size_t values = 0;     // parameters as the model reads them
   std::size_t gradients = 0;  // one buffer per use
-  std::size_t trees = 0;      // of the canonical order: gradients of microbatches
+  std::size_t trees = 0;      // for the canonical order: gradients of microbatches
   std::size_t master = 0;     // fp32 master weights of what the rank owns (0 when T is fp32)
   std::size_t optimizer = 0;  // optimizer states of what the rank owns
-  std::size_t offloaded = 0;  // of both, in the host's memory instead: not in the total
-  // Of a checkpoint, by the rank that saves most, not in the total: parameters, optimizer's states
+  std::size_t offloaded = 0;  // of both, moved to the host's memory: not in the total
+  // Bytes of a checkpoint on the rank that saves most, not in the total: parameters, optimizer
+  // states.
   std::size_t saved_weights = 0;
   std::size_t saved_states = 0;
-  std::size_t buffers = 0;       // of values, gradients and updates: where units take turns
+  std::size_t buffers = 0;       // for values, gradients and updates, which units share in turn
   std::size_t activations = 0;   // the arena
-  operation_scratch scratch;     // of a GPU's streams; none on a device that needs none
+  operation_scratch scratch;     // for the streams of a GPU; none on a device that needs none
   std::uint64_t operations = 0;  // floating-point operations of one microbatch, both passes
 
   [[nodiscard]] std::size_t total() const {
@@ -70,7 +71,7 @@ template <plannable Model>
   return count_operations(model, batch, {whole_model(model)});
 }
 
-/// Bytes of activations of steps over one stage, all of the model, and the operations of one
+/// Bytes of activations of a step that runs the whole model as one stage, and the operations of one
 /// training microbatch (its views may be null).
 template <class Model>
 [[nodiscard]] memory_plan plan_microbatch(Model const& model, microbatch_of<Model> const& batch) {
@@ -84,7 +85,7 @@ template <class Model>
   return plan;
 }
 
-/// Bytes of activations of a forward pass without a backward one.
+/// Bytes of activations of a forward pass without a backward pass.
 template <class Model>
 [[nodiscard]] std::size_t plan_evaluation(Model const& model, microbatch_of<Model> const& batch) {
   if constexpr (plannable<Model>) {
@@ -96,12 +97,12 @@ template <class Model>
   }
 }
 
-/// What the passes of a step need besides units.
+/// The memory that the passes of a step need besides units.
 struct pass_memory_plan {
   std::size_t activations = 0;
   operation_scratch scratch;  // on a GPU
 
-  /// Makes this enough for `other` too.
+  /// Makes this large enough for `other` too.
   void cover(pass_memory_plan const& other) {
     activations = std::max(activations, other.activations);
     scratch.cover(other.scratch);
@@ -110,7 +111,7 @@ struct pass_memory_plan {
 
 /// Bytes that a step, or with pass::inference an evaluation, of `count` microbatches needs on a
 /// rank with these stages, when each is like one of `batches` (whose views may be null). `streams`:
-/// what it runs on.
+/// the streams of the device that it will run on.
 template <plannable Model>
 [[nodiscard]] pass_memory_plan plan_passes(Model const& model, stages_of_rank& stages,
                                            std::size_t count,
@@ -133,18 +134,18 @@ template <plannable Model>
   return plan_passes(model, stages, count, batches, mode).activations;
 }
 
-/// Everything a rank at `place` with these stages holds of a stepper with these options besides
-/// activations. `leaves`: microbatches of a step with sequences, which trees of the canonical order
-/// hold; 0: what it holds before the first step. Leaves the model bound to nothing.
+/// The memory that a rank at `place` with these stages and options holds besides activations.
+/// `leaves`: the microbatches of a step that have sequences, which trees of the canonical order
+/// hold; 0: the memory before the first step. Afterwards the model is bound to nothing.
 template <class Optimizer, plannable Model>
 [[nodiscard]] memory_plan plan_units(Model& model, optimizer_groups<Optimizer> const& groups,
-                                     stages_of_rank const& stages, zero::unit_place place,
-                                     stepper_options const& how, std::size_t leaves = 0) {
+                                     stages_of_rank const& stages, zero::unit_position place,
+                                     stepper_options const& options, std::size_t leaves = 0) {
   using element = typename Model::element;
   zero::unit_set<element, meta::device, meta::stream> units;
   meta::device device;
   hold_units(
-      units, device, model, stages, place, how, groups.optimizers, groups.key_of,
+      units, device, model, stages, place, options, groups.optimizers, groups.key_of,
       [](auto const&) {}, [](auto const&...) {});
   memory_plan plan;
   plan.buffers = units.value_buffer_bytes() + units.gradient_buffer_bytes() +
@@ -163,20 +164,20 @@ template <class Optimizer, plannable Model>
       if constexpr (!std::is_same_v<element, accumulate_t<element>>) plan.master += bytes(m.master);
       for (auto const& state : m.states) plan.optimizer += bytes(state);
     }
-  if (how.optimizer_memory == zero::optimizer_memory::host) {
+  if (options.optimizer_memory == zero::optimizer_memory::host) {
     plan.offloaded = plan.master + plan.optimizer;
     plan.master = plan.optimizer = 0;
   }
   return plan;
 }
 
-/// Everything a rank with all stages holds besides activations.
+/// The memory that a rank with all stages holds besides activations.
 template <class Optimizer, class Model>
 [[nodiscard]] memory_plan plan_units(Model& model, optimizer_groups<Optimizer> const& groups,
-                                     zero::unit_place place, stepper_options const& how) {
+                                     zero::unit_position place, stepper_options const& options) {
   if constexpr (plannable<Model>) {
-    stages_of_rank const all({}, 0, 1, model.num_blocks());
-    return plan_units(model, groups, all, place, how);
+    stages_of_rank const all_stages({}, 0, 1, model.num_blocks());
+    return plan_units(model, groups, all_stages, place, options);
   } else {
     return {};
   }

@@ -1,4 +1,4 @@
-// process_groups: the communicators of one rank of a training mesh, made once, at the start.
+// process_groups: the communicators of one rank of a training mesh, constructed once, at the start.
 #pragma once
 
 #include <map>
@@ -14,12 +14,12 @@
 
 namespace parallel::train {
 
-/// Where rank `rank` of a layout stands among those that hold the same stage's units. From level
-/// optimizer on context ranks hold other shards, since their gradients are other addends; without
-/// ZeRO they are replicas.
-[[nodiscard]] constexpr zero::unit_place place_in(training_layout const& shape, zero::level level,
+/// The position of rank `rank` of a layout among the ranks that hold the same stage's units. From
+/// level optimizer on context ranks hold other shards, since their gradients are other addends;
+/// without ZeRO they are replicas.
+[[nodiscard]] constexpr zero::unit_position place_in(training_layout const& shape, zero::level level,
                                                   int rank = 0) {
-  zero::unit_place out{.tensor = shape.coordinate<axis::tensor>(rank)};
+  zero::unit_position out{.tensor = shape.coordinate<axis::tensor>(rank)};
   bool const sharded = level != zero::level::none;
   out.shards = sharded ? shape.size<axis::shard, axis::context>() : shape.degree<axis::shard>();
   out.shard = sharded ? shape.position<axis::shard, axis::context>(rank)
@@ -42,12 +42,12 @@ struct require_split {
 
 }  // namespace detail
 
-/// Whose ranks can be divided; of another one, the compiler says what it lacks.
+/// A communicator that can be split; for another one, the compiler says what it lacks.
 template <class Comm>
 concept checked_communicator = detail::require_split<Comm>::value;
 
-/// Every rank of `world` makes one at the same time. Does not move afterwards: layers and steppers
-/// refer to its communicators.
+/// Every rank of `world` constructs one at the same time. It must not move afterwards: layers and
+/// steppers refer to its communicators.
 template <class Comm>
 class process_groups {
  public:
@@ -55,39 +55,40 @@ class process_groups {
   process_groups(Comm&& world, training_layout shape, zero::level level)
       : mesh_(std::move(world), shape),
         level_(level),
-        pipeline(mesh_.template along<axis::pipeline>()),
-        shards(along_shards()),
-        gathers(along_shards()),
-        replicas(level == zero::level::none ? mesh_.template along<axis::replicate, axis::context>()
-                                            : mesh_.template along<axis::replicate>()),
-        context(mesh_.template along<axis::context>()),
-        tensor(mesh_.template along<axis::tensor>()) {
+        pipeline(mesh_.template split_along<axis::pipeline>()),
+        shards(split_along_shards()),
+        gathers(split_along_shards()),
+        replicas(level == zero::level::none
+                     ? mesh_.template split_along<axis::replicate, axis::context>()
+                     : mesh_.template split_along<axis::replicate>()),
+        context(mesh_.template split_along<axis::context>()),
+        tensor(mesh_.template split_along<axis::tensor>()) {
     connect_neighbours(pipeline);
   }
 
-  /// All ranks have other data and the whole model: replicas, or shards of a ZeRO stage.
-  /// References: a parameter may be moved into before the next argument is made, or after.
+  /// All ranks have other data and the whole model: they are replicas, or shards of a ZeRO stage.
+  /// The parameters are references, since arguments may be moved from in any order.
   process_groups(Comm&& world, zero::level level)
       : process_groups(std::move(world), data_layout(level, world.size()), level) {}
 
-  /// As before, over a communicator of their own of the ranks of `whole`, which stays its owner's.
+  /// The same over a new communicator of the ranks of `whole`, which stays its owner's.
   process_groups(Comm& whole, zero::level level)
-      : process_groups(whole.split(coloring::together()), level) {}
+      : process_groups(whole.split(coloring::single_color()), level) {}
 
   process_groups(process_groups const&) = delete;
   process_groups& operator=(process_groups const&) = delete;
 
   [[nodiscard]] static training_layout data_layout(zero::level level, int ranks) {
-    return level == zero::level::none ? training_layout{}.with<axis::replicate>(ranks)
-                                      : training_layout{}.with<axis::shard>(ranks);
+    return level == zero::level::none ? training_layout{}.with_degree<axis::replicate>(ranks)
+                                      : training_layout{}.with_degree<axis::shard>(ranks);
   }
 
   [[nodiscard]] Comm& world() { return mesh_.world(); }
   [[nodiscard]] training_layout const& shape() const { return mesh_.shape(); }
   [[nodiscard]] zero::level level() const { return level_; }
 
-  /// Which of the parts of a global batch is this rank's, and of how many: ranks along the
-  /// other axes have the same one. Context ranks have other rows of the same sequences.
+  /// The number of this rank's part of a global batch, and the number of parts: ranks along the
+  /// other axes have the same part. Context ranks have other rows of the same sequences.
   [[nodiscard]] int data_rank() {
     return shape().template position<axis::replicate, axis::shard>(world().rank());
   }
@@ -95,15 +96,15 @@ class process_groups {
     return shape().template size<axis::replicate, axis::shard>();
   }
 
-  /// Where this rank stands among those that hold the same stage's units.
-  [[nodiscard]] zero::unit_place place() { return place_in(shape(), level_, world().rank()); }
+  /// The position of this rank among those that hold the same stage's units.
+  [[nodiscard]] zero::unit_position place() { return place_in(shape(), level_, world().rank()); }
 
   [[nodiscard]] zero::shard_groups<Comm> axes() {
     return {&shards, &gathers, &replicas, &replication_};
   }
 
-  /// Makes the communicators of so many neighbours along the tensor axis that hold the same
-  /// parameters, and whose gradients of them must be summed. Collective along that axis.
+  /// Splits off the communicators of so many neighbours along the tensor axis that hold the same
+  /// parameters, whose gradients must be summed. Collective along that axis.
   void connect_replicas(int ranks) {
     require(ranks >= 1 && tensor.size() % ranks == 0, "layout: ", ranks,
             " neighbours cannot share parameters along a tensor axis of ", tensor.size());
@@ -113,10 +114,10 @@ class process_groups {
   }
 
  private:
-  [[nodiscard]] Comm along_shards() {
+  [[nodiscard]] Comm split_along_shards() {
     return level_ == zero::level::none || shape().template degree<axis::context>() == 1
-               ? mesh_.template along<axis::shard>()
-               : mesh_.template along<axis::shard, axis::context>();
+               ? mesh_.template split_along<axis::shard>()
+               : mesh_.template split_along<axis::shard, axis::context>();
   }
 
   mesh<Comm> mesh_;
@@ -125,14 +126,14 @@ class process_groups {
 
  public:
   Comm pipeline;
-  Comm shards;    // shard x context; without ZeRO shard, which is 1
-  Comm gathers;   // along shards too, for what happens at the same time
+  Comm shards;    // shard x context; without ZeRO only shard, which is 1
+  Comm gathers;   // the same ranks as shards, for exchanges at the same time
   Comm replicas;  // replicate; without ZeRO replicate x context
   Comm context;
   Comm tensor;
 };
 
-/// What is left over a communicator of which it has been said that it lacks something.
+/// For a communicator that lacks something: the compiler's sentence, and nothing else.
 template <class Comm>
 requires(!has_split<Comm>) class process_groups<Comm> : detail::require_split<Comm> {
  public:

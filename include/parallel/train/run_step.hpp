@@ -1,7 +1,7 @@
-// run_step: enqueues everything that a plan (step_plan.hpp) says, for any program.
+// run_step: enqueues all actions of a plan (step_plan.hpp), for any program.
 //
 // The calling thread enqueues in the plan's order and waits for nothing; streams wait for each
-// other where the plan says `after`.
+// other according to the dependencies of the actions.
 #pragma once
 
 #include <concepts>
@@ -17,7 +17,7 @@
 
 namespace parallel::train {
 
-/// The streams of a step but for those of messages; those that the plan does not use may be null.
+/// The streams of a step except those of messages; streams that the plan does not use may be null.
 template <class Compute, class Exchange>
 struct step_streams {
   Compute& compute;
@@ -29,36 +29,39 @@ struct step_streams {
 template <class Compute, class Exchange>
 step_streams(Compute&, Compute*, Exchange*, Exchange*) -> step_streams<Compute, Exchange>;
 
-/// Those of a rank that is alone: what it would exchange it does in its turn, on the stream of its
-/// computations where that can, since a handover to another thread costs more.
+/// The streams of a rank that is alone: its exchanges run in their turn on the stream of its
+/// computations where that stream can run them, since a handover to another thread costs more.
 template <class Stream>
-[[nodiscard]] step_streams<Stream, Stream> alone(step_streams<Stream, Stream> const& of) {
-  return {of.compute, of.weights, &of.compute, &of.compute};
+[[nodiscard]] step_streams<Stream, Stream> alone(step_streams<Stream, Stream> const& streams) {
+  return {streams.compute, streams.weights, &streams.compute, &streams.compute};
 }
 template <class Compute, class Exchange>
-[[nodiscard]] step_streams<Compute, Exchange> alone(step_streams<Compute, Exchange> const& of) {
-  return of;
+[[nodiscard]] step_streams<Compute, Exchange> alone(
+    step_streams<Compute, Exchange> const& streams) {
+  return streams;
 }
 
-/// What a plan runs.
+/// A program that runs the actions of a plan.
 ///
-/// - compute(action, stream): enqueues whatever is on a stream of computations, but for copies
-///   between stages. Also of microbatches that are empty, since actions of units hang on them.
-/// - exchange(action, stream, requests): enqueues what is exchanged, but for messages, and appends
-///   its requests.
-/// - input(at), input_gradient(at), output(at), output_gradient(at): spans of activations at the
-///   edges of stage at.stage, told apart by boundary buffer (the first two) or slot. The microbatch
-///   says how long they are, and both ends of a message must agree in that.
-/// - is_empty(microbatch): this pipeline has no sequence for it (another data rank has): its
-///   messages are left out. The same on all ranks of the pipeline.
+/// - compute(action, stream): enqueues an action of a stream of computations, except copies between
+///   stages. It is called for empty microbatches too, since actions of units depend on them.
+/// - exchange(action, stream, requests): enqueues an exchange other than a message, and appends its
+///   requests.
+/// - input(task), input_gradient(task), output(task), output_gradient(task): spans of activations
+/// at
+///   the edges of stage task.stage, distinguished by boundary buffer (the first two) or slot. The
+///   microbatch determines their size, on which both ends of a message must agree.
+/// - is_empty(microbatch): this pipeline has no sequence for the microbatch (another data rank
+/// has):
+///   its messages are left out. The answer is the same on all ranks of the pipeline.
 template <class P, class Compute>
-concept step_program = requires(P p, action const& a, pipeline::microbatch_task const& at,
-                                Compute& on) {
-  p.compute(a, on);
-  p.input(at);
-  p.input_gradient(at);
-  p.output(at);
-  p.output_gradient(at);
+concept step_program = requires(P p, action const& a, pipeline::microbatch_task const& task,
+                                Compute& stream) {
+  p.compute(a, stream);
+  p.input(task);
+  p.input_gradient(task);
+  p.output(task);
+  p.output_gradient(task);
   { p.is_empty(0) } -> std::convertible_to<bool>;
 };
 
@@ -70,87 +73,87 @@ class step_run {
   using request_type = typename Comm::request_type;
 
   step_run(step_plan const& plan, step_streams<Compute, Exchange> const& streams,
-           pipeline::p2p_streams<Comm>& links, Program& program, call_site where)
+           pipeline::p2p_streams<Comm>& links, Program& program, call_site caller)
       : plan_(plan),
         streams_(streams),
         links_(links),
         program_(program),
-        where_(where),
+        caller_(caller),
         marks_(plan.actions.size()) {}
 
   std::vector<request_type> run() {
     auto const& comm = links_.comm();
-    require(comm.size() == plan_.ranks && comm.rank() == plan_.rank, "run_step at ", where_,
+    require(comm.size() == plan_.ranks && comm.rank() == plan_.rank, "run_step at ", caller_,
             ": the plan is rank ", plan_.rank, "'s of ", plan_.ranks,
             ", but the communicator's rank is ", comm.rank(), " of ", comm.size());
     for (std::size_t i = 0; i < plan_.actions.size(); ++i) {
       action const& a = plan_.actions[i];
       if (a.is_message()) {
-        exchange(i, links_.of(a.peer, pipeline::sends(a.edge)), [&](auto&) {
-          if (!program_.is_empty(a.at.microbatch))
-            requests_.push_back(links_.message(a.edge, a.at, a.peer, program_, where_));
+        exchange(i, links_.stream_for(a.peer, pipeline::sends(a.edge)), [&](auto&) {
+          if (!program_.is_empty(a.task.microbatch))
+            requests_.push_back(links_.message(a.edge, a.task, a.peer, program_, caller_));
         });
-      } else if (a.on == lane::gathers || a.on == lane::reductions) {
-        exchange(i, a.on == lane::gathers ? *streams_.gathers : *streams_.reductions,
-                 [&](Exchange& on) { program_.exchange(a, on, requests_); });
+      } else if (a.lane == lane::gathers || a.lane == lane::reductions) {
+        exchange(i, a.lane == lane::gathers ? *streams_.gathers : *streams_.reductions,
+                 [&](Exchange& stream) { program_.exchange(a, stream, requests_); });
       } else {
-        compute(i, a.on == lane::weights ? *streams_.weights : streams_.compute);
+        compute(i, a.lane == lane::weights ? *streams_.weights : streams_.compute);
       }
     }
     return std::move(requests_);
   }
 
  private:
-  void compute(std::size_t i, Compute& on) {
+  void compute(std::size_t i, Compute& stream) {
     action const& a = plan_.actions[i];
-    marks_.wait_for(a.after, on, requests_);
+    marks_.wait_for(a.dependencies, stream, requests_);
     if (a.kind != action_kind::edge)
-      program_.compute(a, on);
-    else if (!program_.is_empty(a.at.microbatch))
-      pipeline::copy_edge(a.edge, a.at, plan_.below(a.at), program_, on);
-    if (a.awaited) marks_.computed(i, on);
+      program_.compute(a, stream);
+    else if (!program_.is_empty(a.task.microbatch))
+      pipeline::copy_edge(a.edge, a.task, plan_.previous_stage_task(a.task), program_, stream);
+    if (a.is_awaited) marks_.computed(i, stream);
   }
 
   template <class Stream, class Work>
-  void exchange(std::size_t i, Stream& on, Work&& work) {
+  void exchange(std::size_t i, Stream& stream, Work&& work) {
     action const& a = plan_.actions[i];
-    marks_.wait_for(a.after, on, requests_);
-    auto const before = requests_.size();
-    work(on);
-    if (!a.awaited) return;
-    // work on the stream itself may follow what these two exchange
-    bool const goes_on =
+    marks_.wait_for(a.dependencies, stream, requests_);
+    auto const request_count = requests_.size();
+    work(stream);
+    if (!a.is_awaited) return;
+    // the stream may carry further work of these two kinds after their last request
+    bool const continues_on_stream =
         a.kind == action_kind::reduce_scatter || a.kind == action_kind::exchange_update;
-    if (requests_.size() > before && !goes_on)
+    if (requests_.size() > request_count && !continues_on_stream)
       marks_.requested(i, requests_.size() - 1);
     else
-      marks_.exchanged(i, on);
+      marks_.exchanged(i, stream);
   }
 
   step_plan const& plan_;
   step_streams<Compute, Exchange> streams_;
   pipeline::p2p_streams<Comm>& links_;
   Program& program_;
-  call_site where_;
-  pipeline::marks<Compute, Exchange, request_type> marks_;  // of the actions
-  std::vector<request_type> requests_;  // when an exception leaves, they abort the communicator
+  call_site caller_;
+  pipeline::marks<Compute, Exchange, request_type> marks_;  // marks of the actions
+  std::vector<request_type> requests_;  // abort the communicator when an exception leaves
 };
 
 }  // namespace detail
 
-/// Enqueues all of `plan`, and returns. Work enqueued on `streams.compute` later runs after
-/// everything; what was enqueued there before is over before anything runs on another stream. Cost:
-/// that of the actions, and an event for each that another stream waits for.
+/// Enqueues all of `plan`, and returns. Work that is enqueued on `streams.compute` later runs after
+/// the whole step; work that was enqueued there before is complete before anything runs on another
+/// stream. Cost: that of the actions, and an event for each that another stream waits for.
 ///
-/// Returns what is exchanged. Keep it, declared after the memory that is in use, until
-/// `streams.compute` has come to its end: when an exception leaves that scope first, the
+/// Returns the requests of the exchanges. Keep them, declared after the memory that is in use,
+/// until `streams.compute` has completed: when an exception leaves that scope first, the
 /// communicator is aborted, so that no rank waits for ever. Throws what the program throws, and the
-/// failure of an earlier action when a stream has met one; then the same happens here.
+/// failure of an earlier action when a stream has met one; the communicator is aborted then too.
 template <class Compute, class Exchange, communicator Comm, step_program<Compute> Program>
 [[nodiscard]] std::vector<typename Comm::request_type> run_step(
     step_plan const& plan, step_streams<Compute, Exchange> const& streams,
-    pipeline::p2p_streams<Comm>& links, Program& program, call_site where = call_site::current()) {
-  return detail::step_run(plan, streams, links, program, where).run();
+    pipeline::p2p_streams<Comm>& links, Program& program, call_site caller = call_site::current()) {
+  return detail::step_run(plan, streams, links, program, caller).run();
 }
 
 }  // namespace parallel::train

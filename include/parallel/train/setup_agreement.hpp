@@ -1,7 +1,7 @@
-// setup_agreement: whether all ranks make the same stepper, asked before it takes memory.
+// setup_agreement: checks before memory is taken that all ranks construct the same stepper.
 //
-// Each rank describes its own as lines of text (stepper_description.hpp). Ranks that differ would
-// wait for each other in exchanges that some of them never come to, or train different models.
+// Each rank describes its stepper as lines of text (stepper_description.hpp). Ranks that differ
+// would wait for each other in exchanges that some of them never reach, or train different models.
 // Cost: one exchange of a signature; where lines differ, one more for each bisection of them.
 #pragma once
 
@@ -29,20 +29,20 @@ namespace detail {
   return out;
 }
 
-/// "rank 0 has A; ranks 1, 2 have B".
+/// The ranks by what they have: "rank 0 has A; ranks 1, 2 have B".
 [[nodiscard]] inline std::string parties_of(std::vector<std::string> const& by_rank,
                                             std::vector<int> const& names) {
   std::vector<std::pair<std::string, std::vector<int>>> parties;
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
-    auto at =
+    auto party =
         std::ranges::find(parties, by_rank[rank], &std::pair<std::string, std::vector<int>>::first);
-    if (at == parties.end()) at = parties.insert(at, {by_rank[rank], {}});
-    at->second.push_back(names[rank]);
+    if (party == parties.end()) party = parties.insert(party, {by_rank[rank], {}});
+    party->second.push_back(names[rank]);
   }
   std::string out;
-  for (auto const& [said, ranks] : parties)
+  for (auto const& [text, ranks] : parties)
     out += concat(out.empty() ? "" : "; ", name_ranks(ranks),
-                  ranks.size() == 1 ? " has " : " have ", said);
+                  ranks.size() == 1 ? " has " : " have ", text);
   return out;
 }
 
@@ -56,33 +56,37 @@ void agree_on_setup(Comm& world, std::vector<std::string> lines) {
   if (world.size() == 1) return;
   lines.emplace_back("no more parameters");
   auto const hashes = detail::hashes_of_first(lines);
-  auto const tell = [&](std::size_t first) {
-    signature told{.kind = operation_kind::agreement, .count = lines.size()};
-    told.file_hash = hashes[std::min(first, lines.size())];
-    return told;
+  auto const signature_of_first = [&](std::size_t first) {
+    signature out{.kind = operation_kind::agreement, .count = lines.size()};
+    out.file_hash = hashes[std::min(first, lines.size())];
+    return out;
   };
-  auto const same = [](std::vector<signature> const& all) {
-    return std::ranges::all_of(
-        all, [&](signature const& one) { return one.file_hash == all.front().file_hash; });
+  auto const all_equal = [](std::vector<signature> const& signatures) {
+    return std::ranges::all_of(signatures, [&](signature const& other) {
+      return other.file_hash == signatures.front().file_hash;
+    });
   };
-  auto const everything = world.open_exchange()(tell(lines.size()));
-  if (same(everything)) return;
-  std::size_t alike = 0, differ = 0;  // the first lines that are the same, and that are not
-  for (auto const& one : everything) differ = std::max(differ, static_cast<std::size_t>(one.count));
-  while (differ - alike > 1) {
-    std::size_t const half = alike + (differ - alike) / 2;
-    (same(world.open_exchange()(tell(half))) ? alike : differ) = half;
+  auto const all_signatures = world.open_exchange()(signature_of_first(lines.size()));
+  if (all_equal(all_signatures)) return;
+  std::size_t equal_lines = 0,
+              differing_lines = 0;  // how many first lines are the same, and how many are not
+  for (auto const& each_signature : all_signatures)
+    differing_lines = std::max(differing_lines, static_cast<std::size_t>(each_signature.count));
+  while (differing_lines - equal_lines > 1) {
+    std::size_t const half = equal_lines + (differing_lines - equal_lines) / 2;
+    (all_equal(world.open_exchange()(signature_of_first(half))) ? equal_lines : differing_lines) =
+        half;
   }
-  auto told = tell(alike);
-  std::string_view const mine = alike < lines.size() ? lines[alike] : lines.back();
-  mine.copy(told.file.data(), told.file.size() - 1);
-  std::vector<std::string> said;
+  auto own_signature = signature_of_first(equal_lines);
+  std::string_view const own_line = equal_lines < lines.size() ? lines[equal_lines] : lines.back();
+  own_line.copy(own_signature.file.data(), own_signature.file.size() - 1);
+  std::vector<std::string> texts;
   std::vector<int> names;
-  for (auto const& one : world.open_exchange()(told)) {
-    names.push_back(world.world_rank(static_cast<int>(said.size())));
-    said.emplace_back(one.file_name());
+  for (auto const& shown : world.open_exchange()(own_signature)) {
+    names.push_back(world.world_rank(static_cast<int>(texts.size())));
+    texts.emplace_back(shown.file_name());
   }
-  auto const message = concat("ranks make different steppers: ", detail::parties_of(said, names),
+  auto const message = concat("ranks make different steppers: ", detail::parties_of(texts, names),
                               "; give all ranks the same options, optimizers and model");
   world.abort(message);
   fail(message);

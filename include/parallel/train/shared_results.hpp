@@ -1,4 +1,4 @@
-// shared_results: a step's sums and its one factor, where the host and the device both reach them.
+// shared_results: a step's sums and its scale factor, in memory that host and device both reach.
 #pragma once
 
 #include <algorithm>
@@ -21,22 +21,22 @@
 
 namespace parallel::train {
 
-/// What a step did, over the whole global batch; the same on every rank.
+/// The result of a step over the whole global batch; the same on every rank.
 template <class Loss>
 struct step_result {
   statistics<Loss> sums;
   Loss squared_norm = {};                          // of the summed gradient
   double gradient_norm = 0;                        // of the mean gradient, before clipping
-  double gradient_scale = 1;                       // the optimizer's one factor: clip / tokens
+  double gradient_scale = 1;                       // the optimizer's common factor: clip / tokens
   std::vector<tensor_squares<Loss>> tensors = {};  // when measured
   bool stop_asked = false;                         // by some rank
   step_outcome outcome = step_outcome::updated;
 
-  /// Else parameters and states are what they were.
+  /// Whether the step updated parameters and states; else they are unchanged.
   [[nodiscard]] bool updated() const { return outcome == step_outcome::updated; }
 };
 
-/// Of steps with elements T.
+/// The results of steps with elements T.
 template <class T>
 class shared_results {
  public:
@@ -54,7 +54,7 @@ class shared_results {
     *scale_.data() = 1;
   }
 
-  /// One for each microbatch (at least one), where the passes write.
+  /// Zeroed sums that the passes add to: one for each microbatch, at least one.
   template <class Device>
   [[nodiscard]] std::span<statistics<loss>> cleared_sums(std::size_t microbatches,
                                                          Device const& device) {
@@ -65,40 +65,41 @@ class shared_results {
     return sums();
   }
 
-  /// Adds those of all microbatches here, in order.
-  void add_to(statistics_sum<loss>& all) const { all.add(sums()); }
+  /// Adds the sums of all this rank's microbatches, in order.
+  void add_to(statistics_sum<loss>& total) const { total.add(sums()); }
 
-  /// Whether this rank asks to stop, in the next exchange.
-  void ask_to_stop(bool wish) { totals_.data()->asks_to_stop() = wish ? 1 : 0; }
+  /// Sets whether this rank asks to stop, in the next exchange.
+  void ask_to_stop(bool wish) { totals_.data()->stop_requests() = wish ? 1 : 0; }
 
   /// Enqueues the sums over all ranks, in one exchange, for which `compute` then waits. Exact sums
-  /// are rounded by the host, which waits for them: they are exchanged after what `compute` makes.
+  /// are rounded by the host, which waits for them: they are exchanged after the work on `compute`.
   template <class Comm, class Stream, class Exchange>
   void exchange(Comm& world, Stream& compute, Exchange& exchanges) {
     ops::step_totals(compute, totals_.data(), sums(), norm.rounded());
     exchanges.wait(compute.record());
-    world.all_reduce(exchanges, totals_.data()->all(), reduction::sum).wait_on(compute);
+    world.all_reduce(exchanges, totals_.data()->span(), reduction::sum).wait_on(compute);
     if constexpr (!std::is_integral_v<loss>) {
       if (!is_exact_) return;
       auto& [all_loss, tokens, correct, squared_norm, stops] = totals_.data()->values;
       squared_norm = norm.exact_over_ranks(world, exchanges);
-      statistics_sum<loss> all;
-      add_to(all);
-      all_loss = all.exact_loss_over_ranks(*exact_loss_.data(), world, exchanges);
+      statistics_sum<loss> own_sums;
+      add_to(own_sums);
+      all_loss = own_sums.exact_loss_over_ranks(*exact_loss_.data(), world, exchanges);
     }
   }
 
-  /// Enqueues the factor that follows from the exchanged sums; `threshold` clips the norm.
+  /// Enqueues the computation of the scale factor from the exchanged sums; `threshold` clips the
+  /// norm.
   template <class Stream>
   void enqueue_scale(Stream& compute, double threshold) {
     if constexpr (!std::is_integral_v<gradient_type>)
       ops::gradient_scale(compute, scale_.data(), totals_.data(), threshold);
   }
-  /// What follows from the exchanged loss and norm, alike on every rank; blocks until they are
-  /// known. Integers always update.
+  /// The outcome that follows from the exchanged loss and norm, the same on every rank; blocks
+  /// until they are known. Steps with integers always update.
   template <class Stream>
   [[nodiscard]] step_outcome judge([[maybe_unused]] Stream& compute,
-                                   [[maybe_unused]] step_limits const& most) const {
+                                   [[maybe_unused]] step_limits const& limits) const {
     if constexpr (std::is_integral_v<loss>) {
       return step_outcome::updated;
     } else {
@@ -107,19 +108,20 @@ class shared_results {
       auto const sums = totals.statistics_of_tokens();
       auto const tokens = static_cast<double>(std::max<std::int64_t>(1, sums.tokens));
       constexpr double unclipped = std::numeric_limits<double>::infinity();
-      return train::judge(sums.loss / tokens, ops::size_of_gradient(totals, unclipped).norm, most);
+      return train::judge(sums.loss / tokens, ops::size_of_gradient(totals, unclipped).norm,
+                          limits);
     }
   }
 
-  /// Where optimizers find it.
+  /// The scale factor, where optimizers read it.
   [[nodiscard]] gradient_type const* scale() const { return scale_.data(); }
 
-  /// The exchanged sums, and what follows from them, when `compute` has come to its end.
+  /// The exchanged sums, and what follows from them, when `compute` has completed its work.
   [[nodiscard]] step_result<loss> result([[maybe_unused]] double threshold) const {
     auto const& totals = *totals_.data();
     step_result<loss> out{.sums = totals.statistics_of_tokens(),
                           .squared_norm = totals.squared_norm(),
-                          .stop_asked = totals.stop_asked()};
+                          .stop_asked = totals.stop_requested()};
     if constexpr (!std::is_integral_v<gradient_type>) {
       auto const size = ops::size_of_gradient(totals, threshold);
       out.gradient_norm = size.norm;

@@ -1,4 +1,4 @@
-// spare_exchanges: memory that a training leaves spares exchanges of its steps.
+// spare_exchanges: uses memory that a training leaves free to save exchanges of its steps.
 #pragma once
 
 #include <algorithm>
@@ -8,25 +8,25 @@
 
 namespace parallel::train {
 
-/// Which options of a stepper are open to spare_exchanges.
+/// The options of a stepper that spare_exchanges may change.
 struct open_exchanges {
   bool reshard_after_forward = true;
   bool reduce_every_microbatch = true;  // no gain where steps have one microbatch
 };
 
-/// On all ranks alike, so `available` is the least of them. Turns off what is open, where
-/// bytes_of(options), the bytes that a rank then needs, are at most `available`, or no more than
-/// before: at level parameters reshard_after_forward, of which a byte spares most, then from level
-/// gradients on reduce_every_microbatch. (In the canonical order gradients are reduced once a step
-/// anyway.) Options that are off stay so. Cost: bytes_of, up to four times.
+/// Turns off the open options where the bytes that a rank then needs, bytes_of(options), are at
+/// most `available`, or no more than before: at level parameters reshard_after_forward, which saves
+/// most for each byte, then from level gradients on reduce_every_microbatch. (In the canonical
+/// order gradients are reduced once a step anyway.) Options that are off stay off. All ranks must
+/// do the same, so `available` is the minimum over ranks. Cost: bytes_of, up to four times.
 template <class BytesOf>
 void spare_exchanges(stepper_options& options, std::size_t available, BytesOf const& bytes_of,
                      open_exchanges open = {}) {
-  auto const spare = [&](bool& often) {
-    if (!often) return;
-    auto const before = bytes_of(options);
-    often = false;
-    often = bytes_of(options) > std::max(before, available);
+  auto const spare = [&](bool& option) {
+    if (!option) return;
+    auto const previous_bytes = bytes_of(options);
+    option = false;
+    option = bytes_of(options) > std::max(previous_bytes, available);
   };
   if (options.level >= zero::level::parameters && open.reshard_after_forward)
     spare(options.reshard_after_forward);

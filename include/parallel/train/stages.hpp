@@ -1,4 +1,4 @@
-// stages_of_rank: which parts of a model a pipeline rank holds, and its plans of steps.
+// stages_of_rank: the parts of a model that a pipeline rank holds, and its pipeline plans of steps.
 #pragma once
 
 #include <algorithm>
@@ -16,11 +16,11 @@
 
 namespace parallel::train {
 
-/// A bare parameter as something with visit_parameters.
+/// Gives a bare parameter visit_parameters.
 template <class T>
 struct lone_parameter {
-  parameter_base<T>* own;
-  void visit_parameters(auto&& visit) { visit(*own); }
+  parameter_base<T>* parameter;
+  void visit_parameters(auto&& visit) { visit(*parameter); }
 };
 
 class stages_of_rank {
@@ -28,7 +28,7 @@ class stages_of_rank {
   /// Rank `rank` of `ranks` along the pipeline axis. Throws when the model has too few blocks.
   stages_of_rank(pipeline_options options, int rank, int ranks, std::size_t blocks)
       : options_(std::move(options)), rank_(rank), ranks_(ranks) {
-    // with this many microbatches every schedule has what it asks for
+    // with this many microbatches every schedule has as many as it needs
     auto const any =
         pipeline::make_schedule(options_.schedule, ranks, 2 * ranks, options_.stages_per_rank);
     require(options_.stages_per_rank == 1 || options_.stages_per_rank == any.stages_per_rank,
@@ -48,7 +48,7 @@ class stages_of_rank {
       owners_.push_back(any.rank_of(static_cast<int>(s)));
   }
 
-  /// Of this rank's chunks.
+  /// The ranges of this rank's chunks.
   [[nodiscard]] std::vector<stage_range> const& ranges() const { return ranges_; }
 
   /// Whether this rank holds a part.
@@ -70,28 +70,29 @@ class stages_of_rank {
     return std::ranges::any_of(parts, [&](part p) { return owner(p) != owner(parts.front()); });
   }
 
-  /// See pipeline_options.
+  /// pipeline_options::overlap_weight_gradients.
   [[nodiscard]] bool overlap_weight_gradients() const { return options_.overlap_weight_gradients; }
 
-  /// The least number of microbatches of a step, `wanted` or more.
+  /// The least number of microbatches that a step can have, `wanted` or more.
   [[nodiscard]] int least_microbatches(int wanted) const {
     return pipeline::least_microbatches(options_.schedule, ranks_, wanted);
   }
 
-  /// This rank's plan of a step of so many microbatches. Throws what the schedule refuses.
+  /// This rank's plan of a step of so many microbatches. Throws when the schedule refuses them.
   [[nodiscard]] pipeline::plan const& plan_of(int microbatches, pass mode) {
     auto const known = plans_.find({microbatches, mode});
     if (known != plans_.end()) return known->second;
-    auto const of = schedule_of(microbatches, mode);
-    return plans_.emplace(std::pair{microbatches, mode}, pipeline::lower(of, rank_)).first->second;
+    auto const schedule = schedule_of(microbatches, mode);
+    return plans_.emplace(std::pair{microbatches, mode}, pipeline::lower(schedule, rank_))
+        .first->second;
   }
 
  private:
   [[nodiscard]] pipeline::schedule schedule_of(int microbatches, pass mode) const {
-    auto of = pipeline::make_schedule(options_.schedule, ranks_,
-                                      mode == pass::training ? microbatches : 2 * ranks_,
-                                      options_.stages_per_rank);
-    return mode == pass::training ? of : pipeline::forward_only(of, microbatches);
+    auto schedule = pipeline::make_schedule(options_.schedule, ranks_,
+                                            mode == pass::training ? microbatches : 2 * ranks_,
+                                            options_.stages_per_rank);
+    return mode == pass::training ? schedule : pipeline::forward_only(schedule, microbatches);
   }
 
   pipeline_options options_;
@@ -103,20 +104,20 @@ class stages_of_rank {
   std::map<std::pair<int, pass>, pipeline::plan> plans_;
 };
 
-/// Calls add(name, layer, uses, parts, is_primary) for what the stages of a rank hold of a unit, as
-/// Model::visit_units shows it: all, or of a tied one the use that is there, or nothing.
-/// `is_primary`: for the unit's elements, since the first use is here.
+/// Calls add(name, layer, uses, parts, is_primary) for what the stages of a rank hold of a unit
+/// that Model::visit_units shows: the whole unit, one use of a tied unit, or nothing. `is_primary`:
+/// the rank counts the unit's elements, since it holds the first use.
 template <class T, class Layer, class Add>
 void with_held_part(stages_of_rank const& stages, std::string name, Layer& layer,
                     std::vector<part> const& parts, std::vector<parameter_base<T>*> const& uses,
                     Add&& add) {
   using uses_type = std::vector<parameter_base<T>*>;
-  auto const here = [&](part p) { return stages.holds(p); };
-  if (std::ranges::all_of(parts, here)) {
+  auto const is_held = [&](part p) { return stages.holds(p); };
+  if (std::ranges::all_of(parts, is_held)) {
     add(std::move(name), layer, uses, parts, true);
-  } else if (here(parts.front())) {
+  } else if (is_held(parts.front())) {
     add(std::move(name), layer, uses_type{}, std::vector<part>{parts.front()}, true);
-  } else if (auto const held = std::ranges::find_if(parts, here); held != parts.end()) {
+  } else if (auto const held = std::ranges::find_if(parts, is_held); held != parts.end()) {
     lone_parameter<T> alone{uses[static_cast<std::size_t>(held - parts.begin() - 1)]};
     add(std::move(name), alone, uses_type{}, std::vector<part>{*held}, false);
   }

@@ -1,6 +1,7 @@
-// statistics_sum: the losses and counts of many microbatches, added up on a rank and then over all.
+// statistics_sum: the losses and counts of many microbatches, summed on a rank and then over all
+// ranks.
 //
-// Rounded sums of losses depend on which rank holds which microbatch; exact ones do not.
+// Rounded sums of losses depend on which rank holds which microbatch; exact sums do not.
 #pragma once
 
 #include <cstdint>
@@ -13,39 +14,39 @@
 
 namespace parallel::train {
 
-/// The sum over all ranks of what `own` holds on each. Collective; blocks.
+/// The sum over all ranks of what `local` holds on each. Collective; blocks.
 template <class Comm, class Stream>
-[[nodiscard]] double over_ranks(exact_sum& own, Comm& world, Stream& stream) {
-  auto digits = world.all_reduce(stream, own.digits(), reduction::sum);
-  world.all_reduce(stream, std::span<double>(&own.special(), 1), reduction::sum).wait();
-  digits.leave_to_its_stream();  // it came before
-  return own.value();
+[[nodiscard]] double over_ranks(exact_sum& local, Comm& world, Stream& stream) {
+  auto digits = world.all_reduce(stream, local.digits(), reduction::sum);
+  world.all_reduce(stream, std::span<double>(&local.special(), 1), reduction::sum).wait();
+  digits.detach();  // its exchange was enqueued before the one that is waited for
+  return local.value();
 }
 
-/// Begins with nothing.
+/// The sum of the statistics of microbatches; it begins with none.
 template <class Loss>
 class statistics_sum {
  public:
-  /// Adds those of some of a rank's microbatches. Cost: some ten instructions a microbatch.
+  /// Adds the statistics of some of a rank's microbatches. Cost: about ten instructions each.
   void add(std::span<statistics<Loss> const> microbatches) {
-    statistics<Loss> together;
-    for (auto const& one : microbatches) {
-      together += one;
-      if constexpr (!std::is_integral_v<Loss>) exact_loss_.add(one.loss);
+    statistics<Loss> added;
+    for (auto const& microbatch : microbatches) {
+      added += microbatch;
+      if constexpr (!std::is_integral_v<Loss>) exact_loss_.add(microbatch.loss);
     }
-    here_ += together;
+    local_ += added;
   }
 
-  /// What this rank has added, rounded.
-  [[nodiscard]] statistics<Loss> const& here() const { return here_; }
+  /// The rounded sums of what this rank has added.
+  [[nodiscard]] statistics<Loss> const& local() const { return local_; }
 
-  /// The sums over all ranks, which exchange memory of `device`. `exact`: what a microbatch adds to
-  /// the loss is rounded, the sum of these is not. Sums of integers are exact in any case.
-  /// Collective; blocks.
+  /// The sums over all ranks, which exchange memory of `device`. `exact`: the loss of each
+  /// microbatch is rounded, their sum is not. Sums of integers are exact in any case. Collective;
+  /// blocks.
   template <class Device, class Comm, class Stream>
   [[nodiscard]] statistics<Loss> over_ranks(Device const& device, Comm& world, Stream& stream,
                                             bool exact) const {
-    auto out = here_;
+    auto out = local_;
     auto const counts = device.template allocate_shared<std::int64_t>(2);
     counts.span()[0] = out.tokens;
     counts.span()[1] = out.correct;
@@ -59,14 +60,14 @@ class statistics_sum {
       auto const room = device.template allocate_shared<exact_sum>(1);
       out.loss = exact_loss_over_ranks(*room.data(), world, stream);
     }
-    summed.leave_to_its_stream();  // it came before the losses, which were waited for
+    summed.detach();  // enqueued before the losses, which were waited for
     out.tokens = counts.span()[0];
     out.correct = counts.span()[1];
     return out;
   }
 
-  /// The loss alone, as `over_ranks` with `exact` gives it. `room` is where ranks exchange it.
-  /// Collective; blocks.
+  /// The loss alone, as over_ranks gives it with `exact`. Ranks exchange it in `room`. Collective;
+  /// blocks.
   template <class Comm, class Stream>
   [[nodiscard]] Loss exact_loss_over_ranks(exact_sum& room, Comm& world, Stream& stream) const {
     room = exact_loss_;
@@ -74,7 +75,7 @@ class statistics_sum {
   }
 
  private:
-  statistics<Loss> here_;
+  statistics<Loss> local_;
   exact_sum exact_loss_;
 };
 

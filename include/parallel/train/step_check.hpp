@@ -1,4 +1,4 @@
-// step_check: one rank's list (step_plan.hpp) by itself, from its first action to its last.
+// step_check: checks one rank's list (step_plan.hpp) by itself, from its first action to its last.
 #pragma once
 
 #include <parallel/train/step_check_passes.hpp>
@@ -6,13 +6,13 @@
 
 namespace parallel::train {
 
-/// Whether the list does what a step is, on any timing of its streams. Cost: linear.
-[[nodiscard]] inline step_verdict check_alone(step_plan const& of) {
-  detail::step_order order(of);
+/// Whether the list makes a complete step on any timing of its streams. Cost: linear.
+[[nodiscard]] inline step_verdict check_alone(step_plan const& plan) {
+  detail::step_order order(plan);
   detail::step_check_passes passes(order);
   detail::step_check_units units(order);
   bool ended = false;
-  for (auto const& a : of.actions) {
+  for (auto const& a : plan.actions) {
     if (!order.next(a)) return order.verdict();
     order.expect(!ended, step_flaw::out_of_order);
     switch (a.kind) {
@@ -23,7 +23,7 @@ namespace parallel::train {
         break;
       case action_kind::edge: passes.follow_edge(a); break;
       case action_kind::end:
-        order.expect(order.all_over(), step_flaw::race);
+        order.expect(order.all_complete(), step_flaw::race);
         passes.end();
         units.end();
         ended = true;

@@ -1,4 +1,4 @@
-// step_limits: what a step's loss and gradient may be at most; a step above them updates nothing.
+// step_limits: limits of a step's loss and gradient; a step above them updates nothing.
 #pragma once
 
 #include <array>
@@ -12,15 +12,15 @@
 
 namespace parallel::train {
 
-/// Both of the mean over the loss tokens of the global batch; infinite: any number may be.
+/// Limits of the means over the loss tokens of the global batch; infinite: no limit.
 struct step_limits {
   double loss = std::numeric_limits<double>::infinity();
   double gradient_norm = std::numeric_limits<double>::infinity();  // before clipping
 
-  /// Whether there is any.
+  /// Whether there is a limit.
   [[nodiscard]] bool any() const { return *this != step_limits{}; }
 
-  /// A number that tells different limits apart; 0: there are none.
+  /// A number that differs between different limits; 0: there are none.
   [[nodiscard]] std::uint32_t fingerprint() const {
     if (!any()) return 0;
     auto const bits = std::bit_cast<std::array<char, sizeof(step_limits)>>(*this);
@@ -31,20 +31,21 @@ struct step_limits {
   friend bool operator==(step_limits const&, step_limits const&) = default;
 };
 
-/// What became of a step: it updated parameters and states, or why it did not.
+/// The outcome of a step: it updated parameters and states, or the reason why it did not.
 enum class step_outcome : std::uint8_t {
   updated,
   not_finite,   // its loss or gradient is NaN or infinite
   above_limit,  // both are numbers, and one is above its limit
-  corrupted     // a rank has other bits than it should (corruption_check)
+  corrupted     // a rank has bits other than it should (corruption_check)
 };
 
-/// Of a step with this mean loss and norm of the mean gradient. What is at its limit updates.
+/// The outcome of a step with this mean loss and norm of the mean gradient. A step at its limit
+/// updates.
 [[nodiscard]] inline step_outcome judge(double loss, double gradient_norm,
-                                        step_limits const& most) {
+                                        step_limits const& limits) {
   if (!std::isfinite(loss) || !std::isfinite(gradient_norm)) return step_outcome::not_finite;
-  bool const above = loss > most.loss || gradient_norm > most.gradient_norm;
-  return above ? step_outcome::above_limit : step_outcome::updated;
+  bool const is_above_limit = loss > limits.loss || gradient_norm > limits.gradient_norm;
+  return is_above_limit ? step_outcome::above_limit : step_outcome::updated;
 }
 
 }  // namespace parallel::train

@@ -1,11 +1,12 @@
-// step_rendezvous: runs the lists of all ranks against each other, every stream as a queue, in a
-// time of units.
+// step_rendezvous: simulates the lists of all ranks together, with every stream as a queue, in
+// units of time.
 //
-// Messages and collectives begin when every rank that takes part has come to them, and are over
-// everywhere at once. The thread that enqueues may be held up by what a computation waits for, so
-// nothing of another stream begins before the computations that stand before it in the list are
-// over. Whoever is kinder (sends that are buffered, a thread that runs ahead) does no worse,
-// because the order of everything is fixed.
+// A message or collective begins when every rank that takes part has reached it, and completes at
+// the same time on all of them. The thread that enqueues may be held up by what a computation waits
+// for, so no action of another stream begins before the computations that precede it in the list
+// are complete. Buffered sends or a thread that runs ahead can only finish earlier, because the
+// order of all actions is fixed.
+
 #pragma once
 
 #include <algorithm>
@@ -21,17 +22,18 @@
 
 namespace parallel::train {
 
-/// Units of time of a part's passes, and of an exchange with other ranks; the rest takes none.
+/// Units of time that a part's passes and an exchange with other ranks take; other actions take
+/// none.
 struct step_costs {
   int forward = 2;
   int backward_input = 2;
   int backward_weight = 2;
   int exchange = 1;
 
-  [[nodiscard]] int of(action const& a) const {
+  [[nodiscard]] int duration(action const& a) const {
     if (a.exchanges()) return exchange;
     if (a.kind != action_kind::pass) return 0;
-    switch (a.does) {
+    switch (a.pass) {
       case pass_kind::forward: return forward;
       case pass_kind::forward_backward: return forward + backward_input + backward_weight;
       case pass_kind::backward: return backward_input + backward_weight;
@@ -42,43 +44,43 @@ struct step_costs {
   }
 };
 
-/// What is a queue on each rank: in one nothing begins before all that was enqueued there before is
-/// over.
+/// The unit of ordering on a rank: work in one queue runs in the order in which it was enqueued.
 enum class step_queues : std::uint8_t {
-  streams,   // each of them
-  one_pass,  // the same, but gradients of weights that run beside are in that of computations
-  one        // all together
+  streams,   // each stream is a queue
+  one_pass,  // the same, but overlapped weight gradients are in the queue of computations
+  one        // all streams share one queue
 };
 
 namespace detail {
 
 class step_rendezvous {
  public:
-  /// Plans of all ranks of a pipeline, or of several that take part in the same collectives, one
-  /// after another.
+  /// Takes the plans of all ranks of a pipeline, or those of several pipelines that take part in
+  /// the same collectives, one pipeline after another.
   explicit step_rendezvous(std::span<step_plan const> plans, step_costs cost = {},
                            step_queues queues = step_queues::streams)
       : plans_(plans), cost_(cost) {
-    std::map<int, int> seen;
+    std::map<int, int> rank_counts;
     for (std::size_t i = 0; i < plans.size(); ++i) {
-      step_plan const& of = plans[i];
+      step_plan const& plan = plans[i];
       auto& r = ranks_.emplace_back();
-      r.column = seen[of.rank]++;
-      r.queues.resize(of.lanes());
-      r.next.assign(of.lanes(), 0);
-      r.came.assign(of.lanes(), 0);
-      r.free.assign(of.lanes(), 0);
-      r.usual.assign(of.lanes(), nullptr);
-      r.ends.assign(of.actions.size(), -1);
-      r.begins.assign(of.actions.size(), {});
-      for (std::size_t k = 0; k < of.actions.size(); ++k)
-        r.queues[queue_of(of.actions[k], queues)].push_back(static_cast<int>(k));
+      r.column = rank_counts[plan.rank]++;
+      r.queues.resize(plan.lanes());
+      r.next.assign(plan.lanes(), 0);
+      r.has_arrived.assign(plan.lanes(), 0);
+      r.free.assign(plan.lanes(), 0);
+      r.default_meeting.assign(plan.lanes(), nullptr);
+      r.ends.assign(plan.actions.size(), -1);
+      r.begins.assign(plan.actions.size(), {});
+      for (std::size_t k = 0; k < plan.actions.size(); ++k)
+        r.queues[queue_of(plan.actions[k], queues)].push_back(static_cast<int>(k));
     }
     for (std::size_t i = 0; i < plans.size(); ++i)
       for (auto const& a : plans[i].actions)
         if (a.exchanges()) {
-          auto& at_it = rendezvous_of(i, a);
-          if (at_it.members.empty() || at_it.members.back() != i) at_it.members.push_back(i);
+          auto& meeting_point = meeting_of(i, a);
+          if (meeting_point.members.empty() || meeting_point.members.back() != i)
+            meeting_point.members.push_back(i);
         }
   }
 
@@ -100,10 +102,10 @@ class step_rendezvous {
     return {};
   }
 
-  /// By plan and action: the times at which it is over, after run().
+  /// By plan and action: the time at which the action is complete, after run().
   [[nodiscard]] std::vector<int> const& ends(std::size_t plan) const { return ranks_[plan].ends; }
-  /// The times at which it begins, and the places in an order in which all begins: the same of an
-  /// exchange on every rank.
+  /// By plan and action: the time at which the action begins, and its position in an order in which
+  /// all actions begin, which is the same for an exchange on every rank.
   [[nodiscard]] std::vector<std::pair<int, int>> const& begins(std::size_t plan) const {
     return ranks_[plan].begins;
   }
@@ -111,49 +113,51 @@ class step_rendezvous {
  private:
   [[nodiscard]] static std::size_t queue_of(action const& a, step_queues queues) {
     bool const first =
-        queues == step_queues::one || (queues == step_queues::one_pass && a.on == lane::weights);
-    return first ? 0 : static_cast<std::size_t>(a.on);
+        queues == step_queues::one || (queues == step_queues::one_pass && a.lane == lane::weights);
+    return first ? 0 : static_cast<std::size_t>(a.lane);
   }
-  struct rendezvous {
+  struct meeting {
     std::vector<std::size_t> members = {};
-    std::vector<std::pair<std::size_t, std::size_t>> here = {};  // who came, and on which stream
+    /// Plans that have arrived, and their streams.
+    std::vector<std::pair<std::size_t, std::size_t>> arrivals = {};
     int start = 0;
   };
-  struct one_rank {
-    int column = 0;                             // of those with this place in the pipeline
-    std::vector<std::vector<int>> queues = {};  // by stream: actions
+  struct rank_state {
+    int column = 0;  // among the ranks with the same position in the pipeline
+    std::vector<std::vector<int>> queues = {};  // by stream: its actions
     std::vector<std::size_t> next = {};
-    std::vector<char> came = {};  // by stream: its head waits for other ranks
-    std::vector<int> free = {};   // by stream: when
-    std::vector<int> ends = {};   // by action; -1: not yet
+    std::vector<char> has_arrived = {};  // by stream: its first action waits for other ranks
+    std::vector<int> free = {};          // by stream: the time from which it is free
+    std::vector<int> ends = {};          // by action; -1: not complete
     std::vector<std::pair<int, int>> begins = {};
-    std::vector<rendezvous*> usual = {};  // by stream, but of ties and scalars
+    /// By stream, for exchanges other than tied sums and scalars.
+    std::vector<meeting*> default_meeting = {};
     bool queued = false;
   };
-  /// Who takes part: a link and its direction, all ranks that hold the same stages, those that use
-  /// a unit, or all.
-  rendezvous& rendezvous_of(std::size_t i, action const& a) {
-    step_plan const& of = plans_[i];
+  /// The meeting of those who take part: both ends of a link in one direction, all ranks that hold
+  /// the same stages, those that use a unit, or all ranks.
+  meeting& meeting_of(std::size_t i, action const& a) {
+    step_plan const& plan = plans_[i];
     int const column = ranks_[i].column;
     if (a.kind == action_kind::reduce_tied)
-      return open_rendezvous_[{1, of.units[static_cast<std::size_t>(a.unit)].number, 0, column}];
-    if (a.kind == action_kind::reduce_scalars) return open_rendezvous_[{2, 0, 0, 0}];
-    auto& usual = ranks_[i].usual[static_cast<std::size_t>(a.on)];
-    if (usual == nullptr) {
+      return meetings_[{1, plan.units[static_cast<std::size_t>(a.unit)].number, 0, column}];
+    if (a.kind == action_kind::reduce_scalars) return meetings_[{2, 0, 0, 0}];
+    auto& meeting_of_lane = ranks_[i].default_meeting[static_cast<std::size_t>(a.lane)];
+    if (meeting_of_lane == nullptr) {
       bool const sends = pipeline::sends(a.edge);
-      usual =
+      meeting_of_lane =
           a.kind == action_kind::edge
-              ? &open_rendezvous_[{0, sends ? of.rank : a.peer, sends ? a.peer : of.rank, column}]
-              : &open_rendezvous_[{3, of.rank, a.on, 0}];
+              ? &meetings_[{0, sends ? plan.rank : a.peer, sends ? a.peer : plan.rank, column}]
+              : &meetings_[{3, plan.rank, a.lane, 0}];
     }
-    return *usual;
+    return *meeting_of_lane;
   }
 
-  [[nodiscard]] static auto signature(step_plan const& of, action const& a) {
+  [[nodiscard]] static auto signature(step_plan const& plan, action const& a) {
     bool const message = a.kind == action_kind::edge;
     int const boundary = message ? a.boundary() : 0;
-    int const unit = a.unit < 0 ? -1 : of.units[static_cast<std::size_t>(a.unit)].number;
-    return std::tuple(a.kind, boundary, a.at.microbatch, unit, message ? part{} : a.of,
+    int const unit = a.unit < 0 ? -1 : plan.units[static_cast<std::size_t>(a.unit)].number;
+    return std::tuple(a.kind, boundary, a.task.microbatch, unit, message ? part{} : a.model_part,
                       a.kind == action_kind::reduce_tied ? 0 : a.use, a.bucket);
   }
 
@@ -163,7 +167,7 @@ class step_rendezvous {
   [[nodiscard]] int head(std::size_t i, std::size_t lane) const {
     return ranks_[i].queues[lane][ranks_[i].next[lane]];
   }
-  [[nodiscard]] action const& at(std::size_t i, int number) const {
+  [[nodiscard]] action const& action_at(std::size_t i, int number) const {
     return plans_[i].actions[static_cast<std::size_t>(number)];
   }
 
@@ -174,12 +178,12 @@ class step_rendezvous {
 
   [[nodiscard]] bool ready(std::size_t i, std::size_t lane) const {
     auto const& r = ranks_[i];
-    if (empty(i, lane) || r.came[lane] != 0) return false;
+    if (empty(i, lane) || r.has_arrived[lane] != 0) return false;
     int const number = head(i, lane);
     if (lane != 0 && !empty(i, 0) && head(i, 0) < number) return false;
-    auto const& a = at(i, number);
+    auto const& a = action_at(i, number);
     return std::ranges::all_of(
-        a.after, [&](int other) { return r.ends[static_cast<std::size_t>(other)] >= 0; });
+        a.dependencies, [&](int other) { return r.ends[static_cast<std::size_t>(other)] >= 0; });
   }
 
   void advance(std::size_t i) {
@@ -188,11 +192,11 @@ class step_rendezvous {
       for (std::size_t lane = 0; lane < ranks_[i].queues.size(); ++lane)
         while (problem_.good() && ready(i, lane)) {
           moved = true;
-          auto const& a = at(i, head(i, lane));
+          auto const& a = action_at(i, head(i, lane));
           if (a.exchanges())
-            come(i, lane, a);
+            arrive(i, lane, a);
           else
-            finish(i, lane, start_of(i, lane), cost_.of(a), ++order_);
+            finish(i, lane, start_of(i, lane), cost_.duration(a), ++order_);
         }
     }
   }
@@ -200,29 +204,31 @@ class step_rendezvous {
   [[nodiscard]] int start_of(std::size_t i, std::size_t lane) const {
     auto const& r = ranks_[i];
     int start = r.free[lane];
-    for (int const other : at(i, head(i, lane)).after)
+    for (int const other : action_at(i, head(i, lane)).dependencies)
       start = std::max(start, r.ends[static_cast<std::size_t>(other)]);
     return start;
   }
 
-  void come(std::size_t i, std::size_t lane, action const& a) {
+  void arrive(std::size_t i, std::size_t lane, action const& a) {
     auto& r = ranks_[i];
-    auto& at_it = rendezvous_of(i, a);
-    if (!at_it.here.empty()) {
-      auto const [other, its_lane] = at_it.here.front();
-      if (signature(plans_[other], at(other, head(other, its_lane))) != signature(plans_[i], a)) {
+    auto& shared_meeting = meeting_of(i, a);
+    if (!shared_meeting.arrivals.empty()) {
+      auto const [other, other_lane] = shared_meeting.arrivals.front();
+      if (signature(plans_[other], action_at(other, head(other, other_lane))) !=
+          signature(plans_[i], a)) {
         problem_ = {step_flaw::crossed, i, head(i, lane)};
         return;
       }
     }
-    r.came[lane] = 1;
-    at_it.start = std::max(at_it.here.empty() ? 0 : at_it.start, start_of(i, lane));
-    at_it.here.emplace_back(i, lane);
-    if (at_it.here.size() < at_it.members.size()) return;
+    r.has_arrived[lane] = 1;
+    shared_meeting.start =
+        std::max(shared_meeting.arrivals.empty() ? 0 : shared_meeting.start, start_of(i, lane));
+    shared_meeting.arrivals.emplace_back(i, lane);
+    if (shared_meeting.arrivals.size() < shared_meeting.members.size()) return;
     ++order_;
-    for (auto const& [other, its_lane] : std::exchange(at_it.here, {})) {
-      ranks_[other].came[its_lane] = 0;
-      finish(other, its_lane, at_it.start, cost_.exchange, order_);
+    for (auto const& [other, other_lane] : std::exchange(shared_meeting.arrivals, {})) {
+      ranks_[other].has_arrived[other_lane] = 0;
+      finish(other, other_lane, shared_meeting.start, cost_.exchange, order_);
       if (other != i) push(other);
     }
   }
@@ -237,10 +243,10 @@ class step_rendezvous {
 
   std::span<step_plan const> plans_;
   step_costs cost_;
-  std::vector<one_rank> ranks_;
-  std::map<std::tuple<int, int, int, int>, rendezvous> open_rendezvous_;  // addresses stay
+  std::vector<rank_state> ranks_;
+  std::map<std::tuple<int, int, int, int>, meeting> meetings_;  // addresses stay valid
   std::vector<std::size_t> work_;
-  int order_ = 0;  // how many have begun
+  int order_ = 0;  // how many actions have begun
   step_verdict problem_;
 };
 

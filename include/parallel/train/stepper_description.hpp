@@ -1,5 +1,5 @@
-// stepper_description: what a stepper is made of, in lines of text that must be the same on all
-// ranks: its options, its optimizers, and the model's parameters, wherever their slices are.
+// stepper_description: describes a stepper in lines of text that must be the same on all ranks: its
+// options, its optimizers, and the model's parameters, wherever their slices are.
 #pragma once
 
 #include <cstddef>
@@ -17,31 +17,33 @@
 
 namespace parallel::train {
 
-/// One line for each option.
-[[nodiscard]] inline std::vector<std::string> describe(stepper_options const& of) {
+/// Describes options, one line each.
+[[nodiscard]] inline std::vector<std::string> describe(stepper_options const& options) {
   std::vector<std::string> out;
   auto const add = [&](std::string_view name, auto const& value) {
     out.push_back(concat("stepper_options::", name, " ", value));
   };
-  add("level", static_cast<int>(of.level));
-  add("bucket_bytes", of.bucket_bytes);
-  add("reshard_after_forward", of.reshard_after_forward);
-  add("reduce_every_microbatch", of.reduce_every_microbatch);
-  add("gather_before_use", of.gather_before_use);
-  add("one_queue", of.one_queue.value_or(false));
-  add("clip", concat(name_of(of.clip.kind),
-                     of.clip.kind == clipping_kind::none ? "" : concat(" ", of.clip.threshold)));
-  add("keep_finite", of.keep_finite);
-  add("order", of.order == zero::reduction_order::by_rank ? "by_rank" : "canonical_tree");
-  add("reduce_dtype", of.reduce_dtype == zero::reduce_dtype::full ? "full" : "bf16");
+  add("level", static_cast<int>(options.level));
+  add("bucket_bytes", options.bucket_bytes);
+  add("reshard_after_forward", options.reshard_after_forward);
+  add("reduce_every_microbatch", options.reduce_every_microbatch);
+  add("gather_before_use", options.gather_before_use);
+  add("one_queue", options.one_queue.value_or(false));
+  add("clip",
+      concat(name_of(options.clip.kind),
+             options.clip.kind == clipping_kind::none ? "" : concat(" ", options.clip.threshold)));
+  add("keep_finite", options.keep_finite);
+  add("order", options.order == zero::reduction_order::by_rank ? "by_rank" : "canonical_tree");
+  add("reduce_dtype", options.reduce_dtype == zero::reduce_dtype::full ? "full" : "bf16");
   add("optimizer_memory",
-      of.optimizer_memory == zero::optimizer_memory::device ? "device" : "host");
-  add("pipeline.schedule", of.pipeline.schedule);
-  add("pipeline.stages_per_rank", of.pipeline.stages_per_rank);
+      options.optimizer_memory == zero::optimizer_memory::device ? "device" : "host");
+  add("pipeline.schedule", options.pipeline.schedule);
+  add("pipeline.stages_per_rank", options.pipeline.stages_per_rank);
   std::string blocks;
-  for (int const count : of.pipeline.blocks) blocks += concat(blocks.empty() ? "" : " ", count);
+  for (int const count : options.pipeline.blocks)
+    blocks += concat(blocks.empty() ? "" : " ", count);
   add("pipeline.blocks", blocks.empty() ? std::string("divided evenly") : blocks);
-  add("pipeline.overlap_weight_gradients", of.pipeline.overlap_weight_gradients);
+  add("pipeline.overlap_weight_gradients", options.pipeline.overlap_weight_gradients);
   return out;
 }
 
@@ -58,7 +60,7 @@ void describe_optimizers(Optimizers const& optimizers, std::vector<std::string>&
 }
 
 /// Adds a line for the model and one for each of its tensors, as visit_units shows it. Ranks along
-/// the tensor axis may have other slices of it, or several.
+/// the tensor axis may have other slices of a tensor, or several.
 template <class Model, class KeyOf>
 void describe_parameters(Model& model, KeyOf const& key_of, std::vector<std::string>& out) {
   using parameter_type = parameter_base<typename Model::element>;
@@ -66,8 +68,8 @@ void describe_parameters(Model& model, KeyOf const& key_of, std::vector<std::str
   std::set<std::string> seen;
   model.visit_units([&](std::string const& unit, auto& layer, std::vector<part> const& parts,
                         std::vector<parameter_type*> const& uses) {
-    std::string where;
-    for (part const p : parts) where += concat(" ", p);
+    std::string using_parts;
+    for (part const p : parts) using_parts += concat(" ", p);
     visit_parameters_of(layer, [&](parameter_type const& p) {
       if (!seen.insert(p.name).second) return;
       auto const key = key_of(p.name);
@@ -75,8 +77,8 @@ void describe_parameters(Model& model, KeyOf const& key_of, std::vector<std::str
       for (index const extent : p.tensor_extents())
         shape += concat(shape.empty() ? "" : " x ", extent);
       out.push_back(concat(
-          "parameter \"", p.name, "\" of ", shape, " in unit \"", unit, "\", used by part", where,
-          uses.empty() ? "" : concat(" (", uses.size(), " tied)"),
+          "parameter \"", p.name, "\" of ", shape, " in unit \"", unit, "\", used by part",
+          using_parts, uses.empty() ? "" : concat(" (", uses.size(), " tied)"),
           key.trainable ? concat(", trained by optimizer ", key.group) : std::string(", frozen")));
     });
   });

@@ -14,42 +14,43 @@ struct stepper_options {
   zero::level level = zero::level::none;
   /// Reductions start when this many gradient bytes are complete (PyTorch DDP uses 25 MiB).
   std::size_t bucket_bytes = std::size_t{25} << 20;
-  /// At level parameters: values take turns in unsharded buffers and are gathered for every pass
-  /// that reads them. Else they are gathered once in a step, by its first forward pass, and stay
-  /// until its end: memory for all of them beside the shards, and the exchanges of level gradients.
+  /// At level parameters: values are gathered into shared unsharded buffers for every pass that
+  /// reads them. If false, they are gathered once in a step, by its first forward pass, and stay
+  /// until its end: memory for all of them in addition to the shards, and the exchanges of level
+  /// gradients.
   bool reshard_after_forward = true;
   /// From level gradients on: gradients are reduced after every microbatch, and a rank keeps its
-  /// shards of them. Else they are added up in whole buffers and reduced once, as at level
+  /// shards of them. If false, they are added up in whole buffers and reduced once, as at level
   /// optimizer: memory for all of them, and an exchange less for every further microbatch. Sums of
-  /// floats then go over microbatches first.
+  /// floats are then taken over microbatches first.
   bool reduce_every_microbatch = true;
   /// Values that are held whole and were updated by other ranks are gathered by the next step, each
-  /// in front of the first pass that reads it and behind the passes before, and not at the end of
-  /// their own. Who reads values between steps calls stepper::gather_values before.
+  /// before the first pass that reads it and behind the passes before that, and not at the end of
+  /// their own step. A caller that reads values between steps calls stepper::gather_values first.
   bool gather_before_use = false;
   /// A step is enqueued in an order in which it does not deadlock where the device now and then
-  /// waits for all that it was given before, whatever its stream: as CUDA does when a kernel is
+  /// waits for all work that it was given before, on whatever stream: as CUDA does when a kernel is
   /// first launched and loaded, where streams share one of its queues
-  /// (CUDA_DEVICE_MAX_CONNECTIONS), and between kernels with CUDA_LAUNCH_BLOCKING=1. Else receives
-  /// are enqueued as early as there is memory, which is sooner where the host itself computes. Left
-  /// out: as the device is (Device::waits_for_all_streams).
+  /// (CUDA_DEVICE_MAX_CONNECTIONS), and between kernels with CUDA_LAUNCH_BLOCKING=1. If false,
+  /// receives are enqueued as early as there is memory, which is sooner where the host itself
+  /// computes. If absent, the device decides (Device::waits_for_all_streams).
   std::optional<bool> one_queue = {};
-  /// Of real gradients; exact rings are not clipped.
+  /// Clipping of real gradients; exact rings are not clipped.
   clipping clip = {};
   /// A step whose loss or gradient is not finite updates nothing (step_result::outcome). The host
   /// waits for the sums in every step, also where it need not otherwise.
   bool keep_finite = false;
-  /// What the canonical one cannot take: see canonical_order.hpp.
+  /// canonical_order.hpp says which layouts the canonical order refuses.
   zero::reduction_order order = zero::reduction_order::by_rank;
-  /// bf16: of gradients in float, and not with the canonical order, which rounds nowhere.
+  /// bf16: for gradients in float, and not with the canonical order, which rounds nowhere.
   zero::reduce_dtype reduce_dtype = zero::reduce_dtype::full;
-  /// Where what the optimizer alone uses lies.
+  /// The memory that holds what only the optimizer uses.
   zero::optimizer_memory optimizer_memory = zero::optimizer_memory::device;
-  /// Along the pipeline axis.
+  /// Options of the pipeline axis.
   pipeline_options pipeline = {};
 };
 
-/// Whether devices of this kind now and then wait for all that they were given.
+/// Whether devices of this kind now and then wait for all work that they were given.
 template <class Device>
 inline constexpr bool waits_for_all_streams = [] {
   if constexpr (requires { Device::waits_for_all_streams; })
@@ -58,7 +59,7 @@ inline constexpr bool waits_for_all_streams = [] {
     return false;
 }();
 
-/// These options on devices of this kind.
+/// These options with the choices of this kind of device filled in.
 template <class Device>
 [[nodiscard]] stepper_options on_device(stepper_options options) {
   if (!options.one_queue) options.one_queue = waits_for_all_streams<Device>;

@@ -1,5 +1,5 @@
-// stepper_parts: what the compiler says where a stepper is made of something that lacks a call: one
-// sentence, and nothing of what would follow from it.
+// stepper_parts: the message of the compiler where a stepper is given a part that lacks a call: one
+// sentence, without the errors that would follow.
 #pragma once
 
 #include <type_traits>
@@ -32,13 +32,13 @@ struct require_optimizer {
 
 }  // namespace detail
 
-/// What a stepper can be made of; of something else, the compiler says what it lacks.
+/// The parts that a stepper can be made of; for another one, the compiler says what it lacks.
 template <class Model, class Device, class Comm, class Optimizer>
 concept checked_parts = detail::require_device<Device>::value && checked_communicator<Comm> &&
     checked_model<Model, typename Device::stream_type> && checked_model<Model, meta::stream> &&
     detail::require_optimizer<Optimizer, typename Device::stream_type, element_of<Model>>::value;
 
-/// Says nothing of others.
+/// The same condition without messages.
 template <class Model, class Device, class Comm, class Optimizer>
 concept stepper_parts = device<Device> && has_split<Comm> &&
     trainable<Model, typename Device::stream_type> && trainable<Model, meta::stream> &&
@@ -47,12 +47,12 @@ concept stepper_parts = device<Device> && has_split<Comm> &&
 template <class Model, class Device, class Comm, class Optimizer>
 class stepper;
 
-/// What is left where something is lacking: the sentence.
+/// For parts that lack something: the compiler's sentence, and nothing else.
 template <class Model, class Device, class Comm, class Optimizer>
 requires(
     !stepper_parts<Model, Device, Comm, Optimizer>) class stepper<Model, Device, Comm, Optimizer> {
  public:
-  using said = std::bool_constant<checked_parts<Model, Device, Comm, Optimizer>>;
+  using message = std::bool_constant<checked_parts<Model, Device, Comm, Optimizer>>;
 
   template <class Ranks, class Optimizers>
   stepper(Model&, Device&, Ranks&, Optimizers const&, stepper_options const&) {}

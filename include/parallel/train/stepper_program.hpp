@@ -1,5 +1,5 @@
-// stepper_program: what a stepper does for each action of a step's plan (step_plan.hpp), as
-// run_step asks for it.
+// stepper_program: what a stepper does for each action of a step's plan (step_plan.hpp); run_step
+// calls it.
 #pragma once
 
 #include <cstddef>
@@ -19,15 +19,15 @@
 
 namespace parallel::train {
 
-/// Of one step with elements T, beside its microbatches.
+/// The terms of one step with elements T, besides its microbatches.
 template <class T>
 struct step_update {
   std::uint32_t step = 0;
   double learning_rate_factor = 1;
-  square_meter<T>* meter = nullptr;  // measures every tensor
+  square_meter<T>* meter = nullptr;  // measures every tensor; null: none is measured
 };
 
-/// What a step's plan runs: passes, and what hangs on them.
+/// The program that a step's plan runs: passes, and everything that depends on them.
 template <class Stepper>
 struct stepper_program : step_passes<typename Stepper::model_type> {
   using stream = typename Stepper::stream;
@@ -35,114 +35,125 @@ struct stepper_program : step_passes<typename Stepper::model_type> {
   using update = step_update<typename Stepper::element>;
 
   template <class... Arguments>
-  stepper_program(Stepper& of, stream& compute, exchange_stream* reductions, update const& how,
+  stepper_program(Stepper& owner, stream& compute, exchange_stream* reductions, update const& terms,
                   Arguments&&... passes)
       : step_passes<typename Stepper::model_type>(std::forward<Arguments>(passes)...),
-        own(of),
+        stepper_(owner),
         main(compute),
         exchanges(reductions),
-        what(how) {}
+        terms_(terms) {}
 
-  Stepper& own;
+  Stepper& stepper_;
   stream& main;
   exchange_stream* exchanges;
-  update const& what;
+  update const& terms_;
 
-  void compute(action const& a, stream& on) {
+  void compute(action const& a, stream& queue) {
     using enum action_kind;
-    auto& set = own.placed_.set();
-    bool const empty = this->is_empty(a.at.microbatch);
-    auto* const check = own.checked_by_;
-    if (check != nullptr && check->passes_alone() && follows_passes(a.kind)) return;
+    auto& set = stepper_.placed_.set();
+    bool const empty = this->is_empty(a.task.microbatch);
+    auto* const check = stepper_.checked_by_;
+    if (check != nullptr && check->runs_passes_only() && follows_passes(a.kind)) return;
     switch (a.kind) {
       case pass: {
-        if (a.buffer >= 0) set.bind_values(a.of, a.buffer);
-        [[maybe_unused]] auto const named = annotate(on, [&] {
-          return concat(name_of(a.does), " of part ", a.of, ", microbatch ", a.at.microbatch);
+        if (a.buffer >= 0) set.bind_values(a.model_part, a.buffer);
+        [[maybe_unused]] auto const named = annotate(queue, [&] {
+          return concat(name_of(a.pass), " of part ", a.model_part, ", microbatch ",
+                        a.task.microbatch);
         });
         if (empty) return;
-        this->run(a, on);
-        return check != nullptr ? check->after(a, on) : void();
+        this->run(a, queue);
+        return check != nullptr ? check->observe_pass(a, queue) : void();
       }
-      case begin_gradients: return set.begin_gradients(a.of, a.buffer, empty, on);
-      case end_gradients: return empty ? void() : set.end_gradients(a.of, on);
-      case finish_tree: return set.finish_trees(a.of, on);
+      case begin_gradients: return set.begin_gradients(a.model_part, a.buffer, empty, queue);
+      case end_gradients: return empty ? void() : set.end_gradients(a.model_part, queue);
+      case finish_tree: return set.finish_trees(a.model_part, queue);
       case prepare:
-        if (this->is_empty(0)) return unit(a).memory.clear_gradients(on);
-        if (!unit(a).memory.gradients_sharded() && !own.by_tree())
-          unit(a).memory.prepare_gradients(on);
+        if (this->is_empty(0)) return unit(a).memory.clear_gradients(queue);
+        if (!unit(a).memory.gradients_sharded() && !stepper_.by_tree())
+          unit(a).memory.prepare_gradients(queue);
         return;
-      case join_uses: return unit(a).memory.join_uses(on);
-      case measure: return own.results_.norm.add(unit(a).memory, on);
+      case join_uses: return unit(a).memory.join_uses(queue);
+      case measure: return stepper_.results_.norm.add(unit(a).memory, queue);
       case clip:
-        if (own.options_.keep_finite || own.limits_.any())
-          own.outcome_ = own.results_.judge(on, own.limits_);
-        if (check != nullptr && !check->agree(on, *exchanges))
-          own.outcome_ = step_outcome::corrupted;
+        if (stepper_.options_.keep_finite || stepper_.limits_.any())
+          stepper_.outcome_ = stepper_.results_.judge(queue, stepper_.limits_);
+        if (check != nullptr && !check->agree(queue, *exchanges))
+          stepper_.outcome_ = step_outcome::corrupted;
         if (!updates()) return;
-        clip_parts(on);
-        return own.results_.enqueue_scale(on, own.options_.clip.norm_threshold());
-      case begin_update: return updates() ? this->begin_update(unit(a), on) : void();
+        clip_parts(queue);
+        return stepper_.results_.enqueue_scale(queue, stepper_.options_.clip.norm_threshold());
+      case begin_update: return updates() ? this->begin_update(unit(a), queue) : void();
       case action_kind::update:
         if (!updates()) return;
-        if (!own.plans().units()[static_cast<std::size_t>(a.unit)].exchanges_update)
-          this->begin_update(unit(a), on);
-        return update_unit(unit(a), on);
-      default: return;  // begin, reshard, end: marks for other streams
+        if (!stepper_.plans().units()[static_cast<std::size_t>(a.unit)].exchanges_update)
+          this->begin_update(unit(a), queue);
+        return update_unit(unit(a), queue);
+      default: return;  // begin, reshard and end only mark points for other streams
     }
   }
 
-  void exchange(action const& a, exchange_stream& on, typename Stepper::requests_type& requests) {
+  void exchange(action const& a, exchange_stream& queue,
+                typename Stepper::requests_type& requests) {
     using enum action_kind;
-    if (own.checked_by_ != nullptr && own.checked_by_->passes_alone() && follows_passes(a.kind))
+    if (stepper_.checked_by_ != nullptr && stepper_.checked_by_->runs_passes_only() &&
+        follows_passes(a.kind))
       return;
     auto const use = static_cast<std::size_t>(a.use);
-    auto const axes = own.groups_.axes();
+    auto const axes = stepper_.groups_.axes();
     switch (a.kind) {
-      case unshard: return own.placed_.set().unshard(unit(a), a.use, a.buffer, axes, on, requests);
+      case unshard:
+        return stepper_.placed_.set().unshard(unit(a), a.use, a.buffer, axes, queue, requests);
       case reduce_scatter:
-        return own.placed_.set().reduce_scatter(unit(a), use, a.buffer, a.first, axes, on);
-      case reduce: return own.placed_.set().reduce(unit(a), use, a.last, axes, on, requests);
-      case reduce_tied: return own.placed_.reduce_tied(unit(a), on, requests);
+        return stepper_.placed_.set().reduce_scatter(unit(a), use, a.buffer, a.first, axes, queue);
+      case reduce:
+        return stepper_.placed_.set().reduce(unit(a), use, a.last, axes, queue, requests);
+      case reduce_tied: return stepper_.placed_.reduce_tied(unit(a), queue, requests);
       case exchange_update:
-        return updates() ? this->exchange_update(unit(a), on, requests) : void();
-      case reduce_scalars: return own.results_.exchange(own.groups_.world(), main, on);
-      default: return unit(a).memory.gather(axes, on, requests);
+        return updates() ? this->exchange_update(unit(a), queue, requests) : void();
+      case reduce_scalars: return stepper_.results_.exchange(stepper_.groups_.world(), main, queue);
+      default: return unit(a).memory.gather(axes, queue, requests);
     }
   }
 
-  [[nodiscard]] bool updates() const { return own.outcome_ == step_outcome::updated; }
+  [[nodiscard]] bool updates() const { return stepper_.outcome_ == step_outcome::updated; }
 
   [[nodiscard]] typename Stepper::unit_entry& unit(action const& a) const {
-    return own.placed_.units()[static_cast<std::size_t>(a.unit)];
+    return stepper_.placed_.units()[static_cast<std::size_t>(a.unit)];
   }
 
  private:
-  /// Clips the gradients by what is no common factor. The host waits for the number of tokens.
-  void clip_parts([[maybe_unused]] stream& on) {
+  /// Clips the gradients by rules that are not one common factor. The host waits for the number of
+  /// tokens.
+  void clip_parts([[maybe_unused]] stream& queue) {
     if constexpr (!std::is_integral_v<typename Stepper::gradient_type>)
       train::clip_parts(
-          own.options_.clip, own.options_.order, own.placed_.units(), own.placed_.tensors(),
-          own.device_, own.groups_.world(), on, *exchanges,
-          [this] { return own.results_.result(own.options_.clip.norm_threshold()).sums.tokens; });
+          stepper_.options_.clip, stepper_.options_.order, stepper_.placed_.units(),
+          stepper_.placed_.tensors(), stepper_.device_, stepper_.groups_.world(), queue, *exchanges,
+          [this] {
+            return stepper_.results_.result(stepper_.options_.clip.norm_threshold()).sums.tokens;
+          });
   }
-  [[nodiscard]] auto optimizers() const { return std::span(std::as_const(own.optimizers_)); }
+  [[nodiscard]] auto optimizers() const { return std::span(std::as_const(stepper_.optimizers_)); }
   [[nodiscard]] step_info<typename Stepper::gradient_type> info() const {
-    return {std::int64_t{what.step} + 1, what.learning_rate_factor, own.results_.scale()};
+    return {std::int64_t{terms_.step} + 1, terms_.learning_rate_factor, stepper_.results_.scale()};
   }
-  void begin_update(typename Stepper::unit_entry const& of, stream& on) {
-    zero::begin_update(of.memory, on, optimizers(), own.placed_.set().workspace(), info());
+  void begin_update(typename Stepper::unit_entry const& entry, stream& queue) {
+    zero::begin_update(entry.memory, queue, optimizers(), stepper_.placed_.set().workspace(),
+                       info());
   }
-  void exchange_update(typename Stepper::unit_entry const& of, exchange_stream& on,
+  void exchange_update(typename Stepper::unit_entry const& entry, exchange_stream& queue,
                        typename Stepper::requests_type& requests) {
-    zero::exchange_update(of.memory, own.groups_.axes().of_updates(own.groups_.tensor.size()), on,
-                          optimizers(), own.placed_.set().workspace(), requests);
+    zero::exchange_update(entry.memory,
+                          stepper_.groups_.axes().for_updates(stepper_.groups_.tensor.size()), queue,
+                          optimizers(), stepper_.placed_.set().workspace(), requests);
   }
-  void update_unit(typename Stepper::unit_entry const& of, stream& on) {
-    [[maybe_unused]] auto const named = annotate(on, [] { return std::string("optimizer"); });
-    if (what.meter != nullptr) what.meter->before(of.memory, on, own.device_);
-    zero::update(of.memory, on, optimizers(), own.placed_.set().workspace(), info());
-    if (what.meter != nullptr) what.meter->after(of.memory, on);
+  void update_unit(typename Stepper::unit_entry const& entry, stream& queue) {
+    [[maybe_unused]] auto const named = annotate(queue, [] { return std::string("optimizer"); });
+    if (terms_.meter != nullptr)
+      terms_.meter->measure_before(entry.memory, queue, stepper_.device_);
+    zero::update(entry.memory, queue, optimizers(), stepper_.placed_.set().workspace(), info());
+    if (terms_.meter != nullptr) terms_.meter->measure_after(entry.memory, queue);
   }
 };
 

@@ -1,4 +1,4 @@
-// stepper_setup: what is looked at before a stepper takes memory.
+// stepper_setup: the checks before a stepper takes memory.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace parallel::train {
 
-/// Whether some parameter of the model is trained.
+/// Whether any parameter of the model is trained.
 template <class Model, class KeyOf>
 [[nodiscard]] bool trains_any(Model& model, KeyOf const& key_of) {
   bool any = false;
@@ -19,7 +19,7 @@ template <class Model, class KeyOf>
   return any;
 }
 
-/// `options`, when all ranks of `world` make the same stepper. Collective; blocks.
+/// Returns `options` when all ranks of `world` construct the same stepper. Collective; blocks.
 template <class Model, class Comm, class Optimizers, class KeyOf>
 [[nodiscard]] stepper_options checked_setup(Model& model, Comm& world, Optimizers const& optimizers,
                                             KeyOf const& key_of, stepper_options options) {

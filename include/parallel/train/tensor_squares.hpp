@@ -1,9 +1,10 @@
-// The size of every tensor's gradient, moment, weights and last update: what a diverging run is
-// diagnosed by.
+// tensor_squares: the size of every tensor's gradient, moment, weights and last update, by which a
+// diverging run is diagnosed.
 //
-// Every rank sums the squares of what it accounts for, and one reduction over the world of four
-// numbers a tensor makes them the whole's. The update is measured, not derived from the rule: the
-// weights are copied before it (a unit at a time), so any optimizer, group and decay is included.
+// Every rank sums the squares of the elements that it accounts for, and one reduction over the
+// world of four numbers a tensor gives the sums of whole tensors. The update is measured, not
+// derived from the rule: the weights are copied before it (a unit at a time), so any optimizer,
+// group and decay is included.
 #pragma once
 
 #include <span>
@@ -18,8 +19,9 @@
 
 namespace parallel::train {
 
-/// Sums of squares over one tensor. `gradient` is of the sum of all tokens' gradients as the
-/// optimizer receives it, before its one factor; `moment` of the optimizer's first state, if any.
+/// Sums of squares over one tensor. `gradient`: of the sum of all tokens' gradients as the
+/// optimizer receives it, before the common factor; `moment`: of the optimizer's first state, if
+/// any.
 template <class Sum>
 struct tensor_squares {
   std::string name;
@@ -30,7 +32,7 @@ struct tensor_squares {
   friend bool operator==(tensor_squares const&, tensor_squares const&) = default;
 };
 
-/// Measures one step: `before` and `after` around every unit's update, then `finish`.
+/// Measures one step: measure_before and measure_after enclose every unit's update; `finish` sums.
 template <class T>
 class square_meter {
  public:
@@ -38,14 +40,14 @@ class square_meter {
   using sum = ops::sum_t<gradient_type>;
   using unit_type = zero::partitioned_unit<T>;
 
-  /// For the tensors of `all`, which must outlive the meter.
+  /// Measures the tensors of `tensors`, which must outlive the meter.
   template <class Device>
-  square_meter(tensor_list const& all, Device const& device)
-      : all_(all), sums_(device.template allocate_shared<sum>(4 * all.size())) {}
+  square_meter(tensor_list const& tensors, Device const& device)
+      : tensors_(tensors), sums_(device.template allocate_shared<sum>(4 * tensors.size())) {}
 
   /// Enqueues the sums of the gradients and a copy of the weights.
   template <class Stream, class Device>
-  void before(unit_type const& unit, Stream& compute, Device& device) {
+  void measure_before(unit_type const& unit, Stream& compute, Device& device) {
     copies_.clear();
     for_each_segment(unit, [&](std::size_t s, auto const& master) {
       copies_.push_back(device.template allocate<gradient_type>(master.size()));
@@ -55,9 +57,9 @@ class square_meter {
     });
   }
 
-  /// Enqueues the sums of what the update made; blocks until they are there.
+  /// Enqueues the sums over what the update made, and blocks until they are complete.
   template <class Stream>
-  void after(unit_type const& unit, Stream& compute) {
+  void measure_after(unit_type const& unit, Stream& compute) {
     auto copy = copies_.begin();
     for_each_segment(unit, [&](std::size_t s, auto const& master) {
       auto const& m = unit.segments()[s];
@@ -78,36 +80,37 @@ class square_meter {
   [[nodiscard]] std::vector<tensor_squares<sum>> finish(Comm& comm, Stream& exchanges) {
     comm.all_reduce(exchanges, sums_.span(), reduction::sum).wait();
     std::vector<tensor_squares<sum>> out;
-    for (std::size_t i = 0; i < all_.size(); ++i) {
-      auto const* const of = sums_.data() + 4 * i;
-      out.push_back({all_.tensors()[i].name, of[0], of[1], of[2], of[3]});
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      auto const* const squares = sums_.data() + 4 * i;
+      out.push_back({tensors_.tensors()[i].name, squares[0], squares[1], squares[2], squares[3]});
     }
     return out;
   }
 
  private:
-  /// f(number of segment, the master weights this rank accounts for) for what is trained.
+  /// f(number of the segment, the master weights this rank accounts for) for every trained segment.
   template <class F>
   static void for_each_segment(unit_type const& unit, F&& f) {
     for (std::size_t s = 0; s < unit.segments().size(); ++s)
       if (unit.is_trainable(s)) f(s, unit.primary_range(s, unit.segments()[s].master.span()));
   }
 
-  /// Adds the squares of `elements`, which this rank accounts for, to each tensor's sum `which`.
+  /// Adds the squares of `elements`, which this rank accounts for, to the sum of each tensor with
+  /// number `quantity`.
   template <class Stream>
-  void add(unit_type const& unit, Stream& compute, std::size_t s, std::size_t which,
+  void add(unit_type const& unit, Stream& compute, std::size_t s, std::size_t quantity,
            std::span<gradient_type const> elements) {
-    auto const mine = unit.primary_range(s);
+    auto const own_range = unit.primary_range(s);
     unit.layout().segments()[s].for_each_piece(
-        mine.begin, mine.end, [&](auto const& p, index first, index last, index at) {
-          ops::squared_norm(compute, sums_.data() + 4 * all_.place(p.name) + which,
-                            elements.subspan(static_cast<std::size_t>(at - mine.begin),
+        own_range.begin, own_range.end, [&](auto const& p, index first, index last, index begin) {
+          ops::squared_norm(compute, sums_.data() + 4 * tensors_.number_of(p.name) + quantity,
+                            elements.subspan(static_cast<std::size_t>(begin - own_range.begin),
                                              static_cast<std::size_t>(last - first)));
         });
   }
 
-  tensor_list const& all_;
-  buffer<sum> sums_;  // gradient, moment, weights, update of each
+  tensor_list const& tensors_;
+  buffer<sum> sums_;  // gradient, moment, weights and update of each tensor
   std::vector<buffer<gradient_type>> copies_;
 };
 

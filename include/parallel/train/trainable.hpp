@@ -1,5 +1,5 @@
-// trainable: what the compiler says where a model is given that lacks something: one sentence, once
-// a model, at every function that takes one, before anything is made of the model's types.
+// trainable: the message of the compiler where a model lacks something: one sentence, once a model,
+// at every function that takes a model, before the model's types are used.
 #pragma once
 
 #include <concepts>
@@ -10,7 +10,7 @@
 
 namespace parallel::train {
 
-/// Names the types of which passes are made.
+/// Names the types that passes use.
 template <class M>
 concept names_types = requires {
   typename M::element;
@@ -24,13 +24,13 @@ concept shows_units = requires(M& m) {
   m.visit_units(detail::unit_visitor<T>{});
 };
 
-/// A block between activations of T: as a layer, but what shows its parameters is visit_units.
+/// A block between activations of T: like a layer, except that visit_units shows its parameters.
 template <class B, class Stream, class T>
 concept block_of = requires(B const& b, context<Stream>& c, matrix_view<T const> x,
-                            typename B::saved& kept) {
-  { b.forward(c, x, kept) } -> std::convertible_to<matrix_view<T>>;
-  { b.backward_input(c, x, kept) } -> std::convertible_to<matrix_view<T const>>;
-  b.backward_weight(c, kept);
+                            typename B::saved& saved) {
+  { b.forward(c, x, saved) } -> std::convertible_to<matrix_view<T>>;
+  { b.backward_input(c, x, saved) } -> std::convertible_to<matrix_view<T const>>;
+  b.backward_weight(c, saved);
 };
 
 /// A model whose passes run on a Stream.
@@ -74,20 +74,20 @@ struct require_block {
   using B = typename M::block;
   using T = typename M::element;
   static_assert(
-      requires(B const& b, context<Stream>& c, matrix_view<T const> x, typename B::saved& kept) {
-        { b.forward(c, x, kept) } -> std::convertible_to<matrix_view<T>>;
+      requires(B const& b, context<Stream>& c, matrix_view<T const> x, typename B::saved& saved) {
+        { b.forward(c, x, saved) } -> std::convertible_to<matrix_view<T>>;
       },
       "the model's block has no forward(context, x, saved) of any stream's context and a view of "
       "const elements, which gives a view of elements (parallel/layer/concepts.hpp)");
   static_assert(
-      requires(B const& b, context<Stream>& c, matrix_view<T const> x, typename B::saved& kept) {
-        { b.backward_input(c, x, kept) } -> std::convertible_to<matrix_view<T const>>;
+      requires(B const& b, context<Stream>& c, matrix_view<T const> x, typename B::saved& saved) {
+        { b.backward_input(c, x, saved) } -> std::convertible_to<matrix_view<T const>>;
       },
       "the model's block has no backward_input(context, dy, saved) of any stream's context and a "
       "view of const elements, which gives the gradient of x (parallel/layer/concepts.hpp)");
   static_assert(
-      requires(B const& b, context<Stream>& c, typename B::saved& kept) {
-        b.backward_weight(c, kept);
+      requires(B const& b, context<Stream>& c, typename B::saved& saved) {
+        b.backward_weight(c, saved);
       },
       "the model's block has no backward_weight(context, saved) of any stream's context, which "
       "adds to its parameters' gradients; leave it empty where there are none "
@@ -115,17 +115,17 @@ struct element_of<M> {
 
 }  // namespace detail
 
-/// Of another one, the compiler says what it lacks.
+/// For a model that lacks something, these concepts make the compiler say what.
 template <class M>
 concept checked_types = detail::require_types<M>::value;
 template <class M, class T>
 concept checked_units = detail::require_units<M, T>::value;
 
-/// M::element; void where there is none, so that it can be named before that has been said.
+/// M::element; void where there is none, so that the name is valid before the compiler's sentence.
 template <class M>
 using element_of = typename detail::element_of<M>::type;
 
-/// A model whose passes run on a Stream; of another one, the compiler says what it lacks.
+/// A model whose passes run on a Stream; for another model, the compiler says what it lacks.
 template <class M, class Stream>
 concept checked_model = checked_types<M> && checked_units<M, element_of<M>> &&
     detail::require_block<M, Stream>::value && detail::require_model<M, Stream>::value;
@@ -143,7 +143,7 @@ struct microbatch_of<M> {
 
 }  // namespace detail
 
-/// M::microbatch; of a model without types, nothing that a call could give, after the sentence.
+/// M::microbatch; for a model without types, an empty type, after the compiler's sentence.
 template <class M>
 using microbatch_of = typename detail::microbatch_of<M>::type;
 

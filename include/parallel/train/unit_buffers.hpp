@@ -1,5 +1,5 @@
-// unit_buffers: the buffers in which the values and gradients that a ZeRO level shards lie while
-// passes use them, and in what order parts take turns in them.
+// unit_buffers: the buffers that hold the values and gradients that a ZeRO level shards while
+// passes use them, and the order in which parts use the buffers in turn.
 #pragma once
 
 #include <algorithm>
@@ -11,25 +11,25 @@
 
 namespace parallel::train {
 
-/// Buffers for what parts need one after another: those that need equally much take turns in as
-/// many as may be in use at once, or as there are such parts.
+/// Buffers that parts use one after another. Parts that need the same size alternate between as
+/// many buffers as may be in use at once, or as there are such parts.
 class buffer_turns {
  public:
   static constexpr int none = -1;
 
-  void add(part p, index size, int at_once) {
+  void add(part p, index size, int count) {
     if (size == 0) return;
     auto& turn = turns_[size];
-    if (std::ssize(turn.buffers) < at_once) turn.buffers.push_back(reserve(size));
+    if (std::ssize(turn.buffers) < count) turn.buffers.push_back(reserve(size));
     turn_of_[p] = &turn;
   }
-  /// A buffer that takes no turns.
+  /// Adds a buffer that no two parts share.
   int reserve(index size) {
     sizes_.push_back(size);
     return static_cast<int>(sizes_.size()) - 1;
   }
 
-  /// The buffer that the part will take next; none when it needs none.
+  /// The buffer that the part will take next; none when the part needs none.
   [[nodiscard]] int peek(part p) const {
     auto const found = turn_of_.find(p);
     if (found == turn_of_.end()) return none;
@@ -59,20 +59,21 @@ class buffer_turns {
 struct unit_buffers {
   buffer_turns values;
   buffer_turns gradients;
-  std::vector<int> kept = {};  // by unit: its own buffer, when values stay once unsharded
+  /// By unit: its own buffer, when its values stay once unsharded.
+  std::vector<int> own_buffers = {};
 
-  unit_buffers(std::vector<planned_unit> const& units, step_choices const& how) {
+  unit_buffers(std::vector<planned_unit> const& units, step_choices const& choices) {
     std::map<part, std::pair<index, index>> sizes;  // of values and gradients
     for (auto const& unit : units) {
-      bool const stays = unit.values > 0 && !how.reshard_after_forward;
-      kept.push_back(stays ? values.reserve(unit.values) : buffer_turns::none);
+      bool const stays = unit.values > 0 && !choices.reshard_after_forward;
+      own_buffers.push_back(stays ? values.reserve(unit.values) : buffer_turns::none);
       for (part const p : unit.parts) {
         if (!stays) sizes[p].first += unit.values;
         sizes[p].second += unit.gradients;
       }
     }
     for (auto const& [p, size] : sizes) {
-      values.add(p, size.first, std::max(2, how.prefetch + 1));
+      values.add(p, size.first, std::max(2, choices.prefetch + 1));
       gradients.add(p, size.second, 2);
     }
   }

@@ -1,5 +1,5 @@
-// verify_step: proves of the lists of all ranks (step_plan.hpp), before anything runs, that they
-// can run: each by itself (step_check.hpp) and against each other (step_rendezvous.hpp).
+// verify_step: proves before anything runs that the lists of all ranks (step_plan.hpp) can run:
+// each list by itself (step_check.hpp) and all of them together (step_rendezvous.hpp).
 #pragma once
 
 #include <algorithm>
@@ -14,20 +14,21 @@
 
 namespace parallel::train {
 
-/// Streams on which the rank exchanges something: so many exchanges may have begun at the same
+/// How many streams the rank exchanges something on: so many exchanges may have begun at the same
 /// time, each waiting for other ranks.
-[[nodiscard]] inline int exchanges_at_once(step_plan const& of) {
-  std::vector<char> used(of.lanes(), 0);
-  for (auto const& a : of.actions)
-    if (a.exchanges()) used[static_cast<std::size_t>(a.on)] = 1;
+[[nodiscard]] inline int exchanges_at_once(step_plan const& plan) {
+  std::vector<char> used(plan.lanes(), 0);
+  for (auto const& a : plan.actions)
+    if (a.exchanges()) used[static_cast<std::size_t>(a.lane)] = 1;
   return static_cast<int>(std::ranges::count(used, 1));
 }
 
-/// Whether the plans do what a step is, on any timing. `plans`: of every rank of the pipeline, and
-/// if wanted of further ranks that hold the same stages, which take part in the same collectives.
-/// `at_once`: how many exchanges a device runs at the same time, whichever it begins first; 0: any
-/// number. With fewer than there are streams of exchanges, those that wait for other ranks can keep
-/// out those for which other ranks wait. Cost: linear in the lists, half a microsecond an action.
+/// Whether the plans make a complete step on any timing. `plans`: those of every rank of the
+/// pipeline, and optionally those of further ranks that hold the same stages and take part in the
+/// same collectives. `at_once`: how many exchanges a device runs at the same time, whichever begins
+/// first; 0: any number. With fewer than there are streams of exchanges, exchanges that wait for
+/// other ranks can keep out those for which other ranks wait. Cost: linear in the lists, half a
+/// microsecond an action.
 [[nodiscard]] inline step_verdict verify(std::span<step_plan const> plans, int at_once = 0) {
   for (std::size_t i = 0; i < plans.size(); ++i) {
     if (auto found = check_alone(plans[i]); !found.good()) {
@@ -40,25 +41,26 @@ namespace parallel::train {
   return detail::step_rendezvous(plans).run();
 }
 
-/// Elements that lie unsharded at once on a rank, and those of gradients of single microbatches.
+/// The elements that are unsharded on a rank at once, and those of gradients of single
+/// microbatches.
 struct step_residency {
   index values = 0;
   index gradients = 0;
 };
 
-/// The most at any time: what the buffers hold together.
-[[nodiscard]] inline step_residency residency_of(step_plan const& of) {
+/// The maximum at any time: what all buffers hold together.
+[[nodiscard]] inline step_residency residency_of(step_plan const& plan) {
   step_residency out;
-  for (index const size : of.values) out.values += size;
-  for (index const size : of.gradients) out.gradients += size;
+  for (index const size : plan.values) out.values += size;
+  for (index const size : plan.gradients) out.gradients += size;
   return out;
 }
 
-/// What is wrong, in a sentence.
+/// The verdict as a sentence.
 [[nodiscard]] inline std::string text_of(step_verdict const& found,
                                          std::span<step_plan const> plans) {
   if (found.good()) return "every rank comes to the end of its step";
-  constexpr std::string_view says[] = {
+  constexpr std::string_view phrases[] = {
       "",
       "does not come after what it needs, or comes twice",
       "is reached although something of the step is missing",
@@ -71,22 +73,24 @@ struct step_residency {
       "is reached by a device that runs too few exchanges at once for its streams",
       "meets another exchange on another rank",
       "waits for ever"};
-  step_plan const& of = plans[found.plan];
+  step_plan const& plan = plans[found.plan];
   auto const number = static_cast<std::size_t>(found.action);
-  auto const action = number < of.actions.size() ? text_of(of, of.actions[number]) : "its end";
-  return concat("the step's plan of pipeline rank ", of.rank, " of ", of.ranks, " with ",
-                of.microbatches, " microbatches cannot run: action ", number, " (", action, ") ",
-                says[static_cast<std::size_t>(found.problem)],
+  auto const action =
+      number < plan.actions.size() ? text_of(plan, plan.actions[number]) : "its end";
+  return concat("the step's plan of pipeline rank ", plan.rank, " of ", plan.ranks, " with ",
+                plan.microbatches, " microbatches cannot run: action ", number, " (", action, ") ",
+                phrases[static_cast<std::size_t>(found.problem)],
                 "; this is an error of the library, please report it");
 }
 
-/// Whether plans that verify() has proved come to their end also where each rank has one queue for
-/// all its streams.
+/// Whether plans that verify() has proved also complete where each rank has one queue for all its
+/// streams.
 [[nodiscard]] inline step_verdict verify_in_one_queue(std::span<step_plan const> plans) {
   return detail::step_rendezvous(plans, {}, step_queues::one).run();
 }
 
-/// Throws that sentence when the plans cannot run, or not where each rank has `one_queue`.
+/// Throws the verdict's sentence when the plans cannot run, or cannot where each rank has
+/// `one_queue`.
 inline void require_runs(std::span<step_plan const> plans, bool one_queue = false) {
   auto found = verify(plans);
   if (found.good() && one_queue) found = verify_in_one_queue(plans);

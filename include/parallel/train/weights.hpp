@@ -33,17 +33,17 @@ struct require_elements {
 
 }  // namespace detail
 
-/// A model of elements T; of another one, the compiler says what it lacks.
+/// A model of elements T; for another one, the compiler says what it lacks.
 template <class M, class T>
 concept checked_weights = checked_units<M, T> && detail::require_elements<M, T>::value;
-/// Likewise.
+/// A device with memory; for another one, the compiler says what it lacks.
 template <class D>
 concept checked_memory = detail::require_memory<D>::value;
 
 template <class T>
 class weights {
  public:
-  /// Allocates on `device` and binds `model`, which must stay where it is.
+  /// Allocates the parameters on `device` and binds `model` to them; the model must not move.
   template <checked_weights<T> Model, checked_memory Device>
   weights(Model& model, Device& device) {
     model.visit_units([&](std::string name, auto& layer, std::vector<part> const&,
@@ -63,11 +63,11 @@ class weights {
     });
   }
 
-  /// What is left where it has been said that the model, or the device, lacks something.
+  /// For a model or a device that lacks something: nothing follows the compiler's sentence.
   template <class Model, class Device>
   weights(Model&, Device&) {}
 
-  /// Calls f(parameter, values) for every parameter; tied ones once.
+  /// Calls f(parameter, values) for every parameter; for tied parameters once.
   template <class F>
   void for_each(F&& f) const {
     for (auto const& [parameter, values] : parameters_) f(*parameter, values);

@@ -1,14 +1,15 @@
-// unit: the parameters that are sharded, gathered, reduced and saved together, laid out flat.
+// unit: parameters that are sharded, gathered, reduced and saved together, in one flat layout.
 //
 // A unit is typically one transformer block, or a tied embedding. Its parameters are divided into
-// segments (by trainable or frozen, and optimizer group); each segment is one flat range, padded so
-// that it divides among the ranks. A frozen segment has values and nothing else. Buckets, ZeRO
-// shards, optimizer spans and checkpoint slices are all ranges of a segment. Padding is never
-// stored in a file.
+// segments (by trainable or frozen, and by optimizer group). Each segment is one flat range, padded
+// so that it divides evenly among the ranks. A frozen segment has values but no gradients and no
+// optimizer state. Buckets, ZeRO shards, optimizer spans and checkpoint slices are all ranges of a
+// segment. Padding is never stored in a file.
 //
-// A tied parameter (the same values used in two places) has one value and one gradient buffer per
-// use: `add_use` declares the second one; the two gradients meet after their reduction, between
-// owners of the same shard.
+// A tied parameter (the same values used in two places) has one value and one gradient buffer for
+// each use. `add_use` declares the second use. The two gradients are added after their reduction,
+// between the owners of the same shard. use: `add_use` declares the second one; the two gradients
+// meet after their reduction, between owners of the same shard.
 #pragma once
 
 #include <algorithm>
@@ -20,8 +21,8 @@
 
 namespace parallel {
 
-/// What parameters of one segment have in common. The first two are the trainer's choice, the last
-/// the parameter's own.
+/// What the parameters of one segment have in common. The trainer chooses the first two members;
+/// the last is a property of the parameter.
 struct segment_key {
   bool trainable = true;
   int group = 0;  // optimizer group
@@ -29,27 +30,27 @@ struct segment_key {
   friend auto operator<=>(segment_key const&, segment_key const&) = default;
 };
 
-/// The key of every parameter when all are trained alike.
+/// Gives every parameter the same key, for models whose parameters are all trained alike.
 struct one_segment {
   [[nodiscard]] segment_key operator()(std::string const& /*name*/) const { return {}; }
 };
 
-/// A parameter's place in its segment.
+/// A parameter and its offset in its segment.
 template <class T>
 struct placed_parameter {
   parameter_base<T>* parameter;
   index offset;  // of its first element in the segment
 };
 
-/// One flat range of parameters; elements between and behind them are padding.
+/// One flat range of parameters; the elements between and after them are padding.
 template <class T>
 struct segment {
   segment_key key;
   std::vector<placed_parameter<T>> parameters;
   index size = 0;  // elements, padding included
 
-  /// Calls f(parameter, first, last, offset): elements [first, last) of the parameter lie at
-  /// `offset` of the segment, for all of the segment's range [begin, end).
+  /// Calls f(parameter, first, last, offset) for each parameter that overlaps the range [begin,
+  /// end) of the segment: the parameter's elements [first, last) lie at `offset` in the segment.
   template <class F>
   void for_each_piece(index begin, index end, F&& f) const {
     for (auto const& [parameter, offset] : parameters) {
@@ -68,8 +69,8 @@ class unit {
   /// Every parameter starts at a multiple of this many elements (a cache line of bf16).
   static constexpr index alignment = 32;
 
-  /// Lays out the parameters that `layer.visit_parameters` shows, each in the segment of
-  /// `key_of(name)`, and marks the frozen ones. Each segment's size becomes a multiple of
+  /// Lays out the parameters that `layer.visit_parameters` passes, each in the segment with the key
+  /// `key_of(name)`, and marks the frozen ones. Each segment's size is rounded up to a multiple of
   /// `ranks * alignment`. The layer must not move afterwards.
   template <class Layer, class KeyOf = one_segment>
   unit(std::string name, Layer& layer, index ranks, KeyOf const& key_of = {})
@@ -78,7 +79,7 @@ class unit {
     visit_parameters_of(layer, [&](parameter_base<T>& parameter) {
       segment_key key = key_of(parameter.name);
       key.replication = parameter.replication;
-      place(parameter, key);
+      add_parameter(parameter, key);
     });
     for (auto& part : segments_) part.size = round_up(part.size, ranks * alignment);
   }
@@ -87,16 +88,16 @@ class unit {
   void add_use(parameter_base<T>& alias) {
     require(segments_.size() == 1 && segments_[0].parameters.size() == 1, "unit ", name_,
             ": only a unit of one parameter can be tied");
-    auto const& own = *segments_[0].parameters[0].parameter;
-    require(own.extents == alias.extents, "unit ", name_, ": tied parameters differ in shape");
-    alias.trainable = own.trainable;
+    auto const& original = *segments_[0].parameters[0].parameter;
+    require(original.extents == alias.extents, "unit ", name_, ": tied parameters differ in shape");
+    alias.trainable = original.trainable;
     uses_.push_back(&alias);
   }
 
   [[nodiscard]] std::string const& name() const { return name_; }
   [[nodiscard]] std::vector<segment<T>> const& segments() const { return segments_; }
 
-  /// How many gradient buffers each segment needs: one per use of the values.
+  /// The number of gradient buffers of each segment: one for each use of the values.
   [[nodiscard]] std::size_t uses() const { return 1 + uses_.size(); }
 
   /// Elements of all segments, padding included.
@@ -106,14 +107,15 @@ class unit {
     return total;
   }
 
-  /// Elements of those with gradients.
+  /// Elements of the segments that have gradients, padding included.
   [[nodiscard]] index trainable_size() const {
     index total = 0;
     for (auto const& part : segments_) total += part.key.trainable ? part.size : 0;
     return total;
   }
 
-  /// Calls f(parameter, offset) for the parameters of segment `s` as use `use` declares them.
+  /// Calls f(parameter, offset) for the parameters of segment `s`, as use number `use` declares
+  /// them.
   template <class F>
   void for_each_parameter(std::size_t s, std::size_t use, F&& f) const {
     for (auto const& [parameter, offset] : segments_[s].parameters)
@@ -139,7 +141,7 @@ class unit {
     return (value + multiple - 1) / multiple * multiple;
   }
 
-  void place(parameter_base<T>& parameter, segment_key key) {
+  void add_parameter(parameter_base<T>& parameter, segment_key key) {
     auto part = std::ranges::find(segments_, key, &segment<T>::key);
     if (part == segments_.end()) part = segments_.insert(part, segment<T>{key, {}, 0});
     parameter.trainable = key.trainable;

@@ -13,7 +13,7 @@
 
 namespace parallel::zero {
 
-/// `G`: elements of gradients. Does not move once it was used.
+/// `G`: the elements of gradients. The object does not move once it has been used.
 template <class G, class Device>
 class gradient_trees {
  public:
@@ -23,51 +23,51 @@ class gradient_trees {
   gradient_trees(gradient_trees const&) = delete;
   gradient_trees& operator=(gradient_trees const&) = delete;
 
-  /// Buffers of a leaf's size that a use holds after a step of so many leaves.
+  /// The number of buffers of a leaf's size that a use holds after a step of `leaves` leaves.
   [[nodiscard]] static constexpr std::size_t buffers_for(std::size_t leaves) {
     return decltype(tree::sum)::buffers_for(leaves);
   }
 
-  /// Memory of the next leaf of a use: `size` elements, undefined.
+  /// The memory of the next leaf of a use: `size` uninitialised elements.
   G* begin_leaf(void const* unit, std::size_t use, std::size_t size, Device& device) {
-    auto& of = trees_.try_emplace({unit, use}, *this).first->second;
-    auto spare = of.sum.take_spare();
+    auto& tree_of_use = trees_.try_emplace({unit, use}, *this).first->second;
+    auto spare = tree_of_use.sum.take_spare();
     if (spare)
-      of.leaf = std::move(*spare);
-    else if (of.result.size() > 0)  // of the step before
-      of.leaf = std::exchange(of.result, {});
+      tree_of_use.leaf = std::move(*spare);
+    else if (tree_of_use.result.size() > 0)  // the result of the step before
+      tree_of_use.leaf = std::exchange(tree_of_use.result, {});
     else
-      of.leaf = device.template allocate<G>(size);
-    return of.leaf.data();
+      tree_of_use.leaf = device.template allocate<G>(size);
+    return tree_of_use.leaf.data();
   }
 
-  /// The leaf is complete: enqueues what its place in the tree asks for.
+  /// The leaf is complete: enqueues the additions that its position in the tree requires.
   void end_leaf(void const* unit, std::size_t use, stream& compute) {
-    auto& of = trees_.at({unit, use});
+    auto& tree_of_use = trees_.at({unit, use});
     compute_ = &compute;
-    of.sum.push(of.leaves++, std::move(of.leaf));
+    tree_of_use.sum.push(tree_of_use.leaves++, std::move(tree_of_use.leaf));
   }
 
-  /// The sum of the step's leaves, valid until the next one begins; null when there were none.
+  /// The sum of the step's leaves, valid until the next step begins; null when there were none.
   G const* finish(void const* unit, std::size_t use, stream& compute) {
     auto const found = trees_.find({unit, use});
     if (found == trees_.end() || found->second.leaves == 0) return nullptr;
-    auto& of = found->second;
+    auto& tree_of_use = found->second;
     compute_ = &compute;
-    of.result = of.sum.finish();
-    of.leaves = 0;
-    return of.result.data();
+    tree_of_use.result = tree_of_use.sum.finish();
+    tree_of_use.leaves = 0;
+    return tree_of_use.result.data();
   }
 
  private:
   struct adder {
-    gradient_trees& own;
-    void operator()(buffer<G>& into, buffer<G> const& from) const {
-      ops::add(*own.compute_, into.span(), std::span<G const>(from.span()));
+    gradient_trees& trees;
+    void operator()(buffer<G>& target, buffer<G> const& addend) const {
+      ops::add(*trees.compute_, target.span(), std::span<G const>(addend.span()));
     }
   };
   struct tree {
-    explicit tree(gradient_trees& own) : sum(adder{own}) {}
+    explicit tree(gradient_trees& trees) : sum(adder{trees}) {}
     tree_accumulator<buffer<G>, adder> sum;
     buffer<G> leaf;
     buffer<G> result;

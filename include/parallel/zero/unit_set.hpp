@@ -1,8 +1,8 @@
 // unit_set: all units of a rank, as the passes of a step use them part by part.
 //
-// Before a part runs its values are unsharded into a buffer, and after its backward pass gradients
-// are reduced out of one, for what the ZeRO level divides; the rest is simply there. Which buffer,
-// when, and what waits for what is the business of a step's plan (train/step_plan.hpp).
+// For memory that the ZeRO level shards, values are unsharded into a buffer before a part runs, and
+// gradients are reduced out of a buffer after its backward pass; other memory is used in place. The
+// plan of a step (train/step_plan.hpp) determines the buffers, their times and their dependencies.
 #pragma once
 
 #include <deque>
@@ -20,7 +20,7 @@
 
 namespace parallel::zero {
 
-/// Memory of `Device`; exchanges run on streams of type `Exchange`.
+/// Memory is that of `Device`; exchanges run on streams of type `Exchange`.
 template <class T, memory_device Device, parallel::stream Exchange>
 class unit_set {
  public:
@@ -30,14 +30,15 @@ class unit_set {
 
   struct entry {
     partitioned_unit<T> memory;
-    std::vector<index> parts;  // for each use that is on this rank, the part that computes with it
+    std::vector<index> parts;  // for each use on this rank, the part that computes with it
   };
 
   void add(partitioned_unit<T> memory, std::vector<index> parts) {
     units_.push_back({std::move(memory), std::move(parts)});
   }
 
-  /// Allocates so many elements for every buffer of values, and of a microbatch's gradients.
+  /// Allocates each buffer of values, and of a microbatch's gradients, with these numbers of
+  /// elements.
   void allocate_buffers(Device& device, std::vector<index> const& values,
                         std::vector<index> const& gradients) {
     device_ = &device;
@@ -48,28 +49,28 @@ class unit_set {
           allocate_exchanged<gradient_type>(device, static_cast<std::size_t>(size)));
   }
 
-  /// Allocates the memory in which the units' optimizers work, one unit after another.
+  /// Allocates the workspace of the units' optimizers, which one unit after another uses.
   void allocate_workspace(Device& device, std::size_t bytes) {
     workspace_bytes_ = bytes;
     workspace_ = arena(device.template allocate<std::byte>(bytes));
   }
   [[nodiscard]] std::size_t workspace_bytes() const { return workspace_bytes_; }
 
-  /// Makes the gradients of all units travel in bf16, rounded in so many elements at a time.
+  /// Makes all units send their gradients in bf16, rounded `elements` at a time.
   void allocate_staging(Device& device, index elements) {
     staging_ = allocate_exchanged<bf16>(device, static_cast<std::size_t>(elements));
     if constexpr (std::is_same_v<gradient_type, float>)
-      for (auto& unit : units_) unit.memory.sum_by(gradient_sums<gradient_type>(staging_.span()));
+      for (auto& unit : units_) unit.memory.set_sums(gradient_sums<gradient_type>(staging_.span()));
   }
   [[nodiscard]] std::size_t staging_bytes() const { return staging_.size() * sizeof(bf16); }
 
-  /// Where the units' optimizers work, one unit after another.
+  /// The workspace of the units' optimizers, which one unit after another uses.
   [[nodiscard]] arena& workspace() { return workspace_; }
 
   [[nodiscard]] std::deque<entry>& units() { return units_; }
   [[nodiscard]] std::deque<entry> const& units() const { return units_; }
 
-  /// Calls f(unit, use) for what `part` computes with, in one order everywhere.
+  /// Calls f(unit, use) for all units that `part` computes with, in the same order on all ranks.
   template <class F>
   void for_each_use(index part, F&& f) {
     for (auto& unit : units_)
@@ -77,8 +78,8 @@ class unit_set {
         if (unit.parts[use] == part) f(unit.memory, use);
   }
 
-  /// The buffers into which values are gathered, out of which gradients are reduced, and in which
-  /// these are rounded.
+  /// The buffers into which values are gathered, those out of which gradients are reduced, and the
+  /// one in which gradients are rounded.
   [[nodiscard]] std::vector<buffer<T>> const& value_buffers() const { return values_; }
   [[nodiscard]] std::vector<buffer<gradient_type>> const& gradient_buffers() const {
     return gradients_;
@@ -88,71 +89,73 @@ class unit_set {
   /// Bytes of all buffers.
   [[nodiscard]] std::size_t value_buffer_bytes() const { return bytes_of(values_); }
   [[nodiscard]] std::size_t gradient_buffer_bytes() const { return bytes_of(gradients_); }
-  /// Bytes of all trees after a step of so many leaves, microbatches with sequences.
+  /// Bytes of all trees after a step of `leaves` leaves (microbatches with sequences).
   [[nodiscard]] std::size_t tree_bytes(std::size_t leaves) const {
     index elements = 0;
     for (auto const& unit : units_)
       elements += unit.memory.layout().trainable_size() * std::ssize(unit.parts);
-    return by_tree() ? decltype(trees_)::buffers_for(leaves) * sizeof(gradient_type) *
-                           static_cast<std::size_t>(elements)
-                     : 0;
+    return uses_tree() ? decltype(trees_)::buffers_for(leaves) * sizeof(gradient_type) *
+                             static_cast<std::size_t>(elements)
+                       : 0;
   }
 
-  /// Enqueues the gathering of one unit's values into a buffer that holds all that the part of its
-  /// `use` computes with; or, if that is negative, into one of the unit's own, where they stay and
-  /// to which they are bound at once.
+  /// Enqueues the gathering of one unit's values into a buffer that holds all values that the part
+  /// of its `use` computes with; if `use` is negative, into a buffer of the unit alone, where the
+  /// values stay and to which they are bound at once.
   template <class Comm, class Requests>
   void unshard(entry& unit, int use, int buffer, shard_groups<Comm> const& axes,
                exchange_stream& gathers, Requests& requests) {
-    T* at = values_[static_cast<std::size_t>(buffer)].data();
+    T* target = values_[static_cast<std::size_t>(buffer)].data();
     if (use < 0)
-      unit.memory.bind_values_to(at);
+      unit.memory.bind_values_to(target);
     else
-      at += before(unit, static_cast<std::size_t>(use),
-                   [](auto const& layout) { return layout.size(); });
-    unit.memory.unshard(at, axes, gathers, requests);
+      target += offset_of_use(unit, static_cast<std::size_t>(use),
+                              [](auto const& layout) { return layout.size(); });
+    unit.memory.unshard(target, axes, gathers, requests);
   }
-  /// What `part` computes with from now on is in that buffer.
+  /// Binds the values that `part` computes with to that buffer.
   void bind_values(index part, int buffer) {
-    T* at = values_[static_cast<std::size_t>(buffer)].data();
+    T* values = values_[static_cast<std::size_t>(buffer)].data();
     for_each_use(part, [&](auto& unit, std::size_t) {
-      unit.bind_values_to(at);
-      at += unit.layout().size();
+      unit.bind_values_to(values);
+      values += unit.layout().size();
     });
   }
 
-  /// Makes room for the gradients of a part of one microbatch, in that buffer unless it is
+  /// Prepares memory for the gradients of a part of one microbatch, in that buffer unless it is
   /// negative; `empty`: none will be added.
   void begin_gradients(index part, int buffer, bool empty, stream& compute) {
-    if (by_tree() && !empty)
+    if (uses_tree() && !empty)
       for_each_use(part, [&](auto& unit, std::size_t use) {
         auto const size = static_cast<std::size_t>(unit.layout().trainable_size());
         unit.bind_gradients_to(trees_.begin_leaf(&unit, use, size, *device_), use, false, compute);
       });
     if (buffer < 0) return;
-    gradient_type* at = gradients_[static_cast<std::size_t>(buffer)].data();
+    gradient_type* gradients = gradients_[static_cast<std::size_t>(buffer)].data();
     for_each_use(part, [&](auto& unit, std::size_t use) {
-      unit.bind_gradients_to(at, use, empty, compute);
-      at += unit.layout().trainable_size();
+      unit.bind_gradients_to(gradients, use, empty, compute);
+      gradients += unit.layout().trainable_size();
     });
   }
 
-  /// The leaves of a part are complete, if there are trees.
+  /// Completes the leaves of a part, if there are trees.
   void end_gradients(index part, stream& compute) {
     for_each_use(part, [&](auto& unit, std::size_t use) { trees_.end_leaf(&unit, use, compute); });
   }
 
-  /// Adds the gradients of one use in that buffer, summed over shards, to what this rank holds;
-  /// `first`: of the step's microbatches.
+  /// Adds the gradients of one use in that buffer, summed over shards, to those that this rank
+  /// holds; `first`: for the first microbatch of the step.
   template <class Comm>
   void reduce_scatter(entry& unit, std::size_t use, int buffer, bool first,
                       shard_groups<Comm> const& axes, exchange_stream& reductions) {
-    index const at = before(unit, use, [](auto const& layout) { return layout.trainable_size(); });
-    unit.memory.reduce_scatter(gradients_[static_cast<std::size_t>(buffer)].data() + at, use, first,
-                               axes, reductions);
+    index const offset =
+        offset_of_use(unit, use, [](auto const& layout) { return layout.trainable_size(); });
+    unit.memory.reduce_scatter(gradients_[static_cast<std::size_t>(buffer)].data() + offset, use,
+                               first, axes, reductions);
   }
 
-  /// Adds the gradients of one use, or of all that are joined, to the bucket that `last` enqueues.
+  /// Adds the gradients of one use, or of all uses that are joined, to the bucket; `last` reduces
+  /// it.
   template <class Comm, class Requests>
   void reduce(entry const& unit, std::size_t use, bool last, shard_groups<Comm> const& axes,
               exchange_stream& reductions, Requests& requests) {
@@ -160,16 +163,19 @@ class unit_set {
     if (last) bucket_.reduce(axes, reductions, requests);
   }
 
-  /// After the last microbatch of a part: what the trees of its uses add up to is what it holds.
+  /// After the last microbatch of a part: sets the gradients of its uses to the sums of their
+  /// trees.
   void finish_trees(index part, stream& compute) {
-    if (by_tree())
+    if (uses_tree())
       for_each_use(part, [&](auto& unit, std::size_t use) {
-        unit.take_gradients(trees_.finish(&unit, use, compute), use, compute);
+        unit.set_gradients(trees_.finish(&unit, use, compute), use, compute);
       });
   }
 
-  /// Whether every microbatch's gradients are a leaf of a tree.
-  [[nodiscard]] bool by_tree() const { return !units_.empty() && units_.front().memory.by_tree(); }
+  /// Whether the gradients of every microbatch are a leaf of a tree.
+  [[nodiscard]] bool uses_tree() const {
+    return !units_.empty() && units_.front().memory.uses_tree();
+  }
 
   /// Whether gradients are reduced after every microbatch rather than at the end of the step.
   [[nodiscard]] bool gradients_sharded() const {
@@ -181,25 +187,25 @@ class unit_set {
   }
 
  private:
-  /// Elements of what the part of a unit's use uses before it.
+  /// The number of elements that precede those of a unit's use in the buffer of its part.
   template <class Size>
-  [[nodiscard]] index before(entry const& unit, std::size_t use, Size size) {
-    index at = 0;
-    bool found = false;
-    for_each_use(unit.parts[use], [&](auto& other, std::size_t its_use) {
-      found = found || (&other == &unit.memory && its_use == use);
-      if (!found) at += size(other.layout());
+  [[nodiscard]] index offset_of_use(entry const& unit, std::size_t use, Size size) {
+    index offset = 0;
+    bool is_found = false;
+    for_each_use(unit.parts[use], [&](auto& unit_memory, std::size_t number) {
+      is_found = is_found || (&unit_memory == &unit.memory && number == use);
+      if (!is_found) offset += size(unit_memory.layout());
     });
-    return at;
+    return offset;
   }
   template <class Buffers>
   [[nodiscard]] static std::size_t bytes_of(Buffers const& buffers) {
     std::size_t total = 0;
-    for (auto const& one : buffers) total += one.size() * sizeof(*one.data());
+    for (auto const& buffer : buffers) total += buffer.size() * sizeof(*buffer.data());
     return total;
   }
 
-  std::deque<entry> units_;  // addresses stay
+  std::deque<entry> units_;  // a deque, so that addresses stay valid
   std::vector<buffer<T>> values_;
   std::vector<buffer<gradient_type>> gradients_;
   reduction_bucket<T> bucket_;

@@ -1,5 +1,5 @@
-// update: one optimizer step over what a rank owns of a unit, which optimizers of whole tensors
-// make in three: begin_update, exchange_update, update.
+// update: one optimizer step over the owned range of a unit. Optimizers of whole tensors make it in
+// three calls: begin_update, exchange_update, update.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace parallel::zero {
 
-/// The trained segments of a unit by the optimizers' group.
+/// The trained segments of a unit, by the group of their optimizer.
 template <class T>
 [[nodiscard]] std::map<std::size_t, std::vector<std::size_t>> trained_segments(
     unit<T> const& layout) {
@@ -24,70 +24,70 @@ template <class T>
   return out;
 }
 
-/// The tensors in some segments of a unit, as optimizers see them from `place`.
+/// The tensors in some segments of a unit, as optimizers see them at `position`.
 template <class T>
-[[nodiscard]] unit_tensors<T> tensors_of(unit<T> const& layout, unit_place const& place,
+[[nodiscard]] unit_tensors<T> tensors_of(unit<T> const& layout, unit_position const& position,
                                          std::vector<std::size_t> const& segments) {
   unit_tensors<T> out;
   for (std::size_t const s : segments) {
     auto const& segment = layout.segments()[s];
-    auto const owned = place.owned(segment.size);
+    auto const owned = position.owned(segment.size);
     for (auto const& [parameter, offset] : segment.parameters) {
       auto found = std::ranges::find(out.tensors, parameter->name, &trained_tensor<T>::name);
       if (found == out.tensors.end()) found = out.tensors.insert(found, trained_tensor<T>{});
       found->pieces.push_back({parameter, out.segments.size(), offset,
-                               place.tensor % parameter->replication.ranks == 0});
+                               position.tensor % parameter->replication.ranks == 0});
     }
     out.segments.push_back({segment.size, owned.begin, owned.end});
   }
   return out;
 }
 
-/// Calls f(optimizer, segments, tensors, memory) for the groups of a unit whose optimizer takes
-/// whole tensors, each with memory of its own in `workspace`.
+/// Calls f(optimizer, segments, tensors, memory) for each group of a unit whose optimizer takes
+/// whole tensors, with separate memory in `workspace` for each.
 template <class T, class Optimizer, class F>
-void for_each_of_whole_tensors(unit<T> const& layout, unit_place const& place,
+void for_each_tensor_optimizer(unit<T> const& layout, unit_position const& position,
                                std::span<Optimizer const> optimizers, arena& workspace, F&& f) {
   if constexpr (tensor_optimizer<Optimizer>) {
-    arena::scope const everything(workspace);
+    arena::scope const temporaries(workspace);
     for (auto const& [group, segments] : trained_segments(layout)) {
       if (!takes_whole_tensors(optimizers[group])) continue;
-      auto const tensors = tensors_of(layout, place, segments);
+      auto const tensors = tensors_of(layout, position, segments);
       auto memory = workspace.cut(optimizers[group].template workspace_bytes<T>(tensors));
       f(optimizers[group], segments, tensors, memory);
     }
   }
 }
 
-/// The memory that the optimizers, by group, need to update a unit at `place`, which all units can
-/// share; 0 for element-wise ones. Throws `error` where one cannot train a tensor.
+/// The memory that the optimizers, by group, need to update a unit at `position`, which all units
+/// can share; 0 for element-wise ones. Throws `error` where an optimizer cannot train a tensor.
 template <class T, class Optimizer>
-[[nodiscard]] std::size_t workspace_bytes(unit<T> const& layout, unit_place const& place,
+[[nodiscard]] std::size_t workspace_bytes(unit<T> const& layout, unit_position const& position,
                                           std::span<Optimizer const> optimizers) {
   arena measured;
-  for_each_of_whole_tensors(layout, place, optimizers, measured, [](auto const&...) {});
+  for_each_tensor_optimizer(layout, position, optimizers, measured, [](auto const&...) {});
   return measured.peak();
 }
 
-/// Whether an update of the unit needs what others hold of it.
+/// Whether an update of the unit needs parts of it that other ranks hold.
 template <class T, class Optimizer>
-[[nodiscard]] bool exchanges_update(unit<T> const& layout, unit_place const& place,
+[[nodiscard]] bool exchanges_update(unit<T> const& layout, unit_position const& position,
                                     std::span<Optimizer const> optimizers) {
   bool out = false;
   arena measured;
-  for_each_of_whole_tensors(layout, place, optimizers, measured,
+  for_each_tensor_optimizer(layout, position, optimizers, measured,
                             [&](auto const&, auto const&, auto const& tensors, auto&) {
-                              out = out || place.shards > 1 || tensors.divided();
+                              out = out || position.shards > 1 || tensors.is_divided();
                             });
   return out;
 }
 
-/// What updates units of T: a rule over ranges of elements, or over whole tensors.
+/// An optimizer that can update units of T: a rule over ranges of elements, or over whole tensors.
 template <class O, class Stream, class T>
 concept updates_units =
     tensor_optimizer<O> || optimizer<O, Stream, T, typename partitioned_unit<T>::summed_gradient>;
 
-/// What optimizers update of a unit: the ranges of these segments.
+/// The ranges of these segments of a unit, as optimizers update them.
 template <class T>
 [[nodiscard]] auto owned_ranges(partitioned_unit<T> const& unit,
                                 std::vector<std::size_t> const& segments,
@@ -104,13 +104,13 @@ template <class T>
   return out;
 }
 
-/// Enqueues what the optimizers, by group, compute before they exchange anything.
+/// Enqueues the computations of the optimizers, by group, that precede their exchange.
 template <class T, class Stream, class Optimizer>
 void begin_update(partitioned_unit<T> const& unit, Stream& compute,
                   std::span<Optimizer const> optimizers, arena& workspace,
                   step_info<accumulate_t<T>> const& info) {
-  for_each_of_whole_tensors(
-      unit.layout(), unit.place(), optimizers, workspace,
+  for_each_tensor_optimizer(
+      unit.layout(), unit.position(), optimizers, workspace,
       [&](auto const& optimizer, auto const& segments, auto const& tensors, arena& memory) {
         std::vector<std::vector<std::span<accumulate_t<T>>>> states;
         optimizer.begin_update(compute, owned_ranges(unit, segments, states), tensors, memory,
@@ -118,24 +118,25 @@ void begin_update(partitioned_unit<T> const& unit, Stream& compute,
       });
 }
 
-/// Enqueues on `stream` what they exchange, after begin_update.
+/// Enqueues on `stream` the exchange of the optimizers, after begin_update.
 template <class T, class Comm, class Stream, class Optimizer, class Requests>
 void exchange_update(partitioned_unit<T> const& unit, update_groups<Comm> const& groups,
                      Stream& stream, std::span<Optimizer const> optimizers, arena& workspace,
                      Requests& requests) {
-  for_each_of_whole_tensors(
-      unit.layout(), unit.place(), optimizers, workspace,
+  for_each_tensor_optimizer(
+      unit.layout(), unit.position(), optimizers, workspace,
       [&](auto const& optimizer, auto const&, auto const& tensors, arena& memory) {
         optimizer.exchange(stream, groups, tensors, memory, requests);
       });
 }
 
-/// Enqueues the update of the owned range of every segment that is trained, by the optimizer of its
-/// group; of whole tensors after exchange_update, or after begin_update where nothing is exchanged.
+/// Enqueues the update of the owned range of every trained segment by the optimizer of its group;
+/// for optimizers of whole tensors after exchange_update, or after begin_update where there is no
+/// exchange.
 template <class T, class Stream, class Optimizer>
 void update(partitioned_unit<T> const& unit, Stream& compute, std::span<Optimizer const> optimizers,
             arena& workspace, step_info<accumulate_t<T>> const& info) {
-  arena::scope const everything(workspace);
+  arena::scope const temporaries(workspace);
   for (auto const& [group, segments] : trained_segments(unit.layout())) {
     auto const& optimizer = optimizers[group];
     std::vector<std::vector<std::span<accumulate_t<T>>>> states;
@@ -144,7 +145,7 @@ void update(partitioned_unit<T> const& unit, Stream& compute, std::span<Optimize
     arena memory;
     if constexpr (tensor_optimizer<Optimizer>)
       if (takes_whole_tensors(optimizer)) {
-        tensors = tensors_of(unit.layout(), unit.place(), segments);
+        tensors = tensors_of(unit.layout(), unit.position(), segments);
         memory = workspace.cut(optimizer.template workspace_bytes<T>(tensors));
       }
     finish_update(optimizer, compute, ranges, tensors, memory, info);

@@ -39,8 +39,8 @@ class own_communicator : public parallel::collectives<own_communicator> {
     return inner_.submit(s, op);
   }
 
-  own_communicator split(parallel::coloring const& by, std::string name = {}) {
-    return {inner_.split(by, std::move(name)), wrong_};
+  own_communicator split(parallel::coloring const& coloring, std::string name = {}) {
+    return {inner_.split(coloring, std::move(name)), wrong_};
   }
 
  private:

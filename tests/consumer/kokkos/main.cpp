@@ -10,8 +10,8 @@ int main(int argc, char** argv) {
   parallel::kokkos::device const device;
   auto const memory = device.allocate<float>(12);
   auto const [a, b, c] = [&] {
-    auto const all = memory.span();
-    return std::tuple(all.first(4), all.subspan(4, 4), all.last(4));
+    auto const elements = memory.span();
+    return std::tuple(elements.first(4), elements.subspan(4, 4), elements.last(4));
   }();
   device.upload(a, std::vector<float>{1, 2, 3, 4});
   device.upload(b, std::vector<float>{-1, 0, 0, 1});

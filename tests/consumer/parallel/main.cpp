@@ -18,10 +18,10 @@ int main() {
     parallel::host::stream exchanges;
     double w = 0.0;
     double b = 0.0;
-    auto const mine = parallel::data::share_of(points, comm.rank(), comm.size());
+    auto const own_points = parallel::data::share_of(points, comm.rank(), comm.size());
     for (int step = 0; step < 500; ++step) {
       double sums[3] = {};  // gradients of w and b, and how many points they are summed over
-      for (auto i = mine.begin; i < mine.end; ++i) {
+      for (auto i = own_points.begin; i < own_points.end; ++i) {
         double const x = static_cast<double>(i) / 5.0 - 1.0;
         double const difference = w * x + b - (3.0 * x - 1.0);
         sums[0] += 2.0 * difference * x;

@@ -13,6 +13,7 @@
 #include <mpt/callbacks/optimizer_monitor.hpp>
 #include <mpt/config/document.hpp>
 #include <mpt/config/yaml.hpp>
+#include <mpt/config/small_file.hpp>
 #include <support/golden.hpp>
 
 namespace callback_test {

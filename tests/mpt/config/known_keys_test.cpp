@@ -17,6 +17,9 @@
 #include <mpt/config/sizes.hpp>
 #include <parallel/core/file.hpp>
 #include <parallel/support/files.hpp>
+#include <mpt/config/hf.hpp>
+#include <mpt/config/read_lora.hpp>
+#include <mpt/config/read_train.hpp>
 #include <support/checkout.hpp>
 
 namespace known_keys_test {

@@ -1,5 +1,6 @@
 // Tests of the value tree: members, counting, and words for messages.
 #include <string>
+#include <utility>
 
 #include <doctest/doctest.h>
 

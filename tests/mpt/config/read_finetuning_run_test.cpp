@@ -9,6 +9,7 @@
 #include <mpt/config/sizes.hpp>
 #include <parallel/core/file.hpp>
 #include <parallel/support/files.hpp>
+#include <mpt/config/hf.hpp>
 #include <support/data.hpp>
 #include <support/golden.hpp>
 

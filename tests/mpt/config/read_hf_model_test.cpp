@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <parallel/core/file.hpp>
 #include <parallel/support/files.hpp>
+#include <mpt/config/hf.hpp>
 
 namespace read_hf_model_test {
 

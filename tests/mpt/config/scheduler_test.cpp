@@ -9,6 +9,7 @@
 #include <mpt/config/document.hpp>
 #include <mpt/config/scheduler.hpp>
 #include <mpt/config/yaml.hpp>
+#include <mpt/config/small_file.hpp>
 #include <nlohmann/json.hpp>
 #include <support/golden.hpp>
 

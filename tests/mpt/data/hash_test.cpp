@@ -2,6 +2,7 @@
 
 #include <mpt/data/hash.hpp>
 #include <mpt/data/scratch.hpp>
+#include <cstddef>
 #include <string>
 
 TEST_CASE("checksums equal those of Python's hashlib and xxhash") {

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <mpt/data/numpy_random.hpp>
 #include <mpt/data/scratch.hpp>

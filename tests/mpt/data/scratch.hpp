@@ -10,6 +10,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include <parallel/core/error.hpp>
 

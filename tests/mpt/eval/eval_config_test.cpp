@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <mpt/eval/eval_config.hpp>
+#include <mpt/config/yaml.hpp>
 
 #include "mpt/data/scratch.hpp"
 #include "support/data.hpp"

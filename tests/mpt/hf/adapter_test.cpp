@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <parallel/checkpoint/safetensors.hpp>
 #include <parallel/support/files.hpp>
+#include <mpt/hf/shapes.hpp>
 
 #include "support/golden.hpp"
 #include "support/logits.hpp"

@@ -12,6 +12,9 @@
 #include <parallel/checkpoint/safetensors.hpp>
 #include <parallel/checkpoint/tensor_folder.hpp>
 #include <parallel/support/files.hpp>
+#include <mpt/config/hf.hpp>
+#include <mpt/hf/shapes.hpp>
+#include <mpt/hf/names.hpp>
 
 #include "support/golden_tensor.hpp"
 

@@ -15,6 +15,8 @@
 #include <parallel/ops/host.hpp>
 #include <parallel/support/files.hpp>
 #include <parallel/train/weights.hpp>
+#include <mpt/hf/shapes.hpp>
+#include <mpt/config/hf.hpp>
 
 namespace model_source_test {
 

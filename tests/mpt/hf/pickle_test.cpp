@@ -1,6 +1,7 @@
 // Pickles are read as descriptions: what builds values is obeyed, nothing is called, and what could
 // be is refused before anything else happens.
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <doctest/doctest.h>

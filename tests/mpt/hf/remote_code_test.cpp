@@ -19,6 +19,8 @@
 #include <mpt/train/sequences.hpp>
 #include <parallel/checkpoint/safetensors_writer.hpp>
 #include <parallel/support/files.hpp>
+#include <mpt/config/hf.hpp>
+#include <mpt/hf/shapes.hpp>
 #include <support/data.hpp>
 #include <support/golden_forms.hpp>
 #include <support/golden_tensor.hpp>

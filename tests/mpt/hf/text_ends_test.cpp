@@ -10,6 +10,7 @@
 #include <mpt/hf/text_ends.hpp>
 #include <mpt/tokenizer/small_tokenizer.hpp>
 #include <parallel/support/files.hpp>
+#include <mpt/config/hf.hpp>
 
 namespace text_ends_test {
 

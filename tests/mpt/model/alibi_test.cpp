@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <fstream>
+#include <string>
 
 #include <nlohmann/json.hpp>
 

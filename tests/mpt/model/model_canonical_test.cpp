@@ -60,9 +60,9 @@ bytes train(layout const& how) {
   bytes out;
   std::mutex lock;
   auto const shape = parallel::training_layout{}
-                         .with<parallel::axis::pipeline>(how.pipeline)
-                         .with<parallel::axis::replicate>(how.replicas)
-                         .with<parallel::axis::shard>(how.shards);
+                         .with_degree<parallel::axis::pipeline>(how.pipeline)
+                         .with_degree<parallel::axis::replicate>(how.replicas)
+                         .with_degree<parallel::axis::shard>(how.shards);
   parallel::threads::run(shape.ranks(), [&](parallel::threads::communicator& comm) {
     parallel::host::device device;
     parallel::arena memory(device.allocate<std::byte>(std::size_t{4} << 20));

@@ -1,6 +1,9 @@
 // A model trained where the host cannot reach the memory, as on a GPU that several ranks share: the
 // same bits as on the host, on every kind of layout, and without a look into that memory or a rank
 // that waits for ever.
+#include <cstddef>
+#include <memory>
+
 #include <doctest/doctest.h>
 
 #include "support/guarded_device.hpp"

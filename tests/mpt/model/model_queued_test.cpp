@@ -39,12 +39,12 @@ void check(model_layout how) {
   CHECK(expected.gradient_norm > 0.5);  // clipping clips
   queued::device const device(2, 7);
   std::barrier rendezvous(how.context * how.tensor * how.replicate * how.pipeline * how.shard);
-  how.begins = [&] {
+  how.before_step = [&] {
     rendezvous.arrive_and_wait();  // nobody waits for the device any more
     device.engine().stand_still();
     rendezvous.arrive_and_wait();
   };
-  how.begun = [&] {
+  how.after_begin = [&] {
     rendezvous.arrive_and_wait();
     device.engine().go_on();
     rendezvous.arrive_and_wait();

@@ -117,7 +117,7 @@ struct layout {
 
   [[nodiscard]] parallel::training_layout shape() const {
     return parallel::train::process_groups<parallel::any_communicator>::data_layout(level, ranks)
-        .with<parallel::axis::tensor>(tensor);
+        .with_degree<parallel::axis::tensor>(tensor);
   }
 };
 

@@ -20,8 +20,8 @@ TEST_CASE("every rank's device and the network are measured") {
     host::device device;
     auto const said = mpt::preflight<float>(device, any, any, "here");
     CHECK(said.machines == std::vector<std::string>{"here", "here"});
-    CHECK(said.wrong == 0);
-    CHECK(said.inside > 0);
+    CHECK(said.wrong_elements == 0);
+    CHECK(said.inside_machine > 0);
     for (double const rate : said.work) CHECK(rate > 1e6);
   });
 }
@@ -30,11 +30,11 @@ TEST_CASE("every rank's device and the network are measured") {
 network_measurements good() {
   return {.machines = {"a", "a", "b", "b"},
           .work = {10, 10, 10, 9},
-          .inside = 100e9,
-          .between = 90e9,
-          .arriving = {90e9, 91e9, 90e9, 89e9},
-          .copying = 200e9,
-          .wrong = 0,
+          .inside_machine = 100e9,
+          .between_machines = 90e9,
+          .arrival_rates = {90e9, 91e9, 90e9, 89e9},
+          .copy_rate = 200e9,
+          .wrong_elements = 0,
           .link = {"mlx5_0", 100e9, true}};
 }
 
@@ -52,30 +52,30 @@ TEST_CASE("rates and advice are said in a line each") {
   CHECK(remarks(good()) ==
         "advice: between is about as fast as inside: shard weights over all ranks\n");
   auto m = good();
-  m.between = 25e9;
+  m.between_machines = 25e9;
   CHECK(remarks(m).find("inside is 4.0 times as fast") != std::string::npos);
   CHECK(remarks(m).find("HYBRID_SHARD") != std::string::npos);
   m = good();
   m.machines = {"a", "a", "a", "a"};
-  m.between = 0;
+  m.between_machines = 0;
   CHECK(describe(m) == std::vector<std::string>{"network: 4 ranks on 1 machine, 100 GB/s inside"});
 }
 
 TEST_CASE("what is slow or wrong is named") {
   auto m = good();
-  m.between = 1.2e9;
+  m.between_machines = 1.2e9;
   CHECK(remarks(m).find("slow: machines exchange at 1.20 GB/s, 1.2 % of what mlx5_0 "
                         "(InfiniBand or RoCE, 100 GB/s) can; do they use it?") !=
         std::string::npos);
   m = good();
-  m.inside = 1e9;
+  m.inside_machine = 1e9;
   CHECK(remarks(m).find("is shared memory switched off") != std::string::npos);
   m = good();
   m.work[2] = 6;
   CHECK(remarks(m).find("slow: rank 2 on b computes at 60 % of the usual rate") !=
         std::string::npos);
   m = good();
-  m.wrong = 7;
+  m.wrong_elements = 7;
   CHECK(remarks(m).find("wrong: 7 numbers") != std::string::npos);
 }
 
@@ -94,29 +94,29 @@ TEST_CASE("who exchanges slowly between machines is named") {
   auto m = good();
   m.machines = {"a", "b", "c"};
   m.work = {10, 10, 10};
-  m.inside = 0;
+  m.inside_machine = 0;
   m.link = {};
-  m.between = 4.7e6;
-  m.arriving = {4.8e6, 117e6, 4.9e6};
+  m.between_machines = 4.7e6;
+  m.arrival_rates = {4.8e6, 117e6, 4.9e6};
   CHECK(describe(m) ==
         std::vector<std::string>{
             "network: 3 ranks on 3 machines, 4.70 MB/s between",
             "slow: machines exchange at 4.70 MB/s, less than half of what Gigabit Ethernet carries",
             "slow: rank 2 (host c) exchanges with other machines at 4.90 MB/s, the others at "
             "117 MB/s"});
-  m.between = 60e6;
-  m.arriving = {117e6, 116e6, 20e6};
+  m.between_machines = 60e6;
+  m.arrival_rates = {117e6, 116e6, 20e6};
   CHECK(remarks(m) ==
         "slow: rank 1 (host b) sends to rank 2 (host c) at 20.0 MB/s, the others at 117 MB/s\n");
-  m.arriving = {117e6, 116e6, 115e6};
+  m.arrival_rates = {117e6, 116e6, 115e6};
   CHECK(remarks(m).empty());
 }
 
 TEST_CASE("of two ranks, the pair is named") {
   network_measurements m;
   m.machines = {"a", "b"};
-  m.between = 120e3;
-  m.arriving = {121e3, 122e3};
+  m.between_machines = 120e3;
+  m.arrival_rates = {121e3, 122e3};
   CHECK(remarks(m) ==
         "slow: rank 0 (host a) and rank 1 (host b) exchange at 120 kB/s, less than half of what "
         "Gigabit Ethernet carries\n");
@@ -127,9 +127,9 @@ TEST_CASE("of many slow ranks, the first are named") {
   for (int rank = 0; rank < 40; ++rank) {
     m.machines.push_back("m" + std::to_string(rank));
     m.work.push_back(1);
-    m.arriving.push_back(rank < 25 ? 1e9 : 1e6);
+    m.arrival_rates.push_back(rank < 25 ? 1e9 : 1e6);
   }
-  m.between = 1e9;
+  m.between_machines = 1e9;
   auto const lines = describe(m);
   CHECK(lines.size() == 10);
   CHECK(lines.back() == "slow: and 6 more ranks of 40");

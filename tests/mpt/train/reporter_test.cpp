@@ -1,6 +1,7 @@
 // What a batch is reported as: Composer's names and units, each with its value.
 #include <cmath>
 #include <map>
+#include <sstream>
 #include <string>
 #include <vector>
 

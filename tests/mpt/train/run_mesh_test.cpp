@@ -109,8 +109,8 @@ TEST_CASE("one rank has no groups and reads everything") {
     parallel::any_communicator world(std::move(comm));
     mpt::run_mesh mesh(config, world, device);
     auto const groups = mesh.of_model();
-    CHECK(groups.tensor.alone());
-    CHECK(groups.context.alone());
+    CHECK(groups.tensor.is_single_rank());
+    CHECK(groups.context.is_single_rank());
     CHECK(mesh.data_ranks() == 1);
     CHECK(mesh.data_rank() == 0);
     std::vector<std::int32_t> const ids(8, 1);

@@ -34,8 +34,8 @@ std::vector<float> counted(index count, float first) {
 /// What a rank of two saves, in memory of a device; `first` tells one save from another.
 template <class Device>
 struct rank_of_two {
-  rank_of_two(Device& of, index number)
-      : device(of),
+  rank_of_two(Device& rank_device, index number)
+      : device(rank_device),
         rank(number),
         rows(device.template allocate<float>(12)),
         columns(device.template allocate<float>(6)),
@@ -125,7 +125,7 @@ TEST_CASE("the files are those of a rank that writes while nothing changes, save
   check_against_rank_writer(device);
 }
 
-TEST_CASE("the same from memory that the host does not reach") {
+TEST_CASE("background save: memory that the host does not reach gives the same files") {
   guarded::device device(std::size_t{1} << 20);
   check_against_rank_writer(device);
 }
@@ -167,7 +167,7 @@ TEST_CASE("the caller goes on while the thread writes, and is told when the file
   (void)saving.finish();
 }
 
-TEST_CASE("what writing fails with is told by `written` and by `finish`") {
+TEST_CASE("background save: `written` and `finish` throw the error of writing") {
   parallel::host::device device;
   rank_of_two source(device, 0);
   folder_of_one const at(4);
@@ -186,7 +186,7 @@ TEST_CASE("what writing fails with is told by `written` and by `finish`") {
   }
 }
 
-TEST_CASE("who lets go of it does not wait for all that is left to write") {
+TEST_CASE("background save: its destructor does not wait for everything that is left to write") {
   parallel::host::device device;
   auto const memory = device.allocate_zeroed<float>(1);
   folder_of_one const at(4);
@@ -209,7 +209,8 @@ TEST_CASE("who lets go of it does not wait for all that is left to write") {
   CHECK(written < 5'000);
 }
 
-TEST_CASE("what does not fit and what comes too early is refused") {
+TEST_CASE(
+    "background save: slices that do not fit, or come between start and finish, are refused") {
   parallel::host::device device;
   auto const memory = device.allocate_zeroed<float>(4);
   folder_of_one const at(4);

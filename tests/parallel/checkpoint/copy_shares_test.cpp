@@ -27,15 +27,15 @@ TEST_CASE("files are shared out by bytes among the nodes that have them, then am
   CHECK(shares.share_out(some) == ranks{2, 0});
 }
 
-TEST_CASE("what is damaged is taken from another node, until none has it") {
+TEST_CASE("copy shares: a damaged file is taken from another node, until none has it") {
   copy_shares shares(two_nodes_of_two(), {{true, true}, {true, false}}, {5, 5});
   std::vector<std::size_t> const all{0, 1};
   CHECK(shares.share_out(all) == ranks{0, 1});
-  shares.is_damaged(1, 0);  // any rank of the node says so
+  shares.mark_damaged(1, 0);  // any rank of the node says so
   CHECK(shares.share_out(all) == ranks{2, 0});
-  shares.is_damaged(2, 0);
+  shares.mark_damaged(2, 0);
   CHECK(shares.share_out(all) == ranks{std::nullopt, 0});
-  shares.is_damaged(0, 1);
+  shares.mark_damaged(0, 1);
   CHECK(shares.share_out(all) == ranks{std::nullopt, std::nullopt});
 }
 

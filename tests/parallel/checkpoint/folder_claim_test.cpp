@@ -74,7 +74,7 @@ void wait_for(fs::path const& file) {
   while (!fs::exists(file)) std::this_thread::sleep_for(1ms);
 }
 
-TEST_CASE("one writes; who comes while it does is told who; the next is the next generation") {
+TEST_CASE("folder claim: one run writes, another is told who; the next is the next generation") {
   test::temporary_folder const scratch;
   auto const folder = scratch.path() / "runs" / "one";  // made
   {
@@ -107,11 +107,11 @@ TEST_CASE("what was killed is over at once, as is an earlier start of the same p
   auto const begin = std::chrono::steady_clock::now();
   pc::folder_claim const claim(scratch.path(), patient("a run"));
   CHECK(claim.id().generation == 2);
-  pc::folder_claim const again(scratch.path(), patient("a run"));
-  CHECK(again.id().generation == 3);
+  pc::folder_claim const third(scratch.path(), patient("a run"));
+  CHECK(third.id().generation == 3);
   CHECK(std::chrono::steady_clock::now() - begin < 10s);
   CHECK(test::contains(test::message_of([&] { claim.require_held(); }), "another has taken over"));
-  again.require_held();
+  third.require_held();
 }
 
 TEST_CASE("a folder that is emptied or removed is gone, and nobody is said to have taken it over") {
@@ -120,18 +120,18 @@ TEST_CASE("a folder that is emptied or removed is gone, and nobody is said to ha
   pc::folder_claim const claim(folder, patient("a run"));
   auto const aside = scratch / "aside";
   std::filesystem::rename(folder, aside);
-  auto const told = [&] {
+  auto const report = [&] {
     auto const text = test::message_of([&] { claim.require_held(); });
     CHECK(test::contains(text, "run: what this run has written here is gone"));
     CHECK_FALSE(test::contains(text, "another has taken over"));
     CHECK_THROWS_AS(claim.require_held(), pc::folder_gone);
   };
-  told();
+  report();
   std::filesystem::create_directory(folder);
-  told();
+  report();
   std::filesystem::remove(folder);
   test::write_all(folder, "a file");
-  told();
+  report();
   std::filesystem::remove(folder);
   std::filesystem::rename(aside, folder);  // its disk is back
   claim.require_held();
@@ -142,7 +142,7 @@ TEST_CASE("a folder that is emptied or removed is gone, and nobody is said to ha
   CHECK_THROWS_AS(claim.require_held(), pc::claim_lost);
 }
 
-TEST_CASE("who does not count is over: of another machine, half written, by an older program") {
+TEST_CASE("folder claim: a holder that does not count is over, on whatever machine") {
   for (std::string const text :
        {"", "token", "process 1 on another since long ago\n",
         "token 0123456789abcdef\nholder process 1 on another\nscope elsewhere\nnumber 1/1\n"
@@ -165,15 +165,15 @@ TEST_CASE("no claim is read or made through a link") {
   CHECK(fs::file_size(scratch / "notes.txt") == 4);
 }
 
-TEST_CASE("of those that come at once one holds it") {
+TEST_CASE("folder claim: of several runs that start at once one holds it") {
   test::temporary_folder const scratch;
-  std::atomic<int> holders = 0, most = 0, held = 0;
-  std::vector<std::jthread> all;
+  std::atomic<int> holders = 0, max_holders = 0, held = 0;
+  std::vector<std::jthread> threads;
   for (int i = 0; i < 4; ++i)
-    all.emplace_back([&] {
+    threads.emplace_back([&] {
       for (int time = 0; time < 50; ++time) try {
           pc::folder_claim const claim(scratch.path(), patient());
-          most = std::max(most.load(), ++holders);
+          max_holders = std::max(max_holders.load(), ++holders);
           std::this_thread::sleep_for(1ms);
           claim.require_held();
           --holders;
@@ -181,8 +181,8 @@ TEST_CASE("of those that come at once one holds it") {
         } catch (parallel::error const&) {  // another has it
         }
     });
-  all.clear();
-  CHECK(most == 1);
+  threads.clear();
+  CHECK(max_holders == 1);
   CHECK(held > 0);
   CHECK(pc::claim_files::generations(scratch.path()) == std::vector<parallel::index>{held.load()});
 }
@@ -202,7 +202,7 @@ std::map<std::string, parallel::index> checkpoints_in(fs::path const& folder) {
 /// The old holder is stopped right behind its look, before action `at` of its last save; another
 /// takes over, and saves the same batch; then, or before that save, the old one goes on. False: it
 /// has no such action.
-bool comes_back_before_action(int at, bool early) {
+bool comes_back_before_action(int stop_number, bool early) {
   test::temporary_folder const scratch;
   auto const& folder = scratch.path();
   process old([&] {
@@ -212,13 +212,13 @@ bool comes_back_before_action(int at, bool early) {
       auto const look = claim.guard();
       auto const step = [&](std::string_view name) {
         look(name);
-        if (actions++ == at) ::raise(SIGSTOP);
+        if (actions++ == stop_number) ::raise(SIGSTOP);
       };
       for (parallel::index const number : {1, 2, 3})
         test::save_checkpoint(folder, number, 2, look, claim.id());
       test::save_checkpoint(folder, 4, 2, step, claim.id());
       pc::prune(folder, 2, step);
-      if (actions <= at) return 0;
+      if (actions <= stop_number) return 0;
       claim.require_recent();
     } catch (pc::claim_lost const&) {
       return 7;
@@ -228,7 +228,7 @@ bool comes_back_before_action(int at, bool early) {
     return 2;  // it has not noticed
   });
   if (!old.stopped()) return false;
-  CAPTURE(at);
+  CAPTURE(stop_number);
   pc::folder_claim const claim(folder, quick());
   CHECK(claim.id().generation == 2);
   auto expected = checkpoints_in(folder);  // what it goes on from

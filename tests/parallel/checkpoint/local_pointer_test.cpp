@@ -11,7 +11,7 @@ namespace local_pointer_test {
 namespace pc = parallel::checkpoint;
 namespace fs = std::filesystem;
 
-TEST_CASE("what is written is read, and replaced by one rename") {
+TEST_CASE("local pointer: a written pointer is read back, and replaced by one rename") {
   test::temporary_folder const folder;
   CHECK_FALSE(pc::read_local_pointer(folder.path()));
   CHECK_FALSE(pc::read_local_pointer(folder / "none"));

@@ -36,122 +36,123 @@ names listed(fs::path const& folder) {
 TEST_CASE("every node has the files of its ranks and of the node before, as a shared save has") {
   for (auto const& by_rank : {names{"a", "a", "b", "b"}, names{"a", "b", "c", "c"},
                               names{"a", "b", "a", "c"}, names{"a", "a", "a", "a"}})
-    for (bool const behind : {true, false}) {
-      cluster all;
-      all.by_rank = by_rank;
-      all.run(behind, [&](auto& one, auto& shared_saver, auto& saver) {
+    for (bool const in_background : {true, false}) {
+      cluster nodes_run;
+      nodes_run.by_rank = by_rank;
+      nodes_run.run(in_background, [&](auto& one, auto& shared_saver, auto& saver) {
         (void)one.step(0);
         CHECK_FALSE(saver.pending());
         saver.advance();  // nothing to do
-        CHECK(saver.save(after(1)));
-        CHECK(saver.pending() == behind);
-        if (behind) one.stepper().initialise(99);  // "training" changes everything
+        CHECK(saver.save(state_after(1)));
+        CHECK(saver.pending() == in_background);
+        if (in_background) one.stepper().initialise(99);  // "training" changes everything
         while (saver.pending()) saver.advance();
         CHECK(saver.costs().saves == 1);
         CHECK(shared_saver.costs().saves == 0);
       });
-      all.run(true, [&](auto& one, auto& shared_saver, auto&) {
+      nodes_run.run(true, [&](auto& one, auto& shared_saver, auto&) {
         (void)one.step(0);
-        shared_saver.save(after(1));
+        shared_saver.save(state_after(1));
         shared_saver.complete();
       });
-      auto const expected = files_of(all.shared() / "ep0-ba1");
+      auto const expected = files_of(nodes_run.shared() / "ep0-ba1");
       pc::node_map const nodes(by_rank);
       for (int rank = 0; rank < nodes.ranks(); ++rank) {
         auto const node = nodes.node_of(rank);
-        auto const before = (node + nodes.nodes() - 1) % nodes.nodes();
-        auto const folder = all.local(rank).folder;
+        auto const previous_node = (node + nodes.nodes() - 1) % nodes.nodes();
+        auto const folder = nodes_run.local(rank).folder;
         CHECK(listed(folder) == names{"ep0-ba1"});
         auto const found = files_of(folder / "ep0-ba1");
-        for (int of = 0; of < nodes.ranks(); ++of) {
-          auto const mark = parallel::concat("rank-0000", of);
-          bool const has = nodes.node_of(of) == node || nodes.node_of(of) == before;
+        for (int owner = 0; owner < nodes.ranks(); ++owner) {
+          auto const mark = parallel::concat("rank-0000", owner);
+          bool const is_expected =
+              nodes.node_of(owner) == node || nodes.node_of(owner) == previous_node;
           for (auto const& file : expected) {
             if (!file.first.starts_with(mark)) continue;
-            REQUIRE(found.contains(file.first) == has);
-            if (has) CHECK(found.at(file.first) == file.second);
+            REQUIRE(found.contains(file.first) == is_expected);
+            if (is_expected) CHECK(found.at(file.first) == file.second);
           }
         }
         CHECK(test::read_all(folder / "ep0-ba1/manifest.json") ==
-              test::read_all(all.shared() / "ep0-ba1/manifest.json"));
+              test::read_all(nodes_run.shared() / "ep0-ba1/manifest.json"));
       }
-      CHECK(pc::read_local_pointer(all.shared())->id == pc::checkpoint_id{0, 1});
+      CHECK(pc::read_local_pointer(nodes_run.shared())->id == pc::checkpoint_id{0, 1});
     }
 }
 
 TEST_CASE("the next save takes the place of the one before") {
-  cluster const all;
-  all.run(true, [&](auto& one, auto&, auto& saver) {
+  cluster const nodes_run;
+  nodes_run.run(true, [&](auto& one, auto&, auto& saver) {
     for (index const batch : {1, 2, 3}) {
       one.stepper().initialise(static_cast<std::uint64_t>(batch));
-      CHECK(saver.save(after(batch)));
+      CHECK(saver.save(state_after(batch)));
       saver.complete();
     }
     CHECK(saver.costs().saves == 3);
   });
-  CHECK(listed(all.folder / "a") == names{"ep0-ba3"});
-  CHECK(listed(all.folder / "b") == names{"ep0-ba3"});
-  CHECK(promoted(all) == "ep0-ba3");
+  CHECK(listed(nodes_run.folder / "a") == names{"ep0-ba3"});
+  CHECK(listed(nodes_run.folder / "b") == names{"ep0-ba3"});
+  CHECK(promoted(nodes_run) == "ep0-ba3");
 }
 
 TEST_CASE("a save is left out while one is under way, here or into the shared folder") {
-  cluster all;
+  cluster nodes_run;
   std::latch writes(1), copies(1);
-  all.on_step = [&](std::string_view step) {
+  nodes_run.on_step = [&](std::string_view step) {
     if (step == "write slice") writes.wait();
   };
-  all.on_node = [&](int rank, std::string_view step) {
+  nodes_run.on_node = [&](int rank, std::string_view step) {
     if (rank == 3 && step == "create copied file") copies.wait();
   };
-  all.run(true, [&](auto& one, auto& shared_saver, auto& saver) {
-    CHECK(saver.save(after(1)));
+  nodes_run.run(true, [&](auto& one, auto& shared_saver, auto& saver) {
+    CHECK(saver.save(state_after(1)));
     for (auto* const gate : {&writes, &copies}) {  // nobody waits while a thread is held there
-      CHECK_FALSE(saver.save(after(2)));
+      CHECK_FALSE(saver.save(state_after(2)));
       for (int batch = 0; batch < 20; ++batch) {
         saver.advance();
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }
       CHECK(saver.pending());
-      CHECK(listed(all.local(one.rank()).folder) != names{"ep0-ba1"});
-      CHECK_FALSE(fs::exists(all.shared() / "local.json"));
+      CHECK(listed(nodes_run.local(one.rank()).folder) != names{"ep0-ba1"});
+      CHECK_FALSE(fs::exists(nodes_run.shared() / "local.json"));
       one.world().barrier(one.exchanges()).wait();
       if (one.rank() == 0) gate->count_down();
     }
     saver.complete();
-    shared_saver.save(after(3));
-    CHECK_FALSE(saver.save(after(4)));
+    shared_saver.save(state_after(3));
+    CHECK_FALSE(saver.save(state_after(4)));
     CHECK_FALSE(saver.pending());
     saver.advance();
     shared_saver.complete();
-    CHECK(saver.save(after(5)));
+    CHECK(saver.save(state_after(5)));
     CHECK_FALSE(shared_saver.pending());  // it knows that this is not its own
     shared_saver.advance();
     saver.complete();
   });
-  CHECK(pc::read_local_pointer(all.shared())->id == pc::checkpoint_id{0, 5});
-  CHECK(pc::list_folders(all.shared()).size() == 1);
+  CHECK(pc::read_local_pointer(nodes_run.shared())->id == pc::checkpoint_id{0, 5});
+  CHECK(pc::list_folders(nodes_run.shared()).size() == 1);
 }
 
 TEST_CASE("what counts is said when all nodes have it, and what it replaces goes when it is said") {
-  cluster all;
-  all.by_rank = {"a", "b", "c", "c"};
+  cluster nodes_run;
+  nodes_run.by_rank = {"a", "b", "c", "c"};
   std::atomic<int> named = 0, pointed = 0, removed = 0;
-  all.on_node = [&](int rank, std::string_view step) {
+  nodes_run.on_node = [&](int rank, std::string_view step) {
     if (step == "rename folder") {
       if (rank != 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
       ++named;
     }
     if (step == "rename to trash") {
-      CHECK(pc::read_local_pointer(all.shared())->id.batch == 2);
+      CHECK(pc::read_local_pointer(nodes_run.shared())->id.batch == 2);
       ++removed;
     }
   };
-  all.on_step = [&](std::string_view step) {
+  nodes_run.on_step = [&](std::string_view step) {
     if (step == "rename pointer") CHECK(named == 3 * ++pointed);
   };
-  all.run(true, [&](auto&, auto&, auto& saver) {
+  nodes_run.run(true, [&](auto&, auto&, auto& saver) {
     for (index const batch : {1, 2}) {
-      (void)saver.save(after(batch));
+      (void)saver.save(state_after(batch));
       saver.complete();
     }
   });
@@ -164,30 +165,30 @@ TEST_CASE("stopped at any step, one of the last two checkpoints is whole, on the
   int k = 0;
   for (bool failed = true; failed; ++k) {
     CAPTURE(k);
-    cluster all;
-    all.by_rank = {"a", "b", "b", "c"};
+    cluster nodes_run;
+    nodes_run.by_rank = {"a", "b", "b", "c"};
     std::atomic<bool> counts = false;
-    std::atomic<int> done = 0;
-    all.on_step = [&](std::string_view step) {  // all stop, so that nothing is written after
+    std::atomic<int> step_count = 0;
+    nodes_run.on_step = [&](std::string_view step) {  // all stop, so that nothing is written after
       bool const changes_nothing = step == "write slice" || step.starts_with("flush");
-      if (counts && !changes_nothing && done++ >= k) parallel::fail("stopped");
+      if (counts && !changes_nothing && step_count++ >= k) parallel::fail("stopped");
     };
     auto const message = test::message_of([&] {
-      all.run(k % 2 == 0, [&](auto& one, auto&, auto& saver) {
-        (void)saver.save(after(1));
+      nodes_run.run(k % 2 == 0, [&](auto& one, auto&, auto& saver) {
+        (void)saver.save(state_after(1));
         saver.complete();
         one.world().barrier(one.exchanges()).wait();
         counts = true;
         one.world().barrier(one.exchanges()).wait();
-        (void)saver.save(after(2));
+        (void)saver.save(state_after(2));
         while (saver.pending()) saver.advance();
       });
     });
-    failed = !message.empty() || done > k;
+    failed = !message.empty() || step_count > k;
     if (!message.empty()) CHECK(test::contains(message, "stopped"));
-    all.on_step = {};
-    fs::remove_all(all.folder / std::string(1, static_cast<char>('a' + k % 3)));
-    auto const found = promoted(all);
+    nodes_run.on_step = {};
+    fs::remove_all(nodes_run.folder / std::string(1, static_cast<char>('a' + k % 3)));
+    auto const found = promoted(nodes_run);
     CHECK((found == "ep0-ba1" || found == "ep0-ba2"));
     ++(found == "ep0-ba1" ? first : second);
   }

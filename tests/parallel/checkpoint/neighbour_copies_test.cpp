@@ -25,8 +25,8 @@ std::map<std::string, std::string> files_of(int rank, int save) {
   std::map<std::string, std::string> out;
   for (int i = 0; i < (rank + save) % 3; ++i) {  // some ranks have none
     auto& text = out[parallel::concat("rank-", rank, "-", i)];
-    for (int at = 0; at < 1 + 20 * i + 5 * rank; ++at)
-      text += static_cast<char>('a' + (rank * 7 + save * 3 + at) % 26);
+    for (int line = 0; line < 1 + 20 * i + 5 * rank; ++line)
+      text += static_cast<char>('a' + (rank * 7 + save * 3 + line) % 26);
   }
   return out;
 }
@@ -38,12 +38,12 @@ void check_copies(names const& by_rank, std::size_t piece) {
   for (auto const& name : by_rank) fs::create_directories(folder / name);
   parallel::threads::run(nodes.ranks(), [&](communicator& world) {
     int const rank = world.rank();
-    auto const here = folder / by_rank[static_cast<std::size_t>(rank)];
+    auto const node_folder = folder / by_rank[static_cast<std::size_t>(rank)];
     parallel::host::stream exchanges;
     pc::neighbour_copies copies(world.split(0, "copies"), nodes, piece);
-    CHECK_FALSE(copies.done());
+    CHECK_FALSE(copies.is_done());
     for (int save = 0; save < 3; ++save) {
-      auto const place = here / std::to_string(save);
+      auto const place = node_folder / std::to_string(save);
       if (nodes.is_first(rank)) fs::create_directory(place);
       world.barrier(exchanges).wait();
       pc::file_sizes sizes;
@@ -89,16 +89,16 @@ TEST_CASE("what cannot be read or written ends the run on all ranks with its nam
     test::temporary_folder const folder;
     auto const message = test::message_of([&] {
       parallel::threads::run(2, [&](communicator& world) {
-        auto const here = folder / std::to_string(world.rank());
-        fs::create_directory(here);
+        auto const node_folder = folder / std::to_string(world.rank());
+        fs::create_directory(node_folder);
         parallel::host::stream exchanges;
         pc::neighbour_copies copies(world.split(0), pc::node_map(names{"a", "b"}), 4);
         auto const name = std::to_string(world.rank());
-        if (!reads || world.rank() == 0) test::write_all(here / name, "something");
-        if (!reads && world.rank() == 0) test::write_all(here / "1", "in the way");
+        if (!reads || world.rank() == 0) test::write_all(node_folder / name, "something");
+        if (!reads && world.rank() == 0) test::write_all(node_folder / "1", "in the way");
         world.barrier(exchanges).wait();
-        copies.start(here, {{name, 9}});
-        while (!copies.done()) world.barrier(exchanges).wait();
+        copies.start(node_folder, {{name, 9}});
+        while (!copies.is_done()) world.barrier(exchanges).wait();
         copies.finish();
         world.barrier(exchanges).wait();
       });
@@ -111,18 +111,18 @@ TEST_CASE("where no rank can write, all say so, and none waits for another's pie
   test::temporary_folder const folder;
   auto const message = test::message_of([&] {
     auto const program = [&](communicator& world) {
-      auto const here = folder / std::to_string(world.rank());
-      fs::create_directory(here);
+      auto const node_folder = folder / std::to_string(world.rank());
+      fs::create_directory(node_folder);
       parallel::host::stream exchanges;
       pc::neighbour_copies copies(world.split(0), pc::node_map(names{"a", "b", "c"}), 4);
       auto const name = std::to_string(world.rank());
-      test::write_all(here / name, "something");
+      test::write_all(node_folder / name, "something");
       world.barrier(exchanges).wait();
-      copies.start(here, {{name, 9}}, [](std::string_view step) {
+      copies.start(node_folder, {{name, 9}}, [](std::string_view step) {
         if (step == "create copied file") parallel::fail("the disk is full");
       });
       auto const limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-      while (!copies.done()) {
+      while (!copies.is_done()) {
         world.barrier(exchanges).wait();
         if (std::chrono::steady_clock::now() > limit) parallel::fail("nobody says so");
       }
@@ -132,21 +132,21 @@ TEST_CASE("where no rank can write, all say so, and none waits for another's pie
   CHECK(test::contains(message, "the disk is full"));
 }
 
-TEST_CASE("its hook is asked before what it writes, and who is alone has no neighbour") {
+TEST_CASE("neighbour copies: the hook is called before each write; one node has no neighbour") {
   test::temporary_folder const folder;
   std::map<int, std::string> steps;
   parallel::threads::run(2, [&](communicator& world) {
-    auto const here = folder / std::to_string(world.rank());
-    fs::create_directory(here);
-    auto& said = [&]() -> std::string& {
+    auto const node_folder = folder / std::to_string(world.rank());
+    fs::create_directory(node_folder);
+    auto& steps_seen = [&]() -> std::string& {
       static std::mutex lock;
       std::scoped_lock const held(lock);
       return steps[world.rank()];
     }();
-    if (world.rank() == 0) test::write_all(here / "x", "1");
+    if (world.rank() == 0) test::write_all(node_folder / "x", "1");
     pc::neighbour_copies copies(world.split(0), pc::node_map(names{"a", "b"}));
-    copies.start(here, world.rank() == 0 ? pc::file_sizes{{"x", 1}} : pc::file_sizes{},
-                 [&](std::string_view step) { said += std::string(step) + ";"; });
+    copies.start(node_folder, world.rank() == 0 ? pc::file_sizes{{"x", 1}} : pc::file_sizes{},
+                 [&](std::string_view step) { steps_seen += std::string(step) + ";"; });
     copies.finish();
     CHECK(test::contains(
         test::message_of([&] { pc::neighbour_copies(world.split(0), pc::node_map(2)); }),

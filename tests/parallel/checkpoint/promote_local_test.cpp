@@ -22,16 +22,17 @@ using test::contains;
 /// What ranks on nodes of such names say, the same on all.
 std::string promote(test::disks const& disks, names const& by_rank, pc::claim_id owner = {},
                     parallel::step_hook const& on_step = {}) {
-  std::vector<std::string> said(by_rank.size());
+  std::vector<std::string> messages(by_rank.size());
   parallel::threads::run(
       static_cast<int>(by_rank.size()), [&](parallel::threads::communicator& world) {
         parallel::host::stream exchanges;
         auto const rank = static_cast<std::size_t>(world.rank());
-        said[rank] = pc::promote_local(world, exchanges, disks.shared(), owner,
-                                       {disks.of(by_rank[rank]), pc::node_map(by_rank)}, on_step);
+        messages[rank] =
+            pc::promote_local(world, exchanges, disks.shared(), owner,
+                              {disks.of(by_rank[rank]), pc::node_map(by_rank)}, on_step);
       });
-  for (auto const& one : said) CHECK(one == said.front());
-  return said.front();
+  for (auto const& one : messages) CHECK(one == messages.front());
+  return messages.front();
 }
 
 /// A node's copy of a file of checkpoint ep0-ba7 changes in a slice, or in its header.
@@ -49,7 +50,7 @@ bool has_leftovers(fs::path const& root) {
   });
 }
 
-TEST_CASE("what is on the nodes' disks becomes a checkpoint as any other") {
+TEST_CASE("promote_local: files on the nodes' disks become a checkpoint like any other") {
   for (auto const& by_rank : {test::node_names(1, 3), test::node_names(2, 2),
                               test::node_names(3, 2), names{"a", "b", "b", "c", "c", "c"}}) {
     test::disks const disks;
@@ -65,34 +66,34 @@ TEST_CASE("what is on the nodes' disks becomes a checkpoint as any other") {
   }
 }
 
-TEST_CASE("nothing is said where there is nothing on the nodes' disks") {
+TEST_CASE("promote_local: no message when the nodes' disks are empty") {
   test::disks const disks;
   CHECK(promote(disks, test::node_names(2, 1)).empty());
   CHECK_FALSE(fs::exists(disks.shared()));
 }
 
 TEST_CASE("any one node may be lost, or its disk; any number of ranks goes on") {
-  auto const all = test::node_names(4, 2);
+  auto const all_nodes = test::node_names(4, 2);
   for (std::string const lost : {"a", "b", "c", "d"})
     for (bool const comes_back : {false, true}) {
       test::disks const disks;
-      disks.save(all, 7);
+      disks.save(all_nodes, 7);
       fs::remove_all(disks.of(lost));
-      names here;
-      for (auto const& name : all)
-        if (comes_back || name != lost) here.push_back(name);
-      here.push_back("new");  // another in its place
-      here.insert(here.begin(), "also new");
-      CHECK(contains(promote(disks, here), "took the local checkpoint"));
+      names present_nodes;
+      for (auto const& name : all_nodes)
+        if (comes_back || name != lost) present_nodes.push_back(name);
+      present_nodes.push_back("new");  // another in its place
+      present_nodes.insert(present_nodes.begin(), "also new");
+      CHECK(contains(promote(disks, present_nodes), "took the local checkpoint"));
       CHECK(test::holds_checkpoint(disks.shared() / "ep0-ba7", 7));
     }
 }
 
 TEST_CASE("two nodes that are no neighbours may be lost; of two neighbours it is said what is") {
-  auto const all = test::node_names(4, 2);
+  auto const all_nodes = test::node_names(4, 2);
   test::disks const disks;
   test::save_checkpoint(disks.shared(), 3, 2);
-  disks.save(all, 7);
+  disks.save(all_nodes, 7);
   fs::remove_all(disks.of("b"));
   fs::remove_all(disks.of("c"));
   CHECK(promote(disks, names{"d", "a"}) ==
@@ -101,33 +102,33 @@ TEST_CASE("two nodes that are no neighbours may be lost; of two neighbours it is
   CHECK(pc::latest(disks.shared()).folder->filename() == "ep0-ba3");
   CHECK_FALSE(has_leftovers(disks.shared()));
 
-  test::disks const others;
-  others.save(all, 7);
-  CHECK(contains(promote(others, names{"b", "d", "d"}), "from 2 nodes"));
-  CHECK(test::holds_checkpoint(others.shared() / "ep0-ba7", 7));
+  test::disks const other_disks;
+  other_disks.save(all_nodes, 7);
+  CHECK(contains(promote(other_disks, names{"b", "d", "d"}), "from 2 nodes"));
+  CHECK(test::holds_checkpoint(other_disks.shared() / "ep0-ba7", 7));
 }
 
-TEST_CASE("where nobody has its manifest it is lost; where one has, the others need it not") {
-  auto const all = test::node_names(3, 1);
+TEST_CASE("promote_local: a checkpoint is lost if no node has its manifest; one node is enough") {
+  auto const all_nodes = test::node_names(3, 1);
   test::disks const disks;
-  disks.save(all, 7);
+  disks.save(all_nodes, 7);
   for (std::string const node : {"a", "b"})
     test::write_all(disks.of(node) / "ep0-ba7/manifest.json", "{");
   CHECK(promote(disks, names{"a", "b"}) ==
         "the local checkpoint ep0-ba7 is lost: no node that is here has its manifest");
-  CHECK(contains(promote(disks, all), "took "));
+  CHECK(contains(promote(disks, all_nodes), "took "));
   CHECK(test::holds_checkpoint(disks.shared() / "ep0-ba7", 7));
 }
 
 TEST_CASE("a file that is damaged is taken from the other node that has it, and said so") {
-  auto const all = test::node_names(3, 2);
+  auto const all_nodes = test::node_names(3, 2);
   for (std::string const node : {"b", "c"}) {  // the owner and its neighbour
     test::disks const disks;
-    disks.save(all, 7);
+    disks.save(all_nodes, 7);
     damage(disks, node, 2);
     fs::resize_file(disks.of("a") / "ep0-ba7/rank-00000-F32-000.safetensors", 100);
     // where the sound one is taken at once, nobody sees the other
-    auto const note = promote(disks, all) + promote(disks, all);
+    auto const note = promote(disks, all_nodes) + promote(disks, all_nodes);
     CHECK(contains(note, "took the local checkpoint ep0-ba7 from 3 nodes"));
     CHECK_FALSE(contains(note, "cut short"));  // nobody takes it for one
     CHECK(test::holds_checkpoint(disks.shared() / "ep0-ba7", 7));
@@ -145,12 +146,12 @@ TEST_CASE("a file that is damaged is taken from the other node that has it, and 
 }
 
 TEST_CASE("a file that is damaged wherever it is is lost") {
-  auto const all = test::node_names(3, 2);
+  auto const all_nodes = test::node_names(3, 2);
   test::disks const disks;
-  disks.save(all, 7);
+  disks.save(all_nodes, 7);
   damage(disks, "b", 2);
   damage(disks, "c", 2);
-  auto const note = promote(disks, all);
+  auto const note = promote(disks, all_nodes);
   CHECK(contains(note, "is lost: no node that is here has rank-00002-F32-000.safetensors whole; "));
   CHECK(contains(note, (disks.of("b") / "ep0-ba7/rank-00002").native()));
   CHECK(contains(note, (disks.of("c") / "ep0-ba7/rank-00002").native()));
@@ -159,50 +160,50 @@ TEST_CASE("a file that is damaged wherever it is is lost") {
 }
 
 TEST_CASE("what a run has written that was taken for lost does not count") {
-  auto const all = test::node_names(2, 1);
+  auto const all_nodes = test::node_names(2, 1);
   test::disks const disks;
   pc::claim_id const old{1, 0xa}, next{2, 0xb}, third{3, 0xc};
-  disks.save(all, 7, next);
+  disks.save(all_nodes, 7, next);
   auto const right = test::read_all(disks.shared() / "local.json");
-  disks.save(all, 7, old);  // stood still until now, and has not seen that it is lost
+  disks.save(all_nodes, 7, old);  // stood still until now, and has not seen that it is lost
   test::write_all(disks.shared() / "local.json", right);
-  CHECK(promote(disks, all, third) ==
+  CHECK(promote(disks, all_nodes, third) ==
         "the local checkpoint ep0-ba7 is lost: no node that is here has its manifest");
   CHECK_FALSE(fs::exists(disks.shared() / "ep0-ba7"));
 
-  disks.save(all, 9, old);  // older than what the next run saved into the shared folder
+  disks.save(all_nodes, 9, old);  // older than what the next run saved into the shared folder
   test::save_checkpoint(disks.shared(), 4, 2, {}, next);
-  CHECK(promote(disks, all, third).empty());
+  CHECK(promote(disks, all_nodes, third).empty());
   CHECK_FALSE(fs::exists(disks.shared() / "ep0-ba9"));
 }
 
 TEST_CASE("a run that began anew is newer, though its batch is not; later ones are another's") {
-  auto const all = test::node_names(2, 1);
+  auto const all_nodes = test::node_names(2, 1);
   test::disks const disks;
   test::save_checkpoint(disks.shared(), 50, 2, {}, {1, 0xa});
-  disks.save(all, 7, {2, 0xb});
-  CHECK(contains(promote(disks, all, {3, 0xc}), "took "));
+  disks.save(all_nodes, 7, {2, 0xb});
+  CHECK(contains(promote(disks, all_nodes, {3, 0xc}), "took "));
   CHECK(pc::list_folders(disks.shared()).size() == 1);
   CHECK(test::holds_checkpoint(disks.shared() / "latest", 7));
   CHECK(pc::read_manifest(disks.shared() / "ep0-ba7").writer == pc::claim_id{3, 0xc});
 }
 
 TEST_CASE("stopped at any step it leaves what was there, and the next one does it") {
-  auto const all = test::node_names(2, 2);
+  auto const all_nodes = test::node_names(2, 2);
   int k = 0;
   for (bool failed = true; failed; ++k) {
     test::disks const disks;
     test::save_checkpoint(disks.shared(), 3, 2, {}, {1, 0xa});
-    disks.save(all, 7, {1, 0xa});
-    std::atomic<int> done = 0;
+    disks.save(all_nodes, 7, {1, 0xa});
+    std::atomic<int> step_count = 0;
     failed = !test::message_of([&] {
-                auto const note = promote(disks, all, {2, 0xb}, [&](std::string_view) {
-                  if (done++ >= k) parallel::fail("stopped");
+                auto const note = promote(disks, all_nodes, {2, 0xb}, [&](std::string_view) {
+                  if (step_count++ >= k) parallel::fail("stopped");
                 });
               }).empty();
     for (auto const& entry : pc::list_checkpoints(disks.shared())) CHECK(entry.valid());
     pc::remove_leftovers(disks.shared(), pc::is_name_in_root);  // as the next claim does
-    (void)promote(disks, all, {3, 0xc});
+    (void)promote(disks, all_nodes, {3, 0xc});
     CHECK(test::holds_checkpoint(disks.shared() / "latest", 7));
     CHECK_FALSE(has_leftovers(disks.shared()));
   }
@@ -210,12 +211,12 @@ TEST_CASE("stopped at any step it leaves what was there, and the next one does i
 }
 
 TEST_CASE("where the shared folder cannot be written all ranks stop, and nothing is called lost") {
-  auto const all = test::node_names(2, 2);
+  auto const all_nodes = test::node_names(2, 2);
   test::disks const disks;
   test::save_checkpoint(disks.shared(), 3, 2, {}, {1, 0xa});
-  disks.save(all, 7, {1, 0xa});
+  disks.save(all_nodes, 7, {1, 0xa});
   auto const message = test::message_of([&] {
-    (void)promote(disks, all, {2, 0xb}, [&](std::string_view step) {
+    (void)promote(disks, all_nodes, {2, 0xb}, [&](std::string_view step) {
       if (step != "create copied file") return;
       for (auto const& entry : fs::directory_iterator(disks.shared()))  // what is copied is there
         if (!pc::name_of_leftover(entry.path().filename().native()).empty())
@@ -230,14 +231,15 @@ TEST_CASE("where the shared folder cannot be written all ranks stop, and nothing
   CHECK(contains(message, "cannot create"));
   CHECK(pc::latest(disks.shared()).folder->filename() == "ep0-ba3");
   CHECK_FALSE(has_leftovers(disks.shared()));
-  CHECK(contains(promote(disks, all, {3, 0xc}), "took the local checkpoint ep0-ba7 from 2 nodes"));
+  CHECK(contains(promote(disks, all_nodes, {3, 0xc}),
+                 "took the local checkpoint ep0-ba7 from 2 nodes"));
 }
 
-TEST_CASE("who has lost the shared folder puts nothing there") {
-  auto const all = test::node_names(2, 1);
+TEST_CASE("promote_local: a run that has lost the claim puts nothing into the shared folder") {
+  auto const all_nodes = test::node_names(2, 1);
   test::disks const disks;
-  disks.save(all, 7);
-  CHECK_THROWS_AS(promote(disks, all, {2, 0xb},
+  disks.save(all_nodes, 7);
+  CHECK_THROWS_AS(promote(disks, all_nodes, {2, 0xb},
                           [](std::string_view step) {
                             if (step == "create copied file")
                               parallel::fail<pc::claim_lost>("another has taken over");
@@ -247,11 +249,12 @@ TEST_CASE("who has lost the shared folder puts nothing there") {
 }
 
 TEST_CASE("a pointer that cannot be read is said, and left") {
-  auto const all = test::node_names(2, 1);
+  auto const all_nodes = test::node_names(2, 1);
   test::disks const disks;
-  disks.save(all, 7);
+  disks.save(all_nodes, 7);
   test::write_all(disks.shared() / "local.json", "x");
-  CHECK(contains(promote(disks, all), (disks.shared() / "local.json: not valid JSON").native()));
+  CHECK(contains(promote(disks, all_nodes),
+                 (disks.shared() / "local.json: not valid JSON").native()));
 }
 
 }  // namespace promote_local_test

@@ -177,15 +177,15 @@ TEST_CASE("a file is opened once a slice that is read, and once to be verified")
   save_columns(folder.path(), 4);
   pc::checkpoint_reader const reader(folder / "ep0-ba1");
   auto const opens = [](auto&& action) {
-    int const before = test::opened_files;
+    int const opened_before = test::opened_files;
     action();
-    return test::opened_files - before;
+    return test::opened_files - opened_before;
   };
-  std::vector<float> all(720);
-  CHECK(opens([&] { reader.read_block("w", 0, 12, std::span(all)); }) == 6);
-  CHECK(opens([&] { reader.read("w", 0, std::span(all)); }) == 6);
-  CHECK(opens([&] { reader.read_block("w", 1, 1, std::span(all).first(60)); }) == 3);
-  CHECK(opens([&] { reader.read_block("w", 75, 6, std::span(all).first(288)); }) == 2);
+  std::vector<float> elements(720);
+  CHECK(opens([&] { reader.read_block("w", 0, 12, std::span(elements)); }) == 6);
+  CHECK(opens([&] { reader.read("w", 0, std::span(elements)); }) == 6);
+  CHECK(opens([&] { reader.read_block("w", 1, 1, std::span(elements).first(60)); }) == 3);
+  CHECK(opens([&] { reader.read_block("w", 75, 6, std::span(elements).first(288)); }) == 2);
   CHECK(opens([&] { reader.verify(); }) == 4);
   int together =
       0;  // a file is opened by the rank that reads its header and by that which reads its slices
@@ -209,20 +209,21 @@ TEST_CASE("all that is damaged is told, each slice by one of the ranks") {
   CHECK(test::contains(found[0], "rank-00000-F32-000.safetensors: elements 72 to"));
   CHECK(test::contains(found[1], "rank-00002-F32-000.safetensors: elements 80 to"));
   for (index const ranks : {2, 3, 7}) {
-    std::size_t told = 0;
-    for (index share = 0; share < ranks; ++share) told += reader.damage(share, ranks).size();
-    CHECK(told == 2);
+    std::size_t reported = 0;
+    for (index share = 0; share < ranks; ++share) reported += reader.damage(share, ranks).size();
+    CHECK(reported == 2);
   }
   auto const path = root / "rank-00001-F32-000.safetensors";
   auto content = test::read_all(path);
   content[9] ^= 4;  // others read its header
   test::write_all(path, content);
   for (index const ranks : {1, 2, 3, 7}) {
-    std::string told;
+    std::string reported;
     for (index share = 0; share < ranks; ++share)
-      for (auto const& one : reader.damage(share, ranks)) told += one + '\n';
-    CHECK(std::ranges::count(told, '\n') == 3);
-    CHECK(test::contains(told, path.native() + ": its header (the first 65536 bytes) is damaged"));
+      for (auto const& one : reader.damage(share, ranks)) reported += one + '\n';
+    CHECK(std::ranges::count(reported, '\n') == 3);
+    CHECK(test::contains(reported,
+                         path.native() + ": its header (the first 65536 bytes) is damaged"));
   }
   std::filesystem::remove(path);
   CHECK(reader.damage().size() == 3);
@@ -246,9 +247,10 @@ void damage_at_random(int times) {
     auto content = whole;
     // where something stands: a safetensors file begins with much reserved room
     auto const place = [&] {
-      auto const behind = std::min<std::size_t>(content.size(), 65536);
-      return random() % 2 == 0 ? random() % content.size()
-                               : content.size() - 1 - random() % (content.size() - behind + 400);
+      auto const tail_bytes = std::min<std::size_t>(content.size(), 65536);
+      return random() % 2 == 0
+                 ? random() % content.size()
+                 : content.size() - 1 - random() % (content.size() - tail_bytes + 400);
     };
     switch (random() % 3) {
       case 0: content[place()] ^= static_cast<char>(1U << random() % 8); break;
@@ -260,11 +262,11 @@ void damage_at_random(int times) {
       }
     }
     test::write_all(path, content);
-    bool same = false;
-    auto const message = test::message_of([&] { same = test::holds_checkpoint(root, 3); });
+    bool is_same = false;
+    auto const message = test::message_of([&] { is_same = test::holds_checkpoint(root, 3); });
     CAPTURE(i);
     CAPTURE(path.native());
-    REQUIRE((same || !message.empty()));
+    REQUIRE((is_same || !message.empty()));
     refused += message.empty() ? 0 : 1;
     test::write_all(path, whole);
   }

@@ -80,7 +80,7 @@ class watched_folder {
     after_each_();
   }
   void flush(std::string const& path) {
-    auto* const found = at(path);
+    auto* const found = node_at(path);
     if (found == nullptr) return;
     found->data_on_disk = found->data;
     found->names_on_disk = found->names;
@@ -89,10 +89,10 @@ class watched_folder {
   void make(std::string const& path, std::string link) {
     auto* const parent = folder_of(path);
     if (parent == nullptr) return;
-    auto made = std::make_shared<node>();
-    made->is_folder = link.empty();
-    made->link = std::move(link);
-    parent->names[name_of(path)] = made;
+    auto new_node = std::make_shared<node>();
+    new_node->is_folder = link.empty();
+    new_node->link = std::move(link);
+    parent->names[name_of(path)] = new_node;
     after_each_();
   }
   void rename(std::string const& from, std::string const& to, bool exchange) {
@@ -117,7 +117,7 @@ class watched_folder {
 
  private:
   [[nodiscard]] static std::string name_of(fs::path const& path) { return path.filename(); }
-  [[nodiscard]] node* at(fs::path const& path) {
+  [[nodiscard]] node* node_at(fs::path const& path) {
     if (path == root_) return &top_;
     auto* const parent = folder_of(path);
     if (parent == nullptr) return nullptr;
@@ -126,21 +126,22 @@ class watched_folder {
   }
   [[nodiscard]] node* folder_of(fs::path const& path) {
     if (!path.native().starts_with(root_.native() + "/")) return nullptr;
-    return at(path.parent_path());
+    return node_at(path.parent_path());
   }
   static void write_folder(node const& folder, fs::path const& place, loss const& lost) {
-    std::set<std::string> all;
-    for (auto const& [name, child] : folder.names) all.insert(name);
-    for (auto const& [name, child] : folder.names_on_disk) all.insert(name);
-    for (auto const& name : all) {
-      auto const& before = folder.names_on_disk;
-      auto const& after = folder.names;
-      auto const find = [&](node::entries const& some) {
-        auto const found = some.find(name);
-        return found == some.end() ? nullptr : found->second.get();
+    std::set<std::string> all_names;
+    for (auto const& [name, child] : folder.names) all_names.insert(name);
+    for (auto const& [name, child] : folder.names_on_disk) all_names.insert(name);
+    for (auto const& name : all_names) {
+      auto const& names_synced = folder.names_on_disk;
+      auto const& names_now = folder.names;
+      auto const find = [&](node::entries const& entries_to_search) {
+        auto const found = entries_to_search.find(name);
+        return found == entries_to_search.end() ? nullptr : found->second.get();
       };
-      auto const* const child =
-          find(before) == find(after) || lost.keeps_name() ? find(after) : find(before);
+      auto const* const child = find(names_synced) == find(names_now) || lost.keeps_name()
+                                    ? find(names_now)
+                                    : find(names_synced);
       if (child == nullptr) continue;
       if (!child->link.empty()) {
         fs::create_symlink(child->link, place / name);
@@ -168,13 +169,13 @@ std::atomic<watched_folder*> watched = nullptr;
 /// Makes a change, which is below zero when it was refused.
 template <class Change, class Note>
 auto noted(std::string const& path, Change const& change, Note const& note) {
-  auto* const by = watched.load();
-  return by == nullptr ? change() : by->make_and_note(path, change, note);
+  auto* const journal = watched.load();
+  return journal == nullptr ? change() : journal->make_and_note(path, change, note);
 }
 
-std::string lines(std::vector<std::string> const& all) {
+std::string lines(std::vector<std::string> const& text_lines) {
   std::string out;
-  for (auto const& line : all) out += line + "\n";
+  for (auto const& line : text_lines) out += line + "\n";
   return out;
 }
 
@@ -191,7 +192,7 @@ int fsync(int file) {
   auto const path = watched.load() != nullptr || flushed != nullptr ? path_of(file) : "";
   int const result = noted(
       path, [&] { return static_cast<int>(::syscall(SYS_fsync, file)); },
-      [&](watched_folder& all) { all.flush(path); });
+      [&](watched_folder& watched_root) { watched_root.flush(path); });
   if (result == 0 && flushed != nullptr) flushed->push_back("flushed " + path);
   return result;
 }
@@ -201,16 +202,17 @@ ssize_t pwrite(int file, void const* bytes, std::size_t count, off_t offset) {
   ssize_t result = 0;
   return noted(
       path, [&] { return result = ::syscall(SYS_pwrite64, file, bytes, count, offset); },
-      [&](watched_folder& all) {
-        all.write(path, {static_cast<char const*>(bytes), static_cast<std::size_t>(result)},
-                  static_cast<std::size_t>(offset));
+      [&](watched_folder& watched_root) {
+        watched_root.write(path,
+                           {static_cast<char const*>(bytes), static_cast<std::size_t>(result)},
+                           static_cast<std::size_t>(offset));
       });
 }
 int rename(char const* from, char const* to) noexcept {
   using namespace save_durability_test;
   return noted(
       from, [&] { return static_cast<int>(::syscall(SYS_rename, from, to)); },
-      [&](watched_folder& all) { all.rename(from, to, false); });
+      [&](watched_folder& watched_root) { watched_root.rename(from, to, false); });
 }
 int renameat2(int from_folder, char const* from, int to_folder, char const* to,
               unsigned flags) noexcept {
@@ -220,32 +222,34 @@ int renameat2(int from_folder, char const* from, int to_folder, char const* to,
       [&] {
         return static_cast<int>(::syscall(SYS_renameat2, from_folder, from, to_folder, to, flags));
       },
-      [&](watched_folder& all) { all.rename(from, to, flags == RENAME_EXCHANGE); });
+      [&](watched_folder& watched_root) {
+        watched_root.rename(from, to, flags == RENAME_EXCHANGE);
+      });
 }
 int mkdir(char const* path, mode_t mode) noexcept {
   using namespace save_durability_test;
   return noted(
       path, [&] { return static_cast<int>(::syscall(SYS_mkdir, path, mode)); },
-      [&](watched_folder& all) { all.make(path, {}); });
+      [&](watched_folder& watched_root) { watched_root.make(path, {}); });
 }
 int symlink(char const* target, char const* path) noexcept {
   using namespace save_durability_test;
   return noted(
       path, [&] { return static_cast<int>(::syscall(SYS_symlink, target, path)); },
-      [&](watched_folder& all) { all.make(path, target); });
+      [&](watched_folder& watched_root) { watched_root.make(path, target); });
 }
 int unlink(char const* path) noexcept {
   using namespace save_durability_test;
   return noted(
       path, [&] { return static_cast<int>(::syscall(SYS_unlink, path)); },
-      [&](watched_folder& all) { all.remove(path); });
+      [&](watched_folder& watched_root) { watched_root.remove(path); });
 }
 int unlinkat(int folder, char const* name, int flags) noexcept {
   using namespace save_durability_test;
   auto const path = watched.load() != nullptr ? name_at(folder, name) : "";
   return noted(
       path, [&] { return static_cast<int>(::syscall(SYS_unlinkat, folder, name, flags)); },
-      [&](watched_folder& all) { all.remove(path); });
+      [&](watched_folder& watched_root) { watched_root.remove(path); });
 }
 }
 
@@ -271,22 +275,22 @@ TEST_CASE("files are flushed after their last write, folders before and after th
 }
 
 TEST_CASE("whenever power is lost, and whatever was not flushed, no checkpoint is read wrongly") {
-  test::temporary_folder const folder, after;
+  test::temporary_folder const folder, names_now;
   fs::path const run = "run", top = fs::canonical(folder.path()), root = top / run / "saves";
   parallel::index saved = -1;   // the last one whose save has returned
   parallel::index latest = -1;  // the last one begun
   int moments = 0, states = 0;
   std::mt19937 random(7);  // NOLINT(cert-msc51-cpp): the same states in every run
-  watched_folder* all = nullptr;
+  watched_folder* top_folder = nullptr;
   auto const look = [&] {
     ++moments;
-    auto const all_of = [](bool kept) { return [kept] { return kept; }; };
+    auto const all_of = [](bool keeps) { return [keeps] { return keeps; }; };
     auto const any = [&] { return random() % 2 == 0; };
     for (auto const& lost : {loss{all_of(true), true}, loss{all_of(false), false},
                              loss{all_of(true), false}, loss{any, false}, loss{any, true}}) {
-      auto const place = after / "left";
+      auto const place = names_now / "left";
       fs::create_directory(place);
-      all->write_what_is_left(place, lost);
+      top_folder->write_what_is_left(place, lost);
       auto const left = place / run / "saves";
       auto const found = parallel::checkpoint::latest(left);
       if (!found.folder) {
@@ -306,7 +310,7 @@ TEST_CASE("whenever power is lost, and whatever was not flushed, no checkpoint i
     }
   };
   watched_folder of_top(top, look);
-  all = &of_top;
+  top_folder = &of_top;
   watched = &of_top;
   for (parallel::index const number : {1, 2, 2}) {  // the last one takes the place of another
     latest = number;
@@ -321,38 +325,38 @@ TEST_CASE("whenever power is lost, and whatever was not flushed, no checkpoint i
   CHECK(parallel::checkpoint::list_checkpoints(root).size() == 1);
 }
 
-TEST_CASE("nor are those on the nodes' own disks, when all lose power and one its disk") {
-  test::local_cluster all;
-  all.by_rank = {"a", "b", "b", "c"};
-  all.folder = fs::canonical(all.folder);
+TEST_CASE("local checkpoints: none is read wrongly after a power loss and the loss of a disk") {
+  test::local_cluster nodes_run;
+  nodes_run.by_rank = {"a", "b", "b", "c"};
+  nodes_run.folder = fs::canonical(nodes_run.folder);
   auto const begin = [](auto& one, index batch) {
     one.stepper().initialise(static_cast<std::uint64_t>(batch));
   };
   std::vector<std::map<std::string, std::string>> content{{}};  // by batch
   for (index batch = 1; batch <= 3; ++batch) {
-    test::local_cluster there;
-    there.by_rank = all.by_rank;
-    there.run(false, [&](auto& one, auto& saver, auto&) {
+    test::local_cluster other_cluster;
+    other_cluster.by_rank = nodes_run.by_rank;
+    other_cluster.run(false, [&](auto& one, auto& saver, auto&) {
       begin(one, batch);
       saver.save(test::after(batch));
     });
-    content.push_back(test::files_of(there.shared() / parallel::concat("ep0-ba", batch)));
+    content.push_back(test::files_of(other_cluster.shared() / parallel::concat("ep0-ba", batch)));
   }
   std::atomic<index> saved = 0;   // the last one whose save has returned
   std::atomic<index> latest = 0;  // the last one begun
   int moments = 0, states = 0;
   std::mt19937 random(8);  // NOLINT(cert-msc51-cpp): the same choices in every run
-  watched_folder* by = nullptr;
+  watched_folder* journal = nullptr;
   auto const look = [&] {
     ++moments;
     if (random() % 8 != 0) return;  // it takes a while
     ++states;
     bool const names = random() % 2 == 0, any = random() % 2 == 0;
     test::local_cluster left;
-    left.by_rank = all.by_rank;
+    left.by_rank = nodes_run.by_rank;
     index const at_least = saved;
-    by->write_what_is_left(left.folder,
-                           {[&] { return any ? random() % 2 == 0 : names; }, random() % 3 == 0});
+    journal->write_what_is_left(
+        left.folder, {[&] { return any ? random() % 2 == 0 : names; }, random() % 3 == 0});
     fs::remove_all(left.local(static_cast<int>(random() % 4)).folder);  // a disk that is lost
     auto const found = test::promoted(left);
     auto const id = parallel::checkpoint::checkpoint_id::parse(found);
@@ -364,10 +368,10 @@ TEST_CASE("nor are those on the nodes' own disks, when all lose power and one it
     CHECK(id->batch <= latest);
     CHECK(test::files_of(left.shared() / found) == content.at(static_cast<std::size_t>(id->batch)));
   };
-  watched_folder of_all(all.folder, look);
-  by = &of_all;
-  watched = by;
-  all.run(true, [&](auto& one, auto&, auto& saver) {
+  watched_folder of_all(nodes_run.folder, look);
+  journal = &of_all;
+  watched = journal;
+  nodes_run.run(true, [&](auto& one, auto&, auto& saver) {
     for (index const batch : {1, 2, 3}) {
       begin(one, batch);
       latest = batch;
@@ -380,7 +384,7 @@ TEST_CASE("nor are those on the nodes' own disks, when all lose power and one it
   watched = nullptr;
   MESSAGE(moments, " moments, ", states, " states of the disks");
   CHECK(states > 30);
-  CHECK(test::promoted(all) == "ep0-ba3");
+  CHECK(test::promoted(nodes_run) == "ep0-ba3");
 }
 
 }  // namespace save_durability_test

@@ -34,28 +34,28 @@ struct outcome {
 };
 
 /// What `ranks` ranks find, which is the same on all.
-outcome found(fs::path const& folder, pc::if_damaged then, int ranks) {
-  std::vector<outcome> all(static_cast<std::size_t>(ranks));
+outcome found(fs::path const& folder, pc::if_damaged action, int ranks) {
+  std::vector<outcome> outcomes(static_cast<std::size_t>(ranks));
   parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
     parallel::host::stream exchanges;
-    auto& mine = all[static_cast<std::size_t>(comm.rank())];
-    mine.error = test::message_of([&] {
-      auto const sound = pc::find_sound(comm, exchanges, folder, then);
-      mine.folder = sound.reader.folder();
-      mine.note = sound.note;
+    auto& own_outcome = outcomes[static_cast<std::size_t>(comm.rank())];
+    own_outcome.error = test::message_of([&] {
+      auto const sound = pc::find_sound(comm, exchanges, folder, action);
+      own_outcome.folder = sound.reader.folder();
+      own_outcome.note = sound.note;
     });
   });
-  for (auto const& one : all) CHECK(one == all.front());
-  return all.front();
+  for (auto const& one : outcomes) CHECK(one == outcomes.front());
+  return outcomes.front();
 }
 
 TEST_CASE("a sound checkpoint is taken without a word") {
   test::temporary_folder const folder;
   test::save_checkpoint(folder.path(), 4, 3);
   for (int const ranks : {1, 2, 5})
-    for (auto const then :
+    for (auto const action :
          {pc::if_damaged::stop, pc::if_damaged::go_back, pc::if_damaged::set_aside})
-      CHECK(found(folder / "ep0-ba4", then, ranks) == outcome{folder / "ep0-ba4", "", ""});
+      CHECK(found(folder / "ep0-ba4", action, ranks) == outcome{folder / "ep0-ba4", "", ""});
 }
 
 TEST_CASE("where ranks find damage, all go back to the newest sound one before it") {
@@ -87,11 +87,11 @@ TEST_CASE("damaged ones are set aside for a run that goes on in their folder, wh
     std::sort(out.begin(), out.end());
     return out;
   };
-  std::vector<std::string> const before{"ep0-ba1", "ep0-ba2", "ep0-ba3"};
+  std::vector<std::string> const names_before{"ep0-ba1", "ep0-ba2", "ep0-ba3"};
   static_cast<void>(found(folder / "ep0-ba3", pc::if_damaged::stop, 2));
-  CHECK(names() == before);
+  CHECK(names() == names_before);
   CHECK(found(folder / "ep0-ba3", pc::if_damaged::go_back, 2).folder == folder / "ep0-ba1");
-  CHECK(names() == before);
+  CHECK(names() == names_before);
   CHECK(found(folder / "ep0-ba3", pc::if_damaged::set_aside, 2).folder == folder / "ep0-ba1");
   CHECK(names() == std::vector<std::string>{"ep0-ba1", "ep0-ba2-damaged", "ep0-ba3-damaged"});
   damage(folder / "ep0-ba1");
@@ -146,12 +146,12 @@ TEST_CASE("what a rank is not let to read is neither damaged nor left") {
   test::temporary_folder const folder;
   for (index const batch : {1, 2}) test::save_checkpoint(folder.path(), batch, 3);
   auto const newest = folder / "ep0-ba2";
-  for (auto const then :
+  for (auto const action :
        {pc::if_damaged::stop, pc::if_damaged::go_back, pc::if_damaged::set_aside}) {
     outcome got;
     {
       no_more_files const limit;
-      got = found(newest, then, 3);
+      got = found(newest, action, 3);
     }
     CAPTURE(got.error);
     CHECK(test::contains(got.error, "rank 0: " + (newest / "manifest.json").native()));

@@ -56,17 +56,17 @@ struct trainee {
 
   /// Steps first to last - 1, of two microbatches in all.
   void run(int first, int last) {
-    auto const mine = static_cast<std::size_t>(2 / world.size());
-    std::vector<test::given_microbatch<float>> const share(mine);
-    std::vector<index> places(mine);
-    for (std::size_t i = 0; i < mine; ++i)
-      places[i] = world.rank() * static_cast<index>(mine) + static_cast<index>(i);
-    for (int at = first; at < last; ++at) {
+    auto const own_count = static_cast<std::size_t>(2 / world.size());
+    std::vector<test::given_microbatch<float>> const share(own_count);
+    std::vector<index> places(own_count);
+    for (std::size_t i = 0; i < own_count; ++i)
+      places[i] = world.rank() * static_cast<index>(own_count) + static_cast<index>(i);
+    for (int step_number = first; step_number < last; ++step_number) {
       index const sizes[] = {36, 11, 105};
       for (std::size_t i = 0; i < 3; ++i)
-        model.set_gradient(i, numbers(concat("gradient", i, "of", at), sizes[i]));
+        model.set_gradient(i, numbers(concat("gradient", i, "of", step_number), sizes[i]));
       step.step(compute, exchanges, memory, std::span(share), std::span(std::as_const(places)),
-                {.step = static_cast<std::uint32_t>(at)}, 1.0);
+                {.step = static_cast<std::uint32_t>(step_number)}, 1.0);
     }
   }
 
@@ -80,10 +80,10 @@ struct trainee {
 
 /// By name all that one rank, which holds everything, would save.
 template <class Trainee>
-std::map<std::string, std::vector<float>> contents(Trainee& of) {
+std::map<std::string, std::vector<float>> contents(Trainee& trained) {
   std::map<std::string, std::vector<float>> out;
   checkpoint::for_each_saved_slice(
-      of.step, [&](std::string const& name, auto, index, std::span<float> elements, index) {
+      trained.step, [&](std::string const& name, auto, index, std::span<float> elements, index) {
         out[name].assign(elements.begin(), elements.end());
       });
   return out;

@@ -27,8 +27,8 @@ struct cost {
 
 /// What `action` costs this rank.
 template <class Action>
-cost of(parallel::flight_recorder const& recorder, Action const& action) {
-  auto const now = [&] {
+cost cost_of(parallel::flight_recorder const& recorder, Action const& action) {
+  auto const current_cost = [&] {
     cost out{test::opened_files, test::read_bytes};
     for (auto const& [name, total] : recorder.totals()) {
       out.calls += total.calls;
@@ -36,11 +36,11 @@ cost of(parallel::flight_recorder const& recorder, Action const& action) {
     }
     return out;
   };
-  auto const before = now();
+  auto const start_cost = current_cost();
   action();
-  auto const after = now();
-  return {after.opens - before.opens, after.read - before.read, after.calls - before.calls,
-          after.sent - before.sent};
+  auto const end_cost = current_cost();
+  return {end_cost.opens - start_cost.opens, end_cost.read - start_cost.read,
+          end_cost.calls - start_cost.calls, end_cost.sent - start_cost.sent};
 }
 
 struct costs {
@@ -48,20 +48,20 @@ struct costs {
   std::size_t saved = 0, manifest = 0;  // bytes
 };
 
-costs measure(layout const& how, fs::path const& root) {
-  auto const ranks = static_cast<std::size_t>(how.shape().ranks());
+costs measure(layout const& run_layout, fs::path const& root) {
+  auto const ranks = static_cast<std::size_t>(run_layout.shape().ranks());
   costs out{std::vector<cost>(ranks), std::vector<cost>(ranks)};
-  parallel::threads::run(how.shape().ranks(), [&](parallel::threads::communicator& comm) {
-    auto const me = static_cast<std::size_t>(comm.rank());
+  parallel::threads::run(run_layout.shape().ranks(), [&](parallel::threads::communicator& comm) {
+    auto const own_rank = static_cast<std::size_t>(comm.rank());
     auto const recorder = std::make_shared<parallel::flight_recorder>();
     test::ring_rank<> one(parallel::any_communicator(parallel::recorded(std::move(comm), recorder)),
-                          how);
+                          run_layout);
     for (index const batches : {1, 2, 3})
-      out.save[me] = of(*recorder, [&] {
+      out.save[own_rank] = cost_of(*recorder, [&] {
         pc::save(one.stepper(), one.world(), one.exchanges(), root, {.batches = batches},
                  {.keep = 2});
       });
-    out.resume[me] = of(*recorder, [&] {
+    out.resume[own_rank] = cost_of(*recorder, [&] {
       CHECK(pc::resume(one.stepper(), one.world(), one.exchanges(), root)->batches == 3);
     });
   });

@@ -57,30 +57,30 @@ std::vector<layout> const layouts = {
     {.model = {.attention = {.heads = 2}}, .context = 3, .tensor = 2}};
 
 /// Calls f(rank) on every rank of a layout.
-void on_ranks(layout const& how, std::function<void(rank_type&)> const& f) {
-  parallel::threads::run(how.shape().ranks(), [&](parallel::threads::communicator& comm) {
-    rank_type one(parallel::any_communicator(std::move(comm)), how);
+void on_ranks(layout const& run_layout, std::function<void(rank_type&)> const& f) {
+  parallel::threads::run(run_layout.shape().ranks(), [&](parallel::threads::communicator& comm) {
+    rank_type one(parallel::any_communicator(std::move(comm)), run_layout);
     f(one);
   });
 }
 
 /// The layout on a model that all of them can divide.
-layout of(layout how) {
-  how.model.attention.heads = 2;
-  how.model.blocks = 4;  // chunks of two pipeline ranks with two each
-  how.sizes.vocabulary = 14;
-  how.sizes.length = 6;
-  how.frozen = {"block.1.up"};
-  return how;
+layout with_steps(layout run_layout) {
+  run_layout.model.attention.heads = 2;
+  run_layout.model.blocks = 4;  // chunks of two pipeline ranks with two each
+  run_layout.sizes.vocabulary = 14;
+  run_layout.sizes.length = 6;
+  run_layout.frozen = {"block.1.up"};
+  return run_layout;
 }
 
-outcome uninterrupted() { return test::run(of({})); }
+outcome uninterrupted() { return test::run(with_steps({})); }
 
 /// Saves after two batches of layout `a`, with what the program remembers.
 fs::path save_of(std::size_t a, fs::path const& root) {
-  on_ranks(of(layouts[a]), [&](auto& one) {
+  on_ranks(with_steps(layouts[a]), [&](auto& one) {
     for (index i = 0; i < 2; ++i) static_cast<void>(one.step(i));
-    pc::run_state const state{.batches = 2, .own = {{"seen", "what I want to remember"}}};
+    pc::run_state const state{.batches = 2, .program_state = {{"seen", "what I want to remember"}}};
     auto const saved = pc::save(one.stepper(), one.world(), one.exchanges(), root, state);
     CHECK(saved == root / "ep0-ba2");
   });
@@ -89,28 +89,28 @@ fs::path save_of(std::size_t a, fs::path const& root) {
 
 /// Layout `b` loads that, saves it again, which must be the same parameters and states, and goes on
 /// to the bits of a run that was not interrupted.
-void check_continued(fs::path const& saved, std::size_t b, fs::path const& again,
+void check_continued(fs::path const& saved, std::size_t b, fs::path const& second_folder,
                      outcome const& expected) {
   CAPTURE(b);
   outcome got;
   std::mutex lock;
-  auto const next = of(layouts[b]);
+  auto const next = with_steps(layouts[b]);
   on_ranks(next, [&](auto& one) {
     one.stepper().initialise(99);
     auto const state = pc::resume(one.stepper(), one.world(), one.exchanges(), saved.parent_path());
     REQUIRE(state.has_value());
     CHECK(state->batches == 2);
-    CHECK(state->own == nlohmann::json{{"seen", "what I want to remember"}});
-    pc::save(one.stepper(), one.world(), one.exchanges(), again, *state);
+    CHECK(state->program_state == nlohmann::json{{"seen", "what I want to remember"}});
+    pc::save(one.stepper(), one.world(), one.exchanges(), second_folder, *state);
     auto const result = one.step(2);
     std::scoped_lock const guard(lock);
     got.add(0, result);
     test::collect(one.stepper(), got);
   });
-  CHECK(
-      pc::differences(pc::checkpoint_reader(saved), pc::checkpoint_reader(again / saved.filename()))
-          .empty());
-  fs::remove_all(again);
+  CHECK(pc::differences(pc::checkpoint_reader(saved),
+                        pc::checkpoint_reader(second_folder / saved.filename()))
+            .empty());
+  fs::remove_all(second_folder);
   CHECK(got.complete());
   CHECK(got.losses.back() == expected.losses.back());
   CHECK(got.parameters == expected.parameters);
@@ -144,7 +144,7 @@ TEST_CASE("[full] what any layout saves any other continues to the same bits") {
 
 TEST_CASE("where there is no checkpoint nothing is loaded; the newest ones stay") {
   test::temporary_folder const folder;
-  on_ranks(of({.ranks = 2}), [&](auto& one) {
+  on_ranks(with_steps({.ranks = 2}), [&](auto& one) {
     CHECK_FALSE(
         pc::resume(one.stepper(), one.world(), one.exchanges(), folder / "run").has_value());
     for (index const batches : {1, 2, 3})
@@ -158,11 +158,11 @@ TEST_CASE("where there is no checkpoint nothing is loaded; the newest ones stay"
 TEST_CASE("weights alone leave the optimizer at its start") {
   test::temporary_folder const folder;
 
-  on_ranks(of({}), [&](auto& one) {
+  on_ranks(with_steps({}), [&](auto& one) {
     static_cast<void>(one.step(0));
     pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run", {.batches = 1});
   });
-  on_ranks(of({}), [&](auto& one) {
+  on_ranks(with_steps({}), [&](auto& one) {
     pc::resume(one.stepper(), one.world(), one.exchanges(), folder / "run", pc::content::weights);
     for (auto const& unit : one.stepper().units())
       for (auto const& segment : unit.memory.segments())
@@ -182,13 +182,13 @@ void damage(fs::path const& checkpoint) {
 
 TEST_CASE("a damaged file is found before anything else is read, in any layout") {
   test::temporary_folder const folder;
-  on_ranks(of({}), [&](auto& one) {
+  on_ranks(with_steps({}), [&](auto& one) {
     pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run", {.batches = 1});
   });
   damage(folder / "run/ep0-ba1");
-  for (auto const& how : {layouts[0], layouts[2], layouts[3]})
+  for (auto const& run_layout : {layouts[0], layouts[2], layouts[3]})
     CHECK(test::contains(test::message_of([&] {
-                           on_ranks(of(how), [&](auto& one) {
+                           on_ranks(with_steps(run_layout), [&](auto& one) {
                              pc::resume(one.stepper(), one.world(), one.exchanges(),
                                         folder / "run");
                            });
@@ -198,16 +198,16 @@ TEST_CASE("a damaged file is found before anything else is read, in any layout")
 
 TEST_CASE("a run goes on from the checkpoint before the damaged one") {
   test::temporary_folder const folder;
-  on_ranks(of({}), [&](auto& one) {
+  on_ranks(with_steps({}), [&](auto& one) {
     for (index const batches : {1, 2})
       pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run", {.batches = batches});
   });
   damage(folder / "run/ep0-ba2");
-  for (auto const& how : {layouts[0], layouts[2]}) {
+  for (auto const& run_layout : {layouts[0], layouts[2]}) {
     fs::remove_all(folder / "copy");
     fs::copy(folder / "run", folder / "copy",
              fs::copy_options::recursive | fs::copy_options::copy_symlinks);
-    on_ranks(of(how), [&](auto& one) {
+    on_ranks(with_steps(run_layout), [&](auto& one) {
       auto const found = pc::resume(one.stepper(), one.world(), one.exchanges(), folder / "copy");
       REQUIRE(found.has_value());
       CHECK(found->batches == 1);
@@ -228,7 +228,7 @@ TEST_CASE("a folder of damaged checkpoints is no fresh start") {
   test::temporary_folder const folder;
   fs::create_directories(folder / "run/ep0-ba7");
   CHECK(test::contains(test::message_of([&] {
-                         on_ranks(of({.ranks = 2}), [&](auto& one) {
+                         on_ranks(with_steps({.ranks = 2}), [&](auto& one) {
                            pc::resume(one.stepper(), one.world(), one.exchanges(), folder / "run");
                          });
                        }),
@@ -237,36 +237,36 @@ TEST_CASE("a folder of damaged checkpoints is no fresh start") {
 
 TEST_CASE("another model's checkpoint is refused by the name of what differs") {
   test::temporary_folder const folder;
-  auto const save_as = [&](layout const& how, std::string const& name) {
-    on_ranks(how, [&](auto& one) {
+  auto const save_as = [&](layout const& run_layout, std::string const& name) {
+    on_ranks(run_layout, [&](auto& one) {
       pc::save(one.stepper(), one.world(), one.exchanges(), folder / name, {.batches = 1});
     });
   };
-  auto wider = of({});
+  auto wider = with_steps({});
   wider.model.hidden = 20;
   save_as(wider, "wider");
-  auto untied = of({});
-  auto const load_from = [&](layout const& how, std::string const& name) {
+  auto untied = with_steps({});
+  auto const load_from = [&](layout const& run_layout, std::string const& name) {
     return test::message_of([&] {
-      on_ranks(how, [&](auto& one) {
+      on_ranks(run_layout, [&](auto& one) {
         pc::resume(one.stepper(), one.world(), one.exchanges(), folder / name);
       });
     });
   };
-  CHECK(test::contains(load_from(of({}), "wider"),
+  CHECK(test::contains(load_from(with_steps({}), "wider"),
                        "up.weight is [20, 4], the model's is [12, 4]; use the configuration it was "
                        "trained with"));
   untied.model.tied = false;
-  save_as(of({}), "tied");
+  save_as(with_steps({}), "tied");
   CHECK(test::contains(load_from(untied, "tied"), "has no tensor \"head\""));
 }
 
 TEST_CASE("a checkpoint with more blocks than the model is no run to go on from, but has weights") {
   test::temporary_folder const folder;
-  auto const all = of({.ranks = 2, .level = test::zero::level::parameters});
-  auto fewer = all;
+  auto const full_layout = with_steps({.ranks = 2, .level = test::zero::level::parameters});
+  auto fewer = full_layout;
   --fewer.model.blocks;
-  on_ranks(all, [&](auto& one) {
+  on_ranks(full_layout, [&](auto& one) {
     pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run", {.batches = 1});
   });
   auto const load = [&](pc::content what) {
@@ -276,9 +276,9 @@ TEST_CASE("a checkpoint with more blocks than the model is no run to go on from,
       });
     });
   };
-  auto const said = load(pc::content::everything);
-  CAPTURE(said);
-  CHECK(test::contains(said,
+  auto const load_message = load(pc::content::everything);
+  CAPTURE(load_message);
+  CHECK(test::contains(load_message,
                        "ep0-ba1: has the tensor \"block.3.down.bias\", which the model has "
                        "not: it is another model's; give the one that was saved, or load "
                        "content::weights"));
@@ -287,41 +287,42 @@ TEST_CASE("a checkpoint with more blocks than the model is no run to go on from,
 
 TEST_CASE("ranks that do not resume together, or save something else, are told") {
   test::temporary_folder const folder;
-  auto const two = of({.ranks = 2});
-  auto const said = [&](auto const& act) {
+  auto const two = with_steps({.ranks = 2});
+  auto const load_message = [&](auto const& act) {
     return test::message_of([&] { on_ranks(two, [&](auto& one) { act(one, one.rank()); }); });
   };
   auto const save = [&](auto& one, std::string const& name, pc::content what, index batches = 1) {
     pc::save(one.stepper(), one.world(), one.exchanges(), folder / name, {.batches = batches},
-             {.what = what});
+             {.saved = what});
   };
-  CHECK(test::contains(said([&](auto& one, int rank) {
+  CHECK(test::contains(load_message([&](auto& one, int rank) {
                          if (rank == 1) return void(one.step(0));
                          pc::resume(one.stepper(), one.world(), one.exchanges(), folder / "run");
                        }),
                        "rank 0 begins to resume from a checkpoint; rank 1 begins step 0 of"));
-  CHECK(test::contains(said([&](auto& one, int rank) {
+  CHECK(test::contains(load_message([&](auto& one, int rank) {
                          save(one, "run",
                               rank == 0 ? pc::content::everything : pc::content::weights);
                        }),
                        "run/ep0-ba1, weights alone; all ranks must make the same calls"));
-  CHECK(test::contains(said([&](auto& one, int rank) {
+  CHECK(test::contains(load_message([&](auto& one, int rank) {
                          save(one, rank == 0 ? "run" : "other", pc::content::everything);
                        }),
                        "other/ep0-ba1; all ranks must make the same calls"));
-  CHECK(test::contains(said([&](auto& one, int) { save(one, "run", pc::content::everything, -1); }),
-                       "a run's state says -1 batches and epoch 0; both must be 0 or more"));
+  CHECK(test::contains(
+      load_message([&](auto& one, int) { save(one, "run", pc::content::everything, -1); }),
+      "a run's state says -1 batches and epoch 0; both must be 0 or more"));
 }
 
 TEST_CASE("a checkpoint of weights alone has no states to go on with") {
   test::temporary_folder const folder;
-  on_ranks(of({}), [&](auto& one) {
+  on_ranks(with_steps({}), [&](auto& one) {
     pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run", {.batches = 1},
-             {.what = pc::content::weights});
+             {.saved = pc::content::weights});
   });
   CHECK(test::contains(
       test::message_of([&] {
-        on_ranks(of({}), [&](auto& one) {
+        on_ranks(with_steps({}), [&](auto& one) {
           pc::resume(one.stepper(), one.world(), one.exchanges(), folder / "run");
         });
       }),
@@ -331,13 +332,14 @@ TEST_CASE("a checkpoint of weights alone has no states to go on with") {
 
 TEST_CASE("names of the library's own numbers are not the program's") {
   test::temporary_folder const folder;
-  CHECK(test::contains(test::message_of([&] {
-                         on_ranks(of({}), [&](auto& one) {
-                           pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run",
-                                    {.own = {{"batches", 3}}});
-                         });
-                       }),
-                       "run_state::own must be a JSON object without \"batches\" and \"epoch\""));
+  CHECK(test::contains(
+      test::message_of([&] {
+        on_ranks(with_steps({}), [&](auto& one) {
+          pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run",
+                   {.program_state = {{"batches", 3}}});
+        });
+      }),
+      "run_state::program_state must be a JSON object without \"batches\" and \"epoch\""));
 }
 
 }  // namespace

@@ -53,14 +53,14 @@ TEST_CASE("one file, or many with an index, are one list of tensors") {
 }
 
 TEST_CASE("a folder of one file and an index of others: the file is read, as transformers does") {
-  test::temporary_folder const both;
-  write(both / "model.safetensors", {"a", "b"});
-  write(both / "1.safetensors", {"c"});
+  test::temporary_folder const folder_with_both;
+  write(folder_with_both / "model.safetensors", {"a", "b"});
+  write(folder_with_both / "1.safetensors", {"c"});
   for (std::string const map : {R"({"weight_map":{"c":"1.safetensors"}})",
                                 R"({"weight_map":{"c":"gone.safetensors"}})", "damaged"}) {
     CAPTURE(map);
-    test::write_all(both / "model.safetensors.index.json", map);
-    CHECK(pc::tensor_folder(both.path()).names() == std::vector<std::string>{"a", "b"});
+    test::write_all(folder_with_both / "model.safetensors.index.json", map);
+    CHECK(pc::tensor_folder(folder_with_both.path()).names() == std::vector<std::string>{"a", "b"});
   }
 }
 
@@ -68,23 +68,26 @@ TEST_CASE("missing or wrong shards and tensors are named") {
   test::temporary_folder const folder;
   CHECK(test::contains(problem(folder.path()), "has neither model.safetensors nor"));
   write(folder / "1.safetensors", {"a"});
-  auto const with = [&](std::string const& map) {
+  auto const message_with_map = [&](std::string const& map) {
     test::write_all(folder / "model.safetensors.index.json", map);
     return problem(folder.path());
   };
-  CHECK(with(R"({"weight_map":{"a":"1.safetensors"}})").empty());
-  CHECK(test::contains(with(R"({"weight_map":{"a":"1.safetensors","b":"2.safetensors"}})"),
-                       "names the file 2.safetensors (for \"b\"), which is missing"));
-  CHECK(test::contains(with(R"({"weight_map":{"a":"1.safetensors","b":"1.safetensors"}})"),
-                       "tensor \"b\" should be in 1.safetensors, but is not"));
+  CHECK(message_with_map(R"({"weight_map":{"a":"1.safetensors"}})").empty());
+  CHECK(test::contains(
+      message_with_map(R"({"weight_map":{"a":"1.safetensors","b":"2.safetensors"}})"),
+      "names the file 2.safetensors (for \"b\"), which is missing"));
+  CHECK(test::contains(
+      message_with_map(R"({"weight_map":{"a":"1.safetensors","b":"1.safetensors"}})"),
+      "tensor \"b\" should be in 1.safetensors, but is not"));
   write(folder / "2.safetensors", {"b", "c"});
-  CHECK(test::contains(with(R"({"weight_map":{"a":"1.safetensors","b":"2.safetensors"}})"),
-                       "does not say that tensor \"c\" is in"));
-  CHECK(test::contains(with(R"({"weight_map":{"a":"../1.safetensors"}})"),
+  CHECK(test::contains(
+      message_with_map(R"({"weight_map":{"a":"1.safetensors","b":"2.safetensors"}})"),
+      "does not say that tensor \"c\" is in"));
+  CHECK(test::contains(message_with_map(R"({"weight_map":{"a":"../1.safetensors"}})"),
                        "is not a plain file name"));
-  CHECK(test::contains(with(R"({"weight_map":{"a":1}})"), "must be a string"));
-  CHECK(test::contains(with(R"({"weight_map":{}})"), "must be an object naming"));
-  CHECK(test::contains(with(R"({})"), "lacks \"weight_map\""));
+  CHECK(test::contains(message_with_map(R"({"weight_map":{"a":1}})"), "must be a string"));
+  CHECK(test::contains(message_with_map(R"({"weight_map":{}})"), "must be an object naming"));
+  CHECK(test::contains(message_with_map(R"({})"), "lacks \"weight_map\""));
 }
 
 }  // namespace tensor_folder_test

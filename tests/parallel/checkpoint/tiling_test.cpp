@@ -75,16 +75,16 @@ TEST_CASE("a slice of columns must be one of this tensor's rows") {
 }
 
 TEST_CASE("a manifest that claims enormous slices is refused as fast as any") {
-  constexpr index most = index{1} << 60;
+  constexpr index huge = index{1} << 60;
   pc::slice_set set;
-  set.files["f"] = static_cast<std::uint64_t>(most);
+  set.files["f"] = static_cast<std::uint64_t>(huge);
   pc::slice_record odd;
   odd.run = 1;
   odd.stride = 2;
-  odd.end = most - 1;
+  odd.end = huge - 1;
   odd.file = "f";
-  odd.bytes = static_cast<std::uint64_t>(most) / 2;
-  set.tensors["w"] = {pc::element_type::u8, {most / 2, 2}, {odd}};
+  odd.bytes = static_cast<std::uint64_t>(huge) / 2;
+  set.tensors["w"] = {pc::element_type::u8, {huge / 2, 2}, {odd}};
   CHECK(test::contains(test::message_of([&] { pc::check_tiling(set, "m"); }),
                        "elements are in no slice"));
 }
@@ -98,8 +98,8 @@ TEST_CASE("records of columns survive the way through JSON; bad ones are one mes
   CHECK(read.tensors.at("w").slices == set.tensors.at("w").slices);
   auto const refusal = [](std::string const& members) {
     return test::message_of([&] {
-      pc::slice_set into;
-      pc::add_slices(into,
+      pc::slice_set set_of_slices;
+      pc::add_slices(set_of_slices,
                      pc::parse_json(R"({"files":[],"tensors":[{"name":"w","dtype":"F32","shape":)"
                                     R"([5,7],"slices":[{"begin":0,"end":3,"file":"f","offset":0,)"
                                     R"("bytes":12,"xxh3":"0000000000000000",)" +
@@ -119,8 +119,8 @@ TEST_CASE("columns that ranks wrote are read back as any range and any columns")
   test::temporary_folder const folder;
   pc::save_target const target{folder.path(), {0, 1}, 0};
   pc::prepare_save(target);
-  std::vector<float> all(rows * width);
-  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<float>(i);
+  std::vector<float> matrix(rows * width);
+  for (std::size_t i = 0; i < matrix.size(); ++i) matrix[i] = static_cast<float>(i);
   std::vector<index> const shape{rows, width};
   std::vector<std::string> records;
   index const cuts[] = {0, 2, 6, width};
@@ -128,16 +128,17 @@ TEST_CASE("columns that ranks wrote are read back as any range and any columns")
     pc::rank_writer writer(target, rank);
     index const first = cuts[rank];
     index const run = cuts[rank + 1] - first;
-    std::vector<float> mine;
+    std::vector<float> own_values;
     for (index row = 0; row < rows; ++row)
       for (index column = first; column < first + run; ++column)
-        mine.push_back(all[static_cast<std::size_t>(row * width + column)]);
-    writer.add<float>("w", shape, first, mine, run);
-    CHECK(test::contains(test::message_of([&] { writer.add<float>("w", shape, first, mine, run); }),
-                         "were added twice"));
+        own_values.push_back(matrix[static_cast<std::size_t>(row * width + column)]);
+    writer.add<float>("w", shape, first, own_values, run);
+    CHECK(test::contains(
+        test::message_of([&] { writer.add<float>("w", shape, first, own_values, run); }),
+        "were added twice"));
     if (rank == 0)
       CHECK(test::contains(
-          test::message_of([&] { writer.add<float>("v", shape, width - 1, mine, 2); }),
+          test::message_of([&] { writer.add<float>("v", shape, width - 1, own_values, 2); }),
           "2 of each row, do not lie within shape [5, 7]"));
     records.push_back(writer.finish());
   }

@@ -76,8 +76,8 @@ TEST_CASE("the parts of a group are recorded as calls, and summed by a tree wher
     CHECK(totals.size() == 2);
     auto const made = recorder->calls();
     REQUIRE(made.size() == 2);
-    CHECK(made[0].what.combine == reduction::tree_sum);
-    for (auto const& one : made) CHECK(one.now == flight_recorder::state::done);
+    CHECK(made[0].call_signature.combine == reduction::tree_sum);
+    for (auto const& one : made) CHECK(one.state == flight_recorder::state::completed);
   });
 }
 

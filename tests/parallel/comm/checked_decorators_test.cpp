@@ -186,10 +186,10 @@ TEST_CASE("faulty breaks exactly the call it is told to") {
   };
   using list = std::vector<float>;
   CHECK(sums_with({}) == std::vector<list>{{7, 7, 7}, {7, 7, 7}});
-  CHECK(sums_with({.at = 1, .kind = fault_kind::drop}) == std::vector<list>{{7, 3, 7}, {7, 4, 7}});
-  CHECK(sums_with({.at = 0, .kind = fault_kind::twice}) ==
+  CHECK(sums_with({.call = 1, .kind = fault_kind::drop}) == std::vector<list>{{7, 3, 7}, {7, 4, 7}});
+  CHECK(sums_with({.call = 0, .kind = fault_kind::twice}) ==
         std::vector<list>{{14, 7, 7}, {14, 7, 7}});
-  CHECK(sums_with({.at = 2, .kind = fault_kind::divide}) ==
+  CHECK(sums_with({.call = 2, .kind = fault_kind::divide}) ==
         std::vector<list>{{7, 7, 3.5}, {7, 7, 3.5}});
 }
 
@@ -200,7 +200,7 @@ TEST_CASE("faulty breaks every kind of call and the ranks stay in step") {
     std::vector<list> results(2);
     threads::run(2, [&](threads::communicator& comm) {
       auto const rank = static_cast<std::size_t>(comm.rank());
-      faulty<threads::communicator> broken(std::move(comm), {.at = 0, .kind = how});
+      faulty<threads::communicator> broken(std::move(comm), {.call = 0, .kind = how});
       host::stream s;
       auto const me = static_cast<std::int64_t>(rank);
       list x{10 + me, 20 + me};

@@ -5,7 +5,7 @@
 
 #include <parallel/comm/checked.hpp>
 #include <parallel/comm/coloring.hpp>
-#include <parallel/comm/detail/part.hpp>
+#include <parallel/comm/detail/subgroup.hpp>
 #include <parallel/comm/threads/run.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/mesh/mesh.hpp>
@@ -37,19 +37,19 @@ TEST_CASE("colors are exchanged only where they are not known") {
   asked = false;
   auto const known = coloring([](int rank) { return rank / 2; });
   CHECK(detail::colors_of(known, 0, 5, open) == std::vector{0, 0, 1, 1, 2});
-  CHECK(detail::colors_of(coloring::together(), 2, 3, open) == std::vector{0, 0, 0});
+  CHECK(detail::colors_of(coloring::single_color(), 2, 3, open) == std::vector{0, 0, 0});
   CHECK(!asked);
 }
 
 TEST_CASE("a part has the ranks of this one's color, in their order") {
-  auto const part = detail::part_of({3, 1, 3, 3, 1}, 3);
-  CHECK(part.members == std::vector{0, 2, 3});
+  auto const part = detail::subgroup_of({3, 1, 3, 3, 1}, 3);
+  CHECK(part.ranks == std::vector{0, 2, 3});
   CHECK(part.rank == 2);
   CHECK(part.color == 3);
 }
 
 TEST_CASE("splits of known colors and exchanges count apart") {
-  auto const known = coloring::together();
+  auto const known = coloring::single_color();
   std::uint64_t splits = 0;
   CHECK(detail::split_number(known, splits, 7) == 1);
   CHECK(detail::split_number(0, splits, 7) == 14);
@@ -70,11 +70,12 @@ TEST_CASE("what is no color is refused") {
 TEST_CASE("parts along the axes of a mesh are made though some ranks never come") {
   namespace axis = parallel::axis;
   parallel::threads::run(8, [](parallel::threads::communicator& world) {
-    auto const shape = parallel::training_layout{}.with<axis::pipeline>(4).with<axis::tensor>(2);
+    auto const shape =
+        parallel::training_layout{}.with_degree<axis::pipeline>(4).with_degree<axis::tensor>(2);
     int const me = world.rank();
     if (me >= 4) return;
     parallel::mesh mesh(parallel::checked(std::move(world)), shape);
-    auto tensor = mesh.along<axis::tensor>();
+    auto tensor = mesh.split_along<axis::tensor>();
     parallel::host::stream s;
     std::vector<int> sum{me};
     tensor.all_reduce(s, std::span(sum), parallel::reduction::sum).wait();

@@ -78,8 +78,8 @@ TEST_CASE("the rank that did not come is named, not those that wait for others t
   bool pair = false;
   bool world = false;
   for (auto const& wait : found.waits) {
-    if (wait.waiting == ranks{2} && wait.absent == ranks{3}) pair = true;
-    if (wait.waiting == ranks{0, 1} && wait.absent == ranks{2, 3}) world = true;
+    if (wait.waiting_ranks == ranks{2} && wait.absent_ranks == ranks{3}) pair = true;
+    if (wait.waiting_ranks == ranks{0, 1} && wait.absent_ranks == ranks{2, 3}) world = true;
   }
   CHECK(pair);
   CHECK(world);
@@ -110,9 +110,9 @@ TEST_CASE("who does not come where the others agree on what comes next is named"
   });
   auto const found = findings(logs);
   REQUIRE(found.waits.size() == 1);
-  CHECK(found.waits[0].call.what.kind == operation_kind::agreement);
-  CHECK(found.waits[0].waiting == ranks{0, 2});
-  CHECK(found.waits[0].absent == ranks{1});
+  CHECK(found.waits[0].call.call_signature.kind == operation_kind::agreement);
+  CHECK(found.waits[0].waiting_ranks == ranks{0, 2});
+  CHECK(found.waits[0].absent_ranks == ranks{1});
   CHECK(found.late == ranks{1});
   CHECK(found.divergence.empty());
 }
@@ -155,8 +155,8 @@ TEST_CASE("where all are in one call, nobody is blamed, and that is said") {
                     .groups = {5},
                     .calls = {{.number = 0,
                                .group = 5,
-                               .what = {.kind = operation_kind::all_reduce},
-                               .now = call_state::running}}});
+                               .call_signature = {.kind = operation_kind::all_reduce},
+                               .state = call_state::running}}});
   CHECK(findings(logs).waits.empty());
   CHECK(findings(logs).late.empty());
   CHECK(test::contains(report(logs), "all came to the calls that were under way"));
@@ -167,9 +167,9 @@ TEST_CASE("times are before now while a rank runs, else before the last note of 
   auto const now = duration_cast<nanoseconds>(system_clock::now().time_since_epoch());
   flight_log log{.rank = 0, .ranks = 2, .process = ::getpid(), .machine = machine_name()};
   log.calls.push_back({.number = 0,
-                       .since = (now - seconds(7)).count(),
-                       .what = {.kind = operation_kind::barrier},
-                       .now = call_state::running});
+                       .state_since = (now - seconds(7)).count(),
+                       .call_signature = {.kind = operation_kind::barrier},
+                       .state = call_state::running});
   auto const told = [&] { return report(std::span(&log, 1)); };
   CHECK(test::contains(told(), "0 running for 7."));
   log.process = -1;

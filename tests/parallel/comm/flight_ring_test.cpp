@@ -31,9 +31,9 @@ TEST_CASE("what a process that was killed has recorded is in the file") {
     flight_recorder recorder(flight_ring(path, 2, 4, 8));
     for (std::uint64_t i = 0; i < 21; ++i) {
       signature const what{.kind = operation_kind::all_reduce, .line = 31, .count = i};
-      auto const call = recorder.enqueued(what, 4 * i, 5);
-      recorder.now(call.number, call_state::running);
-      if (i < 20) recorder.now(call.number, call_state::done);
+      auto const call = recorder.record_enqueued(what, 4 * i, 5);
+      recorder.set_state(call.number, call_state::running);
+      if (i < 20) recorder.set_state(call.number, call_state::completed);
     }
     ::kill(::getpid(), SIGKILL);
   }
@@ -48,10 +48,10 @@ TEST_CASE("what a process that was killed has recorded is in the file") {
   REQUIRE(log.calls.size() == 8);
   for (std::uint64_t i = 0; i < 8; ++i) {
     CHECK(log.calls[i].number == 13 + i);
-    CHECK(log.calls[i].what.count == 13 + i);
-    CHECK(log.calls[i].what.sequence == 13 + i);
+    CHECK(log.calls[i].call_signature.count == 13 + i);
+    CHECK(log.calls[i].call_signature.sequence == 13 + i);
     CHECK(log.calls[i].group == 5);
-    CHECK(log.calls[i].now == (i < 7 ? call_state::done : call_state::running));
+    CHECK(log.calls[i].state == (i < 7 ? call_state::completed : call_state::running));
   }
 }
 
@@ -61,33 +61,33 @@ TEST_CASE("a recorder tells the same from a file as from memory; the file goes o
   flight_recorder in_memory(3);
   for (auto* const one : {&in_file, &in_memory})
     for (std::uint64_t i = 0; i < 5; ++i)
-      one->enqueued({.kind = operation_kind::send, .peer = 1, .count = i}, 0);
+      one->record_enqueued({.kind = operation_kind::send, .peer = 1, .count = i}, 0);
   CHECK(in_file.calls().size() == 3);
   CHECK(in_file.text() == in_memory.text());
   in_file.ring().remove_file();
   CHECK(std::filesystem::is_empty(folder.path()));
-  in_file.enqueued({.kind = operation_kind::barrier}, 0);  // it goes on without
-  CHECK(in_file.calls().back().what.kind == operation_kind::barrier);
+  in_file.record_enqueued({.kind = operation_kind::barrier}, 0);  // it goes on without
+  CHECK(in_file.calls().back().call_signature.kind == operation_kind::barrier);
 }
 
 TEST_CASE("a recorder that moves into a file takes along what it remembers") {
   test::temporary_folder const folder;
   auto const path = flight_file(folder.path(), 1);
   flight_recorder recorder(4);
-  recorder.joined(9);
+  recorder.join_group(9);
   for (std::uint64_t i = 0; i < 6; ++i)
-    recorder.enqueued({.kind = operation_kind::all_gather, .count = i}, 0, 9);
+    recorder.record_enqueued({.kind = operation_kind::all_gather, .count = i}, 0, 9);
   recorder.move_to(flight_ring(path, 1, 2, 8));
-  recorder.now(5, call_state::running);
-  recorder.enqueued({.kind = operation_kind::barrier}, 0, 9);
-  recorder.joined(11);
+  recorder.set_state(5, call_state::running);
+  recorder.record_enqueued({.kind = operation_kind::barrier}, 0, 9);
+  recorder.join_group(11);
   auto const log = read_flight(path);
   CHECK(log.groups == std::vector<std::uint64_t>{9, 11});
   REQUIRE(log.calls.size() == 5);
   CHECK(recorder.calls().size() == 5);
   CHECK(log.calls.front().number == 2);
-  CHECK(log.calls[3].now == call_state::running);
-  CHECK(log.calls.back().what.sequence == 6);
+  CHECK(log.calls[3].state == call_state::running);
+  CHECK(log.calls.back().call_signature.sequence == 6);
 }
 
 TEST_CASE("a new run's file replaces the last one's, which who still writes it does not notice") {
@@ -95,7 +95,7 @@ TEST_CASE("a new run's file replaces the last one's, which who still writes it d
   auto const path = flight_file(folder.path(), 0);
   flight_recorder before(flight_ring(path, 0, 2, 4));
   flight_recorder after(flight_ring(path, 0, 3, 4));
-  before.enqueued({.kind = operation_kind::barrier}, 0);
+  before.record_enqueued({.kind = operation_kind::barrier}, 0);
   CHECK(read_flight(path).ranks == 3);
   CHECK(read_flight(path).calls.empty());
 }
@@ -105,7 +105,7 @@ TEST_CASE("calls that are being written, and what is damaged, are not told") {
   auto const path = flight_file(folder.path(), 0);
   {
     flight_recorder recorder(flight_ring(path, 0, 1, 4));
-    for (int i = 0; i < 4; ++i) recorder.enqueued({.kind = operation_kind::barrier}, 0);
+    for (int i = 0; i < 4; ++i) recorder.record_enqueued({.kind = operation_kind::barrier}, 0);
   }
   auto const whole = test::read_all(path);
   auto const spoilt = [&](std::size_t at, char value) {
@@ -116,9 +116,9 @@ TEST_CASE("calls that are being written, and what is damaged, are not told") {
   auto const slot = [](std::size_t i) { return sizeof(flight_header) + i * sizeof(flight_call); };
   spoilt(slot(1), '\x07');  // another call's number
   CHECK(read_flight(path).calls.size() == 3);
-  spoilt(slot(2) + offsetof(flight_call, now), '\x07');
+  spoilt(slot(2) + offsetof(flight_call, state), '\x07');
   CHECK(read_flight(path).calls.size() == 3);
-  spoilt(slot(2) + offsetof(flight_call, what), '\x70');
+  spoilt(slot(2) + offsetof(flight_call, call_signature), '\x70');
   CHECK(read_flight(path).calls.size() == 3);
   auto const refused = [&] { return test::message_of([&] { (void)read_flight(path); }); };
   spoilt(0, 'X');

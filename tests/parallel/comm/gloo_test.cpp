@@ -304,17 +304,17 @@ struct impostor {
   template <class Address>
   impostor(std::filesystem::path const& folder, Address const& where)
       : meeting(folder, 1, {}),
-        record(endpoint(&where, sizeof where).bytes() + gloo::detail::rendezvous::drawn()) {
-    meeting.leave({record, record});
+        record(endpoint(&where, sizeof where).bytes() + gloo::detail::rendezvous::random_record()) {
+    meeting.write_records({record, record});
   }
   /// Connects to rank 0, once it listens, and shows what rank 1 would.
   [[nodiscard]] parallel::descriptor connect() const {
     parallel::patience limit(10s);
-    auto const theirs = meeting.take(0, record.size(), limit);
+    auto const theirs = meeting.read_record(0, record.size(), limit);
     endpoint const to(theirs);
     parallel::descriptor out(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     CHECK(::connect(out.get(), to.get(), to.length()) == 0);
-    auto const shown = gloo::detail::connecting::hello(1, meeting.greeting(1, 0, record, theirs));
+    auto const shown = gloo::detail::mutual_connections::hello(1, meeting.greeting(1, 0, record, theirs));
     CHECK(::send(out.get(), shown.data(), shown.size(), MSG_NOSIGNAL) ==
           static_cast<ssize_t>(shown.size()));
     std::string answer(meeting.greeting(0, 1, theirs, record).size(), ' ');
@@ -392,7 +392,7 @@ TEST_CASE("a gloo rank is connected to those behind one that it cannot reach") {
   meeting_place const place;
   auto const where = ip4(0x7f000002, 9);
   auto const record = impostor::endpoint(&where, sizeof where).bytes() + std::string(16, ' ');
-  gloo::detail::rendezvous(place.folder, 1, {}).leave({record, record, record});
+  gloo::detail::rendezvous(place.folder, 1, {}).write_records({record, record, record});
   std::vector<std::string> said(3);
   std::vector<std::thread> threads;
   for (int const rank : {0, 2})
@@ -418,7 +418,7 @@ struct stranger {
   stranger(std::filesystem::path const& folder, int rank) {
     gloo::detail::rendezvous const meeting(folder, 0, {});  // the first record
     parallel::patience limit(60s);
-    where = impostor::endpoint(meeting.take(rank, impostor::endpoint::size, limit));
+    where = impostor::endpoint(meeting.read_record(rank, impostor::endpoint::size, limit));
   }
   /// Connects, and says that, as much of it as is taken; -1: nobody listens any more.
   [[nodiscard]] parallel::descriptor say(std::string_view text) const {
@@ -432,7 +432,7 @@ struct stranger {
 };
 
 TEST_CASE("gloo: strangers who connect before the ranks do are dropped, and all ranks connect") {
-  using gloo::detail::connecting;
+  using gloo::detail::mutual_connections;
   for (bool const sealed : {false, true}) {
     CAPTURE(sealed);
     std::mutex mutex;
@@ -449,7 +449,7 @@ TEST_CASE("gloo: strangers who connect before the ranks do are dropped, and all 
                             CHECK(silent.back().get() >= 0);
                           }
                           auto const wrong = [](int name) {
-                            return connecting::hello(name, std::string(1000, 'x'));
+                            return mutual_connections::hello(name, std::string(1000, 'x'));
                           };
                           for (int const name : {-1, 0, 1, 2, 3, 1 << 30})
                             CHECK(one.say(wrong(name)).get() >= 0);
@@ -526,8 +526,8 @@ TEST_CASE("gloo: who answers in the place of a rank without the key is no rank")
     REQUIRE(::listen(again.get(), 16) == 0);
     auto const at = impostor::endpoint::of_socket(again.get());
     gloo::detail::rendezvous const meeting(place.folder, 1, {});
-    auto const record = at.bytes() + gloo::detail::rendezvous::drawn();
-    meeting.leave({record, record});
+    auto const record = at.bytes() + gloo::detail::rendezvous::random_record();
+    meeting.write_records({record, record});
     std::atomic<bool> over = false;
     std::thread answering([&] {
       for (pollfd event{again.get(), POLLIN, 0}; !over;) {

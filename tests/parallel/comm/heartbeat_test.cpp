@@ -30,10 +30,10 @@ TEST_CASE("a rank that counts runs, one that does not stands still when the limi
   heartbeat_watch watch(flight_file(folder.path(), 1), 5s, now);
   for (int quarter = 0; quarter < 40; ++quarter) {
     other->ring().beat(false);
-    REQUIRE_FALSE(watch.stands_still(now += 250ms));
+    REQUIRE_FALSE(watch.is_stalled(now += 250ms));
   }
-  for (int quarter = 0; quarter < 20; ++quarter) REQUIRE_FALSE(watch.stands_still(now += 250ms));
-  CHECK(watch.stands_still(now += 250ms));
+  for (int quarter = 0; quarter < 20; ++quarter) REQUIRE_FALSE(watch.is_stalled(now += 250ms));
+  CHECK(watch.is_stalled(now += 250ms));
 }
 
 TEST_CASE("whoever stood still itself blames nobody for that time") {
@@ -41,10 +41,10 @@ TEST_CASE("whoever stood still itself blames nobody for that time") {
   auto const other = recorder_in(folder.path(), 1);
   auto now = steady_time() + 1h;
   heartbeat_watch watch(flight_file(folder.path(), 1), 5s, now);
-  CHECK_FALSE(watch.stands_still(now += 250ms));
-  CHECK_FALSE(watch.stands_still(now += 1h));
+  CHECK_FALSE(watch.is_stalled(now += 250ms));
+  CHECK_FALSE(watch.is_stalled(now += 1h));
   other->ring().beat(false);
-  CHECK_FALSE(watch.stands_still(now += 250ms));
+  CHECK_FALSE(watch.is_stalled(now += 250ms));
 }
 
 TEST_CASE("a rank without a file has ended well or not begun") {
@@ -52,11 +52,11 @@ TEST_CASE("a rank without a file has ended well or not begun") {
   auto now = steady_time() + 1h;
   heartbeat_watch watch(flight_file(folder.path(), 1), 5s, now);
   for (int second = 0; second < 20; ++second)
-    for (int quarter = 0; quarter < 4; ++quarter) REQUIRE_FALSE(watch.stands_still(now += 250ms));
+    for (int quarter = 0; quarter < 4; ++quarter) REQUIRE_FALSE(watch.is_stalled(now += 250ms));
   auto const other = recorder_in(folder.path(), 1);  // from now on it counts
-  CHECK_FALSE(watch.stands_still(now += 250ms));
+  CHECK_FALSE(watch.is_stalled(now += 250ms));
   other->ring().remove_file();
-  for (int quarter = 0; quarter < 40; ++quarter) REQUIRE_FALSE(watch.stands_still(now += 250ms));
+  for (int quarter = 0; quarter < 40; ++quarter) REQUIRE_FALSE(watch.is_stalled(now += 250ms));
 }
 
 TEST_CASE("a process that is stopped is named, with what it did last; one that runs is not") {
@@ -66,8 +66,8 @@ TEST_CASE("a process that is stopped is named, with what it did last; one that r
   if (child == 0) {
     auto const own = recorder_in(folder.path(), 1);
     auto const call =
-        own->enqueued({.kind = operation_kind::all_reduce, .line = 31, .count = 5}, 20, 7);
-    own->now(call.number, call_state::running);
+        own->record_enqueued({.kind = operation_kind::all_reduce, .line = 31, .count = 5}, 20, 7);
+    own->set_state(call.number, call_state::running);
     heartbeat const beats(own, flight_file(folder.path(), 9), [](std::string const&) {});
     for (;;) std::this_thread::sleep_for(1s);
   }

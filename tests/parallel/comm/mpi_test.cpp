@@ -76,15 +76,15 @@ TEST_CASE("exact attention of sequences divided over MPI ranks is that of one ra
     any_communicator comm{mpi::communicator{*environment}};
     int const ranks = comm.size();
     test::context_problem const what{
-        .whole = 6 * ranks, .width = 3 * ranks, .heads = ranks, .document = 9};
-    auto const alone = test::attend_alone(what);
+        .length = 6 * ranks, .width = 3 * ranks, .heads = ranks, .document = 9};
+    auto const alone = test::attend_single_rank(what);
     host::stream exchanges, back;
     test::ring_attention layer{.method = how, .heads = what.heads};
     if (ranks > 1) layer.ranks = {comm, exchanges, back};
     test::context_outcome out{std::vector<test::ring>(alone.y.size()),
                               std::vector<test::ring>(alone.y.size())};
-    test::attend_here(layer, comm.rank(), ranks, what, out);
-    context_parallel::sequence_partition const part(comm.rank(), ranks, what.whole);
+    test::run_attention_rank(layer, comm.rank(), ranks, what, out);
+    context_parallel::sequence_partition const part(comm.rank(), ranks, what.length);
     for (auto const row : test::rows_of(what, part))
       for (auto i = static_cast<std::size_t>(row * what.width);
            i < static_cast<std::size_t>((row + 1) * what.width); ++i) {

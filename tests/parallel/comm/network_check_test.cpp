@@ -20,11 +20,11 @@ using namespace parallel;
 
 /// What rank 0 is told, where rank r is on the r-th machine.
 network_measurements measured(std::vector<std::string> const& machines,
-                              std::uint64_t broken_call = fault::never) {
+                              std::uint64_t broken_call = fault::no_call) {
   network_measurements out;
   threads::run(static_cast<int>(machines.size()), [&](threads::communicator& whole) {
     auto const rank = static_cast<std::size_t>(whole.rank());
-    faulty comm(std::move(whole), {.at = rank == 1 ? broken_call : fault::never});
+    faulty comm(std::move(whole), {.call = rank == 1 ? broken_call : fault::no_call});
     host::device device;
     auto const mine =
         check_network(device, comm, machines[rank], static_cast<double>(rank + 1), {}, 3 << 12);
@@ -37,25 +37,25 @@ TEST_CASE("ranks are told apart by machine") {
   auto const two = measured({"a", "b", "a", "b"});
   CHECK(two.machines == std::vector<std::string>{"a", "b", "a", "b"});
   CHECK(two.work == std::vector<double>{1, 2, 3, 4});
-  CHECK(two.inside > 0);
-  CHECK(two.between > 0);
-  CHECK(two.arriving.size() == 4);
-  for (double const rate : two.arriving) CHECK(rate > 0);
-  CHECK(two.copying > 0);
-  CHECK(two.wrong == 0);
+  CHECK(two.inside_machine > 0);
+  CHECK(two.between_machines > 0);
+  CHECK(two.arrival_rates.size() == 4);
+  for (double const rate : two.arrival_rates) CHECK(rate > 0);
+  CHECK(two.copy_rate > 0);
+  CHECK(two.wrong_elements == 0);
   auto const one = measured({"a", "a", "a"});
-  CHECK(one.inside > 0);
-  CHECK(one.between == 0);
-  CHECK(one.arriving == std::vector<double>{0, 0, 0});
+  CHECK(one.inside_machine > 0);
+  CHECK(one.between_machines == 0);
+  CHECK(one.arrival_rates == std::vector<double>{0, 0, 0});
   auto const apart = measured({"a", "b"});
-  CHECK(apart.inside == 0);
-  CHECK(apart.between > 0);
+  CHECK(apart.inside_machine == 0);
+  CHECK(apart.between_machines > 0);
   auto const uneven = measured({"a", "a", "b"});
-  CHECK(uneven.inside > 0);
-  CHECK(uneven.between > 0);
-  CHECK(uneven.arriving[0] > 0);
-  CHECK(uneven.arriving[1] == 0);
-  CHECK(uneven.arriving[2] > 0);
+  CHECK(uneven.inside_machine > 0);
+  CHECK(uneven.between_machines > 0);
+  CHECK(uneven.arrival_rates[0] > 0);
+  CHECK(uneven.arrival_rates[1] == 0);
+  CHECK(uneven.arrival_rates[2] > 0);
 }
 
 /// Takes as long for each byte as a slow network does, and keeps what it was asked for.
@@ -94,7 +94,7 @@ TEST_CASE("what arrives wrong is counted") {
   std::uint64_t most = 0;
   for (std::uint64_t call = 0; call < 12; ++call) {
     try {
-      most = std::max(most, measured({"a", "a", "a"}, call).wrong);
+      most = std::max(most, measured({"a", "a", "a"}, call).wrong_elements);
     } catch (std::exception const&) {  // names that are broken are of no machine
     }
   }

@@ -14,7 +14,7 @@ namespace network_ring_test {
 using namespace parallel;
 
 TEST_CASE("ranks of one number on each machine are a ring") {
-  CHECK(numbers_on_machines({"a", "b", "a", "b"}) == std::vector<int>{0, 0, 1, 1});
+  CHECK(local_ranks({"a", "b", "a", "b"}) == std::vector<int>{0, 0, 1, 1});
   CHECK(ranks_before({"a", "b", "a", "b"}) == std::vector<int>{1, 0, 3, 2});
   CHECK(ranks_before({"a", "b", "c"}) == std::vector<int>{2, 0, 1});
   CHECK(ranks_before({"a", "a", "b"}) == std::vector<int>{2, -1, 0});

@@ -130,10 +130,10 @@ TEST_CASE("a stream that waits by holding up its caller is told as a wait of tha
   struct told final : detail::abortable {
     std::vector<std::string> said;
     void abort(std::string const&) override {}
-    void host_waits(detail::host_waiting const& wait) override {
-      said.emplace_back(wait.over() ? "waits for nothing" : "waits");
+    void begin_host_wait(detail::host_wait const& wait) override {
+      said.emplace_back(wait.is_over() ? "waits for nothing" : "waits");
     }
-    void host_goes_on() override { said.emplace_back("goes on"); }
+    void end_host_wait() override { said.emplace_back("goes on"); }
   };
   auto const state = std::make_shared<told>();
   host::stream s;

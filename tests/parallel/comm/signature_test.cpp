@@ -21,7 +21,7 @@ TEST_CASE("a signature reads as a call with its place") {
   CHECK(describe(some(operation_kind::all_gather, 3)).starts_with("all_gather of 3 bf16 at "));
   CHECK(describe(some(operation_kind::broadcast, 3)).find("from root 1") != std::string::npos);
   operation op{};
-  op.where = parallel::call_site::current();
+  op.caller = parallel::call_site::current();
   CHECK(describe(op).starts_with("barrier at signature_test.cpp:"));
   CHECK(describe(op).size() == std::string("barrier at signature_test.cpp:").size() + line.size());
 }

@@ -25,7 +25,7 @@ TEST_CASE("texts of ranks go to all, from one or from each, and to rank 0") {
       std::vector<std::string> all;
       for (int rank = 0; rank < ranks; ++rank) all.push_back(text_of(rank));
       CHECK(parallel::gather_texts(comm, exchanges, mine) == all);
-      auto const got = parallel::texts_at_root(comm, exchanges, mine);
+      auto const got = parallel::gather_texts_to_root(comm, exchanges, mine);
       CHECK(got == (comm.rank() == 0 ? all : std::vector<std::string>()));
     });
 }

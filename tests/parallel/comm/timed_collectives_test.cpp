@@ -30,7 +30,7 @@ std::optional<collective_timing> timed(int ranks, collective_call const& call,
   threads::run(ranks, [&](threads::communicator& whole) {
     bool const breaks = broken && whole.rank() == 1;
     faulty comm(std::move(whole),
-                {.at = breaks ? 1 : fault::never, .kind = broken.value_or(fault_kind::drop)});
+                {.call = breaks ? 1 : fault::no_call, .kind = broken.value_or(fault_kind::drop)});
     host::device device;
     timed_collectives<T, host::device, decltype(comm)> times(device, comm, call.bytes);
     auto const mine = times.time(call, 1e-6);

@@ -1,4 +1,4 @@
-// Attention among ranks that hold parts of the sequences: in double what one rank computes, in
+// Attention among ranks that hold parts of the sequences: in double the result of one rank, in
 // float and bf16 within a bound that follows from the arithmetic; bytes and operations as counted.
 #include <doctest/doctest.h>
 
@@ -44,7 +44,7 @@ struct problem {
   float dropout = 0.0F;
   index window = -1;
   double softcap = 0.0;
-  index document = 0;  // length of a document; 0: one a sequence
+  index document = 0;  // length of a document; 0: each sequence is one document
 
   [[nodiscard]] index rows() const { return sequences * whole; }
   [[nodiscard]] std::vector<float> slopes() const {
@@ -87,7 +87,7 @@ struct outcome {
   std::vector<T> values, d_packed;  // of all rows
 };
 
-/// Attention and its gradient on `ranks` ranks, whose totals go to `recorders` if there are some.
+/// Attention and its gradient on `ranks` ranks, whose totals go to `recorders` where given.
 template <class T>
 outcome<T> run(problem const& p, int ranks, context_method method,
                std::vector<std::shared_ptr<parallel::flight_recorder>> recorders = {}) {
@@ -95,23 +95,24 @@ outcome<T> run(problem const& p, int ranks, context_method method,
   outcome<T> out{std::vector<T>(static_cast<std::size_t>(p.rows() * width)),
                  std::vector<T>(static_cast<std::size_t>(p.rows() * p.layout.row()))};
   recorders.resize(static_cast<std::size_t>(ranks));
-  threads::run(ranks, [&](threads::communicator& own) {
-    auto& recorder = recorders[static_cast<std::size_t>(own.rank())];
+  threads::run(ranks, [&](threads::communicator& inner) {
+    auto& recorder = recorders[static_cast<std::size_t>(inner.rank())];
     if (!recorder) recorder = std::make_shared<parallel::flight_recorder>();
-    int const rank = own.rank();
-    parallel::any_communicator comm(parallel::recorded(own.split(0, "context"), recorder));
+    int const rank = inner.rank();
+    parallel::any_communicator comm(parallel::recorded(inner.split(0, "context"), recorder));
     parallel::host::device device;
-    parallel::host::stream compute, exchanges, back;
+    parallel::host::stream compute, exchanges, second_stream;
     arena memory(device.allocate<std::byte>(std::size_t{8} << 20));
     sequence_partition const part(rank, ranks, whole);
-    std::vector<index> all(static_cast<std::size_t>(p.rows()));
-    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<index>(i);
-    auto const held = part.pick(std::span<index const>(all));
-    auto const pick = [&](std::vector<T> const& from, index columns) {
-      std::vector<T> some;
-      for (index const row : held)
-        some.insert(some.end(), from.begin() + row * columns, from.begin() + (row + 1) * columns);
-      return some;
+    std::vector<index> all_rows(static_cast<std::size_t>(p.rows()));
+    for (std::size_t i = 0; i < all_rows.size(); ++i) all_rows[i] = static_cast<index>(i);
+    auto const local_rows = part.pick(std::span<index const>(all_rows));
+    auto const pick = [&](std::vector<T> const& source, index columns) {
+      std::vector<T> picked;
+      for (index const row : local_rows)
+        picked.insert(picked.end(), source.begin() + row * columns,
+                      source.begin() + (row + 1) * columns);
+      return picked;
     };
     auto const packed = pick(numbers<T>(p.rows() * p.layout.row(), 1), p.layout.row());
     auto const gradient = pick(numbers<T>(p.rows() * width, 2), width);
@@ -123,35 +124,35 @@ outcome<T> run(problem const& p, int ranks, context_method method,
                                       .share = part.share(),
                                       .document_begins = documents};
     attention_ranks group{.method = method};
-    if (ranks > 1) group.group = {comm, exchanges, back};
+    if (ranks > 1) group.group = {comm, exchanges, second_stream};
     attention_core<T> core{.layout = p.layout,
                            .options = p.options(slopes, documents),
-                           .packed = {packed.data(), {std::ssize(held), p.layout.row()}}};
+                           .packed = {packed.data(), {std::ssize(local_rows), p.layout.row()}}};
     auto const values = core.attend(c, group);
-    auto const d_packed =
-        core.backward(c, group, matrix_view<T const>(gradient.data(), {std::ssize(held), width}));
+    auto const d_packed = core.backward(
+        c, group, matrix_view<T const>(gradient.data(), {std::ssize(local_rows), width}));
     compute.synchronize();
-    for (std::size_t i = 0; i < held.size(); ++i) {  // ranks write to different rows
-      auto const from = static_cast<index>(i);
-      std::copy_n(values.data() + from * width, width, out.values.begin() + held[i] * width);
-      std::copy_n(d_packed.data() + from * p.layout.row(), p.layout.row(),
-                  out.d_packed.begin() + held[i] * p.layout.row());
+    for (std::size_t i = 0; i < local_rows.size(); ++i) {  // ranks write to different rows
+      auto const row = static_cast<index>(i);
+      std::copy_n(values.data() + row * width, width, out.values.begin() + local_rows[i] * width);
+      std::copy_n(d_packed.data() + row * p.layout.row(), p.layout.row(),
+                  out.d_packed.begin() + local_rows[i] * p.layout.row());
     }
   });
   return out;
 }
 
-/// The greatest difference relative to the greatest number.
-double apart(std::vector<double> const& x, std::vector<double> const& y) {
+/// The largest difference relative to the largest number.
+double relative_difference(std::vector<double> const& x, std::vector<double> const& y) {
   REQUIRE(x.size() == y.size());
   double worst = 0;
-  double most = 0;
+  double largest = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
     worst = std::max(worst, std::abs(x[i] - y[i]));
     if (std::isnan(x[i])) return INFINITY;
-    most = std::max(most, std::abs(y[i]));
+    largest = std::max(largest, std::abs(y[i]));
   }
-  return worst / most;
+  return worst / largest;
 }
 
 std::vector<problem> problems(index key_heads) {
@@ -170,39 +171,42 @@ std::vector<problem> problems(index key_heads) {
            .document = 21}};
 }
 
-TEST_CASE("in double the ring is one rank's attention, with every option and shared keys") {
+TEST_CASE(
+    "attention core: in double the ring equals one rank's attention, with every option and shared "
+    "keys") {
   for (index const key_heads : {12, 4, 1})
     for (auto const& p : problems(key_heads)) {
-      auto const one = run<double>(p, 1, context_method::ring);
+      auto const single = run<double>(p, 1, context_method::ring);
       for (int const ranks : {2, 3, 4}) {
         CAPTURE(ranks);
-        auto const got = run<double>(p, ranks, context_method::ring);
-        CHECK(apart(got.values, one.values) < 1e-14);
-        CHECK(apart(got.d_packed, one.d_packed) < 1e-14);
+        auto const actual = run<double>(p, ranks, context_method::ring);
+        CHECK(relative_difference(actual.values, single.values) < 1e-14);
+        CHECK(relative_difference(actual.d_packed, single.d_packed) < 1e-14);
       }
     }
 }
 
-TEST_CASE("heads exchanged for positions give one rank's attention to the last bit") {
+TEST_CASE("attention core: exchanged heads give one rank's attention to the last bit") {
   for (auto const& p : problems(12)) {
-    auto const one = run<double>(p, 1, context_method::ulysses);
+    auto const single = run<double>(p, 1, context_method::ulysses);
     for (int const ranks : {2, 3, 4}) {
       CAPTURE(ranks);
-      auto const got = run<double>(p, ranks, context_method::ulysses);
-      CHECK(got.values == one.values);
-      CHECK(got.d_packed == one.d_packed);
+      auto const actual = run<double>(p, ranks, context_method::ulysses);
+      CHECK(actual.values == single.values);
+      CHECK(actual.d_packed == single.d_packed);
     }
   }
   problem const shared{.layout = {12, 4, 4}, .alibi = true, .dropout = 0.1F};
-  auto const one = run<float>(shared, 1, context_method::ulysses);
-  auto const got = run<float>(shared, 4, context_method::ulysses);
-  CHECK(got.values == one.values);
-  CHECK(got.d_packed == one.d_packed);
+  auto const single = run<float>(shared, 1, context_method::ulysses);
+  auto const actual = run<float>(shared, 4, context_method::ulysses);
+  CHECK(actual.values == single.values);
+  CHECK(actual.d_packed == single.d_packed);
 }
 
-/// How far results of T may be from exact ones, to first order. u = 2^-24 is float's rounding; r
-/// rounds what is kept as T, and the weights where products are of bf16. Sums of n numbers err by
-/// n u of the sum of their amounts. One document, no window, no dropout, as many key heads.
+/// A bound of the error of results in T, to first order. u = 2^-24 is the rounding of float; r
+/// rounds values that are kept as T, and the weights where products are of bf16. A sum of n numbers
+/// has an error of n u times the sum of their absolute values. For one document, without window and
+/// dropout, and with as many key heads as query heads.
 struct bounds {
   std::vector<double> values, d_packed;
 };
@@ -216,7 +220,7 @@ bounds allowed(problem const& p, outcome<double> const& exact, double r) {
   auto const in = numbers<double>(p.rows() * row, 1);
   auto const dout = numbers<double>(p.rows() * width, 2);
   bounds out{std::vector<double>(exact.values.size()), std::vector<double>(exact.d_packed.size())};
-  auto const at = [&](index i) { return static_cast<std::size_t>(i); };
+  auto const as_size = [&](index i) { return static_cast<std::size_t>(i); };
   auto const sum = [&](auto f) {
     double total = 0;
     for (index d = 0; d < dim; ++d) total += f(d);
@@ -226,58 +230,62 @@ bounds allowed(problem const& p, outcome<double> const& exact, double r) {
   auto const depth = static_cast<double>(dim);
   for (index b = 0; b < p.sequences; ++b)
     for (index h = 0; h < p.layout.heads; ++h) {
-      auto const q = [&](index i, index d) { return in[at((b * whole + i) * row + h * dim + d)]; };
+      auto const q = [&](index i, index d) {
+        return in[as_size((b * whole + i) * row + h * dim + d)];
+      };
       auto const k = [&](index i, index d) {
-        return in[at((b * whole + i) * row + width + h * dim + d)];
+        return in[as_size((b * whole + i) * row + width + h * dim + d)];
       };
       auto const v = [&](index i, index d) {
-        return in[at((b * whole + i) * row + 2 * width + h * dim + d)];
+        return in[as_size((b * whole + i) * row + 2 * width + h * dim + d)];
       };
       auto const g = [&](index i, index d) {
-        return dout[at((b * whole + i) * width + h * dim + d)];
+        return dout[as_size((b * whole + i) * width + h * dim + d)];
       };
       auto const y = [&](index i, index d) {
-        return exact.values[at((b * whole + i) * width + h * dim + d)];
+        return exact.values[as_size((b * whole + i) * width + h * dim + d)];
       };
       for (index i = 0; i < whole; ++i) {
-        std::vector<double> p_i(at(i + 1));
+        std::vector<double> p_i(as_size(i + 1));
         double total = 0;
-        double error = 0;  // of a score: its products' sum, and the bias
+        double error = 0;  // of a score: the sum of its products, and the bias
         for (index j = 0; j <= i; ++j) {
-          double const slope = slopes.empty() ? 0.0 : static_cast<double>(slopes[at(h)]);
+          double const slope = slopes.empty() ? 0.0 : static_cast<double>(slopes[as_size(h)]);
           double const bias = slope * static_cast<double>(i - j);
           double const score = scale * sum([&](index d) { return q(i, d) * k(j, d); }) - bias;
           error = std::max(
               error,
               u * ((depth + 2) * scale * sum([&](index d) { return std::abs(q(i, d) * k(j, d)); }) +
                    bias + std::abs(score)));
-          total += p_i[at(j)] = std::exp(score);
+          total += p_i[as_size(j)] = std::exp(score);
         }
-        // of a probability: of its score and lse, of exp, of the sum, and of rounding it to bf16
+        // of a probability: the errors of its score and lse, of exp, of the sum, and of rounding to
+        // bf16
         double const relative = 2 * error + (length + 8) * u + (r > u ? r : 0);
         double d_error =
             (depth + 1) * u * sum([&](index d) { return std::abs(g(i, d) * y(i, d)); });
         for (index d = 0; d < dim; ++d) {
           double amount = 0;
-          for (index j = 0; j <= i; ++j) amount += p_i[at(j)] / total * std::abs(v(j, d));
-          double const off = amount * (relative + (length + 4) * u) + r * std::abs(y(i, d));
-          out.values[at((b * whole + i) * width + h * dim + d)] = off;
-          d_error += std::abs(g(i, d)) * off;
+          for (index j = 0; j <= i; ++j) amount += p_i[as_size(j)] / total * std::abs(v(j, d));
+          double const deviation = amount * (relative + (length + 4) * u) + r * std::abs(y(i, d));
+          out.values[as_size((b * whole + i) * width + h * dim + d)] = deviation;
+          d_error += std::abs(g(i, d)) * deviation;
         }
-        double const own = sum([&](index d) { return g(i, d) * y(i, d); });
+        double const softmax_gradient_sum = sum([&](index d) { return g(i, d) * y(i, d); });
         for (index j = 0; j <= i; ++j) {
-          double const weight = p_i[at(j)] / total;
+          double const weight = p_i[as_size(j)] / total;
           double const dp = sum([&](index d) { return g(i, d) * v(j, d); });
           double const dp_error =
               (depth + 1) * u * sum([&](index d) { return std::abs(g(i, d) * v(j, d)); });
-          double const ds = std::abs(weight * scale * (dp - own));
-          double const off = ds * (relative + r + 4 * u + (length + 4) * u) +
-                             weight * scale * (dp_error + d_error);
+          double const ds = std::abs(weight * scale * (dp - softmax_gradient_sum));
+          double const deviation = ds * (relative + r + 4 * u + (length + 4) * u) +
+                                   weight * scale * (dp_error + d_error);
           for (index d = 0; d < dim; ++d) {
-            out.d_packed[at((b * whole + i) * row + h * dim + d)] += off * std::abs(k(j, d));
-            out.d_packed[at((b * whole + j) * row + width + h * dim + d)] +=
-                off * std::abs(q(i, d));
-            out.d_packed[at((b * whole + j) * row + 2 * width + h * dim + d)] +=
+            out.d_packed[as_size((b * whole + i) * row + h * dim + d)] +=
+                deviation * std::abs(k(j, d));
+            out.d_packed[as_size((b * whole + j) * row + width + h * dim + d)] +=
+                deviation * std::abs(q(i, d));
+            out.d_packed[as_size((b * whole + j) * row + 2 * width + h * dim + d)] +=
                 weight * std::abs(g(i, d)) * (relative + (length + 4) * u);
           }
         }
@@ -289,33 +297,37 @@ bounds allowed(problem const& p, outcome<double> const& exact, double r) {
 }
 
 template <class T>
-void within(double r) {
+void check_bounds(double r) {
   for (auto const& p :
        {problem{.layout = {2, 2, 8}}, problem{.layout = {2, 2, 24}, .alibi = true}}) {
     auto const exact = run<double>(p, 1, context_method::ring);
     auto const bound = allowed(p, exact, r);
     for (int const ranks : {1, 2, 3, 4}) {
-      auto const got = run<T>(p, ranks, context_method::ring);
-      double worst = 0;  // relative to what is allowed; 1 % for terms of second order
-      for (std::size_t i = 0; i < got.values.size(); ++i)
-        worst = std::max(worst, std::abs(static_cast<double>(got.values[i]) - exact.values[i]) /
+      auto const actual = run<T>(p, ranks, context_method::ring);
+      double worst = 0;  // relative to the bound; 1 % for terms of second order
+      for (std::size_t i = 0; i < actual.values.size(); ++i)
+        worst = std::max(worst, std::abs(static_cast<double>(actual.values[i]) - exact.values[i]) /
                                     bound.values[i]);
       CHECK(worst < 1.01);
       double worst_gradient = 0;
-      for (std::size_t i = 0; i < got.d_packed.size(); ++i)
+      for (std::size_t i = 0; i < actual.d_packed.size(); ++i)
         worst_gradient = std::max(
-            worst_gradient,
-            std::abs(static_cast<double>(got.d_packed[i]) - exact.d_packed[i]) / bound.d_packed[i]);
+            worst_gradient, std::abs(static_cast<double>(actual.d_packed[i]) - exact.d_packed[i]) /
+                                bound.d_packed[i]);
       CHECK(worst_gradient < 1.01);
-      MESSAGE(ranks << " ranks: " << worst << " and " << worst_gradient << " of what is allowed");
+      MESSAGE(ranks << " ranks: " << worst << " and " << worst_gradient << " of the bound");
     }
   }
 }
 
-TEST_CASE("in float the ring errs by what its arithmetic allows") { within<float>(0x1p-24); }
-TEST_CASE("in bf16 the ring errs by what its arithmetic allows") { within<bf16>(0x1p-8); }
+TEST_CASE("attention core: in float the ring stays within the bound of its arithmetic") {
+  check_bounds<float>(0x1p-24);
+}
+TEST_CASE("attention core: in bf16 the ring stays within the bound of its arithmetic") {
+  check_bounds<bf16>(0x1p-8);
+}
 
-/// What the meta device counts for rank `rank` of `ranks`.
+/// The meta device's counts for rank `rank` of `ranks`.
 template <class T>
 parallel::meta::stream planned(problem const& p, int rank, int ranks, context_method method) {
   parallel::meta::stream compute;
@@ -365,12 +377,12 @@ void check_bytes() {
   }
 }
 
-TEST_CASE("bytes sent are those of the formulas, and what the meta device counts") {
+TEST_CASE("attention core: bytes sent are those of the formulas and of the meta device") {
   check_bytes<double>();
   check_bytes<bf16>();
 }
 
-TEST_CASE("ranks share one rank's attention out evenly, by the meta device's count") {
+TEST_CASE("attention core: ranks share one rank's operations evenly, by the meta device's count") {
   auto const attention_in = [](parallel::meta::stream const& s) {
     std::uint64_t sum = 0;
     for (auto const& [name, operations] : s.operations_by_name())
@@ -379,16 +391,17 @@ TEST_CASE("ranks share one rank's attention out evenly, by the meta device's cou
   };
   for (index const window : {-1, 11}) {
     problem const p{.layout = {12, 4, 4}, .window = window};
-    auto const all = attention_in(planned<float>(p, 0, 1, context_method::ring));
+    auto const single_rank_operations = attention_in(planned<float>(p, 0, 1, context_method::ring));
     for (auto const method : {context_method::ring, context_method::ulysses})
       for (int const ranks : {2, 4}) {
         std::uint64_t sum = 0;
         for (int r = 0; r < ranks; ++r) {
-          auto const own = attention_in(planned<float>(p, r, ranks, method));
-          if (window < 0) CHECK(own == all / static_cast<std::uint64_t>(ranks));
-          sum += own;
+          auto const rank_operations = attention_in(planned<float>(p, r, ranks, method));
+          if (window < 0)
+            CHECK(rank_operations == single_rank_operations / static_cast<std::uint64_t>(ranks));
+          sum += rank_operations;
         }
-        CHECK(sum == all);
+        CHECK(sum == single_rank_operations);
       }
   }
 }

@@ -1,5 +1,5 @@
-// Queries and keys of a part of a sequence are turned as those of the whole; backward undoes what
-// keeps lengths.
+// Queries and keys of a part of a sequence are rotated as those of the whole; the backward pass
+// inverts a rotation that keeps lengths.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -20,15 +20,15 @@ namespace ops = parallel::ops;
 constexpr ops::head_layout heads{.heads = 2, .kv_heads = 1, .dim = 4};
 constexpr index whole = 8;
 
-rotary_positions some(bool grows) {
+rotary_positions make_positions(bool grows) {
   rotary_positions out{.frequencies = ops::rope_frequencies(100.0, heads.dim)};
   if (grows) out.growths = {0.01, 0.02}, out.origin = 3;
   return out;
 }
 
-/// Two sequences, turned by `f(context, rows)`; `share`: which of their rows these are.
+/// Calls f(context, rows) for two sequences; `share`: the part of their rows in `rows`.
 template <class F>
-void on(std::vector<double>& rows, index sequence, parallel::row_share share, F const& f) {
+void run_on_rows(std::vector<double>& rows, index sequence, parallel::row_share share, F const& f) {
   parallel::reference::stream stream;
   parallel::arena memory;
   parallel::context<parallel::reference::stream> c{stream, memory,   parallel::pass::training,
@@ -36,43 +36,44 @@ void on(std::vector<double>& rows, index sequence, parallel::row_share share, F 
   f(c, matrix_view<double>(rows.data(), {2 * sequence, heads.row()}));
 }
 
-TEST_CASE("a head and a tail of a sequence are turned as in the whole, values are left alone") {
+TEST_CASE(
+    "rotary positions: two parts of a sequence are rotated as in the whole, values are unchanged") {
   auto const row = static_cast<std::size_t>(heads.row());
-  auto const before = ops_support::random<double>(2 * whole * heads.row(), 1);
+  auto const original = ops_support::random<double>(2 * whole * heads.row(), 1);
   for (bool const grows : {false, true}) {
-    auto const turned = some(grows);
-    auto all = before;
-    on(all, whole, {}, [&](auto& c, auto x) { turned.forward(c, heads, x, 0); });
+    auto const positions = make_positions(grows);
+    auto rotated = original;
+    run_on_rows(rotated, whole, {}, [&](auto& c, auto x) { positions.forward(c, heads, x, 0); });
     std::vector<double> part, expected;
-    for (std::size_t const at : {2, 3, 6, 7, 10, 11, 14, 15}) {
-      auto const begin = static_cast<std::ptrdiff_t>(at * row);
-      part.insert(part.end(), before.begin() + begin,
-                  before.begin() + begin + static_cast<std::ptrdiff_t>(row));
-      expected.insert(expected.end(), all.begin() + begin,
-                      all.begin() + begin + static_cast<std::ptrdiff_t>(row));
+    for (std::size_t const row_number : {2, 3, 6, 7, 10, 11, 14, 15}) {
+      auto const begin = static_cast<std::ptrdiff_t>(row_number * row);
+      part.insert(part.end(), original.begin() + begin,
+                  original.begin() + begin + static_cast<std::ptrdiff_t>(row));
+      expected.insert(expected.end(), rotated.begin() + begin,
+                      rotated.begin() + begin + static_cast<std::ptrdiff_t>(row));
     }
-    on(part, 4, {.whole = whole, .starts = {2, 6}, .runs = 2},
-       [&](auto& c, auto x) { turned.forward(c, heads, x, 0); });
+    run_on_rows(part, 4, {.whole = whole, .starts = {2, 6}, .runs = 2},
+                [&](auto& c, auto x) { positions.forward(c, heads, x, 0); });
     CHECK(part == expected);
-    for (std::size_t i = 0; i < all.size(); ++i)
-      if (i % row >= row - 4) CHECK(all[i] == before[i]);  // v
-    CHECK(all != before);
+    for (std::size_t i = 0; i < rotated.size(); ++i)
+      if (i % row >= row - 4) CHECK(rotated[i] == original[i]);  // v
+    CHECK(rotated != original);
   }
 }
 
-TEST_CASE("the gradient is the transpose: turned forward and back nothing has moved") {
-  auto const before = ops_support::random<double>(2 * whole * heads.row(), 2);
-  auto x = before;
-  auto const turned = some(false);
-  on(x, whole, {}, [&](auto& c, auto rows) {
-    turned.forward(c, heads, rows, 0);
-    turned.backward(c, heads, rows);
+TEST_CASE("rotary positions: the backward pass is the transpose, which inverts the rotation") {
+  auto const original = ops_support::random<double>(2 * whole * heads.row(), 2);
+  auto x = original;
+  auto const positions = make_positions(false);
+  run_on_rows(x, whole, {}, [&](auto& c, auto rows) {
+    positions.forward(c, heads, rows, 0);
+    positions.backward(c, heads, rows);
   });
-  CHECK(ops_support::excess(x, before, 0.0) <= 1e-14);
+  CHECK(ops_support::excess(x, original, 0.0) <= 1e-14);
 }
 
-TEST_CASE("without keys of its own a layer's queries are turned as beside keys") {
-  auto const turned = some(true);
+TEST_CASE("rotary positions: queries without keys are rotated as with keys") {
+  auto const positions = make_positions(true);
   auto const queries = [](std::vector<double> const& rows, index width) {
     std::vector<double> out;
     for (std::size_t i = 0; i < rows.size(); ++i)
@@ -80,20 +81,21 @@ TEST_CASE("without keys of its own a layer's queries are turned as beside keys")
     return out;
   };
   auto packed = ops_support::random<double>(2 * whole * heads.row(), 3);
-  auto alone = queries(packed, heads.row());
-  on(packed, whole, {}, [&](auto& c, auto x) { turned.forward(c, heads, x, 5); });
-  on(alone, whole, {}, [&](auto& c, auto) {
-    turned.forward(c, {.heads = heads.heads, .kv_heads = 0, .dim = heads.dim},
-                   matrix_view<double>(alone.data(), {2 * whole, heads.width()}), 5);
+  auto queries_only = queries(packed, heads.row());
+  run_on_rows(packed, whole, {}, [&](auto& c, auto x) { positions.forward(c, heads, x, 5); });
+  run_on_rows(queries_only, whole, {}, [&](auto& c, auto) {
+    positions.forward(c, {.heads = heads.heads, .kv_heads = 0, .dim = heads.dim},
+                      matrix_view<double>(queries_only.data(), {2 * whole, heads.width()}), 5);
   });
-  CHECK(alone == queries(packed, heads.row()));
+  CHECK(queries_only == queries(packed, heads.row()));
 }
 
-TEST_CASE("without frequencies nothing is turned") {
-  auto const before = ops_support::random<double>(2 * whole * heads.row(), 4);
-  auto x = before;
-  on(x, whole, {}, [&](auto& c, auto rows) { rotary_positions{}.forward(c, heads, rows, 0); });
-  CHECK(x == before);
+TEST_CASE("rotary positions: without frequencies nothing is rotated") {
+  auto const original = ops_support::random<double>(2 * whole * heads.row(), 4);
+  auto x = original;
+  run_on_rows(x, whole, {},
+              [&](auto& c, auto rows) { rotary_positions{}.forward(c, heads, rows, 0); });
+  CHECK(x == original);
 }
 
 }  // namespace rotary_positions_test

@@ -17,17 +17,19 @@ using namespace parallel;
 using context_parallel::sequence_partition;
 using parallel::index;
 
-TEST_CASE("every position is held once, and picked rows stand where the context says") {
+TEST_CASE(
+    "sequence partition: every position is held once, and picked rows are at the context's "
+    "positions") {
   for (int ranks = 1; ranks <= 7; ++ranks) {
     index const whole = 2 * ranks * 3;
     std::vector<std::int32_t> positions(static_cast<std::size_t>(2 * whole));
     for (std::size_t i = 0; i < positions.size(); ++i) positions[i] = static_cast<std::int32_t>(i);
-    std::vector<int> held(positions.size(), 0);
+    std::vector<int> hold_counts(positions.size(), 0);
     for (int rank = 0; rank < ranks; ++rank) {
       sequence_partition const part(rank, ranks, whole);
-      auto const here = part.pick(std::span<std::int32_t const>(positions));
-      REQUIRE(std::ssize(here) == 2 * part.length());
-      for (auto const row : here) ++held[static_cast<std::size_t>(row)];
+      auto const local_rows = part.pick(std::span<std::int32_t const>(positions));
+      REQUIRE(std::ssize(local_rows) == 2 * part.length());
+      for (auto const row : local_rows) ++hold_counts[static_cast<std::size_t>(row)];
       host::stream stream;
       arena memory;
       context<host::stream> const c{
@@ -36,37 +38,38 @@ TEST_CASE("every position is held once, and picked rows stand where the context 
       c.for_each_run(2 * part.length(),
                      [&](index row, index count, std::uint64_t sequence, index position) {
                        for (index i = 0; i < count; ++i)
-                         CHECK(here[static_cast<std::size_t>(row + i)] ==
+                         CHECK(local_rows[static_cast<std::size_t>(row + i)] ==
                                static_cast<index>(sequence) * whole + position + i);
                      });
     }
-    CHECK(std::ranges::count(held, 1) == std::ssize(held));
+    CHECK(std::ranges::count(hold_counts, 1) == std::ssize(hold_counts));
   }
 }
 
-TEST_CASE("ranks have the same causal work to within a chunk's diagonal") {
+TEST_CASE("sequence partition: ranks have the same causal work") {
   for (int const ranks : {2, 3, 8}) {
     index const whole = 2 * ranks * 5;
     std::vector<index> work;
     for (int rank = 0; rank < ranks; ++rank) {
       index pairs = 0;
       sequence_partition const part(rank, ranks, whole);
-      for (int which = 0; which < part.runs(); ++which)
-        for (index i = 0; i < part.at(which).count; ++i) pairs += part.at(which).position + i + 1;
+      for (int run_number = 0; run_number < part.runs(); ++run_number)
+        for (index i = 0; i < part.run_at(run_number).count; ++i)
+          pairs += part.run_at(run_number).position + i + 1;
       work.push_back(pairs);
     }
     CHECK(std::ranges::count(work, work[0]) == ranks);
   }
 }
 
-TEST_CASE("one rank is undivided") {
-  sequence_partition const all(0, 1, 7);
-  CHECK(all.share() == row_share{});
-  CHECK(all.length() == 7);
-  CHECK(all.runs() == 1);
+TEST_CASE("sequence partition: one rank is undivided") {
+  sequence_partition const undivided(0, 1, 7);
+  CHECK(undivided.share() == row_share{});
+  CHECK(undivided.length() == 7);
+  CHECK(undivided.runs() == 1);
 }
 
-TEST_CASE("what does not divide is refused with what would") {
+TEST_CASE("sequence partition: lengths that do not divide are refused with possible ones") {
   CHECK_THROWS_WITH_AS(
       sequence_partition(0, 4, 30),
       "context: sequences of 30 positions do not divide into 2 x 4 chunks, as a "

@@ -1,5 +1,5 @@
 // The exchange of heads for positions with exact integers: any number of ranks gives the bits of
-// one, and an exchange that is dropped, doubled or divided does not go unnoticed.
+// one, and every exchange that is dropped, doubled or divided changes the result.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -17,30 +17,35 @@ namespace ulysses_test {
 using namespace parallel;
 using context_parallel::method;
 using parallel::index;
-using test::attend_alone;
 using test::attend_on;
+using test::attend_single_rank;
 using test::context_problem;
 
 std::vector<context_problem> problems(int ranks) {
-  index const even = 2 * ranks;
-  return {{.whole = 3 * even, .width = 6 * ranks, .heads = 2 * ranks},
-          {.sequences = 1, .whole = even, .width = ranks, .heads = ranks},
-          {.sequences = 2, .whole = 4 * even, .width = 2 * ranks, .heads = ranks, .window = 5},
-          {.sequences = 4, .whole = 3 * even, .width = 4 * ranks, .heads = ranks, .document = 4}};
+  index const chunk_count = 2 * ranks;
+  return {
+      {.length = 3 * chunk_count, .width = 6 * ranks, .heads = 2 * ranks},
+      {.sequences = 1, .length = chunk_count, .width = ranks, .heads = ranks},
+      {.sequences = 2, .length = 4 * chunk_count, .width = 2 * ranks, .heads = ranks, .window = 5},
+      {.sequences = 4,
+       .length = 3 * chunk_count,
+       .width = 4 * ranks,
+       .heads = ranks,
+       .document = 4}};
 }
 
-TEST_CASE("any number of ranks computes what one computes, bit for bit") {
+TEST_CASE("Ulysses attention: any number of ranks gives the bits of one rank") {
   for (int ranks = 1; ranks <= 5; ++ranks)
-    for (auto const& what : problems(ranks)) {
+    for (auto const& problem : problems(ranks)) {
       CAPTURE(ranks);
-      CAPTURE(what.whole);
-      CAPTURE(what.window);
-      CAPTURE(what.document);
-      CHECK(attend_on(ranks, method::ulysses, what) == attend_alone(what));
+      CAPTURE(problem.length);
+      CAPTURE(problem.window);
+      CAPTURE(problem.document);
+      CHECK(attend_on(ranks, method::ulysses, problem) == attend_single_rank(problem));
     }
 }
 
-TEST_CASE("packed rows of several sections come back as they were") {
+TEST_CASE("Ulysses attention: packed rows of several sections are restored") {
   threads::run(3, [](threads::communicator& comm) {
     host::stream compute, exchanges;
     context_parallel::group<threads::communicator> const ranks(comm, exchanges);
@@ -51,7 +56,7 @@ TEST_CASE("packed rows of several sections come back as they were") {
         .stream = compute, .memory = memory, .sequence = part.length(), .share = part.share()};
     std::vector<index> const sections{6, 3, 3};
     std::vector<double> x(2 * 4 * 12);
-    // 100 sequence + position, and a hundredth of the column
+    // 100 times the sequence plus the position, and a hundredth of the column
     c.for_each_run(8, [&](index row, index count, std::uint64_t sequence, index position) {
       for (index i = 0; i < count; ++i)
         for (index column = 0; column < 12; ++column)
@@ -61,7 +66,7 @@ TEST_CASE("packed rows of several sections come back as they were") {
     });
     matrix_view<double const> const rows(x.data(), {8, 12});
     matrix_view<double const> const heads = context_parallel::to_heads(c, ranks, rows, sections);
-    auto const back = context_parallel::to_rows(c, ranks, heads, sections);
+    auto const returned = context_parallel::to_rows(c, ranks, heads, sections);
     compute.synchronize();
     REQUIRE(heads.extents() == shape<2>{24, 4});
     index const r = comm.rank();
@@ -71,65 +76,66 @@ TEST_CASE("packed rows of several sections come back as they were") {
         CHECK(heads(row, i) == static_cast<double>(100 * (row / 12) + row % 12) +
                                    static_cast<double>(columns[static_cast<std::size_t>(i)]) / 100);
     }
-    CHECK(std::vector<double>(back.data(), back.data() + back.size()) == x);
+    CHECK(std::vector<double>(returned.data(), returned.data() + returned.size()) == x);
   });
 }
 
-TEST_CASE("bytes sent are those of the formula, and what the meta device counts") {
+TEST_CASE("Ulysses attention: bytes sent are those of the formula and of the meta device") {
   for (int const ranks : {2, 3, 5})
-    for (auto const& what : problems(ranks)) {
-      auto const rows = static_cast<std::uint64_t>(what.sequences * what.whole / ranks *
-                                                   what.width * index{sizeof(test::ring)});
+    for (auto const& problem : problems(ranks)) {
+      auto const rows = static_cast<std::uint64_t>(problem.sequences * problem.length / ranks *
+                                                   problem.width * index{sizeof(test::ring)});
       auto const n = static_cast<std::uint64_t>(ranks);
-      // queries, keys and values are one here: two exchanges forward and two backward
-      CHECK(test::sent_bytes(ranks, method::ulysses, what) == 4 * rows / n * (n - 1));
+      // queries, keys and values are the same here: two exchanges forward and two backward
+      CHECK(test::sent_bytes(ranks, method::ulysses, problem) == 4 * rows / n * (n - 1));
       for (int rank = 0; rank < ranks; ++rank)
-        CHECK(test::planned_bytes(rank, ranks, method::ulysses, what) == 4 * rows / n * (n - 1));
+        CHECK(test::planned_bytes(rank, ranks, method::ulysses, problem) == 4 * rows / n * (n - 1));
     }
 }
 
-TEST_CASE("every dropped, doubled or divided exchange changes the result") {
+TEST_CASE("Ulysses attention: every dropped, doubled or divided exchange changes the result") {
   for (int const ranks : {2, 3}) {
-    auto const count =
+    auto const result =
         test::mutate(ranks, method::ulysses,
-                     {.sequences = 2, .whole = 4 * ranks, .width = 2 * ranks, .heads = ranks});
-    MESSAGE(count.mutants << " mutants, " << count.survivors << " unnoticed");
-    CHECK(count.mutants == 3 * ranks * 4);
-    CHECK(count.survivors == 0);
+                     {.sequences = 2, .length = 4 * ranks, .width = 2 * ranks, .heads = ranks});
+    MESSAGE(result.mutants << " mutants, " << result.survivors << " unnoticed");
+    CHECK(result.mutants == 3 * ranks * 4);
+    CHECK(result.survivors == 0);
   }
 }
 
-TEST_CASE("a pass over rows that were not divided is refused before anything is sent") {
+TEST_CASE("Ulysses attention: a pass over undivided rows is refused before anything is sent") {
   meta::stream stream;
   arena memory;
   context<meta::stream> c{.stream = stream, .memory = memory, .sequence = 24};
   test::ring_attention const layer{
       .ranks = test::ring_attention::group::planned(1, 2), .method = method::ulysses, .heads = 2};
-  test::ring_attention::saved kept;
+  test::ring_attention::saved state;
   CHECK_THROWS_WITH_AS(
-      static_cast<void>(layer.forward(c, {nullptr, {24, 8}}, kept)),
+      static_cast<void>(layer.forward(c, {nullptr, {24, 8}}, state)),
       "context: a pass has 24 rows of each sequence of 24, but rank 1 of 2 holds 12; divide the "
       "batch with context_parallel::sequence_partition, and give the pass its share",
       error);
   CHECK(stream.exchanges().empty());
 }
 
-TEST_CASE("random delays change nothing") {
-  context_problem const what{.whole = 24, .width = 12, .heads = 3};
+TEST_CASE("Ulysses attention: random delays change nothing") {
+  context_problem const problem{.length = 24, .width = 12, .heads = 3};
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
     test::trace log;
-    auto const got = attend_on(3, method::ulysses, what, [&](threads::communicator own) {
-      philox const random(seed, static_cast<std::uint32_t>(own.rank()));
-      return test::delayed(std::move(own), log, [random](int k) {
+    auto const actual = attend_on(3, method::ulysses, problem, [&](threads::communicator comm) {
+      philox const random(seed, static_cast<std::uint32_t>(comm.rank()));
+      return test::delayed(std::move(comm), log, [random](int k) {
         std::this_thread::sleep_for(
             std::chrono::microseconds(random.bits(static_cast<std::uint64_t>(k)) % 1500));
       });
     });
-    CHECK(got == attend_alone(what));
+    CHECK(actual == attend_single_rank(problem));
   }
 }
 
-TEST_CASE("heads that do not divide are refused with degrees that would do") {
+TEST_CASE(
+    "Ulysses attention: numbers of heads that do not divide are refused with possible degrees") {
   CHECK_NOTHROW(context_parallel::check_heads("query", 6, 3));
   CHECK_THROWS_WITH_AS(context_parallel::check_heads("query", 6, 4),
                        "context: 6 query heads cannot be divided among 4 ranks, as the exchange of "

@@ -8,19 +8,19 @@
 namespace activation_layer_test {
 namespace {
 
-TEST_CASE("an activation's gradient is that of its forward pass, also far from zero") {
+TEST_CASE("activation layer: the gradient is that of the forward pass, also far from zero") {
   using enum parallel::ops::activation_kind;
   for (auto const kind : {gelu, gelu_tanh, quick_gelu, silu, relu})
     for (double const scale : {0.1, 1.0, 3.0}) {
       CAPTURE(static_cast<int>(kind));
-      // steps of differences that keep clear of relu's corner at 0
+      // differences with a small step keep clear of relu's corner at 0
       CHECK(parallel::check_layer(parallel::activation<double>{kind}, 5, 7,
                                   {.scale = scale, .difference = kind == relu ? 1e-6 : 1e-3})
                 .compared == 35);
     }
 }
 
-TEST_CASE("an activation has no parameters") {
+TEST_CASE("activation layer: it has no parameters") {
   int parameters = 0;
   parallel::activation<float>{}.visit_parameters([&](auto&) { ++parameters; });
   CHECK(parameters == 0);

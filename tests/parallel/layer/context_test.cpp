@@ -16,43 +16,43 @@ using parallel::pass;
 using parallel::row_share;
 namespace meta = parallel::meta;
 
-struct seen {
+struct visited_run {
   index row, count;
   std::uint64_t sequence;
   index position;
-  bool operator==(seen const&) const = default;
+  bool operator==(visited_run const&) const = default;
 };
 
-std::vector<seen> runs_of(index sequence, row_share share, index rows) {
+std::vector<visited_run> runs_of(index sequence, row_share share, index rows) {
   meta::stream stream;
   arena memory;
   context<meta::stream> c{stream, memory, pass::training, {.first_sequence = 7}, sequence, share};
-  std::vector<seen> out;
-  c.for_each_run(rows, [&](index row, index count, std::uint64_t of, index position) {
-    out.push_back({row, count, of, position});
+  std::vector<visited_run> out;
+  c.for_each_run(rows, [&](index row, index count, std::uint64_t sequence_index, index position) {
+    out.push_back({row, count, sequence_index, position});
   });
   return out;
 }
 
-TEST_CASE("without a division every sequence is one run") {
-  CHECK(runs_of(5, {}, 10) == std::vector<seen>{{0, 5, 7, 0}, {5, 5, 8, 0}});
+TEST_CASE("context: without a division every sequence is one run") {
+  CHECK(runs_of(5, {}, 10) == std::vector<visited_run>{{0, 5, 7, 0}, {5, 5, 8, 0}});
 }
 
-TEST_CASE("a share along the tensor axis begins and ends in the middle of sequences") {
+TEST_CASE("context: a share along the tensor axis begins and ends in the middle of sequences") {
   // rows 4 ... 8 of two sequences of 6
-  CHECK(runs_of(6, {.first_row = 4}, 4) == std::vector<seen>{{0, 2, 7, 4}, {2, 2, 8, 0}});
+  CHECK(runs_of(6, {.first_row = 4}, 4) == std::vector<visited_run>{{0, 2, 7, 4}, {2, 2, 8, 0}});
 }
 
-TEST_CASE("a head and a tail of each sequence, and a tensor share of those") {
+TEST_CASE("context: runs of a start and an end of each sequence, and of a tensor share of those") {
   // 2 of 8 positions at the head, 2 at the tail: {0, 1, 6, 7}
   row_share share{.whole = 8, .starts = {0, 6}, .runs = 2};
   CHECK(runs_of(4, share, 8) ==
-        std::vector<seen>{{0, 2, 7, 0}, {2, 2, 7, 6}, {4, 2, 8, 0}, {6, 2, 8, 6}});
+        std::vector<visited_run>{{0, 2, 7, 0}, {2, 2, 7, 6}, {4, 2, 8, 0}, {6, 2, 8, 6}});
   share.first_row = 3;
-  CHECK(runs_of(4, share, 3) == std::vector<seen>{{0, 1, 7, 7}, {1, 2, 8, 0}});
+  CHECK(runs_of(4, share, 3) == std::vector<visited_run>{{0, 1, 7, 7}, {1, 2, 8, 0}});
 }
 
-TEST_CASE("rows that follow each other in the global batch are one span") {
+TEST_CASE("context: rows that are contiguous in the global batch are one span") {
   meta::stream stream;
   arena memory;
   context<meta::stream> c{stream, memory,          pass::training, {.first_sequence = 7},
@@ -72,18 +72,19 @@ TEST_CASE("rows that follow each other in the global batch are one span") {
   CHECK(seen == std::vector<std::uint64_t>{0, 3, 84, 3, 3, 93});
 }
 
-TEST_CASE("columns have all rows that the context axis leaves, other values those of the share") {
+TEST_CASE(
+    "context: column slices have all rows of the context rank, other values those of the share") {
   meta::stream stream;
   arena memory;
-  row_share const some{.whole = 12, .starts = {0, 9}, .runs = 2, .first_row = 4};
-  context<meta::stream> const c{stream, memory, pass::training, {}, 6, some};
+  row_share const local_share{.whole = 12, .starts = {0, 9}, .runs = 2, .first_row = 4};
+  context<meta::stream> const c{stream, memory, pass::training, {}, 6, local_share};
   parallel::matrix_view<float> const x;
-  CHECK(c.of_rows_in(x).share == some);
-  row_share all = some;
-  all.first_row = 0;
-  CHECK(c.of_rows_in(parallel::column_slice<parallel::axis::tensor, float>{x}).share == all);
-  CHECK(c.of_all_rows().share == all);
-  CHECK(c.share == some);
+  CHECK(c.for_rows_of(x).share == local_share);
+  row_share all_rows = local_share;
+  all_rows.first_row = 0;
+  CHECK(c.for_rows_of(parallel::column_slice<parallel::axis::tensor, float>{x}).share == all_rows);
+  CHECK(c.for_all_rows().share == all_rows);
+  CHECK(c.share == local_share);
 }
 
 }  // namespace context_test

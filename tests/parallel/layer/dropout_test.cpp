@@ -23,7 +23,7 @@ using parallel::matrix_view;
 using parallel::pass;
 
 /// y = 1, whatever x is: its dropout shows the mask.
-struct ones {
+struct constant_one {
   using element = float;
   struct saved {};
   template <class Stream>
@@ -45,31 +45,31 @@ struct ones {
   void visit_parameters(auto&&) {}
 };
 
-std::vector<float> mask(float p, index rows, index width, parallel::position where,
+std::vector<float> mask(float p, index rows, index width, parallel::position position,
                         index sequence = 1, pass mode = pass::training,
                         std::uint32_t operation = 77) {
-  parallel::dropout<ones> const layer(ones{}, p, operation);
+  parallel::dropout<constant_one> const layer(constant_one{}, p, operation);
   std::vector<std::byte> space(1 << 20);
   parallel::arena memory({nullptr, space.data(), space.size()});
   parallel::reference::stream s;
-  parallel::context<parallel::reference::stream> c{s, memory, mode, where, sequence};
+  parallel::context<parallel::reference::stream> c{s, memory, mode, position, sequence};
   std::vector<float> const x(static_cast<std::size_t>(rows * width), 3.0F);
-  ones::saved kept;
-  auto const y = layer.forward(c, {x.data(), {rows, width}}, kept);
+  constant_one::saved state;
+  auto const y = layer.forward(c, {x.data(), {rows, width}}, state);
   return {y.span().begin(), y.span().end()};
 }
 
-TEST_CASE("dropout's gradients are those of its forward pass: the same mask falls on both") {
+TEST_CASE("dropout: gradients are those of the forward pass, with the same mask in both") {
   parallel::norm<double> const norm{.weight = {"w", {8}}, .bias = {"b", {8}}};
   for (std::uint32_t step : {0U, 5U})
     CHECK_NOTHROW(parallel::check_layer(
         parallel::dropout(norm, 0.4F, 123U), 6, 8,
-        {.sequence = 3, .where = {.seed = 9, .step = step, .first_sequence = 2}}));
+        {.sequence = 3, .run_position = {.seed = 9, .step = step, .first_sequence = 2}}));
   CHECK_NOTHROW(
       parallel::check_layer(parallel::dropout(parallel::activation<double>{}, 0.0F, 0U), 3, 4));
 }
 
-TEST_CASE("dropout zeroes with the given probability and scales what stays") {
+TEST_CASE("dropout: elements are zeroed with the given probability and the others scaled") {
   auto const y = mask(0.25F, 100, 100, {.seed = 1});
   double dropped = 0;
   for (float const value : y) {
@@ -79,23 +79,23 @@ TEST_CASE("dropout zeroes with the given probability and scales what stays") {
   CHECK(std::fabs(dropped / 10000 - 0.25) < 5 * std::sqrt(0.25 * 0.75 / 10000));
 }
 
-TEST_CASE("the mask of a sequence does not depend on the microbatch it came in") {
-  // sequences of 3 rows: 0..3 in one microbatch, or 2..3 in one of their own
+TEST_CASE("dropout: the mask of a sequence does not depend on its microbatch") {
+  // sequences of 3 rows: 0..3 in one microbatch, or 2..3 in a microbatch of their own
   auto const whole = mask(0.5F, 12, 7, {.seed = 4, .step = 6, .first_sequence = 0}, 3);
   auto const half = mask(0.5F, 6, 7, {.seed = 4, .step = 6, .first_sequence = 2}, 3);
   CHECK(std::vector<float>(whole.begin() + 42, whole.end()) == half);
 }
 
-TEST_CASE("the mask changes with seed, step and operation") {
-  parallel::position const here{.seed = 4, .step = 6};
-  auto const base = mask(0.5F, 4, 16, here);
-  CHECK(mask(0.5F, 4, 16, here) == base);
+TEST_CASE("dropout: the mask changes with seed, step and operation") {
+  parallel::position const position{.seed = 4, .step = 6};
+  auto const base = mask(0.5F, 4, 16, position);
+  CHECK(mask(0.5F, 4, 16, position) == base);
   CHECK(mask(0.5F, 4, 16, {.seed = 5, .step = 6}) != base);
   CHECK(mask(0.5F, 4, 16, {.seed = 4, .step = 7}) != base);
-  CHECK(mask(0.5F, 4, 16, here, 1, pass::training, 78) != base);
+  CHECK(mask(0.5F, 4, 16, position, 1, pass::training, 78) != base);
 }
 
-TEST_CASE("without training, and with probability 0, dropout does nothing") {
+TEST_CASE("dropout: it does nothing in inference and with probability 0") {
   CHECK(mask(0.5F, 3, 4, {}, 1, pass::inference) == std::vector<float>(12, 1.0F));
   CHECK(mask(0.0F, 3, 4, {}) == std::vector<float>(12, 1.0F));
 }

@@ -1,4 +1,5 @@
-// What is dropped and made again: the bits of a layer that keeps everything, and less memory.
+// Results that are dropped and recomputed: the bits of a layer that keeps everything, and less
+// memory.
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -24,7 +25,7 @@ using branch = parallel::residual<parallel::sequential<parallel::norm<double>, f
 
 constexpr index rows = 8, width = 8, hidden = 24;  // rows and columns of whole cache lines
 
-branch make_branch(bool gated, bool adapted, parallel::norm_rule rule, bool again) {
+branch make_branch(bool gated, bool adapted, parallel::norm_rule rule, bool is_droppable) {
   feed_forward feed;
   feed.up = {.weight = {"up.weight", {hidden, width}}, .bias = {"up.bias", {hidden}}};
   feed.down = {.weight = {"down.weight", {width, hidden}}, .bias = {"down.bias", {width}}};
@@ -33,18 +34,18 @@ branch make_branch(bool gated, bool adapted, parallel::norm_rule rule, bool agai
     feed.up.adapter = {.a = {"up.a", {2, width}}, .b = {"up.b", {hidden, 2}}};
     feed.down.adapter = {.a = {"down.a", {2, hidden}}, .b = {"down.b", {width, 2}}};
   }
-  feed.activate.again = again;
+  feed.activate.is_droppable = is_droppable;
   parallel::norm<double> const norm{
-      .weight = {"norm.weight", {width}}, .bias = {}, .rule = rule, .again = again};
+      .weight = {"norm.weight", {width}}, .bias = {}, .rule = rule, .is_droppable = is_droppable};
   return branch(parallel::sequential(norm, feed));
 }
 
 struct outcome {
   std::vector<double> numbers;  // y, dx and the gradients
-  std::size_t kept = 0;         // bytes, after the forward pass
+  std::size_t kept_bytes = 0;   // after the forward pass
 };
 
-/// Both passes; what is released is poisoned in between.
+/// Runs both passes; released memory is overwritten in between.
 outcome run(branch layer, bool with_scratch) {
   std::vector<std::vector<double>> values, gradients;
   layer.visit_parameters([&](auto& p) {
@@ -66,18 +67,18 @@ outcome run(branch layer, bool with_scratch) {
   std::vector<double> x(rows * width), dy(rows * width);
   parallel::initial_values(std::span<double>(x), "x", parallel::normal_init{1.0F}, 1, 0);
   parallel::initial_values(std::span<double>(dy), "dy", parallel::normal_init{1.0F}, 1, 0);
-  branch::saved kept;
+  branch::saved state;
   outcome out;
-  auto const add = [&](std::span<double const> more) {
-    out.numbers.insert(out.numbers.end(), more.begin(), more.end());
+  auto const add = [&](std::span<double const> numbers) {
+    out.numbers.insert(out.numbers.end(), numbers.begin(), numbers.end());
   };
-  add(layer.forward(c, {x.data(), {rows, width}}, kept).span());
-  out.kept = memory.mark();
+  add(layer.forward(c, {x.data(), {rows, width}}, state).span());
+  out.kept_bytes = memory.mark();
   CHECK(scratch.mark() == 0);
   std::ranges::fill(other, std::byte{0xff});
   c.scratch = nullptr;
-  add(layer.backward_input(c, {dy.data(), {rows, width}}, kept).span());
-  layer.backward_weight(c, kept);
+  add(layer.backward_input(c, {dy.data(), {rows, width}}, state).span());
+  layer.backward_weight(c, state);
   for (auto const& g : gradients) add(g);
   return out;
 }
@@ -86,7 +87,7 @@ bool same_bits(std::vector<double> const& a, std::vector<double> const& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
 }
 
-TEST_CASE("what is dropped is made again with the same bits, and is not kept") {
+TEST_CASE("dropped results: recomputation gives the same bits, and the results are not kept") {
   using parallel::norm_rule;
   for (bool const gated : {false, true})
     for (bool const adapted : {false, true})
@@ -96,15 +97,15 @@ TEST_CASE("what is dropped is made again with the same bits, and is not kept") {
         auto const keeping = run(make_branch(gated, adapted, rule, false), true);
         auto const dropping = run(make_branch(gated, adapted, rule, true), true);
         CHECK(same_bits(dropping.numbers, keeping.numbers));
-        CHECK(keeping.kept - dropping.kept == rows * (width + hidden) * sizeof(double));
+        CHECK(keeping.kept_bytes - dropping.kept_bytes == rows * (width + hidden) * sizeof(double));
       }
 }
 
-TEST_CASE("without another place everything is kept") {
+TEST_CASE("dropped results: without a scratch arena everything is kept") {
   auto const keeping = run(make_branch(false, false, parallel::norm_rule::layer, false), false);
   auto const dropping = run(make_branch(false, false, parallel::norm_rule::layer, true), false);
   CHECK(same_bits(dropping.numbers, keeping.numbers));
-  CHECK(keeping.kept == dropping.kept);
+  CHECK(keeping.kept_bytes == dropping.kept_bytes);
 }
 
 }  // namespace

@@ -38,26 +38,26 @@ struct embedded {
   }
   template <class Stream>
   matrix_view<double> backward_input(context<Stream>& c, matrix_view<double const> dy,
-                                     saved& kept) const {
-    kept.dy = dy;
+                                     saved& state) const {
+    state.dy = dy;
     auto dx = c.template allocate<double, 2>(dy.extents());
     parallel::ops::copy(c.stream, dx.span(), dy.span());
     return dx;
   }
   template <class Stream>
-  void backward_weight(context<Stream>& c, saved const& kept) const {
-    table.backward_weight(c, tokens(), kept.dy);
+  void backward_weight(context<Stream>& c, saved const& state) const {
+    table.backward_weight(c, tokens(), state.dy);
   }
   void visit_parameters(auto&& visit) { table.visit_parameters(visit); }
 };
 
-TEST_CASE("an embedding's gradient adds the rows of every place a token stands at") {
+TEST_CASE("embedding: the gradient adds the rows of every position of a token") {
   // token 2 three times, tokens 1 and 4 never
   embedded const layer{{.weight = {"wte.weight", {5, 3}}}, {2, 0, 2, 3, 2}};
   CHECK(parallel::check_layer(layer, 5, 3).compared == 15 + 15);
 }
 
-TEST_CASE("an embedding picks rows of its table") {
+TEST_CASE("embedding: the result is rows of the table") {
   parallel::embedding<float> layer{.weight = {"wte.weight", {3, 2}}};
   std::vector<float> table = {0, 1, 10, 11, 20, 21};
   layer.weight.data = table.data();

@@ -35,7 +35,7 @@ layer_type make(bool gated, bool biased, parallel::ops::activation_kind kind) {
   return layer;
 }
 
-TEST_CASE("the gradients of both forms are those of the forward pass") {
+TEST_CASE("feed-forward layer: the gradients of both forms are those of the forward pass") {
   for (bool const gated : {false, true})
     for (bool const biased : {false, true})
       for (auto const kind : {gelu, gelu_tanh, quick_gelu, silu}) {
@@ -47,19 +47,20 @@ TEST_CASE("the gradients of both forms are those of the forward pass") {
       }
 }
 
-TEST_CASE("a gate of ones multiplies by f(1)") {
+TEST_CASE("feed-forward layer: a constant gate multiplies by f(gate)") {
   // f = relu and the gate's weights 0, its biases 2: y = down(2 up(x))
   auto layer = make(true, true, relu);
   auto plain = make(false, true, relu);
-  std::vector<double> const up(20, 0.25), down(20, 0.5), zeros(20, 0.0), twos(5, 2.0), none(5, 0.0);
+  std::vector<double> const up(20, 0.25), down(20, 0.5), zeros(20, 0.0), twos(5, 2.0),
+      zero_bias(5, 0.0);
   auto const bind = [](auto& parameter, std::vector<double> const& values) {
     parameter.data = const_cast<double*>(values.data());
   };
-  for (auto* const each : {&layer, &plain}) {
-    bind(each->up.weight, up);
-    bind(each->up.bias, none);
-    bind(each->down.weight, down);
-    bind(each->down.bias, none);
+  for (auto* const network : {&layer, &plain}) {
+    bind(network->up.weight, up);
+    bind(network->up.bias, zero_bias);
+    bind(network->down.weight, down);
+    bind(network->down.bias, zero_bias);
   }
   bind(layer.gate.weight, zeros);
   bind(layer.gate.bias, twos);
@@ -68,20 +69,20 @@ TEST_CASE("a gate of ones multiplies by f(1)") {
   parallel::arena memory({nullptr, space.data(), space.size()});
   parallel::reference::stream s;
   parallel::context<parallel::reference::stream> c{s, memory};
-  layer_type::saved kept, kept_plain;
-  auto const y = layer.forward(c, {x.data(), {1, 4}}, kept);
-  auto const half = plain.forward(c, {x.data(), {1, 4}}, kept_plain);
+  layer_type::saved state, plain_state;
+  auto const y = layer.forward(c, {x.data(), {1, 4}}, state);
+  auto const half = plain.forward(c, {x.data(), {1, 4}}, plain_state);
   for (index i = 0; i < 4; ++i) {
     CHECK(half(0, i) == 5 * 0.5 * 2.5);
     CHECK(y(0, i) == 2 * half(0, i));
   }
 }
 
-TEST_CASE("parameters are shown in order, the gate only when there is one") {
+TEST_CASE("feed-forward layer: parameters are visited in order, the gate only where there is one") {
   std::vector<std::string> names;
-  auto const note = [&](auto& p) { names.push_back(p.name); };
-  make(false, true, gelu).visit_parameters(note);
-  make(true, false, gelu).visit_parameters(note);
+  auto const add_name = [&](auto& p) { names.push_back(p.name); };
+  make(false, true, gelu).visit_parameters(add_name);
+  make(true, false, gelu).visit_parameters(add_name);
   CHECK(names == std::vector<std::string>{"up.weight", "up.bias", "down.weight", "down.bias",
                                           "up.weight", "gate.weight", "down.weight"});
 }

@@ -12,7 +12,7 @@ namespace kv_cache_test {
 
 using parallel::index;
 
-TEST_CASE("pieces of packed rows become keys and values by head, in order") {
+TEST_CASE("KV cache: packed rows become keys and values by head, in order") {
   parallel::ops::head_layout const layout{.heads = 4, .kv_heads = 2, .dim = 3};  // [12 | 6 | 6]
   std::vector<int> packed(5 * 24);
   std::iota(packed.begin(), packed.end(), 0);
@@ -41,7 +41,7 @@ TEST_CASE("pieces of packed rows become keys and values by head, in order") {
   CHECK(std::vector<int>(memory.end() - 12, memory.end()) == std::vector<int>(12, -1));
 }
 
-TEST_CASE("more tokens than there is room for are refused, and nothing is written") {
+TEST_CASE("KV cache: more tokens than its capacity are refused, and nothing is written") {
   parallel::ops::head_layout const layout{.heads = 1, .kv_heads = 1, .dim = 1};
   std::vector<int> memory(2 * 2, -1), packed(3 * 3, 7);
   parallel::kv_cache<int> cache{.rows = {memory.data(), {2, 2}}};

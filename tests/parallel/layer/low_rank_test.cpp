@@ -1,4 +1,4 @@
-// low_rank beside a linear layer: gradients, exact and by differences; what it adds; its dropout.
+// low_rank with a linear layer: gradients, exact and by differences; the added term; its dropout.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -24,7 +24,7 @@ parallel::linear<T> adapted(index out, index in, index rank, double scale, bool 
   return layer;
 }
 
-TEST_CASE("an adapter's gradients are those of the forward pass, with bias and dropout") {
+TEST_CASE("low-rank adapter: gradients are those of the forward pass, with bias and dropout") {
   for (bool const biased : {false, true})
     for (float const dropout : {0.0F, 0.4F}) {
       auto layer = adapted<double>(5, 3, 2, 1.5, biased);
@@ -34,7 +34,7 @@ TEST_CASE("an adapter's gradients are those of the forward pass, with bias and d
     }
 }
 
-TEST_CASE("over integers they are exact, and what is added is added once") {
+TEST_CASE("low-rank adapter: over integers gradients are exact, and the summand is added once") {
   for (bool const biased : {false, true})
     parallel::conformance::check_ring_layer<parallel::host::stream>(
         adapted<std::uint64_t>(7, 4, 3, 6, biased), 5, 4);
@@ -58,33 +58,33 @@ struct bound {
     parallel::arena memory({nullptr, space.data(), space.size()});
     parallel::reference::stream s;
     parallel::context<parallel::reference::stream> c{s, memory, mode};
-    parallel::linear<double>::saved kept;
-    auto const y = layer.forward(c, {x.data(), {static_cast<index>(x.size()) / 3, 3}}, kept);
+    parallel::linear<double>::saved state;
+    auto const y = layer.forward(c, {x.data(), {static_cast<index>(x.size()) / 3, 3}}, state);
     return {y.span().begin(), y.span().end()};
   }
 };
 
-TEST_CASE("it adds scale times B A x") {
-  bound one(0.5);
+TEST_CASE("low-rank adapter: it adds scale times B A x") {
+  bound network(0.5);
   // W x is 8 and 18 + ..., A x = 7, so that B A x / 2 is 10.5 and -7
-  CHECK(one.forward({1, 0, 3}, parallel::pass::training) == std::vector<double>{20.5, 15});
+  CHECK(network.forward({1, 0, 3}, parallel::pass::training) == std::vector<double>{20.5, 15});
 }
 
-TEST_CASE("its dropout falls on its own input alone, and only in training") {
-  bound one(1);
-  one.layer.adapter.dropout = 0.5F;
-  one.layer.adapter.operation = 5;
+TEST_CASE("low-rank adapter: dropout applies to the adapter's input alone, and only in training") {
+  bound network(1);
+  network.layer.adapter.dropout = 0.5F;
+  network.layer.adapter.operation = 5;
   std::vector<double> const x = {1, 0, 3};
-  CHECK(one.forward(x, parallel::pass::inference) == std::vector<double>{31, 8});
+  CHECK(network.forward(x, parallel::pass::inference) == std::vector<double>{31, 8});
   parallel::philox const random = parallel::philox(0, 5, 0);
   double inner = 0;
   for (std::size_t i = 0; i < 3; ++i)
-    if (random.uniform(i) >= 0.5F) inner += 2 * x[i] * one.a[i];
-  CHECK(one.forward(x, parallel::pass::training) ==
+    if (random.uniform(i) >= 0.5F) inner += 2 * x[i] * network.a[i];
+  CHECK(network.forward(x, parallel::pass::training) ==
         std::vector<double>{10 + 3 * inner, 22 - 2 * inner});
 }
 
-TEST_CASE("a layer shows its adapter's two factors after its own parameters") {
+TEST_CASE("low-rank adapter: its two factors are visited after the parameters of its layer") {
   auto layer = adapted<float>(2, 3, 1, 1, true);
   std::vector<std::string> names;
   layer.visit_parameters([&](auto& p) { names.push_back(p.name); });

@@ -25,7 +25,7 @@ norm<double> rms_norm(parallel::index width) {
   return {.weight = {"norm.weight", {width}}, .bias = {}, .eps = 1e-5F, .rule = norm_rule::rms};
 }
 
-TEST_CASE("a norm's gradients are those of its forward pass, by both rules") {
+TEST_CASE("norm: gradients are those of the forward pass, by both rules") {
   CHECK(parallel::check_layer(layer_norm(9), 4, 9).compared == 4 * 9 + 9 + 9);
   auto bare = layer_norm(9);
   bare.bias = {};
@@ -33,7 +33,7 @@ TEST_CASE("a norm's gradients are those of its forward pass, by both rules") {
   CHECK(parallel::check_layer(rms_norm(9), 4, 9).compared == 4 * 9 + 9);
 }
 
-/// The reference, but for what it says of norms' gradients.
+/// The reference device, with the fused norm_gradients operation.
 struct summing_stream : parallel::reference::stream {
   int summed = 0;
 };
@@ -52,7 +52,7 @@ inline constexpr bool parallel::ops::sums_norm_gradients<norm_layer_test::summin
 namespace norm_layer_test {
 namespace {
 
-/// dx, and what 33 rows add to the gradients of weight and bias, if they are not frozen.
+/// dx, and the gradients of weight and bias after 33 rows, if they are not frozen.
 template <class Stream>
 std::vector<double> gradients_on(Stream& s, norm<double> layer, bool frozen) {
   auto const filled = [](std::size_t count, double begin) {
@@ -70,40 +70,41 @@ std::vector<double> gradients_on(Stream& s, norm<double> layer, bool frozen) {
   std::vector<std::byte> space(1 << 16);
   parallel::arena memory({nullptr, space.data(), space.size()});
   parallel::context<Stream> c{s, memory};
-  decltype(layer)::saved kept;
-  static_cast<void>(layer.forward(c, {x.data(), {33, 9}}, kept));
-  auto const dx = layer.backward_input(c, {dy.data(), {33, 9}}, kept);
-  layer.backward_weight(c, kept);
+  decltype(layer)::saved state;
+  static_cast<void>(layer.forward(c, {x.data(), {33, 9}}, state));
+  auto const dx = layer.backward_input(c, {dy.data(), {33, 9}}, state);
+  layer.backward_weight(c, state);
   std::vector<double> out(dx.data(), dx.data() + dx.size());
   out.insert(out.end(), d_weight.begin(), d_weight.end());
   out.insert(out.end(), d_bias.begin(), d_bias.end());
   return out;
 }
 
-TEST_CASE("sums beside the gradient of the input give the gradients of the weights") {
+TEST_CASE("norm: sums from the input-gradient pass give the gradients of the weights") {
   auto bare = layer_norm(9);
   bare.bias = {};
   for (auto const& layer : {layer_norm(9), bare, rms_norm(9)})
     for (bool const frozen : {false, true}) {
       CAPTURE(frozen);
-      parallel::reference::stream apart;
-      summing_stream beside;
-      auto const expected = gradients_on(apart, layer, frozen);
-      auto const got = gradients_on(beside, layer, frozen);
-      CHECK(beside.summed == (frozen ? 0 : 1));
+      parallel::reference::stream separate_stream;
+      summing_stream summing;
+      auto const expected = gradients_on(separate_stream, layer, frozen);
+      auto const got = gradients_on(summing, layer, frozen);
+      CHECK(summing.summed == (frozen ? 0 : 1));
       REQUIRE(got.size() == expected.size());
       for (std::size_t i = 0; i < got.size(); ++i) CHECK(std::abs(got[i] - expected[i]) < 1e-13);
     }
 }
 
-TEST_CASE("a norm's gradients hold where eps matters") {
+TEST_CASE("norm: gradients are correct where eps matters") {
   for (auto layer : {layer_norm(6), rms_norm(6)}) {
     layer.eps = 0.25F;
     CHECK_NOTHROW(parallel::check_layer(layer, 3, 6, {.scale = 0.5}));
   }
 }
 
-TEST_CASE("with unit weight, layer gives rows of mean 0 and variance 1, rms of mean square 1") {
+TEST_CASE(
+    "norm: with unit weight, layer gives rows of mean 0 and variance 1, rms of mean square 1") {
   for (auto layer : {layer_norm(64), rms_norm(64)}) {
     std::vector<double> weight(64, 1.0);
     std::vector<double> bias(64, 0.0);
@@ -115,8 +116,8 @@ TEST_CASE("with unit weight, layer gives rows of mean 0 and variance 1, rms of m
     parallel::arena memory({nullptr, space.data(), space.size()});
     parallel::reference::stream s;
     parallel::context<parallel::reference::stream> c{s, memory};
-    decltype(layer)::saved kept;
-    auto const y = layer.forward(c, {x.data(), {3, 64}}, kept);
+    decltype(layer)::saved state;
+    auto const y = layer.forward(c, {x.data(), {3, 64}}, state);
     for (parallel::index r = 0; r < 3; ++r) {
       double sum = 0.0;
       double squares = 0.0;
@@ -131,13 +132,13 @@ TEST_CASE("with unit weight, layer gives rows of mean 0 and variance 1, rms of m
   }
 }
 
-TEST_CASE("a norm shows its parameters in order, the bias only when it has one") {
+TEST_CASE("norm: parameters are visited in order, the bias only where there is one") {
   std::vector<std::string> names;
-  auto const note = [&](auto& p) { names.push_back(p.name); };
+  auto const add_name = [&](auto& p) { names.push_back(p.name); };
   auto layer = layer_norm(4);
-  layer.visit_parameters(note);
+  layer.visit_parameters(add_name);
   layer.bias = {};
-  layer.visit_parameters(note);
+  layer.visit_parameters(add_name);
   CHECK(names == std::vector<std::string>{"norm.weight", "norm.bias", "norm.weight"});
 }
 

@@ -1,5 +1,5 @@
-// The projection to [Q | K | V]: one matrix and three give the same, and gradients are those of the
-// forward pass.
+// The projection to [Q | K | V]: one matrix and three matrices give the same result, and gradients
+// are those of the forward pass.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -19,7 +19,8 @@ namespace qkv_projection_test {
 using parallel::index;
 using projection = parallel::qkv_projection<double>;
 
-/// As a layer of `check_layer`: the gradient is copied, because the projection overwrites it.
+/// The projection as a layer for `check_layer`: it copies the gradient, which the projection
+/// overwrites.
 struct as_layer {
   using element = double;
   using saved = projection::saved;
@@ -27,24 +28,24 @@ struct as_layer {
 
   template <class Stream>
   auto forward(parallel::context<Stream>& c, parallel::matrix_view<double const> x,
-               saved& kept) const {
-    return inner.forward(c, x, kept);
+               saved& state) const {
+    return inner.forward(c, x, state);
   }
   template <class Stream>
   auto backward_input(parallel::context<Stream>& c, parallel::matrix_view<double const> dy,
-                      saved& kept) const {
-    auto const own = c.template allocate<double, 2>(dy.extents());
-    parallel::ops::copy(c.stream, own.span(), dy.span());
-    return inner.backward_input(c, own, kept);
+                      saved& state) const {
+    auto const contiguous = c.template allocate<double, 2>(dy.extents());
+    parallel::ops::copy(c.stream, contiguous.span(), dy.span());
+    return inner.backward_input(c, contiguous, state);
   }
   template <class Stream>
-  void backward_weight(parallel::context<Stream>& c, saved const& kept) const {
-    inner.backward_weight(c, kept);
+  void backward_weight(parallel::context<Stream>& c, saved const& state) const {
+    inner.backward_weight(c, state);
   }
   void visit_parameters(auto&& visit) { inner.visit_parameters(visit); }
 };
 
-projection three(bool biased) {
+projection three_matrices(bool biased) {
   std::vector<parallel::linear<double>> out;
   index const widths[] = {6, 2, 2};
   std::string const names[] = {"Wq", "Wk", "Wv"};
@@ -57,22 +58,23 @@ projection three(bool biased) {
   return projection(out);
 }
 
-projection single() {
+projection one_matrix() {
   return projection({{.weight = {"Wqkv.weight", {10, 5}}, .bias = {"Wqkv.bias", {10}}}});
 }
 
 TEST_CASE(
-    "gradients are those of the forward pass: one matrix or three, with clipping or without") {
-  auto const one = single();
+    "qkv projection: gradients are those of the forward pass, with one matrix or three, with or "
+    "without clipping") {
+  auto const single = one_matrix();
   for (float const clip : {0.0F, 0.8F})
-    for (projection inner : {one, three(true)}) {
+    for (projection inner : {single, three_matrices(true)}) {
       inner.clip = clip;
       CHECK(parallel::check_layer(as_layer{inner}, 4, 5).compared == 4 * 5 + 10 * 5 + 10);
     }
-  CHECK(parallel::check_layer(as_layer{three(false)}, 4, 5).compared == 4 * 5 + 10 * 5);
+  CHECK(parallel::check_layer(as_layer{three_matrices(false)}, 4, 5).compared == 4 * 5 + 10 * 5);
 }
 
-/// What one pass makes of x and dy with integers as weights.
+/// The results of one forward and backward pass for x and dy, with integers as weights.
 struct passed {
   std::vector<double> y, dx, d_weight, d_bias;
   friend bool operator==(passed const&, passed const&) = default;
@@ -87,7 +89,7 @@ passed run(projection layer, float clip) {
   for (std::size_t i = 0; i < dy.size(); ++i) dy[i] = static_cast<double>(i * 3 % 13) - 6;
   passed out{{}, {}, std::vector<double>(50), std::vector<double>(10)};
   index row = 0;
-  auto const bind = [&](auto& part) {  // rows of the parts follow each other
+  auto const bind = [&](auto& part) {  // the rows of the parts are consecutive
     part.weight.data = weight.data() + row * 5;
     part.weight.gradient_data = out.d_weight.data() + row * 5;
     part.bias.data = bias.data() + row;
@@ -95,30 +97,30 @@ passed run(projection layer, float clip) {
     row += part.weight.extents[0];
   };
   bind(layer.first);
-  for (auto& part : layer.others) bind(part);
+  for (auto& part : layer.remaining) bind(part);
   std::vector<std::byte> space(1 << 16);
   parallel::arena memory({nullptr, space.data(), space.size()});
   parallel::reference::stream s;
   parallel::context<parallel::reference::stream> c{s, memory};
-  projection::saved kept;
-  auto const y = layer.forward(c, {x.data(), {3, 5}}, kept);
+  projection::saved state;
+  auto const y = layer.forward(c, {x.data(), {3, 5}}, state);
   out.y.assign(y.span().begin(), y.span().end());
-  auto const dx = layer.backward_input(c, {dy.data(), {3, 10}}, kept);
+  auto const dx = layer.backward_input(c, {dy.data(), {3, 10}}, state);
   out.dx.assign(dx.span().begin(), dx.span().end());
-  layer.backward_weight(c, kept);
+  layer.backward_weight(c, state);
   return out;
 }
 
-TEST_CASE("three matrices side by side are one matrix, exactly") {
-  auto const one = single();
+TEST_CASE("qkv projection: three matrices side by side equal one matrix, exactly") {
+  auto const single = one_matrix();
   for (float const clip : {0.0F, 9.0F}) {
     CAPTURE(clip);
-    auto const whole = run(one, clip);
-    CHECK(run(three(true), clip) == whole);
+    auto const whole = run(single, clip);
+    CHECK(run(three_matrices(true), clip) == whole);
     auto const greatest = *std::ranges::max_element(whole.y);
     CHECK((clip == 0.0F ? greatest > 9.0 : greatest == 9.0));
   }
-  CHECK(run(one, 9.0F).dx != run(one, 0.0F).dx);  // no gradient passes where it was clipped
+  CHECK(run(single, 9.0F).dx != run(single, 0.0F).dx);  // clipping stops the gradient
 }
 
 }  // namespace qkv_projection_test

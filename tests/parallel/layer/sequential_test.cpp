@@ -39,21 +39,21 @@ norm<double> make_norm(std::string const& name, parallel::index width) {
   return {.weight = {name + ".weight", {width}}, .bias = {name + ".bias", {width}}};
 }
 
-TEST_CASE("a sequence's gradients follow from those of its layers") {
+TEST_CASE("sequential: gradients follow from those of the layers") {
   auto const net = sequential(dense("up", 6, 4), activation<double>{}, dense("down", 3, 6));
   CHECK(parallel::check_layer(net, 3, 4, {.scale = 0.7}).compared == 12 + 24 + 6 + 18 + 3);
 }
 
-TEST_CASE("a sequence of one layer is that layer") {
+TEST_CASE("sequential: a sequence of one layer is that layer") {
   CHECK(parallel::check_layer(sequential(activation<double>{}), 2, 3).compared == 6);
 }
 
-TEST_CASE("a residual connection adds its input and its gradient") {
+TEST_CASE("residual: the input is added to the result and dy to the gradient") {
   CHECK_NOTHROW(parallel::check_layer(residual(activation<double>{}), 3, 5));
   CHECK_NOTHROW(parallel::check_layer(residual(dense("mix", 5, 5)), 3, 5));
 }
 
-/// A layer of a model's own that knows nothing of what is added to it.
+/// A user's layer that does not take a summand.
 struct twice {
   using element = double;
   struct saved {};
@@ -68,8 +68,8 @@ struct twice {
   template <class Stream>
   parallel::matrix_view<double> backward_input(parallel::context<Stream>& c,
                                                parallel::matrix_view<double const> dy,
-                                               saved& kept) const {
-    return forward(c, dy, kept);
+                                               saved& state) const {
+    return forward(c, dy, state);
   }
   template <class Stream>
   void backward_weight(parallel::context<Stream>&, saved const&) const {}
@@ -88,14 +88,14 @@ void run_operation(counting_stream& s, Arguments const& a) {
   parallel::ops::compute(a);
 }
 
-/// y and dx of random numbers.
+/// y and dx for random inputs.
 struct outcome {
   std::vector<double> y, dx;
   int copies = 0;  // in the backward pass
 };
-/// `into`: dx is written where it is asked for.
+/// `writes_into`: dx is written by backward_input_into.
 template <class Layer>
-outcome run(Layer layer, bool into = false) {
+outcome run(Layer layer, bool writes_into = false) {
   std::vector<std::vector<double>> values;
   layer.visit_parameters([&](auto& p) {
     auto& v = values.emplace_back(static_cast<std::size_t>(p.size()));
@@ -106,22 +106,22 @@ outcome run(Layer layer, bool into = false) {
   parallel::arena memory({nullptr, space.data(), space.size()});
   counting_stream stream;
   parallel::context<counting_stream> c{.stream = stream, .memory = memory};
-  std::vector<double> x(rows * width), dy(rows * width), given(rows * width, -1);
+  std::vector<double> x(rows * width), dy(rows * width), dx_memory(rows * width, -1);
   parallel::initial_values(std::span<double>(x), "x", parallel::normal_init{1.0F}, 1, 0);
   parallel::initial_values(std::span<double>(dy), "dy", parallel::normal_init{1.0F}, 1, 0);
-  typename Layer::saved kept;
-  auto const y = layer.forward(c, {x.data(), {rows, width}}, kept);
+  typename Layer::saved state;
+  auto const y = layer.forward(c, {x.data(), {rows, width}}, state);
   stream.copies = 0;
   parallel::matrix_view<double const> const gradient(dy.data(), {rows, width});
-  parallel::matrix_view<double> dx(given.data(), {rows, width});
-  if (into)
-    backward_input_into(layer, c, dx, gradient, kept);
+  parallel::matrix_view<double> dx(dx_memory.data(), {rows, width});
+  if (writes_into)
+    backward_input_into(layer, c, dx, gradient, state);
   else
-    dx = layer.backward_input(c, gradient, kept);
+    dx = layer.backward_input(c, gradient, state);
   return {{y.data(), y.data() + y.size()}, {dx.data(), dx.data() + dx.size()}, stream.copies};
 }
 
-/// That residual(layer) is x + layer(x), but for the rounding of sums in another order.
+/// Checks that residual(layer) is x + layer(x), up to the rounding of sums in another order.
 template <class Layer>
 void check_residual(Layer const& layer) {
   std::vector<double> x(rows * width), dy(rows * width);
@@ -135,7 +135,7 @@ void check_residual(Layer const& layer) {
   }
 }
 
-TEST_CASE("a residual connection is the sum, whatever the layers at the ends of its branch") {
+TEST_CASE("residual: the result is the sum, whichever layers are at the ends of its branch") {
   auto plain = dense("mix", width, width);
   plain.bias = {};
   auto rms = make_norm("norm", width);
@@ -151,23 +151,23 @@ TEST_CASE("a residual connection is the sum, whatever the layers at the ends of 
   check_residual(sequential(sequential(rms, plain), sequential(twice{}, plain)));
 }
 
-/// Operations that add one matrix to another in a forward and a backward pass.
+/// The number of additions of matrices in a forward and a backward pass.
 template <class Layer>
 std::uint64_t additions(Layer const& layer) {
   parallel::meta::stream stream;
   parallel::arena memory;
   parallel::context<parallel::meta::stream> c{.stream = stream, .memory = memory};
   parallel::matrix_view<double const> const x(nullptr, {rows, width});
-  typename Layer::saved kept;
-  static_cast<void>(layer.forward(c, x, kept));
-  static_cast<void>(layer.backward_input(c, x, kept));
+  typename Layer::saved state;
+  static_cast<void>(layer.forward(c, x, state));
+  static_cast<void>(layer.backward_input(c, x, state));
   std::uint64_t out = 0;
   for (auto const& [name, count] : stream.operations_by_name())
     if (name == "add") out += count / (rows * width);
   return out;
 }
 
-TEST_CASE("between a norm and a product a residual connection takes no pass of its own") {
+TEST_CASE("residual: between a norm and a product it takes no separate addition") {
   auto plain = dense("down", width, 7);
   plain.bias = {};
   CHECK(additions(residual(sequential(make_norm("norm", width), dense("up", 7, width), plain))) ==
@@ -177,15 +177,15 @@ TEST_CASE("between a norm and a product a residual connection takes no pass of i
   CHECK(additions(residual(sequential(activation<double>{}, dense("mix", width, width)))) == 1);
 }
 
-/// Copies in a backward pass whose result is asked for somewhere, where it is the same.
+/// The number of copies in backward_input_into, whose result must equal that of backward_input.
 template <class Layer>
 int copies(Layer const& layer) {
-  auto const asked = run(layer, true);
-  CHECK(asked.dx == run(layer).dx);
-  return asked.copies;
+  auto const result_into = run(layer, true);
+  CHECK(result_into.dx == run(layer).dx);
+  return result_into.copies;
 }
 
-TEST_CASE("a gradient is written where it is asked for, without a copy behind a norm") {
+TEST_CASE("backward_input_into: the gradient is written in place, without a copy behind a norm") {
   using parallel::dropout;
   using parallel::recompute;
   auto const mix = dense("mix", width, width);
@@ -201,14 +201,14 @@ TEST_CASE("a gradient is written where it is asked for, without a copy behind a 
   CHECK(copies(sequential(twice{}, mix)) == 2);  // one of its own
 }
 
-TEST_CASE("sequences and residuals nest: a transformer's feed-forward block") {
+TEST_CASE("sequential and residual: they nest to a transformer's feed-forward block") {
   auto const block = sequential(residual(sequential(make_norm("norm_1", 4), dense("mix", 4, 4))),
                                 residual(sequential(make_norm("norm_2", 4), dense("up", 8, 4),
                                                     activation<double>{}, dense("down", 4, 8))));
   CHECK_NOTHROW(parallel::check_layer(block, 3, 4, {.scale = 0.5}));
 }
 
-TEST_CASE("a sequence shows its parameters first layer first") {
+TEST_CASE("sequential: parameters are visited first layer first") {
   auto net = residual(sequential(make_norm("norm", 4), dense("up", 4, 4)));
   std::vector<std::string> names;
   net.visit_parameters([&](auto& p) { names.push_back(p.name); });

@@ -1,4 +1,4 @@
-// Keys that several layers attend to: what one leaves, and the sum of what all give back.
+// Keys that several layers attend to: one layer stores them, and the gradients of all are summed.
 #include <doctest/doctest.h>
 
 #include <vector>
@@ -23,29 +23,29 @@ struct memory {
   }
 };
 
-TEST_CASE("keys are copied from where they lie, and gradients summed, in no more memory") {
-  memory here;
-  auto c = here.context(parallel::pass::training);
+TEST_CASE("shared keys: strided keys are copied and gradients summed without further memory") {
+  memory buffers;
+  auto c = buffers.context(parallel::pass::training);
   auto keys = shared_keys::allocate(c, 2, 3);
   std::vector<double> packed{9, 1, 2, 3, 9, 4, 5, 6};  // behind one column of something else
-  auto const columns = [&](double const* from) {
-    return rows_view(matrix_view<double const>(from, {2, 4})).slice_columns(1, 4);
+  auto const columns = [&](double const* first_element) {
+    return rows_view(matrix_view<double const>(first_element, {2, 4})).slice_columns(1, 4);
   };
-  keys.keep(c, columns(packed.data()));
+  keys.store(c, columns(packed.data()));
   CHECK(std::vector<double>(keys.rows.span().begin(), keys.rows.span().end()) ==
         std::vector<double>{1, 2, 3, 4, 5, 6});
-  auto const before = here.arena.mark();
+  auto const used_bytes = buffers.arena.mark();
   std::vector<double> const first{9, 10, 20, 30, 9, 40, 50, 60};
   std::vector<double> const second{9, 1, 1, 1, 9, 2, 2, 2};
   for (auto const& addend : {first, second, second}) keys.add_gradient(c, columns(addend.data()));
   CHECK(std::vector<double>(keys.gradient.span().begin(), keys.gradient.span().end()) ==
         std::vector<double>{12, 22, 32, 44, 54, 64});
-  CHECK(here.arena.mark() == before);
+  CHECK(buffers.arena.mark() == used_bytes);
 }
 
-TEST_CASE("without a backward pass to come there is no room for gradients") {
-  memory here;
-  auto c = here.context(parallel::pass::inference);
+TEST_CASE("shared keys: an inference pass allocates no gradients") {
+  memory buffers;
+  auto c = buffers.context(parallel::pass::inference);
   auto const keys = shared_keys::allocate(c, 2, 3);
   CHECK(keys.rows.size() == 6);
   CHECK(keys.gradient.size() == 0);

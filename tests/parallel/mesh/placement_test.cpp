@@ -23,7 +23,8 @@ concept accepts = requires(Optimizer const& o, stream& s,
   o.update(s, ranges, info);
 };
 
-TEST_CASE("an optimizer takes a reduced gradient and does not compile with a partial one") {
+TEST_CASE(
+    "placement: an optimizer accepts reduced gradients and does not compile with partial ones") {
   static_assert(parallel::reduced_gradient<summed>);
   static_assert(!parallel::reduced_gradient<unsummed>);
   static_assert(!parallel::reduced_gradient<std::span<float>>);  // nor one of unknown placement
@@ -33,7 +34,7 @@ TEST_CASE("an optimizer takes a reduced gradient and does not compile with a par
   static_assert(!accepts<parallel::decoupled_adamw, unsummed>);
 }
 
-TEST_CASE("placements of different kinds do not convert into each other") {
+TEST_CASE("placement: partial and reduced gradients do not convert into each other") {
   static_assert(!std::is_convertible_v<unsummed, summed>);
   static_assert(!std::is_convertible_v<summed, unsummed>);
 }

@@ -21,7 +21,7 @@ using parallel::bf16;
 
 constexpr ops::activation_kind kinds[] = {gelu, gelu_tanh, quick_gelu, silu, relu};
 
-/// As the papers write them.
+/// The formulas of the papers.
 double formula(ops::activation_kind kind, double x) {
   switch (kind) {
     case gelu: return x * 0.5 * (1.0 + std::erf(x / std::numbers::sqrt2));
@@ -35,7 +35,8 @@ double formula(ops::activation_kind kind, double x) {
   return std::nan("");
 }
 
-TEST_CASE("the reference is the published formula, its gradient the numeric derivative") {
+TEST_CASE(
+    "activation: the reference equals the published formula, its gradient the numeric derivative") {
   auto const x = random<double>(1000, 1, 2.0);
   std::vector<double> const dy(x.size(), 3.0);
   double const h = 1e-5;
@@ -54,8 +55,8 @@ TEST_CASE("the reference is the published formula, its gradient the numeric deri
   }
 }
 
-TEST_CASE_TEMPLATE("the host equals the reference for odd sizes, in place too", T, float, bf16,
-                   double) {
+TEST_CASE_TEMPLATE("activation: the host equals the reference for odd sizes, also in place", T,
+                   float, bf16, double) {
   for (auto const kind : kinds)
     for (auto const size : odd_sizes) {
       CAPTURE(static_cast<int>(kind));
@@ -85,7 +86,7 @@ TEST_CASE_TEMPLATE("the host equals the reference for odd sizes, in place too", 
     }
 }
 
-TEST_CASE("extremes: infinity, zero and NaN") {
+TEST_CASE("activation: infinity, zero and NaN give the limits of the formula") {
   float const infinity = std::numeric_limits<float>::infinity();
   std::vector<float> const x{-100.0F, 100.0F, 0.0F, std::nanf(""), 1e-30F, -1e-30F};
   std::vector<float> const dy(x.size(), 1.0F);
@@ -105,13 +106,14 @@ TEST_CASE("extremes: infinity, zero and NaN") {
     CHECK(dx[1] == 1.0F);
     CHECK(dx[2] == (kind == relu ? 0.0F : 0.5F));
     CHECK((std::isnan(dx[3]) || kind == relu));
-    std::vector<float> far{infinity};
-    on_host(1, [&](auto& s) { ops::activation(s, std::span(far), std::span(far), kind); });
-    CHECK(far[0] == infinity);
+    std::vector<float> infinite{infinity};
+    on_host(1,
+            [&](auto& s) { ops::activation(s, std::span(infinite), std::span(infinite), kind); });
+    CHECK(infinite[0] == infinity);
   }
 }
 
-TEST_CASE("the meta device counts operations by kind") {
+TEST_CASE("activation: the meta device counts operations by kind") {
   parallel::meta::stream s;
   std::span<bf16> const x(static_cast<bf16*>(nullptr), 7);
   ops::activation(s, x, x, gelu);

@@ -22,7 +22,7 @@ namespace ops = parallel::ops;
 using parallel::accumulate_t;
 using parallel::bf16;
 
-/// All five golden steps; `suffix` says which run of Composer (fp32 or fp64) is compared with.
+/// Runs all five golden steps; `suffix` names the run of Composer (fp32 or fp64) to compare with.
 template <class A, class Stream>
 void follow_golden(Stream& s, std::string const& suffix, double relative, double absolute) {
   test::follow_golden<A>(
@@ -39,14 +39,14 @@ void follow_golden(Stream& s, std::string const& suffix, double relative, double
                     .step = static_cast<std::int64_t>(step) + 1});
         s.synchronize();
       },
-      [&](std::string const& what, auto const& got, auto const& expected) {
-        CAPTURE(what);
+      [&](std::string const& name, auto const& got, auto const& expected) {
+        CAPTURE(name);
         // averages are sums of numbers of about 10
-        CHECK(excess(got, expected, relative) <= (what == "exp_avg" ? 10.0 : 1.0) * absolute);
+        CHECK(excess(got, expected, relative) <= (name == "exp_avg" ? 10.0 : 1.0) * absolute);
       });
 }
 
-TEST_CASE("five steps equal Composer's DecoupledAdamW, whose first learning rate is 0") {
+TEST_CASE("adamw: five steps equal Composer's DecoupledAdamW, whose first learning rate is 0") {
   parallel::reference::stream reference;
   parallel::host::stream host;
   follow_golden<double>(reference, "64", 1e-14, 1e-15);
@@ -68,13 +68,14 @@ struct step_of_double {
   }
 };
 
-TEST_CASE_TEMPLATE("steps with a gradient scale follow the rule, with any number of threads", T,
-                   float, bf16, double) {
+TEST_CASE_TEMPLATE(
+    "adamw: steps with a gradient scale follow the formula, with any number of threads", T, float,
+    bf16, double) {
   using A = accumulate_t<T>;
   for (auto const size : odd_sizes) {
     CAPTURE(size);
     auto const start = random<A>(size, 1);
-    A scale = 0;  // set after the call below would have read it, were it read at the call
+    A scale = 0;  // set by a task: a scale that is read at the call would be 0
     std::vector<step_of_double> exact;
     for (A const p : start) exact.push_back({double(p), 0.0, 0.0});
     struct state {
@@ -88,9 +89,9 @@ TEST_CASE_TEMPLATE("steps with a gradient scale follow the rule, with any number
     auto a = fresh(), b = fresh(), c = fresh();
     for (std::int64_t step = 1; step <= 3; ++step) {
       auto const g = random<A>(size, 10 + static_cast<std::uint64_t>(step), 100.0);
-      auto const run = [&](auto& s, state& on) {
-        ops::adamw(s, std::span(on.values), std::span(on.master), std::span(on.m), std::span(on.v),
-                   std::span<A const>(g),
+      auto const run = [&](auto& s, state& target) {
+        ops::adamw(s, std::span(target.values), std::span(target.master), std::span(target.m),
+                   std::span(target.v), std::span<A const>(g),
                    {.lr = 5e-3,
                     .initial_lr = 1e-2,
                     .weight_decay = 1e-2,
@@ -127,7 +128,7 @@ TEST_CASE_TEMPLATE("steps with a gradient scale follow the rule, with any number
   }
 }
 
-TEST_CASE("the square root of vectors has an error of 1 ulp, and extremes are kept") {
+TEST_CASE("adamw: the vector square root has an error of 1 ulp and keeps 0 and infinity") {
   namespace simd = parallel::host::simd;
   double worst = 0.0;
   float const infinity = std::numeric_limits<float>::infinity();
@@ -150,7 +151,7 @@ TEST_CASE("the square root of vectors has an error of 1 ulp, and extremes are ke
   }
 }
 
-TEST_CASE("a gradient of NaN makes the weight NaN, and only that one") {
+TEST_CASE("adamw: a NaN gradient makes its weight NaN, and no other weight") {
   std::vector<float> p(20, 1.0F), m(20), v(20), g(20, 1.0F);
   g[18] = std::nanf("");
   on_host(1, [&](auto& s) {
@@ -160,7 +161,7 @@ TEST_CASE("a gradient of NaN makes the weight NaN, and only that one") {
   for (std::size_t i = 0; i < 20; ++i) CHECK(std::isnan(p[i]) == (i == 18));
 }
 
-TEST_CASE("step 0 is refused") {
+TEST_CASE("adamw: step 0 is refused") {
   std::vector<float> p(1);
   std::string message;
   try {
@@ -174,7 +175,7 @@ TEST_CASE("step 0 is refused") {
   CHECK(message == "ops::adamw: step is 0, but the first update is step 1");
 }
 
-TEST_CASE("the meta device counts 15 operations an element") {
+TEST_CASE("adamw: the meta device counts 15 operations per element") {
   parallel::meta::stream s;
   std::span<bf16> const values(static_cast<bf16*>(nullptr), 7);
   std::span<float> const state(static_cast<float*>(nullptr), 7);

@@ -1,4 +1,4 @@
-// affine, by a device that adds biases in its products and by one that adds them afterwards.
+// affine, on a device that adds biases in its products and on one that adds them afterwards.
 #include <doctest/doctest.h>
 
 #include <vector>
@@ -14,7 +14,7 @@ using namespace ops_support;
 namespace ops = parallel::ops;
 using parallel::bf16;
 
-/// The reference, but for what it says of its products.
+/// The reference stream, except that it declares to add biases in products.
 struct adding_stream : parallel::reference::stream {};
 
 template <class Arguments>
@@ -32,31 +32,33 @@ inline constexpr bool parallel::ops::adds_bias_in_products<affine_test::adding_s
 
 namespace affine_test {
 
-TEST_CASE("a linear layer's result is its product, its bias and what it is added to") {
+TEST_CASE("affine: the result is the product plus bias plus addend") {
   std::vector<double> const x{1, 2, 3, 4, 5, 6}, weight{1, 0, 0, 0, 1, 1}, bias{10, 20};
-  std::vector<double> const more{100, 200, 300, 400};
+  std::vector<double> const addend{100, 200, 300, 400};
   auto const run = [&](auto& s) {
-    std::vector<double> y(4, -1), onto(4, -1);
+    std::vector<double> y(4, -1), with_addend(4, -1);
     ops::affine(s, matrix(y, 2), matrix(x, 2), matrix(weight, 2), vector(bias));
-    ops::affine(s, matrix(onto, 2), matrix(x, 2), matrix(weight, 2), vector(bias), matrix(more, 2));
+    ops::affine(s, matrix(with_addend, 2), matrix(x, 2), matrix(weight, 2), vector(bias),
+                matrix(addend, 2));
     CHECK(y == std::vector<double>{11, 25, 14, 31});
-    CHECK(onto == std::vector<double>{111, 225, 314, 431});
+    CHECK(with_addend == std::vector<double>{111, 225, 314, 431});
   };
   on_reference(run);
   adding_stream adding;
   run(adding);
 }
 
-TEST_CASE("in one product it is rounded once, with what comes after twice") {
+TEST_CASE("affine: a device that adds the bias in the product rounds the result once") {
   std::vector<bf16> const x{bf16(1.0F)}, weight{bf16(256.0F)}, bias{bf16(1.0F)};
-  std::vector<bf16> const more{bf16(1.0F)};
+  std::vector<bf16> const addend{bf16(1.0F)};
   std::vector<bf16> y(1);
   adding_stream adding;
-  ops::affine(adding, matrix(y, 1), matrix(x, 1), matrix(weight, 1), vector(bias), matrix(more, 1));
+  ops::affine(adding, matrix(y, 1), matrix(x, 1), matrix(weight, 1), vector(bias),
+              matrix(addend, 1));
   CHECK(y[0] == bf16(258.0F));
 }
 
-TEST_CASE("the weight's gradient replaces what is there or adds to it, the bias' always adds") {
+TEST_CASE("affine_backward_weight: dweight is replaced or added to, dbias is always added to") {
   std::vector<double> const dy{1, 2, 3, 4}, x{1, 2, 3, 4, 5, 6};
   auto const run = [&](auto& s) {
     std::vector<double> weight{100, 100, 100, 100, 100, 100}, bias{10, 20};
@@ -79,7 +81,7 @@ TEST_CASE("the weight's gradient replaces what is there or adds to it, the bias'
   run(adding);
 }
 
-TEST_CASE("shapes that do not fit are told before anything runs") {
+TEST_CASE("affine: shapes that do not fit are refused before anything runs") {
   std::vector<double> x(6), weight(6), bias(3), y(4);
   adding_stream adding;
   CHECK_THROWS_WITH_AS(

@@ -1,5 +1,5 @@
-// Attention to be computed and compared: inputs of any sizes and options, and how far results are
-// apart. Streams of every device run it.
+// Problems of attention: inputs of any sizes and options, and the differences of results. Tests run
+// them on streams of every device.
 #pragma once
 
 #include <algorithm>
@@ -33,22 +33,23 @@ struct variant {
   index document = 0;  // greatest length of a document; 0: one document
 };
 
-/// Inputs and results of one attention; q, k, v (and their gradients) lie in packed rows
-/// [q | k | v] when there are as many queries as keys, apart otherwise.
+/// Inputs and results of one attention; q, k, v (and their gradients) lie in packed rows [q | k |
+/// v] if there are as many queries as keys, and in separate memory otherwise.
 template <class T>
 struct problem {
   using A = accumulate_t<T>;
 
-  problem(sizes size, variant what) : n(size) {
+  problem(sizes size, variant variation) : n(size) {
     scale = 1.0F / std::sqrt(static_cast<float>(n.width));
-    if (what.alibi)
+    if (variation.alibi)
       for (index h = 0; h < n.heads; ++h)
         slopes.push_back(std::exp2(-static_cast<float>(h + 1) / 2.0F));
-    window = what.window;
-    softcap = what.softcap;
-    if (what.document > 0) fill_documents(what.document);
-    dropout = {
-        .probability = what.dropout, .random = parallel::philox(11, 22, 33), .first_sequence = 5};
+    window = variation.window;
+    softcap = variation.softcap;
+    if (variation.document > 0) fill_documents(variation.document);
+    dropout = {.probability = variation.dropout,
+               .random = parallel::philox(11, 22, 33),
+               .first_sequence = 5};
     inputs = random(n.batch * (n.queries * n.heads + 2 * n.keys * n.key_heads) * n.width, 1);
     gradients.assign(inputs.size(), T(99.0F));
     dout = random(n.batch * n.queries * n.heads * n.width, 2);
@@ -56,7 +57,7 @@ struct problem {
     log_sums.assign(static_cast<std::size_t>(n.batch * n.heads * n.queries), A(99));
   }
 
-  /// Documents of 1 to `greatest` tokens, others in each sequence.
+  /// Documents of 1 to `greatest` tokens, different in each sequence.
   void fill_documents(index greatest) {
     parallel::philox const source(4, 7);
     std::uint64_t drawn = 0;
@@ -72,25 +73,25 @@ struct problem {
 
   static std::vector<T> random(index count, std::uint32_t stream) {
     parallel::philox const source(3, stream);
-    std::vector<T> all(static_cast<std::size_t>(count));
-    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<T>(source.normal(i));
-    return all;
+    std::vector<T> numbers(static_cast<std::size_t>(count));
+    for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<T>(source.normal(i));
+    return numbers;
   }
 
   template <class U>
-  [[nodiscard]] ops::heads_view<U> part(U* data, int which) const {
+  [[nodiscard]] ops::heads_view<U> part(U* data, int operand) const {
     index const q_row = n.heads * n.width;
     index const k_row = n.key_heads * n.width;
-    index const heads = which == 0 ? n.heads : n.key_heads;
-    index const sequence = which == 0 ? n.queries : n.keys;
+    index const heads = operand == 0 ? n.heads : n.key_heads;
+    index const sequence = operand == 0 ? n.queries : n.keys;
     if (n.queries == n.keys) {
       index const row = q_row + 2 * k_row;
-      index const column = which == 0 ? 0 : q_row + (which - 1) * k_row;
+      index const column = operand == 0 ? 0 : q_row + (operand - 1) * k_row;
       return {data + column, n.batch, sequence, heads, n.width, n.keys * row, row};
     }
-    index const row = which == 0 ? q_row : k_row;
+    index const row = operand == 0 ? q_row : k_row;
     index const first =
-        which == 0 ? 0 : n.batch * (n.queries * q_row + (which - 1) * n.keys * k_row);
+        operand == 0 ? 0 : n.batch * (n.queries * q_row + (operand - 1) * n.keys * k_row);
     return {data + first, n.batch, sequence, heads, n.width, sequence * row, row};
   }
 
@@ -144,25 +145,25 @@ double worst_difference(std::vector<X> const& x, std::vector<Y> const& y) {
   REQUIRE(x.size() == y.size());
   double worst = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
-    double const apart = std::abs(static_cast<double>(x[i]) - static_cast<double>(y[i]));
-    worst = apart <= worst ? worst : apart;  // NaN is taken over
-    if (std::isnan(apart)) return std::numeric_limits<double>::infinity();
+    double const difference = std::abs(static_cast<double>(x[i]) - static_cast<double>(y[i]));
+    worst = difference <= worst ? worst : difference;  // a NaN is kept
+    if (std::isnan(difference)) return std::numeric_limits<double>::infinity();
   }
   return worst;
 }
 
 template <class X>
 double greatest(std::vector<X> const& x) {
-  double most = 0;
-  for (auto const& value : x) most = std::max(most, std::abs(static_cast<double>(value)));
-  return most;
+  double out = 0;
+  for (auto const& value : x) out = std::max(out, std::abs(static_cast<double>(value)));
+  return out;
 }
 
 inline std::vector<variant> variants() {
   return {{}, {.alibi = true}, {.alibi = true, .dropout = 0.3F}};
 }
 
-/// What hides keys or bends scores, alone and with all the rest.
+/// Options that hide keys or change scores, each alone and all together.
 inline std::vector<variant> restrictions() {
   return {{.window = 0},
           {.window = 3},
@@ -172,28 +173,28 @@ inline std::vector<variant> restrictions() {
 }
 
 inline std::vector<variant> small_variants() {
-  auto all = variants();
-  for (auto const& what : restrictions()) all.push_back(what);
-  return all;
+  auto out = variants();
+  for (auto const& variation : restrictions()) out.push_back(variation);
+  return out;
 }
 
 /// Every combination of ALiBi, dropout, window, cap and documents.
 inline std::vector<variant> combinations() {
-  std::vector<variant> all;
+  std::vector<variant> out;
   for (bool const alibi : {false, true})
     for (float const dropout : {0.0F, 0.2F})
       for (index const window : {-1, 1, 40, 63, 100})
         for (double const softcap : {0.0, 2.0})
           for (index const document : {0, 9, 90})
-            all.push_back({alibi, dropout, window, softcap, document});
-  return all;
+            out.push_back({alibi, dropout, window, softcap, document});
+  return out;
 }
 
 /// A size for each combination: odd lengths, shared heads, sometimes fewer queries than keys.
 inline sizes size_of(std::size_t combination, index longest) {
   parallel::philox const source(8, 9);
-  auto draw = [&, at = 8 * combination](index count) mutable {
-    return 1 + static_cast<index>(source.bits(at++)) % count;
+  auto draw = [&, position = 8 * combination](index count) mutable {
+    return 1 + static_cast<index>(source.bits(position++)) % count;
   };
   index const keys = draw(longest);
   index const key_heads = draw(2);

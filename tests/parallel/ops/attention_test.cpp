@@ -23,26 +23,26 @@ namespace attention_test {
 /// The definition: a matrix of scores in double, softmax of its rows, a product.
 std::vector<double> by_definition(problem<double> const& p, std::vector<double>& log_sums) {
   auto const& n = p.n;
-  std::vector<double> all(p.out.size());
+  std::vector<double> result(p.out.size());
   log_sums.clear();
   double const* const in = p.inputs.data();
   auto const q = p.part(in, 0);
   auto const k = p.part(in, 1);
   auto const v = p.part(in, 2);
-  auto const to = p.result(all.data());
+  auto const to = p.result(result.data());
   for (index b = 0; b < n.batch; ++b)
     for (index h = 0; h < n.heads; ++h) {
       index const shared = h * n.key_heads / n.heads;
       for (index i = 0; i < n.queries; ++i) {
-        index const at = n.keys - n.queries + i;
+        index const position = n.keys - n.queries + i;
         std::vector<double> weights(static_cast<std::size_t>(n.keys), 0.0);
         double total = 0;
         auto const hidden = [&](index j) {
-          return (p.window >= 0 && at - j > p.window) ||
+          return (p.window >= 0 && position - j > p.window) ||
                  (!p.documents.empty() &&
                   j < p.documents[static_cast<std::size_t>(b * n.queries + i)]);
         };
-        for (index j = 0; j <= at; ++j) {
+        for (index j = 0; j <= position; ++j) {
           if (hidden(j)) continue;
           double score = 0;
           for (index d = 0; d < n.width; ++d) score += q.row(b, i, h)[d] * k.row(b, j, shared)[d];
@@ -50,15 +50,15 @@ std::vector<double> by_definition(problem<double> const& p, std::vector<double>&
           if (p.softcap > 0) score = p.softcap * std::tanh(score / p.softcap);
           if (!p.slopes.empty())
             score -= static_cast<double>(p.slopes[static_cast<std::size_t>(h)]) *
-                     static_cast<double>(at - j);
+                     static_cast<double>(position - j);
           total += weights[static_cast<std::size_t>(j)] = std::exp(score);
         }
         log_sums.push_back(std::log(total));
-        for (index j = 0; j <= at; ++j) {
+        for (index j = 0; j <= position; ++j) {
           if (hidden(j)) continue;
-          // the documented element of the documented stream
-          auto const element =
-              static_cast<std::uint64_t>((((5 + b) * n.heads + h) * n.keys + at) * n.keys + j);
+          // the element and stream that attention_dropout documents
+          auto const element = static_cast<std::uint64_t>(
+              (((5 + b) * n.heads + h) * n.keys + position) * n.keys + j);
           float const drop = p.dropout.probability;
           double factor = 1;
           if (drop > 0)
@@ -71,16 +71,16 @@ std::vector<double> by_definition(problem<double> const& p, std::vector<double>&
         }
       }
     }
-  return all;
+  return result;
 }
 
-TEST_CASE("the reference follows the definition of causal attention") {
+TEST_CASE("attention: the reference follows the definition of causal attention") {
   parallel::reference::stream s;
   for (auto const& size :
        {sizes{2, 7, 7, 4, 4, 8}, sizes{1, 9, 9, 4, 2, 5}, sizes{2, 3, 11, 3, 1, 4},
         sizes{1, 1, 6, 2, 2, 3}, sizes{1, 1, 1, 1, 1, 1}})
-    for (auto const& what : small_variants()) {
-      problem<double> p(size, what);
+    for (auto const& variation : small_variants()) {
+      problem<double> p(size, variation);
       p.forward(s);
       std::vector<double> log_sums;
       CHECK(worst_difference(p.out, by_definition(p, log_sums)) < 1e-13);
@@ -88,12 +88,12 @@ TEST_CASE("the reference follows the definition of causal attention") {
     }
 }
 
-TEST_CASE("the reference's gradients are those of its results") {
+TEST_CASE("attention: the reference's gradients are the numeric derivatives of its results") {
   parallel::reference::stream s;
   for (auto const& size :
        {sizes{2, 5, 5, 2, 2, 3}, sizes{1, 4, 4, 4, 2, 3}, sizes{1, 2, 6, 2, 1, 2}})
-    for (auto const& what : small_variants()) {
-      problem<double> p(size, what);
+    for (auto const& variation : small_variants()) {
+      problem<double> p(size, variation);
       p.forward(s);
       p.backward(s);
       auto const analytic = p.gradients;
@@ -108,11 +108,11 @@ TEST_CASE("the reference's gradients are those of its results") {
       for (std::size_t i = 0; i < p.inputs.size(); ++i) {
         double const middle = p.inputs[i];
         p.inputs[i] = middle + step;
-        double const above = loss();
+        double const loss_above = loss();
         p.inputs[i] = middle - step;
-        double const below = loss();
+        double const loss_below = loss();
         p.inputs[i] = middle;
-        worst = std::max(worst, std::abs((above - below) / (2 * step) - analytic[i]));
+        worst = std::max(worst, std::abs((loss_above - loss_below) / (2 * step) - analytic[i]));
       }
       CHECK(worst < 1e-8);
     }
@@ -121,19 +121,19 @@ TEST_CASE("the reference's gradients are those of its results") {
 /// The host's results and gradients against the reference's in double, given the same inputs;
 /// bounds are relative to the greatest number.
 template <class T>
-void compare(sizes size, variant what, double result_bound, double gradient_bound) {
+void compare(sizes size, variant variation, double result_bound, double gradient_bound) {
   CAPTURE(size.queries);
   CAPTURE(size.keys);
   CAPTURE(size.heads);
   CAPTURE(size.key_heads);
   CAPTURE(size.width);
-  CAPTURE(what.alibi);
-  CAPTURE(what.dropout);
-  CAPTURE(what.window);
-  CAPTURE(what.softcap);
-  CAPTURE(what.document);
-  problem<double> truth(size, what);
-  problem<T> one(size, what);
+  CAPTURE(variation.alibi);
+  CAPTURE(variation.dropout);
+  CAPTURE(variation.window);
+  CAPTURE(variation.softcap);
+  CAPTURE(variation.document);
+  problem<double> truth(size, variation);
+  problem<T> one(size, variation);
   for (std::size_t i = 0; i < one.inputs.size(); ++i)
     truth.inputs[i] = static_cast<double>(one.inputs[i]);
   for (std::size_t i = 0; i < one.dout.size(); ++i)
@@ -159,40 +159,42 @@ void compare(sizes size, variant what, double result_bound, double gradient_boun
 }
 
 std::vector<sizes> host_sizes() {
-  std::vector<sizes> all;
+  std::vector<sizes> out;
   for (index const sequence : {1, 7, 64, 65, 130})
-    for (index const width : {8, 24, 64}) all.push_back({2, sequence, sequence, 2, 2, width});
-  all.push_back({1, 100, 100, 6, 2, 16});  // grouped queries
-  all.push_back({2, 70, 70, 4, 1, 32});    // one key head for all
-  all.push_back({1, 1, 77, 4, 2, 24});     // decoding one token
-  all.push_back({2, 5, 130, 2, 2, 8});     // a few
-  all.push_back({1, 66, 67, 1, 1, 128});   // one head: split by blocks of queries
-  all.push_back({1, 260, 330, 1, 1, 20});
-  return all;
+    for (index const width : {8, 24, 64}) out.push_back({2, sequence, sequence, 2, 2, width});
+  out.push_back({1, 100, 100, 6, 2, 16});  // grouped queries
+  out.push_back({2, 70, 70, 4, 1, 32});    // one key head for all
+  out.push_back({1, 1, 77, 4, 2, 24});     // decoding one token
+  out.push_back({2, 5, 130, 2, 2, 8});     // a few tokens
+  out.push_back({1, 66, 67, 1, 1, 128});   // one head: divided by blocks of queries
+  out.push_back({1, 260, 330, 1, 1, 20});
+  return out;
 }
 
-TEST_CASE("the host agrees with the reference in float, the same for 1 and 2 threads") {
+TEST_CASE(
+    "attention: the host agrees with the reference in float, with equal bits for 1 and 2 threads") {
   for (auto const& size : host_sizes())
-    for (auto const& what : variants()) compare<float>(size, what, 5e-6, 5e-6);
+    for (auto const& variation : variants()) compare<float>(size, variation, 5e-6, 5e-6);
 }
 
-TEST_CASE("the host agrees with the reference in bf16, the same for 1 and 2 threads") {
+TEST_CASE(
+    "attention: the host agrees with the reference in bf16, with equal bits for 1 and 2 threads") {
   // rounding the result is half a unit in the last place, 2^-9; D is computed from the rounded
   // result
   for (auto const& size : host_sizes())
-    for (auto const& what : variants()) compare<bf16>(size, what, 0x1p-7, 0x1p-7);
+    for (auto const& variation : variants()) compare<bf16>(size, variation, 0x1p-7, 0x1p-7);
 }
 
-TEST_CASE("the host agrees with the reference in every combination of options") {
-  auto const all = combinations();
-  for (std::size_t i = 0; i < all.size(); ++i) {
+TEST_CASE("attention: the host agrees with the reference in every combination of options") {
+  auto const options = combinations();
+  for (std::size_t i = 0; i < options.size(); ++i) {
     CAPTURE(i);
-    compare<float>(size_of(i, 200), all[i], 5e-6, 5e-6);
-    if (i % 3 == 0) compare<bf16>(size_of(i, 200), all[i], 0x1p-7, 0x1p-7);
+    compare<float>(size_of(i, 200), options[i], 5e-6, 5e-6);
+    if (i % 3 == 0) compare<bf16>(size_of(i, 200), options[i], 0x1p-7, 0x1p-7);
   }
 }
 
-TEST_CASE("a window that reaches every key and documents of whole sequences change no bit") {
+TEST_CASE("attention: a window over all keys and documents of whole sequences change no bit") {
   problem<float> plain({2, 100, 100, 2, 2, 24}, {.alibi = true});
   auto restricted = plain;
   restricted.window = 99;
@@ -206,12 +208,12 @@ TEST_CASE("a window that reaches every key and documents of whole sequences chan
   CHECK(plain.gradients == restricted.gradients);
 }
 
-TEST_CASE("a window costs what it shows: keys out of sight are not read") {
-  // poisoned keys far to the left of the last queries' window: any arithmetic on them gives NaN
+TEST_CASE("attention: keys outside of the window are not read") {
+  // keys to the left of the last queries' window are NaN: any arithmetic on them gives NaN
   index const keys = 400;
   problem<float> p({1, 10, keys, 1, 1, 16}, {.window = 20});
-  auto const poison = [&](int which) {
-    auto const view = p.part(p.inputs.data(), which);
+  auto const poison = [&](int operand) {
+    auto const view = p.part(p.inputs.data(), operand);
     for (index j = 0; j < 256; ++j)
       std::fill_n(view.row(0, j, 0), 16, std::numeric_limits<float>::quiet_NaN());
   };
@@ -224,13 +226,13 @@ TEST_CASE("a window costs what it shows: keys out of sight are not read") {
   CHECK(std::ranges::none_of(p.gradients, [](float x) { return std::isnan(x); }));
 }
 
-TEST_CASE("every instruction set of this processor gives the same attention") {
+TEST_CASE("attention: every instruction set of this processor gives the same results") {
   for (auto const& size : {sizes{1, 100, 130, 4, 2, 24}, sizes{2, 65, 65, 1, 1, 64}})
-    for (auto const& what : small_variants())
+    for (auto const& variation : small_variants())
       for (int const lanes : {4, 8}) {
         if (lanes > parallel::host::simd::native_lanes()) continue;
         CAPTURE(lanes);
-        problem<float> best(size, what);
+        problem<float> best(size, variation);
         auto narrow = best;
         parallel::host::stream s;
         best.forward(s);
@@ -257,15 +259,15 @@ TEST_CASE("every instruction set of this processor gives the same attention") {
       }
 }
 
-TEST_CASE("pairs of bf16 give attention by registers of lanes as by the matrix unit") {
+TEST_CASE("attention: bf16 pairs give the same results by SIMD registers as by the matrix unit") {
   namespace detail = parallel::host::detail;
   if (!detail::multiplies_pairs()) return;
   for (auto const& size : host_sizes())
-    for (auto const& what : small_variants()) {
+    for (auto const& variation : small_variants()) {
       CAPTURE(size.keys);
       CAPTURE(size.width);
-      problem<bf16> p(size, what);
-      problem<double> truth(size, what);
+      problem<bf16> p(size, variation);
+      problem<double> truth(size, variation);
       for (std::size_t i = 0; i < p.inputs.size(); ++i)
         truth.inputs[i] = static_cast<double>(p.inputs[i]);
       for (std::size_t i = 0; i < p.dout.size(); ++i)
@@ -290,7 +292,7 @@ TEST_CASE("pairs of bf16 give attention by registers of lanes as by the matrix u
                                                                    p.result(result),
                                                                    p.lse(),
                                                                    p.options()};
-      forward.by = backward.by = detail::multiplier::lanes;
+      forward.method = backward.method = detail::multiplier::lanes;
       detail::run_attention(forward, memory, 1);
       detail::run_attention(backward, memory, 1);
       CHECK(worst_difference(p.out, truth.out) <= 0x1p-7 * greatest(truth.out));
@@ -298,9 +300,9 @@ TEST_CASE("pairs of bf16 give attention by registers of lanes as by the matrix u
     }
 }
 
-TEST_CASE("the host in double is the reference") {
-  for (auto const& what : small_variants()) {
-    problem<double> expected({2, 33, 40, 4, 2, 12}, what);
+TEST_CASE("attention: the host in double equals the reference") {
+  for (auto const& variation : small_variants()) {
+    problem<double> expected({2, 33, 40, 4, 2, 12}, variation);
     auto got = expected;
     parallel::reference::stream r;
     parallel::host::stream s({.threads = 2});
@@ -313,7 +315,7 @@ TEST_CASE("the host in double is the reference") {
   }
 }
 
-TEST_CASE("scores far from zero neither overflow nor vanish") {
+TEST_CASE("attention: scores far from zero neither overflow nor vanish") {
   problem<float> p({1, 70, 70, 1, 1, 16}, {});
   for (auto& x : p.inputs) x *= 30.0F;
   problem<double> truth({1, 70, 70, 1, 1, 16}, {});
@@ -324,10 +326,11 @@ TEST_CASE("scores far from zero neither overflow nor vanish") {
   truth.forward(r);
   p.forward(s);
   CHECK(greatest(truth.log_sums) > 1000.0);
-  CHECK(worst_difference(p.out, truth.out) < 1e-3 * greatest(truth.out));  // exp(s): error of s
+  CHECK(worst_difference(p.out, truth.out) <
+        1e-3 * greatest(truth.out));  // the error of exp(s) is the error of s
 }
 
-TEST_CASE("queries one at a time on a growing cache give what all at once give") {
+TEST_CASE("attention: queries one at a time on a growing cache give the results of all at once") {
   problem<float> whole({1, 70, 70, 2, 2, 16}, {.alibi = true, .window = 30, .softcap = 3.0});
   parallel::host::stream s;
   whole.forward(s);
@@ -347,23 +350,23 @@ TEST_CASE("queries one at a time on a growing cache give what all at once give")
     ops::heads_view<float> const to{one.data(), 1, 1, 2, 16, 32, 32};
     ops::attention(s, to, {}, query, keys, values, whole.options());
     s.synchronize();
-    for (index at = 0; at < 32; ++at)
+    for (index d = 0; d < 32; ++d)
       worst = std::max(
-          worst, static_cast<double>(std::abs(one[static_cast<std::size_t>(at)] -
-                                              whole.out[static_cast<std::size_t>(i * 32 + at)])));
+          worst, static_cast<double>(std::abs(one[static_cast<std::size_t>(d)] -
+                                              whole.out[static_cast<std::size_t>(i * 32 + d)])));
   }
   CHECK(worst < 1e-5);
 }
 
-TEST_CASE("heads split over ranks drop what one rank drops") {
+TEST_CASE("attention: heads split over ranks drop the same probabilities as on one rank") {
   problem<float> whole({1, 20, 20, 4, 4, 8}, {.alibi = true, .dropout = 0.5F});
   parallel::host::stream s;
   whole.forward(s);
   float const* const in = whole.inputs.data();
   std::vector<float> half(20 * 16);
   for (index rank = 0; rank < 2; ++rank) {
-    auto const mine = [&](int which) {
-      auto view = whole.part(in, which);
+    auto const slice = [&](int operand) {
+      auto view = whole.part(in, operand);
       view.data += rank * 16;
       view.heads = 2;
       return view;
@@ -372,19 +375,19 @@ TEST_CASE("heads split over ranks drop what one rank drops") {
     options.alibi_slopes = options.alibi_slopes.subspan(static_cast<std::size_t>(rank * 2), 2);
     options.dropout.first_head = rank * 2;
     options.dropout.heads = 4;
-    ops::attention(s, ops::heads_view<float>{half.data(), 1, 20, 2, 8, 320, 16}, {}, mine(0),
-                   mine(1), mine(2), options);
+    ops::attention(s, ops::heads_view<float>{half.data(), 1, 20, 2, 8, 320, 16}, {}, slice(0),
+                   slice(1), slice(2), options);
     s.synchronize();
-    bool same = true;
+    bool equal = true;
     for (index i = 0; i < 20; ++i)
-      for (index at = 0; at < 16; ++at)
-        same = same && half[static_cast<std::size_t>(i * 16 + at)] ==
-                           whole.out[static_cast<std::size_t>(i * 32 + rank * 16 + at)];
-    CHECK(same);
+      for (index d = 0; d < 16; ++d)
+        equal = equal && half[static_cast<std::size_t>(i * 16 + d)] ==
+                             whole.out[static_cast<std::size_t>(i * 32 + rank * 16 + d)];
+    CHECK(equal);
   }
 }
 
-TEST_CASE("attention that cannot be is refused in one sentence") {
+TEST_CASE("attention: arguments that do not fit are refused with a message") {
   parallel::host::stream s;
   std::vector<float> data(4096);
   auto const view = [&](index sequence, index heads) {
@@ -401,7 +404,7 @@ TEST_CASE("attention that cannot be is refused in one sentence") {
                        parallel::error);
   CHECK_THROWS_WITH_AS(
       ops::attention(s, view(4, 2), {}, view(4, 2), view(4, 2), view(5, 2)),
-      "ops::attention: the sequence length of v is 5, but what is needed is 4; the "
+      "ops::attention: the sequence length of v is 5, but the required number is 4; the "
       "two must be the same",
       parallel::error);
   std::vector<float> const slopes(3, 0.5F);
@@ -432,7 +435,7 @@ TEST_CASE("attention that cannot be is refused in one sentence") {
   CHECK_NOTHROW(s.synchronize());
 }
 
-TEST_CASE("the meta device counts the pairs that causal attention sees") {
+TEST_CASE("attention: the meta device counts the pairs that causal attention sees") {
   parallel::meta::stream s;
   ops::heads_view<bf16> const q{nullptr, 2, 3, 4, 8, 96, 32};
   ops::heads_view<bf16> const k{nullptr, 2, 5, 2, 8, 80, 16};
@@ -445,7 +448,8 @@ TEST_CASE("the meta device counts the pairs that causal attention sees") {
     parallel::meta::stream windowed;
     ops::attention(windowed, q, {}, q, k, k, {.window = window});
     std::uint64_t seen = 0;
-    for (index at = 2; at < 5; ++at) seen += static_cast<std::uint64_t>(std::min(at, window) + 1);
+    for (index position = 2; position < 5; ++position)
+      seen += static_cast<std::uint64_t>(std::min(position, window) + 1);
     CHECK(windowed.operations() == 4 * 2 * 4 * seen * 8);
   }
 }

@@ -18,7 +18,7 @@ namespace ops = parallel::ops;
 using parallel::accumulate_t;
 using parallel::bf16;
 
-TEST_CASE("add_bias adds one number to each column, its gradient sums columns") {
+TEST_CASE("add_bias: one number is added to each column, and its gradient sums columns") {
   std::vector<double> y{1, 2, 3, 4, 5, 6};
   std::vector<double> const bias{10, 20, 30};
   std::vector<double> gradient{100, 100, 100};
@@ -30,8 +30,8 @@ TEST_CASE("add_bias adds one number to each column, its gradient sums columns") 
   CHECK(gradient == std::vector<double>{125, 147, 169});
 }
 
-TEST_CASE_TEMPLATE("add_bias on the host equals the reference for odd shapes", T, float, bf16,
-                   double, std::uint64_t) {
+TEST_CASE_TEMPLATE("add_bias: the host equals the reference for odd shapes", T, float, bf16, double,
+                   std::uint64_t) {
   using A = accumulate_t<T>;
   for (std::ptrdiff_t const rows : {1, 2, 63, 64, 65, 130, 5000})
     for (std::ptrdiff_t const columns : {1, 2, 15, 17, 33, 100}) {
@@ -52,36 +52,38 @@ TEST_CASE_TEMPLATE("add_bias on the host equals the reference for odd shapes", T
       CHECK(same_bits(a, b));
       CHECK(same_bits(b, c));
       CHECK(same_bits(db, dc));
-      auto const more = random<T>(rows * columns, 4);
+      auto const addend = random<T>(rows * columns, 4);
       auto e = y, f = y;
       on_reference(
-          [&](auto& s) { ops::add_bias(s, matrix(e, rows), vector(bias), matrix(more, rows)); });
-      on_host(
-          2, [&](auto& s) { ops::add_bias(s, matrix(f, rows), vector(bias), matrix(more, rows)); });
+          [&](auto& s) { ops::add_bias(s, matrix(e, rows), vector(bias), matrix(addend, rows)); });
+      on_host(2, [&](auto& s) {
+        ops::add_bias(s, matrix(f, rows), vector(bias), matrix(addend, rows));
+      });
       CHECK(same_bits(e, f));
       CHECK(!same_bits(e, a));
       if constexpr (std::is_integral_v<T>)
         CHECK(same_bits(da, db));
-      else  // another order of summation, over numbers of about 1
+      else  // the order of summation differs, over numbers of about 1
         CHECK(excess(da, db, 0.0) <= 8.0 * unit<A> * static_cast<double>(rows));
     }
 }
 
-TEST_CASE("a bias and another matrix are added in one, and rounded once") {
-  // after 1 the next number is 1 + 2^-7: half of that twice, rounded in between, is nothing
+TEST_CASE("add_bias: bias and addend are added together and rounded once") {
+  // the next number after 1 is 1 + 2^-7: adding half of that twice, rounded in between, changes
+  // nothing
   std::vector<bf16> const half(40, bf16(0x1p-8F));
   auto const check = [&](auto& s) {
     std::vector<bf16> y(80, bf16(1.0F));
-    std::vector<bf16> const more(80, bf16(0x1p-8F));
-    ops::add_bias(s, matrix(y, 2), vector(half), matrix(more, 2));
+    std::vector<bf16> const addend(80, bf16(0x1p-8F));
+    ops::add_bias(s, matrix(y, 2), vector(half), matrix(addend, 2));
     s.synchronize();
     CHECK(y == std::vector<bf16>(80, bf16(1.0F + 0x1p-7F)));
   };
   on_reference(check);
   on_host(1, check);
   std::vector<double> y{1, 2, 3, 4}, other{100, 200, 300, 400, 500, 600};
-  std::vector<double> const bias{10, 20}, more{100, 200, 300, 400};
-  on_reference([&](auto& s) { ops::add_bias(s, matrix(y, 2), vector(bias), matrix(more, 2)); });
+  std::vector<double> const bias{10, 20}, addend{100, 200, 300, 400};
+  on_reference([&](auto& s) { ops::add_bias(s, matrix(y, 2), vector(bias), matrix(addend, 2)); });
   CHECK(y == std::vector<double>{111, 222, 313, 424});
   on_reference([&](auto& s) {
     CHECK_THROWS_AS(ops::add_bias(s, matrix(y, 2), vector(bias), matrix(other, 3)),
@@ -89,7 +91,7 @@ TEST_CASE("a bias and another matrix are added in one, and rounded once") {
   });
 }
 
-TEST_CASE("no rows leave the gradient of a bias as it is") {
+TEST_CASE("add_bias_backward: without rows the gradient is unchanged") {
   std::vector<float> dbias{1, 2, 3};
   std::vector<float> const none;
   on_host(2, [&](auto& s) {
@@ -99,7 +101,7 @@ TEST_CASE("no rows leave the gradient of a bias as it is") {
   CHECK(dbias == std::vector<float>{1, 2, 3});
 }
 
-TEST_CASE("the meta device counts one addition an element") {
+TEST_CASE("add_bias: the meta device counts one addition per element") {
   parallel::meta::stream s;
   parallel::matrix_view<bf16> const y(nullptr, {4, 3});
   ops::add_bias(s, y, parallel::vector_view<bf16 const>(nullptr, {3}));

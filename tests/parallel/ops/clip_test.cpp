@@ -18,10 +18,11 @@ using namespace ops_support;
 namespace ops = parallel::ops;
 using parallel::bf16;
 
-TEST_CASE_TEMPLATE("clip keeps what is within the limit and remembers it", T, float, bf16, double) {
+TEST_CASE_TEMPLATE("clip: values within the limit are kept and marked as inside", T, float, bf16,
+                   double) {
   auto const nan = std::numeric_limits<float>::quiet_NaN();
   auto const infinity = std::numeric_limits<float>::infinity();
-  for (int repeat : {1, 5}) {  // a part of a pack, and more than one
+  for (int repeat : {1, 5}) {  // less than a pack, and more than one
     std::vector<T> x;
     for (int i = 0; i < repeat; ++i)
       for (float const v : {-3.0F, -2.0F, -1.5F, 0.0F, 2.0F, 2.5F, infinity, -infinity, nan})
@@ -45,7 +46,7 @@ TEST_CASE_TEMPLATE("clip keeps what is within the limit and remembers it", T, fl
   }
 }
 
-TEST_CASE_TEMPLATE("the host equals the reference bit for bit for odd sizes", T, float, bf16,
+TEST_CASE_TEMPLATE("clip: the host equals the reference bit for bit for odd sizes", T, float, bf16,
                    double) {
   for (auto const size : odd_sizes)
     for (int const threads : {1, 2}) {
@@ -62,7 +63,7 @@ TEST_CASE_TEMPLATE("the host equals the reference bit for bit for odd sizes", T,
       on_reference([&](auto& s) { run(s, a, da, inside_a); });
       on_host(threads, [&](auto& s) {
         run(s, b, db, inside_b);
-        ops::clip(s, std::span(c), {}, 0.7F);  // inference
+        ops::clip(s, std::span(c), {}, 0.7F);  // as in inference
       });
       CHECK(same_bits(a, b));
       CHECK(same_bits(a, c));
@@ -71,8 +72,8 @@ TEST_CASE_TEMPLATE("the host equals the reference bit for bit for odd sizes", T,
     }
 }
 
-TEST_CASE("the limit of doubles is a double") {
-  double const limit = 0.1;  // no float
+TEST_CASE("clip: the limit for doubles is a double") {
+  double const limit = 0.1;  // not a float
   auto const run = [&](auto& s) {
     std::vector<double> x = {-1.0, -limit, limit, std::nextafter(limit, 1.0), 1.0};
     std::vector<std::uint8_t> inside(x.size());
@@ -85,7 +86,7 @@ TEST_CASE("the limit of doubles is a double") {
   on_host(1, run);
 }
 
-TEST_CASE("a negative limit is refused") {
+TEST_CASE("clip: a negative limit is refused") {
   std::vector<float> x(3);
   std::string message;
   try {
@@ -96,7 +97,7 @@ TEST_CASE("a negative limit is refused") {
   CHECK(message == "ops::clip: the limit is -1, but must not be negative");
 }
 
-TEST_CASE("the meta device takes null pointers and counts nothing") {
+TEST_CASE("clip: the meta device takes null pointers and counts no operations") {
   parallel::meta::stream s;
   std::span<bf16> const x(static_cast<bf16*>(nullptr), 7);
   std::span<std::uint8_t> const inside(static_cast<std::uint8_t*>(nullptr), 7);

@@ -1,4 +1,4 @@
-// A norm of columns of a wider matrix, in place: what layer_norm and rms_norm must both keep to.
+// A norm of columns of a wider matrix, in place: a property of both layer_norm and rms_norm.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +13,16 @@
 
 namespace ops_support {
 
-/// `norm` runs on a stream: forward(s, y, x, weight), which keeps the statistics,
-/// backward_input(s, dx, dy, x, weight) and backward_weight(s, dweight, dy, x). What it makes of
-/// some columns, in their place, is what it makes of them alone, and the others are untouched.
+/// `norm` has operations for a stream: forward(s, y, x, weight), which stores the statistics,
+/// backward_input(s, dx, dy, x, weight) and backward_weight(s, dweight, dy, x). Checks that their
+/// results for some columns, in place, equal those for the same columns in a matrix of their own,
+/// and that the other columns are unchanged.
 template <class T, class Norm>
 void check_columns_in_place(Norm norm) {
   namespace ops = parallel::ops;
   std::ptrdiff_t const rows = 5, columns = 19, stride = 64, offset = 21;
   auto packed = random<T>(rows * stride, 1);
-  auto const before = packed;
+  auto const initial = packed;
   auto const weight = random<T>(columns, 2);
   auto gradients = random<T>(rows * stride, 3);
   auto const dy_before = gradients;
@@ -30,7 +31,7 @@ void check_columns_in_place(Norm norm) {
   std::vector<T> x, dy;  // the same columns, packed densely
   for (std::ptrdiff_t m = 0; m < rows; ++m)
     for (std::ptrdiff_t n = 0; n < columns; ++n) {
-      x.push_back(before[static_cast<std::size_t>(m * stride + offset + n)]);
+      x.push_back(initial[static_cast<std::size_t>(m * stride + offset + n)]);
       dy.push_back(dy_before[static_cast<std::size_t>(m * stride + offset + n)]);
     }
   std::vector<T> y(x.size()), dx(x.size());
@@ -45,7 +46,7 @@ void check_columns_in_place(Norm norm) {
     auto const part = [&](std::vector<T>& data) {
       return out(matrix(data, rows)).slice_columns(offset, offset + columns);
     };
-    in const inputs(before.data() + offset, rows, columns, stride);
+    in const inputs(initial.data() + offset, rows, columns, stride);
     norm.backward_weight(s, vector(dweight), in(part(gradients)), inputs);
     norm.backward_input(s, part(gradients), in(part(gradients)), inputs, vector(weight));
     norm.forward(s, part(packed), in(part(packed)), vector(weight));
@@ -54,10 +55,10 @@ void check_columns_in_place(Norm norm) {
   std::size_t next = 0;
   for (std::ptrdiff_t m = 0; m < rows; ++m)
     for (std::ptrdiff_t n = 0; n < stride; ++n) {
-      auto const at = static_cast<std::size_t>(m * stride + n);
+      auto const position = static_cast<std::size_t>(m * stride + n);
       bool const inside = offset <= n && n < offset + columns;
-      CHECK(packed[at] == (inside ? y[next] : before[at]));
-      CHECK(gradients[at] == (inside ? dx[next] : dy_before[at]));
+      CHECK(packed[position] == (inside ? y[next] : initial[position]));
+      CHECK(gradients[position] == (inside ? dx[next] : dy_before[position]));
       if (inside) ++next;
     }
 }

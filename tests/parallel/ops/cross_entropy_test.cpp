@@ -1,5 +1,5 @@
-// cross_entropy against the formula, numeric derivatives, ignored labels, ties and NaN; of logits
-// in the gradient's type and in that in which it accumulates.
+// cross_entropy against the formula, numeric derivatives, ignored labels, ties and NaN; with logits
+// in the gradient's type and in the type in which it accumulates.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -63,7 +63,9 @@ std::vector<T> numbers(std::vector<double> const& values) {
   return out;
 }
 
-TEST_CASE("the reference is logsumexp minus the label, its gradient the numeric derivative") {
+TEST_CASE(
+    "cross_entropy: the reference is logsumexp minus the label, its gradient the numeric "
+    "derivative") {
   auto const logits = random<double>(9, 1);
   double const h = 1e-5;
   for (float const scale : {1.0F, 0.25F}) {
@@ -81,8 +83,9 @@ TEST_CASE("the reference is logsumexp minus the label, its gradient the numeric 
   }
 }
 
-TEST_CASE_TEMPLATE("the host equals the reference for odd shapes, with any number of threads", Of,
-                   types<float>, types<bf16>, types<bf16, float>, types<double>) {
+TEST_CASE_TEMPLATE(
+    "cross_entropy: the host equals the reference for odd shapes, with any number of threads", Of,
+    types<float>, types<bf16>, types<bf16, float>, types<double>) {
   using T = typename Of::gradient;
   using A = accumulate_t<T>;
   for (ptrdiff_t const rows : {0, 1, 3, 40})
@@ -106,7 +109,9 @@ TEST_CASE_TEMPLATE("the host equals the reference for odd shapes, with any numbe
     }
 }
 
-TEST_CASE("losses and gradients of bf16 logits are those of the same numbers in double") {
+TEST_CASE(
+    "cross_entropy: losses and gradients of bf16 logits equal those of the same numbers in "
+    "double") {
   auto const logits = random<bf16>(7 * 3001, 1, 4.0);
   auto const labels = random_ids(7, 3001, 2);
   std::vector<double> const exact(logits.begin(), logits.end());
@@ -122,8 +127,8 @@ TEST_CASE("losses and gradients of bf16 logits are those of the same numbers in 
   check(run<bf16>(host, logits, labels, 0.5F));
 }
 
-TEST_CASE_TEMPLATE("an ignored row has no loss, no gradient and is not correct", T, float, bf16,
-                   double) {
+TEST_CASE_TEMPLATE("cross_entropy: an ignored row has no loss and no gradient and is not correct",
+                   T, float, bf16, double) {
   auto const logits = random<accumulate_t<T>>(2 * 37, 1);
   parallel::host::stream s;
   auto const got = run<T>(s, logits, {-100, 3});
@@ -133,7 +138,8 @@ TEST_CASE_TEMPLATE("an ignored row has no loss, no gradient and is not correct",
   for (std::size_t i = 0; i < 37; ++i) CHECK(got.gradient[i] == T{});
 }
 
-TEST_CASE_TEMPLATE("the lowest index wins ties", T, float, bf16, double) {
+TEST_CASE_TEMPLATE("cross_entropy: on ties the lowest index is the prediction", T, float, bf16,
+                   double) {
   auto const logits = numbers<T>({1, 5, 5, 0, 1, 5, 5, 0});
   parallel::reference::stream reference;
   parallel::host::stream host;
@@ -142,26 +148,26 @@ TEST_CASE_TEMPLATE("the lowest index wins ties", T, float, bf16, double) {
   CHECK(run<T>(host, logits, {1, 2}).correct == expected);
 }
 
-TEST_CASE_TEMPLATE("the gradient may take the place of the logits, or be left out", T, float, bf16,
-                   double) {
-  auto const given = random<T>(3 * 2501, 1);
+TEST_CASE_TEMPLATE("cross_entropy: the gradient may overwrite the logits, or be left out", T, float,
+                   bf16, double) {
+  auto const initial = random<T>(3 * 2501, 1);
   std::vector<std::int32_t> const labels{7, -100, 2400};
   auto const check = [&](auto& s) {
-    auto logits = given;
-    auto const apart = run<T>(s, logits, labels);
+    auto logits = initial;
+    auto const separate = run<T>(s, logits, labels);
     std::vector<accumulate_t<T>> losses(3), losses_only(3);
     std::vector<std::uint8_t> correct(3);
     ops::cross_entropy(s, parallel::matrix_view<T>(), vector(losses_only), vector(correct),
                        matrix(logits, 3), vector(labels));
     s.synchronize();
-    CHECK(same_bits(logits, given));
+    CHECK(same_bits(logits, initial));
     ops::cross_entropy(s, matrix(logits, 3), vector(losses), vector(correct), matrix(logits, 3),
                        vector(labels));
     s.synchronize();
-    CHECK(same_bits(logits, apart.gradient));
-    CHECK(same_bits(losses, apart.losses));
-    CHECK(same_bits(losses_only, apart.losses));
-    CHECK(correct == apart.correct);
+    CHECK(same_bits(logits, separate.gradient));
+    CHECK(same_bits(losses, separate.losses));
+    CHECK(same_bits(losses_only, separate.losses));
+    CHECK(correct == separate.correct);
   };
   parallel::reference::stream reference;
   parallel::host::stream host;
@@ -169,7 +175,8 @@ TEST_CASE_TEMPLATE("the gradient may take the place of the logits, or be left ou
   check(host);
 }
 
-TEST_CASE("great logits do not overflow, and a sure prediction keeps a tiny gradient") {
+TEST_CASE(
+    "cross_entropy: large logits do not overflow, and a sure prediction keeps a tiny gradient") {
   std::vector<float> const logits{10000.0F, 9980.0F, -10000.0F};
   parallel::host::stream s;
   auto const got = run<float>(s, logits, {0});
@@ -181,8 +188,9 @@ TEST_CASE("great logits do not overflow, and a sure prediction keeps a tiny grad
   CHECK(got.correct[0] == 1);
 }
 
-TEST_CASE_TEMPLATE("masked logits of minus infinity have probability 0, NaN spoils its own row", T,
-                   float, bf16, double) {
+TEST_CASE_TEMPLATE(
+    "cross_entropy: logits of -infinity have probability 0, and NaN affects its own row only", T,
+    float, bf16, double) {
   double const infinity = std::numeric_limits<double>::infinity();
   double const nan = std::numeric_limits<double>::quiet_NaN();
   auto const logits = numbers<T>({-infinity, 1, 1, -infinity, 0, nan, 3, 0});
@@ -204,7 +212,7 @@ TEST_CASE_TEMPLATE("masked logits of minus infinity have probability 0, NaN spoi
   CHECK(got.correct[0] == 1);
 }
 
-TEST_CASE("a label outside of the vocabulary is an error that names it") {
+TEST_CASE("cross_entropy: a label outside of the vocabulary is an error that names it") {
   std::vector<float> const logits(6);
   parallel::host::stream s;
   std::string message;
@@ -216,7 +224,7 @@ TEST_CASE("a label outside of the vocabulary is an error that names it") {
   CHECK(message == "ops::cross_entropy: label 3 of token 1 is outside of the vocabulary of 3");
 }
 
-TEST_CASE("the meta device counts 4 operations a logit, and 4 for the gradient") {
+TEST_CASE("cross_entropy: the meta device counts 4 operations per logit, and 4 for the gradient") {
   parallel::meta::stream s;
   parallel::matrix_view<float> const logits(nullptr, {2, 5});
   parallel::vector_view<float> const losses(nullptr, {2});

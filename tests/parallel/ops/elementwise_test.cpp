@@ -20,8 +20,8 @@ using parallel::accumulate_t;
 using parallel::bf16;
 
 TEST_CASE_TEMPLATE(
-    "fill, copy, add, multiply and scale on the host equal the reference bit for bit", T, float,
-    bf16, double, std::uint64_t) {
+    "elementwise: fill, copy, add, multiply and scale on the host equal the reference bit for bit",
+    T, float, bf16, double, std::uint64_t) {
   for (auto const size : odd_sizes)
     for (int const threads : {1, 2}) {
       CAPTURE(size);
@@ -46,12 +46,12 @@ TEST_CASE_TEMPLATE(
     }
 }
 
-TEST_CASE_TEMPLATE("rows that lie apart are copied, and nothing beside them", T, float, bf16,
+TEST_CASE_TEMPLATE("copy: rows that lie apart are copied, and nothing between them", T, float, bf16,
                    double, std::uint64_t) {
   auto const from = random<T>(300 * 90, 6);
   for (int const threads : {0, 1, 2}) {
     auto to = random<T>(300 * 80, 7);
-    auto const before = to;
+    auto const initial = to;
     ops::rows_view<T> const y(to.data() + 3, 300, 70, 80);
     ops::rows_view<T const> const x(from.data() + 9, 300, 70, 90);
     if (threads == 0)
@@ -62,12 +62,12 @@ TEST_CASE_TEMPLATE("rows that lie apart are copied, and nothing beside them", T,
     for (std::size_t r = 0; r < 300; ++r)
       for (std::size_t i = 0; i < 80; ++i)
         right = right &&
-                to[r * 80 + i] == (i >= 3 && i < 73 ? from[r * 90 + i + 6] : before[r * 80 + i]);
+                to[r * 80 + i] == (i >= 3 && i < 73 ? from[r * 90 + i + 6] : initial[r * 80 + i]);
     CHECK(right);
   }
 }
 
-TEST_CASE("addition and multiplication of 64-bit integers wrap around") {
+TEST_CASE("elementwise: addition and multiplication of 64-bit integers wrap around") {
   std::vector<std::uint64_t> y{~0ULL, 1ULL << 63};
   std::vector<std::uint64_t> const x{2, 2};
   on_host(1, [&](auto& s) { ops::add(s, std::span(y), std::span(x)); });
@@ -98,20 +98,20 @@ void check_axpby() {
   }
 }
 
-TEST_CASE("axpby adds multiples of two arrays, which may differ in width, and rounds once") {
+TEST_CASE("axpby: multiples of two arrays, which may differ in width, are added and rounded once") {
   check_axpby<float, float>();
   check_axpby<float, bf16>();
   check_axpby<bf16, float>();
   check_axpby<double, bf16>();
   check_axpby<double, double>();
-  // 1 + 2^-8 rounds to 1 in bf16: were the sum of the first two rounded, the third would be lost
+  // 1 + 2^-8 rounds to 1 in bf16: if the first sum were rounded, the last addend would be lost
   std::vector<bf16> y(1, bf16(1.0F));
   std::vector<float> const x(1, 0.00390625F + 0.0009765625F);
   on_host(1, [&](auto& s) { ops::axpby(s, std::span(y), std::span(x), 1.0, 1.0); });
   CHECK(float(y[0]) == 1.0078125F);
 }
 
-TEST_CASE_TEMPLATE("normalise divides by the norm, rounded to T, but by no less than it is told", T,
+TEST_CASE_TEMPLATE("normalise: the divisor is the norm, rounded to T, but at least min_norm", T,
                    float, bf16, double) {
   for (auto const size : odd_sizes) {
     auto const y = random<T>(size, 5);
@@ -139,7 +139,7 @@ void check_cast() {
   }
 }
 
-TEST_CASE("cast rounds to nearest between any two of float, bf16 and double") {
+TEST_CASE("cast: numbers are rounded to nearest between any two of float, bf16 and double") {
   check_cast<float, float>();
   check_cast<float, bf16>();
   check_cast<float, double>();
@@ -151,7 +151,7 @@ TEST_CASE("cast rounds to nearest between any two of float, bf16 and double") {
   check_cast<double, double>();
 }
 
-TEST_CASE("cast keeps NaN and infinity") {
+TEST_CASE("cast: NaN and infinity are kept") {
   float const infinity = std::numeric_limits<float>::infinity();
   std::vector<float> const x(17, std::numeric_limits<float>::quiet_NaN());
   std::vector<bf16> y(17);
@@ -165,7 +165,7 @@ TEST_CASE("cast keeps NaN and infinity") {
   CHECK(float(y[2]) == infinity);  // beyond the greatest bf16
 }
 
-TEST_CASE("sizes that differ are refused at the call, on the meta device too") {
+TEST_CASE("elementwise: sizes that differ are refused at the call, also on the meta device") {
   parallel::meta::stream s;
   std::span<float> const y(static_cast<float*>(nullptr), 3);
   std::span<float const> const x(static_cast<float const*>(nullptr), 4);
@@ -178,7 +178,7 @@ TEST_CASE("sizes that differ are refused at the call, on the meta device too") {
   CHECK(message == "ops::add: the size of y is 3, but that of x is 4; the two must be the same");
 }
 
-TEST_CASE("the meta device counts what it would do with an element") {
+TEST_CASE("elementwise: the meta device counts the operations per element") {
   parallel::meta::stream s;
   std::span<float> const y(static_cast<float*>(nullptr), 5);
   ops::fill(s, y, 1.0F);

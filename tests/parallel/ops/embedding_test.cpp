@@ -20,7 +20,7 @@ using parallel::accumulate_t;
 using parallel::bf16;
 using std::ptrdiff_t;
 
-TEST_CASE("rows are looked up, and gradients of one token are summed") {
+TEST_CASE("embedding: rows are looked up, and gradients of one token are summed") {
   std::vector<double> const table{1, 2, 3, 4, 5, 6};  // 3 tokens of width 2
   std::vector<std::int32_t> const ids{2, 0, 2};
   std::vector<double> y(6), gradient(6, 1.0);
@@ -32,7 +32,7 @@ TEST_CASE("rows are looked up, and gradients of one token are summed") {
   CHECK(gradient == std::vector<double>{2, 3, 1, 1, 11, 13});
 }
 
-TEST_CASE("positions start again with every sequence, at any first position") {
+TEST_CASE("add_positions: positions start again with every sequence, at any first position") {
   std::vector<double> const table{10, 20, 30, 40};
   std::vector<double> y{1, 2, 3, 4}, gradient(4);
   on_reference([&](auto& s) {
@@ -43,7 +43,7 @@ TEST_CASE("positions start again with every sequence, at any first position") {
   CHECK(gradient == std::vector<double>{0, 44, 66, 0});
 }
 
-TEST_CASE_TEMPLATE("the host equals the reference bit for bit", T, float, bf16, double,
+TEST_CASE_TEMPLATE("embedding: the host equals the reference bit for bit", T, float, bf16, double,
                    std::uint64_t) {
   using A = accumulate_t<T>;
   for (ptrdiff_t const tokens : {4, 12, 400})
@@ -76,7 +76,8 @@ TEST_CASE_TEMPLATE("the host equals the reference bit for bit", T, float, bf16, 
       }
 }
 
-TEST_CASE("an id outside of the table is an error that names it, and nothing is written") {
+TEST_CASE(
+    "embedding: an id outside of the table is an error that names it, and nothing is written") {
   std::vector<float> const table(6, 1.0F);
   std::vector<float> y(4), dtable(6);
   for (std::int32_t const bad : {-1, 3}) {
@@ -102,7 +103,7 @@ TEST_CASE("an id outside of the table is an error that names it, and nothing is 
   CHECK(dtable == std::vector<float>(6));
 }
 
-TEST_CASE("positions beyond the table are refused at the call") {
+TEST_CASE("add_positions: positions beyond the table are refused at the call") {
   std::vector<float> const table(6);
   std::vector<float> y(8);
   std::string message;
@@ -115,7 +116,7 @@ TEST_CASE("positions beyond the table are refused at the call") {
   CHECK(message == "ops::add_positions: positions 2 to 3 are needed, but the table ends at 2");
 }
 
-TEST_CASE("the meta device counts one operation for each element that is added") {
+TEST_CASE("embedding: the meta device counts one operation for each element that is added") {
   parallel::meta::stream s;
   parallel::matrix_view<bf16> const y(nullptr, {4, 3}), table(nullptr, {9, 3});
   parallel::matrix_view<float> const dtable(nullptr, {9, 3});
@@ -128,8 +129,10 @@ TEST_CASE("the meta device counts one operation for each element that is added")
   CHECK(s.operations() == 36);
 }
 
-TEST_CASE_TEMPLATE("slices of a table are addends of the look-up, and take their rows' gradients",
-                   T, float, bf16, double, std::uint64_t) {
+TEST_CASE_TEMPLATE(
+    "embedding: the results of a table's slices sum to the look-up, and each slice gets its "
+    "gradients",
+    T, float, bf16, double, std::uint64_t) {
   using A = parallel::accumulate_t<T>;
   constexpr std::ptrdiff_t vocabulary = 12, width = 9, tokens = 20;
   auto const table = random<T>(vocabulary * width, 1);
@@ -146,13 +149,14 @@ TEST_CASE_TEMPLATE("slices of a table are addends of the look-up, and take their
     for (std::ptrdiff_t first = 0; first < vocabulary; first += 4) {
       std::vector<T> const part(table.begin() + first * width, table.begin() + (first + 4) * width);
       std::vector<T> addend(dy.size());
-      std::vector<A> own(part.size());
+      std::vector<A> slice_gradients(part.size());
       ops::table_slice const slice{.first = first, .vocabulary = vocabulary};
       ops::embedding(s, matrix(addend, tokens), vector(ids), matrix(part, 4), slice);
-      ops::embedding_backward(s, matrix(own, 4), matrix(dy, tokens), vector(ids), slice);
+      ops::embedding_backward(s, matrix(slice_gradients, 4), matrix(dy, tokens), vector(ids),
+                              slice);
       s.synchronize();
       for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += A(addend[i]);
-      gradients.insert(gradients.end(), own.begin(), own.end());
+      gradients.insert(gradients.end(), slice_gradients.begin(), slice_gradients.end());
     }
     for (std::size_t i = 0; i < sum.size(); ++i) CHECK(A(y[i]) == sum[i]);
     CHECK(gradients == gradient);

@@ -1,4 +1,4 @@
-// The closed forms by which large shapes are judged on a GPU, at small shapes on the host.
+// The closed forms that check large shapes on a GPU, at small shapes on the host.
 #include <doctest/doctest.h>
 
 #include <parallel/device/host/device.hpp>
@@ -8,7 +8,7 @@
 
 namespace host_closed_forms_test {
 
-TEST_CASE("the host's products, losses and attention are as the closed forms say") {
+TEST_CASE("closed forms: the host's products, losses and attention equal them") {
   parallel::host::device const device;
   parallel::host::stream s(device.compute_options());
   test::check_large_product(s, device, 37, 50, 256);

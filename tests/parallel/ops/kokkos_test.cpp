@@ -1,5 +1,5 @@
 // The operations by Kokkos: every operation against the reference in double, as on any device, and
-// some against the reference in their own type, whose bits they have.
+// some against the reference in their own type, with equal bits.
 #include <cstdint>
 #include <cstring>
 #include <random>
@@ -22,25 +22,25 @@ using parallel::bf16;
 namespace kokkos = parallel::kokkos;
 namespace ops = parallel::ops;
 
-TEST_CASE_TEMPLATE("operations on elements by Kokkos", T, float, std::uint64_t) {
+TEST_CASE_TEMPLATE("Kokkos: operations on elements", T, float, std::uint64_t) {
   test::with_kokkos();
   kokkos::device device;
   test::check_element_operations<T>(device, 1);
 }
 
-TEST_CASE_TEMPLATE("operations on rows, matrices and tables by Kokkos", T, float, std::uint64_t) {
+TEST_CASE_TEMPLATE("Kokkos: operations on rows, matrices and tables", T, float, std::uint64_t) {
   test::with_kokkos();
   kokkos::device device;
   test::check_row_operations<T>(device, 2);
 }
 
-TEST_CASE("attention by Kokkos") {
+TEST_CASE("Kokkos: attention") {
   test::with_kokkos();
   kokkos::device device;
   test::check_attention_operations<float>(device, 3);
 }
 
-/// Counts what it passes on to Kokkos.
+/// Counts the operations that it passes on to Kokkos.
 struct counting_stream : kokkos::stream {
   parallel::index parts = 0;
 };
@@ -51,7 +51,8 @@ void run_operation(counting_stream& s, Arguments const& a) {
   run_operation(static_cast<kokkos::stream&>(s), a);
 }
 
-TEST_CASE_TEMPLATE("the reference's bits, computed by rows and runs of elements", T, float, bf16) {
+TEST_CASE_TEMPLATE("Kokkos: operations by rows and runs of elements have the reference's bits", T,
+                   float, bf16) {
   test::with_kokkos();
   constexpr parallel::index rows = 37, width = 91;
   std::mt19937_64 random(7);
@@ -83,14 +84,14 @@ TEST_CASE_TEMPLATE("the reference's bits, computed by rows and runs of elements"
   parallel::reference::stream plain;
   auto const got = compute(by_kokkos);
   auto const expected = compute(plain);
-  auto const same = [](std::vector<T> const& a, std::vector<T> const& b) {
+  auto const equal_bits = [](std::vector<T> const& a, std::vector<T> const& b) {
     return std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
   };
-  CHECK(same(got.normal, expected.normal));
-  CHECK(same(got.active, expected.active));
+  CHECK(equal_bits(got.normal, expected.normal));
+  CHECK(equal_bits(got.active, expected.active));
 }
 
-TEST_CASE("a label that is none is an error of the stream, before any row is computed") {
+TEST_CASE("Kokkos: an invalid label is an error of the stream before any row is computed") {
   test::with_kokkos();
   std::vector<float> logits{1, 2, 3, 4}, gradients(4, -1.0F), losses(2, -1.0F);
   std::vector<std::uint8_t> correct(2);

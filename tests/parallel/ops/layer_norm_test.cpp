@@ -57,7 +57,7 @@ struct problem {
   }
 };
 
-/// y of one row by E[x^2] - E[x]^2, which is another way to the same numbers.
+/// y of one row by E[x^2] - E[x]^2, an independent formula.
 std::vector<double> formula(std::vector<double> const& x, std::vector<double> const& weight,
                             std::vector<double> const& bias, double eps) {
   double sum = 0.0, squares = 0.0;
@@ -73,7 +73,7 @@ std::vector<double> formula(std::vector<double> const& x, std::vector<double> co
   return y;
 }
 
-TEST_CASE("the reference follows the formula, its gradients the numeric derivatives") {
+TEST_CASE("layer_norm: the reference follows the formula, its gradients the numeric derivatives") {
   problem<double> p(3, 7);
   auto const dweight = p.dweight, dbias = p.dbias;
   on_reference(p);
@@ -96,7 +96,8 @@ TEST_CASE("the reference follows the formula, its gradients the numeric derivati
       CHECK(std::abs(p.dx[static_cast<std::size_t>(m) * 7 + i] - slope) <= 1e-7);
     }
   }
-  // y is linear in weight and bias: their gradients are sums of dy times (y - bias)/weight, and 1
+  // y is linear in weight and bias: their gradients are sums of dy times (y - bias)/weight, and of
+  // dy
   for (std::size_t i = 0; i < 7; ++i) {
     double weight_sum = dweight[i], bias_sum = dbias[i];
     for (std::size_t m = 0; m < 3; ++m) {
@@ -108,8 +109,9 @@ TEST_CASE("the reference follows the formula, its gradients the numeric derivati
   }
 }
 
-TEST_CASE_TEMPLATE("the host equals the reference for odd shapes, with any number of threads", T,
-                   float, bf16, double) {
+TEST_CASE_TEMPLATE(
+    "layer_norm: the host equals the reference for odd shapes, with any number of threads", T,
+    float, bf16, double) {
   using A = accumulate_t<T>;
   for (ptrdiff_t const rows : {0, 1, 3, 64, 131})
     for (ptrdiff_t const columns : {1, 2, 15, 17, 33, 65, 768}) {
@@ -119,7 +121,7 @@ TEST_CASE_TEMPLATE("the host equals the reference for odd shapes, with any numbe
       on_reference(a);
       on_host(1, [&](auto& s) { b(s); });
       on_host(2, [&](auto& s) { c(s); });
-      // one column: x - mean is rounding of the mean, times 1/sqrt(eps) = 100
+      // one column: x - mean is the rounding error of the mean, times 1/sqrt(eps) = 100
       double const base = (columns <= 2 ? 400.0 : 40.0) * unit<A>;
       CHECK(excess(b.mean, a.mean, 0.0) <= base);
       CHECK(excess(b.rstd, a.rstd, 100.0 * unit<A>) <= base);
@@ -134,7 +136,7 @@ TEST_CASE_TEMPLATE("the host equals the reference for odd shapes, with any numbe
     }
 }
 
-TEST_CASE("a large common offset does not spoil the variance") {
+TEST_CASE("layer_norm: a large common offset does not spoil the variance") {
   ptrdiff_t const columns = 768;
   auto x = random<float>(columns, 1);
   std::vector<double> wide(x.size());
@@ -143,14 +145,14 @@ TEST_CASE("a large common offset does not spoil the variance") {
     wide[i] = double(x[i]);
   }
   std::vector<float> const weight(x.size(), 1.0F);
-  std::vector<double> const ones(x.size(), 1.0);
+  std::vector<double> const unit_weight(x.size(), 1.0);
   std::vector<float> y(x.size());
   std::vector<double> exact(x.size());
   on_host(1, [&](auto& s) {
     ops::layer_norm(s, matrix(y, 1), {}, {}, matrix(x, 1), vector(weight), {});
   });
   on_reference([&](auto& s) {
-    ops::layer_norm(s, matrix(exact, 1), {}, {}, matrix(wide, 1), vector(ones), {});
+    ops::layer_norm(s, matrix(exact, 1), {}, {}, matrix(wide, 1), vector(unit_weight), {});
   });
   CHECK(excess(y, exact, 0.0) <= 2e-4);  // the spacing of floats at 1000 is 6e-5
 }
@@ -172,12 +174,13 @@ struct columns_norm {
   }
 };
 
-TEST_CASE_TEMPLATE("columns of a wider matrix are normalised in place, the others untouched", T,
-                   float, bf16, double) {
+TEST_CASE_TEMPLATE(
+    "layer_norm: columns of a wider matrix are normalised in place, the others unchanged", T, float,
+    bf16, double) {
   check_columns_in_place<T>(columns_norm<T>{});
 }
 
-TEST_CASE("a NaN spoils its own row only") {
+TEST_CASE("layer_norm: a NaN affects its own row only") {
   auto x = random<float>(3 * 33, 1);
   x[40] = std::nanf("");
   std::vector<float> const weight(33, 1.0F);
@@ -188,7 +191,7 @@ TEST_CASE("a NaN spoils its own row only") {
   for (std::size_t i = 0; i < y.size(); ++i) CHECK(std::isnan(y[i]) == (i / 33 == 1));
 }
 
-TEST_CASE("a weight of the wrong size is refused") {
+TEST_CASE("layer_norm: a weight of the wrong size is refused") {
   std::vector<float> x(6), y(6), weight(2);
   std::string message;
   try {
@@ -203,39 +206,39 @@ TEST_CASE("a weight of the wrong size is refused") {
         "same");
 }
 
-TEST_CASE("what is added to the gradient of the input is rounded with it") {
+TEST_CASE("layer_norm_backward_input: the addend is added before the one rounding") {
   for (ptrdiff_t const rows : {1, 5, 131})
     for (ptrdiff_t const columns : {3, 17, 33, 768}) {
       auto const x = random<bf16>(rows * columns, 1, 2.0), dy = random<bf16>(rows * columns, 2),
-                 more = random<bf16>(rows * columns, 3), weight = random<bf16>(columns, 4);
+                 addend = random<bf16>(rows * columns, 3), weight = random<bf16>(columns, 4);
       std::vector<float> const mean = random<float>(rows, 5, 0.1);
       std::vector<float> const rstd(static_cast<std::size_t>(rows), 0.5F);
-      auto const wide = [](std::vector<bf16> const& of) {
-        return std::vector<float>(of.begin(), of.end());
+      auto const wide = [](std::vector<bf16> const& numbers) {
+        return std::vector<float>(numbers.begin(), numbers.end());
       };
-      // the same arithmetic in float, rounded by hand
+      // the same arithmetic in float, rounded afterwards
       auto const wide_x = wide(x), wide_dy = wide(dy), wide_weight = wide(weight);
       std::vector<float> gradient(x.size());
       std::vector<bf16> dx(x.size()), on_reference_too(x.size()), expected(x.size());
-      auto const run = [&](auto& s, auto& to, auto const& of_y, auto const& of, auto const& by,
-                           auto const&... onto) {
-        ops::layer_norm_backward_input(s, matrix(to, rows), matrix(of_y, rows), matrix(of, rows),
-                                       vector(by), vector(mean), vector(rstd),
-                                       matrix(onto, rows)...);
+      auto const run = [&](auto& s, auto& to, auto const& of_y, auto const& input,
+                           auto const& scale, auto const&... addends) {
+        ops::layer_norm_backward_input(s, matrix(to, rows), matrix(of_y, rows), matrix(input, rows),
+                                       vector(scale), vector(mean), vector(rstd),
+                                       matrix(addends, rows)...);
       };
       on_host(2, [&](auto& s) {
         run(s, gradient, wide_dy, wide_x, wide_weight);
-        run(s, dx, dy, x, weight, more);
+        run(s, dx, dy, x, weight, addend);
       });
-      on_reference([&](auto& s) { run(s, on_reference_too, dy, x, weight, more); });
+      on_reference([&](auto& s) { run(s, on_reference_too, dy, x, weight, addend); });
       for (std::size_t i = 0; i < dx.size(); ++i)
-        expected[i] = bf16(gradient[i] + static_cast<float>(more[i]));
+        expected[i] = bf16(gradient[i] + static_cast<float>(addend[i]));
       CHECK(same_bits(dx, expected));
       CHECK(excess(on_reference_too, expected, 2.0 * unit<bf16>) <= 60.0 * unit<float>);
     }
 }
 
-TEST_CASE("the meta device takes null pointers") {
+TEST_CASE("layer_norm: the meta device takes null pointers") {
   parallel::meta::stream s;
   parallel::matrix_view<bf16> const x(nullptr, {4, 3});
   parallel::vector_view<bf16> const weight(nullptr, {3});
@@ -244,9 +247,9 @@ TEST_CASE("the meta device takes null pointers") {
   ops::layer_norm_backward_input(s, x, x, x, weight, mean, mean);
   ops::layer_norm_backward_weight(s, dweight, dweight, x, x, mean, mean);
   CHECK(s.operations() == 12 * (8 + 12 + 5));
-  auto const before = s.operations();
+  auto const initial = s.operations();
   ops::layer_norm_backward_input(s, x, x, x, weight, mean, mean, x);
-  CHECK(s.operations() - before == 12 * 13);
+  CHECK(s.operations() - initial == 12 * 13);
 }
 
 }  // namespace layer_norm_test

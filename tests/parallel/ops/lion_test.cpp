@@ -21,7 +21,8 @@ namespace ops = parallel::ops;
 using parallel::accumulate_t;
 using parallel::bf16;
 
-/// All five golden steps; `suffix` says which run of LLM Foundry (fp32 or fp64) is compared with.
+/// Runs all five golden steps; `suffix` names the run of LLM Foundry (fp32 or fp64) to compare
+/// with.
 template <class A, class Stream>
 void follow_golden(Stream& s, std::string const& suffix, double relative, double absolute) {
   test::follow_golden<A>(
@@ -32,13 +33,13 @@ void follow_golden(Stream& s, std::string const& suffix, double relative, double
             {.lr = lr, .initial_lr = 1e-2, .beta1 = 0.9, .beta2 = 0.99, .weight_decay = 1e-3});
         s.synchronize();
       },
-      [&](std::string const& what, auto const& got, auto const& expected) {
-        CAPTURE(what);
+      [&](std::string const& name, auto const& got, auto const& expected) {
+        CAPTURE(name);
         CHECK(excess(got, expected, relative) <= absolute);
       });
 }
 
-TEST_CASE("five steps equal LLM Foundry's DecoupledLionW, whose first learning rate is 0") {
+TEST_CASE("lion: five steps equal LLM Foundry's DecoupledLionW, whose first learning rate is 0") {
   parallel::reference::stream reference;
   parallel::host::stream host;
   follow_golden<double>(reference, "64", 1e-14, 1e-15);
@@ -57,13 +58,14 @@ struct step_of_double {
   }
 };
 
-TEST_CASE_TEMPLATE("steps with a gradient scale follow the rule, with any number of threads", T,
-                   float, bf16, double) {
+TEST_CASE_TEMPLATE(
+    "lion: steps with a gradient scale follow the formula, with any number of threads", T, float,
+    bf16, double) {
   using A = accumulate_t<T>;
   for (auto const size : odd_sizes) {
     CAPTURE(size);
     auto const start = random<A>(size, 1);
-    A scale = 0;  // set after the call below would have read it, were it read at the call
+    A scale = 0;  // set by a task: a scale that is read at the call would be 0
     std::vector<step_of_double> exact;
     for (A const p : start) exact.push_back({double(p), 0.0});
     struct state {
@@ -77,8 +79,8 @@ TEST_CASE_TEMPLATE("steps with a gradient scale follow the rule, with any number
     for (std::uint64_t step = 1; step <= 3; ++step) {
       auto g = random<A>(size, 10 + step, 100.0);
       if (size > 6) g[6] = 0;
-      auto const run = [&](auto& s, state& on) {
-        ops::lion(s, std::span(on.values), std::span(on.master), std::span(on.m),
+      auto const run = [&](auto& s, state& target) {
+        ops::lion(s, std::span(target.values), std::span(target.master), std::span(target.m),
                   std::span<A const>(g),
                   {.lr = 5e-3, .initial_lr = 1e-2, .weight_decay = 1e-2, .gradient_scale = &scale});
       };
@@ -108,7 +110,7 @@ TEST_CASE_TEMPLATE("steps with a gradient scale follow the rule, with any number
   }
 }
 
-TEST_CASE("the step is the sign: equal for all sizes of gradient, nothing at 0, NaN at NaN") {
+TEST_CASE("lion: the step is the sign of the update: 0 at 0, NaN at NaN, the same for all sizes") {
   std::vector<float> p(20, 1.0F), m(20), g(20, 1e-30F);
   g[1] = -1e30F;
   g[17] = 0.0F;
@@ -125,7 +127,7 @@ TEST_CASE("the step is the sign: equal for all sizes of gradient, nothing at 0, 
   }
 }
 
-TEST_CASE("ranges of different sizes are refused") {
+TEST_CASE("lion: ranges of different sizes are refused") {
   std::vector<float> two(2), one(1);
   std::string message;
   try {
@@ -139,7 +141,7 @@ TEST_CASE("ranges of different sizes are refused") {
         "ops::lion: the size of values is 2, but that of exp_avg is 1; the two must be the same");
 }
 
-TEST_CASE("the meta device counts 9 operations an element") {
+TEST_CASE("lion: the meta device counts 9 operations per element") {
   parallel::meta::stream s;
   std::span<bf16> const values(static_cast<bf16*>(nullptr), 7);
   std::span<float> const state(static_cast<float*>(nullptr), 7);

@@ -1,5 +1,5 @@
-// Products: the reference against a sum in double, the host (every engine, every instruction set's
-// types) against the reference, exactly where arithmetic is exact.
+// Products: the reference against a sum in double, the host (every engine, the types of every
+// instruction set) against the reference, exactly where arithmetic is exact.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -71,12 +71,12 @@ std::vector<C> multiply(Stream& s, extents e, std::vector<T> const& a, std::vect
 }
 
 std::vector<ops::matmul_options> all_options() {
-  std::vector<ops::matmul_options> all;
+  std::vector<ops::matmul_options> combinations;
   for (int bits = 0; bits < 8; ++bits)
-    all.push_back({.transpose_a = (bits & 1) != 0,
-                   .transpose_b = (bits & 2) != 0,
-                   .accumulate = (bits & 4) != 0});
-  return all;
+    combinations.push_back({.transpose_a = (bits & 1) != 0,
+                            .transpose_b = (bits & 2) != 0,
+                            .accumulate = (bits & 4) != 0});
+  return combinations;
 }
 
 std::vector<extents> all_extents() {
@@ -89,7 +89,7 @@ struct host_stream {
   parallel::host::stream_options options;
 };
 
-/// Streams without an engine and with each.
+/// Streams without an engine and with each engine.
 std::vector<host_stream> host_streams(parallel::host::onednn_engine const& onednn,
                                       parallel::host::cblas_engine const& cblas) {
   return {{"plain, 1 thread", {.threads = 1}},
@@ -132,7 +132,7 @@ void check_exactly() {
   }
 }
 
-TEST_CASE("the reference product follows its definition, modulo 2^64 too") {
+TEST_CASE("matmul: the reference product follows its definition, also modulo 2^64") {
   parallel::reference::stream r;
   extents const e{3, 4, 5};
   auto a = integers<std::uint64_t>(e.m * e.k, 1);
@@ -153,7 +153,8 @@ TEST_CASE("the reference product follows its definition, modulo 2^64 too") {
   }
 }
 
-TEST_CASE("every engine multiplies small integers exactly, in every shape and transposition") {
+TEST_CASE(
+    "matmul: every engine multiplies small integers exactly, in every shape and transposition") {
   check_exactly<float, float>();
   check_exactly<bf16, float>();
   check_exactly<bf16, bf16>();
@@ -161,7 +162,7 @@ TEST_CASE("every engine multiplies small integers exactly, in every shape and tr
   check_exactly<std::uint64_t, std::uint64_t>();
 }
 
-TEST_CASE_TEMPLATE("rows of B that lie a multiple of 4 KiB apart are multiplied exactly", T, float,
+TEST_CASE_TEMPLATE("matmul: rows of B at multiples of 4 KiB are multiplied exactly", T, float,
                    bf16) {
   parallel::host::onednn_engine const onednn;
   parallel::reference::stream r;
@@ -176,7 +177,7 @@ TEST_CASE_TEMPLATE("rows of B that lie a multiple of 4 KiB apart are multiplied 
   }
 }
 
-TEST_CASE("an empty sum is zero, or what was there before") {
+TEST_CASE("matmul: an empty sum is zero, or the previous value of C") {
   parallel::host::onednn_engine const onednn;
   parallel::host::cblas_engine const cblas;
   for (auto const& device : host_streams(onednn, cblas)) {
@@ -193,14 +194,15 @@ TEST_CASE("an empty sum is zero, or what was there before") {
   }
 }
 
-TEST_CASE("a product in bf16 and what is added to it are rounded once, together") {
-  // Between 2 and 4 numbers lie 2^-6 apart. The product is 1 + 2^-6 + 2^-14: rounded by itself it
-  // loses its end, and the sum is half way between 2 and the next, which is rounded to 2.
+TEST_CASE("matmul: a bf16 product and its addend are rounded once, together") {
+  // Numbers between 2 and 4 are 2^-6 apart. The product is 1 + 2^-6 + 2^-14. Rounded by itself it
+  // loses its last term, and the sum is half way between 2 and the next number, and is rounded
+  // to 2.
   bf16 const factor(1.0F + 0x1p-7F);
-  bf16 const more(1.0F - 0x1p-7F);
-  bf16 const once(2.0F + 0x1p-6F);
+  bf16 const addend_value(1.0F - 0x1p-7F);
+  bf16 const rounded_once(2.0F + 0x1p-6F);
   REQUIRE(bf16(static_cast<float>(bf16(static_cast<float>(factor) * static_cast<float>(factor))) +
-               static_cast<float>(more)) == bf16(2.0F));
+               static_cast<float>(addend_value)) == bf16(2.0F));
   parallel::host::onednn_engine const onednn;
   parallel::host::cblas_engine const cblas;
   auto const check = [&](auto& s) {
@@ -211,8 +213,8 @@ TEST_CASE("a product in bf16 and what is added to it are rounded once, together"
         std::vector<bf16> a(static_cast<std::size_t>(e.m * e.k), bf16(0.0F));
         for (index i = 0; i < e.m; ++i) a[static_cast<std::size_t>(i * e.k + i % e.k)] = factor;
         std::vector<bf16> const b(static_cast<std::size_t>(e.k * e.n), factor);
-        std::vector<bf16> const addend(static_cast<std::size_t>(e.m * e.n), more);
-        std::vector<bf16> const expected(addend.size(), once);
+        std::vector<bf16> const addend(static_cast<std::size_t>(e.m * e.n), addend_value);
+        std::vector<bf16> const expected(addend.size(), rounded_once);
         ops::matmul_options const options{.transpose_b = transpose_b};
         CHECK(multiply(s, e, a, b, std::vector<bf16>(addend.size()), options, &addend) == expected);
         auto in_place = options;
@@ -239,8 +241,8 @@ double worst_error(parallel::host::stream& s, extents e, ops::matmul_options opt
   double worst = 0;
   for (index i = 0; i < e.m; ++i)
     for (index j = 0; j < e.n; ++j) {
-      auto const at = static_cast<std::size_t>(i * e.n + j);
-      double sum = options.accumulate ? static_cast<double>(c[at]) : 0.0;
+      auto const position = static_cast<std::size_t>(i * e.n + j);
+      double sum = options.accumulate ? static_cast<double>(c[position]) : 0.0;
       double size = std::abs(sum);
       for (index k = 0; k < e.k; ++k) {
         double const term =
@@ -251,12 +253,12 @@ double worst_error(parallel::host::stream& s, extents e, ops::matmul_options opt
         sum += term;
         size += std::abs(term);
       }
-      worst = std::max(worst, std::abs(static_cast<double>(got[at]) - sum) / size);
+      worst = std::max(worst, std::abs(static_cast<double>(got[position]) - sum) / size);
     }
   return worst;
 }
 
-TEST_CASE("real products are within rounding of the exact ones") {
+TEST_CASE("matmul: real products are within rounding of the exact ones") {
   parallel::host::onednn_engine const onednn;
   parallel::host::cblas_engine const cblas;
   extents const e{65, 130, 300};
@@ -273,7 +275,7 @@ TEST_CASE("real products are within rounding of the exact ones") {
   }
 }
 
-TEST_CASE("our own product has the same bits for every number of threads") {
+TEST_CASE("matmul: our own product has the same bits for every number of threads") {
   extents const e{400, 520, 300};
   auto const a = normals<float>(e.m * e.k, 4);
   auto const b = normals<float>(e.k * e.n, 5);
@@ -286,28 +288,29 @@ TEST_CASE("our own product has the same bits for every number of threads") {
   CHECK(multiply(three, e, a, b, c, {.transpose_b = true}) == expected);
 }
 
-TEST_CASE_TEMPLATE("a row of our own product has the same bits among any five rows or more", T,
-                   float, bf16) {
-  extents const all{330, 130, 800};
-  auto const a = normals<T>(all.m * all.k, 4);
-  auto const b = normals<T>(all.k * all.n, 5);
+TEST_CASE_TEMPLATE(
+    "matmul: a row of our own product has the same bits in products of five rows or more", T, float,
+    bf16) {
+  extents const full{330, 130, 800};
+  auto const a = normals<T>(full.m * full.k, 4);
+  auto const b = normals<T>(full.k * full.n, 5);
   for (bool const transpose_b : {false, true}) {
     parallel::host::stream s({.threads = 2});
-    std::vector<float> const none(static_cast<std::size_t>(all.m * all.n));
-    auto const expected = multiply(s, all, a, b, none, {.transpose_b = transpose_b});
+    std::vector<float> const none(static_cast<std::size_t>(full.m * full.n));
+    auto const expected = multiply(s, full, a, b, none, {.transpose_b = transpose_b});
     for (index const rows : {5, 16, 33, 210}) {
       CAPTURE(rows);
       index const first = rows / 2;
-      extents const few{rows, all.n, all.k};
-      std::vector<T> const part(a.begin() + first * all.k, a.begin() + (first + rows) * all.k);
-      std::vector<float> const empty(static_cast<std::size_t>(rows * all.n));
-      auto const got = multiply(s, few, part, b, empty, {.transpose_b = transpose_b});
-      CHECK(std::equal(got.begin(), got.end(), expected.begin() + first * all.n));
+      extents const narrow_extents{rows, full.n, full.k};
+      std::vector<T> const part(a.begin() + first * full.k, a.begin() + (first + rows) * full.k);
+      std::vector<float> const empty(static_cast<std::size_t>(rows * full.n));
+      auto const got = multiply(s, narrow_extents, part, b, empty, {.transpose_b = transpose_b});
+      CHECK(std::equal(got.begin(), got.end(), expected.begin() + first * full.n));
     }
   }
 }
 
-TEST_CASE("our own product is exact on every instruction set of this processor") {
+TEST_CASE("matmul: our own product is exact on every instruction set of this processor") {
   extents const e{33, 70, 260};
   auto const a = integers<bf16>(e.m * e.k, 1);
   auto const b = integers<bf16>(e.k * e.n, 2);
@@ -327,37 +330,37 @@ TEST_CASE("our own product is exact on every instruction set of this processor")
                                               .ldc = e.n,
                                               .addend = c.data()}(memory, 1, lanes);
     CHECK(got == expected);
-    for (index const b_row : {e.n, index(1)}) {  // as stored, and its transpose
-      extents const few{3, 70, 33};
+    for (index const b_row : {e.n, index(1)}) {  // B as stored, and its transpose
+      extents const narrow_extents{3, 70, 33};
       auto const options = ops::matmul_options{.transpose_b = b_row == 1};
-      std::vector<bf16> const left(a.begin(), a.begin() + few.m * few.k);
-      std::vector<bf16> const right(b.begin(), b.begin() + few.k * few.n);
-      std::vector<float> narrow(static_cast<std::size_t>(few.m * few.n));
-      auto const reference = multiply(r, few, left, right, narrow, options);
+      std::vector<bf16> const left(a.begin(), a.begin() + narrow_extents.m * narrow_extents.k);
+      std::vector<bf16> const right(b.begin(), b.begin() + narrow_extents.k * narrow_extents.n);
+      std::vector<float> narrow(static_cast<std::size_t>(narrow_extents.m * narrow_extents.n));
+      auto const reference = multiply(r, narrow_extents, left, right, narrow, options);
       parallel::host::detail::gemm_narrow<bf16, float>{
-          .n = few.n,
-          .k = few.k,
-          .a = {left.data(), few.k, 1},
-          .b = {right.data(), b_row, b_row == 1 ? few.k : 1},
+          .n = narrow_extents.n,
+          .k = narrow_extents.k,
+          .a = {left.data(), narrow_extents.k, 1},
+          .b = {right.data(), b_row, b_row == 1 ? narrow_extents.k : 1},
           .c = narrow.data(),
-          .ldc = few.n}(memory, few.m, 1, lanes);
+          .ldc = narrow_extents.n}(memory, narrow_extents.m, 1, lanes);
       CHECK(narrow == reference);
-      std::vector<float> const more(c.begin(), c.begin() + few.m * few.n);
-      auto const sum = multiply(r, few, left, right, narrow, options, &more);
+      std::vector<float> const addend(c.begin(), c.begin() + narrow_extents.m * narrow_extents.n);
+      auto const sum = multiply(r, narrow_extents, left, right, narrow, options, &addend);
       parallel::host::detail::gemm_narrow<bf16, float>{
-          .n = few.n,
-          .k = few.k,
-          .a = {left.data(), few.k, 1},
-          .b = {right.data(), b_row, b_row == 1 ? few.k : 1},
+          .n = narrow_extents.n,
+          .k = narrow_extents.k,
+          .a = {left.data(), narrow_extents.k, 1},
+          .b = {right.data(), b_row, b_row == 1 ? narrow_extents.k : 1},
           .c = narrow.data(),
-          .ldc = few.n,
-          .addend = more.data()}(memory, few.m, 1, lanes);
+          .ldc = narrow_extents.n,
+          .addend = addend.data()}(memory, narrow_extents.m, 1, lanes);
       CHECK(narrow == sum);
     }
   }
 }
 
-TEST_CASE("one oneDNN engine serves several streams at the same time") {
+TEST_CASE("matmul: one oneDNN engine serves several streams at the same time") {
   parallel::host::onednn_engine const engine;
   std::atomic<int> wrong = 0;
   std::vector<std::thread> ranks;
@@ -377,7 +380,7 @@ TEST_CASE("one oneDNN engine serves several streams at the same time") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("shapes that do not fit are refused before anything runs") {
+TEST_CASE("matmul: shapes that do not fit are refused before anything runs") {
   parallel::host::stream s;
   std::vector<float> data(64);
   auto const matrix = [&](index rows, index columns) {
@@ -405,7 +408,7 @@ TEST_CASE("shapes that do not fit are refused before anything runs") {
   CHECK_NOTHROW(s.synchronize());
 }
 
-TEST_CASE("the meta device counts 2 m n k operations") {
+TEST_CASE("matmul: the meta device counts 2 m n k operations") {
   parallel::meta::stream s;
   ops::matmul(s, matrix_view<float>(nullptr, {3, 5}), matrix_view<bf16>(nullptr, {7, 3}),
               matrix_view<bf16>(nullptr, {5, 7}), {.transpose_a = true, .transpose_b = true});

@@ -1,5 +1,4 @@
-// The gradients of a norm's input and sums of those of its weights in one, against the operations
-// that take them apart.
+// norm_gradients against the separate operations for the gradients of a norm's input and weights.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -23,19 +22,21 @@ struct problem {
   index rows, columns;
   std::vector<T> x = testing::normal_numbers<T>(size(), 1, 2.0F, 1.0F);
   std::vector<T> dy = testing::normal_numbers<T>(size(), 2),
-                 more = testing::normal_numbers<T>(size(), 3);
+                 addend = testing::normal_numbers<T>(size(), 3);
   std::vector<T> weight = testing::normal_numbers<T>(static_cast<std::size_t>(columns), 4);
   std::vector<A> mean = testing::normal_numbers<A>(static_cast<std::size_t>(rows), 5);
   std::vector<A> rstd = testing::normal_numbers<A>(static_cast<std::size_t>(rows), 6);
 
   [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(rows * columns); }
-  [[nodiscard]] ops::rows_view<T> view(std::vector<T>& of) const {
-    return {of.data(), rows, columns, columns};
+  [[nodiscard]] ops::rows_view<T> view(std::vector<T>& elements) const {
+    return {elements.data(), rows, columns, columns};
   }
 };
 
-TEST_CASE_TEMPLATE("both gradients are those that are taken apart, by both rules and in place", T,
-                   float, bf16, double) {
+TEST_CASE_TEMPLATE(
+    "norm_gradients: gradients equal those of the separate operations, for both norms, also in "
+    "place",
+    T, float, bf16, double) {
   using A = accumulate_t<T>;
   for (index const rows : {0, 1, 15, 17, 100})
     for (bool const centred : {true, false})
@@ -45,20 +46,21 @@ TEST_CASE_TEMPLATE("both gradients are those that are taken apart, by both rules
         CAPTURE(adds);
         problem<T> p{rows, 7};
         auto const mean = centred ? testing::view_of(p.mean) : vector_view<A>();
-        auto const onto = adds ? p.view(p.more) : ops::rows_view<T>(nullptr, 0, 0, 0);
+        auto const addend = adds ? p.view(p.addend) : ops::rows_view<T>(nullptr, 0, 0, 0);
         std::vector<T> expected(p.size()), dx(p.size());
         std::vector<A> weight(7), bias(7), summed(7), summed_bias(7);
         reference::stream s;
         if (centred) {
           ops::layer_norm_backward_input(s, p.view(expected), p.view(p.dy), p.view(p.x),
                                          testing::view_of(p.weight), mean, testing::view_of(p.rstd),
-                                         onto);
+                                         addend);
           ops::layer_norm_backward_weight(s, testing::view_of(weight), testing::view_of(bias),
                                           p.view(p.dy), p.view(p.x), mean,
                                           testing::view_of(p.rstd));
         } else {
           ops::rms_norm_backward_input(s, p.view(expected), p.view(p.dy), p.view(p.x),
-                                       testing::view_of(p.weight), testing::view_of(p.rstd), onto);
+                                       testing::view_of(p.weight), testing::view_of(p.rstd),
+                                       addend);
           ops::rms_norm_backward_weight(s, testing::view_of(weight), p.view(p.dy), p.view(p.x),
                                         testing::view_of(p.rstd));
         }
@@ -68,7 +70,7 @@ TEST_CASE_TEMPLATE("both gradients are those that are taken apart, by both rules
         matrix_view<A> const of_bias(more_sums.data(), {centred ? runs : 0, centred ? 7 : 0});
         auto const run = [&](auto to) {
           ops::norm_gradients(s, to, of_weight, of_bias, p.view(p.dy), p.view(p.x),
-                              testing::view_of(p.weight), mean, testing::view_of(p.rstd), onto);
+                              testing::view_of(p.weight), mean, testing::view_of(p.rstd), addend);
         };
         run(p.view(dx));
         CHECK(dx == expected);
@@ -82,7 +84,9 @@ TEST_CASE_TEMPLATE("both gradients are those that are taken apart, by both rules
       }
 }
 
-TEST_CASE("runs are of at least 16 rows, but for the last ones, and at most 792") {
+TEST_CASE(
+    "norm_gradient_runs: runs have at least 16 rows, except the last ones, and there are at most "
+    "792") {
   CHECK(ops::norm_gradient_runs(0) == 0);
   CHECK(ops::norm_gradient_runs(1) == 1);
   CHECK(ops::norm_gradient_runs(16) == 1);
@@ -91,18 +95,18 @@ TEST_CASE("runs are of at least 16 rows, but for the last ones, and at most 792"
   CHECK(ops::norm_gradient_runs(1 << 20) == 792);
 }
 
-TEST_CASE("what does not fit is told before anything runs") {
+TEST_CASE("norm_gradients: shapes that do not fit are refused before anything runs") {
   problem<double> p{20, 7};
   std::vector<double> dx(p.size()), sums(21);
   reference::stream s;
   auto const refused = [&](index runs, index columns, vector_view<double> mean, bool with_bias,
-                           char const* what) {
-    matrix_view<double> const some(sums.data(), {runs, columns});
+                           char const* message) {
+    matrix_view<double> const sums_view(sums.data(), {runs, columns});
     CHECK_THROWS_WITH_AS(
-        ops::norm_gradients(s, p.view(dx), some, with_bias ? some : matrix_view<double>(),
+        ops::norm_gradients(s, p.view(dx), sums_view, with_bias ? sums_view : matrix_view<double>(),
                             p.view(p.dy), p.view(p.x), testing::view_of(p.weight), mean,
                             testing::view_of(p.rstd)),
-        doctest::Contains(what), error);
+        doctest::Contains(message), error);
   };
   auto const mean = testing::view_of(p.mean);
   refused(3, 7, mean, false, "the number of rows of sums");

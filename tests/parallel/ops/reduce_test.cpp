@@ -19,14 +19,15 @@ using namespace ops_support;
 namespace ops = parallel::ops;
 using parallel::bf16;
 
-TEST_CASE_TEMPLATE("squared_norm and sum on the host equal the reference", T, float, bf16, double) {
+TEST_CASE_TEMPLATE("reduce: squared_norm and sum on the host equal the reference", T, float, bf16,
+                   double) {
   for (std::ptrdiff_t const size : {0, 1, 15, 16, 17, 1000, 65536, 65537, 200003}) {
     CAPTURE(size);
     auto const x = random<T>(size, 1);
     double squares[3] = {1.0, 1.0, 1.0}, sums[3] = {2.0, 2.0, 2.0};
-    auto const run = [&](auto& s, int which) {
-      ops::squared_norm(s, &squares[which], std::span(x));
-      ops::sum(s, &sums[which], std::span(x));
+    auto const run = [&](auto& s, int stream_index) {
+      ops::squared_norm(s, &squares[stream_index], std::span(x));
+      ops::sum(s, &sums[stream_index], std::span(x));
     };
     on_reference([&](auto& s) { run(s, 0); });
     on_host(1, [&](auto& s) { run(s, 1); });
@@ -38,7 +39,7 @@ TEST_CASE_TEMPLATE("squared_norm and sum on the host equal the reference", T, fl
   }
 }
 
-TEST_CASE("the sums of 64-bit integers are exact modulo 2^64, those of bytes exact") {
+TEST_CASE("sum: 64-bit integers are exact modulo 2^64, and bytes are exact") {
   auto const x = random<std::uint64_t>(1001, 1);
   std::vector<std::uint8_t> const bytes(70000, 255);
   std::uint64_t squares = 3, expected = 3, sum = 0, expected_sum = 0;
@@ -57,8 +58,9 @@ TEST_CASE("the sums of 64-bit integers are exact modulo 2^64, those of bytes exa
   CHECK(count == 5 + 70000 * 255);
 }
 
-TEST_CASE_TEMPLATE("all_finite finds one bad number anywhere and never reports what is finite", T,
-                   float, bf16, double) {
+TEST_CASE_TEMPLATE(
+    "all_finite: one bad number is found anywhere, and finite arrays are not reported", T, float,
+    bf16, double) {
   float const bad[] = {std::numeric_limits<float>::infinity(),
                        -std::numeric_limits<float>::infinity(),
                        std::numeric_limits<float>::quiet_NaN()};
@@ -69,27 +71,27 @@ TEST_CASE_TEMPLATE("all_finite finds one bad number anywhere and never reports w
     on_host(2, [&](auto& s) { ops::all_finite(s, &finite, std::span(x)); });
     CHECK(finite == 1);
     for (float const value : bad)
-      for (std::size_t const at : {std::size_t{0}, x.size() / 2, x.size() - 1}) {
-        auto const kept = x[at];
-        x[at] = T(value);
+      for (std::size_t const position : {std::size_t{0}, x.size() / 2, x.size() - 1}) {
+        auto const original = x[position];
+        x[position] = T(value);
         int host = 1, reference = 1;
         on_host(2, [&](auto& s) { ops::all_finite(s, &host, std::span(x)); });
         on_reference([&](auto& s) { ops::all_finite(s, &reference, std::span(x)); });
         CHECK(host == 0);
         CHECK(reference == 0);
-        x[at] = kept;
+        x[position] = original;
       }
   }
-  int still = 1;
-  on_host(1, [&](auto& s) { ops::all_finite(s, &still, std::span<T const>()); });
-  CHECK(still == 1);
-  still = 0;  // a finite array does not set it again
+  int finite = 1;
+  on_host(1, [&](auto& s) { ops::all_finite(s, &finite, std::span<T const>()); });
+  CHECK(finite == 1);
+  finite = 0;  // a finite array does not change it
   auto const x = random<T>(5, 1);
-  on_host(1, [&](auto& s) { ops::all_finite(s, &still, std::span(x)); });
-  CHECK(still == 0);
+  on_host(1, [&](auto& s) { ops::all_finite(s, &finite, std::span(x)); });
+  CHECK(finite == 0);
 }
 
-TEST_CASE("the meta device takes null pointers") {
+TEST_CASE("reduce: the meta device takes null pointers") {
   parallel::meta::stream s;
   std::span<float const> const x(static_cast<float const*>(nullptr), 7);
   ops::squared_norm(s, nullptr, x);
@@ -98,8 +100,8 @@ TEST_CASE("the meta device takes null pointers") {
   CHECK(s.operations() == 21);
 }
 
-TEST_CASE_TEMPLATE("exact_squared_norm does not depend on division or threads", T, float, bf16,
-                   double) {
+TEST_CASE_TEMPLATE("exact_squared_norm: the result does not depend on division or threads", T,
+                   float, bf16, double) {
   auto const x = random<T>(200001, 5, 1e3);
   parallel::exact_sum expected;
   for (T const v : x) expected.add(double(v) * double(v));

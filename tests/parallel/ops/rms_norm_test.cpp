@@ -63,7 +63,7 @@ std::vector<double> formula(std::vector<double> const& x, std::vector<double> co
   return y;
 }
 
-TEST_CASE("the reference follows the formula, its gradients the numeric derivatives") {
+TEST_CASE("rms_norm: the reference follows the formula, its gradients the numeric derivatives") {
   problem<double> p(3, 7);
   auto const dweight = p.dweight;
   on_reference(p);
@@ -93,8 +93,9 @@ TEST_CASE("the reference follows the formula, its gradients the numeric derivati
   }
 }
 
-TEST_CASE_TEMPLATE("the host equals the reference for odd shapes, with any number of threads", T,
-                   float, bf16, double) {
+TEST_CASE_TEMPLATE(
+    "rms_norm: the host equals the reference for odd shapes, with any number of threads", T, float,
+    bf16, double) {
   using A = accumulate_t<T>;
   for (ptrdiff_t const rows : {0, 1, 3, 64, 131})
     for (ptrdiff_t const columns : {1, 2, 15, 17, 33, 65, 768}) {
@@ -132,12 +133,13 @@ struct columns_norm {
   }
 };
 
-TEST_CASE_TEMPLATE("columns of a wider matrix are normalised in place, the others untouched", T,
-                   float, bf16, double) {
+TEST_CASE_TEMPLATE(
+    "rms_norm: columns of a wider matrix are normalised in place, the others unchanged", T, float,
+    bf16, double) {
   check_columns_in_place<T>(columns_norm<T>{});
 }
 
-TEST_CASE("a NaN spoils its own row only") {
+TEST_CASE("rms_norm: a NaN affects its own row only") {
   auto x = random<float>(3 * 33, 1);
   x[40] = std::nanf("");
   std::vector<float> const weight(33, 1.0F);
@@ -146,7 +148,7 @@ TEST_CASE("a NaN spoils its own row only") {
   for (std::size_t i = 0; i < y.size(); ++i) CHECK(std::isnan(y[i]) == (i / 33 == 1));
 }
 
-TEST_CASE("a weight of the wrong size is refused") {
+TEST_CASE("rms_norm: a weight of the wrong size is refused") {
   std::vector<float> x(6), y(6), weight(2);
   CHECK_THROWS_WITH_AS(on_reference([&](auto& s) {
                          ops::rms_norm(s, matrix(y, 2), {}, matrix(x, 2), vector(weight));
@@ -156,38 +158,38 @@ TEST_CASE("a weight of the wrong size is refused") {
                        parallel::error);
 }
 
-TEST_CASE("what is added to the gradient of the input is rounded with it") {
+TEST_CASE("rms_norm_backward_input: the addend is added before the one rounding") {
   for (ptrdiff_t const rows : {1, 5, 131})
     for (ptrdiff_t const columns : {3, 17, 33, 768}) {
       auto const x = random<bf16>(rows * columns, 1, 2.0), dy = random<bf16>(rows * columns, 2),
-                 more = random<bf16>(rows * columns, 3), weight = random<bf16>(columns, 4);
+                 addend = random<bf16>(rows * columns, 3), weight = random<bf16>(columns, 4);
 
       std::vector<float> const rstd(static_cast<std::size_t>(rows), 0.5F);
-      auto const wide = [](std::vector<bf16> const& of) {
-        return std::vector<float>(of.begin(), of.end());
+      auto const wide = [](std::vector<bf16> const& numbers) {
+        return std::vector<float>(numbers.begin(), numbers.end());
       };
-      // the same arithmetic in float, rounded by hand
+      // the same arithmetic in float, rounded afterwards
       auto const wide_x = wide(x), wide_dy = wide(dy), wide_weight = wide(weight);
       std::vector<float> gradient(x.size());
       std::vector<bf16> dx(x.size()), on_reference_too(x.size()), expected(x.size());
-      auto const run = [&](auto& s, auto& to, auto const& of_y, auto const& of, auto const& by,
-                           auto const&... onto) {
-        ops::rms_norm_backward_input(s, matrix(to, rows), matrix(of_y, rows), matrix(of, rows),
-                                     vector(by), vector(rstd), matrix(onto, rows)...);
+      auto const run = [&](auto& s, auto& to, auto const& of_y, auto const& input,
+                           auto const& scale, auto const&... addends) {
+        ops::rms_norm_backward_input(s, matrix(to, rows), matrix(of_y, rows), matrix(input, rows),
+                                     vector(scale), vector(rstd), matrix(addends, rows)...);
       };
       on_host(2, [&](auto& s) {
         run(s, gradient, wide_dy, wide_x, wide_weight);
-        run(s, dx, dy, x, weight, more);
+        run(s, dx, dy, x, weight, addend);
       });
-      on_reference([&](auto& s) { run(s, on_reference_too, dy, x, weight, more); });
+      on_reference([&](auto& s) { run(s, on_reference_too, dy, x, weight, addend); });
       for (std::size_t i = 0; i < dx.size(); ++i)
-        expected[i] = bf16(gradient[i] + static_cast<float>(more[i]));
+        expected[i] = bf16(gradient[i] + static_cast<float>(addend[i]));
       CHECK(same_bits(dx, expected));
       CHECK(excess(on_reference_too, expected, 2.0 * unit<bf16>) <= 60.0 * unit<float>);
     }
 }
 
-TEST_CASE("the meta device takes null pointers") {
+TEST_CASE("rms_norm: the meta device takes null pointers") {
   parallel::meta::stream s;
   parallel::matrix_view<bf16> const x(nullptr, {4, 3});
   parallel::vector_view<bf16> const weight(nullptr, {3});
@@ -196,9 +198,9 @@ TEST_CASE("the meta device takes null pointers") {
   ops::rms_norm_backward_input(s, x, x, x, weight, rstd);
   ops::rms_norm_backward_weight(s, dweight, x, x, rstd);
   CHECK(s.operations() == 12 * (4 + 8 + 3));
-  auto const before = s.operations();
+  auto const initial = s.operations();
   ops::rms_norm_backward_input(s, x, x, x, weight, rstd, x);
-  CHECK(s.operations() - before == 12 * 9);
+  CHECK(s.operations() - initial == 12 * 9);
 }
 
 }  // namespace rms_norm_test

@@ -1,4 +1,4 @@
-// rope: against turning in the complex plane, and the host against the reference.
+// rope: against rotations in the complex plane, and the host against the reference.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -33,33 +33,35 @@ ops::heads_view<T> view(std::vector<T>& data, index batch, index sequence, index
   return {data.data() + skip, batch, sequence, heads, dim, sequence * row, row};
 }
 
-TEST_CASE("the reference turns pairs of elements in the complex plane") {
+TEST_CASE("rope: the reference rotates pairs of elements in the complex plane") {
   index const dim = 6;
   auto data = random<double>(2 * 5 * (2 * dim + 3), 1);
-  auto const before = data;
+  auto const initial = data;
   auto const turns = frequencies(dim);
   auto const x = view(data, 2, 5, 2, dim);
   parallel::reference::stream s;
   ops::rope(s, x, {.frequencies = turns, .first = 70});
-  auto old = before;
-  auto const was = view(old, 2, 5, 2, dim);
+  auto old = initial;
+  auto const original = view(old, 2, 5, 2, dim);
   for (index b = 0; b < 2; ++b)
-    for (index at = 0; at < 5; ++at)
+    for (index position = 0; position < 5; ++position)
       for (index h = 0; h < 2; ++h)
         for (index i = 0; i < dim / 2; ++i) {
-          std::complex<double> const point(was.row(b, at, h)[i], was.row(b, at, h)[i + 3]);
-          auto const turned = point * std::polar(1.0, static_cast<double>(70 + at) *
+          std::complex<double> const point(original.row(b, position, h)[i],
+                                           original.row(b, position, h)[i + 3]);
+          auto const turned = point * std::polar(1.0, static_cast<double>(70 + position) *
                                                           turns[static_cast<std::size_t>(i)]);
-          CHECK(std::abs(turned.real() - x.row(b, at, h)[i]) < 1e-14);
-          CHECK(std::abs(turned.imag() - x.row(b, at, h)[i + 3]) < 1e-14);
+          CHECK(std::abs(turned.real() - x.row(b, position, h)[i]) < 1e-14);
+          CHECK(std::abs(turned.imag() - x.row(b, position, h)[i + 3]) < 1e-14);
         }
-  for (std::size_t r = 0; r < 10; ++r) {  // what is no head stays
-    CHECK(data[r * 15] == before[r * 15]);
-    CHECK(data[r * 15 + 13] == before[r * 15 + 13]);
+  for (std::size_t r = 0; r < 10; ++r) {  // elements outside of heads are unchanged
+    CHECK(data[r * 15] == initial[r * 15]);
+    CHECK(data[r * 15 + 13] == initial[r * 15 + 13]);
   }
 }
 
-TEST_CASE("scores of turned heads depend on the distance alone, and turning back is the gradient") {
+TEST_CASE(
+    "rope: scores of rotated heads depend on the distance alone, and the inverse is the gradient") {
   index const dim = 8;
   auto const turns = frequencies(dim);
   parallel::reference::stream s;
@@ -75,19 +77,19 @@ TEST_CASE("scores of turned heads depend on the distance alone, and turning back
   CHECK(std::abs(score(9, 4) - score(1005, 1000)) < 1e-12);
   CHECK(std::abs(score(9, 4) - score(9, 5)) > 1e-3);
   auto x = random<double>(7 * (dim + 3), 4);
-  auto const before = x;
+  auto const initial = x;
   ops::rope(s, view(x, 1, 7, 1, dim), {.frequencies = turns});
   ops::rope_backward(s, view(x, 1, 7, 1, dim), {.frequencies = turns});
-  CHECK(excess(x, before, 0.0) < 1e-15);
+  CHECK(excess(x, initial, 0.0) < 1e-15);
 }
 
 TEST_CASE(
-    "with growths lengths grow with the position, whose scores still depend on the distance") {
+    "rope: with growths lengths grow with the position, and scores still depend on the distance") {
   index const dim = 8;
   auto const turns = frequencies(dim);
   std::vector<double> const growths{-0.3, -0.2, -0.1, 0.0};
   parallel::reference::stream s;
-  auto const at = [&](std::vector<double>& x, index position, double sign) {
+  auto const rotate_at = [&](std::vector<double>& x, index position, double sign) {
     ops::rope(s, view(x, 1, 1, 1, dim),
               {.frequencies = turns,
                .first = position,
@@ -97,18 +99,18 @@ TEST_CASE(
   };
   for (double const sign : {1.0, -1.0}) {
     auto x = random<double>(dim + 3, 2);
-    auto const before = x;
-    at(x, 9, sign);
+    auto const initial = x;
+    rotate_at(x, 9, sign);
     for (std::size_t i = 0; i < 4; ++i)
       CHECK(std::hypot(x[1 + i], x[5 + i]) ==
             doctest::Approx(std::exp(sign * 4 * growths[i]) *
-                            std::hypot(before[1 + i], before[5 + i])));
+                            std::hypot(initial[1 + i], initial[5 + i])));
   }
   auto const score = [&](index i, index j) {
     auto q = random<double>(dim + 3, 2);
     auto k = random<double>(dim + 3, 3);
-    at(q, i, 1.0);
-    at(k, j, -1.0);
+    rotate_at(q, i, 1.0);
+    rotate_at(k, j, -1.0);
     double sum = 0;
     for (std::size_t d = 1; d <= 8; ++d) sum += q[d] * k[d];
     return sum;
@@ -134,14 +136,14 @@ TEST_CASE(
   CHECK(std::abs(inner(y, turned) - inner(back, x)) < 1e-12);
 }
 
-TEST_CASE_TEMPLATE("the host agrees with the reference for any size and number of threads", T,
+TEST_CASE_TEMPLATE("rope: the host agrees with the reference for any size and number of threads", T,
                    float, bf16, double) {
   for (index const dim : {2, 6, 16, 30, 64, 128})
     for (index const heads : {1, 3, 12}) {
       CAPTURE(dim);
       CAPTURE(heads);
       auto const turns = frequencies(dim);
-      std::vector<double> const growths(turns.size(), -0.01);  // to a fifth longer
+      std::vector<double> const growths(turns.size(), -0.01);  // up to a fifth longer
       auto expected = random<T>(2 * 37 * (heads * dim + 3), 5);
       auto one = expected;
       auto two = expected;
@@ -154,30 +156,30 @@ TEST_CASE_TEMPLATE("the host agrees with the reference for any size and number o
       on_reference([&](auto& s) { turn(s, expected); });
       on_host(1, [&](auto& s) { turn(s, one); });
       on_host(2, [&](auto& s) { turn(s, two); });
-      // three turns, each of two products and a sum, of numbers up to about 6
+      // three rotations, each of two products and a sum, of numbers up to about 6
       CHECK(excess(one, expected, 0.0) <= 12 * 6 * unit<T>);
       CHECK(same_bits(one, two));
     }
 }
 
-TEST_CASE("heads that cannot be turned are refused, and the meta device counts") {
+TEST_CASE("rope: heads that cannot be rotated are refused, and the meta device counts operations") {
   parallel::meta::stream s;
   ops::heads_view<float> const odd{nullptr, 1, 2, 1, 3, 6, 3};
   std::vector<double> const turns(2);
   CHECK_THROWS_WITH_AS(ops::rope(s, odd, {.frequencies = turns}),
                        "ops::rope: head_dim is 3, but must be even: elements are turned in pairs",
                        parallel::error);
-  ops::heads_view<float> const even{nullptr, 1, 2, 1, 6, 12, 6};
-  CHECK_THROWS_WITH_AS(ops::rope_backward(s, even, {.frequencies = turns}),
+  ops::heads_view<float> const six_wide{nullptr, 1, 2, 1, 6, 12, 6};
+  CHECK_THROWS_WITH_AS(ops::rope_backward(s, six_wide, {.frequencies = turns}),
                        "ops::rope_backward: the number of frequencies is 2, but half of head_dim "
                        "is 3; the two must be the same",
                        parallel::error);
   std::vector<double> const three(3);
-  CHECK_THROWS_WITH_AS(ops::rope(s, even, {.frequencies = three, .growths = turns}),
+  CHECK_THROWS_WITH_AS(ops::rope(s, six_wide, {.frequencies = three, .growths = turns}),
                        "ops::rope: the number of growths is 2, but half of head_dim is 3; the two "
                        "must be the same",
                        parallel::error);
-  ops::rope(s, even, {.frequencies = three});
+  ops::rope(s, six_wide, {.frequencies = three});
   CHECK(s.operations() == 2 * 3 * 6);
 }
 

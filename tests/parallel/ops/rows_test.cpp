@@ -22,11 +22,12 @@ using parallel::index;
 constexpr index places[][3] = {{0, 5, 35}, {3, 5, 9},         {7, 33, 400},    {2, 100, 50},
                                {4, 1, 20}, {0, 40001, 40001}, {1, 768, 40001}, {5, 7, 0}};
 
-TEST_CASE_TEMPLATE("squares are summed by row, the same with any number of threads", T, float, bf16,
-                   double) {
-  for (auto const& at : places) {
-    CAPTURE(at[1]);
-    auto const& [first, width, size] = at;
+TEST_CASE_TEMPLATE(
+    "row_squared_norms: squares are summed by row, the same with any number of threads", T, float,
+    bf16, double) {
+  for (auto const& range : places) {
+    CAPTURE(range[1]);
+    auto const& [first, width, size] = range;
     auto const x = random<T>(size, 3);
     auto const rows = static_cast<std::size_t>((first + size) / width + 1);
     std::vector<double> expected(rows, 1.0), plain = expected, one = expected, two = expected;
@@ -34,8 +35,8 @@ TEST_CASE_TEMPLATE("squares are summed by row, the same with any number of threa
       double const value(x[static_cast<std::size_t>(i)]);
       expected[static_cast<std::size_t>((first + i) / width)] += value * value;
     }
-    auto const run = [&, place = ops::rows_place{first, width}](auto& s, auto& out) {
-      ops::row_squared_norms(s, std::span(out), std::span(x), place);
+    auto const run = [&, location = ops::rows_location{first, width}](auto& s, auto& out) {
+      ops::row_squared_norms(s, std::span(out), std::span(x), location);
     };
     on_reference([&](auto& s) { run(s, plain); });
     on_host(1, [&](auto& s) { run(s, one); });
@@ -46,10 +47,10 @@ TEST_CASE_TEMPLATE("squares are summed by row, the same with any number of threa
   }
 }
 
-TEST_CASE_TEMPLATE("rows are scaled by their factors", T, float, bf16, double) {
-  for (auto const& at : places) {
-    CAPTURE(at[1]);
-    auto const& [first, width, size] = at;
+TEST_CASE_TEMPLATE("scale_rows: rows are scaled by their factors", T, float, bf16, double) {
+  for (auto const& range : places) {
+    CAPTURE(range[1]);
+    auto const& [first, width, size] = range;
     auto const x = random<T>(size, 4);
     auto const factors = random<accumulate_t<T>>((first + size) / width + 1, 5);
     auto expected = x, plain = x, host = x;
@@ -58,8 +59,8 @@ TEST_CASE_TEMPLATE("rows are scaled by their factors", T, float, bf16, double) {
       element = static_cast<T>(accumulate_t<T>(element) *
                                factors[static_cast<std::size_t>((first + i) / width)]);
     }
-    auto const run = [&, place = ops::rows_place{first, width}](auto& s, auto& on) {
-      ops::scale_rows(s, std::span(on), std::span<accumulate_t<T> const>(factors), place);
+    auto const run = [&, location = ops::rows_location{first, width}](auto& s, auto& data) {
+      ops::scale_rows(s, std::span(data), std::span<accumulate_t<T> const>(factors), location);
     };
     on_reference([&](auto& s) { run(s, plain); });
     on_host(2, [&](auto& s) { run(s, host); });
@@ -68,7 +69,7 @@ TEST_CASE_TEMPLATE("rows are scaled by their factors", T, float, bf16, double) {
   }
 }
 
-TEST_CASE("too few rows are refused, and the meta device counts") {
+TEST_CASE("operations by row: too few rows are refused, and the meta device counts operations") {
   std::vector<double> out(2);
   std::vector<float> x(7);
   std::string message;

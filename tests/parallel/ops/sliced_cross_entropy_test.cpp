@@ -1,4 +1,4 @@
-// Cross entropy over a divided vocabulary against the undivided one.
+// Cross entropy over a sliced vocabulary against that over the whole one.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -49,8 +49,8 @@ result<T> whole(Stream& s, std::vector<L> const& logits, std::vector<std::int32_
   return out;
 }
 
-/// The same by `ranks` slices of equal width; all ranks must say the same loss. Where types allow
-/// it, the gradient takes the place of the logits when `in_place`.
+/// The same with `ranks` slices of equal width; all ranks must compute the same loss. If types
+/// allow it and `in_place` is set, the gradient overwrites the logits.
 template <class T, class L, class Stream>
 result<T> sliced(Stream& s, std::vector<L> const& logits, std::vector<std::int32_t> const& labels,
                  double scale, index ranks, bool in_place = false) {
@@ -100,8 +100,9 @@ result<T> sliced(Stream& s, std::vector<L> const& logits, std::vector<std::int32
   return out;
 }
 
-TEST_CASE_TEMPLATE("slices give the loss, gradient and accuracy of the whole vocabulary", Of,
-                   types<double>, types<float>, types<bf16>, types<bf16, float>) {
+TEST_CASE_TEMPLATE(
+    "sliced_cross_entropy: slices give the loss, gradient and accuracy of the whole vocabulary", Of,
+    types<double>, types<float>, types<bf16>, types<bf16, float>) {
   using T = typename Of::gradient;
   using L = typename Of::logit;
   index const rows = 37;
@@ -110,7 +111,8 @@ TEST_CASE_TEMPLATE("slices give the loss, gradient and accuracy of the whole voc
     auto logits = random<L>(rows * columns, 3, 4.0);
     auto labels = random_ids(rows, static_cast<std::int32_t>(columns), 5);
     labels[3] = -100;
-    // the label is the greatest in every third row, in a tie with a later and with an earlier one
+    // every third row has its label as the greatest logit, in ties with a later and with an earlier
+    // column
     for (std::size_t m = 0; m < labels.size(); m += 3)
       if (labels[m] >= 0) logits[m * columns + static_cast<std::size_t>(labels[m])] = number<L>(30);
     logits[columns - 1] = number<L>(30);
@@ -137,7 +139,8 @@ TEST_CASE_TEMPLATE("slices give the loss, gradient and accuracy of the whole voc
   }
 }
 
-TEST_CASE("a NaN in any slice makes the loss NaN, a label outside of the vocabulary is refused") {
+TEST_CASE(
+    "sliced_cross_entropy: NaN in any slice makes the loss NaN, and invalid labels are refused") {
   parallel::host::stream s;
   std::vector<float> logits(12, 1.0F);
   logits[1] = std::numeric_limits<float>::quiet_NaN();

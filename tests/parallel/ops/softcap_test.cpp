@@ -17,7 +17,8 @@ namespace ops = parallel::ops;
 using parallel::accumulate_t;
 using parallel::bf16;
 
-TEST_CASE("the reference is cap tanh(scale x / cap), its gradient the numeric derivative") {
+TEST_CASE(
+    "softcap: the reference is cap tanh(scale x / cap), its gradient the numeric derivative") {
   auto const x = random<double>(1000, 1, 5.0);
   std::vector<double> const dy(x.size(), 2.0);
   std::vector<double> y(x.size()), dx(x.size());
@@ -34,8 +35,8 @@ TEST_CASE("the reference is cap tanh(scale x / cap), its gradient the numeric de
   }
 }
 
-TEST_CASE_TEMPLATE("the host equals the reference for odd sizes, in place too", T, float, bf16,
-                   double) {
+TEST_CASE_TEMPLATE("softcap: the host equals the reference for odd sizes, also in place", T, float,
+                   bf16, double) {
   using A = accumulate_t<T>;
   ops::softcap_options const options{.cap = 2.5, .scale = 0.75};
   for (auto const size : odd_sizes) {
@@ -68,7 +69,7 @@ TEST_CASE_TEMPLATE("the host equals the reference for odd sizes, in place too", 
   }
 }
 
-TEST_CASE("whatever the logit, the result is within the cap, and NaN stays") {
+TEST_CASE("softcap: the result is within the cap for every logit, and NaN stays NaN") {
   float const infinity = std::numeric_limits<float>::infinity();
   std::vector<float> y{1e30F, -infinity, infinity, 0.0F, std::nanf("")};
   on_host(1, [&](auto& s) { ops::softcap(s, std::span(y), std::span(y), {.cap = 30.0}); });
@@ -79,7 +80,7 @@ TEST_CASE("whatever the logit, the result is within the cap, and NaN stays") {
   CHECK(std::isnan(y[4]));
 }
 
-TEST_CASE("the meta device counts 3 operations an element forward, 5 backward") {
+TEST_CASE("softcap: the meta device counts 3 operations per element forward, 5 backward") {
   parallel::meta::stream s;
   std::span<float> const y(static_cast<float*>(nullptr), 7);
   std::span<bf16> const dx(static_cast<bf16*>(nullptr), 7);

@@ -20,30 +20,31 @@ using parallel::statistics;
 
 template <class L>
 void check_totals(auto const& run) {
-  std::vector<statistics<L>> some;
-  statistics<L> all;
+  std::vector<statistics<L>> microbatches;
+  statistics<L> total;
   for (int i = 0; i < 5; ++i) {
-    some.push_back({static_cast<L>(7 * i + 1) / static_cast<L>(3), 10 * i, i});
-    all += some.back();
+    microbatches.push_back({static_cast<L>(7 * i + 1) / static_cast<L>(3), 10 * i, i});
+    total += microbatches.back();
   }
   L const squared = static_cast<L>(12345);
   ops::step_sums<L> out;
-  run([&](auto& s) { ops::step_totals(s, &out, std::span(some), &squared); });
-  CHECK(out.statistics_of_tokens().loss == all.loss);
+  run([&](auto& s) { ops::step_totals(s, &out, std::span(microbatches), &squared); });
+  CHECK(out.statistics_of_tokens().loss == total.loss);
   CHECK(out.statistics_of_tokens().tokens == 100);
   CHECK(out.statistics_of_tokens().correct == 10);
   CHECK(out.squared_norm() == squared);
-  run([&](auto& s) { ops::step_totals(s, &out, std::span(some).first(0), &squared); });
+  run([&](auto& s) { ops::step_totals(s, &out, std::span(microbatches).first(0), &squared); });
   CHECK(out.statistics_of_tokens().tokens == 0);
 }
 
-TEST_CASE_TEMPLATE("sums of microbatches, in order", L, double, std::uint64_t) {
+TEST_CASE_TEMPLATE("step_totals: the microbatches are summed in order", L, double, std::uint64_t) {
   check_totals<L>([](auto const& work) { on_reference(work); });
   check_totals<L>([](auto const& work) { on_host(1, work); });
 }
 
-TEST_CASE_TEMPLATE("the optimizer's factor", A, float, double) {
-  double const never = std::numeric_limits<double>::infinity();
+TEST_CASE_TEMPLATE("gradient_scale: the factor follows from the sums and the threshold", A, float,
+                   double) {
+  double const infinity = std::numeric_limits<double>::infinity();
   auto const scale = [](ops::step_sums<double> sums, double threshold) {
     A by_reference = 7, by_host = 7;
     on_reference([&](auto& s) { ops::gradient_scale(s, &by_reference, &sums, threshold); });
@@ -52,18 +53,19 @@ TEST_CASE_TEMPLATE("the optimizer's factor", A, float, double) {
     CHECK(by_host == static_cast<A>(ops::size_of_gradient(sums, threshold).scale));
     return by_host;
   };
-  // 8 tokens, of which the mean gradient has norm 5
-  CHECK(ops::size_of_gradient({{1, 8, 2, 1600}}, never).norm == 5.0);
-  CHECK(scale({{1, 8, 2, 1600}}, never) == A(0.125));
+  // 8 tokens; the norm of the mean gradient is 5
+  CHECK(ops::size_of_gradient({{1, 8, 2, 1600}}, infinity).norm == 5.0);
+  CHECK(scale({{1, 8, 2, 1600}}, infinity) == A(0.125));
   CHECK(scale({{1, 8, 2, 1600}}, 6.0) == A(0.125));
   CHECK(scale({{1, 8, 2, 1600}}, 1.0) == static_cast<A>(1.0 / (5.0 + 1e-6) / 8.0));
   CHECK(scale({{0, 0, 0, 0}}, 1.0) == A(1));  // no tokens
-  CHECK(scale({{0, 4, 0, 0}}, never) == A(0.25));
-  CHECK(scale({{0, 4, 0, never}}, never) == A(0.25));  // what is not finite is not clipped
+  CHECK(scale({{0, 4, 0, 0}}, infinity) == A(0.25));
+  CHECK(scale({{0, 4, 0, infinity}}, infinity) ==
+        A(0.25));  // a norm that is not finite is not clipped
   CHECK(scale({{0, 4, 0, std::nan("")}}, 1.0) == A(0.25));
 }
 
-TEST_CASE("the meta device computes nothing") {
+TEST_CASE("step results: the meta device computes nothing") {
   parallel::meta::stream s;
   float scale = 7;
   ops::step_sums<double> sums;

@@ -1,5 +1,5 @@
-// What the tests of operations share: numbers, streams, and a comparison with a bound that follows
-// from the element type.
+// Shared by the tests of operations: numbers, streams, and a comparison whose bound depends on the
+// element type.
 #pragma once
 
 #include <algorithm>
@@ -58,7 +58,7 @@ template <class T>
   return out;
 }
 
-/// Runs `work(stream)` on a host stream to its end.
+/// Runs `work(stream)` on a host stream and waits for it.
 template <class Work>
 void on_host(int threads, Work const& work) {
   parallel::host::stream stream({.threads = threads});
@@ -91,7 +91,7 @@ template <class T>
   return {data.data(), {rows, rows == 0 ? 0 : std::ssize(data) / rows}};
 }
 
-/// The greatest |a - b| - relative * |b|: at most the absolute error allowed. Infinite when exactly
+/// The greatest |a - b| - relative * |b|: at most the absolute error allowed. Infinite if exactly
 /// one of the two is NaN.
 template <class A, class B>
 [[nodiscard]] double excess(std::vector<A> const& a, std::vector<B> const& b, double relative) {

@@ -17,7 +17,7 @@ namespace ops = parallel::ops;
 using parallel::bf16;
 using parallel::index;
 
-TEST_CASE("rows grow with the logarithm of their position in their document") {
+TEST_CASE("temperature: factors grow with the logarithm of the position in the document") {
   std::vector<double> y(8, 2.0);
   parallel::reference::stream s;
   // positions 6, 7, 8, 9 of two sequences, floors of three positions
@@ -35,7 +35,8 @@ TEST_CASE("rows grow with the logarithm of their position in their document") {
     CHECK(std::abs(z[i] - (1.0 + std::log(place[i] + 1.0))) < 1e-15);
 }
 
-TEST_CASE_TEMPLATE("the host equals the reference bit for bit", T, float, bf16, double) {
+TEST_CASE_TEMPLATE("temperature: the host equals the reference bit for bit", T, float, bf16,
+                   double) {
   for (index const columns : {1, 7, 64, 100})
     for (int const threads : {1, 2}) {
       auto expected = random<T>(2 * 300 * (columns + 5), 1);
@@ -50,7 +51,7 @@ TEST_CASE_TEMPLATE("the host equals the reference bit for bit", T, float, bf16, 
     }
 }
 
-TEST_CASE("a temperature that cannot be is refused, and the meta device counts") {
+TEST_CASE("temperature: invalid options are refused, and the meta device counts operations") {
   parallel::meta::stream s;
   ops::rows_view<float> const y(nullptr, 3, 4, 4);
   CHECK_THROWS_WITH_AS(ops::temperature(s, y, {.floor_scale = 0.0}),

@@ -1,4 +1,5 @@
-// The optimizers as values over flat ranges: each is its operation, also when chosen at run time.
+// The optimizers as values over flat ranges: each performs its operation, also as a run-time
+// choice.
 #include <array>
 #include <string_view>
 #include <vector>
@@ -16,11 +17,11 @@ namespace any_optimizer_test {
 using namespace parallel;
 using summed = placed_gradient<float, reduced<axis::data>>;
 using unsummed = placed_gradient<float, partial<axis::data>>;
-using either = any_optimizer<decoupled_adamw, decoupled_lion>;
+using adamw_or_lion = any_optimizer<decoupled_adamw, decoupled_lion>;
 
-static_assert(optimizer<either, reference::stream, float, summed>);
+static_assert(optimizer<adamw_or_lion, reference::stream, float, summed>);
 static_assert(optimizer<decoupled_lion, reference::stream, bf16, summed>);
-static_assert(!optimizer<either, reference::stream, float, unsummed>);
+static_assert(!optimizer<adamw_or_lion, reference::stream, float, unsummed>);
 
 /// The weights after two updates.
 template <class Optimizer>
@@ -38,26 +39,27 @@ std::vector<float> run(Optimizer const& rule) {
   return weights;
 }
 
-TEST_CASE("an optimizer chosen at run time is that optimizer") {
+TEST_CASE("any_optimizer: an optimizer chosen at run time gives the bits of that optimizer") {
   decoupled_adamw const adam{.learning_rate = 0.5, .weight_decay = 0.125};
   decoupled_lion const lion{.learning_rate = 0.5, .weight_decay = 0.125};
-  CHECK(run(either(adam)) == run(adam));
-  CHECK(run(either(lion)) == run(lion));
+  CHECK(run(adamw_or_lion(adam)) == run(adam));
+  CHECK(run(adamw_or_lion(lion)) == run(lion));
   CHECK(run(adam) != run(lion));
-  CHECK(either(adam).state_names().size() == 2);
-  REQUIRE(either(lion).state_names().size() == 1);
-  CHECK(either(lion).state_names()[0] == "exp_avg");
+  CHECK(adamw_or_lion(adam).state_names().size() == 2);
+  REQUIRE(adamw_or_lion(lion).state_names().size() == 1);
+  CHECK(adamw_or_lion(lion).state_names()[0] == "exp_avg");
 }
 
-TEST_CASE("Lion's decay follows the schedule, not the learning rate") {
+TEST_CASE("Lion: the decay follows the schedule, not the learning rate") {
   // two steps with lr 0.5 * 0.25 = 1/8 and decay 1 - 0.25 * 0.125 = 31/32, all exact
   float const decay = 31.0F / 32.0F;
-  auto const twice = [&](float weight, float sign) {
-    float const once = weight * decay - 0.125F * sign;
-    return once * decay + 0.125F * sign;  // the gradient has turned
+  auto const after_two_updates = [&](float weight, float sign) {
+    float const after_one_update = weight * decay - 0.125F * sign;
+    return after_one_update * decay + 0.125F * sign;  // the gradient has the opposite sign
   };
   decoupled_lion const lion{.learning_rate = 0.5, .weight_decay = 0.125};
-  CHECK(run(lion) == std::vector<float>{twice(1, 1), twice(-2, -1), twice(3, 0)});
+  CHECK(run(lion) == std::vector<float>{after_two_updates(1, 1), after_two_updates(-2, -1),
+                                        after_two_updates(3, 0)});
 }
 
 }  // namespace any_optimizer_test

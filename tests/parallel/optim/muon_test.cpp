@@ -1,4 +1,4 @@
-// Muon against PyTorch's own numbers, under every ZeRO stage, and beside AdamW.
+// Muon against PyTorch's numbers, at every ZeRO level, and beside AdamW.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -34,47 +34,49 @@ constexpr zero::level all_levels[] = {zero::level::none, zero::level::optimizer,
                                       zero::level::gradients, zero::level::parameters};
 constexpr int batches = 4;  // of the global batch: sums over them and their mean are exact
 
-/// Of every step the gradients by tensor; `tensors` without gradients.
+/// The gradients of every step by tensor; `tensors` without gradients.
 template <class T>
 struct problem {
   std::vector<given_tensor<T>> tensors;
   std::vector<std::vector<std::vector<T>>> gradients;
 };
 
-/// By tensor, each after every step: weights and then optimizer states.
+/// By tensor, after every step: the weights, or an optimizer state.
 template <class T>
 using trace = std::map<std::string, std::vector<std::vector<T>>>;
 
-/// The steps of `of` on one rank of `groups`, whose slices `slice` makes; what it owns goes into
-/// `out`, which is whole.
+/// Runs the steps of a problem on one rank of `groups`, whose slices `slice` makes; copies the
+/// owned ranges into `out`, which holds whole tensors.
 template <class T, class Comm, class Optimizer, class Slice>
-void train_on(train::process_groups<Comm>& groups, problem<T> const& of,
+void train_on(train::process_groups<Comm>& groups, problem<T> const& problem_to_run,
               train::optimizer_groups<Optimizer> const& optimizers, trace<T>& out, Slice&& slice) {
   host::device device;
   host::stream compute, exchanges;
   arena memory(device.allocate<std::byte>(4096));
-  test::given_gradients<T> model(of.tensors, slice);
+  test::given_gradients<T> model(problem_to_run.tensors, slice);
   train::stepper step(model, device, groups, optimizers, {.level = groups.level()});
   model.set_weights(step);
-  int const mine = batches / groups.data_ranks();
+  int const batches_per_rank = batches / groups.data_ranks();
   std::vector<test::given_microbatch<T>> const share(  // one tensor rank counts
-      static_cast<std::size_t>(mine), {.tokens = groups.tensor.rank() == 0 ? 1 : 0});
+      static_cast<std::size_t>(batches_per_rank), {.tokens = groups.tensor.rank() == 0 ? 1 : 0});
   std::vector<index> first;
-  for (int i = 0; i < mine; ++i) first.push_back(groups.data_rank() * mine + i);
-  for (std::size_t at = 0; at < of.gradients.size(); ++at) {
-    for (std::size_t i = 0; i < of.tensors.size(); ++i) model.set_gradient(i, of.gradients[at][i]);
+  for (int i = 0; i < batches_per_rank; ++i)
+    first.push_back(groups.data_rank() * batches_per_rank + i);
+  for (std::size_t step_number = 0; step_number < problem_to_run.gradients.size(); ++step_number) {
+    for (std::size_t i = 0; i < problem_to_run.tensors.size(); ++i)
+      model.set_gradient(i, problem_to_run.gradients[step_number][i]);
     step.step(compute, exchanges, memory, std::span(share), std::span(std::as_const(first)),
-              {.step = static_cast<std::uint32_t>(at)}, 1.0);
+              {.step = static_cast<std::uint32_t>(step_number)}, 1.0);
     for (auto const& unit : step.units())
       for (std::size_t s = 0; s < unit.memory.segments().size(); ++s) {
         auto const& m = unit.memory.segments()[s];
         auto const& segment = unit.memory.layout().segments()[s];
         segment.for_each_piece(
-            m.owned.begin, m.owned.end, [&](auto const& p, index begin, index end, index place) {
-              auto const copy = [&](std::string const& name, std::span<T> held) {
+            m.owned.begin, m.owned.end, [&](auto const& p, index begin, index end, index offset) {
+              auto const copy = [&](std::string const& name, std::span<T> owned) {
                 p.for_each_run(begin, end, [&](index from, index count, index global) {
-                  std::copy_n(held.begin() + (place - m.owned.begin + from - begin), count,
-                              out.at(name)[at].begin() + global);
+                  std::copy_n(owned.begin() + (offset - m.owned.begin + from - begin), count,
+                              out.at(name)[step_number].begin() + global);
                 });
               };
               copy(p.name, m.master.span());
@@ -86,13 +88,14 @@ void train_on(train::process_groups<Comm>& groups, problem<T> const& of,
   }
 }
 
-/// `slice(parameter, tensor rank, tensor ranks, whether one of its name was before)`.
+/// `slice(parameter, tensor rank, tensor ranks, whether it is the second parameter of its name)`.
 template <class T, class Optimizer, class Slice>
-trace<T> run_sliced(problem<T> const& of, training_layout const& shape, zero::level level,
-                    train::optimizer_groups<Optimizer> const& optimizers, Slice const& slice) {
+trace<T> run_sliced(problem<T> const& problem_to_run, training_layout const& shape,
+                    zero::level level, train::optimizer_groups<Optimizer> const& optimizers,
+                    Slice const& slice) {
   trace<T> out;
-  for (auto const& tensor : of.tensors) {
-    std::vector<std::vector<T>> const whole(of.gradients.size(), tensor.weights);
+  for (auto const& tensor : problem_to_run.tensors) {
+    std::vector<std::vector<T>> const whole(problem_to_run.gradients.size(), tensor.weights);
     out[tensor.name] = whole;
     auto const group = static_cast<std::size_t>(optimizers.key_of(tensor.name).group);
     for (auto const state : optimizers.optimizers[group].state_names())
@@ -100,27 +103,27 @@ trace<T> run_sliced(problem<T> const& of, training_layout const& shape, zero::le
   }
   threads::run(shape.ranks(), [&](threads::communicator& comm) {
     train::process_groups groups(comm.split(0), shape, level);
-    std::set<std::string> seen;
-    train_on(groups, of, optimizers, out, [&](auto& parameter) {
-      bool const again = !seen.insert(parameter.name).second;
-      slice(parameter, groups.tensor.rank(), groups.tensor.size(), again);
+    std::set<std::string> seen_names;
+    train_on(groups, problem_to_run, optimizers, out, [&](auto& parameter) {
+      bool const is_second_slice = !seen_names.insert(parameter.name).second;
+      slice(parameter, groups.tensor.rank(), groups.tensor.size(), is_second_slice);
     });
   });
   return out;
 }
 
 template <class T, class Optimizer>
-trace<T> run(problem<T> const& of, int ranks, zero::level level,
+trace<T> run(problem<T> const& problem_to_run, int ranks, zero::level level,
              train::optimizer_groups<Optimizer> const& optimizers) {
   auto const shape = train::process_groups<threads::communicator>::data_layout(level, ranks);
-  return run_sliced(of, shape, level, optimizers, [](auto&&...) {});
+  return run_sliced(problem_to_run, shape, level, optimizers, [](auto&&...) {});
 }
 
 struct golden {
   checkpoint::safetensors_file file{test::golden_folder() / "muon.safetensors"};
 
   template <class T>
-  [[nodiscard]] problem<T> given() const {
+  [[nodiscard]] problem<T> read_problem() const {
     problem<T> out;
     for (std::string const name : {"wide", "tall", "square"}) {
       auto const& extents = file.at(name + "/weight").extents;
@@ -128,12 +131,13 @@ struct golden {
                              {extents.begin(), extents.end()},
                              test::golden_tensor<T>(file, name + "/weight"),
                              {}});
-      auto const all = test::golden_tensor<T>(file, name + "/gradients");
+      auto const all_gradients = test::golden_tensor<T>(file, name + "/gradients");
       auto const size = out.tensors.back().weights.size();
-      out.gradients.resize(all.size() / size);
-      for (std::size_t at = 0; at < out.gradients.size(); ++at)
-        out.gradients[at].emplace_back(all.begin() + static_cast<std::ptrdiff_t>(at * size),
-                                       all.begin() + static_cast<std::ptrdiff_t>((at + 1) * size));
+      out.gradients.resize(all_gradients.size() / size);
+      for (std::size_t step_number = 0; step_number < out.gradients.size(); ++step_number)
+        out.gradients[step_number].emplace_back(
+            all_gradients.begin() + static_cast<std::ptrdiff_t>(step_number * size),
+            all_gradients.begin() + static_cast<std::ptrdiff_t>((step_number + 1) * size));
     }
     return out;
   }
@@ -161,59 +165,61 @@ double distance(std::vector<A> const& a, std::vector<B> const& b) {
   return std::sqrt(sum);
 }
 
-TEST_CASE("Muon in fp64 equals PyTorch's to rounding") {
-  golden const given;
-  auto const problem = given.given<double>();
-  for (auto at : cases) {
-    auto& [name, rule] = at;
+TEST_CASE("Muon: in fp64 it equals PyTorch to rounding") {
+  golden const golden_file;
+  auto const problem = golden_file.read_problem<double>();
+  for (auto setup : cases) {
+    auto& [name, rule] = setup;
     rule.precision = muon_precision::master;
-    auto const got = run<double, muon>(problem, 1, zero::level::none, rule);
+    auto const actual = run<double, muon>(problem, 1, zero::level::none, rule);
     for (auto const& tensor : problem.tensors)
       for (std::size_t const step : {1, 5}) {
-        CAPTURE(at.name);
+        CAPTURE(setup.name);
         CAPTURE(tensor.name);
         auto const key = concat(name, "/", tensor.name, "/fp64/", step);
-        auto const expected = test::golden_tensor<double>(given.file, key);
-        auto const momentum = test::golden_tensor<double>(given.file, key + "/momentum");
-        CHECK(distance(got.at(tensor.name)[step - 1], expected) <=
+        auto const expected = test::golden_tensor<double>(golden_file.file, key);
+        auto const momentum = test::golden_tensor<double>(golden_file.file, key + "/momentum");
+        CHECK(distance(actual.at(tensor.name)[step - 1], expected) <=
               1e-13 * distance(expected, std::vector<double>(expected.size())));
-        CHECK(distance(got.at(tensor.name + "#momentum_buffer")[step - 1], momentum) <=
+        CHECK(distance(actual.at(tensor.name + "#momentum_buffer")[step - 1], momentum) <=
               1e-15 * distance(momentum, std::vector<double>(momentum.size())));
       }
   }
 }
 
-// The bound is a tenth of what rounding to bf16 costs PyTorch itself: its distance from the same
-// steps in fp64, which all roundings make up. Here each rounding is of the same sum, taken in
-// another order: it differs (by one unit of bf16) only where the sum lies within its rounding in
-// fp32, about 2^-24, of the middle between two numbers of bf16, 2^-8 apart: one in some thousands.
-TEST_CASE("Muon in bf16 is much nearer to PyTorch's than PyTorch's is to exact steps") {
-  golden const given;
-  auto const problem = given.given<float>();
-  for (auto const& at : cases) {
-    auto const& [name, rule] = at;
-    auto const got = run<float, muon>(problem, 1, zero::level::none, rule);
+// The bound is a tenth of the cost of rounding to bf16 in PyTorch itself: the distance from the
+// same steps in fp64, to which all roundings contribute. Here each rounding is of the same sum,
+// taken in another order: it differs (by one unit of bf16) only where the sum lies within its
+// rounding in fp32, about 2^-24, of the middle between two numbers of bf16, 2^-8 apart: one in some
+// thousands.
+TEST_CASE("Muon: in bf16 it is much nearer to PyTorch than PyTorch is to exact steps") {
+  golden const golden_file;
+  auto const problem = golden_file.read_problem<float>();
+  for (auto const& setup : cases) {
+    auto const& [name, rule] = setup;
+    auto const actual = run<float, muon>(problem, 1, zero::level::none, rule);
     for (auto const& tensor : problem.tensors)
       for (std::size_t const step : {1, 5}) {
-        CAPTURE(at.name);
+        CAPTURE(setup.name);
         CAPTURE(tensor.name);
         CAPTURE(step);
         auto const key = [&](char const* precision) {
-          return concat(at.name, "/", tensor.name, "/", precision, "/", step);
+          return concat(setup.name, "/", tensor.name, "/", precision, "/", step);
         };
-        auto const theirs = test::golden_tensor<float>(given.file, key("bf16"));
-        auto const exact = test::golden_tensor<double>(given.file, key("fp64"));
-        auto const& ours = got.at(tensor.name)[step - 1];
-        CHECK(distance(ours, theirs) <= 0.1 * distance(theirs, exact));
-        auto const momentum = test::golden_tensor<float>(given.file, key("bf16") + "/momentum");
-        CHECK(distance(got.at(tensor.name + "#momentum_buffer")[step - 1], momentum) <=
+        auto const pytorch_weights = test::golden_tensor<float>(golden_file.file, key("bf16"));
+        auto const exact = test::golden_tensor<double>(golden_file.file, key("fp64"));
+        auto const& own_weights = actual.at(tensor.name)[step - 1];
+        CHECK(distance(own_weights, pytorch_weights) <= 0.1 * distance(pytorch_weights, exact));
+        auto const momentum =
+            test::golden_tensor<float>(golden_file.file, key("bf16") + "/momentum");
+        CHECK(distance(actual.at(tensor.name + "#momentum_buffer")[step - 1], momentum) <=
               1e-6 * distance(momentum, std::vector<float>(momentum.size())));
       }
   }
 }
 
-/// Tensors of small integers, by default matrices that no shard boundary respects, and a vector
-/// between them.
+/// Tensors of small integers; by default matrices that shard boundaries cut, and a vector between
+/// them.
 template <class T>
 problem<T> integers(std::vector<given_tensor<T>> tensors = {{"a", {7, 5}, {}, {}},
                                                             {"bias", {11}, {}, {}},
@@ -222,10 +228,11 @@ problem<T> integers(std::vector<given_tensor<T>> tensors = {{"a", {7, 5}, {}, {}
                                                             {"d", {2, 3}, {}, {}}}) {
   problem<T> out{std::move(tensors), std::vector<std::vector<std::vector<T>>>(3)};
   philox const random(1, stream_id("integers"));
-  std::uint64_t at = 0;
+  std::uint64_t draw_count = 0;
   auto const fill = [&](std::size_t size) {
     std::vector<T> values;
-    while (values.size() < size) values.push_back(static_cast<T>(random.bits(at++) % 9) - 4);
+    while (values.size() < size)
+      values.push_back(static_cast<T>(random.bits(draw_count++) % 9) - 4);
     return values;
   };
   for (auto& tensor : out.tensors) {
@@ -241,8 +248,8 @@ problem<T> integers(std::vector<given_tensor<T>> tensors = {{"a", {7, 5}, {}, {}
   return {.group = name == "bias" ? 1 : 0};
 }
 
-TEST_CASE_TEMPLATE("beside AdamW, every ZeRO stage and number of ranks gives one rank's bits", T,
-                   float, double) {
+TEST_CASE_TEMPLATE("Muon: beside AdamW, every ZeRO level and number of ranks gives one rank's bits",
+                   T, float, double) {
   auto const problem = integers<T>();
   muon const rule{.learning_rate = 0.1};
   decoupled_adamw const adam{.learning_rate = 0.1};
@@ -261,11 +268,11 @@ TEST_CASE_TEMPLATE("beside AdamW, every ZeRO stage and number of ranks gives one
     }
 }
 
-/// What a rank along the tensor axis has: of a and c some columns, of b some rows, of the fused
-/// matrix e rows that others have not, and, in a parameter of its own, rows that two neighbours
-/// share; of d and the vector all.
+/// The slice of a rank along the tensor axis: of a and c some columns; of b some rows; of the fused
+/// matrix e separate rows, and, in a second parameter, rows that two neighbours share; of d and the
+/// vector all.
 template <class T>
-void slice(parameter_base<T>& p, index rank, index ranks, bool again) {
+void slice(parameter_base<T>& p, index rank, index ranks, bool is_second_slice) {
   auto const part_of = [&](index size) {
     return zero::range{size * rank / ranks, size * (rank + 1) / ranks};
   };
@@ -274,43 +281,45 @@ void slice(parameter_base<T>& p, index rank, index ranks, bool again) {
   p.replication.ranks = 1;
   p.whole_extents = p.extents;
   if (p.name == "a" || p.name == "c") {
-    auto const mine = part_of(p.extents[1]);
+    auto const own_part = part_of(p.extents[1]);
     p.rows = {{0, p.extents[0]}};
-    p.first_column = mine.begin;
-    p.extents[1] = mine.size();
+    p.first_column = own_part.begin;
+    p.extents[1] = own_part.size();
     return;
   }
   if (p.name == "b") {
-    auto const mine = part_of(p.extents[0]);
-    p.rows = {{mine.begin, mine.size()}};
-  } else if (again) {
-    auto const by_two = rank / 2;
+    auto const own_part = part_of(p.extents[0]);
+    p.rows = {{own_part.begin, own_part.size()}};
+  } else if (is_second_slice) {
+    auto const pair_of_ranks = rank / 2;
     p.replication.ranks = 2;
-    p.rows = {{8 + 2 * by_two, 2}, {12 + 2 * by_two, 2}};
+    p.rows = {{8 + 2 * pair_of_ranks, 2}, {12 + 2 * pair_of_ranks, 2}};
   } else {
-    auto const mine = part_of(8);
-    p.rows = {{mine.begin, mine.size()}};
+    auto const own_part = part_of(8);
+    p.rows = {{own_part.begin, own_part.size()}};
   }
   p.extents[0] = 0;
   for (auto const& range : p.rows) p.extents[0] += range.count;
 }
 
-TEST_CASE_TEMPLATE("slices along the tensor axis are trained as the whole matrices of one rank", T,
-                   float, double) {
+TEST_CASE_TEMPLATE(
+    "Muon: slices along the tensor axis are trained as the whole matrices of one rank", T, float,
+    double) {
   auto problem = integers<T>();
   decoupled_adamw const adam{.learning_rate = 0.1};
   for (auto const precision : {muon_precision::bf16, muon_precision::master})
     for (int const tensor : {2, 3, 4}) {
       CAPTURE(tensor);
-      auto given = problem;
+      auto sliced_problem = problem;
       auto whole = problem;
-      if (tensor == 4) {  // e: 8 rows and twice 4, which two ranks share two by two
+      if (tensor == 4) {  // e: 8 rows and twice 4, each of which two ranks share
         auto const e = integers<T>({{"e", {16, 6}, {}, {}}});
         whole.tensors.push_back(e.tensors[0]);
-        given.tensors.insert(given.tensors.end(), 2, e.tensors[0]);
-        for (std::size_t at = 0; at < e.gradients.size(); ++at) {
-          whole.gradients[at].push_back(e.gradients[at][0]);
-          given.gradients[at].insert(given.gradients[at].end(), 2, e.gradients[at][0]);
+        sliced_problem.tensors.insert(sliced_problem.tensors.end(), 2, e.tensors[0]);
+        for (std::size_t step_number = 0; step_number < e.gradients.size(); ++step_number) {
+          whole.gradients[step_number].push_back(e.gradients[step_number][0]);
+          sliced_problem.gradients[step_number].insert(sliced_problem.gradients[step_number].end(),
+                                                       2, e.gradients[step_number][0]);
         }
       }
       muon const rule{.learning_rate = 0.1, .precision = precision};
@@ -321,14 +330,14 @@ TEST_CASE_TEMPLATE("slices along the tensor axis are trained as the whole matric
           CAPTURE(static_cast<int>(level));
           CAPTURE(data);
           auto const shape = train::process_groups<threads::communicator>::data_layout(level, data)
-                                 .template with<axis::tensor>(tensor);
-          auto const got = run_sliced(given, shape, level, groups, slice<T>);
-          CHECK(got == expected);
+                                 .template with_degree<axis::tensor>(tensor);
+          auto const actual = run_sliced(sliced_problem, shape, level, groups, slice<T>);
+          CHECK(actual == expected);
         }
     }
 }
 
-/// What is said when `tensors` are all given to Muon, with what `slice` leaves of them.
+/// The error message when Muon gets all of `tensors`, as `slice` slices them.
 template <class Slice>
 std::string refusal(std::vector<given_tensor<float>> tensors, Slice&& slice) {
   std::string message;
@@ -344,47 +353,48 @@ std::string refusal(std::vector<given_tensor<float>> tensors, Slice&& slice) {
   return message;
 }
 
-TEST_CASE("what is no whole matrix is refused before anything is allocated for it") {
+TEST_CASE("Muon: a tensor that is no matrix is refused before its memory is allocated") {
   CHECK(refusal({{"norm", {8}, {}, {}}}, [](auto&) {})
             .find("muon: norm has 1 dimensions, but only matrices can be orthogonalised; put it "
                   "into a group of another optimizer, such as decoupled_adamw") !=
         std::string::npos);
 }
 
-/// A tensor of extents, or some rows of one.
-parameter_base<float> matrix(std::string name, std::vector<index> extents, index of_rows = 0) {
+/// A tensor of the given extents, or some rows of one.
+parameter_base<float> matrix(std::string name, std::vector<index> extents, index tensor_rows = 0) {
   parameter_base<float> out;
   out.name = std::move(name);
   out.extents = extents;
-  if (of_rows > 0) {
+  if (tensor_rows > 0) {
     out.rows = {{0, extents[0]}};
-    extents[0] = of_rows;
+    extents[0] = tensor_rows;
     out.whole_extents = extents;
   }
   return out;
 }
 
-TEST_CASE("the workspace is as large as segments, divided tensors and the largest matrix need") {
+TEST_CASE(
+    "Muon: the workspace is as large as segments, divided tensors and the largest matrix need") {
   auto const wide = matrix("wide", {12, 20}), tall = matrix("tall", {24, 8});
   auto const slice = matrix("slice", {4, 20}, 8);
-  unit_tensors<float> where{{{448, 0, 224}}, {{{{&wide}}}, {{{&tall, 0, 256}}}}};
-  // all of 448; then u of 224, or x xᵀ of 12 x 12, a product of 12 x 20, a norm; each at a multiple
-  // of 64
-  CHECK(muon{}.workspace_bytes<float>(where) == 448 * 2 + 320 + 240 * 4 + 64);
+  unit_tensors<float> unit{{{448, 0, 224}}, {{{{&wide}}}, {{{&tall, 0, 256}}}}};
+  // 448 elements of the segment; then u of 224, or x xᵀ of 12 x 12, a product of 12 x 20 and a
+  // norm; each at a multiple of 64
+  CHECK(muon{}.workspace_bytes<float>(unit) == 448 * 2 + 320 + 240 * 4 + 64);
   auto const wide64 = [] {
     parameter_base<double> out;
     out.name = "wide";
     out.extents = {12, 20};
     return out;
   }();
-  unit_tensors<double> const in_double{{{448, 0, 224}}, {{{{&wide64}}}}};
-  CHECK(muon{.precision = muon_precision::master}.workspace_bytes<double>(in_double) ==
+  unit_tensors<double> const double_unit{{{448, 0, 224}}, {{{{&wide64}}}}};
+  CHECK(muon{.precision = muon_precision::master}.workspace_bytes<double>(double_unit) ==
         448 * 8 + 144 * 8 + 240 * 8 + 64);
-  where.segments.push_back({128, 0, 64});
-  where.tensors.push_back({{{&slice, 1, 0}}});  // and all 8 x 20 of it
-  CHECK(muon{}.workspace_bytes<float>(where) == (448 + 128 + 160) * 2 + 320 + 240 * 4 + 64);
-  where.segments[0] = {448, 0, 448};  // u of 448 is more
-  CHECK(muon{}.workspace_bytes<float>(where) == (448 + 128 + 160) * 2 + 448 * 4);
+  unit.segments.push_back({128, 0, 64});
+  unit.tensors.push_back({{{&slice, 1, 0}}});  // and the whole tensor of 8 x 20
+  CHECK(muon{}.workspace_bytes<float>(unit) == (448 + 128 + 160) * 2 + 320 + 240 * 4 + 64);
+  unit.segments[0] = {448, 0, 448};  // u of 448 is larger
+  CHECK(muon{}.workspace_bytes<float>(unit) == (448 + 128 + 160) * 2 + 448 * 4);
 }
 
 }  // namespace muon_test

@@ -1,4 +1,4 @@
-// What optimizers show of themselves.
+// The settings that optimizers expose.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -26,7 +26,9 @@ struct silent {
   int steps = 3;
 };
 
-TEST_CASE("an optimizer shows its settings by name, or its learning rate where that is a number") {
+TEST_CASE(
+    "optimizer settings: they are listed by name, or only the learning rate where that is a "
+    "number") {
   CHECK(settings_of(parallel::decoupled_lion{.learning_rate = 0.5}) ==
         lines{"learning_rate 0.5", "beta1 0.9", "beta2 0.99", "weight_decay 0"});
   CHECK(settings_of(parallel::any_optimizer<parallel::decoupled_adamw, parallel::decoupled_lion>(

@@ -13,7 +13,7 @@ using parts = std::vector<stage_blocks>;
 
 static_assert(assign_blocks(gpipe(3, 1), 7)[0] == stage_blocks{0, 3, true, false});
 
-TEST_CASE("blocks are divided evenly, the first stages hold one more") {
+TEST_CASE("stage assignment: blocks are divided evenly, and the first stages hold one more") {
   CHECK(assign_blocks(gpipe(1, 1), 5) == parts{{0, 5, true, true}});
   CHECK(assign_blocks(gpipe(3, 1), 8) ==
         parts{{0, 3, true, false}, {3, 6, false, false}, {6, 8, false, true}});
@@ -22,34 +22,35 @@ TEST_CASE("blocks are divided evenly, the first stages hold one more") {
       parts{{0, 2, true, false}, {2, 4, false, false}, {4, 5, false, false}, {5, 6, false, true}});
 }
 
-TEST_CASE("every division of up to 40 blocks is complete, in order, and even to one") {
+TEST_CASE(
+    "stage assignment: every division of up to 40 blocks is complete, in order, and even to one") {
   for (int stages = 1; stages <= 16; ++stages)
     for (int blocks = stages; blocks <= 40; ++blocks) {
-      auto const all = assign_blocks(gpipe(stages, 1), blocks);
-      REQUIRE(std::ssize(all) == stages);
-      CHECK(all.front().begin == 0);
-      CHECK(all.back().end == blocks);
-      for (std::size_t s = 0; s < all.size(); ++s) {
-        CHECK(all[s].entry == (s == 0));
-        CHECK(all[s].exit == (s + 1 == all.size()));
+      auto const blocks_by_stage = assign_blocks(gpipe(stages, 1), blocks);
+      REQUIRE(std::ssize(blocks_by_stage) == stages);
+      CHECK(blocks_by_stage.front().begin == 0);
+      CHECK(blocks_by_stage.back().end == blocks);
+      for (std::size_t s = 0; s < blocks_by_stage.size(); ++s) {
+        CHECK(blocks_by_stage[s].entry == (s == 0));
+        CHECK(blocks_by_stage[s].exit == (s + 1 == blocks_by_stage.size()));
         if (s == 0) continue;
-        CHECK(all[s].begin == all[s - 1].end);
-        CHECK(all[s].size() <= all[s - 1].size());
-        CHECK(all[s].size() >= all[0].size() - 1);
+        CHECK(blocks_by_stage[s].begin == blocks_by_stage[s - 1].end);
+        CHECK(blocks_by_stage[s].size() <= blocks_by_stage[s - 1].size());
+        CHECK(blocks_by_stage[s].size() >= blocks_by_stage[0].size() - 1);
       }
     }
 }
 
-std::string refusal(schedule const& of, int blocks, std::vector<int> const& by_stage = {}) {
+std::string refusal(schedule const& s, int blocks, std::vector<int> const& by_stage = {}) {
   try {
-    (void)assign_blocks(of, blocks, by_stage);
+    (void)assign_blocks(s, blocks, by_stage);
   } catch (parallel::error const& thrown) {
     return thrown.what();
   }
   return "accepted";
 }
 
-TEST_CASE("a list says how many blocks each stage holds") {
+TEST_CASE("stage assignment: a list gives the number of blocks of each stage") {
   std::vector<int> const uneven = {1, 4, 2};
   CHECK(assign_blocks(gpipe(3, 1), 7, uneven) ==
         parts{{0, 1, true, false}, {1, 5, false, false}, {5, 7, false, true}});
@@ -63,7 +64,7 @@ TEST_CASE("a list says how many blocks each stage holds") {
 }
 
 TEST_CASE(
-    "fewer blocks than stages are refused with the number of ranks that they are enough for") {
+    "stage assignment: fewer blocks than stages are refused with the possible number of ranks") {
   CHECK(refusal(interleaved(4, 4, 3), 11) ==
         "interleaved: 4 pipeline ranks with 3 stages each need at least 12 blocks, but the model "
         "has 11; it has enough for 3 ranks");

@@ -1,5 +1,5 @@
-// Messages travel while a rank computes, shown by the order of events and not by timing: one of the
-// two is held until the other has got somewhere. Without overlap it would wait for ever.
+// The order of events, not timing, shows that messages overlap with computation: one of the two is
+// held until the other has reached a given point. Without overlap the test would wait for ever.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -20,16 +20,16 @@ using namespace parallel::pipeline;
 
 /// One run of two ranks. On `rank`, task(log, n) is called in the n-th computation, message(log, k)
 /// before the k-th message, and check(log) at the end.
-void run(schedule const& of, int rank, std::function<void(test::trace&, int)> const& task,
+void run(schedule const& s, int rank, std::function<void(test::trace&, int)> const& task,
          std::function<void(test::trace&, int)> const& message,
          std::function<void(test::trace&)> const& check) {
-  parallel::threads::run(2, [&](parallel::threads::communicator& own) {
+  parallel::threads::run(2, [&](parallel::threads::communicator& inner) {
     test::trace log;
-    bool const watched = own.rank() == rank;
-    test::delayed comm(std::move(own), log, [&](int k) {
+    bool const watched = inner.rank() == rank;
+    test::delayed comm(std::move(inner), log, [&](int k) {
       if (watched) message(log, k);
     });
-    auto const sums = test::run_rank(comm, of, false, [&](test::ring n) {
+    auto const sums = test::run_rank(comm, s, false, [&](test::ring n) {
       log.add("task " + std::to_string(n));
       if (watched) task(log, static_cast<int>(n));
     });
@@ -38,7 +38,8 @@ void run(schedule const& of, int rank, std::function<void(test::trace&, int)> co
   });
 }
 
-TEST_CASE("the next activation arrives while the one before it is computed") {
+TEST_CASE(
+    "pipeline execution: the next activation is received while the one before it is computed") {
   // rank 1: receives 0 and 1 (two boundary buffers), F0, B0, sends the gradient of 0, ...
   run(
       one_f_one_b(2, 4), 1,
@@ -49,7 +50,8 @@ TEST_CASE("the next activation arrives while the one before it is computed") {
       [](test::trace& log) { CHECK(log.in_order("collective 1 ends", "task 1")); });
 }
 
-TEST_CASE("the next forward pass begins before the last activation has left") {
+TEST_CASE(
+    "pipeline execution: the next forward pass begins before the last activation has been sent") {
   // rank 0: F0, sends it (message 0), F1, ...
   run(
       gpipe(2, 3), 0, [](test::trace&, int) {},
@@ -59,10 +61,12 @@ TEST_CASE("the next forward pass begins before the last activation has left") {
       [](test::trace& log) { CHECK(log.in_order("task 1", "collective 0 ends")); });
 }
 
-TEST_CASE("a slot is used again before the gradient of its last microbatch has left") {
+TEST_CASE(
+    "pipeline execution: a slot is reused before the gradient of its last microbatch has been "
+    "sent") {
   // rank 1 has one slot: F0, B0, sends the gradient of 0 (message 2), F1
-  plan const own = lower(one_f_one_b(2, 4), 1);
-  REQUIRE(own.chunks[0].slots == 1);
+  plan const rank_plan = lower(one_f_one_b(2, 4), 1);
+  REQUIRE(rank_plan.chunks[0].slots == 1);
   run(
       one_f_one_b(2, 4), 1, [](test::trace&, int) {},
       [](test::trace& log, int k) {
@@ -71,7 +75,7 @@ TEST_CASE("a slot is used again before the gradient of its last microbatch has l
       [](test::trace& log) { CHECK(log.in_order("task 2", "collective 2 ends")); });
 }
 
-TEST_CASE("weight gradients are computed while the input gradient travels") {
+TEST_CASE("pipeline execution: weight gradients are computed while the input gradient is sent") {
   // rank 1 computes F0, I0, F1, I1, W0; message 3, after three receives, is the gradient of 0
   run(
       zb_h1(2, 4), 1, [](test::trace&, int) {},

@@ -1,4 +1,4 @@
-// Every schedule's plan, executed on threads, gives the bits of one serial loop.
+// The plan of every schedule, executed on threads, gives the bits of a serial loop.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -27,7 +27,7 @@ using test::run_rank;
 
 constexpr auto no_pause = [](ring) {};
 
-/// All ranks' results together: each stage's gradients are on one rank, zero elsewhere.
+/// The sum of all ranks' results: each stage's gradients are on one rank and zero on the others.
 ring_result sum_of(std::vector<ring_result> const& parts) {
   ring_result sum = parts[0];
   for (std::size_t r = 1; r < parts.size(); ++r) {
@@ -42,16 +42,16 @@ ring_result sum_of(std::vector<ring_result> const& parts) {
 }
 
 template <class Pause>
-ring_result run_on_threads(schedule const& of, bool some_empty, Pause pause, int steps = 1) {
-  std::vector<ring_result> parts(static_cast<std::size_t>(of.ranks));
-  parallel::threads::run(of.ranks, [&](parallel::threads::communicator& comm) {
-    parts[static_cast<std::size_t>(comm.rank())] = run_rank(comm, of, some_empty, pause, steps);
+ring_result run_on_threads(schedule const& s, bool some_empty, Pause pause, int steps = 1) {
+  std::vector<ring_result> parts(static_cast<std::size_t>(s.ranks));
+  parallel::threads::run(s.ranks, [&](parallel::threads::communicator& comm) {
+    parts[static_cast<std::size_t>(comm.rank())] = run_rank(comm, s, some_empty, pause, steps);
   });
   return sum_of(parts);
 }
 
-ring_result expected(schedule const& of, bool some_empty) {
-  return test::serial({of.stages(), of.microbatches, some_empty, !of.forward_only});
+ring_result expected(schedule const& s, bool some_empty) {
+  return test::serial({s.stages(), s.microbatches, some_empty, !s.forward_only});
 }
 
 std::vector<schedule> samples() {
@@ -79,107 +79,112 @@ std::vector<schedule> samples() {
           forward_only(3, 8, 2, placement::v)};
 }
 
-TEST_CASE("every schedule gives the bits of one serial loop") {
-  for (auto const& of : samples())
+TEST_CASE("pipeline execution: every schedule gives the bits of a serial loop") {
+  for (auto const& s : samples())
     for (bool const some_empty : {false, true}) {
-      CAPTURE(std::string(of.name));
-      CAPTURE(of.ranks);
-      CAPTURE(of.microbatches);
+      CAPTURE(std::string(s.name));
+      CAPTURE(s.ranks);
+      CAPTURE(s.microbatches);
       CAPTURE(some_empty);
-      CHECK(run_on_threads(of, some_empty, no_pause) == expected(of, some_empty));
+      CHECK(run_on_threads(s, some_empty, no_pause) == expected(s, some_empty));
     }
 }
 
-// Sleeps in some tasks, other ones on each rank, up to 300 microseconds.
+// Sleeps in some tasks, different ones on each rank, up to 300 microseconds.
 auto shaken(ring seed) {
   return [seed](ring task) {
-    ring const how = test::noise(seed * 1000 + task);
-    if (how % 4 == 0) std::this_thread::sleep_for(std::chrono::microseconds(how / 4 % 300));
+    ring const random_value = test::noise(seed * 1000 + task);
+    if (random_value % 4 == 0)
+      std::this_thread::sleep_for(std::chrono::microseconds(random_value / 4 % 300));
   };
 }
 
-TEST_CASE("delays change nothing, and neither do several steps over the same links and memory") {
+TEST_CASE(
+    "pipeline execution: delays and several steps over the same links and memory change nothing") {
   constexpr int steps = 3;
-  for (auto const& of : samples()) {
-    CAPTURE(std::string(of.name));
-    CAPTURE(of.ranks);
-    CAPTURE(of.microbatches);
-    auto want = expected(of, true);
+  for (auto const& s : samples()) {
+    CAPTURE(std::string(s.name));
+    CAPTURE(s.ranks);
+    CAPTURE(s.microbatches);
+    auto want = expected(s, true);
     want.loss *= steps;
     for (auto* gradients : {&want.da, &want.db})
-      for (auto& of_stage : *gradients)
-        for (ring& x : of_stage) x *= steps;
-    CHECK(run_on_threads(of, true, shaken(static_cast<ring>(of.ranks)), steps) == want);
+      for (auto& stage_gradients : *gradients)
+        for (ring& x : stage_gradients) x *= steps;
+    CHECK(run_on_threads(s, true, shaken(static_cast<ring>(s.ranks)), steps) == want);
   }
 }
 
-TEST_CASE("[full] a hundred random orders") {
+TEST_CASE("[full] pipeline execution: a hundred random orders") {
   for (ring seed = 0; seed < 100; ++seed)
-    for (auto const& of : samples()) {
-      CAPTURE(std::string(of.name));
+    for (auto const& s : samples()) {
+      CAPTURE(std::string(s.name));
       CAPTURE(seed);
-      CHECK(run_on_threads(of, seed % 2 == 0, shaken(seed)) == expected(of, seed % 2 == 0));
+      CHECK(run_on_threads(s, seed % 2 == 0, shaken(seed)) == expected(s, seed % 2 == 0));
     }
 }
 
-TEST_CASE("a microbatch that nobody has a sequence for sends nothing, but is run") {
-  schedule const of = one_f_one_b(2, 5);
-  ring_problem const problem{of.stages(), of.microbatches, true};
+TEST_CASE("pipeline execution: a microbatch without sequences is run but sends nothing") {
+  schedule const s = one_f_one_b(2, 5);
+  ring_problem const problem{s.stages(), s.microbatches, true};
   std::uint64_t present = 0;
-  for (int m = 0; m < of.microbatches; ++m) present += problem.is_empty(m) ? 0 : 1;
+  for (int m = 0; m < s.microbatches; ++m) present += problem.is_empty(m) ? 0 : 1;
   REQUIRE(present > 0);
   REQUIRE(present < 5);
-  parallel::threads::run(2, [&](parallel::threads::communicator& own) {
-    parallel::faulty comm(std::move(own), {});
-    plan const how = lower(of, comm.rank());
-    p2p_streams over(comm);
+  parallel::threads::run(2, [&](parallel::threads::communicator& inner) {
+    parallel::faulty comm(std::move(inner), {});
+    plan const rank_plan = lower(s, comm.rank());
+    p2p_streams links(comm);
     parallel::host::stream compute;
     std::uint64_t runs = 0;
-    test::ring_program program(problem, how, compute, [&](ring) { ++runs; });
-    auto const messages = execute(how, over, program);
+    test::ring_program program(problem, rank_plan, compute, [&](ring) { ++runs; });
+    auto const messages = execute(rank_plan, links, program);
     compute.synchronize();
     CHECK(comm.calls() == 2 * present);
     CHECK(runs == 2 * 5);
   });
 }
 
-TEST_CASE("a rank alone needs no messages") {
-  for (auto const& of : {gpipe(1, 3), interleaved(1, 3, 4), zb_v(1, 4), dual_pipe_v(1, 5)}) {
+TEST_CASE("pipeline execution: a single rank needs no messages") {
+  for (auto const& s : {gpipe(1, 3), interleaved(1, 3, 4), zb_v(1, 4), dual_pipe_v(1, 5)}) {
     parallel::faulty comm(parallel::single(), {});
-    CHECK(run_rank(comm, of, false, no_pause) == expected(of, false));
+    CHECK(run_rank(comm, s, false, no_pause) == expected(s, false));
     CHECK(comm.calls() == 0);
   }
 }
 
-/// The result with one call of one rank broken, or the error that it gave.
-ring_result run_broken(schedule const& of, int rank, parallel::fault what, std::uint64_t* calls) {
-  std::vector<ring_result> parts(static_cast<std::size_t>(of.ranks));
-  parallel::threads::run(of.ranks, [&](parallel::threads::communicator& own) {
-    bool const broken = own.rank() == rank;
-    auto& part = parts[static_cast<std::size_t>(own.rank())];
-    parallel::faulty comm(std::move(own), broken ? what : parallel::fault{});
-    part = run_rank(comm, of, false, no_pause);
+/// The result with one call of one rank broken; the number of its calls goes to `calls`.
+ring_result run_broken(schedule const& s, int rank, parallel::fault injected,
+                       std::uint64_t* calls) {
+  std::vector<ring_result> parts(static_cast<std::size_t>(s.ranks));
+  parallel::threads::run(s.ranks, [&](parallel::threads::communicator& inner) {
+    bool const broken = inner.rank() == rank;
+    auto& part = parts[static_cast<std::size_t>(inner.rank())];
+    parallel::faulty comm(std::move(inner), broken ? injected : parallel::fault{});
+    part = run_rank(comm, s, false, no_pause);
     if (broken && calls != nullptr) *calls = comm.calls();
   });
   return sum_of(parts);
 }
 
-TEST_CASE("every message dropped, doubled or divided is noticed, at either end") {
+TEST_CASE(
+    "pipeline execution: every message dropped, doubled or divided at either end changes the "
+    "result") {
   int mutants = 0;
-  for (auto const& of : {gpipe(2, 3), one_f_one_b(3, 4), interleaved(2, 4, 2), zb_h1(3, 4),
-                         zb_v(3, 4), dual_pipe_v(2, 5)}) {
-    auto const good = expected(of, false);
-    for (int rank = 0; rank < of.ranks; ++rank) {
+  for (auto const& s : {gpipe(2, 3), one_f_one_b(3, 4), interleaved(2, 4, 2), zb_h1(3, 4),
+                        zb_v(3, 4), dual_pipe_v(2, 5)}) {
+    auto const good = expected(s, false);
+    for (int rank = 0; rank < s.ranks; ++rank) {
       std::uint64_t calls = 0;
-      CHECK(run_broken(of, rank, {}, &calls) == good);
+      CHECK(run_broken(s, rank, {}, &calls) == good);
       for (std::uint64_t k = 0; k < calls; ++k)
         for (auto const kind : {parallel::fault_kind::drop, parallel::fault_kind::twice,
                                 parallel::fault_kind::divide}) {
-          CAPTURE(std::string(of.name));
+          CAPTURE(std::string(s.name));
           CAPTURE(rank);
           CAPTURE(k);
           CAPTURE(static_cast<int>(kind));
-          CHECK_FALSE(run_broken(of, rank, {k, kind}, nullptr) == good);
+          CHECK_FALSE(run_broken(s, rank, {k, kind}, nullptr) == good);
           ++mutants;
         }
     }
@@ -197,21 +202,22 @@ std::string message_of(auto&& run) {
   return "nothing thrown";
 }
 
-TEST_CASE("another rank's plan is refused") {
+TEST_CASE("pipeline execution: the plan of another rank is refused") {
   CHECK(message_of([] {
           parallel::single comm;
-          schedule const of = gpipe(2, 3);
-          plan const own = lower(of, 1);
-          p2p_streams over(comm);
+          schedule const s = gpipe(2, 3);
+          plan const rank_plan = lower(s, 1);
+          p2p_streams links(comm);
           parallel::host::stream compute;
-          test::ring_program program(ring_problem{2, 3}, own, compute, no_pause);
-          (void)execute(own, over, program);
+          test::ring_program program(ring_problem{2, 3}, rank_plan, compute, no_pause);
+          (void)execute(rank_plan, links, program);
         }).find("the plan is rank 1's of 2, but the communicator's rank is 0 of 1") !=
         std::string::npos);
 }
 
-TEST_CASE("a computation that throws on one rank stops all with its reason") {
-  // at once, while the host still enqueues; and when it has long returned and only waits
+TEST_CASE(
+    "pipeline execution: a computation that throws on one rank stops all ranks with its reason") {
+  // immediately, while the host still enqueues; and later, when the host only waits
   for (auto const wait : {std::chrono::milliseconds(0), std::chrono::milliseconds(50)})
     CHECK(message_of([&] {
             parallel::threads::run(3, [&](parallel::threads::communicator& comm) {

@@ -1,5 +1,5 @@
-// docs/pipelines.md is made here, and this test holds the two equal. When something changes, copy
-// the file that the test leaves beside itself over docs/pipelines.md.
+// This test generates docs/pipelines.md and compares the two. After a change, copy the file that
+// the test writes to its working folder over docs/pipelines.md.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -30,23 +30,27 @@ std::string quotient(int a, int b) {
   return hundredths % 10 == 0 ? out : out + concat(hundredths % 10);
 }
 
-std::string row(schedule const& of, std::string const& bubble, std::string const& takes) {
-  auto const time = simulate(of);
-  REQUIRE(time.good());
-  int const v = of.stages_per_rank;
-  int const work = 3 * of.microbatches * v;
+std::string row(schedule const& pipeline_schedule, std::string const& bubble,
+                std::string const& takes) {
+  auto const time = simulate(pipeline_schedule);
+  REQUIRE(time.is_good());
+  int const v = pipeline_schedule.stages_per_rank;
+  int const work = 3 * pipeline_schedule.microbatches * v;
   std::string memory;
-  int most = 0;
-  for (auto const& chunk : lower(of, 0).chunks)
+  int largest_peak = 0;
+  for (auto const& chunk : lower(pipeline_schedule, 0).chunks)
     memory += concat(memory.empty() ? "" : " + ", chunk.slots);
   int sent = 0;
-  for (plan const& one : lower(of))
-    for (step const& s : one.steps) sent += sends(s.kind) ? 1 : 0;
-  for (int const peak : time.peak) most = std::max(most, peak);
-  return concat("| ", of.name, v > 1 && of.place == placement::loop ? concat(", v = ", v) : "",
-                " | ", takes, " | ", bubble, " | ", quotient(time.makespan - work, v), " | ",
-                quotient(100 * (time.makespan - work), time.makespan), " % | ", quotient(most, v),
-                " | ", memory, " | ", quotient(sent, of.ranks * of.microbatches), " |\n");
+  for (plan const& rank_plan : lower(pipeline_schedule))
+    for (step const& s : rank_plan.steps) sent += sends(s.kind) ? 1 : 0;
+  for (int const peak : time.peak) largest_peak = std::max(largest_peak, peak);
+  return concat(
+      "| ", pipeline_schedule.name,
+      v > 1 && pipeline_schedule.stage_placement == placement::loop ? concat(", v = ", v) : "",
+      " | ", takes, " | ", bubble, " | ", quotient(time.makespan - work, v), " | ",
+      quotient(100 * (time.makespan - work), time.makespan), " % | ", quotient(largest_peak, v),
+      " | ", memory, " | ",
+      quotient(sent, pipeline_schedule.ranks * pipeline_schedule.microbatches), " |\n");
 }
 
 std::string table(int p, int m) {
@@ -71,13 +75,12 @@ microbatch. `plan.hpp` lowers it to what one rank does, with messages and number
 numbers and drawings of this page are made by `tests/parallel/pipeline/schedules_page_test.cpp`.
 
 ```cpp
-auto const of = pipeline::make_schedule("zb-h1", ranks, microbatches);  // or says what it can take
-auto const blocks = pipeline::assign_blocks(of, num_blocks);            // [begin, end) by stage
-auto const plans = pipeline::lower(of);                                 // of all ranks
-pipeline::require_sound(of, plans);                                     // before anything runs
-auto const& own = plans[comm.rank()];
-pipeline::p2p_streams over(comm);                                    // once
-auto const messages = pipeline::execute(own, over, program);   // each step; returns at once
+auto const schedule = pipeline::make_schedule("zb-h1", ranks, microbatches);  // throws with advice
+auto const blocks = pipeline::assign_blocks(schedule, num_blocks);            // [begin, end) by stage
+auto const plans = pipeline::lower(schedule);                                 // of all ranks
+pipeline::require_sound(schedule, plans);                                     // before anything runs
+pipeline::p2p_streams links(comm);                                            // once
+auto const messages = pipeline::execute(plans[comm.rank()], links, program);  // each step; returns at once
 program.compute().synchronize();
 ```
 
@@ -91,14 +94,14 @@ bubble lies before the first and after the last computation of a rank.
 )";
   out += table(4, 8) + table(8, 32) +
          "## Drawings\n\n3 ranks, 6 microbatches. `svg_of` draws the same as a picture.\n\n```\n";
-  for (auto const& of : {gpipe(3, 6), one_f_one_b(3, 6), interleaved(3, 6, 2), zb_h1(3, 6),
-                         zb_v(3, 6), dual_pipe_v(3, 6)})
-    out += text_of(of) + "\n";
+  for (auto const& s : {gpipe(3, 6), one_f_one_b(3, 6), interleaved(3, 6, 2), zb_h1(3, 6),
+                        zb_v(3, 6), dual_pipe_v(3, 6)})
+    out += text_of(s) + "\n";
   out.pop_back();
   return out + "```\n";
 }
 
-TEST_CASE("docs/pipelines.md holds the numbers of these schedules") {
+TEST_CASE("pipeline schedules: docs/pipelines.md has the current numbers") {
   auto const path = test::checkout() / "docs" / "pipelines.md";
   std::ifstream in(path, std::ios::binary);
   std::string const found((std::istreambuf_iterator<char>(in)), {});

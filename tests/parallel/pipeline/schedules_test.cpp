@@ -1,4 +1,4 @@
-// Every schedule: exhaustively complete and free of deadlock, makespan and peaks as published.
+// Every schedule is complete and free of deadlock; makespan and peaks are those published.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -12,18 +12,18 @@ namespace schedules_test {
 
 using namespace parallel::pipeline;
 
-// Proved by the compiler.
+// Checked at compile time.
 static_assert(simulate(one_f_one_b(8, 32)).makespan == 117);
 static_assert(simulate(zb_h1(4, 8)).makespan == 27);
-static_assert(simulate(zb_v(4, 8)).good());
+static_assert(simulate(zb_v(4, 8)).is_good());
 
 struct expected {
-  schedule of;
+  schedule pipeline_schedule;
   int makespan;  // F = I = W = 1 a stage
   std::vector<int> peak;
 };
 
-TEST_CASE("makespans and peaks of activations are the published ones") {
+TEST_CASE("pipeline schedules: makespans and peaks of activations are those published") {
   std::vector<expected> const table = {
       {gpipe(4, 8), 33, {8, 8, 8, 8}},
       {one_f_one_b(4, 8), 33, {4, 3, 2, 1}},
@@ -40,34 +40,36 @@ TEST_CASE("makespans and peaks of activations are the published ones") {
       {zb_v(8, 32), 199, std::vector<int>(8, 16)},
       {dual_pipe_v(8, 32), 199, std::vector<int>(8, 17)},
   };
-  for (auto const& at : table) {
-    auto const& [of, makespan, peak] = at;
-    CAPTURE(std::string(at.of.name));
-    CAPTURE(at.of.ranks);
-    auto const time = simulate(of);
-    REQUIRE(time.good());
+  for (auto const& entry : table) {
+    auto const& [pipeline_schedule, makespan, peak] = entry;
+    CAPTURE(std::string(entry.pipeline_schedule.name));
+    CAPTURE(entry.pipeline_schedule.ranks);
+    auto const time = simulate(pipeline_schedule);
+    REQUIRE(time.is_good());
     CHECK(time.makespan == makespan);
     CHECK(time.peak == peak);
   }
 }
 
 /// Idle time of a rank between its first and its last action.
-int gaps(schedule const& of, timeline const& time, std::size_t rank) {
+int gaps(schedule const& s, timeline const& time, std::size_t rank) {
   int busy = 0;
-  for (action const& a : of.by_rank[rank]) busy += costs{}.of(a.kind);
-  int const last = costs{}.of(of.by_rank[rank].back().kind) + time.starts[rank].back();
+  for (action const& a : s.by_rank[rank]) busy += costs{}.time_of(a.kind);
+  int const last = costs{}.time_of(s.by_rank[rank].back().kind) + time.starts[rank].back();
   return last - time.starts[rank].front() - busy;
 }
 
-TEST_CASE("every schedule of up to 8 ranks and 32 microbatches runs to its end, by its formulas") {
+TEST_CASE(
+    "pipeline schedules: all schedules of up to 8 ranks and 32 microbatches complete by their "
+    "formulas") {
   int checked = 0;
   for (int p = 1; p <= 8; ++p)
     for (int m = 1; m <= 32; ++m) {
       CAPTURE(p);
       CAPTURE(m);
-      auto const run = [&](schedule const& of) {
-        auto const time = simulate(of);
-        CHECK_MESSAGE(time.good(), std::string(of.name));
+      auto const run = [&](schedule const& s) {
+        auto const time = simulate(s);
+        CHECK_MESSAGE(time.is_good(), std::string(s.name));
         ++checked;
         return time;
       };
@@ -87,11 +89,11 @@ TEST_CASE("every schedule of up to 8 ranks and 32 microbatches runs to its end, 
           CHECK(time.peak[static_cast<std::size_t>(r)] <= 2 * (p - 1 - r) + (v - 1) * p + 1);
       }
       if (m >= p) {
-        auto const of = zb_v(p, m);
-        auto const time = run(of);
+        auto const s = zb_v(p, m);
+        auto const time = run(s);
         CHECK(*std::max_element(time.peak.begin(), time.peak.end()) <= 2 * p);
-        for (std::size_t r = 0; r < of.by_rank.size() && m >= 2 * p; ++r)
-          CHECK(gaps(of, time, r) == 0);
+        for (std::size_t r = 0; r < s.by_rank.size() && m >= 2 * p; ++r)
+          CHECK(gaps(s, time, r) == 0);
       }
       if (m >= 2 * p) {
         auto const time = run(dual_pipe_v(p, m));
@@ -101,20 +103,21 @@ TEST_CASE("every schedule of up to 8 ranks and 32 microbatches runs to its end, 
   MESSAGE(checked << " schedules");
 }
 
-TEST_CASE("forward passes alone run to their end in every place, by their formulas") {
+TEST_CASE(
+    "pipeline schedules: forward-only schedules complete in every placement, by their formulas") {
   for (int p = 1; p <= 8; ++p)
     for (int m = 1; m <= 16; ++m) {
       CAPTURE(p);
       CAPTURE(m);
       for (int v = 1; v <= 4; ++v) {
         auto const time = simulate(forward_only(p, m, v));
-        REQUIRE(time.good());
+        REQUIRE(time.is_good());
         if (v == 1 || m % p == 0) CHECK(time.makespan == m * v + p - 1);
       }
-      auto const back = simulate(forward_only(p, m, 2, placement::v));
-      REQUIRE(back.good());
-      CHECK(back.makespan == 2 * (m + p - 1));
-      CHECK(forward_only(zb_v(p, m + p), m).place == placement::v);
+      auto const v_timeline = simulate(forward_only(p, m, 2, placement::v));
+      REQUIRE(v_timeline.is_good());
+      CHECK(v_timeline.makespan == 2 * (m + p - 1));
+      CHECK(forward_only(zb_v(p, m + p), m).stage_placement == placement::v);
     }
   auto bad = forward_only(2, 2);
   bad.by_rank[0].push_back({action_kind::backward, 0, 0});
@@ -133,7 +136,7 @@ std::string refusal(auto&& make) {
   return "accepted";
 }
 
-TEST_CASE("what a schedule cannot take is refused with what it could") {
+TEST_CASE("pipeline schedules: unsupported numbers are refused with possible ones") {
   CHECK(refusal([] { return make_schedule("interleaved", 4, 6); }) ==
         "interleaved: the number of microbatches must be a multiple of the 4 pipeline ranks, but "
         "is 6; the nearest above is 8");

@@ -12,9 +12,9 @@ namespace simulate_test {
 using namespace parallel::pipeline;
 using enum action_kind;
 
-std::string verdict(schedule const& of) {
+std::string verdict(schedule const& s) {
   try {
-    check(of);
+    check(s);
   } catch (parallel::error const& thrown) {
     return thrown.what();
   }
@@ -23,7 +23,7 @@ std::string verdict(schedule const& of) {
 
 std::string const begin = "schedule 1f1b of 3 ranks and 4 microbatches: on rank ";
 
-TEST_CASE("each way to be wrong is found and named") {
+TEST_CASE("schedule check: each kind of flaw is found and named") {
   auto const good = one_f_one_b(3, 4);
   REQUIRE(verdict(good) == "good");
   auto bad = good;
@@ -46,17 +46,19 @@ TEST_CASE("each way to be wrong is found and named") {
   CHECK(verdict(bad) == begin + "0 action 0W3 never comes");
 }
 
-TEST_CASE("ranks that wait for each other are a deadlock") {
-  // rank 0 wants the gradient of microbatch 0 before it sends microbatch 1, rank 1 the other way
-  schedule of = gpipe(2, 2);
-  of.by_rank[0] = {{forward, 0, 0}, {backward, 0, 0}, {forward, 0, 1}, {backward, 0, 1}};
-  of.by_rank[1] = {{forward, 1, 0}, {forward, 1, 1}, {backward, 1, 0}, {backward, 1, 1}};
-  CHECK(verdict(of) ==
+TEST_CASE("schedule check: ranks that wait for each other are a deadlock") {
+  // rank 0 needs the gradient of microbatch 0 before it sends microbatch 1, rank 1 the reverse
+  schedule crossed = gpipe(2, 2);
+  crossed.by_rank[0] = {{forward, 0, 0}, {backward, 0, 0}, {forward, 0, 1}, {backward, 0, 1}};
+  crossed.by_rank[1] = {{forward, 1, 0}, {forward, 1, 1}, {backward, 1, 0}, {backward, 1, 1}};
+  CHECK(verdict(crossed) ==
         "schedule gpipe of 2 ranks and 2 microbatches: on rank 0 action 0B0 waits for ever");
 }
 
-TEST_CASE("no two neighbours of 1f1b on the last rank can be swapped unnoticed or harmfully") {
-  // Any swap either is found, or leaves a schedule that still runs to its end.
+TEST_CASE(
+    "schedule check: a swap of two neighbouring actions is found or leaves a schedule that "
+    "completes") {
+  // Any swap is either found or leaves a schedule that still runs to its end.
   auto const good = one_f_one_b(4, 6);
   int found = 0;
   for (std::size_t rank = 0; rank < good.by_rank.size(); ++rank)
@@ -64,15 +66,15 @@ TEST_CASE("no two neighbours of 1f1b on the last rank can be swapped unnoticed o
       auto swapped = good;
       std::swap(swapped.by_rank[rank][i], swapped.by_rank[rank][i + 1]);
       auto const time = simulate(swapped);
-      if (!time.good()) ++found;
-      if (time.good()) CHECK(time.makespan >= simulate(good).makespan);
+      if (!time.is_good()) ++found;
+      if (time.is_good()) CHECK(time.makespan >= simulate(good).makespan);
     }
   CHECK(found > 0);
 }
 
-TEST_CASE("transfers and unequal costs lengthen what they should") {
+TEST_CASE("schedule simulation: transfers and unequal costs lengthen the makespan as expected") {
   CHECK(simulate(one_f_one_b(1, 5), {.transfer = 7}).makespan == 15);
-  // the first microbatch goes down and back through p-1 transfers each way
+  // the first microbatch passes through p-1 transfers in each direction
   CHECK(simulate(gpipe(3, 1), {.transfer = 2}).makespan == 3 * 3 + 2 * 2 * 2);
   CHECK(simulate(zb_h1(4, 8), {.forward = 2, .backward_input = 2, .backward_weight = 2}).makespan ==
         2 * 27);

@@ -51,7 +51,7 @@ struct local_cluster {
   }
 };
 
-inline parallel::checkpoint::run_state after(index batches) { return {.batches = batches}; }
+inline parallel::checkpoint::run_state state_after(index batches) { return {.batches = batches}; }
 
 /// The content of all files of a checkpoint but its manifest.
 inline std::map<std::string, std::string> files_of(std::filesystem::path const& folder) {

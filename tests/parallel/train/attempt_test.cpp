@@ -21,11 +21,11 @@ using namespace std::chrono_literals;
 using parallel::host::stream;
 
 TEST_CASE("a failed stream is drained of what it waited for, and of nothing when all went well") {
-  std::atomic<bool> over = false;
+  std::atomic<bool> is_over = false;
   stream compute, exchange;
   exchange.enqueue([&] {
     std::this_thread::sleep_for(100ms);
-    over = true;
+    is_over = true;
   });
   auto const exchanged = exchange.record();
   std::atomic<bool> go = false;
@@ -36,13 +36,13 @@ TEST_CASE("a failed stream is drained of what it waited for, and of nothing when
   compute.wait(exchanged);  // skipped
   go = true;
   CHECK_THROWS_WITH(compute.synchronize(), "the machine is on fire");
-  CHECK(!over);
+  CHECK(!is_over);
   parallel::train::drain(compute);
-  CHECK(over);
+  CHECK(is_over);
   stream fine;
-  fine.enqueue([&] { over = false; });
+  fine.enqueue([&] { is_over = false; });
   parallel::train::drain(fine);
-  CHECK(!over);
+  CHECK(!is_over);
   CHECK_NOTHROW(fine.synchronize());
 }
 
@@ -57,7 +57,7 @@ struct accident {
 
 /// Counts while it lives: a task does until it has run, or been left out.
 struct token {
-  explicit token(std::atomic<int>& of) : count(of) { ++count; }
+  explicit token(std::atomic<int>& counter) : count(counter) { ++count; }
   token(token const&) = delete;
   token& operator=(token const&) = delete;
   ~token() { --count; }
@@ -67,8 +67,8 @@ struct token {
 /// Every exchange takes some time, and in the middle of a step a computation fails.
 class unlucky : public parallel::collectives<unlucky> {
  public:
-  unlucky(parallel::threads::communicator inner, std::shared_ptr<accident> what)
-      : inner_(std::move(inner)), what_(std::move(what)) {}
+  unlucky(parallel::threads::communicator inner, std::shared_ptr<accident> planned)
+      : inner_(std::move(inner)), what_(std::move(planned)) {}
 
   [[nodiscard]] int rank() const { return inner_.rank(); }
   [[nodiscard]] int size() const { return inner_.size(); }
@@ -78,23 +78,24 @@ class unlucky : public parallel::collectives<unlucky> {
 
   parallel::request submit(stream& s, parallel::operation const& op) {
     if (what_ == nullptr || what_->compute == nullptr) return inner_.submit(s, op);
-    bool const now = what_->calls++ == what_->at;
-    s.enqueue([now, token = std::make_unique<token>(what_->under_way)] {
-      if (now) std::this_thread::sleep_for(200ms);
+    bool const happens_now = what_->calls++ == what_->at;
+    s.enqueue([happens_now, token = std::make_unique<token>(what_->under_way)] {
+      if (happens_now) std::this_thread::sleep_for(200ms);
     });
     auto out = inner_.submit(s, op);
-    if (now)
+    if (happens_now)
       what_->compute->enqueue([after = what_->after] {
         std::this_thread::sleep_for(after);
         throw parallel::error("the machine is on fire");
       });
     return out;
   }
-  [[nodiscard]] parallel::signature_exchange open_exchange(stream const* on = nullptr) {
-    return inner_.open_exchange(on);
+  [[nodiscard]] parallel::signature_exchange open_exchange(
+      stream const* exchange_stream = nullptr) {
+    return inner_.open_exchange(exchange_stream);
   }
-  [[nodiscard]] unlucky split(parallel::coloring const& by, std::string name = {}) {
-    return {inner_.split(by, std::move(name)), what_};
+  [[nodiscard]] unlucky split(parallel::coloring const& colors, std::string name = {}) {
+    return {inner_.split(colors, std::move(name)), what_};
   }
 
  private:
@@ -104,33 +105,34 @@ class unlucky : public parallel::collectives<unlucky> {
 
 /// Runs a step on every rank, of which the last has the accident; checks what each is told. Who is
 /// told nothing waits for a moment, not for ever.
-void check_accident(test::layout const& how, std::uint64_t at, std::chrono::milliseconds after) {
-  int const ranks = how.shape().ranks();
-  std::vector<std::string> told(static_cast<std::size_t>(ranks));
+void check_accident(test::layout const& run_layout, std::uint64_t at,
+                    std::chrono::milliseconds after) {
+  int const ranks = run_layout.shape().ranks();
+  std::vector<std::string> messages(static_cast<std::size_t>(ranks));
   parallel::threads::run(
       ranks,
       [&](parallel::threads::communicator& comm) {
-        int const me = comm.rank();
-        auto const what = std::make_shared<accident>();
-        what->at = at;
-        what->after = after;
-        test::ring_rank<> one(
-            parallel::any_communicator(unlucky(std::move(comm), me == ranks - 1 ? what : nullptr)),
-            how);
+        int const own_rank = comm.rank();
+        auto const planned = std::make_shared<accident>();
+        planned->at = at;
+        planned->after = after;
+        test::ring_rank<> one(parallel::any_communicator(unlucky(
+                                  std::move(comm), own_rank == ranks - 1 ? planned : nullptr)),
+                              run_layout);
         one.world().barrier(one.compute()).wait();  // all ranks are made, and begin their steps
-        what->compute = &one.compute();
+        planned->compute = &one.compute();
         try {
           (void)one.step(0);
         } catch (parallel::error const& thrown) {
-          told[static_cast<std::size_t>(me)] = thrown.what();
+          messages[static_cast<std::size_t>(own_rank)] = thrown.what();
         }
-        CHECK(what->under_way == 0);
+        CHECK(planned->under_way == 0);
       },
       {.deadline = 5s});
   for (int rank = 0; rank + 1 < ranks; ++rank)
-    CHECK(told[static_cast<std::size_t>(rank)] ==
+    CHECK(messages[static_cast<std::size_t>(rank)] ==
           parallel::concat("rank ", ranks - 1, " failed: the machine is on fire"));
-  CHECK(told.back() == "the machine is on fire");
+  CHECK(messages.back() == "the machine is on fire");
 }
 
 TEST_CASE("an exception in a step leaves no exchange behind and tells all ranks why") {

@@ -16,15 +16,15 @@ namespace zero = parallel::zero;
 TEST_CASE("parts of microbatches and, with adaptive clipping, slices of rows are refused") {
   using enum train::clipping_kind;
   parallel::training_layout const whole = parallel::training_layout{}
-                                              .with<axis::pipeline>(2)
-                                              .with<axis::replicate>(3)
-                                              .with<axis::shard>(4);
+                                              .with_degree<axis::pipeline>(2)
+                                              .with_degree<axis::replicate>(3)
+                                              .with_degree<axis::shard>(4);
   for (auto const clip : {none, norm, value, adaptive})
     CHECK(train::broken_by_canonical_order(whole, clip).empty());
-  CHECK(train::broken_by_canonical_order(whole.with<axis::tensor>(2), norm).empty());
-  CHECK(train::broken_by_canonical_order(whole.with<axis::tensor>(2), adaptive).size() == 1);
+  CHECK(train::broken_by_canonical_order(whole.with_degree<axis::tensor>(2), norm).empty());
+  CHECK(train::broken_by_canonical_order(whole.with_degree<axis::tensor>(2), adaptive).size() == 1);
   auto const both = train::broken_by_canonical_order(
-      whole.with<axis::tensor>(2).with<axis::context>(5), adaptive);
+      whole.with_degree<axis::tensor>(2).with_degree<axis::context>(5), adaptive);
   REQUIRE(both.size() == 2);
   CHECK(
       both[0] ==
@@ -39,7 +39,7 @@ TEST_CASE("a stepper over ranks of a context axis refuses the canonical order") 
           [](parallel::threads::communicator& comm) {
             parallel::host::device device;
             train::process_groups groups(comm.split(0),
-                                         parallel::training_layout{}.with<axis::context>(2),
+                                         parallel::training_layout{}.with_degree<axis::context>(2),
                                          zero::level::none);
             test::given_gradients<float> model({{"a", {4, 4}, {}, {}}});
             train::stepper const step(model, device, groups, test::plain_descent{},

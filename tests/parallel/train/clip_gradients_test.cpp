@@ -77,7 +77,7 @@ void descend_on(Comm& comm, std::vector<given_tensor<T>> const& tensors, zero::l
   using groups_type = parallel::train::process_groups<Comm>;
   groups_type groups(comm.split(0),
                      groups_type::data_layout(level, comm.size() / tensor)
-                         .template with<parallel::axis::tensor>(tensor),
+                         .template with_degree<parallel::axis::tensor>(tensor),
                      level);
   test::given_gradients<T> model(tensors, [&](auto& p) {
     if (tensor == 2) slice(p, groups.tensor.rank());
@@ -93,15 +93,15 @@ void descend_on(Comm& comm, std::vector<given_tensor<T>> const& tensors, zero::l
                ? parallel::data::share_of(count, rank, data.data_ranks())
                : parallel::data::aligned_share_of(count, 1, rank, data.data_ranks());
   };
-  auto const mine = share_of(data.shard + data.replica);
-  for (index i = mine.begin; i < mine.end; ++i) {
+  auto const own_share = share_of(data.shard + data.replica);
+  for (index i = own_share.begin; i < own_share.end; ++i) {
     // neighbours along the tensor axis have the same tokens: one counts them
     batches.push_back({static_cast<T>(i + 1), data.tensor == 0 ? i + 1 : 0});
     first.push_back(i);
   }
-  auto const most = static_cast<std::size_t>(share_of(0).size());
-  batches.resize(most, {0, 0});
-  first.resize(most);
+  auto const max_batches = static_cast<std::size_t>(share_of(0).size());
+  batches.resize(max_batches, {0, 0});
+  first.resize(max_batches);
   auto const result = step.step(compute, exchanges, memory, std::span(std::as_const(batches)),
                                 std::span(std::as_const(first)), {}, 1.0);
   model.for_each_held(step, [&](std::size_t i, index from, std::span<T> values) {
@@ -121,12 +121,12 @@ descent<T> descend(std::vector<given_tensor<T>> const& tensors, int ranks, zero:
                    zero::reduction_order order = zero::reduction_order::by_rank) {
   descent<T> out;
   out.held.resize(static_cast<std::size_t>(ranks));
-  parallel::threads::run(ranks, [&](parallel::threads::communicator& own) {
-    auto comm = change(std::move(own));
+  parallel::threads::run(ranks, [&](parallel::threads::communicator& inner) {
+    auto comm = change(std::move(inner));
     descend_on(comm, tensors, level, clip, count, tensor, order, out);
     if (comm.rank() == 0) call(comm);
   });
-  for (auto const& of : tensors) out.tensors.emplace_back(of.weights.size());
+  for (auto const& source : tensors) out.tensors.emplace_back(source.weights.size());
   for (std::size_t rank = out.held.size(); rank-- > 0;)  // what several hold: the first one's
     for (auto const& [i, first, values] : out.held[rank])
       std::ranges::copy(values, out.tensors[i].begin() + first);
@@ -247,14 +247,15 @@ TEST_CASE("rows in the canonical order are those of plain sums, and may not be s
 TEST_CASE("every dropped, doubled or divided collective of a clipped step changes the result") {
   auto const tensors = integers();
   clipping clip{.threshold = 0.75};
-  auto const stepped = [&](zero::level level, parallel::fault const& what, std::uint64_t& calls) {
+  auto const stepped = [&](zero::level level, parallel::fault const& fault_to_make,
+                           std::uint64_t& calls) {
     return descend(
         tensors, 3, level, clip, 4, 1,
-        [&](auto comm) { return parallel::faulty(std::move(comm), what); },
+        [&](auto comm) { return parallel::faulty(std::move(comm), fault_to_make); },
         [&](auto const& broken) { calls = broken.calls(); });
   };
   // As far as rounding goes, the same: relative difference up to 1e-6, 8 ulps.
-  auto const same = [](descent<float> const& a, descent<float> const& b) {
+  auto const are_equal = [](descent<float> const& a, descent<float> const& b) {
     auto const near = [](double x, double y) { return std::abs(x - y) <= 1e-6 * std::abs(y); };
     bool out =
         near(a.loss, b.loss) && near(a.gradient_norm, b.gradient_norm) && a.tokens == b.tokens;
@@ -278,20 +279,21 @@ TEST_CASE("every dropped, doubled or divided collective of a clipped step change
       bool const gathers_last = level == zero::level::optimizer || level == zero::level::gradients;
       REQUIRE(calls == squares_of_rows + (by_row ? 1U : 0U) + (gathers_last ? 1U : 0U));
       for (std::uint64_t k = 0; k < calls; ++k)
-        for (auto const how : {parallel::fault_kind::drop, parallel::fault_kind::twice,
-                               parallel::fault_kind::divide}) {
+        for (auto const fault_type : {parallel::fault_kind::drop, parallel::fault_kind::twice,
+                                      parallel::fault_kind::divide}) {
           CAPTURE(static_cast<int>(kind));
           CAPTURE(static_cast<int>(level));
           CAPTURE(k);
-          CAPTURE(static_cast<int>(how));
+          CAPTURE(static_cast<int>(fault_type));
           // Equivalent: a common factor of the squares of weights and of gradients. A row's factor
           // is threshold |w| / |g|, in which it cancels; where both are 0 they stay 0.
           // And values that are gathered for the passes: this model reads none.
           bool const equivalent =
-              (by_row && k == squares_of_rows && how != parallel::fault_kind::drop) ||
+              (by_row && k == squares_of_rows && fault_type != parallel::fault_kind::drop) ||
               (gathers_first && (k == 0 || k == 2));
           std::uint64_t ignored = 0;
-          CHECK(same(stepped(level, {.at = k, .kind = how}, ignored), sound) == equivalent);
+          CHECK(are_equal(stepped(level, {.call = k, .kind = fault_type}, ignored), sound) ==
+                equivalent);
         }
     }
 }
@@ -351,11 +353,11 @@ TEST_CASE("value clips every element of the mean gradient, adaptive every row") 
 TEST_CASE("value clips doubles to the threshold itself, which need not be a float") {
   double const threshold = 0.3;
   std::vector<given_tensor<double>> const tensors{{"a", {2, 3}, std::vector(6, 0.0), {}}};
-  auto given = tensors;
-  given[0].gradient = {-4.0, -threshold, 0.25, threshold, std::nextafter(threshold, 1.0), 3.0};
+  auto changed = tensors;
+  changed[0].gradient = {-4.0, -threshold, 0.25, threshold, std::nextafter(threshold, 1.0), 3.0};
   for (int const ranks : {1, 2})
     for (auto const level : all_levels)
-      CHECK(descend(given, ranks, level, {clipping_kind::value, threshold}, 1)[0] ==
+      CHECK(descend(changed, ranks, level, {clipping_kind::value, threshold}, 1)[0] ==
             std::vector{threshold, threshold, -0.25, -threshold, -threshold, -threshold});
 }
 

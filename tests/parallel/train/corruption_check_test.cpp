@@ -49,22 +49,26 @@ class checked_rank {
   using stepper_type = std::remove_reference_t<decltype(std::declval<rank_type&>().stepper())>;
   using check_type = parallel::train::corruption_check<stepper_type>;
 
-  checked_rank(parallel::any_communicator world, layout const& how,
+  checked_rank(parallel::any_communicator world, layout const& run_layout,
                std::shared_ptr<flipping::fault> fault = std::make_shared<flipping::fault>())
-      : how_(how), one_(std::move(world), how, device(std::move(fault))), check_(one_.stepper()) {
-    auto const most = data_of(0, 0);  // no rank has more
+      : how_(run_layout),
+        one_(std::move(world), run_layout, device(std::move(fault))),
+        check_(one_.stepper()) {
+    auto const largest_data = data_of(0, 0);  // no rank has more
     memory_ = parallel::arena(
-        one_.device().allocate<std::byte>(one_.stepper().plan_activations(most.batches())));
+        one_.device().allocate<std::byte>(one_.stepper().plan_activations(largest_data.batches())));
   }
 
-  auto step(index which) {
-    auto const own = data_of(which, how_.shape().position<axis::replicate, axis::shard>(rank()));
-    std::optional<step_data<device>> others;
+  auto step(index step_number) {
+    auto const own_data =
+        data_of(step_number, how_.shape().position<axis::replicate, axis::shard>(rank()));
+    std::optional<step_data<device>> other_data;
     return check_.step(
-        one_.compute(), one_.exchanges(), memory_, own.batches(), own.first_sequences(),
-        {.seed = 42, .step = static_cast<std::uint32_t>(which)}, 1.0, [&](int data_rank) {
-          others.emplace(data_of(which, data_rank));
-          return check_type::work{others->batches().front(), others->first_sequences().front()};
+        one_.compute(), one_.exchanges(), memory_, own_data.batches(), own_data.first_sequences(),
+        {.seed = 42, .step = static_cast<std::uint32_t>(step_number)}, 1.0, [&](int data_rank) {
+          other_data.emplace(data_of(step_number, data_rank));
+          return check_type::work{other_data->batches().front(),
+                                  other_data->first_sequences().front()};
         });
   }
 
@@ -74,9 +78,9 @@ class checked_rank {
   [[nodiscard]] auto& check() { return check_; }
 
  private:
-  step_data<device> data_of(index which, int data_rank) {
-    return {one_.device(), how_, with_data_of(how_.shape(), rank(), data_rank), which,
-            one_.stepper().least_microbatches(most_microbatches(how_))};
+  step_data<device> data_of(index step_number, int data_rank) {
+    return {one_.device(), how_, with_data_of(how_.shape(), rank(), data_rank), step_number,
+            one_.stepper().least_microbatches(max_microbatches(how_))};
   }
 
   layout const& how_;
@@ -86,17 +90,17 @@ class checked_rank {
 };
 
 /// What a layout trains when every step is checked.
-outcome run_checked(layout const& how) {
+outcome run_checked(layout const& run_layout) {
   outcome out;
   std::mutex lock;
-  parallel::threads::run(how.shape().ranks(), [&](parallel::threads::communicator& comm) {
-    checked_rank one(parallel::any_communicator(std::move(comm)), how);
-    for (int step = 0; step < how.num_steps; ++step) {
-      auto const done = one.step(step);
+  parallel::threads::run(run_layout.shape().ranks(), [&](parallel::threads::communicator& comm) {
+    checked_rank one(parallel::any_communicator(std::move(comm)), run_layout);
+    for (int step = 0; step < run_layout.num_steps; ++step) {
+      auto const step_done = one.step(step);
       std::scoped_lock const guard(lock);
-      CHECK(done.faults.empty());
-      CHECK(done.step.updated());
-      out.add(static_cast<std::size_t>(step), done.step);
+      CHECK(step_done.faults.empty());
+      CHECK(step_done.step.updated());
+      out.add(static_cast<std::size_t>(step), step_done.step);
     }
     one.stepper().gather_values(one.one().compute());
     std::scoped_lock const guard(lock);
@@ -109,16 +113,16 @@ outcome run_checked(layout const& how) {
 std::vector<layout> some_layouts(std::size_t count) { return spread(all_layouts(6, 1), count); }
 
 TEST_CASE("checks change no bit and raise no alarm") {
-  for (auto const& how : some_layouts(24)) {
-    CAPTURE(text(how));
-    CHECK(difference(run_checked(how), run(how)) == "");
+  for (auto const& run_layout : some_layouts(24)) {
+    CAPTURE(text(run_layout));
+    CHECK(difference(run_checked(run_layout), run(run_layout)) == "");
   }
 }
 
 /// A bit that flips: on `rank`, behind the `which`-th kind of write to a gradient.
 struct strike {
   int rank = 0;
-  std::size_t which = 0;
+  std::size_t operation_number = 0;
   int time = 0;         // how often it was written before, since the checked step began
   bool always = false;  // from then on
 };
@@ -127,7 +131,7 @@ struct strike {
 struct found {
   std::vector<fingerprint_fault> faults = {};
   bool updated = true;
-  bool may_go_on = true;
+  bool may_repeat = true;
   std::set<std::string> named = {};  // units
   int hits = 0;
   std::size_t kinds = 0;       // of writes that it makes
@@ -146,13 +150,13 @@ std::set<int> ranks_in(std::vector<fingerprint_fault> const& faults, bool persis
 }
 
 /// A checked step in which a bit flips, after one that is sound.
-found run_with(layout const& how, strike const& what, std::uint64_t bit) {
+found run_with(layout const& run_layout, strike const& hit, std::uint64_t bit) {
   found out;
-  outcome after;
+  outcome final_outcome;
   std::mutex lock;
-  parallel::threads::run(how.shape().ranks(), [&](parallel::threads::communicator& comm) {
+  parallel::threads::run(run_layout.shape().ranks(), [&](parallel::threads::communicator& comm) {
     auto const fault = std::make_shared<flipping::fault>();
-    checked_rank one(parallel::any_communicator(std::move(comm)), how, fault);
+    checked_rank one(parallel::any_communicator(std::move(comm)), run_layout, fault);
     std::vector<std::pair<parallel::parameter_base<ring> const*, std::string>> parameters;
     for (auto const& unit : one.stepper().units())
       for (std::size_t s = 0; s < unit.memory.segments().size(); ++s)
@@ -160,22 +164,23 @@ found run_with(layout const& how, strike const& what, std::uint64_t bit) {
           unit.memory.layout().for_each_parameter(s, use, [&](auto const& p, index) {
             parameters.emplace_back(&p, unit.memory.layout().name());
           });
-    fault->parameter_at = [&](void const* at) {
+    fault->parameter_at = [&](void const* address) {
       for (std::size_t i = 0; i < parameters.size(); ++i) {
         auto const& p = *parameters[i].first;
-        if (p.gradient_data != nullptr && at >= p.gradient_data && at < p.gradient_data + p.size())
+        if (p.gradient_data != nullptr && address >= p.gradient_data &&
+            address < p.gradient_data + p.size())
           return static_cast<int>(i);
       }
       return -1;
     };
     std::vector<std::pair<int, std::string>> kinds;
     auto const number = [&](std::pair<int, std::string> const& kind) {
-      auto const at = std::ranges::find(kinds, kind) - kinds.begin();
-      if (at == std::ssize(kinds)) kinds.push_back(kind);
-      return static_cast<std::size_t>(at);
+      auto const kind_found = std::ranges::find(kinds, kind) - kinds.begin();
+      if (kind_found == std::ssize(kinds)) kinds.push_back(kind);
+      return static_cast<std::size_t>(kind_found);
     };
-    bool const mine = one.rank() == what.rank;
-    if (mine)
+    bool const is_struck = one.rank() == hit.rank;
+    if (is_struck)
       fault->strikes = [&](int parameter, std::string const& operation, int) {
         number({parameter, operation});
         return false;
@@ -183,75 +188,75 @@ found run_with(layout const& how, strike const& what, std::uint64_t bit) {
     REQUIRE(one.step(0).faults.empty());
     fault->times.clear();
     fault->bit = bit;
-    if (mine)
+    if (is_struck)
       fault->strikes = [&](int parameter, std::string const& operation, int time) {
-        bool const now = number({parameter, operation}) == what.which &&
-                         (time == what.time || (what.always && time > what.time));
-        if (!now) return false;
+        bool const is_hit = number({parameter, operation}) == hit.operation_number &&
+                            (time == hit.time || (hit.always && time > hit.time));
+        if (!is_hit) return false;
         out.parameter = parameters[static_cast<std::size_t>(parameter)].first->name;
         out.unit = parameters[static_cast<std::size_t>(parameter)].second;
         out.operation = operation;
         return true;
       };
-    auto const done = one.step(1);
+    auto const step_done = one.step(1);
     fault->strikes = {};
-    if (!done.faults.empty() && done.may_go_on()) {
+    if (!step_done.faults.empty() && step_done.may_repeat()) {
       CHECK(one.step(1).step.updated());
       one.stepper().gather_values(one.one().compute());
       std::scoped_lock const guard(lock);
-      collect(one.stepper(), after);
+      collect(one.stepper(), final_outcome);
     }
-    if (!mine) return;
-    out.faults = done.faults;
-    out.updated = done.step.updated();
-    out.may_go_on = done.may_go_on();
-    for (auto const& fault_here : done.faults)
-      out.named.insert(one.stepper().plans().name_of_unit(fault_here.of.unit));
+    if (!is_struck) return;
+    out.faults = step_done.faults;
+    out.updated = step_done.step.updated();
+    out.may_repeat = step_done.may_repeat();
+    for (auto const& fault_here : step_done.faults)
+      out.named.insert(one.stepper().plans().name_of_unit(fault_here.subject.unit));
     out.hits = fault->hits;
     out.kinds = kinds.size();
   });
-  out.parameters = std::move(after.parameters);
+  out.parameters = std::move(final_outcome.parameters);
   return out;
 }
 
 /// Whether the step can tell a first microbatch's gradient by itself: not that of an embedding to
 /// which the heads of later microbatches have been added before, on a rank that holds both.
-bool is_told(layout const& how, found const& of) {
-  auto const& schedule = how.schedule.schedule;
-  bool const meet = how.pipeline == 1 || schedule == "zb-v" || schedule == "dual-pipe-v";
-  return !(how.model.tied && meet && of.operation == "embedding_backward");
+bool is_told(layout const& run_layout, found const& result) {
+  auto const& schedule = run_layout.schedule.schedule;
+  bool const meet = run_layout.pipeline == 1 || schedule == "zb-v" || schedule == "dual-pipe-v";
+  return !(run_layout.model.tied && meet && result.operation == "embedding_backward");
 }
 
 TEST_CASE("a bit that flips once in a gradient is found, whoever computes it, and the rank named") {
   std::size_t n = 0, struck = 0, untold = 0;
-  for (auto const& how : some_layouts(20)) {
-    CAPTURE(text(how));
-    int const ranks = how.shape().ranks();
-    auto const kinds = run_with(how, {0, std::size_t(-1)}, 0).kinds;
+  for (auto const& run_layout : some_layouts(20)) {
+    CAPTURE(text(run_layout));
+    int const ranks = run_layout.shape().ranks();
+    auto const kinds = run_with(run_layout, {0, std::size_t(-1)}, 0).kinds;
     REQUIRE(kinds > 0);
     for (int time = 0; time < 2; ++time) {  // its buddy's microbatch, then its own
       ++n;
-      strike const what{static_cast<int>(n) % ranks, n * 7 % kinds, time};
-      auto const got = run_with(how, what, n * 37);
-      CAPTURE(what.rank);
+      strike const hit{static_cast<int>(n) % ranks, n * 7 % kinds, time};
+      auto const got = run_with(run_layout, hit, n * 37);
+      CAPTURE(hit.rank);
       CAPTURE(got.parameter);
       CAPTURE(got.operation);
       CAPTURE(time);
       if (got.hits == 0) continue;  // that rank has fewer
-      if (!is_told(how, got) && got.faults.empty()) {
+      if (!is_told(run_layout, got) && got.faults.empty()) {
         ++untold;
         continue;
       }
       ++struck;
-      CHECK(ranks_in(got.faults, false) == std::set{what.rank});
+      CHECK(ranks_in(got.faults, false) == std::set{hit.rank});
       CHECK(ranks_in(got.faults, true).empty());
-      CHECK(got.may_go_on);
+      CHECK(got.may_repeat);
       CHECK_FALSE(got.updated);
-      auto two = how;
+      auto two = run_layout;
       two.num_steps = 2;
       CHECK(got.parameters == run(two).parameters);  // as if nothing had been
       // buffers that parts take turns in are some other part's, too
-      if (how.level < zero::level::gradients) CHECK(got.named == std::set{got.unit});
+      if (run_layout.level < zero::level::gradients) CHECK(got.named == std::set{got.unit});
     }
   }
   CHECK(struck > 25);
@@ -261,28 +266,28 @@ TEST_CASE("a bit that flips once in a gradient is found, whoever computes it, an
 TEST_CASE("a rank that always computes something else is told from one that did once") {
   std::size_t n = 0;
   std::set<int> seen;  // numbers of data ranks
-  for (auto const& how : some_layouts(16)) {
-    CAPTURE(text(how));
-    auto const shape = how.shape();
+  for (auto const& run_layout : some_layouts(16)) {
+    CAPTURE(text(run_layout));
+    auto const shape = run_layout.shape();
     int const ranks = shape.ranks();
     int const data = shape.size<axis::replicate, axis::shard>();
     ++n;
-    strike const what{static_cast<int>(n) % ranks, 0, 0, true};
-    auto const got = run_with(how, what, n * 41);
-    CAPTURE(what.rank);
+    strike const hit{static_cast<int>(n) % ranks, 0, 0, true};
+    auto const got = run_with(run_layout, hit, n * 41);
+    CAPTURE(hit.rank);
     REQUIRE(got.hits > 0);
     seen.insert(data);
     if (data == 1) {  // it agrees with itself
       CHECK(got.faults.empty());
       continue;
     }
-    CHECK_FALSE(got.may_go_on);
+    CHECK_FALSE(got.may_repeat);
     CHECK_FALSE(got.updated);
     CHECK(ranks_in(got.faults, false).empty());
-    std::set<int> expected{what.rank};
+    std::set<int> expected{hit.rank};
     if (data == 2) {
-      int const own = shape.position<axis::replicate, axis::shard>(what.rank);
-      expected.insert(with_data_of(shape, what.rank, 1 - own));
+      int const own_data = shape.position<axis::replicate, axis::shard>(hit.rank);
+      expected.insert(with_data_of(shape, hit.rank, 1 - own_data));
     }
     CHECK(ranks_in(got.faults, true) == expected);
     for (auto const& fault : got.faults) CHECK(fault.certain == (data > 2));
@@ -305,11 +310,12 @@ void for_each_held(auto& stepper, bool states, auto const& f) {
       bool const owned = states || unit.memory.parameters_sharded();
       index const begin = owned ? memory.owned.begin : 0;
       unit.memory.layout().segments()[s].for_each_piece(
-          begin, begin + std::ssize(held), [&](auto const& p, index first, index last, index at) {
+          begin, begin + std::ssize(held),
+          [&](auto const& p, index first, index last, index offset_in_unit) {
             p.for_each_run(first, last, [&](index from, index count, index global) {
               for (index i = 0; i < count; ++i)
                 f(element_name(p.name, global + i),
-                  held[static_cast<std::size_t>(at - begin + from - first + i)]);
+                  held[static_cast<std::size_t>(offset_in_unit - begin + from - first + i)]);
             });
           });
     }
@@ -318,41 +324,42 @@ void for_each_held(auto& stepper, bool states, auto const& f) {
 TEST_CASE("a bit that flips in a parameter or state is found where another rank holds a copy") {
   std::size_t n = 0;
   std::set<std::size_t> seen;  // numbers of copies
-  for (auto const& how : some_layouts(16))
+  for (auto const& run_layout : some_layouts(16))
     for (bool const states : {false, true}) {
-      CAPTURE(text(how));
+      CAPTURE(text(run_layout));
       CAPTURE(states);
       ++n;
-      int const at = static_cast<int>(n) % how.shape().ranks();
+      int const struck_rank = static_cast<int>(n) % run_layout.shape().ranks();
       element_name struck;
       std::set<int> holders;
       std::vector<fingerprint_fault> faults;
       std::mutex lock;
-      parallel::threads::run(how.shape().ranks(), [&](parallel::threads::communicator& comm) {
-        checked_rank one(parallel::any_communicator(std::move(comm)), how);
-        REQUIRE(one.step(0).faults.empty());
-        one.stepper().gather_values(one.one().compute());
-        if (one.rank() == at) {
-          std::size_t count = 0, seen_here = 0;
-          for_each_held(one.stepper(), states, [&](auto const&, ring&) { ++count; });
-          for_each_held(one.stepper(), states, [&](element_name const& element, ring& value) {
-            if (seen_here++ != n * 7919 % count) return;
-            struck = element;
-            value ^= ring{1} << n * 11 % 64;
+      parallel::threads::run(
+          run_layout.shape().ranks(), [&](parallel::threads::communicator& comm) {
+            checked_rank one(parallel::any_communicator(std::move(comm)), run_layout);
+            REQUIRE(one.step(0).faults.empty());
+            one.stepper().gather_values(one.one().compute());
+            if (one.rank() == struck_rank) {
+              std::size_t count = 0, seen_here = 0;
+              for_each_held(one.stepper(), states, [&](auto const&, ring&) { ++count; });
+              for_each_held(one.stepper(), states, [&](element_name const& element, ring& value) {
+                if (seen_here++ != n * 7919 % count) return;
+                struck = element;
+                value ^= ring{1} << n * 11 % 64;
+              });
+            }
+            auto const step_done = one.step(1);
+            std::scoped_lock const guard(lock);
+            for_each_held(one.stepper(), states, [&](element_name const& element, ring&) {
+              if (element == struck) holders.insert(one.rank());
+            });
+            if (one.rank() != struck_rank) return;
+            faults = step_done.faults;
+            if (faults.empty()) return;
+            CHECK_FALSE(step_done.step.updated());
+            CHECK_FALSE(step_done.may_repeat());
           });
-        }
-        auto const done = one.step(1);
-        std::scoped_lock const guard(lock);
-        for_each_held(one.stepper(), states, [&](element_name const& element, ring&) {
-          if (element == struck) holders.insert(one.rank());
-        });
-        if (one.rank() != at) return;
-        faults = done.faults;
-        if (faults.empty()) return;
-        CHECK_FALSE(done.step.updated());
-        CHECK_FALSE(done.may_go_on());
-      });
-      CAPTURE(at);
+      CAPTURE(struck_rank);
       CAPTURE(struck.first);
       seen.insert(holders.size());
       CHECK(ranks_in(faults, false).empty());
@@ -360,10 +367,10 @@ TEST_CASE("a bit that flips in a parameter or state is found where another rank 
         CHECK(faults.empty());
         continue;
       }
-      CHECK(ranks_in(faults, true) == (holders.size() == 2 ? holders : std::set{at}));
+      CHECK(ranks_in(faults, true) == (holders.size() == 2 ? holders : std::set{struck_rank}));
       CHECK(faults.size() == 1);
       for (auto const& fault : faults)
-        CHECK(fault.of.kind == (states ? fingerprint_kind::states : fingerprint_kind::values));
+        CHECK(fault.subject.kind == (states ? fingerprint_kind::states : fingerprint_kind::values));
     }
   CHECK(seen.contains(1));
   CHECK(seen.contains(2));
@@ -371,31 +378,31 @@ TEST_CASE("a bit that flips in a parameter or state is found where another rank 
 }
 
 TEST_CASE("memory that is read wrongly once is no fault that stays") {
-  layout how{.ranks = 2, .level = zero::level::optimizer, .microbatch = 2};
-  how.replicas = 2;
+  layout run_layout{.ranks = 2, .level = zero::level::optimizer, .microbatch = 2};
+  run_layout.replicas = 2;
   std::set<fingerprint_kind> seen;
   for (int struck = 0; struck < 40; struck += 3) {
     CAPTURE(struck);
-    int all = 0;
+    int misread_count = 0;
     std::vector<fingerprint_fault> faults;
     parallel::threads::run(4, [&](parallel::threads::communicator& comm) {
       auto const fault = std::make_shared<flipping::fault>();
-      checked_rank one(parallel::any_communicator(std::move(comm)), how, fault);
-      bool const mine = one.rank() == 2;
+      checked_rank one(parallel::any_communicator(std::move(comm)), run_layout, fault);
+      bool const is_struck = one.rank() == 2;
       fault->bit = 5;
-      if (mine) fault->misreads = [&] { return all++ == struck; };
-      auto const done = one.step(0);
+      if (is_struck) fault->misreads = [&] { return misread_count++ == struck; };
+      auto const step_done = one.step(0);
       fault->misreads = {};
-      CHECK(done.faults.empty() == done.step.updated());
-      CHECK(done.may_go_on());
-      if (mine) faults = done.faults;
+      CHECK(step_done.faults.empty() == step_done.step.updated());
+      CHECK(step_done.may_repeat());
+      if (is_struck) faults = step_done.faults;
       CHECK(one.step(0).step.updated());
     });
-    REQUIRE(all > struck);
+    REQUIRE(misread_count > struck);
     CHECK(faults.size() == 1);
     for (auto const& one : faults) {
       CHECK(one.ranks == std::vector{2});
-      seen.insert(one.of.kind);
+      seen.insert(one.subject.kind);
     }
   }
   CHECK(seen.size() == 3);
@@ -404,25 +411,25 @@ TEST_CASE("memory that is read wrongly once is no fault that stays") {
 TEST_CASE("nothing is summed over ranks of what is computed again") {
   using sums = std::map<std::pair<std::string, parallel::operation_kind>, std::uint64_t>;
   for (auto const level : all_levels) {
-    layout const how{.ranks = 3, .level = level, .microbatch = 1};
+    layout const run_layout{.ranks = 3, .level = level, .microbatch = 1};
     CAPTURE(static_cast<int>(level));
     auto const sent = [&](bool checked) {
       sums out;
       parallel::threads::run(3, [&](parallel::threads::communicator& comm) {
-        bool const mine = comm.rank() == 1;
+        bool const is_struck = comm.rank() == 1;
         auto const recorder = std::make_shared<parallel::flight_recorder>();
         parallel::recorded counted(std::move(comm), recorder);
-        checked_rank one(parallel::any_communicator(counted.split(0)), how);
+        checked_rank one(parallel::any_communicator(counted.split(0)), run_layout);
         for (int step = 0; step < 2; ++step) {
           if (checked)
             CHECK(one.step(step).step.updated());
           else
             static_cast<void>(one.one().step(step));
         }
-        if (!mine) return;
-        for (auto const& [what, total] : recorder->totals())
-          if (!what.first.empty() && what.second != parallel::operation_kind::all_gather)
-            out[what] = total.sent;
+        if (!is_struck) return;
+        for (auto const& [hit, total] : recorder->totals())
+          if (!hit.first.empty() && hit.second != parallel::operation_kind::all_gather)
+            out[hit] = total.sent;
       });
       return out;
     };
@@ -453,28 +460,29 @@ std::vector<float> weights_of(bool checked, zero::level level, zero::reduction_o
         return given_microbatch<float>{data_rank == 2 ? last_factor : float(data_rank + 2), 1};
       };
       bool const spoilt = wrong != 0 && number == 2;
-      bool const above = limited && number == 1;
-      step.limit(above ? step_limits{.loss = 0.1} : step_limits{});
+      bool const is_above_limit = limited && number == 1;
+      step.limit(is_above_limit ? step_limits{.loss = 0.1} : step_limits{});
       float const third = 3 + (spoilt && comm.rank() == 1 ? wrong : 0);
       model.set_gradient(1, {float(number), 0.1F, third, -0.3F, 4.0F});
       std::vector<given_microbatch<float>> const batches{batch_of(comm.rank()),
                                                          batch_of(comm.rank())};
       std::vector<index> const first{comm.rank(), comm.rank()};
-      parallel::position const where{.step = static_cast<std::uint32_t>(number)};
+      parallel::position const current{.step = static_cast<std::uint32_t>(number)};
       if (!checked) {
         static_cast<void>(step.step(compute, exchanges, memory, std::span(batches),
-                                    std::span(first), where, 1.0));
+                                    std::span(first), current, 1.0));
         continue;
       }
-      auto const done = check.step(compute, exchanges, memory, std::span(batches), std::span(first),
-                                   where, 1.0, [&](int data_rank) {
-                                     return decltype(check)::work{batch_of(data_rank), data_rank};
-                                   });
-      CHECK(done.step.outcome == (spoilt  ? step_outcome::corrupted
-                                  : above ? step_outcome::above_limit
-                                          : step_outcome::updated));
-      CHECK(ranks_in(done.faults, true) == (spoilt ? std::set{1} : std::set<int>{}));
-      CHECK(ranks_in(done.faults, false).empty());
+      auto const step_done =
+          check.step(compute, exchanges, memory, std::span(batches), std::span(first), current, 1.0,
+                     [&](int data_rank) {
+                       return decltype(check)::work{batch_of(data_rank), data_rank};
+                     });
+      CHECK(step_done.step.outcome == (spoilt           ? step_outcome::corrupted
+                                       : is_above_limit ? step_outcome::above_limit
+                                                        : step_outcome::updated));
+      CHECK(ranks_in(step_done.faults, true) == (spoilt ? std::set{1} : std::set<int>{}));
+      CHECK(ranks_in(step_done.faults, false).empty());
     }
     step.gather_values(compute);
     if (comm.rank() == 0)
@@ -493,9 +501,9 @@ TEST_CASE("floats, by rank and by tree, and ranks without a sequence") {
         CAPTURE(static_cast<int>(order));
         auto const plain = weights_of(false, level, order, last, 0);
         CHECK(weights_of(true, level, order, last, 0) == plain);
-        auto const without = weights_of(false, level, order, last, 0, true);
-        CHECK(without != plain);
-        CHECK(weights_of(true, level, order, last, 0, true) == without);
+        auto const unmeasured = weights_of(false, level, order, last, 0, true);
+        CHECK(unmeasured != plain);
+        CHECK(weights_of(true, level, order, last, 0, true) == unmeasured);
         CHECK(weights_of(true, level, order, last, 1) != plain);
       }
 }

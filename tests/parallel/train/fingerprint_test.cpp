@@ -20,13 +20,13 @@ TEST_CASE("ranks that agree, or speak of different things, are not wrong") {
   CHECK(judge({says(0, 5), says(1, 5), says(1, 5), says(0, 6, 1), says(2, 6, 1)}).empty());
   fingerprint_statement other = says(0, 9);
   for (auto const member :
-       {&fingerprint_subject::unit, &fingerprint_subject::piece, &fingerprint_subject::place,
+       {&fingerprint_subject::unit, &fingerprint_subject::piece, &fingerprint_subject::owner,
         &fingerprint_subject::tensor, &fingerprint_subject::context}) {
     auto changed = other;
-    changed.said.of.*member = 1;
+    changed.print.subject.*member = 1;
     CHECK(judge({says(0, 5), changed}).empty());
   }
-  other.said.of.kind = fingerprint_kind::states;
+  other.print.subject.kind = fingerprint_kind::states;
   CHECK(judge({says(0, 5), other}).empty());
 }
 
@@ -36,7 +36,7 @@ TEST_CASE("the one who differs from most is wrong") {
   CHECK(found[0].ranks == std::vector{7});
   CHECK(found[0].persistent);
   CHECK(found[0].certain);
-  CHECK(found[0].of.unit == 0);
+  CHECK(found[0].subject.unit == 0);
 }
 
 TEST_CASE("of two nobody knows which, unless one of them comes round") {

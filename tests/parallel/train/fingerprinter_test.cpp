@@ -19,27 +19,27 @@ using parallel::train::fingerprint_kind;
 template <class T>
 std::uint64_t bits_of(std::vector<std::size_t> const& sizes, std::ptrdiff_t bit) {
   parallel::host::device device;
-  parallel::host::stream on;
+  parallel::host::stream host_stream;
   parallel::train::fingerprinter<parallel::host::device> prints(device, sizes.size());
-  std::size_t all = 0;
-  for (auto const size : sizes) all += (size + 31) / 32 * 32;
-  auto const memory = device.allocate_zeroed<T>(all);
-  auto* at = memory.data();
+  std::size_t capacity = 0;
+  for (auto const size : sizes) capacity += (size + 31) / 32 * 32;
+  auto const memory = device.allocate_zeroed<T>(capacity);
+  auto* elements = memory.data();
   for (auto const size : sizes) {
     for (std::size_t i = 0; i < size; ++i) {
-      at[i] = T(static_cast<float>(i + size) * 0.37F);
+      elements[i] = T(static_cast<float>(i + size) * 0.37F);
       if (bit >= 0 && static_cast<std::size_t>(bit) / (8 * sizeof(T)) == i)
-        reinterpret_cast<unsigned char*>(at + i)[bit / 8 % std::ptrdiff_t{sizeof(T)}] ^=
+        reinterpret_cast<unsigned char*>(elements + i)[bit / 8 % std::ptrdiff_t{sizeof(T)}] ^=
             static_cast<unsigned char>(1U << bit % 8);
     }
     bit -= static_cast<std::ptrdiff_t>(8 * sizeof(T) * size);
-    prints.add(on, {.unit = 3}, std::span<T const>(at, size));
-    at += (size + 31) / 32 * 32;
+    prints.add(host_stream, {.unit = 3}, std::span<T const>(elements, size));
+    elements += (size + 31) / 32 * 32;
   }
-  on.synchronize();
+  host_stream.synchronize();
   auto const out = prints.take();
   REQUIRE(out.size() == 1);
-  CHECK(out[0].of.unit == 3);
+  CHECK(out[0].subject.unit == 3);
   return out[0].bits;
 }
 
@@ -57,20 +57,20 @@ TEST_CASE_TEMPLATE("any flipped bit changes it", T, float, bf16, double) {
 TEST_CASE("tensors may not change places, and subjects are told apart") {
   CHECK(bits_of<float>({7, 1}, -1) != bits_of<float>({1, 7}, -1));
   parallel::host::device device;
-  parallel::host::stream on;
+  parallel::host::stream host_stream;
   parallel::train::fingerprinter<parallel::host::device> prints(device, 4);
   std::vector<std::uint64_t> const one{1, 2}, other{3};
   for (int round = 0; round < 2; ++round) {  // nothing is left of the first
-    prints.add(on, {.unit = 1}, std::span(one));
-    prints.add(on, {.unit = 2}, std::span(other));
-    prints.add(on, {.kind = fingerprint_kind::states, .unit = 1}, std::span(other));
-    prints.add(on, {.unit = 4}, std::span<float const>());
-    on.synchronize();
+    prints.add(host_stream, {.unit = 1}, std::span(one));
+    prints.add(host_stream, {.unit = 2}, std::span(other));
+    prints.add(host_stream, {.kind = fingerprint_kind::states, .unit = 1}, std::span(other));
+    prints.add(host_stream, {.unit = 4}, std::span<float const>());
+    host_stream.synchronize();
     auto const out = prints.take();
     REQUIRE(out.size() == 3);
     CHECK(out[0].bits == out[1].bits);  // of the sums 3 and 3
-    CHECK(out[1].of.unit == 2);
-    CHECK(out[2].of.kind == fingerprint_kind::states);
+    CHECK(out[1].subject.unit == 2);
+    CHECK(out[2].subject.kind == fingerprint_kind::states);
   }
   CHECK(prints.take().empty());
 }

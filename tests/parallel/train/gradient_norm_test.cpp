@@ -42,11 +42,11 @@ std::set<double> norm_on(int shards, int replicas, bool silent, bool exact) {
     parallel::host::device device;
     parallel::host::stream compute, exchanges;
     layer own;
-    zero::unit_place const place{.shard = comm.rank() % shards,
-                                 .shards = shards,
-                                 .replica = comm.rank() / shards % replicas,
-                                 .replicas = replicas,
-                                 .is_primary = comm.rank() < speaking};
+    zero::unit_position const place{.shard = comm.rank() % shards,
+                                    .shards = shards,
+                                    .replica = comm.rank() / shards % replicas,
+                                    .replicas = replicas,
+                                    .is_primary = comm.rank() < speaking};
     zero::partitioned_unit<float> unit(parallel::unit<float>("unit", own, place.data_ranks(),
                                                              [](std::string const& name) {
                                                                parallel::segment_key key;

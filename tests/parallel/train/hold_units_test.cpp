@@ -28,7 +28,7 @@ TEST_CASE("units of the canonical order are planned as they are held") {
                                        .order = zero::reduction_order::canonical_tree};
       ring_model planned(3, 4, vocabulary);
       auto const plan =
-          train::plan_units(planned, optimizer, zero::data_place(level, 0, ranks), how);
+          train::plan_units(planned, optimizer, zero::data_position(level, 0, ranks), how);
       parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
         parallel::host::device device;
         ring_model model(3, 4, vocabulary);

@@ -50,10 +50,10 @@ using sliced_branch = parallel::residual<
 /// A norm whose backward_weight reads its values.
 struct reading_norm : parallel::norm<float> {
   template <class Stream>
-  void backward_weight(parallel::context<Stream>& c, saved const& kept) const {
+  void backward_weight(parallel::context<Stream>& c, saved const& activations) const {
     auto const copy = c.template allocate<float, 1>({weight.size()});
     parallel::ops::copy(c.stream, copy.span(), weight.value().span());
-    parallel::norm<float>::backward_weight(c, kept);
+    parallel::norm<float>::backward_weight(c, activations);
   }
 };
 using reading_branch = parallel::residual<
@@ -107,29 +107,31 @@ struct model {
   parallel::parameter<float, 2> unshown{"unshown", {4, features}};
   parallel::parameter<float, 2> alias{wrong.tied_name, {vocabulary, features}};
 
-  model(region of, mistakes what) : wrong(std::move(what)), ranks(of) {
+  model(region tensor_region, mistakes chosen) : wrong(std::move(chosen)), ranks(tensor_region) {
     parallel::initializer const start = parallel::normal_init{0.2F};
-    tensor::place const here{of.rank(), of.size()};
-    parallel::parameter_replication const outside = of.replication_outside();
+    tensor::axis_position const own_position{tensor_region.rank(), tensor_region.size()};
+    parallel::parameter_replication const outside = tensor_region.replication_outside();
     tokens.weight = {"tokens", {vocabulary, features}, start};
     tokens.weight.replicated(outside);
     for (index i = 0; i < blocks; ++i) {
       auto const name = parallel::concat("block.", i, ".");
-      auto const some = here.part_of(hidden, "hidden");
+      auto const own_hidden = own_position.part_of(hidden, "hidden");
       std::conditional_t<std::is_same_v<Block, reading_branch>, reading_norm, parallel::norm<float>>
           norm;
       norm.weight = {name + "norm", {features}, parallel::constant_init{1.0F}};
       if (!wrong.copies_forgotten)
-        norm.weight.replicated(
-            wrong.partial_forgotten ? parallel::parameter_replication{of.size(), false} : outside);
+        norm.weight.replicated(wrong.partial_forgotten
+                                   ? parallel::parameter_replication{tensor_region.size(), false}
+                                   : outside);
       feed_forward wide;
-      wide.up =
-          tensor::keep_outputs(here, linear{{name + "up", {hidden, features}, start}, {}}, {some});
-      wide.down =
-          tensor::keep_inputs(here, linear{{name + "down", {features, hidden}, start}, {}}, some);
+      wide.up = tensor::keep_outputs(
+          own_position, linear{{name + "up", {hidden, features}, start}, {}}, {own_hidden});
+      wide.down = tensor::keep_inputs(
+          own_position, linear{{name + "down", {features, hidden}, start}, {}}, own_hidden);
       if constexpr (!std::is_same_v<Block, whole_branch>)
-        column.emplace_back(parallel::sequential(norm, gather{of}, tensor::sliced(std::move(wide)),
-                                                 reduce{of, {}}));
+        column.emplace_back(parallel::sequential(norm, gather{tensor_region},
+                                                 tensor::sliced(std::move(wide)),
+                                                 reduce{tensor_region, {}}));
       else
         column.emplace_back(parallel::sequential(norm, std::move(wide)));
     }
@@ -176,20 +178,20 @@ struct model {
   }
 
   auto embed(auto& c, batch_view const& b) const {
-    auto const all = tokens.forward(c, b.ids);
+    auto const embedded = tokens.forward(c, b.ids);
     return ranks.divides_rows() && !wrong.whole_entry
-               ? all.slice(ranks.rank() * rows(b), (ranks.rank() + 1) * rows(b))
-               : all;
+               ? embedded.slice(ranks.rank() * rows(b), (ranks.rank() + 1) * rows(b))
+               : embedded;
   }
   void enter_backward(auto& c, batch_view const& b, matrix_view<float const> dy) const {
     if (wrong.values_in_entry) {
       auto const copy = c.template allocate<float, 2>({vocabulary, features});
       parallel::ops::copy(c.stream, copy.span(), tokens.weight.value().span());
     }
-    auto const own = ranks.divides_rows()
-                         ? b.ids.slice(ranks.rank() * rows(b), (ranks.rank() + 1) * rows(b))
-                         : b.ids;
-    tokens.backward_weight(c, own, dy);
+    auto const own_gradient =
+        ranks.divides_rows() ? b.ids.slice(ranks.rank() * rows(b), (ranks.rank() + 1) * rows(b))
+                             : b.ids;
+    tokens.backward_weight(c, own_gradient, dy);
   }
   void head_loss(auto& c, batch_view const& b, matrix_view<float const> x, matrix_view<float> dx,
                  train::statistics<double>& sums) const {
@@ -198,8 +200,8 @@ struct model {
       auto const copy = c.template allocate<float, 2>({2, features});
       parallel::ops::copy(c.stream, copy.span(), unshown.value().slice(1, 3).span());
     }
-    linear::saved kept;
-    auto const logits = exit.forward(c, x, kept);
+    linear::saved activations;
+    auto const logits = exit.forward(c, x, activations);
     auto const losses = c.template allocate<float, 1>({x.extent(0)});
     auto const correct = c.template allocate<std::uint8_t, 1>({x.extent(0)});
     parallel::ops::cross_entropy(c.stream, logits, losses, correct,
@@ -214,14 +216,14 @@ struct model {
       if (!wrong.no_count) sums.tokens += counted.extent(0);
     }
     if (dx.extent(0) == 0) return;
-    auto const gradient = exit.backward_input(c, logits, kept);
+    auto const gradient = exit.backward_input(c, logits, activations);
     if (wrong.accumulates || wrong.overwrites || wrong.gradient_forgotten)
       parallel::ops::matmul(c.stream, exit.weight.gradient(), matrix_view<float const>(logits), x,
                             {.transpose_a = true,
                              .accumulate = !wrong.overwrites &&
                                            !(wrong.gradient_forgotten && c.overwrite_gradients)});
     else
-      exit.backward_weight(c, kept);
+      exit.backward_weight(c, activations);
     if (wrong.no_dx) return;
     if (wrong.adds_to_dx)
       parallel::ops::add(c.stream, dx.span(), std::span<float const>(gradient.span()));
@@ -254,50 +256,54 @@ struct run_options {
 
 /// One step of a model with mistakes; returns what it was refused with, or nothing.
 template <class Block = sliced_branch>
-std::string refusal(mistakes const& wrong, run_options const& how = {}) {
-  auto shape = parallel::training_layout{}.with<parallel::axis::tensor>(how.tensor);
-  shape = how.level == zero::level::none ? shape.with<parallel::axis::replicate>(how.data)
-                                         : shape.with<parallel::axis::shard>(how.data);
+std::string refusal(mistakes const& wrong, run_options const& options = {}) {
+  auto shape = parallel::training_layout{}.with_degree<parallel::axis::tensor>(options.tensor);
+  shape = options.level == zero::level::none
+              ? shape.with_degree<parallel::axis::replicate>(options.data)
+              : shape.with_degree<parallel::axis::shard>(options.data);
   return test::message_of([&] {
     parallel::threads::run(shape.ranks(), [&](communicator& world) {
       parallel::host::device device;
-      parallel::host::stream compute, exchanges, within;
-      train::process_groups groups(world.split(0), shape, how.level);
-      model<Block> net({.group = {groups.tensor, within}, .sequence = how.sequence}, wrong);
+      parallel::host::stream compute, exchanges, exchanges_of_group;
+      train::process_groups groups(world.split(0), shape, options.level);
+      model<Block> net({.group = {groups.tensor, exchanges_of_group}, .sequence = options.sequence},
+                       wrong);
       double const other = world.rank() == 1 ? 0.5 : 0.25;
-      parallel::decoupled_adamw const rule{.learning_rate = how.rate_by_rank ? other : 1e-3};
-      auto clip = how.clip;
-      if (how.clip_by_rank) clip.threshold = other;
+      parallel::decoupled_adamw const rule{.learning_rate = options.rate_by_rank ? other : 1e-3};
+      auto clip = options.clip;
+      if (options.clip_by_rank) clip.threshold = other;
       train::stepper step(
           net, device, groups,
           train::optimizer_groups<parallel::decoupled_adamw>(
-              {rule}, [&](auto const&) { return parallel::segment_key{.trainable = how.trained}; }),
-          {.level = how.level,
+              {rule},
+              [&](auto const&) { return parallel::segment_key{.trainable = options.trained}; }),
+          {.level = options.level,
            .bucket_bytes = 1,
            .clip = clip,
-           .pipeline = {.stages_per_rank = how.stages_per_rank}});
-      if (how.initialised)
-        step.initialise(how.seed_by_rank ? static_cast<std::uint64_t>(world.rank()) : 1);
+           .pipeline = {.stages_per_rank = options.stages_per_rank}});
+      if (options.initialised)
+        step.initialise(options.seed_by_rank ? static_cast<std::uint64_t>(world.rank()) : 1);
       std::vector<std::int32_t> ids(rows), labels(rows);
       for (std::size_t i = 0; i < ids.size(); ++i) {
         ids[i] = static_cast<std::int32_t>(i % vocabulary);
         labels[i] = static_cast<std::int32_t>((i + 1) % vocabulary);
       }
-      if (how.two_steppers)
-        train::stepper(net, device, groups, rule, {.level = how.level}).initialise(1);
-      batch_view const batch = how.no_data
+      if (options.two_steppers)
+        train::stepper(net, device, groups, rule, {.level = options.level}).initialise(1);
+      batch_view const batch = options.no_data
                                    ? batch_view{{nullptr, {rows}}, {nullptr, {rows}}}
                                    : batch_view{{ids.data(), {rows}}, {labels.data(), {rows}}};
-      std::vector<index> const first(how.places, how.data_by_rank ? world.rank() : 0);
+      std::vector<index> const first(options.places, options.data_by_rank ? world.rank() : 0);
       parallel::position const at{
-          .seed = how.dropout_by_rank ? static_cast<std::uint64_t>(world.rank()) : 0};
+          .seed = options.dropout_by_rank ? static_cast<std::uint64_t>(world.rank()) : 0};
       auto const storage = device.template allocate<std::byte>(
-          step.plan_activations(std::span(&batch, 1)) / (how.small_arena ? 2 : 1));
+          step.plan_activations(std::span(&batch, 1)) / (options.small_arena ? 2 : 1));
       parallel::arena memory(storage);
       train::statistics_sum<double> sums;
-      if (how.evaluates) return step.add_evaluation(compute, memory, std::span(&batch, 1), sums);
+      if (options.evaluates)
+        return step.add_evaluation(compute, memory, std::span(&batch, 1), sums);
       static_cast<void>(
-          step.step(compute, exchanges, memory, std::span(&batch, 1), first, at, how.factor));
+          step.step(compute, exchanges, memory, std::span(&batch, 1), first, at, options.factor));
     });
   });
 }
@@ -310,48 +316,48 @@ std::vector<run_options> const layouts = {
     {.data = 2, .tensor = 2, .sequence = true, .level = zero::level::gradients}};
 
 TEST_CASE("a model without mistakes trains in every layout") {
-  for (auto const& how : layouts) {
-    CAPTURE(how.tensor);
-    CHECK(refusal({}, how).empty());
+  for (auto const& options : layouts) {
+    CAPTURE(options.tensor);
+    CHECK(refusal({}, options).empty());
   }
   CHECK(refusal<whole_branch>({}, {.data = 2, .level = zero::level::parameters}).empty());
 }
 
 TEST_CASE("a unit or a parameter that is not shown is told by the part that uses it") {
-  for (auto const& how : layouts) {
-    CHECK(test::contains(refusal({.unit_missing = true}, how),
+  for (auto const& options : layouts) {
+    CHECK(test::contains(refusal({.unit_missing = true}, options),
                          "block 1 (part 1) computes with a parameter of 8 elements that no unit "
                          "holds; show it in its layer's visit_parameters and the layer in the "
                          "model's visit_units, which show for this part nothing"));
-    CHECK(test::contains(refusal({.parameter_missing = true}, how),
+    CHECK(test::contains(refusal({.parameter_missing = true}, options),
                          "the exit (part 2) computes with a parameter of 64 elements that no unit "
                          "holds; show it in its layer's visit_parameters and the layer in the "
                          "model's visit_units, which show for this part unit \"exit\": exit.bias"));
-    CHECK(test::contains(refusal({.slice_only = true}, how),
+    CHECK(test::contains(refusal({.slice_only = true}, options),
                          "the exit (part 2) computes with a parameter of 16 elements that no unit "
                          "holds"));
   }
 }
 
 TEST_CASE("an evaluation before the first step is looked at too") {
-  for (auto how : layouts) {
-    how.evaluates = true;
-    CHECK(refusal({}, how).empty());
-    CHECK(test::contains(refusal({.parameter_missing = true}, how),
+  for (auto options : layouts) {
+    options.evaluates = true;
+    CHECK(refusal({}, options).empty());
+    CHECK(test::contains(refusal({.parameter_missing = true}, options),
                          "the exit (part 2) computes with a parameter of 64 elements that no unit "
                          "holds"));
-    how.initialised = false;
-    CHECK(test::contains(refusal({}, how), "the model's parameters have no values yet"));
+    options.initialised = false;
+    CHECK(test::contains(refusal({}, options), "the model's parameters have no values yet"));
   }
 }
 
 TEST_CASE("a unit that names another part than the one that uses it is refused") {
-  for (auto const& how : layouts) {
-    CHECK(test::contains(refusal({.part_of_second = 0}, how),
+  for (auto const& options : layouts) {
+    CHECK(test::contains(refusal({.part_of_second = 0}, options),
                          "unit \"block.1\": parameter \"block.1.norm\" is used by block 1 (part "
                          "1), but visit_units says by block 0 (part 0); give the unit the part "
                          "that computes with it"));
-    CHECK(test::contains(refusal({.part_of_second = 2}, how),
+    CHECK(test::contains(refusal({.part_of_second = 2}, options),
                          "is used by block 1 (part 1), but visit_units says by the exit (part 2)"));
   }
   CHECK(test::contains(refusal({.part_of_second = 3}),
@@ -376,7 +382,7 @@ TEST_CASE(
       test::contains(refusal({.gradient_forgotten = true}),
                      "unit \"exit\": parameter \"exit.bias\" is trained, but the backward pass "
                      "of the exit (part 2) never writes its gradient; add to gradient() there (in "
-                     "ops::own: updates(view)), or freeze the parameter"));
+                     "ops::custom: updates(view)), or freeze the parameter"));
 }
 
 TEST_CASE("a loss that every tensor rank counts is refused, and one that nobody counts") {
@@ -386,8 +392,9 @@ TEST_CASE("a loss that every tensor rank counts is refused, and one that nobody 
                        "the region's rank() is 0 alone"));
   CHECK(refusal({.all_count = true}, {.tensor = 2, .sequence = true}).empty());  // of other rows
   CHECK(refusal({.all_count = true, .each_counts_half = true}, {.tensor = 2}).empty());
-  for (auto const& how : layouts)
-    CHECK(test::contains(refusal({.no_count = true}, how), "the first step has counted no tokens"));
+  for (auto const& options : layouts)
+    CHECK(test::contains(refusal({.no_count = true}, options),
+                         "the first step has counted no tokens"));
 }
 
 TEST_CASE("rows that are gathered must be divided by the model, too") {
@@ -408,14 +415,15 @@ TEST_CASE("ranks that begin with other values are told") {
 }
 
 TEST_CASE("ranks that make other steppers are told the first thing that differs") {
-  for (auto how : layouts) {
-    if (how.data * how.tensor == 1) continue;
-    how.clip_by_rank = true;
-    CHECK(test::contains(refusal({}, how), "ranks make different steppers: rank"));
-    CHECK(test::contains(refusal({}, how), "rank 1 has stepper_options::clip norm 0.5"));
-    how.clip_by_rank = false;
-    how.rate_by_rank = true;
-    CHECK(test::contains(refusal({}, how), "rank 1 has optimizer 0 with learning_rate 0.5; give"));
+  for (auto options : layouts) {
+    if (options.data * options.tensor == 1) continue;
+    options.clip_by_rank = true;
+    CHECK(test::contains(refusal({}, options), "ranks make different steppers: rank"));
+    CHECK(test::contains(refusal({}, options), "rank 1 has stepper_options::clip norm 0.5"));
+    options.clip_by_rank = false;
+    options.rate_by_rank = true;
+    CHECK(test::contains(refusal({}, options),
+                         "rank 1 has optimizer 0 with learning_rate 0.5; give"));
   }
 }
 
@@ -434,11 +442,11 @@ TEST_CASE("options that cannot be meant are refused by name") {
 }
 
 TEST_CASE("two steppers of one model are told where values stay, and one that has no data") {
-  for (auto how : layouts) {
-    how.two_steppers = true;
-    if (how.level != zero::level::parameters)
+  for (auto options : layouts) {
+    options.two_steppers = true;
+    if (options.level != zero::level::parameters)
       CHECK(test::contains(
-          refusal({}, how),
+          refusal({}, options),
           "unit \"tokens\": parameter \"tokens\" does not lie where this stepper has "
           "put it: it was moved, or another one, or train::weights, was made of the same model"));
   }
@@ -450,18 +458,18 @@ TEST_CASE("an arena that is too small says what to give it") {
 }
 
 TEST_CASE("ranks that draw other random numbers, or share a model and not its data, are told") {
-  for (auto how : layouts) {
-    how.dropout_by_rank = true;
-    if (how.data * how.tensor > 1)
-      CHECK(test::contains(refusal({}, how),
+  for (auto options : layouts) {
+    options.dropout_by_rank = true;
+    if (options.data * options.tensor > 1)
+      CHECK(test::contains(refusal({}, options),
                            "rank 1 begins step 0 of 1 microbatch with learning "
                            "rate factor 1, at position.seed 1; "));
-    how.dropout_by_rank = false;
-    how.data_by_rank = true;
-    if (how.tensor > 1)
-      CHECK(test::contains(refusal({}, how), "from sequence 1 on (fingerprint "));
+    options.dropout_by_rank = false;
+    options.data_by_rank = true;
+    if (options.tensor > 1)
+      CHECK(test::contains(refusal({}, options), "from sequence 1 on (fingerprint "));
     else
-      CHECK(refusal({}, how).empty());
+      CHECK(refusal({}, options).empty());
   }
 }
 
@@ -497,10 +505,10 @@ TEST_CASE("tied parameters of two names are refused") {
 }
 
 TEST_CASE("a step before there are values is refused") {
-  for (auto const& how : layouts) {
-    auto without = how;
-    without.initialised = false;
-    CHECK(test::contains(refusal({}, without), "the model's parameters have no values yet"));
+  for (auto const& options : layouts) {
+    auto uninitialised = options;
+    uninitialised.initialised = false;
+    CHECK(test::contains(refusal({}, uninitialised), "the model's parameters have no values yet"));
   }
 }
 
@@ -548,25 +556,25 @@ TEST_CASE("a part that gives other rows than the model declares is refused by na
 }
 
 TEST_CASE("an exit that forgets its result, or adds to what happens to be there, is refused") {
-  for (auto const& how : layouts) {
-    CHECK(test::contains(refusal({.no_dx = true}, how),
+  for (auto const& options : layouts) {
+    CHECK(test::contains(refusal({.no_dx = true}, options),
                          "the exit (part 2): head_loss never writes dx; write the gradient"));
-    CHECK(test::contains(refusal({.adds_to_dx = true}, how),
+    CHECK(test::contains(refusal({.adds_to_dx = true}, options),
                          "the exit (part 2): head_loss reads dx before it has written there"));
   }
 }
 
 TEST_CASE("backward_weight reads no values, which may be gone") {
-  for (auto const& how : layouts)
-    CHECK(test::contains(refusal<reading_branch>({}, how),
+  for (auto const& options : layouts)
+    CHECK(test::contains(refusal<reading_branch>({}, options),
                          "unit \"block.1\": parameter \"block.1.norm\" is read by backward_weight "
                          "of block 1 (part 1), where values need not be there; keep what it needs "
                          "of them in forward or backward_input"));
 }
 
 TEST_CASE("the entry's backward pass reads no values: they need not be there") {
-  for (auto const& how : layouts)
-    CHECK(test::contains(refusal({.values_in_entry = true}, how),
+  for (auto const& options : layouts)
+    CHECK(test::contains(refusal({.values_in_entry = true}, options),
                          "unit \"tokens\": parameter \"tokens\" is read by enter_backward of "
                          "the entry (part -1), where values need not be there"));
 }

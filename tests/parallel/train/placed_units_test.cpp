@@ -45,7 +45,7 @@ struct placed {
 placed place(bool tied, int ranks, std::string const& schedule) {
   placed out;
   std::mutex lock;
-  auto const shape = parallel::training_layout{}.with<parallel::axis::pipeline>(ranks);
+  auto const shape = parallel::training_layout{}.with_degree<parallel::axis::pipeline>(ranks);
   parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
     parallel::host::device device;
     parallel::host::stream exchanges;

@@ -44,19 +44,19 @@ constexpr zero::level all_levels[] = {zero::level::none, zero::level::optimizer,
 /// Plans a rank, then runs a step of two microbatches and holds its memory against the plan.
 void check_plan(parallel::training_layout shape, zero::level level, index microbatch,
                 train::optimizer_groups<test::ring_momentum> const& groups, bool lean = true) {
-  train::stepper_options const how{.level = level,
-                                   .bucket_bytes = 1,
-                                   .reshard_after_forward = lean,
-                                   .reduce_every_microbatch = lean};
+  train::stepper_options const step_options{.level = level,
+                                            .bucket_bytes = 1,
+                                            .reshard_after_forward = lean,
+                                            .reduce_every_microbatch = lean};
   ring_model planned(4, 4, vocabulary);
   zeros const data(microbatch);
-  auto plan = train::plan_units(planned, groups, train::place_in(shape, level), how);
+  auto plan = train::plan_units(planned, groups, train::place_in(shape, level), step_options);
   plan.activations = train::plan_microbatch(planned, data.view()).activations;
   parallel::threads::run(shape.ranks(), [&](parallel::threads::communicator& comm) {
     parallel::host::device device;
     ring_model model(4, 4, vocabulary);
     train::process_groups ranks(comm.split(0), shape, level);
-    train::stepper step(model, device, ranks, groups, how);
+    train::stepper step(model, device, ranks, groups, step_options);
     step.initialise(1);
     CHECK(device.bytes() ==
           plan.values + plan.gradients + plan.master + plan.optimizer + plan.buffers);
@@ -87,11 +87,11 @@ TEST_CASE("the arena and the units of a real step are those of the plan, to the 
         check_plan(
             train::process_groups<parallel::threads::communicator>::data_layout(level, ranks),
             level, microbatch, optimizer);
-      auto const two = training_layout{}.with<parallel::axis::replicate>(2);
-      check_plan(level == zero::level::none ? two : two.with<parallel::axis::shard>(2), level,
-                 microbatch, partly);
+      auto const two = training_layout{}.with_degree<parallel::axis::replicate>(2);
+      check_plan(level == zero::level::none ? two : two.with_degree<parallel::axis::shard>(2),
+                 level, microbatch, partly);
       if (level >= zero::level::gradients)
-        check_plan(two.with<parallel::axis::shard>(2), level, microbatch, partly, false);
+        check_plan(two.with_degree<parallel::axis::shard>(2), level, microbatch, partly, false);
     }
 }
 
@@ -105,25 +105,26 @@ TEST_CASE("along a pipeline every rank has a plan of its own, to the byte") {
       train::pipeline_options const options{.schedule = schedule, .stages_per_rank = two ? 2 : 1};
       auto const shape =
           train::process_groups<parallel::threads::communicator>::data_layout(level, 2)
-              .with<parallel::axis::pipeline>(2);
+              .with_degree<parallel::axis::pipeline>(2);
       parallel::threads::run(shape.ranks(), [&](parallel::threads::communicator& comm) {
         int const rank = shape.coordinate<parallel::axis::pipeline>(comm.rank());
         zeros const full(3), rest(1);
         ring_model planned(5, 4, vocabulary);
         train::stages_of_rank stages(options, rank, 2, planned.num_blocks());
         auto const count = static_cast<std::size_t>(stages.least_microbatches(microbatches));
-        train::stepper_options const how{.level = level, .bucket_bytes = 1, .pipeline = options};
+        train::stepper_options const step_options{
+            .level = level, .bucket_bytes = 1, .pipeline = options};
         auto plan = train::plan_units(planned, optimizer, stages,
                                       {.shards = shape.degree<parallel::axis::shard>(),
                                        .replicas = shape.degree<parallel::axis::replicate>()},
-                                      how);
+                                      step_options);
         std::vector const sizes{full.view(), rest.view()};
         plan.activations = train::plan_activations(planned, stages, count, std::span(sizes),
                                                    parallel::pass::training);
         parallel::host::device device;
         ring_model model(5, 4, vocabulary);
         train::process_groups ranks(comm.split(0), shape, level);
-        train::stepper step(model, device, ranks, optimizer, how);
+        train::stepper step(model, device, ranks, optimizer, step_options);
         step.initialise(1);
         CHECK(step.least_microbatches(microbatches) == count);
         CHECK(device.bytes() == plan.total() - plan.activations);
@@ -147,11 +148,11 @@ TEST_CASE("along a pipeline every rank has a plan of its own, to the byte") {
 
 TEST_CASE("ZeRO-1 divides the optimizer's memory by the ranks and nothing else") {
   ring_model model(2, 4, vocabulary);
-  auto const of = [&](zero::level level) {
-    return train::plan_units(model, optimizer, zero::data_place(level, 0, 4), {.level = level});
+  auto const planned_at = [&](zero::level level) {
+    return train::plan_units(model, optimizer, zero::data_position(level, 0, 4), {.level = level});
   };
-  auto const whole = of(zero::level::none);
-  auto const shared = of(zero::level::optimizer);
+  auto const whole = planned_at(zero::level::none);
+  auto const shared = planned_at(zero::level::optimizer);
   CHECK(shared.optimizer * 4 == whole.optimizer);
   CHECK(shared.values == whole.values);
   CHECK(shared.gradients == whole.gradients);
@@ -160,12 +161,12 @@ TEST_CASE("ZeRO-1 divides the optimizer's memory by the ranks and nothing else")
 
 TEST_CASE("stages 2 and 3 divide gradients and values too, and add two buffers a size") {
   ring_model model(4, 4, vocabulary);
-  auto const of = [&](zero::level level) {
-    return train::plan_units(model, optimizer, zero::data_place(level, 0, 4), {.level = level});
+  auto const planned_at = [&](zero::level level) {
+    return train::plan_units(model, optimizer, zero::data_position(level, 0, 4), {.level = level});
   };
-  auto const one = of(zero::level::optimizer);
-  auto const two = of(zero::level::gradients);
-  auto const three = of(zero::level::parameters);
+  auto const one = planned_at(zero::level::optimizer);
+  auto const two = planned_at(zero::level::gradients);
+  auto const three = planned_at(zero::level::parameters);
   CHECK(two.optimizer == one.optimizer);
   CHECK(three.optimizer == one.optimizer);
   CHECK(two.values == one.values);
@@ -182,19 +183,19 @@ TEST_CASE("stages 2 and 3 divide gradients and values too, and add two buffers a
   CHECK(two.buffers == buffers);
   CHECK(three.values == one.values / 4);
   CHECK(three.buffers == 2 * buffers);
-  auto const kept =
-      train::plan_units(model, optimizer, zero::data_place(zero::level::parameters, 0, 4),
+  auto const resident =
+      train::plan_units(model, optimizer, zero::data_position(zero::level::parameters, 0, 4),
                         {.level = zero::level::parameters, .reshard_after_forward = false});
-  CHECK(kept.values == three.values);
-  CHECK(kept.buffers == one.values + two.buffers);
-  CHECK(kept.gradients == three.gradients);
+  CHECK(resident.values == three.values);
+  CHECK(resident.buffers == one.values + two.buffers);
+  CHECK(resident.gradients == three.gradients);
   CHECK(one.gradients == tokens + norm + 4 * block);  // both uses add to the tokens'
   CHECK(two.gradients == one.gradients / 4);
   for (auto const level : {zero::level::gradients, zero::level::parameters}) {
-    auto const once = train::plan_units(model, optimizer, zero::data_place(level, 0, 4),
-                                        {.level = level, .reduce_every_microbatch = false});
-    CHECK(once.gradients == one.gradients);
-    CHECK(once.buffers == (level == zero::level::gradients ? 0 : buffers));
+    auto const reduced_once = train::plan_units(model, optimizer, zero::data_position(level, 0, 4),
+                                                {.level = level, .reduce_every_microbatch = false});
+    CHECK(reduced_once.gradients == one.gradients);
+    CHECK(reduced_once.buffers == (level == zero::level::gradients ? 0 : buffers));
   }
 }
 
@@ -213,7 +214,7 @@ TEST_CASE("evaluation is planned exactly too, and needs less than training") {
     train::statistics_sum<test::ring> sums;
     step.add_evaluation(compute, memory, std::span(&batch, 1), sums);
     CHECK(memory.peak() == planned);
-    CHECK(sums.here().tokens == 2 * length);
+    CHECK(sums.local().tokens == 2 * length);
   });
 }
 

@@ -13,7 +13,7 @@ namespace setup_agreement_test {
 
 using lines = std::vector<std::string>;
 
-std::string told(std::vector<lines> const& by_rank) {
+std::string refusal_of(std::vector<lines> const& by_rank) {
   return test::message_of([&] {
     parallel::threads::run(
         static_cast<int>(by_rank.size()), [&](parallel::threads::communicator& world) {
@@ -23,31 +23,34 @@ std::string told(std::vector<lines> const& by_rank) {
 }
 
 TEST_CASE("the first line that differs is named, wherever it is") {
-  lines const all{"a 1", "b 2", "c 3", "d 4", "e 5", "f 6", "g 7"};
-  CHECK(told({all}).empty());
-  CHECK(told({all, all, all}).empty());
-  for (std::size_t at = 0; at < all.size(); ++at) {
-    auto other = all;
-    other[at] = "x 0";
+  lines const all_lines{"a 1", "b 2", "c 3", "d 4", "e 5", "f 6", "g 7"};
+  CHECK(refusal_of({all_lines}).empty());
+  CHECK(refusal_of({all_lines, all_lines, all_lines}).empty());
+  for (std::size_t changed_line = 0; changed_line < all_lines.size(); ++changed_line) {
+    auto other = all_lines;
+    other[changed_line] = "x 0";
     other.back() += " or more";
-    CHECK(test::contains(told({all, other, all}),
-                         parallel::concat("ranks make different steppers: ranks 0, 2 have ",
-                                          all[at], "; rank 1 has ", other[at],
-                                          "; give all ranks the same options, optimizers and "
-                                          "model")));
+    CHECK(test::contains(
+        refusal_of({all_lines, other, all_lines}),
+        parallel::concat("ranks make different steppers: ranks 0, 2 have ", all_lines[changed_line],
+                         "; rank 1 has ", other[changed_line],
+                         "; give all ranks the same options, optimizers and "
+                         "model")));
   }
 }
 
-TEST_CASE("as is one that a rank lacks") {
-  lines const all{"a 1", "b 2", "c 3"};
-  for (std::size_t count = 0; count < all.size(); ++count)
+TEST_CASE("setup agreement: a line that one rank lacks is named") {
+  lines const all_lines{"a 1", "b 2", "c 3"};
+  for (std::size_t count = 0; count < all_lines.size(); ++count)
     CHECK(test::contains(
-        told({all, lines(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(count))}),
-        parallel::concat("rank 0 has ", all[count], "; rank 1 has no more parameters; give")));
+        refusal_of({all_lines, lines(all_lines.begin(),
+                                     all_lines.begin() + static_cast<std::ptrdiff_t>(count))}),
+        parallel::concat("rank 0 has ", all_lines[count],
+                         "; rank 1 has no more parameters; give")));
 }
 
 TEST_CASE("a line too long for one message is cut") {
-  CHECK(test::contains(told({{std::string(500, 'a')}, {std::string(500, 'b')}}),
+  CHECK(test::contains(refusal_of({{std::string(500, 'a')}, {std::string(500, 'b')}}),
                        std::string(100, 'b') + "; give all ranks"));
 }
 

@@ -73,7 +73,7 @@ TEST_CASE("a picture has a row for each stream in use and a box for each action 
   std::size_t boxes = 0;
   for (auto const& plan : plans)
     boxes += static_cast<std::size_t>(
-        std::ranges::count_if(plan.actions, [&](auto const& a) { return cost.of(a) > 0; }));
+        std::ranges::count_if(plan.actions, [&](auto const& a) { return cost.duration(a) > 0; }));
   CHECK(count("<title>") == boxes);
   CHECK(count("compute</text>") == 2);
   CHECK(count("gathers</text>") == 2);

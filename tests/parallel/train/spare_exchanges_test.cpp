@@ -13,40 +13,40 @@ using parallel::zero::level;
 using choice = std::pair<bool, bool>;  // reshards, reduces every microbatch
 
 /// What is chosen where whole values take 40 bytes and whole gradients 30, of 100.
-choice chosen(train::stepper_options how, std::size_t available, train::open_exchanges open = {},
-              std::size_t values = 40) {
+choice chosen(train::stepper_options options, std::size_t available,
+              train::open_exchanges open = {}, std::size_t values = 40) {
   train::spare_exchanges(
-      how, available,
-      [&](train::stepper_options const& of) {
-        return std::size_t{100} + (of.reshard_after_forward ? 0 : values) +
-               (of.reduce_every_microbatch ? 0 : 30);
+      options, available,
+      [&](train::stepper_options const& changed) {
+        return std::size_t{100} + (changed.reshard_after_forward ? 0 : values) +
+               (changed.reduce_every_microbatch ? 0 : 30);
       },
       open);
-  return {how.reshard_after_forward, how.reduce_every_microbatch};
+  return {options.reshard_after_forward, options.reduce_every_microbatch};
 }
 
 TEST_CASE("values are held whole first, then gradients, as far as memory goes") {
-  train::stepper_options const how{.level = level::parameters};
-  CHECK(chosen(how, 100) == choice{true, true});
-  CHECK(chosen(how, 129) == choice{true, true});
-  CHECK(chosen(how, 130) == choice{true, false});
-  CHECK(chosen(how, 140) == choice{false, true});
-  CHECK(chosen(how, 169) == choice{false, true});
-  CHECK(chosen(how, 170) == choice{false, false});
-  CHECK(chosen(how, 99, {}, 0) == choice{false, true});  // what needs no more is always taken
+  train::stepper_options const options{.level = level::parameters};
+  CHECK(chosen(options, 100) == choice{true, true});
+  CHECK(chosen(options, 129) == choice{true, true});
+  CHECK(chosen(options, 130) == choice{true, false});
+  CHECK(chosen(options, 140) == choice{false, true});
+  CHECK(chosen(options, 169) == choice{false, true});
+  CHECK(chosen(options, 170) == choice{false, false});
+  CHECK(chosen(options, 99, {}, 0) == choice{false, true});  // what needs no more is always taken
 }
 
 TEST_CASE("a level spares what it shards, and what is not open stays") {
   CHECK(chosen({.level = level::gradients}, 1000) == choice{true, false});
   CHECK(chosen({.level = level::optimizer}, 1000) == choice{true, true});
   CHECK(chosen({.level = level::none}, 1000) == choice{true, true});
-  train::stepper_options how{.level = level::parameters};
-  CHECK(chosen(how, 1000, {.reshard_after_forward = false}) == choice{true, false});
-  CHECK(chosen(how, 1000, {.reduce_every_microbatch = false}) == choice{false, true});
-  how.order = parallel::zero::reduction_order::canonical_tree;
-  CHECK(chosen(how, 1000) == choice{false, true});
-  how.reduce_every_microbatch = false;  // what was chosen before
-  CHECK(chosen(how, 0) == choice{true, false});
+  train::stepper_options options{.level = level::parameters};
+  CHECK(chosen(options, 1000, {.reshard_after_forward = false}) == choice{true, false});
+  CHECK(chosen(options, 1000, {.reduce_every_microbatch = false}) == choice{false, true});
+  options.order = parallel::zero::reduction_order::canonical_tree;
+  CHECK(chosen(options, 1000) == choice{false, true});
+  options.reduce_every_microbatch = false;  // what was chosen before
+  CHECK(chosen(options, 0) == choice{true, false});
 }
 
 }  // namespace spare_exchanges_test

@@ -30,26 +30,27 @@ std::vector<train::statistics<Loss>> microbatches() {
 /// The sums when `ranks` take turns, and each adds `at_once` of its microbatches at a time.
 template <class Loss>
 train::statistics<Loss> summed(int ranks, std::size_t at_once, bool exact) {
-  auto const all = microbatches<Loss>();
-  std::vector<train::statistics<Loss>> told(static_cast<std::size_t>(ranks));
+  auto const all_microbatches = microbatches<Loss>();
+  std::vector<train::statistics<Loss>> sums_of_ranks(static_cast<std::size_t>(ranks));
   parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
     parallel::host::stream stream;
-    std::vector<train::statistics<Loss>> mine;
+    std::vector<train::statistics<Loss>> own_share;
     auto const rank = static_cast<std::size_t>(comm.rank());
-    for (std::size_t i = rank; i < all.size(); i += static_cast<std::size_t>(ranks))
-      mine.push_back(all[i]);
+    for (std::size_t i = rank; i < all_microbatches.size(); i += static_cast<std::size_t>(ranks))
+      own_share.push_back(all_microbatches[i]);
     train::statistics_sum<Loss> sum;
-    for (std::size_t i = 0; i < mine.size(); i += at_once)
-      sum.add(std::span(std::as_const(mine)).subspan(i, std::min(at_once, mine.size() - i)));
-    CHECK((sum.here().tokens > 0) == !mine.empty());
-    told[rank] = sum.over_ranks(parallel::host::device(), comm, stream, exact);
+    for (std::size_t i = 0; i < own_share.size(); i += at_once)
+      sum.add(
+          std::span(std::as_const(own_share)).subspan(i, std::min(at_once, own_share.size() - i)));
+    CHECK((sum.local().tokens > 0) == !own_share.empty());
+    sums_of_ranks[rank] = sum.over_ranks(parallel::host::device(), comm, stream, exact);
   });
-  for (auto const& one : told) {
-    CHECK(one.loss == told[0].loss);
+  for (auto const& one : sums_of_ranks) {
+    CHECK(one.loss == sums_of_ranks[0].loss);
     CHECK(one.tokens == 29 * 30 / 2);
     CHECK(one.correct == 2 * (13 * 14 / 2) + 14);
   }
-  return told[0];
+  return sums_of_ranks[0];
 }
 
 TEST_CASE(

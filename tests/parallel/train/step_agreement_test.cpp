@@ -19,26 +19,28 @@ using parallel::train::step_terms;
 namespace axis = parallel::axis;
 namespace zero = parallel::zero;
 
-TEST_CASE("what may differ and what may not") {
-  auto const shape = parallel::training_layout{}.with<axis::shard>(2).with<axis::tensor>(2);
+TEST_CASE("step agreement: terms that may differ between ranks, and terms that may not") {
+  auto const shape =
+      parallel::training_layout{}.with_degree<axis::shard>(2).with_degree<axis::tensor>(2);
   step_terms const nine{.step = 3, .microbatches = 9, .learning_rate_factor = 0.5};
   auto eight = nine;
   eight.microbatches = 8;
-  auto const said = [&](std::vector<step_terms> const& all, bool in_step) {
-    return disagreement(all, shape, in_step);
+  auto const difference_of = [&](std::vector<step_terms> const& terms, bool in_step) {
+    return disagreement(terms, shape, in_step);
   };
-  CHECK(said({nine, nine, nine, nine}, true) == "");
-  CHECK(said({nine, nine, eight, eight}, false) == "");  // data ranks, each on its own
-  CHECK(said({nine, nine, eight, eight}, true) ==
+  CHECK(difference_of({nine, nine, nine, nine}, true) == "");
+  CHECK(difference_of({nine, nine, eight, eight}, false) == "");  // data ranks, each on its own
+  CHECK(difference_of({nine, nine, eight, eight}, true) ==
         "ranks begin different steps: ranks 0, 1 begin step 3 of 9 microbatches with learning rate "
         "factor 0.5; ranks 2, 3 begin step 3 of 8 microbatches with learning rate factor 0.5; give "
         "as many microbatches on every rank, those without sequences last");
-  CHECK(said({nine, eight, nine, eight}, false).starts_with("ranks begin different steps: "));
+  CHECK(difference_of({nine, eight, nine, eight}, false)
+            .starts_with("ranks begin different steps: "));
   auto other = nine;
   other.mode = pass::inference;
   other.microbatches = 1;
   CHECK(
-      said({nine, nine, nine, other}, true) ==
+      difference_of({nine, nine, nine, other}, true) ==
       "ranks begin different steps: ranks 0, 1, 2 begin step 3 of 9 microbatches with learning "
       "rate factor 0.5; rank 3 begins an evaluation of 1 microbatch; all ranks must make the same "
       "calls of the stepper in the same order");
@@ -49,12 +51,12 @@ TEST_CASE("what may differ and what may not") {
            [](auto& t) { t.data.hash = 7; }, [](auto& t) { t.data.rows = 7; }}) {
     other = nine;
     change(other);
-    CHECK(said({nine, nine, nine, other}, false) != "");
+    CHECK(difference_of({nine, nine, nine, other}, false) != "");
   }
   other = nine;
   other.random_seed = 1;
   other.updates = 2;
-  CHECK(said({nine, other, nine, other}, false) ==
+  CHECK(difference_of({nine, other, nine, other}, false) ==
         "ranks begin different steps: ranks 0, 2 begin step 3 of 9 microbatches with learning rate "
         "factor 0.5, at position.seed 0; ranks 1, 3 begin step 3 of 9 microbatches with learning "
         "rate factor 0.5, at position.seed 1 and position.updates 2; give all ranks the same seed "
@@ -63,8 +65,8 @@ TEST_CASE("what may differ and what may not") {
   auto second = nine, by_world = nine;
   second.data = {.rows = 8, .first_sequence = 4, .hash = 1};
   by_world.data = {.rows = 8, .first_sequence = 6, .hash = 2};
-  CHECK(said({first, first, second, second}, true) == "");
-  CHECK(said({first, first, second, by_world}, true) ==
+  CHECK(difference_of({first, first, second, second}, true) == "");
+  CHECK(difference_of({first, first, second, by_world}, true) ==
         "ranks begin different steps: rank 2 begins step 3 of 9 microbatches with learning rate "
         "factor 0.5, of 8 rows from sequence 4 on (fingerprint 1); rank 3 begins step 3 of 9 "
         "microbatches with learning rate factor 0.5, of 8 rows from sequence 6 on (fingerprint 2); "
@@ -75,16 +77,16 @@ TEST_CASE("what may differ and what may not") {
 
 /// What each rank of a layout is told; act(rank, number).
 template <class Act>
-std::vector<std::string> told(test::layout const& how, Act const& act) {
-  int const ranks = how.shape().ranks();
+std::vector<std::string> messages_of(test::layout const& run_layout, Act const& act) {
+  int const ranks = run_layout.shape().ranks();
   std::vector<std::string> out(static_cast<std::size_t>(ranks));
   auto const program = [&](parallel::threads::communicator& comm) {
-    int const me = comm.rank();
+    int const own_rank = comm.rank();
     try {
-      test::ring_rank<> one(parallel::any_communicator(std::move(comm)), how);
-      act(one, me);
+      test::ring_rank<> one(parallel::any_communicator(std::move(comm)), run_layout);
+      act(one, own_rank);
     } catch (parallel::error const& thrown) {
-      out[static_cast<std::size_t>(me)] = thrown.what();
+      out[static_cast<std::size_t>(own_rank)] = thrown.what();
       throw;
     }
   };
@@ -96,16 +98,18 @@ std::vector<std::string> told(test::layout const& how, Act const& act) {
 }
 
 TEST_CASE("17 sequences on two ranks under ZeRO-3 are refused in one sentence, not waited for") {
-  test::layout const how{.ranks = 2, .level = zero::level::parameters, .sizes = {.batch = 17}};
-  for (auto const &message : told(how, [](auto&one, int rank) {
-         auto const of = one.data(0);
-         REQUIRE(of.batches().size() == 9);
+  test::layout const run_layout{
+      .ranks = 2, .level = zero::level::parameters, .sizes = {.batch = 17}};
+  for (auto const &message : messages_of(run_layout, [](auto&one, int rank) {
+         auto const step_batches = one.data(0);
+         REQUIRE(step_batches.batches().size() == 9);
          auto const count = rank == 0 ? 9U : 8U;  // as data::microbatches gives them
          parallel::arena memory(one.device().template allocate<std::byte>(
-             one.stepper().plan_activations(of.batches())));
+             one.stepper().plan_activations(step_batches.batches())));
          parallel::host::stream exchanges;
-         (void)one.stepper().step(one.compute(), exchanges, memory, of.batches().first(count),
-                                  of.first_sequences().first(count), {.seed = 42, .step = 5}, 1.0);
+         (void)one.stepper().step(
+             one.compute(), exchanges, memory, step_batches.batches().first(count),
+             step_batches.first_sequences().first(count), {.seed = 42, .step = 5}, 1.0);
        })) {
     CAPTURE(message);
     CHECK(message.find("ranks begin different steps: rank 0 begins step 5 of 9 microbatches with "
@@ -116,14 +120,14 @@ TEST_CASE("17 sequences on two ranks under ZeRO-3 are refused in one sentence, n
 }
 
 TEST_CASE("a rank that evaluates while another trains") {
-  test::layout const how{.ranks = 2, .level = zero::level::parameters, .microbatch = 3};
-  for (auto const &message : told(how, [](auto&one, int rank) {
+  test::layout const run_layout{.ranks = 2, .level = zero::level::parameters, .microbatch = 3};
+  for (auto const &message : messages_of(run_layout, [](auto&one, int rank) {
          if (rank == 0) return void(one.step(0));
-         auto const of = one.data(0);
+         auto const step_batches = one.data(0);
          parallel::arena memory(one.device().template allocate<std::byte>(
-             one.stepper().plan_activations(of.batches(), pass::inference)));
+             one.stepper().plan_activations(step_batches.batches(), pass::inference)));
          parallel::train::statistics_sum<test::ring> sums;
-         one.stepper().add_evaluation(one.compute(), memory, of.batches(), sums);
+         one.stepper().add_evaluation(one.compute(), memory, step_batches.batches(), sums);
        })) {
     CAPTURE(message);
     CHECK(message.find("rank 0 begins step 0 of 2 microbatches with learning rate factor 1; rank 1 "
@@ -136,8 +140,8 @@ TEST_CASE("a rank that leaves the loop early, and sums evaluations or saves, is 
   for (auto const level : test::all_levels)
     for (auto const& [work, name] : {std::pair{joint_work::sums, "the sum of its evaluations over"},
                                      std::pair{joint_work::save, "to save a checkpoint; all"}}) {
-      test::layout const how{.ranks = 2, .level = level, .microbatch = 3};
-      for (auto const &message : told(how, [&, work = work](auto&one, int rank) {
+      test::layout const run_layout{.ranks = 2, .level = level, .microbatch = 3};
+      for (auto const &message : messages_of(run_layout, [&, work = work](auto&one, int rank) {
              (void)one.step(0);
              if (rank == 0) return void(one.step(1));
              parallel::host::stream exchanges;
@@ -158,12 +162,12 @@ TEST_CASE("a rank that leaves the loop early, and sums evaluations or saves, is 
 /// Evaluates so many microbatches.
 template <class Rank>
 void evaluate(Rank& one, std::size_t count) {
-  auto const of = one.data(0);
-  REQUIRE(of.batches().size() >= 2);
+  auto const step_batches = one.data(0);
+  REQUIRE(step_batches.batches().size() >= 2);
   parallel::arena memory(one.device().template allocate<std::byte>(
-      one.stepper().plan_activations(of.batches().first(2), pass::inference)));
+      one.stepper().plan_activations(step_batches.batches().first(2), pass::inference)));
   parallel::train::statistics_sum<test::ring> sums;
-  one.stepper().add_evaluation(one.compute(), memory, of.batches().first(count), sums);
+  one.stepper().add_evaluation(one.compute(), memory, step_batches.batches().first(count), sums);
 }
 
 /// Of two heads, in sequences that two context ranks can share.
@@ -178,9 +182,9 @@ test::layout small(int pipeline, int context, int tensor) {
 }
 
 TEST_CASE("ranks of one model that evaluate another number of microbatches") {
-  for (auto const& how : {small(2, 1, 1), small(1, 2, 1), small(1, 1, 2)})
+  for (auto const& run_layout : {small(2, 1, 1), small(1, 2, 1), small(1, 1, 2)})
     for (auto const &message :
-         told(how, [](auto&one, int rank) { evaluate(one, rank == 0 ? 2 : 1); })) {
+         messages_of(run_layout, [](auto&one, int rank) { evaluate(one, rank == 0 ? 2 : 1); })) {
       CAPTURE(message);
       CHECK(message.find("rank 0 begins an evaluation of 2 microbatches; rank 1 begins an "
                          "evaluation of 1 microbatch; give as many microbatches on every rank") !=
@@ -189,23 +193,23 @@ TEST_CASE("ranks of one model that evaluate another number of microbatches") {
 }
 
 TEST_CASE("a rank that evaluates nothing is told too that others of its model do") {
-  test::layout const how{.ranks = 2, .level = zero::level::parameters, .microbatch = 3};
-  for (auto const &message :
-       told(how, [](auto&one, int rank) { evaluate(one, static_cast<std::size_t>(rank)); })) {
+  test::layout const run_layout{.ranks = 2, .level = zero::level::parameters, .microbatch = 3};
+  for (auto const &message : messages_of(
+           run_layout, [](auto&one, int rank) { evaluate(one, static_cast<std::size_t>(rank)); })) {
     CAPTURE(message);
     CHECK(message.find("rank 0 begins an evaluation of 0 microbatches; rank 1 begins an "
                        "evaluation of 1 microbatch") != std::string::npos);
   }
 }
 
-TEST_CASE("those of one model begin nothing of an evaluation before they agree") {
-  auto how = small(1, 1, 2);
-  how.ranks = 2;
-  for (auto const &message : told(how, [&](auto&one, int rank) {
-         auto const of = one.data(0);
-         auto const batches = of.batches().first(rank % 2 == 0 ? 2 : 1);
+TEST_CASE("step agreement: ranks of one model begin no evaluation before they agree") {
+  auto run_layout = small(1, 1, 2);
+  run_layout.ranks = 2;
+  for (auto const &message : messages_of(run_layout, [&](auto&one, int rank) {
+         auto const step_batches = one.data(0);
+         auto const batches = step_batches.batches().first(rank % 2 == 0 ? 2 : 1);
          parallel::arena memory(one.device().template allocate<std::byte>(
-             one.stepper().plan_activations(of.batches().first(2), pass::inference)));
+             one.stepper().plan_activations(step_batches.batches().first(2), pass::inference)));
          parallel::train::statistics_sum<test::ring> sums;
          try {
            one.stepper().add_evaluation(one.compute(), memory, batches, sums);
@@ -217,21 +221,23 @@ TEST_CASE("those of one model begin nothing of an evaluation before they agree")
     CHECK(message != "");
 }
 
-TEST_CASE("those with other data, and values of their own, may evaluate another number") {
+TEST_CASE("step agreement: ranks with other data and whole values may evaluate another number") {
   using namespace parallel::axis;
   for (auto const level : {zero::level::none, zero::level::optimizer})
     for (int const context : {1, 2}) {
-      auto how = small(1, context, 2);
-      how.ranks = 2;
-      how.level = level;
-      auto const data_rank = [&](int rank) { return how.shape().position<replicate, shard>(rank); };
-      for (auto const &message : told(how, [&](auto&one, int rank) {
+      auto run_layout = small(1, context, 2);
+      run_layout.ranks = 2;
+      run_layout.level = level;
+      auto const data_rank = [&](int rank) {
+        return run_layout.shape().position<replicate, shard>(rank);
+      };
+      for (auto const &message : messages_of(run_layout, [&](auto&one, int rank) {
              for (int call = 0; call <= data_rank(rank); ++call)
                evaluate(one, data_rank(rank) == 0 ? 2 : 1);
            }))
         CHECK(message == "");
-      for (auto const &message : told(how, [&](auto&one, int rank) {
-             evaluate(one, how.shape().coordinate<tensor>(rank) == 0 ? 2 : 1);
+      for (auto const &message : messages_of(run_layout, [&](auto&one, int rank) {
+             evaluate(one, run_layout.shape().coordinate<tensor>(rank) == 0 ? 2 : 1);
            })) {
         CAPTURE(message);
         CHECK(message.find("begins an evaluation of 1 microbatch; give as many") !=
@@ -242,8 +248,8 @@ TEST_CASE("those with other data, and values of their own, may evaluate another 
 
 TEST_CASE("a rank that returns early leaves nobody waiting") {
   for (auto const level : test::all_levels) {
-    test::layout const how{.ranks = 2, .level = level, .microbatch = 3};
-    auto const messages = told(how, [](auto& one, int rank) {
+    test::layout const run_layout{.ranks = 2, .level = level, .microbatch = 3};
+    auto const messages = messages_of(run_layout, [](auto& one, int rank) {
       (void)one.step(0);
       if (rank == 0) (void)one.step(1);
     });

@@ -16,7 +16,7 @@ using enum parallel::train::step_outcome;
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
-TEST_CASE("what is at a limit updates, what is above either does not") {
+TEST_CASE("step limits: a step at its limits updates, one above either does not") {
   step_limits const most{2, 3};
   CHECK(judge(2, 3, most) == updated);
   CHECK(judge(-1e300, 0, most) == updated);

@@ -11,7 +11,7 @@
 
 namespace step_plans_test {
 
-TEST_CASE("what runs has been proved with the plans of all ranks before") {
+TEST_CASE("step plans: a plan is proved with those of all ranks before it runs") {
   test::layout const how{.microbatch = 2, .pipeline = 2};
   parallel::threads::run(2, [&](parallel::threads::communicator& comm) {
     test::ring_rank<> one(parallel::any_communicator(std::move(comm)), how);
@@ -21,7 +21,8 @@ TEST_CASE("what runs has been proved with the plans of all ranks before") {
     (void)one.step(0);
     CHECK(plans.is_proved(count, parallel::pass::training));
     CHECK(!plans.is_proved(count, parallel::pass::inference));
-    auto const shown = parallel::train::text_of(plans.all(count, parallel::pass::training)[1]);
+    auto const shown =
+        parallel::train::text_of(plans.plans_of_all_ranks(count, parallel::pass::training)[1]);
     CHECK(shown.starts_with("pipeline rank 1 of 2, "));
   });
 }

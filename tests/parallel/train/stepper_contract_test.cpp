@@ -43,23 +43,24 @@ std::uint64_t bytes_of(index elements) {
 }
 
 /// The model of a rank without anyone to talk to.
-test::ring_model planned_model(layout const& how, int rank) {
-  auto options = how.model;
-  auto const shape = how.shape();
+test::ring_model planned_model(layout const& run_layout, int rank) {
+  auto options = run_layout.model;
+  auto const shape = run_layout.shape();
   using context_group = decltype(options.attention.ranks);
   using tensor_group = decltype(options.tensor.group);
   options.attention.ranks =
-      context_group::planned(shape.coordinate<axis::context>(rank), how.context);
-  options.tensor = {tensor_group::planned(shape.coordinate<axis::tensor>(rank), how.tensor),
-                    how.divide_rows, false};  // as ring_run.hpp
-  return {how.model.blocks, how.sizes.width, how.sizes.vocabulary, options};
+      context_group::planned(shape.coordinate<axis::context>(rank), run_layout.context);
+  options.tensor = {tensor_group::planned(shape.coordinate<axis::tensor>(rank), run_layout.tensor),
+                    run_layout.divide_rows, false};  // as ring_run.hpp
+  return {run_layout.model.blocks, run_layout.sizes.width, run_layout.sizes.vocabulary, options};
 }
 
 /// What one rank sends in a step, by the formulas of the references, with every axis' figure
 /// multiplied by its degree: shares of it may be no whole number, their sum over ranks is.
 class formulas {
  public:
-  formulas(layout const& how, int rank) : how_(how), shape_(how.shape()), rank_(rank) {}
+  formulas(layout const& run_layout, int rank)
+      : how_(run_layout), shape_(run_layout.shape()), rank_(rank) {}
 
   template <class Units>
   [[nodiscard]] bytes_by_axis of(Units const& units,
@@ -72,17 +73,17 @@ class formulas {
         add_segment(entry, entry.memory.layout().segments()[s], static_cast<std::uint64_t>(count));
     auto const order = pipeline::make_schedule(how_.schedule.schedule, how_.pipeline, count,
                                                how_.schedule.stages_per_rank);
-    int const own = shape_.coordinate<axis::pipeline>(rank_);
-    train::stages_of_rank const stages(how_.schedule, own, how_.pipeline,
+    int const own_stage = shape_.coordinate<axis::pipeline>(rank_);
+    train::stages_of_rank const stages(how_.schedule, own_stage, how_.pipeline,
                                        static_cast<std::size_t>(how_.model.blocks));
     for (auto const& batch : batches) {
       if (batch.sequences == 0) continue;
       auto const rows = batch.sequences * batch.length;
       for (int chunk = 0; chunk < order.stages_per_rank; ++chunk) {
-        int const stage = order.stage_of(own, chunk);
+        int const stage = order.stage_of(own_stage, chunk);
         auto const& range = stages.ranges()[static_cast<std::size_t>(chunk)];
         for (int const other : {stage - 1, stage + 1})
-          if (0 <= other && other < order.stages() && order.rank_of(other) != own)
+          if (0 <= other && other < order.stages() && order.rank_of(other) != own_stage)
             out_["pipeline"] += degree(how_.pipeline) * bytes_of(rows * how_.sizes.width) /
                                 (how_.divide_rows ? degree(how_.tensor) : 1);
         add_passes(range, rows);
@@ -92,17 +93,17 @@ class formulas {
   }
 
   /// Of sums over all ranks: not multiplied any more.
-  [[nodiscard]] static bytes_by_axis divided(layout const& how, bytes_by_axis sums) {
-    auto const shape = how.shape();
+  [[nodiscard]] static bytes_by_axis divided(layout const& run_layout, bytes_by_axis sums) {
+    auto const shape = run_layout.shape();
     std::map<std::string, int> const degrees{
         {"", shape.ranks()},
-        {"pipeline", how.pipeline},
-        {"context", how.context},
+        {"pipeline", run_layout.pipeline},
+        {"context", run_layout.context},
         {"shard", shape.degree<axis::shard>()},
         {"shard x context", shape.size<axis::shard, axis::context>()},
-        {"replicate", how.replicas},
-        {"tensor", how.tensor},
-        {copied, how.tensor},
+        {"replicate", run_layout.replicas},
+        {"tensor", run_layout.tensor},
+        {copied, run_layout.tensor},
         {"replicate x context", shape.size<axis::replicate, axis::context>()}};
     for (auto& [name, bytes] : sums) bytes /= degree(degrees.at(name));
     std::erase_if(sums, [](auto const& of) { return of.second == 0; });
@@ -150,10 +151,10 @@ class formulas {
     auto const t = degree(how_.tensor);
     auto const c = degree(how_.context);
     auto const blocks = static_cast<std::uint64_t>(range.end - range.begin);
-    auto const again = static_cast<std::uint64_t>(  // forward passes once more
+    auto const recomputed = static_cast<std::uint64_t>(  // forward passes once more
         std::max<index>(std::min(range.end, how_.model.recompute) - range.begin, 0));
     // two regions a block, each 2 (t-1)/t in either direction; half of one at each end of the model
-    auto const regions = 8 * blocks + 4 * again + (range.entry ? 2 : 0) + (range.exit ? 2 : 0);
+    auto const regions = 8 * blocks + 4 * recomputed + (range.entry ? 2 : 0) + (range.exit ? 2 : 0);
     out_["tensor"] += regions * (t - 1) * bytes_of(rows * how_.sizes.width);
     if (c == 1) return;
     auto const& attention = how_.model.attention;
@@ -165,10 +166,10 @@ class formulas {
     if (attention.method == test::context_parallel::method::ring) {
       auto const keys = bytes_of(rows * (k == 0 ? q : k));
       // keys in both passes, and their gradients all the way home
-      out_["context"] += c * keys * ((blocks + again) * (c - 1) + blocks * (c - 1 + c));
+      out_["context"] += c * keys * ((blocks + recomputed) * (c - 1) + blocks * (c - 1 + c));
     } else {
       // packed rows there and the result back, in both passes
-      out_["context"] += (2 * blocks + again) * (c - 1) * bytes_of(rows * (q + k + q));
+      out_["context"] += (2 * blocks + recomputed) * (c - 1) * bytes_of(rows * (q + k + q));
     }
   }
 
@@ -178,23 +179,23 @@ class formulas {
   bytes_by_axis out_;
 };
 
-contract measure(layout const& how) {
+contract measure(layout const& run_layout) {
   contract out;
   std::mutex lock;
-  parallel::threads::run(how.shape().ranks(), [&](parallel::threads::communicator& comm) {
+  parallel::threads::run(run_layout.shape().ranks(), [&](parallel::threads::communicator& comm) {
     auto const recorder = std::make_shared<parallel::flight_recorder>();
     test::ring_rank one(parallel::any_communicator(parallel::recorded(std::move(comm), recorder)),
-                        how);
+                        run_layout);
     int const rank = one.rank();
-    auto const shape = how.shape();
+    auto const shape = run_layout.shape();
     auto const units = one.device().bytes();
     auto const data = one.data(0);
     static_cast<void>(one.step(0));
     one.stepper().gather_values(one.compute());
 
-    auto planned = planned_model(how, rank);
-    train::stages_of_rank stages(how.schedule, shape.coordinate<axis::pipeline>(rank), how.pipeline,
-                                 planned.num_blocks());
+    auto planned = planned_model(run_layout, rank);
+    train::stages_of_rank stages(run_layout.schedule, shape.coordinate<axis::pipeline>(rank),
+                                 run_layout.pipeline, planned.num_blocks());
     auto const activations = train::plan_activations(planned, stages, data.batches().size(),
                                                      data.batches(), parallel::pass::training);
     parallel::meta::stream meta;
@@ -203,17 +204,17 @@ contract measure(layout const& how) {
         for (auto const& range : stages.ranges())
           static_cast<void>(train::bytes_of_stage(planned, range, train::backward_halves::together,
                                                   batch, parallel::pass::training, meta));
-    auto const plan =
-        train::plan_units(planned, test::groups_of(how), stages, train::place_in(shape, how.level),
-                          {.level = how.level,
-                           .reshard_after_forward = how.reshard,
-                           .reduce_every_microbatch = how.reduce_every_microbatch,
-                           .gather_before_use = how.gather_before_use});
-    auto const formula = formulas(how, rank).of(one.stepper().units(), data.batches());
+    auto const plan = train::plan_units(
+        planned, test::groups_of(run_layout), stages, train::place_in(shape, run_layout.level),
+        {.level = run_layout.level,
+         .reshard_after_forward = run_layout.reshard,
+         .reduce_every_microbatch = run_layout.reduce_every_microbatch,
+         .gather_before_use = run_layout.gather_before_use});
+    auto const formula = formulas(run_layout, rank).of(one.stepper().units(), data.batches());
 
     std::scoped_lock const guard(lock);
-    for (auto const& [what, total] : recorder->totals())
-      if (total.sent > 0) out.counted[what.first] += total.sent;
+    for (auto const& [traffic, total] : recorder->totals())
+      if (total.sent > 0) out.counted[traffic.first] += total.sent;
     for (auto const& [name, bytes] : formula) out.formula[name] += bytes;
     for (auto const& [name, bytes] : meta.exchanges()) out.planned[std::string(name)] += bytes;
     if (units != plan.total() || one.memory().peak() != activations) out.memory_is_planned = false;
@@ -222,7 +223,7 @@ contract measure(layout const& how) {
       out.activations = one.memory().peak();
     }
   });
-  out.formula = formulas::divided(how, out.formula);
+  out.formula = formulas::divided(run_layout, out.formula);
   auto const of_copies = out.formula.extract(copied);
   if (!of_copies.empty()) {
     out.formula["tensor"] += of_copies.mapped();
@@ -232,20 +233,21 @@ contract measure(layout const& how) {
 }
 
 TEST_CASE("bytes sent and memory of 20 mixed layouts are those of formulas, meta device and plan") {
-  std::vector<layout> all;
-  for (auto& how : test::all_layouts(16, 1)) {
-    how.measure = false;
-    how.num_steps = 1;
-    if (how.shape().ranks() > 1 && refusal(how).empty()) all.push_back(how);
+  std::vector<layout> layouts;
+  for (auto& run_layout : test::all_layouts(16, 1)) {
+    run_layout.measure = false;
+    run_layout.num_steps = 1;
+    if (run_layout.shape().ranks() > 1 && refusal(run_layout).empty())
+      layouts.push_back(run_layout);
   }
   std::string table =
       "bytes sent by all ranks in a step: counted = formula (= those of the meta device's passes "
       "and "
       "of parameters that tensor ranks share); bytes of rank 0, as planned: units, activations\n";
-  for (auto const& how : spread(all, 20)) {
-    auto const words = text(how);
+  for (auto const& run_layout : spread(layouts, 20)) {
+    auto const words = text(run_layout);
     CAPTURE(words);
-    auto const found = measure(how);
+    auto const found = measure(run_layout);
     CHECK(found.counted == found.formula);
     CHECK(found.memory_is_planned);
     table += words + "\n   ";

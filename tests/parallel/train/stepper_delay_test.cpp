@@ -24,7 +24,7 @@ void check(std::size_t layouts, std::uint64_t seeds) {
         auto const own = seed * 100 + static_cast<std::uint64_t>(comm.rank());
         return parallel::delayed(std::move(comm), {.seed = own});
       });
-      CHECK(difference(got, references.of(how)) == "");
+      CHECK(difference(got, references.outcome_of(how)) == "");
       ++runs;
     }
   }

@@ -18,50 +18,51 @@ namespace zero = parallel::zero;
 using change = std::function<void(test::layout&)>;
 
 /// With what rank 1 of two is refused, which makes another stepper.
-std::string refusal(test::layout const& how, change const& other) {
+std::string refusal(test::layout const& run_layout, change const& other) {
   return test::message_of([&] {
     parallel::threads::run(2, [&](parallel::threads::communicator& comm) {
-      auto mine = how;
-      if (comm.rank() == 1) other(mine);
-      test::ring_rank<> const one(parallel::any_communicator(std::move(comm)), mine);
+      auto own_options = run_layout;
+      if (comm.rank() == 1) other(own_options);
+      test::ring_rank<> const one(parallel::any_communicator(std::move(comm)), own_options);
     });
   });
 }
 
-TEST_CASE("what would hang, or train two models, is told before it does") {
+TEST_CASE("stepper description: ranks that would hang, or train two models, are told before") {
   test::layout const sharded{.ranks = 2, .level = zero::level::parameters, .microbatch = 3};
   test::layout const piped{.microbatch = 3, .pipeline = 2};
   auto sliced = test::layout{.microbatch = 3, .tensor = 2};
   sliced.model.attention.heads = sliced.model.attention.key_heads = 2;
-  auto const said = [](char const* first, char const* second) {
+  auto const check_message = [](char const* first, char const* second) {
     return parallel::concat("ranks make different steppers: rank 0 has ", first, "; rank 1 has ",
                             second, "; give all ranks the same options, optimizers and model");
   };
-  for (auto const& [how, other, message] :
+  for (auto const& [run_layout, other, message] :
        std::vector<std::tuple<test::layout, change, std::string>>{
            {sharded, [](auto& l) { l.reshard = false; },
-            said("stepper_options::reshard_after_forward true",
-                 "stepper_options::reshard_after_forward false")},
+            check_message("stepper_options::reshard_after_forward true",
+                          "stepper_options::reshard_after_forward false")},
            {sharded, [](auto& l) { l.reduce_every_microbatch = false; },
-            said("stepper_options::reduce_every_microbatch true",
-                 "stepper_options::reduce_every_microbatch false")},
+            check_message("stepper_options::reduce_every_microbatch true",
+                          "stepper_options::reduce_every_microbatch false")},
            {sharded, [](auto& l) { l.bucket_bytes = 1 << 20; },
-            said("stepper_options::bucket_bytes 1", "stepper_options::bucket_bytes 1048576")},
+            check_message("stepper_options::bucket_bytes 1",
+                          "stepper_options::bucket_bytes 1048576")},
            {sharded, [](auto& l) { l.gather_before_use = true; },
-            said("stepper_options::gather_before_use false",
-                 "stepper_options::gather_before_use true")},
+            check_message("stepper_options::gather_before_use false",
+                          "stepper_options::gather_before_use true")},
            {sharded, [](auto& l) { l.frozen = {"wte"}; }, "tied), frozen; give"},
            {piped, [](auto& l) { l.schedule.schedule = "gpipe"; },
-            said("stepper_options::pipeline.schedule 1f1b",
-                 "stepper_options::pipeline.schedule gpipe")},
+            check_message("stepper_options::pipeline.schedule 1f1b",
+                          "stepper_options::pipeline.schedule gpipe")},
            {piped, [](auto& l) { l.schedule.blocks = {1, 2}; },
-            said("stepper_options::pipeline.blocks divided evenly",
-                 "stepper_options::pipeline.blocks 1 2")},
+            check_message("stepper_options::pipeline.blocks divided evenly",
+                          "stepper_options::pipeline.blocks 1 2")},
            {piped, [](auto& l) { l.model.blocks = 2; }, "rank 1 has a model of 2 blocks"},
            {sliced, [](auto& l) { l.model.blocks = 2; }, "rank 1 has a model of 2 blocks"}}) {
-    CHECK(refusal(how, [](auto&) {}).empty());
-    CHECK(test::contains(refusal(how, other), message));
-    CHECK(test::contains(refusal(how, other), "ranks make different steppers: "));
+    CHECK(refusal(run_layout, [](auto&) {}).empty());
+    CHECK(test::contains(refusal(run_layout, other), message));
+    CHECK(test::contains(refusal(run_layout, other), "ranks make different steppers: "));
   }
 }
 

@@ -16,7 +16,7 @@ TEST_CASE("24 mixed layouts on memory that the host cannot reach equal one rank 
   for (auto const& how : test::spread(all, 24)) {
     auto const memory = std::make_shared<guarded::memory>(std::size_t{256} << 20);
     auto const got = test::run_on(how, [&] { return guarded::device(memory); });
-    CHECK_MESSAGE(test::difference(got, references.of(how)) == "", test::text(how));
+    CHECK_MESSAGE(test::difference(got, references.outcome_of(how)) == "", test::text(how));
   }
 }
 

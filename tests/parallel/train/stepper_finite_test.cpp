@@ -45,8 +45,9 @@ struct outcome {
 };
 
 /// Makes these steps on three ranks. Rank 1's tokens are two, the others' one.
-outcome after(std::vector<given_step> const& steps, zero::level level, zero::reduction_order order,
-              bool keep_finite = true, parallel::train::clipping clip = {}) {
+outcome outcome_after(std::vector<given_step> const& steps, zero::level level,
+                      zero::reduction_order order, bool keep_finite = true,
+                      parallel::train::clipping clip = {}) {
   outcome out;
   parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
     parallel::host::device device;
@@ -59,20 +60,21 @@ outcome after(std::vector<given_step> const& steps, zero::level level, zero::red
         model, device, comm, parallel::decoupled_adamw{},
         {.level = level, .clip = clip, .keep_finite = keep_finite, .order = order});
     model.set_weights(step);
-    for (auto const& given : steps) {
-      float const value = comm.rank() == 1 ? given.of_rank_1 : static_cast<float>(given.number);
+    for (auto const& step_values : steps) {
+      float const value =
+          comm.rank() == 1 ? step_values.of_rank_1 : static_cast<float>(step_values.number);
       model.set_gradient(1, {value, 1, 2, 3, 4});
       std::vector<test::given_microbatch<float>> const batches{{1, comm.rank() == 1 ? 2 : 1}};
       std::vector<index> const first{comm.rank()};
-      step.ask_to_stop(comm.rank() == 2 && given.number == 2);
-      step.limit(given.limits);
+      step.ask_to_stop(comm.rank() == 2 && step_values.number == 2);
+      step.limit(step_values.limits);
       auto const result =
           step.step(compute, exchanges, memory, std::span(batches), std::span(first),
-                    {.step = static_cast<std::uint32_t>(given.number)}, 1.0);
-      CHECK(result.outcome == given.expected);
-      CHECK(result.updated() == (given.expected == step_outcome::updated));
-      CHECK(std::isfinite(result.gradient_norm) == std::isfinite(given.of_rank_1));
-      CHECK(result.stop_asked == (given.number == 2));
+                    {.step = static_cast<std::uint32_t>(step_values.number)}, 1.0);
+      CHECK(result.outcome == step_values.expected);
+      CHECK(result.updated() == (step_values.expected == step_outcome::updated));
+      CHECK(std::isfinite(result.gradient_norm) == std::isfinite(step_values.of_rank_1));
+      CHECK(result.stop_asked == (step_values.number == 2));
       if (comm.rank() == 0) {
         out.loss = result.sums.loss / static_cast<double>(result.sums.tokens);
         out.norm = result.gradient_norm;
@@ -98,15 +100,17 @@ TEST_CASE("after a step that is not finite everything is as if it had not been")
     for (auto const order : {by_rank, canonical_tree}) {
       CAPTURE(static_cast<int>(level));
       CAPTURE(static_cast<int>(order));
-      auto const without = after({plain(0), plain(3), plain(4)}, level, order).weights;
-      CHECK(after({plain(0), one, two, plain(3), plain(4)}, level, order).weights == without);
-      CHECK(after({plain(0), plain(1), plain(2), plain(3), plain(4)}, level, order).weights !=
-            without);
+      auto const unspoilt = outcome_after({plain(0), plain(3), plain(4)}, level, order).weights;
+      CHECK(outcome_after({plain(0), one, two, plain(3), plain(4)}, level, order).weights ==
+            unspoilt);
+      CHECK(
+          outcome_after({plain(0), plain(1), plain(2), plain(3), plain(4)}, level, order).weights !=
+          unspoilt);
     }
 }
 
 TEST_CASE("after a step above a limit everything is as if it had not been; at its limit it is") {
-  auto const below = [](double number) { return std::nextafter(number, 0.0); };
+  auto const just_below = [](double number) { return std::nextafter(number, 0.0); };
   using enum step_outcome;
   for (auto const level : levels)
     for (auto const order : {by_rank, canonical_tree})
@@ -114,29 +118,29 @@ TEST_CASE("after a step above a limit everything is as if it had not been; at it
         CAPTURE(static_cast<int>(level));
         CAPTURE(static_cast<int>(order));
         CAPTURE(keep_finite);
-        auto const all = [&](std::vector<given_step> const& steps,
-                             parallel::train::clipping clip = {}) {
-          return after(steps, level, order, keep_finite, clip);
+        auto const run_all = [&](std::vector<given_step> const& steps,
+                                 parallel::train::clipping clip = {}) {
+          return outcome_after(steps, level, order, keep_finite, clip);
         };
-        auto const without = all({plain(0), plain(3), plain(4)}).weights;
-        auto const with = all({plain(0), plain(1), plain(3), plain(4)}).weights;
-        REQUIRE(with != without);
-        auto const spike = all({plain(0), plain(1)});
+        auto const unspoilt = run_all({plain(0), plain(3), plain(4)}).weights;
+        auto const spoilt_step = run_all({plain(0), plain(1), plain(3), plain(4)}).weights;
+        REQUIRE(spoilt_step != unspoilt);
+        auto const spike = run_all({plain(0), plain(1)});
         // by hand: three losses of 1 over four tokens; a has 3 x 0.5 in 12 elements, b thrice
         // (1, 1, 2, 3, 4), all over the four tokens
         CHECK(spike.loss == 0.75);
         CHECK(spike.norm == doctest::Approx(std::sqrt(12 * 2.25 + 9 * 31) / 4).epsilon(1e-14));
         auto const limited = [&](double loss, double norm, step_outcome expected) {
-          return all({plain(0), {1, 1, {loss, norm}, expected}, plain(3), plain(4)}).weights;
+          return run_all({plain(0), {1, 1, {loss, norm}, expected}, plain(3), plain(4)}).weights;
         };
-        CHECK(limited(0.75, spike.norm, updated) == with);
-        CHECK(limited(below(0.75), spike.norm, above_limit) == without);
-        CHECK(limited(0.75, below(spike.norm), above_limit) == without);
-        CHECK(limited(below(0.75), infinity, above_limit) == without);
-        CHECK(limited(infinity, below(spike.norm), above_limit) == without);
+        CHECK(limited(0.75, spike.norm, updated) == spoilt_step);
+        CHECK(limited(just_below(0.75), spike.norm, above_limit) == unspoilt);
+        CHECK(limited(0.75, just_below(spike.norm), above_limit) == unspoilt);
+        CHECK(limited(just_below(0.75), infinity, above_limit) == unspoilt);
+        CHECK(limited(infinity, just_below(spike.norm), above_limit) == unspoilt);
         // the norm is that before clipping
-        auto const clipped = all({{1, 1, {infinity, spike.norm}, updated}},
-                                 {parallel::train::clipping_kind::norm, spike.norm / 8});
+        auto const clipped = run_all({{1, 1, {infinity, spike.norm}, updated}},
+                                     {parallel::train::clipping_kind::norm, spike.norm / 8});
         CHECK(clipped.norm == spike.norm);
         CHECK(clipped.scale == doctest::Approx(1.0 / 32).epsilon(1e-5));
       }

@@ -30,13 +30,13 @@ std::int64_t known_elements(std::map<std::string, std::vector<test::ring>> const
                             outcome const& part, std::vector<std::uint8_t>& known) {
   std::int64_t count = 0;
   for (auto const& [name, whole] : expected) {
-    auto const mine = tensors.find(name);
+    auto const own_tensor = tensors.find(name);
     for (std::size_t i = 0; i < whole.size(); ++i) {
-      bool const here = mine != tensors.end() && part.known.at(&mine->second)[i];
-      known.push_back(here ? 1 : 0);
-      if (!here) continue;
+      bool const is_local = own_tensor != tensors.end() && part.known.at(&own_tensor->second)[i];
+      known.push_back(is_local ? 1 : 0);
+      if (!is_local) continue;
       ++count;
-      if (mine->second[i] != whole[i]) return -1;
+      if (own_tensor->second[i] != whole[i]) return -1;
     }
   }
   return count;
@@ -44,20 +44,21 @@ std::int64_t known_elements(std::map<std::string, std::vector<test::ring>> const
 
 TEST_CASE("mixed layouts over MPI equal one rank bit for bit") {
   parallel::mpi::communicator world(*mpi_test::environment);
-  std::vector<layout> all;
-  for (auto const& how : test::all_layouts(world.size(), 2))
-    if (how.shape().ranks() == world.size() && refusal(how).empty()) all.push_back(how);
-  auto const some = spread(all, std::min<std::size_t>(all.size(), 12));
+  std::vector<layout> layouts;
+  for (auto const& run_layout : test::all_layouts(world.size(), 2))
+    if (run_layout.shape().ranks() == world.size() && refusal(run_layout).empty())
+      layouts.push_back(run_layout);
+  auto const sample = spread(layouts, std::min<std::size_t>(layouts.size(), 12));
   test::ring_references references;
   std::mutex lock;
   parallel::host::stream exchanges;
-  for (auto const& how : some) {
-    auto const words = text(how);
+  for (auto const& run_layout : sample) {
+    auto const words = text(run_layout);
     CAPTURE(words);
     outcome part;
     auto comm = world.split(0);
-    CHECK_NOTHROW(run_rank(parallel::any_communicator(std::move(comm)), how, part, lock));
-    auto const& one = references.of(how);
+    CHECK_NOTHROW(run_rank(parallel::any_communicator(std::move(comm)), run_layout, part, lock));
+    auto const& one = references.outcome_of(run_layout);
     CHECK(part.losses == one.losses);
     CHECK(part.squared_norms == one.squared_norms);
     CHECK(part.tokens == one.tokens);
@@ -73,7 +74,7 @@ TEST_CASE("mixed layouts over MPI equal one rank bit for bit") {
     CHECK(std::ranges::all_of(ranks, [](auto count) { return count > 0; }));
   }
   if (world.rank() == 0)
-    MESSAGE(some.size() << " layouts of " << world.size() << " MPI ranks equal one rank");
+    MESSAGE(sample.size() << " layouts of " << world.size() << " MPI ranks equal one rank");
 }
 
 }  // namespace stepper_matrix_mpi_test

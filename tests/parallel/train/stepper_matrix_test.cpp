@@ -22,17 +22,17 @@ namespace zero = parallel::zero;
 
 /// Runs a layout that is to be refused: what was said, and how many calls there were before, those
 /// aside that make the mesh.
-std::pair<std::string, std::ptrdiff_t> refuse(layout const& how) {
+std::pair<std::string, std::ptrdiff_t> refuse(layout const& run_layout) {
   auto const recorder = std::make_shared<parallel::flight_recorder>();
   try {
-    static_cast<void>(test::run(how, [&](parallel::threads::communicator comm) {
+    static_cast<void>(test::run(run_layout, [&](parallel::threads::communicator comm) {
       return parallel::recorded(std::move(comm), recorder);
     }));
   } catch (parallel::error const& refused) {
     auto const calls = recorder->calls();
     return {refused.what(), std::ranges::count_if(calls, [](auto const& call) {
-              return call.what.kind != parallel::operation_kind::split &&
-                     call.what.kind != parallel::operation_kind::agreement;
+              return call.call_signature.kind != parallel::operation_kind::split &&
+                     call.call_signature.kind != parallel::operation_kind::agreement;
             })};
   }
   return {};
@@ -47,19 +47,19 @@ struct matrix_count {
 matrix_count check(std::vector<layout> const& layouts) {
   test::ring_references references;
   matrix_count out;
-  for (auto const& how : layouts) {
-    auto const words = text(how);
+  for (auto const& run_layout : layouts) {
+    auto const words = text(run_layout);
     CAPTURE(words);
     out.distinct.insert(words);
-    auto const rule = refusal(how);
+    auto const rule = refusal(run_layout);
     if (rule.empty()) {
       std::string found;
-      CHECK_NOTHROW(found = difference(test::run(how), references.of(how)));
+      CHECK_NOTHROW(found = difference(test::run(run_layout), references.outcome_of(run_layout)));
       CHECK(found == "");
       ++out.equal;
     } else {
-      auto const [said, calls] = refuse(how);
-      CHECK(said.starts_with(rule));
+      auto const [refusal_text, calls] = refuse(run_layout);
+      CHECK(refusal_text.starts_with(rule));
       CHECK(calls == 0);
       ++out.refused;
     }
@@ -75,12 +75,13 @@ TEST_CASE("a sample of mixed layouts equals one rank bit for bit") {
 }
 
 TEST_CASE("in one queue a microbatch may be under way before the one before it is reduced") {
-  auto some = test::all_layouts(16, 2);
-  std::erase_if(some, [](layout const& how) {
-    return !how.one_queue || how.pipeline < 3 || how.context < 2 || how.tensor > 1;
+  auto sample = test::all_layouts(16, 2);
+  std::erase_if(sample, [](layout const& run_layout) {
+    return !run_layout.one_queue || run_layout.pipeline < 3 || run_layout.context < 2 ||
+           run_layout.tensor > 1;
   });
-  REQUIRE(some.size() >= 2);
-  check(some);
+  REQUIRE(sample.size() >= 2);
+  check(sample);
 }
 
 TEST_CASE("[full] mixed layouts of up to 16 ranks equal one rank bit for bit") {
@@ -101,7 +102,7 @@ TEST_CASE("what cannot be divided is refused before anything is sent, with what 
   auto few_hidden = model;
   few_hidden.hidden = 3;
   struct rule {
-    layout how;
+    layout run_layout;
     std::string message;
   };
   rule const rules[] = {
@@ -145,11 +146,11 @@ TEST_CASE("what cannot be divided is refused before anything is sent, with what 
        "no pipeline schedule is called 'zb-h2'; there are gpipe, 1f1b, interleaved, zb-h1, zb-v, "
        "dual-pipe-v"},
   };
-  for (auto const& [how, message] : rules) {
-    auto const words = text(how);
+  for (auto const& [run_layout, message] : rules) {
+    auto const words = text(run_layout);
     CAPTURE(words);
-    auto const [said, calls] = refuse(how);
-    CHECK(said == message);
+    auto const [refusal_text, calls] = refuse(run_layout);
+    CHECK(refusal_text == message);
     CHECK(calls == 0);
   }
 }

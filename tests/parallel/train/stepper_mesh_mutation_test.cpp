@@ -17,7 +17,7 @@ namespace zero = parallel::zero;
 
 struct named_layout {
   std::string name;
-  layout how;
+  layout run_layout;
 };
 
 std::vector<named_layout> layouts() {
@@ -29,9 +29,9 @@ std::vector<named_layout> layouts() {
       .sizes = {.vocabulary = 6, .length = 12, .batch = 4}};
   std::vector<named_layout> out;
   auto const add = [&](std::string name, auto&& change) {
-    layout how = small;
-    change(how);
-    out.push_back({std::move(name), how});
+    layout run_layout = small;
+    change(run_layout);
+    out.push_back({std::move(name), run_layout});
   };
   add("tensor", [](layout& l) {
     l.tensor = 3;
@@ -88,22 +88,22 @@ std::vector<named_layout> layouts() {
 }
 
 /// Runs at most `most` mutants of each layout, evenly spread.
-void check(std::size_t most) {
-  for (auto const& [name, how] : layouts()) {
-    auto const sound = test::run(how);
-    CHECK(difference(sound, test::run(alone(how))) == "");
-    auto const calls = test::calls_of(how);
-    auto const all = test::all_mutants(calls);
-    auto const count = std::min(most, all.size());
+void check(std::size_t max_count) {
+  for (auto const& [name, run_layout] : layouts()) {
+    auto const sound = test::run(run_layout);
+    CHECK(difference(sound, test::run(single_rank_config(run_layout))) == "");
+    auto const calls = test::calls_of(run_layout);
+    auto const mutants = test::all_mutants(calls);
+    auto const count = std::min(max_count, mutants.size());
     std::size_t survivors = 0;
     for (std::size_t i = 0; i < count; ++i) {
-      auto const& one = all[(2 * i + 1) * all.size() / (2 * count)];
-      if (is_noticed(how, one, sound)) continue;
+      auto const& one = mutants[(2 * i + 1) * mutants.size() / (2 * count)];
+      if (is_noticed(run_layout, one, sound)) continue;
       ++survivors;
       FAIL_CHECK(name << ": nobody notices " << test::text(one, calls));
     }
     MESSAGE(name << ": " << count - survivors << " mutants caught of " << count << " tried, of "
-                 << all.size());
+                 << mutants.size());
   }
 }
 

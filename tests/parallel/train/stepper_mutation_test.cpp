@@ -16,29 +16,29 @@ namespace zero = parallel::zero;
 
 /// Runs with `what` on all ranks; counts the calls of rank 0. Differing values of one parameter on
 /// different ranks are a difference too.
-outcome run_faulty(layout const& how, fault const& what, std::size_t& calls) {
+outcome run_faulty(layout const& run_layout, fault const& injected, std::size_t& calls) {
   outcome out;
   std::mutex lock;
-  parallel::threads::run(how.shape().ranks(), [&](parallel::threads::communicator& comm) {
-    parallel::faulty broken(std::move(comm), what);
-    test::run_rank(parallel::any_communicator(broken.split(0)), how, out, lock);
+  parallel::threads::run(run_layout.shape().ranks(), [&](parallel::threads::communicator& comm) {
+    parallel::faulty broken(std::move(comm), injected);
+    test::run_rank(parallel::any_communicator(broken.split(0)), run_layout, out, lock);
     if (broken.rank() == 0) calls = static_cast<std::size_t>(broken.calls());
   });
   return out;
 }
 
 /// Breaks every call of `how` in every way; returns the number of mutants.
-std::size_t break_every_call(layout const& how) {
+std::size_t break_every_call(layout const& run_layout) {
   std::size_t calls = 0;
-  auto const sound = run_faulty(how, {}, calls);
-  CHECK(sound == test::run(how));
+  auto const sound = run_faulty(run_layout, {}, calls);
+  CHECK(sound == test::run(run_layout));
   REQUIRE(calls >= 15);
   for (std::size_t k = 0; k < calls; ++k)
     for (auto const kind : {fault_kind::drop, fault_kind::twice, fault_kind::divide}) {
       CAPTURE(k);
       CAPTURE(static_cast<int>(kind));
       std::size_t ignored = 0;
-      CHECK(run_faulty(how, {.at = k, .kind = kind}, ignored) != sound);
+      CHECK(run_faulty(run_layout, {.call = k, .kind = kind}, ignored) != sound);
     }
   return 3 * calls;
 }
@@ -59,43 +59,43 @@ TEST_CASE("every dropped, doubled or divided collective changes the result") {
        .model = untied_and_gated,
        .measure = true}};
   std::size_t mutants = 0;
-  for (layout how : layouts)
+  for (layout run_layout : layouts)
     for (auto const level : {zero::level::none, zero::level::optimizer})
       for (std::size_t const bucket : {std::size_t{2000}, std::size_t{1} << 30}) {
-        how.level = level;
-        how.bucket_bytes = bucket;
+        run_layout.level = level;
+        run_layout.bucket_bytes = bucket;
         CAPTURE(static_cast<int>(level));
         CAPTURE(bucket);
-        CAPTURE(how.measure);
-        CAPTURE(how.model.tied);
-        mutants += break_every_call(how);
+        CAPTURE(run_layout.measure);
+        CAPTURE(run_layout.model.tied);
+        mutants += break_every_call(run_layout);
       }
   MESSAGE(mutants << " mutants, all caught");
 }
 
-TEST_CASE("so it does in stages 2 and 3, which exchange in every microbatch, and over replicas") {
+TEST_CASE("stepper: every dropped or doubled collective of ZeRO 2, ZeRO 3 and replicas shows") {
   layout const layouts[] = {
       {.ranks = 3, .microbatch = 2},
       {.ranks = 2, .microbatch = 5, .frozen = {"block.1.mix"}, .measure = true},
       // not biases alone: a backward pass reads none, so gathering them for it is no difference
       {.ranks = 2, .microbatch = 3, .second_group = {"up"}, .replicas = 2}};
   std::size_t mutants = 0;
-  for (layout how : layouts)
+  for (layout run_layout : layouts)
     for (auto const level : test::all_levels) {
-      if (how.replicas == 1 && level < zero::level::gradients) continue;  // above
-      how.level = level;
-      how.num_steps = 2;
-      how.bucket_bytes = 2000;
+      if (run_layout.replicas == 1 && level < zero::level::gradients) continue;  // above
+      run_layout.level = level;
+      run_layout.num_steps = 2;
+      run_layout.bucket_bytes = 2000;
       CAPTURE(static_cast<int>(level));
-      CAPTURE(how.ranks);
-      CAPTURE(how.replicas);
-      mutants += break_every_call(how);
+      CAPTURE(run_layout.ranks);
+      CAPTURE(run_layout.replicas);
+      mutants += break_every_call(run_layout);
       if (level != zero::level::parameters) continue;
-      how.reshard = false;
-      mutants += break_every_call(how);
-      how.reduce_every_microbatch = false;
-      mutants += break_every_call(how);
-      how.reshard = how.reduce_every_microbatch = true;
+      run_layout.reshard = false;
+      mutants += break_every_call(run_layout);
+      run_layout.reduce_every_microbatch = false;
+      mutants += break_every_call(run_layout);
+      run_layout.reshard = run_layout.reduce_every_microbatch = true;
     }
   MESSAGE(mutants << " mutants, all caught");
 }

@@ -25,9 +25,9 @@ using test::layout;
 
 std::vector<layout> layouts(std::size_t count) {
   std::vector<layout> out;
-  for (auto const& how : test::spread(test::all_layouts(8, 1), count))
-    if (test::refusal(how).empty()) {
-      out.push_back(how);
+  for (auto const& run_layout : test::spread(test::all_layouts(8, 1), count))
+    if (test::refusal(run_layout).empty()) {
+      out.push_back(run_layout);
       out.back().schedule.overlap_weight_gradients = true;
     }
   return out;
@@ -36,30 +36,33 @@ std::vector<layout> layouts(std::size_t count) {
 TEST_CASE("mixed layouts equal one rank bit for bit, whatever comes late") {
   test::ring_references references;
   std::uint64_t seed = 0;
-  for (auto const& how : layouts(30)) {
+  for (auto const& run_layout : layouts(30)) {
     ++seed;
-    auto const got = test::run(how, [&](parallel::threads::communicator comm) {
-      auto const own = seed * 100 + static_cast<std::uint64_t>(comm.rank());
-      return parallel::delayed(std::move(comm), {.seed = own});
+    auto const got = test::run(run_layout, [&](parallel::threads::communicator comm) {
+      auto const own_seed = seed * 100 + static_cast<std::uint64_t>(comm.rank());
+      return parallel::delayed(std::move(comm), {.seed = own_seed});
     });
-    CHECK_MESSAGE(test::difference(got, references.of(how)) == "", test::text(how));
+    CHECK_MESSAGE(test::difference(got, references.outcome_of(run_layout)) == "",
+                  test::text(run_layout));
   }
 }
 
-TEST_CASE("on memory that the host cannot reach, too") {
+TEST_CASE(
+    "overlapped weight gradients: device memory that the host cannot reach gives the same bits") {
   test::ring_references references;
-  for (auto const& how : layouts(10)) {
+  for (auto const& run_layout : layouts(10)) {
     auto const memory = std::make_shared<guarded::memory>(std::size_t{256} << 20);
-    auto const got = test::run_on(how, [&] { return guarded::device(memory); });
-    CHECK_MESSAGE(test::difference(got, references.of(how)) == "", test::text(how));
+    auto const got = test::run_on(run_layout, [&] { return guarded::device(memory); });
+    CHECK_MESSAGE(test::difference(got, references.outcome_of(run_layout)) == "",
+                  test::text(run_layout));
   }
 }
 
 /// The bytes of activations of a step of one rank, used and planned.
-std::pair<std::size_t, std::size_t> memory_of(layout const& how) {
+std::pair<std::size_t, std::size_t> memory_of(layout const& run_layout) {
   std::pair<std::size_t, std::size_t> out;
   parallel::threads::run(1, [&](parallel::threads::communicator& comm) {
-    test::ring_rank one(parallel::any_communicator(std::move(comm)), how);
+    test::ring_rank one(parallel::any_communicator(std::move(comm)), run_layout);
     auto const data = one.data(0);
     static_cast<void>(one.step(0));
     out = {one.memory().peak(), one.stepper().plan_activations(data.batches())};
@@ -68,13 +71,13 @@ std::pair<std::size_t, std::size_t> memory_of(layout const& how) {
 }
 
 TEST_CASE("the second place and the second gradient are in the plan") {
-  layout how;
-  auto const [together, plan_together] = memory_of(how);
-  how.schedule.overlap_weight_gradients = true;
-  auto const [beside, plan_beside] = memory_of(how);
+  layout run_layout;
+  auto const [together, plan_together] = memory_of(run_layout);
+  run_layout.schedule.overlap_weight_gradients = true;
+  auto const [overlapped, plan_beside] = memory_of(run_layout);
   CHECK(together == plan_together);
-  CHECK(beside == plan_beside);
-  CHECK(beside > together);
+  CHECK(overlapped == plan_beside);
+  CHECK(overlapped > together);
 }
 
 /// Passes on what it gets, and tells when its gradients are made.
@@ -87,8 +90,8 @@ struct told_layer {
 
   template <class Stream>
   auto forward(parallel::context<Stream>& c, parallel::matrix_view<test::ring const> x,
-               saved& kept) const {
-    kept = x;
+               saved& saved_input) const {
+    saved_input = x;
     auto const y = c.template allocate<test::ring, 2>(x.extents());
     parallel::ops::copy(c.stream, y.span(), x.span());
     return y;
@@ -110,14 +113,14 @@ struct told_layer {
  private:
   /// The weights of block 1 wait for the input of block 0.
   template <class Stream>
-  void tell(Stream& on, std::string const& what) const {
-    if constexpr (requires { on.enqueue([] {}); })
-      on.enqueue([this, what] {
+  void tell(Stream& queue, std::string const& event) const {
+    if constexpr (requires { queue.enqueue([] {}); })
+      queue.enqueue([this, event] {
         if (log == nullptr) return;
-        if (block == 1 && what == "weight") {
+        if (block == 1 && event == "weight") {
           CHECK(log->await("input 0", 60s));
         }
-        log->add(what + " " + std::to_string(block));
+        log->add(event + " " + std::to_string(block));
       });
   }
 };
@@ -153,11 +156,11 @@ TEST_CASE("weights of a block and the input gradient of the next run at the same
   parallel::host::device const device;
   parallel::arena memory(device.allocate<std::byte>(1 << 16));
   parallel::arena other(device.allocate<std::byte>(1 << 16));
-  parallel::train::stage_activations<column> kept;
-  kept.blocks.resize(3);
-  kept.gradient = memory.allocate<test::ring, 2>({2, 4});
+  parallel::train::stage_activations<column> saved_input;
+  saved_input.blocks.resize(3);
+  saved_input.gradient = memory.allocate<test::ring, 2>({2, 4});
   auto const d_input = memory.allocate<test::ring, 2>({2, 4});
-  for (auto& x : kept.gradient.span()) x = 5;
+  for (auto& x : saved_input.gradient.span()) x = 5;
   parallel::context<parallel::host::stream> c{compute, memory};
   parallel::train::pass_memory<column> shared(memory, &other);
   parallel::train::statistics<test::ring> sums;
@@ -169,10 +172,10 @@ TEST_CASE("weights of a block and the input gradient of the next run at the same
     bool const aside = pass.kind == backward_weight;
     if (aside) weights.wait(compute.record());
     if (pass.kind == join) compute.wait(weights.record());
-    auto on = aside ? c.on(weights) : c;
-    middle.run(pass, on, shared, {}, {{}, d_input}, kept, sums);
+    auto queue = aside ? c.with_stream(weights) : c;
+    middle.run(pass, queue, shared, {}, {{}, d_input}, saved_input, sums);
     if (pass.kind == join)
-      compute.enqueue([&log, p = pass.of] { log.add("complete " + std::to_string(p)); });
+      compute.enqueue([&log, part = pass.model_part] { log.add("complete " + std::to_string(part)); });
   }
   compute.synchronize();
   CHECK(log.in_order("input 0", "weight 1"));

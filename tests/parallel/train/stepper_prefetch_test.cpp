@@ -41,21 +41,22 @@ struct traced_block {
   using saved = test::ring_model::block::saved;
 
   template <class Stream>
-  auto forward(test::context<Stream>& c, test::matrix_view<ring const> x, saved& kept) const {
+  auto forward(test::context<Stream>& c, test::matrix_view<ring const> x,
+               saved& saved_input) const {
     begin(c, "forward");
-    auto const y = inner->forward(c, x, kept);
+    auto const y = inner->forward(c, x, saved_input);
     end(c, "forward");
     return y;
   }
   template <class Stream>
   auto backward_input(test::context<Stream>& c, test::matrix_view<ring const> dy,
-                      saved& kept) const {
+                      saved& saved_input) const {
     begin(c, "backward");
-    return inner->backward_input(c, dy, kept);
+    return inner->backward_input(c, dy, saved_input);
   }
   template <class Stream>
-  void backward_weight(test::context<Stream>& c, saved const& kept) const {
-    inner->backward_weight(c, kept);
+  void backward_weight(test::context<Stream>& c, saved const& saved_input) const {
+    inner->backward_weight(c, saved_input);
     end(c, "backward");
   }
 
@@ -97,21 +98,21 @@ using exchange_hold = std::function<void(test::trace&, int)>;
 
 /// `steps` steps of two microbatches of 2 ranks; check(log, its first collective) when the last
 /// one, which alone is logged and held, is done.
-void run(parallel::train::stepper_options const& how, int steps, pass_hold const& hold,
+void run(parallel::train::stepper_options const& options, int steps, pass_hold const& hold,
          exchange_hold const& hold_exchange, std::function<void(test::trace&, int)> const& check) {
-  parallel::threads::run(2, [&](parallel::threads::communicator& own) {
+  parallel::threads::run(2, [&](parallel::threads::communicator& comm_of_rank) {
     test::trace log;
-    std::atomic<int> calls = 0, before = std::numeric_limits<int>::max();
-    test::delayed comm(std::move(own), log, [&](int k) {
+    std::atomic<int> calls = 0, held_call = std::numeric_limits<int>::max();
+    test::delayed comm(std::move(comm_of_rank), log, [&](int k) {
       ++calls;
-      if (k >= before) hold_exchange(log, k - before);
+      if (k >= held_call) hold_exchange(log, k - held_call);
     });
-    pass_hold const hold_last = [&](test::trace& of, std::string const& pass) {
-      if (before < std::numeric_limits<int>::max()) hold(of, pass);
+    pass_hold const hold_last = [&](test::trace& log_of_rank, std::string const& pass) {
+      if (held_call < std::numeric_limits<int>::max()) hold(log_of_rank, pass);
     };
     parallel::host::device device;
     traced_model model(log, hold_last);
-    parallel::train::stepper step(model, device, comm, test::ring_momentum{}, how);
+    parallel::train::stepper step(model, device, comm, test::ring_momentum{}, options);
     step.initialise(1);
     parallel::arena memory(device.allocate<std::byte>(1 << 20));
     parallel::host::stream compute;
@@ -121,12 +122,12 @@ void run(parallel::train::stepper_options const& how, int steps, pass_hold const
     batches.fill({{ids.data(), {5}}, {ids.data(), {5}}, 1, 5, 5});
     std::array<index, 2> const first{0, 1};
     for (int i = 0; i < steps; ++i) {
-      if (i + 1 == steps) before = calls.load();
+      if (i + 1 == steps) held_call = calls.load();
       log.clear();
       (void)step.step(compute, exchanges, memory, std::span(std::as_const(batches)),
                       std::span(first), {}, 1.0);
     }
-    check(log, before);
+    check(log, held_call);
   });
 }
 
@@ -139,7 +140,7 @@ constexpr int collectives = 15;
 
 parallel::train::stepper_options const sharded{.level = zero::level::parameters};
 
-std::string gather(int k, char const* what) { return parallel::concat("collective ", k, what); }
+std::string gather(int k, char const* kind) { return parallel::concat("collective ", k, kind); }
 
 TEST_CASE("the next block's values arrive while a block computes, in both passes") {
   run(
@@ -169,7 +170,7 @@ TEST_CASE("never more than two blocks' values are gathered at once") {
       [](test::trace&, int) {},
       [](test::trace& log, int) {
         int in_use = 0;
-        int most = 0;
+        int max_in_use = 0;
         int passes = 0;
         for (auto const& event : log.events()) {
           for (int m = 0; m < 2; ++m)
@@ -181,10 +182,10 @@ TEST_CASE("never more than two blocks' values are gathered at once") {
             --in_use;
             ++passes;
           }
-          most = std::max(most, in_use);
+          max_in_use = std::max(max_in_use, in_use);
           CHECK(in_use >= 0);
         }
-        CHECK(most == 2);
+        CHECK(max_in_use == 2);
         CHECK(in_use == 0);
         CHECK(passes == 2 * 2 * 3);
       });

@@ -15,20 +15,21 @@ namespace stepper_queued_test {
 using test::layout;
 
 /// All ranks on one device of so many threads, whose queues are drawn by `seed`.
-test::outcome run_queued(layout const& how, int threads, std::uint64_t seed) {
+test::outcome run_queued(layout const& run_layout, int threads, std::uint64_t seed) {
   queued::device const device(threads, seed);
   return test::run_on(
-      how, [&] { return device; },
+      run_layout, [&] { return device; },
       [](int ranks, auto const& program) { queued::run(ranks, program); });
 }
 
 TEST_CASE("every ZeRO stage and schedule, alone") {
   test::ring_references references;
   std::uint64_t seed = 0;
-  auto const check = [&](layout const& how) {
-    auto const words = test::text(how);
+  auto const check = [&](layout const& run_layout) {
+    auto const words = test::text(run_layout);
     CAPTURE(words);
-    CHECK(test::difference(run_queued(how, 1, ++seed), references.of(how)) == "");
+    CHECK(test::difference(run_queued(run_layout, 1, ++seed), references.outcome_of(run_layout)) ==
+          "");
   };
   check({});
   check({.ranks = 3});
@@ -36,37 +37,38 @@ TEST_CASE("every ZeRO stage and schedule, alone") {
     if (level != test::zero::level::none) check({.ranks = 2, .level = level, .microbatch = 2});
   for (auto const* const schedule :
        {"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "dual-pipe-v"}) {
-    layout how{.microbatch = 2, .pipeline = 2};
-    how.schedule.schedule = schedule;
-    if (how.schedule.schedule == "interleaved") how.schedule.stages_per_rank = 2;
-    how.model.blocks = 4;
-    check(how);
+    layout run_layout{.microbatch = 2, .pipeline = 2};
+    run_layout.schedule.schedule = schedule;
+    if (run_layout.schedule.schedule == "interleaved") run_layout.schedule.stages_per_rank = 2;
+    run_layout.model.blocks = 4;
+    check(run_layout);
   }
 }
 
 TEST_CASE("24 mixed layouts equal one rank of the host, in whatever order queues go on") {
-  std::vector<layout> all;
-  for (auto const& how : test::all_layouts(8, 1))
-    if (test::refusal(how).empty()) all.push_back(how);
+  std::vector<layout> layouts;
+  for (auto const& run_layout : test::all_layouts(8, 1))
+    if (test::refusal(run_layout).empty()) layouts.push_back(run_layout);
   test::ring_references references;
   std::uint64_t seed = 0;
-  for (auto const& how : test::spread(all, 24)) {
-    auto const got = run_queued(how, seed % 2 == 0 ? 1 : 3, seed);
+  for (auto const& run_layout : test::spread(layouts, 24)) {
+    auto const got = run_queued(run_layout, seed % 2 == 0 ? 1 : 3, seed);
     ++seed;
-    CHECK_MESSAGE(test::difference(got, references.of(how)) == "", test::text(how));
+    CHECK_MESSAGE(test::difference(got, references.outcome_of(run_layout)) == "",
+                  test::text(run_layout));
   }
 }
 
 /// The steps of a layout, each of which is enqueued on every rank while the device stands still.
-test::outcome run_standing_still(layout const& how, std::uint64_t seed) {
+test::outcome run_standing_still(layout const& run_layout, std::uint64_t seed) {
   queued::device const device(2, seed);
   test::outcome out;
   std::mutex lock;
-  std::barrier rendezvous(how.shape().ranks());
-  queued::run(how.shape().ranks(), [&](queued::communicator comm) {
+  std::barrier rendezvous(run_layout.shape().ranks());
+  queued::run(run_layout.shape().ranks(), [&](queued::communicator comm) {
     test::ring_rank<queued::device, queued::any_communicator> one(
-        queued::any_communicator(std::move(comm)), how, device);
-    for (int step = 0; step < how.num_steps; ++step) {
+        queued::any_communicator(std::move(comm)), run_layout, device);
+    for (int step = 0; step < run_layout.num_steps; ++step) {
       one.prepare(step);
       rendezvous.arrive_and_wait();  // nobody waits for the device any more
       device.engine().stand_still();
@@ -88,16 +90,17 @@ test::outcome run_standing_still(layout const& how, std::uint64_t seed) {
 }
 
 TEST_CASE("the host waits for nothing between the beginning of a step and its end") {
-  std::vector<layout> all;
-  for (auto const& how : test::all_layouts(8, 1))
-    if (test::refusal(how).empty()) all.push_back(how);
+  std::vector<layout> layouts;
+  for (auto const& run_layout : test::all_layouts(8, 1))
+    if (test::refusal(run_layout).empty()) layouts.push_back(run_layout);
   test::ring_references references;
   std::uint64_t seed = 0;
-  for (auto how : test::spread(all, 24)) {
-    how.measure = false;  // tensors are measured one unit after the other
-    auto const words = test::text(how);
+  for (auto run_layout : test::spread(layouts, 24)) {
+    run_layout.measure = false;  // tensors are measured one unit after the other
+    auto const words = test::text(run_layout);
     CAPTURE(words);
-    CHECK(test::difference(run_standing_still(how, ++seed), references.of(how)) == "");
+    CHECK(test::difference(run_standing_still(run_layout, ++seed),
+                           references.outcome_of(run_layout)) == "");
   }
 }
 

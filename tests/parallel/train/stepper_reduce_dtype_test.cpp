@@ -43,9 +43,9 @@ struct layout {
   [[nodiscard]] int ranks() const { return shards * replicas; }
   [[nodiscard]] parallel::training_layout shape() const {
     return parallel::training_layout{}
-        .with<axis::replicate>(replicas)
-        .with<axis::shard>(shards / context)
-        .with<axis::context>(context);
+        .with_degree<axis::replicate>(replicas)
+        .with_degree<axis::shard>(shards / context)
+        .with_degree<axis::context>(context);
   }
 };
 
@@ -69,37 +69,39 @@ std::vector<test::given_tensor<float>> tensors_of(int rank) {
 float rounded(float x) { return static_cast<float>(bf16(x)); }
 
 /// Of an element with these gradients of every rank for factor 1: what its owners hold in the end.
-float expected(layout const& how, numbers const& of_rank) {
-  bool const at_once =
-      how.level < zero::level::gradients || how.shards == 1 || !how.every_microbatch;
+float expected(layout const& run_layout, numbers const& of_rank) {
+  bool const at_once = run_layout.level < zero::level::gradients || run_layout.shards == 1 ||
+                       !run_layout.every_microbatch;
   numbers sums;  // by replica
-  for (int r = 0; r < how.replicas; ++r) {
-    auto const given = [&](int s) { return of_rank[static_cast<std::size_t>(r * how.shards + s)]; };
+  for (int r = 0; r < run_layout.replicas; ++r) {
+    auto const value_of = [&](int s) {
+      return of_rank[static_cast<std::size_t>(r * run_layout.shards + s)];
+    };
     auto const over_shards = [&](auto const& addend) {
       float sum = 0;
-      for (int s = 0; s < how.shards; ++s) {
-        float const x = how.shards == 1 ? addend(s) : rounded(addend(s));
+      for (int s = 0; s < run_layout.shards; ++s) {
+        float const x = run_layout.shards == 1 ? addend(s) : rounded(addend(s));
         sum = s == 0 ? x : sum + x;
       }
       return sum;
     };
     if (at_once) {
       sums.push_back(over_shards([&](int s) {
-        float all = 0;
-        for (int m = 1; m <= microbatches; ++m) all += static_cast<float>(m) * given(s);
-        return all;
+        float added = 0;
+        for (int m = 1; m <= microbatches; ++m) added += static_cast<float>(m) * value_of(s);
+        return added;
       }));
     } else {
-      float all = 0;
+      float added = 0;
       for (int m = 1; m <= microbatches; ++m) {
         float const one =
-            over_shards([&](int s) { return 0.0F + static_cast<float>(m) * given(s); });
-        all = m == 1 ? one : all + one;
+            over_shards([&](int s) { return 0.0F + static_cast<float>(m) * value_of(s); });
+        added = m == 1 ? one : added + one;
       }
-      sums.push_back(all);
+      sums.push_back(added);
     }
   }
-  if (how.replicas == 1) return sums[0];
+  if (run_layout.replicas == 1) return sums[0];
   float sum = rounded(sums[0]);
   for (std::size_t r = 1; r < sums.size(); ++r) sum += rounded(sums[r]);
   return rounded(sum);
@@ -112,23 +114,23 @@ struct outcome {
 };
 
 /// One step of every rank, each with gradients of its own.
-outcome run(layout const& how) {
+outcome run(layout const& run_layout) {
   outcome out;
   std::mutex lock;
-  parallel::threads::run(how.ranks(), [&](parallel::threads::communicator& own) {
+  parallel::threads::run(run_layout.ranks(), [&](parallel::threads::communicator& inner) {
     auto const recorder = std::make_shared<parallel::flight_recorder>();
-    parallel::recorded comm(std::move(own), recorder);
+    parallel::recorded comm(std::move(inner), recorder);
     parallel::host::device device;
     parallel::host::stream compute, exchanges;
     parallel::arena memory(device.allocate<std::byte>(4096));
-    train::process_groups groups(comm.split(0), how.shape(), how.level);
+    train::process_groups groups(comm.split(0), run_layout.shape(), run_layout.level);
     test::given_gradients<float> model(tensors_of(comm.rank()));
-    std::size_t const before = device.bytes();
-    train::stepper_options const options{.level = how.level,
-                                         .reduce_every_microbatch = how.every_microbatch,
-                                         .reduce_dtype = how.dtype};
+    std::size_t const bytes_before = device.bytes();
+    train::stepper_options const options{.level = run_layout.level,
+                                         .reduce_every_microbatch = run_layout.every_microbatch,
+                                         .reduce_dtype = run_layout.dtype};
     train::stepper step(model, device, groups, test::plain_descent{}, options);
-    std::size_t const held = device.bytes() - before;
+    std::size_t const held = device.bytes() - bytes_before;
     model.set_weights(step);
     std::vector<test::given_microbatch<float>> batches;
     for (int m = 1; m <= microbatches; ++m) batches.push_back({static_cast<float>(m), 1});
@@ -138,12 +140,12 @@ outcome run(layout const& how) {
     test::given_gradients<float> planned(tensors_of(0));
     auto const plan = train::plan_units(
         planned, train::optimizer_groups<test::plain_descent>(test::plain_descent{}),
-        train::place_in(how.shape(), how.level), options);
+        train::place_in(run_layout.shape(), run_layout.level), options);
 
     std::scoped_lock const guard(lock);
     CHECK(held == plan.total());
-    for (auto const& [what, total] : recorder->totals())
-      if (!what.first.empty()) out.sent[what] += total.sent;
+    for (auto const& [traffic, total] : recorder->totals())
+      if (!traffic.first.empty()) out.sent[traffic] += total.sent;
     for (auto const& unit : step.units())
       for (std::size_t s = 0; s < unit.memory.segments().size(); ++s) {
         auto const owned = unit.memory.segments()[s].owned;
@@ -154,9 +156,9 @@ outcome run(layout const& how) {
               tensor.resize(5 * width, -1e9F);
               for (index i = from; i < to; ++i) {
                 auto& element = tensor[static_cast<std::size_t>(i)];
-                float const mine = got[static_cast<std::size_t>(at - owned.begin + i - from)];
-                if (element != -1e9F && element != mine) out.same_everywhere = false;
-                element = mine;
+                float const own_value = got[static_cast<std::size_t>(at - owned.begin + i - from)];
+                if (element != -1e9F && element != own_value) out.same_everywhere = false;
+                element = own_value;
               }
             });
       }
@@ -165,40 +167,40 @@ outcome run(layout const& how) {
 }
 
 TEST_CASE("owners hold float sums of rounded addends, and half the bytes are sent") {
-  std::vector<layout> all{{.replicas = 3}, {.level = zero::level::none, .replicas = 2}};
+  std::vector<layout> added{{.replicas = 3}, {.level = zero::level::none, .replicas = 2}};
   for (auto const level :
        {zero::level::optimizer, zero::level::gradients, zero::level::parameters}) {
-    all.push_back({.level = level, .shards = 3});
-    all.push_back({.level = level, .shards = 4, .context = 2, .replicas = 2});
-    all.push_back({.level = level, .replicas = 3});
-    all.push_back({.level = level, .shards = 2, .every_microbatch = false});
+    added.push_back({.level = level, .shards = 3});
+    added.push_back({.level = level, .shards = 4, .context = 2, .replicas = 2});
+    added.push_back({.level = level, .replicas = 3});
+    added.push_back({.level = level, .shards = 2, .every_microbatch = false});
   }
-  for (layout how : all) {
-    CAPTURE(static_cast<int>(how.level));
-    CAPTURE(how.shards);
-    CAPTURE(how.replicas);
-    auto const narrow = run(how);
+  for (layout run_layout : added) {
+    CAPTURE(static_cast<int>(run_layout.level));
+    CAPTURE(run_layout.shards);
+    CAPTURE(run_layout.replicas);
+    auto const narrow = run(run_layout);
     CHECK(narrow.same_everywhere);
-    std::vector<std::vector<test::given_tensor<float>>> given;
-    for (int r = 0; r < how.ranks(); ++r) given.push_back(tensors_of(r));
-    for (std::size_t t = 0; t < given[0].size(); ++t) {
+    std::vector<std::vector<test::given_tensor<float>>> value_of;
+    for (int r = 0; r < run_layout.ranks(); ++r) value_of.push_back(tensors_of(r));
+    for (std::size_t t = 0; t < value_of[0].size(); ++t) {
       numbers right;
       for (std::size_t i = 0; i < 5 * width; ++i) {
         numbers of_rank;
-        for (auto const& tensors : given) of_rank.push_back(tensors[t].gradient[i]);
-        right.push_back(expected(how, of_rank));
+        for (auto const& tensors : value_of) of_rank.push_back(tensors[t].gradient[i]);
+        right.push_back(expected(run_layout, of_rank));
       }
-      CHECK(narrow.gradients.at(given[0][t].name) == right);
+      CHECK(narrow.gradients.at(value_of[0][t].name) == right);
     }
 
-    how.dtype = zero::reduce_dtype::full;
-    auto const full = run(how);
+    run_layout.dtype = zero::reduce_dtype::full;
+    auto const full = run(run_layout);
     CHECK(narrow.gradients != full.gradients);
     using enum parallel::operation_kind;
-    auto const bytes = [](outcome const& of, std::string const& axis, auto... kinds) {
+    auto const bytes = [](outcome const& measured, std::string const& axis, auto... kinds) {
       std::uint64_t sum = 0;
       for (auto const kind : {kinds...})
-        if (of.sent.contains({axis, kind})) sum += of.sent.at({axis, kind});
+        if (measured.sent.contains({axis, kind})) sum += measured.sent.at({axis, kind});
       return sum;
     };
     for (std::string const axis : {"shard", "shard x context"}) {

@@ -40,7 +40,7 @@ TEST_CASE("data parallel x accumulation x ZeRO equal one rank bit for bit") {
   MESSAGE(layouts << " layouts equal one rank bit for bit");
 }
 
-TEST_CASE("so they do for gated linear units and a head of its own") {
+TEST_CASE("stepper: gated linear units and an untied head equal one rank bit for bit") {
   test::ring_options const model{.tied = false, .gated = true};
   outcome const expected = run({.microbatch = test::global_batch, .model = model});
   REQUIRE(expected.parameters.size() == 2 + 3 * 13 + 1);

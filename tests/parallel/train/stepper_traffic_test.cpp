@@ -24,17 +24,17 @@ using key = std::pair<std::string, operation_kind>;
 using bytes = std::map<key, std::uint64_t>;
 
 /// What each rank sent along axes in all steps, the world's sums of losses and counts left out.
-std::vector<bytes> count(layout const& how) {
+std::vector<bytes> count(layout const& run_layout) {
   test::outcome out;
   std::mutex lock;
-  std::vector<bytes> sent(static_cast<std::size_t>(how.shape().ranks()));
-  parallel::threads::run(how.shape().ranks(), [&](parallel::threads::communicator& comm) {
+  std::vector<bytes> sent(static_cast<std::size_t>(run_layout.shape().ranks()));
+  parallel::threads::run(run_layout.shape().ranks(), [&](parallel::threads::communicator& comm) {
     auto const recorder = std::make_shared<parallel::flight_recorder>();
     parallel::recorded counted(std::move(comm), recorder);
-    test::run_rank(parallel::any_communicator(counted.split(0)), how, out, lock);
-    auto& mine = sent[static_cast<std::size_t>(counted.rank())];
-    for (auto const& [what, total] : recorder->totals())
-      if (!what.first.empty() && total.sent > 0) mine[what] = total.sent;
+    test::run_rank(parallel::any_communicator(counted.split(0)), run_layout, out, lock);
+    auto& own_traffic = sent[static_cast<std::size_t>(counted.rank())];
+    for (auto const& [traffic, total] : recorder->totals())
+      if (!traffic.first.empty() && total.sent > 0) own_traffic[traffic] = total.sent;
   });
   return sent;
 }
@@ -51,15 +51,15 @@ std::uint64_t padded(std::vector<index> const& sizes, index ranks) {
 
 /// The formulas, for the ring model of 3 blocks of width 4, a norm, a tied table of 13 tokens, and
 /// `mix` frozen or not.
-bytes formulas(layout const& how) {
-  bool const frozen = !how.frozen.empty();
-  auto const shape = how.shape();
+bytes formulas(layout const& run_layout) {
+  bool const frozen = !run_layout.frozen.empty();
+  auto const shape = run_layout.shape();
   auto const n = static_cast<std::uint64_t>(shape.degree<parallel::axis::shard>());
   auto const r = static_cast<std::uint64_t>(shape.degree<parallel::axis::replicate>());
   index const ranks = shape.ranks();
   auto const m = static_cast<std::uint64_t>(
-      parallel::data::most_microbatches(test::global_batch, ranks, how.microbatch));
-  auto const steps = static_cast<std::uint64_t>(how.num_steps);
+      parallel::data::most_microbatches(test::global_batch, ranks, run_layout.microbatch));
+  auto const steps = static_cast<std::uint64_t>(run_layout.num_steps);
 
   std::uint64_t const table = padded({52}, ranks);
   std::uint64_t const norm = padded({4}, ranks);
@@ -74,16 +74,17 @@ bytes formulas(layout const& how) {
   auto const add = [&](std::string const& axis, operation_kind kind, std::uint64_t sent) {
     if (sent > 0) out[{axis, kind}] = steps * sent;
   };
-  std::uint64_t const gathered = how.level == zero::level::none         ? 0
-                                 : how.level != zero::level::parameters ? values
-                                 : how.reshard                          ? m * used
-                                                                        : values + 3 * idle;
+  std::uint64_t const gathered = run_layout.level == zero::level::none         ? 0
+                                 : run_layout.level != zero::level::parameters ? values
+                                 : run_layout.reshard                          ? m * used
+                                                                               : values + 3 * idle;
   std::uint64_t const scattered =  // of every microbatch both uses of the table
-      how.level >= zero::level::gradients && how.reduce_every_microbatch ? m * (values + table)
-                                                                         : values;
+      run_layout.level >= zero::level::gradients && run_layout.reduce_every_microbatch
+          ? m * (values + table)
+          : values;
   add("shard", operation_kind::reduce_scatter, scattered * (n - 1) / n);
   add("shard", operation_kind::all_gather, gathered * (n - 1) / n);
-  add(how.level == zero::level::none ? "replicate x context" : "replicate",
+  add(run_layout.level == zero::level::none ? "replicate x context" : "replicate",
       operation_kind::all_reduce, 2 * (values / n) * (r - 1) / r);
   return out;
 }
@@ -100,7 +101,7 @@ TEST_CASE("bytes sent per step and axis are those of the formulas, in every leve
           auto const& [reshard, every_microbatch] = at;
           if (!reshard && level != zero::level::parameters) continue;
           if (!every_microbatch && level < zero::level::gradients) continue;
-          layout const how{
+          layout const run_layout{
               .ranks = ranks,
               .level = level,
               .microbatch = ranks == 3 ? 1 : 2,
@@ -117,17 +118,18 @@ TEST_CASE("bytes sent per step and axis are those of the formulas, in every leve
           CAPTURE(frozen);
           CAPTURE(at.first);
           CAPTURE(at.second);
-          auto const expected = formulas(how);
-          auto const sent = count(how);
+          auto const expected = formulas(run_layout);
+          auto const sent = count(run_layout);
           for (auto const& of_rank : sent) CHECK(of_rank == expected);
-          CHECK(expected.empty() == (how.shape().ranks() == 1));
-          auto const name = parallel::concat(
-              "level ", static_cast<int>(level), ", ", how.shape().text(), frozen ? ", frozen" : "",
-              reshard ? "" : ", values kept", every_microbatch ? "" : ", reduced once",
-              ", microbatches of ", how.microbatch);
-          for (auto const& [what, formula] : expected) {
-            auto const counted = sent[0].contains(what) ? sent[0].at(what) : 0;
-            table += parallel::concat(name, ": ", what.first, ' ', name_of(what.second), ", ",
+          CHECK(expected.empty() == (run_layout.shape().ranks() == 1));
+          auto const name =
+              parallel::concat("level ", static_cast<int>(level), ", ", run_layout.shape().text(),
+                               frozen ? ", frozen" : "", reshard ? "" : ", values kept",
+                               every_microbatch ? "" : ", reduced once", ", microbatches of ",
+                               run_layout.microbatch);
+          for (auto const& [traffic, formula] : expected) {
+            auto const counted = sent[0].contains(traffic) ? sent[0].at(traffic) : 0;
+            table += parallel::concat(name, ": ", traffic.first, ' ', name_of(traffic.second), ", ",
                                       counted, ", ", formula, '\n');
           }
           ++layouts;

@@ -33,23 +33,23 @@ struct layer {
 
 TEST_CASE("slices are listed as their tensors, once, in the order of layers") {
   layer one;
-  parallel::train::tensor_list all;
+  parallel::train::tensor_list list;
   auto const key_of = [](std::string const& name) {
     return parallel::segment_key{.trainable = name != "bias"};
   };
-  all.add<float>(one, key_of);
-  REQUIRE(all.size() == 2);
-  CHECK(all.tensors()[0].name == "qkv");
-  CHECK(all.tensors()[0].extents == extents{9, 4});
-  CHECK(all.tensors()[1].name == "out");
-  CHECK(all.tensors()[1].extents == extents{4, 6});
-  CHECK(all.place("qkv") == 0);
-  CHECK(all.place("out") == 1);
-  CHECK_THROWS_AS((void)all.place("bias"), std::out_of_range);  // frozen
-  all.add<float>(one, parallel::one_segment{});                 // a later layer
-  REQUIRE(all.size() == 3);
-  CHECK(all.place("bias") == 2);
-  CHECK(all.tensors()[2].extents == extents{9});
+  list.add<float>(one, key_of);
+  REQUIRE(list.size() == 2);
+  CHECK(list.tensors()[0].name == "qkv");
+  CHECK(list.tensors()[0].extents == extents{9, 4});
+  CHECK(list.tensors()[1].name == "out");
+  CHECK(list.tensors()[1].extents == extents{4, 6});
+  CHECK(list.number_of("qkv") == 0);
+  CHECK(list.number_of("out") == 1);
+  CHECK_THROWS_AS((void)list.number_of("bias"), std::out_of_range);  // frozen
+  list.add<float>(one, parallel::one_segment{});                     // a later layer
+  REQUIRE(list.size() == 3);
+  CHECK(list.number_of("bias") == 2);
+  CHECK(list.tensors()[2].extents == extents{9});
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ TEST_CASE("measured tensors are the same in every layout, and measuring changes 
   CHECK(expected == plain);
 }
 
-TEST_CASE("moment and update are those of the rule") {
+TEST_CASE("measured tensors: moment and update are those of the rule") {
   // the first step: momentum = gradient, update = -5 momentum
   auto const first = run({.ranks = 2, .num_steps = 1, .measure = true});
   for (auto const& tensor : first.tensors.at(0)) {

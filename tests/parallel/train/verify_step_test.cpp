@@ -30,15 +30,15 @@ std::vector<step_plan> twice(std::vector<step_plan> plans) {
   return plans;
 }
 
-void check_good(planned_step const& of) {
-  auto const plans = twice(of.plans());
+void check_good(planned_step const& planned) {
+  auto const plans = twice(planned.plans());
   auto const found = train::verify(plans);
   if (found.good()) return;
-  CAPTURE(of.schedule);
-  CAPTURE(of.ranks);
-  CAPTURE(of.microbatches);
-  CAPTURE(of.stages_per_rank);
-  CAPTURE(of.zero);
+  CAPTURE(planned.schedule);
+  CAPTURE(planned.ranks);
+  CAPTURE(planned.microbatches);
+  CAPTURE(planned.stages_per_rank);
+  CAPTURE(planned.zero);
   FAIL(train::text_of(found, plans));
 }
 
@@ -58,19 +58,19 @@ int check_all(std::vector<int> const& microbatches) {
         for (int v = 1; v <= 4; ++v) {
           if (stages_of(schedule) != 0 && v != stages_of(schedule)) continue;
           for (int zero = 0; zero <= 3; ++zero) {
-            planned_step of{.schedule = schedule,
-                            .ranks = ranks,
-                            .microbatches = m,
-                            .stages_per_rank = v,
-                            .zero = zero,
-                            .data = zero == 0 ? 1 : 2};
-            of.choices.overlap_weights = (ranks + m) % 2 == 0;
-            of.choices.reshard_after_forward = (ranks + v) % 2 == 0;
-            of.choices.prefetch = m % 3;
-            of.reduce_every_microbatch = (m + v) % 3 != 0;
-            of.choices.gathers = static_cast<train::gather_time>((ranks + 2 * m + v) % 3);
-            of.whole_tensors = (ranks + m + v) % 2 == 0;
-            check_good(of);
+            planned_step planned{.schedule = schedule,
+                                 .ranks = ranks,
+                                 .microbatches = m,
+                                 .stages_per_rank = v,
+                                 .zero = zero,
+                                 .data = zero == 0 ? 1 : 2};
+            planned.choices.overlap_weights = (ranks + m) % 2 == 0;
+            planned.choices.reshard_after_forward = (ranks + v) % 2 == 0;
+            planned.choices.prefetch = m % 3;
+            planned.reduce_every_microbatch = (m + v) % 3 != 0;
+            planned.choices.gathers = static_cast<train::gather_time>((ranks + 2 * m + v) % 3);
+            planned.whole_tensors = (ranks + m + v) % 2 == 0;
+            check_good(planned);
             ++count;
           }
         }
@@ -84,10 +84,10 @@ TEST_CASE("every schedule, size, ZeRO level and choice gives lists that can run"
   CHECK(count > 1500);
 }
 
-TEST_CASE("[full] so does every number of microbatches") {
-  std::vector<int> all;
-  for (int m = 1; m <= 32; ++m) all.push_back(m);
-  CHECK(check_all(all) > 5000);
+TEST_CASE("[full] verify_step: every number of microbatches gives lists that can run") {
+  std::vector<int> every_count;
+  for (int m = 1; m <= 32; ++m) every_count.push_back(m);
+  CHECK(check_all(every_count) > 5000);
 }
 
 TEST_CASE("every choice on a few shapes, evaluation too") {
@@ -98,57 +98,58 @@ TEST_CASE("every choice on a few shapes, evaluation too") {
       for (int zero = 0; zero <= 3; ++zero)
         for (int choice = 0; choice < 96; ++choice) {
           bool const tree = choice % 2 == 1;
-          planned_step of{.schedule = schedule,
-                          .ranks = ranks,
-                          .microbatches = 6,
-                          .stages_per_rank = 2,
-                          .zero = zero,
-                          .data = zero == 0 ? 1 : 2,
-                          .tied = choice / 2 % 2 == 1};
-          of.choices.canonical_tree = tree;
-          of.choices.overlap_weights = choice / 4 % 2 == 1;
-          of.choices.reshard_after_forward = choice / 8 % 2 == 1;
-          of.choices.prefetch = choice / 16 % 3;
-          of.choices.mode = choice / 48 == 1 ? parallel::pass::inference : parallel::pass::training;
-          check_good(of);
+          planned_step planned{.schedule = schedule,
+                               .ranks = ranks,
+                               .microbatches = 6,
+                               .stages_per_rank = 2,
+                               .zero = zero,
+                               .data = zero == 0 ? 1 : 2,
+                               .tied = choice / 2 % 2 == 1};
+          planned.choices.canonical_tree = tree;
+          planned.choices.overlap_weights = choice / 4 % 2 == 1;
+          planned.choices.reshard_after_forward = choice / 8 % 2 == 1;
+          planned.choices.prefetch = choice / 16 % 3;
+          planned.choices.mode =
+              choice / 48 == 1 ? parallel::pass::inference : parallel::pass::training;
+          check_good(planned);
           ++count;
         }
   CHECK(count == 6 * 3 * 4 * 96);
 }
 
 /// Leaves an action out; who was after it is after nothing in its place.
-void drop(step_plan& of, int number) {
-  of.actions.erase(of.actions.begin() + number);
-  for (auto& a : of.actions) {
-    std::erase(a.after, number);
-    for (int& other : a.after) other -= other > number ? 1 : 0;
+void drop(step_plan& plan, int number) {
+  plan.actions.erase(plan.actions.begin() + number);
+  for (auto& a : plan.actions) {
+    std::erase(a.dependencies, number);
+    for (int& other : a.dependencies) other -= other > number ? 1 : 0;
   }
 }
 
 /// Puts a copy of an action behind it.
-void repeat(step_plan& of, int number) {
-  auto const copy = of.actions[static_cast<std::size_t>(number)];
-  of.actions.insert(of.actions.begin() + number + 1, copy);
-  for (auto& a : of.actions)
-    for (int& other : a.after) other += other > number ? 1 : 0;
+void repeat(step_plan& plan, int number) {
+  auto const copy = plan.actions[static_cast<std::size_t>(number)];
+  plan.actions.insert(plan.actions.begin() + number + 1, copy);
+  for (auto& a : plan.actions)
+    for (int& other : a.dependencies) other += other > number ? 1 : 0;
 }
 
 /// Exchanges an action with the next on its stream, each with its waits; false: there is none, or
 /// one waits for the other.
-bool swap_with_next(step_plan& of, int number) {
-  auto& all = of.actions;
+bool swap_with_next(step_plan& plan, int number) {
+  auto& list = plan.actions;
   auto const first = static_cast<std::size_t>(number);
   std::size_t next = first + 1;
-  while (next < all.size() && all[next].on != all[first].on) ++next;
-  if (next == all.size()) return false;
-  for (int const other : all[next].after)
+  while (next < list.size() && list[next].lane != list[first].lane) ++next;
+  if (next == list.size()) return false;
+  for (int const other : list[next].dependencies)
     if (other > number) return false;
-  std::swap(all[first], all[next]);
+  std::swap(list[first], list[next]);
   return true;
 }
 
 std::string kind_of(train::action const& a) {
-  if (a.kind == action_kind::pass) return std::string(name_of(a.does));
+  if (a.kind == action_kind::pass) return std::string(name_of(a.pass));
   if (a.kind == action_kind::edge) return std::string(name_of(a.edge));
   return std::string(name_of(a.kind));
 }
@@ -159,15 +160,15 @@ std::vector<planned_step> samples() {
        {"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "dual-pipe-v"})
     for (int zero = 0; zero <= 3; ++zero)
       for (bool const tree : {false, true}) {
-        planned_step of{.schedule = schedule,
-                        .microbatches = 4,
-                        .stages_per_rank = 2,
-                        .zero = zero,
-                        .data = zero == 0 ? 1 : 2};
-        of.choices.canonical_tree = tree;
-        of.choices.overlap_weights = zero % 2 == 1;
-        of.choices.prefetch = zero == 3 ? 1 : 0;
-        out.push_back(of);
+        planned_step planned{.schedule = schedule,
+                             .microbatches = 4,
+                             .stages_per_rank = 2,
+                             .zero = zero,
+                             .data = zero == 0 ? 1 : 2};
+        planned.choices.canonical_tree = tree;
+        planned.choices.overlap_weights = zero % 2 == 1;
+        planned.choices.prefetch = zero == 3 ? 1 : 0;
+        out.push_back(planned);
       }
   out.push_back({.ranks = 1, .zero = 3});
   out.back().choices.reshard_after_forward = false;
@@ -178,7 +179,7 @@ std::vector<planned_step> samples() {
     out.push_back({.zero = zero});
     out.back().choices.gathers = train::gather_time::before_use;
     out.push_back(out.back());
-    out.back().choices.gathers = train::gather_time::never;
+    out.back().choices.gathers = train::gather_time::none;
   }
   for (int const zero : {2, 3}) {  // what a pipeline does where memory allows
     out.push_back({.zero = zero, .reduce_every_microbatch = false});
@@ -192,15 +193,15 @@ std::vector<planned_step> samples() {
 template <class Mutate>
 std::map<std::string, std::pair<int, int>> survivors_of(Mutate mutate) {
   std::map<std::string, std::pair<int, int>> out;
-  for (auto const& of : samples()) {
-    auto const good = twice(of.plans());
+  for (auto const& planned : samples()) {
+    auto const good = twice(planned.plans());
     REQUIRE(train::verify(good).good());
     for (std::size_t rank = 0; rank < good.size() / 2; ++rank)
       for (int i = 0; i < std::ssize(good[rank].actions); ++i) {
         auto broken = good;
         if (!mutate(broken[rank], i)) continue;
-        auto& [all, alive] = out[kind_of(good[rank].actions[static_cast<std::size_t>(i)])];
-        ++all;
+        auto& [tried, alive] = out[kind_of(good[rank].actions[static_cast<std::size_t>(i)])];
+        ++tried;
         if (train::verify(broken).good()) ++alive;
       }
   }
@@ -208,101 +209,103 @@ std::map<std::string, std::pair<int, int>> survivors_of(Mutate mutate) {
 }
 
 template <class Mutate>
-void check_refused(std::string const& what, std::set<std::string> const& harmless, Mutate mutate) {
+void check_refused(std::string const& mutation, std::set<std::string> const& harmless,
+                   Mutate mutate) {
   int count = 0;
-  for (auto const& at : survivors_of(mutate)) {
-    auto const& [kind, of] = at;
-    count += of.first;
+  for (auto const& survivor : survivors_of(mutate)) {
+    auto const& [kind, counts] = survivor;
+    count += counts.first;
     if (harmless.contains(kind)) continue;
-    CAPTURE(at.first);
-    CAPTURE(at.second.first);
-    CHECK(of.second == 0);
+    CAPTURE(survivor.first);
+    CAPTURE(survivor.second.first);
+    CHECK(counts.second == 0);
   }
-  MESSAGE(count << " mutants: " << what);
+  MESSAGE(count << " mutants: " << mutation);
 }
 
 TEST_CASE("an action dropped is noticed") {
-  check_refused("dropped", {}, [](step_plan& of, int i) {
-    drop(of, i);
+  check_refused("dropped", {}, [](step_plan& plan, int i) {
+    drop(plan, i);
     return true;
   });
 }
 
 TEST_CASE("an action repeated is noticed") {
-  check_refused("repeated", {}, [](step_plan& of, int i) {
-    repeat(of, i);
+  check_refused("repeated", {}, [](step_plan& plan, int i) {
+    repeat(plan, i);
     return true;
   });
 }
 
 TEST_CASE("an exchange that changes places with the next on its stream is noticed") {
-  check_refused("exchanged", {}, [](step_plan& of, int i) {
-    return of.actions[static_cast<std::size_t>(i)].on != train::lane::compute &&
-           swap_with_next(of, i);
+  check_refused("exchanged", {}, [](step_plan& plan, int i) {
+    return plan.actions[static_cast<std::size_t>(i)].lane != train::lane::compute &&
+           swap_with_next(plan, i);
   });
 }
 
 /// Moves an action to where another stands; what stands between comes one place later.
-void move_before(step_plan& of, int number, int before) {
-  auto& all = of.actions;
-  std::rotate(all.begin() + before, all.begin() + number, all.begin() + number + 1);
-  for (auto& a : all)
-    for (int& other : a.after) {
+void move_before(step_plan& plan, int number, int target) {
+  auto& list = plan.actions;
+  std::rotate(list.begin() + target, list.begin() + number, list.begin() + number + 1);
+  for (auto& a : list)
+    for (int& other : a.dependencies) {
       if (other == number)
-        other = before;
-      else if (before <= other && other < number)
+        other = target;
+      else if (target <= other && other < number)
         ++other;
     }
 }
 
 TEST_CASE("what a part holds is not given back before its pass, nor taken after it") {
-  check_refused("resharded too early", {}, [](step_plan& of, int i) {
-    if (of.actions[static_cast<std::size_t>(i)].kind != action_kind::reshard) return false;
-    move_before(of, i, i - 1);
+  check_refused("resharded too early", {}, [](step_plan& plan, int i) {
+    if (plan.actions[static_cast<std::size_t>(i)].kind != action_kind::reshard) return false;
+    move_before(plan, i, i - 1);
     return true;
   });
-  check_refused("room for gradients too late", {}, [](step_plan& of, int i) {
-    if (of.actions[static_cast<std::size_t>(i)].kind != action_kind::begin_gradients) return false;
-    return swap_with_next(of, i);
+  check_refused("room for gradients too late", {}, [](step_plan& plan, int i) {
+    if (plan.actions[static_cast<std::size_t>(i)].kind != action_kind::begin_gradients)
+      return false;
+    return swap_with_next(plan, i);
   });
 }
 
 TEST_CASE("gradients are reduced after their last microbatch, and used after that") {
-  check_refused("reduced too early", {}, [](step_plan& of, int i) {
-    auto const& a = of.actions[static_cast<std::size_t>(i)];
-    if (a.kind != action_kind::reduce || a.after.empty()) return false;
+  check_refused("reduced too early", {}, [](step_plan& plan, int i) {
+    auto const& a = plan.actions[static_cast<std::size_t>(i)];
+    if (a.kind != action_kind::reduce || a.dependencies.empty()) return false;
     auto const p =
-        of.units[static_cast<std::size_t>(a.unit)].parts[static_cast<std::size_t>(a.use)];
+        plan.units[static_cast<std::size_t>(a.unit)].parts[static_cast<std::size_t>(a.use)];
     int pass = i;
     for (bool adds = false; !adds;) {
-      auto const& b = of.actions[static_cast<std::size_t>(--pass)];
-      adds = b.kind == action_kind::pass && b.of == p && train::adds_gradients(b.does);
+      auto const& b = plan.actions[static_cast<std::size_t>(--pass)];
+      adds = b.kind == action_kind::pass && b.model_part == p && train::adds_gradients(b.pass);
     }
-    move_before(of, i, pass);
-    of.actions[static_cast<std::size_t>(pass)].after = {pass - 1};
+    move_before(plan, i, pass);
+    plan.actions[static_cast<std::size_t>(pass)].dependencies = {pass - 1};
     return true;
   });
-  check_refused("updated too early", {}, [](step_plan& of, int i) {
-    if (of.actions[static_cast<std::size_t>(i)].kind != action_kind::clip) return false;
-    return swap_with_next(of, i);
+  check_refused("updated too early", {}, [](step_plan& plan, int i) {
+    if (plan.actions[static_cast<std::size_t>(i)].kind != action_kind::clip) return false;
+    return swap_with_next(plan, i);
   });
 }
 
 TEST_CASE("a thread that is held up by a computation must have sent what the computation needs") {
-  planned_step const of{.microbatches = 1, .zero = 0, .data = 1};
-  auto plans = of.plans();
+  planned_step const planned{.microbatches = 1, .zero = 0, .data = 1};
+  auto plans = planned.plans();
   auto& list = plans[0].actions;
   // rank 0 computes the backward pass of microbatch 0 before it enqueues sending its activation
   int send = 0;
   while (kind_of(list[static_cast<std::size_t>(send)]) != "send_activation") ++send;
   int last = static_cast<int>(list.size()) - 1;
-  while (list[static_cast<std::size_t>(last)].at.microbatch != 0 ||
+  while (list[static_cast<std::size_t>(last)].task.microbatch != 0 ||
          kind_of(list[static_cast<std::size_t>(last)]) != "backward")
     --last;
   for (; send < last; ++send) {
     std::swap(list[static_cast<std::size_t>(send)], list[static_cast<std::size_t>(send) + 1]);
     for (auto& a : list)
-      for (int& other : a.after)
+      for (int& other : a.dependencies)
         other = other == send ? send + 1 : other == send + 1 ? send : other;
   }
   auto const found = train::verify(plans);
@@ -311,8 +314,8 @@ TEST_CASE("a thread that is held up by a computation must have sent what the com
 }
 
 TEST_CASE("a device must run as many exchanges at once as there are streams of them") {
-  planned_step const of{.ranks = 4};
-  auto const plans = of.plans();
+  planned_step const planned{.ranks = 4};
+  auto const plans = planned.plans();
   CHECK(train::exchanges_at_once(plans[0]) == 4);  // gathers, reductions, to and from rank 1
   CHECK(train::exchanges_at_once(plans[1]) == 6);
   CHECK(train::verify(plans, 6).good());
@@ -322,28 +325,28 @@ TEST_CASE("a device must run as many exchanges at once as there are streams of t
 }
 
 TEST_CASE("a wait left out is noticed") {
-  for (std::size_t which : {0, 1, 2})
-    check_refused("without a wait", {}, [which](step_plan& of, int i) {
-      auto& after = of.actions[static_cast<std::size_t>(i)].after;
-      if (which >= after.size()) return false;
-      after.erase(after.begin() + static_cast<std::ptrdiff_t>(which));
+  for (std::size_t wait_number : {0, 1, 2})
+    check_refused("without a wait", {}, [wait_number](step_plan& plan, int i) {
+      auto& waits = plan.actions[static_cast<std::size_t>(i)].dependencies;
+      if (wait_number >= waits.size()) return false;
+      waits.erase(waits.begin() + static_cast<std::ptrdiff_t>(wait_number));
       return true;
     });
 }
 
 TEST_CASE("an exchange on another stream is noticed") {
-  for (int const by : {1, 2})
-    check_refused("on another stream", {}, [by](step_plan& of, int i) {
-      auto& a = of.actions[static_cast<std::size_t>(i)];
+  for (int const shift : {1, 2})
+    check_refused("on another stream", {}, [shift](step_plan& plan, int i) {
+      auto& a = plan.actions[static_cast<std::size_t>(i)];
       if (!a.exchanges()) return false;
-      a.on = (a.on + by) % static_cast<int>(of.lanes());
+      a.lane = (a.lane + shift) % static_cast<int>(plan.lanes());
       return true;
     });
 }
 
 TEST_CASE("a pipeline of 64 ranks and 1024 microbatches is proved; how long that takes is told") {
-  planned_step const of{.ranks = 64, .microbatches = 1024, .blocks = 64};
-  auto const plans = of.plans();
+  planned_step const planned{.ranks = 64, .microbatches = 1024, .blocks = 64};
+  auto const plans = planned.plans();
   std::size_t actions = 0;
   for (auto const& one : plans) actions += one.actions.size();
   auto const start = std::chrono::steady_clock::now();

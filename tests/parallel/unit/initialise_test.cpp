@@ -9,7 +9,7 @@ namespace initialise_test {
 
 using namespace parallel;
 
-TEST_CASE("any number of threads makes the same initial values") {
+TEST_CASE("initial_values_by: the values do not depend on the number of threads") {
   for (initializer const& initial :
        {initializer(normal_init{0.02F}), initializer(uniform_init{-1, 3}),
         initializer(constant_init{2.5F})})
@@ -26,6 +26,6 @@ TEST_CASE("any number of threads makes the same initial values") {
     }
 }
 
-TEST_CASE("a thread can run somewhere") { CHECK(usable_cores() >= 1); }
+TEST_CASE("usable_cores: at least one core is usable") { CHECK(usable_cores() >= 1); }
 
 }  // namespace initialise_test

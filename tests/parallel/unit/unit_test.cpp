@@ -38,7 +38,7 @@ struct bare {
   void visit_parameters(auto&&) {}
 };
 
-TEST_CASE("parameters lie one after the other in declaration order, each aligned") {
+TEST_CASE("unit: parameters lie one after another in declaration order, each aligned") {
   toy<bf16> layer;
   unit<bf16> const u("block", layer, 1);
   REQUIRE(u.segments().size() == 1);
@@ -57,7 +57,7 @@ TEST_CASE("parameters lie one after the other in declaration order, each aligned
   CHECK(u.uses() == 1);
 }
 
-TEST_CASE("a segment divides among any number of ranks into aligned shards") {
+TEST_CASE("unit: a segment divides among any number of ranks into aligned shards") {
   toy<float> layer;
   for (index ranks = 1; ranks <= 9; ++ranks) {
     unit<float> const u("block", layer, ranks);
@@ -68,13 +68,13 @@ TEST_CASE("a segment divides among any number of ranks into aligned shards") {
   }
 }
 
-TEST_CASE("the number of ranks must be positive") {
+TEST_CASE("unit: a number of ranks that is not positive is refused") {
   table layer;
   CHECK_THROWS_WITH_AS(unit<float>("tokens", layer, 0),
                        "unit tokens: number of ranks must be positive", parallel::error);
 }
 
-TEST_CASE("binding points parameters into flat memory") {
+TEST_CASE("unit: binding points parameters into flat memory") {
   toy<bf16> layer;
   unit<bf16> u("block", layer, 2);
   std::vector<bf16> values(static_cast<std::size_t>(u.size()));
@@ -87,18 +87,19 @@ TEST_CASE("binding points parameters into flat memory") {
   CHECK(&layer.c.gradient()(2, 0, 10) == &gradients[128]);
 }
 
-TEST_CASE("pieces of any range name each parameter's elements once, and no padding") {
+TEST_CASE(
+    "unit: the pieces of consecutive ranges cover each parameter element once and no padding") {
   toy<float> layer;
   unit<float> const u("block", layer, 3);
   auto const& segment = u.segments()[0];
-  using place = std::tuple<std::string, index, index>;  // name, element, offset
+  using element_position = std::tuple<std::string, index, index>;  // name, element, offset
 
-  std::vector<place> expected;
+  std::vector<element_position> expected;
   for (auto const& [p, offset] : segment.parameters)
     for (index i = 0; i < p->size(); ++i) expected.emplace_back(p->name, i, offset + i);
 
   for (index const step : {1, 7, 31, 32, 33, 64, 1000}) {
-    std::vector<place> found;
+    std::vector<element_position> found;
     for (index begin = 0; begin < segment.size; begin += step)
       segment.for_each_piece(
           begin, std::min(begin + step, segment.size),
@@ -113,7 +114,7 @@ TEST_CASE("pieces of any range name each parameter's elements once, and no paddi
   segment.for_each_piece(50, 50, [](auto const&...) { FAIL("an empty range has no piece"); });
 }
 
-TEST_CASE("a tied parameter shares its values and has a gradient buffer for each use") {
+TEST_CASE("unit: a tied parameter shares its values and has a gradient buffer for each use") {
   table layer;
   parameter<float, 2> head = layer.weight;
   unit<float> u("tokens", layer, 2);
@@ -132,20 +133,20 @@ TEST_CASE("a tied parameter shares its values and has a gradient buffer for each
   CHECK(head.gradient().data() == second.data());
 }
 
-TEST_CASE("only a unit of one parameter can be tied, and only to the same shape") {
-  toy<float> several;
-  table one;
-  unit<float> blocks("block", several, 1);
-  unit<float> tokens("tokens", one, 1);
+TEST_CASE("unit: only a unit of one parameter can be tied, and only to the same shape") {
+  toy<float> three_parameters;
+  table one_parameter;
+  unit<float> blocks("block", three_parameters, 1);
+  unit<float> tokens("tokens", one_parameter, 1);
   parameter<float, 2> other("lm_head.weight", {4, 10});
-  CHECK_THROWS_WITH_AS(blocks.add_use(several.b),
+  CHECK_THROWS_WITH_AS(blocks.add_use(three_parameters.b),
                        "unit block: only a unit of one parameter can be tied", parallel::error);
   CHECK_THROWS_WITH_AS(tokens.add_use(other), "unit tokens: tied parameters differ in shape",
                        parallel::error);
   CHECK(tokens.uses() == 1);
 }
 
-TEST_CASE("a layer without parameters makes an empty unit") {
+TEST_CASE("unit: a layer without parameters makes an empty unit") {
   bare layer;
   unit<float> const u("nothing", layer, 4);
   CHECK(u.size() == 0);

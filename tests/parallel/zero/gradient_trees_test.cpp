@@ -1,5 +1,5 @@
-// Gradients as leaves of aligned trees: the order of additions is that of the tree, each use of a
-// unit has a tree of its own, and memory is used again.
+// Gradients as leaves of aligned trees: additions are in the order of the tree, each use of a unit
+// has its own tree, and memory is reused.
 #include <doctest/doctest.h>
 
 #include <cstddef>
@@ -14,11 +14,11 @@ namespace gradient_trees_test {
 using trees = parallel::zero::gradient_trees<float, parallel::host::device>;
 
 /// The sum of leaves [begin, end) by the aligned tree, recursively.
-float by_tree(std::vector<float> const& leaves, std::size_t begin, std::size_t span) {
+float tree_sum(std::vector<float> const& leaves, std::size_t begin, std::size_t span) {
   if (span == 1) return leaves[begin];
-  float const left = by_tree(leaves, begin, span / 2);
+  float const left = tree_sum(leaves, begin, span / 2);
   std::size_t const middle = begin + span / 2;
-  return middle < leaves.size() ? left + by_tree(leaves, middle, span / 2) : left;
+  return middle < leaves.size() ? left + tree_sum(leaves, middle, span / 2) : left;
 }
 
 std::vector<float> rounded(std::size_t count) {
@@ -28,78 +28,78 @@ std::vector<float> rounded(std::size_t count) {
   return out;
 }
 
-TEST_CASE("leaves are added in the order of the tree, again in every step") {
+TEST_CASE("gradient trees: leaves are added in the order of the tree, in every step") {
   parallel::host::device device;
   parallel::host::stream compute;
-  trees all;
+  trees gradient_trees;
   int const unit = 0;
-  int differs = 0;  // from sums in order
+  int differs = 0;  // number of results that differ from sums in order
   for (std::size_t const count : {1U, 2U, 3U, 5U, 6U, 7U, 8U, 11U}) {
     CAPTURE(count);
     auto const leaves = rounded(count);
     for (float const leaf : leaves) {
-      float* const to = all.begin_leaf(&unit, 0, 3, device);
-      compute.enqueue([to, leaf] {
-        for (int i = 0; i < 3; ++i) to[i] = leaf * static_cast<float>(i + 1);
+      float* const elements = gradient_trees.begin_leaf(&unit, 0, 3, device);
+      compute.enqueue([elements, leaf] {
+        for (int i = 0; i < 3; ++i) elements[i] = leaf * static_cast<float>(i + 1);
       });
-      all.end_leaf(&unit, 0, compute);
+      gradient_trees.end_leaf(&unit, 0, compute);
     }
-    float const* const sum = all.finish(&unit, 0, compute);
+    float const* const sum = gradient_trees.finish(&unit, 0, compute);
     compute.synchronize();
     std::size_t span = 1;
     while (span < count) span *= 2;
     REQUIRE(sum != nullptr);
-    CHECK(sum[0] == by_tree(leaves, 0, span));
-    CHECK(sum[1] == 2 * by_tree(leaves, 0, span));
+    CHECK(sum[0] == tree_sum(leaves, 0, span));
+    CHECK(sum[1] == 2 * tree_sum(leaves, 0, span));
     float in_order = 0;
     for (float const leaf : leaves) in_order += leaf;
     if (in_order != sum[0]) ++differs;
   }
-  CHECK(differs > 0);  // so the test has teeth
+  CHECK(differs > 0);  // the order matters for these numbers
 }
 
-TEST_CASE("uses and units have trees of their own; without leaves there is no sum") {
+TEST_CASE("gradient trees: each use and unit has its own tree; without leaves there is no sum") {
   parallel::host::device device;
   parallel::host::stream compute;
-  trees all;
+  trees gradient_trees;
   int const units[2] = {};
   float value = 1;
   for (int const& unit : units)
     for (std::size_t const use : {0U, 1U}) {
-      CHECK(all.finish(&unit, use, compute) == nullptr);
-      *all.begin_leaf(&unit, use, 1, device) = value;
-      all.end_leaf(&unit, use, compute);
+      CHECK(gradient_trees.finish(&unit, use, compute) == nullptr);
+      *gradient_trees.begin_leaf(&unit, use, 1, device) = value;
+      gradient_trees.end_leaf(&unit, use, compute);
       value *= 10;
     }
   value = 1;
   for (int const& unit : units)
     for (std::size_t const use : {0U, 1U}) {
-      float const* const sum = all.finish(&unit, use, compute);
+      float const* const sum = gradient_trees.finish(&unit, use, compute);
       compute.synchronize();
       CHECK(*sum == value);
-      CHECK(all.finish(&unit, use, compute) == nullptr);  // of a step without leaves
+      CHECK(gradient_trees.finish(&unit, use, compute) == nullptr);  // of a step without leaves
       value *= 10;
     }
 }
 
-TEST_CASE("n leaves take the memory of a buffer for each bit of n, which later steps use again") {
+TEST_CASE("gradient trees: n leaves take one buffer for each bit of n, which later steps reuse") {
   parallel::host::device device;
   parallel::host::stream compute;
-  trees all;
+  trees gradient_trees;
   int const unit = 0;
-  std::size_t const one = [] {
-    parallel::host::device alone;
-    auto const memory = alone.allocate<float>(64);
-    return alone.bytes();
+  std::size_t const bytes_per_buffer = [] {
+    parallel::host::device other_device;
+    auto const memory = other_device.allocate<float>(64);
+    return other_device.bytes();
   }();
   for (int step = 0; step < 3; ++step) {
     for (int leaf = 0; leaf < 7; ++leaf) {
-      (void)all.begin_leaf(&unit, 0, 64, device);
-      all.end_leaf(&unit, 0, compute);
+      (void)gradient_trees.begin_leaf(&unit, 0, 64, device);
+      gradient_trees.end_leaf(&unit, 0, compute);
     }
-    (void)all.finish(&unit, 0, compute);
+    (void)gradient_trees.finish(&unit, 0, compute);
     compute.synchronize();
-    CHECK(device.bytes() == 3 * one);
+    CHECK(device.bytes() == 3 * bytes_per_buffer);
   }
 }
 

@@ -21,8 +21,8 @@ struct layer {
   void visit_parameters(auto&& visit) { visit(weight); }
 };
 
-/// The sums that ranks of 2 shards x 2 replicas own after units were reduced as a bucket, or each
-/// alone.
+/// The sums that ranks of 2 shards x 2 replicas own after units have been reduced as a bucket, or
+/// each alone.
 std::vector<ring> reduce(bool together) {
   std::vector<ring> out;
   threads::run(4, [&](threads::communicator& world) {
@@ -33,14 +33,15 @@ std::vector<ring> reduce(bool together) {
     std::deque<layer> layers;
     std::deque<zero::partitioned_unit<ring>> units;
     for (index const size : {40, 7, 130}) {
-      auto& own = layers.emplace_back();
-      own.weight = {concat("w", size), {size}};
+      auto& parameters = layers.emplace_back();
+      parameters.weight = {concat("w", size), {size}};
       units.emplace_back(
-          unit<ring>("unit", own, 4), zero::level::optimizer,
-          zero::unit_place{.shard = rank % 2, .shards = 2, .replica = rank / 2, .replicas = 2}, 1,
-          device);
+          unit<ring>("unit", parameters, 4), zero::level::optimizer,
+          zero::unit_position{.shard = rank % 2, .shards = 2, .replica = rank / 2, .replicas = 2},
+          1, device);
       for (index i = 0; i < size; ++i)
-        own.weight.gradient_data[i] = static_cast<ring>(1 << (8 * rank)) * static_cast<ring>(i % 8);
+        parameters.weight.gradient_data[i] =
+            static_cast<ring>(1 << (8 * rank)) * static_cast<ring>(i % 8);
     }
     zero::shard_groups<threads::communicator> const axes{&shards, &shards, &replicas, nullptr};
     std::vector<request> requests;
@@ -56,7 +57,7 @@ std::vector<ring> reduce(bool together) {
     CHECK(bucket.empty());
     CHECK(requests.size() == (together ? 2 : 6));  // one along each axis, or for each unit
     for (auto& request : requests) request.wait();
-    if (rank > 1) return;  // replicas have the same
+    if (rank > 1) return;  // replicas have the same sums
     for (int turn = 0; turn < 2; ++turn) {
       shards.barrier(exchanges).wait();
       if (turn != rank) continue;
@@ -67,15 +68,15 @@ std::vector<ring> reduce(bool together) {
   return out;
 }
 
-TEST_CASE("a bucket is one call along an axis, and gives the sums of its units") {
+TEST_CASE("reduction bucket: it makes one call along an axis and gives the sums of its units") {
   auto const together = reduce(true);
   CHECK(together == reduce(false));
-  ring const all = 0x01010101;
+  ring const sum_of_ranks = 0x01010101;
   std::vector<ring> expected;
   for (index const half : {0, 1})
     for (auto const& [size, padded] : {std::pair<index, index>{40, 128}, {7, 128}, {130, 256}})
       for (index i = half * padded / 2; i < (half + 1) * padded / 2; ++i)
-        expected.push_back(i < size ? all * static_cast<ring>(i % 8) : 0);
+        expected.push_back(i < size ? sum_of_ranks * static_cast<ring>(i % 8) : 0);
   CHECK(together == expected);
 }
 

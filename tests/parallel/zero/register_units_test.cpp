@@ -1,4 +1,4 @@
-// Which of the units' memory is registered along which axis, at every ZeRO level.
+// The memory of units that is registered along each axis, at every ZeRO level.
 #include <cstddef>
 #include <deque>
 #include <map>
@@ -22,14 +22,16 @@ using parallel::index;
 
 using bytes = std::set<std::pair<void const*, std::size_t>>;
 
-/// Notes what is registered with it.
-class noting : public forwarding<noting, threads::communicator, host::stream> {
+/// Records the memory that is registered with it.
+class recording_communicator
+    : public forwarding<recording_communicator, threads::communicator, host::stream> {
  public:
-  explicit noting(threads::communicator inner) : forwarding(std::move(inner)) {}
+  explicit recording_communicator(threads::communicator inner) : forwarding(std::move(inner)) {}
   [[nodiscard]] registered_memory register_memory(buffer<std::byte> const& memory) {
     CHECK(live.emplace(memory.data(), memory.size()).second);
     return {memory.data(), [this](void* data) {
-              std::erase_if(live, [data](auto const& one) { return one.first == data; });
+              std::erase_if(
+                  live, [data](auto const& registration) { return registration.first == data; });
             }};
   }
   bytes live;
@@ -45,64 +47,68 @@ struct layer {
 };
 
 template <class T>
-void add(bytes& to, buffer<T> const& memory) {
-  if (!memory.empty()) to.emplace(memory.data(), memory.size() * sizeof(T));
+void add(bytes& target, buffer<T> const& memory) {
+  if (!memory.empty()) target.emplace(memory.data(), memory.size() * sizeof(T));
 }
 
-TEST_CASE("values along what gathers, gradients along what reduces them") {
+TEST_CASE("registration: values along the gathering axis, gradients along the reducing axes") {
   using enum zero::level;
   for (auto const level : {optimizer, gradients, parameters})
     threads::run(4, [level](threads::communicator& world) {
       int const rank = world.rank();
-      noting shards(world.split(rank / 2)), gathers(world.split(rank / 2)),
+      recording_communicator shards(world.split(rank / 2)), gathers(world.split(rank / 2)),
           replicas(world.split(rank % 2));
       host::device device;
-      layer own;
+      layer test_layer;
       zero::unit_set<float, host::device, host::stream> units;
       units.add(
-          {unit<float>("unit", own, 4), level,
-           zero::unit_place{.shard = rank % 2, .shards = 2, .replica = rank / 2, .replicas = 2}, 1,
-           device},
+          {unit<float>("unit", test_layer, 4), level,
+           zero::unit_position{.shard = rank % 2, .shards = 2, .replica = rank / 2, .replicas = 2},
+           1, device},
           {0});
       bool const sharded = level == parameters;
       units.allocate_buffers(device, sharded ? std::vector<index>{256} : std::vector<index>{},
                              level == optimizer ? std::vector<index>{} : std::vector<index>{256});
       units.allocate_staging(device, 256);
-      zero::shard_groups<noting> const axes{&shards, &gathers, &replicas, nullptr};
+      zero::shard_groups<recording_communicator> const axes{&shards, &gathers, &replicas, nullptr};
       auto const registered = zero::register_units(units, axes);
 
-      bytes of_gathers, of_shards, of_replicas;
-      for (auto const& one : units.value_buffers()) add(of_gathers, one);
-      for (auto const& one : units.gradient_buffers()) add(of_shards, one);
-      add(of_shards, units.staging());
-      add(of_replicas, units.staging());
+      bytes expected_gathers, expected_shards, expected_replicas;
+      for (auto const& memory : units.value_buffers()) add(expected_gathers, memory);
+      for (auto const& memory : units.gradient_buffers()) add(expected_shards, memory);
+      add(expected_shards, units.staging());
+      add(expected_replicas, units.staging());
       auto const& unit = units.units().front().memory;
-      for (auto const& held : unit.segments()) {
-        add(of_gathers, held.values);
-        for (auto const& one : held.gradients) {
-          if (level == optimizer) add(of_shards, one);
-          add(of_replicas, one);
+      for (auto const& segment : unit.segments()) {
+        add(expected_gathers, segment.values);
+        for (auto const& memory : segment.gradients) {
+          if (level == optimizer) add(expected_shards, memory);
+          add(expected_replicas, memory);
         }
       }
-      CHECK(gathers.live == of_gathers);
-      CHECK(shards.live == of_shards);
-      CHECK(replicas.live == of_replicas);
-      CHECK(registered.size() == of_gathers.size() + of_shards.size() + of_replicas.size());
+      CHECK(gathers.live == expected_gathers);
+      CHECK(shards.live == expected_shards);
+      CHECK(replicas.live == expected_replicas);
+      CHECK(registered.size() ==
+            expected_gathers.size() + expected_shards.size() + expected_replicas.size());
     });
 }
 
-TEST_CASE("nothing with a communicator of one rank, or one that registers nothing") {
+TEST_CASE("registration: nothing with a communicator of one rank, or one without registration") {
   threads::run(1, [](threads::communicator& world) {
     host::device device;
-    layer own;
+    layer test_layer;
     zero::unit_set<float, host::device, host::stream> units;
-    units.add({unit<float>("unit", own, 1), zero::level::none, zero::unit_place{}, 1, device}, {0});
+    units.add(
+        {unit<float>("unit", test_layer, 1), zero::level::none, zero::unit_position{}, 1, device},
+        {0});
     zero::shard_groups<threads::communicator> const plain{&world, &world, &world, nullptr};
     CHECK(zero::register_units(units, plain).empty());
-    noting alone(world.split(0));
-    zero::shard_groups<noting> const axes{&alone, &alone, &alone, nullptr};
+    recording_communicator single_rank(world.split(0));
+    zero::shard_groups<recording_communicator> const axes{&single_rank, &single_rank, &single_rank,
+                                                          nullptr};
     CHECK(zero::register_units(units, axes).empty());
-    CHECK(alone.live.empty());
+    CHECK(single_rank.live.empty());
   });
 }
 

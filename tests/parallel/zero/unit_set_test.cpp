@@ -1,5 +1,5 @@
-// Units in the buffers of a plan: where they lie, what is gathered into them and reduced out of
-// them.
+// Units in the buffers of a plan: their positions there, the gathering into the buffers and the
+// reduction out of them.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -52,25 +52,25 @@ struct table {
 };
 
 /// A table used in parts -1 and 4, three equal blocks in parts 0 to 2, and a larger one in part 3.
-/// `frozen`: every b.
+/// `frozen`: every parameter b is frozen.
 template <class T, class Device>
 struct column {
-  column(zero::level kind, zero::unit_place place, Device& device, bool frozen = false,
-         bool keep = false) {
-    auto const ranks = place.data_ranks();
+  column(zero::level kind, zero::unit_position position, Device& device, bool frozen = false,
+         bool keeps_values = false) {
+    auto const ranks = position.data_ranks();
     auto const key_of = [=](std::string const& name) {
       return parallel::segment_key{.trainable = !frozen || !name.ends_with(".b")};
     };
     parallel::unit<T> tied("table", embedding, ranks);
     tied.add_use(head.weight);
-    add(std::move(tied), kind, place, device, {-1, 4});
+    add(std::move(tied), kind, position, device, {-1, 4});
     for (index i = 0; i < 4; ++i) {
       auto& block = blocks.emplace_back(parallel::concat("block.", i), i < 3 ? 7 : 20);
       parallel::unit<T> layout(parallel::concat("block.", i), block, ranks, key_of);
-      add(std::move(layout), kind, place, device, {i});
+      add(std::move(layout), kind, position, device, {i});
     }
-    train::unit_buffers const buffers(planned, {.reshard_after_forward = !keep});
-    kept = buffers.kept;
+    train::unit_buffers const buffers(planned, {.reshard_after_forward = !keeps_values});
+    kept_buffers = buffers.own_buffers;
     units.allocate_buffers(device, buffers.values.sizes(), buffers.gradients.sizes());
   }
 
@@ -79,23 +79,23 @@ struct column {
   std::deque<layer<T>> blocks;
   zero::unit_set<T, Device, typename Device::stream_type> units;
   std::vector<train::planned_unit> planned;
-  std::vector<int> kept;  // the buffers of those that stay, by unit
+  std::vector<int> kept_buffers;  // by unit, the buffers of values that stay gathered
 
  private:
-  void add(parallel::unit<T> layout, zero::level kind, zero::unit_place place, Device& device,
+  void add(parallel::unit<T> layout, zero::level kind, zero::unit_position position, Device& device,
            std::vector<index> parts) {
-    planned.push_back(train::describe_unit(layout, parts, {.level = kind}, place));
-    units.add({std::move(layout), kind, place, 1, device}, std::move(parts));
+    planned.push_back(train::describe_unit(layout, parts, {.level = kind}, position));
+    units.add({std::move(layout), kind, position, 1, device}, std::move(parts));
   }
 };
 
-/// This rank's place and communicators among `shards` x replicas.
+/// This rank's position and communicators among `shards` x replicas.
 struct neighbours {
   neighbours(communicator& world, int count)
       : shards(world.split(world.rank() / count)),
         gathers(world.split(world.rank() / count)),
         replicas(world.split(world.rank() % count)) {}
-  [[nodiscard]] zero::unit_place place() const {
+  [[nodiscard]] zero::unit_position position() const {
     return {.shard = shards.rank(),
             .shards = shards.size(),
             .replica = replicas.rank(),
@@ -123,8 +123,9 @@ index padded(index size, index ranks) {
   return (size + 32 * ranks - 1) / (32 * ranks) * (32 * ranks);
 }
 
-TEST_CASE_TEMPLATE("two buffers for parts of equal size, on the meta device as on the host", T,
-                   float, bf16, ring) {
+TEST_CASE_TEMPLATE(
+    "unit set: two buffers for parts of equal size, on the meta device as on the host", T, float,
+    bf16, ring) {
   using gradient = parallel::accumulate_t<T>;
   for (bool const frozen : {false, true})
     for (auto const kind : all_levels)
@@ -132,14 +133,14 @@ TEST_CASE_TEMPLATE("two buffers for parts of equal size, on the meta device as o
         CAPTURE(frozen);
         CAPTURE(static_cast<int>(kind));
         CAPTURE(ranks);
-        auto const place = zero::data_place(kind, ranks - 1, ranks);
+        auto const position = zero::data_position(kind, ranks - 1, ranks);
         device const host;
         parallel::meta::device meta;
-        column<T, device const> const real(kind, place, host, frozen);
-        column<T, parallel::meta::device> const planned(kind, place, meta, frozen);
+        column<T, device const> const real(kind, position, host, frozen);
+        column<T, parallel::meta::device> const planned(kind, position, meta, frozen);
         CHECK(host.bytes() == meta.bytes());
-        // of the table, a small block and the large one; a frozen part is a segment of its own
-        index const one = padded(45, ranks);
+        // sizes of the table, a small block and the large one; a frozen part is a separate segment
+        index const table = padded(45, ranks);
         index const a = frozen ? padded(33, ranks) : 0;
         index const small = frozen ? a + padded(70, ranks) : padded(64 + 70, ranks);
         index const large = frozen ? a + padded(200, ranks) : padded(64 + 200, ranks);
@@ -150,18 +151,18 @@ TEST_CASE_TEMPLATE("two buffers for parts of equal size, on the meta device as o
         bool const values = kind == zero::level::parameters && ranks > 1;
         bool const gradients = kind >= zero::level::gradients && ranks > 1;
         CHECK(real.units.value_buffer_bytes() ==
-              (values ? elements(one, small, large) * sizeof(T) : 0));
-        // all that is trained of a block may be as large as another's: then they share
+              (values ? elements(table, small, large) * sizeof(T) : 0));
+        // the trained parts of two blocks may have equal sizes: then the blocks share buffers
         std::size_t const trained =
-            !frozen ? elements(one, small, large)
-                    : static_cast<std::size_t>(2 * one + (one == a ? 0 : 2 * a));
+            !frozen ? elements(table, small, large)
+                    : static_cast<std::size_t>(2 * table + (table == a ? 0 : 2 * a));
         CHECK(real.units.gradient_buffer_bytes() == (gradients ? trained * sizeof(gradient) : 0));
         CHECK(planned.units.value_buffer_bytes() == real.units.value_buffer_bytes());
         CHECK(planned.units.gradient_buffer_bytes() == real.units.gradient_buffer_bytes());
       }
 }
 
-/// Unshards what a part uses, in the buffers that it takes next, and binds it.
+/// Unshards the values that a part uses into its next buffer and binds them.
 template <class Column, class Axes>
 void use_values(Column& c, train::unit_buffers& buffers, index part, Axes const& axes,
                 stream& gathers) {
@@ -175,15 +176,16 @@ void use_values(Column& c, train::unit_buffers& buffers, index part, Axes const&
   c.units.bind_values(part, buffer);
 }
 
-TEST_CASE("parts take turns in the buffers, and every rank finds the whole values there") {
+TEST_CASE("unit set: parts use the buffers in turn, and every rank has the whole values there") {
   for (bool const frozen : {false, true})
     for (int const shards : {2, 3}) {
       CAPTURE(frozen);
       CAPTURE(shards);
       parallel::threads::run(2 * shards, [&](communicator& world) {
-        neighbours near(world, shards);
+        neighbours neighbour_groups(world, shards);
         device const host;
-        column<ring, device const> c(zero::level::parameters, near.place(), host, frozen);
+        column<ring, device const> c(zero::level::parameters, neighbour_groups.position(), host,
+                                     frozen);
         for (auto& entry : c.units.units()) {
           for (std::size_t s = 0; s < entry.memory.segments().size(); ++s) {
             auto const& m = entry.memory.segments()[s];
@@ -195,34 +197,36 @@ TEST_CASE("parts take turns in the buffers, and every rank finds the whole value
           entry.memory.initialise(5, host);
         }
         stream gathers;
-        auto const axes = near.axes();
+        auto const axes = neighbour_groups.axes();
         train::unit_buffers buffers(c.planned, {});
-        std::vector<ring const*> where;
+        std::vector<ring const*> block_addresses;
         for (int pass = 0; pass < 2; ++pass)
           for (index part = -1; part <= 4; ++part) {
             use_values(c, buffers, part, axes, gathers);
-            if (part == -1 || part == 4) {  // both uses are bound, whichever part it is
+            if (part == -1 || part == 4) {  // both uses are bound, for either part
               CHECK(c.embedding.weight.data == c.head.weight.data);
               CHECK(values(c.head.weight) == initial(c.embedding.weight, 5));
             } else {
               auto const& block = c.blocks[static_cast<std::size_t>(part)];
               CHECK(values(block.a) == initial(block.a, 5));
               CHECK(values(block.b) == initial(block.b, 5));
-              if (part < 3) where.push_back(block.a.data);
+              if (part < 3) block_addresses.push_back(block.a.data);
             }
           }
-        REQUIRE(where.size() == 6);
-        CHECK(where[0] != where[1]);
-        for (std::size_t i = 2; i < where.size(); ++i) CHECK(where[i] == where[i - 2]);
+        REQUIRE(block_addresses.size() == 6);
+        CHECK(block_addresses[0] != block_addresses[1]);
+        for (std::size_t i = 2; i < block_addresses.size(); ++i)
+          CHECK(block_addresses[i] == block_addresses[i - 2]);
       });
     }
 }
 
-TEST_CASE("values that stay are each in a buffer of their own") {
+TEST_CASE("unit set: values that stay gathered have separate buffers") {
   parallel::threads::run(2, [&](communicator& world) {
-    neighbours near(world, 2);
+    neighbours neighbour_groups(world, 2);
     device const host;
-    column<ring, device const> c(zero::level::parameters, near.place(), host, true, true);
+    column<ring, device const> c(zero::level::parameters, neighbour_groups.position(), host, true,
+                                 true);
     std::size_t bytes = 0;
     for (auto& entry : c.units.units()) {
       entry.memory.initialise(5, host);
@@ -230,10 +234,10 @@ TEST_CASE("values that stay are each in a buffer of their own") {
     }
     CHECK(c.units.value_buffer_bytes() == bytes);
     stream gathers;
-    auto const axes = near.axes();
+    auto const axes = neighbour_groups.axes();
     std::vector<parallel::request> requests;
-    for (std::size_t i = 0; i < c.kept.size(); ++i)
-      c.units.unshard(c.units.units()[i], -1, c.kept[i], axes, gathers, requests);
+    for (std::size_t i = 0; i < c.kept_buffers.size(); ++i)
+      c.units.unshard(c.units.units()[i], -1, c.kept_buffers[i], axes, gathers, requests);
     for (auto& request : requests) request.wait();
     for (auto const& block : c.blocks) {
       CHECK(values(block.a) == initial(block.a, 5));
@@ -244,38 +248,39 @@ TEST_CASE("values that stay are each in a buffer of their own") {
   });
 }
 
-/// The gradient that a rank's microbatch has for element i of a parameter.
+/// The gradient of element i of a parameter in a rank's microbatch.
 ring gradient_of(std::string const& name, int rank, int microbatch, index i) {
   return parallel::stream_id(name) * static_cast<ring>(i + 1) +
          static_cast<ring>((rank + 1) * (microbatch + 2) * (i + 7));
 }
 
-TEST_CASE("gradients of microbatches are summed out of buffers, uses of tied units too") {
+TEST_CASE(
+    "unit set: gradients of microbatches are summed out of buffers, those of tied units too") {
   constexpr int microbatches = 3;
   for (auto const kind : {zero::level::gradients, zero::level::parameters})
     for (bool const frozen : {false, true})
-      for (auto const& at : {std::array{2, 1}, {3, 1}, {2, 2}, {1, 3}}) {
-        auto const& [shards, replicas] = at;
+      for (auto const& degrees : {std::array{2, 1}, {3, 1}, {2, 2}, {1, 3}}) {
+        auto const& [shards, replicas] = degrees;
         int const ranks = shards * replicas;
         CAPTURE(static_cast<int>(kind));
         CAPTURE(frozen);
-        CAPTURE(at[0]);
-        CAPTURE(at[1]);
+        CAPTURE(degrees[0]);
+        CAPTURE(degrees[1]);
         // the last rank has one microbatch less than the others
         auto const is_empty = [&](int rank, int m) {
           return rank == ranks - 1 && m == microbatches - 1;
         };
         parallel::threads::run(ranks, [&, shards = shards](communicator& world) {
-          neighbours near(world, shards);
+          neighbours neighbour_groups(world, shards);
           device const host;
-          column<ring, device const> c(kind, near.place(), host, frozen);
+          column<ring, device const> c(kind, neighbour_groups.position(), host, frozen);
           for (auto& block : c.blocks) block.b.replaces_gradient = true;
           bool const divided = shards > 1;
           CHECK(c.units.gradients_sharded() == divided);
           stream compute, reductions;
-          auto const axes = near.axes();
+          auto const axes = neighbour_groups.axes();
           train::unit_buffers buffers(c.planned, {});
-          // what a step finds there must not matter
+          // earlier content of the gradients must not matter
           for (auto& entry : c.units.units()) {
             for (auto const& m : entry.memory.segments())
               for (auto const& g : m.gradients) std::ranges::fill(g.span(), 99);
@@ -285,9 +290,9 @@ TEST_CASE("gradients of microbatches are summed out of buffers, uses of tied uni
                                     int m) {
             if (!p.trainable) return;
             bool const add = !p.replaces_gradient || (m > 0 && !divided);
-            compute.enqueue([=, size = p.size(), to = p.gradient_data, rank = world.rank()] {
+            compute.enqueue([=, size = p.size(), elements = p.gradient_data, rank = world.rank()] {
               for (index i = 0; i < size; ++i)
-                to[i] = gradient_of(use, rank, m, i) + (add ? to[i] : 0);
+                elements[i] = gradient_of(use, rank, m, i) + (add ? elements[i] : 0);
             });
           };
           for (int m = 0; m < microbatches; ++m)
@@ -322,7 +327,7 @@ TEST_CASE("gradients of microbatches are summed out of buffers, uses of tied uni
               if (!entry.memory.is_trainable(s)) continue;
               auto const& m = entry.memory.segments()[s];
               auto const sums = entry.memory.owned_gradients(s);
-              bool right = true;
+              bool is_equal = true;
               entry.memory.layout().segments()[s].for_each_piece(
                   m.owned.begin, m.owned.end,
                   [&](auto const& p, index first, index last, index begin) {
@@ -334,13 +339,13 @@ TEST_CASE("gradients of microbatches are summed out of buffers, uses of tied uni
                           expected += gradient_of(p.name, rank, k, i);
                           if (p.name == "table") expected += gradient_of("head", rank, k, i);
                         }
-                      auto const place =
+                      auto const position =
                           static_cast<std::size_t>(begin - m.owned.begin + i - first);
-                      right = right && sums[place] == expected;
+                      is_equal = is_equal && sums[position] == expected;
                     }
                   });
               CAPTURE(entry.memory.layout().name());
-              CHECK(right);
+              CHECK(is_equal);
             }
         });
       }

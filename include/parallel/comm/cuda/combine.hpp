@@ -1,6 +1,6 @@
 // The body of the kernel that combines the ranks' values, in the order of ranks or by a tree.
 //
-// It does the arithmetic of detail/combine.hpp, one element a thread: the bits do not depend on
+// The arithmetic is that of detail/combine.hpp, one element a thread: the bits do not depend on
 // where the memory lies. Cost: sources and outs are read and written once.
 #pragma once
 
@@ -14,29 +14,29 @@
 
 namespace parallel::cuda::kernels {
 
-/// Ranks that share a GPU at most.
-inline constexpr int most_ranks = 128;
+/// The largest number of ranks that share a GPU.
+inline constexpr int max_ranks = 128;
 
-/// Pointers to the memory of ranks travel as the kernel's argument, which may have 32 764 bytes
-/// (CUDA C++ Programming Guide, "__global__ function parameters"): of as many as share a GPU, or of
-/// those of a communicator over NCCL.
-template <class T, int MostSources = most_ranks>
+/// The pointers to the ranks' memory are passed as the kernel's argument, which may have 32 764
+/// bytes (CUDA C++ Programming Guide, "__global__ function parameters"): MostSources is the largest
+/// number of ranks that share a GPU, or of ranks of an NCCL communicator.
+template <class T, int MostSources = max_ranks>
 struct combine {
-  static constexpr int levels_of_most = std::bit_width(static_cast<unsigned>(MostSources));
+  static constexpr int max_levels = std::bit_width(static_cast<unsigned>(MostSources));
 
-  void* outs[most_ranks];  // of T, or of accumulate_t<T> where it is a wide_sum
+  void* outs[max_ranks];  // elements T, or accumulate_t<T> for a wide_sum
   T const* sources[MostSources];
   int num_outs;
   int num_sources;
-  reduction how;
+  reduction op;
   std::size_t count;
 
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
     for_each_of_grid(b, count, [this](std::size_t i) {
-      wide const value = how == reduction::tree_sum ? tree(i) : fold(i);
+      wide const value = op == reduction::tree_sum ? tree(i) : fold(i);
       for (int o = 0; o < num_outs; ++o)
-        if (how == reduction::wide_sum)
+        if (op == reduction::wide_sum)
           static_cast<wide*>(outs[o])[i] = value;
         else
           static_cast<T*>(outs[o])[i] = static_cast<T>(value);
@@ -51,16 +51,16 @@ struct combine {
     auto value = static_cast<wide>(sources[0][i]);
     for (int s = 1; s < num_sources; ++s) {
       auto const x = static_cast<wide>(sources[s][i]);
-      value = how == reduction::max   ? take_max{}(value, x)
-              : how == reduction::min ? take_min{}(value, x)
-                                      : add{}(value, x);
+      value = op == reduction::max   ? take_max{}(value, x)
+              : op == reduction::min ? take_min{}(value, x)
+                                     : add{}(value, x);
     }
     return value;
   }
 
-  /// The aligned binary tree over all sources, rounded at every node, as tree_accumulator does it.
+  /// The aligned binary tree over all sources, rounded at every node, as in tree_accumulator.
   [[nodiscard]] PARALLELLM_DEVICE wide tree(std::size_t i) const {
-    wide levels[levels_of_most];
+    wide levels[max_levels];
     for (int s = 0; s < num_sources; ++s) {
       auto value = static_cast<wide>(sources[s][i]);
       int level = 0;
@@ -71,7 +71,7 @@ struct combine {
     int level = 0;
     while ((num_sources >> level & 1) == 0) ++level;
     wide value = levels[level];
-    for (++level; level < levels_of_most; ++level)
+    for (++level; level < max_levels; ++level)
       if ((num_sources >> level & 1) != 0)
         value = rounded(parallel::detail::add{}(levels[level], value));
     return value;

@@ -1,8 +1,8 @@
-// cuda::comm_stream: where exchanges of a GPU's memory run that ranks of the host make.
+// cuda::comm_stream: the stream on which host communicators exchange a GPU's memory.
 //
-// A host stream, so that ranks meet, wait and fail as they do on the CPU; its worker moves the data
-// by a data_mover's copies and kernels, which go on beside the computation. It waits for the
-// compute stream's events without holding that up.
+// It is a host stream, so that ranks meet, wait and fail as they do on the CPU; its worker moves
+// the data by the copies and kernels of a data_mover, which run concurrently with the computation.
+// It waits for the compute stream's events without holding up the compute stream.
 #pragma once
 
 #include <utility>
@@ -16,22 +16,22 @@
 namespace parallel::cuda {
 
 struct comm_stream_options {
-  stream_options on = {};
-  /// Cores for the worker; empty: wherever the system likes.
+  stream_options mover_stream = {};
+  /// Cores for the worker; empty: the system chooses.
   std::vector<int> cores = {};
 };
 
 namespace detail {
 struct owns_mover {
-  cuda::data_mover moving;  // made before the worker starts, gone after it has ended
+  cuda::data_mover gpu_mover;  // outlives the worker
 };
 }  // namespace detail
 
 class comm_stream : private detail::owns_mover, public issuing_stream {
  public:
   explicit comm_stream(comm_stream_options options = {})
-      : owns_mover{cuda::data_mover(options.on)},
-        issuing_stream(moving.stream(), {.cores = std::move(options.cores), .mover = &moving}) {}
+      : owns_mover{cuda::data_mover(options.mover_stream)},
+        issuing_stream(gpu_mover.stream(), {.cores = std::move(options.cores), .mover = &gpu_mover}) {}
 };
 
 }  // namespace parallel::cuda
@@ -41,7 +41,7 @@ template <>
 struct comm_stream_of<cuda::device, host::stream> {
   using type = cuda::comm_stream;
   [[nodiscard]] static cuda::comm_stream_options options(cuda::device const& device) {
-    return {.on = device.compute_options()};
+    return {.mover_stream = device.compute_options()};
   }
 };
 }  // namespace parallel

@@ -1,8 +1,8 @@
 // combine: out[i] = x0[i] op x1[i] op ..., from the first source to the last or by a tree.
 //
-// The one place where numbers are reduced, on every backend, so that backends agree in every bit.
-// Works on blocks that stay in the first-level cache; each block is read completely before it is
-// written, so outputs may be among the sources (at the same place).
+// All reductions of numbers on all backends use this arithmetic, so that backends agree in every
+// bit. It works on blocks that stay in the first-level cache; each block is read completely before
+// it is written, so outputs may be among the sources (at the same place).
 #pragma once
 
 #include <bit>
@@ -30,7 +30,7 @@ struct add {
   }
 };
 
-// b is taken when it is NaN, and a NaN in a stays because nothing compares to it.
+// b is taken when it is NaN, and a NaN in a stays because no comparison with it is true.
 struct take_max {
   template <class A>
   PARALLELLM_HOST_DEVICE A operator()(A a, A b) const {
@@ -46,7 +46,7 @@ struct take_min {
 
 inline constexpr std::size_t combine_block = 1024;
 
-// sum[i] = the sources one after the other.
+// sum[i] = the sources combined one after the other.
 template <class T, class Op>
 void fold(accumulate_t<T>* sum, std::span<void const* const> sources, std::size_t first,
           std::size_t n, Op op) {
@@ -59,8 +59,8 @@ void fold(accumulate_t<T>* sum, std::span<void const* const> sources, std::size_
   }
 }
 
-// Every out, of elements T, becomes what `block_of(sum, first, n)` makes of n elements from the
-// `first` on.
+// Writes to every out, of elements T, the numbers that `block_of(sum, first, n)` computes for n
+// elements from index `first` on.
 template <class T, class BlockOf>
 void combine_blocks(std::span<void* const> outs, std::size_t count, BlockOf block_of) {
   accumulate_t<T> sum[combine_block];
@@ -76,8 +76,8 @@ void combine_blocks(std::span<void* const> outs, std::size_t count, BlockOf bloc
 
 // sum[i] = the aligned binary tree over the sources, rounded to T at every node.
 template <class T>
-void tree_sum_of(accumulate_t<T>* sum, std::span<void const* const> sources, std::size_t first,
-                 std::size_t n) {
+void tree_sum_block(accumulate_t<T>* sum, std::span<void const* const> sources, std::size_t first,
+                    std::size_t n) {
   using wide = accumulate_t<T>;
   if (sources.size() == 1) {
     auto const* const x = static_cast<T const*>(sources[0]) + first;
@@ -86,40 +86,40 @@ void tree_sum_of(accumulate_t<T>* sum, std::span<void const* const> sources, std
   }
   std::size_t const left = std::bit_floor(sources.size() - 1);
   wide right[combine_block];
-  tree_sum_of<T>(sum, sources.first(left), first, n);
-  tree_sum_of<T>(right, sources.subspan(left), first, n);
+  tree_sum_block<T>(sum, sources.first(left), first, n);
+  tree_sum_block<T>(right, sources.subspan(left), first, n);
   for (std::size_t i = 0; i < n; ++i)
     sum[i] = static_cast<wide>(static_cast<T>(add{}(sum[i], right[i])));
 }
 
-/// Combines `count` elements of every source, in order, and writes the result, of result_type, to
-/// every out.
-inline void combine(dtype type, reduction how, std::span<void* const> outs,
+/// Combines `count` elements of every source, in order, and writes the result, of element type
+/// result_type, to every out.
+inline void combine(dtype type, reduction op, std::span<void* const> outs,
                     std::span<void const* const> sources, std::size_t count) {
-  if (sources.size() == 1 && result_type(type, how) == type) {  // one rank: a copy, or nothing
+  if (sources.size() == 1 && result_type(type, op) == type) {  // a single rank: at most a copy
     for (void* const out : outs)
       if (out != sources[0]) std::memcpy(out, sources[0], count * size_of(type));
     return;
   }
   visit(type, [&]<class T>(std::type_identity<T>) {
-    if (how == reduction::wide_sum)
+    if (op == reduction::wide_sum)
       return combine_blocks<accumulate_t<T>>(outs, count,
                                              [&](auto* sum, std::size_t first, std::size_t n) {
                                                fold<T>(sum, sources, first, n, add{});
                                              });
     combine_blocks<T>(outs, count, [&](auto* sum, std::size_t first, std::size_t n) {
-      switch (how) {
+      switch (op) {
         case reduction::sum:
         case reduction::wide_sum: return fold<T>(sum, sources, first, n, add{});
         case reduction::max: return fold<T>(sum, sources, first, n, take_max{});
         case reduction::min: return fold<T>(sum, sources, first, n, take_min{});
-        case reduction::tree_sum: return tree_sum_of<T>(sum, sources, first, n);
+        case reduction::tree_sum: return tree_sum_block<T>(sum, sources, first, n);
       }
     });
   });
 }
 
-/// The part of `count` elements that rank `rank` of `ranks` reduces in an all_reduce.
+/// The chunk of `count` elements that rank `rank` of `ranks` reduces in an all_reduce.
 struct chunk {
   std::size_t first = 0;
   std::size_t count = 0;
@@ -128,7 +128,7 @@ struct chunk {
   auto const n = static_cast<std::size_t>(ranks);
   auto const r = static_cast<std::size_t>(rank);
   std::size_t const small = count / n;
-  std::size_t const rest = count % n;  // the first `rest` ranks take one more
+  std::size_t const rest = count % n;  // the chunks of the first `rest` ranks have one more
   return r < rest ? chunk{r * (small + 1), small + 1} : chunk{r * small + rest, small};
 }
 

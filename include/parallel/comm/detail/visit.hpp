@@ -1,4 +1,4 @@
-// visit: from an element type's run-time name to the type.
+// visit: calls a function with the C++ type of a dtype.
 #pragma once
 
 #include <cstdint>

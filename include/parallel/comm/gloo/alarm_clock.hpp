@@ -1,7 +1,8 @@
 // gloo::detail::alarm_clock: waits for gloo's buffers that end at a given time.
 //
-// A timeout of gloo's own closes all of a process's connections, so that nobody could be told why.
-// What gloo offers besides is to end the wait of another thread: this one does, when it is time.
+// A timeout of gloo's own closes all connections of a process, so that no rank could be told the
+// reason. But gloo lets another thread end a wait: the thread of this class does so when the time
+// has come.
 #pragma once
 
 #include <gloo/transport/unbound_buffer.h>
@@ -17,7 +18,7 @@
 
 namespace parallel::gloo::detail {
 
-/// What is waited for of a buffer.
+/// The side of a message that is waited for.
 enum class direction { sent, received };
 
 /// Thread-safe.
@@ -31,73 +32,76 @@ class alarm_clock {
   ~alarm_clock() {
     {
       std::scoped_lock const lock(mutex_);
-      ends_ = true;
+      is_stopping_ = true;
     }
     changed_.notify_one();
     thread_.join();
   }
 
-  /// Whether the buffer's message is through before `until`; false also when all waits are ended
+  /// Whether the buffer's message is complete before `deadline`; false also when all waits are
+  /// ended
   /// (`ring_all`). Throws gloo's exception when its connection is closed.
-  [[nodiscard]] bool wait(buffer& on, direction what, steady_time until) {
-    entry const mine(*this, {&on, what, until});
-    return what == direction::received ? on.waitRecv(nullptr, ever) : on.waitSend(nullptr, ever);
+  [[nodiscard]] bool wait(buffer& waited, direction side, steady_time deadline) {
+    entry const alarm_entry(*this, {&waited, side, deadline});
+    return side == direction::received ? waited.waitRecv(nullptr, no_timeout)
+                                       : waited.waitSend(nullptr, no_timeout);
   }
 
-  /// Ends all waits that are under way.
+  /// Ends all current waits.
   void ring_all() {
     std::scoped_lock const lock(mutex_);
-    for (alarm const& one : alarms_) ring(one);
+    for (alarm const& set_alarm : alarms_) ring(set_alarm);
   }
 
  private:
   struct alarm {
-    buffer* on;
-    direction what;
-    steady_time at;
+    buffer* waited;
+    direction side;
+    steady_time time;
   };
 
-  // An alarm that is set while this lives.
+  // Sets an alarm while it lives.
   class entry {
    public:
-    entry(alarm_clock& clock, alarm what) : clock_(clock) {
+    entry(alarm_clock& clock, alarm new_alarm) : clock_(clock) {
       std::scoped_lock const lock(clock_.mutex_);
-      place_ = clock_.alarms_.insert(clock_.alarms_.end(), what);
-      if (what.at < clock_.next_) clock_.changed_.notify_one();
+      position_ = clock_.alarms_.insert(clock_.alarms_.end(), new_alarm);
+      if (new_alarm.time < clock_.next_) clock_.changed_.notify_one();
     }
     entry(entry const&) = delete;
     entry& operator=(entry const&) = delete;
     ~entry() {
       std::scoped_lock const lock(clock_.mutex_);
-      clock_.alarms_.erase(place_);
+      clock_.alarms_.erase(position_);
     }
 
    private:
     alarm_clock& clock_;
-    std::list<alarm>::iterator place_;
+    std::list<alarm>::iterator position_;
   };
 
-  static constexpr std::chrono::milliseconds ever = std::chrono::hours(24 * 365 * 100);
+  static constexpr std::chrono::milliseconds no_timeout = std::chrono::hours(24 * 365 * 100);
   static constexpr std::chrono::milliseconds pause{100};
 
-  static void ring(alarm const& one) {
-    if (one.what == direction::received)
-      one.on->abortWaitRecv();
+  static void ring(alarm const& expired) {
+    if (expired.side == direction::received)
+      expired.waited->abortWaitRecv();
     else
-      one.on->abortWaitSend();
+      expired.waited->abortWaitSend();
   }
 
   void run() {
     std::unique_lock lock(mutex_);
-    while (!ends_) {
-      auto const now = steady_time::clock::now();
-      next_ = now + pause;
-      for (alarm& one : alarms_) {
-        if (one.at <= now) {
-          ring(one);
-          one.at = now + pause;  // again, should it have come between two waits
+    while (!is_stopping_) {
+      auto const current_time = steady_time::clock::now();
+      next_ = current_time + pause;
+      for (alarm& pending_alarm : alarms_) {
+        if (pending_alarm.time <= current_time) {
+          ring(pending_alarm);
+          pending_alarm.time =
+              current_time + pause;  // rings again, in case the thread was between two waits
         }
-        next_ = std::min(next_, one.at);
+        next_ = std::min(next_, pending_alarm.time);
       }
       changed_.wait_until(lock, next_);
     }
@@ -107,8 +111,8 @@ class alarm_clock {
   std::condition_variable changed_;
   std::list<alarm> alarms_;
   steady_time next_ = {};
-  bool ends_ = false;
-  std::thread thread_;  // last: it uses the others
+  bool is_stopping_ = false;
+  std::thread thread_;  // last, since it uses the other members
 };
 
 }  // namespace parallel::gloo::detail

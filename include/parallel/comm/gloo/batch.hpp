@@ -1,7 +1,7 @@
 // gloo::detail::batch: sends and receives that are waited for together.
 //
-// A message's slot says how long it is, so one of another length is never taken for it: gloo would
-// end the process.
+// The slot of a message depends on its length, so that a message of another length never matches:
+// gloo would end the process.
 #pragma once
 
 #include <algorithm>
@@ -23,14 +23,14 @@
 
 namespace parallel::gloo::detail {
 
-/// The ranks of a communicator: the world's, or a part's.
+/// The ranks of a communicator: those of the world or of a sub-communicator.
 struct group {
-  std::uint64_t id = 0;    // other for every group of a world
-  std::vector<int> names;  // of its ranks, in the world
-  int rank = 0;            // of this process
+  std::uint64_t id = 0;          // unique among the groups of a world
+  std::vector<int> world_ranks;  // of its ranks
+  int rank = 0;                  // of this process
 };
 
-/// Mixes numbers to one that tells them apart: the slot of what a communicator does next.
+/// Mixes numbers to one that identifies them: the slot of a communicator's next operation.
 template <class... Numbers>
 [[nodiscard]] std::uint64_t mix(Numbers... numbers) {
   std::uint64_t out = 0;
@@ -45,12 +45,13 @@ template <class... Numbers>
 
 class batch {
  public:
-  /// Messages of the operation that `what` describes, which has the number `slot`.
-  batch(world& over, group const& ranks, std::uint64_t slot, signature const& what)
-      : world_(&over), group_(&ranks), slot_(slot), what_(what) {}
+  /// Messages of the operation that `call_signature` describes, with the number `slot`.
+  batch(world& shared_world, group const& ranks, std::uint64_t slot,
+        signature const& call_signature)
+      : world_(&shared_world), group_(&ranks), slot_(slot), call_signature_(call_signature) {}
 
   void send(void const* from, std::size_t bytes, int peer) {
-    // gloo has one kind of buffer for both ways
+    // gloo has one type of buffer for both directions.
     post(const_cast<void*>(from), bytes, peer, direction::sent);
   }
   void recv(void* to, std::size_t bytes, int peer) { post(to, bytes, peer, direction::received); }
@@ -62,28 +63,29 @@ class batch {
     stop(overdue({}));
   }
 
-  /// Blocks until all are done, or to the deadline: then it returns the missing ranks, as the world
-  /// calls them. Throws when a rank aborts, or is gone.
+  /// Blocks until all are done, or until the deadline: then it returns the world ranks that are
+  /// missing. Throws when a rank aborts or has left.
   std::vector<int> wait_for_missing() {
     patience limit(world_->options().deadline.get());
     for (; first_ < transfers_.size(); ++first_)
-      while (!arrived(transfers_[first_], limit.next())) {
+      while (!is_complete(transfers_[first_], limit.next())) {
         stop_if_aborted();
         stop_if_left(transfers_[first_].peer);
-        if (limit.over()) return missing();
+        if (limit.is_over()) return missing();
       }
     transfers_.clear();
     first_ = 0;
     return {};
   }
 
-  /// The sentence for the deadline; `others` says what is known of the ranks that came.
-  [[nodiscard]] std::string overdue(std::string const& others) const {
-    return concat(describe(what_), " (call ", what_.sequence, "): rank ", me(), " waited ",
-                  world_->options().deadline.seconds(), " s for ", name_ranks(missing_), others);
+  /// The message for the deadline; `present_ranks` describes the ranks that came.
+  [[nodiscard]] std::string overdue(std::string const& present_ranks) const {
+    return concat(describe(call_signature_), " (call ", call_signature_.sequence, "): rank ",
+                  own_rank(), " waited ", world_->options().deadline.seconds(), " s for ",
+                  name_ranks(missing_), present_ranks);
   }
 
-  /// Tells all ranks, and throws.
+  /// Aborts all ranks, and throws.
   template <class Error = timed_out>
   [[noreturn]] void stop(std::string const& message) {
     world_->abort(message);
@@ -92,80 +94,87 @@ class batch {
 
  private:
   struct transfer {
-    std::unique_ptr<world::buffer> message;  // none: there is nobody at the other end any more
-    direction what;
-    int peer;  // as the world calls it
+    std::unique_ptr<world::buffer> message;  // null: the other rank has left
+    direction side;
+    int peer;  // world rank
   };
 
-  // How long the reason why a rank has gone may come after that.
-  static constexpr auto in_flight = std::chrono::seconds(1);
+  // How long the reason may arrive after the departure of a rank is known.
+  static constexpr auto max_notice_delay = std::chrono::seconds(1);
 
-  [[nodiscard]] int me() const { return group_->names[static_cast<std::size_t>(group_->rank)]; }
+  [[nodiscard]] int own_rank() const {
+    return group_->world_ranks[static_cast<std::size_t>(group_->rank)];
+  }
 
-  void post(void* memory, std::size_t bytes, int peer, direction what) {
-    int const name = group_->names[static_cast<std::size_t>(peer)];
-    if (world_->has_given_up(name)) return transfers_.push_back({nullptr, what, name});
+  void post(void* memory, std::size_t bytes, int peer, direction side) {
+    int const world_rank = group_->world_ranks[static_cast<std::size_t>(peer)];
+    if (world_->has_given_up(world_rank)) return transfers_.push_back({nullptr, side, world_rank});
     auto message = world_->make_buffer(memory, bytes);
     auto const slot = mix(slot_, bytes);
     try {
-      if (what == direction::sent)
-        message->send(name, slot, 0, bytes);
+      if (side == direction::sent)
+        message->send(world_rank, slot, 0, bytes);
       else
-        message->recv(name, slot, 0, bytes);
+        message->recv(world_rank, slot, 0, bytes);
     } catch (std::exception const&) {
-      world_->note_left(name);
+      world_->record_left(world_rank);
       message = nullptr;
     }
-    transfers_.push_back({std::move(message), what, name});
+    transfers_.push_back({std::move(message), side, world_rank});
   }
 
-  [[nodiscard]] bool arrived(transfer& one, steady_time until) {
-    if (one.message) return world_->arrived(*one.message, one.what, one.peer, until);
+  [[nodiscard]] bool is_complete(transfer& pending, steady_time deadline) {
+    if (pending.message)
+      return world_->is_complete(*pending.message, pending.side, pending.peer, deadline);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     return false;
   }
 
-  // Whose messages are not through, looking at each a last time.
+  // The ranks whose messages are not complete; checks each message a last time.
   std::vector<int> missing() {
     missing_.clear();
     for (std::size_t i = first_; i < transfers_.size(); ++i) {
-      transfer& one = transfers_[i];
-      if (std::binary_search(missing_.begin(), missing_.end(), one.peer)) continue;
-      if (arrived(one, steady_time::clock::now() + std::chrono::milliseconds(2))) continue;
-      missing_.insert(std::lower_bound(missing_.begin(), missing_.end(), one.peer), one.peer);
+      transfer& pending = transfers_[i];
+      if (std::binary_search(missing_.begin(), missing_.end(), pending.peer)) continue;
+      if (is_complete(pending, steady_time::clock::now() + std::chrono::milliseconds(2))) continue;
+      missing_.insert(std::lower_bound(missing_.begin(), missing_.end(), pending.peer),
+                      pending.peer);
     }
     return missing_;
   }
 
-  // Says what this rank waited for: side by side, the ranks' errors tell who waited for whom.
+  // The message says what this rank waited for, so that the errors of all ranks show who waited for
+  // whom.
   void stop_if_aborted() {
-    auto const reason = world_->stopped();
+    auto const reason = world_->stop_reason();
     if (!reason) return;
-    throw aborted(concat(*reason, "; rank ", me(), " waited for rank ", transfers_[first_].peer,
-                         " in ", describe(what_)));
+    throw aborted(concat(*reason, "; rank ", own_rank(), " waited for rank ",
+                         transfers_[first_].peer, " in ", describe(call_signature_)));
   }
 
   void stop_if_left(int peer) {
-    auto const gone = world_->left_since(peer);
-    if (!gone || steady_time::clock::now() - gone->since < in_flight) return;
+    auto const departure = world_->left_since(peer);
+    if (!departure || steady_time::clock::now() - departure->time < max_notice_delay) return;
     stop<aborted>(
-        gone->said
+        departure->is_announced
             ? concat("rank ", peer,
-                     " has returned from its program or ended its communicator, but rank ", me(),
-                     " waits for it in ", describe(what_), " (call ", what_.sequence,
+                     " has returned from its program or ended its communicator, but rank ",
+                     own_rank(), " waits for it in ", describe(call_signature_), " (call ",
+                     call_signature_.sequence,
                      "); all ranks must make the same calls in the same order")
-            : concat("rank ", peer, " is gone: its connection to rank ", me(),
+            : concat("rank ", peer, " is gone: its connection to rank ", own_rank(),
                      " was closed without a word, as when a process is killed or its machine "
                      "fails; rank ",
-                     me(), " waited for it in ", describe(what_), " (call ", what_.sequence, ")"));
+                     own_rank(), " waited for it in ", describe(call_signature_), " (call ",
+                     call_signature_.sequence, ")"));
   }
 
   world* world_;
   group const* group_;
   std::uint64_t slot_;
-  signature what_;
+  signature call_signature_;
   std::vector<transfer> transfers_;
-  std::size_t first_ = 0;  // of them that is not known to be through
+  std::size_t first_ = 0;  // the first transfer that may be incomplete
   std::vector<int> missing_;
 };
 

@@ -1,4 +1,4 @@
-// gloo::detail::endpoint: where a rank listens, and the socket that does.
+// gloo::detail::endpoint: the address at which a rank listens, and the socket that listens.
 #pragma once
 
 #include <arpa/inet.h>
@@ -20,19 +20,19 @@
 
 namespace parallel::gloo::detail {
 
-/// An address and a port, of IPv4 or IPv6.
+/// An address and a port, IPv4 or IPv6.
 class endpoint {
  public:
   static constexpr std::size_t size = sizeof(sockaddr_storage);
 
   endpoint() = default;
-  /// From the bytes that another process has written.
+  /// From the bytes() that another process has written.
   explicit endpoint(std::string_view bytes) {
     require(bytes.size() >= size, "an address of ", bytes.size(), " bytes; expected ", size);
     std::memcpy(&address_, bytes.data(), size);
   }
   endpoint(void const* address, std::size_t length) { std::memcpy(&address_, address, length); }
-  /// That a socket is bound to.
+  /// The address to which a socket is bound.
   [[nodiscard]] static endpoint of_socket(int socket) {
     endpoint out;
     socklen_t length = sizeof out.address_;
@@ -60,7 +60,7 @@ class endpoint {
     return concat('[', host.data(), "]:", ntohs(is_six() ? six().sin6_port : four().sin_port));
   }
 
-  /// The order by which it is known on both sides which of two ranks connects to the other.
+  /// The order that determines on both sides which of two ranks connects to the other.
   [[nodiscard]] friend bool operator<(endpoint const& a, endpoint const& b) {
     return a.sort_key() < b.sort_key();
   }
@@ -84,18 +84,18 @@ class endpoint {
   sockaddr_storage address_ = {};
 };
 
-/// A socket that listens at the address of `interface`, on a port that the system chooses, and does
-/// not block. Throws where there is none.
+/// A non-blocking socket that listens at the address of `interface`, on a port that the system
+/// chooses. Throws when it cannot be made.
 [[nodiscard]] inline descriptor listen_on(std::string const& interface) {
-  ::gloo::transport::tcp::attr wanted;
-  wanted.iface = interface;
-  auto const found = ::gloo::transport::tcp::CreateDeviceAttr(wanted);
-  endpoint const where(&found.ai_addr, static_cast<std::size_t>(found.ai_addrlen));
-  descriptor out(::socket(where.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (out.get() < 0 || ::bind(out.get(), where.get(), where.length()) != 0 ||
+  ::gloo::transport::tcp::attr attributes;
+  attributes.iface = interface;
+  auto const found = ::gloo::transport::tcp::CreateDeviceAttr(attributes);
+  endpoint const address(&found.ai_addr, static_cast<std::size_t>(found.ai_addrlen));
+  descriptor out(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (out.get() < 0 || ::bind(out.get(), address.get(), address.length()) != 0 ||
       ::listen(out.get(), SOMAXCONN) != 0) {
     int const problem = errno;
-    fail("a rank cannot listen at ", where.text(), ", the address of the interface ", interface,
+    fail("a rank cannot listen at ", address.text(), ", the address of the interface ", interface,
          ": ", std::generic_category().message(problem));
   }
   return out;

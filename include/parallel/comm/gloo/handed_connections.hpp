@@ -1,10 +1,11 @@
-// gloo::detail::hand_over: gloo is handed connections, and makes none itself.
+// gloo::detail::hand_over: gives gloo finished connections, so that it makes none itself.
 //
-// A pair of gloo's takes whoever connects to it first for its rank, so that one empty connection of
-// a stranger ends a start. So the pairs of this rank are connected to this process itself, by
-// addresses of the loopback that nobody else knows, and each descriptor that gloo has got so is
-// replaced by that of a connection both ends of which have shown that they are of the run
-// (connecting.hpp). gloo's loop is told of that one anew: it knew the socket that is gone.
+// A gloo pair accepts the first connection as that of its rank, so that one connection of a
+// stranger would break a start. Therefore the pairs of this rank are connected to this process
+// itself, at loopback addresses that no other process knows, and each descriptor in gloo is then
+// replaced by that of a connection both ends of which have shown that they belong to the run
+// (connecting.hpp). gloo's event loop must register the new descriptor, since it knew the socket
+// that was replaced.
 #pragma once
 
 #include <fcntl.h>
@@ -41,14 +42,15 @@
 
 namespace parallel::gloo::detail {
 
-/// gloo's device for such pairs: at an address of the loopback that nobody else knows.
+/// The gloo device for such pairs, at a loopback address that no other process knows.
 [[nodiscard]] inline std::shared_ptr<::gloo::transport::Device> device_of_this_process() {
-  ::gloo::transport::tcp::attr where;
-  std::array<unsigned char, 3> drawn{1, 1, 1};
-  static_cast<void>(::getrandom(drawn.data(), drawn.size(), 0));
-  where.hostname = concat("127.", int{drawn[0]}, '.', int{drawn[1]}, '.', 1 + drawn[2] % 254);
+  ::gloo::transport::tcp::attr address;
+  std::array<unsigned char, 3> random_bytes{1, 1, 1};
+  static_cast<void>(::getrandom(random_bytes.data(), random_bytes.size(), 0));
+  address.hostname = concat("127.", int{random_bytes[0]}, '.', int{random_bytes[1]}, '.',
+                            1 + random_bytes[2] % 254);
   try {
-    return ::gloo::transport::tcp::CreateDevice(where);
+    return ::gloo::transport::tcp::CreateDevice(address);
   } catch (std::exception const& problem) {
     fail(
         "this machine's loopback interface cannot be used, by which ranks hand gloo their "
@@ -57,10 +59,10 @@ namespace parallel::gloo::detail {
   }
 }
 
-/// A pair of gloo's that is connected to this process.
+/// A gloo pair that is connected to this process.
 struct own_connection {
-  descriptor other_end;  // of what the pair has
-  std::string local;     // the addresses of the pair's end
+  descriptor other_end;  // of the pair's connection
+  std::string local;     // the address of the pair's end
   std::string remote;
 };
 
@@ -68,23 +70,24 @@ struct own_connection {
 [[nodiscard]] inline own_connection connect_to_own_pair(::gloo::transport::Context& context,
                                                         int peer) {
   auto& pair = *context.createPair(peer);
-  ::gloo::transport::tcp::Address const own(pair.address().bytes());
-  require(own.getSeq() == ::gloo::transport::tcp::Address::kSequenceNumberUnset,
+  ::gloo::transport::tcp::Address const own_address(pair.address().bytes());
+  require(own_address.getSeq() == ::gloo::transport::tcp::Address::kSequenceNumberUnset,
           "this gloo has one listener for all pairs, as those since May 2023 have, and cannot be "
           "handed connections; build with an older one, as Debian 12 has");
-  auto const& listens = own.getSockaddr();
-  endpoint const where(&listens, sizeof listens);
+  auto const& listens = own_address.getSockaddr();
+  endpoint const listening_address(&listens, sizeof listens);
   own_connection out{
-      .other_end = descriptor(::socket(where.family(), SOCK_STREAM | SOCK_CLOEXEC, 0)),
-      .local = where.text(),
+      .other_end = descriptor(::socket(listening_address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0)),
+      .local = listening_address.text(),
       .remote = {}};
-  if (out.other_end.get() < 0 || ::connect(out.other_end.get(), where.get(), where.length()) != 0) {
+  if (out.other_end.get() < 0 ||
+      ::connect(out.other_end.get(), listening_address.get(), listening_address.length()) != 0) {
     int const problem = errno;
-    fail("this process cannot connect to itself at ", where.text(), ": ",
+    fail("this process cannot connect to itself at ", listening_address.text(), ": ",
          std::generic_category().message(problem));
   }
   out.remote = endpoint::of_socket(out.other_end.get()).text();
-  // it waits for whom it takes to have the higher address
+  // The pair waits for a connection only if the other end has the higher address.
   sockaddr_storage highest = {};
   std::memset(&highest, 0xff, sizeof highest);
   highest.ss_family = listens.ss_family;
@@ -109,24 +112,25 @@ struct own_connection {
   return out;
 }
 
-/// Lets the pairs of `context`, whose device that is, use these connections, by rank.
+/// Makes the pairs of `context`, whose device is `device`, use `connections`, by rank.
 inline void hand_over(::gloo::transport::Context& context, ::gloo::transport::Device& device,
                       std::vector<descriptor> const& connections) {
-  constexpr int most_tries = 10;  // somebody may have come before, who has guessed an address
-  std::vector<int> left;
+  constexpr int max_tries = 10;  // another process may have guessed an address
+  std::vector<int> remaining;
   for (int peer = 0; peer < context.size; ++peer)
-    if (peer != context.rank) left.push_back(peer);
-  for (int tries = 0; !left.empty(); ++tries) {
-    require(tries < most_tries,
+    if (peer != context.rank) remaining.push_back(peer);
+  for (int tries = 0; !remaining.empty(); ++tries) {
+    require(tries < max_tries,
             "this process cannot connect to itself: others take its connections");
-    std::map<int, own_connection> own;
-    for (int const peer : left) own.emplace(peer, connect_to_own_pair(context, peer));
+    std::map<int, own_connection> own_connections;
+    for (int const peer : remaining)
+      own_connections.emplace(peer, connect_to_own_pair(context, peer));
     auto const found = connections_by_ends();
-    std::erase_if(left, [&](int peer) {
-      auto const& ends = own.at(peer);
-      auto const place = found.find({ends.local, ends.remote});
-      if (place == found.end()) return false;
-      int const number = place->second;
+    std::erase_if(remaining, [&](int peer) {
+      auto const& ends = own_connections.at(peer);
+      auto const entry = found.find({ends.local, ends.remote});
+      if (entry == found.end()) return false;
+      int const number = entry->second;
       auto const connection = connections[static_cast<std::size_t>(peer)].get();
       int const yes = 1;
       static_cast<void>(::setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes));

@@ -1,9 +1,9 @@
-// gloo::detail::rendezvous: how ranks that share a folder learn where the others listen.
+// gloo::detail::rendezvous: ranks that share a folder learn where the other ranks listen.
 //
-// Every rank leaves one file, with a record for each of the others: the address of the socket that
-// waits for it, and a number drawn for this start. Files appear whole, by a rename. Records are
-// sealed: with a key that only this run has, what another run, an older generation or a stranger
-// left there is refused.
+// Every rank writes one file, with a record for each other rank: the address of the socket that
+// waits for it, and a random number of this start. A rename makes a file appear complete. Records
+// are sealed with a key that only this run has, so that records of another run, an older generation
+// or a stranger are refused.
 #pragma once
 
 #include <fcntl.h>
@@ -29,38 +29,37 @@
 
 namespace parallel::gloo {
 
-/// A text of fixed length that only who has the run's key can make of `what`. Empty: the folder is
-/// trusted.
-using sealer = std::function<std::string(std::string_view what)>;
+/// Returns a text of fixed length that only the holder of the run's key can compute from `text`. An
+/// empty function means that the folder is trusted.
+using sealer = std::function<std::string(std::string_view text)>;
 
 namespace detail {
 
 class rendezvous {
  public:
-  /// `folder` is this run's alone, and of this try to run it.
+  /// `folder` belongs to this run alone, and to this try to start it.
   rendezvous(std::filesystem::path folder, int rank, sealer seal)
       : folder_(std::move(folder)), rank_(rank), seal_(std::move(seal)) {}
 
-  /// Leaves `records`, one a rank and all of one length; that of this rank is read by nobody.
-  void leave(std::vector<std::string> const& records) const {
+  /// Writes `records`, one for each rank and all of one length; this rank's own record is not read.
+  void write_records(std::vector<std::string> const& records) const {
     auto const name = file_of(rank_);
-    auto const part = name.string() + ".part";
+    auto const temporary = name.string() + ".part";
     std::string text;
     for (std::size_t reader = 0; reader < records.size(); ++reader)
       text += records[reader] + sealed(rank_, static_cast<int>(reader), records[reader]);
-    static_cast<void>(::unlink(part.c_str()));
-    descriptor const file(::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-    if (file.get() < 0) files::failure(part, "cannot be written");
+    static_cast<void>(::unlink(temporary.c_str()));
+    descriptor const file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (file.get() < 0) files::failure(temporary, "cannot be written");
     if (::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
         !files::flush(file.get()))
-      files::failure(part, "cannot be written");
-    files::rename(part, name);
+      files::failure(temporary, "cannot be written");
+    files::rename(temporary, name);
   }
 
-  /// The record of `size` bytes that `from` has left for this rank. Blocks while there is none, as
-  /// long as the patience lasts; throws `timed_out` then, and `error` for a record with a wrong
-  /// seal.
-  [[nodiscard]] std::string take(int from, std::size_t size, patience& limit) const {
+  /// The record of `size` bytes that `from` has written for this rank. Blocks until it exists or
+  /// `limit` is over, when it throws `timed_out`; throws `error` for a record with a wrong seal.
+  [[nodiscard]] std::string read_record(int from, std::size_t size, patience& limit) const {
     auto const name = file_of(from);
     for (auto pause = std::chrono::milliseconds(2);; pause = std::min(2 * pause, longest_pause)) {
       descriptor const file(::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
@@ -68,7 +67,7 @@ class rendezvous {
       if (errno != ENOENT) files::failure(name, "cannot be read");
       require(files::exists(folder_), folder_.native(),
               ": this folder of the rendezvous is gone: the run, or this try of it, is over");
-      if (limit.over())
+      if (limit.is_over())
         throw timed_out(concat("rank ", from, " has not come to the rendezvous in ",
                                folder_.native(),
                                "; is it started, and does its machine see this folder?"));
@@ -76,23 +75,23 @@ class rendezvous {
     }
   }
 
-  /// What is drawn anew for each record, so that no two say the same.
-  [[nodiscard]] static std::string drawn() {
+  /// Random bytes for a record, so that no two records are equal.
+  [[nodiscard]] static std::string random_record() {
     std::string out(16, '\0');
     require(::getrandom(out.data(), out.size(), 0) == static_cast<ssize_t>(out.size()),
             "the system gives no random numbers");
     return out;
   }
 
-  /// What `from` shows `to` where it connects: only who can read both records, which they have left
-  /// for each other, and has the key, can make it. Of one length for all.
-  [[nodiscard]] std::string greeting(int from, int to, std::string const& own,
-                                     std::string const& other) const {
-    auto const text = "hello" + own + other;
+  /// The text that `from` sends to `to` when they connect. Only a process that can read both ranks'
+  /// records, and has the key, can compute it. All such texts have one length.
+  [[nodiscard]] std::string greeting(int from, int to, std::string const& own_record,
+                                     std::string const& other_record) const {
+    auto const text = "hello" + own_record + other_record;
     return seal_ ? "hello" + sealed(from, to, text) : text;
   }
 
-  /// The seal of a text that `from` tells `to`.
+  /// The seal of a text from `from` to `to`.
   [[nodiscard]] std::string sealed(int from, int to, std::string_view text) const {
     return seal_ ? seal_(concat("rank ", from, " to rank ", to, '\n', text)) : std::string();
   }

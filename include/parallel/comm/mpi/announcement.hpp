@@ -1,7 +1,8 @@
-// mpi::detail::announcement: what the ranks tell each other of a call, while it runs.
+// mpi::detail::announcement: the signatures that the ranks of a call exchange while it runs.
 //
-// Nobody waits for it before the call begins. Whoever waits in the call looks whether all have
-// come, and compares; a call ends only when its ranks are known to agree.
+// No rank waits for them before the call begins. A rank that waits in the call checks meanwhile
+// whether all signatures have come, and compares them; a call ends only when its ranks are known to
+// agree.
 #pragma once
 
 #include <algorithm>
@@ -16,49 +17,50 @@
 
 namespace parallel::mpi::detail {
 
-/// What is wrong with the signatures of all ranks, by rank; empty: nothing.
-using judgement = std::function<std::string(std::vector<signature> const&)>;
+/// Returns what is wrong with the signatures of all ranks, by rank; empty: nothing.
+using signature_check = std::function<std::string(std::vector<signature> const&)>;
 
-class announcement final : public seen_to {
+class announcement final : public background_task {
  public:
-  /// Tells the others of `mine`. Does not block.
-  announcement(link& over, int tag, signature const& mine, judgement judge)
-      : link_(over),
-        mine_(mine),
-        all_(static_cast<std::size_t>(over.size()), mine),
+  /// Sends `local` to the other ranks. Does not block.
+  announcement(link& own_link, int tag, signature const& local, signature_check judge)
+      : link_(own_link),
+        local_(local),
+        signatures_(static_cast<std::size_t>(own_link.size()), local),
         judge_(std::move(judge)),
-        messages_(over, over.calls(), tag, mine),
-        limit_(over.options().deadline.get()) {
-    for (int peer = 0; peer < over.size(); ++peer) {
-      if (peer == over.rank()) continue;
-      messages_.recv(&all_[static_cast<std::size_t>(peer)], sizeof mine_, peer);
-      messages_.send(&mine_, sizeof mine_, peer);
+        messages_(own_link, own_link.calls(), tag, local),
+        limit_(own_link.options().deadline.get()) {
+    for (int peer = 0; peer < own_link.size(); ++peer) {
+      if (peer == own_link.rank()) continue;
+      messages_.recv(&signatures_[static_cast<std::size_t>(peer)], sizeof local_, peer);
+      messages_.send(&local_, sizeof local_, peer);
     }
   }
   announcement(announcement const&) = delete;
   announcement& operator=(announcement const&) = delete;
 
-  /// When all have come and do not agree, and at the deadline, aborts and throws the reason.
+  /// Aborts and throws the reason when all signatures have come and do not agree, and at the
+  /// deadline.
   void advance() override {
-    if (judged_) return;
+    if (is_judged_) return;
     while (messages_.advance()) {
     }
-    if (messages_.done()) {
-      judged_ = true;
-      stop(judge_(all_));
-    } else if (limit_.over()) {
+    if (messages_.is_done()) {
+      is_judged_ = true;
+      stop(judge_(signatures_));
+    } else if (limit_.is_over()) {
       stop<timed_out>(overdue());
     }
   }
 
-  /// Blocks until all have come.
+  /// Blocks until all signatures have come.
   void wait() {
     backoff pace;
-    for (advance(); !judged_; advance()) pace.pause();
+    for (advance(); !is_judged_; advance()) pace.pause();
   }
 
-  /// What everybody said.
-  [[nodiscard]] std::vector<signature> const& all() const { return all_; }
+  /// The signatures of all ranks.
+  [[nodiscard]] std::vector<signature> const& signatures() const { return signatures_; }
 
  private:
   template <class Error = error>
@@ -68,25 +70,25 @@ class announcement final : public seen_to {
     throw Error(message);
   }
 
-  /// Where the ranks are that came.
+  /// The message for the deadline, with the calls of the ranks that came.
   [[nodiscard]] std::string overdue() const {
     auto const missing = messages_.missing();
-    std::string others;
+    std::string present_ranks;
     for (int peer = 0; peer < link_.size(); ++peer)
       if (peer != link_.rank() &&
           !std::binary_search(missing.begin(), missing.end(), link_.world_rank(peer)))
-        others += concat("; rank ", link_.world_rank(peer),
-                         " came: ", describe(all_[static_cast<std::size_t>(peer)]));
-    return messages_.overdue(others);
+        present_ranks += concat("; rank ", link_.world_rank(peer),
+                                " came: ", describe(signatures_[static_cast<std::size_t>(peer)]));
+    return messages_.overdue(present_ranks);
   }
 
   link& link_;
-  signature const mine_;
-  std::vector<signature> all_;
-  judgement judge_;
+  signature const local_;
+  std::vector<signature> signatures_;
+  signature_check judge_;
   batch messages_;
   patience limit_;
-  bool judged_ = false;
+  bool is_judged_ = false;
 };
 
 }  // namespace parallel::mpi::detail

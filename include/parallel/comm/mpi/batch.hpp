@@ -1,7 +1,8 @@
 // mpi::detail::batch: non-blocking sends and receives that are waited for together.
 //
-// Larger than an int can count goes in several messages. When waiting ends without success (the
-// deadline, an abort, an error) what MPI has not finished is cancelled as far as MPI can.
+// A message larger than an int can count goes in several MPI messages. When waiting ends without
+// success (the deadline, an abort, an error), requests that MPI has not finished are cancelled as
+// far as MPI can.
 #pragma once
 
 #include <mpi.h>
@@ -23,37 +24,42 @@
 
 namespace parallel::mpi::detail {
 
-/// Something else to be seen to while messages are waited for.
-struct seen_to {
-  virtual ~seen_to() = default;
-  /// Does not block; what it throws ends the waiting.
+/// A task that a rank advances while it waits for messages.
+struct background_task {
+  virtual ~background_task() = default;
+  /// Does not block; an exception ends the waiting.
   virtual void advance() = 0;
 };
 
 class batch {
  public:
-  /// Messages on `comm` with `tag`, on behalf of the operation that `what` describes. Whoever waits
-  /// sees to `beside`, unless that is null.
-  batch(link& over, MPI_Comm comm, int tag, signature const& what, seen_to* beside = nullptr)
-      : link_(&over), comm_(comm), tag_(tag), what_(what), beside_(beside) {}
+  /// Messages on `comm` with `tag`, for the operation that `call_signature` describes. While it
+  /// waits, the rank advances `background`, unless that is null.
+  batch(link& own_link, MPI_Comm comm, int tag, signature const& call_signature,
+        background_task* background = nullptr)
+      : link_(&own_link),
+        comm_(comm),
+        tag_(tag),
+        call_signature_(call_signature),
+        background_(background) {}
 
   batch(batch&&) = default;
   batch& operator=(batch&& other) noexcept {
     std::swap(link_, other.link_);
     std::swap(comm_, other.comm_);
     std::swap(tag_, other.tag_);
-    std::swap(what_, other.what_);
-    std::swap(beside_, other.beside_);
+    std::swap(call_signature_, other.call_signature_);
+    std::swap(background_, other.background_);
     std::swap(requests_, other.requests_);
     std::swap(transfers_, other.transfers_);
-    std::swap(over_, other.over_);
-    std::swap(moved_, other.moved_);
+    std::swap(completed_count_, other.completed_count_);
+    std::swap(last_completion_, other.last_completion_);
     return *this;
   }
   ~batch() { give_up(); }
 
   void send(void const* from, std::size_t bytes, int peer) {
-    in_messages(bytes, [&](std::size_t first, int count) {
+    for_each_message(bytes, [&](std::size_t first, int count) {
       post(peer, count, false);
       check(MPI_Isend(static_cast<std::byte const*>(from) + first, count, MPI_BYTE, peer, tag_,
                       comm_, &requests_.back()),
@@ -62,7 +68,7 @@ class batch {
   }
 
   void recv(void* to, std::size_t bytes, int peer) {
-    in_messages(bytes, [&](std::size_t first, int count) {
+    for_each_message(bytes, [&](std::size_t first, int count) {
       post(peer, count, true);
       check(MPI_Irecv(static_cast<std::byte*>(to) + first, count, MPI_BYTE, peer, tag_, comm_,
                       &requests_.back()),
@@ -79,45 +85,45 @@ class batch {
     throw timed_out(message);
   }
 
-  /// Blocks until all are done, or to the deadline: then it returns the missing ranks, as the world
-  /// calls them. Throws when a rank aborts.
+  /// Blocks until all are done, or until the deadline: then it returns the world ranks that are
+  /// missing. Throws when a rank aborts.
   std::vector<int> wait_for_missing() {
     patience limit(link_->options().deadline.get());
     backoff pace;
-    while (!done()) {
+    while (!is_done()) {
       if (advance()) {
         pace.reset();
         continue;
       }
-      if (beside_ != nullptr) beside_->advance();
-      if (limit.over()) return missing();
+      if (background_ != nullptr) background_->advance();
+      if (limit.is_over()) return missing();
       pace.pause();
     }
     return {};
   }
 
-  [[nodiscard]] bool done() const { return requests_.empty(); }
+  [[nodiscard]] bool is_done() const { return requests_.empty(); }
 
-  /// Whether some of them have come to their end since it was last asked. Throws when a rank
-  /// aborts, and when one that is missing has ended its communicator.
+  /// Whether some messages have completed since the last call. Throws when a rank aborts, and when
+  /// a rank that is missing has ended its communicator.
   bool advance() {
-    if (done()) return false;
-    auto const now = std::chrono::steady_clock::now();
+    if (is_done()) return false;
+    auto const time = std::chrono::steady_clock::now();
     if (int const count = test(); count != 0) {
-      moved_ = now;
-      over_ += static_cast<std::size_t>(count);
-      if (over_ == requests_.size()) {
+      last_completion_ = time;
+      completed_count_ += static_cast<std::size_t>(count);
+      if (completed_count_ == requests_.size()) {
         requests_.clear();
         transfers_.clear();
-        over_ = 0;
+        completed_count_ = 0;
       }
       return true;
     }
-    if (now - moved_ > in_flight) stop_if_one_left(now);
+    if (time - last_completion_ > max_flight_time) stop_if_one_left(time);
     return false;
   }
 
-  /// Whose messages have not come to their end, as the world calls them.
+  /// World ranks of the peers whose messages have not completed.
   [[nodiscard]] std::vector<int> missing() const {
     std::vector<int> out;
     for (std::size_t i = 0; i < requests_.size(); ++i)
@@ -127,11 +133,11 @@ class batch {
     return out;
   }
 
-  /// The sentence for the deadline; `others` says what is known of the ranks that came.
-  [[nodiscard]] std::string overdue(std::string const& others) const {
-    return concat(describe(what_), " (call ", what_.sequence, "): rank ",
+  /// The message for the deadline; `present_ranks` describes the ranks that came.
+  [[nodiscard]] std::string overdue(std::string const& present_ranks) const {
+    return concat(describe(call_signature_), " (call ", call_signature_.sequence, "): rank ",
                   link_->world_rank(link_->rank()), " waited ", link_->options().deadline.seconds(),
-                  " s for ", name_ranks(missing()), others);
+                  " s for ", name_ranks(missing()), present_ranks);
   }
 
  private:
@@ -141,10 +147,10 @@ class batch {
     bool receives = false;
   };
 
-  // How long a message may come after its sender's farewell, which may take another way.
-  static constexpr auto in_flight = std::chrono::seconds(1);
+  // How long a message may arrive after its sender's farewell, which may take another route.
+  static constexpr auto max_flight_time = std::chrono::seconds(1);
 
-  // How many requests have come to their end. Throws when a rank aborts.
+  // The number of requests that have completed. Throws when a rank aborts.
   int test() {
     finished_.resize(requests_.size());
     statuses_.resize(requests_.size());
@@ -161,38 +167,41 @@ class batch {
     return count;
   }
 
-  void stop_if_one_left(steady_time now) const {
+  void stop_if_one_left(steady_time time) const {
     for (int const rank : missing()) {
-      auto const since = link_->left_since(rank);
-      if (!since || now - *since < in_flight) continue;
+      auto const left_at = link_->left_since(rank);
+      if (!left_at || time - *left_at < max_flight_time) continue;
       auto const message = concat(
           "rank ", rank, " has returned from its program or ended its communicator, but rank ",
-          link_->world_rank(link_->rank()), " waits for it in ", describe(what_), " (call ",
-          what_.sequence, "); all ranks must make the same calls in the same order");
+          link_->world_rank(link_->rank()), " waits for it in ", describe(call_signature_),
+          " (call ", call_signature_.sequence,
+          "); all ranks must make the same calls in the same order");
       link_->abort(message);
       throw error(message);
     }
   }
 
   template <class F>
-  void in_messages(std::size_t bytes, F&& f) {
-    auto const most = static_cast<std::size_t>(link_->options().message_bytes);
+  void for_each_message(std::size_t bytes, F&& f) {
+    auto const max_bytes = static_cast<std::size_t>(link_->options().message_bytes);
     std::scoped_lock const lock(link_->env().mutex());
     std::size_t first = 0;
     do {
-      std::size_t const count = std::min(most, bytes - first);
+      std::size_t const count = std::min(max_bytes, bytes - first);
       f(first, static_cast<int>(count));
       first += count;
     } while (first < bytes);
   }
 
-  // Says what this rank waited for: side by side, the ranks' errors tell who waited for whom.
+  // The message says what this rank waited for, so that the errors of all ranks show who waited for
+  // whom.
   void stop_if_aborted() const {
     try {
       link_->throw_if_aborted_locked();
-    } catch (aborted const& stopped) {
-      throw aborted(concat(stopped.what(), "; rank ", link_->world_rank(link_->rank()),
-                           " waited for ", name_ranks(missing()), " in ", describe(what_)));
+    } catch (aborted const& reason) {
+      throw aborted(concat(reason.what(), "; rank ", link_->world_rank(link_->rank()),
+                           " waited for ", name_ranks(missing()), " in ",
+                           describe(call_signature_)));
     }
   }
 
@@ -202,22 +211,22 @@ class batch {
   }
 
   // A message of another length means that the ranks do not agree on the operation.
-  void verify(transfer const& what, MPI_Status const& status, int code) const {
-    int received = what.bytes;
+  void verify(transfer const& expected, MPI_Status const& status, int code) const {
+    int received = expected.bytes;
     bool const failed = code == MPI_ERR_IN_STATUS && status.MPI_ERROR != MPI_SUCCESS;
-    if (what.receives && !failed) MPI_Get_count(&status, MPI_BYTE, &received);
-    if (!failed && received == what.bytes) return;
+    if (expected.receives && !failed) MPI_Get_count(&status, MPI_BYTE, &received);
+    if (!failed && received == expected.bytes) return;
     int cause = MPI_SUCCESS;
     if (failed) MPI_Error_class(status.MPI_ERROR, &cause);
     bool const longer = cause == MPI_ERR_TRUNCATE;
-    if (failed && !longer) check(status.MPI_ERROR, describe(what_));
-    fail(describe(what_), ": rank ", link_->world_rank(what.peer), " sent ",
-         longer ? "more" : "fewer", " bytes than the ", what.bytes, " that rank ",
+    if (failed && !longer) check(status.MPI_ERROR, describe(call_signature_));
+    fail(describe(call_signature_), ": rank ", link_->world_rank(expected.peer), " sent ",
+         longer ? "more" : "fewer", " bytes than the ", expected.bytes, " that rank ",
          link_->world_rank(link_->rank()),
          " expects; the ranks make different calls (use `checked` to see which)");
   }
 
-  // Leaves no request behind if MPI lets go of them within a moment, which all share.
+  // Frees the requests if MPI completes them within 200 ms, the limit for all of them.
   void give_up() noexcept {
     if (requests_.empty()) return;
     auto const limit = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
@@ -225,16 +234,16 @@ class batch {
     backoff pace;
     for (;; pace.pause()) {
       std::scoped_lock const lock(link_->env().mutex());
-      int all = 1;
+      int are_all_done = 1;
       for (std::size_t i = 0; i < requests_.size(); ++i) {
         if (requests_[i] == MPI_REQUEST_NULL) continue;
         if (first && transfers_[i].receives) MPI_Cancel(&requests_[i]);
-        int done = 0;
-        MPI_Test(&requests_[i], &done, MPI_STATUS_IGNORE);
-        if (done == 0) all = 0;
+        int is_done = 0;
+        MPI_Test(&requests_[i], &is_done, MPI_STATUS_IGNORE);
+        if (is_done == 0) are_all_done = 0;
       }
       first = false;
-      if (all != 0) return;
+      if (are_all_done != 0) return;
       if (link_->env().is_stuck() || std::chrono::steady_clock::now() > limit)
         return link_->env().note_stuck();
     }
@@ -243,12 +252,13 @@ class batch {
   link* link_;
   MPI_Comm comm_;
   int tag_;
-  signature what_;
-  seen_to* beside_;
+  signature call_signature_;
+  background_task* background_;
   std::vector<MPI_Request> requests_;
   std::vector<transfer> transfers_;
-  std::size_t over_ = 0;                                  // of the requests
-  steady_time moved_ = std::chrono::steady_clock::now();  // when the last of them ended
+  std::size_t completed_count_ = 0;  // number of completed requests
+  steady_time last_completion_ =
+      std::chrono::steady_clock::now();  // when the last request completed
   std::vector<int> finished_;
   std::vector<MPI_Status> statuses_;
 };

@@ -1,8 +1,8 @@
 // mpi::communicator: ranks are MPI processes.
 //
 // MPI carries messages only; the collectives are those of detail/direct.hpp, so that results have
-// the same bits as with threads. MPI is called from the worker of the stream that an operation was
-// enqueued on, always with the environment's mutex held. Host memory.
+// the same bits as with threads. MPI is called by the worker of the stream on which an operation
+// was enqueued, always with the environment's mutex held. Host memory only.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@
 #include <parallel/comm/coloring.hpp>
 #include <parallel/comm/concepts.hpp>
 #include <parallel/comm/detail/direct.hpp>
-#include <parallel/comm/detail/part.hpp>
+#include <parallel/comm/detail/subgroup.hpp>
 #include <parallel/comm/detail/through_host.hpp>
 #include <parallel/comm/mpi/announcement.hpp>
 #include <parallel/comm/mpi/batch.hpp>
@@ -34,16 +34,16 @@ namespace detail {
 
 /// The transport (detail/direct.hpp) of one operation.
 struct operation_transport {
-  link& over;
+  link& own_link;
   MPI_Comm comm;
   int tag;
-  signature what;
-  seen_to* beside = nullptr;
+  signature call_signature;
+  background_task* background = nullptr;
 
-  [[nodiscard]] int rank() const { return over.rank(); }
-  [[nodiscard]] int size() const { return over.size(); }
-  [[nodiscard]] std::size_t piece_bytes() const { return over.options().piece_bytes; }
-  [[nodiscard]] batch begin() const { return {over, comm, tag, what, beside}; }
+  [[nodiscard]] int rank() const { return own_link.rank(); }
+  [[nodiscard]] int size() const { return own_link.size(); }
+  [[nodiscard]] std::size_t piece_bytes() const { return own_link.options().piece_bytes; }
+  [[nodiscard]] batch begin() const { return {own_link, comm, tag, call_signature, background}; }
 };
 
 }  // namespace detail
@@ -51,7 +51,7 @@ struct operation_transport {
 class communicator : public collectives<communicator, host::stream> {
  public:
   /// All processes of the environment, which must outlive it. Every rank makes its communicators in
-  /// the same order; messages of one never mix with those of another.
+  /// the same order; messages of different communicators never mix.
   explicit communicator(environment& env, communicator_options options = {})
       : link_(std::make_shared<detail::link>(env, options)) {}
 
@@ -64,7 +64,7 @@ class communicator : public collectives<communicator, host::stream> {
   [[nodiscard]] std::string_view name() const { return name_; }
 
   /// Makes every rank's pending and later operations fail with `aborted`, naming this rank and the
-  /// reason. The processes go on; `environment::end_all_ranks` ends them.
+  /// reason. The processes continue; `environment::end_all_ranks` ends them.
   void abort(std::string const& reason) {
     link_->abort(concat("rank ", world_rank(rank()), " failed: ", reason));
   }
@@ -73,42 +73,43 @@ class communicator : public collectives<communicator, host::stream> {
 
   /// Enqueues `op`.
   request submit(host::stream& s, operation const& op) {
-    return submit_beside(s, op,
-                         [](auto const&...) { return std::unique_ptr<detail::announcement>(); });
+    return submit_with_background(
+        s, op, [](auto const&...) { return std::unique_ptr<detail::announcement>(); });
   }
 
-  /// Enqueues a collective in which ranks compare what they call, and give up together when
-  /// `judge(signatures by rank)` finds something wrong. It takes no longer than without: what is
-  /// compared travels beside the data. Until it is found to be wrong, data may have been received.
-  request submit_compared(host::stream& s, operation const& op, signature const& mine,
-                          detail::judgement judge) {
-    return submit_beside(s, op,
-                         [mine, judge = std::move(judge),
-                          tag = link_->tag_of(exchanges_++, 2, 3)](detail::link& link) {
-                           return std::make_unique<detail::announcement>(link, tag, mine, judge);
-                         });
+  /// Enqueues a collective in which ranks compare their signatures, and abort together when
+  /// `judge(signatures by rank)` finds an error. It takes no longer than without: the signatures
+  /// travel concurrently with the data. Data may have been received before the error is found.
+  request submit_compared(host::stream& s, operation const& op, signature const& local,
+                          detail::signature_check judge) {
+    return submit_with_background(s, op,
+                                  [local, judge = std::move(judge),
+                                   tag = link_->tag_of(exchanges_++, 2, 3)](detail::link& link) {
+                                    return std::make_unique<detail::announcement>(link, tag, local,
+                                                                                  judge);
+                                  });
   }
 
   /// A rendezvous without data; see `has_submit`.
   [[nodiscard]] signature_exchange open_exchange(host::stream const* = nullptr) {
-    return [link = link_, tag = link_->tag_of(exchanges_++, 2, 3)](signature const& mine) {
-      detail::announcement all(*link, tag, mine, [](auto const&) { return std::string(); });
-      all.wait();
-      return all.all();
+    return [link = link_, tag = link_->tag_of(exchanges_++, 2, 3)](signature const& local) {
+      detail::announcement announced(*link, tag, local, [](auto const&) { return std::string(); });
+      announced.wait();
+      return announced.signatures();
     };
   }
 
-  /// See `has_split`. All ranks meet in any case: MPI's own split knows no deadline.
-  [[nodiscard]] communicator split(coloring const& by, std::string name = {}) {
-    auto const colors = parallel::detail::exchanged_colors(open_exchange(), by, rank());
-    auto const part = parallel::detail::part_of(colors, rank());
-    return {std::make_shared<detail::link>(link_, part.color, part.members), std::move(name)};
+  /// See `has_split`. All ranks always meet, since MPI's own split has no deadline.
+  [[nodiscard]] communicator split(coloring const& colors_by_rank, std::string name = {}) {
+    auto const colors = parallel::detail::exchange_colors(open_exchange(), colors_by_rank, rank());
+    auto const subgroup = parallel::detail::subgroup_of(colors, rank());
+    return {std::make_shared<detail::link>(link_, subgroup.color, subgroup.ranks), std::move(name)};
   }
 
  private:
-  /// `announce(link)` begins what is seen to while the operation runs, or gives null.
+  /// `announce(link)` starts the task that is advanced while the operation runs, or returns null.
   template <class Announce>
-  request submit_beside(host::stream& s, operation const& op, Announce announce) {
+  request submit_with_background(host::stream& s, operation const& op, Announce announce) {
     std::uint64_t number = 0;
     int tag = 0;
     if (is_message(op.kind)) {
@@ -118,35 +119,36 @@ class communicator : public collectives<communicator, host::stream> {
       number = calls_++;
       tag = link_->tag_of(number, 1, 3);
     }
-    auto work = [link = link_, op, number, tag, axis = name_, mover = parallel::detail::moving(s),
-                 ranks = size(), announce = std::move(announce)] {
+    auto work = [link = link_, op, number, tag, axis = name_,
+                 mover = parallel::detail::exchange_mover(s), ranks = size(),
+                 announce = std::move(announce)] {
       link->throw_if_aborted();
       auto const comm = is_message(op.kind) ? link->messages() : link->calls();
-      auto const told = announce(*link);
-      detail::operation_transport over{*link, comm, tag, signature_of(op, number, axis),
-                                       told.get()};
-      if (op.peer >= 0) over.what.peer = link->world_rank(op.peer);
+      auto const announced = announce(*link);
+      detail::operation_transport own_link{*link, comm, tag, signature_of(op, number, axis),
+                                           announced.get()};
+      if (op.peer >= 0) own_link.call_signature.peer = link->world_rank(op.peer);
       try {
-        for_each_part(op, [&](operation const& part) {
-          parallel::detail::through_host(mover, part, ranks, [&](operation const& reachable) {
-            parallel::detail::run_direct(over, reachable);
+        for_each_member(op, [&](operation const& member) {
+          parallel::detail::through_host(mover, member, ranks, [&](operation const& reachable) {
+            parallel::detail::run_direct(own_link, reachable);
           });
         });
       } catch (aborted const&) {
         throw;
       } catch (timed_out const&) {
-        throw;  // the others are told already: asked again, `told` would meet this rank's own abort
+        throw;  // the other ranks know already; waiting would only find this rank's own abort
       } catch (error const&) {
-        if (told) told->wait();  // it knows better why
+        if (announced) announced->wait();  // its error tells the cause better
         throw;
       }
-      if (told) told->wait();
+      if (announced) announced->wait();
     };
     return parallel::detail::enqueue(s, {link_, world_rank(rank())}, op, std::move(work));
   }
 
-  communicator(std::shared_ptr<detail::link> part, std::string name)
-      : link_(std::move(part)), name_(std::move(name)) {}
+  communicator(std::shared_ptr<detail::link> own_link, std::string name)
+      : link_(std::move(own_link)), name_(std::move(name)) {}
 
   std::shared_ptr<detail::link> link_;
   std::string name_;  // of the axis

@@ -31,17 +31,17 @@ inline void check(int code, std::string_view call) {
   fail(call, " failed: ", std::string_view(text, static_cast<std::size_t>(length)));
 }
 
-/// Make one at the beginning of main; it must outlive all mpi communicators and the streams that
-/// they were used on.
+/// Make one at the beginning of main; it must outlive all mpi communicators and the streams on
+/// which they are used.
 class environment {
  public:
   /// Initialises MPI. Throws `error` when it was initialised before, when this MPI library cannot
-  /// be called from more than one thread, or when it leaves alone each of several processes that a
-  /// launcher started together.
+  /// be called from more than one thread, or when a launcher has started several processes that MPI
+  /// does not connect.
   environment() : exceptions_(std::uncaught_exceptions()) {
-    int before = 0;
-    MPI_Initialized(&before);
-    require(before == 0,
+    int was_initialised = 0;
+    MPI_Initialized(&was_initialised);
+    require(was_initialised == 0,
             "mpi::environment: MPI is already initialised; make one environment in main, and no "
             "other call of MPI_Init");
     int provided = MPI_THREAD_SINGLE;
@@ -69,24 +69,24 @@ class environment {
   environment(environment const&) = delete;
   environment& operator=(environment const&) = delete;
 
-  /// Finalises MPI, when all ranks have ended their communicators. When an exception leaves the
-  /// scope, or an operation had to be given up while MPI still worked on it, finalising could block
-  /// for ever: then all ranks are ended, after a second in which the others, who were told of the
+  /// Finalises MPI when all ranks have ended their communicators. When an exception leaves the
+  /// scope, or an operation was given up while MPI still worked on it, finalising could block for
+  /// ever: then all ranks are ended, after a second in which the other ranks, who know of the
   /// abort, can report it too.
   ~environment() {
     if (stuck_ || std::uncaught_exceptions() > exceptions_) {
       std::this_thread::sleep_for(std::chrono::seconds(1));
       MPI_Abort(MPI_COMM_WORLD, 1);
     }
-    for (int done = 0;; std::this_thread::sleep_for(std::chrono::microseconds(100))) {
-      MPI_Testall(static_cast<int>(unfinished_.size()), unfinished_.data(), &done,
+    for (int all_done = 0;; std::this_thread::sleep_for(std::chrono::microseconds(100))) {
+      MPI_Testall(static_cast<int>(unfinished_.size()), unfinished_.data(), &all_done,
                   MPI_STATUSES_IGNORE);
-      if (done != 0) break;
+      if (all_done != 0) break;
     }
     MPI_Finalize();
   }
 
-  /// This process among all that mpirun started.
+  /// The rank of this process among all that mpirun started.
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
 
@@ -99,11 +99,11 @@ class environment {
   /// Held around every call of MPI.
   [[nodiscard]] std::mutex& mutex() { return mutex_; }
 
-  /// An operation was given up that MPI has not finished. Call with the mutex held.
+  /// Notes that an operation was given up which MPI has not finished. Call with the mutex held.
   void note_stuck() { stuck_ = true; }
   [[nodiscard]] bool is_stuck() const { return stuck_; }
 
-  /// Requests without buffers that outlive who made them; every rank makes the other half of them
+  /// Requests without buffers that outlive their creator; every rank makes the matching requests
   /// before it ends. Call with the mutex held.
   void finish_before_end(std::span<MPI_Request const> requests) {
     unfinished_.insert(unfinished_.end(), requests.begin(), requests.end());

@@ -1,4 +1,4 @@
-// How many processes a launcher says that it started, whatever MPI makes of them.
+// The number of processes that a launcher says it started, whatever MPI reports.
 #pragma once
 
 #include <array>
@@ -10,25 +10,25 @@
 
 namespace parallel::mpi {
 
-/// What the environment says of this process and those that were started with it.
+/// What the environment variables say about the processes that were started together.
 struct launched_count {
-  std::string_view variable = {};  ///< that says so; empty: none does
+  std::string_view variable = {};  ///< the variable with the number; empty: none
   int processes = 1;
 };
 
-/// `look(name)` gives a variable's value or null. The largest number counts.
+/// `read_variable(name)` gives a variable's value or null. The largest number counts.
 [[nodiscard]] inline launched_count count_launched(
-    std::function<char const*(char const*)> const& look) {
+    std::function<char const*(char const*)> const& read_variable) {
   launched_count out;
   constexpr std::array sizes{"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"};
-  auto const take = [&](char const* name) {
-    char const* const text = look(name);
+  auto const keep_larger = [&](char const* name) {
+    char const* const text = read_variable(name);
     int const processes = text == nullptr ? 1 : std::atoi(text);
     if (processes > out.processes) out = {name, processes};
   };
-  for (char const* const name : sizes) take(name);
-  // in a batch script, too, SLURM tells of tasks; only within a step of srun are they processes
-  if (look("SLURM_STEP_ID") != nullptr) take("SLURM_STEP_NUM_TASKS");
+  for (char const* const name : sizes) keep_larger(name);
+  // SLURM sets task counts in batch scripts too; only in a step of srun are the tasks processes.
+  if (read_variable("SLURM_STEP_ID") != nullptr) keep_larger("SLURM_STEP_NUM_TASKS");
   return out;
 }
 

@@ -1,5 +1,5 @@
-// Where exchanges of a GPU's memory over NCCL run: on a CUDA stream of high priority, so that an
-// exchange that others wait for begins before computation that is still to be scheduled.
+// The stream for exchanges of a GPU's memory over NCCL: a CUDA stream of high priority, so that an
+// exchange for which other ranks wait begins before computation that is not scheduled yet.
 #pragma once
 
 #include <parallel/comm/comm_stream.hpp>

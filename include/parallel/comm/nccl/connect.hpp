@@ -1,9 +1,9 @@
-// nccl::connect: ranks that another communicator connects already, of threads, MPI or gloo, are
-// given one of NCCL's for their GPUs' memory.
+// nccl::connect: makes an NCCL communicator for the GPU memory of ranks that another communicator
+// (threads, MPI or gloo) already connects.
 //
-// NCCL's unique id travels over the other communicator, and so do failures, in both directions: a
-// rank that fails in an exchange of NCCL ends what others wait for there and here, and who aborts
-// the other communicator ends NCCL's within a moment, with the reason.
+// NCCL's unique id is sent over the other communicator, and failures travel in both directions: a
+// rank that fails in an NCCL exchange also aborts the other communicator, and an abort of the other
+// communicator ends NCCL's within a moment, with the reason.
 #pragma once
 
 #include <nccl.h>
@@ -24,25 +24,25 @@
 
 namespace parallel::nccl {
 
-/// Of ranks that are connected by `over`: an abort of it is a notice, and a notice one.
+/// A notice board on the communicator `control`: a posted notice aborts it, and its abort is a
+/// notice.
 template <tells_aborts Control>
 class control_board final : public notice_board {
  public:
-  /// `over` must outlive it.
-  explicit control_board(Control& over) : over_(over) {}
+  /// `control` must outlive it.
+  explicit control_board(Control& control) : control_(control) {}
 
-  void post(int /*rank*/, std::string const& problem) override { over_.abort(problem); }
-  [[nodiscard]] std::optional<std::string> read() override { return over_.abort_reason(); }
+  void post(int /*rank*/, std::string const& problem) override { control_.abort(problem); }
+  [[nodiscard]] std::optional<std::string> read() override { return control_.abort_reason(); }
 
  private:
-  Control& over_;
+  Control& control_;
 };
 
 /// A communicator of the ranks of `control`, in their order, for the memory of their `device`s;
-/// none where two of them have the same GPU, which NCCL refuses. Collective over `control`, which
-/// must outlive it. From then on the device takes what is exchanged from NCCL's memory. Throws
-/// `error` when NCCL refuses, `timed_out` when not all ranks come before
-/// the deadline.
+/// nothing if two of them have the same GPU, which NCCL refuses. Collective over `control`, which
+/// must outlive it. From then on the device takes exchanged memory from NCCL. Throws `error` when
+/// NCCL refuses, `timed_out` when not all ranks come before the deadline.
 template <tells_aborts Control>
 [[nodiscard]] std::optional<communicator> connect(Control& control, cuda::device& device,
                                                   communicator_options options = {}) {

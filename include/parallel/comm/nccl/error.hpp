@@ -11,28 +11,28 @@
 
 namespace parallel::nccl {
 
-/// "2.28.9", of the library that is linked.
+/// "2.28.9", the version of the library that is linked.
 [[nodiscard]] inline std::string version() {
   int code = 0;
   static_cast<void>(ncclGetVersion(&code));
   return concat(code / 10000, '.', code / 100 % 100, '.', code % 100);
 }
 
-/// Throws `error` with NCCL's words when `result` is a failure; a call that is still in progress
-/// has not failed. `comm`: whose last words are told; null: of no communicator.
+/// Throws `error` with NCCL's message when `result` is a failure; a call that is still in progress
+/// has not failed. The message is the last one of `comm`, or without a communicator if it is null.
 inline void check(ncclResult_t result, std::string_view call, ncclComm_t comm = nullptr,
-                  call_site where = call_site::current()) {
+                  call_site caller = call_site::current()) {
   if (result == ncclSuccess || result == ncclInProgress) [[likely]]
     return;
   char const* const words = ncclGetLastError(comm);
-  std::string_view const told = words == nullptr ? std::string_view() : std::string_view(words);
+  std::string_view const message = words == nullptr ? std::string_view() : std::string_view(words);
   fail("NCCL ", version(), ": ", call, " failed: ", ncclGetErrorString(result),
-       told.empty() ? "" : "; ", told,
+       message.empty() ? "" : "; ", message,
        result == ncclUnhandledCudaError ? "; it needs a GPU of its own for each rank (nvidia-smi "
                                           "shows them)"
                                         : "",
        call == "ncclCommWindowRegister" ? "; NCCL_WIN_ENABLE=0 does without windows" : "", " (",
-       where, ")");
+       caller, ")");
 }
 
 }  // namespace parallel::nccl

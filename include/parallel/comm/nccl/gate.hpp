@@ -1,7 +1,7 @@
 // nccl::gate: one thread of a rank at a time is inside NCCL, until the rank's communicators end.
 //
-// Its lock is held inside no call of NCCL or CUDA: who asks whether the communicators have ended,
-// and why, is answered at once, also while a call does not return.
+// The gate's lock is never held in a call of NCCL or CUDA: whether the communicators have ended,
+// and why, can be asked at any time, also while a call does not return.
 #pragma once
 
 #include <condition_variable>
@@ -17,33 +17,33 @@
 
 namespace parallel::nccl {
 
-/// Who has found the reason for which communicators end.
+/// Which rank has found the reason why communicators end.
 enum class end_cause {
-  told,  // another rank, or whoever called
-  here,  // this rank's watchdog
-  late,  // it too, since it has waited to the deadline
+  reported,        // another rank, or the caller
+  found_here,      // this rank's watchdog
+  timed_out_here,  // this rank's watchdog, at the deadline
 };
 
 /// Thread-safe.
 class gate {
  public:
-  /// Its thread is inside, as long as it lives.
+  /// The thread that holds it is inside NCCL.
   class pass {
    public:
-    explicit pass(gate& of) : of_(&of) {}
-    pass(pass&& other) noexcept : of_(std::exchange(other.of_, nullptr)) {}
+    explicit pass(gate& owner) : owner_(&owner) {}
+    pass(pass&& other) noexcept : owner_(std::exchange(other.owner_, nullptr)) {}
     pass(pass const&) = delete;
     pass& operator=(pass const&) = delete;
     ~pass() {
-      if (of_ != nullptr) of_->leave();
+      if (owner_ != nullptr) owner_->leave();
     }
 
    private:
-    gate* of_;
+    gate* owner_;
   };
 
-  /// For `call`, a name that outlives the pass. Throws once the communicators end: `aborted`, or on
-  /// the rank that has found why `timed_out` or `error`.
+  /// Enters for `call`, a name that outlives the pass. Throws if the communicators have ended:
+  /// `aborted`, or on the rank that has found the reason `timed_out` or `error`.
   [[nodiscard]] pass enter(std::string_view call) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return inside_.empty() || reason_; });
@@ -51,14 +51,14 @@ class gate {
     inside_ = call;
     return pass(*this);
   }
-  /// At once; none: another thread is inside, or the communicators end.
+  /// Never waits; nothing if another thread is inside, or the communicators have ended.
   [[nodiscard]] std::optional<pass> try_enter(std::string_view call) {
     std::scoped_lock const lock(mutex_);
     if (!inside_.empty() || reason_) return std::nullopt;
     inside_ = call;
     return std::optional<pass>(std::in_place, *this);
   }
-  /// For a call that ends a communicator: whether all end or not.
+  /// Enters for a call that ends a communicator, even if the communicators have ended.
   [[nodiscard]] pass enter_to_end(std::string_view call) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return inside_.empty(); });
@@ -66,19 +66,20 @@ class gate {
     return pass(*this);
   }
 
-  /// From now on nobody enters. False, and nothing: there is a reason already.
-  bool close(std::string reason, end_cause why) {
+  /// Lets no thread enter from now on. Returns false, and does nothing, if there is a reason
+  /// already.
+  bool close(std::string reason, end_cause cause) {
     {
       std::scoped_lock const lock(mutex_);
       if (reason_) return false;
       reason_ = std::move(reason);
-      cause_ = why;
+      cause_ = cause;
     }
     changed_.notify_all();
     return true;
   }
 
-  /// Why the communicators end; none: they do not.
+  /// The reason why the communicators end; empty: they do not.
   [[nodiscard]] std::optional<std::string> reason() const {
     std::scoped_lock const lock(mutex_);
     return reason_;
@@ -87,12 +88,12 @@ class gate {
     std::scoped_lock const lock(mutex_);
     return reason_.has_value();
   }
-  /// See enter.
+  /// Throws as `enter` does.
   void check() const {
     std::scoped_lock const lock(mutex_);
     throw_if_closed();
   }
-  /// The call that some thread is in; empty: none.
+  /// The name of the call that a thread is in; empty: none.
   [[nodiscard]] std::string inside() const {
     std::scoped_lock const lock(mutex_);
     return std::string(inside_);
@@ -109,8 +110,8 @@ class gate {
 
   void throw_if_closed() const {
     if (!reason_) return;
-    if (cause_ == end_cause::late) throw timed_out(*reason_);
-    if (cause_ == end_cause::here) throw error(*reason_);
+    if (cause_ == end_cause::timed_out_here) throw timed_out(*reason_);
+    if (cause_ == end_cause::found_here) throw error(*reason_);
     throw aborted(*reason_);
   }
 
@@ -118,7 +119,7 @@ class gate {
   std::condition_variable changed_;
   std::string_view inside_;
   std::optional<std::string> reason_;
-  end_cause cause_ = end_cause::told;
+  end_cause cause_ = end_cause::reported;
 };
 
 }  // namespace parallel::nccl

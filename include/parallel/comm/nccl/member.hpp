@@ -1,4 +1,4 @@
-// nccl::member: one of a rank's NCCL communicators, and what has been enqueued on it.
+// nccl::member: one of a rank's NCCL communicators, with the calls that are enqueued on it.
 #pragma once
 
 #include <nccl.h>
@@ -11,18 +11,18 @@
 
 namespace parallel::nccl {
 
-/// Of one rank: without a communicator of NCCL.
+/// A communicator of one rank has no NCCL communicator.
 struct member {
-  std::atomic<ncclComm_t> comm = nullptr;  // an abort takes it away
+  std::atomic<ncclComm_t> comm = nullptr;  // an abort sets it to null
   std::string const name;
   waiting_calls waiting = {};
-  std::deque<ncclWindow_t> windows = {};  // where NCCL writes them, a while after it was asked
+  std::deque<ncclWindow_t> windows = {};  // NCCL writes them some time after the call
 
-  /// As NCCL tells it; ncclSuccess without a communicator. Does not ask CUDA.
+  /// The state that NCCL reports; ncclSuccess without a communicator. Does not call CUDA.
   [[nodiscard]] ncclResult_t state() const {
     ncclResult_t out = ncclSuccess;
-    if (ncclComm_t const of = comm; of != nullptr)
-      static_cast<void>(ncclCommGetAsyncError(of, &out));
+    if (ncclComm_t const current = comm; current != nullptr)
+      static_cast<void>(ncclCommGetAsyncError(current, &out));
     return out;
   }
 };

@@ -1,8 +1,8 @@
-// nccl::memory: what ncclMemAlloc gave.
+// nccl::memory: allocations by ncclMemAlloc.
 //
 // Only in such memory do the other GPUs of a machine and NVLink's switches read, write and reduce
-// without a copy: NCCL registers what cudaMalloc gave for networks alone. Its pieces are multiples
-// of 2 MiB. Where the driver cannot share memory (NCCL_CUMEM_ENABLE=0) NCCL takes cudaMalloc's.
+// without a copy: NCCL registers memory of cudaMalloc for networks only. Allocations are multiples
+// of 2 MiB. Where the driver cannot share memory (NCCL_CUMEM_ENABLE=0) NCCL uses cudaMalloc.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -19,8 +19,8 @@ namespace parallel::nccl {
 
 class memory : public std::enable_shared_from_this<memory> {
  public:
-  /// So many bytes of the current GPU; null: there are not as many. Freed, on the current GPU, when
-  /// all that the GPU was given by then has run, as by cudaFree.
+  /// `bytes` of the current GPU's memory; null if there are not as many. They are freed, on the
+  /// current GPU, when all work that the GPU has been given by then has run, as by cudaFree.
   [[nodiscard]] std::shared_ptr<void> allocate(std::size_t bytes) {
     void* data = nullptr;
     if (ncclMemAlloc(&data, bytes) != ncclSuccess) {
@@ -32,7 +32,7 @@ class memory : public std::enable_shared_from_this<memory> {
         std::scoped_lock const lock(self->mutex_);
         self->pieces_.erase(piece);
       }
-      static_cast<void>(cudaDeviceSynchronize());  // what is unmapped is not waited for
+      static_cast<void>(cudaDeviceSynchronize());  // ncclMemFree does not wait for the GPU
       static_cast<void>(ncclMemFree(piece));
     });
     std::scoped_lock const lock(mutex_);
@@ -40,15 +40,15 @@ class memory : public std::enable_shared_from_this<memory> {
     return out;
   }
 
-  /// Whether a piece begins there.
-  [[nodiscard]] bool gave(void const* data) const {
+  /// Whether an allocation begins at `data`.
+  [[nodiscard]] bool contains_allocation(void const* data) const {
     std::scoped_lock const lock(mutex_);
     return pieces_.contains(data);
   }
 
  private:
   mutable std::mutex mutex_;
-  std::set<void const*> pieces_;  // that are not freed
+  std::set<void const*> pieces_;  // allocated and not freed
 };
 
 }  // namespace parallel::nccl

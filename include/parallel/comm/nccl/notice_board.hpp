@@ -1,7 +1,7 @@
-// nccl::notice_board: where a rank that has failed tells the others why.
+// nccl::notice_board: a rank that has failed posts the reason for the other ranks.
 //
-// NCCL's abort is each rank's own: it says nothing to others, which would wait for their deadline.
-// Their watchdogs look here a few times a second.
+// NCCL's abort concerns one rank only: the other ranks would wait until their deadlines. Their
+// watchdogs read the notice board a few times a second.
 #pragma once
 
 #include <mutex>
@@ -12,17 +12,17 @@
 
 namespace parallel::nccl {
 
-/// Thread-safe. The first notice stays.
+/// Thread-safe. Only the first notice counts.
 class notice_board {
  public:
   virtual ~notice_board() = default;
-  /// `rank` has failed by `problem`.
+  /// Posts that `rank` has failed with `problem`.
   virtual void post(int rank, std::string const& problem) = 0;
-  /// The first notice, which names its rank; none: nobody has failed.
+  /// The first notice, which names its rank; empty: no rank has failed.
   [[nodiscard]] virtual std::optional<std::string> read() = 0;
 };
 
-/// Of ranks that are threads of one process.
+/// The notice board of ranks that are threads of one process.
 class shared_notice_board final : public notice_board {
  public:
   void post(int rank, std::string const& problem) override {

@@ -1,14 +1,15 @@
-// nccl::session: all of a rank's NCCL communicators, what they are waiting for, and their end.
+// nccl::session: all of a rank's NCCL communicators, the calls they wait for, and their end.
 //
-// One thread of the rank at a time is inside NCCL (gate), and no call of it waits for another rank
-// (config.blocking = 0): so no thread is inside when the communicators are ended, which is done as
-// one group, since one after the other can hang. The watchdog does so when NCCL reports an
-// asynchronous error, when another rank has posted a notice, and when an operation takes longer
-// than the deadline that was set when it was enqueued, counted from when it was first seen that it
-// could begin: the one before it on its communicator was over.
+// One thread of the rank at a time is inside NCCL (gate), and no NCCL call waits for another rank
+// (config.blocking = 0). Therefore no thread is inside when the communicators are ended, which is
+// done as one group, since ending one after the other can hang. The watchdog ends them when NCCL
+// reports an asynchronous error, when another rank has posted a notice, and when an operation takes
+// longer than the deadline that was set when it was enqueued; its time begins when the watchdog
+// sees that the previous operation on its communicator has completed.
 //
-// An aborted operation ends on the GPU as if it had run. So whoever waits for one asks the session
-// afterwards (abortable::completed), which throws, and nothing can be enqueued any more.
+// On the GPU an aborted operation ends as if it had run. After a wait for an operation the session
+// is therefore asked (abortable::collect_completed), which throws after an abort, and nothing can
+// be enqueued any more.
 #pragma once
 
 #include <nccl.h>
@@ -51,20 +52,20 @@ namespace parallel::nccl {
 class session final : public parallel::detail::abortable,
                       public std::enable_shared_from_this<session> {
  public:
-  /// Of the current device, for the rank that the world calls `rank`. `board`: null: others learn
-  /// of an abort by their deadlines.
+  /// For the current device and the world rank `rank`. Without a `board` (null) the other ranks
+  /// notice an abort only at their deadlines.
   session(int rank, communicator_options options, std::shared_ptr<notice_board> board)
       : rank_(rank),
         device_(current_device()),
         options_(options),
         watchdog_(gate_, rank, device_, options, std::move(board),
-                  {.see =
+                  {.poll =
                        [this] {
                          require_sound();
                          forget_completed();
                        },
-                   .late = [this] { return late(); },
-                   .end = [this] { end_all(); }}) {}
+                   .overdue = [this] { return overdue_call(); },
+                   .end_all = [this] { end_all(); }}) {}
   session(session const&) = delete;
   session& operator=(session const&) = delete;
 
@@ -73,127 +74,132 @@ class session final : public parallel::detail::abortable,
     return options_.recorder;
   }
 
-  /// Throws when the communicators have been ended: `aborted`, or on the rank that has found why
-  /// `timed_out` or `error`.
+  /// Throws when the communicators have been ended: `aborted`, or on the rank that has found the
+  /// reason `timed_out` or `error`.
   void throw_if_aborted() const { gate_.check(); }
   [[nodiscard]] std::optional<std::string> abort_reason() const { return gate_.reason(); }
 
-  /// call(), a call or a group of calls of NCCL for the communicators `of`, has succeeded when this
-  /// returns: a non-blocking call enqueues nothing before it has.
+  /// Makes call(), one call or a group of calls of NCCL for the communicators `comms`, and returns
+  /// when it has succeeded: a non-blocking call enqueues nothing before that.
   template <class Call>
-  void run(std::vector<ncclComm_t> const& of, std::string_view name, Call&& call,
-           call_site where = call_site::current()) {
+  void run(std::vector<ncclComm_t> const& comms, std::string_view name, Call&& call,
+           call_site caller = call_site::current()) {
     {
       auto const inside = gate_.enter(name);
-      check(call(), name, of.empty() ? nullptr : of.front(), where);
+      check(call(), name, comms.empty() ? nullptr : comms.front(), caller);
     }
-    for (ncclComm_t const comm : of) settle(comm, name, where);
+    for (ncclComm_t const comm : comms) settle(comm, name, caller);
   }
 
-  /// Makes a communicator by make(ncclComm_t*, config), which all its ranks call, out of `parent`
-  /// where that is not null. Blocks until both are ready, at most until the deadline.
+  /// Makes a communicator by make(ncclComm_t*, config), which all its ranks call, from `parent`
+  /// unless that is null. Blocks until both are ready, at most until the deadline.
   template <class Make>
   [[nodiscard]] std::shared_ptr<member> make(std::string name, std::string_view call,
                                              ncclComm_t parent, Make&& make,
-                                             call_site where = call_site::current()) {
+                                             call_site caller = call_site::current()) {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    auto& made = [&]() -> made_one& {
+    auto& created = [&]() -> created_communicator& {
       auto const inside = gate_.enter(call);
-      auto& out = made_.emplace_back();
-      check(make(&out.comm, &config), call, nullptr, where);
+      auto& out = created_.emplace_back();
+      check(make(&out.comm, &config), call, nullptr, caller);
       return out;
     }();
-    if (parent != nullptr) settle(parent, call, where);
+    if (parent != nullptr) settle(parent, call, caller);
     patience limit(options_.deadline.get());
-    while (made.comm == nullptr) {  // NCCL writes it before it is ready
+    while (created.comm == nullptr) {  // NCCL writes it before it is ready
       throw_if_aborted();
-      if (limit.over()) fail<timed_out>(call, " at ", where, ": not all ranks came");
+      if (limit.is_over()) fail<timed_out>(call, " at ", caller, ": not all ranks came");
       std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
     auto const out = [&] {
       auto const inside = gate_.enter(call);
-      made.is_kept = true;
-      return keep(made.comm, std::move(name));
+      created.is_owned = true;
+      return keep(created.comm, std::move(name));
     }();
-    settle(made.comm, call, where);
+    settle(created.comm, call, caller);
     return out;
   }
 
-  /// Of one rank.
-  [[nodiscard]] std::shared_ptr<member> alone(std::string name) {
+  /// Adds a communicator of one rank.
+  [[nodiscard]] std::shared_ptr<member> add_single(std::string name) {
     return keep(nullptr, std::move(name));
   }
 
-  /// `one`, a call of `of`, is watched until it has run.
-  void expect(member& of, pending one) {
-    one.deadline = options_.deadline.get();
-    of.waiting.add(std::move(one));
+  /// Watches `call`, which was made on `owner`, until it has run.
+  void expect(member& owner, pending call) {
+    call.deadline = options_.deadline.get();
+    owner.waiting.add(std::move(call));
   }
 
-  /// Where exchanged memory comes from.
+  /// The source of exchanged memory.
   [[nodiscard]] memory_source exchanged_memory() const {
-    return {[from = memory_](std::size_t bytes) { return from->allocate(bytes); },
+    return {[source = memory_](std::size_t bytes) { return source->allocate(bytes); },
             options_.least_window_bytes};
   }
 
-  /// Registers `memory` with `of`, which is not ended before the registration is. An abort ends
-  /// that too. Waits for the other ranks where the memory is NCCL's, which is then a window.
-  [[nodiscard]] registered_memory register_memory(std::shared_ptr<member> const& of,
+  /// Registers `memory` with `owner`, which lives at least as long as the registration. An abort
+  /// also ends the registration. Waits for the other ranks if NCCL allocated the memory, which then
+  /// becomes a window.
+  [[nodiscard]] registered_memory register_memory(std::shared_ptr<member> const& owner,
                                                   buffer<std::byte> const& memory,
-                                                  call_site where = call_site::current()) {
+                                                  call_site caller = call_site::current()) {
     cuda::device_scope const scope(device_);
-    if (auto window = register_window(of, memory, where)) return window;
+    if (auto window = register_window(owner, memory, caller)) return window;
     void* handle = nullptr;
     run(
-        {of->comm}, "ncclCommRegister",
-        [&] { return ncclCommRegister(of->comm, memory.data(), memory.size(), &handle); }, where);
+        {owner->comm}, "ncclCommRegister",
+        [&] { return ncclCommRegister(owner->comm, memory.data(), memory.size(), &handle); },
+        caller);
     if (handle == nullptr) return {};
-    return until(of, memory, handle, [](ncclComm_t comm, void* registered) {
+    return keep_registration(owner, memory, handle, [](ncclComm_t comm, void* registered) {
       return ncclCommDeregister(comm, registered);
     });
   }
 
-  /// Since this rank failed by `problem`.
+  /// Aborts because this rank failed with `problem`.
   void abort(std::string const& problem) override {
     watchdog_.end(concat("rank ", rank_, " failed: ", problem), problem);
   }
 
-  /// The others are told by whoever catches it, who knows better why.
+  /// The other ranks learn the reason from the code that catches the exception, which knows it
+  /// better.
   void give_up(int /*rank*/, std::string const& reason) override { watchdog_.end(reason); }
 
-  void completed() override {
+  void collect_completed() override {
     forget_completed();
     throw_if_aborted();
   }
 
  private:
-  /// Empty: the memory is not of ncclMemAlloc, or the driver or NCCL_WIN_ENABLE=0 has no windows.
-  [[nodiscard]] registered_memory register_window(std::shared_ptr<member> const& of,
+  /// Returns nothing if the memory is not of ncclMemAlloc, or if the driver or NCCL_WIN_ENABLE=0
+  /// does not allow windows.
+  [[nodiscard]] registered_memory register_window(std::shared_ptr<member> const& owner,
                                                   buffer<std::byte> const& memory,
-                                                  call_site where) {
-    if (!memory_->gave(memory.data())) return {};
-    auto& window = of->windows.emplace_back(nullptr);
+                                                  call_site caller) {
+    if (!memory_->contains_allocation(memory.data())) return {};
+    auto& window = owner->windows.emplace_back(nullptr);
     run(
-        {of->comm}, "ncclCommWindowRegister",
+        {owner->comm}, "ncclCommWindowRegister",
         [&] {
-          return ncclCommWindowRegister(of->comm, memory.data(), memory.size(), &window,
+          return ncclCommWindowRegister(owner->comm, memory.data(), memory.size(), &window,
                                         NCCL_WIN_COLL_SYMMETRIC);
         },
-        where);
+        caller);
     if (window == nullptr) return {};
-    return until(of, memory, window, [](ncclComm_t comm, void* registered) {
+    return keep_registration(owner, memory, window, [](ncclComm_t comm, void* registered) {
       return ncclCommWindowDeregister(comm, static_cast<ncclWindow_t>(registered));
     });
   }
 
   /// Keeps a registration, its memory and its communicator until end(communicator, handle).
   template <class End>
-  [[nodiscard]] registered_memory until(std::shared_ptr<member> const& of,
-                                        buffer<std::byte> const& memory, void* handle, End end) {
-    return {handle, [self = shared_from_this(), of, owner = memory.owner(), end](void* registered) {
-              self->deregister(*of, registered, end);
-            }};
+  [[nodiscard]] registered_memory keep_registration(
+      std::shared_ptr<member> const& registered_member, buffer<std::byte> const& memory,
+      void* handle, End end) {
+    return {handle,
+            [self = shared_from_this(), registered_member, owner = memory.owner(),
+             end](void* registered) { self->deregister(*registered_member, registered, end); }};
   }
 
   [[nodiscard]] static int current_device() {
@@ -203,12 +209,12 @@ class session final : public parallel::detail::abortable,
   }
 
   [[nodiscard]] std::shared_ptr<member> keep(ncclComm_t comm, std::string name) {
-    std::shared_ptr<member> const kept(new member{comm, std::move(name)});
+    std::shared_ptr<member> const owned(new member{comm, std::move(name)});
     {
       std::scoped_lock const lock(mutex_);
-      members_.push_back(kept);
+      members_.push_back(owned);
     }
-    return {kept.get(), [self = shared_from_this()](member* m) { self->end(m); }};
+    return {owned.get(), [self = shared_from_this()](member* m) { self->end(m); }};
   }
 
   [[nodiscard]] std::vector<std::shared_ptr<member>> members() const {
@@ -216,102 +222,105 @@ class session final : public parallel::detail::abortable,
     return members_;
   }
 
-  /// Where NCCL writes a communicator, or nothing, up to the end of an abort.
-  struct made_one {
+  /// The variable into which NCCL writes a communicator, possibly as late as at the end of an
+  /// abort.
+  struct created_communicator {
     ncclComm_t comm = nullptr;
-    bool is_kept = false;  // by a member
+    bool is_owned = false;  // a member owns the communicator
   };
 
-  /// Waits until the communicator is no longer in progress: most calls are over within some tens of
-  /// microseconds, and a sleep takes longer than it is asked for.
-  void settle(ncclComm_t comm, std::string_view name, call_site where) {
+  /// Waits until the communicator is no longer in progress: most calls complete within some tens of
+  /// microseconds, and a sleep would take longer than that.
+  void settle(ncclComm_t comm, std::string_view name, call_site caller) {
     auto const deadline = options_.deadline.get();
     patience limit(deadline);
-    auto const spins_until = steady_time::clock::now() + std::chrono::microseconds(100);
+    auto const spin_end = steady_time::clock::now() + std::chrono::microseconds(100);
     for (int asked = 1;; ++asked) {
       {
         auto const inside = gate_.enter(name);
         ncclResult_t state = ncclSuccess;
-        check(ncclCommGetAsyncError(comm, &state), "ncclCommGetAsyncError", comm, where);
-        check(state, name, comm, where);
+        check(ncclCommGetAsyncError(comm, &state), "ncclCommGetAsyncError", comm, caller);
+        check(state, name, comm, caller);
         if (state == ncclSuccess) return;
       }
-      auto const now = steady_time::clock::now();
-      if (limit.over(now))
-        fail<timed_out>(name, " at ", where, ": other ranks have not come within ",
+      auto const time = steady_time::clock::now();
+      if (limit.is_over(time))
+        fail<timed_out>(name, " at ", caller, ": other ranks have not come within ",
                         static_cast<double>(deadline.count()) / 1000, " s");
-      if (asked < 16 || now < spins_until)
+      if (asked < 16 || time < spin_end)
         std::this_thread::yield();
       else
         std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
   }
 
-  /// Throws what NCCL reports of a communicator.
+  /// Throws the error that NCCL reports for a communicator.
   void require_sound() {
-    for (auto const& one : members()) {
+    for (auto const& member_of_session : members()) {
       auto const inside = gate_.try_enter("ncclCommGetAsyncError");
-      if (!inside) return;  // it is looked again
-      auto const state = one->state();
+      if (!inside) return;  // the next period checks again
+      auto const state = member_of_session->state();
       if (state == ncclSuccess || state == ncclInProgress) continue;
-      char const* const words = ncclGetLastError(one->comm);
-      auto const first = one->waiting.first(one->name);
+      char const* const words = ncclGetLastError(member_of_session->comm);
+      auto const first = member_of_session->waiting.first(member_of_session->name);
       fail("NCCL ", version(), ": ", ncclGetErrorString(state), words == nullptr ? "" : "; ",
            words == nullptr ? "" : words,
            first ? concat(", while rank ", rank_, " waited for ", *first) : "");
     }
   }
 
-  /// What has waited for too long, as far as it is known what has run.
-  [[nodiscard]] std::string late() {
-    auto const now = steady_time::clock::now();
+  /// Describes a call that has waited for too long, as far as it is known which calls have run.
+  [[nodiscard]] std::string overdue_call() {
+    auto const time = steady_time::clock::now();
     for (auto const& one : members())
-      if (auto const late = one->waiting.late(now, one->name))
+      if (auto const overdue = one->waiting.overdue(time, one->name))
         return concat("rank ", rank_, " has waited ",
-                      static_cast<double>(late->deadline.count()) / 1000, " s for ", late->text,
+                      static_cast<double>(overdue->deadline.count()) / 1000, " s for ",
+                      overdue->text,
                       "; another rank has not come to it, or the network does not carry it");
     std::scoped_lock const lock(mutex_);
-    if (destroying_ && destroying_->over())
+    if (destroying_ && destroying_->is_over())
       return concat("rank ", rank_, " has waited ", options_.deadline.seconds(),
                     " s in ncclCommDestroy; another rank of its machine has not ended its "
                     "communicator");
     return {};
   }
 
-  /// Communicators end as one group. Those in progress come last: their abort waits for a call that
-  /// has not returned, maybe behind another communicator's kernel.
+  /// Ends all communicators as one group. Those in progress come last: their abort waits for a call
+  /// that has not returned, possibly behind another communicator's kernel.
   void end_all() {
     auto const inside = gate_.enter_to_end("ncclCommAbort");
     is_aborting_ = true;
     static_cast<void>(ncclGroupStart());
-    for (bool const all : {false, true})
-      for (auto const& one : members())
-        if (one->comm != nullptr && (all || one->state() != ncclInProgress))
-          static_cast<void>(ncclCommAbort(one->comm.exchange(nullptr)));
-    for (auto& one : made_)
-      if (!one.is_kept && one.comm != nullptr)
-        static_cast<void>(ncclCommAbort(std::exchange(one.comm, nullptr)));
+    for (bool const includes_busy : {false, true})
+      for (auto const& current : members())
+        if (current->comm != nullptr && (includes_busy || current->state() != ncclInProgress))
+          static_cast<void>(ncclCommAbort(current->comm.exchange(nullptr)));
+    for (auto& created : created_)
+      if (!created.is_owned && created.comm != nullptr)
+        static_cast<void>(ncclCommAbort(std::exchange(created.comm, nullptr)));
     static_cast<void>(ncclGroupEnd());
   }
 
-  /// Asks CUDA. What ends once an abort has begun has not run.
+  /// Calls CUDA. Operations that end once an abort has begun have not run.
   void forget_completed() {
-    for (auto const& one : members())
-      one->waiting.forget_completed([this] { return is_aborting_.load(); });
+    for (auto const& current : members())
+      current->waiting.forget_completed([this] { return is_aborting_.load(); });
   }
 
-  /// Of a member that nobody uses any more: what it was given runs, then it is finalised, unless an
-  /// exception is on its way, since then other ranks may never come. Its memory is freed when the
-  /// ranks on its machine have finalised theirs: ranks end their communicators in the same order.
+  /// Ends a member that is no longer used: its calls run, then it is finalised, unless an exception
+  /// is being thrown, because then other ranks may never come. Its memory is freed when the ranks
+  /// on its machine have finalised theirs: ranks end their communicators in the same order.
   void end(member* m) {
     if (std::uncaught_exceptions() > 0)
       watchdog_.end(concat("an exception left rank ", rank_, " and its communicators"));
     drain(*m);
     m->waiting.finish(!is_aborting_);
-    auto const until = steady_time::clock::now() + options_.deadline.get();
-    auto [comm, state] = take_away(*m);
+    auto const give_up_time = steady_time::clock::now() + options_.deadline.get();
+    auto [comm, state] = take_communicator(*m);
     if (comm == nullptr) return;
-    while (state == ncclInProgress && !gate_.is_closed() && steady_time::clock::now() < until) {
+    while (state == ncclInProgress && !gate_.is_closed() &&
+           steady_time::clock::now() < give_up_time) {
       std::this_thread::sleep_for(std::chrono::microseconds(100));
       auto const inside = gate_.enter_to_end("ncclCommGetAsyncError");
       if (ncclCommGetAsyncError(comm, &state) != ncclSuccess) break;
@@ -328,9 +337,9 @@ class session final : public parallel::detail::abortable,
     static_cast<void>(ncclGroupEnd());
   }
 
-  /// A member's communicator, which is finalised and the caller's from now on; null: it has been
-  /// aborted, or is none.
-  [[nodiscard]] std::pair<ncclComm_t, ncclResult_t> take_away(member& m) {
+  /// Removes a member and returns its communicator, which is finalised and now the caller's; null:
+  /// it has been aborted, or there is none.
+  [[nodiscard]] std::pair<ncclComm_t, ncclResult_t> take_communicator(member& m) {
     auto const inside = enter_to_end("ncclCommFinalize");
     ncclComm_t const comm = m.comm.exchange(nullptr);
     {
@@ -340,7 +349,8 @@ class session final : public parallel::detail::abortable,
     return {comm, comm == nullptr ? ncclSuccess : ncclCommFinalize(comm)};
   }
 
-  /// For a call that ends something of one communicator: where all are to end, when they have.
+  /// Enters for a call that ends an object of one communicator; if all communicators are to end,
+  /// waits until they have.
   [[nodiscard]] gate::pass enter_to_end(std::string_view call) {
     for (;;) {
       if (gate_.is_closed()) watchdog_.end({});
@@ -349,25 +359,27 @@ class session final : public parallel::detail::abortable,
     }
   }
 
-  /// Notes that this thread is, or was, in ncclCommDestroy, which waits for other ranks.
+  /// Notes that this thread enters or leaves ncclCommDestroy, which waits for other ranks.
   void watch_destroy(bool begins) {
     std::scoped_lock const lock(mutex_);
     destroying_.reset();
     if (begins) destroying_.emplace(options_.deadline.get());
   }
 
-  /// Waits for what has been enqueued on `m`.
+  /// Waits for the calls that have been enqueued on `m`.
   static void drain(member const& m) {
-    for (auto const& one : m.waiting.events()) static_cast<void>(cudaEventSynchronize(one.get()));
+    for (auto const& completion : m.waiting.events())
+      static_cast<void>(cudaEventSynchronize(completion.get()));
   }
 
-  /// An aborted communicator has no registrations any more.
+  /// Does nothing for an aborted communicator, which has no registrations.
   template <class End>
-  void deregister(member const& of, void* registered, End const& end) {
+  void deregister(member const& owner, void* registered, End const& end) {
     static_cast<void>(cudaSetDevice(device_));
-    drain(of);
+    drain(owner);
     auto const inside = enter_to_end("ncclCommDeregister");
-    if (ncclComm_t const comm = of.comm; comm != nullptr) static_cast<void>(end(comm, registered));
+    if (ncclComm_t const comm = owner.comm; comm != nullptr)
+      static_cast<void>(end(comm, registered));
   }
 
   int const rank_;
@@ -376,11 +388,11 @@ class session final : public parallel::detail::abortable,
   std::shared_ptr<memory> const memory_ = std::make_shared<memory>();
   gate gate_;
   std::atomic<bool> is_aborting_ = false;
-  std::deque<made_one> made_;  // used by who is inside NCCL
-  mutable std::mutex mutex_;   // of what follows; held inside no call of CUDA or NCCL
+  std::deque<created_communicator> created_;  // used by the thread that is inside NCCL
+  mutable std::mutex mutex_;  // guards the next members; never held in a call of CUDA or NCCL
   std::vector<std::shared_ptr<member>> members_;
   std::optional<patience> destroying_;
-  watchdog watchdog_;  // uses all of the above
+  watchdog watchdog_;  // uses all members above
 };
 
 }  // namespace parallel::nccl

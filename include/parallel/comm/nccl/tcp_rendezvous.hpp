@@ -1,8 +1,8 @@
-// tcp_rendezvous: how processes that share a network are given what one of them has made.
+// tcp_rendezvous: processes that share a network receive bytes that rank 0 has made.
 //
-// Rank 0 listens, the others connect as soon as it does and say which run and rank they are; it
-// answers each with the bytes. Whoever says another run, or comes twice, is refused. Nothing is
-// encrypted: use it inside one cluster's network.
+// Rank 0 listens, the others connect as soon as it does and send their run and rank; it answers
+// each with the bytes. A process of another run, or a rank that comes twice, is refused. Nothing is
+// encrypted: use it only inside one cluster's network.
 #pragma once
 
 #include <arpa/inet.h>
@@ -39,31 +39,31 @@ class socket {
   explicit socket(int fd) : fd_(fd) {}
   [[nodiscard]] int get() const { return fd_.get(); }
 
-  /// Whether something has come before `until`.
-  [[nodiscard]] bool wait(short what, steady_time until) const {
-    pollfd one{get(), what, 0};
+  /// Whether one of `events` has happened before `deadline`.
+  [[nodiscard]] bool wait(short events, steady_time deadline) const {
+    pollfd polled{get(), events, 0};
     for (;;) {
-      auto const left =
-          std::chrono::duration_cast<std::chrono::milliseconds>(until - steady_time::clock::now());
-      int const ready = ::poll(&one, 1, static_cast<int>(std::max<long>(0, left.count())));
+      auto const remaining = std::chrono::duration_cast<std::chrono::milliseconds>(
+          deadline - steady_time::clock::now());
+      int const ready = ::poll(&polled, 1, static_cast<int>(std::max<long>(0, remaining.count())));
       if (ready >= 0 || errno != EINTR) return ready > 0;
     }
   }
-  [[nodiscard]] bool send_all(std::string_view bytes, steady_time until) const {
+  [[nodiscard]] bool send_all(std::string_view bytes, steady_time deadline) const {
     while (!bytes.empty()) {
-      if (!wait(POLLOUT, until)) return false;
+      if (!wait(POLLOUT, deadline)) return false;
       auto const sent = ::send(get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
       if (sent <= 0) return false;
       bytes.remove_prefix(static_cast<std::size_t>(sent));
     }
     return true;
   }
-  [[nodiscard]] bool receive_all(char* to, std::size_t size, steady_time until) const {
+  [[nodiscard]] bool receive_all(char* out, std::size_t size, steady_time deadline) const {
     while (size > 0) {
-      if (!wait(POLLIN, until)) return false;
-      auto const got = ::recv(get(), to, size, 0);
+      if (!wait(POLLIN, deadline)) return false;
+      auto const got = ::recv(get(), out, size, 0);
       if (got <= 0) return false;
-      to += got;
+      out += got;
       size -= static_cast<std::size_t>(got);
     }
     return true;
@@ -73,7 +73,7 @@ class socket {
   descriptor fd_;
 };
 
-/// What a rank says of itself.
+/// The first message of a rank.
 struct greeting {
   char magic[8] = {'P', 'L', 'M', 'r', 'd', 'v', '0', '1'};
   std::uint64_t run = 0;
@@ -93,28 +93,33 @@ using addresses = std::unique_ptr<addrinfo, decltype([](addrinfo* a) { ::freeadd
   return addresses(found);
 }
 
-[[nodiscard]] inline socket socket_for(addrinfo const& where) {
-  return socket(::socket(where.ai_family, where.ai_socktype | SOCK_CLOEXEC, where.ai_protocol));
+[[nodiscard]] inline socket socket_for(addrinfo const& address) {
+  return socket(
+      ::socket(address.ai_family, address.ai_socktype | SOCK_CLOEXEC, address.ai_protocol));
 }
 
-/// A socket connected to the first of the addresses that takes it; none: errno says why.
-[[nodiscard]] inline std::optional<socket> connected(addresses const& found) {
-  for (auto const* at = found.get(); at != nullptr; at = at->ai_next)
-    if (auto out = socket_for(*at); ::connect(out.get(), at->ai_addr, at->ai_addrlen) == 0)
+/// A socket connected to the first address that accepts it; empty: errno has the reason.
+[[nodiscard]] inline std::optional<socket> connected(addresses const& candidates) {
+  for (auto const* candidate = candidates.get(); candidate != nullptr;
+       candidate = candidate->ai_next)
+    if (auto out = socket_for(*candidate);
+        ::connect(out.get(), candidate->ai_addr, candidate->ai_addrlen) == 0)
       return out;
   return std::nullopt;
 }
 
-/// A socket that listens to IPv6 and IPv4, or where there is no IPv6 to IPv4; none: errno says why.
-[[nodiscard]] inline std::optional<socket> listening(addresses const& found, int most) {
+/// A socket that listens to IPv6 and IPv4, or without IPv6 to IPv4; empty: errno has the reason.
+[[nodiscard]] inline std::optional<socket> listening(addresses const& candidates, int backlog) {
   for (int const family : {AF_INET6, AF_INET})
-    for (auto const* at = found.get(); at != nullptr; at = at->ai_next) {
-      if (at->ai_family != family) continue;
-      auto out = socket_for(*at);
+    for (auto const* candidate = candidates.get(); candidate != nullptr;
+         candidate = candidate->ai_next) {
+      if (candidate->ai_family != family) continue;
+      auto out = socket_for(*candidate);
       int const yes = 1, no = 0;
       ::setsockopt(out.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
       if (family == AF_INET6) ::setsockopt(out.get(), IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no);
-      if (::bind(out.get(), at->ai_addr, at->ai_addrlen) == 0 && ::listen(out.get(), most) == 0)
+      if (::bind(out.get(), candidate->ai_addr, candidate->ai_addrlen) == 0 &&
+          ::listen(out.get(), backlog) == 0)
         return out;
     }
   return std::nullopt;
@@ -122,7 +127,7 @@ using addresses = std::unique_ptr<addrinfo, decltype([](addrinfo* a) { ::freeadd
 
 }  // namespace detail
 
-struct tcp_place {
+struct tcp_address {
   std::string host;  // of rank 0
   int port;
   std::string run;  // the same on all ranks
@@ -130,51 +135,59 @@ struct tcp_place {
   std::chrono::milliseconds deadline = std::chrono::minutes(5);
 };
 
-/// The bytes of rank 0, which all ranks have as many of, on every rank. Blocks until all have come;
-/// throws `error` that names those that have not before the deadline.
-inline void share_over_tcp(tcp_place const& at, std::string& bytes) {
+/// Copies the bytes of rank 0, of which all ranks have equally many, to every rank. Blocks until
+/// all have come; throws `error` that names those that have not come before the deadline.
+inline void share_over_tcp(tcp_address const& meeting_point, std::string& bytes) {
   using namespace detail;
-  auto const until = steady_time::clock::now() + at.deadline;
-  auto const found = resolve(at.host, at.port, at.rank == 0);
-  auto const where = concat("rendezvous at ", at.host, ':', at.port);
-  greeting const mine{.run = fnv1a(at.run),
-                      .rank = static_cast<std::uint32_t>(at.rank),
-                      .ranks = static_cast<std::uint32_t>(at.ranks)};
-  if (at.rank > 0) {
+  auto const deadline = steady_time::clock::now() + meeting_point.deadline;
+  auto const addresses_of_root =
+      resolve(meeting_point.host, meeting_point.port, meeting_point.rank == 0);
+  auto const location = concat("rendezvous at ", meeting_point.host, ':', meeting_point.port);
+  greeting const own_greeting{.run = fnv1a(meeting_point.run),
+                              .rank = static_cast<std::uint32_t>(meeting_point.rank),
+                              .ranks = static_cast<std::uint32_t>(meeting_point.ranks)};
+  if (meeting_point.rank > 0) {
     for (;;) {
-      if (auto const out = connected(found)) {
-        std::string_view const said(reinterpret_cast<char const*>(&mine), sizeof mine);
-        require(out->send_all(said, until) && out->receive_all(bytes.data(), bytes.size(), until),
-                where, ": rank 0 does not take rank ", at.rank,
+      if (auto const out = connected(addresses_of_root)) {
+        std::string_view const message(reinterpret_cast<char const*>(&own_greeting),
+                                       sizeof own_greeting);
+        require(out->send_all(message, deadline) &&
+                    out->receive_all(bytes.data(), bytes.size(), deadline),
+                location, ": rank 0 does not take rank ", meeting_point.rank,
                 "; it is of another run, has another number of ranks, or came twice");
         return;
       }
-      require(steady_time::clock::now() < until, where, ": rank 0 does not listen (",
+      require(steady_time::clock::now() < deadline, location, ": rank 0 does not listen (",
               std::generic_category().message(errno), "); is MASTER_ADDR its machine?");
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
   }
-  auto const in = listening(found, at.ranks);
-  require(in.has_value(), where, ": rank 0 cannot listen: ", std::generic_category().message(errno),
-          "; use another port");
-  std::vector<char> came(static_cast<std::size_t>(at.ranks));
-  for (int missing = at.ranks - 1; missing > 0;) {
-    if (!in->wait(POLLIN, until)) {
+  auto const listener = listening(addresses_of_root, meeting_point.ranks);
+  require(listener.has_value(), location,
+          ": rank 0 cannot listen: ", std::generic_category().message(errno), "; use another port");
+  std::vector<char> has_come(static_cast<std::size_t>(meeting_point.ranks));
+  for (int missing = meeting_point.ranks - 1; missing > 0;) {
+    if (!listener->wait(POLLIN, deadline)) {
       std::string names;
-      for (int r = 1; r < at.ranks; ++r)
-        if (came[static_cast<std::size_t>(r)] == 0) names += concat(names.empty() ? "" : ", ", r);
-      fail(where, ": these ranks have not come within ",
-           static_cast<double>(at.deadline.count()) / 1000, " s: ", names);
+      for (int r = 1; r < meeting_point.ranks; ++r)
+        if (has_come[static_cast<std::size_t>(r)] == 0)
+          names += concat(names.empty() ? "" : ", ", r);
+      fail(location, ": these ranks have not come within ",
+           static_cast<double>(meeting_point.deadline.count()) / 1000, " s: ", names);
     }
-    detail::socket const one(::accept4(in->get(), nullptr, nullptr, SOCK_CLOEXEC));
-    greeting other;
-    auto const soon = std::min(until, steady_time::clock::now() + std::chrono::seconds(5));
-    if (!one.receive_all(reinterpret_cast<char*>(&other), sizeof other, soon)) continue;
-    bool const fits = std::memcmp(other.magic, mine.magic, sizeof mine.magic) == 0 &&
-                      other.run == mine.run && other.ranks == mine.ranks && other.rank > 0 &&
-                      other.rank < mine.ranks && came[other.rank] == 0;
-    if (!fits || !one.send_all(bytes, soon)) continue;
-    came[other.rank] = 1;
+    detail::socket const connection(::accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC));
+    greeting received;
+    auto const reply_deadline =
+        std::min(deadline, steady_time::clock::now() + std::chrono::seconds(5));
+    if (!connection.receive_all(reinterpret_cast<char*>(&received), sizeof received,
+                                reply_deadline))
+      continue;
+    bool const is_valid =
+        std::memcmp(received.magic, own_greeting.magic, sizeof own_greeting.magic) == 0 &&
+        received.run == own_greeting.run && received.ranks == own_greeting.ranks &&
+        received.rank > 0 && received.rank < own_greeting.ranks && has_come[received.rank] == 0;
+    if (!is_valid || !connection.send_all(bytes, reply_deadline)) continue;
+    has_come[received.rank] = 1;
     --missing;
   }
 }

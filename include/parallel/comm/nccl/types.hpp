@@ -1,4 +1,4 @@
-// What NCCL calls our element types and reductions.
+// NCCL's names of our element types and reductions.
 #pragma once
 
 #include <nccl.h>
@@ -25,16 +25,15 @@ namespace parallel::nccl {
   }
 }
 
-/// The reduction of NCCL that does the same; none where there is none: `tree_sum` has an order and
-/// `wide_sum` another type, and NCCL's largest or smallest of floats forgets a NaN that one rank
-/// has.
-[[nodiscard]] constexpr std::optional<ncclRedOp_t> reduction_of(dtype type, reduction how) {
+/// NCCL's reduction with the same result; empty where there is none: `tree_sum` has an order of its
+/// own and `wide_sum` another type, and NCCL's max and min of floats lose a NaN of one rank.
+[[nodiscard]] constexpr std::optional<ncclRedOp_t> reduction_of(dtype type, reduction op) {
   bool const integers =
       type == dtype::u8 || type == dtype::i32 || type == dtype::i64 || type == dtype::u64;
-  if (how == reduction::sum) return ncclSum;
-  if (how == reduction::wide_sum && result_type(type, how) == type) return ncclSum;
+  if (op == reduction::sum) return ncclSum;
+  if (op == reduction::wide_sum && result_type(type, op) == type) return ncclSum;
   if (!integers) return std::nullopt;
-  return how == reduction::max ? ncclMax : how == reduction::min ? ncclMin : ncclSum;
+  return op == reduction::max ? ncclMax : op == reduction::min ? ncclMin : ncclSum;
 }
 
 }  // namespace parallel::nccl

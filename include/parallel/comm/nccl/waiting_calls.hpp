@@ -1,7 +1,7 @@
-// nccl::waiting_calls: what has been enqueued on one communicator and is not known to be over.
+// nccl::waiting_calls: the calls on one communicator that are not known to have completed.
 //
-// CUDA is asked, and what has run is let go, outside of the lock: a call of CUDA may wait for one
-// that another thread is in, and that for a kernel which only an abort ends.
+// CUDA is called, and completed calls are released, without the lock: a call of CUDA may wait for
+// one that another thread makes, which may wait for a kernel that only an abort ends.
 #pragma once
 
 #include <chrono>
@@ -29,87 +29,87 @@ namespace parallel::nccl {
 
 /// An operation that has been enqueued.
 struct pending {
-  cuda::event done;
-  operation what;
-  std::uint64_t number = 0;  // of the communicator's calls
-  std::shared_ptr<parallel::detail::kept> owners;
-  noted_calls notes = {};
-  std::optional<cuda::event> begins = {};  // reached when the stream has come to it; until noted
+  cuda::event completion;
+  operation op;
+  std::uint64_t number = 0;  // among the communicator's calls
+  std::shared_ptr<parallel::detail::buffer_owners> owners;
+  call_notes notes = {};
+  std::optional<cuda::event> begin = {};  // when the stream reaches it; until that is noted
   std::chrono::milliseconds deadline = {};
-  std::optional<patience> limit = {};  // begins when it is the first of its communicator
+  std::optional<patience> limit = {};  // begins when it is the first call
 };
 
-/// Thread-safe. They run in the order in which they come.
+/// Thread-safe. The calls run in the order in which they are added.
 class waiting_calls {
  public:
-  void add(pending one) {
+  void add(pending call) {
     std::scoped_lock const lock(mutex_);
-    calls_.push_back(std::move(one));
+    calls_.push_back(std::move(call));
   }
 
-  /// Takes away what is over, as CUDA tells, and notes that, and what has begun, unless is_ended(),
-  /// which is asked when CUDA has answered: what an abort ended seems to have run. Throws `error`
-  /// when work before has failed.
+  /// Removes completed calls, as reported by CUDA, and notes which calls have begun and completed,
+  /// unless is_ended(). That is asked after CUDA has answered, since an aborted call seems to have
+  /// run. Throws `error` when earlier work has failed.
   template <class IsEnded>
   void forget_completed(IsEnded const& is_ended) {
     for (;;) {
       auto const first = events_of_first();
       if (!first) return;
-      bool const over = first->done.ready();
-      bool const began = over || (first->begins && first->begins->ready());
-      bool const notes = !is_ended();
-      std::optional<pending> gone;         // let go when the lock is
-      std::optional<cuda::event> reached;  // too
+      bool const has_ended = first->completion.ready();
+      bool const has_begun = has_ended || (first->begin && first->begin->ready());
+      bool const writes_notes = !is_ended();
+      std::optional<pending> released;            // destroyed after the lock is released
+      std::optional<cuda::event> released_event;  // likewise
       std::scoped_lock const lock(mutex_);
-      if (calls_.empty() || calls_.front().done.get() != first->done.get()) continue;
+      if (calls_.empty() || calls_.front().completion.get() != first->completion.get()) continue;
       auto& front = calls_.front();
-      if (over) {
-        if (notes) front.notes.now(call_state::done);
-        gone = std::move(front);
+      if (has_ended) {
+        if (writes_notes) front.notes.set_state(call_state::completed);
+        released = std::move(front);
         calls_.pop_front();
         continue;
       }
-      if (notes && began && front.begins) {
-        front.notes.now(call_state::running);
-        reached = std::exchange(front.begins, std::nullopt);
+      if (writes_notes && has_begun && front.begin) {
+        front.notes.set_state(call_state::running);
+        released_event = std::exchange(front.begin, std::nullopt);
       }
       return;
     }
   }
 
-  /// What CUDA tells when they are over, of those that wait now.
+  /// The events of the waiting calls, which CUDA reaches when they complete.
   [[nodiscard]] std::vector<cuda::event> events() const {
     std::scoped_lock const lock(mutex_);
     std::vector<cuda::event> out;
-    for (auto const& one : calls_) out.push_back(one.done);
+    for (auto const& call : calls_) out.push_back(call.completion);
     return out;
   }
 
-  /// Lets all go, which have run; `notes`: that is noted.
+  /// Releases all calls, which have run; `notes` says whether to note that.
   void finish(bool notes) {
-    std::deque<pending> gone;  // when the lock is
+    std::deque<pending> released;  // destroyed after the lock is released
     std::scoped_lock const lock(mutex_);
-    gone.swap(calls_);
-    for (auto const& one : gone)
-      if (notes) one.notes.now(call_state::done);
+    released.swap(calls_);
+    for (auto const& call : released)
+      if (notes) call.notes.set_state(call_state::completed);
   }
 
-  struct waited {
+  struct overdue_call {
     std::chrono::milliseconds deadline;
     std::string text;
   };
 
-  /// The first where it waits for longer than it may; asked at least every patience::pause.
-  [[nodiscard]] std::optional<waited> late(steady_time now, std::string_view name) {
+  /// The first call if it waits for too long; to be called at least every patience::pause.
+  [[nodiscard]] std::optional<overdue_call> overdue(steady_time time, std::string_view name) {
     std::scoped_lock const lock(mutex_);
     if (calls_.empty()) return std::nullopt;
     auto& first = calls_.front();
-    if (!first.limit) first.limit.emplace(first.deadline, now);
-    if (!first.limit->over(now)) return std::nullopt;
-    return waited{first.deadline, text_of(first, name)};
+    if (!first.limit) first.limit.emplace(first.deadline, time);
+    if (!first.limit->is_over(time)) return std::nullopt;
+    return overdue_call{first.deadline, text_of(first, name)};
   }
 
-  /// "call 7, all_reduce(sum) of 5 f32 over tensor at step.cpp:31"; none: nothing waits.
+  /// "call 7, all_reduce(sum) of 5 f32 over tensor at step.cpp:31"; empty: no call waits.
   [[nodiscard]] std::optional<std::string> first(std::string_view name) const {
     std::scoped_lock const lock(mutex_);
     if (calls_.empty()) return std::nullopt;
@@ -117,18 +117,18 @@ class waiting_calls {
   }
 
  private:
-  struct both {
-    cuda::event done;
-    std::optional<cuda::event> begins;
+  struct first_call_events {
+    cuda::event completion;
+    std::optional<cuda::event> begin;
   };
-  [[nodiscard]] std::optional<both> events_of_first() const {
+  [[nodiscard]] std::optional<first_call_events> events_of_first() const {
     std::scoped_lock const lock(mutex_);
     if (calls_.empty()) return std::nullopt;
-    return both{calls_.front().done, calls_.front().begins};
+    return first_call_events{calls_.front().completion, calls_.front().begin};
   }
 
-  [[nodiscard]] static std::string text_of(pending const& one, std::string_view name) {
-    return concat("call ", one.number, ", ", describe(signature_of(one.what, one.number, name)));
+  [[nodiscard]] static std::string text_of(pending const& call, std::string_view name) {
+    return concat("call ", call.number, ", ", describe(signature_of(call.op, call.number, name)));
   }
 
   mutable std::mutex mutex_;

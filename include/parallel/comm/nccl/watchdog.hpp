@@ -1,14 +1,17 @@
-// nccl::watchdog: decides when a rank's communicators must end, and sees to it that they do.
+// nccl::watchdog: decides when a rank's communicators must end, and ends them.
 //
-// Three threads, since calls of CUDA exclude each other, and one that waits for a kernel which
-// spins, as to load another kernel or to free memory, keeps all others of the process waiting:
-// - One asks NCCL what has failed, and CUDA what has run. While it gets no answer, nothing is seen
-// to be over.
-// - One decides, by deadlines, by what another rank has posted and by what the first has heard. It
-//   calls nothing of CUDA's or NCCL's, and waits for nobody.
-// - One ends them. NCCL tells its kernels to stop before it calls CUDA, so whoever waited for those
-//   goes on; but an abort may not return all the same, or not begin while another thread is inside
-//   NCCL. The one that decides then says so, after a grace, and ends the process.
+// It has three threads, since calls of CUDA exclude each other: a call that waits for a spinning
+// kernel, for example to load another kernel or to free memory, blocks all other calls of the
+// process.
+// - The first thread asks NCCL what has failed, and CUDA what has run. While it gets no answer, no
+//   call is seen to have completed.
+// - The second thread decides, by deadlines, by notices of other ranks and by what the first thread
+//   has found. It never calls CUDA or NCCL, and never waits for another thread.
+// - The third thread ends the communicators. NCCL tells its kernels to stop before it calls CUDA,
+// so
+//   that threads which wait for them continue; but an abort may still not return, or not begin
+//   while another thread is inside NCCL. After a grace the second thread then reports that, and
+//   ends the process.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -40,25 +43,25 @@ namespace parallel::nccl {
 
 class watchdog {
  public:
-  /// What it calls, each on a thread of its own.
-  struct duties {
-    std::function<void()> see;          // asks NCCL and CUDA; throws what has failed
-    std::function<std::string()> late;  // what has waited for too long; empty: nothing
-    std::function<void()> end;          // ends the communicators
+  /// The functions that it calls, each on a thread of its own.
+  struct callbacks {
+    std::function<void()> poll;            // asks NCCL and CUDA; throws errors that they report
+    std::function<std::string()> overdue;  // describes an overdue call; empty: none
+    std::function<void()> end_all;         // ends the communicators
   };
 
-  /// Of rank `rank`, whose GPU is `device`. `of` and what the duties use must outlive it. `board`:
-  /// null: there is none.
-  watchdog(gate& of, int rank, int device, communicator_options options,
-           std::shared_ptr<notice_board> board, duties calls)
-      : gate_(of),
+  /// For rank `rank`, whose GPU is `device`. `watched_gate` and whatever the callbacks use must
+  /// outlive it. `board` may be null.
+  watchdog(gate& watched_gate, int rank, int device, communicator_options options,
+           std::shared_ptr<notice_board> board, callbacks calls)
+      : gate_(watched_gate),
         rank_(rank),
         options_(std::move(options)),
         board_(std::move(board)),
         calls_(std::move(calls)) {
-    for (auto const body : {&watchdog::see, &watchdog::end_when_closed})
+    for (auto const body : {&watchdog::poll_when_due, &watchdog::end_when_closed})
       threads_.emplace_back([this, device, body] {
-        static_cast<void>(cudaSetDevice(device));  // while nothing is under way
+        static_cast<void>(cudaSetDevice(device));  // before any exchange is under way
         (this->*body)();
       });
     threads_.emplace_back([this] { decide(); });
@@ -68,90 +71,92 @@ class watchdog {
   ~watchdog() {
     {
       std::scoped_lock const lock(mutex_);
-      stopping_ = true;
+      is_stopping_ = true;
     }
     changed_.notify_all();
-    for (auto& one : threads_) one.join();
+    for (auto& thread : threads_) thread.join();
   }
 
-  /// Ends all communicators, for this reason unless there is one; returns when they have ended.
-  /// `tell`: what is posted for the other ranks; empty: nothing.
-  void end(std::string const& reason, std::string tell = {}) {
-    bool const first = close(reason, end_cause::told, tell, false);
+  /// Ends all communicators, with this reason unless there is one already; returns when they have
+  /// ended. `notice` is posted for the other ranks; empty: nothing is posted.
+  void end(std::string const& reason, std::string notice = {}) {
+    bool const first = close(reason, end_cause::reported, notice, false);
     std::unique_lock lock(mutex_);
-    bool const tells = !first && !tell.empty() && !std::exchange(told_, true);
-    changed_.wait(lock, [&] { return ended_; });
+    bool const tells = !first && !notice.empty() && !std::exchange(is_notice_known_, true);
+    changed_.wait(lock, [&] { return has_ended_; });
     lock.unlock();
-    if (tells) post(tell);
+    if (tells) post(notice);
   }
 
  private:
-  /// `told`: the other ranks know already. False: the communicators end for another reason.
-  bool close(std::string const& reason, end_cause why, std::string tell, bool told) {
+  /// Returns false if the communicators end for another reason. `is_notice_known`: the other ranks
+  /// know already.
+  bool close(std::string const& reason, end_cause cause, std::string notice, bool is_notice_known) {
     std::scoped_lock const lock(mutex_);
-    if (stopping_ && !closed_) return false;  // nobody is left to end them, and nothing to end
-    if (!gate_.close(reason, why)) return false;
-    told_ = told || !tell.empty();
-    tell_ = std::move(tell);
-    closed_ = true;
+    if (is_stopping_ && !is_closed_) return false;  // there is no thread and no communicator left
+    if (!gate_.close(reason, cause)) return false;
+    is_notice_known_ = is_notice_known || !notice.empty();
+    notice_ = std::move(notice);
+    is_closed_ = true;
     changed_.notify_all();
     return true;
   }
 
-  void post(std::string const& what) {
+  void post(std::string const& notice) {
     if (!board_) return;
     try {
-      board_->post(rank_, what);
-    } catch (...) {  // NOLINT(bugprone-empty-catch): their deadlines will tell them
+      board_->post(rank_, notice);
+    } catch (...) {  // NOLINT(bugprone-empty-catch): the others have deadlines
     }
   }
 
-  void see() {
+  void poll_when_due() {
     std::unique_lock lock(mutex_);
-    while (!stopping_) {
-      changed_.wait_for(lock, pause(), [&] { return stopping_ || asked_ > seen_; });
-      auto const now = asked_;
+    while (!is_stopping_) {
+      changed_.wait_for(lock, pause(),
+                        [&] { return is_stopping_ || poll_requests_ > polls_done_; });
+      auto const request_number = poll_requests_;
       asks_cuda_since_ = steady_time::clock::now();
       lock.unlock();
       std::string trouble;
       try {
-        calls_.see();
+        calls_.poll();
       } catch (std::exception const& failure) {
         trouble = failure.what();
       }
       lock.lock();
       if (trouble_.empty()) trouble_ = std::move(trouble);
       asks_cuda_since_.reset();
-      seen_ = now;
+      polls_done_ = request_number;
       changed_.notify_all();
     }
   }
 
   void end_when_closed() {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return stopping_ || closed_; });
-    if (!closed_) return;
-    auto const wanted = ++asked_;  // what ends from now on has not run
+    changed_.wait(lock, [&] { return is_stopping_ || is_closed_; });
+    if (!is_closed_) return;
+    auto const wanted = ++poll_requests_;  // calls that end from now on have not run
     changed_.notify_all();
-    changed_.wait_for(lock, look_back, [&] { return stopping_ || seen_ >= wanted; });
+    changed_.wait_for(lock, last_poll_time, [&] { return is_stopping_ || polls_done_ >= wanted; });
     lock.unlock();
-    if (!tell_.empty()) post(tell_);
-    calls_.end();
+    if (!notice_.empty()) post(notice_);
+    calls_.end_all();
     lock.lock();
-    ended_ = true;
+    has_ended_ = true;
     changed_.notify_all();
   }
 
   void decide() {
     std::optional<patience> grace;
     std::unique_lock lock(mutex_);
-    while (!stopping_ || (closed_ && !ended_)) {
+    while (!is_stopping_ || (is_closed_ && !has_ended_)) {
       changed_.wait_for(lock, pause());
-      if (ended_) continue;
-      if (closed_) {
+      if (has_ended_) continue;
+      if (is_closed_) {
         if (!grace) grace.emplace(options_.grace);
-        if (!grace->over()) continue;
-        grace.emplace(std::chrono::hours(1000000));  // it is said once
+        if (!grace->is_over()) continue;
+        grace.emplace(std::chrono::hours(1000000));  // report it only once
         auto const text = stuck();
         lock.unlock();
         say_stuck(text);
@@ -159,22 +164,23 @@ class watchdog {
         continue;
       }
       auto const trouble = trouble_;
-      lock.unlock();  // the board has locks of its own
-      auto const found = [&](std::string const& what, end_cause why) {
-        close(concat("rank ", rank_, " failed: ", what, why == end_cause::late ? unanswered() : ""),
-              why, what, false);
+      lock.unlock();  // the board has its own locks
+      auto const close_with_problem = [&](std::string const& problem, end_cause cause) {
+        close(concat("rank ", rank_, " failed: ", problem,
+                     cause == end_cause::timed_out_here ? unanswered() : ""),
+              cause, problem, false);
       };
-      if (auto const told = board_ ? board_->read() : std::nullopt)
-        close(*told, end_cause::told, {}, true);
+      if (auto const notice = board_ ? board_->read() : std::nullopt)
+        close(*notice, end_cause::reported, {}, true);
       else if (!trouble.empty())
-        found(trouble, end_cause::here);
-      else if (auto const late = calls_.late(); !late.empty())
-        found(late, end_cause::late);
+        close_with_problem(trouble, end_cause::found_here);
+      else if (auto const overdue_call = calls_.overdue(); !overdue_call.empty())
+        close_with_problem(overdue_call, end_cause::timed_out_here);
       lock.lock();
     }
   }
 
-  /// What is said beside a deadline when CUDA has not answered for as long.
+  /// An addition to a deadline's message when CUDA has not answered for a long time.
   [[nodiscard]] std::string unanswered() const {
     std::scoped_lock const lock(mutex_);
     if (!asks_cuda_since_) return {};
@@ -199,30 +205,30 @@ class watchdog {
   void say_stuck(std::string const& sentence) const {
     if (options_.when_stuck) return options_.when_stuck(sentence);
     static_cast<void>(std::fprintf(stderr, "error: %s\n", sentence.c_str()));
-    std::_Exit(EXIT_FAILURE);  // destructors would wait for what does not return
+    std::_Exit(EXIT_FAILURE);  // destructors would wait for the call that does not return
   }
 
   [[nodiscard]] std::chrono::milliseconds pause() const {
     return std::min(options_.look_every, patience::pause);
   }
 
-  /// How long an end waits to know what has run before it.
-  static constexpr std::chrono::milliseconds look_back{100};
+  /// How long the end waits for a last poll of the calls that have run before.
+  static constexpr std::chrono::milliseconds last_poll_time{100};
 
   gate& gate_;
   int const rank_;
   communicator_options const options_;
   std::shared_ptr<notice_board> const board_;
-  duties const calls_;
-  mutable std::mutex mutex_;  // held inside no call of CUDA or NCCL
+  callbacks const calls_;
+  mutable std::mutex mutex_;  // never held in a call of CUDA or NCCL
   std::condition_variable changed_;
-  bool stopping_ = false;
-  bool closed_ = false;
-  bool ended_ = false;
-  std::string tell_;     // what is posted; empty: nothing
-  bool told_ = false;    // the other ranks know, or are being told
-  std::string trouble_;  // what CUDA has said
-  std::uint64_t asked_ = 0, seen_ = 0;
+  bool is_stopping_ = false;
+  bool is_closed_ = false;
+  bool has_ended_ = false;
+  std::string notice_;            // to be posted; empty: nothing
+  bool is_notice_known_ = false;  // the other ranks know the notice, or it is being posted
+  std::string trouble_;           // the error of the first thread
+  std::uint64_t poll_requests_ = 0, polls_done_ = 0;
   std::optional<steady_time> asks_cuda_since_;
   std::vector<std::thread> threads_;
 };

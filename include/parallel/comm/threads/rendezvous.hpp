@@ -1,4 +1,4 @@
-// threads::detail::rendezvous: ranks that are threads come together for one operation.
+// threads::detail::rendezvous: the meeting of ranks, which are threads, for one operation.
 #pragma once
 
 #include <compare>
@@ -13,16 +13,16 @@
 
 namespace parallel::threads::detail {
 
-/// What a rank brings to a rendezvous.
+/// The contribution of a rank to a rendezvous.
 struct participant {
-  signature what;
-  operation op = {};  // what others take from its `in` they count as sent by it
+  signature call_signature;
+  operation op = {};  // counts what others read from its `in` as sent
 };
 
 enum class rendezvous_kind : std::uint8_t { collective, message, exchange };
 
-/// Names a rendezvous: the number-th of its kind in a group, of messages the number-th of (from,
-/// to, tag). Ranks are those of the world.
+/// Names a rendezvous: its number among those of its kind in a group, or for messages among those
+/// of (from, to, tag). Ranks are world ranks.
 struct rendezvous_name {
   int group = 0;
   rendezvous_kind kind = rendezvous_kind::collective;
@@ -36,18 +36,18 @@ struct rendezvous_name {
 struct rendezvous {
   rendezvous_name name;
   std::vector<int> ranks;
-  std::vector<std::optional<participant>> arrived;  // as ranks
-  std::vector<participant> participants;            // when all have come
+  std::vector<std::optional<participant>> arrived;  // in the order of `ranks`
+  std::vector<participant> participants;            // set when all have arrived
   std::size_t missing = 0;
-  std::vector<int> inside;  // ranks that work in it, once all have come
+  std::vector<int> inside;  // after all have arrived: ranks that still work in it
   std::string mismatch;
   std::condition_variable changed;
 
-  /// Where `rank` stands in `ranks`; behind the last when it does not.
-  [[nodiscard]] std::size_t place_of(int rank) const {
-    std::size_t place = 0;
-    while (place < ranks.size() && ranks[place] != rank) ++place;
-    return place;
+  /// The position of `rank` in `ranks`, or ranks.size() if it is not a member.
+  [[nodiscard]] std::size_t position_of(int rank) const {
+    std::size_t position = 0;
+    while (position < ranks.size() && ranks[position] != rank) ++position;
+    return position;
   }
 };
 

@@ -1,10 +1,11 @@
-// threads::run: a program of n ranks as n threads of this process.
+// threads::run: runs a program of n ranks as n threads of this process.
 //
-// What `mpirun -n` is for processes. When one rank throws, the world is aborted so that no other
-// rank waits for it, all threads are joined, and the first cause is rethrown (not the errors of the
-// ranks that were stopped because of it). A rank that computes for ever hears of no abort, and no
-// thread can be ended from outside: when one has not stopped within the grace after the first
-// failure, that failure is told at once to world_options::when_stuck, which should end the process.
+// It does for threads what `mpirun -n` does for processes. When one rank throws, the world is
+// aborted so that no other rank waits for it, all threads are joined, and the error of the cause is
+// rethrown (not the errors of ranks that were stopped because of it). A rank that computes for ever
+// does not notice an abort, and no thread can be ended from outside: if a rank has not stopped
+// within the grace after the first failure, world_options::when_stuck is called with that failure,
+// and should end the process.
 #pragma once
 
 #include <algorithm>
@@ -29,62 +30,63 @@ namespace parallel::threads {
 
 namespace detail {
 
-/// What became of the ranks. Keeps the failure that best tells the cause: of the rank that aborted
-/// first, else the first that is no `aborted`, else the first.
+/// The state of the ranks of a run. Keeps the failure that best tells the cause: that of the rank
+/// which aborted first, else the first that is not an `aborted`, else the first.
 class outcome {
  public:
-  explicit outcome(world& of) : world_(of) {}
+  explicit outcome(world& shared_world) : world_(shared_world) {}
 
-  void starts(int rank) {
+  void add_running(int rank) {
     std::scoped_lock const lock(mutex_);
     running_.push_back(rank);
   }
-  void ends(int rank) {
+  void remove_running(int rank) {
     std::scoped_lock const lock(mutex_);
-    world_.returned(rank);
+    world_.record_return(rank);
     std::erase(running_, rank);
     changed_.notify_all();
   }
 
   /// Called in a catch block.
-  void failed(int rank) {
+  void record_failure(int rank) {
     auto const reason = message_of_current_exception();
-    bool echo = false;
+    bool is_consequence = false;
     try {
       throw;
     } catch (aborted const&) {
-      echo = true;
-    } catch (...) {  // NOLINT(bugprone-empty-catch): a cause
+      is_consequence = true;
+    } catch (...) {  // NOLINT(bugprone-empty-catch): not a consequence of another failure
     }
     world_.abort_by(rank, reason);
-    int const worth = echo ? 1 : world_.failed_rank() == rank ? 3 : 2;
+    int const priority = is_consequence ? 1 : world_.failed_rank() == rank ? 3 : 2;
     std::scoped_lock const lock(mutex_);
-    if (!since_) since_ = std::chrono::steady_clock::now();
+    if (!first_failure_time_) first_failure_time_ = std::chrono::steady_clock::now();
     changed_.notify_all();
-    if (worth <= worth_) return;
-    worth_ = worth;
+    if (priority <= priority_) return;
+    priority_ = priority;
     failure_ = std::current_exception();
     text_ = concat("rank ", rank, " failed: ", reason);
   }
 
-  /// Returns when all have ended; told(sentence) once when some have not `grace` after a failure.
-  template <class Told>
-  void wait(std::chrono::milliseconds grace, Told const& told) {
+  /// Returns when all ranks have ended. Calls report(sentence) once if some ranks have not ended
+  /// `grace` after the first failure.
+  template <class Report>
+  void wait(std::chrono::milliseconds grace, Report const& report) {
     std::unique_lock lock(mutex_);
-    auto const over = [&] { return running_.empty(); };
-    changed_.wait(lock, [&] { return over() || since_; });
-    if (!over() && !changed_.wait_until(lock, *since_ + grace, over)) {
-      std::string const sentence = stuck(grace);
+    auto const all_ended = [&] { return running_.empty(); };
+    changed_.wait(lock, [&] { return all_ended() || first_failure_time_; });
+    if (!all_ended() && !changed_.wait_until(lock, *first_failure_time_ + grace, all_ended)) {
+      std::string const sentence = stuck_ranks_sentence(grace);
       auto const failure = failure_;
       lock.unlock();
       try {
         std::rethrow_exception(failure);
       } catch (...) {
-        told(sentence);
+        report(sentence);
       }
       lock.lock();
     }
-    changed_.wait(lock, over);
+    changed_.wait(lock, all_ended);
   }
 
   void rethrow() const {
@@ -92,7 +94,7 @@ class outcome {
   }
 
  private:
-  [[nodiscard]] std::string stuck(std::chrono::milliseconds grace) const {
+  [[nodiscard]] std::string stuck_ranks_sentence(std::chrono::milliseconds grace) const {
     std::string out = concat(text_, "; ", static_cast<double>(grace.count()) / 1000.0,
                              " s later these have not stopped:");
     for (int const rank : running_)
@@ -107,11 +109,11 @@ class outcome {
   std::vector<int> running_;  // ranks
   std::exception_ptr failure_;
   std::string text_;
-  int worth_ = 0;
-  std::optional<steady_time> since_;  // the first failure
+  int priority_ = 0;
+  std::optional<steady_time> first_failure_time_;  // empty: no failure yet
 };
 
-/// What happens by default when ranks are stuck.
+/// The default of world_options::when_stuck.
 [[noreturn]] inline void end_process(std::string const& sentence) {
   static_cast<void>(std::fprintf(stderr, "error: %s\n", sentence.c_str()));
   std::_Exit(EXIT_FAILURE);  // destructors would free what the stuck threads use
@@ -119,9 +121,9 @@ class outcome {
 
 }  // namespace detail
 
-/// Calls `program(communicator&)` once for each of `ranks` ranks, each in a thread of its own, and
-/// returns when all have returned. Rethrows the failure that tells the cause. Does not return while
-/// a rank is stuck: see world_options::grace and when_stuck.
+/// Calls `program(communicator&)` once for each of `ranks` ranks, each in its own thread, and
+/// returns when all have returned. Rethrows the failure of the cause. Does not return while a rank
+/// is stuck: see world_options::grace and when_stuck.
 template <class Program>
 requires std::invocable<Program&, communicator&>
 void run(int ranks, Program program, world_options options = {}) {
@@ -132,19 +134,19 @@ void run(int ranks, Program program, world_options options = {}) {
       communicator comm(shared, rank);
       program(comm);
     } catch (...) {
-      outcome.failed(rank);
+      outcome.record_failure(rank);
     }
-    outcome.ends(rank);
+    outcome.remove_running(rank);
   };
   {
     std::vector<std::jthread> threads;  // joins at the end of the block
     for (int rank = 0; rank < ranks; ++rank) {
-      outcome.starts(rank);
+      outcome.add_running(rank);
       try {
         threads.emplace_back(body, rank);
-      } catch (...) {  // the system gives no more threads
-        outcome.failed(rank);
-        outcome.ends(rank);
+      } catch (...) {  // the system cannot create more threads
+        outcome.record_failure(rank);
+        outcome.remove_running(rank);
         break;
       }
     }

@@ -1,13 +1,13 @@
-// threads::world: the rendezvous place of ranks that are threads of one process.
+// threads::world: the shared state of ranks that are threads of one process.
 //
-// A collective is a rendezvous: every rank comes with its signature and its pointers, waits on a
-// condition variable (never spinning) until all are there, does its share of the work on the other
-// ranks' memory, and leaves when everybody has finished. One mutex guards the bookkeeping; data
-// moves outside of it. A rendezvous whose ranks disagree, that is not complete in time, or that
-// waits for itself (wait_graph.hpp), aborts the world: every waiter wakes with the reason. Parts of
-// a world (communicator::split) are groups in it, so an abort reaches everybody, and messages name
-// ranks as the world does. Once a rendezvous is complete its ranks use each other's memory: then
-// even an abort frees nobody before all have finished, or the grace is over.
+// A collective is a rendezvous: every rank brings its signature and its pointers, waits on a
+// condition variable (never spinning) until all have arrived, does its share of the work on the
+// other ranks' memory, and leaves when every rank has finished. One mutex guards the bookkeeping;
+// data moves without it. A rendezvous whose ranks disagree, that is not complete in time, or that
+// is part of a deadlock (wait_graph.hpp), aborts the world: every waiting thread wakes with the
+// reason. Sub-communicators (communicator::split) are groups in the world, so that an abort reaches
+// all ranks, and messages name world ranks. In a complete rendezvous the ranks use each other's
+// memory: then even an abort releases no rank before all have finished, or the grace is over.
 #pragma once
 
 #include <algorithm>
@@ -40,14 +40,14 @@ namespace parallel::threads {
 struct world_options {
   /// How long a rank waits for the others in one collective before it gives up.
   shared_deadline deadline = std::chrono::seconds(600);
-  /// How long after a failure another rank may take to stop, and one that gives up its operations
-  /// to say why.
+  /// How long another rank may take to stop after a failure, and how long a rank that gives up its
+  /// operations may take to say why.
   std::chrono::milliseconds grace = std::chrono::seconds(60);
-  /// Called by threads::run when some rank did not stop within the grace, with a sentence that says
-  /// the first failure and which ranks are stuck where. A thread cannot be ended from outside, and
-  /// what it uses cannot be freed: it should end the process. Empty: prints the sentence on
-  /// standard error and ends the process with status 1. The first failure is the current exception
-  /// then. When it returns, the ranks are waited for further.
+  /// Called by threads::run when a rank did not stop within the grace, with a sentence that names
+  /// the first failure and the calls in which ranks are stuck. A thread cannot be ended from
+  /// outside, and its memory cannot be freed: the function should end the process. Empty: prints
+  /// the sentence on standard error and ends the process with status 1. The first failure is the
+  /// current exception meanwhile. If the function returns, threads::run waits for the ranks again.
   std::function<void(std::string const&)> when_stuck = {};
 };
 
@@ -60,9 +60,9 @@ class world final : public parallel::detail::abortable {
   /// A world of `size` ranks. Shared by their communicators.
   explicit world(int size, world_options options = {})
       : size_(checked_size(size)), options_(std::move(options)), waits_(size) {
-    taken_.assign(static_cast<std::size_t>(size), 0);
-    gave_up_.assign(static_cast<std::size_t>(size), 0);
-    returned_.assign(static_cast<std::size_t>(size), 0);
+    has_communicator_.assign(static_cast<std::size_t>(size), 0);
+    has_given_up_.assign(static_cast<std::size_t>(size), 0);
+    has_returned_.assign(static_cast<std::size_t>(size), 0);
   }
 
   [[nodiscard]] int size() const { return size_; }
@@ -74,7 +74,7 @@ class world final : public parallel::detail::abortable {
     abort_locked(reason);
   }
 
-  /// Aborts as `abort` does, since `rank` failed.
+  /// Aborts as `abort` does, naming `rank` as the rank that failed.
   void abort_by(int rank, std::string const& reason) {
     std::scoped_lock const lock(mutex_);
     abort_locked(concat("rank ", rank, " failed: ", reason), rank);
@@ -83,26 +83,28 @@ class world final : public parallel::detail::abortable {
   void give_up(int rank, std::string const& reason) override {
     std::scoped_lock const lock(mutex_);
     if (reason_) return;
-    if (!given_up_) given_up_ = {reason, rank, std::chrono::steady_clock::now() + options_.grace};
-    gave_up_[static_cast<std::size_t>(rank)] = 1;
+    if (!first_abandonment_)
+      first_abandonment_ = {reason, rank, std::chrono::steady_clock::now() + options_.grace};
+    has_given_up_[static_cast<std::size_t>(rank)] = 1;
     wake_all();
   }
 
-  /// The program of `rank` has returned: whoever waits for a call of it, now or later, is told so.
-  void returned(int rank) {
+  /// Notes that the program of `rank` has returned: ranks that wait for a call of it, now or later,
+  /// get an error.
+  void record_return(int rank) {
     std::scoped_lock const lock(mutex_);
-    returned_[static_cast<std::size_t>(rank)] = 1;
-    for (auto const& [name, here] : open_rendezvous_) stop_if_one_returned(*here);
+    has_returned_[static_cast<std::size_t>(rank)] = 1;
+    for (auto const& [name, meeting] : open_rendezvous_) stop_if_one_returned(*meeting);
   }
 
-  void host_waits(parallel::detail::host_waiting const& wait) override {
+  void begin_host_wait(parallel::detail::host_wait const& wait) override {
     std::scoped_lock const lock(mutex_);
-    waits_.host_waits(wait);
+    waits_.begin_host_wait(wait);
     stop_if_deadlocked(wait.worker);
   }
-  void host_goes_on() override {
+  void end_host_wait() override {
     std::scoped_lock const lock(mutex_);
-    waits_.host_goes_on();
+    waits_.end_host_wait();
   }
 
   /// The reason of the first abort.
@@ -110,12 +112,12 @@ class world final : public parallel::detail::abortable {
     std::scoped_lock const lock(mutex_);
     return reason_;
   }
-  /// The rank whose failure was the first abort; none: no abort, or nobody's in particular.
+  /// The rank whose failure was the first abort; empty: no abort, or one without a failed rank.
   [[nodiscard]] std::optional<int> failed_rank() const {
     std::scoped_lock const lock(mutex_);
     return failed_;
   }
-  /// In which calls `rank` waits: "in a and b"; "in no collective".
+  /// The calls in which `rank` waits: "waits in a and b"; "is in no collective".
   [[nodiscard]] std::string whereabouts(int rank) const {
     std::scoped_lock const lock(mutex_);
     return whereabouts_locked(rank);
@@ -130,7 +132,7 @@ class world final : public parallel::detail::abortable {
   struct abandonment {
     std::string reason;
     int rank = 0;
-    steady_time until;  // when it becomes the reason of an abort
+    steady_time deadline;  // when the reason becomes that of an abort
   };
 
   static int checked_size(int size) {
@@ -138,189 +140,194 @@ class world final : public parallel::detail::abortable {
     return size;
   }
 
-  // Each rank has one communicator, since the calls are numbered there.
+  // Reserves the single communicator of a rank, which numbers the rank's calls.
   void take_rank(int rank) {
     std::scoped_lock const lock(mutex_);
     require(rank >= 0 && rank < size_, "threads::communicator: rank ", rank,
             " is not in a world of ", size_);
-    auto& taken = taken_[static_cast<std::size_t>(rank)];
-    require(taken == 0, "threads::communicator: rank ", rank,
+    auto& has_communicator = has_communicator_[static_cast<std::size_t>(rank)];
+    require(has_communicator == 0, "threads::communicator: rank ", rank,
             " of this world already has a communicator; give it a second world for another one");
-    taken = 1;
+    has_communicator = 1;
   }
 
-  // The number of the group that the `number`-th split of `group` makes of `color`.
+  // The number of the group of `color` in split `number` of `group`.
   int group_of(int group, std::uint64_t number, int color) {
     std::scoped_lock const lock(mutex_);
     return groups_.try_emplace({group, number, color}, static_cast<int>(groups_.size()) + 1)
         .first->second;
   }
 
-  // Told before a stream's `worker` enters; the default id: some thread will.
-  void queued(rendezvous_name const& name, int rank, std::thread::id worker) {
+  // Notes that the stream thread `worker` will enter; the default id: an unknown thread will.
+  void record_queued(rendezvous_name const& name, int rank, std::thread::id worker) {
     std::scoped_lock const lock(mutex_);
-    waits_.queued(name, rank, worker);
+    waits_.record_queued(name, rank, worker);
     stop_if_deadlocked(worker);
   }
 
-  // What was queued is gone without having come.
-  void dropped(rendezvous_name const& name, int rank) {
+  // Notes that a queued call will never arrive.
+  void record_dropped(rendezvous_name const& name, int rank) {
     std::scoped_lock const lock(mutex_);
-    waits_.dropped(name, rank);
+    waits_.record_dropped(name, rank);
     auto const open = open_rendezvous_.find(name);
     if (open != open_rendezvous_.end()) stop_if_one_returned(*open->second);
   }
 
-  // Comes to a rendezvous of `ranks` and waits for all others. Throws when they disagree, at the
+  // Arrives at a rendezvous of `ranks` and waits for all others. Throws when they disagree, at the
   // deadline, and when the world is aborted before the rendezvous is complete.
   std::shared_ptr<rendezvous> enter(rendezvous_name const& name, std::vector<int> ranks, int rank,
-                                    detail::participant const& mine) {
+                                    detail::participant const& local) {
     std::unique_lock lock(mutex_);
-    waits_.arrived(name, rank);
+    waits_.record_arrived(name, rank);
     stop_if_over(rank);
-    auto& place = open_rendezvous_[name];
-    if (!place) {
-      place = std::make_shared<rendezvous>();
-      place->name = name;
-      place->arrived.resize(ranks.size());
-      place->missing = ranks.size();
-      place->ranks = std::move(ranks);
+    auto& open_meeting = open_rendezvous_[name];
+    if (!open_meeting) {
+      open_meeting = std::make_shared<rendezvous>();
+      open_meeting->name = name;
+      open_meeting->arrived.resize(ranks.size());
+      open_meeting->missing = ranks.size();
+      open_meeting->ranks = std::move(ranks);
     }
-    auto here = place;
-    here->arrived[here->place_of(rank)] = mine;
-    if (--here->missing == 0) {
-      complete(*here, name.kind);
+    auto meeting = open_meeting;
+    meeting->arrived[meeting->position_of(rank)] = local;
+    if (--meeting->missing == 0) {
+      complete(*meeting, name.kind);
       open_rendezvous_.erase(name);
     } else {
-      waits_.enters(*here, rank);
-      stop_if_one_returned(*here);
+      waits_.enter(*meeting, rank);
+      stop_if_one_returned(*meeting);
       stop_if_deadlocked(std::this_thread::get_id());
-      wait_for_all(lock, *here, rank, patience(options_.deadline.get()));
-      waits_.leaves();
+      wait_for_all(lock, *meeting, rank, patience(options_.deadline.get()));
+      waits_.leave();
     }
-    if (here->missing == 0) {  // even if aborted meanwhile: the others already use our memory
-      if (here->mismatch.empty()) return here;
-      throw error(here->mismatch);
+    if (meeting->missing == 0) {  // even after an abort: the others already use this rank's memory
+      if (meeting->mismatch.empty()) return meeting;
+      throw error(meeting->mismatch);
     }
     for (auto const thread : deadlocked_)
       if (thread == std::this_thread::get_id()) throw error(*reason_);
-    if (gave_up_[static_cast<std::size_t>(rank)] != 0) {  // who comes later must not find it here
-      here->arrived[here->place_of(rank)].reset();
-      if (++here->missing == here->ranks.size()) open_rendezvous_.erase(name);
+    if (has_given_up_[static_cast<std::size_t>(rank)] != 0) {  // a later rank must not find it here
+      meeting->arrived[meeting->position_of(rank)].reset();
+      if (++meeting->missing == meeting->ranks.size()) open_rendezvous_.erase(name);
     }
     stop_if_over(rank);
-    std::string const message = overdue(*here, rank, mine.what);
+    std::string const message = overdue(*meeting, rank, local.call_signature);
     abort_locked(message, rank);
     throw timed_out(message);
   }
 
   void stop_if_over(int rank) const {
     if (reason_) throw aborted(*reason_);
-    if (gave_up_[static_cast<std::size_t>(rank)] != 0) throw aborted(given_up_->reason);
+    if (has_given_up_[static_cast<std::size_t>(rank)] != 0)
+      throw aborted(first_abandonment_->reason);
   }
 
-  // Until all have come, the end of `limit`, or there is no use in waiting.
-  void wait_for_all(std::unique_lock<std::mutex>& lock, rendezvous& here, int rank,
+  // Waits until all have arrived, `limit` is over, or waiting has become useless.
+  void wait_for_all(std::unique_lock<std::mutex>& lock, rendezvous& meeting, int rank,
                     patience limit) {
-    auto const useless = [&] { return reason_ || gave_up_[static_cast<std::size_t>(rank)] != 0; };
-    while (here.missing > 0 && !useless()) {
-      auto const now = std::chrono::steady_clock::now();
-      if (limit.over(now)) return;
-      if (given_up_ && now >= given_up_->until)
-        abort_locked(given_up_->reason, given_up_->rank);
+    auto const must_stop = [&] {
+      return reason_ || has_given_up_[static_cast<std::size_t>(rank)] != 0;
+    };
+    while (meeting.missing > 0 && !must_stop()) {
+      auto const time = std::chrono::steady_clock::now();
+      if (limit.is_over(time)) return;
+      if (first_abandonment_ && time >= first_abandonment_->deadline)
+        abort_locked(first_abandonment_->reason, first_abandonment_->rank);
       else
-        here.changed.wait_until(
-            lock, given_up_ ? std::min(limit.next(), given_up_->until) : limit.next());
+        meeting.changed.wait_until(lock, first_abandonment_
+                                             ? std::min(limit.next(), first_abandonment_->deadline)
+                                             : limit.next());
     }
   }
 
-  // Everybody's signature, by rank.
+  // Returns every rank's signature, by rank.
   std::vector<signature> exchange(rendezvous_name const& name, std::vector<int> ranks, int rank,
-                                  signature const& mine) {
-    auto const here = enter(name, std::move(ranks), rank, {.what = mine});
-    std::vector<signature> all;
-    for (auto const& one : here->participants)
-      all.push_back(one.what);  // fixed since it was complete
-    return all;
+                                  signature const& local) {
+    auto const meeting = enter(name, std::move(ranks), rank, {.call_signature = local});
+    std::vector<signature> signatures;
+    for (auto const& participant : meeting->participants)
+      signatures.push_back(participant.call_signature);  // constant once the rendezvous is complete
+    return signatures;
   }
 
-  // `rank` has finished its work in the rendezvous, which takes from the others' memory: waits
-  // until everybody has. Throws when somebody has not at the deadline, or when the grace after an
-  // abort is over, and names whoever is stuck.
-  void leave(rendezvous& here, int rank) {
+  // Called when `rank` has finished its work in the rendezvous, which reads the others' memory;
+  // waits until every rank has. Throws, naming the ranks that are stuck, when some have not
+  // finished at the deadline, or when the grace after an abort is over.
+  void leave(rendezvous& meeting, int rank) {
     std::unique_lock lock(mutex_);
-    std::erase(here.inside, rank);
-    auto const over = [&] { return here.inside.empty(); };
-    if (over()) return here.changed.notify_all();
-    auto const wait = [&](std::chrono::milliseconds time, auto const& until) {
-      for (patience limit(time); !until() && !limit.over();)
-        here.changed.wait_until(lock, limit.next(), until);
+    std::erase(meeting.inside, rank);
+    auto const all_finished = [&] { return meeting.inside.empty(); };
+    if (all_finished()) return meeting.changed.notify_all();
+    auto const wait = [&](std::chrono::milliseconds time, auto const& condition) {
+      for (patience limit(time); !condition() && !limit.is_over();)
+        meeting.changed.wait_until(lock, limit.next(), condition);
     };
-    auto const place = leaving_.insert(leaving_.end(), &here);
-    wait(options_.deadline.get(), [&] { return over() || reason_; });
-    bool const stopped = !over() && reason_;
-    if (stopped) wait(options_.grace, over);
-    leaving_.erase(place);
-    if (over()) return;
-    auto const& mine = here.participants[here.place_of(rank)].what;
+    auto const leaving_entry = leaving_.insert(leaving_.end(), &meeting);
+    wait(options_.deadline.get(), [&] { return all_finished() || reason_; });
+    bool const was_aborted = !all_finished() && reason_;
+    if (was_aborted) wait(options_.grace, all_finished);
+    leaving_.erase(leaving_entry);
+    if (all_finished()) return;
+    auto const& local = meeting.participants[meeting.position_of(rank)].call_signature;
     auto const message =
-        concat(describe(mine), " (call ", mine.sequence, "): rank ", rank, " waited ",
-               seconds(stopped ? options_.grace : options_.deadline.get()), " s for ",
-               name_ranks(here.inside), " to finish its part, after all had come");
-    if (stopped) throw aborted(concat(*reason_, "; then ", message));
+        concat(describe(local), " (call ", local.sequence, "): rank ", rank, " waited ",
+               seconds(was_aborted ? options_.grace : options_.deadline.get()), " s for ",
+               name_ranks(meeting.inside), " to finish its part, after all had come");
+    if (was_aborted) throw aborted(concat(*reason_, "; then ", message));
     abort_locked(message, rank);
     throw timed_out(message);
   }
 
-  void complete(rendezvous& here, detail::rendezvous_kind kind) {
-    std::vector<signature> all;
-    for (auto const& one : here.arrived) {
-      here.participants.push_back(*one);
-      all.push_back(one->what);
+  void complete(rendezvous& meeting, detail::rendezvous_kind kind) {
+    std::vector<signature> signatures;
+    for (auto const& participant : meeting.arrived) {
+      meeting.participants.push_back(*participant);
+      signatures.push_back(participant->call_signature);
     }
     if (kind == detail::rendezvous_kind::collective)
-      here.mismatch = disagreement(all, call_sites::may_differ, here.ranks);
+      meeting.mismatch = disagreement(signatures, call_sites::may_differ, meeting.ranks);
     if (kind == detail::rendezvous_kind::message)
-      here.mismatch = message_disagreement(all[0], here.ranks[0], all[1], here.ranks[1]);
-    if (!here.mismatch.empty()) abort_locked(here.mismatch);
-    here.inside = here.ranks;
-    here.changed.notify_all();
+      meeting.mismatch =
+          message_disagreement(signatures[0], meeting.ranks[0], signatures[1], meeting.ranks[1]);
+    if (!meeting.mismatch.empty()) abort_locked(meeting.mismatch);
+    meeting.inside = meeting.ranks;
+    meeting.changed.notify_all();
   }
 
-  void abort_locked(std::string const& reason, std::optional<int> by = std::nullopt) {
+  void abort_locked(std::string const& reason, std::optional<int> failed_rank = std::nullopt) {
     if (reason_) return;
     reason_ = reason;
-    failed_ = by;
+    failed_ = failed_rank;
     wake_all();
   }
 
   void wake_all() {
-    for (auto const& [name, here] : open_rendezvous_) here->changed.notify_all();
-    for (auto* const here : leaving_) here->changed.notify_all();
+    for (auto const& [name, meeting] : open_rendezvous_) meeting->changed.notify_all();
+    for (auto* const meeting : leaving_) meeting->changed.notify_all();
   }
 
-  // Aborts when a rank has returned that the rendezvous waits for.
-  void stop_if_one_returned(rendezvous const& here) {
-    for (std::size_t i = 0; i < here.ranks.size(); ++i) {
-      int const rank = here.ranks[i];
-      if (here.arrived[i] || returned_[static_cast<std::size_t>(rank)] == 0 ||
-          waits_.is_queued(here.name, rank))
+  // Aborts if a rank has returned for which the rendezvous waits.
+  void stop_if_one_returned(rendezvous const& meeting) {
+    for (std::size_t i = 0; i < meeting.ranks.size(); ++i) {
+      int const rank = meeting.ranks[i];
+      if (meeting.arrived[i] || has_returned_[static_cast<std::size_t>(rank)] == 0 ||
+          waits_.is_queued(meeting.name, rank))
         continue;
-      std::size_t some = 0;  // of those that have come
-      while (!here.arrived[some]) ++some;
-      auto const& what = here.arrived[some]->what;
+      std::size_t first_arrived = 0;  // position of a rank that has arrived
+      while (!meeting.arrived[first_arrived]) ++first_arrived;
+      auto const& call_signature = meeting.arrived[first_arrived]->call_signature;
       return abort_locked(concat("rank ", rank, " has returned from its program, but rank ",
-                                 here.ranks[some], " waits for it in ", describe(what), " (call ",
-                                 what.sequence,
+                                 meeting.ranks[first_arrived], " waits for it in ",
+                                 describe(call_signature), " (call ", call_signature.sequence,
                                  "); all ranks must make the same calls in the same order"));
     }
   }
 
-  // Aborts when the wait of `worker` closes a circle; the threads in it throw what they are told. A
-  // rank that has given up leaves every circle by itself.
+  // Aborts if the wait of `worker` closes a cycle; the threads in it throw the message. A rank that
+  // has given up leaves every cycle by itself.
   void stop_if_deadlocked(std::thread::id worker) {
-    if (reason_ || given_up_) return;
-    auto const found = waits_.circle_of(worker);
+    if (reason_ || first_abandonment_) return;
+    auto const found = waits_.cycle_of(worker);
     if (!found) return;
     deadlocked_ = found->threads;
     abort_locked(found->message);
@@ -331,39 +338,39 @@ class world final : public parallel::detail::abortable {
   }
 
   std::string whereabouts_locked(int rank) const {
-    auto const places = waits_.places_of(rank);
-    return places.empty() ? "is in no collective" : "waits in " + places;
+    auto const calls = waits_.calls_of(rank);
+    return calls.empty() ? "is in no collective" : "waits in " + calls;
   }
 
-  // Says who did not come, and where every rank of the world waits.
-  std::string overdue(rendezvous const& here, int rank, signature const& mine) const {
+  // The message that names the missing ranks, and the calls in which the ranks of the world wait.
+  std::string overdue(rendezvous const& meeting, int rank, signature const& local) const {
     std::vector<int> missing;
-    std::string others;
+    std::string other_ranks;
     for (int other = 0; other < size_; ++other) {
-      auto const participant = here.place_of(other);
-      bool const late = participant < here.ranks.size() && !here.arrived[participant];
+      auto const participant = meeting.position_of(other);
+      bool const late = participant < meeting.ranks.size() && !meeting.arrived[participant];
       if (late) missing.push_back(other);
-      if (late || (other != rank && !waits_.places_of(other).empty()))
-        others += concat("; rank ", other, ' ', whereabouts_locked(other));
+      if (late || (other != rank && !waits_.calls_of(other).empty()))
+        other_ranks += concat("; rank ", other, ' ', whereabouts_locked(other));
     }
-    return concat(describe(mine), " (call ", mine.sequence, "): rank ", rank, " waited ",
-                  options_.deadline.seconds(), " s for ", name_ranks(missing), others);
+    return concat(describe(local), " (call ", local.sequence, "): rank ", rank, " waited ",
+                  options_.deadline.seconds(), " s for ", name_ranks(missing), other_ranks);
   }
 
   int const size_;
   world_options const options_;
   mutable std::mutex mutex_;
-  std::vector<char> taken_, returned_;                         // by rank
+  std::vector<char> has_communicator_, has_returned_;          // by rank
   std::map<std::tuple<int, std::uint64_t, int>, int> groups_;  // parent, split, color
   std::map<rendezvous_name, std::shared_ptr<rendezvous>>
-      open_rendezvous_;  // that some have come to, not all
+      open_rendezvous_;  // at which some but not all ranks have arrived
   detail::wait_graph waits_;
   std::vector<std::thread::id> deadlocked_;
-  std::list<rendezvous*> leaving_;  // complete ones, once for each rank that waits to leave it
+  std::list<rendezvous*> leaving_;  // complete ones, once for each rank that waits to leave
   std::optional<std::string> reason_;
   std::optional<int> failed_;
-  std::optional<abandonment> given_up_;  // the first
-  std::vector<char> gave_up_;            // by rank
+  std::optional<abandonment> first_abandonment_;
+  std::vector<char> has_given_up_;                // by rank
 };
 
 }  // namespace parallel::threads

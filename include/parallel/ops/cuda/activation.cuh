@@ -1,4 +1,4 @@
-// The launchers of activations and their gradients on cuda::stream, a kernel for each kind. For
+// Launchers of the activations and their gradients on cuda::stream, one kernel for each kind. For
 // nvcc.
 #pragma once
 

@@ -1,11 +1,12 @@
 // Attention on cuda::stream. For nvcc.
 //
-// By a vendor's fused kernels where the program is linked with them and they can
-// (attention_path.hpp says when, fused_attention.hpp how), by plain kernels otherwise. Slopes are
-// numbers of the host, kept by stream::constants; beginnings of documents are memory of the device.
-// head_dim is at most 256. Scratch of the plain kernels: one number a query and head in the
-// backward pass, which gives equal bits in every run; the fused one does on deterministic streams.
-// Part by part (extend_attention), a fused kernel's result is rounded to bf16 before it is merged.
+// A vendor's fused kernels run it if the program is linked with them and they support the call
+// (attention_path.hpp states when, fused_attention.hpp how); otherwise plain kernels do. Slopes are
+// in host memory and are copied by stream::constants; beginnings of documents are device memory.
+// head_dim is at most 256. Scratch of the plain kernels: one number per query and head in the
+// backward pass, whose results have equal bits in every run; those of the fused one do on
+// deterministic streams. Part by part (extend_attention), a fused kernel's result is rounded to
+// bf16 before it is merged.
 #pragma once
 
 #include <parallel/ops/cuda/attention_passes.hpp>
@@ -20,7 +21,7 @@
 namespace parallel::cuda {
 
 namespace detail {
-/// What attention_passes.hpp launches with.
+/// The launcher that attention_passes.hpp uses.
 struct attention_launcher {
   stream& s;
 
@@ -32,7 +33,7 @@ struct attention_launcher {
   [[nodiscard]] std::size_t shared_limit() const { return detail::shared_limit(s); }
 };
 
-/// Enqueues a body that has a warp for each row of `view`.
+/// Enqueues a body that uses one warp for each row of `view`.
 template <class T, class Body>
 void launch_rows_of_heads(stream& s, char const* operation, ops::heads_view<T> const& view,
                           Body const& body) {
@@ -48,7 +49,7 @@ void enqueue(stream& s, ops::attention_arguments<T> a) {
     auto& kernels = s.library<attention_kernels>();
     auto const path =
         attention_forward_path(kernels.backend(), a.out, a.lse.data(), a.q, a.k, a.v, a.options);
-    if (kernels.take(path, [&] {
+    if (kernels.try_fused(path, [&] {
           return s.run("attention", [&] {
             return kernels.fused->forward(s, a.out, a.lse.data(), a.q, a.k, a.v, a.options);
           });
@@ -66,7 +67,7 @@ void enqueue(stream& s, ops::attention_backward_arguments<T> a) {
     auto& kernels = s.library<attention_kernels>();
     auto const path = attention_backward_path(kernels.backend(), a.dq, a.dk, a.dv, a.dout, a.q, a.k,
                                               a.v, a.out, a.lse.data(), a.options);
-    if (kernels.take(path, [&] {
+    if (kernels.try_fused(path, [&] {
           return s.run("attention_backward", [&] {
             return kernels.fused->backward(s, a.dq, a.dk, a.dv, a.dout, a.q, a.k, a.v, a.out,
                                            a.lse.data(), a.options);
@@ -86,7 +87,7 @@ void enqueue(stream& s, ops::extend_attention_arguments<T> a) {
   if constexpr (std::is_same_v<T, bf16>) {
     auto& kernels = s.library<attention_kernels>();
     auto const path = extend_attention_path(kernels.backend(), a.q, a.k, a.v, a.options);
-    if (kernels.take(path, [&] {
+    if (kernels.try_fused(path, [&] {
           auto const part = s.run("extend_attention", [&] {
             return kernels.fused->forward_part(s, a.q, a.k, a.v, a.options);
           });
@@ -113,7 +114,7 @@ void enqueue(stream& s, ops::extend_attention_backward_arguments<T> a) {
     auto const add = [&](ops::heads_view<float> sum, ops::heads_view<bf16 const> addend) {
       detail::launch_rows_of_heads(s, name, sum, kernels::add_attention_part<T>{sum, addend});
     };
-    if (kernels.take(path, [&] {
+    if (kernels.try_fused(path, [&] {
           auto const part = s.run(name, [&] {
             return kernels.fused->backward_part(s, a.dout, a.q, a.k, a.v, a.out, a.lse.data(),
                                                 a.options);

@@ -1,4 +1,4 @@
-// What can be asked of attention on cuda::stream, for plain C++ compilers: a declaration.
+// plain_attention: a query about attention on cuda::stream, declared for plain C++ compilers.
 #pragma once
 
 #include <string_view>
@@ -8,9 +8,10 @@
 
 namespace parallel::cuda {
 
-/// Why calls in bf16 on this stream were left to the plain kernels, which take many times as long
-/// (attention_path.hpp has the reasons); none where all took fused ones. Stream is cuda::stream: a
-/// template, so that programs can ask whether a device's streams tell.
+/// The reasons why calls in bf16 on this stream ran on the plain kernels, which take many times as
+/// long (attention_path.hpp has the reasons); empty if all ran on fused ones. Stream is
+/// cuda::stream; it is a template parameter, so that programs can test whether the streams of a
+/// device support this query.
 template <class Stream>
 [[nodiscard]] std::vector<std::string_view> plain_attention(Stream& s);
 

@@ -1,7 +1,8 @@
-// Which kernels make up attention and its gradient, whatever launches them: a CUDA stream
+// The kernels of attention and its gradient, independent of what launches them: a CUDA stream
 // (attention.cuh) or, in tests, the host.
 //
 // `launch(operation, blocks, body, shared_bytes)` runs blocks of 256 threads, one body after the
+// other; launch.shared_limit() is the largest amount of shared memory that a block may request.
 // other; launch.shared_limit() is the most bytes of shared memory that a block may ask for.
 #pragma once
 
@@ -14,8 +15,8 @@ namespace parallel::cuda::detail {
 
 inline constexpr index attention_head_dim_limit = 256;
 
-/// Calls f(integral_constant) with the width of tiles that hold `head_dim` elements. Throws `error`
-/// above 256, the widest that shared memory holds.
+/// Calls f(integral_constant) with the width of the tiles that hold `head_dim` elements. Throws
+/// `error` above 256, the widest that shared memory holds.
 template <class F>
 void with_attention_width(char const* operation, index head_dim, F const& f) {
   require(head_dim <= attention_head_dim_limit, "ops::", operation, " on CUDA: head_dim is ",
@@ -25,28 +26,28 @@ void with_attention_width(char const* operation, index head_dim, F const& f) {
   f(std::integral_constant<unsigned, 256>{});
 }
 
-/// What a block may ask for on every device from A100 on; most allow more.
-inline constexpr std::size_t least_shared_limit = std::size_t{99} * 1024;
+/// The shared memory that a block may request on every device from A100 on; most allow more.
+inline constexpr std::size_t min_shared_limit = std::size_t{99} * 1024;
 
-/// Launches make(integral_constant), a body for tiles of so many rows a thread: Rows, halved until
-/// a block's shared memory fits the device. Throws `error` when the smallest does not: in double
-/// alone, with head_dim above 128.
+/// Launches make(integral_constant), a body for tiles with that number of rows per thread: Rows,
+/// halved until a block's shared memory fits the device. Throws `error` when the smallest does not
+/// fit: in double with head_dim above 128.
 template <unsigned Rows, class Launch, class Make>
 void launch_largest_tiles(Launch const& launch, char const* operation, Make const& make) {
   auto const body = make(std::integral_constant<unsigned, Rows>{});
   constexpr std::size_t bytes = decltype(body)::shared_bytes;
-  if (bytes <= least_shared_limit || bytes <= launch.shared_limit())
+  if (bytes <= min_shared_limit || bytes <= launch.shared_limit())
     return launch(operation, body.blocks(), body, bytes);
-  // what fits everywhere needs no smaller kernel
-  if constexpr (Rows > 1 && bytes > least_shared_limit)
+  // a body that fits every device needs no smaller kernel
+  if constexpr (Rows > 1 && bytes > min_shared_limit)
     launch_largest_tiles<Rows / 2>(launch, operation, make);
   else
     fail("ops::", operation, " on CUDA: heads this wide in this type need ", bytes,
          " bytes of shared memory a block, but this GPU allows ", launch.shared_limit());
 }
 
-/// O is T, or accumulate_t<T> where `extends`. Blocks of 16 queries where there are no more, as in
-/// decoding.
+/// O is T, or accumulate_t<T> if `extends` is set. Blocks have 16 queries if there are no more, as
+/// in decoding.
 template <class T, class O, class Launch>
 void attention_pass(Launch const& launch, char const* operation, ops::heads_view<O> out,
                     accumulate_t<T>* lse, ops::heads_view<T const> q, ops::heads_view<T const> k,
@@ -64,28 +65,28 @@ void attention_pass(Launch const& launch, char const* operation, ops::heads_view
   });
 }
 
-/// `scratch`: attention_row_bytes(q) (scratch.hpp).
+/// `scratch` has attention_row_bytes(q) bytes (scratch.hpp).
 template <class T, class O, class Launch>
 void attention_backward_pass(Launch const& launch, char const* operation, std::byte* scratch,
                              ops::heads_view<O> dq, ops::heads_view<O> dk, ops::heads_view<O> dv,
                              ops::heads_view<T const> dout, ops::heads_view<T const> q,
                              ops::heads_view<T const> k, ops::heads_view<T const> v,
                              ops::heads_view<T const> out, accumulate_t<T> const* lse,
-                             ops::attention_options const& options, bool adds) {
+                             ops::attention_options const& options, bool accumulate) {
   using A = accumulate_t<T>;
   auto const terms = kernels::terms_of<A>(options, q, k);
-  auto* const own = reinterpret_cast<A*>(scratch);
+  auto* const row_dots = reinterpret_cast<A*>(scratch);
   with_attention_width(operation, q.head_dim, [&](auto width) {
     launch(operation, kernels::blocks_for_rows_of_heads(q, kernels::tile_threads),
-           kernels::attention_own<T>{own, dout, out}, 0);
-    constexpr unsigned most = kernels::tile_rows<A, width()>;
-    launch_largest_tiles<most>(launch, operation, [&](auto each) {
-      return kernels::attention_query_gradient<T, O, width(), each()>{
-          dq, {dout, q, k, v, lse, own, terms, adds}};
+           kernels::attention_row_dots<T>{row_dots, dout, out}, 0);
+    constexpr unsigned max_rows = kernels::tile_rows<A, width()>;
+    launch_largest_tiles<max_rows>(launch, operation, [&](auto rows) {
+      return kernels::attention_query_gradient<T, O, width(), rows()>{
+          dq, {dout, q, k, v, lse, row_dots, terms, accumulate}};
     });
-    launch_largest_tiles<most>(launch, operation, [&](auto each) {
-      return kernels::attention_key_gradient<T, O, width(), each()>{
-          dk, dv, {dout, q, k, v, lse, own, terms, adds}};
+    launch_largest_tiles<max_rows>(launch, operation, [&](auto rows) {
+      return kernels::attention_key_gradient<T, O, width(), rows()>{
+          dk, dv, {dout, q, k, v, lse, row_dots, terms, accumulate}};
     });
   });
 }

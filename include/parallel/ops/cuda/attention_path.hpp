@@ -1,9 +1,9 @@
-// Which kernels run an attention on CUDA: a vendor's fused ones, or our own plain ones. A pure
-// function of what is asked and of what there is; runs on any host.
+// The choice of kernels for attention on CUDA: a vendor's fused kernels, or our own plain ones. It
+// is a pure function of the call and of the backend, and runs on any host.
 //
-// The fused kernels are several times faster, for what they know: bf16, whole sequences, the same
-// part of queries and keys or an earlier part of keys, ALiBi, windows, shared key heads, packed
-// documents. Everything else is for the plain kernels (attention_passes.hpp).
+// The fused kernels are several times faster, in the cases they support: bf16, whole sequences,
+// queries and keys of the same part or keys of an earlier part, ALiBi, windows, shared key heads,
+// packed documents. All other cases run on the plain kernels (attention_passes.hpp).
 #pragma once
 
 #include <algorithm>
@@ -16,32 +16,32 @@
 
 namespace parallel::cuda {
 
-/// What there is to run on.
+/// The library and the device that are available.
 struct attention_backend {
-  /// Of cuDNN as linked, such as 91900; 0: none.
+  /// The version of cuDNN that is linked, such as 91900; 0: none.
   int library = 0;
-  /// Of the device, such as 90 for H100 and H200.
+  /// The compute capability of the device, such as 90 for H100 and H200.
   int capability = 0;
 };
 
 struct attention_path {
   bool fused = false;
-  /// What the plain kernels are for, if not fused.
+  /// The reason for the plain kernels, unless `fused`.
   std::string_view reason = {};
 };
 
-/// How far query 0 stands behind key 0: 0 where both are the same part of a sequence.
+/// The position of query 0 relative to key 0: 0 if both belong to the same part of a sequence.
 [[nodiscard]] inline index distance(ops::attention_options const& options) {
-  auto const& place = options.place;
-  return place.whole == 0 ? 0 : place.first_query - place.first_key;
+  auto const& positions = options.positions;
+  return positions.sequence_length == 0 ? 0 : positions.first_query - positions.first_key;
 }
 
 namespace detail {
 
-/// A heads_view without its element type: where it lies.
-struct heads_place {
+/// The memory of a heads_view, without its element type.
+struct heads_memory {
   template <class T>
-  heads_place(ops::heads_view<T> const& view)  // NOLINT(google-explicit-constructor)
+  heads_memory(ops::heads_view<T> const& view)  // NOLINT(google-explicit-constructor)
       : begin(reinterpret_cast<std::uintptr_t>(view.data)),
         end(begin + sizeof(T) * static_cast<std::size_t>((view.batch - 1) * view.batch_stride +
                                                          (view.sequence - 1) * view.row_stride +
@@ -49,37 +49,38 @@ struct heads_place {
         packable(begin % 16 == 0 && view.row_stride % 8 == 0 &&
                  (view.batch == 1 || view.batch_stride % 8 == 0)) {}
 
-  [[nodiscard]] bool overlaps(heads_place const& other) const {
+  [[nodiscard]] bool overlaps(heads_memory const& other) const {
     return begin < other.end && other.begin < end;
   }
 
-  std::uintptr_t begin, end;  // of the first element, beyond the last
+  std::uintptr_t begin, end;  // the first element, one past the last
   bool packable;              // every row begins at a multiple of 16 bytes
 };
 
-/// What both passes ask. `views`: all that are read and written. `merged`: into what queries saw
-/// of other keys, so that those may stand before all queries, and some rows see none of them.
+/// The conditions of both passes. `views`: all that are read and written. `merged`: the result is
+/// merged into that over other keys, so that these keys may lie before all queries, and some rows
+/// may see none of them.
 template <class T>
 [[nodiscard]] attention_path common_attention_path(
-    attention_backend const& there, ops::attention_options const& options,
+    attention_backend const& backend, ops::attention_options const& options,
     ops::heads_view<T const> const& q, ops::heads_view<T const> const& k,
-    std::initializer_list<heads_place> views, accumulate_t<T> const* lse, bool merged = false) {
+    std::initializer_list<heads_memory> views, accumulate_t<T> const* lse, bool merged = false) {
   auto const plain = [](std::string_view reason) { return attention_path{false, reason}; };
-  if (there.library == 0) return plain("no library of fused kernels is linked");
-  if (there.library < 91600) return plain("cuDNN is older than 9.16");
-  if (there.capability < 80) return plain("the device is older than compute capability 8.0");
+  if (backend.library == 0) return plain("no library of fused kernels is linked");
+  if (backend.library < 91600) return plain("cuDNN is older than 9.16");
+  if (backend.capability < 80) return plain("the device is older than compute capability 8.0");
   if (!std::is_same_v<T, bf16>) return plain("elements are not bf16");
-  if (options.dropout.active()) return plain("dropout has random numbers of our own");
+  if (options.dropout.is_active()) return plain("dropout uses other random numbers than cuDNN");
   if (options.softcap > 0.0) return plain("scores are capped");
-  if (q.sequence != k.sequence) return plain("queries and keys are not equally many");
-  if (index const apart = distance(options); apart != 0 && (!merged || apart < k.sequence))
-    return plain(merged ? "not all keys stand before the queries"
-                        : "queries and keys stand at different positions");
-  if (!options.document_begins.empty() && there.capability < 90)
+  if (q.sequence != k.sequence) return plain("the numbers of queries and keys differ");
+  if (index const offset = distance(options); offset != 0 && (!merged || offset < k.sequence))
+    return plain(merged ? "not all keys lie before the queries"
+                        : "queries and keys have different positions");
+  if (!options.document_begins.empty() && backend.capability < 90)
     return plain("the device is too old for documents: below compute capability 9.0");
-  if (q.sequence < 2) return plain("there is one position only");
+  if (q.sequence < 2) return plain("there is only one position");
   if (q.head_dim % 8 != 0) return plain("head_dim is not a multiple of 8");
-  if (q.head_dim > (there.capability == 90 ? 256 : 128)) return plain("head_dim is too large");
+  if (q.head_dim > (backend.capability == 90 ? 256 : 128)) return plain("head_dim is too large");
   if (reinterpret_cast<std::uintptr_t>(lse) % 16 != 0 ||
       !std::ranges::all_of(views, [](auto const& view) { return view.packable; }))
     return plain("rows do not begin at multiples of 16 bytes");
@@ -88,51 +89,51 @@ template <class T>
 
 }  // namespace detail
 
-/// The path of `attention`, given what it is given.
+/// The path of `attention` with these arguments.
 template <class T>
 [[nodiscard]] attention_path attention_forward_path(
-    attention_backend const& there, ops::heads_view<T> const& out, accumulate_t<T> const* lse,
+    attention_backend const& backend, ops::heads_view<T> const& out, accumulate_t<T> const* lse,
     ops::heads_view<T const> const& q, ops::heads_view<T const> const& k,
     ops::heads_view<T const> const& v, ops::attention_options const& options) {
-  if (detail::heads_place(out).overlaps(q)) return {false, "the result takes the queries' place"};
-  return detail::common_attention_path<T>(there, options, q, k, {out, q, k, v}, lse);
+  if (detail::heads_memory(out).overlaps(q)) return {false, "the result overlaps the queries"};
+  return detail::common_attention_path<T>(backend, options, q, k, {out, q, k, v}, lse);
 }
 
 /// The path of `attention_backward`.
 template <class T>
 [[nodiscard]] attention_path attention_backward_path(
-    attention_backend const& there, ops::heads_view<T> const& dq, ops::heads_view<T> const& dk,
+    attention_backend const& backend, ops::heads_view<T> const& dq, ops::heads_view<T> const& dk,
     ops::heads_view<T> const& dv, ops::heads_view<T const> const& dout,
     ops::heads_view<T const> const& q, ops::heads_view<T const> const& k,
     ops::heads_view<T const> const& v, ops::heads_view<T const> const& out,
     accumulate_t<T> const* lse, ops::attention_options const& options) {
-  return detail::common_attention_path<T>(there, options, q, k, {dq, dk, dv, dout, q, k, v, out},
+  return detail::common_attention_path<T>(backend, options, q, k, {dq, dk, dv, dout, q, k, v, out},
                                           lse);
 }
 
-/// The path of `extend_attention`, whose results lie in scratch before they are merged.
+/// The path of `extend_attention`, whose fused result lies in scratch before it is merged.
 template <class T>
-[[nodiscard]] attention_path extend_attention_path(attention_backend const& there,
+[[nodiscard]] attention_path extend_attention_path(attention_backend const& backend,
                                                    ops::heads_view<T const> const& q,
                                                    ops::heads_view<T const> const& k,
                                                    ops::heads_view<T const> const& v,
                                                    ops::attention_options const& options) {
-  return detail::common_attention_path<T>(there, options, q, k, {q, k, v}, nullptr, true);
+  return detail::common_attention_path<T>(backend, options, q, k, {q, k, v}, nullptr, true);
 }
 
-/// The path of `extend_attention_backward`, likewise. A deterministic one takes S x S bf16 numbers
-/// for each head, and a ring is for long sequences: above 1 GiB of them the plain kernels take
-/// less.
+/// The path of `extend_attention_backward`, whose gradients lie in scratch likewise. The
+/// deterministic fused kernel needs S x S bf16 numbers for each head, and ring attention is for
+/// long sequences: above 1 GiB of these numbers the plain kernels are used, which need less memory.
 template <class T>
 [[nodiscard]] attention_path extend_attention_backward_path(
-    attention_backend const& there, bool deterministic, ops::heads_view<T const> const& dout,
+    attention_backend const& backend, bool deterministic, ops::heads_view<T const> const& dout,
     ops::heads_view<T const> const& q, ops::heads_view<T const> const& k,
     ops::heads_view<T const> const& v, ops::heads_view<T const> const& out,
     accumulate_t<T> const* lse, ops::attention_options const& options) {
-  constexpr index most_pairs = index{1} << 29;
-  if (deterministic && q.batch * q.heads * q.sequence > most_pairs / std::max<index>(1, k.sequence))
+  constexpr index max_pairs = index{1} << 29;
+  if (deterministic && q.batch * q.heads * q.sequence > max_pairs / std::max<index>(1, k.sequence))
     return {false, "a deterministic gradient would take more than 1 GiB of scratch"};
-  return detail::common_attention_path<T>(there, options, q, k, {dout, q, k, v, out}, lse, true);
+  return detail::common_attention_path<T>(backend, options, q, k, {dout, q, k, v, out}, lse, true);
 }
 
 }  // namespace parallel::cuda

@@ -1,4 +1,4 @@
-// The launchers of add_bias and its gradient on cuda::stream. For nvcc.
+// Launchers of add_bias and its gradient on cuda::stream. For nvcc.
 #pragma once
 
 #include <parallel/ops/bias.hpp>

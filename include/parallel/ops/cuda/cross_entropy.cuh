@@ -1,4 +1,4 @@
-// The launcher of cross_entropy on cuda::stream. For nvcc.
+// Launcher of cross_entropy on cuda::stream. For nvcc.
 #pragma once
 
 #include <parallel/ops/cross_entropy.hpp>

@@ -1,14 +1,16 @@
-// matmul on cuda::stream by cuBLASLt: float, bf16, and bf16 into float; what is added, C or another
-// matrix, costs no pass of its own, and neither do a bias and its gradient. For plain C++
+// matmul on cuda::stream by cuBLASLt: float, bf16, and bf16 into float. The addition of C or
+// another matrix needs no pass of its own, and neither do a bias and its gradient. For plain C++
 // compilers; links with cublasLt.
 //
-// A `cublaslt` belongs to a stream (stream::library) and keeps a plan for every shape it has met.
-// Which algorithm a plan takes decides the bits of results: that of its table where this has one,
-// else the library's first guess, which is the same for the same library and device. So ranks with
-// equal tables compute equal bits; tuning.hpp says how they get them.
+// A `cublaslt` belongs to a stream (stream::library) and caches a plan for every shape it has seen.
+// The algorithm of a plan determines the bits of results: it is that of the tuning table if it has
+// an entry, else the library's first guess, which is the same for the same library and device. So
+// ranks with equal tables compute equal bits; tuning.hpp explains how they get equal tables.
 //
 // Products run one after another on their stream. Each stream has its own cublaslt and workspace;
-// weight gradients may have one of their own (train::pipeline_options::overlap_weight_gradients).
+// weight gradients may have a stream of their own
+// (train::pipeline_options::overlap_weight_gradients). weight gradients may have one of their own
+// (train::pipeline_options::overlap_weight_gradients).
 #pragma once
 
 #include <cublasLt.h>
@@ -45,16 +47,17 @@ class cublaslt {
   cublaslt(cublaslt const&) = delete;
   cublaslt& operator=(cublaslt const&) = delete;
 
-  /// Enqueues the product of a shape whose m, n and k are not zero; `addend` is what it
-  /// accumulates to, where it does, and `bias`, aligned to 16 bytes, where its bias is or the
-  /// gradient of one goes. False, and nothing done, when the library has no algorithm for it. The
-  /// first of a shape takes some 100 microseconds more.
+  /// Enqueues the product of a shape whose m, n and k are not zero. `addend` is the matrix that is
+  /// added, if the shape accumulates. `bias`, aligned to 16 bytes, is the bias that is added or the
+  /// memory for the gradient of one, as the shape's epilogue states. Returns false and does nothing
+  /// when the library has no algorithm for it. The first product of a shape takes about 100
+  /// microseconds more.
   [[nodiscard]] bool multiply(matmul_shape const& shape, void* c, void const* a, void const* b,
                               void const* addend, void const* bias = nullptr) {
     device_scope const scope(stream_.device());
-    known& product = plans_.try_emplace(shape, shape).first->second;
-    operands const given{c, a, b, shape.accumulate ? addend : nullptr};
-    if (shape.epilogue != matmul_epilogue::none) product.plan.place_bias(bias);
+    product_entry& product = plans_.try_emplace(shape, shape).first->second;
+    operands const arguments{c, a, b, shape.accumulate ? addend : nullptr};
+    if (shape.epilogue != matmul_epilogue::none) product.plan.set_bias(bias);
     if (!product.decided) {
       auto const guesses = product.plan.guesses(library_.get(), 1);
       if (!guesses.empty()) product.algorithm = guesses.front();
@@ -62,63 +65,64 @@ class cublaslt {
     }
     if (!product.algorithm) return false;
     if (tune_ && !table_.entries().contains(shape) && !stream_.capturing())
-      measure(shape, product, given);
-    check(stream_.run("matmul", [&] { return run(product.plan, *product.algorithm, given); }),
+      measure(shape, product, arguments);
+    check(stream_.run("matmul", [&] { return run(product.plan, *product.algorithm, arguments); }),
           "cublasLtMatmul");
     return true;
   }
 
-  /// fused(), which multiplies a `shape` that does something beside and says whether it could; or
-  /// apart(), which does the same one after the other, where the library has no algorithm for that,
-  /// or tuning found it to be faster. What they add to is `results`: they are timed on these, which
-  /// are what they were afterwards.
+  /// Runs fused(), which multiplies a `shape` with an epilogue and returns whether it could; or
+  /// separate(), which runs the product and the epilogue one after the other, if the library has no
+  /// algorithm for the former, or tuning found the latter faster. `results` is the memory that they
+  /// add to: timing uses it and restores it afterwards.
   template <class Fused, class Apart>
   void multiply_or(matmul_shape const& shape, std::initializer_list<std::span<std::byte>> results,
-                   Fused const& fused, Apart const& apart) {
+                   Fused const& fused, Apart const& separate) {
     bool const was_known = table_.entries().contains(shape);
-    if (!fused()) return apart();
-    if (was_known || !table_.entries().contains(shape)) return;  // nothing was timed just now
-    std::vector<device_memory> kept;
+    if (!fused()) return separate();
+    if (was_known || !table_.entries().contains(shape)) return;  // this call timed nothing
+    std::vector<device_memory> copies_of_results;
     try {
-      for (auto const result : results) copy(result.data(), result.size(), kept);
+      for (auto const result : results) copy(result.data(), result.size(), copies_of_results);
     } catch (out_of_memory const&) {
       return;
     }
     int const best =
-        fastest(stream_, 2, [&](int way) { return way == 0 ? fused() : (apart(), true); });
-    std::size_t next = 0;
+        fastest(stream_, 2, [&](int way) { return way == 0 ? fused() : (separate(), true); });
+    std::size_t index_of_copy = 0;
     for (auto const result : results)
-      check(cudaMemcpyAsync(result.data(), kept[next++].get(), result.size(),
+      check(cudaMemcpyAsync(result.data(), copies_of_results[index_of_copy++].get(), result.size(),
                             cudaMemcpyDeviceToDevice, stream_.get()),
             "cudaMemcpyAsync");
     if (best != 1) return;
     plans_.at(shape).algorithm.reset();
-    table_.set(shape, {.guess = matmul_algorithm::apart});
+    table_.set(shape, {.guess = matmul_algorithm::separate});
   }
 
-  /// From now on, a shape without an entry in the table is timed when it comes (on), or takes the
-  /// library's first guess (off, as in the beginning). Timing tries up to 16 algorithms, some
-  /// milliseconds a shape, blocks the caller, and asks the device for up to twice its cache and a
-  /// copy of C meanwhile; a shape for which that is not there takes the first guess. None of that
-  /// can be captured: a shape that is first met while a graph is
-  /// being captured takes the first guess, and is timed when it comes outside of one.
-  void tune(bool on) { tune_ = on; }
+  /// From now on a shape without an entry in the table is timed at its first use (enabled), or
+  /// takes the library's first guess (disabled, the initial state). Timing tries up to 16
+  /// algorithms and takes some milliseconds a shape; it blocks the caller, and allocates up to
+  /// twice the size of the device's cache and a copy of C meanwhile. If that memory is not
+  /// available, the shape takes the first guess. Timing cannot be captured: a shape whose first use
+  /// is inside the capture of a graph takes the first guess, and is timed at its first use outside
+  /// of one.
+  void tune(bool enabled) { tune_ = enabled; }
 
-  /// What was timed here, and what `use` brought.
+  /// The results of timing here, and the entries that `use` added.
   [[nodiscard]] matmul_tuning const& tuning() const { return table_; }
 
-  /// From now on `table` decides; what was timed or guessed before is forgotten. Throws `error`,
-  /// and changes nothing, when it was made for another library or device, or cuBLASLt refuses an
+  /// From now on `table` decides; earlier timings and guesses are dropped. Throws `error`, and
+  /// changes nothing, when the table was made for another library or device, or cuBLASLt refuses an
   /// entry.
   void use(matmul_tuning table) {
     require(table.made_for() == table_.made_for(), "matmul tuning: made for '", table.made_for(),
             "', but this is '", table_.made_for(), "'; tune again");
     device_scope const scope(stream_.device());
-    std::map<matmul_shape, known> plans;
+    std::map<matmul_shape, product_entry> plans;
     for (auto const& [shape, algorithm] : table.entries()) {
-      known& product = plans.try_emplace(shape, shape).first->second;
+      product_entry& product = plans.try_emplace(shape, shape).first->second;
       product.decided = true;
-      if (algorithm.guess == matmul_algorithm::apart) continue;
+      if (algorithm.guess == matmul_algorithm::separate) continue;
       product.algorithm = algorithm;
       require(product.plan.takes(library_.get(), *product.algorithm),
               "matmul tuning: cuBLASLt refuses the algorithm of the product with m ", shape.m,
@@ -136,11 +140,11 @@ class cublaslt {
     void const* addend;  // c, another matrix, or null
   };
 
-  struct known {
-    explicit known(matmul_shape const& shape) : plan(shape) {}
+  struct product_entry {
+    explicit product_entry(matmul_shape const& shape) : plan(shape) {}
     cublaslt_plan plan;
     bool decided = false;
-    std::optional<matmul_algorithm> algorithm;  // once decided, none: there is none
+    std::optional<matmul_algorithm> algorithm;  // if decided, nullopt: no algorithm exists
   };
 
   struct destroy {
@@ -174,21 +178,22 @@ class cublaslt {
                     stream_.scratch(product_workspace_bytes), stream_.get());
   }
 
-  /// Takes the fastest algorithm into the plan and the table.
-  void measure(matmul_shape const& shape, known& product, operands const& given) {
+  /// Times the algorithms and stores the fastest in the cached plan and the table.
+  void measure(matmul_shape const& shape, product_entry& product, operands const& arguments) {
     std::vector<device_memory> memory;
     std::vector<operands> rotation;
     try {
-      rotation = copies(shape, given, memory);
+      rotation = copies(shape, arguments, memory);
     } catch (out_of_memory const&) {
       return;
     }
     auto const guesses = product.plan.guesses(library_.get());
-    std::size_t turn = 0;
+    std::size_t run_count = 0;
     int const best = fastest(stream_, static_cast<int>(guesses.size()), [&](int way) {
       auto const status = run(product.plan, guesses[static_cast<std::size_t>(way)],
-                              rotation[turn++ % rotation.size()]);
-      if (status != CUBLAS_STATUS_SUCCESS) static_cast<void>(cudaGetLastError());  // not the next's
+                              rotation[run_count++ % rotation.size()]);
+      if (status != CUBLAS_STATUS_SUCCESS)
+        static_cast<void>(cudaGetLastError());  // clears the error
       return status == CUBLAS_STATUS_SUCCESS;
     });
     if (best < 0) return;
@@ -196,7 +201,7 @@ class cublaslt {
     table_.set(shape, *product.algorithm);
   }
 
-  /// A copy, which `memory` keeps. Throws `out_of_memory`.
+  /// Copies to new memory, which `memory` owns. Throws `out_of_memory`.
   void* copy(void const* from, std::size_t size, std::vector<device_memory>& memory) {
     void* to = nullptr;
     check(cudaMallocAsync(&to, size, stream_.get()), "cudaMallocAsync of operands for tuning");
@@ -206,10 +211,10 @@ class cublaslt {
     return to;
   }
 
-  /// Operands to time with in turn, so that a run does not find in the cache what the one before
-  /// left there: copies, since times depend on the numbers multiplied. Large operands, which no
-  /// cache holds, are taken as they are, but for a C that would be added to.
-  [[nodiscard]] std::vector<operands> copies(matmul_shape const& shape, operands const& given,
+  /// Sets of operands that timed runs use in turn, so that a run does not find in the cache what
+  /// the previous run left there. They are copies, since times depend on the numbers multiplied.
+  /// Large operands, which no cache holds, are not copied, except a C that would be added to.
+  [[nodiscard]] std::vector<operands> copies(matmul_shape const& shape, operands const& arguments,
                                              std::vector<device_memory>& memory) {
     auto const bytes = [](index rows, index columns, dtype type) {
       return static_cast<std::size_t>(rows * columns) * size_of(type);
@@ -223,20 +228,21 @@ class cublaslt {
     int cache = 0;
     check(cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, stream_.device()),
           "cudaDeviceGetAttribute");
-    bool const in_place = given.addend == given.c;
-    bool const apart = given.addend != nullptr && !in_place;
-    auto const sets = std::min<std::size_t>(
-        16, 2 * static_cast<std::size_t>(cache) / (bytes_a + bytes_b + (apart ? 2 : 1) * bytes_c));
+    bool const in_place = arguments.addend == arguments.c;
+    bool const other_addend = arguments.addend != nullptr && !in_place;
+    auto const sets =
+        std::min<std::size_t>(16, 2 * static_cast<std::size_t>(cache) /
+                                      (bytes_a + bytes_b + (other_addend ? 2 : 1) * bytes_c));
     std::vector<operands> out;
     for (std::size_t i = 0; i < sets; ++i) {
-      operands own{copied(given.c, bytes_c), copied(given.a, bytes_a), copied(given.b, bytes_b),
-                   nullptr};
-      own.addend = apart ? copied(given.addend, bytes_c) : in_place ? own.c : nullptr;
-      out.push_back(own);
+      operands set{copied(arguments.c, bytes_c), copied(arguments.a, bytes_a),
+                   copied(arguments.b, bytes_b), nullptr};
+      set.addend = other_addend ? copied(arguments.addend, bytes_c) : in_place ? set.c : nullptr;
+      out.push_back(set);
     }
     if (out.empty()) {
-      out.push_back(given);
-      if (in_place) out.back().c = copied(given.c, bytes_c);
+      out.push_back(arguments);
+      if (in_place) out.back().c = copied(arguments.c, bytes_c);
       if (in_place) out.back().addend = out.back().c;
     }
     return out;
@@ -245,12 +251,11 @@ class cublaslt {
   stream& stream_;
   handle library_;
   matmul_tuning table_;
-  std::map<matmul_shape, known> plans_;
+  std::map<matmul_shape, product_entry> plans_;
   bool tune_ = false;
 };
 
-/// Types and shapes that cuBLASLt has no algorithm for, sums of nothing among them, go to the plain
-/// kernel.
+/// Types and shapes for which cuBLASLt has no algorithm, including k = 0, run on the plain kernel.
 template <class C, class T>
 void enqueue(stream& s, ops::matmul_arguments<C, T> const& a) {
   if (a.c.empty()) return;
@@ -263,7 +268,7 @@ void enqueue(stream& s, ops::matmul_arguments<C, T> const& a) {
   plain_matmul(s, a);
 }
 
-/// Where cuBLASLt has no algorithm, or the bias is not aligned, the bias comes after the product.
+/// If cuBLASLt has no algorithm, or the bias is not aligned, the bias is added after the product.
 template <class T>
 void enqueue(stream& s, ops::affine_arguments<T> const& a) {
   if (a.y.empty()) return;
@@ -278,19 +283,19 @@ void enqueue(stream& s, ops::affine_arguments<T> const& a) {
   ops::add_bias(s, a.y, a.bias, a.addend);
 }
 
-/// The library overwrites where the bias' gradient goes, so it goes to the end of the product's
-/// scratch and is added from there. Where the library has no algorithm, or one that is slower than
-/// reading dy once more, the gradient is a pass of its own.
+/// The library overwrites the memory of the bias' gradient, so the gradient is written to the end
+/// of the product's scratch and added from there. If the library has no algorithm, or one that is
+/// slower than reading dy once more, the gradient has a pass of its own.
 template <class T>
 void enqueue(stream& s, ops::affine_backward_weight_arguments<T> const& a) {
   ops::matmul_options const product{.transpose_a = true, .accumulate = a.accumulate};
-  auto const apart = [&] {
+  auto const separate = [&] {
     ops::matmul(s, a.dweight, a.dy, a.x, product);
     ops::add_bias_backward(s, a.dbias, a.dy);
   };
   auto shape = shape_of(a.dweight, a.dy, a.x, product);
   shape.epilogue = matmul_epilogue::bias_gradient;
-  if (a.dweight.empty() || shape.k == 0) return apart();
+  if (a.dweight.empty() || shape.k == 0) return separate();
   auto& products = s.library<cublaslt>();
   auto const fused = [&] {
     auto* const sums = s.scratch(product_workspace_bytes) + workspace_of(shape);
@@ -304,7 +309,7 @@ void enqueue(stream& s, ops::affine_backward_weight_arguments<T> const& a) {
   };
   products.multiply_or(
       shape, {std::as_writable_bytes(a.dweight.span()), std::as_writable_bytes(a.dbias.span())},
-      fused, apart);
+      fused, separate);
 }
 
 }  // namespace parallel::cuda

@@ -1,4 +1,5 @@
-// A matrix product as cuBLASLt is told of it: descriptions, the algorithms it offers, the call.
+// A matrix product as a cuBLASLt plan: its descriptors, the algorithms that the library offers, the
+// call.
 #pragma once
 
 #include <cublasLt.h>
@@ -16,17 +17,18 @@
 
 namespace parallel::cuda {
 
-/// Throws `error` naming `call`, cuBLASLt's reason and the call site, unless `status` is success.
-inline void check(cublasStatus_t status, char const* call, call_site where = call_site::current()) {
+/// Throws `error` with `call`, cuBLASLt's reason and the call site, unless `status` is success.
+inline void check(cublasStatus_t status, char const* call,
+                  call_site caller = call_site::current()) {
   if (status == CUBLAS_STATUS_SUCCESS) [[likely]]
     return;
   fail("cuBLASLt: ", call, " failed with ", cublasLtGetStatusName(status), ": ",
-       cublasLtGetStatusString(status), " (", where, ")");
+       cublasLtGetStatusString(status), " (", caller, ")");
 }
 
-/// Products of one shape, whose m, n and k are not zero. Sums are in float, of bf16 as of float
-/// (which is not rounded to TF32). Stays where it was made, since the library's descriptions of
-/// matrices do.
+/// Products of one shape, whose m, n and k are not zero. Sums are in float, for bf16 and for float
+/// (which is not rounded to TF32). A plan cannot be copied or moved, since the library's matrix
+/// layouts cannot.
 class cublaslt_plan {
  public:
   explicit cublaslt_plan(matmul_shape const& shape)
@@ -40,26 +42,26 @@ class cublaslt_plan {
     transpose(CUBLASLT_MATMUL_DESC_TRANSA, product.first.transpose);
     transpose(CUBLASLT_MATMUL_DESC_TRANSB, product.second.transpose);
     if (shape.epilogue == matmul_epilogue::none) return;
-    // columns of a row-major result are rows to the library, for each of which it adds a number;
-    // op(A) is its second operand, whose columns it sums
+    // columns of a row-major result are rows to the library, to each of which it adds a number;
+    // op(A) is the library's second operand, whose columns it sums
     describe_operation(CUBLASLT_MATMUL_DESC_EPILOGUE, shape.epilogue == matmul_epilogue::bias
                                                           ? CUBLASLT_EPILOGUE_BIAS
                                                           : CUBLASLT_EPILOGUE_BGRADB);
-    place_bias(&some_place);
+    set_bias(&dummy_bias);
   }
 
   cublaslt_plan(cublaslt_plan const&) = delete;
   cublaslt_plan& operator=(cublaslt_plan const&) = delete;
 
-  /// At most `most` (16) algorithms, what the library guesses to be the fastest first; none when it
-  /// has none for this shape. Of those that split k, only such that add the parts in float: results
-  /// are rounded once.
+  /// At most `max_count` (16) algorithms, the library's guess of the fastest first; none when the
+  /// library has none for this shape. Algorithms that split k are included only if they add the
+  /// parts in float: results are rounded once.
   [[nodiscard]] std::vector<matmul_algorithm> guesses(cublasLtHandle_t library,
-                                                      int most = most_guesses) {
+                                                      int max_count = max_guesses) {
     cublasLtMatmulPreferenceOpaque_t preference{};
     check(cublasLtMatmulPreferenceInit(&preference), "cublasLtMatmulPreferenceInit");
-    auto const prefer = [&](cublasLtMatmulPreferenceAttributes_t which, auto value) {
-      check(cublasLtMatmulPreferenceSetAttribute(&preference, which, &value, sizeof value),
+    auto const prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+      check(cublasLtMatmulPreferenceSetAttribute(&preference, attribute, &value, sizeof value),
             "cublasLtMatmulPreferenceSetAttribute");
     };
     prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{workspace_of(shape_)});
@@ -69,12 +71,12 @@ class cublaslt_plan {
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, std::uint32_t{shape_.alignment_a});
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, std::uint32_t{shape_.alignment_c});
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, std::uint32_t{shape_.alignment_c});
-    // not in a vector: nvcc 13.0 fails on vectors of the library's types, which have no names
-    cublasLtMatmulHeuristicResult_t results[most_guesses] = {};
+    // not a vector: nvcc 13.0 fails on vectors of the library's types, which have no names
+    cublasLtMatmulHeuristicResult_t results[max_guesses] = {};
     int count = 0;
-    auto const status =
-        cublasLtMatmulAlgoGetHeuristic(library, &operation_, &first_, &second_, &result_, &result_,
-                                       &preference, std::min(most, most_guesses), results, &count);
+    auto const status = cublasLtMatmulAlgoGetHeuristic(
+        library, &operation_, &first_, &second_, &result_, &result_, &preference,
+        std::min(max_count, max_guesses), results, &count);
     std::vector<matmul_algorithm> out;
     if (status == CUBLAS_STATUS_NOT_SUPPORTED) return out;
     check(status, "cublasLtMatmulAlgoGetHeuristic");
@@ -85,7 +87,7 @@ class cublaslt_plan {
     return out;
   }
 
-  /// Whether the library can run `algorithm`, of any origin, for this shape on this device.
+  /// Whether the library can run `algorithm`, from any source, for this shape on this device.
   [[nodiscard]] bool takes(cublasLtHandle_t library, matmul_algorithm const& algorithm) {
     auto const words = std::bit_cast<cublasLtMatmulAlgo_t>(algorithm.words);
     cublasLtMatmulHeuristicResult_t result{};
@@ -94,12 +96,12 @@ class cublaslt_plan {
            result.workspaceSize <= workspace_of(shape_);
   }
 
-  /// From now on the bias is here, or its gradient is written here: aligned to 16 bytes, of the
-  /// element type of C.
-  void place_bias(void const* bias) { describe_operation(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias); }
+  /// Sets the memory of the bias, or of its gradient: aligned to 16 bytes, of the element type of
+  /// C.
+  void set_bias(void const* bias) { describe_operation(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias); }
 
-  /// Enqueues C = op(A) op(B), plus `addend` (C or another matrix) where the shape accumulates and
-  /// only there, with workspace_of(shape) bytes of `workspace`.
+  /// Enqueues C = op(A) op(B), plus `addend` (C or another matrix) if and only if the shape
+  /// accumulates, with workspace_of(shape) bytes of `workspace`.
   [[nodiscard]] cublasStatus_t run(cublasLtHandle_t library, matmul_algorithm const& algorithm,
                                    void* c, void const* a, void const* b, void const* addend,
                                    void* workspace, cudaStream_t stream) {
@@ -111,9 +113,9 @@ class cublaslt_plan {
   }
 
  private:
-  static constexpr int most_guesses = 16;
-  /// For algorithms that are asked for before there is a bias; nobody reads it.
-  alignas(16) static constexpr char some_place = 0;
+  static constexpr int max_guesses = 16;
+  /// A valid bias pointer for queries of algorithms before there is a bias; nothing reads it.
+  alignas(16) static constexpr char dummy_bias = 0;
 
   static void describe(cublasLtMatrixLayoutOpaque_t& layout, dtype type,
                        column_major_matrix const& x) {
@@ -122,12 +124,12 @@ class cublaslt_plan {
                                    static_cast<std::uint64_t>(x.columns), x.leading),
           "cublasLtMatrixLayoutInit");
   }
-  void transpose(cublasLtMatmulDescAttributes_t which, bool on) {
-    describe_operation(which, on ? CUBLAS_OP_T : CUBLAS_OP_N);
+  void transpose(cublasLtMatmulDescAttributes_t attribute, bool is_transposed) {
+    describe_operation(attribute, is_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   }
   template <class Value>
-  void describe_operation(cublasLtMatmulDescAttributes_t which, Value const& value) {
-    check(cublasLtMatmulDescSetAttribute(&operation_, which, &value, sizeof value),
+  void describe_operation(cublasLtMatmulDescAttributes_t attribute, Value const& value) {
+    check(cublasLtMatmulDescSetAttribute(&operation_, attribute, &value, sizeof value),
           "cublasLtMatmulDescSetAttribute");
   }
 

@@ -1,5 +1,5 @@
-// The tables of kernels/document_tables.hpp on a stream, how much memory they take, and for how
-// many documents they are made.
+// The tables of kernels/document_tables.hpp on a stream, their memory, and the number of documents
+// that they are made for.
 #pragma once
 
 #include <algorithm>
@@ -14,25 +14,26 @@ namespace parallel::cuda {
 
 class stream;
 
-/// Enqueues them. ParallelLM::kernels has it.
+/// Enqueues the kernel that makes the tables. ParallelLM::kernels defines it.
 void make_document_tables(stream& s, kernels::document_tables const& tables);
 
-/// For how many documents there may be tables of so many tokens: documents that are shorter in the
-/// mean are not worth one each.
-[[nodiscard]] constexpr index most_documents(index tokens) {
-  constexpr index shortest = 8;
-  auto const most = static_cast<std::uint64_t>(std::max<index>(1, tokens / shortest));
-  return static_cast<index>(std::bit_floor(most));
+/// The largest number of documents for which there may be tables, for a number of tokens: if the
+/// mean document is shorter than min_mean_length, documents are not worth sequences of their own.
+[[nodiscard]] constexpr index max_documents(index tokens) {
+  constexpr index min_mean_length = 8;
+  auto const bound = static_cast<std::uint64_t>(std::max<index>(1, tokens / min_mean_length));
+  return static_cast<index>(std::bit_floor(bound));
 }
 
-/// For how many tables are made, where there are `count`: a power of two, so that batches differ in
-/// few ways; 0 where they were not counted or are too many.
+/// The number of documents for which tables are made if there are `count`: a power of two, so that
+/// batches differ in few ways; 0 if the documents were not counted or are too many.
 [[nodiscard]] constexpr index document_bound(index count, index tokens) {
-  if (count <= 0 || count > most_documents(tokens)) return 0;
+  if (count <= 0 || count > max_documents(tokens)) return 0;
   return static_cast<index>(std::bit_ceil(static_cast<std::uint64_t>(count)));
 }
 
-/// Tables begin at multiples of 16 bytes. That of offsets has one more than where the last ends.
+/// Tables begin at multiples of 16 bytes. The table of offsets has two entries more than documents:
+/// the end of the last document, and one more.
 [[nodiscard]] constexpr std::size_t lengths_bytes(index documents) {
   return (static_cast<std::size_t>(documents) * sizeof(std::int32_t) + 15) / 16 * 16;
 }
@@ -43,8 +44,8 @@ void make_document_tables(stream& s, kernels::document_tables const& tables);
   return lengths_bytes(documents) + static_cast<std::size_t>(tables) * offsets_bytes(documents);
 }
 
-/// Beside them, for what a plan of so many documents asks for itself (seen: 448 bytes for each).
-[[nodiscard]] constexpr std::size_t document_room(index documents) {
+/// Scratch beside the tables, for the plan's own workspace (448 bytes per document were observed).
+[[nodiscard]] constexpr std::size_t document_plan_reserve(index documents) {
   return 512 * static_cast<std::size_t>(documents) + 4096;
 }
 

@@ -1,4 +1,4 @@
-// The launcher of dropout on cuda::stream. For nvcc.
+// Launcher of dropout on cuda::stream. For nvcc.
 #pragma once
 
 #include <parallel/ops/cuda/elementwise.cuh>

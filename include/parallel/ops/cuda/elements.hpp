@@ -1,6 +1,6 @@
 // Loops over elements by all threads of a grid, a group at a time: out[i] = f(in0[i], in1[i], ...)
-// and the loops under it, over flat arrays and over rows. Where a pointer is not aligned to groups,
-// elements go one by one.
+// and the loops that it uses, over flat arrays and over rows. If a pointer is not aligned to
+// groups, elements are processed one by one.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace parallel::cuda {
 
-/// Calls f<n>(i) for groups [i, i + n) of [0, count), shared among all threads of the grid: n is N,
-/// and 1 for what is left over, or for everything unless `aligned`.
+/// Calls f<n>(i) for groups [i, i + n) of [0, count), divided among all threads of the grid. n is
+/// N, and 1 for the remainder, or for everything unless `aligned`.
 template <unsigned N, class Block, class F>
 PARALLELLM_DEVICE void for_each_group_of_grid(Block const& b, std::size_t count, bool aligned,
                                               F const& f) {
@@ -39,17 +39,17 @@ PARALLELLM_DEVICE void for_each_element(Block const& b, std::size_t count, F con
   });
 }
 
-/// The threads that share [rows, columns] when each takes up to Each groups of N elements of a row:
-/// for the launch of for_each_in_rows.
+/// The number of threads that process [rows, columns] when each takes up to Each groups of N
+/// elements of a row: for the launch of for_each_in_rows.
 template <unsigned N, unsigned Each = 4>
 [[nodiscard]] constexpr std::size_t threads_in_rows(index rows, index columns) {
   constexpr auto piece = static_cast<index>(warp_size * N * Each);
   return static_cast<std::size_t>(rows * ((columns + piece - 1) / piece)) * warp_size;
 }
 
-/// Calls f<n>(r, c) for groups [c, c + n) of the columns of every row r, shared among all warps of
-/// the grid: n is N, or 1 unless `aligned`. A warp stays in a row for Each groups of each of its
-/// lanes, so that finding the row, a division, costs little; 1 is for an f that does much itself.
+/// Calls f<n>(r, c) for groups [c, c + n) of the columns of every row r, divided among all warps of
+/// the grid. n is N, or 1 unless `aligned`. A warp stays in a row for Each groups per lane, so that
+/// finding the row, a division, costs little; Each = 1 is for an f that does much work itself.
 template <unsigned N, unsigned Each = 4, class Block, class F>
 PARALLELLM_DEVICE void for_each_in_rows(Block const& b, index rows, index columns, bool aligned,
                                         F const& f) {
@@ -58,14 +58,14 @@ PARALLELLM_DEVICE void for_each_in_rows(Block const& b, index rows, index column
   }
   constexpr auto step = static_cast<index>(warp_size * N);
   constexpr auto piece = step * index{Each};
-  index const pieces = (columns + piece - 1) / piece;  // of a row
+  index const pieces = (columns + piece - 1) / piece;  // per row
   index const warps = static_cast<index>(b.blocks()) * (b.threads() / warp_size);
   index const lane = static_cast<index>(b.thread() % warp_size * N);
-  for (index at = static_cast<index>(b.block()) * (b.threads() / warp_size) +
-                  static_cast<index>(b.thread() / warp_size);
-       at < rows * pieces; at += warps) {
-    index const r = at / pieces;
-    index const begin = (at - r * pieces) * piece;
+  for (index piece_index = static_cast<index>(b.block()) * (b.threads() / warp_size) +
+                           static_cast<index>(b.thread() / warp_size);
+       piece_index < rows * pieces; piece_index += warps) {
+    index const r = piece_index / pieces;
+    index const begin = (piece_index - r * pieces) * piece;
     index const end = begin + piece < columns ? begin + piece : columns;
     for (index c = begin + lane; c < end; c += step) f.template operator()<N>(r, c);
   }

@@ -1,4 +1,4 @@
-// The launchers of element-wise operations on cuda::stream. For nvcc.
+// Launchers of element-wise operations on cuda::stream. For nvcc.
 #pragma once
 
 #include <parallel/ops/cuda/kernels/elementwise.hpp>
@@ -61,7 +61,7 @@ void enqueue(stream& s, ops::axpby_arguments<T, U> const& a) {
 template <class T>
 void enqueue(stream& s, ops::normalise_arguments<T> const& a) {
   detail::launch(s, "normalise", detail::blocks_for(a.y.size(), pack_size<T>),
-                 kernels::normalise<T>{a.y.data(), a.squared_norm, a.least, a.y.size()});
+                 kernels::normalise<T>{a.y.data(), a.squared_norm, a.min_norm, a.y.size()});
 }
 
 template <class To, class From>

@@ -1,9 +1,9 @@
-// Embeddings on cuda::stream. For nvcc; tokens are sorted by CUB, which comes with the CUDA
-// Toolkit.
+// Embeddings on cuda::stream. For nvcc; CUB, which is part of the CUDA Toolkit, sorts tokens.
 //
-// Ids are memory of the device. An id outside of the vocabulary gives a row of NaN (all ones in
-// integers), and its gradient goes nowhere. Scratch of embedding_backward: 16 bytes a token and a
-// row of accumulate_t<T> for 16 tokens, and what the sort needs.
+// Ids are device memory. An id outside of the vocabulary gives a row of NaN (all ones in integers),
+// and its gradient is dropped. Scratch of embedding_backward: 16 bytes per token, a row of
+// accumulate_t<T> per 16 tokens, and the scratch of the sort. row of accumulate_t<T> for 16 tokens,
+// and what the sort needs.
 #pragma once
 
 #include <cub/device/device_radix_sort.cuh>
@@ -37,9 +37,9 @@ void enqueue(stream& s, ops::embedding_backward_arguments<T> const& a) {
   index const count = a.dy.extent(0), columns = a.dy.extent(1), table_rows = a.dtable.extent(0);
   if (count == 0 || columns == 0 || table_rows == 0) return;
 
-  // rows, tokens, the same sorted, open sums, and the sort's own memory
-  detail::embedding_backward_scratch<T> const planned(count, columns);
-  std::size_t const list = planned.list, open = planned.open;
+  // rows, tokens, the same two lists sorted, open sums, and the sort's own memory
+  detail::embedding_backward_scratch<T> const scratch_layout(count, columns);
+  std::size_t const list = scratch_layout.list, open = scratch_layout.open;
   index const pieces = sorted_tokens::pieces(count);
   auto const sort = [&](void* memory, std::size_t& bytes, std::uint32_t* lists) {
     std::size_t const step = list / sizeof(std::uint32_t);
@@ -52,18 +52,19 @@ void enqueue(stream& s, ops::embedding_backward_arguments<T> const& a) {
   device_scope const scope(s.device());
   std::size_t sort_bytes = 0;
   sort(nullptr, sort_bytes, nullptr);
-  std::byte* const memory = s.scratch(4 * list + open + std::max(sort_bytes, planned.sort));
-  auto const at = [&](std::size_t k) {
+  std::byte* const memory = s.scratch(4 * list + open + std::max(sort_bytes, scratch_layout.sort));
+  auto const list_at = [&](std::size_t k) {
     return reinterpret_cast<std::uint32_t*>(memory + k * list);
   };
 
-  detail::launch(s, name, detail::blocks_for(static_cast<std::size_t>(count)),
-                 kernels::list_rows{at(0), at(1), a.ids.data(), count, table_rows, a.slice});
-  sort(memory + 4 * list + open, sort_bytes, at(0));
+  detail::launch(
+      s, name, detail::blocks_for(static_cast<std::size_t>(count)),
+      kernels::list_rows{list_at(0), list_at(1), a.ids.data(), count, table_rows, a.slice});
+  sort(memory + 4 * list + open, sort_bytes, list_at(0));
   sorted_tokens const sorted{.dtable = a.dtable.data(),
                              .dy = a.dy.data(),
-                             .rows = at(2),
-                             .tokens = at(3),
+                             .rows = list_at(2),
+                             .tokens = list_at(3),
                              .open = reinterpret_cast<A*>(memory + 4 * list),
                              .count = count,
                              .columns = columns,

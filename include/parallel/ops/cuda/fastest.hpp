@@ -1,4 +1,5 @@
-// fastest: the one of several ways to do the same work on a cuda::stream that takes the least time.
+// fastest: measures which of several ways to do the same work on a cuda::stream takes the least
+// time.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -22,7 +23,7 @@ class stopwatch {
   explicit stopwatch(stream& s) : stream_(s) {}
 
   void start() { check(cudaEventRecord(begin_.get(), stream_.get()), "cudaEventRecord"); }
-  /// Since `start`, once the work in between is done: blocks the caller until then.
+  /// The time since `start`, once the work in between is done; blocks the caller until then.
   [[nodiscard]] float stop() {
     check(cudaEventRecord(end_.get(), stream_.get()), "cudaEventRecord");
     check(cudaEventSynchronize(end_.get()), "work that was timed");
@@ -50,16 +51,16 @@ class stopwatch {
 
 }  // namespace detail
 
-/// Which of `ways` (0, 1, ...) is the fastest; -1 when none works. run(way) enqueues the work and
-/// returns false when that way does not work after all. After one run of each to warm up, they are
-/// timed in turns, so that all of them meet the same clocks and heat; the best of 3 times counts,
-/// each of 8 runs. Blocks the caller; the stream's device must be current.
+/// The index of the fastest of `ways` ways (0, 1, ...); -1 when none works. run(way) enqueues the
+/// work and returns false when that way does not work. After one warm-up run of each, the ways are
+/// timed in turn, so that all of them run at the same clocks and temperatures; the best of 3 times
+/// counts, each of 8 runs. Blocks the caller; the stream's device must be current.
 template <class Run>
 [[nodiscard]] int fastest(stream& s, int ways, Run const& run) {
   constexpr int rounds = 3;
   constexpr int runs = 8;
-  constexpr float never = std::numeric_limits<float>::infinity();
-  std::vector<float> best(static_cast<std::size_t>(ways), never);
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  std::vector<float> best(static_cast<std::size_t>(ways), infinity);
   std::vector<int> working;
   for (int way = 0; way < ways; ++way)
     if (run(way)) working.push_back(way);
@@ -68,8 +69,8 @@ template <class Run>
     for (int const way : working) {
       watch.start();
       for (int i = 0; i < runs; ++i) static_cast<void>(run(way));
-      float& least = best[static_cast<std::size_t>(way)];
-      least = std::min(least, watch.stop());
+      float& best_time = best[static_cast<std::size_t>(way)];
+      best_time = std::min(best_time, watch.stop());
     }
   if (working.empty()) return -1;
   return static_cast<int>(std::ranges::min_element(best) - best.begin());

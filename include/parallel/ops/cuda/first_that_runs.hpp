@@ -1,6 +1,6 @@
-// first_that_runs: of several ways to do the same work, found one after the other, the first that
-// can in fact be run, or the best of the first few. A vendor's library may propose what its own
-// driver then refuses, and what it proposes first need not be the fastest.
+// first_that_runs: the first of several ways to do the same work that runs, or the best of the
+// first few; a source yields the ways one after the other. A vendor's library may propose a way
+// that its own driver then refuses, and its first proposal need not be the fastest.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +11,15 @@
 
 namespace parallel::cuda {
 
-/// `Source` gives a pointer to the next way whenever it is called, null after the last.
+/// Each call of `Source` returns a pointer to the next way, null after the last.
 template <class Source>
 class first_that_runs {
  public:
   explicit first_that_runs(Source source) : source_(std::move(source)) {}
 
-  /// run(way), which says whether it worked, for one way after the other until one has: that one is
-  /// kept, and not replaced should it fail later. False when none works, then and ever after.
+  /// Calls run(way), which returns whether the way worked, for one way after the other until one
+  /// works. That way is kept, and not replaced if it fails later. Returns false when none works,
+  /// now and in all later calls.
   template <class Run>
   [[nodiscard]] bool operator()(Run const& run) {
     if (proven_) return run(*way_);
@@ -28,24 +29,24 @@ class first_that_runs {
 
   /// Whether a way has worked.
   [[nodiscard]] bool proven() const { return proven_; }
-  /// That one.
+  /// The way that has worked.
   [[nodiscard]] auto const& way() const { return *way_; }
 
-  /// After a way has worked: best(count, way_at) says which of it (0) and of those that come next
-  /// is kept, of `most` in all; negative: the one that there is.
+  /// Chooses among the way that has worked (0) and the next ones, `max_count` in all: best(count,
+  /// way_at) returns the index of the way to keep; a negative index keeps the current way.
   template <class Best>
-  void choose(int most, Best const& best) {
-    std::vector<pointer> others;
-    for (int count = 1; count < most; ++count) {
+  void choose(int max_count, Best const& best) {
+    std::vector<pointer> alternatives;
+    for (int count = 1; count < max_count; ++count) {
       auto next = source_();
       if (!next) break;
-      others.push_back(std::move(next));
+      alternatives.push_back(std::move(next));
     }
-    auto const at = [&](int i) -> auto const& {
-      return i == 0 ? *way_ : *others[static_cast<std::size_t>(i - 1)];
+    auto const way_at = [&](int i) -> auto const& {
+      return i == 0 ? *way_ : *alternatives[static_cast<std::size_t>(i - 1)];
     };
-    int const kept = best(1 + static_cast<int>(others.size()), at);
-    if (kept > 0) way_ = std::move(others[static_cast<std::size_t>(kept - 1)]);
+    int const best_index = best(1 + static_cast<int>(alternatives.size()), way_at);
+    if (best_index > 0) way_ = std::move(alternatives[static_cast<std::size_t>(best_index - 1)]);
   }
 
  private:

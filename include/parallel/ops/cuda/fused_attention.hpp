@@ -1,6 +1,6 @@
-// Attention by a vendor's fused kernels, if the program is linked with them: what the launchers of
-// attention ask of it. Whoever links decides, by the definition of make_fused_attention: one line
-// that returns null or a cudnn::attention_plans. ParallelLM::kernels has it.
+// Attention by a vendor's fused kernels: the interface that the launchers of attention use. The
+// program's definition of make_fused_attention chooses the vendor: one line that returns null or a
+// cudnn::attention_plans. ParallelLM::kernels has one.
 #pragma once
 
 #include <memory>
@@ -17,8 +17,8 @@
 
 namespace parallel::cuda {
 
-/// Calls are those that attention_path allows; slopes and beginnings of documents are memory of the
-/// device, slopes aligned to 16 bytes.
+/// Calls must be those that attention_path allows. Slopes and beginnings of documents are device
+/// memory; slopes are aligned to 16 bytes.
 class fused_attention {
  public:
   fused_attention() = default;
@@ -26,11 +26,11 @@ class fused_attention {
   fused_attention& operator=(fused_attention const&) = delete;
   virtual ~fused_attention() = default;
 
-  /// What it is, for attention_path.
+  /// The library and device, for attention_path.
   [[nodiscard]] virtual attention_backend backend() const = 0;
 
-  /// Enqueues on `s`, whose library this is; false, and nothing, when there is no kernel for it
-  /// after all. lse may be null.
+  /// Enqueues on `s`, the stream that this object belongs to. Returns false, and enqueues nothing,
+  /// when there is no kernel for the call after all. lse may be null.
   [[nodiscard]] virtual bool forward(stream& s, ops::heads_view<bf16> out, float* lse,
                                      ops::heads_view<bf16 const> q, ops::heads_view<bf16 const> k,
                                      ops::heads_view<bf16 const> v,
@@ -42,9 +42,9 @@ class fused_attention {
                                       ops::heads_view<bf16 const> out, float const* lse,
                                       ops::attention_options const& options) = 0;
 
-  /// A call on one part of the keys: like `forward` and `backward`, but what it gives lies in the
-  /// stream's scratch, rows one after another, until its next operation but these. The backward
-  /// pass gets `out` and `lse` of all parts.
+  /// The results of a call for one part of the keys. These calls are like `forward` and `backward`,
+  /// but the results lie in the stream's scratch, rows one after another, until its next operation
+  /// other than these. The backward pass takes the `out` and `lse` over all parts.
   struct part_result {
     ops::heads_view<bf16 const> out;
     float const* lse = nullptr;
@@ -60,23 +60,24 @@ class fused_attention {
       ops::heads_view<bf16 const> k, ops::heads_view<bf16 const> v, ops::heads_view<bf16 const> out,
       float const* lse, ops::attention_options const& options) = 0;
 
-  /// From now on a call without an entry in the table is timed by each of the first few kernels
-  /// that there are for it (on), or takes the library's first (off, as in the beginning). Timing
-  /// takes as many times a kernel's own and some seconds to compile, and blocks the caller; it
-  /// takes no more scratch than there is. Inside a graph nothing is timed.
-  virtual void tune(bool on) = 0;
-  /// What was timed here, and what `use` brought.
+  /// From now on a call without an entry in the table is timed with each of its first few kernels
+  /// (enabled), or takes the library's first (disabled, the initial state). Timing runs each kernel
+  /// several times and takes some seconds to compile; it blocks the caller, and uses no more
+  /// scratch than there is. Inside a graph nothing is timed.
+  virtual void tune(bool enabled) = 0;
+  /// The results of timing here, and the entries that `use` added.
   [[nodiscard]] virtual attention_tuning const& tuning() const = 0;
-  /// From now on `table` decides. Throws `error`, and changes nothing, when it was made for another
-  /// library or device. A call whose entry does not run fails.
+  /// From now on `table` decides. Throws `error`, and changes nothing, when the table was made for
+  /// another library or device. A call whose entry does not run fails.
   virtual void use(attention_tuning table) = 0;
 };
 
-/// What this program is linked with, for streams of the device of `s`; null: nothing.
+/// The fused kernels that this program is linked with, for streams of the device of `s`; null:
+/// none.
 [[nodiscard]] std::unique_ptr<fused_attention> make_fused_attention(stream& s);
 
-/// The fused kernels of one stream: s.library<attention_kernels>(). Who wants the plain ones only,
-/// to compare them, resets `fused`.
+/// The fused kernels of one stream: s.library<attention_kernels>(). To use the plain kernels only,
+/// for a comparison, reset `fused`.
 struct attention_kernels {
   explicit attention_kernels(stream& s) : fused(make_fused_attention(s)) {}
 
@@ -84,29 +85,29 @@ struct attention_kernels {
     return fused == nullptr ? attention_backend{} : fused->backend();
   }
 
-  /// As of fused_attention; without one there is nothing to choose.
-  void tune(bool on) {
-    if (fused != nullptr) fused->tune(on);
+  /// These three are as in fused_attention; without fused kernels there is nothing to choose.
+  void tune(bool enabled) {
+    if (fused != nullptr) fused->tune(enabled);
   }
   [[nodiscard]] attention_tuning tuning() const {
     return fused == nullptr ? attention_tuning(no_library) : fused->tuning();
   }
   void use(attention_tuning table) {
     if (fused != nullptr) return fused->use(std::move(table));
-    attention_tuning(no_library).merge(table);  // says for what it is
+    attention_tuning(no_library).merge(table);  // throws: the table is for a library
   }
 
-  /// Whether a call on `path` is done by `run`, which enqueues it on `fused`, or says false; if
-  /// not, it is for the plain kernels, and why is remembered.
+  /// Whether `run`, which enqueues a call on `fused` or returns false, has run the call on `path`.
+  /// If not, the call is for the plain kernels, and the reason is recorded.
   template <class Run>
-  [[nodiscard]] bool take(attention_path const& path, Run const& run) {
+  [[nodiscard]] bool try_fused(attention_path const& path, Run const& run) {
     if (path.fused && run()) return true;
-    plain.insert(path.fused ? "cuDNN has no kernel that runs it" : path.reason);
+    plain_reasons.insert(path.fused ? "cuDNN has no kernel that runs it" : path.reason);
     return false;
   }
 
   std::unique_ptr<fused_attention> fused;
-  std::set<std::string_view> plain;  // why calls were left to the plain kernels
+  std::set<std::string_view> plain_reasons;  // reasons why calls ran on the plain kernels
 
  private:
   static constexpr char const* no_library = "no library of fused attention";

@@ -1,4 +1,4 @@
-// group: neighbouring elements that a thread reads and writes at once, up to 16 bytes of them.
+// group: neighbouring elements that a thread reads and writes at once, up to 16 bytes.
 #pragma once
 
 #include <algorithm>
@@ -15,18 +15,18 @@ struct alignas(N * sizeof(T)) group {
   T value[N];
 };
 
-/// Elements that a thread takes at once from arrays of all these types: 16 bytes of the widest, so
-/// that neighbours always touch neighbouring memory.
+/// The number of elements that a thread reads at once from arrays of all these types: 16 bytes of
+/// the widest, so that neighbouring threads always access neighbouring memory.
 template <class... T>
 inline constexpr unsigned group_size = std::min({pack_size<T>...});
 
-/// Whether groups of N elements can be used at all pointers.
+/// Whether all pointers are aligned to groups of N elements.
 template <unsigned N, class... T>
 [[nodiscard]] PARALLELLM_HOST_DEVICE bool groupable(T const*... pointers) {
   return ((reinterpret_cast<std::uintptr_t>(pointers) % (N * sizeof(T)) == 0) && ...);
 }
 
-/// Whether rows of `columns` elements that lie `stride` apart are whole groups of N.
+/// Whether rows of `columns` elements at distance `stride` consist of aligned groups of N.
 template <unsigned N, class T>
 [[nodiscard]] PARALLELLM_HOST_DEVICE bool groupable_rows(T const* first, index columns,
                                                          index stride) {

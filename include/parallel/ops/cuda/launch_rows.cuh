@@ -1,4 +1,4 @@
-// One block a row, as wide as the row asks for. For nvcc.
+// launch_rows: one block per row, with a number of threads that depends on the width. For nvcc.
 #pragma once
 
 #include <parallel/device/cuda/launch.cuh>
@@ -6,7 +6,7 @@
 
 namespace parallel::cuda::detail {
 
-/// Enqueues a block for each of `rows` rows, of a thread per 16 of its `columns` (32 to 1024
+/// Enqueues a block for each of `rows` rows, with one thread per 16 of its `columns` (32 to 1024
 /// threads): the threads can keep a model's row in registers, and short rows do not wait for idle
 /// warps.
 template <unsigned Threads = 32, class Body>

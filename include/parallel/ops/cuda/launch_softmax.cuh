@@ -1,4 +1,5 @@
-// One block a row of logits, which keeps the row in shared memory where it fits. For nvcc.
+// launch_softmax: one block per row of logits, which keeps the row in shared memory if it fits. For
+// nvcc.
 #pragma once
 
 #include <parallel/device/cuda/launch.cuh>
@@ -13,8 +14,8 @@ template <class Scratch>
   return Scratch::bytes(columns, true) <= shared_limit(s);
 }
 
-/// Enqueues `rows` blocks of a body of softmax_rows.hpp. The fewer rows a multiprocessor of 227 KiB
-/// has room for, the more threads work on each: together 1024, or somewhat less.
+/// Enqueues `rows` blocks of a body of softmax_rows.hpp. The fewer rows fit a multiprocessor with
+/// 227 KiB, the more threads work on each: together 1024, or somewhat less.
 template <class Scratch, class Body>
 void launch_softmax(stream& s, char const* operation, index rows, index columns, bool keep,
                     Body const& body) {

@@ -1,6 +1,6 @@
-// layer_norm and its gradients on cuda::stream. For nvcc. The gradient of weights takes two
-// kernels, no atomics, and scratch of at most 2 * 512 * 32 packs of accumulate_t<T>, or two rows
-// where those are wider.
+// layer_norm and its gradients on cuda::stream. For nvcc. The gradient of weights uses two kernels,
+// no atomics, and scratch of at most 2 * 512 * 32 packs of accumulate_t<T>, or two rows if those
+// are wider.
 #pragma once
 
 #include <parallel/ops/cuda/kernels/layer_norm.hpp>

@@ -1,4 +1,4 @@
-// The launcher of the plain product on cuda::stream. For nvcc.
+// Launcher of the plain product on cuda::stream. For nvcc.
 #pragma once
 
 #include <parallel/device/cuda/launch.cuh>

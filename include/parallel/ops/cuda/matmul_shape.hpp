@@ -1,5 +1,5 @@
-// What a product looks like to a library: its shape, by which algorithms are chosen and kept, and
-// the same product as column-major libraries take it.
+// The shape of a product, by which a library's algorithms are chosen and cached, and the same
+// product in the form that column-major libraries take.
 #pragma once
 
 #include <algorithm>
@@ -15,19 +15,19 @@
 
 namespace parallel::cuda {
 
-/// Of the scratch memory of a stream, for every product by a library: what NVIDIA recommends for
+/// The scratch memory of a stream for every product by a library: NVIDIA's recommendation for
 /// Hopper.
 inline constexpr std::size_t product_workspace_bytes = std::size_t{32} << 20;
 
-/// What a product does beside.
+/// The additional work of a product.
 enum class matmul_epilogue : std::uint8_t {
   none,
   bias,          // a number for each column of C is added
-  bias_gradient  // the sums of the rows of op(A) are written: of C = dyᵀ x the gradient of a bias
+  bias_gradient  // the row sums of op(A) are written: for C = dyᵀ x the gradient of a bias
 };
 
-/// C [m, n] = op(A) [m, k] op(B) [k, n], plus C or another matrix where it accumulates, row-major
-/// and contiguous: all that the choice of an algorithm depends on, and nothing else.
+/// C [m, n] = op(A) [m, k] op(B) [k, n], plus C or another matrix if it accumulates, row-major and
+/// contiguous: exactly the properties that the choice of an algorithm depends on.
 struct matmul_shape {
   index m = 0;
   index n = 0;
@@ -40,19 +40,19 @@ struct matmul_shape {
   dtype output = dtype::f32;  // of C
   unsigned alignment_a = 16;  // see alignment_of
   unsigned alignment_b = 16;
-  unsigned alignment_c = 16;  // also of what is added
+  unsigned alignment_c = 16;  // also of the addend
 
   friend auto operator<=>(matmul_shape const&, matmul_shape const&) = default;
 };
 
 /// The largest power of two up to 16 that divides the address, in bytes. More than 16 gains
-/// nothing: it is the most that loads and the tensor cores' copies ask for.
+/// nothing: it is the largest alignment that loads and the tensor cores' copies need.
 [[nodiscard]] inline unsigned alignment_of(void const* pointer) {
   auto const address = reinterpret_cast<std::uintptr_t>(pointer);
   return 1U << std::min(std::countr_zero(address), 4);
 }
 
-/// The shape of matmul(c, a, b, options, addend), as a device is told of it.
+/// The shape of matmul(c, a, b, options, addend), in the form that a device gets.
 template <class C, class T>
 [[nodiscard]] matmul_shape shape_of(matrix_view<C> c, matrix_view<T> a, matrix_view<T> b,
                                     ops::matmul_options options,
@@ -70,15 +70,15 @@ template <class C, class T>
           .alignment_c = std::min(alignment_of(c.data()), alignment_of(addend.data()))};
 }
 
-/// Bytes of scratch that the library is given for a product of the shape; what is left of
-/// product_workspace_bytes is room for the gradient of a bias.
+/// Bytes of scratch that the library gets for a product of the shape; the rest of
+/// product_workspace_bytes is for the gradient of a bias.
 [[nodiscard]] constexpr std::size_t workspace_of(matmul_shape const& s) {
   if (s.epilogue != matmul_epilogue::bias_gradient) return product_workspace_bytes;
   std::size_t const sums = static_cast<std::size_t>(s.m) * size_of(s.output);
   return product_workspace_bytes - (sums + 255) / 256 * 256;
 }
 
-/// A matrix as it is stored, column by column; `leading` elements lie from a column to the next.
+/// A matrix that is stored column by column; `leading` is the distance from one column to the next.
 struct column_major_matrix {
   bool transpose = false;
   index rows = 0;
@@ -99,8 +99,8 @@ struct column_major_product {
 };
 
 /// A row-major product as a column-major one, without moving an element. Memory that holds X row by
-/// row holds its transpose column by column; and C^T = op(B)^T op(A)^T. So operands change places,
-/// and each is transposed exactly where it was: y = x W^T is "TN", dx = dy W "NN", dW = dy^T x
+/// row holds its transpose column by column; and C^T = op(B)^T op(A)^T. So the operands are
+/// exchanged, and each keeps its transposition flag: y = x W^T is "TN", dx = dy W "NN", dW = dy^T x
 /// "NT".
 [[nodiscard]] constexpr column_major_product column_major(matmul_shape const& s) {
   auto const stored = [](bool transpose, index rows, index columns) -> column_major_matrix {

@@ -1,4 +1,4 @@
-// matmul_tuning: which algorithm was the fastest for which product. Needs no CUDA.
+// matmul_tuning: the fastest algorithm for each product. Needs no CUDA.
 #pragma once
 
 #include <algorithm>
@@ -14,11 +14,11 @@
 
 namespace parallel::cuda {
 
-/// The words of a library's own description of an algorithm, and the place it had in the library's
-/// guess of what is fast (0: the first).
+/// The words of a library's own description of an algorithm, and its rank in the library's list of
+/// guesses (0: the first).
 struct matmul_algorithm {
-  /// In place of a guess: what the product does beside is faster by itself, after it.
-  static constexpr int apart = -1;
+  /// Instead of a guess: the epilogue is faster as an operation of its own, after the product.
+  static constexpr int separate = -1;
 
   std::array<std::uint64_t, 8> words{};
   int guess = 0;
@@ -28,7 +28,7 @@ struct matmul_algorithm {
 
 namespace detail {
 
-/// What products can be tuned: the element types of A and B, and that of C.
+/// The products that can be tuned: the element type of A and B, and that of C.
 inline constexpr std::array<std::pair<dtype, dtype>, 3> tuned_types{{
     {dtype::f32, dtype::f32},
     {dtype::bf16, dtype::bf16},
@@ -56,22 +56,23 @@ struct matmul_tuning_format {
   }
 
   [[nodiscard]] static std::pair<matmul_shape, matmul_algorithm> read(tuning_reader& in) {
-    constexpr index most = index{1} << 40;
-    matmul_shape shape{
-        .m = in.number("m", 1, most), .n = in.number("n", 1, most), .k = in.number("k", 1, most)};
+    constexpr index max_extent = index{1} << 40;
+    matmul_shape shape{.m = in.number("m", 1, max_extent),
+                       .n = in.number("n", 1, max_extent),
+                       .k = in.number("k", 1, max_extent)};
     auto const form = in.word();
     auto const last = form.find('=') + 1;  // 0: there is none
     auto const added = form.substr(0, last).substr(std::min<std::size_t>(last, 2));
-    auto const* const beside = std::ranges::find(epilogues, form.substr(last));
+    auto const* const epilogue = std::ranges::find(epilogues, form.substr(last));
     in.expect(form.find_first_not_of("NT") == 2 && (added == "=" || added == "+=") &&
-                  beside != epilogues.end(),
+                  epilogue != epilogues.end(),
               "'", form,
               "' is not N or T for A, the same for B, = or +=, and b for a bias or g for "
               "its gradient");
     shape.transpose_a = form[0] == 'T';
     shape.transpose_b = form[1] == 'T';
     shape.accumulate = form[2] == '+';
-    shape.epilogue = static_cast<matmul_epilogue>(beside - epilogues.begin());
+    shape.epilogue = static_cast<matmul_epilogue>(epilogue - epilogues.begin());
     auto const input = in.word();
     auto const output = in.word();
     bool known = false;
@@ -87,9 +88,9 @@ struct matmul_tuning_format {
       in.expect(std::has_single_bit(*alignment), "an alignment is ", *alignment,
                 ", expected a power of two");
     }
-    int const least =
-        shape.epilogue == matmul_epilogue::bias_gradient ? matmul_algorithm::apart : 0;
-    matmul_algorithm algorithm{.guess = static_cast<int>(in.number("the guess", least, 1000))};
+    int const min_guess =
+        shape.epilogue == matmul_epilogue::bias_gradient ? matmul_algorithm::separate : 0;
+    matmul_algorithm algorithm{.guess = static_cast<int>(in.number("the guess", min_guess, 1000))};
     for (auto& word : algorithm.words) word = in.hexadecimal();
     return {shape, algorithm};
   }

@@ -1,4 +1,4 @@
-// The launcher of norm_gradients on cuda::stream. For nvcc.
+// Launcher of norm_gradients on cuda::stream. For nvcc.
 #pragma once
 
 #include <parallel/ops/cuda/kernels/norm_gradients.hpp>

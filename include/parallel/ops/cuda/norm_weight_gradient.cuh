@@ -1,5 +1,4 @@
-// The launcher of the two kernels that layer_norm's and rms_norm's weight gradients share. For
-// nvcc.
+// Launcher of the two kernels that the weight gradients of layer_norm and rms_norm share. For nvcc.
 #pragma once
 
 #include <type_traits>
@@ -10,22 +9,22 @@
 
 namespace parallel::cuda::detail {
 
-/// dweight, dbias: null where nobody asks for them; mean: null for 0.
+/// dweight and dbias are null if they are not needed; mean is null for 0.
 template <class T, class A = accumulate_t<T>>
 void norm_weight_gradient(stream& s, char const* operation, A* dweight, A* dbias,
                           ops::rows_view<T const> dy, ops::rows_view<T const> x, A const* mean,
                           A const* rstd) {
-  auto const parts = kernels::weight_gradient_division::of(x);
-  if (parts.chunks == 0 || (dweight == nullptr && dbias == nullptr)) return;
+  auto const division = kernels::weight_gradient_division::for_rows(x);
+  if (division.chunks == 0 || (dweight == nullptr && dbias == nullptr)) return;
   auto* const sums = reinterpret_cast<A*>(s.scratch(norm_weight_gradient_scratch<T>(x, true)));
-  auto const chunks = static_cast<unsigned>(parts.chunks);
+  auto const chunks = static_cast<unsigned>(division.chunks);
   constexpr unsigned threads = 256;
   auto const add_chunks = [&]<bool with_weight>(std::bool_constant<with_weight>) {
-    launch<threads>(
-        s, operation, parts.tiles * parts.chunks,
-        kernels::weight_gradient_of_chunks<T, with_weight>{
-            sums, dy, x, mean, rstd, dbias != nullptr, static_cast<unsigned>(parts.tiles), chunks},
-        threads * pack_size<T> * sizeof(A));
+    launch<threads>(s, operation, division.tiles * division.chunks,
+                    kernels::weight_gradient_of_chunks<T, with_weight>{
+                        sums, dy, x, mean, rstd, dbias != nullptr,
+                        static_cast<unsigned>(division.tiles), chunks},
+                    threads * pack_size<T> * sizeof(A));
   };
   if (dweight != nullptr)
     add_chunks(std::true_type{});

@@ -1,4 +1,4 @@
-// The launchers of reductions on cuda::stream. For nvcc.
+// Launchers of reductions on cuda::stream. For nvcc.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,7 @@ void enqueue(stream& s, ops::squared_norm_arguments<T> const& a) {
 
 template <class T>
 void enqueue(stream& s, ops::sum_arguments<T> const& a) {
-  detail::add_sum<kernels::itself>(s, "sum", a.out, a.x);
+  detail::add_sum<kernels::identity>(s, "sum", a.out, a.x);
 }
 
 template <class T>

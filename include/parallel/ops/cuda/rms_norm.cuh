@@ -1,4 +1,4 @@
-// The launchers of rms_norm and its gradients on cuda::stream. For nvcc.
+// Launchers of rms_norm and its gradients on cuda::stream. For nvcc.
 #pragma once
 
 #include <parallel/ops/cuda/kernels/rms_norm.hpp>

@@ -1,4 +1,4 @@
-// The launcher of rope on cuda::stream. For nvcc.
+// Launcher of rope on cuda::stream. For nvcc.
 #pragma once
 
 #include <algorithm>

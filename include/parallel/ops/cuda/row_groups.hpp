@@ -1,9 +1,9 @@
 // A row of a matrix as groups of neighbouring elements that a thread reads and writes at once, and
 // the groups of one row that a thread keeps in registers between passes over it.
 //
-// Group p of a row belongs to thread p % threads, in every pass: what a thread overwrites, nobody
-// else reads, so a result may take the place of its input. Rows that are not aligned to their
-// groups go element by element in the same order, so alignment does not change results.
+// Group p of a row belongs to thread p % threads, in every pass: no thread reads what another one
+// overwrites, so a result may replace its input in memory. Rows that are not aligned to their
+// groups are processed element by element in the same order, so alignment does not change results.
 #pragma once
 
 #include <type_traits>
@@ -21,14 +21,14 @@ PARALLELLM_DEVICE void unrolled(F const& f, std::integer_sequence<unsigned, Inde
 }
 }  // namespace detail
 
-/// f(0), ..., f(N - 1), each with a constant: arrays indexed by it stay in registers.
+/// Calls f(0), ..., f(N - 1), each with a constant, so that arrays indexed by it stay in registers.
 template <unsigned N, class F>
 PARALLELLM_DEVICE void unrolled(F const& f) {
   detail::unrolled(f, std::make_integer_sequence<unsigned, N>{});
 }
 
-/// N elements at a time; by default 16 bytes. T may be const. Whole: the caller knows that the row
-/// is aligned and full groups, which spares the question at each.
+/// A row in groups of N elements; by default 16 bytes. T may be const. Whole: the caller knows that
+/// the row is aligned and consists of full groups, so that no group is tested.
 template <class T, unsigned N = pack_size<T>, bool Whole = false>
 struct row_groups {
   using group_type = group<std::remove_const_t<T>, N>;
@@ -45,9 +45,9 @@ struct row_groups {
     unsigned const left = count - p * N;
     return Whole || left >= N ? N : left;
   }
-  /// Elements after the end are zero.
+  /// Elements after the end of the row are zero.
   [[nodiscard]] PARALLELLM_DEVICE group_type load(unsigned p) const {
-    if (whole(p)) return load_whole(p);
+    if (is_whole(p)) return load_whole(p);
     group_type out{};
     unrolled<N>([&](unsigned i) {
       if (i < valid(p)) out.value[i] = data[p * N + i];
@@ -55,14 +55,14 @@ struct row_groups {
     return out;
   }
   PARALLELLM_DEVICE void store(unsigned p, group_type const& values) const {
-    if (whole(p)) return store_whole(p, values);
+    if (is_whole(p)) return store_whole(p, values);
     unrolled<N>([&](unsigned i) {
       if (i < valid(p)) data[p * N + i] = values.value[i];
     });
   }
 
-  /// Whether group p can be read and written at once, and how.
-  [[nodiscard]] PARALLELLM_DEVICE bool whole(unsigned p) const {
+  /// Whether group p is aligned and full, so that it can be read and written at once.
+  [[nodiscard]] PARALLELLM_DEVICE bool is_whole(unsigned p) const {
     return Whole || (aligned && valid(p) == N);
   }
   [[nodiscard]] PARALLELLM_DEVICE group_type load_whole(unsigned p) const {
@@ -77,8 +77,8 @@ struct row_groups {
   bool aligned;
 };
 
-/// Calls f(p, k) for the groups p of this thread; k counts them up to Kept, and is Kept for all
-/// that come later, and a constant in f.
+/// Calls f(p, k) for the groups p of this thread. k is a constant in f: it counts the groups up to
+/// Kept, and is Kept for all later groups.
 template <unsigned Kept, class Block, class F>
 PARALLELLM_DEVICE void for_each_group(Block const& b, unsigned groups, F const& f) {
   unrolled<Kept>([&](unsigned k) {
@@ -88,9 +88,9 @@ PARALLELLM_DEVICE void for_each_group(Block const& b, unsigned groups, F const& 
   for (unsigned p = Kept * b.threads() + b.thread(); p < groups; p += b.threads()) f(p, Kept);
 }
 
-/// Calls f<whole>(p, values) for the groups p of this thread. Where all is `aligned`, `whole` is
-/// true for full groups, of which `Ahead` are on their way from memory at a time; they come first.
-/// It is false for the rest of the row, and for all of it where something is not aligned.
+/// Calls f<whole>(p, values) for the groups p of this thread. If everything is `aligned`, `whole`
+/// is true for full groups, which come first and of which `Ahead` are loaded from memory at a time.
+/// It is false for the rest of the row, and for all of it if something is not aligned.
 template <unsigned Ahead, class Block, class Row, class F>
 PARALLELLM_DEVICE void for_each_loaded_group(Block const& b, Row const& row, bool aligned,
                                              F const& f) {
@@ -118,11 +118,12 @@ PARALLELLM_DEVICE void for_each_loaded_group(Block const& b, Row const& row, F c
                                [&]<bool>(unsigned p, auto const& values) { f(p, values); });
 }
 
-/// Groups of 16 bytes that hold 16 elements, but at most four: what a thread keeps of a row.
+/// The number of groups of a row that a thread keeps: groups of 16 bytes that hold 16 elements, at
+/// most four.
 template <class T>
 inline constexpr unsigned kept_groups = sizeof(T) == 2 ? 2 : 4;
 
-/// A row of which each thread keeps its first `Kept` groups in registers; the others are read again
+/// A row of which each thread keeps its first `Kept` groups in registers; it reads the others again
 /// in every pass.
 template <class T, unsigned Kept, bool Whole = false>
 struct held_row {
@@ -134,17 +135,17 @@ struct held_row {
       : row(first, elements) {
     unrolled<Kept>([&](unsigned k) {
       unsigned const p = k * b.threads() + b.thread();
-      if (p < row.groups()) kept[k] = row.load(p);
+      if (p < row.groups()) registers[k] = row.load(p);
     });
   }
 
-  /// Group p, where for_each_group says (p, k).
+  /// Group p, for the (p, k) that for_each_group passes.
   [[nodiscard]] PARALLELLM_DEVICE group_type at(unsigned p, unsigned k) const {
-    return k < Kept ? kept[k] : row.load(p);
+    return k < Kept ? registers[k] : row.load(p);
   }
 
   groups row;
-  group_type kept[Kept];
+  group_type registers[Kept];
 };
 
 }  // namespace parallel::cuda

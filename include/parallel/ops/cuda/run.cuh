@@ -1,4 +1,4 @@
-// Operations that are one kernel on cuda::stream. For nvcc.
+// Operations that consist of one kernel on cuda::stream. For nvcc.
 #pragma once
 
 #include <parallel/device/cuda/launch.cuh>
@@ -6,7 +6,7 @@
 
 namespace parallel::cuda {
 
-/// `kernel_of` stands beside the kernel.
+/// `kernel_of` is defined beside the kernel.
 template <class Arguments>
 void enqueue(stream& s, Arguments const& a) {
   auto const [blocks, body] = kernel_of(one_kernel{}, a);

@@ -1,8 +1,9 @@
-// The scratch memory that operations take on cuda::stream, as formulas of their arguments: the
-// launchers ask for it, and the meta device counts it, so that it is planned. Needs no CUDA.
+// The scratch memory of operations on cuda::stream, as formulas of their arguments: the launchers
+// request it, and the meta device counts it, so that it is planned. Needs no CUDA.
 //
-// A stream runs one operation at a time and has one piece of memory for all of them: it needs what
-// the greediest needs. What only a library on a GPU can say is bounded here, or said not to be.
+// A stream runs one operation at a time and has one piece of memory for all of them: its size is
+// the largest that an operation needs. Sizes that only a library on a GPU can state are bounded
+// here, or documented as not included.
 #pragma once
 
 #include <algorithm>
@@ -25,20 +26,21 @@
 
 namespace parallel::cuda {
 
-/// A piece of scratch memory that others follow: they begin at multiples of 256 bytes.
+/// The size of a piece of scratch memory that other pieces follow: pieces begin at multiples of 256
+/// bytes.
 [[nodiscard]] constexpr std::size_t scratch_piece(std::size_t bytes) {
   return (bytes + 255) / 256 * 256;
 }
 
-/// What scratch depends on beside an operation's arguments.
+/// The conditions that scratch depends on beside an operation's arguments.
 struct scratch_conditions {
   bool deterministic = false;  // as in stream_options
-  /// Kernels of fused attention that there may be: those of the newest library on the ablest
+  /// The fused attention to plan for: by default that of the newest library on the most capable
   /// device.
   attention_backend fused = {.library = 91600, .capability = 90};
 };
 
-/// Bytes of scratch of an operation; none unless an overload says otherwise.
+/// Bytes of scratch of an operation; 0 unless there is an overload for it.
 template <ops::operation_arguments Arguments>
 [[nodiscard]] constexpr std::size_t scratch_bytes(Arguments const& /*a*/,
                                                   scratch_conditions const& /*on*/ = {}) {
@@ -47,7 +49,7 @@ template <ops::operation_arguments Arguments>
 
 namespace detail {
 
-/// Products that cuBLASLt multiplies take all that its algorithms may, whichever they are.
+/// A product by cuBLASLt takes the whole workspace that its algorithms may use, whichever it runs.
 template <class T>
 [[nodiscard]] constexpr std::size_t product_scratch(bool empty, index k) {
   constexpr bool by_library = std::is_same_v<T, float> || std::is_same_v<T, bf16>;
@@ -59,40 +61,41 @@ template <class T>
   return kernels::pieces_of(count) * sizeof(ops::sum_t<T>);
 }
 
-/// Blocks of the kernel: as many as the shared memory of a large device holds.
+/// The number of blocks of the kernel: as many as the shared memory of a large device holds.
 [[nodiscard]] inline std::size_t exact_squared_norm_blocks(std::size_t count) {
   return std::min(kernels::pieces_of(count), std::size_t{396});
 }
 
 template <class T>
 [[nodiscard]] std::size_t norm_weight_gradient_scratch(ops::rows_view<T const> x, bool wanted) {
-  auto const parts = kernels::weight_gradient_division::of(x);
+  auto const parts = kernels::weight_gradient_division::for_rows(x);
   return wanted ? parts.sums(x.columns) * sizeof(accumulate_t<T>) : 0;
 }
 
-/// One number a query and head.
+/// One number per query and head.
 template <class T>
 [[nodiscard]] std::size_t attention_row_bytes(ops::heads_view<T const> const& q) {
   return sizeof(accumulate_t<T>) * static_cast<std::size_t>(q.batch * q.heads * q.sequence);
 }
 
-/// A view's elements, one after another.
+/// The elements of a view, one after another.
 template <class T>
 [[nodiscard]] std::size_t heads_bytes(ops::heads_view<T> const& view) {
   return sizeof(T) * static_cast<std::size_t>(view.size());
 }
 
-/// Each query head's gradients of keys and values, before those that share a key head are summed.
+/// The gradients of keys and values of each query head, before those that share a key head are
+/// summed.
 template <class T>
 [[nodiscard]] std::size_t key_gradients_bytes(ops::heads_view<T const> const& q,
                                               ops::heads_view<T const> const& k) {
-  auto const all = static_cast<std::size_t>(q.batch * q.heads * k.sequence * q.head_dim);
-  return q.heads == k.heads ? 0 : 2 * all * sizeof(bf16);
+  auto const elements = static_cast<std::size_t>(q.batch * q.heads * k.sequence * q.head_dim);
+  return q.heads == k.heads ? 0 : 2 * elements * sizeof(bf16);
 }
 
-/// That of a fused backward pass. Its plan asks for S x S bf16 numbers for each head and sequence
-/// if it is to be deterministic, and, like what takes documents as sequences, for the gradients of
-/// shared keys; commonly for nothing else.
+/// The scratch of a fused backward pass. If the pass is deterministic, its plan requests S x S bf16
+/// numbers for each head and sequence. It requests memory for the gradients of shared keys, and so
+/// does a pass with documents as sequences; commonly nothing else.
 template <class T>
 [[nodiscard]] std::size_t fused_backward_scratch(ops::heads_view<T const> const& q,
                                                  ops::heads_view<T const> const& k,
@@ -107,34 +110,36 @@ template <class T>
               : scratch_piece(rows * width) + scratch_piece(shared));
 }
 
-/// The tables of documents as sequences of their own and what their plan asks for, where a fused
-/// pass may take them so: of a backward pass documents or not, since a plan of memory does not know
-/// of them.
+/// The tables of documents as sequences of their own and the workspace that their plan requests, if
+/// a fused pass may use this form. A backward pass is counted whether or not there are documents,
+/// since a plan of memory does not know of them.
 template <class T>
 [[nodiscard]] std::size_t forward_tables_bytes(ops::heads_view<T const> const& q,
                                                ops::attention_options const& options) {
   constexpr int tables = 5;
-  if (options.document_begins.empty() || options.place.whole != 0) return 0;
-  index const most = most_documents(q.batch * q.sequence);
-  return document_tables_bytes(most, tables) + document_room(most);
+  if (options.document_begins.empty() || options.positions.sequence_length != 0) return 0;
+  index const max_count = max_documents(q.batch * q.sequence);
+  return document_tables_bytes(max_count, tables) + document_plan_reserve(max_count);
 }
 template <class T>
 [[nodiscard]] std::size_t backward_tables_bytes(ops::heads_view<T const> const& q,
                                                 ops::attention_options const& options,
                                                 bool deterministic) {
-  if (deterministic || options.place.whole != 0) return 0;
-  index const most = most_documents(q.batch * q.sequence);
-  return document_tables_bytes(most, kernels::document_tables::most_tables) + document_room(most);
+  if (deterministic || options.positions.sequence_length != 0) return 0;
+  index const max_count = max_documents(q.batch * q.sequence);
+  return document_tables_bytes(max_count, kernels::document_tables::max_tables) +
+         document_plan_reserve(max_count);
 }
 
-/// At most what CUB's sort of so many pairs of 32-bit numbers takes: both lists once more, for each
-/// tile of at least 1024 pairs 256 counters, for each 2^28 pairs and 8 bits 256 sums; in pieces.
+/// An upper bound of the scratch of CUB's sort for `count` pairs of 32-bit numbers: a copy of both
+/// lists, 256 counters for each tile of at least 1024 pairs, and 256 sums for each 2^28 pairs and 8
+/// bits; in pieces.
 [[nodiscard]] constexpr std::size_t sort_scratch(std::size_t count) {
   return 9 * count + (std::size_t{64} << 10);
 }
 
-/// Where embedding_backward's scratch has what: four lists of 32-bit numbers, open sums, the
-/// sort's.
+/// The layout of embedding_backward's scratch: four lists of 32-bit numbers, open sums, the memory
+/// of the sort.
 template <class T>
 struct embedding_backward_scratch {
   explicit embedding_backward_scratch(index count, index columns)
@@ -207,45 +212,48 @@ template <class T>
   return detail::embedding_backward_scratch<T>(a.dy.extent(0), a.dy.extent(1)).total();
 }
 
-/// That of the fused kernel, beside what its plan may ask for (commonly nothing).
+/// The scratch of the fused kernel, without the workspace that its plan may request (commonly
+/// none).
 template <class T>
 [[nodiscard]] std::size_t scratch_bytes(ops::attention_arguments<T> const& a,
-                                        scratch_conditions const& on = {}) {
-  if (!attention_forward_path(on.fused, a.out, a.lse.data(), a.q, a.k, a.v, a.options).fused)
+                                        scratch_conditions const& conditions = {}) {
+  if (!attention_forward_path(conditions.fused, a.out, a.lse.data(), a.q, a.k, a.v, a.options)
+           .fused)
     return 0;
   return scratch_piece(a.lse.empty() ? detail::attention_row_bytes<T>(a.q) : 0) +
          scratch_piece(detail::forward_tables_bytes(a.q, a.options));
 }
 
-/// That of the greedier kernels, plain or fused.
+/// The scratch of the plain or of the fused kernels, whichever attention_backward_path chooses.
 template <class T>
 [[nodiscard]] std::size_t scratch_bytes(ops::attention_backward_arguments<T> const& a,
-                                        scratch_conditions const& on = {}) {
-  return attention_backward_path(on.fused, a.dq, a.dk, a.dv, a.dout, a.q, a.k, a.v, a.out,
+                                        scratch_conditions const& conditions = {}) {
+  return attention_backward_path(conditions.fused, a.dq, a.dk, a.dv, a.dout, a.q, a.k, a.v, a.out,
                                  a.lse.data(), a.options)
                  .fused
-             ? detail::fused_backward_scratch<T>(a.q, a.k, on.deterministic) +
-                   scratch_piece(detail::backward_tables_bytes(a.q, a.options, on.deterministic))
+             ? detail::fused_backward_scratch<T>(a.q, a.k, conditions.deterministic) +
+                   scratch_piece(
+                       detail::backward_tables_bytes(a.q, a.options, conditions.deterministic))
              : detail::attention_row_bytes<T>(a.q);
 }
 
-/// The part's result and lse, where a fused kernel makes them.
+/// The part's result and lse, if a fused kernel computes them.
 template <class T>
 [[nodiscard]] std::size_t scratch_bytes(ops::extend_attention_arguments<T> const& a,
-                                        scratch_conditions const& on = {}) {
-  if (!extend_attention_path(on.fused, a.q, a.k, a.v, a.options).fused) return 0;
+                                        scratch_conditions const& conditions = {}) {
+  if (!extend_attention_path(conditions.fused, a.q, a.k, a.v, a.options).fused) return 0;
   return scratch_piece(detail::heads_bytes(a.q)) +
          scratch_piece(detail::attention_row_bytes<T>(a.q));
 }
 
 template <class T>
 [[nodiscard]] std::size_t scratch_bytes(ops::extend_attention_backward_arguments<T> const& a,
-                                        scratch_conditions const& on = {}) {
-  if (!extend_attention_backward_path(on.fused, on.deterministic, a.dout, a.q, a.k, a.v, a.out,
-                                      a.lse.data(), a.options)
+                                        scratch_conditions const& conditions = {}) {
+  if (!extend_attention_backward_path(conditions.fused, conditions.deterministic, a.dout, a.q, a.k,
+                                      a.v, a.out, a.lse.data(), a.options)
            .fused)
     return detail::attention_row_bytes<T>(a.q);
-  return detail::fused_backward_scratch<T>(a.q, a.k, on.deterministic) +
+  return detail::fused_backward_scratch<T>(a.q, a.k, conditions.deterministic) +
          scratch_piece(detail::heads_bytes(a.q)) + 2 * scratch_piece(detail::heads_bytes(a.k));
 }
 

@@ -12,19 +12,19 @@
 
 namespace parallel::cuda {
 
-/// They are taken in the order in which their sizes were said.
+/// The pieces are taken in the order in which their sizes were given.
 class scratch_pieces {
  public:
   scratch_pieces(stream& s, std::initializer_list<std::size_t> bytes) {
-    std::size_t all = 0;
-    for (std::size_t const each : bytes) {
-      offsets_.push_back(all);
-      all += scratch_piece(each);
+    std::size_t total = 0;
+    for (std::size_t const size : bytes) {
+      offsets_.push_back(total);
+      total += scratch_piece(size);
     }
-    begin_ = s.scratch(all);
+    begin_ = s.scratch(total);
   }
   [[nodiscard]] void* next() { return begin_ + offsets_[taken_++]; }
-  /// The view with the next piece for its memory, if it has none.
+  /// Takes the next piece, which becomes the memory of the view if it has none.
   [[nodiscard]] ops::heads_view<bf16> complete(ops::heads_view<bf16> view) {
     auto* const memory = static_cast<bf16*>(next());
     if (view.data == nullptr) view.data = memory;

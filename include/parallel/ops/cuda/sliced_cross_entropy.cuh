@@ -1,4 +1,4 @@
-// The launchers of cross entropy over a divided vocabulary on cuda::stream. For nvcc.
+// Launchers of cross entropy over a sliced vocabulary on cuda::stream. For nvcc.
 #pragma once
 
 #include <parallel/ops/cuda/kernels/sliced_cross_entropy.hpp>

@@ -1,9 +1,11 @@
-// kernel_tuning: all that a stream's libraries have chosen by timing, for plain C++ compilers:
-// algorithms of products (cublaslt.hpp) and plans of fused attention (fused_attention.hpp).
+// kernel_tuning: all choices that a stream's libraries have made by timing, for plain C++
+// compilers: algorithms of products (cublaslt.hpp) and plans of fused attention
+// (fused_attention.hpp).
 //
-// To tune: `tune_kernels(s, true)`, run a step whose results do not count, `tune_kernels(s,
-// false)`; exchange the texts of `tuned_kernels(s)`, merge the tables in the order of ranks,
-// `use_kernels` the result on every rank, and keep its text with the run.
+// To tune: call `tune_kernels(s, true)`, run a step whose results do not count, call
+// `tune_kernels(s, false)`; exchange the texts of `tuned_kernels(s)` between ranks, merge the
+// tables in the order of ranks, pass the result to `use_kernels` on every rank, and store its text
+// with the run. `use_kernels` the result on every rank, and keep its text with the run.
 #pragma once
 
 #include <string>
@@ -19,16 +21,16 @@ struct kernel_tuning {
   matmul_tuning products;
   attention_tuning attention;
 
-  /// Of both tables.
+  /// The libraries and devices of both tables.
   [[nodiscard]] std::string made_for() const {
     return concat(products.made_for(), ", ", attention.made_for());
   }
-  /// As of tuning_table.
+  /// Merges both tables, as tuning_table::merge does.
   void merge(kernel_tuning const& other) {
     products.merge(other.products);
     attention.merge(other.attention);
   }
-  /// What `to_text` made; as of tuning_table.
+  /// Reads the text that `to_text` made; errors are those of tuning_table::parse.
   [[nodiscard]] static kernel_tuning parse(std::string_view text, std::string_view source) {
     tuning_reader in(text, source);
     auto products = matmul_tuning::read(in);
@@ -40,17 +42,17 @@ struct kernel_tuning {
   friend bool operator==(kernel_tuning const&, kernel_tuning const&) = default;
 };
 
-/// Both tables, one after the other.
-[[nodiscard]] inline std::string to_text(kernel_tuning const& both) {
-  return to_text(both.products) + to_text(both.attention);
+/// The texts of both tables, one after the other.
+[[nodiscard]] inline std::string to_text(kernel_tuning const& tuning) {
+  return to_text(tuning.products) + to_text(tuning.attention);
 }
 
-/// From now on what has no entry in a table is timed when it first comes (on), or takes the
-/// libraries' first proposal (off, as in the beginning). Stream is cuda::stream: templates, so that
-/// programs can ask whether a device's streams have a tuning.
+/// From now on a problem that has no entry in a table is timed at its first use (enabled), or takes
+/// the libraries' first proposal (disabled, the initial state). Stream is cuda::stream; these are
+/// templates, so that programs can test whether the streams of a device have a tuning.
 template <class Stream>
-void tune_kernels(Stream& s, bool on);
-/// What was timed there, and what `use_kernels` brought.
+void tune_kernels(Stream& s, bool enabled);
+/// The results of timing on the stream, and the entries that `use_kernels` added.
 template <class Stream>
 [[nodiscard]] kernel_tuning tuned_kernels(Stream& s);
 /// From now on these tables decide. Throws `error` when they are for other libraries or another

@@ -1,8 +1,8 @@
-// tuning_table: what was found by timing, as a value: which choice was the fastest for which task.
+// tuning_table: the results of timing as a value: the fastest choice for each task.
 //
-// Choices differ in the order of their sums, and which is the fastest is found by timing; so ranks
-// that each took their own would not compute the same bits. Ranks agree by exchanging tables and
-// merging them in the order of ranks, and a run keeps the result beside its checkpoints. Text that
+// Choices differ in the order of their sums, and timing finds which is the fastest; so ranks that
+// each used their own results would not compute the same bits. Ranks agree by exchanging tables and
+// merging them in the order of ranks, and a run stores the result beside its checkpoints. Text that
 // is read from there is not trusted. Needs no CUDA.
 #pragma once
 
@@ -21,7 +21,7 @@
 
 namespace parallel::cuda {
 
-/// Takes the text of tables apart, line by line and word by word; messages name the line.
+/// Parses the text of tables, line by line and word by word; messages state the line.
 class tuning_reader {
  public:
   tuning_reader(std::string_view text, std::string_view source) : rest_(text), source_(source) {}
@@ -41,7 +41,7 @@ class tuning_reader {
     rest_.remove_prefix(end + 1);
   }
 
-  /// The line up to the next space.
+  /// The next word: the line up to the next space.
   [[nodiscard]] std::string_view word() {
     auto const out = line_.substr(0, line_.find(' '));
     line_.remove_prefix(std::min(line_.size(), out.size() + 1));
@@ -49,15 +49,15 @@ class tuning_reader {
   }
   [[nodiscard]] std::string_view rest_of_line() { return std::exchange(line_, {}); }
 
-  [[nodiscard]] index number(char const* what, index least, index most) {
+  [[nodiscard]] index number(char const* name, index min_value, index max_value) {
     auto const text = word();
     auto const value = parse<index>(text, 10);
-    expect(value && *value >= least && *value <= most, what, " is '", text,
-           "', expected an integer from ", least, " to ", most);
+    expect(value && *value >= min_value && *value <= max_value, name, " is '", text,
+           "', expected an integer from ", min_value, " to ", max_value);
     return *value;
   }
 
-  /// 16 digits to the base of 16.
+  /// The next word as 16 hexadecimal digits.
   [[nodiscard]] std::uint64_t hexadecimal() {
     auto const text = word();
     auto const value = parse<std::uint64_t>(text, 16);
@@ -80,17 +80,18 @@ class tuning_reader {
   int line_number_ = 0;
 };
 
-/// `Format` says what is chosen for what (choice, key), what the table is called in its text (name,
-/// and version, which changes with what an entry has) and an entry's task in messages (task), and
-/// how an entry is written (write(text, key, choice)) and read (read(reader), which gives both).
+/// `Format` defines the types of a task and of a choice (key, choice), the name of the table in its
+/// text (name, and version, which changes with the format of an entry), the noun for a task in
+/// messages (task), and how an entry is written (write(text, key, choice)) and read (read(reader),
+/// which returns both).
 template <class Format>
 class tuning_table {
  public:
   using key = typename Format::key;
   using choice = typename Format::choice;
 
-  /// An empty table for a library and device, described in one line: choices mean something to no
-  /// other.
+  /// An empty table for a library and device, described in one line. Choices have no meaning for
+  /// any other library or device.
   explicit tuning_table(std::string made_for) : made_for_(std::move(made_for)) {
     require(!made_for_.empty() && made_for_.find('\n') == std::string::npos, Format::name,
             ": the library and device must be described in one line");
@@ -99,18 +100,18 @@ class tuning_table {
   [[nodiscard]] std::string const& made_for() const { return made_for_; }
   [[nodiscard]] std::map<key, choice> const& entries() const { return entries_; }
 
-  void set(key const& of, choice const& best) { entries_.insert_or_assign(of, best); }
+  void set(key const& entry_key, choice const& best) { entries_.insert_or_assign(entry_key, best); }
 
-  /// Takes the other's choices where there are none here. Throws `error` unless both were made for
-  /// the same library and device.
+  /// Adds the choices of `other` for tasks that have none here. Throws `error` unless both tables
+  /// were made for the same library and device.
   void merge(tuning_table const& other) {
     require(made_for_ == other.made_for_, Format::name, ": made for '", other.made_for_,
             "', which cannot be merged with one made for '", made_for_, "'");
     entries_.insert(other.entries_.begin(), other.entries_.end());
   }
 
-  /// The table that `to_text` made this of. `source` (a file, a rank) opens every message. Throws
-  /// `error` naming the line when it is anything else.
+  /// Reads the table from the text that `to_text` made. `source` (a file, a rank) opens every
+  /// message. Throws `error` with the line when the text is anything else.
   [[nodiscard]] static tuning_table parse(std::string_view text, std::string_view source) {
     tuning_reader in(text, source);
     auto table = read(in);
@@ -118,7 +119,7 @@ class tuning_table {
               " that the first line tells of");
     return table;
   }
-  /// The table at which `in` stands, as `parse` makes it; text may go on after it.
+  /// Reads the table at the current line of `in`, as `parse` does; more text may follow.
   [[nodiscard]] static tuning_table read(tuning_reader& in) {
     in.next_line();
     in.expect(in.word() == Format::name, "not a table of ", Format::name);
@@ -130,21 +131,21 @@ class tuning_table {
     tuning_table table{std::string(made_for)};
     for (index i = 0; i < count; ++i) {
       in.next_line();
-      auto const [of, best] = Format::read(in);
+      auto const [entry_key, best] = Format::read(in);
       in.expect(in.rest_of_line().empty(), "more than an entry has");
-      in.expect(!table.entries_.contains(of), "a second entry for the same ", Format::task);
-      table.set(of, best);
+      in.expect(!table.entries_.contains(entry_key), "a second entry for the same ", Format::task);
+      table.set(entry_key, best);
     }
     return table;
   }
 
-  /// The table as lines of printable ASCII (if made_for is), the same for equal tables: a head with
-  /// the number of entries and made_for, then an entry a line.
+  /// The table as lines of printable ASCII (if made_for is), the same for equal tables: a line with
+  /// the number of entries and made_for, then one entry per line.
   [[nodiscard]] friend std::string to_text(tuning_table const& table) {
     std::string out = concat(Format::name, " ", Format::version, " ", table.entries_.size(), " ",
                              table.made_for_, "\n");
-    for (auto const& [of, best] : table.entries_) {
-      Format::write(out, of, best);
+    for (auto const& [entry_key, best] : table.entries_) {
+      Format::write(out, entry_key, best);
       out += '\n';
     }
     return out;

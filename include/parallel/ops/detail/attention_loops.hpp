@@ -1,7 +1,7 @@
-// attention in plain loops, one query of one head at a time: the equations as they stand.
+// attention in plain loops, one query of one head at a time: the equations without optimisations.
 //
-// Everything is computed and summed in accumulate_t<T>. Scratch: one row of scores; backward
-// the gradients of one head's keys and values.
+// Everything is computed and summed in accumulate_t<T>. Scratch: one row of scores; in the backward
+// pass the gradients of the keys and values of one head.
 #pragma once
 
 #include <algorithm>
@@ -13,21 +13,21 @@
 
 namespace parallel::ops::detail {
 
-/// One query of one head: what its loops over the keys [first, end) that it sees need.
+/// One query of one head: the values that its loops over the keys [first, end) that it sees need.
 template <class T>
 struct attention_row {
   using A = accumulate_t<T>;
   heads_view<T const> q, k, v;
   attention_options const& options;
   index b, h, i;
-  placed_attention placed{options, q.sequence, k.sequence};
+  positioned_attention positioned{options, q.sequence, k.sequence};
   index kv = h / (q.heads / k.heads);
-  index at = placed.at(i);
-  index first = placed.first_key(b, i);
-  index end = placed.end_key(i + 1);
-  std::uint64_t pair =
-      placed.first_pair(b, h, q.heads) +
-      static_cast<std::uint64_t>(at) * static_cast<std::uint64_t>(placed.place.whole);
+  index position = positioned.query_position(i);
+  index first = positioned.first_key(b, i);
+  index end = positioned.end_key(i + 1);
+  std::uint64_t pair = positioned.first_pair(b, h, q.heads) +
+                       static_cast<std::uint64_t>(position) *
+                           static_cast<std::uint64_t>(positioned.positions.sequence_length);
 
   [[nodiscard]] A dot(T const* x, T const* y) const {
     A total = 0;
@@ -45,7 +45,7 @@ struct attention_row {
       total = cap * std::tanh(total / cap);
     if (!options.alibi_slopes.empty())
       total -= static_cast<A>(options.alibi_slopes[static_cast<std::size_t>(h)]) *
-               static_cast<A>(at - j);
+               static_cast<A>(position - j);
     return total;
   }
 
@@ -58,37 +58,37 @@ struct attention_row {
     return slope * (1 - t * t);
   }
 
-  /// What dropout multiplies probability j by: 0 or 1 / (1 - p).
+  /// The factor by which dropout multiplies probability j: 0 or 1 / (1 - p).
   [[nodiscard]] A factor(index j) const {
     float const p = options.dropout.probability;
     if (p == 0.0F) return 1;
-    bool const kept = options.dropout.random.uniform(pair + static_cast<std::uint64_t>(j)) >= p;
-    return kept ? 1 / (1 - static_cast<A>(p)) : A(0);
+    bool const is_kept = options.dropout.random.uniform(pair + static_cast<std::uint64_t>(j)) >= p;
+    return is_kept ? 1 / (1 - static_cast<A>(p)) : A(0);
   }
 };
 
-/// out and lse of one head, counted through the batch, over the keys given; `extends`: over those
-/// that they were over before, too.
+/// out and lse of one head, which is counted through the batch, over the given keys. If `extends`
+/// is set, out and lse already hold the result over other keys, and the given keys are added.
 template <class T, class O>
 void attend(index head, heads_view<O> out, tensor_view<accumulate_t<T>, 3> lse,
             heads_view<T const> q, heads_view<T const> k, heads_view<T const> v,
             attention_options const& options, bool extends) {
   using A = accumulate_t<T>;
-  constexpr A none = -std::numeric_limits<A>::infinity();
+  constexpr A empty_lse = -std::numeric_limits<A>::infinity();
   std::vector<A> scores(static_cast<std::size_t>(k.sequence));
   std::vector<A> weighted(static_cast<std::size_t>(q.head_dim));
   index const b = head / q.heads, h = head % q.heads;
   for (index i = 0; i < q.sequence; ++i) {
     attention_row<T> const row{q, k, v, options, b, h, i};
     O* const to = out.row(b, i, h);
-    A const before = extends ? lse(b, h, i) : none;
-    A greatest = before;
+    A const previous_lse = extends ? lse(b, h, i) : empty_lse;
+    A greatest = previous_lse;
     for (index j = row.first; j < row.end; ++j)
       greatest = std::max(greatest, scores[static_cast<std::size_t>(j)] = row.score(j));
     A total = 0;
     std::fill(weighted.begin(), weighted.end(), A(0));
-    if (before > none) {
-      total = std::exp(before - greatest);
+    if (previous_lse > empty_lse) {
+      total = std::exp(previous_lse - greatest);
       for (std::size_t d = 0; d < weighted.size(); ++d) weighted[d] = total * static_cast<A>(to[d]);
     }
     for (index j = row.first; j < row.end; ++j) {
@@ -104,35 +104,36 @@ void attend(index head, heads_view<O> out, tensor_view<accumulate_t<T>, 3> lse,
   }
 }
 
-/// Of one head of keys, counted through the batch, and its heads of queries. `adds`: to dq, dk and
-/// dv; otherwise they are overwritten.
+/// The gradients of one head of keys, which is counted through the batch, and its heads of queries.
+/// If `accumulate` is set, they are added to dq, dk and dv; otherwise these are overwritten.
 template <class T, class O>
 void attend_backward(index head, heads_view<O> dq, heads_view<O> dk, heads_view<O> dv,
                      heads_view<T const> dout, heads_view<T const> q, heads_view<T const> k,
                      heads_view<T const> v, heads_view<T const> out,
                      tensor_view<accumulate_t<T> const, 3> lse, attention_options const& options,
-                     bool adds) {
+                     bool accumulate) {
   using A = accumulate_t<T>;
   index const width = q.head_dim;
   index const b = head / k.heads, kv = head % k.heads;
-  index const shared_by = q.heads / k.heads;
+  index const group_size = q.heads / k.heads;
   std::vector<A> query(static_cast<std::size_t>(width));
   auto const write = [&](O* to, A const* from) {
     for (index d = 0; d < width; ++d)
-      to[d] = static_cast<O>(adds ? static_cast<A>(to[d]) + from[d] : from[d]);
+      to[d] = static_cast<O>(accumulate ? static_cast<A>(to[d]) + from[d] : from[d]);
   };
   auto const count = static_cast<std::size_t>(k.sequence * width);
   std::vector<A> keys(count), values(count);  // [Sk, D]
-  for (index h = kv * shared_by; h < (kv + 1) * shared_by; ++h)
+  for (index h = kv * group_size; h < (kv + 1) * group_size; ++h)
     for (index i = 0; i < q.sequence; ++i) {
       attention_row<T> const row{q, k, v, options, b, h, i};
       T const* const gradient = dout.row(b, i, h);
-      A const own = row.dot(gradient, out.row(b, i, h));
+      A const out_gradient_dot = row.dot(gradient, out.row(b, i, h));
       std::fill(query.begin(), query.end(), A(0));
       for (index j = row.first; j < row.end; ++j) {
         A const probability = std::exp(row.score(j) - lse(b, h, i));
         A const factor = row.factor(j);
-        A const d_score = probability * (factor * row.dot(gradient, v.row(b, j, row.kv)) - own) *
+        A const d_score = probability *
+                          (factor * row.dot(gradient, v.row(b, j, row.kv)) - out_gradient_dot) *
                           row.derivative(j);
         A* const d_key = keys.data() + j * width;
         A* const d_value = values.data() + j * width;
@@ -150,13 +151,13 @@ void attend_backward(index head, heads_view<O> dq, heads_view<O> dk, heads_view<
   }
 }
 
-/// Operations of one product over all pairs (query, key) seen.
+/// The operations of one product over all pairs (query, key) that see each other.
 template <class T>
 [[nodiscard]] std::uint64_t attention_product(heads_view<T> const& q, index keys,
                                               attention_options options) {
-  placed_attention const placed(options, q.sequence, keys);
+  positioned_attention const positioned(options, q.sequence, keys);
   return 2 * static_cast<std::uint64_t>(q.batch * q.heads * q.head_dim) *
-         static_cast<std::uint64_t>(placed.pairs());
+         static_cast<std::uint64_t>(positioned.pairs());
 }
 
 }  // namespace parallel::ops::detail

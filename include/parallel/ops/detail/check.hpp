@@ -1,5 +1,5 @@
-// Checks of shapes shared by the operations. They run where an operation is called, on every device
-// (the meta device too), so a wrong shape is found before anything was enqueued. Cost: a
+// Checks of shapes that the operations share. They run when an operation is called, on every device
+// (also the meta device), so that a wrong shape is found before anything is enqueued. Cost: a
 // comparison.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace parallel::ops {
 
-/// Elements of a view that an operation writes its result to.
+/// Elements of a view to which an operation writes its result.
 template <class T>
 concept writable = !std::is_const_v<T>;  // a result cannot go to a view of const elements
 
@@ -19,22 +19,24 @@ concept writable = !std::is_const_v<T>;  // a result cannot go to a view of cons
 
 namespace parallel::ops::detail {
 
-/// Throws `error` unless two extents of an operation's arguments agree.
+/// Throws `error` unless two extents of an operation's arguments are equal.
 template <class A, class B>
-void same(std::string_view operation, std::string_view what_a, A a, std::string_view what_b, B b) {
+void require_equal(std::string_view operation, std::string_view name_a, A a,
+                   std::string_view name_b, B b) {
   auto const first = static_cast<index>(a);
   auto const second = static_cast<index>(b);
-  require(first == second, "ops::", operation, ": ", what_a, " is ", first, ", but ", what_b,
+  require(first == second, "ops::", operation, ": ", name_a, " is ", first, ", but ", name_b,
           " is ", second, "; the two must be the same");
 }
 
-/// Whether there is a matrix to add to an operation's result. None is of extents {0, 0}; throws
-/// `error` when one has other extents than the result.
-[[nodiscard]] inline bool adds(std::string_view operation, shape<2> addend, shape<2> result) {
+/// Whether an operation has an addend. The extents {0, 0} mean none. Throws `error` if the addend
+/// has other extents than the result.
+[[nodiscard]] inline bool has_addend(std::string_view operation, shape<2> addend, shape<2> result) {
   if (addend == shape<2>{}) return false;
-  same(operation, "the number of rows of the addend", addend[0], "that of the result", result[0]);
-  same(operation, "the number of columns of the addend", addend[1], "that of the result",
-       result[1]);
+  require_equal(operation, "the number of rows of the addend", addend[0], "that of the result",
+                result[0]);
+  require_equal(operation, "the number of columns of the addend", addend[1], "that of the result",
+                result[1]);
   return true;
 }
 

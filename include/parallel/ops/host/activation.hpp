@@ -1,5 +1,5 @@
-// Activations and their gradients on the host. Error of Φ: some 1e-7, absolute, as with 1 + erf in
-// float; of σ: some 1e-7, relative.
+// Activations and their gradients on the host. The error of Φ is about 1e-7, absolute, as with 1 +
+// erf in float; that of σ is about 1e-7, relative.
 #pragma once
 
 #include <parallel/ops/activation.hpp>
@@ -18,22 +18,22 @@ template <int Lanes>
   return simd::fma(half, simd::erf(x * 0.70710678F), half);
 }
 
-/// φ(x), its density.
+/// φ(x), the density of the standard normal distribution.
 template <int Lanes>
 [[gnu::always_inline]] inline simd::pack<float, Lanes> normal_density(
     simd::pack<float, Lanes> const& x) {
   return simd::exp(x * x * -0.5F) * 0.39894228F;
 }
 
-/// σ(g).
+/// σ(g), the logistic function.
 template <int Lanes>
 [[gnu::always_inline]] inline simd::pack<float, Lanes> logistic(simd::pack<float, Lanes> const& g) {
   simd::pack<float, Lanes> const one(1.0F);
   return one / (simd::exp(-g) + one);
 }
 
-/// In the kinds x σ(g(x)): g(x)/x with cubic = 1, and g'(x) with cubic = 3, since only gelu_tanh's
-/// g has another term than the linear one, in x³.
+/// For the activations of the form x σ(g(x)): g(x)/x with cubic = 1, and g'(x) with cubic = 3. One
+/// function serves both, because only the g of gelu_tanh has a second term, in x³.
 template <ops::activation_kind Kind, int Lanes>
 [[gnu::always_inline]] inline simd::pack<float, Lanes> gate(simd::pack<float, Lanes> const& x,
                                                             float cubic) {

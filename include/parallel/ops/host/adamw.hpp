@@ -11,9 +11,9 @@ namespace parallel::host {
 
 namespace detail {
 
-/// The square root to 1 ulp, for numbers >= 0; less than 1e-38 counts as 0. A guess of the
-/// reciprocal root from the exponent, three steps of Newton, and one correction of the root itself:
-/// calls of libm do not vectorise.
+/// The square root to 1 ulp, for numbers >= 0; numbers below 1e-38 count as 0. The reciprocal root
+/// is estimated from the exponent and improved by three steps of Newton's method; then the root
+/// itself is corrected once. Calls of libm do not vectorise.
 template <int Lanes>
 [[gnu::always_inline]] inline simd::pack<float, Lanes> square_root(
     simd::pack<float, Lanes> const& x) {
@@ -26,7 +26,7 @@ template <int Lanes>
   floats root = x * r;
   root = simd::fma(r * 0.5F, x - root * root, root);
   root = simd::select(x < floats(1e-38F), floats(0.0F), root);
-  // infinity and NaN stay what they are
+  // infinity and NaN are unchanged
   return simd::select(x < floats(__builtin_inff()), root, x);
 }
 

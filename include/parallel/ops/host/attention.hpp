@@ -1,12 +1,13 @@
-// attention on the host: float and bf16 in SIMD by blocks, over threads by (sequence, head) and, if
-// those are few, by blocks of queries; other types by the reference loops on the worker.
+// attention on the host: float and bf16 in SIMD by blocks, parallel over (sequence, head) and, if
+// those are few, over blocks of queries; other types run the reference loops on the worker.
 //
-// Results do not depend on the number of threads. Scratch (see detail/attention_*.hpp) lies in
-// the stream's workspace. The backward pass is parallel over (sequence, key head) only, so
-// that gradients of keys are summed in one place and order. Forward and backward together run at 84
-// GF/s of causal operations on one core whose peak is 117 (Zen 4, float or bf16, S = 2048, D = 64),
-// at 54 to 60 for S = 256, D = 32; AMX makes bf16 several times faster. Dropout of probabilities
-// makes it 4 to 6 times slower in registers: one Philox block a pair.
+// Results do not depend on the number of threads. Scratch (see detail/attention_*.hpp) lies in the
+// stream's workspace. The backward pass is parallel over (sequence, key head) only, so that
+// gradients of keys are summed in one place and in one order. Forward and backward together run at
+// 84 GF/s of causal operations on one core whose peak is 117 (Zen 4, float or bf16, S = 2048, D =
+// 64), and at 54 to 60 for S = 256, D = 32; AMX makes bf16 several times faster. Dropout of
+// probabilities makes it 4 to 6 times slower with SIMD registers: it needs one Philox block per
+// pair.
 #pragma once
 
 #include <parallel/device/host/stream.hpp>
@@ -19,7 +20,8 @@ namespace parallel::host {
 
 namespace detail {
 
-/// `lanes`: see simd::dispatch_to; products of pairs of bf16 know 16 only.
+/// Runs `kernel` for `lanes` (see simd::dispatch_to); products of bf16 pairs exist for 16 lanes
+/// only.
 template <class E, class Kernel>
 void dispatch_attention(int lanes, Kernel const& kernel) {
   if constexpr (std::is_same_v<E, float>)
@@ -33,7 +35,7 @@ void run_attention(attention_forward<T, E, O> const& pass, workspace& memory, in
                    int lanes = simd::native_lanes()) {
   auto const& q = pass.q;
   index const heads = q.batch * q.heads;
-  // each part copies the keys it needs again: no more parts than threads can use
+  // each part copies the keys it needs again, so there are no more parts than threads can use
   index const blocks = (q.sequence + attention_queries - 1) / attention_queries;
   index const parts = heads >= 2 * threads ? 1 : std::min<index>(blocks, 4 * threads);
   index const share = (blocks + parts - 1) / parts * attention_queries;
@@ -41,7 +43,7 @@ void run_attention(attention_forward<T, E, O> const& pass, workspace& memory, in
   with_scratch<space_type>(
       memory, threads, heads * parts,
       [&](index task, space_type& space) {
-        index const part = parts - 1 - task / heads;  // the longest first
+        index const part = parts - 1 - task / heads;  // the longest part first
         index const head = task % heads;
         index const begin = part * share;
         if (begin >= q.sequence) return;
@@ -70,8 +72,7 @@ void run_attention(attention_backward<T, E, O> const& pass, workspace& memory, i
       pass.k.sequence, pass.width());
 }
 
-/// Runs `pass<float>` or, where T is bf16 and the processor multiplies pairs of those,
-/// `pass<bf16_pair>`.
+/// Runs `pass<float>`, or `pass<bf16_pair>` if T is bf16 and the processor multiplies such pairs.
 template <class T, class Pass>
 void with_operands(Pass const& pass) {
   if constexpr (std::is_same_v<T, bf16>)
@@ -79,7 +80,7 @@ void with_operands(Pass const& pass) {
   pass(float{});
 }
 
-/// Enqueues either form of the forward pass, whose results are of O.
+/// Enqueues either operation of the forward pass; results are of type O.
 template <class T, class O, class Arguments>
 void enqueue_attention(stream& s, Arguments const& a, bool extends) {
   s.enqueue({a.name}, [=, &s] {
@@ -94,15 +95,15 @@ void enqueue_attention(stream& s, Arguments const& a, bool extends) {
   });
 }
 
-/// Enqueues either form of the backward pass, whose results are of O.
+/// Enqueues either operation of the backward pass; results are of type O.
 template <class T, class O, class Arguments>
-void enqueue_attention_backward(stream& s, Arguments const& a, bool adds) {
+void enqueue_attention_backward(stream& s, Arguments const& a, bool accumulate) {
   s.enqueue({a.name}, [=, &s] {
     if constexpr (std::is_same_v<T, float> || std::is_same_v<T, bf16>)
       with_operands<T>([&](auto element) {
         run_attention(
             attention_backward<T, decltype(element), O>{a.dq, a.dk, a.dv, a.dout, a.q, a.k, a.v,
-                                                        a.out, a.lse, a.options, adds},
+                                                        a.out, a.lse, a.options, accumulate},
             s.memory(), s.threads());
       });
     else

@@ -15,17 +15,17 @@ void run_operation(stream& s, ops::add_bias_arguments<T> const& a) {
       for_rows(
           threads, a.y.extent(0), columns, [
             =, to = a.y.data(), from = a.bias.data(),
-            more = a.addend.empty() ? nullptr : a.addend.data()
+            addend = a.addend.empty() ? nullptr : a.addend.data()
           ](auto lanes, index m) __attribute__((always_inline)) {
             constexpr int L = lanes;
             index const begin = m * columns;
-            if (more == nullptr) return add_packs<L>(to + begin, from, columns);
+            if (addend == nullptr) return add_packs<L>(to + begin, from, columns);
             for (index i = 0; i < columns; i += L) {
               index const left = columns - i;
               simd::store_partial(to + begin + i,
                                   simd::load_partial<L>(to + begin + i, left) +
                                       simd::load_partial<L>(from + i, left) +
-                                      simd::load_partial<L>(more + begin + i, left),
+                                      simd::load_partial<L>(addend + begin + i, left),
                                   left);
             }
           });

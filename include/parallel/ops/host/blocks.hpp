@@ -1,8 +1,8 @@
-// How memory-bound host operations are laid over threads and SIMD lanes: element-wise loops, sums
-// over a row, sums of columns.
+// Loops of memory-bound host operations over threads and SIMD lanes: element-wise loops, sums over
+// a row, sums of columns.
 //
-// Blocks are cut by the shape alone, and partial results are added in the order of the blocks, so
-// nothing depends on the number of threads. Cost of sums of columns: at most 64 partial rows.
+// The shape alone determines the blocks, and partial results are added in the order of the blocks,
+// so nothing depends on the number of threads. Cost of sums of columns: at most 64 partial rows.
 #pragma once
 
 #include <algorithm>
@@ -22,21 +22,22 @@ namespace parallel::host {
 template <class T>
 concept simd_element = std::is_same_v<T, float> || std::is_same_v<T, bf16>;
 
-/// Elements one thread takes at a time: some microseconds of work; a multiple of all lanes.
+/// Elements that one thread processes at a time: some microseconds of work; a multiple of all
+/// lanes.
 inline constexpr index block_elements = 16384;
 
-/// How many rows of `columns` elements make about one block.
+/// The number of rows of `columns` elements that make about one block.
 [[nodiscard]] inline index block_rows(index columns) {
   return std::max<index>(1, block_elements / std::max<index>(1, columns));
 }
 
-/// Calls `step(lanes, i, left)` for i = 0, Lanes, 2 Lanes, ... below `count`; the step works on
+/// Calls `step(lanes, i, left)` for i = 0, Lanes, 2 Lanes, ... below `count`; the step processes
 /// min(Lanes, left) elements from i on.
 template <class Step>
 void for_packs(int threads, index count, Step const& step) {
   parallel_for(threads, count, block_elements, [&](index begin, index end) {
     simd::dispatch([&](auto lanes) __attribute__((always_inline)) {
-      auto const local = step;  // its pointers stay in registers: nothing can write to them
+      auto const local = step;  // a copy, so that its pointers stay in registers
       for (index i = begin; i < end; i += lanes) local(lanes, i, end - i);
     });
   });
@@ -53,9 +54,10 @@ void for_rows(int threads, index rows, index columns, Row const& row) {
   });
 }
 
-/// All lanes the same number that is known at run time only. Not pack(value): g++ 12 writes such a
-/// vector lane by lane, and again for every use, where the function it stands in (which is compiled
-/// for the kernel's instruction set only once inlined there) lacks registers of its size.
+/// A pack whose lanes all hold a number that is known only at run time. This is not pack(value),
+/// because g++ 12 writes such a vector lane by lane, and again for every use, if the enclosing
+/// function lacks registers of that size (it is compiled for the kernel's instruction set only once
+/// inlined there).
 template <int Lanes, class T>
 [[gnu::always_inline]] inline simd::pack<T, Lanes> broadcast(T value) {
   simd::pack<T, Lanes> first;
@@ -83,20 +85,20 @@ template <int Lanes>
 /// The sum of `term(i, left)` (a pack of terms i, i+1, ...) over `count` terms.
 template <int Lanes, class Term>
 [[gnu::always_inline]] inline float sum_packs(index count, Term const& term) {
-  simd::pack<float, Lanes> even(0.0F);
-  simd::pack<float, Lanes> odd(0.0F);  // two chains of additions hide their latency
+  simd::pack<float, Lanes> even_sum(0.0F);
+  simd::pack<float, Lanes> odd_sum(0.0F);  // two chains of additions hide their latency
   index i = 0;
   for (; i + 2 * Lanes <= count; i += 2 * Lanes) {
-    even += term(i, index{Lanes});
-    odd += term(i + Lanes, index{Lanes});
+    even_sum += term(i, index{Lanes});
+    odd_sum += term(i + Lanes, index{Lanes});
   }
-  for (; i < count; i += Lanes) even += first_lanes<Lanes>(term(i, count - i), count - i);
-  return simd::sum(even + odd);
+  for (; i < count; i += Lanes) even_sum += first_lanes<Lanes>(term(i, count - i), count - i);
+  return simd::sum(even_sum + odd_sum);
 }
 
-/// Sums of columns: `add(lanes, m, sums)` adds what row m contributes to sums[0, columns). Rows are
-/// cut into at most 64 blocks, each with sums of its own, which are then added in order. The sums
-/// lie in `memory`.
+/// Sums of columns: `add(lanes, m, sums)` adds the contribution of row m to sums[0, columns). Rows
+/// are divided into at most 64 blocks; each block has its own sums, which are then added in order.
+/// The sums lie in `memory`.
 template <class Add>
 [[nodiscard]] float const* sum_rows(workspace& memory, int threads, index rows, index columns,
                                     Add const& add) {
@@ -107,8 +109,8 @@ template <class Add>
   parallel_for(threads, rows, grain, [&](index begin, index end) {
     simd::dispatch([&](auto lanes) __attribute__((always_inline)) {
       auto const local = add;
-      float* const own = sums + begin / grain * columns;
-      for (index m = begin; m < end; ++m) local(lanes, m, own);
+      float* const block_sums = sums + begin / grain * columns;
+      for (index m = begin; m < end; ++m) local(lanes, m, block_sums);
     });
   });
   for_packs(

@@ -1,8 +1,8 @@
 // Matrix products by a BLAS library with the C interface (OpenBLAS, BLIS, MKL, ...): float only.
 //
-// bf16 is not a type of BLAS: for it the stream's own product is used. The interface has no way to
-// say how many threads a call may use; libraries have functions of their own for that, of which one
-// is given to the engine. Links with -lopenblas, -lblis or the like.
+// BLAS has no bf16; for bf16 the stream's own product is used. The interface has no parameter for
+// the number of threads; libraries have functions of their own for it, one of which is passed to
+// the engine. Link with -lopenblas, -lblis or the like.
 #pragma once
 
 #include <cblas.h>
@@ -18,8 +18,8 @@ namespace parallel::host {
 struct cblas_options {
   /// Called before each product with the number of threads it may use, such as
   /// `openblas_set_num_threads`, `omp_set_num_threads` (libraries built with OpenMP) or a lambda
-  /// that calls `bli_thread_set_num_threads`. Null: the library decides. Where the number is one of
-  /// the whole process (OpenBLAS with pthreads), all streams should use the same.
+  /// that calls `bli_thread_set_num_threads`. Null: the library decides. If the setting applies to
+  /// the whole process (OpenBLAS with pthreads), all streams should use the same number.
   void (*set_threads)(int) = nullptr;
 };
 
@@ -36,7 +36,7 @@ class cblas_engine final : public matmul_engine {
   void multiply(matmul_arguments const& p, workspace&) const override {
     if (p.m == 0 || p.n == 0) return;
     if (options_.set_threads != nullptr) options_.set_threads(p.threads);
-    // the interface adds to C alone
+    // BLAS can add to C only
     if (p.addend != nullptr && p.addend != p.c)
       for (index i = 0; i < p.m; ++i)
         std::copy_n(static_cast<float const*>(p.addend) + i * p.ldc, p.n,

@@ -9,8 +9,9 @@ namespace parallel::host {
 
 namespace detail {
 
-/// Bytes to[i] = size[i] <= limit (0 for NaN), of the first `count` lanes. A comparison must be the
-/// condition of a choice, as here: g++ 12 takes one apart into lanes when it is a value.
+/// Stores the bytes to[i] = size[i] <= limit (0 for NaN) for the first `count` lanes. The
+/// comparison is written as the condition of a choice, because g++ 12 splits it into lanes when it
+/// is a value.
 template <int Lanes>
 [[gnu::always_inline]] inline void store_flags(std::uint8_t* to,
                                                simd::pack<float, Lanes> const& size,
@@ -27,7 +28,7 @@ template <int Lanes>
   for (index i = 0; i < count; ++i) to[i] = flags.v[i];
 }
 
-/// x where its byte is not 0, else 0.
+/// x in lanes whose byte is not 0, else 0.
 template <int Lanes>
 [[gnu::always_inline]] inline simd::pack<float, Lanes> keep_flagged(
     simd::pack<float, Lanes> const& x, std::uint8_t const* from, index count) {

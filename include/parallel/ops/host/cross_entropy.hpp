@@ -1,7 +1,7 @@
-// cross_entropy on the host. The greatest logit and the sum of exponentials are found in one pass
-// over memory: per chunk of 2048 (in the nearest cache) first its maximum, then its sum, which is
-// rescaled when the running maximum grows (online softmax: Milakov, Gimelshein, 2018). A second
-// pass writes the gradient. Sums of chunks are added in double.
+// cross_entropy on the host. One pass over memory finds the greatest logit and the sum of
+// exponentials: for each chunk of 2048 (in the nearest cache) first the maximum, then the sum,
+// which is rescaled when the running maximum grows (online softmax: Milakov, Gimelshein, 2018). A
+// second pass writes the gradient. Sums of chunks are added in double.
 #pragma once
 
 #include <algorithm>
@@ -17,13 +17,13 @@ namespace parallel::host {
 
 namespace detail {
 
-/// The greatest number of a row, and the sum of all exp(number - top).
+/// The greatest number of a row, and the sum of exp(number - top) over the row.
 struct exponential_sum {
   float top;
   double sum;
 };
 
-/// scale * from[0, Lanes), with -infinity after the first `count`.
+/// scale * from[0, Lanes), with -infinity after the first `count` lanes.
 template <int Lanes, class Logit>
 [[gnu::always_inline]] inline simd::pack<float, Lanes> load_scaled(
     Logit const* from, simd::pack<float, Lanes> const& scale, index count) {
@@ -38,13 +38,13 @@ template <int Lanes, class Logit>
 template <int Lanes, class Logit>
 [[gnu::always_inline]] inline exponential_sum sum_exponentials(
     Logit const* from, simd::pack<float, Lanes> const& scale, index count) {
-  constexpr float least = -std::numeric_limits<float>::infinity();
+  constexpr float lowest = -std::numeric_limits<float>::infinity();
   constexpr index chunk = 2048;
-  exponential_sum out{least, 0.0};
+  exponential_sum out{lowest, 0.0};
   for (index begin = 0; begin < count; begin += chunk) {
     index const size = std::min(chunk, count - begin);
     Logit const* const part = from + begin;
-    simd::pack<float, Lanes> greatest(least);
+    simd::pack<float, Lanes> greatest(lowest);
     for (index i = 0; i < size; i += Lanes)
       greatest = simd::max(greatest, load_scaled<Lanes>(part + i, scale, size - i));
     float const top = simd::max_of(greatest);
@@ -52,8 +52,8 @@ template <int Lanes, class Logit>
       out.sum *= std::exp(double(out.top) - double(top));
       out.top = top;
     }
-    // while all were -infinity or NaN, nothing is to be subtracted
-    auto const shift = broadcast<Lanes>(out.top == least ? 0.0F : out.top);
+    // if all numbers so far are -infinity or NaN, nothing is subtracted
+    auto const shift = broadcast<Lanes>(out.top == lowest ? 0.0F : out.top);
     out.sum += double(sum_packs<Lanes>(
         size, [=](index i, index left) __attribute__((always_inline)) {
           return simd::exp(load_scaled<Lanes>(part + i, scale, left) - shift);
@@ -62,9 +62,9 @@ template <int Lanes, class Logit>
   return out;
 }
 
-/// Whether no number before `label` is as great as its own, which is `top`.
+/// Whether no number before `label` equals its own, which is `top`.
 template <class Logit>
-[[nodiscard]] bool first_to_reach(Logit const* from, float scale, index label, float top) {
+[[nodiscard]] bool is_first_maximum(Logit const* from, float scale, index label, float top) {
   for (index n = 0; n < label; ++n)
     if (from[n] * scale == top) return false;
   return true;
@@ -101,9 +101,9 @@ void run_operation(stream& s, ops::cross_entropy_arguments<T, Loss, Logit> const
             double const loss = std::log(sum) + double(top) - double(z);
             a.losses.data()[m] = static_cast<Loss>(loss);
             a.correct.data()[m] =
-                z == top && loss == loss && detail::first_to_reach(from, scale, label, top);
+                z == top && loss == loss && detail::is_first_maximum(from, scale, label, top);
             if (to == nullptr) return;
-            // the label's own gradient in double, where 1 - probability may cancel
+            // the gradient of the label in double, because 1 - probability may cancel
             double const at_label = double(scale) * (std::exp(double(z) - double(top)) / sum - 1.0);
             auto const factor = broadcast<L>(static_cast<float>(double(scale) / sum));
             auto const shift = broadcast<L>(top);

@@ -20,7 +20,7 @@ template <int Lanes, class T>
                                         float factor, std::uint64_t first,
                                         philox const& random_of) {
   using floats = simd::pack<float, Lanes>;
-  std::uint32_t random[5 * Lanes] = {};  // 4 Lanes words; the rest may be read, never used
+  std::uint32_t random[5 * Lanes] = {};  // 4 Lanes words; the rest may be read but is not used
   for (index i = begin; i < end;) {
     auto const element = first + static_cast<std::uint64_t>(i);
     auto const skip = static_cast<index>(element & 3U);
@@ -47,16 +47,16 @@ void run_operation(stream& s, ops::dropout_arguments<T> const& a) {
       float const p = a.options.probability;
       float const factor = p < 1.0F ? 1.0F / (1.0F - p) : 0.0F;
       parallel_for(threads, std::ssize(a.y), block_elements, [&](index begin, index end) {
-        simd::dispatch([&, to = a.y.data(), from = a.x.data() ](auto lanes)
-                           __attribute__((always_inline)) {
-                             auto const run = static_cast<index>(a.options.columns);
-                             for (index i = begin, stop; i < end; i = stop) {
-                               stop = run == 0 ? end : std::min(end, (i / run + 1) * run);
-                               auto const at = static_cast<std::size_t>(i);
-                               detail::drop<lanes>(to, from, i, stop, p, factor,
-                                                   a.options.element(at) - at, a.options.random);
-                             }
-                           });
+        simd::dispatch([&, to = a.y.data(),
+                        from = a.x.data() ](auto lanes) __attribute__((always_inline)) {
+          auto const run_length = static_cast<index>(a.options.columns);
+          for (index i = begin, stop; i < end; i = stop) {
+            stop = run_length == 0 ? end : std::min(end, (i / run_length + 1) * run_length);
+            auto const element_index = static_cast<std::size_t>(i);
+            detail::drop<lanes>(to, from, i, stop, p, factor,
+                                a.options.element(element_index) - element_index, a.options.random);
+          }
+        });
       });
     } else {
       ops::compute(a);

@@ -1,5 +1,5 @@
-// Element-wise operations on the host: SIMD for float and bf16, copies of bytes, and the reference
-// loops for the rest.
+// Element-wise operations on the host: SIMD for float and bf16, memcpy for copies, and the
+// reference loops for other types.
 #pragma once
 
 #include <cstring>
@@ -12,8 +12,8 @@ namespace parallel::host {
 
 namespace detail {
 
-/// y[i] = value(lanes, y, i, left), a pack of elements from i on, when To and From have SIMD
-/// kernels; else the plain loops.
+/// Stores y[i...] = value(lanes, y, i, left), a pack of elements from i on, if To and From have
+/// SIMD kernels; else runs the plain loops.
 template <class From, class Arguments, class To, class Value>
 void assign(stream& s, Arguments const& a, std::span<To> y, Value value) {
   s.enqueue({a.name}, [=, threads = s.threads()] {

@@ -1,5 +1,5 @@
-// Embeddings and their gradients on the host. Gradients of tokens are parallel over columns and
-// those of positions over positions: each sum is taken by one thread in the order of rows.
+// Embeddings and their gradients on the host. Gradients of tokens are parallel over columns, those
+// of positions over positions: one thread computes each sum, in the order of rows.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,7 @@ void run_operation(stream& s, ops::embedding_backward_arguments<T> const& a) {
       ops::detail::check_ids(a.ids, a.dtable.extent(0), a.slice);
       index const columns = a.dy.extent(1);
       index const share = (columns + threads - 1) / threads;
-      index const grain = std::max<index>(16, (share + 15) / 16 * 16);  // lines of cache unshared
+      index const grain = std::max<index>(16, (share + 15) / 16 * 16);  // no shared cache lines
       parallel_for(threads, columns, grain,
                    [&](index begin, index end) {
                      simd::dispatch([&, to = a.dtable.data() + begin, from = a.dy.data() + begin, rows = a.ids.data()](
@@ -78,9 +78,9 @@ void run_operation(stream& s, ops::add_positions_backward_arguments<T> const& a)
       for_rows(
           threads, a.sequence, rows / a.sequence * columns,
           [ =, to = a.dtable.data() + a.options.first * columns, from = a.dy.data() ](
-              auto lanes, index at) __attribute__((always_inline)) {
-            for (index m = at; m < rows; m += a.sequence)
-              add_packs<lanes>(to + at * columns, from + m * columns, columns);
+              auto lanes, index position) __attribute__((always_inline)) {
+            for (index m = position; m < rows; m += a.sequence)
+              add_packs<lanes>(to + position * columns, from + m * columns, columns);
           });
     } else {
       ops::compute(a);

@@ -66,7 +66,7 @@ void run_operation(stream& s, ops::layer_norm_backward_input_arguments<T> const&
             T const* const from = a.x.data + m * a.x.row_stride;
             T const* const gradient = a.dy.data + m * a.dy.row_stride;
             T* const to = a.dx.data + m * a.dx.row_stride;
-            T const* const more =
+            T const* const addend =
                 a.addend.rows > 0 ? a.addend.data + m * a.addend.row_stride : nullptr;
             auto const center = broadcast<L>(means[m]);
             auto const factor = broadcast<L>(rstds[m]);
@@ -86,7 +86,7 @@ void run_operation(stream& s, ops::layer_norm_backward_input_arguments<T> const&
             for (index i = 0; i < columns; i += L) {
               index const left = columns - i;
               auto out = (slope(i, left) - shift - normal(i, left) * stretch) * factor;
-              if (more != nullptr) out += simd::load_partial<L>(more + i, left);
+              if (addend != nullptr) out += simd::load_partial<L>(addend + i, left);
               simd::store_partial(to + i, out, left);
             }
           });
@@ -102,7 +102,7 @@ void run_operation(stream& s, ops::layer_norm_backward_weight_arguments<T> const
     if constexpr (simd_element<T>) {
       index const columns = a.x.columns;
       bool const with_bias = !a.dbias.empty();
-      // sums of a block: columns for the weight, then columns for the bias
+      // the sums of a block: `columns` for the weight, then `columns` for the bias
       auto const sums = sum_rows(
           s.memory(), threads, a.x.rows, with_bias ? 2 * columns : columns,
           [ =, means = a.mean.data(), rstds = a.rstd.data() ](auto lanes, index m, float* to)

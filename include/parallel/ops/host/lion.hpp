@@ -9,7 +9,7 @@ namespace parallel::host {
 
 namespace detail {
 
-/// 1 or -1 with the sign of x; 0 and NaN stay what they are.
+/// 1 or -1 with the sign of x; 0 and NaN are unchanged.
 template <int Lanes>
 [[gnu::always_inline]] inline simd::pack<float, Lanes> sign_of(simd::pack<float, Lanes> const& x) {
   using floats = simd::pack<float, Lanes>;

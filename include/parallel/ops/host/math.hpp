@@ -1,9 +1,9 @@
 // exp, erf and tanh on packs of floats: calls of libm do not vectorise.
 //
 // Each is a range reduction and a polynomial (Chebyshev interpolation of the remainder at 40
-// digits). Errors against double precision, over floats of the stated range, are measured in
-// tests/parallel/ops/host/simd_test.cpp: exp 1 ulp, erf 2, tanh 1.5 (0.98, 1.9, 1.3 seen). NaN
-// stays NaN. No tables, no branches: about 15, 40 and 30 instructions a pack.
+// digits). tests/parallel/ops/host/simd_test.cpp measures the errors against double precision, over
+// floats of the stated range: exp 1 ulp, erf 2, tanh 1.5 (measured 0.98, 1.9, 1.3). NaN stays NaN.
+// No tables, no branches: about 15, 40 and 30 instructions a pack.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace parallel::host::simd {
 
-/// e^x. Below -87.33 (results less than the least normal number) 0, above 88.72 infinity.
+/// e^x. Below -87.33 (where the result is not a normal number) 0, above 88.72 infinity.
 template <int Lanes>
 [[gnu::always_inline]] inline pack<float, Lanes> exp(pack<float, Lanes> const& x) {
   using floats = pack<float, Lanes>;

@@ -1,6 +1,6 @@
-// matmul on the host: the stream's engine where it has one for these types, else our own product:
-// by the matrix unit or in SIMD (float, bf16), or the reference loops (double, uint64), over
-// threads by rows.
+// matmul on the host: the stream's engine if it supports the types, else our own product: by the
+// matrix unit or in SIMD (float, bf16), or the reference loops (double, uint64), parallel over
+// rows.
 #pragma once
 
 #include <parallel/device/host/stream.hpp>
@@ -24,7 +24,7 @@ void multiply_plain(workspace& memory, matmul_arguments const& p) {
   auto const b = view(p.b, p.transpose_b, p.ldb);
   auto* const c = static_cast<C*>(p.c);
   auto* const addend = static_cast<C const*>(p.addend);
-  if (p.m <= gemm_narrow<T, C>::most_rows)
+  if (p.m <= gemm_narrow<T, C>::max_rows)
     gemm_narrow<T, C>{p.n, p.k, a, b, c, p.ldc, addend}(memory, p.m, p.threads);
   else if (p.k > 0 && has_matrix_unit())
     gemm_amx<T, C>{p.m, p.n, p.k, a, b, c, p.ldc, addend}(memory, p.threads);

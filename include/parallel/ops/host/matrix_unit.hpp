@@ -1,4 +1,4 @@
-// Whether this processor multiplies matrices itself (AMX).
+// has_matrix_unit: whether this processor has a unit that multiplies matrices (AMX).
 #pragma once
 
 #include <cpuid.h>
@@ -9,9 +9,9 @@
 
 namespace parallel::host {
 
-/// Whether the processor has AMX for bf16 (then it has AVX-512 too) and Linux (from 5.16 on) lets
-/// this process use it. Asks for that permission, which the whole process then has. Where it is
-/// there, a stream's own product is the fastest for bf16 and float: no engine is needed.
+/// Whether the processor has AMX for bf16 (it then has AVX-512 too) and Linux (from 5.16 on) lets
+/// this process use it. The call requests that permission, which the whole process then has. With
+/// the unit, a stream's own product is the fastest for bf16 and float: no engine is needed.
 [[nodiscard]] inline bool has_matrix_unit() {
   static bool const granted = [] {  // a fact of the processor and the kernel: asked once
     constexpr unsigned tiles_and_bf16 = 1U << 24 | 1U << 22;

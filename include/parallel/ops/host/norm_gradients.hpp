@@ -1,4 +1,5 @@
-// norm_gradients on the host, whose layers take the two gradients apart: as the reference.
+// norm_gradients on the host: the reference loops, since layers on the host compute the two
+// gradients separately.
 #pragma once
 
 #include <parallel/device/host/stream.hpp>

@@ -1,10 +1,10 @@
-// Matrix products by oneDNN (github.com/oneapi-src/oneDNN), versions 2 and 3: float, and bf16 where
-// the processor has it at full speed.
+// Matrix products by oneDNN (github.com/oneapi-src/oneDNN), versions 2 and 3: float, and bf16 if
+// the processor supports it at full speed.
 //
-// A product's code is generated once for each shape, strides, types and number of threads, and kept
-// in the engine. One engine serves any number of streams: primitives run in the stream's workspace,
-// so they may run at the same time. oneDNN's threads are OpenMP's: the number is set
-// for the calling thread before each call. Links with -ldnnl, compile with -fopenmp.
+// The code of a product is generated once for each combination of shape, strides, types and number
+// of threads, and cached in the engine. One engine serves any number of streams: primitives use the
+// stream's workspace, so they may run at the same time. The threads of oneDNN are OpenMP's; their
+// number is set for the calling thread before each call. Link with -ldnnl, compile with -fopenmp.
 #pragma once
 
 #include <omp.h>
@@ -37,7 +37,7 @@ class onednn_engine final : public matmul_engine {
     return input == dtype::bf16 && (output == dtype::bf16 || output == dtype::f32) && has_bf16();
   }
 
-  /// Throws `error` with oneDNN's message when it refuses.
+  /// Throws `error` with oneDNN's message when oneDNN refuses the product.
   void multiply(matmul_arguments const& p, workspace& memory) const override {
     if (p.m == 0 || p.n == 0) return;
     omp_set_num_threads(p.threads);
@@ -61,7 +61,7 @@ class onednn_engine final : public matmul_engine {
           {DNNL_ARG_WEIGHTS, b},
           {DNNL_ARG_DST, {product->c, engine_, p.c}},
           {DNNL_ARG_SCRATCHPAD, {product->scratch, engine_, scratch}}};
-      if (addition_of(p) == addition::other)
+      if (addition_of(p) == addition::other_matrix)
         arguments.insert({DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1,
                           {product->c, engine_, const_cast<void*>(p.addend)}});
       product->primitive.execute(stream, arguments);
@@ -73,8 +73,8 @@ class onednn_engine final : public matmul_engine {
   }
 
  private:
-  /// What is added to a product: nothing, C, or another matrix.
-  enum class addition : std::uint8_t { none, own, other };
+  /// The addend of a product: nothing, C, or another matrix.
+  enum class addition : std::uint8_t { none, result, other_matrix };
 
   using key =
       std::tuple<index, index, index, index, index, index, bool, bool, addition, dtype, dtype, int>;
@@ -87,11 +87,11 @@ class onednn_engine final : public matmul_engine {
     desc packed_b, pack_scratch;
     dnnl::reorder pack;
 
-    /// Of the copy, in whole cache lines.
+    /// Bytes of the copy of B, in whole cache lines.
     [[nodiscard]] std::size_t packing_bytes() const {
       return packs ? (packed_b.get_size() + 63) / 64 * 64 : 0;
     }
-    /// Copying and multiplying use the same memory, one after the other.
+    /// Bytes of scratch: copying and multiplying use the same memory, one after the other.
     [[nodiscard]] std::size_t scratch_bytes() const {
       return std::max(scratch.get_size(), packs ? pack_scratch.get_size() : 0);
     }
@@ -99,7 +99,7 @@ class onednn_engine final : public matmul_engine {
 
   [[nodiscard]] static addition addition_of(matmul_arguments const& p) {
     if (p.addend == nullptr) return addition::none;
-    return p.addend == p.c ? addition::own : addition::other;
+    return p.addend == p.c ? addition::result : addition::other_matrix;
   }
 
   [[nodiscard]] static bool has_bf16() {
@@ -111,7 +111,8 @@ class onednn_engine final : public matmul_engine {
     return type == dtype::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
   }
 
-  /// op(X) [rows, columns] of a stored matrix whose rows are `ld` elements apart.
+  /// The description of op(X) [rows, columns] of a stored matrix whose rows are `ld` elements
+  /// apart.
   [[nodiscard]] static desc describe(dtype type, index rows, index columns, index ld,
                                      bool transpose) {
     return {{rows, columns},
@@ -119,14 +120,14 @@ class onednn_engine final : public matmul_engine {
             transpose ? dnnl::memory::dims{1, ld} : dnnl::memory::dims{ld, 1}};
   }
 
-  /// Whether copying B first pays: rows a multiple of 4 KiB apart fall on the same few lines of the
-  /// nearest cache, and blocks of columns are read at half the speed.
+  /// Whether copying B first is faster: rows a multiple of 4 KiB apart map to the same few lines of
+  /// the nearest cache, so blocks of columns are read at half the speed.
   [[nodiscard]] static bool should_pack(matmul_arguments const& p) {
     return !p.transpose_b && p.m >= 256 &&
            static_cast<std::size_t>(p.ldb) * size_of(p.input) % 4096 == 0;
   }
 
-  /// Version 2 describes an operation first, version 3 does not know such descriptions.
+  /// Version 2 takes a description of the operation first; version 3 has no such descriptions.
   template <class Matmul>
   [[nodiscard]] static typename Matmul::primitive_desc plan(
       dnnl::engine const& engine, desc const& a, desc const& b, desc const& c,
@@ -139,41 +140,42 @@ class onednn_engine final : public matmul_engine {
 
   [[nodiscard]] std::shared_ptr<product_code const> find(matmul_arguments const& p) const {
     auto const added = addition_of(p);
-    key const wanted{p.m,           p.n,           p.k,   p.lda,   p.ldb,    p.ldc,
-                     p.transpose_a, p.transpose_b, added, p.input, p.output, p.threads};
-    std::scoped_lock const lock(mutex_);  // also while making code: others may want the same
-    auto& known = products_[wanted];
-    if (known == nullptr) {
-      auto made = std::make_shared<product_code>();
-      made->a = describe(p.input, p.m, p.k, p.lda, p.transpose_a);
-      made->b = describe(p.input, p.k, p.n, p.ldb, p.transpose_b);
-      made->c = describe(p.output, p.m, p.n, p.ldc, false);
+    key const shape_key{p.m,           p.n,           p.k,   p.lda,   p.ldb,    p.ldc,
+                        p.transpose_a, p.transpose_b, added, p.input, p.output, p.threads};
+    std::scoped_lock const lock(mutex_);  // held while generating: other threads may need the code
+    auto& cached = products_[shape_key];
+    if (cached == nullptr) {
+      auto code = std::make_shared<product_code>();
+      code->a = describe(p.input, p.m, p.k, p.lda, p.transpose_a);
+      code->b = describe(p.input, p.k, p.n, p.ldb, p.transpose_b);
+      code->c = describe(p.output, p.m, p.n, p.ldc, false);
       dnnl::primitive_attr attributes;
       attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-      dnnl::post_ops after;
-      if (added == addition::own) after.append_sum();
-      if (added == addition::other) after.append_binary(dnnl::algorithm::binary_add, made->c);
-      attributes.set_post_ops(after);
-      made->packed_b = should_pack(p)
+      dnnl::post_ops post_ops;
+      if (added == addition::result) post_ops.append_sum();
+      if (added == addition::other_matrix)
+        post_ops.append_binary(dnnl::algorithm::binary_add, code->c);
+      attributes.set_post_ops(post_ops);
+      code->packed_b = should_pack(p)
                            ? desc({p.k, p.n}, type_of(p.input), dnnl::memory::format_tag::any)
-                           : made->b;
+                           : code->b;
       auto const planned =
-          plan<dnnl::matmul>(engine_, made->a, made->packed_b, made->c, attributes);
-      made->packed_b = planned.weights_desc();
-      made->packs = made->packed_b != made->b;
-      made->scratch = planned.scratchpad_desc();
-      if (made->packs) {
+          plan<dnnl::matmul>(engine_, code->a, code->packed_b, code->c, attributes);
+      code->packed_b = planned.weights_desc();
+      code->packs = code->packed_b != code->b;
+      code->scratch = planned.scratchpad_desc();
+      if (code->packs) {
         dnnl::primitive_attr copying;
         copying.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-        dnnl::reorder::primitive_desc const copy(engine_, made->b, engine_, made->packed_b,
+        dnnl::reorder::primitive_desc const copy(engine_, code->b, engine_, code->packed_b,
                                                  copying);
-        made->pack_scratch = copy.scratchpad_desc();
-        made->pack = dnnl::reorder(copy);
+        code->pack_scratch = copy.scratchpad_desc();
+        code->pack = dnnl::reorder(copy);
       }
-      made->primitive = dnnl::matmul(planned);
-      known = std::move(made);
+      code->primitive = dnnl::matmul(planned);
+      cached = std::move(code);
     }
-    return known;
+    return cached;
   }
 
   dnnl::engine engine_;

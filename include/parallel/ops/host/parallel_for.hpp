@@ -1,11 +1,11 @@
-// parallel_for: how a host operation becomes several threads.
+// parallel_for: runs a host operation on several threads.
 //
-// OpenMP underneath: helpers are kept between calls, belong to the calling thread (so every stream
-// worker has its own) and inherit its cores. One thread means a plain loop without any OpenMP call,
-// which is also what ThreadSanitizer builds use, since it does not understand libgomp.
-// Work is cut at multiples of `grain`, wherever the number of threads is: a block is always the
-// same block, so reductions by block do not depend on the number of threads.
-// Cost: about 1 us to start and join two waiting threads, nothing with one.
+// It uses OpenMP: helper threads persist between calls, belong to the calling thread (so every
+// stream worker has its own) and inherit its cores. One thread means a plain loop without any
+// OpenMP call; ThreadSanitizer builds use this too, since ThreadSanitizer does not understand
+// libgomp. Work is divided at multiples of `grain`, whatever the number of threads: a block is
+// always the same block, so reductions by block do not depend on the number of threads. Cost: about
+// 1 us to start and join two waiting threads, nothing with one thread.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ void parallel_for(int threads, index count, index grain, F const& f) {
   detail::parallel_static(static_cast<int>(std::min<index>(threads, blocks)), blocks, block);
 }
 
-/// Calls `f(task)` once for every task in [0, count): whichever thread is free takes the next, so
+/// Calls `f(task)` once for every task in [0, count). Each free thread takes the next task, so that
 /// uneven tasks balance. Tasks must not depend on the thread they run on.
 template <class F>
 void parallel_tasks(int threads, index count, F const& f) {

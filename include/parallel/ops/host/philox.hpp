@@ -9,9 +9,9 @@
 
 namespace parallel::host::detail {
 
-/// Lanes of a and b in turn: those with index begin, begin + step, ... of each, a first.
+/// Interleaves a and b, a first: their lanes Begin, Begin + Step, ...
 template <int Lanes, int Begin, int Step>
-[[gnu::always_inline]] inline simd::pack<std::uint32_t, Lanes> in_turn(
+[[gnu::always_inline]] inline simd::pack<std::uint32_t, Lanes> interleave(
     simd::pack<std::uint32_t, Lanes> const& a, simd::pack<std::uint32_t, Lanes> const& b) {
   return [&]<int... Lane>(std::integer_sequence<int, Lane...>) __attribute__((always_inline)) {
     simd::pack<std::uint32_t, Lanes> out;
@@ -21,8 +21,8 @@ template <int Lanes, int Begin, int Step>
   (std::make_integer_sequence<int, Lanes>{});
 }
 
-/// The low and the high words of a * factor. Even lanes and odd lanes are multiplied apart, as
-/// 64-bit numbers in registers of the same size: nothing has to be widened.
+/// The low and the high words of a * factor. Even lanes and odd lanes are multiplied separately, as
+/// 64-bit numbers in registers of the same size, so that nothing has to be widened.
 template <int Lanes>
 [[gnu::always_inline]] inline void multiply(simd::pack<std::uint32_t, Lanes>& low,
                                             simd::pack<std::uint32_t, Lanes>& high,
@@ -31,15 +31,15 @@ template <int Lanes>
   using wide = simd::pack<std::uint64_t, Lanes / 2>;
   using narrow = simd::pack<std::uint32_t, Lanes>;
   auto const pairs = reinterpret_cast<typename wide::raw>(a.v);
-  narrow even;
-  narrow odd;
-  even.v = reinterpret_cast<typename narrow::raw>((pairs & 0xffffffffU) * factor);
-  odd.v = reinterpret_cast<typename narrow::raw>((pairs >> 32) * factor);
-  low = in_turn<Lanes, 0, 2>(even, odd);
-  high = in_turn<Lanes, 1, 2>(even, odd);
+  narrow even_lanes;
+  narrow odd_lanes;
+  even_lanes.v = reinterpret_cast<typename narrow::raw>((pairs & 0xffffffffU) * factor);
+  odd_lanes.v = reinterpret_cast<typename narrow::raw>((pairs >> 32) * factor);
+  low = interleave<Lanes, 0, 2>(even_lanes, odd_lanes);
+  high = interleave<Lanes, 1, 2>(even_lanes, odd_lanes);
 }
 
-/// The four words of the blocks whose 64-bit counters have the words (low, high), lane by lane.
+/// The four words of the blocks whose 64-bit counters are (low, high), lane by lane.
 template <int Lanes>
 struct philox_lanes {
   using words = simd::pack<std::uint32_t, Lanes>;
@@ -70,7 +70,7 @@ struct philox_lanes {
   }
 };
 
-/// The random words of elements [4 counter, 4 counter + 4 Lanes), in their order, to `to`.
+/// Writes the random words of elements [4 counter, 4 counter + 4 Lanes), in order, to `to`.
 template <int Lanes>
 [[gnu::always_inline]] inline void philox_block(std::uint32_t* to, std::uint64_t counter,
                                                 philox const& random) {
@@ -82,19 +82,20 @@ template <int Lanes>
   words high = broadcast<Lanes>(static_cast<std::uint32_t>(counter >> 32));
   high.v += low.v < first.v ? words(1U).v : words(0U).v;
   philox_lanes<Lanes> const x(low, high, random);
-  // from four words of each block apart to the blocks one after the other
+  // reorders words from one register per word of a block to consecutive blocks
   constexpr int half = Lanes / 2;
-  auto const even_low = in_turn<Lanes, 0, 1>(x.c0, x.c2);
-  auto const odd_low = in_turn<Lanes, 0, 1>(x.c1, x.c3);
-  auto const even_high = in_turn<Lanes, half, 1>(x.c0, x.c2);
-  auto const odd_high = in_turn<Lanes, half, 1>(x.c1, x.c3);
-  words const ordered[4] = {
-      in_turn<Lanes, 0, 1>(even_low, odd_low), in_turn<Lanes, half, 1>(even_low, odd_low),
-      in_turn<Lanes, 0, 1>(even_high, odd_high), in_turn<Lanes, half, 1>(even_high, odd_high)};
+  auto const even_low = interleave<Lanes, 0, 1>(x.c0, x.c2);
+  auto const odd_low = interleave<Lanes, 0, 1>(x.c1, x.c3);
+  auto const even_high = interleave<Lanes, half, 1>(x.c0, x.c2);
+  auto const odd_high = interleave<Lanes, half, 1>(x.c1, x.c3);
+  words const ordered[4] = {interleave<Lanes, 0, 1>(even_low, odd_low),
+                            interleave<Lanes, half, 1>(even_low, odd_low),
+                            interleave<Lanes, 0, 1>(even_high, odd_high),
+                            interleave<Lanes, half, 1>(even_high, odd_high)};
   __builtin_memcpy(to, ordered, sizeof ordered);
 }
 
-/// Uniform in (0, 1), as philox::uniform, of the words from[0, Lanes).
+/// Uniform numbers in (0, 1), as philox::uniform, from the words from[0, Lanes).
 template <int Lanes>
 [[gnu::always_inline]] inline simd::pack<float, Lanes> uniform_of(std::uint32_t const* from) {
   using floats = simd::pack<float, Lanes>;

@@ -1,5 +1,5 @@
-// Reductions on the host. Sums run in 16 double accumulators over blocks of 65536 elements that are
-// then added in order, on every instruction set; squares of floats are exact in double, so
+// Reductions on the host. Sums use 16 double accumulators over blocks of 65536 elements, which are
+// then added in order, on every instruction set. Squares of floats are exact in double, so
 // squared_norm has the same bits for every processor and number of threads.
 #pragma once
 
@@ -20,16 +20,16 @@ namespace detail {
 /// returns a pack of doubles, and maps 0 to 0. For use within simd::dispatch.
 template <int Lanes, class T, class Map>
 [[gnu::always_inline]] inline double sum_block(T const* x, index count, Map const& map) {
-  constexpr int L = Lanes / 2;  // of doubles, in one register
+  constexpr int L = Lanes / 2;  // doubles in one register
   using doubles = simd::pack<double, L>;
   constexpr int parts = 16 / L;
-  constexpr auto each = std::make_integer_sequence<int, parts>{};
+  constexpr auto part_indices = std::make_integer_sequence<int, parts>{};
   doubles sums[parts];
   simd::unrolled(
-      each, [&](auto k) __attribute__((always_inline)) { sums[k] = doubles(0.0); });
+      part_indices, [&](auto k) __attribute__((always_inline)) { sums[k] = doubles(0.0); });
   auto const add = [&](auto const& load) __attribute__((always_inline)) {
     simd::unrolled(
-        each, [&](auto k) __attribute__((always_inline)) {
+        part_indices, [&](auto k) __attribute__((always_inline)) {
           doubles wide;
           wide.v = __builtin_convertvector(load(k * L).v, typename doubles::raw);
           sums[k] += map(wide);
@@ -98,7 +98,7 @@ void run_operation(stream& s, ops::all_finite_arguments<T> const& a) {
       parallel_for(threads, std::ssize(a.x), 4 * block_elements, [&](index begin, index end) {
         simd::dispatch([&, from = a.x.data() ](auto lanes) __attribute__((always_inline)) {
           using words = simd::pack<std::uint32_t, lanes>;
-          // exponents of all ones: carried into the sign bit by one more in the exponent
+          // an exponent of all ones carries into the sign bit when one is added to it
           words carry(0U);
           for (index i = begin; i < end; i += lanes) {
             auto const word =

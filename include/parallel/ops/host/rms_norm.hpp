@@ -56,7 +56,7 @@ void run_operation(stream& s, ops::rms_norm_backward_input_arguments<T> const& a
                 T const* const from = a.x.data + m * a.x.row_stride;
                 T const* const gradient = a.dy.data + m * a.dy.row_stride;
                 T* const to = a.dx.data + m * a.dx.row_stride;
-                T const* const more =
+                T const* const addend =
                     a.addend.rows > 0 ? a.addend.data + m * a.addend.row_stride : nullptr;
                 auto const factor = broadcast<L>(rstds[m]);
                 auto const normal = [=](index i, index left) __attribute__((always_inline)) {
@@ -74,7 +74,7 @@ void run_operation(stream& s, ops::rms_norm_backward_input_arguments<T> const& a
                 for (index i = 0; i < columns; i += L) {
                   index const left = columns - i;
                   auto out = (slope(i, left) - normal(i, left) * stretch) * factor;
-                  if (more != nullptr) out += simd::load_partial<L>(more + i, left);
+                  if (addend != nullptr) out += simd::load_partial<L>(addend + i, left);
                   simd::store_partial(to + i, out, left);
                 }
               });

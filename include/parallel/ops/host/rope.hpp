@@ -1,4 +1,4 @@
-// rope on the host: rows over threads, sines and cosines once a row, heads in SIMD.
+// rope on the host: parallel over rows; sines and cosines are computed once a row, heads in SIMD.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct angles {
   scratch<float> cosines, sines;
 };
 
-/// The heads of one row, whose angles have these cosines and sines.
+/// Rotates the heads of one row by the angles with these cosines and sines.
 template <int Lanes, class T>
 [[gnu::always_inline]] inline void rotate_heads(ops::heads_view<T> const& x, index b, index s,
                                                 float const* cosines, float const* sines) {
@@ -46,9 +46,9 @@ void run_operation(stream& s, ops::rope_arguments<T> const& a) {
       index const pairs = a.x.head_dim / 2;
       index const rows = a.x.batch * a.x.sequence;
       index const grain = block_rows(a.x.heads * a.x.head_dim);
-      auto const rotate = [&](index block, detail::angles& own) {
-        float* const cosines = own.cosines.data();
-        float* const sines = own.sines.data();
+      auto const rotate = [&](index block, detail::angles& buffers) {
+        float* const cosines = buffers.cosines.data();
+        float* const sines = buffers.sines.data();
         for (index r = block * grain; r < std::min(rows, (block + 1) * grain); ++r) {
           for (index i = 0; i < pairs; ++i) {
             index const position = a.options.first + r % a.x.sequence;

@@ -1,5 +1,5 @@
-// Operations by row on the host. A thread takes whole rows, so no two add to one sum; squares are
-// summed in 16 accumulators of double, whatever the instruction set.
+// Operations by row on the host. A thread processes whole rows, so no two threads add to one sum;
+// squares are summed in 16 accumulators of double on every instruction set.
 #pragma once
 
 #include <parallel/device/host/stream.hpp>
@@ -11,17 +11,17 @@ namespace parallel::host {
 
 namespace detail {
 
-/// Calls `row(lanes, r, begin, end)` for every row r that a range of `size` has elements in: they
-/// are [begin, end) of the range.
+/// Calls `row(lanes, r, begin, end)` for every row r that overlaps a range of `size` elements; the
+/// row's elements are [begin, end) of the range.
 template <class Row>
-void for_row_parts(int threads, index size, ops::rows_place const& place, Row const& row) {
+void for_row_parts(int threads, index size, ops::rows_location const& location, Row const& row) {
   if (size == 0) return;
-  index const first = place.row_of(0);
-  index const count = place.row_of(size - 1) + 1 - first;
+  index const first = location.row_of(0);
+  index const count = location.row_of(size - 1) + 1 - first;
   for_rows(
-      threads, count, place.width, [=](auto lanes, index k) __attribute__((always_inline)) {
-        index const begin = std::max<index>(0, (first + k) * place.width - place.first);
-        row(lanes, first + k, begin, place.end_of_row(begin, size));
+      threads, count, location.width, [=](auto lanes, index k) __attribute__((always_inline)) {
+        index const begin = std::max<index>(0, (first + k) * location.width - location.first);
+        row(lanes, first + k, begin, location.end_of_row(begin, size));
       });
 }
 
@@ -32,7 +32,7 @@ void run_operation(stream& s, ops::row_squared_norms_arguments<T> const& a) {
   s.enqueue({a.name}, [=, threads = s.threads()] {
     if constexpr (simd_element<T>) {
       detail::for_row_parts(
-          threads, std::ssize(a.x), a.place,
+          threads, std::ssize(a.x), a.location,
           [ sums = a.out.data(), from = a.x.data() ](auto lanes, index r, index begin, index end)
               __attribute__((always_inline)) {
                 sums[r] += detail::sum_block<lanes>(
@@ -50,15 +50,15 @@ void run_operation(stream& s, ops::scale_rows_arguments<T> const& a) {
   s.enqueue({a.name}, [=, threads = s.threads()] {
     if constexpr (simd_element<T>) {
       detail::for_row_parts(
-          threads, std::ssize(a.x), a.place,
-          [ data = a.x.data(), by = a.factors.data() ](auto lanes, index r, index begin, index end)
-              __attribute__((always_inline)) {
-                constexpr int L = lanes;
-                auto const factor = broadcast<L>(by[r]);
-                for (index i = begin; i < end; i += L)
-                  simd::store_partial(data + i, simd::load_partial<L>(data + i, end - i) * factor,
-                                      end - i);
-              });
+          threads, std::ssize(a.x), a.location,
+          [ data = a.x.data(), row_factors = a.factors.data() ](
+              auto lanes, index r, index begin, index end) __attribute__((always_inline)) {
+            constexpr int L = lanes;
+            auto const factor = broadcast<L>(row_factors[r]);
+            for (index i = begin; i < end; i += L)
+              simd::store_partial(data + i, simd::load_partial<L>(data + i, end - i) * factor,
+                                  end - i);
+          });
     } else {
       ops::compute(a);
     }

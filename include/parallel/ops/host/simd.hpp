@@ -1,5 +1,5 @@
-// SIMD without compiler flags: one kernel source, compiled for three instruction sets, chosen when
-// it runs. Consumers pass no -march.
+// SIMD without compiler flags: one kernel source is compiled for three instruction sets, one of
+// which is chosen at run time. Consumers pass no -march.
 //
 // A kernel is written on `pack<float, Lanes>`, takes the number of float lanes as its argument and
 // must be always_inline, as must every function it calls with packs:
@@ -15,9 +15,10 @@
 // 16 lanes: AVX-512 (f, bw, vl, dq); 8: AVX2 with FMA; 4: SSE2, which every x86-64 has. Tails use
 // the same vector code on zero-filled registers, so an element's result does not depend on where
 // blocks begin; it may differ between instruction sets (FMA or not). Dispatch costs a few ns: call
-// it once a block, not once an element. g++ gathers broadcast numbers into registers by
-// -ftree-slp-vectorize, which -O2 contains from version 12 on; without it kernels are 10 times
-// slower. x86-64 only; a port to another processor replaces this header.
+// it once per block, not once per element. g++ keeps broadcast numbers in registers by
+// -ftree-slp-vectorize, which -O2 includes from version 12 on; without it kernels are 10 times
+// slower. x86-64 only; a port to another processor replaces this header. slower. x86-64 only; a
+// port to another processor replaces this header.
 #pragma once
 
 #include <cstdint>
@@ -36,9 +37,9 @@ struct vector_of {
 };
 }  // namespace detail
 
-/// `Lanes` numbers in a register (or several). The copy constructor is written out on purpose: it
-/// makes the ABI pass packs by address, the same for every instruction set, so that code not yet
-/// inlined (-O0) is right and g++ has no ABI to warn of. Once inlined nothing is left of it.
+/// `Lanes` numbers in a register (or several). The copy constructor is user-provided on purpose: it
+/// makes the ABI pass packs by address, the same for every instruction set, so that code that is
+/// not yet inlined (-O0) is correct and g++ has no ABI to warn about. Inlining removes it.
 template <class T, int Lanes>
 struct pack {
   using value_type = T;
@@ -50,8 +51,8 @@ struct pack {
 
   pack() = default;
   [[gnu::always_inline]] pack(pack const& other) : v(other.v) {}
-  [[gnu::always_inline]] explicit pack(raw const& lanes_of_it) : v(lanes_of_it) {}
-  /// All lanes the same number.
+  [[gnu::always_inline]] explicit pack(raw const& value) : v(value) {}
+  /// All lanes hold the same number.
   [[gnu::always_inline]] pack(T value)  // NOLINT(google-explicit-constructor): 2.0F * x
       : v(value - raw{}) {}             // not raw{} + value: that is an addition, since 0 + -0 is 0
   [[gnu::always_inline]] pack& operator=(pack const& other) {
@@ -81,7 +82,7 @@ struct pack {
     v *= b.v;
     return *this;
   }
-  /// Lane by lane: all bits set where true.
+  /// Comparisons by lane: all bits of a lane are set where true.
   [[gnu::always_inline]] friend mask operator<(pack const& a, pack const& b) {
     return mask(typename mask::raw(a.v < b.v));
   }
@@ -90,27 +91,27 @@ struct pack {
   }
 };
 
-/// body(integral_constant 0), body(1), ... without a loop: indices of arrays of registers must be
-/// constants.
+/// Calls body(integral_constant 0), body(1), ... without a loop, because indices of arrays of
+/// registers must be constants.
 template <int... Index, class Body>
 [[gnu::always_inline]] inline void unrolled(std::integer_sequence<int, Index...>,
                                             Body const& body) {
   (body(std::integral_constant<int, Index>{}), ...);
 }
 
-/// What a kernel receives: its number of float lanes as a constant.
+/// The argument of a kernel: its number of float lanes as a constant.
 template <int Lanes>
 using lanes_t = std::integral_constant<int, Lanes>;
 
-/// a where the mask is set, else b.
+/// a in lanes where the mask is set, else b.
 template <class T, int Lanes>
-[[gnu::always_inline]] inline pack<T, Lanes> select(typename pack<T, Lanes>::mask const& where,
+[[gnu::always_inline]] inline pack<T, Lanes> select(typename pack<T, Lanes>::mask const& condition,
                                                     pack<T, Lanes> const& a,
                                                     std::type_identity_t<pack<T, Lanes>> const& b) {
-  return pack<T, Lanes>(where.v ? a.v : b.v);
+  return pack<T, Lanes>(condition.v ? a.v : b.v);
 }
 
-/// a b + c: one rounding where the instruction set has FMA.
+/// a b + c, rounded once if the instruction set has FMA.
 template <class T, int Lanes>
 [[gnu::always_inline]] inline pack<T, Lanes> fma(pack<T, Lanes> const& a,
                                                  std::type_identity_t<pack<T, Lanes>> const& b,
@@ -124,7 +125,7 @@ template <class To, class T, int Lanes>
   return pack<To, Lanes>(reinterpret_cast<typename pack<To, Lanes>::raw>(x.v));
 }
 
-/// Lane by lane; a NaN in `a` stays.
+/// The maximum and minimum by lane; a NaN in `a` stays.
 template <class T, int Lanes>
 [[gnu::always_inline]] inline pack<T, Lanes> max(pack<T, Lanes> const& a,
                                                  std::type_identity_t<pack<T, Lanes>> const& b) {
@@ -151,7 +152,7 @@ template <int Lanes>
   return bits_as<float>(bits);
 }
 
-/// `Lanes` elements from `from`, of any alignment, as floats (bf16 exactly).
+/// Loads `Lanes` elements from `from`, of any alignment, as floats (exact for bf16).
 template <int Lanes>
 [[gnu::always_inline]] inline pack<float, Lanes> load(float const* from) {
   pack<float, Lanes> out;
@@ -167,7 +168,8 @@ template <int Lanes>
   return bits_as<float>(wide);
 }
 
-/// The lanes of `x` to `to`. To bf16: to nearest, ties to even, NaN stays NaN (as `bf16(float)`).
+/// Stores the lanes of `x` to `to`. bf16 is rounded to nearest, ties to even, NaN stays NaN (as
+/// `bf16(float)`).
 template <int Lanes>
 [[gnu::always_inline]] inline void store(float* to, pack<float, Lanes> const& x) {
   __builtin_memcpy(to, &x.v, sizeof x.v);
@@ -213,7 +215,7 @@ template <class T, int Lanes>
   return part[0];
 }
 
-/// The greatest of all lanes (of those that are not NaN).
+/// The greatest of all lanes that are not NaN.
 template <class T, int Lanes>
 [[gnu::always_inline]] inline T max_of(pack<T, Lanes> const& x) {
   T part[Lanes];
@@ -241,7 +243,7 @@ template <class Kernel>
 
 }  // namespace detail
 
-/// The lanes `dispatch` will choose on this processor: 16, 8 or 4.
+/// The number of lanes that `dispatch` chooses on this processor: 16, 8 or 4.
 [[nodiscard]] inline int native_lanes() {
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
@@ -249,8 +251,8 @@ template <class Kernel>
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? 8 : 4;
 }
 
-/// Runs `kernel(lanes_t<Lanes>{})` compiled for an instruction set of `lanes` (16, 8, or 4) lanes,
-/// which the processor must have: for tests of the narrower ones.
+/// Runs `kernel(lanes_t<Lanes>{})` compiled for an instruction set with `lanes` (16, 8, or 4)
+/// lanes, which the processor must have; tests use it for the narrower ones.
 template <class Kernel>
 void dispatch_to(int lanes, Kernel const& kernel) {
   if (lanes == 16) return detail::run_avx512(kernel);

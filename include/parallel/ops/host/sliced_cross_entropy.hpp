@@ -1,4 +1,4 @@
-// Cross entropy over a divided vocabulary on the host; the passes are those of cross_entropy.
+// Cross entropy over a sliced vocabulary on the host; the passes are those of cross_entropy.
 #pragma once
 
 #include <limits>
@@ -26,11 +26,11 @@ void run_operation(stream& s, ops::vocabulary_statistics_arguments<A, Logit> con
             index first = 0;
             while (first + 1 < columns && from[first] * scale != top) ++first;
             index const label = a.labels.data()[m] - a.options.first;
-            bool const here = 0 <= label && label < columns;
+            bool const in_slice = 0 <= label && label < columns;
             float* const to = a.statistics.data() + m * ops::vocabulary_statistics_count;
             to[0] = top;
             to[1] = static_cast<float>(sum);
-            to[2] = here ? from[label] * scale : -std::numeric_limits<float>::infinity();
+            to[2] = in_slice ? from[label] * scale : -std::numeric_limits<float>::infinity();
             to[3] = static_cast<float>(a.options.first + first);
           });
     } else {
@@ -48,36 +48,37 @@ void run_operation(stream& s, ops::sliced_cross_entropy_arguments<T, Loss, Logit
       T* const gradients = a.dlogits.empty() ? nullptr : a.dlogits.data();
       for_rows(
           threads, rows, columns,
-          [ =, scale = static_cast<float>(a.options.scale) ](
-              auto lanes, index m) __attribute__((always_inline)) {
-            constexpr int L = lanes;
-            index const label = a.labels.data()[m];
-            bool const ignored = label == a.options.ignore;
-            constexpr index numbers = ops::vocabulary_statistics_count;
-            ops::detail::joined_statistics const all(a.statistics.data() + m * numbers,
-                                                     a.statistics.extent(0), rows * numbers);
-            double const loss = all.loss();
-            a.losses.data()[m] = ignored ? Loss(0) : static_cast<Loss>(loss);
-            a.correct.data()[m] = !ignored && all.column == label && loss == loss;
-            if (gradients == nullptr) return;
-            Logit const* const from = a.logits.data() + m * columns;
-            T* const to = gradients + m * columns;
-            auto const factor =
-                broadcast<L>(ignored ? 0.0F : static_cast<float>(double(scale) / all.sum));
-            auto const shift = broadcast<L>(static_cast<float>(all.top));
-            auto const scales = broadcast<L>(scale);
-            // the label's own gradient in double, where 1 - probability may cancel
-            index const own = label - a.options.first;
-            bool const here = !ignored && 0 <= own && own < columns;
-            double const at_label = double(scale) * (std::exp(all.label - all.top) / all.sum - 1.0);
-            for (index i = 0; i < columns; i += L) {
-              auto const power =
-                  simd::exp(simd::load_partial<L>(from + i, columns - i) * scales - shift);
-              simd::store_partial(to + i, ignored ? broadcast<L>(0.0F) : power * factor,
-                                  columns - i);
-            }
-            if (here) to[own] = static_cast<T>(static_cast<float>(at_label));
-          });
+          [ =, scale = static_cast<float>(a.options.scale) ](auto lanes, index m)
+              __attribute__((always_inline)) {
+                constexpr int L = lanes;
+                index const label = a.labels.data()[m];
+                bool const ignored = label == a.options.ignore;
+                constexpr index numbers = ops::vocabulary_statistics_count;
+                ops::detail::joined_statistics const joined(a.statistics.data() + m * numbers,
+                                                            a.statistics.extent(0), rows * numbers);
+                double const loss = joined.loss();
+                a.losses.data()[m] = ignored ? Loss(0) : static_cast<Loss>(loss);
+                a.correct.data()[m] = !ignored && joined.column == label && loss == loss;
+                if (gradients == nullptr) return;
+                Logit const* const from = a.logits.data() + m * columns;
+                T* const to = gradients + m * columns;
+                auto const factor =
+                    broadcast<L>(ignored ? 0.0F : static_cast<float>(double(scale) / joined.sum));
+                auto const shift = broadcast<L>(static_cast<float>(joined.top));
+                auto const scales = broadcast<L>(scale);
+                // the gradient of the label in double, because 1 - probability may cancel
+                index const column = label - a.options.first;
+                bool const in_slice = !ignored && 0 <= column && column < columns;
+                double const at_label =
+                    double(scale) * (std::exp(joined.label - joined.top) / joined.sum - 1.0);
+                for (index i = 0; i < columns; i += L) {
+                  auto const power =
+                      simd::exp(simd::load_partial<L>(from + i, columns - i) * scales - shift);
+                  simd::store_partial(to + i, ignored ? broadcast<L>(0.0F) : power * factor,
+                                      columns - i);
+                }
+                if (in_slice) to[column] = static_cast<T>(static_cast<float>(at_label));
+              });
     } else {
       ops::compute(a);
     }

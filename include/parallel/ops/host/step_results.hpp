@@ -1,4 +1,4 @@
-// step_totals and gradient_scale on the host: the reference's few instructions.
+// step_totals and gradient_scale on the host: the few instructions of the reference.
 #pragma once
 
 #include <parallel/device/host/stream.hpp>

@@ -1,7 +1,7 @@
-// DualPipeV: ZB-V's placement, with forward and backward passes of the two directions side by side,
-// so that each hides the other's communication (DeepSeek-AI, 2025: DualPipe, cut in half).
+// DualPipeV: the placement of ZB-V, with forward and backward passes of the two directions side by
+// side, so that each hides the other's communication (DeepSeek-AI, 2025: DualPipe, cut in half).
 //
-// A rank keeps 2p + 1 stages' activations at most. At least 2p microbatches.
+// A rank keeps the activations of at most 2p + 1 stages. It needs at least 2p microbatches.
 #pragma once
 
 #include <parallel/core/config.hpp>
@@ -17,26 +17,28 @@ namespace parallel::pipeline {
                 .ranks = ranks,
                 .microbatches = microbatches,
                 .stages_per_rank = 2,
-                .place = placement::v},
+                .stage_placement = placement::v},
                [=](rank_builder& rank, int r) {
                  using enum action_kind;
-                 std::vector<int> owed;  // chunks whose weight gradients wait, oldest first
-                 std::size_t paid = 0;
+                 std::vector<int> pending_chunks;  // whose weight gradients wait, oldest first
+                 std::size_t completed = 0;
                  auto const split_backward = [&](int chunk) {
                    rank.add(backward_input, chunk);
-                   owed.push_back(chunk);
+                   pending_chunks.push_back(chunk);
                  };
-                 auto const pay = [&] { rank.add(backward_weight, owed[paid++]); };
-                 int const above = ranks - 1 - r;
+                 auto const add_weight = [&] {
+                   rank.add(backward_weight, pending_chunks[completed++]);
+                 };
+                 int const ranks_after = ranks - 1 - r;
 
-                 rank.add(forward, 0, 2 * above);
+                 rank.add(forward, 0, 2 * ranks_after);
                  for (int i = 0; i < r + 1; ++i) {
                    rank.add(forward, 0);
                    rank.add(forward, 1);
                  }
-                 for (int i = 0; i < above; ++i) {
+                 for (int i = 0; i < ranks_after; ++i) {
                    split_backward(1);
-                   pay();
+                   add_weight();
                    rank.add(forward, 1);
                  }
                  for (int i = 0; i < microbatches - 2 * ranks + r + 1; ++i) {
@@ -45,12 +47,12 @@ namespace parallel::pipeline {
                    rank.add(forward, 1);
                    rank.add(backward, 0);
                  }
-                 for (int i = 0; i < above; ++i) {
+                 for (int i = 0; i < ranks_after; ++i) {
                    rank.add(backward, 1);
                    rank.add(forward, 1);
                    rank.add(backward, 0);
                  }
-                 // of the last 2(r+1) backward passes the second half is split
+                 // the second half of the last 2(r+1) backward passes is split
                  for (int i = 0; i < 2 * (r + 1); ++i) {
                    int const chunk = 1 - i % 2;
                    if (i < r + 1)
@@ -58,11 +60,11 @@ namespace parallel::pipeline {
                    else
                      split_backward(chunk);
                  }
-                 for (int i = 0; i < above; ++i) {
-                   pay();
+                 for (int i = 0; i < ranks_after; ++i) {
+                   add_weight();
                    split_backward(0);
                  }
-                 while (paid < owed.size()) pay();
+                 while (completed < pending_chunks.size()) add_weight();
                });
 }
 

@@ -1,7 +1,7 @@
 // Interleaved 1F1B: every rank holds v stages, p apart (Narayanan et al., Megatron-LM, 2021).
 //
-// Bubble (p-1)(F+B)/v; rank r keeps 2(p-1-r) + (v-1)p + 1 stages' activations at most, each 1/v of
-// a rank's; communication is v times that of 1F1B. m must be a multiple of p.
+// Bubble (p-1)(F+B)/v; rank r keeps the activations of at most 2(p-1-r) + (v-1)p + 1 stages, each
+// 1/v of a rank's; communication is v times that of 1F1B. m must be a multiple of p.
 #pragma once
 
 #include <algorithm>
@@ -22,14 +22,14 @@ namespace parallel::pipeline {
                 .microbatches = microbatches,
                 .stages_per_rank = stages_per_rank},
                [=](rank_builder& rank, int r) {
-                 // The k-th pass: p microbatches through chunk 0, the same through chunk 1, ...
+                 // Pass k: p microbatches through chunk 0, the same through chunk 1, ...
                  auto const chunk_of = [=](int k) { return k / ranks % stages_per_rank; };
                  int const passes = microbatches * stages_per_rank;
-                 int const ahead =
+                 int const warm_up =
                      std::min(passes, 2 * (ranks - 1 - r) + (stages_per_rank - 1) * ranks);
-                 for (int k = 0; k < ahead; ++k) rank.add(action_kind::forward, chunk_of(k));
+                 for (int k = 0; k < warm_up; ++k) rank.add(action_kind::forward, chunk_of(k));
                  for (int k = 0; k < passes; ++k) {
-                   if (ahead + k < passes) rank.add(action_kind::forward, chunk_of(ahead + k));
+                   if (warm_up + k < passes) rank.add(action_kind::forward, chunk_of(warm_up + k));
                    rank.add(action_kind::backward, stages_per_rank - 1 - chunk_of(k));
                  }
                });

@@ -1,7 +1,8 @@
-// 1F1B: as soon as it can, every rank alternates one forward and one backward pass (Narayanan et
+// 1F1B: after its warm-up every rank alternates one forward and one backward pass (Narayanan et
 // al., PipeDream-Flush, 2021).
 //
-// The bubble of GPipe, (p-1)(F+B), but rank r keeps the activations of min(p-r, m) microbatches.
+// It has the bubble of GPipe, (p-1)(F+B), but rank r keeps the activations of min(p-r, m)
+// microbatches.
 #pragma once
 
 #include <algorithm>

@@ -1,8 +1,9 @@
-// ZB-V: two stages a rank, down the ranks and back up, so that rank 0 holds the first and the last
-// (Qi et al., "Pipeline Parallelism with Controllable Memory", 2024).
+// ZB-V: two stages a rank, assigned to the ranks in order and back, so that rank 0 holds the first
+// and the last (Qi et al., "Pipeline Parallelism with Controllable Memory", 2024).
 //
-// No bubble between a rank's first and last action when F, I and W take as long; every rank keeps
-// 2p stages' activations, as much as p of 1F1B's. At least p microbatches.
+// No bubble between a rank's first and last action when F, I and W take equal time; every rank
+// keeps the activations of 2p stages, as much as p stages of 1F1B. It needs at least p
+// microbatches.
 #pragma once
 
 #include <parallel/core/config.hpp>
@@ -17,10 +18,10 @@ namespace parallel::pipeline {
                 .ranks = ranks,
                 .microbatches = microbatches,
                 .stages_per_rank = 2,
-                .place = placement::v},
+                .stage_placement = placement::v},
                [=](rank_builder& rank, int r) {
                  using enum action_kind;
-                 auto const both = [&](int chunk) {
+                 auto const add_backward = [&](int chunk) {
                    rank.add(backward_input, chunk);
                    rank.add(backward_weight, chunk);
                  };
@@ -31,19 +32,19 @@ namespace parallel::pipeline {
                  }
                  for (int i = 0; i < ranks - r; ++i) {
                    rank.add(forward, 1);
-                   both(1);
+                   add_backward(1);
                  }
                  while (!rank.finished(forward, 1)) {
                    rank.add(forward, 0);
-                   both(0);
+                   add_backward(0);
                    rank.add(forward, 1);
-                   both(1);
+                   add_backward(1);
                  }
                  for (int i = 0; i < r; ++i) {
                    rank.add(backward_input, 0);
                    rank.add(backward_input, 1);
                  }
-                 for (int i = 0; i < ranks - r; ++i) both(0);
+                 for (int i = 0; i < ranks - r; ++i) add_backward(0);
                  rank.finish(backward_weight, 1);
                  rank.finish(backward_weight, 0);
                });

@@ -36,7 +36,7 @@ TEST_CASE_TEMPLATE("any number of ranks is combined to the same bits as on the h
         sources.push_back(in[r].data());
         body.sources[r] = in[r].data();
       }
-      body.how = how;
+      body.op = how;
       body.count = count;
       void* const out = expected.data();
       detail::combine(dtype_of<T>, how, {&out, 1}, sources, count);
@@ -66,7 +66,7 @@ TEST_CASE("numbers in bf16 are summed to floats that are not rounded") {
     body.outs[0] = kernel.data();
     body.num_outs = 1;
     body.num_sources = ranks;
-    body.how = reduction::wide_sum;
+    body.op = reduction::wide_sum;
     body.count = count;
     void* const out = host.data();
     detail::combine(dtype::bf16, reduction::wide_sum, {&out, 1}, sources, count);

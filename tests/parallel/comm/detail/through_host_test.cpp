@@ -17,7 +17,7 @@ using namespace parallel;
 /// Runs `op` of this rank on copies, which a communicator of the host exchanges.
 void run(threads::communicator& comm, guarded::mover& mover, host::stream& s, operation const& op) {
   host::stream with_mover({.mover = &mover});
-  parallel::detail::through_host(parallel::detail::moving(with_mover), op, comm.size(),
+  parallel::detail::through_host(parallel::detail::exchange_mover(with_mover), op, comm.size(),
                                  [&](operation const& reachable) {
                                    CHECK(reachable.in != op.in);
                                    comm.submit(s, reachable).wait();
@@ -72,9 +72,9 @@ TEST_CASE("ranks cut an operation at multiples of their number, so that as many 
   auto const chunks = [&](operation_kind kind, std::size_t count, int ranks, dtype type) {
     std::vector<std::size_t> out;
     operation const op{.kind = kind, .type = type, .count = count};
-    parallel::detail::staged_operation const staged(parallel::detail::moving(with_mover), op,
+    parallel::detail::staged_operation const staged(parallel::detail::exchange_mover(with_mover), op,
                                                     static_cast<std::size_t>(ranks));
-    for (std::size_t k = 0; k < staged.chunks(); ++k) out.push_back(staged.of(k).count);
+    for (std::size_t k = 0; k < staged.chunks(); ++k) out.push_back(staged.chunk_operation(k).count);
     return out;
   };
   using enum operation_kind;
@@ -95,7 +95,7 @@ TEST_CASE("without a mover the operation runs on its own memory") {
   host::stream const plain;
   int value = 7;
   operation const op{.type = dtype::i32, .count = 1, .in = &value, .out = &value};
-  parallel::detail::through_host(parallel::detail::moving(plain), op, 2,
+  parallel::detail::through_host(parallel::detail::exchange_mover(plain), op, 2,
                                  [&](operation const& same) { CHECK(same.in == &value); });
 }
 

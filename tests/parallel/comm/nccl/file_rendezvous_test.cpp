@@ -29,14 +29,14 @@ TEST_CASE("processes take what the first one gives") {
   for (int i = 0; i < 3; ++i) {
     pid_t const one = ::fork();
     if (one == 0) {
-      bool const same = file_rendezvous(at.file(), "run 7").take(128, milliseconds(5000)) == id;
+      bool const same = file_rendezvous(at.file(), "run 7").wait_for(128, milliseconds(5000)) == id;
       ::_exit(same ? 0 : 1);
     }
     others.push_back(one);
   }
   {
     file_rendezvous first(at.file(), "run 7");
-    first.give(id);
+    first.write(id);
     struct stat about {};
     REQUIRE(::stat(at.file().c_str(), &about) == 0);
     CHECK((about.st_mode & 0777) == 0600);
@@ -52,26 +52,26 @@ TEST_CASE("processes take what the first one gives") {
 TEST_CASE("what an earlier run has left is no answer") {
   folder const at;
   file_rendezvous old(at.file(), "run 6");
-  old.give("12345678");
+  old.write("12345678");
   file_rendezvous const mine(at.file(), "run 7");
-  auto const told = message_of([&] { static_cast<void>(mine.take(8, milliseconds(30))); });
+  auto const told = message_of([&] { static_cast<void>(mine.wait_for(8, milliseconds(30))); });
   CHECK(told.find("(there is one of run run 6, which is left over) within 0.03 s") !=
         std::string::npos);
-  file_rendezvous(at.file(), "run 7").give("87654321");  // replaces it, and is gone at once
+  file_rendezvous(at.file(), "run 7").write("87654321");  // replaces it, and is gone at once
   CHECK(message_of([&] {
-          static_cast<void>(mine.take(8, milliseconds(10)));
+          static_cast<void>(mine.wait_for(8, milliseconds(10)));
         }).find("rank 0 has not written it within") != std::string::npos);
 }
 
 TEST_CASE("other sizes and folders that are not there are refused") {
   folder const at;
   file_rendezvous first(at.file(), "r");
-  first.give("1234");
+  first.write("1234");
   CHECK(message_of([&] {
-          static_cast<void>(first.take(8, milliseconds(10)));
+          static_cast<void>(first.wait_for(8, milliseconds(10)));
         }).find("has 4 bytes, expected 8") != std::string::npos);
   CHECK(message_of([] {
-          file_rendezvous("/nowhere/id", "r").give("1");
+          file_rendezvous("/nowhere/id", "r").write("1");
         }).starts_with("/nowhere/id: cannot be written: No such file"));
 }
 

@@ -36,7 +36,7 @@ TEST_CASE("torchrun, mpirun and srun say who this is") {
                          {"MASTER_ADDR", "node0"},
                          {"MASTER_PORT", "29500"}});
   REQUIRE(torch);
-  CHECK(torch->by == "torchrun");
+  CHECK(torch->launcher_name == "torchrun");
   CHECK(torch->rank == 11);
   CHECK(torch->ranks == 16);
   CHECK(torch->local_rank == 3);
@@ -46,7 +46,7 @@ TEST_CASE("torchrun, mpirun and srun say who this is") {
                        {"OMPI_COMM_WORLD_RANK", "1"},
                        {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}});
   REQUIRE(mpi);
-  CHECK(mpi->by == "mpirun");
+  CHECK(mpi->launcher_name == "mpirun");
   CHECK(mpi->rank == 1);
   CHECK(mpi->address.empty());
   auto const slurm = of({{"SLURM_STEP_ID", "0"},
@@ -54,7 +54,7 @@ TEST_CASE("torchrun, mpirun and srun say who this is") {
                          {"SLURM_PROCID", "5"},
                          {"SLURM_LOCALID", "1"}});
   REQUIRE(slurm);
-  CHECK(slurm->by == "srun");
+  CHECK(slurm->launcher_name == "srun");
   CHECK(slurm->rank == 5);
   CHECK(slurm->local_rank == 1);
 }

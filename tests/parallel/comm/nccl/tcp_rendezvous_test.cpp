@@ -12,7 +12,7 @@ namespace nccl_tcp_rendezvous_test {
 
 using parallel::conformance::message_of;
 using parallel::nccl::share_over_tcp;
-using parallel::nccl::tcp_place;
+using parallel::nccl::tcp_address;
 
 /// A port that nobody listens on now.
 int free_port() {
@@ -25,12 +25,12 @@ int free_port() {
   return ntohs(any.sin_port);
 }
 
-tcp_place place(int port, int rank, int ranks, int deadline_ms, std::string run = "job 1") {
+tcp_address place(int port, int rank, int ranks, int deadline_ms, std::string run = "job 1") {
   return {"127.0.0.1", port, std::move(run), rank, ranks, std::chrono::milliseconds(deadline_ms)};
 }
 
 /// A process that is that rank; ends with 0 when it was given `expected`.
-pid_t process(tcp_place const& at, std::string const& expected) {
+pid_t process(tcp_address const& at, std::string const& expected) {
   pid_t const one = ::fork();
   if (one != 0) return one;
   std::string got(expected.size(), '?');

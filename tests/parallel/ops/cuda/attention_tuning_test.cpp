@@ -1,4 +1,4 @@
-// Tables of tuned attention: round trip, and text nobody vouches for.
+// Tables of tuned attention: round trip, and untrusted text.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -26,7 +26,7 @@ constexpr attention_problem forward{.batch = 16,
 attention_problem backward() {
   auto out = forward;
   out.window = 255;
-  out.whole = 4096;
+  out.full_sequence = 4096;
   out.documents = out.backward = out.deterministic = true;
   out.dq = {1, 2};
   out.dk = {3, 4};
@@ -40,10 +40,10 @@ attention_tuning example() {
   table.set(forward, 2);
   table.set(backward(), 0);
   for (auto const& [documents, plan] : {std::pair{64, 1}, {8, 3}}) {
-    auto each = forward;
-    each.documents = true;
-    each.most_documents = documents;
-    table.set(each, plan);
+    auto entry = forward;
+    entry.documents = true;
+    entry.max_documents = documents;
+    table.set(entry, plan);
   }
   return table;
 }
@@ -59,40 +59,43 @@ char const* const example_text =
     "16 2048 12 4 64 255 0 1 1 4096 1 1 2621440 1280 2621441 1281 2621442 1282 1572864 768 "
     "1 2 3 4 5 6 7 8 0 0\n";
 
-TEST_CASE("a table survives being written and read") {
+TEST_CASE("attention_tuning: a table survives being written and read") {
   CHECK(to_text(example()) == example_text);
   CHECK(attention_tuning::parse(example_text, "x") == example());
 }
 
-TEST_CASE("of one problem's entries the next is for no fewer documents") {
+TEST_CASE(
+    "attention_tuning: lower_bound finds the entry for at least the requested number of "
+    "documents") {
   auto const table = example();
   auto asked = forward;
   asked.documents = true;
-  asked.most_documents = 9;
+  asked.max_documents = 9;
   auto const found = table.entries().lower_bound(asked);
   REQUIRE(found != table.entries().end());
-  CHECK(found->first.most_documents == 64);
+  CHECK(found->first.max_documents == 64);
 }
 
-TEST_CASE("problems that differ in anything are kept apart") {
+TEST_CASE("attention_tuning: problems that differ in any member have different entries") {
   attention_tuning table("all");
   int count = 0;
   for (int bits = 0; bits < 32; ++bits) {
-    auto of = forward;
-    of.alibi = (bits & 1) != 0;
-    of.documents = (bits & 2) != 0;
-    of.backward = (bits & 4) != 0;
-    of.deterministic = (bits & 8) != 0;
-    of.apart = (bits & 16) != 0;
-    table.set(of, count++);
-    of.dout.row = 3;
-    table.set(of, count++);
+    auto problem = forward;
+    problem.alibi = (bits & 1) != 0;
+    problem.documents = (bits & 2) != 0;
+    problem.backward = (bits & 4) != 0;
+    problem.deterministic = (bits & 8) != 0;
+    problem.queries_after_keys = (bits & 16) != 0;
+    table.set(problem, count++);
+    problem.dout.row = 3;
+    table.set(problem, count++);
   }
   CHECK(table.entries().size() == 64);
   CHECK(attention_tuning::parse(to_text(table), "x") == table);
 }
 
-TEST_CASE("text that is cut off or changed anywhere is refused, or another table") {
+TEST_CASE(
+    "attention_tuning: text that is cut off or changed anywhere is refused, or another table") {
   std::string const whole = example_text;
   for (std::size_t size = 0; size < whole.size(); ++size)
     CHECK_THROWS_AS(static_cast<void>(attention_tuning::parse(whole.substr(0, size), "x")), error);
@@ -101,21 +104,21 @@ TEST_CASE("text that is cut off or changed anywhere is refused, or another table
       auto changed = whole;
       changed[i] = c;
       if (changed == whole) continue;
-      bool same = false;
+      bool equal = false;
       try {
-        same = attention_tuning::parse(changed, "x") == example();
+        equal = attention_tuning::parse(changed, "x") == example();
       } catch (error const&) {
       }
-      CHECK_FALSE(same);
+      CHECK_FALSE(equal);
     }
 }
 
-TEST_CASE("malformed text is refused with the place and what was expected") {
+TEST_CASE("attention_tuning: malformed text is refused with its line and what was expected") {
   auto const refused = [](char const* from, char const* to, char const* message) {
     std::string text = example_text;
-    auto const at = text.find(from);
-    REQUIRE(at != std::string::npos);
-    text.replace(at, std::string(from).size(), to);
+    auto const position = text.find(from);
+    REQUIRE(position != std::string::npos);
+    text.replace(position, std::string(from).size(), to);
     CHECK_THROWS_WITH_AS(static_cast<void>(attention_tuning::parse(text, "t.txt")), message, error);
   };
   refused(

@@ -6,10 +6,12 @@ namespace document_tables_test {
 
 using namespace parallel::cuda;
 
-TEST_CASE("tables are for a power of two of documents, of 8 tokens or more in the mean") {
-  CHECK(most_documents(1) == 1);
-  CHECK(most_documents(33) == 4);
-  CHECK(most_documents(32768) == 4096);
+TEST_CASE(
+    "document tables: their number is a power of two, for documents of at least 8 tokens on "
+    "average") {
+  CHECK(max_documents(1) == 1);
+  CHECK(max_documents(33) == 4);
+  CHECK(max_documents(32768) == 4096);
   CHECK(document_bound(0, 64) == 0);
   CHECK(document_bound(1, 64) == 1);
   CHECK(document_bound(5, 64) == 8);
@@ -18,7 +20,7 @@ TEST_CASE("tables are for a power of two of documents, of 8 tokens or more in th
   CHECK(document_bound(4, 33) == 4);
 }
 
-TEST_CASE("every table begins at a multiple of 16 bytes") {
+TEST_CASE("document tables: every table begins at a multiple of 16 bytes") {
   CHECK(lengths_bytes(1) == 16);
   CHECK(lengths_bytes(8) == 32);
   CHECK(offsets_bytes(1) == 32);

@@ -1,5 +1,5 @@
-// The loops over elements: every element is visited once, in groups only where those are allowed,
-// and no more threads are asked for than have something to do.
+// The loops over elements: every element is visited once, in groups only if alignment allows it,
+// and no launch has more threads than have work.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -15,11 +15,11 @@ namespace cuda_elements_test {
 using namespace parallel;
 using parallel::index;
 
-/// Counts visits of elements; the loops see it as one body.
+/// Counts visits of elements; the loops take it for a thread block.
 template <class Loop>
 struct counting {
   std::vector<int>* visits;
-  std::vector<unsigned>* threads;  // of the grid, in the order they came
+  std::vector<unsigned>* threads;  // indices of the visiting threads in the grid, in order
   Loop loop;
 
   template <class Block>
@@ -32,7 +32,7 @@ struct counting {
   }
 };
 
-/// Visits of `size` elements by a grid of `blocks` blocks of 64 threads, which are all one.
+/// Visits of `size` elements by a grid of `blocks` blocks of 64 threads, all run by one thread.
 template <class Loop>
 std::vector<unsigned> visit_all(index size, unsigned blocks, Loop const& loop) {
   std::vector<int> visits(static_cast<std::size_t>(size));
@@ -43,7 +43,8 @@ std::vector<unsigned> visit_all(index size, unsigned blocks, Loop const& loop) {
   return threads;
 }
 
-TEST_CASE("a group holds 16 bytes of the widest type, and fewer of the others") {
+TEST_CASE(
+    "groups of elements: a group holds 16 bytes of the widest type, and fewer of the others") {
   CHECK(cuda::group_size<bf16> == 8);
   CHECK(cuda::group_size<bf16, float> == 4);
   CHECK(cuda::group_size<bf16, double, std::uint8_t> == 2);
@@ -57,7 +58,8 @@ TEST_CASE("a group holds 16 bytes of the widest type, and fewer of the others") 
   CHECK_FALSE(cuda::groupable_rows<4>(values, 6, 12));
 }
 
-TEST_CASE("a flat array is visited once, element by element where it is not aligned") {
+TEST_CASE(
+    "loops over elements: a flat array is visited once, element by element if it is not aligned") {
   for (index const count : {0, 1, 3, 4, 130, 1003})
     for (bool const aligned : {false, true})
       visit_all(count, 2, [=](auto& b, auto const& visit) {
@@ -70,7 +72,7 @@ TEST_CASE("a flat array is visited once, element by element where it is not alig
       });
 }
 
-TEST_CASE("rows are visited once, by any grid") {
+TEST_CASE("loops over elements: rows are visited once, by any grid") {
   for (index const rows : {0, 1, 5})
     for (index const columns : {0, 4, 8, 512, 516, 1540})
       for (unsigned const blocks : {1U, 3U, 40U})
@@ -84,7 +86,8 @@ TEST_CASE("rows are visited once, by any grid") {
         }
 }
 
-TEST_CASE("each thread that is asked for takes up to four groups of a row, or the one it wants") {
+TEST_CASE(
+    "loops over elements: each thread of the launch takes up to four groups of a row, or one") {
   CHECK(cuda::threads_in_rows<4>(3, 512) == 3 * 32);
   CHECK(cuda::threads_in_rows<4>(3, 513) == 6 * 32);
   CHECK(cuda::threads_in_rows<4, 1>(3, 512) == 12 * 32);

@@ -30,8 +30,8 @@ static_assert(column_major(weight_gradient) ==
                                          .second = {true, 2, 4, 2},
                                          .result = {false, 3, 2, 3}});
 
-/// What a column-major library does: result += op(first) op(second), checking its sizes as such
-/// libraries do.
+/// The operation of a column-major library: result += op(first) op(second), with the checks of
+/// sizes that such libraries make.
 void multiply(cuda::column_major_product const& p, std::vector<double>& result,
               std::vector<double> const& first, std::vector<double> const& second) {
   auto const element = [](cuda::column_major_matrix const& x, std::vector<double> const& values,
@@ -54,7 +54,8 @@ void multiply(cuda::column_major_product const& p, std::vector<double>& result,
             element(a, first, i, d) * element(b, second, d, j);
 }
 
-TEST_CASE("a column-major library given the mapped product computes the row-major one") {
+TEST_CASE(
+    "column_major: a column-major library given the mapped product computes the row-major one") {
   parallel::index const m = 3, n = 5, k = 4;
   auto const numbers = [](parallel::index count, double step) {
     std::vector<double> out;
@@ -67,20 +68,21 @@ TEST_CASE("a column-major library given the mapped product computes the row-majo
   for (bool const transpose_a : {false, true})
     for (bool const transpose_b : {false, true}) {
       std::vector<double> expected(m * n), c(m * n);
-      reference::stream here;
+      reference::stream ref_stream;
       ops::matmul_options const options{.transpose_a = transpose_a, .transpose_b = transpose_b};
       matrix_view<double const> const view_a(a.data(),
                                              transpose_a ? shape<2>{k, m} : shape<2>{m, k});
       matrix_view<double const> const view_b(b.data(),
                                              transpose_b ? shape<2>{n, k} : shape<2>{k, n});
       matrix_view<double> const view_c(c.data(), {m, n});
-      ops::matmul(here, matrix_view<double>(expected.data(), {m, n}), view_a, view_b, options);
+      ops::matmul(ref_stream, matrix_view<double>(expected.data(), {m, n}), view_a, view_b,
+                  options);
       multiply(column_major(cuda::shape_of(view_c, view_a, view_b, options)), c, b, a);
       CHECK(c == expected);
     }
 }
 
-TEST_CASE("a shape holds extents, options, types and alignments of the product") {
+TEST_CASE("shape_of: a shape holds extents, options, types and alignments of the product") {
   alignas(32) bf16 a[64];
   alignas(32) bf16 b[64];
   alignas(32) float c[64];
@@ -101,10 +103,10 @@ TEST_CASE("a shape holds extents, options, types and alignments of the product")
                               .alignment_c = 4});
 }
 
-TEST_CASE("what is added must be as aligned as the shape says") {
+TEST_CASE("shape_of: the alignment of the addend limits that of C") {
   alignas(32) float a[64];
   alignas(32) float c[64];
-  alignas(32) float more[64];
+  alignas(32) float addend[64];
   matrix_view<float const> const x(a, {4, 4});
   auto const aligned_to = [&](float const* addend) {
     return cuda::shape_of(matrix_view<float>(c, {4, 4}), x, x, {.accumulate = true},
@@ -112,12 +114,12 @@ TEST_CASE("what is added must be as aligned as the shape says") {
         .alignment_c;
   };
   CHECK(aligned_to(c) == 16);
-  CHECK(aligned_to(more) == 16);
-  CHECK(aligned_to(more + 2) == 8);
+  CHECK(aligned_to(addend) == 16);
+  CHECK(aligned_to(addend + 2) == 8);
   CHECK(cuda::shape_of(matrix_view<float>(c + 1, {4, 4}), x, x, {}).alignment_c == 4);
 }
 
-TEST_CASE("alignments are powers of two, at most 16 bytes") {
+TEST_CASE("alignment_of: alignments are powers of two, at most 16 bytes") {
   alignas(64) char memory[64];
   CHECK(cuda::alignment_of(memory) == 16);
   CHECK(cuda::alignment_of(memory + 48) == 16);

@@ -1,4 +1,4 @@
-// Tables of tuned products: round trip, agreement between ranks, and text nobody vouches for.
+// Tables of tuned products: round trip, agreement between ranks, and untrusted text.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -22,13 +22,13 @@ constexpr matmul_shape weight_gradient{.m = 2304,
                                        .output = dtype::f32,
                                        .alignment_c = 4};
 constexpr matmul_shape forward{.m = 7, .n = 5, .k = 3, .transpose_b = true};
-constexpr matmul_algorithm some{.words = {1, 0xfedcba9876543210U, 0, ~0ULL, 5, 6, 7, 0x8},
-                                .guess = 3};
+constexpr matmul_algorithm algorithm{.words = {1, 0xfedcba9876543210U, 0, ~0ULL, 5, 6, 7, 0x8},
+                                     .guess = 3};
 constexpr matmul_algorithm other{.words = {9}};
 
 matmul_tuning example() {
   matmul_tuning table("library 1.2, some device");
-  table.set(weight_gradient, some);
+  table.set(weight_gradient, algorithm);
   table.set(forward, other);
   return table;
 }
@@ -40,14 +40,15 @@ char const* const example_text =
     "2304 768 32768 TN+= bf16 f32 16 16 4 3 0000000000000001 fedcba9876543210 0000000000000000 "
     "ffffffffffffffff 0000000000000005 0000000000000006 0000000000000007 0000000000000008\n";
 
-TEST_CASE("a table survives being written and read, and equal tables are equal text") {
+TEST_CASE(
+    "matmul_tuning: a table survives being written and read, and equal tables give equal text") {
   CHECK(to_text(example()) == example_text);
   CHECK(matmul_tuning::parse(example_text, "x") == example());
   matmul_tuning const empty("y");
   CHECK(matmul_tuning::parse(to_text(empty), "x") == empty);
 }
 
-TEST_CASE("every shape that can be tuned is kept apart from all others") {
+TEST_CASE("matmul_tuning: shapes that differ in any member have different entries") {
   matmul_tuning table("all");
   int count = 0;
   for (auto const& [input, output] : cuda::detail::tuned_types)
@@ -71,14 +72,16 @@ TEST_CASE("every shape that can be tuned is kept apart from all others") {
   CHECK(matmul_tuning::parse(to_text(table), "x") == table);
 }
 
-TEST_CASE("merging keeps the entries there are, so merging in the order of ranks gives one table") {
+TEST_CASE(
+    "matmul_tuning: merging keeps existing entries, so merging in the order of ranks gives one "
+    "table") {
   matmul_tuning first("one"), second("one");
-  first.set(forward, some);
+  first.set(forward, algorithm);
   second.set(forward, other);
   second.set(weight_gradient, other);
   auto merged = first;
   merged.merge(second);
-  CHECK(merged.entries().at(forward) == some);
+  CHECK(merged.entries().at(forward) == algorithm);
   CHECK(merged.entries().at(weight_gradient) == other);
   CHECK(merged.entries().size() == 2);
   CHECK_THROWS_WITH_AS(merged.merge(matmul_tuning("two")),
@@ -87,12 +90,12 @@ TEST_CASE("merging keeps the entries there are, so merging in the order of ranks
                        error);
 }
 
-TEST_CASE("a table says in one line for what it was made") {
+TEST_CASE("matmul_tuning: a table states in one line the library and device that it was made for") {
   CHECK_THROWS_AS(matmul_tuning(""), error);
   CHECK_THROWS_AS(matmul_tuning("a\nb"), error);
 }
 
-TEST_CASE("text that is cut off anywhere is refused") {
+TEST_CASE("matmul_tuning: text that is cut off anywhere is refused") {
   std::string const whole = example_text;
   for (std::size_t size = 0; size < whole.size(); ++size) {
     CAPTURE(size);
@@ -100,23 +103,23 @@ TEST_CASE("text that is cut off anywhere is refused") {
   }
 }
 
-TEST_CASE("text with any byte changed is refused, or another table") {
+TEST_CASE("matmul_tuning: text with any byte changed is refused, or another table") {
   std::string const whole = example_text;
   for (std::size_t i = 0; i < whole.size(); ++i)
     for (char const c : {'0', 'T', ' ', '\n', '-', '\0', '\xff'}) {
       auto changed = whole;
       changed[i] = c;
       if (changed == whole) continue;
-      bool same = false;
+      bool equal = false;
       try {
-        same = matmul_tuning::parse(changed, "x") == example();
+        equal = matmul_tuning::parse(changed, "x") == example();
       } catch (error const&) {
       }
-      CHECK_FALSE(same);
+      CHECK_FALSE(equal);
     }
 }
 
-TEST_CASE("malformed text is refused with the place and what was expected") {
+TEST_CASE("matmul_tuning: malformed text is refused with its line and what was expected") {
   struct mistake {
     std::string from, to, message;
   };
@@ -161,9 +164,9 @@ TEST_CASE("malformed text is refused with the place and what was expected") {
            {"2304 768 32768 TN+= bf16 f32 16 16 4 3", "7 5 3 NT= f32 f32 16 16 16 1",
             "t.txt, line 3: a second entry for the same product"}}) {
     std::string text = example_text;
-    auto const at = text.find(from);
-    REQUIRE(at != std::string::npos);
-    text.replace(at, from.size(), to);
+    auto const position = text.find(from);
+    REQUIRE(position != std::string::npos);
+    text.replace(position, from.size(), to);
     CHECK_THROWS_WITH_AS(static_cast<void>(matmul_tuning::parse(text, "t.txt")), message.c_str(),
                          error);
   }

@@ -30,7 +30,7 @@ struct increment {
   }
 };
 
-TEST_CASE("each element of a row passes through one group, whatever alignment and length") {
+TEST_CASE("row_groups: each element of a row is in one group, for any alignment and length") {
   std::vector<float> from(2000);
   for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<float>(i);
   for (unsigned const count : {0U, 1U, 3U, 4U, 31U, 1024U, 1027U})
@@ -47,7 +47,7 @@ TEST_CASE("each element of a row passes through one group, whatever alignment an
       }
 }
 
-TEST_CASE("the last group of a row is filled with zeros") {
+TEST_CASE("row_groups: the last group of a row is filled with zeros") {
   alignas(16) float const row[8] = {1, 2, 3, 4, 5, 6, 7, 8};
   cuda::row_groups<float const> const groups(row, 6);
   CHECK(groups.groups() == 2);

@@ -1,5 +1,5 @@
-// Tables of what was chosen by timing: agreement between ranks, and text nobody vouches for; of
-// words of a toy's own. matmul_tuning_test looks at every message.
+// Tables of choices made by timing: agreement between ranks, and untrusted text, with a toy format
+// of words. matmul_tuning_test checks every message.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -38,13 +38,13 @@ table example() {
 }
 char const* const text = "sort_tuning 1 2 a library\n7 1\n50 3\n";
 
-TEST_CASE("a table survives being written and read") {
+TEST_CASE("tuning_table: a table survives being written and read") {
   CHECK(to_text(example()) == text);
   CHECK(table::parse(text, "x") == example());
   CHECK(table::parse(to_text(table("y")), "x") == table("y"));
 }
 
-TEST_CASE("what was set last stands; merging keeps what there is") {
+TEST_CASE("tuning_table: set replaces an entry, merge keeps existing entries") {
   auto one = example();
   one.set(7, 2);
   auto merged = example();
@@ -59,18 +59,18 @@ TEST_CASE("what was set last stands; merging keeps what there is") {
                        "sort_tuning: the library and device must be described in one line", error);
 }
 
-TEST_CASE("a table can be read in front of other text, and not be taken for all of it") {
-  std::string const both = std::string(text) + text;
-  tuning_reader in(both, "x");
+TEST_CASE("tuning_table: a table can be read in front of other text, but parse refuses that text") {
+  std::string const two_tables = std::string(text) + text;
+  tuning_reader in(two_tables, "x");
   CHECK(table::read(in) == example());
   CHECK(!in.at_end());
   CHECK(table::read(in) == example());
   CHECK(in.at_end());
-  CHECK_THROWS_WITH_AS(static_cast<void>(table::parse(both, "x")),
+  CHECK_THROWS_WITH_AS(static_cast<void>(table::parse(two_tables, "x")),
                        "x, line 3: more entries than the 2 that the first line tells of", error);
 }
 
-TEST_CASE("damaged text is refused with the line and what was expected") {
+TEST_CASE("tuning_table: damaged text is refused with the line and what was expected") {
   auto const refused = [](std::string const& damaged, char const* message) {
     CHECK_THROWS_WITH_AS(static_cast<void>(table::parse(damaged, "x")), message, error);
   };

@@ -1,4 +1,4 @@
-// What was tuned of products and of attention, as one text.
+// The tuning of products and of attention as one text.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -19,7 +19,7 @@ kernel_tuning example() {
   return out;
 }
 
-TEST_CASE("both tables survive being written and read, and none is taken for the other") {
+TEST_CASE("kernel_tuning: both tables survive being written and read, in the right order") {
   auto const text = to_text(example());
   CHECK(kernel_tuning::parse(text, "x") == example());
   CHECK(example().made_for() == "products' library, attention's library");
@@ -33,7 +33,7 @@ TEST_CASE("both tables survive being written and read, and none is taken for the
     CHECK_THROWS_AS(static_cast<void>(kernel_tuning::parse(text.substr(0, size), "x")), error);
 }
 
-TEST_CASE("merging keeps the choices there are, of both") {
+TEST_CASE("kernel_tuning: merging keeps the existing choices of both tables") {
   auto one = example();
   kernel_tuning other{matmul_tuning("products' library"), attention_tuning("attention's library")};
   other.products.set({.m = 7, .n = 5, .k = 3}, {.guess = 9});

@@ -11,7 +11,7 @@ namespace {
 
 using parallel::philox;
 
-TEST_CASE("every instruction set makes the random words of parallel::philox") {
+TEST_CASE("host philox: every instruction set gives the random words of parallel::philox") {
   namespace simd = parallel::host::simd;
   philox const source(987654321987ULL, 3, 9);
   for (int const lanes : {4, 8, 16}) {

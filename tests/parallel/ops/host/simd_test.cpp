@@ -1,4 +1,4 @@
-// Vector kernels: every instruction set this processor has, against scalar code and libm in double.
+// SIMD kernels: every instruction set of this processor, against scalar code and libm in double.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -21,15 +21,15 @@ using parallel::bf16;
 using parallel::index;
 
 std::vector<int> lanes_here() {
-  std::vector<int> all;
+  std::vector<int> available;
   for (int const lanes : {4, 8, 16})
-    if (lanes <= simd::native_lanes()) all.push_back(lanes);
-  return all;
+    if (lanes <= simd::native_lanes()) available.push_back(lanes);
+  return available;
 }
 
 enum class function { exp, erf, tanh };
 
-std::vector<float> apply(int lanes, function which, std::vector<float> const& in) {
+std::vector<float> apply(int lanes, function kind, std::vector<float> const& in) {
   std::vector<float> out(in.size());
   simd::dispatch_to(
       lanes, [&](auto width) __attribute__((always_inline)) {
@@ -37,9 +37,9 @@ std::vector<float> apply(int lanes, function which, std::vector<float> const& in
         auto const count = static_cast<index>(in.size());
         for (index i = 0; i < count; i += L) {
           auto const x = simd::load_partial<L>(in.data() + i, count - i);
-          auto const y = which == function::exp   ? simd::exp(x)
-                         : which == function::erf ? simd::erf(x)
-                                                  : simd::tanh(x);
+          auto const y = kind == function::exp   ? simd::exp(x)
+                         : kind == function::erf ? simd::erf(x)
+                                                 : simd::tanh(x);
           simd::store_partial(out.data() + i, y, count - i);
         }
       });
@@ -48,11 +48,11 @@ std::vector<float> apply(int lanes, function which, std::vector<float> const& in
 
 /// The greatest error in units in the last place of the exact value, over floats in [low, high].
 template <class Exact>
-double worst_ulp(int lanes, function which, float low, float high, Exact exact) {
+double worst_ulp(int lanes, function kind, float low, float high, Exact exact) {
   std::vector<float> in;
   for (std::uint32_t word = 0; word < 0xff000000U; word += 4099)
     if (float const x = std::bit_cast<float>(word); x >= low && x <= high) in.push_back(x);
-  auto const out = apply(lanes, which, in);
+  auto const out = apply(lanes, kind, in);
   double worst = 0;
   for (std::size_t i = 0; i < in.size(); ++i) {
     double const truth = exact(static_cast<double>(in[i]));
@@ -64,10 +64,10 @@ double worst_ulp(int lanes, function which, float low, float high, Exact exact) 
   return worst;
 }
 
-TEST_CASE("exp, erf and tanh are within their stated errors on every instruction set") {
+TEST_CASE("simd: exp, erf and tanh are within their stated errors on every instruction set") {
   for (int const lanes : lanes_here()) {
     CAPTURE(lanes);
-    double const fused = lanes == 4 ? 1.5 : 1.0;  // SSE2 rounds products and sums apart
+    double const fused = lanes == 4 ? 1.5 : 1.0;  // SSE2 rounds products and sums separately
     double const e =
         worst_ulp(lanes, function::exp, -87.3F, 88.7F, [](double x) { return std::exp(x); });
     double const f =
@@ -81,7 +81,7 @@ TEST_CASE("exp, erf and tanh are within their stated errors on every instruction
   }
 }
 
-TEST_CASE("exp, erf and tanh keep NaN, infinities, zeros and the ends of their range") {
+TEST_CASE("simd: exp, erf and tanh keep NaN, infinities, zeros and the ends of their range") {
   float const inf = std::numeric_limits<float>::infinity();
   float const nan = std::numeric_limits<float>::quiet_NaN();
   for (int const lanes : lanes_here()) {
@@ -97,8 +97,8 @@ TEST_CASE("exp, erf and tanh keep NaN, infinities, zeros and the ends of their r
     CHECK(e[6] == inf);
     CHECK(e[7] == inf);
     CHECK(e[8] == 0.0F);
-    for (auto const which : {function::erf, function::tanh}) {
-      auto const f = apply(lanes, which, {0.0F, -0.0F, inf, -inf, nan, 1e-30F});
+    for (auto const kind : {function::erf, function::tanh}) {
+      auto const f = apply(lanes, kind, {0.0F, -0.0F, inf, -inf, nan, 1e-30F});
       CHECK(f[0] == 0.0F);
       CHECK(std::signbit(f[1]));
       CHECK(f[2] == 1.0F);
@@ -109,7 +109,7 @@ TEST_CASE("exp, erf and tanh keep NaN, infinities, zeros and the ends of their r
   }
 }
 
-TEST_CASE("packs convert every bf16 exactly and round floats as bf16 does") {
+TEST_CASE("simd: packs convert every bf16 exactly and round floats as bf16 does") {
   for (int const lanes : lanes_here()) {
     CAPTURE(lanes);
     std::vector<bf16> in(65536);
@@ -117,7 +117,7 @@ TEST_CASE("packs convert every bf16 exactly and round floats as bf16 does") {
     std::vector<float> wide(in.size());
     std::vector<float> odd(in.size());
     std::vector<bf16> back(in.size());
-    for (std::size_t i = 0; i < in.size(); ++i)  // between two bf16, ties included
+    for (std::size_t i = 0; i < in.size(); ++i)  // numbers between two bf16, ties included
       odd[i] = std::bit_cast<float>(static_cast<std::uint32_t>(i << 16 | (i * 40503U & 0xffffU)));
     for (std::size_t i = 0; i < in.size(); i += 5)
       odd[i] = std::bit_cast<float>(static_cast<std::uint32_t>(i) << 16 | 0x8000U);
@@ -138,11 +138,12 @@ TEST_CASE("packs convert every bf16 exactly and round floats as bf16 does") {
   }
 }
 
-TEST_CASE("partial loads and stores touch only their elements, reductions see every lane") {
+TEST_CASE("simd: partial loads and stores touch only their elements, reductions cover every lane") {
   for (int const lanes : lanes_here()) {
     CAPTURE(lanes);
     for (index count = 0; count <= 16; ++count) {
-      std::vector<float> in(static_cast<std::size_t>(count));  // exact: sanitizers see overreads
+      std::vector<float> in(
+          static_cast<std::size_t>(count));  // exact sizes, so that sanitizers see overreads
       std::iota(in.begin(), in.end(), 1.0F);
       std::vector<float> out(33, -7.0F);
       float total = 0;
@@ -164,7 +165,8 @@ TEST_CASE("partial loads and stores touch only their elements, reductions see ev
   }
 }
 
-TEST_CASE("parallel_for covers every element once, in blocks that do not depend on the threads") {
+TEST_CASE(
+    "parallel_for: every element is covered once, in blocks that do not depend on the threads") {
   for (int const threads : {1, 2, 5})
     for (index const count : {0, 1, 9, 10, 11, 1000}) {
       std::vector<int> seen(static_cast<std::size_t>(count));
@@ -184,7 +186,7 @@ TEST_CASE("parallel_for covers every element once, in blocks that do not depend 
     }
 }
 
-TEST_CASE("an exception in any thread of parallel_for reaches the caller") {
+TEST_CASE("parallel_for: an exception in any thread reaches the caller") {
   for (int const threads : {1, 2, 3}) {
     auto const broken = [&] {
       parallel::host::parallel_for(threads, 100, 1, [](index begin, index) {

@@ -1,5 +1,5 @@
-// What a call of attention is to cuDNN: the problem that its graph depends on, and the numbers that
-// a plan reads when it is run.
+// A call of attention in cuDNN's terms: the problem that determines its graph, and the numbers that
+// a plan reads at run time.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,12 @@ namespace parallel::cuda::cudnn {
 
 template <class T>
 [[nodiscard]] attention_strides strides_of(ops::heads_view<T> const& view) {
-  // of a single sequence the distance to the next says nothing; cuDNN wants one that makes sense
-  index const whole = view.sequence * view.row_stride;
-  return {view.batch == 1 ? whole : view.batch_stride, view.row_stride};
+  // cuDNN checks the stride between sequences even if there is only one; this is a valid value
+  index const dense_stride = view.sequence * view.row_stride;
+  return {view.batch == 1 ? dense_stride : view.batch_stride, view.row_stride};
 }
 
-/// What the graphs of both passes depend on.
+/// The problem that determines the graphs of both passes.
 [[nodiscard]] inline attention_problem problem_of(ops::heads_view<bf16 const> const& out,
                                                   ops::heads_view<bf16 const> const& q,
                                                   ops::heads_view<bf16 const> const& k,
@@ -33,8 +33,9 @@ template <class T>
   problem.head_dim = q.head_dim;
   problem.alibi = !options.alibi_slopes.empty();
   problem.documents = !options.document_begins.empty();
-  if (problem.documents && options.place.whole != q.sequence) problem.whole = options.place.whole;
-  problem.apart = distance(options) != 0;
+  if (problem.documents && options.positions.sequence_length != q.sequence)
+    problem.full_sequence = options.positions.sequence_length;
+  problem.queries_after_keys = distance(options) != 0;
   index const farthest = distance(options) + q.sequence - 1;  // key that a query may see
   problem.window = options.window >= farthest ? -1 : options.window;
   problem.q = strides_of(q);
@@ -44,16 +45,16 @@ template <class T>
   return problem;
 }
 
-/// What plans read from the host's memory.
+/// The numbers that plans read from host memory.
 struct attention_numbers {
   attention_numbers(ops::attention_options const& options, attention_problem const& problem)
       : scale(static_cast<float>(options.scale)),
         window(static_cast<float>(problem.window + 1 - distance(options))),
-        apart(static_cast<std::int32_t>(distance(options))),
-        first_key(static_cast<std::int32_t>(options.place.first_key)) {}
+        query_distance(static_cast<std::int32_t>(distance(options))),
+        first_key(static_cast<std::int32_t>(options.positions.first_key)) {}
   float scale;
   float window;  // column + window > row, as the graph counts them
-  std::int32_t apart, first_key;
+  std::int32_t query_distance, first_key;
   float masked = -std::numeric_limits<float>::infinity();
   float other = -1e9F;  // see in_documents
   float one = 1.0F;

@@ -1,7 +1,7 @@
 // cuDNN's errors as parallel::error, and its backend descriptors as values that own them.
 //
-// Everything in cuDNN's graph interface (cudnn_graph.h) is a descriptor with typed attributes:
-// created, given its attributes, finalized, then only read.
+// Everything in cuDNN's graph interface (cudnn_graph.h) is a descriptor with typed attributes: it
+// is created, its attributes are set, it is finalized, and then it is only read.
 #pragma once
 
 #include <cudnn_graph.h>
@@ -20,19 +20,19 @@
 
 namespace parallel::cuda::cudnn {
 
-/// Throws `error` naming `call`, cuDNN's reason and the call site, unless `status` is success.
-inline void check(cudnnStatus_t status, char const* call, call_site where = call_site::current()) {
+/// Throws `error` with `call`, cuDNN's reason and the call site, unless `status` is success.
+inline void check(cudnnStatus_t status, char const* call, call_site caller = call_site::current()) {
   if (status == CUDNN_STATUS_SUCCESS) [[likely]]
     return;
   char reason[1024] = {};
   cudnnGetLastErrorString(reason, sizeof reason);
-  fail("cuDNN: ", call, " failed with ", cudnnGetErrorString(status), ": ", reason, " (", where,
+  fail("cuDNN: ", call, " failed with ", cudnnGetErrorString(status), ": ", reason, " (", caller,
        ")");
 }
 
 namespace detail {
-// What cuDNN calls the type of an attribute's elements. Pointers to data and descriptors are both
-// void*, so they have functions of their own.
+// The enumerators by which cuDNN names the element type of an attribute. Pointers to data and
+// descriptors are both void*, so they have functions of their own.
 template <class V>
 struct attribute;
 template <cudnnBackendAttributeType_t Type>
@@ -82,7 +82,7 @@ class descriptor {
     for (auto const& value : values) raw.push_back(value.get());
     return put(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, raw.size(), raw.data());
   }
-  /// Addresses of memory, on the device or the host as the attribute says.
+  /// Sets addresses of memory, on the device or the host as the attribute requires.
   descriptor& set_pointers(cudnnBackendAttributeName_t name, std::span<void* const> values) {
     return put(name, CUDNN_TYPE_VOID_PTR, values.size(), values.data());
   }
@@ -91,7 +91,7 @@ class descriptor {
     check(cudnnBackendFinalize(get()), "cudnnBackendFinalize");
     return *this;
   }
-  /// False when cuDNN refuses what the attributes ask for.
+  /// Returns false when cuDNN refuses the attributes.
   [[nodiscard]] bool try_finalize() { return cudnnBackendFinalize(get()) == CUDNN_STATUS_SUCCESS; }
 
   template <class V>
@@ -102,16 +102,16 @@ class descriptor {
           "cudnnBackendGetAttribute");
     return value;
   }
-  /// At most `most` descriptors of `type`; none when cuDNN refuses to say.
+  /// At most `max_count` descriptors of `type`; none when cuDNN returns an error.
   [[nodiscard]] std::vector<descriptor> try_read(cudnnBackendAttributeName_t name,
                                                  cudnnBackendDescriptorType_t type,
-                                                 std::size_t most) const {
+                                                 std::size_t max_count) const {
     std::vector<descriptor> values;
     std::vector<cudnnBackendDescriptor_t> raw;
-    for (std::size_t i = 0; i < most; ++i) raw.push_back(values.emplace_back(type).get());
+    for (std::size_t i = 0; i < max_count; ++i) raw.push_back(values.emplace_back(type).get());
     std::int64_t count = 0;
     if (cudnnBackendGetAttribute(get(), name, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                                 static_cast<std::int64_t>(most), &count,
+                                 static_cast<std::int64_t>(max_count), &count,
                                  raw.data()) != CUDNN_STATUS_SUCCESS)
       count = 0;
     while (values.size() > static_cast<std::size_t>(count)) values.pop_back();
@@ -122,7 +122,9 @@ class descriptor {
 
  private:
   struct destroy {
-    void operator()(void* made) const { static_cast<void>(cudnnBackendDestroyDescriptor(made)); }
+    void operator()(void* handle) const {
+      static_cast<void>(cudnnBackendDestroyDescriptor(handle));
+    }
   };
 
   descriptor& put(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,

@@ -1,14 +1,14 @@
-// Attention by cuDNN's fused kernels: a plan for each shape and set of options met so far, for the
+// Attention by cuDNN's fused kernels: a plan for each shape and set of options so far, for the
 // stream it belongs to.
 //
-// The first call of a shape compiles its plan, which takes about a second;
-// later ones only enqueue. A plan that cannot be run the first time, or for whose scratch there is
-// no memory, gives way to cuDNN's next proposal. With `tune` the first three that can be built are
-// compiled and timed, of which those count that run in the scratch that there is then; the fastest
-// is kept. Its number in cuDNN's list is what the table says: equal tables give equal plans. Packed
-// documents are a mask, or sequences of their own where somebody has put a plan for as many into
-// the table: tuning never does. Scratch: what scratch.hpp says, which has the S x S numbers of
-// deterministic gradients, and what else the plan or documents as sequences ask for.
+// The first call of a shape compiles its plan, which takes about a second; later ones only enqueue.
+// If a plan cannot be run the first time, or there is no memory for its scratch, cuDNN's next
+// proposal replaces it. With `tune` the first three plans that can be built are compiled and timed,
+// those that fit the available scratch; the fastest is kept. Its number in cuDNN's list is what the
+// table stores: equal tables give equal plans. Packed documents are a mask, or sequences of their
+// own if a user has put a plan for at least that number of documents into the table: tuning never
+// does. Scratch: as in scratch.hpp, which includes the S x S numbers of deterministic gradients,
+// and what else the plan or documents as sequences request.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -39,10 +39,10 @@ class attention_plans final : public fused_attention {
  public:
   explicit attention_plans(stream& s) : stream_(s), table_(made_for(s)) {
     device_scope const scope(s.device());
-    cudnnHandle_t made = nullptr;
-    check(cudnnCreate(&made), "cudnnCreate");
-    handle_.reset(made);
-    check(cudnnSetStream(made, s.get()), "cudnnSetStream");
+    cudnnHandle_t handle = nullptr;
+    check(cudnnCreate(&handle), "cudnnCreate");
+    handle_.reset(handle);
+    check(cudnnSetStream(handle, s.get()), "cudnnSetStream");
     int major = 0;
     int minor = 0;
     cuda::check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, s.device()),
@@ -81,14 +81,14 @@ class attention_plans final : public fused_attention {
                          options);
   }
 
-  void tune(bool on) override { tune_ = on; }
+  void tune(bool enabled) override { tune_ = enabled; }
   [[nodiscard]] attention_tuning const& tuning() const override { return table_; }
   void use(attention_tuning table) override {
     require(table.made_for() == table_.made_for(), "attention tuning: made for '", table.made_for(),
             "', but this is '", table_.made_for(), "'; tune again");
     stream_.synchronize();  // plans may be running
     table_ = std::move(table);
-    std::erase_if(plans_, [&](auto const& known) {  // what was compiled and is kept stays
+    std::erase_if(plans_, [&](auto const& known) {  // a compiled plan that is in the table stays
       auto const entry = table_.entries().find(known.first);
       return entry == table_.entries().end() || !known.second.proven() ||
              known.second.way().number() != entry->second;
@@ -96,21 +96,21 @@ class attention_plans final : public fused_attention {
   }
 
  private:
-  static constexpr int most_timed = 3;
+  static constexpr int max_timed = 3;
 
-  /// A view like another, for which there is memory yet to be found: in scratch, rows one after
+  /// A view with the extents of `view` and no memory yet: scratch will provide it, rows one after
   /// another.
-  [[nodiscard]] static ops::heads_view<bf16> in_scratch(ops::heads_view<bf16 const> const& like) {
-    index const row = like.heads * like.head_dim;
-    return {nullptr, like.batch, like.sequence, like.heads, like.head_dim, like.sequence * row,
+  [[nodiscard]] static ops::heads_view<bf16> in_scratch(ops::heads_view<bf16 const> const& view) {
+    index const row = view.heads * view.head_dim;
+    return {nullptr, view.batch, view.sequence, view.heads, view.head_dim, view.sequence * row,
             row};
   }
   [[nodiscard]] static std::size_t missing_bytes(ops::heads_view<bf16> const& view) {
     return view.data == nullptr ? cuda::detail::heads_bytes(view) : 0;
   }
 
-  /// `out` and lse, which scratch provides where they have no memory; nothing when there is no
-  /// plan.
+  /// Enqueues the forward pass. Scratch provides `out` and lse if they have no memory. Returns
+  /// nullopt when there is no plan.
   std::optional<part_result> attend(stream& s, ops::heads_view<bf16> out, float* lse,
                                     ops::heads_view<bf16 const> q, ops::heads_view<bf16 const> k,
                                     ops::heads_view<bf16 const> v,
@@ -119,34 +119,35 @@ class attention_plans final : public fused_attention {
     auto const problem = problem_of(out, q, k, v, options);
     std::size_t const values = missing_bytes(out);
     std::size_t const rows = lse == nullptr ? cuda::detail::attention_row_bytes(q) : 0;
-    part_result made;
+    part_result result;
     std::size_t const tables = cuda::detail::forward_tables_bytes(q, options);
-    std::size_t const beside = scratch_piece(values) + scratch_piece(rows) + scratch_piece(tables);
+    std::size_t const other_bytes =
+        scratch_piece(values) + scratch_piece(rows) + scratch_piece(tables);
     auto const enqueue = [&](attention_problem const& form, plan const& chosen) {
-      std::size_t const left = tables - taken_of_room(chosen.workspace(), form);
+      std::size_t const left = tables - used_document_reserve(chosen.workspace(), form);
       scratch_pieces space(s, {chosen.workspace(), values, rows, left});
       void* const workspace = space.next();
       auto to = space.complete(out);
-      auto* const kept = static_cast<float*>(space.next());
-      made = {to, lse == nullptr ? kept : lse};
+      auto* const lse_memory = static_cast<float*>(space.next());
+      result = {to, lse == nullptr ? lse_memory : lse};
       namespace uid = attention_uid;
       return run(s, chosen, form, options, workspace, space.next(),
                  {{uid::q, address(q.data)},
                   {uid::k, address(k.data)},
                   {uid::v, address(v.data)},
                   {uid::out, to.data},
-                  {uid::lse, address(made.lse)}});
+                  {uid::lse, address(result.lse)}});
     };
     bool const runs = with_form(
         s, problem, documents_of(problem, options),
-        [&](attention_problem const&) { return beside; }, enqueue);
-    return runs ? std::optional(made) : std::nullopt;
+        [&](attention_problem const&) { return other_bytes; }, enqueue);
+    return runs ? std::optional(result) : std::nullopt;
   }
 
   struct gradients {
     ops::heads_view<bf16> dq, dk, dv;
   };
-  /// `to`, likewise.
+  /// Enqueues the backward pass into `to`; scratch provides its views if they have no memory.
   std::optional<part_gradients> differentiate(
       stream& s, gradients const& to, ops::heads_view<bf16 const> dout,
       ops::heads_view<bf16 const> q, ops::heads_view<bf16 const> k, ops::heads_view<bf16 const> v,
@@ -162,24 +163,24 @@ class attention_plans final : public fused_attention {
     std::size_t const rows = cuda::detail::attention_row_bytes(q);
     std::size_t const queries = missing_bytes(to.dq), keys = missing_bytes(to.dk);
     std::size_t const tables = cuda::detail::backward_tables_bytes(q, options, s.deterministic());
-    auto const beside = [&](attention_problem const& form) {
+    auto const other_bytes = [&](attention_problem const& form) {
       return scratch_piece(rows) + scratch_piece(query_sums_bytes(form)) + scratch_piece(queries) +
-             2 * scratch_piece(keys) + scratch_piece(each_head_bytes(form, form.dk)) +
-             scratch_piece(each_head_bytes(form, form.dv)) + scratch_piece(tables);
+             2 * scratch_piece(keys) + scratch_piece(per_head_bytes(form, form.dk)) +
+             scratch_piece(per_head_bytes(form, form.dv)) + scratch_piece(tables);
     };
-    part_gradients made;
+    part_gradients result;
     auto const enqueue = [&](attention_problem const& form, plan const& chosen) {
-      std::size_t const left = tables - taken_of_room(chosen.workspace(), form);
+      std::size_t const left = tables - used_document_reserve(chosen.workspace(), form);
       scratch_pieces space(s,
                            {chosen.workspace(), rows, query_sums_bytes(form), queries, keys, keys,
-                            each_head_bytes(form, form.dk), each_head_bytes(form, form.dv), left});
+                            per_head_bytes(form, form.dk), per_head_bytes(form, form.dv), left});
       void* const workspace = space.next();
-      void* const own = space.next();
+      void* const row_dots = space.next();
       void* const dq_sum = space.next();
       auto const dq = space.complete(to.dq), dk = space.complete(to.dk), dv = space.complete(to.dv);
-      made = {dq, dk, dv};
-      void* const dk_each = space.next();
-      void* const dv_each = space.next();
+      result = {dq, dk, dv};
+      void* const dk_per_head = space.next();
+      void* const dv_per_head = space.next();
       namespace uid = attention_uid;
       std::vector<binding> tensors = {{uid::q, address(q.data)},
                                       {uid::k, address(k.data)},
@@ -187,20 +188,20 @@ class attention_plans final : public fused_attention {
                                       {uid::out, address(out.data)},
                                       {uid::dout, address(dout.data)},
                                       {uid::lse, address(lse)},
-                                      {uid::own, own},
+                                      {uid::row_dots, row_dots},
                                       {uid::dq, dq.data},
                                       {uid::dk, dk.data},
                                       {uid::dv, dv.data}};
       if (!form.deterministic) tensors.push_back({uid::dq_sum, dq_sum});
-      // where documents are a mask, the plan asks for memory for each head's gradients of keys
-      if (each_head_bytes(form, form.dk) > 0) {
-        tensors.push_back({uid::dk_each, dk_each});
-        tensors.push_back({uid::dv_each, dv_each});
+      // if documents are a mask, the plan requests memory for each head's gradients of keys
+      if (per_head_bytes(form, form.dk) > 0) {
+        tensors.push_back({uid::dk_per_head, dk_per_head});
+        tensors.push_back({uid::dv_per_head, dv_per_head});
       }
       return run(s, chosen, form, options, workspace, space.next(), std::move(tensors));
     };
-    bool const runs = with_form(s, problem, documents_of(problem, options), beside, enqueue);
-    return runs ? std::optional(made) : std::nullopt;
+    bool const runs = with_form(s, problem, documents_of(problem, options), other_bytes, enqueue);
+    return runs ? std::optional(result) : std::nullopt;
   }
 
   [[nodiscard]] static std::string made_for(stream& s) {
@@ -210,81 +211,85 @@ class attention_plans final : public fused_attention {
                   device.multiProcessorCount, " multiprocessors");
   }
 
-  // cuDNN takes addresses of inputs and outputs alike
+  // cuDNN takes the addresses of inputs and outputs as void*
   template <class T>
   [[nodiscard]] static void* address(T const* data) {
     return const_cast<T*>(data);
   }
 
-  /// enqueue(form, plan) with documents in the form that the table says: where it has an entry with
-  /// sequences for at least as many as there are, that; else a mask. Nothing else asks for
-  /// sequences (document_sequences.hpp). On streams that make graphs always a mask: the form may
-  /// change from batch to batch, and no plan can be made while a graph is captured.
+  /// Calls enqueue(form, plan) with documents in the form that the table requests: as sequences if
+  /// the table has an entry for at least their number; else as a mask. Nothing else requests
+  /// sequences (document_sequences.hpp). On streams that make graphs documents are always a mask:
+  /// the form may change from batch to batch, and no plan can be made while a graph is captured.
   template <class Beside, class Enqueue>
-  bool with_form(stream& s, attention_problem const& mask, index documents, Beside const& beside,
-                 Enqueue const& enqueue) {
+  bool with_form(stream& s, attention_problem const& mask, index documents,
+                 Beside const& other_bytes, Enqueue const& enqueue) {
     auto form = mask;
     if (documents > 0 && !s.makes_graphs()) {
-      form.most_documents = documents;
+      form.max_documents = documents;
       auto const entry = table_.entries().lower_bound(form);
-      if (entry != table_.entries().end()) form.most_documents = entry->first.most_documents;
+      if (entry != table_.entries().end()) form.max_documents = entry->first.max_documents;
       bool const asked_for = entry != table_.entries().end() && entry->first == form &&
-                             form.most_documents <= most_documents(mask.batch * mask.sequence);
+                             form.max_documents <= max_documents(mask.batch * mask.sequence);
       if (!asked_for) form = mask;
     }
-    return with_plan(s, form, beside(form), [&](plan const& each) { return enqueue(form, each); });
+    return with_plan(s, form, other_bytes(form),
+                     [&](plan const& candidate) { return enqueue(form, candidate); });
   }
 
   [[nodiscard]] static graph graph_of(attention_problem const& problem) {
     return problem.backward ? attention_backward_graph(problem) : attention_forward_graph(problem);
   }
-  [[nodiscard]] static bool fits(stream& s, plan const& each, attention_problem const& of,
-                                 std::size_t beside) {
-    auto const taken = taken_of_room(each.workspace(), of);
-    return scratch_piece(each.workspace()) + beside - taken <= s.scratch_bytes();
+  [[nodiscard]] static bool fits(stream& s, plan const& candidate, attention_problem const& form,
+                                 std::size_t other_bytes) {
+    auto const reused = used_document_reserve(candidate.workspace(), form);
+    return scratch_piece(candidate.workspace()) + other_bytes - reused <= s.scratch_bytes();
   }
-  /// Whether what was enqueued runs.
+  /// Whether the enqueued work runs.
   template <class Enqueue>
   [[nodiscard]] static bool works(Enqueue const& enqueue) {
     cudnnStatus_t status{};
     try {
       status = enqueue();
-    } catch (out_of_memory const&) {  // for its scratch
+    } catch (out_of_memory const&) {  // no memory for its scratch
       return false;
     }
-    if (status != CUDNN_STATUS_SUCCESS) static_cast<void>(cudaGetLastError());  // not the next's
+    if (status != CUDNN_STATUS_SUCCESS) static_cast<void>(cudaGetLastError());  // clears the error
     return status == CUDNN_STATUS_SUCCESS;
   }
 
-  /// enqueue(plan) with the plan of a problem, found when it is first asked for; false when cuDNN
-  /// has none that runs. `beside`: bytes of scratch that it takes beside the plan's. Throws `error`
-  /// when a plan fails that has run before, which is not the plan, or the one that the table says.
+  /// Calls enqueue(plan) with the plan of a problem, which is found at its first use; returns false
+  /// when cuDNN has none that runs. `other_bytes`: bytes of scratch beside the plan's. Throws
+  /// `error` when a plan fails that has run before, which is not the plan's fault, or when the plan
+  /// that the table names fails.
   template <class Enqueue>
-  bool with_plan(stream& s, attention_problem const& problem, std::size_t beside,
+  bool with_plan(stream& s, attention_problem const& problem, std::size_t other_bytes,
                  Enqueue const& enqueue) {
     auto const entry = table_.entries().find(problem);
     bool const known = entry != table_.entries().end();
-    auto at = plans_.find(problem);
-    if (at == plans_.end()) {
-      at = plans_
-               .emplace(problem,
-                        plans_of(handle_.get(), graph_of(problem), known ? entry->second : 0))
-               .first;
+    auto found = plans_.find(problem);
+    if (found == plans_.end()) {
+      found = plans_
+                  .emplace(problem,
+                           plans_of(handle_.get(), graph_of(problem), known ? entry->second : 0))
+                  .first;
     }
-    auto& plans = at->second;
-    auto const tried = [&](plan const& each) { return works([&] { return enqueue(each); }); };
-    bool const runs = plans([&](plan const& each) {
-      if (!plans.proven()) return tried(each);
-      check(enqueue(each), "cudnnBackendExecute");
+    auto& plans = found->second;
+    auto const tried = [&](plan const& candidate) {
+      return works([&] { return enqueue(candidate); });
+    };
+    bool const runs = plans([&](plan const& candidate) {
+      if (!plans.proven()) return tried(candidate);
+      check(enqueue(candidate), "cudnnBackendExecute");
       return true;
     });
     require(!known || (runs && plans.way().number() == entry->second),
             "attention tuning: cuDNN does not run its plan ", entry->second, " of attention over ",
             problem.sequence, " positions by ", problem.heads, " heads; tune again");
     if (!runs || known || !tune_ || s.capturing()) return runs;
-    plans.choose(most_timed, [&](int count, auto const& plan_at) {
+    plans.choose(max_timed, [&](int count, auto const& plan_at) {
       return fastest(s, count, [&](int i) {
-        return fits(s, plan_at(i), problem, beside) && tried(plan_at(i));
+        return fits(s, plan_at(i), problem, other_bytes) && tried(plan_at(i));
       });
     });
     table_.set(problem, plans.way().number());
@@ -295,32 +300,34 @@ class attention_plans final : public fused_attention {
                     ops::attention_options const& options, void* workspace, void* tables,
                     std::vector<binding> tensors) {
     namespace uid = attention_uid;
-    attention_numbers const given(options, problem);
-    bool const apart = problem.most_documents > 0;
-    if (apart)
+    attention_numbers const numbers(options, problem);
+    bool const as_sequences = problem.max_documents > 0;
+    if (as_sequences)
       add_document_tables(s, problem, options.document_begins.data(),
                           static_cast<std::byte*>(tables), tensors);
-    if (problem.backward) tensors.push_back({uid::one, address(&given.one)});
-    tensors.push_back({uid::scale, address(&given.scale)});
-    if (!problem.apart) tensors.push_back({uid::masked, address(&given.masked)});
-    if (problem.window >= 0) tensors.push_back({uid::window, address(&given.window)});
+    if (problem.backward) tensors.push_back({uid::one, address(&numbers.one)});
+    tensors.push_back({uid::scale, address(&numbers.scale)});
+    if (!problem.queries_after_keys) tensors.push_back({uid::masked, address(&numbers.masked)});
+    if (problem.window >= 0) tensors.push_back({uid::window, address(&numbers.window)});
     if (problem.alibi) {
       tensors.push_back({uid::slopes, address(options.alibi_slopes.data())});
-      if (problem.apart) tensors.push_back({uid::apart, address(&given.apart)});
+      if (problem.queries_after_keys)
+        tensors.push_back({uid::distance, address(&numbers.query_distance)});
     }
-    bool const masked = problem.documents && !apart;
+    bool const masked = problem.documents && !as_sequences;
     if (masked) {
-      index const first_row = problem.whole > 0 ? options.place.first_query : 0;
+      index const first_row = problem.full_sequence > 0 ? options.positions.first_query : 0;
       tensors.push_back({uid::begins, address(options.document_begins.data() + first_row)});
-      if (problem.whole > 0) tensors.push_back({uid::first_key, address(&given.first_key)});
+      if (problem.full_sequence > 0)
+        tensors.push_back({uid::first_key, address(&numbers.first_key)});
     }
-    if (masked || (problem.apart && problem.window >= 0))
-      tensors.push_back({uid::other, address(&given.other)});
+    if (masked || (problem.queries_after_keys && problem.window >= 0))
+      tensors.push_back({uid::other, address(&numbers.other)});
     return chosen.run(handle_.get(), tensors, workspace);
   }
 
   struct destroy {
-    void operator()(cudnnHandle_t made) const { static_cast<void>(cudnnDestroy(made)); }
+    void operator()(cudnnHandle_t handle) const { static_cast<void>(cudnnDestroy(handle)); }
   };
 
   std::unique_ptr<std::remove_pointer_t<cudnnHandle_t>, destroy> handle_;

@@ -1,4 +1,4 @@
-// A graph as kernels that run: what cuDNN's heuristics propose, as far as it can be built.
+// A plan: a graph as kernels that run, from the proposals of cuDNN's heuristics that can be built.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,8 @@
 
 namespace parallel::cuda::cudnn {
 
-/// A device that need not be here, as cuDNN describes one (since 9.11): JSON with its limits.
+/// A device that need not be present, from cuDNN's description of it (since 9.11): JSON with its
+/// limits.
 [[nodiscard]] inline descriptor described_device(std::string_view json) {
   descriptor device(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
   device.set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION,
@@ -22,26 +23,26 @@ namespace parallel::cuda::cudnn {
   return device;
 }
 
-/// Engines and their settings for finalized `operations`, the most promising first; none: cuDNN
+/// Engines and their settings for finalized `operations`, the most promising first; empty if cuDNN
 /// does not support them. `device` is null for the device of the operations' handle.
 [[nodiscard]] inline std::vector<descriptor> candidates(descriptor const& operations,
                                                         descriptor const* device = nullptr) {
-  constexpr std::size_t most = 16;
-  std::vector<descriptor> all;
+  constexpr std::size_t max_candidates = 16;
+  std::vector<descriptor> found;
   for (auto const mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, operations)
         .set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
     if (device != nullptr) heuristics.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, *device);
     if (!heuristics.try_finalize()) continue;
-    for (auto& each : heuristics.try_read(CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                          CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, most))
-      all.push_back(std::move(each));
+    for (auto& candidate : heuristics.try_read(CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                               CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, max_candidates))
+      found.push_back(std::move(candidate));
   }
-  return all;
+  return found;
 }
 
-/// The memory of a tensor: the device's, or of a number the host's.
+/// The memory of a tensor: device memory, or for a number host memory.
 struct binding {
   std::int64_t uid;
   void* memory;
@@ -50,29 +51,29 @@ struct binding {
 /// A graph compiled for the device of a handle. Compiling takes about a second, running enqueues.
 class plan {
  public:
-  /// Null when it cannot be built after all. `number`: of the candidate in cuDNN's list.
+  /// Returns null when the candidate cannot be built. `number` is its index in cuDNN's list.
   [[nodiscard]] static std::unique_ptr<plan const> build(cudnnHandle_t handle,
                                                          descriptor const& candidate, int number) {
-    descriptor made(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-    made.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle)
+    descriptor compiled(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+    compiled.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle)
         .set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, candidate);
-    if (!made.try_finalize()) return nullptr;
-    return std::unique_ptr<plan const>(new plan(std::move(made), number));
+    if (!compiled.try_finalize()) return nullptr;
+    return std::unique_ptr<plan const>(new plan(std::move(compiled), number));
   }
 
   [[nodiscard]] int number() const { return number_; }
-  /// Bytes of the device's memory that `run` needs.
+  /// Bytes of device memory that `run` needs.
   [[nodiscard]] std::size_t workspace() const { return workspace_; }
 
-  /// Enqueues on the handle's stream, and says whether it could; numbers are read before it
+  /// Enqueues on the handle's stream and returns cuDNN's status; numbers are read before it
   /// returns.
   [[nodiscard]] cudnnStatus_t run(cudnnHandle_t handle, std::span<binding const> tensors,
                                   void* workspace) const {
     std::vector<std::int64_t> uids;
     std::vector<void*> memory;
-    for (auto const& each : tensors) {
-      uids.push_back(each.uid);
-      memory.push_back(each.memory);
+    for (auto const& tensor : tensors) {
+      uids.push_back(tensor.uid);
+      memory.push_back(tensor.memory);
     }
     descriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
     pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, std::span<std::int64_t const>(uids))
@@ -83,8 +84,8 @@ class plan {
   }
 
  private:
-  plan(descriptor made, int number)
-      : plan_(std::move(made)),
+  plan(descriptor compiled, int number)
+      : plan_(std::move(compiled)),
         number_(number),
         workspace_(static_cast<std::size_t>(
             plan_.read<std::int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE))) {}
@@ -94,8 +95,8 @@ class plan {
   std::size_t workspace_;
 };
 
-/// The plans of a graph, one by one, the most promising first, or from that of the candidate
-/// `first` on: a source of first_that_runs.
+/// The plans of a graph, one by one, the most promising first, starting with the candidate `first`:
+/// a source of first_that_runs.
 class plans_of {
  public:
   plans_of(cudnnHandle_t handle, graph g, int first = 0)
@@ -105,7 +106,7 @@ class plans_of {
         candidates_(candidates(operations_)),
         next_(first) {}
 
-  /// The next that can be built; null after the last.
+  /// The next plan that can be built; null after the last.
   [[nodiscard]] std::unique_ptr<plan const> operator()() {
     while (next_ < std::ssize(candidates_)) {
       int const number = next_++;
@@ -117,7 +118,7 @@ class plans_of {
 
  private:
   cudnnHandle_t handle_;
-  graph graph_;  // what candidates are made of
+  graph graph_;  // the candidates refer to it
   descriptor operations_;
   std::vector<descriptor> candidates_;
   int next_;

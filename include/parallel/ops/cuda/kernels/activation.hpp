@@ -1,9 +1,9 @@
-// Activations and their gradients, as kernels: one element a thread at a time, 16 bytes a load.
+// Activations and their gradients, as kernels: one element per thread at a time, 16 bytes per load.
 //
-// A kernel for each kind: a choice within the loop would cost as much as the work. Φ keeps its
-// relative precision where Φ(x) is small (as in the reference loops). Arithmetic in
-// accumulate_t<T>, rounded once. Cost: memory bandwidth; bench/results/gpu_kernels.md has the
-// instructions.
+// There is a kernel for each kind: a choice within the loop would cost as much as the work. Φ keeps
+// its relative precision where Φ(x) is small (as in the reference loops). Arithmetic is in
+// accumulate_t<T>, and the result is rounded once. Cost: memory bandwidth;
+// bench/results/gpu_kernels.md has the number of instructions.
 #pragma once
 
 #include <cmath>
@@ -30,7 +30,7 @@ template <class A>
   return {x * share, share + x * share * (A(1) - share) * dg};
 }
 
-/// f(x) and f'(x) of a kind that is known to the compiler, for results of type T.
+/// f(x) and f'(x) of a kind that is known at compile time, for results of type T.
 template <ops::activation_kind Kind, class T, class A = accumulate_t<T>>
 [[nodiscard]] PARALLELLM_DEVICE activated<A> activate(A x) {
   using enum ops::activation_kind;

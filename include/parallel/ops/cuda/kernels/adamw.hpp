@@ -1,7 +1,7 @@
 // adamw as a kernel: one pass over the five arrays, 16 bytes of each float array at once.
 //
-// What all elements have in common is computed on the host in double and comes with the launch; the
-// gradient's scale is read by the kernel, since it is computed on the device just before.
+// Factors that all elements share are computed on the host in double and passed with the launch.
+// The kernel reads the gradient's scale, since the device computes it just before.
 #pragma once
 
 #include <cmath>

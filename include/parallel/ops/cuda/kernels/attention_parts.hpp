@@ -1,5 +1,5 @@
-// What fused attention over some of the keys adds to that over others: results and their lse are
-// merged (the formula stands in extend_attention.hpp), gradients are summed.
+// Merges fused attention over some of the keys into attention over other keys: results and their
+// lse are combined (the formula is in extend_attention.hpp), gradients are summed.
 #pragma once
 
 #include <cmath>
@@ -12,9 +12,9 @@
 
 namespace parallel::cuda::kernels {
 
-/// out and lse over some keys become those over the part's as well. Where lse is -infinity, out is
-/// not read. Of a row that sees none of the part's keys fused attention gives an lse about -1e9,
-/// which no sum of scores comes near, and a result that means nothing.
+/// Changes out and lse over some keys to those over the part's keys as well. Where lse is
+/// -infinity, out is not read. For a row that sees none of the part's keys fused attention gives an
+/// lse of about -1e9, far below any sum of scores, and an undefined result.
 template <class T>
 struct merge_attention_part {
   using A = accumulate_t<T>;
@@ -28,20 +28,22 @@ struct merge_attention_part {
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& block) const {
     for_each_row_of_heads(block, out, [&](index b, index i, index h, unsigned lane) {
-      index const at = (b * out.heads + h) * out.sequence + i;
-      // by the lane that will write it, for all
-      A const before = combine_warp(block, lane == 0 ? lse[at] : none, larger{});
-      A const added = part_lse[at] < sees_nothing ? none : part_lse[at];
-      A const greatest = larger{}(before, added);
+      index const element = (b * out.heads + h) * out.sequence + i;
+      // the lane that will write it reads it, for all lanes
+      A const previous_lse = combine_warp(block, lane == 0 ? lse[element] : none, larger{});
+      A const added = part_lse[element] < sees_nothing ? none : part_lse[element];
+      A const greatest = larger{}(previous_lse, added);
       if (greatest == none) return;
-      A const total = greatest + std::log(std::exp(before - greatest) + std::exp(added - greatest));
+      A const total =
+          greatest + std::log(std::exp(previous_lse - greatest) + std::exp(added - greatest));
       A const weight = std::exp(added - total);
-      A const kept = std::exp(before - total);
+      A const previous_weight = std::exp(previous_lse - total);
       A* const y = out.row(b, i, h);
       T const* const x = part.row(b, i, h);
       for (index d = lane; d < out.head_dim; d += warp_size)
-        y[d] = (before == none ? A(0) : kept * y[d]) + weight * static_cast<A>(x[d]);
-      if (lane == 0) lse[at] = total;
+        y[d] =
+            (previous_lse == none ? A(0) : previous_weight * y[d]) + weight * static_cast<A>(x[d]);
+      if (lane == 0) lse[element] = total;
     });
   }
 };

@@ -1,5 +1,5 @@
-// add_bias as a kernel. Its gradient is that of a normalisation's bias (norm_weight_gradient.hpp).
-// Cost: memory bandwidth.
+// add_bias as a kernel. Its gradient is that of a norm's bias (norm_weight_gradient.hpp). Cost:
+// memory bandwidth.
 #pragma once
 
 #include <parallel/core/dtype.hpp>
@@ -7,7 +7,7 @@
 
 namespace parallel::cuda::kernels {
 
-/// y[m,n] += bias[n], plus addend[m,n] if there is one.
+/// y[m,n] += bias[n], plus addend[m,n] unless it is null.
 template <class T>
 struct add_bias {
   T* y;
@@ -23,12 +23,12 @@ struct add_bias {
     for_each_in_rows<N>(b, rows, columns, aligned, [this]<unsigned n>(index m, index c) {
       auto sum = load_group<n>(y + m * columns + c);
       auto const shift = load_group<n>(bias + c);
-      group<T, n> more{};
-      if (addend != nullptr) more = load_group<n>(addend + m * columns + c);
+      group<T, n> added{};
+      if (addend != nullptr) added = load_group<n>(addend + m * columns + c);
       for (unsigned i = 0; i < n; ++i) {
-        A one = A(sum.value[i]) + A(shift.value[i]);
-        if (addend != nullptr) one += A(more.value[i]);
-        sum.value[i] = static_cast<T>(one);
+        A total = A(sum.value[i]) + A(shift.value[i]);
+        if (addend != nullptr) total += A(added.value[i]);
+        sum.value[i] = static_cast<T>(total);
       }
       store_group(y + m * columns + c, sum);
     });

@@ -16,7 +16,7 @@ namespace parallel::cuda::kernels {
 template <class T>
 struct clip {
   T* x;
-  std::uint8_t* inside;  // null: not asked for
+  std::uint8_t* inside;  // null: not needed
   std::size_t count;
   accumulate_t<T> limit;
 

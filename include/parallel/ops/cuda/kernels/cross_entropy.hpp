@@ -1,8 +1,8 @@
-// cross_entropy with its gradient as one kernel: one block a row, see softmax_rows.hpp.
+// cross_entropy and its gradient as one kernel: one block per row, see softmax_rows.hpp.
 //
-// Cost: logits are read once where a row fits into shared memory (50,432 floats do, and
-// twice as many bf16), else twice, and the gradient is written once. Rows are taken from the last
-// to the first: the product that made the logits wrote its last rows last, and they may still be in
+// Cost: logits are read once if a row fits into shared memory (50,432 floats do, and twice as many
+// bf16), else twice, and the gradient is written once. Rows are processed from the last to the
+// first: the product that computed the logits wrote its last rows last, and they may still be in
 // the cache.
 #pragma once
 
@@ -26,7 +26,7 @@ struct cross_entropy {
   index columns;
   A scale;
   std::int32_t ignore;
-  bool keep;  // the row in shared memory
+  bool keep;  // keep the row in shared memory
 
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {

@@ -1,6 +1,6 @@
-// dropout as a kernel. Where groups of four elements lie as those of Philox do, which is wherever
-// widths are multiples of four, a block of random words serves four elements; elsewhere each
-// computes its own. Groups lie within a row. Cost: memory bandwidth.
+// dropout as a kernel. If groups of four elements coincide with those of Philox, as they do if
+// widths are multiples of four, one block of random words serves four elements; otherwise each
+// element computes its own block. Groups lie within a row. Cost: memory bandwidth.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Element-wise operations as kernels. Arithmetic in accumulate_t<T>, rounded once. Cost: memory
-// bandwidth.
+// Element-wise operations as kernels. Arithmetic is in accumulate_t<T>, and the result is rounded
+// once. Cost: memory bandwidth.
 #pragma once
 
 #include <cmath>
@@ -26,7 +26,7 @@ struct fill {
   }
 };
 
-/// y[r, i] = x[r, i], whatever the strides.
+/// y[r, i] = x[r, i], for any strides.
 template <class T>
 struct copy_rows {
   ops::rows_view<T> y;
@@ -109,26 +109,26 @@ struct axpby {
   }
 };
 
-/// y[i] /= max(sqrt(*squared_norm), least), a divisor rounded to T.
+/// y[i] /= max(sqrt(*squared_norm), min_norm), where the divisor is rounded to T.
 template <class T>
 struct normalise {
   T* y;
   double const* squared_norm;
-  double least;
+  double min_norm;
   std::size_t count;
 
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
     using A = accumulate_t<T>;
     auto const round = [](double x) { return static_cast<A>(static_cast<T>(static_cast<A>(x))); };
-    A const norm = round(std::sqrt(*squared_norm)), bound = round(least);
+    A const norm = round(std::sqrt(*squared_norm)), bound = round(min_norm);
     A const divisor = norm < bound ? bound : norm;  // NaN stays
     for_each_element(
         b, count, [divisor](A a) { return a / divisor; }, y, y);
   }
 };
 
-/// y[i] = x[i] as a To; double goes to bf16 by way of float.
+/// y[i] = x[i] as a To; double is rounded to float before it is rounded to bf16.
 template <class To, class From>
 struct cast {
   To* y;

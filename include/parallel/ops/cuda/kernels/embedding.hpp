@@ -10,15 +10,14 @@
 
 namespace parallel::cuda::kernels {
 
-/// NaN, or where there is none, all ones.
+/// NaN, or for types without NaN all ones.
 template <class A>
-inline constexpr A no_number = std::numeric_limits<A>::has_quiet_NaN
-                                   ? std::numeric_limits<A>::quiet_NaN()
-                                   : std::numeric_limits<A>::max();
+inline constexpr A invalid_value = std::numeric_limits<A>::has_quiet_NaN
+                                       ? std::numeric_limits<A>::quiet_NaN()
+                                       : std::numeric_limits<A>::max();
 
-/// y[m,:] = table[ids[m],:]; zeros for an id whose row another slice holds. Nothing can be thrown
-/// here, so an id outside of the vocabulary gives NaN (all ones in integers), which no loss
-/// survives.
+/// y[m,:] = table[ids[m],:]; zeros for an id whose row another slice holds. A kernel cannot throw,
+/// so an id outside of the vocabulary gives NaN (all ones in integers), which makes the loss NaN.
 template <class T>
 struct embedding {
   T* y;
@@ -45,12 +44,12 @@ struct embedding {
     bool const exists = 0 <= id && id < (slice.vocabulary == 0 ? rows : slice.vocabulary);
     group<T, n> out;
     for (unsigned i = 0; i < n; ++i)
-      out.value[i] = exists ? T{} : static_cast<T>(no_number<accumulate_t<T>>);
+      out.value[i] = exists ? T{} : static_cast<T>(invalid_value<accumulate_t<T>>);
     return out;
   }
 };
 
-/// y[r,:] += table[r % sequence,:], the table from the first position on.
+/// y[r,:] += table[r % sequence,:], where the table begins at the first position.
 template <class T>
 struct add_positions {
   T* y;
@@ -73,8 +72,8 @@ struct add_positions {
   }
 };
 
-/// dtable[t,:] += dy[t,:] + dy[t + sequence,:] + ..., in this order, dtable from the first position
-/// on.
+/// dtable[t,:] += dy[t,:] + dy[t + sequence,:] + ..., in this order, where dtable begins at the
+/// first position.
 template <class T>
 struct add_positions_backward {
   accumulate_t<T>* dtable;

@@ -1,16 +1,15 @@
 // The gradient of an embedding as kernels, without atomics: the rows of dy that share a token are
 // summed in the order of rows, in pieces that depend on the ids alone.
 //
-// 1. list_rows     says which row of the table each token goes to;
-// 2. a stable sort (the launcher's) brings tokens of one row together: a run;
-// 3. sum_pieces    cuts the sorted tokens into pieces of equal length, so that a frequent token
-// does
-//                  not keep one warp busy, and sums its runs; the sum of a run that lies in one
-//                  piece is added to the table, that of a run that continues in others is left
-//                  `open`;
-// 4. join_pieces   adds up the open sums of a run, in order, and adds that to the table.
+// 1. list_rows     computes the row of the table for each token;
+// 2. a stable sort (by the launcher) brings the tokens of one row together: a run;
+// 3. sum_pieces    divides the sorted tokens into pieces of equal length, so that a frequent token
+//                  does not keep one warp busy, and sums its runs; the sum of a run that lies in
+//                  one piece is added to the table, that of a run that continues in other pieces
+//                  is left `open`;
+// 4. join_pieces   adds the open sums of a run, in order, and adds the total to the table.
 //
-// Cost: one pass over dy, one over the rows of the table that occur, and 2 rows of open sums a
+// Cost: one pass over dy, one over the rows of the table that occur, and 2 rows of open sums per
 // piece.
 #pragma once
 
@@ -22,7 +21,7 @@
 
 namespace parallel::cuda::kernels {
 
-/// rows[m] = the table's row of token m, or the number of its rows when it has none; tokens[m] = m.
+/// rows[m] = the table's row of token m, or the number of rows if it has none; tokens[m] = m.
 struct list_rows {
   std::uint32_t* rows;
   std::uint32_t* tokens;
@@ -41,7 +40,7 @@ struct list_rows {
   }
 };
 
-/// What the two kernels after the sort share.
+/// The arguments of the two kernels after the sort.
 template <class T>
 struct sorted_tokens {
   static constexpr index piece = 32;
@@ -50,8 +49,8 @@ struct sorted_tokens {
   T const* dy;
   std::uint32_t const* rows;    // [count], ascending
   std::uint32_t const* tokens;  // [count], ascending within a row
-  accumulate_t<T>* open;        // [pieces(count), 2, columns]: of the run that comes from the piece
-                                // before, and of the run that begins here and goes on
+  accumulate_t<T>* open;  // [pieces(count), 2, columns]: the run that continues from the previous
+                          // piece, and the run that begins here and continues in the next
   index count;
   index columns;
   index table_rows;
@@ -59,9 +58,9 @@ struct sorted_tokens {
   [[nodiscard]] PARALLELLM_HOST_DEVICE static constexpr index pieces(index count) {
     return (count + piece - 1) / piece;
   }
-  /// Whether sorted tokens at - 1 and at are of one row.
-  [[nodiscard]] PARALLELLM_DEVICE bool joined(index at) const {
-    return 0 < at && at < count && rows[at - 1] == rows[at];
+  /// Whether the sorted tokens sorted_index - 1 and sorted_index belong to one row.
+  [[nodiscard]] PARALLELLM_DEVICE bool joined(index sorted_index) const {
+    return 0 < sorted_index && sorted_index < count && rows[sorted_index - 1] == rows[sorted_index];
   }
   [[nodiscard]] PARALLELLM_DEVICE accumulate_t<T>* open_sum(index p, index slot) const {
     return open + (2 * p + slot) * columns;
@@ -101,7 +100,7 @@ struct sum_pieces {
     group<accumulate_t<T>, n> sum{};
     for (index i = begin; i < end; ++i) {
       auto const row = static_cast<index>(sorted.rows[i]);
-      if (row == sorted.table_rows) return;  // and so are all after it
+      if (row == sorted.table_rows) return;  // all later tokens have no row either
       add_to(sum, load_group<n>(sorted.dy + index{sorted.tokens[i]} * sorted.columns + c));
       bool const goes_on = sorted.joined(i + 1);
       if (goes_on && i + 1 < end) continue;
@@ -130,7 +129,7 @@ struct join_pieces {
   }
 
  private:
-  /// The run that begins in piece p and goes on in others, if there is one.
+  /// Adds the run that begins in piece p and continues in others, if there is one.
   template <unsigned n>
   PARALLELLM_DEVICE void join(index p, index c) const {
     index const begin = p * sorted.piece;

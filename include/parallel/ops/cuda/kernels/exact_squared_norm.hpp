@@ -1,8 +1,8 @@
-// exact_squared_norm as two kernels: every thread adds to the 71 digits of an exact_sum of its own
-// in shared memory, a block joins its threads, and one block joins the blocks. All of these are
-// sums of integers, so neither the number of blocks nor their order changes a bit.
+// exact_squared_norm as two kernels: every thread adds to the 71 digits of its own exact_sum in
+// shared memory, a block adds the sums of its threads, and one block adds the sums of the blocks.
+// All of these are sums of integers, so neither the number of blocks nor their order changes a bit.
 //
-// Cost: one pass over memory, some 30 instructions an element.
+// Cost: one pass over memory, about 30 instructions per element.
 #pragma once
 
 #include <cmath>
@@ -14,11 +14,12 @@
 
 namespace parallel::cuda::kernels {
 
-/// What a block leaves: the digits, and then `special` as its bits.
+/// The words of a block's result: the digits, and then the bits of `special`.
 inline constexpr unsigned exact_words = exact_sum::digit_count + 1;
 
-/// Blocks of at most 2^30 elements each share the pieces; partial is [blocks][exact_words]. Shared
-/// memory: exact_words 64-bit integers per thread; at least 96 threads.
+/// The pieces are divided among blocks of at most 2^30 elements each; partial is
+/// [blocks][exact_words]. Shared memory: exact_words 64-bit integers per thread; at least 96
+/// threads.
 template <class T>
 struct exact_squares_of_blocks {
   std::int64_t* partial;
@@ -41,15 +42,15 @@ struct exact_squares_of_blocks {
             return;
           }
           auto const parts = exact_sum::split(square);
-          std::int64_t* const at = digits + parts.at * b.threads() + b.thread();
-          unrolled<3>([&](unsigned k) { at[k * b.threads()] += parts.digits[k]; });
+          std::int64_t* const thread_digits = digits + parts.at * b.threads() + b.thread();
+          unrolled<3>([&](unsigned k) { thread_digits[k * b.threads()] += parts.digits[k]; });
         });
       });
-    special = combine_block(b, special, scratch, plus{});  // a barrier: all digits are there
+    special = combine_block(b, special, scratch, plus{});  // a barrier: all digits are complete
     std::int64_t* const to = partial + std::size_t{b.block()} * exact_words;
     for (unsigned d = b.thread(); d < exact_sum::digit_count; d += b.threads()) {
       std::int64_t sum = 0;
-      for (unsigned t = 0; t < b.threads(); ++t)  // each thread begins at a bank of its own
+      for (unsigned t = 0; t < b.threads(); ++t)  // each thread begins at a different bank
         sum += digits[d * b.threads() + (t + d) % b.threads()];
       to[d] = sum;
     }
@@ -57,7 +58,7 @@ struct exact_squares_of_blocks {
   }
 };
 
-/// *out += what `blocks` blocks have left: one block, of at least exact_words threads. Shared
+/// *out += the results of `blocks` blocks: one block, of at least exact_words threads. Shared
 /// memory: two 64-bit integers per thread.
 struct add_exact_squares {
   exact_sum* out;
@@ -70,12 +71,12 @@ struct add_exact_squares {
     auto* const high = low + b.threads();
     unsigned const word = b.thread() % exact_words;
     unsigned const teams = b.threads() / exact_words;
-    std::int64_t lows = 0;  // halves, so that any number of blocks can be added
+    std::int64_t lows = 0;  // sums of halves, so that any number of blocks can be added
     std::int64_t highs = 0;
     double special = 0;
     if (b.thread() < teams * exact_words)
-      for (unsigned at = b.thread() / exact_words; at < blocks; at += teams) {
-        std::int64_t const bits = partial[std::size_t{at} * exact_words + word];
+      for (unsigned block = b.thread() / exact_words; block < blocks; block += teams) {
+        std::int64_t const bits = partial[std::size_t{block} * exact_words + word];
         if (word < exact_sum::digit_count) {
           lows += bits & 0xffffffff;
           highs += bits >> 32;
@@ -95,11 +96,11 @@ struct add_exact_squares {
     b.sync();
     if (b.thread() != 0) return;
     for (unsigned d = 1; d < exact_sum::digit_count; ++d) low[d] += high[d - 1];
-    double all = 0;
+    double special_sum = 0;
     for (unsigned team = 0; team < teams; ++team)
-      all += __builtin_bit_cast(double, low[team * exact_words + exact_sum::digit_count]);
+      special_sum += __builtin_bit_cast(double, low[team * exact_words + exact_sum::digit_count]);
     exact_sum total = *out;
-    total.add(low, all);
+    total.add(low, special_sum);
     *out = total;
   }
 };

@@ -1,8 +1,8 @@
-// layer_norm and the gradient of its input, as kernels: one block a row, which each thread keeps in
-// registers (16 elements; what is wider is read again from the cache), so memory is passed over
-// once. Two sums over the row each, one after the other: the
-// variance is taken around the mean. Arithmetic and sums in accumulate_t<T>, in an order that the
-// number of threads and the width of the row fix.
+// layer_norm and the gradient of its input, as kernels: one block per row. Each thread keeps 16
+// elements of the row in registers and reads the rest of a wider row again from the cache, so there
+// is one pass over memory. Each kernel computes two sums over the row, one after the other: the
+// variance is taken around the mean. Arithmetic and sums are in accumulate_t<T>, in an order that
+// depends on the number of threads and the width of the row.
 //
 // Shared memory: 2 * 32 accumulate_t<T>.
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace parallel::cuda::kernels {
 
-/// Whether the rows of all views, and weight and bias, are aligned groups, none of them cut short.
+/// Whether the rows of all views, and weight and bias, consist of aligned full groups.
 template <class T, class... View>
 [[nodiscard]] PARALLELLM_HOST_DEVICE bool whole_rows(T const* weight, T const* bias,
                                                      View const&... views) {
@@ -24,7 +24,7 @@ template <class T, class... View>
          (groupable_rows<N>(views.data, views.columns, views.row_stride) && ...);
 }
 
-/// One block per row of x. Groups that a thread keeps: `Kept`.
+/// One block per row of x. Kept: the number of groups that a thread keeps.
 template <class T, unsigned Kept = kept_groups<T>>
 struct layer_norm {
   using A = accumulate_t<T>;
@@ -33,7 +33,7 @@ struct layer_norm {
   ops::rows_view<T const> x;
   T const* weight;
   T const* bias;  // may be null
-  A* mean;        // null when nobody asks for statistics
+  A* mean;        // null if the statistics are not needed
   A* rstd;
   A eps;
 
@@ -127,8 +127,8 @@ struct layer_norm_backward_input {
     A const center = mean[m];
     A const factor = rstd[m];
 
-    A sum = 0;      // of slopes: what a shift of all x would change
-    A product = 0;  // of slope * normal: what a scaling of all x would change
+    A sum = 0;      // of slopes: the derivative by a shift of all x
+    A product = 0;  // of slope * normal: the derivative by a scaling of all x
     for_each_group<Kept>(b, gain.groups(), [&](unsigned p, unsigned k) {
       auto const values = held.at(p, k);
       auto const gradient = slopes.at(p, k);
@@ -145,19 +145,19 @@ struct layer_norm_backward_input {
 
     row_groups<T, pack_size<T>, Whole> const to(dx.data + m * dx.row_stride, columns);
     bool const adds = addend.rows > 0;
-    row_groups<T const, pack_size<T>, Whole> const more(
+    row_groups<T const, pack_size<T>, Whole> const addend_row(
         addend.data + (adds ? m * addend.row_stride : 0), columns);
     for_each_group<Kept>(b, gain.groups(), [&](unsigned p, unsigned k) {
       auto values = held.at(p, k);
       auto const gradient = slopes.at(p, k);
       auto const gains = gain.load(p);
-      typename row_groups<T>::group_type around{};
-      if (adds) around = more.load(p);
+      typename row_groups<T>::group_type added{};
+      if (adds) added = addend_row.load(p);
       unrolled<pack_size<T>>([&](unsigned i) {
         A const slope = A(gradient.value[i]) * A(gains.value[i]);
         A const normal = (A(values.value[i]) - center) * factor;
         A out = factor * (slope - shift - normal * stretch);
-        if (adds) out += A(around.value[i]);
+        if (adds) out += A(added.value[i]);
         values.value[i] = static_cast<T>(out);
       });
       to.store(p, values);

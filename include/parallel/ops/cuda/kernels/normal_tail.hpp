@@ -1,11 +1,12 @@
-// The standard normal distribution beyond |x|, of which gelu and its slope are made.
+// The tail of the standard normal distribution beyond |x|, from which gelu and its slope are
+// computed.
 //
-// In float, Φ(-t) is 2^(-t² log2(e)/2) times a ratio that varies little: a polynomial in
-// 1 / (1 + 0.3 t), after Hastings (Approximations for digital computers, 1955), with coefficients
-// of our own (bench/fit_normal_tail.py). Some 15 instructions, none of them a branch. Errors
-// relative to the result, as tested on the host: 6e-7 of Φ(-t) and 1.5e-6 of the density; 1e-5
-// where only bf16 is asked for, from whose last place that is a hundred times as far. A GPU's own
-// instructions (core/instructions.hpp) add at most 6e-7.
+// In float, Φ(-t) is 2^(-t² log2(e)/2) times a ratio that varies little: a polynomial in 1 / (1 +
+// 0.3 t), after Hastings (Approximations for digital computers, 1955), with our own coefficients
+// (bench/fit_normal_tail.py). About 15 instructions, none of them a branch. Errors relative to the
+// result, as tested on the host: 6e-7 for Φ(-t) and 1.5e-6 for the density; 1e-5 for results in
+// bf16, whose last bit is a hundred times that. The approximate instructions of a GPU
+// (core/instructions.hpp) add at most 6e-7.
 #pragma once
 
 #include <cmath>
@@ -16,8 +17,8 @@
 
 namespace parallel::cuda::kernels {
 
-/// Of t = |x|, or where more makes no difference to any result, the bound of that: Φ(-t), the
-/// probability of what lies beyond, and the density φ(t). All are NaN if x is.
+/// For t = |x|, limited to a bound above which no result changes: Φ(-t), the probability of values
+/// beyond t, and the density φ(t). All are NaN if x is.
 template <class A>
 struct normal_tail {
   A t;
@@ -25,7 +26,7 @@ struct normal_tail {
   A density;
 };
 
-/// T is what results are rounded to: float, bf16 or double.
+/// T is the type to which results are rounded: float, bf16 or double.
 template <class T, class A = accumulate_t<T>>
 [[nodiscard]] PARALLELLM_DEVICE normal_tail<A> normal_tail_of(A x) {
   constexpr A bound = std::is_same_v<A, double> ? A(39) : A(13.5);
@@ -35,11 +36,11 @@ template <class T, class A = accumulate_t<T>>
   if constexpr (std::is_same_v<A, double>) {
     return {t, 0.5 * std::erfc(t * 0.70710678118654752440), density * std::exp(-0.5 * t * t)};
   } else {
-    constexpr float factor = -0.72134751F;  // -log2(e) / 2; the ratio has what this lacks
+    constexpr float factor = -0.72134751F;  // -log2(e) / 2; the ratio contains its rounding error
     float const square = t * t;
     float const exponent = square * factor;
     float power = fast_exp2(exponent);
-    if constexpr (std::is_same_v<T, float>) {  // what both roundings took from the exponent
+    if constexpr (std::is_same_v<T, float>) {  // corrects both rounding errors of the exponent
       float const lost = std::fma(square, factor, -exponent) + std::fma(t, t, -square) * factor;
       power = std::fma(power, lost * 0.69314718F, power);
     }

@@ -1,6 +1,6 @@
 // Reductions to one number, as kernels: a block sums each piece of 16,384 elements, then one block
-// adds the sums of all pieces. Pieces and the order of every sum are functions of the number of
-// elements alone, so a sum has the same bits each time, at any alignment. Cost: memory bandwidth.
+// adds the sums of all pieces. Pieces and the order of every sum depend on the number of elements
+// alone, so a sum has the same bits in each run, at any alignment. Cost: memory bandwidth.
 #pragma once
 
 #include <cstddef>
@@ -18,16 +18,16 @@ inline constexpr unsigned piece_elements = 16384;
   return (count + piece_elements - 1) / piece_elements;
 }
 
-/// Elements of piece `at` of `count` elements.
+/// The elements of piece number `piece` of `count` elements.
 template <class T>
 [[nodiscard]] PARALLELLM_DEVICE row_groups<T const> piece_of(T const* x, std::size_t count,
-                                                             std::size_t at) {
-  std::size_t const begin = at * piece_elements;
+                                                             std::size_t piece) {
+  std::size_t const begin = piece * piece_elements;
   std::size_t const left = count - begin;
   return {x + begin, left < piece_elements ? static_cast<unsigned>(left) : piece_elements};
 }
 
-struct itself {
+struct identity {
   template <class S>
   PARALLELLM_DEVICE S operator()(S value) const {
     return value;
@@ -92,11 +92,11 @@ struct all_finite {
       for_each_loaded_group<4>(b, piece_of(x, count, p), [&](unsigned, auto const& values) {
         unrolled<pack_size<T>>([&](unsigned i) {
           A const value = static_cast<A>(values.value[i]);
-          bad |= value - value == A(0) ? 0 : 1;  // infinity less itself is NaN
+          bad |= value - value == A(0) ? 0 : 1;  // infinity minus itself is NaN
         });
       });
     bad = combine_block(b, bad, b.template shared<int>(), larger{});
-    if (bad != 0 && b.thread() == 0) *out = 0;  // whoever writes writes the same
+    if (bad != 0 && b.thread() == 0) *out = 0;  // all writers write the same value
   }
 };
 

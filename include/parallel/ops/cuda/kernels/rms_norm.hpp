@@ -1,7 +1,7 @@
-// rms_norm and the gradient of its input, as kernels: one block a row, which each thread keeps in
-// registers (16 elements; what is wider is read again from the cache), so memory is passed over
-// once. Arithmetic and sums in accumulate_t<T>, in an order that the number of threads and the
-// width of the row fix.
+// rms_norm and the gradient of its input, as kernels: one block per row. Each thread keeps 16
+// elements of the row in registers and reads the rest of a wider row again from the cache, so there
+// is one pass over memory. Arithmetic and sums are in accumulate_t<T>, in an order that depends on
+// the number of threads and the width of the row.
 //
 // Shared memory: 32 accumulate_t<T>.
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace parallel::cuda::kernels {
 
-/// One block per row of x. Groups that a thread keeps: `Kept`.
+/// One block per row of x. Kept: the number of groups that a thread keeps.
 template <class T, unsigned Kept = kept_groups<T>>
 struct rms_norm {
   using A = accumulate_t<T>;
@@ -22,7 +22,7 @@ struct rms_norm {
   ops::rows_view<T> y;
   ops::rows_view<T const> x;
   T const* weight;
-  A* rstd;  // null when nobody asks for it
+  A* rstd;  // null if it is not needed
   A eps;
 
   template <class Block>
@@ -77,7 +77,7 @@ struct rms_norm_backward_input {
     row_groups<T const> const gain(weight, columns);
     A const factor = rstd[m];
 
-    A product = 0;  // of slope * normal: what a scaling of all x would change
+    A product = 0;  // of slope * normal: the derivative by a scaling of all x
     for_each_group<Kept>(b, gain.groups(), [&](unsigned p, unsigned k) {
       auto const values = held.at(p, k);
       auto const gradient = slopes.at(p, k);
@@ -91,18 +91,18 @@ struct rms_norm_backward_input {
 
     row_groups<T> const to(dx.data + m * dx.row_stride, columns);
     bool const adds = addend.rows > 0;
-    row_groups<T const> const more(addend.data + (adds ? m * addend.row_stride : 0), columns);
+    row_groups<T const> const addend_row(addend.data + (adds ? m * addend.row_stride : 0), columns);
     for_each_group<Kept>(b, gain.groups(), [&](unsigned p, unsigned k) {
       auto values = held.at(p, k);
       auto const gradient = slopes.at(p, k);
       auto const gains = gain.load(p);
-      typename row_groups<T>::group_type around{};
-      if (adds) around = more.load(p);
+      typename row_groups<T>::group_type added{};
+      if (adds) added = addend_row.load(p);
       unrolled<pack_size<T>>([&](unsigned i) {
         A const slope = A(gradient.value[i]) * A(gains.value[i]);
         A const normal = A(values.value[i]) * factor;
         A out = factor * (slope - normal * stretch);
-        if (adds) out += A(around.value[i]);
+        if (adds) out += A(added.value[i]);
         values.value[i] = static_cast<T>(out);
       });
       to.store(p, values);

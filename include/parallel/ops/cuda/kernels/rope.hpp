@@ -1,7 +1,7 @@
-// rope as a kernel: a block turns the rows [heads, head_dim] of one position after another.
+// rope as a kernel: a block rotates the rows [heads, head_dim] of one position after another.
 //
-// Sines and cosines are computed in double, once a row, and shared by its heads: on a GPU for
-// training that hides behind the memory traffic. Cost: one pass over memory.
+// Sines and cosines are computed in double, once per row, and shared by its heads: on a GPU for
+// training, memory traffic hides this. Cost: one pass over memory.
 #pragma once
 
 #include <cmath>
@@ -19,8 +19,8 @@ struct rope {
   ops::heads_view<T> x;
   double const* frequencies;
   index first;
-  double direction;                 // 1, or -1 to turn back
-  double const* growths = nullptr;  // null: lengths stay
+  double direction;                 // 1, or -1 for the inverse rotation
+  double const* growths = nullptr;  // null: no scaling
   index origin = 0;
   double growth_sign = 1.0;
 
@@ -36,22 +36,22 @@ struct rope {
     for (auto row = static_cast<index>(b.block()); row < x.batch * x.sequence;
          row += static_cast<index>(b.blocks())) {
       index const batch = row / x.sequence;
-      index const at = row - batch * x.sequence;
+      index const token = row - batch * x.sequence;
       for_each_of_block(b, static_cast<std::size_t>(half), [&](std::size_t i) {
-        double const angle = direction * static_cast<double>(first + at) * frequencies[i];
+        double const angle = direction * static_cast<double>(first + token) * frequencies[i];
         double const growth =
             growths == nullptr
                 ? 1.0
-                : std::exp(growth_sign * growths[i] * static_cast<double>(first + at - origin));
+                : std::exp(growth_sign * growths[i] * static_cast<double>(first + token - origin));
         cosines[i] = static_cast<A>(growth * std::cos(angle));
         sines[i] = static_cast<A>(growth * std::sin(angle));
       });
       b.sync();
       if (aligned)
-        apply_rope<N>(b, x.row(batch, at, 0), cosines, sines);
+        apply_rope<N>(b, x.row(batch, token, 0), cosines, sines);
       else
-        apply_rope<1>(b, x.row(batch, at, 0), cosines, sines);
-      b.sync();  // before the next row's angles take the place of these
+        apply_rope<1>(b, x.row(batch, token, 0), cosines, sines);
+      b.sync();  // the angles have been used
     }
   }
 
@@ -60,7 +60,7 @@ struct rope {
   PARALLELLM_DEVICE void apply_rope(Block const& b, T* heads, A const* cosines,
                                     A const* sines) const {
     auto const half = static_cast<unsigned>(x.head_dim / 2);
-    unsigned const groups = half / n;  // of a head
+    unsigned const groups = half / n;  // per head
     for_each_of_block(b, static_cast<std::size_t>(x.heads) * groups, [&](std::size_t g) {
       unsigned const h = static_cast<unsigned>(g) / groups;
       unsigned const i = (static_cast<unsigned>(g) - h * groups) * n;

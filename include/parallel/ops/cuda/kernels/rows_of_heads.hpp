@@ -1,4 +1,4 @@
-// Kernels that have a warp for each row of a heads_view: the head_dim elements of one sequence,
+// Kernels that use one warp for each row of a heads_view: the head_dim elements of one sequence,
 // position and head.
 #pragma once
 
@@ -10,7 +10,8 @@
 
 namespace parallel::cuda::kernels {
 
-/// Blocks of so many threads that do so; each takes further rows where there are more.
+/// The number of blocks with `threads` threads for such a kernel; warps process further rows if
+/// there are more.
 template <class T>
 [[nodiscard]] std::size_t blocks_for_rows_of_heads(ops::heads_view<T> const& view,
                                                    std::size_t threads) {
@@ -19,8 +20,8 @@ template <class T>
   return std::min<std::size_t>((rows + rows_of_block - 1) / rows_of_block, 65536);
 }
 
-/// Calls f(sequence, position, head, lane) for the rows of a view. Neighbours in memory are heads
-/// of a position.
+/// Calls f(sequence, position, head, lane) for the rows of a view. Neighbouring rows in memory are
+/// heads of a position.
 template <class T, class Block, class F>
 PARALLELLM_DEVICE void for_each_row_of_heads(Block const& block, ops::heads_view<T> const& view,
                                              F const& f) {

@@ -1,8 +1,8 @@
-// Cross entropy over a divided vocabulary as two kernels: one block a row of the columns that are
-// here, see softmax_rows.hpp. Cost: logits are read once by each, and the gradient is written once.
+// Cross entropy over a sliced vocabulary as two kernels: one block per row of the slice's columns,
+// see softmax_rows.hpp. Cost: each kernel reads the logits once, and the gradient is written once.
 //
-// The statistics take rows from the last to the first, as the product left them in the cache; the
-// gradient from the first to the last, as the statistics did.
+// The statistics process rows from the last to the first, since the product left the last rows in
+// the cache; the gradient from the first to the last, since the statistics left the first ones.
 #pragma once
 
 #include <cmath>
@@ -21,7 +21,7 @@ struct vocabulary_statistics {
   std::int32_t const* labels;
   index columns;
   A scale;
-  index first;  // the vocabulary's column of column 0
+  index first;  // the slice's first column in the vocabulary
 
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
@@ -31,11 +31,11 @@ struct vocabulary_statistics {
         statistics_of_row(b, row, scale, false, *b.template shared<softmax_scratch<A, Logit>>());
     if (b.thread() != 0) return;
     index const label = labels[m] - first;
-    bool const here = 0 <= label && label < columns;
+    bool const in_slice = 0 <= label && label < columns;
     A* const to = statistics + m * ops::vocabulary_statistics_count;
     to[0] = top;
     to[1] = static_cast<A>(sum);
-    to[2] = here ? row.data[label] * scale : -A(INFINITY);
+    to[2] = in_slice ? row.data[label] * scale : -A(INFINITY);
     to[3] = static_cast<A>(first + index{column});
   }
 };
@@ -66,7 +66,7 @@ struct sliced_cross_entropy {
     auto const count = static_cast<unsigned>(columns);
     index const label = labels[m];
     bool const ignored = label == ignore;
-    bool const known = 0 <= label && label < vocabulary;  // a kernel cannot throw: else all is NaN
+    bool const known = 0 <= label && label < vocabulary;  // otherwise all results are NaN
     joined& shared = *b.template shared<joined>();
     if (b.thread() == 0) {
       constexpr index numbers = ops::vocabulary_statistics_count;

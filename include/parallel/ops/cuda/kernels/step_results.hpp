@@ -1,4 +1,4 @@
-// step_totals and gradient_scale as kernels: the first thread of one block.
+// step_totals and gradient_scale as kernels: the first thread of one block computes them.
 #pragma once
 
 #include <parallel/device/cuda/grid.hpp>

@@ -1,5 +1,5 @@
-// temperature as a kernel: each row times its factor, which is computed in double. Cost: memory
-// bandwidth.
+// temperature as a kernel: multiplies each row by its factor, which is computed in double. Cost:
+// memory bandwidth.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,8 @@ template <class T>
 struct temperature {
   ops::rows_view<T> y;
   ops::temperature_options options;
-  std::int32_t const* document_begins;  // of options, which no kernel can look into; null: none
+  std::int32_t const*
+      document_begins;  // from the options, whose span kernels cannot use; null: none
 
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
@@ -24,8 +25,8 @@ struct temperature {
     bool const aligned = groupable_rows<N>(y.data, y.columns, y.row_stride);
     for_each_in_rows<N>(b, y.rows, y.columns, aligned, [this]<unsigned n>(index r, index c) {
       index const document = document_begins == nullptr ? 0 : document_begins[r];
-      index const at = options.first + r % options.sequence - document;
-      auto const factor = static_cast<A>(ops::detail::temperature_at(options, at));
+      index const document_position = options.first + r % options.sequence - document;
+      auto const factor = static_cast<A>(ops::detail::temperature_at(options, document_position));
       auto values = load_group<n>(y.row(r) + c);
       for (unsigned i = 0; i < n; ++i)
         values.value[i] = static_cast<T>(static_cast<A>(values.value[i]) * factor);

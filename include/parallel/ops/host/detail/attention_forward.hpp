@@ -1,13 +1,13 @@
 // Attention's forward pass for one head: FlashAttention's running softmax over blocks of keys.
 //
-// Scratch a thread: 2 S D floats (keys and values of one head) and about 80 KiB at D = 64.
+// Scratch per thread: 2 S D floats (keys and values of one head) and about 80 KiB at D = 64.
 #pragma once
 
 #include <parallel/ops/host/detail/attention_tiles.hpp>
 
 namespace parallel::host::detail {
 
-/// E: what the products are made of, float or (T is bf16) bf16_pair; O: what results are kept as.
+/// E: the operand type of the products, float or (T is bf16) bf16_pair; O: the type of the results.
 template <class T, class E = float, class O = T>
 struct attention_forward {
   static constexpr index step = depth_of<E>;
@@ -16,8 +16,8 @@ struct attention_forward {
   tensor_view<float, 3> lse;
   ops::heads_view<T const> q, k, v;
   ops::attention_options options;
-  bool extends = false;  // out and lse hold what was attended to before
-  multiplier by = fastest_multiplier<E>();
+  bool extends = false;  // out and lse hold the result over other keys
+  multiplier method = fastest_multiplier<E>();
 
   struct space {
     space(arena& memory, index keys, index width)
@@ -39,111 +39,112 @@ struct attention_forward {
     operand_matrix<E> weights;       // [keys, queries]: the probabilities
     scratch<E> query;                // [width, queries]
     scratch<float> sum;              // [width, queries]: values times probabilities so far
-    scratch<float> result;           // [queries, width]: the same turned over
+    scratch<float> result;           // [queries, width]: `sum` transposed
     scratch<float> scores;           // [keys, queries]: scores, then probabilities
     scratch<float> greatest, total;  // [queries]: running maximum and sum
-    scratch<float> correction;       // [queries]: of what was summed before the last block
+    scratch<float> correction;       // [queries]: the factor for sums before the last block
     scratch<index> first_keys;       // [queries]
   };
 
   [[nodiscard]] index width() const { return padded(q.head_dim, depth_step<E>); }
-  [[nodiscard]] ops::detail::placed_attention placed() const {
+  [[nodiscard]] ops::detail::positioned_attention positioned() const {
     return {options, q.sequence, k.sequence};
   }
 
-  /// Queries [begin, end) of head h of sequence b.
+  /// Computes the result of queries [begin, end) of head h of sequence b.
   template <int L>
-  [[gnu::always_inline]] void run(index b, index h, index begin, index end, space& own) const {
-    tile_shapes const shapes(by);
+  [[gnu::always_inline]] void run(index b, index h, index begin, index end, space& buffers) const {
+    tile_shapes const shapes(method);
     index const kv = h / (q.heads / k.heads);
     index const first = first_block(b, begin);
-    index const keys = std::max<index>(placed().end_key(end) - first, 0);
-    own.k.template fill<L>(first, k, b, kv, first, keys);
-    own.v.template fill<L>(first, v, b, kv, first, keys);
+    index const keys = std::max<index>(positioned().end_key(end) - first, 0);
+    buffers.k.template fill<L>(first, k, b, kv, first, keys);
+    buffers.v.template fill<L>(first, v, b, kv, first, keys);
     for (index i = begin; i < end; i += attention_queries)
-      queries<L>(b, h, i, std::min(attention_queries, end - i), own);
+      queries<L>(b, h, i, std::min(attention_queries, end - i), buffers);
   }
 
-  /// Where the first block of keys begins that query i of sequence b sees.
+  /// The beginning of the first block of keys that query i of sequence b sees.
   [[nodiscard]] index first_block(index b, index i) const {
-    return placed().first_key(b, i) / attention_keys * attention_keys;
+    return positioned().first_key(b, i) / attention_keys * attention_keys;
   }
 
   template <int L>
   [[gnu::always_inline]] void queries(index b, index h, index first, index count,
-                                      space& own) const {
-    auto const placed = this->placed();
+                                      space& buffers) const {
+    auto const positioned = this->positioned();
     attention_block block{.queries = count,
                           .columns = padded(count, 16),
-                          .first_query = placed.at(first),
+                          .first_query = positioned.query_position(first),
                           .slope = options.alibi_slopes.empty()
                                        ? 0.0F
                                        : options.alibi_slopes[static_cast<std::size_t>(h)],
-                          .first_keys = own.first_keys.data()};
+                          .first_keys = buffers.first_keys.data()};
     index const columns = block.columns;
-    fill_first_keys(own.first_keys.data(), placed, b, first, columns);
-    own.q.template fill<L>(0, q, b, h, first, count);
-    auto const rows = own.q.by_row(0);
-    transpose<L>(own.query.data(), columns, rows.data, rows.row, columns, width() / step);
-    std::fill_n(own.sum.data(), width() * columns, 0.0F);
-    std::fill_n(own.greatest.data(), columns, -std::numeric_limits<float>::infinity());
-    std::fill_n(own.total.data(), columns, 0.0F);
-    if (extends) resume<L>(b, h, first, block, own);
-    auto const pair = placed.first_pair(b, h, q.heads);
-    index const end = placed.end_key(first + count);
+    fill_first_keys(buffers.first_keys.data(), positioned, b, first, columns);
+    buffers.q.template fill<L>(0, q, b, h, first, count);
+    auto const rows = buffers.q.by_row(0);
+    transpose<L>(buffers.query.data(), columns, rows.data, rows.row, columns, width() / step);
+    std::fill_n(buffers.sum.data(), width() * columns, 0.0F);
+    std::fill_n(buffers.greatest.data(), columns, -std::numeric_limits<float>::infinity());
+    std::fill_n(buffers.total.data(), columns, 0.0F);
+    if (extends) resume<L>(b, h, first, block, buffers);
+    auto const pair = positioned.first_pair(b, h, q.heads);
+    index const end = positioned.end_key(first + count);
     for (block.first_key = first_block(b, first); block.first_key < end;
          block.first_key += attention_keys) {
       block.keys = std::min(attention_keys, end - block.first_key);
       block.rows = padded(block.keys, depth_step<E>);
-      auto const keys = own.k.by_row(block.first_key);
-      tile_product<L, tile_store::assign>(by, tile_of<E>{.rows = block.rows,
-                                                         .columns = columns,
-                                                         .depth = (q.head_dim + step - 1) / step,
-                                                         .a = keys.data,
-                                                         .a_row = keys.row,
-                                                         .a_depth = keys.depth,
-                                                         .b = own.query.data(),
-                                                         .b_depth = columns,
-                                                         .c = own.scores.data(),
-                                                         .c_row = columns,
-                                                         .limit = bounds::columns_from_row,
-                                                         .offset = block.offset()});
+      auto const keys = buffers.k.by_row(block.first_key);
+      tile_product<L, tile_store::assign>(method,
+                                          tile_of<E>{.rows = block.rows,
+                                                     .columns = columns,
+                                                     .depth = (q.head_dim + step - 1) / step,
+                                                     .a = keys.data,
+                                                     .a_row = keys.row,
+                                                     .a_depth = keys.depth,
+                                                     .b = buffers.query.data(),
+                                                     .b_depth = columns,
+                                                     .c = buffers.scores.data(),
+                                                     .c_row = columns,
+                                                     .limit = bounds::columns_from_row,
+                                                     .offset = block.offset()});
       for (index column = 0; column < columns; column += L) {
-        softmax<L>(block, column, pair, own);
-        correct<L>(column, columns, own);
+        softmax<L>(block, column, pair, buffers);
+        correct<L>(column, columns, buffers);
       }
-      own.weights.template narrow<L>(own.scores.data(), block.rows, columns);
-      auto const values = own.v.by_column(block.first_key);
-      tile_product<L, tile_store::add>(by, tile_of<E>{.rows = padded(q.head_dim, 16),
-                                                      .columns = columns,
-                                                      .depth = (block.keys + step - 1) / step,
-                                                      .a = values.data,
-                                                      .a_row = values.row,
-                                                      .a_depth = values.depth,
-                                                      .b = own.weights.by_depth(0),
-                                                      .b_depth = columns,
-                                                      .c = own.sum.data(),
-                                                      .c_row = columns,
-                                                      .limit = bounds::depth_until_column,
-                                                      .offset = block.offset()});
+      buffers.weights.template narrow<L>(buffers.scores.data(), block.rows, columns);
+      auto const values = buffers.v.by_column(block.first_key);
+      tile_product<L, tile_store::add>(method, tile_of<E>{.rows = padded(q.head_dim, 16),
+                                                          .columns = columns,
+                                                          .depth = (block.keys + step - 1) / step,
+                                                          .a = values.data,
+                                                          .a_row = values.row,
+                                                          .a_depth = values.depth,
+                                                          .b = buffers.weights.by_depth(0),
+                                                          .b_depth = columns,
+                                                          .c = buffers.sum.data(),
+                                                          .c_row = columns,
+                                                          .limit = bounds::depth_until_column,
+                                                          .offset = block.offset()});
     }
-    finish<L>(b, h, first, block, own);
+    finish<L>(b, h, first, block, buffers);
   }
 
-  /// Scores of L queries become probabilities relative to the new maximum; what was summed before
-  /// is corrected for it.
+  /// Changes the scores of L queries to probabilities relative to the new maximum, and computes the
+  /// correction of earlier sums for it.
   template <int L>
   [[gnu::always_inline]] void softmax(attention_block const& block, index column,
-                                      std::uint64_t pair, space& own) const {
+                                      std::uint64_t pair, space& buffers) const {
     using floats = simd::pack<float, L>;
     index const columns = block.columns;
-    float* const scores = own.scores.data() + column;
+    float* const scores = buffers.scores.data() + column;
     auto const rows = block.rows_of<L>(column);
-    floats const distance = counting<L>(block.offset() + column);  // of each query from key 0
+    floats const distance = counting<L>(block.offset() + column);  // from key 0 to each query
     floats const one(1.0F);  // `apart` counts down: g++ 12 broadcasts a running number lane by lane
     floats const slope(-block.slope);
-    floats const before = simd::load<L>(own.greatest.data() + column);
-    floats greatest = before;
+    floats const previous_greatest = simd::load<L>(buffers.greatest.data() + column);
+    floats greatest = previous_greatest;
     bool const capped = options.softcap > 0.0;
     if (capped) [[unlikely]]
       cap<L>(scores, columns, rows.begin, rows.end);
@@ -158,7 +159,7 @@ struct attention_forward {
     auto const masked = [&](index begin, index end) __attribute__((always_inline)) {
       apart = distance - counting<L>(begin, 0);
       for (index j = begin; j < end; ++j, apart = apart - one) {
-        floats const score = where_seen<L>(
+        floats const score = mask_unseen<L>(
             apart, reach, simd::fma(slope, apart, scale * simd::load<L>(scores + j * columns)),
             -std::numeric_limits<float>::infinity());
         simd::store(scores + j * columns, score);
@@ -167,12 +168,12 @@ struct attention_forward {
     };
     masked(rows.begin, rows.all_begin);
     masked(rows.all_end, rows.end);
-    // a query that has seen no key yet: its weights are e^(-inf - 0), not e^(-inf + inf)
+    // for a query that has seen no key yet: its weights are e^(-inf - 0), not e^(-inf + inf)
     floats const shift = simd::select(greatest < floats(std::numeric_limits<float>::lowest()),
                                       floats(0.0F), greatest);
     floats total(0.0F);
-    bool const dropped = options.dropout.active();
-    dropout_columns<L> drop(options.dropout, pair, placed().place.whole,
+    bool const dropped = options.dropout.is_active();
+    dropout_columns<L> drop(options.dropout, pair, positioned().positions.sequence_length,
                             block.first_query + column);
     for (index j = rows.begin; j < rows.end; ++j) {
       floats weight = simd::exp(simd::load<L>(scores + j * columns) - shift);
@@ -183,11 +184,11 @@ struct attention_forward {
     }
     clear_rows<L>(scores, columns, 0, rows.begin);
     clear_rows<L>(scores, columns, rows.end, block.rows);
-    floats const correction = simd::exp(before - shift);
-    simd::store(own.greatest.data() + column, greatest);
-    simd::store(own.total.data() + column,
-                simd::fma(correction, simd::load<L>(own.total.data() + column), total));
-    simd::store(own.correction.data() + column, correction);
+    floats const correction = simd::exp(previous_greatest - shift);
+    simd::store(buffers.greatest.data() + column, greatest);
+    simd::store(buffers.total.data() + column,
+                simd::fma(correction, simd::load<L>(buffers.total.data() + column), total));
+    simd::store(buffers.correction.data() + column, correction);
   }
 
   template <int L>
@@ -199,50 +200,51 @@ struct attention_forward {
                   limit * simd::tanh(inner * simd::load<L>(scores + j * columns)));
   }
 
-  /// What was summed of L queries before their maximum changed.
+  /// Corrects the earlier sums of L queries for their new maximum.
   template <int L>
-  [[gnu::always_inline]] void correct(index column, index columns, space& own) const {
-    float const* const corrections = own.correction.data() + column;
+  [[gnu::always_inline]] void correct(index column, index columns, space& buffers) const {
+    float const* const corrections = buffers.correction.data() + column;
     if (std::all_of(corrections, corrections + L, [](float x) { return x == 1.0F; })) return;
     auto const correction = simd::load<L>(corrections);
     for (index i = 0; i < q.head_dim; ++i) {
-      float* const sum = own.sum.data() + i * columns + column;
+      float* const sum = buffers.sum.data() + i * columns + column;
       simd::store(sum, correction * simd::load<L>(sum));
     }
   }
 
-  /// The running softmax goes on from what out and lse hold: a result is a sum whose total is 1.
+  /// Continues the running softmax from the contents of out and lse: a result is a sum whose total
+  /// is 1.
   template <int L>
   [[gnu::always_inline]] void resume(index b, index h, index first, attention_block const& block,
-                                     space& own) const {
-    std::fill_n(own.result.data(), block.columns * width(), 0.0F);
+                                     space& buffers) const {
+    std::fill_n(buffers.result.data(), block.columns * width(), 0.0F);
     for (index r = 0; r < block.queries; ++r) {
-      float const before = lse(b, h, first + r);
-      own.greatest.data()[r] = before;
-      if (before == -std::numeric_limits<float>::infinity()) continue;
-      own.total.data()[r] = 1.0F;
+      float const previous_lse = lse(b, h, first + r);
+      buffers.greatest.data()[r] = previous_lse;
+      if (previous_lse == -std::numeric_limits<float>::infinity()) continue;
+      buffers.total.data()[r] = 1.0F;
       O const* const from = out.row(b, first + r, h);
       for (index i = 0; i < q.head_dim; i += L)
-        simd::store(own.result.data() + r * width() + i,
+        simd::store(buffers.result.data() + r * width() + i,
                     simd::load_partial<L>(from + i, q.head_dim - i));
     }
-    transpose<L>(own.sum.data(), block.columns, own.result.data(), width(), block.columns,
+    transpose<L>(buffers.sum.data(), block.columns, buffers.result.data(), width(), block.columns,
                  padded(q.head_dim, 16));
   }
 
   template <int L>
   [[gnu::always_inline]] void finish(index b, index h, index first, attention_block const& block,
-                                     space& own) const {
-    transpose<L>(own.result.data(), width(), own.sum.data(), block.columns, padded(q.head_dim, 16),
-                 block.columns);
+                                     space& buffers) const {
+    transpose<L>(buffers.result.data(), width(), buffers.sum.data(), block.columns,
+                 padded(q.head_dim, 16), block.columns);
     for (index r = 0; r < block.queries; ++r) {
-      float const total = own.total.data()[r];
-      float* const row = own.result.data() + r * width();
+      float const total = buffers.total.data()[r];
+      float* const row = buffers.result.data() + r * width();
       auto const factor = simd::pack<float, L>(total > 0.0F ? 1.0F / total : 0.0F);
       for (index i = 0; i < q.head_dim; i += L)
         simd::store(row + i, factor * simd::load<L>(row + i));
       write_row<L>(out.row(b, first + r, h), row, q.head_dim);
-      if (!lse.empty()) lse(b, h, first + r) = own.greatest.data()[r] + std::log(total);
+      if (!lse.empty()) lse(b, h, first + r) = buffers.greatest.data()[r] + std::log(total);
     }
   }
 };

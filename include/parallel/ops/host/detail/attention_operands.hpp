@@ -1,10 +1,10 @@
-// What attention multiplies, in the forms that tiles of floats or of pairs of bf16 take.
+// Operands of attention's products, in the layouts that tiles of floats or of bf16 pairs need.
 //
-// A matrix is an operand in three ways: on the left with the depth of the product along its rows'
-// elements, on the left turned over, and on the right, both with the depth along its rows. For
-// floats all are the same memory with other strides; pairs of bf16 are neighbours in depth, so each
-// has a form of its own. Probabilities, and gradients of scores, are rounded to bf16 there, as
-// values and keys are already.
+// A matrix can be the left operand with the depth of the product along its rows' elements, the left
+// operand transposed, or the right operand; the latter two have the depth along the rows. For
+// floats all three are the same memory with other strides. The elements of a bf16 pair are
+// neighbours in depth, so each form is a copy of its own. Probabilities and gradients of scores are
+// rounded to bf16 there, as values and keys already are.
 #pragma once
 
 #include <algorithm>
@@ -24,10 +24,10 @@ namespace parallel::host::detail {
   return (count + multiple - 1) / multiple * multiple;
 }
 
-inline constexpr index attention_queries = 64;  // of a block: columns of a tile
-inline constexpr index attention_keys = 64;     // of a block: rows of a tile
+inline constexpr index attention_queries = 64;  // per block: columns of a tile
+inline constexpr index attention_keys = 64;     // per block: rows of a tile
 
-/// What depths are padded to, with zeros.
+/// Depths are padded to a multiple of this, with zeros.
 template <class E>
 inline constexpr index depth_step = 16 * depth_of<E>;
 
@@ -52,33 +52,33 @@ class operand_matrix;
 template <>
 class operand_matrix<float> {
  public:
-  /// Room for `fill`; none is needed for `narrow`.
+  /// Allocates memory for `fill`; `narrow` needs none.
   operand_matrix(arena& memory, index rows, index width, operand_forms)
       : width_(width), storage_(memory, padded(rows, 16) * width) {}
 
-  /// Rows [first, first + count) of one head; zero beyond head_dim, and up to 16 rows beyond.
-  /// Row `first` is kept as row `at`, a multiple of attention_keys.
+  /// Copies rows [first, first + count) of one head, with zeros beyond head_dim and in up to 16
+  /// more rows. Row `first` becomes row `target_row`, a multiple of attention_keys.
   template <int L>
-  [[gnu::always_inline]] void fill(index at, auto const& from, index b, index h, index first,
-                                   index count) {
+  [[gnu::always_inline]] void fill(index target_row, auto const& from, index b, index h,
+                                   index first, index count) {
     data_ = storage_.data();
     for (index r = 0; r < padded(count, 16); ++r) {
       auto const* const row = r < count ? from.row(b, first + r, h) : nullptr;
       for (index i = 0; i < width_; i += L)
-        simd::store(storage_.data() + (at + r) * width_ + i,
+        simd::store(storage_.data() + (target_row + r) * width_ + i,
                     row == nullptr ? simd::pack<float, L>(0.0F)
                                    : simd::load_partial<L>(row + i, from.head_dim - i));
     }
   }
 
-  /// The floats from[rows, width], where they are.
+  /// Uses the floats from[rows, width] without a copy.
   template <int L>
   [[gnu::always_inline]] void narrow(float const* from, index, index width) {
     data_ = from;
     width_ = width;
   }
 
-  /// From row r on, which is a multiple of attention_keys.
+  /// The operand from row r on; r is a multiple of attention_keys.
   [[nodiscard]] left_operand<float> by_row(index r) const { return {by_depth(r), width_, 1}; }
   [[nodiscard]] left_operand<float> by_column(index r) const { return {by_depth(r), 1, width_}; }
   [[nodiscard]] float const* by_depth(index r) const { return data_ + r * width_; }
@@ -95,19 +95,19 @@ class operand_matrix<bf16_pair> {
   operand_matrix(arena& memory, index rows, index width, operand_forms forms)
       : width_(width),
         forms_(forms),
-        by_row_(memory, kept(forms.by_row, rows) * width / 2),
-        by_column_(memory, forms.by_column ? kept(true, rows) * width / 2 : 0),
-        by_depth_(memory, kept(forms.by_depth, rows) * width / 2) {}
+        by_row_(memory, stored_rows(forms.by_row, rows) * width / 2),
+        by_column_(memory, forms.by_column ? stored_rows(true, rows) * width / 2 : 0),
+        by_depth_(memory, stored_rows(forms.by_depth, rows) * width / 2) {}
 
   template <int L>
-  [[gnu::always_inline]] void fill(index at, ops::heads_view<bf16 const> const& from, index b,
-                                   index h, index first, index count) {
+  [[gnu::always_inline]] void fill(index target_row, ops::heads_view<bf16 const> const& from,
+                                   index b, index h, index first, index count) {
     for (index r = 0; r < count; r += attention_keys)
-      fill_block<L>(at + r, from, b, h, first + r, std::min(attention_keys, count - r));
+      fill_block<L>(target_row + r, from, b, h, first + r, std::min(attention_keys, count - r));
   }
 
-  /// The floats from[rows, width], rounded, by row or by depth; both are multiples of 16, and width
-  /// of 32 where rows are kept.
+  /// Rounds the floats from[rows, width], by row or by depth; rows and width are multiples of 16,
+  /// and width of 32 if the form by_row is needed.
   template <int L>
   [[gnu::always_inline]] void narrow(float const* from, index rows, index width) {
     width_ = width;
@@ -128,33 +128,34 @@ class operand_matrix<bf16_pair> {
   }
 
  private:
-  /// Rows with room for them: all, or a block on the way to another form.
-  [[nodiscard]] static index kept(bool wanted, index rows) {
+  /// The number of rows to allocate: all, or one block that is only converted to another form.
+  [[nodiscard]] static index stored_rows(bool wanted, index rows) {
     return wanted ? padded(rows, attention_keys) : attention_keys;
   }
 
-  /// At most a block of rows, in all forms; columns of a block lie together.
+  /// Copies at most one block of rows, in all forms; the columns of a block are contiguous.
   template <int L>
-  [[gnu::always_inline]] void fill_block(index at, ops::heads_view<bf16 const> const& from, index b,
-                                         index h, index first, index count) {
+  [[gnu::always_inline]] void fill_block(index target_row, ops::heads_view<bf16 const> const& from,
+                                         index b, index h, index first, index count) {
     index const width = width_;
-    index const all = padded(count, depth_step<bf16_pair>);
-    auto* const rows = reinterpret_cast<bf16*>(by_row_.data()) + (forms_.by_row ? at * width : 0);
-    for (index r = 0; r < all; ++r) {
+    index const padded_count = padded(count, depth_step<bf16_pair>);
+    auto* const rows =
+        reinterpret_cast<bf16*>(by_row_.data()) + (forms_.by_row ? target_row * width : 0);
+    for (index r = 0; r < padded_count; ++r) {
       bf16* const to = rows + r * width;
       index const filled = r < count ? from.head_dim : 0;
       if (filled > 0) std::copy_n(from.row(b, first + r, h), filled, to);
       std::fill(to + filled, to + width, bf16(0.0F));
     }
     if (!forms_.by_depth && !forms_.by_column) return;
-    auto* const pairs = by_depth_.data() + (forms_.by_depth ? at / 2 * width : 0);
-    pair_rows<L>(pairs, rows, all, width);
+    auto* const pairs = by_depth_.data() + (forms_.by_depth ? target_row / 2 * width : 0);
+    pair_rows<L>(pairs, rows, padded_count, width);
     if (forms_.by_column)
-      transpose<L>(by_column_.data() + at / 2 * width, attention_keys / 2, pairs, width, all / 2,
-                   width);
+      transpose<L>(by_column_.data() + target_row / 2 * width, attention_keys / 2, pairs, width,
+                   padded_count / 2, width);
   }
 
-  /// Each number with the one below it: rows r and r + 1 become one of pairs.
+  /// Pairs each number with the one below it: rows r and r + 1 become one row of pairs.
   template <int L>
   [[gnu::always_inline]] static void pair_rows(bf16_pair* to, bf16 const* from, index rows,
                                                index width) {
@@ -171,24 +172,24 @@ class operand_matrix<bf16_pair> {
   typedef float sixteen __attribute__((vector_size(64)));
   typedef std::uint16_t halves __attribute__((vector_size(64)));
 
-  /// x and y to nearest, as the processor does it (denormal numbers become zero).
+  /// x and y rounded to nearest, as the processor does it (denormal numbers become zero).
   [[gnu::target("avx512f,avx512bw"), gnu::always_inline]] static halves rounded(float const* x,
                                                                                 float const* y) {
     sixteen low, high;
-    halves both;
+    halves out;
     __builtin_memcpy(&low, x, sizeof low);
     __builtin_memcpy(&high, y, sizeof high);
-    asm("vcvtne2ps2bf16 %2, %1, %0" : "=v"(both) : "v"(high), "v"(low));
-    return both;
+    asm("vcvtne2ps2bf16 %2, %1, %0" : "=v"(out) : "v"(high), "v"(low));
+    return out;
   }
 
-  /// `count` is a multiple of 32. Functions of their own, compiled for the instruction set that asm
-  /// needs.
+  /// Rounds `count` floats, a multiple of 32. This and round_pairs are functions of their own,
+  /// compiled for the instruction set that the asm needs.
   [[gnu::target("avx512f,avx512bw"), gnu::noinline]] static void round(bf16* to, float const* from,
                                                                        index count) {
     for (index i = 0; i < count; i += 32) {
-      halves const both = rounded(from + i, from + i + 16);
-      __builtin_memcpy(static_cast<void*>(to + i), &both, sizeof both);
+      halves const values = rounded(from + i, from + i + 16);
+      __builtin_memcpy(static_cast<void*>(to + i), &values, sizeof values);
     }
   }
 
@@ -207,8 +208,8 @@ class operand_matrix<bf16_pair> {
 
   template <int... Index>
   [[gnu::target("avx512f,avx512bw"), gnu::always_inline]] static halves interleaved(
-      halves both, std::integer_sequence<int, Index...>) {
-    return __builtin_shufflevector(both, both, (Index / 2 + Index % 2 * 16)...);
+      halves values, std::integer_sequence<int, Index...>) {
+    return __builtin_shufflevector(values, values, (Index / 2 + Index % 2 * 16)...);
   }
 
   index width_;

@@ -1,10 +1,10 @@
-// What the forward and backward passes of host attention share: sizes of blocks, which pairs of a
-// block see each other, and what dropout does to them.
+// Shared parts of the forward and backward passes of host attention: sizes of blocks, the pairs of
+// a block that see each other, and the effect of dropout on them.
 //
-// Tiles are kept with keys as rows and queries as columns: the lanes of a register are different
-// queries, so maxima, sums and corrections of the softmax are ordinary arithmetic without sums
-// across a register. So are results and gradients of queries while they are summed. Queries of a
-// block and head_dim are padded to multiples of 16, depths of products to depth_step.
+// Tiles have keys as rows and queries as columns, so that the lanes of a register are different
+// queries: maxima, sums and corrections of the softmax need no sums across a register. Results and
+// gradients of queries are laid out likewise while they are summed. The queries of a block and
+// head_dim are padded to multiples of 16, depths of products to depth_step.
 #pragma once
 
 #include <algorithm>
@@ -22,10 +22,10 @@ namespace parallel::host::detail {
 
 /// The pairs of one block of queries with one block of keys.
 struct attention_block {
-  index queries = 0;  // real ones; `columns` is padded to a multiple of 16
+  index queries = 0;  // without padding; `columns` is padded to a multiple of 16
   index columns = 0;
-  index keys = 0;         // real ones that some query of the block sees
-  index rows = 0;         // of the tiles: `keys`, padded
+  index keys = 0;         // keys that some query of the block sees, without padding
+  index rows = 0;         // rows of the tiles: `keys`, padded
   index first_key = 0;    // position of row 0
   index first_query = 0;  // position of column 0
   float slope = 0.0F;
@@ -33,8 +33,9 @@ struct attention_block {
   index const* first_keys = nullptr;  // [columns]: first(i) of each column, never decreasing
 
   [[nodiscard]] index offset() const { return first_query - first_key; }
-  /// Of the register of L columns from `column` on: [begin, end) are the rows that some lane sees,
-  /// [all_begin, all_end) those that every lane sees, and in between lanes must be masked.
+  /// The rows that matter for the register of L columns from `column` on: some lane sees the rows
+  /// [begin, end), every lane sees the rows [all_begin, all_end), and the rows between these bounds
+  /// must be masked.
   struct row_range {
     index begin, all_begin, all_end, end;
   };
@@ -45,7 +46,7 @@ struct attention_block {
     index const all_begin = std::clamp<index>(first_keys[column + L - 1] - first_key, begin, end);
     return {begin, all_begin, std::clamp<index>(column + offset() + 1, all_begin, end), end};
   }
-  /// How many keys before its own position each of the L queries sees.
+  /// The number of keys before its own position that each of the L queries sees.
   template <int L>
   [[nodiscard, gnu::always_inline]] simd::pack<float, L> reach(index column) const {
     float lanes[L];
@@ -55,26 +56,27 @@ struct attention_block {
   }
 };
 
-/// to[c] = first(i) of query i = first + c of sequence b; columns that are no query repeat the
-/// last.
-inline void fill_first_keys(index* to, ops::detail::placed_attention const& placed, index b,
+/// Sets to[c] = first(i) of query i = first + c of sequence b; padding columns repeat the last
+/// query.
+inline void fill_first_keys(index* to, ops::detail::positioned_attention const& positioned, index b,
                             index first, index columns) {
   for (index c = 0; c < columns; ++c)
-    to[c] = placed.first_key(b, std::min(first + c, placed.queries - 1));
+    to[c] = positioned.first_key(b, std::min(first + c, positioned.queries - 1));
 }
 
-/// `kept` where query and key see each other, else `otherwise`; apart = query's - key's position.
+/// `seen` in lanes whose query and key see each other, else `otherwise`. apart = the position of
+/// the query - that of the key.
 template <int L>
-[[gnu::always_inline]] inline simd::pack<float, L> where_seen(simd::pack<float, L> const& apart,
-                                                              simd::pack<float, L> const& reach,
-                                                              simd::pack<float, L> const& kept,
-                                                              float otherwise) {
+[[gnu::always_inline]] inline simd::pack<float, L> mask_unseen(simd::pack<float, L> const& apart,
+                                                               simd::pack<float, L> const& reach,
+                                                               simd::pack<float, L> const& seen,
+                                                               float otherwise) {
   using floats = simd::pack<float, L>;
-  floats const past = simd::select(apart < floats(0.0F), floats(otherwise), kept);
+  floats const past = simd::select(apart < floats(0.0F), floats(otherwise), seen);
   return simd::select(reach < apart, floats(otherwise), past);
 }
 
-/// first, first + step, first + 2 step, ... as floats.
+/// The floats first, first + step, first + 2 step, ...
 template <int L>
 [[gnu::always_inline]] inline simd::pack<float, L> counting(index first, index step = 1) {
   float lanes[L];
@@ -82,23 +84,24 @@ template <int L>
   return simd::load<L>(lanes);
 }
 
-/// What dropout multiplies the probabilities of L queries with one key by. Four neighbouring keys
-/// of a query share a Philox block where the first pair's number and the positions of a sequence
-/// divide by four.
+/// The factors by which dropout multiplies the probabilities of L queries with one key. Four
+/// neighbouring keys of a query share a Philox block if the index of the first pair and the
+/// sequence length are multiples of four.
 template <int L>
 class dropout_columns {
  public:
-  /// Queries from `query` on; `first_pair` is the number of pair (0, 0), `whole` the distance from
-  /// one query's pairs to the next.
+  /// Queries from `query` on; `first_pair` is the index of pair (0, 0), `sequence_length` the
+  /// distance from one query's pairs to the next query's.
   [[gnu::always_inline]] dropout_columns(ops::attention_dropout const& dropout,
-                                         std::uint64_t first_pair, index whole, index query)
+                                         std::uint64_t first_pair, index sequence_length,
+                                         index query)
       : dropout_(dropout),
         first_(first_pair),
-        whole_(whole),
+        sequence_length_(sequence_length),
         query_(query),
-        aligned_(whole % 4 == 0 && first_pair % 4 == 0) {}
+        aligned_(sequence_length % 4 == 0 && first_pair % 4 == 0) {}
 
-  /// Of key `j`; cheapest when called for one j after the other.
+  /// The factors for key `j`; cheapest when called for consecutive keys.
   [[nodiscard, gnu::always_inline]] simd::pack<float, L> factors(index j) {
     if (!aligned_) {
       blocks_of(j);
@@ -115,7 +118,7 @@ class dropout_columns {
 
  private:
   [[nodiscard]] std::uint64_t pair(int lane, index j) const {
-    return first_ + static_cast<std::uint64_t>((query_ + lane) * whole_ + j);
+    return first_ + static_cast<std::uint64_t>((query_ + lane) * sequence_length_ + j);
   }
 
   [[gnu::always_inline]] void blocks_of(index j) {
@@ -137,29 +140,32 @@ class dropout_columns {
 
   ops::attention_dropout const& dropout_;
   std::uint64_t first_;
-  index whole_;
+  index sequence_length_;
   index query_;
   bool aligned_;
-  index group_ = -1;  // of keys whose words are here
+  index group_ = -1;  // the group of four keys whose random words are in words_
   std::uint32_t words_[4][L];
 };
 
-/// The first `head_dim` of a padded row; `adds`: to what is there.
+/// Writes the first `head_dim` elements of a padded row, or adds them if `accumulate` is set.
 template <int L, class T>
 [[gnu::always_inline]] inline void write_row(T* to, float const* from, index head_dim,
-                                             bool adds = false) {
+                                             bool accumulate = false) {
   for (index i = 0; i < head_dim; i += L) {
     auto values = simd::load<L>(from + i);
-    if (adds) [[unlikely]]
+    if (accumulate) [[unlikely]]
       values += simd::load_partial<L>(to + i, head_dim - i);
     simd::store_partial(to + i, values, head_dim - i);
   }
 }
 
-/// Columns (lanes) of a tile from `at` on, rows [begin, end): set to zero.
+/// Sets the rows [begin, end) of L columns (lanes) of a tile to zero; `first_column` points to the
+/// first of these columns.
 template <int L>
-[[gnu::always_inline]] inline void clear_rows(float* at, index columns, index begin, index end) {
-  for (index j = begin; j < end; ++j) simd::store(at + j * columns, simd::pack<float, L>(0.0F));
+[[gnu::always_inline]] inline void clear_rows(float* first_column, index columns, index begin,
+                                              index end) {
+  for (index j = begin; j < end; ++j)
+    simd::store(first_column + j * columns, simd::pack<float, L>(0.0F));
 }
 
 }  // namespace parallel::host::detail

@@ -1,8 +1,8 @@
-// A product with at most four rows, as in generating one token: B is read once, where it lies.
+// A product with at most four rows, as in generating one token: B is read once, without a copy.
 //
-// Copying B into panels, as the blocked product does, would cost more than the product. Bound by
-// memory: about as fast as B can be read. Columns are cut in blocks of 64, each computed by one
-// thread, so results do not depend on the number of threads. Scratch: m k floats.
+// Copying B into panels, as the blocked product does, would cost more than the product. The speed
+// is limited by memory: it is about that of reading B. Columns are divided into blocks of 64, each
+// computed by one thread, so results do not depend on the number of threads. Scratch: m k floats.
 #pragma once
 
 #include <type_traits>
@@ -21,12 +21,12 @@ struct gemm_narrow {
   operand<T> a, b;
   C* c = nullptr;
   index ldc = 0;
-  C const* addend = nullptr;  // its rows ldc apart; may be c
+  C const* addend = nullptr;  // its rows are ldc apart; may be c
 
-  static constexpr index most_rows = 4;
+  static constexpr index max_rows = 4;
   static constexpr index block_n = 64;
 
-  /// Columns [begin, end) for M rows; `left` is op(A) [M, k] in floats.
+  /// Computes columns [begin, end) for M rows; `left` is op(A) [M, k] in floats.
   template <int L, int M>
   [[gnu::always_inline]] void columns(float const* left, index begin, index end) const {
     if (b.row == 1)
@@ -35,7 +35,7 @@ struct gemm_narrow {
       for (index j = begin; j < end; j += 2 * L) rows<L, M>(left, j, end - j);
   }
 
-  /// B is stored transposed: column j is contiguous.
+  /// Computes column j of C; B is stored transposed, so that the column is contiguous.
   template <int L, int M>
   [[gnu::always_inline]] void dot(float const* left, index j) const {
     using floats = simd::pack<float, L>;
@@ -64,7 +64,7 @@ struct gemm_narrow {
     }
   }
 
-  /// B is stored as it is: two registers of columns, all of k.
+  /// Computes two registers of columns of C over all of k; B is not transposed.
   template <int L, int M>
   [[gnu::always_inline]] void rows(float const* left, index j, index count) const {
     using floats = simd::pack<float, L>;
@@ -89,7 +89,7 @@ struct gemm_narrow {
       }
   }
 
-  /// For m in [1, 4] rows. `lanes`: see simd::dispatch_to.
+  /// Computes C for m in [1, 4] rows. `lanes`: see simd::dispatch_to.
   void operator()(workspace& memory, index m, int threads, int lanes = simd::native_lanes()) const {
     if (m == 1) return run<1>(memory, threads, lanes);
     if (m == 2) return run<2>(memory, threads, lanes);

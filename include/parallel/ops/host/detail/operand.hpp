@@ -1,4 +1,4 @@
-// operand: a stored matrix seen as op(X), so that kernels need not know of transposition.
+// operand: a stored matrix viewed as op(X), so that kernels need not handle transposition.
 #pragma once
 
 #include <parallel/core/tensor.hpp>

@@ -1,4 +1,4 @@
-// scratch: memory that one thread uses during one operation, from its stream's workspace.
+// scratch: memory that one thread uses during one operation, taken from its stream's workspace.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,8 @@
 
 namespace parallel::host::detail {
 
-/// `count` uninitialised elements, aligned to cache lines; reading 64 bytes beyond is allowed.
+/// `count` uninitialised elements, aligned to cache lines; reading 64 bytes beyond the end is
+/// allowed.
 template <class T>
 class scratch {
  public:
@@ -25,13 +26,14 @@ class scratch {
   std::byte* data_;
 };
 
-/// `count` uninitialised elements of the whole `memory`, for an operation that needs no other.
+/// `count` uninitialised elements that begin at the start of `memory`, for an operation that needs
+/// no other scratch.
 template <class T>
 [[nodiscard]] T* scratch_array(workspace& memory, index count) {
   return reinterpret_cast<T*>(memory.take(static_cast<std::size_t>(count) * sizeof(T)));
 }
 
-/// What one Space(arena&, sizes...) takes of its arena.
+/// The bytes that one Space(arena&, sizes...) takes from its arena.
 template <class Space, class... Sizes>
 [[nodiscard]] std::size_t bytes_of_space(Sizes... sizes) {
   arena measured;
@@ -39,23 +41,24 @@ template <class Space, class... Sizes>
   return measured.peak();
 }
 
-/// Runs tasks [0, count) on up to `threads` threads: body(task, space), with one
-/// Space(arena&, sizes...) a thread, made at `memory`, which has room for one for each. Which
-/// thread takes which task is open.
+/// Runs body(task, space) for tasks [0, count) on up to `threads` threads, with one Space(arena&,
+/// sizes...) per thread. The spaces are made at `memory`, which must have room for all of them. Any
+/// thread may get any task.
 template <class Space, class Body, class... Sizes>
 void with_scratch_at(std::byte* memory, int threads, index count, Body const& body,
                      Sizes... sizes) {
   std::size_t const bytes = bytes_of_space<Space>(sizes...);
   index const spaces = std::min<index>(std::max(threads, 1), count);
   std::atomic<index> next = 0;
-  parallel_tasks(threads, spaces, [&](index which) {
-    arena own(buffer<std::byte>(nullptr, memory + static_cast<std::size_t>(which) * bytes, bytes));
-    Space space(own, sizes...);
+  parallel_tasks(threads, spaces, [&](index thread) {
+    arena thread_arena(
+        buffer<std::byte>(nullptr, memory + static_cast<std::size_t>(thread) * bytes, bytes));
+    Space space(thread_arena, sizes...);
     for (index task = next++; task < count; task = next++) body(task, space);
   });
 }
 
-/// with_scratch_at over the whole `memory`, for an operation that needs no other.
+/// with_scratch_at the start of `memory`, for an operation that needs no other scratch.
 template <class Space, class Body, class... Sizes>
 void with_scratch(workspace& memory, int threads, index count, Body const& body, Sizes... sizes) {
   auto const spaces = static_cast<std::size_t>(std::min<index>(std::max(threads, 1), count));

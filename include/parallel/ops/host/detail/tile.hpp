@@ -1,12 +1,14 @@
-// The small product all host kernels are made of: C[rows, columns] (+)= A[rows, depth] B[depth,
-// columns], sums in float, with operands in cache. Elements of A and B are floats, or pairs of bf16
-// (neighbours in depth) where the processor multiplies and adds those at twice the speed.
+// The small product that all host kernels consist of: C[rows, columns] = or += A[rows, depth]
+// B[depth, columns], sums in float, with operands in cache. Elements of A and B are floats, or
+// pairs of bf16 (neighbours in depth) if the processor multiplies and adds those at twice the
+// speed.
 //
-// Eight rows by two registers of columns accumulate in registers; A is read one number at a time
-// (so any strides do, transposition costs nothing), B and C in whole registers. Rows are a multiple
-// of 8 and columns of the number of lanes: callers pad their scratch. Causal attention works on
-// triangles of tiles; `bounds` says which part of a product is known to be zero or unused, in steps
-// of eight rows or one register. One copy of the machine code for each instruction set.
+// Eight rows by two registers of columns accumulate in registers. A is read one number at a time,
+// so it may have any strides and transposition costs nothing; B and C are read in whole registers.
+// Rows are a multiple of 8 and columns of the number of lanes: callers pad their scratch. Causal
+// attention multiplies triangles of tiles; `bounds` states which part of a product is known to be
+// zero or unused, in steps of eight rows or one register. The code is compiled once for each
+// instruction set.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +21,8 @@
 
 namespace parallel::host::detail {
 
-/// What a causal mask leaves of a product. With keys j, queries i: j is visible to i iff
-/// j <= i + offset, both counted from the beginning of the tile.
+/// The part of a product that a causal mask leaves. With keys j and queries i: j is visible to i
+/// iff j <= i + offset, both counted from the beginning of the tile.
 enum class bounds : unsigned char {
   none,
   columns_from_row,    // rows are keys, columns queries: only columns >= row - offset are needed
@@ -28,10 +30,10 @@ enum class bounds : unsigned char {
   depth_from_row,      // depth is queries, rows keys: depth >= row - offset
 };
 
-/// Two bf16, the one of lower depth in the lower half.
+/// Two bf16; the one of lower depth is in the lower half.
 using bf16_pair = std::uint32_t;
 
-/// How much of the depth one element of an operand holds.
+/// The number of depths that one element of an operand holds.
 template <class E>
 inline constexpr index depth_of = std::is_same_v<E, float> ? 1 : 2;
 
@@ -53,13 +55,13 @@ struct tile_of {
   index b_depth = 0;  // from one row of B to the next
   float* c = nullptr;
   index c_row = 0;
-  bounds limit = bounds::none;  // counted in keys and queries, not in pairs of them
+  bounds limit = bounds::none;  // in terms of keys and queries, not of bf16 pairs
   index offset = 0;
 
   struct range {
     index begin, end;
   };
-  /// The part of the depth that counts for rows from `row` on and columns up to `last_column`.
+  /// The range of depths that rows from `row` on and columns up to `last_column` need.
   [[nodiscard]] range needed(index row, index last_column) const {
     constexpr index step = depth_of<E>;
     if (limit == bounds::columns_from_row && last_column < row - offset) return {0, 0};
@@ -69,8 +71,8 @@ struct tile_of {
       return {std::clamp<index>((row - offset) / step, 0, depth), depth};
     return {0, depth};
   }
-  /// Whether a part without any depth is left as it is, where not even zeros are wanted.
-  [[nodiscard]] bool unused() const { return limit == bounds::columns_from_row; }
+  /// Whether nobody reads a part that needs no depth, so that not even zeros are written to it.
+  [[nodiscard]] bool is_unused() const { return limit == bounds::columns_from_row; }
 };
 using tile = tile_of<float>;
 
@@ -78,7 +80,7 @@ inline constexpr index tile_rows = 8;
 
 enum class tile_store : unsigned char { assign, add };
 
-/// `Rows` rows by `Registers` registers of columns.
+/// Computes `Rows` rows by `Registers` registers of columns.
 template <int L, int Rows, int Registers, tile_store Store>
 [[gnu::always_inline]] inline void micro_rows(index depth, float const* a, index a_row,
                                               index a_depth, float const* b, index b_depth,
@@ -123,7 +125,7 @@ template <int L, int Rows, int Registers, tile_store Store>
       });
 }
 
-/// Sixteen registers hold no more than four rows of sums beside what is multiplied.
+/// Sixteen registers hold at most four rows of sums beside the operands.
 template <int L>
 inline constexpr int rows_in_registers = L == 16 ? tile_rows : 4;
 
@@ -140,26 +142,26 @@ template <int L, int Registers, tile_store Store>
 typedef bf16_pair pairs_of_16 __attribute__((vector_size(64)));
 typedef float sums_of_16 __attribute__((vector_size(64)));
 
-/// sum + a b, both of each pair: products are exact, denormal numbers count as zero.
+/// sum + a b for both elements of each pair: products are exact, denormal numbers count as zero.
 [[gnu::target("avx512f"), gnu::always_inline]] inline sums_of_16 multiply_pairs(sums_of_16 sum,
                                                                                 pairs_of_16 a,
                                                                                 pairs_of_16 b) {
-  asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));  // 2 compilers, 2 names of intrinsics
+  asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));  // compilers differ in the intrinsic
   return sum;
 }
 
 template <tile_store Store>
 [[gnu::target("avx512f"), gnu::always_inline]] inline void store_sums(float* to, sums_of_16 sum) {
   if constexpr (Store == tile_store::add) {
-    sums_of_16 before;
-    __builtin_memcpy(&before, to, sizeof before);
-    sum = before + sum;
+    sums_of_16 previous;
+    __builtin_memcpy(&previous, to, sizeof previous);
+    sum = previous + sum;
   }
   __builtin_memcpy(to, &sum, sizeof sum);
 }
 
-/// A tile of products of bf16 pairs; rows R = 0, ..., 7. One function without lambdas, since those
-/// would not be compiled for the instruction set that asm needs.
+/// A tile of products of bf16 pairs; rows R = 0, ..., 7. It is one function without lambdas,
+/// because lambdas would not be compiled for the instruction set that the asm needs.
 template <int Registers, tile_store Store, int... R>
 [[gnu::target("avx512f,avx512bw,avx512vl,avx512dq,avx2,fma")]] inline void micro_pairs(
     std::integer_sequence<int, R...>, index depth, bf16_pair const* a, index a_row, index a_depth,
@@ -187,7 +189,8 @@ template <int L, int Registers, tile_store Store>
                                 a_depth, b, b_depth, c, c_row);
 }
 
-/// Columns of one register or two at a time, all rows for each: B stays in the first cache.
+/// Processes one or two registers of columns at a time, all rows for each, so that B stays in the
+/// first-level cache.
 template <int L, tile_store Store, class E>
 [[gnu::always_inline]] inline void tile_loops(tile_of<E> const& t) {
   constexpr index wide = 2 * L;
@@ -197,7 +200,7 @@ template <int L, tile_store Store, class E>
     index const last_column = column + (two ? wide : L) - 1;
     for (index row = 0; row < t.rows; row += tile_rows) {
       auto const [begin, end] = t.needed(row, last_column);
-      if (begin >= end && (Store == tile_store::add || t.unused())) continue;
+      if (begin >= end && (Store == tile_store::add || t.is_unused())) continue;
       E const* const a = t.a + row / tile_rows * a_group + begin * t.a_depth;
       E const* const b = t.b + begin * t.b_depth + column;
       float* const c = t.c + row * t.c_row + column;

@@ -1,9 +1,9 @@
-// Products of pairs of bf16 by the processor's matrix unit (AMX): an instruction adds products of a
+// Products of bf16 pairs by the processor's matrix unit (AMX): one instruction adds products over a
 // depth of 32 bf16 to 16 x 16 sums.
 //
 // Two by two tiles of C accumulate in tile registers, so that every tile of A and B that is loaded
-// is used twice. Instructions are written as asm: compilers need not know them, only assemblers.
-// Denormal numbers count as zero, as with AVX512-BF16; sums are added in another order.
+// is used twice. Instructions are written as asm: the assembler must know them, the compiler need
+// not. Denormal numbers count as zero, as with AVX512-BF16; sums are added in another order.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@
 
 namespace parallel::host::detail {
 
-/// What multiplies: registers of lanes, or the matrix unit.
+/// The hardware that multiplies: registers of lanes, or the matrix unit.
 enum class multiplier : unsigned char { lanes, matrix_unit };
 
-/// What is fastest here for operands of E.
+/// The fastest multiplier of this processor for operands of E.
 template <class E>
 [[nodiscard]] inline multiplier fastest_multiplier() {
   if constexpr (std::is_same_v<E, bf16_pair>)
@@ -25,11 +25,11 @@ template <class E>
   return multiplier::lanes;
 }
 
-/// While it lives, this thread's tile registers have the shapes that tile_product needs. Then they
-/// have those again that they had before (a matrix library's, or none): contents are lost.
+/// While it lives, this thread's tile registers have the shapes that tile_product needs. The
+/// destructor restores the previous shapes (those of a matrix library, or none); contents are lost.
 class tile_shapes {
  public:
-  explicit tile_shapes(multiplier by) : active_(by == multiplier::matrix_unit) {
+  explicit tile_shapes(multiplier method) : active_(method == multiplier::matrix_unit) {
     if (!active_) return;
     asm volatile("sttilecfg %0" : "=m"(before_));
     shapes wanted{.palette = 1};
@@ -46,7 +46,7 @@ class tile_shapes {
   }
 
  private:
-  struct shapes {  // as the processor reads it
+  struct shapes {  // the processor's layout of a tile configuration
     std::uint8_t palette = 0, start_row = 0, reserved[14] = {};
     std::uint16_t row_bytes[16] = {};
     std::uint8_t rows[16] = {};
@@ -56,7 +56,7 @@ class tile_shapes {
   shapes before_;
 };
 
-/// Tile register `Tile` from 16 rows of 64 bytes, `row` elements of 4 bytes apart.
+/// Loads tile register `Tile` from 16 rows of 64 bytes that are `row` elements of 4 bytes apart.
 template <int Tile>
 inline void load_tile(void const* from, index row) {
   asm volatile("tileloadd (%0,%1,4), %%tmm%c2" : : "r"(from), "r"(row), "i"(Tile) : "memory");
@@ -65,7 +65,7 @@ template <int Tile>
 inline void store_tile(float* to, index row) {
   asm volatile("tilestored %%tmm%c2, (%0,%1,4)" : : "r"(to), "r"(row), "i"(Tile) : "memory");
 }
-/// What sums begin with.
+/// Initialises the sums of tile register `Tile`.
 template <int Tile, tile_store Store>
 inline void begin_tile(float const* from, index row) {
   if constexpr (Store == tile_store::add)
@@ -79,7 +79,8 @@ inline void multiply_tiles() {
   asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(Sum), "i"(A), "i"(B));
 }
 
-/// One or two by one or two tiles of C: sums are registers 0 to 3, A's 4 and 5, B's 6 and 7.
+/// Computes one or two by one or two tiles of C: sums are registers 0 to 3, A's tiles 4 and 5, B's
+/// 6 and 7.
 template <int Rows, int Columns, tile_store Store>
 inline void micro_amx(index depth, bf16_pair const* a, index a_row, bf16_pair const* b,
                       index b_depth, float* c, index c_row) {
@@ -107,8 +108,9 @@ inline void micro_amx(index depth, bf16_pair const* a, index a_row, bf16_pair co
   if constexpr (Rows == 2 && Columns == 2) store_tile<3>(c + 16 * c_row + 16, c_row);
 }
 
-/// The product of `t` in a thread with `tile_shapes`. Rows and columns are multiples of 16, A's
-/// elements are neighbours in depth, and A and B hold zeros up to a depth of a multiple of 16.
+/// Computes the product `t` in a thread that has `tile_shapes`. Rows and columns are multiples of
+/// 16, A's elements are neighbours in depth, and A and B hold zeros up to a depth that is a
+/// multiple of 16.
 template <tile_store Store>
 [[gnu::noinline]] inline void tile_amx(tile_of<bf16_pair> const& t) {
   for (index column = 0; column < t.columns; column += 32)
@@ -116,7 +118,7 @@ template <tile_store Store>
       bool const wide = column + 32 <= t.columns;
       bool const tall = row + 32 <= t.rows;
       auto const needed = t.needed(row, column + (wide ? 31 : 15));
-      if (needed.begin >= needed.end && (Store == tile_store::add || t.unused())) continue;
+      if (needed.begin >= needed.end && (Store == tile_store::add || t.is_unused())) continue;
       index const begin = needed.begin / 16 * 16;
       auto const run = [&](auto kernel) {
         kernel(needed.end - begin, t.a + row * t.a_row + begin, t.a_row,
@@ -129,11 +131,11 @@ template <tile_store Store>
     }
 }
 
-/// C = A B or C += A B by what was chosen.
+/// C = A B or C += A B by the chosen multiplier.
 template <int L, tile_store Store, class E>
-inline void tile_product(multiplier by, tile_of<E> const& t) {
+inline void tile_product(multiplier method, tile_of<E> const& t) {
   if constexpr (std::is_same_v<E, bf16_pair>)
-    if (by == multiplier::matrix_unit) return tile_amx<Store>(t);
+    if (method == multiplier::matrix_unit) return tile_amx<Store>(t);
   tile_product<L, Store>(t);
 }
 

@@ -1,4 +1,5 @@
-// A matrix of 32-bit elements turned over, in registers: squares of L x L, by log2(L) exchanges.
+// Transposition of a matrix of 32-bit elements in registers: squares of L x L, by log2(L)
+// exchanges.
 #pragma once
 
 #include <cstring>
@@ -9,8 +10,8 @@
 
 namespace parallel::host::detail {
 
-/// Lanes of the rows a and b of a square, `Distance` apart, exchange what a transposition of 2 x 2
-/// blocks of Distance x Distance exchanges.
+/// Exchanges lanes between the rows a and b of a square, which are `Distance` apart, as a
+/// transposition of 2 x 2 blocks of Distance x Distance requires.
 template <int Distance, int L, int... Lane>
 [[gnu::always_inline]] inline void exchange_lanes(simd::pack<float, L>& a, simd::pack<float, L>& b,
                                                   std::integer_sequence<int, Lane...>) {

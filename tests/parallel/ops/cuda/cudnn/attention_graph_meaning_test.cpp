@@ -1,5 +1,5 @@
-// What the graphs for cuDNN say, whatever device they run on: their expressions computed operation
-// by operation in double, against the reference.
+// The meaning of the graphs for cuDNN, independent of the device: their expressions, computed
+// operation by operation in double, against the reference.
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -28,8 +28,8 @@ namespace uid = attention_uid;
 
 namespace meaning = test::graph_meaning;
 
-/// Stands in for `graph`: computes each operation at once. Memory holds doubles, of whatever type
-/// the graph takes it to be.
+/// Replaces `graph`: computes each operation immediately. Memory holds doubles, whatever type the
+/// graph states.
 class computed {
  public:
   struct tensor {
@@ -37,30 +37,30 @@ class computed {
     sizes extents{};
     sizes strides{};
 
-    [[nodiscard]] double get(sizes const& i, sizes const& of) const {
-      return data[meaning::offset(i, of, extents, strides)];
+    [[nodiscard]] double get(sizes const& i, sizes const& extent_sizes) const {
+      return data[meaning::offset(i, extent_sizes, extents, strides)];
     }
     void set(sizes const& i, double value) const {
       data[meaning::offset(i, extents, extents, strides)] = value;
     }
   };
 
-  explicit computed(std::map<std::int64_t, double*> given) : memory_(std::move(given)) {}
+  explicit computed(std::map<std::int64_t, double*> memory) : memory_(std::move(memory)) {}
 
   tensor memory(std::int64_t id, cudnnDataType_t, sizes extents, sizes strides, std::int64_t = 16) {
     return {memory_.at(id), extents, strides};
   }
-  /// Documents as sequences of their own are for the fake cuDNN to compute (tests/fake_cuda).
+  /// The fake cuDNN computes documents as sequences of their own (tests/fake_cuda).
   tensor ragged(tensor, std::int64_t, cudnnDataType_t, sizes, sizes) {
     parallel::fail("a ragged tensor has no meaning here");
   }
   tensor number(std::int64_t id, cudnnDataType_t) {
     return {memory_.at(id), {1, 1, 1, 1}, {1, 1, 1, 1}};
   }
-  tensor between(sizes extents, cudnnDataType_t = CUDNN_DATA_FLOAT) {
-    auto& kept = kept_.emplace_back(
+  tensor virtual_tensor(sizes extents, cudnnDataType_t = CUDNN_DATA_FLOAT) {
+    auto& elements = elements_.emplace_back(
         static_cast<std::size_t>(extents[0] * extents[1] * extents[2] * extents[3]));
-    return {kept.data(), extents, dense(extents)};
+    return {elements.data(), extents, dense(extents)};
   }
 
   void apply(cudnnPointwiseMode_t mode, tensor x, tensor y) { meaning::apply(mode, x, x, y); }
@@ -69,17 +69,17 @@ class computed {
   }
   tensor map(cudnnPointwiseMode_t mode, tensor x) { return map(mode, x, x); }
   tensor map(cudnnPointwiseMode_t mode, tensor a, tensor b, arithmetic = floats) {
-    tensor const y = between(a.extents);
+    tensor const y = virtual_tensor(a.extents);
     apply(mode, a, b, y);
     return y;
   }
-  tensor select(tensor kept, tensor otherwise, tensor mask) {
-    tensor const y = between(kept.extents);
-    meaning::select(kept, otherwise, mask, y);
+  tensor select(tensor x, tensor otherwise, tensor mask) {
+    tensor const y = virtual_tensor(x.extents);
+    meaning::select(x, otherwise, mask, y);
     return y;
   }
   tensor positions(tensor x, std::int64_t axis, cudnnDataType_t) {
-    tensor const y = between(x.extents);
+    tensor const y = virtual_tensor(x.extents);
     meaning::positions(axis, y);
     return y;
   }
@@ -92,8 +92,8 @@ class computed {
     meaning::multiply<double>(a, b, c);
     return c;
   }
-  tensor reduce(cudnnReduceTensorOp_t how, tensor x, tensor y) {
-    meaning::reduce<double>(how, x, y);
+  tensor reduce(cudnnReduceTensorOp_t operator_kind, tensor x, tensor y) {
+    meaning::reduce<double>(operator_kind, x, y);
     return y;
   }
   tensor transpose(tensor x, cudnnDataType_t) {
@@ -104,10 +104,10 @@ class computed {
 
  private:
   std::map<std::int64_t, double*> memory_;
-  std::vector<std::vector<double>> kept_;
+  std::vector<std::vector<double>> elements_;
 };
 
-/// Computes parts of attention by their graphs at once, and merges them by the kernels.
+/// Computes parts of attention by their graphs, and merges them by the kernels.
 struct graph_stream {
   void synchronize() {}
 };
@@ -118,7 +118,8 @@ void run_rows(Body const& body) {
                                           body);
 }
 
-/// What the graphs of a pair of parts depend on, and what they read in either pass.
+/// The problem that determines the graphs of a pair of parts, and the memory that they read in both
+/// passes.
 struct pair_of_parts {
   template <class Arguments>
   explicit pair_of_parts(Arguments const& a)
@@ -128,10 +129,10 @@ struct pair_of_parts {
                 .key_heads = a.k.heads,
                 .head_dim = a.q.head_dim,
                 .window = a.options.window,
-                .apart = parallel::cuda::distance(a.options) != 0,
+                .queries_after_keys = parallel::cuda::distance(a.options) != 0,
                 .alibi = !a.options.alibi_slopes.empty(),
                 .documents = !a.options.document_begins.empty(),
-                .whole = a.options.place.whole,
+                .full_sequence = a.options.positions.sequence_length,
                 .q = {a.q.batch_stride, a.q.row_stride},
                 .k = {a.k.batch_stride, a.k.row_stride},
                 .v = {a.v.batch_stride, a.v.row_stride}},
@@ -139,41 +140,42 @@ struct pair_of_parts {
         begins(a.options.document_begins.begin(), a.options.document_begins.end()),
         scale(a.options.scale),
         apart(static_cast<double>(parallel::cuda::distance(a.options))),
-        first_key(static_cast<double>(a.options.place.first_key)),
+        first_key(static_cast<double>(a.options.positions.first_key)),
         reach(static_cast<double>(a.options.window) + 1 - apart),
-        given{{uid::q, const_cast<double*>(a.q.data)},
-              {uid::k, const_cast<double*>(a.k.data)},
-              {uid::v, const_cast<double*>(a.v.data)},
-              {uid::slopes, slopes.data()},
-              {uid::scale, &scale},
-              {uid::masked, &masked},
-              {uid::window, &reach},
-              {uid::other, &other},
-              {uid::begins, begins.empty() ? nullptr : begins.data() + a.options.place.first_query},
-              {uid::first_key, &first_key},
-              {uid::apart, &apart}} {}
+        memory{{uid::q, const_cast<double*>(a.q.data)},
+               {uid::k, const_cast<double*>(a.k.data)},
+               {uid::v, const_cast<double*>(a.v.data)},
+               {uid::slopes, slopes.data()},
+               {uid::scale, &scale},
+               {uid::masked, &masked},
+               {uid::window, &reach},
+               {uid::other, &other},
+               {uid::begins,
+                begins.empty() ? nullptr : begins.data() + a.options.positions.first_query},
+               {uid::first_key, &first_key},
+               {uid::distance, &apart}} {}
 
   attention_problem problem;
   std::vector<double> slopes, begins;
   double scale, apart, first_key, reach, masked = -std::numeric_limits<double>::infinity(),
                                          other = -1e9;
-  std::map<std::int64_t, double*> given;
+  std::map<std::int64_t, double*> memory;
 };
 
-/// A view of memory of its own, rows one after another.
+/// A view with its own memory, rows one after another.
 struct dense_rows {
-  explicit dense_rows(parallel::ops::heads_view<double const> const& like)
-      : kept(static_cast<std::size_t>(like.size())),
-        view{kept.data(),
-             like.batch,
-             like.sequence,
-             like.heads,
-             like.head_dim,
-             like.sequence * like.heads * like.head_dim,
-             like.heads * like.head_dim} {}
+  explicit dense_rows(parallel::ops::heads_view<double const> const& shape)
+      : elements(static_cast<std::size_t>(shape.size())),
+        view{elements.data(),
+             shape.batch,
+             shape.sequence,
+             shape.heads,
+             shape.head_dim,
+             shape.sequence * shape.heads * shape.head_dim,
+             shape.heads * shape.head_dim} {}
   [[nodiscard]] attention_strides strides() const { return {view.batch_stride, view.row_stride}; }
 
-  std::vector<double> kept;
+  std::vector<double> elements;
   parallel::ops::heads_view<double> view;
 };
 
@@ -183,8 +185,8 @@ void run_operation(graph_stream&, parallel::ops::extend_attention_arguments<doub
   dense_rows out(a.q);
   std::vector<double> lse(a.lse.size());
   pair.problem.out = out.strides();
-  pair.given.insert({{uid::out, out.kept.data()}, {uid::lse, lse.data()}});
-  computed g(pair.given);
+  pair.memory.insert({{uid::out, out.elements.data()}, {uid::lse, lse.data()}});
+  computed g(pair.memory);
   build_attention_forward(g, pair.problem);
   run_rows(parallel::cuda::kernels::merge_attention_part<double>{a.out, a.lse.data(), out.view,
                                                                  lse.data()});
@@ -195,22 +197,22 @@ void run_operation(graph_stream&,
   if (parallel::cuda::distance(a.options) < 0) return;
   pair_of_parts pair(a);
   dense_rows dq(a.q), dk(a.k), dv(a.v), sums(a.q);
-  std::vector<double> own(a.lse.size());
+  std::vector<double> row_dots(a.lse.size());
   double one = 1.0;
   pair.problem.out = {a.out.batch_stride, a.out.row_stride};
   pair.problem.dout = {a.dout.batch_stride, a.dout.row_stride};
   pair.problem.dq = dq.strides();
   pair.problem.dk = pair.problem.dv = dk.strides();
-  pair.given.insert({{uid::out, const_cast<double*>(a.out.data)},
-                     {uid::dout, const_cast<double*>(a.dout.data)},
-                     {uid::lse, const_cast<double*>(a.lse.data())},
-                     {uid::dq, dq.kept.data()},
-                     {uid::dk, dk.kept.data()},
-                     {uid::dv, dv.kept.data()},
-                     {uid::dq_sum, sums.kept.data()},
-                     {uid::own, own.data()},
-                     {uid::one, &one}});
-  computed g(pair.given);
+  pair.memory.insert({{uid::out, const_cast<double*>(a.out.data)},
+                      {uid::dout, const_cast<double*>(a.dout.data)},
+                      {uid::lse, const_cast<double*>(a.lse.data())},
+                      {uid::dq, dq.elements.data()},
+                      {uid::dk, dk.elements.data()},
+                      {uid::dv, dv.elements.data()},
+                      {uid::dq_sum, sums.elements.data()},
+                      {uid::row_dots, row_dots.data()},
+                      {uid::one, &one}});
+  computed g(pair.memory);
   build_attention_backward(g, pair.problem);
   using add = parallel::cuda::kernels::add_attention_part<double>;
   run_rows(add{a.dq, dq.view});
@@ -218,7 +220,7 @@ void run_operation(graph_stream&,
   run_rows(add{a.dv, dv.view});
 }
 
-TEST_CASE("the graphs for cuDNN mean causal attention and its gradient") {
+TEST_CASE("cuDNN attention graphs: they compute causal attention and its gradient") {
   for (auto const& size :
        {attention_test::sizes{2, 7, 7, 4, 4, 8}, attention_test::sizes{1, 9, 9, 6, 2, 5},
         attention_test::sizes{2, 5, 5, 3, 1, 4}})
@@ -238,19 +240,20 @@ TEST_CASE("the graphs for cuDNN mean causal attention and its gradient") {
           auto const strides = [](auto const& view) {
             return attention_strides{view.batch_stride, view.row_stride};
           };
-          attention_problem said;
-          said.batch = size.batch;
-          said.sequence = size.keys;
-          said.heads = size.heads;
-          said.key_heads = size.key_heads;
-          said.head_dim = size.width;
-          said.alibi = alibi;
-          said.documents = document > 0;
-          said.window = window;
-          said.deterministic = deterministic;
-          said.q = said.k = said.v = strides(got.part(got.inputs.data(), 0));
-          said.dq = said.dk = said.dv = said.q;
-          said.out = said.dout = strides(got.result(got.out.data()));
+          attention_problem graph_problem;
+          graph_problem.batch = size.batch;
+          graph_problem.sequence = size.keys;
+          graph_problem.heads = size.heads;
+          graph_problem.key_heads = size.key_heads;
+          graph_problem.head_dim = size.width;
+          graph_problem.alibi = alibi;
+          graph_problem.documents = document > 0;
+          graph_problem.window = window;
+          graph_problem.deterministic = deterministic;
+          graph_problem.q = graph_problem.k = graph_problem.v =
+              strides(got.part(got.inputs.data(), 0));
+          graph_problem.dq = graph_problem.dk = graph_problem.dv = graph_problem.q;
+          graph_problem.out = graph_problem.dout = strides(got.result(got.out.data()));
 
           double scale = got.options().scale;
           double masked = -std::numeric_limits<double>::infinity();
@@ -260,7 +263,7 @@ TEST_CASE("the graphs for cuDNN mean causal attention and its gradient") {
           std::vector<double> begins(got.documents.begin(), got.documents.end());
           std::vector<double> slopes(got.slopes.begin(), got.slopes.end());
           std::vector<double> sums(got.out.size());
-          std::vector<double> own(got.log_sums.size());
+          std::vector<double> row_dots(got.log_sums.size());
           computed g({{uid::q, got.part(got.inputs.data(), 0).data},
                       {uid::k, got.part(got.inputs.data(), 1).data},
                       {uid::v, got.part(got.inputs.data(), 2).data},
@@ -278,35 +281,35 @@ TEST_CASE("the graphs for cuDNN mean causal attention and its gradient") {
                       {uid::begins, begins.data()},
                       {uid::other, &other},
                       {uid::dq_sum, sums.data()},
-                      {uid::own, own.data()}});
-          build_attention_forward(g, said);
+                      {uid::row_dots, row_dots.data()}});
+          build_attention_forward(g, graph_problem);
           CHECK(attention_test::worst_difference(got.out, expected.out) < 1e-13);
           CHECK(attention_test::worst_difference(got.log_sums, expected.log_sums) < 1e-13);
-          build_attention_backward(g, said);
+          build_attention_backward(g, graph_problem);
           CHECK(attention_test::worst_difference(got.gradients, expected.gradients) < 1e-13);
         }
 }
 
-TEST_CASE("the graphs for parts of a sequence, merged, mean attention to all of it") {
+TEST_CASE("cuDNN attention graphs: merged parts of a sequence give attention over all of it") {
   namespace parts = extend_attention_test;
   for (parts::sizes const& size : {parts::sizes{2, 12, 4, 4, 8}, parts::sizes{1, 6, 6, 2, 5}})
-    for (auto const& what :
+    for (auto const& variation :
          {parts::variant{}, parts::variant{.alibi = true}, parts::variant{.window = 3},
           parts::variant{.alibi = true, .window = 1}, parts::variant{.document = 5},
           parts::variant{.alibi = true, .window = 2, .document = 9}})
       for (std::vector<index> const& cuts :
            {std::vector{size.length / 2}, {size.length / 3, size.length / 3 * 2}}) {
-        CAPTURE(what.alibi);
-        CAPTURE(what.window);
+        CAPTURE(variation.alibi);
+        CAPTURE(variation.window);
         CAPTURE(cuts.size());
-        parts::problem<double> p(size, what);
+        parts::problem<double> p(size, variation);
         parallel::reference::stream r;
-        auto const expected = parts::whole(p, r);
+        auto const expected = parts::attend_at_once(p, r);
         graph_stream s;
-        auto const got = parts::by_parts(p, s, cuts, 3);
-        CHECK(parts::apart(got.out, expected.out) < 1e-13);
-        CHECK(parts::apart(got.lse, expected.lse) < 1e-13);
-        CHECK(parts::apart(got.gradients, expected.gradients) < 1e-13);
+        auto const got = parts::attend_by_parts(p, s, cuts, 3);
+        CHECK(parts::worst_relative_difference(got.out, expected.out) < 1e-13);
+        CHECK(parts::worst_relative_difference(got.lse, expected.lse) < 1e-13);
+        CHECK(parts::worst_relative_difference(got.gradients, expected.gradients) < 1e-13);
       }
 }
 

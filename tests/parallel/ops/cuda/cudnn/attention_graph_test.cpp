@@ -1,6 +1,6 @@
-// What cuDNN accepts, asked without a device: it looks for engines for a device that is described
-// to it. Needs some libcuda to be found, of which the CUDA Toolkit's stub will do. Where cuDNN
-// cannot do that, the tests say "skipped".
+// The problems that cuDNN accepts, tested without a device: cuDNN looks for engines for a device
+// that is described to it. This needs some libcuda; the stub of the CUDA Toolkit is sufficient. If
+// cuDNN cannot do that, the tests print "skipped".
 #include <doctest/doctest.h>
 
 #include <array>
@@ -43,11 +43,11 @@ std::size_t engines(graph const& g, int capability = 90) {
   return candidates(g.operations(nullptr), &device).size();
 }
 
-/// Whether cuDNN finds engines for a described device at all: one addition tells.
+/// Whether cuDNN finds engines for a described device at all, tested by one addition.
 bool looks_for_engines() {
   try {
     graph g;
-    auto const image = [&](std::int64_t uid) {  // channels last, as additions want it
+    auto const image = [&](std::int64_t uid) {  // channels last, which additions need
       return g.memory(uid, CUDNN_DATA_BFLOAT16, {8, 32, 16, 16}, {8192, 1, 512, 32});
     };
     g.apply(CUDNN_POINTWISE_ADD, image(1), image(2), image(3));
@@ -82,14 +82,14 @@ void check_accepted(attention_problem problem, int capability = 90) {
   CAPTURE(problem.heads);
   CAPTURE(problem.key_heads);
   CAPTURE(problem.head_dim);
-  CAPTURE(problem.apart);
+  CAPTURE(problem.queries_after_keys);
   CAPTURE(problem.alibi);
   CAPTURE(problem.documents);
-  CAPTURE(problem.most_documents);
+  CAPTURE(problem.max_documents);
   CAPTURE(problem.window);
   CHECK(engines(attention_forward_graph(problem), capability) > 0);
   CHECK(engines(attention_backward_graph(problem), capability) > 0);
-  if (problem.documents && (capability != 90 || problem.most_documents > 0)) return;
+  if (problem.documents && (capability != 90 || problem.max_documents > 0)) return;
   problem.deterministic = true;
   CHECK(engines(attention_backward_graph(problem), capability) > 0);
 }
@@ -109,7 +109,7 @@ TEST_CASE("cuDNN accepts causal attention, ALiBi, documents, windows and shared 
           }
 }
 
-TEST_CASE("cuDNN accepts attention to keys that stand before the queries") {
+TEST_CASE("cuDNN accepts attention to keys that lie before all queries") {
   if (!looks_for_engines()) return;
   for (int const capability : {80, 90, 100})
     for (std::int64_t const head_dim : {64, 128})
@@ -117,14 +117,14 @@ TEST_CASE("cuDNN accepts attention to keys that stand before the queries") {
         for (bool const alibi : {false, true})
           for (std::int64_t const window : {-1, 5000}) {
             auto problem = packed(2, 4096, 16, key_heads, head_dim);
-            problem.apart = true;
+            problem.queries_after_keys = true;
             problem.alibi = alibi;
             problem.window = window;
             check_accepted(problem, capability);
             problem.documents = true;
-            problem.whole = 16384;
+            problem.full_sequence = 16384;
             if (capability >= 90) check_accepted(problem, capability);
-            problem.apart = false;  // a part with itself
+            problem.queries_after_keys = false;  // the part itself
             if (capability >= 90) check_accepted(problem, capability);
           }
 }
@@ -138,7 +138,7 @@ TEST_CASE("cuDNN accepts documents as sequences of their own") {
           for (std::int64_t const window : {-1, 256}) {
             auto problem = packed(16, 2048, 16, key_heads, head_dim);
             problem.documents = true;
-            problem.most_documents = 64;
+            problem.max_documents = 64;
             problem.alibi = alibi;
             problem.window = window;
             check_accepted(problem, capability);
@@ -150,8 +150,7 @@ TEST_CASE("cuDNN accepts every problem that goes to the fused kernels") {
   parallel::philox const source(1, 2);
   std::uint64_t drawn = 0;
   auto const draw = [&](index count) { return static_cast<index>(source.bits(drawn++)) % count; };
-  std::array<std::int32_t, 1> const
-      begins{};  // what they are does not matter, whether they are does
+  std::array<std::int32_t, 1> const begins{};  // only whether there are values matters
   for (int i = 0; i < 60; ++i) {
     int const capability = std::array{80, 90, 90, 100}[static_cast<std::size_t>(i % 4)];
     index const key_heads = 1 + draw(4);
@@ -172,13 +171,13 @@ TEST_CASE("cuDNN accepts every problem that goes to the fused kernels") {
         {.document_begins = std::span(begins).first(problem.documents ? begins.size() : 0)}, q, k,
         {q, k}, nullptr);
     if (path.fused) check_accepted(problem, capability);
-    problem.most_documents = std::int64_t{1} << draw(10);
+    problem.max_documents = std::int64_t{1} << draw(10);
     if (path.fused && problem.documents && problem.head_dim % 16 == 0)
       check_accepted(problem, capability);
   }
 }
 
-TEST_CASE("cuDNN refuses what it does not know") {
+TEST_CASE("cuDNN refuses a problem that it does not support") {
   if (!looks_for_engines()) return;
   CHECK(engines(attention_forward_graph(packed(2, 128, 4, 4, 20))) == 0);
   for (std::int64_t const head_dim : {20, 264})
@@ -186,7 +185,7 @@ TEST_CASE("cuDNN refuses what it does not know") {
   auto documents = packed(2, 128, 4, 4, 64);
   documents.documents = true;
   CHECK(engines(attention_backward_graph(documents), 80) == 0);
-  documents.most_documents = 16;
+  documents.max_documents = 16;
   CHECK(engines(attention_forward_graph(documents), 120) > 0);
   CHECK(engines(attention_backward_graph(documents), 120) == 0);
 }

@@ -17,7 +17,7 @@ using ops_support::same_bits;
 using parallel::index;
 using testing::guarded;
 
-/// Arrays of one update; in the gradients are a 0 and a NaN.
+/// Arrays of one update; the gradients contain a 0 and a NaN.
 template <class T, class A = accumulate_t<T>>
 struct arrays {
   std::vector<A> master, exp_avg, exp_avg_sq, gradients;
@@ -37,7 +37,7 @@ struct arrays {
   }
 };
 
-TEST_CASE_TEMPLATE("a step of adamw equals the reference at any alignment", T, float, bf16,
+TEST_CASE_TEMPLATE("adamw kernel: a step equals the reference at any alignment", T, float, bf16,
                    double) {
   using A = accumulate_t<T>;
   A const scale = A(0.37);
@@ -48,21 +48,21 @@ TEST_CASE_TEMPLATE("a step of adamw equals the reference at any alignment", T, f
                                           .weight_decay = 0.1,
                                           .step = 3,
                                           .gradient_scale = gradient_scale};
-      arrays<T> const before(count);
-      auto expected = before;
-      reference::stream here;
-      ops::adamw(here, std::span(expected.values), std::span(expected.master),
+      arrays<T> const initial(count);
+      auto expected = initial;
+      reference::stream ref_stream;
+      ops::adamw(ref_stream, std::span(expected.values), std::span(expected.master),
                  std::span(expected.exp_avg), std::span(expected.exp_avg_sq),
                  std::span<A const>(expected.gradients), options);
 
       for (std::size_t const misaligned : {0, 1}) {
-        guarded<A> gradients(before.gradients, misaligned);
+        guarded<A> gradients(initial.gradients, misaligned);
         for (auto const order :
              {testing::thread_order::ascending, testing::thread_order::descending,
               testing::thread_order::shuffled}) {
-          guarded<T> values(before.values, misaligned);
-          guarded<A> master(before.master, 0), exp_avg(before.exp_avg, 0),
-              exp_avg_sq(before.exp_avg_sq, 0);
+          guarded<T> values(initial.values, misaligned);
+          guarded<A> master(initial.master, 0), exp_avg(initial.exp_avg, 0),
+              exp_avg_sq(initial.exp_avg_sq, 0);
           testing::host_block::run_grid(
               2, 64, 0, order,
               cuda::kernels::adamw<T>{values.data(), master.data(), exp_avg.data(),
@@ -79,23 +79,23 @@ TEST_CASE_TEMPLATE("a step of adamw equals the reference at any alignment", T, f
     }
 }
 
-TEST_CASE("values may be the masters themselves") {
-  arrays<float> const before(100);
-  auto expected = before;
-  reference::stream here;
+TEST_CASE("adamw kernel: values may be the masters themselves") {
+  arrays<float> const initial(100);
+  auto expected = initial;
+  reference::stream ref_stream;
   ops::adamw_options<float> const options{.weight_decay = 0.1};
-  ops::adamw(here, std::span(expected.master), std::span(expected.master),
+  ops::adamw(ref_stream, std::span(expected.master), std::span(expected.master),
              std::span(expected.exp_avg), std::span(expected.exp_avg_sq),
              std::span<float const>(expected.gradients), options);
   testing::run_on_copies(
-      before.master, 2, 64, 0,
-      [&, kept = before](float* p) mutable {
-        kept = before;
+      initial.master, 2, 64, 0,
+      [&, copy = initial](float* p) mutable {
+        copy = initial;
         return cuda::kernels::adamw<float>{p,
                                            p,
-                                           kept.exp_avg.data(),
-                                           kept.exp_avg_sq.data(),
-                                           kept.gradients.data(),
+                                           copy.exp_avg.data(),
+                                           copy.exp_avg_sq.data(),
+                                           copy.gradients.data(),
                                            nullptr,
                                            ops::detail::adamw_factors<float>(options),
                                            100};

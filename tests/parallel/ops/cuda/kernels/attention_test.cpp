@@ -18,12 +18,12 @@
 
 namespace parallel::testing {
 
-/// Runs the kernels of attention at once, thread after thread, as on a device that allows blocks so
-/// much shared memory.
+/// Runs the kernels of attention immediately, thread after thread, as on a device that allows
+/// blocks that amount of shared memory.
 struct block_stream {
   thread_order order = thread_order::ascending;
   std::size_t shared = 227 * 1024;
-  std::vector<std::size_t>* asked = nullptr;  // gets what each kernel asks for
+  std::vector<std::size_t>* asked = nullptr;  // receives the request of each kernel
 
   void synchronize() {}
 
@@ -86,33 +86,33 @@ using parallel::tensor_view;
 using parallel::testing::block_stream;
 using parallel::testing::thread_order;
 
-/// What each type's results may be apart, relative to the greatest number.
+/// The allowed difference of each type's results, relative to the greatest number.
 template <class T>
 constexpr double bound = std::is_same_v<T, double>  ? 1e-13
                          : std::is_same_v<T, float> ? 5e-6
                                                     : 0x1p-7;
 
-/// The kernels against the reference in double, given the same inputs; and the same bits in `other`
-/// order of threads.
+/// Compares the kernels with the reference in double, for the same inputs, and their bits with
+/// those in the `other` order of threads.
 template <class T>
-void check(sizes size, variant what, thread_order other) {
+void check(sizes size, variant variation, thread_order other) {
   CAPTURE(size.queries);
   CAPTURE(size.keys);
   CAPTURE(size.heads);
   CAPTURE(size.key_heads);
   CAPTURE(size.width);
-  CAPTURE(what.alibi);
-  CAPTURE(what.dropout);
-  CAPTURE(what.window);
-  CAPTURE(what.softcap);
-  CAPTURE(what.document);
-  problem<double> truth(size, what);
-  problem<T> got(size, what);
+  CAPTURE(variation.alibi);
+  CAPTURE(variation.dropout);
+  CAPTURE(variation.window);
+  CAPTURE(variation.softcap);
+  CAPTURE(variation.document);
+  problem<double> truth(size, variation);
+  problem<T> got(size, variation);
   for (std::size_t i = 0; i < got.inputs.size(); ++i)
     truth.inputs[i] = static_cast<double>(got.inputs[i]);
   for (std::size_t i = 0; i < got.dout.size(); ++i)
     truth.dout[i] = static_cast<double>(got.dout[i]);
-  auto again = got;
+  auto rerun = got;
   parallel::reference::stream r;
   truth.forward(r);
   truth.backward(r);
@@ -124,22 +124,22 @@ void check(sizes size, variant what, thread_order other) {
         std::min(bound<T>, 1e-5) * std::max(1.0, greatest(truth.log_sums)));
   CHECK(worst_difference(got.gradients, truth.gradients) <= bound<T> * greatest(truth.gradients));
   block_stream mixed{other};
-  again.forward(mixed);
-  again.backward(mixed);
-  CHECK(got.out == again.out);
-  CHECK(got.log_sums == again.log_sums);
-  CHECK(got.gradients == again.gradients);
+  rerun.forward(mixed);
+  rerun.backward(mixed);
+  CHECK(got.out == rerun.out);
+  CHECK(got.log_sums == rerun.log_sums);
+  CHECK(got.gradients == rerun.gradients);
 }
 
-/// Bytes of shared memory a block: what the devices named allow.
+/// Bytes of shared memory that a block may have on the named devices.
 constexpr std::size_t of_h100 = 227 * 1024, of_a100 = 163 * 1024, of_rtx_30 = 99 * 1024;
 
 thread_order other_order(std::size_t i) {
   return i % 2 == 0 ? thread_order::shuffled : thread_order::descending;
 }
 
-TEST_CASE_TEMPLATE("attention's kernels agree with the reference at every width", T, float, bf16,
-                   double) {
+TEST_CASE_TEMPLATE("attention kernels: they agree with the reference at every width", T, float,
+                   bf16, double) {
   std::size_t i = 0;
   for (auto const& size :
        {sizes{1, 1, 1, 1, 1, 1}, sizes{2, 7, 7, 4, 2, 24}, sizes{1, 65, 65, 2, 2, 63},
@@ -154,53 +154,55 @@ TEST_CASE_TEMPLATE("attention's kernels agree with the reference at every width"
 /// Combination i of all options, in one of the element types.
 void check_combination(std::size_t i) {
   CAPTURE(i);
-  auto const what = combinations()[i];
+  auto const variation = combinations()[i];
   auto size = size_of(i, 90);
   if (i % 4 == 1) {
     size.width += 128;  // tiles of 16 rows
     size.batch = 1;
-    check<double>(size, what, other_order(i));
+    check<double>(size, variation, other_order(i));
   } else if (i % 4 == 2) {
-    check<bf16>(size, what, other_order(i));
+    check<bf16>(size, variation, other_order(i));
   } else {
-    check<float>(size, what, other_order(i));
+    check<float>(size, variation, other_order(i));
   }
 }
 
-TEST_CASE("attention's kernels agree with the reference in some combinations of options") {
+TEST_CASE("attention kernels: they agree with the reference in some combinations of options") {
   for (std::size_t i = 0; i < combinations().size(); i += 7) check_combination(i);
 }
 
-TEST_CASE("[full] attention's kernels agree with the reference in every combination of options") {
+TEST_CASE(
+    "[full] attention kernels: they agree with the reference in every combination of options") {
   for (std::size_t i = 0; i < combinations().size(); ++i) check_combination(i);
 }
 
-TEST_CASE("the result may take the place of the queries, and nobody need ask for lse") {
+TEST_CASE("attention kernels: the result may overwrite the queries, and lse may be null") {
   problem<float> apart({2, 40, 40, 4, 2, 16}, {.alibi = true});
-  auto over = apart;
+  auto in_place = apart;
   block_stream s;
   apart.forward(s);
-  float* const data = over.inputs.data();
+  float* const data = in_place.inputs.data();
   float const* const in = data;
-  ops::attention(s, over.part(data, 0), {}, over.part(in, 0), over.part(in, 1), over.part(in, 2),
-                 over.options());
+  ops::attention(s, in_place.part(data, 0), {}, in_place.part(in, 0), in_place.part(in, 1),
+                 in_place.part(in, 2), in_place.options());
   auto const result = apart.result(apart.out.data());
-  auto const written = over.part(in, 0);
-  bool same = true;
+  auto const written = in_place.part(in, 0);
+  bool equal = true;
   for (index b = 0; b < 2; ++b)
     for (index i = 0; i < 40; ++i)
       for (index h = 0; h < 4; ++h)
-        same = same &&
-               std::equal(written.row(b, i, h), written.row(b, i, h) + 16, result.row(b, i, h));
-  CHECK(same);
-  for (int const which : {1, 2}) {  // what lies beside them is untouched
-    auto const before = apart.part(apart.inputs.data(), which);
-    auto const after = over.part(in, which);
-    CHECK(std::equal(before.row(1, 7, 0), before.row(1, 7, 0) + 32, after.row(1, 7, 0)));
+        equal = equal &&
+                std::equal(written.row(b, i, h), written.row(b, i, h) + 16, result.row(b, i, h));
+  CHECK(equal);
+  for (int const operand : {1, 2}) {  // the memory beside the queries is unchanged
+    auto const original = apart.part(apart.inputs.data(), operand);
+    auto const unchanged = in_place.part(in, operand);
+    CHECK(std::equal(original.row(1, 7, 0), original.row(1, 7, 0) + 32, unchanged.row(1, 7, 0)));
   }
 }
 
-TEST_CASE("a row that begins in the middle of 16 bytes is read and written as any other") {
+TEST_CASE(
+    "attention kernels: rows that are not aligned to 16 bytes are read and written correctly") {
   for (index const width : {8, 64}) {
     problem<bf16> aligned({1, 20, 24, 1, 1, width}, {.alibi = true});
     auto odd = aligned;
@@ -218,11 +220,11 @@ TEST_CASE("a row that begins in the middle of 16 bytes is read and written as an
   }
 }
 
-TEST_CASE("kernels of attention do not read keys out of sight") {
+TEST_CASE("attention kernels: keys outside of the window are not read") {
   index const keys = 200;
   problem<float> p({1, 10, keys, 1, 1, 16}, {.window = 20});
-  for (int const which : {1, 2}) {
-    auto const view = p.part(p.inputs.data(), which);
+  for (int const operand : {1, 2}) {
+    auto const view = p.part(p.inputs.data(), operand);
     for (index j = 0; j < 128; ++j)
       std::fill_n(view.row(0, j, 0), 16, std::numeric_limits<float>::quiet_NaN());
   }
@@ -233,7 +235,7 @@ TEST_CASE("kernels of attention do not read keys out of sight") {
   CHECK(std::ranges::none_of(p.gradients, [](float x) { return std::isnan(x); }));
 }
 
-TEST_CASE("a number that is none is not hidden") {
+TEST_CASE("attention kernels: a NaN in the inputs is not hidden") {
   problem<float> p({1, 20, 20, 1, 1, 8}, {});
   p.part(p.inputs.data(), 0).row(0, 9, 0)[3] = std::numeric_limits<float>::quiet_NaN();
   block_stream s;
@@ -242,7 +244,8 @@ TEST_CASE("a number that is none is not hidden") {
     CHECK(std::isnan(p.result(p.out.data()).row(0, i, 0)[0]) == (i == 9));
 }
 
-TEST_CASE("keys without queries have no gradient, and too wide heads are refused") {
+TEST_CASE(
+    "attention kernels: keys without queries have no gradient, and too wide heads are refused") {
   block_stream s;
   std::vector<float> x(4 * 300, 1.0F);
   std::vector<float> dk(4 * 8, 99.0F);
@@ -263,33 +266,35 @@ TEST_CASE("keys without queries have no gradient, and too wide heads are refused
                        parallel::error);
 }
 
-TEST_CASE_TEMPLATE("where shared memory is smaller, gradients come from smaller tiles: same bits",
-                   T, float, bf16, double) {
+TEST_CASE_TEMPLATE(
+    "attention kernels: gradients by smaller tiles, for less shared memory, have the same bits", T,
+    float, bf16, double) {
   for (auto const& size : {sizes{1, 70, 70, 2, 1, 64}, sizes{2, 66, 75, 2, 2, 63},
                            sizes{1, 70, 70, 1, 1, 128}, sizes{1, 40, 50, 2, 1, 65}}) {
     CAPTURE(size.width);
     problem<T> large(size, {.alibi = true, .dropout = 0.3F, .window = 33, .document = 40});
-    std::vector<std::size_t> most;
-    block_stream h100{.shared = of_h100, .asked = &most};
+    std::vector<std::size_t> requests;
+    block_stream h100{.shared = of_h100, .asked = &requests};
     large.forward(h100);
-    auto const before = large;
+    auto const initial = large;
     large.backward(h100);
     for (auto const shared : {of_a100, of_rtx_30}) {
-      auto small = before;
-      std::vector<std::size_t> less;
-      block_stream other{thread_order::shuffled, shared, &less};
+      auto small = initial;
+      std::vector<std::size_t> small_requests;
+      block_stream other{thread_order::shuffled, shared, &small_requests};
       small.forward(other);
       small.backward(other);
       CHECK(small.gradients == large.gradients);
-      // tiles are smaller only where they must be
-      REQUIRE(less.size() == most.size());
-      for (std::size_t i = 0; i < most.size(); ++i)
-        CHECK((most[i] <= shared ? less[i] == most[i] : less[i] < most[i]));
+      // tiles are smaller only where the device requires it
+      REQUIRE(small_requests.size() == requests.size());
+      for (std::size_t i = 0; i < requests.size(); ++i)
+        CHECK((requests[i] <= shared ? small_requests[i] == requests[i]
+                                     : small_requests[i] < requests[i]));
     }
   }
 }
 
-TEST_CASE("attention of floats fits the shared memory of every device at every width") {
+TEST_CASE("attention kernels: floats fit the shared memory of every device at every width") {
   for (index const width : {1, 64, 65, 128, 129, 256}) {
     problem<float> p({1, 18, 18, 1, 1, width}, {});
     block_stream s{.shared = of_rtx_30};
@@ -298,7 +303,7 @@ TEST_CASE("attention of floats fits the shared memory of every device at every w
   }
 }
 
-TEST_CASE("in double, heads that fit no tile of the device are refused") {
+TEST_CASE("attention kernels: in double, heads that fit no tile of the device are refused") {
   problem<double> p({1, 18, 18, 1, 1, 200}, {});
   block_stream s{.shared = of_rtx_30};
   p.forward(s);
@@ -311,37 +316,38 @@ TEST_CASE("in double, heads that fit no tile of the device are refused") {
   CHECK_NOTHROW(p.backward(s));
 }
 
-/// By parts in `order` against the reference at once in double, given the same inputs.
+/// Compares attention by parts in `order` with the reference at once in double, for the same
+/// inputs.
 template <class T>
 void check_parts(extend_attention_test::sizes const& size,
-                 extend_attention_test::variant const& what, std::vector<index> const& cuts,
+                 extend_attention_test::variant const& variation, std::vector<index> const& cuts,
                  thread_order order) {
   namespace parts = extend_attention_test;
-  CAPTURE(what.alibi);
-  CAPTURE(what.dropout);
-  CAPTURE(what.window);
-  CAPTURE(what.document);
-  parts::problem<T> p(size, what);
-  parts::problem<double> truth(size, what);
+  CAPTURE(variation.alibi);
+  CAPTURE(variation.dropout);
+  CAPTURE(variation.window);
+  CAPTURE(variation.document);
+  parts::problem<T> p(size, variation);
+  parts::problem<double> truth(size, variation);
   for (std::size_t i = 0; i < p.inputs.size(); ++i)
     truth.inputs[i] = static_cast<double>(p.inputs[i]);
   for (std::size_t i = 0; i < p.dout.size(); ++i) truth.dout[i] = static_cast<double>(p.dout[i]);
   parallel::reference::stream r;
   block_stream s{order};
-  auto const expected = parts::whole(truth, r);
-  auto const got = parts::by_parts(p, s, cuts, 3);
-  CHECK(parts::apart(got.out, expected.out) < bound<T>);
-  CHECK(parts::apart(got.lse, expected.lse) < std::min(bound<T>, 1e-5));
-  CHECK(parts::apart(got.gradients, expected.gradients) < bound<T>);
+  auto const expected = parts::attend_at_once(truth, r);
+  auto const got = parts::attend_by_parts(p, s, cuts, 3);
+  CHECK(parts::worst_relative_difference(got.out, expected.out) < bound<T>);
+  CHECK(parts::worst_relative_difference(got.lse, expected.lse) < std::min(bound<T>, 1e-5));
+  CHECK(parts::worst_relative_difference(got.gradients, expected.gradients) < bound<T>);
 }
 
-TEST_CASE("attention's kernels by parts agree with the reference at once") {
+TEST_CASE("attention kernels: attention by parts agrees with the reference at once") {
   std::size_t i = 0;
-  for (auto const& what : extend_attention_test::variants()) {
+  for (auto const& variation : extend_attention_test::variants()) {
     auto const order = other_order(i++);
-    if (i % 3 == 0) check_parts<double>({1, 44, 2, 1, 130}, what, {11, 30}, order);
-    if (i % 3 == 1) check_parts<bf16>({1, 80, 1, 1, 24}, what, {66}, order);
-    if (i % 3 == 2) check_parts<float>({1, 70, 2, 1, 20}, what, {30}, order);
+    if (i % 3 == 0) check_parts<double>({1, 44, 2, 1, 130}, variation, {11, 30}, order);
+    if (i % 3 == 1) check_parts<bf16>({1, 80, 1, 1, 24}, variation, {66}, order);
+    if (i % 3 == 2) check_parts<float>({1, 70, 2, 1, 20}, variation, {30}, order);
   }
 }
 

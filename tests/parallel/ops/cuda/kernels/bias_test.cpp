@@ -1,5 +1,5 @@
-// The body of the add_bias kernel on the host, and its gradient by the kernels of a norm's, against
-// the reference loops.
+// The body of the add_bias kernel on the host, and its gradient by the kernels of norm gradients,
+// against the reference loops.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -21,15 +21,15 @@ using ops_support::same_bits;
 using parallel::index;
 using testing::guarded;
 
-TEST_CASE_TEMPLATE("a bias is added to every row at any alignment", T, float, bf16, double,
-                   std::uint64_t) {
+TEST_CASE_TEMPLATE("add_bias kernel: a bias is added to every row at any alignment", T, float, bf16,
+                   double, std::uint64_t) {
   for (index const rows : {0, 1, 7})
     for (index const columns : {0, 1, 5, 16, 1032}) {
       auto const y = random<T>(rows * columns, 1);
       auto const bias = random<T>(columns, 2);
       auto expected = y;
-      reference::stream here;
-      ops::add_bias(here, matrix_view<T>(expected.data(), {rows, columns}),
+      reference::stream ref_stream;
+      ops::add_bias(ref_stream, matrix_view<T>(expected.data(), {rows, columns}),
                     ops_support::vector(bias));
       for (std::size_t const offset : {0, 1}) {
         guarded<T> addend(bias, offset);
@@ -40,12 +40,12 @@ TEST_CASE_TEMPLATE("a bias is added to every row at any alignment", T, float, bf
             },
             [&](auto const& got) { CHECK(same_bits(got, expected)); });
       }
-      auto const more = random<T>(rows * columns, 3);
+      auto const added = random<T>(rows * columns, 3);
       auto sum = y;
-      ops::add_bias(here, matrix_view<T>(sum.data(), {rows, columns}), ops_support::vector(bias),
-                    matrix_view<T const>(more.data(), {rows, columns}));
+      ops::add_bias(ref_stream, matrix_view<T>(sum.data(), {rows, columns}),
+                    ops_support::vector(bias), matrix_view<T const>(added.data(), {rows, columns}));
       for (std::size_t const offset : {0, 1}) {
-        guarded<T> addend(more, offset);
+        guarded<T> addend(added, offset);
         testing::run_on_copies(
             y, 2, 64, 0,
             [&](T* to) {
@@ -56,7 +56,7 @@ TEST_CASE_TEMPLATE("a bias is added to every row at any alignment", T, float, bf
     }
 }
 
-TEST_CASE("in integers the gradient of a bias is exact") {
+TEST_CASE("add_bias kernels: in integers the gradient of a bias is exact") {
   using T = std::uint64_t;
   namespace kernels = cuda::kernels;
   for (index const rows : {1, 31, 33, 100})
@@ -64,12 +64,12 @@ TEST_CASE("in integers the gradient of a bias is exact") {
       auto const dy = random<T>(rows * columns, 3);
       auto const dbias = random<T>(columns, 4);
       auto expected = dbias;
-      reference::stream here;
+      reference::stream ref_stream;
       matrix_view<T const> const view(dy.data(), {rows, columns});
-      ops::add_bias_backward(here, ops_support::vector(expected), view);
+      ops::add_bias_backward(ref_stream, ops_support::vector(expected), view);
 
       ops::rows_view<T const> const from(view);
-      auto const parts = kernels::weight_gradient_division::of(from);
+      auto const parts = kernels::weight_gradient_division::for_rows(from);
       auto const chunks = static_cast<unsigned>(parts.chunks);
       guarded<T> sums(parts.sums(columns), 0);
       testing::run_on_copies(

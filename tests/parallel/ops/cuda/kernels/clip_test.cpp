@@ -19,7 +19,7 @@ using ops_support::same_bits;
 using parallel::index;
 using testing::guarded;
 
-TEST_CASE_TEMPLATE("values are clamped and what was inside is remembered, at any alignment", T,
+TEST_CASE_TEMPLATE("clip kernels: values are clamped and marked as inside, at any alignment", T,
                    float, bf16, double) {
   for (index const count : {0, 1, 3, 8, 37, 1000})
     for (float const limit : {0.0F, 0.5F}) {
@@ -33,8 +33,8 @@ TEST_CASE_TEMPLATE("values are clamped and what was inside is remembered, at any
       }
       auto clamped = x;
       std::vector<std::uint8_t> flags(size, 7);
-      reference::stream here;
-      ops::clip(here, std::span(clamped), std::span(flags), limit);
+      reference::stream ref_stream;
+      ops::clip(ref_stream, std::span(clamped), std::span(flags), limit);
       for (std::size_t const misaligned : {0, 1}) {
         guarded<std::uint8_t> inside(size, misaligned);
         testing::run_on_copies(
@@ -49,7 +49,7 @@ TEST_CASE_TEMPLATE("values are clamped and what was inside is remembered, at any
             });
 
         auto dx = x;
-        ops::clip_backward(here, std::span(dx), std::span<std::uint8_t const>(flags));
+        ops::clip_backward(ref_stream, std::span(dx), std::span<std::uint8_t const>(flags));
         testing::run_on_copies(
             x, 2, 64, 0,
             [&](T* to) {

@@ -21,7 +21,7 @@ using parallel::index;
 template <class A>
 constexpr A infinity = std::numeric_limits<A>::infinity();
 
-/// What cross_entropy writes, in vectors that begin as poison.
+/// The outputs of cross_entropy, in vectors that begin as poison.
 template <class T, class A = accumulate_t<T>>
 struct results {
   results(index rows, index columns)
@@ -48,8 +48,8 @@ results<T> reference_of(std::vector<L> const& logits, std::vector<std::int32_t> 
   index const rows = std::ssize(labels);
   index const columns = std::ssize(logits) / rows;
   results<T> out(rows, columns);
-  reference::stream here;
-  ops::cross_entropy(here, matrix_view<T>(out.gradient.data(), {rows, columns}),
+  reference::stream ref_stream;
+  ops::cross_entropy(ref_stream, matrix_view<T>(out.gradient.data(), {rows, columns}),
                      vector_view<A>(out.losses.data(), {rows}),
                      vector_view<std::uint8_t>(out.correct.data(), {rows}),
                      matrix_view<L const>(logits.data(), {rows, columns}),
@@ -89,7 +89,8 @@ constexpr double close = std::is_same_v<T, double> ? 1e-13
                          : std::is_same_v<T, bf16> ? 4e-3
                                                    : 2e-6;
 
-/// Small numbers of a gradient are compared by their own size, down to what 1 - probability leaves.
+/// Small gradients are compared relative to their own size, down to the rounding error of 1 -
+/// probability.
 template <class T>
 void check_gradient(std::vector<T> const& actual, std::vector<T> const& expected) {
   REQUIRE(actual.size() == expected.size());
@@ -102,8 +103,9 @@ void check_gradient(std::vector<T> const& actual, std::vector<T> const& expected
   }
 }
 
-TEST_CASE_TEMPLATE("losses, accuracy and gradient equal the reference for every shape", Of,
-                   types<float>, types<bf16>, types<bf16, float>, types<double>) {
+TEST_CASE_TEMPLATE(
+    "cross_entropy kernel: losses, accuracy and gradient equal the reference for every shape", Of,
+    types<float>, types<bf16>, types<bf16, float>, types<double>) {
   using T = typename Of::gradient;
   using A = accumulate_t<T>;
   using L = typename Of::logit;
@@ -125,7 +127,7 @@ TEST_CASE_TEMPLATE("losses, accuracy and gradient equal the reference for every 
       }
 }
 
-TEST_CASE("the first of equal logits is the prediction, wherever it lies") {
+TEST_CASE("cross_entropy kernel: the first of equal logits is the prediction, at any position") {
   std::vector<float> logits(300, 0.0F);
   for (std::size_t const n : {37, 38, 200, 299}) logits[n] = 2.0F;
   for (std::int32_t const label : {37, 38, 200, 299, 0})
@@ -133,7 +135,7 @@ TEST_CASE("the first of equal logits is the prediction, wherever it lies") {
                [&](results<float> const& out) { CHECK(out.correct[0] == (label == 37)); });
 }
 
-TEST_CASE("a sure prediction keeps the digits of its label's gradient") {
+TEST_CASE("cross_entropy kernel: a sure prediction keeps the digits of its label's gradient") {
   std::vector<float> logits(70, -20.0F);
   logits[68] = 0.0F;
   double const rest = 69 * std::exp(-20.0);
@@ -143,7 +145,8 @@ TEST_CASE("a sure prediction keeps the digits of its label's gradient") {
   });
 }
 
-TEST_CASE("logits of -infinity have probability 0; NaN and +infinity make a loss of NaN") {
+TEST_CASE(
+    "cross_entropy kernel: -infinity has probability 0, and NaN and +infinity give a loss of NaN") {
   std::vector<float> logits(200, -infinity<float>);
   logits[150] = 1.0F;
   logits[3] = 1.0F;
@@ -155,10 +158,10 @@ TEST_CASE("logits of -infinity have probability 0; NaN and +infinity make a loss
     CHECK(out.gradient[0] == 0.0F);
   });
   for (float const wrong : {std::numeric_limits<float>::quiet_NaN(), infinity<float>})
-    for (std::size_t const at : {0, 77, 150, 199}) {
+    for (std::size_t const position : {0, 77, 150, 199}) {
       auto broken = logits;
-      broken[at] = wrong;
-      run<float>(broken, {150}, {}, 0, at == 77, [](results<float> const& out) {
+      broken[position] = wrong;
+      run<float>(broken, {150}, {}, 0, position == 77, [](results<float> const& out) {
         CHECK(std::isnan(out.losses[0]));
         CHECK(out.correct[0] == 0);
       });
@@ -167,7 +170,7 @@ TEST_CASE("logits of -infinity have probability 0; NaN and +infinity make a loss
              [](results<float> const& out) { CHECK(std::isnan(out.losses[0])); });
 }
 
-TEST_CASE("a label outside of the vocabulary cannot be overlooked") {
+TEST_CASE("cross_entropy kernel: a label outside of the vocabulary gives NaN") {
   for (std::int32_t const label : {-1, 100, 1 << 30})
     run<bf16>(testing::normal_numbers<bf16>(100, 3), {label}, {}, 0, true,
               [](results<bf16> const& out) {
@@ -177,8 +180,8 @@ TEST_CASE("a label outside of the vocabulary cannot be overlooked") {
               });
 }
 
-TEST_CASE_TEMPLATE("the gradient may take the place of the logits, or be left away", T, float,
-                   bf16) {
+TEST_CASE_TEMPLATE("cross_entropy kernel: the gradient may overwrite the logits, or be left out", T,
+                   float, bf16) {
   constexpr index rows = 3, columns = 333;
   std::vector<std::int32_t> const labels = {332, 0, 100};
   for (std::size_t const begin : {0, 1})  // rows aligned and not

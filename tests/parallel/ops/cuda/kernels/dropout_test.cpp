@@ -17,8 +17,9 @@ namespace cuda_dropout_test {
 using namespace parallel;
 using parallel::index;
 
-TEST_CASE_TEMPLATE("the same elements are dropped as in the reference, wherever the array begins",
-                   T, float, bf16, double) {
+TEST_CASE_TEMPLATE(
+    "dropout kernel: it drops the same elements as the reference, at any beginning of the array", T,
+    float, bf16, double) {
   for (index const count : {0, 1, 3, 8, 37, 1000})
     for (std::uint64_t const first_element :
          {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{6}, std::uint64_t{1} << 35})
@@ -31,8 +32,8 @@ TEST_CASE_TEMPLATE("the same elements are dropped as in the reference, wherever 
                                            .whole_columns = 3 * columns};
         auto const x = ops_support::random<T>(count, 1);
         auto expected = x;
-        reference::stream here;
-        ops::dropout(here, std::span(expected), std::span<T const>(x), options);
+        reference::stream ref_stream;
+        ops::dropout(ref_stream, std::span(expected), std::span<T const>(x), options);
         testing::guarded<T> from(x, 0);
         auto const check = [&](auto const& y) { CHECK(ops_support::same_bits(y, expected)); };
         auto const size = static_cast<std::size_t>(count);
@@ -51,7 +52,7 @@ TEST_CASE_TEMPLATE("the same elements are dropped as in the reference, wherever 
       }
 }
 
-TEST_CASE("a quarter of the elements is dropped, where a quarter is asked for") {
+TEST_CASE("dropout kernel: probability 1/4 drops a quarter of the elements") {
   std::vector<float> x(10000, 3.0F);
   testing::host_block::run_grid(
       4, 64, 0, testing::thread_order::ascending,

@@ -20,7 +20,7 @@ using testing::guarded;
 constexpr std::size_t sizes[] = {0, 1, 3, 8, 37, 1000};
 constexpr std::size_t offsets[] = {0, 1};
 
-/// Numbers of which the first is NaN, if there is one.
+/// Numbers; the first is NaN if the type has one.
 template <class T>
 std::vector<T> numbers(std::size_t count, std::uint64_t seed) {
   auto out = ops_support::random<T>(static_cast<index>(count), seed, 3.0);
@@ -32,39 +32,41 @@ std::vector<std::uint64_t> numbers(std::size_t count, std::uint64_t seed) {
   return ops_support::random<std::uint64_t>(static_cast<index>(count), seed);
 }
 
-/// make(y) turns `before` into `expected`, whatever the order of threads and the alignment.
+/// Checks that make(y) changes `initial` to `expected`, in every order of threads and at every
+/// alignment.
 template <class T, class Make>
-void expect(std::vector<T> const& before, std::vector<T> const& expected, Make const& make) {
-  testing::run_on_copies(before, 2, 64, 0, make,
+void expect(std::vector<T> const& initial, std::vector<T> const& expected, Make const& make) {
+  testing::run_on_copies(initial, 2, 64, 0, make,
                          [&](auto const& y) { CHECK(ops_support::same_bits(y, expected)); });
 }
 
-TEST_CASE_TEMPLATE("fill, add, multiply and scale equal the reference at any alignment", T, float,
-                   bf16, double, std::uint64_t) {
+TEST_CASE_TEMPLATE(
+    "elementwise kernels: fill, add, multiply and scale equal the reference at any alignment", T,
+    float, bf16, double, std::uint64_t) {
   for (auto const count : sizes) {
     auto const y = numbers<T>(count, 1);
     auto const x = numbers<T>(count, 2);
-    auto const with = [&](auto const& work) {
+    auto const applied = [&](auto const& work) {
       auto out = y;
-      reference::stream here;
-      work(here, std::span<T>(out));
+      reference::stream ref_stream;
+      work(ref_stream, std::span<T>(out));
       return out;
     };
     auto const value = static_cast<T>(accumulate_t<T>(3));
     auto const factor = accumulate_t<T>(7) / accumulate_t<T>(2);
 
-    expect(y, with([&](auto& s, auto out) { ops::fill(s, out, value); }), [&](T* to) {
+    expect(y, applied([&](auto& s, auto out) { ops::fill(s, out, value); }), [&](T* to) {
       return cuda::kernels::fill<T>{to, value, count};
     });
-    expect(y, with([&](auto& s, auto out) { ops::scale(s, out, factor); }), [&](T* to) {
+    expect(y, applied([&](auto& s, auto out) { ops::scale(s, out, factor); }), [&](T* to) {
       return cuda::kernels::scale<T>{to, factor, count};
     });
     for (auto const offset : offsets) {
       guarded<T> other(x, offset);
-      expect(y, with([&](auto& s, auto out) { ops::add(s, out, x); }), [&](T* to) {
+      expect(y, applied([&](auto& s, auto out) { ops::add(s, out, x); }), [&](T* to) {
         return cuda::kernels::add<T>{to, other.data(), count};
       });
-      expect(y, with([&](auto& s, auto out) { ops::multiply(s, out, x); }), [&](T* to) {
+      expect(y, applied([&](auto& s, auto out) { ops::multiply(s, out, x); }), [&](T* to) {
         return cuda::kernels::multiply<T>{to, other.data(), count};
       });
     }
@@ -76,8 +78,8 @@ void axpby_equals_the_reference() {
   for (auto const count : sizes) {
     auto const x = numbers<U>(count, 2);
     auto expected = numbers<T>(count, 1);
-    reference::stream here;
-    ops::axpby(here, std::span<T>(expected), std::span<U const>(x), 0.3, -1.7);
+    reference::stream ref_stream;
+    ops::axpby(ref_stream, std::span<T>(expected), std::span<U const>(x), 0.3, -1.7);
     for (auto const offset : offsets) {
       guarded<U> from(x, offset);
       using sum = typename cuda::kernels::axpby<T, U>::sum;
@@ -89,7 +91,7 @@ void axpby_equals_the_reference() {
   }
 }
 
-TEST_CASE("axpby equals the reference at any alignment") {
+TEST_CASE("elementwise kernels: axpby equals the reference at any alignment") {
   axpby_equals_the_reference<float, float>();
   axpby_equals_the_reference<float, bf16>();
   axpby_equals_the_reference<bf16, float>();
@@ -97,26 +99,27 @@ TEST_CASE("axpby equals the reference at any alignment") {
   axpby_equals_the_reference<double, double>();
 }
 
-TEST_CASE_TEMPLATE("normalise equals the reference at any alignment", T, float, bf16, double) {
+TEST_CASE_TEMPLATE("elementwise kernels: normalise equals the reference at any alignment", T, float,
+                   bf16, double) {
   for (auto const count : sizes)
     for (double const squared : {2.0, 0.0}) {
       auto const y = numbers<T>(count, 1);
       auto expected = y;
-      reference::stream here;
-      ops::normalise(here, std::span<T>(expected), &squared, 0.3);
+      reference::stream ref_stream;
+      ops::normalise(ref_stream, std::span<T>(expected), &squared, 0.3);
       expect(y, expected, [&](T* to) {
         return cuda::kernels::normalise<T>{to, &squared, 0.3, count};
       });
     }
 }
 
-TEST_CASE("a sum of an array and itself doubles it, the square of it is its product with itself") {
-  auto const before = numbers<float>(100, 3);
-  auto doubled = before, squared = before;
+TEST_CASE("elementwise kernels: add and multiply accept the same array twice") {
+  auto const initial = numbers<float>(100, 3);
+  auto doubled = initial, squared = initial;
   for (auto& v : doubled) v *= 2.0F;
   for (auto& v : squared) v *= v;
-  expect(before, doubled, [](float* y) { return cuda::kernels::add<float>{y, y, 100}; });
-  expect(before, squared, [](float* y) { return cuda::kernels::multiply<float>{y, y, 100}; });
+  expect(initial, doubled, [](float* y) { return cuda::kernels::add<float>{y, y, 100}; });
+  expect(initial, squared, [](float* y) { return cuda::kernels::multiply<float>{y, y, 100}; });
 }
 
 template <class To, class From>
@@ -124,8 +127,8 @@ void casts_equal_the_reference() {
   for (auto const count : sizes) {
     auto const x = numbers<From>(count, 4);
     auto expected = numbers<To>(count, 5);
-    reference::stream here;
-    ops::cast(here, std::span<To>(expected), std::span<From const>(x));
+    reference::stream ref_stream;
+    ops::cast(ref_stream, std::span<To>(expected), std::span<From const>(x));
     for (auto const offset : offsets) {
       guarded<From> from(x, offset);
       expect(numbers<To>(count, 5), expected, [&](To* to) {
@@ -135,33 +138,36 @@ void casts_equal_the_reference() {
   }
 }
 
-TEST_CASE_TEMPLATE("casts between widths equal the reference at any alignment", From, float, bf16,
-                   double) {
+TEST_CASE_TEMPLATE("elementwise kernels: casts between widths equal the reference at any alignment",
+                   From, float, bf16, double) {
   casts_equal_the_reference<float, From>();
   casts_equal_the_reference<bf16, From>();
   casts_equal_the_reference<double, From>();
 }
 
-TEST_CASE_TEMPLATE("rows that lie apart are copied and what lies between them is left", T, float,
-                   bf16, double, std::uint64_t) {
+TEST_CASE_TEMPLATE(
+    "copy_rows kernel: rows that lie apart are copied, and elements between them are unchanged", T,
+    float, bf16, double, std::uint64_t) {
   struct shape {
     index rows, columns, y_stride, x_stride;
   };
-  for (auto const& of :
+  for (auto const& shape :
        {shape{0, 8, 8, 8}, shape{3, 0, 8, 8}, shape{1, 1, 1, 1}, shape{5, 24, 24, 48},
         shape{5, 24, 32, 24}, shape{7, 5, 9, 6}, shape{3, 24, 25, 24}, shape{3, 1200, 1216, 1200},
         shape{2, 1201, 1203, 1202}})
     for (auto const offset : offsets) {
-      auto const x = numbers<T>(static_cast<std::size_t>(of.rows * of.x_stride), 6);
-      auto const y = numbers<T>(static_cast<std::size_t>(of.rows * of.y_stride), 7);
+      auto const x = numbers<T>(static_cast<std::size_t>(shape.rows * shape.x_stride), 6);
+      auto const y = numbers<T>(static_cast<std::size_t>(shape.rows * shape.y_stride), 7);
       auto expected = y;
-      reference::stream here;
-      ops::copy(here, ops::rows_view<T>(expected.data(), of.rows, of.columns, of.y_stride),
-                ops::rows_view<T const>(x.data(), of.rows, of.columns, of.x_stride));
+      reference::stream ref_stream;
+      ops::copy(ref_stream,
+                ops::rows_view<T>(expected.data(), shape.rows, shape.columns, shape.y_stride),
+                ops::rows_view<T const>(x.data(), shape.rows, shape.columns, shape.x_stride));
       guarded<T> from(x, offset);
       expect(y, expected, [&](T* to) {
-        return cuda::kernels::copy_rows<T>{{to, of.rows, of.columns, of.y_stride},
-                                           {from.data(), of.rows, of.columns, of.x_stride}};
+        return cuda::kernels::copy_rows<T>{
+            {to, shape.rows, shape.columns, shape.y_stride},
+            {from.data(), shape.rows, shape.columns, shape.x_stride}};
       });
     }
 }

@@ -24,7 +24,7 @@ using parallel::index;
 using testing::guarded;
 namespace kernels = cuda::kernels;
 
-/// dtable after what the launcher does: all kernels in one order of threads.
+/// dtable after the steps of the launcher, with all kernels in one order of threads.
 template <class T>
 std::vector<accumulate_t<T>> gradient(std::vector<accumulate_t<T>> const& dtable,
                                       std::vector<T> const& dy,
@@ -65,9 +65,10 @@ std::vector<accumulate_t<T>> reference_gradient(std::vector<accumulate_t<T>> dta
                                                 std::vector<T> const& dy,
                                                 std::vector<std::int32_t> const& ids, index columns,
                                                 ops::table_slice slice) {
-  reference::stream here;
+  reference::stream ref_stream;
   ops::embedding_backward(
-      here, matrix_view<accumulate_t<T>>(dtable.data(), {std::ssize(dtable) / columns, columns}),
+      ref_stream,
+      matrix_view<accumulate_t<T>>(dtable.data(), {std::ssize(dtable) / columns, columns}),
       matrix_view<T const>(dy.data(), {std::ssize(ids), columns}), ops_support::vector(ids), slice);
   return dtable;
 }
@@ -76,18 +77,20 @@ constexpr testing::thread_order orders[] = {testing::thread_order::ascending,
                                             testing::thread_order::descending,
                                             testing::thread_order::shuffled};
 
-/// Ids that end, begin and go on at every place of a piece of 32: `size` of them, `row` all but
-/// every `every`-th, which are the others.
-std::vector<std::int32_t> frequent(index size, std::int32_t row, index every,
+/// `size` ids whose runs begin, end and continue at every position of a piece of 32: all are `row`
+/// except every `period`-th.
+std::vector<std::int32_t> frequent(index size, std::int32_t row, index period,
                                    std::int32_t vocabulary) {
   auto ids = ops_support::random_ids(size, vocabulary, 7);
   for (index i = 0; i < size; ++i)
-    if (i % every != 0) ids[static_cast<std::size_t>(i)] = row;
+    if (i % period != 0) ids[static_cast<std::size_t>(i)] = row;
   return ids;
 }
 
 // integers show every element that is left out, doubled, or added to the wrong row
-TEST_CASE("in integers the gradient is exact for any frequencies of tokens and any slice") {
+TEST_CASE(
+    "embedding_backward kernels: in integers the gradient is exact for any token counts and "
+    "slice") {
   using T = std::uint64_t;
   constexpr std::int32_t vocabulary = 12;
   for (index const size : {0, 1, 2, 31, 32, 33, 64, 65, 200})
@@ -96,8 +99,8 @@ TEST_CASE("in integers the gradient is exact for any frequencies of tokens and a
                                            ops::table_slice{5, 12}, ops::table_slice{8, 12}}) {
         index const rows = slice.vocabulary == 0 ? 12 : 4;
         for (std::int32_t const row : {0, 6, 11})
-          for (index const every : {1, 2, 7, 1000}) {
-            auto const ids = frequent(size, row, every, vocabulary);
+          for (index const period : {1, 2, 7, 1000}) {
+            auto const ids = frequent(size, row, period, vocabulary);
             auto const dtable = random<T>(rows * columns, 1);
             auto const dy = random<T>(size * columns, 2);
             auto const expected = reference_gradient(dtable, dy, ids, columns, slice);
@@ -108,8 +111,8 @@ TEST_CASE("in integers the gradient is exact for any frequencies of tokens and a
 }
 
 TEST_CASE_TEMPLATE(
-    "sums of numbers are within their rounding, the same bits in any order of threads", T, float,
-    bf16, double) {
+    "embedding_backward kernels: sums are within rounding, with the same bits in any thread order",
+    T, float, bf16, double) {
   using A = accumulate_t<T>;
   constexpr index size = 500, columns = 36;
   auto const ids = frequent(size, 3, 2, 9);
@@ -124,7 +127,7 @@ TEST_CASE_TEMPLATE(
       CHECK(same_bits(gradient(dtable, dy, ids, columns, {}, order, offset), first));
 }
 
-TEST_CASE("gradients of ids outside of the vocabulary go nowhere") {
+TEST_CASE("embedding_backward kernels: gradients of ids outside of the vocabulary are dropped") {
   std::vector<std::int32_t> const ids{1, -1, 2, std::numeric_limits<std::int32_t>::max(), 1};
   std::vector<float> const dtable(2 * 4, 1.0F), dy(5 * 4, 1.0F);
   auto const out = gradient(dtable, dy, ids, 4, {}, orders[2]);

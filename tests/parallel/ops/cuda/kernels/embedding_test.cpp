@@ -21,13 +21,14 @@ using parallel::index;
 using testing::guarded;
 
 template <class T>
-void expect(std::vector<T> const& before, std::vector<T> const& expected, auto const& make) {
-  testing::run_on_copies(before, 2, 64, 0, make,
+void expect(std::vector<T> const& initial, std::vector<T> const& expected, auto const& make) {
+  testing::run_on_copies(initial, 2, 64, 0, make,
                          [&](auto const& y) { CHECK(same_bits(y, expected)); });
 }
 
-TEST_CASE_TEMPLATE("rows are those of the ids, and zeros where another slice holds them", T, float,
-                   bf16, double, std::uint64_t) {
+TEST_CASE_TEMPLATE(
+    "embedding kernel: rows are those of the ids, and zeros for rows of other slices", T, float,
+    bf16, double, std::uint64_t) {
   constexpr index rows = 10;
   for (index const tokens : {0, 1, 9, 40})
     for (index const columns : {0, 1, 5, 8, 520})
@@ -36,8 +37,8 @@ TEST_CASE_TEMPLATE("rows are those of the ids, and zeros where another slice hol
         auto const table = random<T>(rows * columns, 2);
         auto const y = random<T>(tokens * columns, 3);
         auto expected = y;
-        reference::stream here;
-        ops::embedding(here, matrix_view<T>(expected.data(), {tokens, columns}),
+        reference::stream ref_stream;
+        ops::embedding(ref_stream, matrix_view<T>(expected.data(), {tokens, columns}),
                        ops_support::vector(ids),
                        matrix_view<T const>(table.data(), {rows, columns}), slice);
         for (std::size_t const offset : {0, 1}) {
@@ -50,10 +51,12 @@ TEST_CASE_TEMPLATE("rows are those of the ids, and zeros where another slice hol
       }
 }
 
-TEST_CASE("ids outside of the vocabulary give NaN, all ones in integers, and read no memory") {
-  constexpr auto least = std::numeric_limits<std::int32_t>::min();
-  constexpr auto most = std::numeric_limits<std::int32_t>::max();
-  std::vector<std::int32_t> const ids{-1, 1, 4, least, most};
+TEST_CASE(
+    "embedding kernel: ids outside of the vocabulary give NaN, all ones in integers, and read no "
+    "memory") {
+  constexpr auto lowest = std::numeric_limits<std::int32_t>::min();
+  constexpr auto highest = std::numeric_limits<std::int32_t>::max();
+  std::vector<std::int32_t> const ids{-1, 1, 4, lowest, highest};
   std::vector<float> const table(2 * 8, 7.0F);
   testing::run_on_copies(
       std::vector<float>(5 * 8), 1, 32, 0,
@@ -75,8 +78,9 @@ TEST_CASE("ids outside of the vocabulary give NaN, all ones in integers, and rea
       });
 }
 
-TEST_CASE_TEMPLATE("positions are added, and their gradients summed, as in the reference", T, float,
-                   bf16, double, std::uint64_t) {
+TEST_CASE_TEMPLATE(
+    "position kernels: positions are added, and gradients summed, as in the reference", T, float,
+    bf16, double, std::uint64_t) {
   using A = accumulate_t<T>;
   constexpr index positions = 12, first = 2;
   for (index const batch : {0, 1, 3})
@@ -88,12 +92,12 @@ TEST_CASE_TEMPLATE("positions are added, and their gradients summed, as in the r
         auto const gradients = random<A>(positions * columns, 6);
         auto expected = y;
         auto expected_gradients = gradients;
-        reference::stream here;
-        ops::add_positions(here, matrix_view<T>(expected.data(), {rows, columns}),
+        reference::stream ref_stream;
+        ops::add_positions(ref_stream, matrix_view<T>(expected.data(), {rows, columns}),
                            matrix_view<T const>(table.data(), {positions, columns}), sequence,
                            {.first = first});
         ops::add_positions_backward(
-            here, matrix_view<A>(expected_gradients.data(), {positions, columns}),
+            ref_stream, matrix_view<A>(expected_gradients.data(), {positions, columns}),
             matrix_view<T const>(y.data(), {rows, columns}), sequence, {.first = first});
         guarded<T> from(table, 0), dy(y, 0);
         expect(y, expected, [&](T* to) {

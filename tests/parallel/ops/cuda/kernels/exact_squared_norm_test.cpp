@@ -31,7 +31,7 @@ void by_kernels(exact_sum& out, std::span<T const> x, unsigned blocks,
 template <class T>
 void check_same_digits(std::span<T const> x) {
   exact_sum expected;
-  expected.add(1.0 / 3.0);  // what was there stays
+  expected.add(1.0 / 3.0);  // the previous value is added to
   for (T const v : x) expected.add(double(v) * double(v));
   using enum testing::thread_order;
   for (auto const order : {ascending, descending, shuffled})
@@ -47,29 +47,31 @@ void check_same_digits(std::span<T const> x) {
     }
 }
 
-TEST_CASE_TEMPLATE("the digits are those of exact_sum, at any alignment and number of blocks", T,
-                   float, bf16, double) {
+TEST_CASE_TEMPLATE(
+    "exact_squared_norm kernels: the digits are those of exact_sum, for any alignment and block "
+    "count",
+    T, float, bf16, double) {
   auto x = testing::normal_numbers<T>(40001, 1);
   for (std::size_t i = 0; i < x.size(); ++i)  // of all magnitudes
     x[i] = T(float(x[i]) * std::ldexp(1.0F, static_cast<int>(i % 200) - 100));
   x[7] = T(0x1.fep127F);
   x[8] = T(std::numeric_limits<float>::denorm_min());
   x[9] = T(-0.0F);
-  std::span<T const> const all(x);
-  check_same_digits(all);
-  check_same_digits(all.subspan(1, 1000));
-  check_same_digits(all.subspan(0, 1));
-  check_same_digits(all.subspan(9, 1));
+  std::span<T const> const elements(x);
+  check_same_digits(elements);
+  check_same_digits(elements.subspan(1, 1000));
+  check_same_digits(elements.subspan(0, 1));
+  check_same_digits(elements.subspan(9, 1));
 }
 
-TEST_CASE("doubles whose squares are subnormal, vanish or overflow") {
+TEST_CASE("exact_squared_norm kernels: doubles whose squares are subnormal, vanish or overflow") {
   std::vector<double> const x = {0x1p-530, 0x1.123456789abcdp-520, 0x1p-600, 0x1p511};
   check_same_digits(std::span<double const>(x));
-  std::vector<double> const over = {1.0, 0x1p513, 2.0};
-  check_same_digits(std::span<double const>(over));
+  std::vector<double> const overflowing = {1.0, 0x1p513, 2.0};
+  check_same_digits(std::span<double const>(overflowing));
 }
 
-TEST_CASE("infinities and NaN are told apart from sums") {
+TEST_CASE("exact_squared_norm kernels: infinities and NaN are reported separately from sums") {
   auto x = testing::normal_numbers<float>(20000, 1);
   x[19000] = -std::numeric_limits<float>::infinity();
   check_same_digits(std::span<float const>(x));

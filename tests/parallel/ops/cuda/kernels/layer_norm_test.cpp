@@ -17,8 +17,8 @@ namespace cuda_layer_norm_test {
 using namespace parallel;
 using parallel::index;
 
-TEST_CASE_TEMPLATE("layer_norm equals the reference for every shape and in place", T, float, bf16,
-                   double) {
+TEST_CASE_TEMPLATE("layer_norm kernel: it equals the reference for every shape and in place", T,
+                   float, bf16, double) {
   using A = accumulate_t<T>;
   for (testing::row_shape const s : testing::row_shapes)
     for (bool const plain : {false, true}) {  // without bias and statistics
@@ -29,8 +29,8 @@ TEST_CASE_TEMPLATE("layer_norm equals the reference for every shape and in place
       auto bias = testing::normal_numbers<T>(plain ? 0 : d, 3);
       testing::rows_of<T> expected{testing::poison<T>(testing::extent(s)), s};
       std::vector<A> mean(plain ? 0 : rows), rstd(mean.size());
-      reference::stream here;
-      ops::layer_norm(here, expected.view(), testing::view_of(mean), testing::view_of(rstd),
+      reference::stream ref_stream;
+      ops::layer_norm(ref_stream, expected.view(), testing::view_of(mean), testing::view_of(rstd),
                       x.view(), testing::view_of(weight), testing::view_of(bias), {.eps = 1e-3});
 
       testing::rows_of<T> y{testing::poison<T>(testing::extent(s)), s};
@@ -53,11 +53,11 @@ TEST_CASE_TEMPLATE("layer_norm equals the reference for every shape and in place
         });
 
       auto in_place = x;
-      auto same = body;
-      same.y = in_place.view();
-      same.x = in_place.view();
+      auto in_place_body = body;
+      in_place_body.y = in_place.view();
+      in_place_body.x = in_place.view();
       testing::host_block::run_grid(blocks, 32, 64 * sizeof(A), testing::thread_order::shuffled,
-                                    same);
+                                    in_place_body);
       for (index m = 0; m < s.rows; ++m)
         for (index n = 0; n < s.columns; ++n)
           CHECK(static_cast<double>(in_place.view().row(m)[n]) ==
@@ -66,7 +66,7 @@ TEST_CASE_TEMPLATE("layer_norm equals the reference for every shape and in place
     }
 }
 
-TEST_CASE("layer_norm of numbers far from zero loses nothing of the variance") {
+TEST_CASE("layer_norm kernel: numbers far from zero keep an exact variance") {
   index const d = 320;
   std::vector<float> x(320), y(320), weight(320, 1.0F), rstd(1), mean(1);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = 4096.0F + static_cast<float>(i % 2);
@@ -83,7 +83,7 @@ TEST_CASE("layer_norm of numbers far from zero loses nothing of the variance") {
                               });
 }
 
-TEST_CASE_TEMPLATE("the gradient of layer_norm's input equals the reference, in place too", T,
+TEST_CASE_TEMPLATE("layer_norm_backward_input kernel: it equals the reference, also in place", T,
                    float, bf16, double) {
   using A = accumulate_t<T>;
   for (testing::row_shape const s : testing::row_shapes) {
@@ -94,10 +94,10 @@ TEST_CASE_TEMPLATE("the gradient of layer_norm's input equals the reference, in 
     auto weight = testing::normal_numbers<T>(d, 3);
     std::vector<A> mean(rows), rstd(rows);
     testing::rows_of<T> expected{testing::poison<T>(testing::extent(s)), s};
-    reference::stream here;
-    ops::layer_norm(here, expected.view(), testing::view_of(mean), testing::view_of(rstd), x.view(),
-                    testing::view_of(weight), vector_view<T const>());
-    ops::layer_norm_backward_input(here, expected.view(), dy.view(), x.view(),
+    reference::stream ref_stream;
+    ops::layer_norm(ref_stream, expected.view(), testing::view_of(mean), testing::view_of(rstd),
+                    x.view(), testing::view_of(weight), vector_view<T const>());
+    ops::layer_norm_backward_input(ref_stream, expected.view(), dy.view(), x.view(),
                                    testing::view_of(weight), testing::view_of(mean),
                                    testing::view_of(rstd));
     testing::rows_of<T> dx{testing::poison<T>(testing::extent(s)), s};
@@ -122,27 +122,27 @@ TEST_CASE_TEMPLATE("the gradient of layer_norm's input equals the reference, in 
   }
 }
 
-TEST_CASE_TEMPLATE("what is added to the gradient of layer_norm's input is rounded with it", T,
-                   float, bf16, double) {
+TEST_CASE_TEMPLATE("layer_norm_backward_input kernel: the addend is added before the one rounding",
+                   T, float, bf16, double) {
   using A = accumulate_t<T>;
   for (testing::row_shape const s : testing::row_shapes) {
     auto const d = static_cast<std::size_t>(s.columns);
     auto const rows = static_cast<std::size_t>(s.rows);
     testing::rows_of<T> x{testing::normal_numbers<T>(testing::extent(s), 1, 2.0F, 1.0F), s};
     testing::rows_of<T> dy{testing::normal_numbers<T>(testing::extent(s), 2), s};
-    testing::rows_of<T> more{testing::normal_numbers<T>(testing::extent(s), 4, 8.0F), s};
+    testing::rows_of<T> addend{testing::normal_numbers<T>(testing::extent(s), 4, 8.0F), s};
     auto weight = testing::normal_numbers<T>(d, 3);
     std::vector<A> mean(rows), rstd(rows);
     testing::rows_of<T> expected{testing::poison<T>(testing::extent(s)), s};
-    reference::stream here;
-    ops::layer_norm(here, expected.view(), testing::view_of(mean), testing::view_of(rstd), x.view(),
-                    testing::view_of(weight), vector_view<T const>());
-    ops::layer_norm_backward_input(here, expected.view(), dy.view(), x.view(),
+    reference::stream ref_stream;
+    ops::layer_norm(ref_stream, expected.view(), testing::view_of(mean), testing::view_of(rstd),
+                    x.view(), testing::view_of(weight), vector_view<T const>());
+    ops::layer_norm_backward_input(ref_stream, expected.view(), dy.view(), x.view(),
                                    testing::view_of(weight), testing::view_of(mean),
-                                   testing::view_of(rstd), more.view());
+                                   testing::view_of(rstd), addend.view());
     testing::rows_of<T> dx{testing::poison<T>(testing::extent(s)), s};
     cuda::kernels::layer_norm_backward_input<T> const body{
-        dx.view(), dy.view(), x.view(), weight.data(), mean.data(), rstd.data(), more.view()};
+        dx.view(), dy.view(), x.view(), weight.data(), mean.data(), rstd.data(), addend.view()};
     testing::run_in_every_order(static_cast<unsigned>(s.rows), 32, 64 * sizeof(A), body, [&](auto) {
       testing::check_close(dx.data, expected.data, testing::norm_tolerance<T>);
       std::ranges::fill(dx.data, T(-77.0F));

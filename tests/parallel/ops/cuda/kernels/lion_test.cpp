@@ -35,26 +35,27 @@ struct arrays {
   }
 };
 
-TEST_CASE_TEMPLATE("a step of lion equals the reference at any alignment", T, float, bf16, double) {
+TEST_CASE_TEMPLATE("lion kernel: a step equals the reference at any alignment", T, float, bf16,
+                   double) {
   using A = accumulate_t<T>;
   A const scale = A(0.37);
   for (index const count : {0, 1, 3, 8, 37, 1000})
     for (A const* gradient_scale : {static_cast<A const*>(nullptr), &scale}) {
       ops::lion_options<A> const options{
           .lr = 3e-3, .initial_lr = 1e-2, .weight_decay = 0.1, .gradient_scale = gradient_scale};
-      arrays<T> const before(count);
-      auto expected = before;
-      reference::stream here;
-      ops::lion(here, std::span(expected.values), std::span(expected.master),
+      arrays<T> const initial(count);
+      auto expected = initial;
+      reference::stream ref_stream;
+      ops::lion(ref_stream, std::span(expected.values), std::span(expected.master),
                 std::span(expected.exp_avg), std::span<A const>(expected.gradients), options);
 
       for (std::size_t const misaligned : {0, 1}) {
-        guarded<A> gradients(before.gradients, misaligned);
+        guarded<A> gradients(initial.gradients, misaligned);
         for (auto const order :
              {testing::thread_order::ascending, testing::thread_order::descending,
               testing::thread_order::shuffled}) {
-          guarded<T> values(before.values, misaligned);
-          guarded<A> master(before.master, 0), exp_avg(before.exp_avg, 0);
+          guarded<T> values(initial.values, misaligned);
+          guarded<A> master(initial.master, 0), exp_avg(initial.exp_avg, 0);
           testing::host_block::run_grid(
               2, 64, 0, order,
               cuda::kernels::lion<T>{values.data(), master.data(), exp_avg.data(), gradients.data(),
@@ -69,21 +70,21 @@ TEST_CASE_TEMPLATE("a step of lion equals the reference at any alignment", T, fl
     }
 }
 
-TEST_CASE("values may be the masters themselves") {
-  arrays<float> const before(100);
-  auto expected = before;
-  reference::stream here;
+TEST_CASE("lion kernel: values may be the masters themselves") {
+  arrays<float> const initial(100);
+  auto expected = initial;
+  reference::stream ref_stream;
   ops::lion_options<float> const options{.weight_decay = 0.1};
-  ops::lion(here, std::span(expected.master), std::span(expected.master),
+  ops::lion(ref_stream, std::span(expected.master), std::span(expected.master),
             std::span(expected.exp_avg), std::span<float const>(expected.gradients), options);
   testing::run_on_copies(
-      before.master, 2, 64, 0,
-      [&, kept = before](float* p) mutable {
-        kept = before;
+      initial.master, 2, 64, 0,
+      [&, copy = initial](float* p) mutable {
+        copy = initial;
         return cuda::kernels::lion<float>{p,
                                           p,
-                                          kept.exp_avg.data(),
-                                          kept.gradients.data(),
+                                          copy.exp_avg.data(),
+                                          copy.gradients.data(),
                                           nullptr,
                                           ops::detail::lion_factors<float>(options),
                                           100};

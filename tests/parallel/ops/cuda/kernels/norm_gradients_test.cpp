@@ -18,7 +18,7 @@ namespace cuda_norm_gradients_test {
 using namespace parallel;
 using parallel::index;
 
-/// Of a shape: random numbers, and what the reference makes of them.
+/// Random inputs of a shape, and the results of the reference.
 template <class T, bool Centred, bool Biased>
 struct problem {
   using A = accumulate_t<T>;
@@ -27,7 +27,7 @@ struct problem {
   index runs = ops::norm_gradient_runs(s.rows);
   testing::rows_of<T> x{testing::normal_numbers<T>(testing::extent(s), 1, 2.0F, 1.0F), s};
   testing::rows_of<T> dy{testing::normal_numbers<T>(testing::extent(s), 2), s};
-  testing::rows_of<T> more{testing::normal_numbers<T>(testing::extent(s), 3, 8.0F), s};
+  testing::rows_of<T> addend_rows{testing::normal_numbers<T>(testing::extent(s), 3, 8.0F), s};
   testing::rows_of<T> expected{testing::poison<T>(testing::extent(s)), s};
   std::vector<T> weight = testing::normal_numbers<T>(static_cast<std::size_t>(s.columns), 4);
   std::vector<A> mean = testing::normal_numbers<A>(static_cast<std::size_t>(s.rows), 5);
@@ -36,21 +36,21 @@ struct problem {
   std::vector<A> bias_sums = testing::poison<A>(Biased ? weight_sums.size() : 0);
 
   problem(testing::row_shape shape, bool with_addend) : s(shape), adds(with_addend) {
-    reference::stream here;
+    reference::stream ref_stream;
     ops::norm_gradients(
-        here, expected.view(), sums(weight_sums), Biased ? sums(bias_sums) : matrix_view<A>(),
+        ref_stream, expected.view(), sums(weight_sums), Biased ? sums(bias_sums) : matrix_view<A>(),
         dy.view(), x.view(), testing::view_of(weight),
         Centred ? testing::view_of(mean) : vector_view<A>(), testing::view_of(rstd), addend());
   }
 
-  [[nodiscard]] matrix_view<A> sums(std::vector<A>& of) const {
-    return {of.data(), {runs, s.columns}};
+  [[nodiscard]] matrix_view<A> sums(std::vector<A>& partial) const {
+    return {partial.data(), {runs, s.columns}};
   }
   [[nodiscard]] ops::rows_view<T const> addend() {
     if (!adds) return {};
-    return more.view();
+    return addend_rows.view();
   }
-  /// The body, writing there.
+  /// The body with `dx` as its output.
   template <bool Whole>
   [[nodiscard]] cuda::kernels::norm_gradients<T, Centred, Biased, Whole> body(
       testing::rows_of<T>& dx, std::vector<A>& of_weight, std::vector<A>& of_bias) {
@@ -79,7 +79,7 @@ void check() {
       CAPTURE(adds);
       problem<T, Centred, Biased> p(s, adds);
       if (Whole && !cuda::kernels::whole_rows(p.weight.data(), p.weight.data(), p.x.view(),
-                                              p.dy.view(), p.more.view()))
+                                              p.dy.view(), p.addend_rows.view()))
         continue;
       auto const blocks = static_cast<unsigned>(p.runs);
       testing::rows_of<T> dx{testing::poison<T>(testing::extent(s)), s};
@@ -95,11 +95,11 @@ void check() {
           std::ranges::fill(bias, A(-77));
         });
       auto in_place = p.dy;
-      auto same = body;
-      same.dx = in_place.view();
-      same.dy = in_place.view();
+      auto in_place_body = body;
+      in_place_body.dx = in_place.view();
+      in_place_body.dy = in_place.view();
       testing::host_block::run_grid(blocks, 64, 128 * sizeof(A), testing::thread_order::descending,
-                                    same);
+                                    in_place_body);
       for (index m = 0; m < s.rows; ++m)
         for (index n = 0; n < s.columns; ++n) {
           auto const wanted = static_cast<double>(p.expected.view().row(m)[n]);
@@ -110,8 +110,9 @@ void check() {
     }
 }
 
-TEST_CASE_TEMPLATE("a norm's gradient and the sums beside equal the reference's, in place too", T,
-                   float, bf16, double) {
+TEST_CASE_TEMPLATE(
+    "norm_gradients kernel: the gradient and the sums equal the reference's, also in place", T,
+    float, bf16, double) {
   check<T, true, true, false>();
   check<T, true, true, true>();
   check<T, true, false, true>();

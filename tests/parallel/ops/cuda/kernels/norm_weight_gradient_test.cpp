@@ -1,5 +1,4 @@
-// The two kernels of a normalisation's weight and bias gradients on the host, against the reference
-// loops.
+// The two kernels of a norm's weight and bias gradients on the host, against the reference loops.
 #include <doctest/doctest.h>
 
 #include <limits>
@@ -18,11 +17,12 @@ namespace cuda_norm_weight_gradient_test {
 using namespace parallel;
 using parallel::index;
 
-/// Both kernels as the launcher runs them, with `threads` a block.
+/// Runs both kernels as the launcher does, with blocks of `threads` threads.
 template <class T, class A>
-void both(unsigned threads, testing::thread_order order, A* dweight, A* dbias,
-          ops::rows_view<T const> dy, ops::rows_view<T const> x, A const* mean, A const* rstd) {
-  auto const parts = cuda::kernels::weight_gradient_division::of(x);
+void run_kernels(unsigned threads, testing::thread_order order, A* dweight, A* dbias,
+                 ops::rows_view<T const> dy, ops::rows_view<T const> x, A const* mean,
+                 A const* rstd) {
+  auto const parts = cuda::kernels::weight_gradient_division::for_rows(x);
   auto const chunks = static_cast<unsigned>(parts.chunks);
   auto const tiles = static_cast<unsigned>(parts.tiles);
   std::vector<A> sums(parts.sums(x.columns), std::numeric_limits<A>::quiet_NaN());
@@ -42,8 +42,9 @@ void both(unsigned threads, testing::thread_order order, A* dweight, A* dbias,
       cuda::kernels::weight_gradient_of_all<A>{dweight, dbias, sums.data(), columns, chunks});
 }
 
-TEST_CASE_TEMPLATE("gradients of weight and bias are added, and equal the reference", T, float,
-                   bf16, double) {
+TEST_CASE_TEMPLATE(
+    "norm weight gradient kernels: gradients of weight and bias are added and equal the reference",
+    T, float, bf16, double) {
   using A = accumulate_t<T>;
   struct shape {
     index rows, columns, gap;
@@ -55,41 +56,43 @@ TEST_CASE_TEMPLATE("gradients of weight and bias are added, and equal the refere
     auto const dy = testing::normal_numbers<T>(count, 2);
     auto mean = testing::normal_numbers<A>(static_cast<std::size_t>(rows), 3);
     auto rstd = testing::normal_numbers<A>(static_cast<std::size_t>(rows), 4);
-    auto const before = testing::normal_numbers<A>(static_cast<std::size_t>(columns), 5);
+    auto const initial = testing::normal_numbers<A>(static_cast<std::size_t>(columns), 5);
     ops::rows_view<T const> const gradients(dy.data(), rows, columns, columns + gap);
     ops::rows_view<T const> const values(x.data(), rows, columns, columns + gap);
     double const close = std::is_same_v<T, double> ? 1e-12 : 1e-5;
 
-    reference::stream here;
-    auto expected = before, expected_bias = before, without_center = before;
-    ops::layer_norm_backward_weight(here, testing::view_of(expected),
+    reference::stream ref_stream;
+    auto expected = initial, expected_bias = initial, without_center = initial;
+    ops::layer_norm_backward_weight(ref_stream, testing::view_of(expected),
                                     testing::view_of(expected_bias), gradients, values,
                                     testing::view_of(mean), testing::view_of(rstd));
-    ops::rms_norm_backward_weight(here, testing::view_of(without_center), gradients, values,
+    ops::rms_norm_backward_weight(ref_stream, testing::view_of(without_center), gradients, values,
                                   testing::view_of(rstd));
 
     using enum testing::thread_order;
     std::vector<A> first;
     for (auto const order : {ascending, descending, shuffled}) {
-      auto weight = before, bias = before, alone = before, rms = before;
-      both<T, A>(64, order, weight.data(), bias.data(), gradients, values, mean.data(),
-                 rstd.data());
+      auto weight = initial, bias = initial, only_bias = initial, rms = initial;
+      run_kernels<T, A>(64, order, weight.data(), bias.data(), gradients, values, mean.data(),
+                        rstd.data());
       testing::check_close(weight, expected, close);
       testing::check_close(bias, expected_bias, close);
       if (first.empty()) first = weight;
       CHECK(weight == first);
-      both<T, A>(64, order, nullptr, alone.data(), gradients, values, mean.data(), rstd.data());
-      CHECK(alone == bias);
-      both<T, A>(64, order, rms.data(), nullptr, gradients, values, nullptr, rstd.data());
+      run_kernels<T, A>(64, order, nullptr, only_bias.data(), gradients, values, mean.data(),
+                        rstd.data());
+      CHECK(only_bias == bias);
+      run_kernels<T, A>(64, order, rms.data(), nullptr, gradients, values, nullptr, rstd.data());
       testing::check_close(rms, without_center, close);
     }
   }
 }
 
-TEST_CASE("the division of rows and columns covers both and keeps blocks busy") {
+TEST_CASE(
+    "norm weight gradient kernels: the division covers rows and columns and keeps blocks busy") {
   using cuda::kernels::weight_gradient_division;
   auto const division = [](index rows, index columns) {
-    return weight_gradient_division::of(
+    return weight_gradient_division::for_rows(
         ops::rows_view<bf16 const>(nullptr, rows, columns, columns));
   };
   CHECK(division(0, 768).chunks == 0);

@@ -1,5 +1,5 @@
 // The tail of the normal distribution as kernels compute it, against erfc and exp in double: for
-// every bf16 number, and for floats near and far.
+// every bf16 number, and for small and large floats.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace normal_tail_test {
 
 using namespace parallel;
 
-/// The greatest errors of both results relative to them, where they are normal numbers.
+/// The greatest relative errors of both results, where the results are normal numbers.
 struct errors {
   double beyond = 0;
   double density = 0;
@@ -32,7 +32,8 @@ struct errors {
   }
 };
 
-TEST_CASE("for bf16 both are right to 1e-5 of themselves, at every number") {
+TEST_CASE(
+    "normal_tail: for bf16 both results have a relative error of at most 1e-5, for all inputs") {
   errors seen;
   for (std::uint32_t bits = 0; bits < 65536; ++bits) {
     float const x = std::bit_cast<float>(bits << 16);
@@ -43,7 +44,8 @@ TEST_CASE("for bf16 both are right to 1e-5 of themselves, at every number") {
   CHECK(seen.density < 1e-5);
 }
 
-TEST_CASE("below 4 they are right to 1e-6 for bf16 too") {
+TEST_CASE(
+    "normal_tail: for bf16 and inputs below 4 both results have a relative error of at most 1e-6") {
   errors seen;
   for (std::uint32_t bits = 0; bits < 0x4080U; ++bits)
     seen.count<bf16>(std::bit_cast<float>(bits << 16));
@@ -51,7 +53,7 @@ TEST_CASE("below 4 they are right to 1e-6 for bf16 too") {
   CHECK(seen.density < 1e-6);
 }
 
-TEST_CASE("for float they are right to 6e-7 and 1.5e-6 of themselves") {
+TEST_CASE("normal_tail: for float the relative errors are at most 6e-7 and 1.5e-6") {
   errors seen;
   for (std::uint32_t bits = 0; bits < 0x41600000U; bits += 1009)
     seen.count<float>(std::bit_cast<float>(bits));
@@ -61,8 +63,8 @@ TEST_CASE("for float they are right to 6e-7 and 1.5e-6 of themselves") {
   CHECK(seen.density < 1.5e-6);
 }
 
-TEST_CASE_TEMPLATE("beyond the last numbers there is nothing, and NaN stays", T, float, bf16,
-                   double) {
+TEST_CASE_TEMPLATE("normal_tail: beyond the bound the results are 0, and NaN stays NaN", T, float,
+                   bf16, double) {
   using A = accumulate_t<T>;
   for (A const x : {A(-50), A(1e30), std::numeric_limits<A>::infinity()}) {
     auto const [t, beyond, density] = cuda::kernels::normal_tail_of<T>(x);

@@ -15,7 +15,7 @@ namespace cuda_reduce_test {
 
 using namespace parallel;
 
-/// Both kernels of a sum as the launcher runs them.
+/// Runs both kernels of a sum as the launcher does.
 template <class Map, class T, class S = ops::sum_t<T>>
 void sum_by_kernels(S* out, std::span<T const> x, unsigned threads, testing::thread_order order) {
   using namespace cuda::kernels;
@@ -38,13 +38,14 @@ std::vector<T> integers(std::size_t count) {
   return out;
 }
 
-TEST_CASE_TEMPLATE("sums and sums of squares are added, exactly, at any alignment", T, float, bf16,
-                   double, std::uint64_t, std::uint8_t) {
+TEST_CASE_TEMPLATE(
+    "reduction kernels: sums and sums of squares are exact and added, at any alignment", T, float,
+    bf16, double, std::uint64_t, std::uint8_t) {
   using S = ops::sum_t<T>;
-  auto const all = integers<T>(40020);
+  auto const numbers = integers<T>(40020);
   for (std::size_t const begin : {0, 1})
     for (std::size_t const count : {0, 1, 17, 16384, 16385, 40000}) {
-      auto const x = std::span<T const>(all).subspan(begin, count);
+      auto const x = std::span<T const>(numbers).subspan(begin, count);
       S sum = 5, squares = 5;
       for (T const v : x) {
         sum += static_cast<S>(v);
@@ -53,7 +54,7 @@ TEST_CASE_TEMPLATE("sums and sums of squares are added, exactly, at any alignmen
       using enum testing::thread_order;
       for (auto const order : {ascending, descending, shuffled}) {
         S out = 5;
-        sum_by_kernels<cuda::kernels::itself>(&out, x, 64, order);
+        sum_by_kernels<cuda::kernels::identity>(&out, x, 64, order);
         CHECK(out == sum);
         out = 5;
         sum_by_kernels<cuda::kernels::squared>(&out, x, 64, order);
@@ -62,7 +63,7 @@ TEST_CASE_TEMPLATE("sums and sums of squares are added, exactly, at any alignmen
     }
 }
 
-TEST_CASE("squares of integers wrap modulo 2^64") {
+TEST_CASE("reduction kernels: squares of integers wrap modulo 2^64") {
   std::vector<std::uint64_t> const x(100, 0xffffffffffffff01U);
   std::uint64_t out = 0;
   sum_by_kernels<cuda::kernels::squared>(&out, std::span<std::uint64_t const>(x), 64,
@@ -70,13 +71,14 @@ TEST_CASE("squares of integers wrap modulo 2^64") {
   CHECK(out == 100U * 255U * 255U);
 }
 
-TEST_CASE("a sum has the same bits at any alignment, and is that of doubles") {
+TEST_CASE(
+    "reduction kernels: a sum has the same bits at any alignment, and is computed in double") {
   auto const numbers = testing::normal_numbers<float>(30000, 1);
   double first = 0, expected = 0;
   std::span<float const> const x(numbers);
   sum_by_kernels<cuda::kernels::squared>(&first, x, 128, testing::thread_order::ascending);
-  reference::stream here;
-  ops::squared_norm(here, &expected, x);
+  reference::stream ref_stream;
+  ops::squared_norm(ref_stream, &expected, x);
   CHECK(first == doctest::Approx(expected).epsilon(1e-12));
   std::vector<float> moved(1);
   moved.insert(moved.end(), numbers.begin(), numbers.end());
@@ -86,8 +88,9 @@ TEST_CASE("a sum has the same bits at any alignment, and is that of doubles") {
   CHECK(first == second);
 }
 
-TEST_CASE_TEMPLATE("all_finite finds one bad number wherever it lies, and else touches nothing", T,
-                   float, bf16, double) {
+TEST_CASE_TEMPLATE(
+    "all_finite kernel: one bad number is found anywhere, and otherwise the output is unchanged", T,
+    float, bf16, double) {
   float const inf = std::numeric_limits<float>::infinity();
   auto x = testing::normal_numbers<T>(40000, 1);
   x[5] = T(0x1.fep127F);
@@ -103,13 +106,13 @@ TEST_CASE_TEMPLATE("all_finite finds one bad number wherever it lies, and else t
   check(0, 40000, 7);
   check(0, 0, 7);
   for (float const bad : {inf, -inf, std::numeric_limits<float>::quiet_NaN()})
-    for (std::size_t const at : {0, 16383, 16390, 39999}) {
-      T const before = x[at];
-      x[at] = T(bad);
+    for (std::size_t const position : {0, 16383, 16390, 39999}) {
+      T const original = x[position];
+      x[position] = T(bad);
       check(0, 40000, 0);
-      if (at > 0) check(1, 39999, 0);
-      check(0, at, 7);
-      x[at] = before;
+      if (position > 0) check(1, 39999, 0);
+      check(0, position, 7);
+      x[position] = original;
     }
 }
 

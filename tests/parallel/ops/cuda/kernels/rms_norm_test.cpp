@@ -1,5 +1,5 @@
-// The bodies of rms_norm's kernels on the host, against the reference loops. (That of the weight's
-// gradient is layer_norm's: norm_weight_gradient_test.)
+// The bodies of rms_norm's kernels on the host, against the reference loops. (The gradient of the
+// weight uses the kernels of layer_norm: norm_weight_gradient_test.)
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -17,8 +17,8 @@ namespace cuda_rms_norm_test {
 
 using namespace parallel;
 
-TEST_CASE_TEMPLATE("rms_norm equals the reference for every shape and in place", T, float, bf16,
-                   double) {
+TEST_CASE_TEMPLATE("rms_norm kernel: it equals the reference for every shape and in place", T,
+                   float, bf16, double) {
   using A = accumulate_t<T>;
   for (testing::row_shape const s : testing::row_shapes)
     for (bool const plain : {false, true}) {  // without statistics
@@ -28,8 +28,8 @@ TEST_CASE_TEMPLATE("rms_norm equals the reference for every shape and in place",
       auto weight = testing::normal_numbers<T>(d, 2);
       testing::rows_of<T> expected{testing::poison<T>(testing::extent(s)), s};
       std::vector<A> rstd(plain ? 0 : rows);
-      reference::stream here;
-      ops::rms_norm(here, expected.view(), testing::view_of(rstd), x.view(),
+      reference::stream ref_stream;
+      ops::rms_norm(ref_stream, expected.view(), testing::view_of(rstd), x.view(),
                     testing::view_of(weight), {.eps = 1e-3});
 
       testing::rows_of<T> y{testing::poison<T>(testing::extent(s)), s};
@@ -45,11 +45,11 @@ TEST_CASE_TEMPLATE("rms_norm equals the reference for every shape and in place",
         });
 
       auto in_place = x;
-      auto same = body;
-      same.y = in_place.view();
-      same.x = in_place.view();
+      auto in_place_body = body;
+      in_place_body.y = in_place.view();
+      in_place_body.x = in_place.view();
       testing::host_block::run_grid(blocks, 32, 32 * sizeof(A), testing::thread_order::shuffled,
-                                    same);
+                                    in_place_body);
       for (parallel::index m = 0; m < s.rows; ++m)
         for (parallel::index n = 0; n < s.columns; ++n)
           CHECK(static_cast<double>(in_place.view().row(m)[n]) ==
@@ -58,8 +58,8 @@ TEST_CASE_TEMPLATE("rms_norm equals the reference for every shape and in place",
     }
 }
 
-TEST_CASE_TEMPLATE("the gradient of rms_norm's input equals the reference, in place too", T, float,
-                   bf16, double) {
+TEST_CASE_TEMPLATE("rms_norm_backward_input kernel: it equals the reference, also in place", T,
+                   float, bf16, double) {
   using A = accumulate_t<T>;
   for (testing::row_shape const s : testing::row_shapes) {
     auto const d = static_cast<std::size_t>(s.columns);
@@ -69,10 +69,10 @@ TEST_CASE_TEMPLATE("the gradient of rms_norm's input equals the reference, in pl
     auto weight = testing::normal_numbers<T>(d, 3);
     std::vector<A> rstd(rows);
     testing::rows_of<T> expected{testing::poison<T>(testing::extent(s)), s};
-    reference::stream here;
-    ops::rms_norm(here, expected.view(), testing::view_of(rstd), x.view(),
+    reference::stream ref_stream;
+    ops::rms_norm(ref_stream, expected.view(), testing::view_of(rstd), x.view(),
                   testing::view_of(weight));
-    ops::rms_norm_backward_input(here, expected.view(), dy.view(), x.view(),
+    ops::rms_norm_backward_input(ref_stream, expected.view(), dy.view(), x.view(),
                                  testing::view_of(weight), testing::view_of(rstd));
     testing::rows_of<T> dx{testing::poison<T>(testing::extent(s)), s};
     cuda::kernels::rms_norm_backward_input<T> body{dx.view(),     dy.view(),   x.view(),
@@ -96,26 +96,26 @@ TEST_CASE_TEMPLATE("the gradient of rms_norm's input equals the reference, in pl
   }
 }
 
-TEST_CASE_TEMPLATE("what is added to the gradient of rms_norm's input is rounded with it", T, float,
-                   bf16, double) {
+TEST_CASE_TEMPLATE("rms_norm_backward_input kernel: the addend is added before the one rounding", T,
+                   float, bf16, double) {
   using A = accumulate_t<T>;
   for (testing::row_shape const s : testing::row_shapes) {
     auto const d = static_cast<std::size_t>(s.columns);
     auto const rows = static_cast<std::size_t>(s.rows);
     testing::rows_of<T> x{testing::normal_numbers<T>(testing::extent(s), 1, 2.0F, 1.0F), s};
     testing::rows_of<T> dy{testing::normal_numbers<T>(testing::extent(s), 2), s};
-    testing::rows_of<T> more{testing::normal_numbers<T>(testing::extent(s), 4, 8.0F), s};
+    testing::rows_of<T> addend{testing::normal_numbers<T>(testing::extent(s), 4, 8.0F), s};
     auto weight = testing::normal_numbers<T>(d, 3);
     std::vector<A> rstd(rows);
     testing::rows_of<T> expected{testing::poison<T>(testing::extent(s)), s};
-    reference::stream here;
-    ops::rms_norm(here, expected.view(), testing::view_of(rstd), x.view(),
+    reference::stream ref_stream;
+    ops::rms_norm(ref_stream, expected.view(), testing::view_of(rstd), x.view(),
                   testing::view_of(weight));
-    ops::rms_norm_backward_input(here, expected.view(), dy.view(), x.view(),
-                                 testing::view_of(weight), testing::view_of(rstd), more.view());
+    ops::rms_norm_backward_input(ref_stream, expected.view(), dy.view(), x.view(),
+                                 testing::view_of(weight), testing::view_of(rstd), addend.view());
     testing::rows_of<T> dx{testing::poison<T>(testing::extent(s)), s};
     cuda::kernels::rms_norm_backward_input<T> const body{dx.view(),     dy.view(),   x.view(),
-                                                         weight.data(), rstd.data(), more.view()};
+                                                         weight.data(), rstd.data(), addend.view()};
     testing::run_in_every_order(static_cast<unsigned>(s.rows), 32, 32 * sizeof(A), body, [&](auto) {
       testing::check_close(dx.data, expected.data, testing::norm_tolerance<T>);
       std::ranges::fill(dx.data, T(-77.0F));

@@ -19,8 +19,9 @@ struct shape {
   index batch, sequence, heads, head_dim, stride;
 };
 
-TEST_CASE_TEMPLATE("heads are turned as in the reference, and what lies between rows is left", T,
-                   float, bf16, double) {
+TEST_CASE_TEMPLATE(
+    "rope kernel: heads are rotated as in the reference, and elements between rows are unchanged",
+    T, float, bf16, double) {
   for (auto const [batch, sequence, heads, head_dim, stride] :
        {shape{0, 3, 2, 8, 16}, shape{2, 3, 1, 2, 2}, shape{1, 4, 3, 6, 20}, shape{2, 3, 5, 16, 96},
         shape{2, 3, 5, 16, 81}, shape{1, 2, 3, 24, 72}})
@@ -28,18 +29,18 @@ TEST_CASE_TEMPLATE("heads are turned as in the reference, and what lies between 
          {std::pair{1.0, 0.0}, std::pair{-1.0, 0.0}, std::pair{1.0, -1.0}, std::pair{-1.0, 1.0}}) {
       double const direction = turn, growth_sign = growth;
       index const batch_stride = sequence * stride + (direction > 0 ? 16 : 17);
-      auto const before = ops_support::random<T>(batch * batch_stride + heads * head_dim, 1);
+      auto const initial = ops_support::random<T>(batch * batch_stride + heads * head_dim, 1);
       auto const frequencies = ops::rope_frequencies(10000.0, head_dim);
       auto const view = [=, batch = batch, sequence = sequence, heads = heads, head_dim = head_dim,
                          stride = stride](T* data) {
         return ops::heads_view<T>{data, batch, sequence, heads, head_dim, batch_stride, stride};
       };
       constexpr index first = 99990, origin = 99900;
-      std::vector<double> growths;  // of some cases
+      std::vector<double> growths;  // only some cases have growths
       if (growth_sign != 0.0)
         for (index i = 0; i < head_dim / 2; ++i) growths.push_back(-0.01 * static_cast<double>(i));
       auto const* const growths_or_null = growths.empty() ? nullptr : growths.data();
-      auto expected = before;
+      auto expected = initial;
       ops::compute(ops::rope_arguments<T>{view(expected.data()),
                                           {.frequencies = frequencies,
                                            .first = first,
@@ -47,9 +48,10 @@ TEST_CASE_TEMPLATE("heads are turned as in the reference, and what lies between 
                                            .origin = origin,
                                            .growth_sign = growth_sign},
                                           direction});
-      // 3 blocks: some turn several rows, and wait before they compute the next angles
+      // 3 blocks: some rotate several rows, and must synchronise before they compute the next
+      // angles
       testing::run_on_copies(
-          before, 3, 64, static_cast<std::size_t>(head_dim) * sizeof(accumulate_t<T>),
+          initial, 3, 64, static_cast<std::size_t>(head_dim) * sizeof(accumulate_t<T>),
           [&](T* x) {
             return cuda::kernels::rope<T>{view(x),    frequencies.data(), first,
                                           direction,  growths_or_null,    origin,

@@ -1,5 +1,5 @@
-// The bodies of the kernels of cross entropy over a divided vocabulary on the host, against the
-// reference loops and against cross_entropy of the whole.
+// The bodies of the kernels of sliced cross entropy on the host, against the reference loops and
+// against cross_entropy of the whole vocabulary.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -23,10 +23,10 @@ using parallel::index;
 /// Columns [first, first + columns) of each row.
 template <class A>
 std::vector<A> slice_of(std::vector<A> const& whole, index rows, index first, index columns) {
-  index const all = std::ssize(whole) / rows;
+  index const total_columns = std::ssize(whole) / rows;
   std::vector<A> out(static_cast<std::size_t>(rows * columns));
   for (index m = 0; m < rows; ++m)
-    std::copy_n(whole.begin() + m * all + first, columns, out.begin() + m * columns);
+    std::copy_n(whole.begin() + m * total_columns + first, columns, out.begin() + m * columns);
   return out;
 }
 
@@ -37,7 +37,7 @@ struct types {
   using logit = L;
 };
 
-/// One rank's statistics, by the kernel.
+/// The statistics of one rank, by the kernel.
 template <class L, class A = accumulate_t<L>>
 std::vector<A> statistics_of(std::vector<L> const& logits, std::vector<std::int32_t> const& labels,
                              ops::sliced_cross_entropy_options o, testing::thread_order order) {
@@ -57,7 +57,8 @@ constexpr double close = std::is_same_v<T, double> ? 1e-13
                          : std::is_same_v<T, bf16> ? 4e-3
                                                    : 2e-6;
 
-/// Small numbers of a gradient are compared by their own size, down to what 1 - probability leaves.
+/// Small gradients are compared relative to their own size, down to the rounding error of 1 -
+/// probability.
 template <class T>
 void check_gradient(std::vector<T> const& actual, std::vector<T> const& expected) {
   REQUIRE(actual.size() == expected.size());
@@ -70,8 +71,8 @@ void check_gradient(std::vector<T> const& actual, std::vector<T> const& expected
   }
 }
 
-TEST_CASE_TEMPLATE("statistics equal the reference wherever the slice and the label lie", T, float,
-                   bf16, double) {
+TEST_CASE_TEMPLATE("vocabulary_statistics kernel: it equals the reference for any slice and label",
+                   T, float, bf16, double) {
   using A = accumulate_t<T>;
   for (index const columns : {1, 7, 300, 1025})
     for (index const first : {index{0}, index{900}}) {
@@ -82,8 +83,8 @@ TEST_CASE_TEMPLATE("statistics equal the reference wherever the slice and the la
                                                 static_cast<std::int32_t>(first + columns - 1),
                                                 static_cast<std::int32_t>(first + columns)};
       auto expected = testing::poison<A>(16);
-      reference::stream here;
-      ops::vocabulary_statistics(here, matrix_view<A>(expected.data(), {4, 4}),
+      reference::stream ref_stream;
+      ops::vocabulary_statistics(ref_stream, matrix_view<A>(expected.data(), {4, 4}),
                                  matrix_view<T const>(logits.data(), {4, columns}),
                                  vector_view<std::int32_t const>(labels.data(), {4}), o);
       using enum testing::thread_order;
@@ -98,8 +99,9 @@ TEST_CASE_TEMPLATE("statistics equal the reference wherever the slice and the la
     }
 }
 
-TEST_CASE_TEMPLATE("slices together say what cross_entropy says of the whole", Of, types<float>,
-                   types<bf16>, types<bf16, float>, types<double>) {
+TEST_CASE_TEMPLATE(
+    "sliced_cross_entropy kernel: slices together equal cross_entropy of the whole vocabulary", Of,
+    types<float>, types<bf16>, types<bf16, float>, types<double>) {
   using T = typename Of::gradient;
   using A = accumulate_t<T>;
   using L = typename Of::logit;
@@ -107,15 +109,15 @@ TEST_CASE_TEMPLATE("slices together say what cross_entropy says of the whole", O
   auto logits = testing::normal_numbers<L>(rows * whole, 1, 3.0F);
   logits[7] = logits[200] = L(30);  // row 0: a tie between ranks, won by column 7
   logits[whole + 449] = L(30);
-  for (index n = 0; n < columns; ++n)  // a rank without a chance in row 3
+  for (index n = 0; n < columns; ++n)  // one rank's slice has probability 0 in row 3
     logits[static_cast<std::size_t>(3 * whole + n)] = L(-std::numeric_limits<A>::infinity());
   for (auto const& labels :
        {std::vector<std::int32_t>{7, 449, -100, 151, 0}, {200, 0, 299, 300, -100}}) {
     std::vector<T> expected(rows * whole);
     std::vector<A> expected_losses(rows);
     std::vector<std::uint8_t> expected_correct(rows);
-    reference::stream here;
-    ops::cross_entropy(here, matrix_view<T>(expected.data(), {rows, whole}),
+    reference::stream ref_stream;
+    ops::cross_entropy(ref_stream, matrix_view<T>(expected.data(), {rows, whole}),
                        vector_view<A>(expected_losses.data(), {rows}),
                        vector_view<std::uint8_t>(expected_correct.data(), {rows}),
                        matrix_view<L const>(logits.data(), {rows, whole}),
@@ -170,7 +172,9 @@ TEST_CASE_TEMPLATE("slices together say what cross_entropy says of the whole", O
   }
 }
 
-TEST_CASE("NaN on one rank and a label outside of the vocabulary cannot be overlooked") {
+TEST_CASE(
+    "sliced_cross_entropy kernels: NaN on one rank and a label outside of the vocabulary give "
+    "NaN") {
   constexpr index columns = 100;
   auto const check = [&](std::vector<float> const& logits, std::int32_t label) {
     std::vector<std::int32_t> const labels = {label};

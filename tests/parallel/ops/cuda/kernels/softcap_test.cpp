@@ -15,8 +15,8 @@ namespace cuda_softcap_test {
 using namespace parallel;
 using parallel::index;
 
-TEST_CASE_TEMPLATE("softcap and its gradient equal the reference at any alignment", T, float, bf16,
-                   double) {
+TEST_CASE_TEMPLATE("softcap kernels: softcap and its gradient equal the reference at any alignment",
+                   T, float, bf16, double) {
   using A = accumulate_t<T>;
   ops::softcap_options const options{.cap = 3.0, .scale = 0.7};
   for (index const count : {0, 1, 3, 8, 37, 1000}) {
@@ -27,8 +27,8 @@ TEST_CASE_TEMPLATE("softcap and its gradient equal the reference at any alignmen
       x[1] = std::numeric_limits<A>::infinity();
     }
     auto y = x;
-    reference::stream here;
-    ops::softcap(here, std::span(y), std::span<A const>(x), options);
+    reference::stream ref_stream;
+    ops::softcap(ref_stream, std::span(y), std::span<A const>(x), options);
     testing::run_on_copies(
         x, 2, 64, 0,
         [&](A* to) {
@@ -40,7 +40,7 @@ TEST_CASE_TEMPLATE("softcap and its gradient equal the reference at any alignmen
 
     auto const dy = ops_support::random<T>(count, 2);
     auto dx = dy;
-    ops::softcap_backward(here, std::span(dx), std::span<A const>(y), std::span<T const>(dy),
+    ops::softcap_backward(ref_stream, std::span(dx), std::span<A const>(y), std::span<T const>(dy),
                           options);
     testing::guarded<A> result(y, 0);
     testing::run_on_copies(
@@ -49,7 +49,8 @@ TEST_CASE_TEMPLATE("softcap and its gradient equal the reference at any alignmen
           return cuda::kernels::softcap_backward<T>{to, result.data(), to, size, options};
         },
         [&](auto const& got) {
-          // 1 - (y/cap)^2 is rounded as numbers of about 1 are; then the result as a T
+          // 1 - (y/cap)^2 has the rounding error of numbers of about 1; the result is then rounded
+          // to T
           CHECK(ops_support::excess(got, dx, 2 * ops_support::unit<T>) <=
                 16 * ops_support::unit<A>);
         });

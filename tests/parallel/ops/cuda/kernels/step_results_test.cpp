@@ -17,27 +17,28 @@ using namespace parallel;
 using testing::host_block;
 using testing::thread_order;
 
-TEST_CASE_TEMPLATE("sums of microbatches", L, double, std::uint64_t) {
-  std::vector<statistics<L>> some;
+TEST_CASE_TEMPLATE("step_totals kernel: the microbatches are summed in order", L, double,
+                   std::uint64_t) {
+  std::vector<statistics<L>> microbatches;
   for (int i = 0; i < 5; ++i)
-    some.push_back({static_cast<L>(7 * i + 1) / static_cast<L>(3), 10 * i, i});
+    microbatches.push_back({static_cast<L>(7 * i + 1) / static_cast<L>(3), 10 * i, i});
   L const squared = static_cast<L>(12345);
-  reference::stream here;
+  reference::stream ref_stream;
   ops::step_sums<L> expected, got;
-  ops::step_totals(here, &expected, std::span(some), &squared);
+  ops::step_totals(ref_stream, &expected, std::span(microbatches), &squared);
   host_block::run_grid(
       1, 256, 0, thread_order::descending,
-      cuda::kernels::step_totals<L>{&got, some.data(), std::ssize(some), &squared});
+      cuda::kernels::step_totals<L>{&got, microbatches.data(), std::ssize(microbatches), &squared});
   CHECK(std::ranges::equal(got.values, expected.values));
 }
 
-TEST_CASE_TEMPLATE("the optimizer's factor", A, float, double) {
-  reference::stream here;
+TEST_CASE_TEMPLATE("gradient_scale kernel: the factor equals the reference's", A, float, double) {
+  reference::stream ref_stream;
   for (double const threshold : {0.1, 1e9})
     for (double const tokens : {0.0, 7.0}) {
       ops::step_sums<double> const sums{{1, tokens, 2, 1600}};
       A expected = 0, got = 0;
-      ops::gradient_scale(here, &expected, &sums, threshold);
+      ops::gradient_scale(ref_stream, &expected, &sums, threshold);
       host_block::run_grid(1, 256, 0, thread_order::descending,
                            cuda::kernels::gradient_scale<A>{&got, &sums, threshold});
       CHECK(got == expected);

@@ -19,8 +19,9 @@ struct shape {
   index rows, columns, stride;
 };
 
-TEST_CASE_TEMPLATE("rows grow with their position in the sequence, or in their document", T, float,
-                   bf16, double) {
+TEST_CASE_TEMPLATE(
+    "temperature kernel: factors grow with the position in the sequence, or in the document", T,
+    float, bf16, double) {
   for (auto const [rows, columns, stride] : {shape{0, 8, 8}, shape{10, 1, 1}, shape{10, 16, 48},
                                              shape{10, 16, 19}, shape{10, 1040, 1040}})
     for (bool const documents : {false, true}) {
@@ -29,12 +30,13 @@ TEST_CASE_TEMPLATE("rows grow with their position in the sequence, or in their d
         begins.push_back(static_cast<std::int32_t>(r % 5 < 3 ? 0 : 7));
       ops::temperature_options const options{
           .scale = 0.3, .floor_scale = 2.0, .sequence = 5, .first = 4, .document_begins = begins};
-      auto const before = ops_support::random<T>(rows * stride, 1);
-      auto expected = before;
-      reference::stream here;
-      ops::temperature(here, ops::rows_view<T>(expected.data(), rows, columns, stride), options);
+      auto const initial = ops_support::random<T>(rows * stride, 1);
+      auto expected = initial;
+      reference::stream ref_stream;
+      ops::temperature(ref_stream, ops::rows_view<T>(expected.data(), rows, columns, stride),
+                       options);
       testing::run_on_copies(
-          before, 2, 64, 0,
+          initial, 2, 64, 0,
           [&, rows = rows, columns = columns, stride = stride](T* y) {
             return cuda::kernels::temperature<T>{
                 {y, rows, columns, stride}, options, begins.empty() ? nullptr : begins.data()};

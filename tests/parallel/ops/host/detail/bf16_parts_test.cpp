@@ -1,4 +1,4 @@
-// Floats as sums of bf16, and tiles of operands: exactly what was there, wherever it lies.
+// Floats as sums of bf16, and tiles of operands: exact, at any location.
 #include <doctest/doctest.h>
 
 #include <bit>
@@ -19,7 +19,7 @@ using detail::bf16_pair;
 using parallel::bf16;
 using parallel::index;
 
-std::size_t at(index i) { return static_cast<std::size_t>(i); }
+std::size_t as_size(index i) { return static_cast<std::size_t>(i); }
 
 /// The parts of one float.
 std::vector<float> parts_of(float x) {
@@ -29,7 +29,7 @@ std::vector<float> parts_of(float x) {
   return out;
 }
 
-TEST_CASE("a float is the sum of its three parts, each of which is a bf16") {
+TEST_CASE("bf16_parts: a float is the sum of its three parts, each of which is a bf16") {
   parallel::philox const random(3, 4);
   for (std::uint64_t i = 0; i < 20000; ++i) {
     std::uint32_t const exponent = 127 - 110 + random.bits(2 * i) % (110 + 127);
@@ -45,7 +45,7 @@ TEST_CASE("a float is the sum of its three parts, each of which is a bf16") {
   CHECK(parts_of(0.0F) == std::vector<float>(3, 0.0F));
 }
 
-TEST_CASE("what is not finite never becomes finite") {
+TEST_CASE("bf16_parts: infinity and NaN never become finite") {
   using limits = std::numeric_limits<float>;
   for (float const x : {limits::infinity(), -limits::infinity(), limits::quiet_NaN(),
                         std::bit_cast<float>(0x7fffffffU), std::bit_cast<float>(0xff800001U)}) {
@@ -54,7 +54,7 @@ TEST_CASE("what is not finite never becomes finite") {
   }
 }
 
-/// Element (width, depth) of a matrix of which every element is another number of 24 bits.
+/// Element (width, depth) of a matrix whose elements are all different numbers of 24 bits.
 template <class T>
 T element(index width, index depth) {
   auto const number = static_cast<float>(width * 64 + depth + 1);
@@ -69,18 +69,18 @@ void check_tile(bool left, bool by_depth, index width, index depth) {
   CAPTURE(width);
   CAPTURE(depth);
   constexpr int parts = detail::parts_of<T>;
-  index const line = (by_depth ? depth : width) + 3;  // and nothing behind the last line
+  index const line = (by_depth ? depth : width) + 3;  // no padding after the last line
   index const lines = by_depth ? width : depth;
-  std::vector<T> stored(at(lines == 0 ? 0 : (lines - 1) * line + (by_depth ? depth : width)),
+  std::vector<T> stored(as_size(lines == 0 ? 0 : (lines - 1) * line + (by_depth ? depth : width)),
                         T(999.0F));
   for (index w = 0; w < width; ++w)
     for (index d = 0; d < depth; ++d)
-      stored[at(by_depth ? w * line + d : d * line + w)] = element<T>(w, d);
+      stored[as_size(by_depth ? w * line + d : d * line + w)] = element<T>(w, d);
   constexpr index apart = detail::tile_pairs + 16;
-  std::vector<bf16_pair> tiles(at(parts * apart), 0x12345678U);
+  std::vector<bf16_pair> tiles(as_size(parts * apart), 0x12345678U);
   detail::tile_source<T> const from{.data = stored.data(),
-                                    .along = by_depth ? line : 1,
-                                    .deep = by_depth ? 1 : line,
+                                    .width_stride = by_depth ? line : 1,
+                                    .depth_stride = by_depth ? 1 : line,
                                     .width = width,
                                     .depth = depth};
   if (left)
@@ -91,17 +91,19 @@ void check_tile(bool left, bool by_depth, index width, index depth) {
     for (index d = 0; d < 32; ++d) {
       float sum = 0;
       for (index p = parts; p-- > 0;) {
-        auto const pair = tiles[at(p * apart + (left ? w * 16 + d / 2 : d / 2 * 16 + w))];
+        auto const pair = tiles[as_size(p * apart + (left ? w * 16 + d / 2 : d / 2 * 16 + w))];
         sum += std::bit_cast<float>(d % 2 == 0 ? pair << 16 : pair & 0xffff0000U);
       }
       CHECK(sum == (w < width && d < depth ? static_cast<float>(element<T>(w, d)) : 0.0F));
     }
   for (index p = 0; p < parts; ++p)
     for (index i = detail::tile_pairs; i < apart; ++i)
-      CHECK(tiles[at(p * apart + i)] == 0x12345678U);
+      CHECK(tiles[as_size(p * apart + i)] == 0x12345678U);
 }
 
-TEST_CASE_TEMPLATE("tiles hold what an operand has, in both orders, and zeros", T, float, bf16) {
+TEST_CASE_TEMPLATE(
+    "pack_tile: tiles hold the elements of an operand in both orders, and zeros elsewhere", T,
+    float, bf16) {
   for (bool const left : {false, true})
     for (bool const by_depth : {false, true})
       for (auto const& [width, depth] :

@@ -1,0 +1,237 @@
+#include <mpt/config/callbacks.hpp>
+
+#include <cmath>
+#include <initializer_list>
+#include <string_view>
+
+namespace mpt {
+namespace {
+
+[[nodiscard]] std::vector<std::string> read_texts(config_reader& reader, std::string_view key) {
+  config_node const* const node = reader.raw(key);
+  reader.check(key, node != nullptr && node->is_list() && !node->items.empty(),
+               "expected a list of texts");
+  std::vector<std::string> texts;
+  for (config_node const& item : node->items) {
+    reader.check(key, item.is_scalar(), "expected a list of texts, found ", describe(item));
+    texts.push_back(item.text);
+  }
+  return texts;
+}
+
+/// A whole number of epochs, or a time.
+[[nodiscard]] time_value read_epochs_or_time(config_reader& reader, std::string_view key,
+                                             time_value fallback) {
+  config_node const* const node = reader.raw(key);
+  if (node == nullptr) return fallback;
+  auto const epochs = node->is_scalar() ? parse_integer(node->text) : std::nullopt;
+  return epochs ? time_value{static_cast<double>(*epochs), time_unit::epoch}
+                : reader.required<time_value>(key);
+}
+
+[[nodiscard]] logged_time_unit read_time_unit(config_reader& reader) {
+  auto const name = reader.one_of("time_unit", "hours", {"seconds", "minutes", "hours", "days"});
+  return {name, name == "seconds"   ? 1.0
+                : name == "minutes" ? 60.0
+                : name == "hours"   ? 3600.0
+                                    : 86400.0};
+}
+
+[[nodiscard]] early_stopper_config read_early_stopper(config_reader reader) {
+  early_stopper_config stopper;
+  reader.check("monitor", reader.has("monitor"), "missing; it is required");
+  stopper.monitor =
+      reader.one_of("monitor", "", {"LanguageCrossEntropy", "LanguagePerplexity", "TokenAccuracy"});
+  stopper.dataloader_label = reader.required<std::string>("dataloader_label");
+  stopper.greater_is_better = stopper.monitor == "TokenAccuracy";
+  if (reader.has("comp")) {
+    auto const comp = reader.one_of("comp", "", {"less", "lt", "greater", "gt"});
+    stopper.greater_is_better = comp == "greater" || comp == "gt";
+  } else {
+    static_cast<void>(reader.raw("comp"));
+  }
+  stopper.min_delta = std::abs(reader.get("min_delta", stopper.min_delta));
+  stopper.patience = read_epochs_or_time(reader, "patience", stopper.patience);
+  reader.check("patience",
+               stopper.patience.count >= 0 && (stopper.patience.unit == time_unit::epoch ||
+                                               stopper.patience.unit == time_unit::batch),
+               "expected a time in ep or ba, found ", to_string(stopper.patience));
+  reader.finish();
+  return stopper;
+}
+
+[[nodiscard]] loss_spike_config read_loss_spike(config_reader reader) {
+  loss_spike_config spike;
+  spike.log_only = reader.get("log_only", spike.log_only);
+  spike.patience = reader.get("patience", spike.patience);
+  reader.check("patience", spike.patience >= 0, "must not be negative, found ", spike.patience);
+  spike.outlier_multiplier = reader.get("outlier_multiplier", spike.outlier_multiplier);
+  reader.check("outlier_multiplier", spike.outlier_multiplier > 1, "must be above 1, found ",
+               spike.outlier_multiplier);
+  auto const window = reader.get<std::int64_t>("window_size", 100);
+  reader.check("window_size", window >= 1 && window <= 1'000'000,
+               "must be from 1 to 1000000, found ", window);
+  if (window != 100) spike.window_size = window;  // 100 means not given, as in LLM Foundry
+  spike.loss_cap = reader.get("loss_cap", spike.loss_cap);
+  reader.check("loss_cap", spike.loss_cap > 0, "must be above 0, found ", spike.loss_cap);
+  reader.finish();
+  return spike;
+}
+
+[[nodiscard]] generate_config read_generate(config_reader reader) {
+  generate_config generate;
+  generate.prompts = read_texts(reader, "prompts");
+  reader.check("interval", reader.has("interval"), "missing; it is required");
+  generate.interval = read_epochs_or_time(reader, "interval", generate.interval);
+  reader.check("interval", generate.interval.count > 0, "must be above 0");
+  generate.max_new_tokens = reader.get("max_new_tokens", generate.max_new_tokens);
+  reader.check("max_new_tokens", generate.max_new_tokens >= 1, "must be at least 1, found ",
+               generate.max_new_tokens);
+  auto const samples = reader.optional<bool>("do_sample");
+  if (samples == true) {
+    generate.temperature = 1;
+    generate.top_k = 50;  // transformers' own defaults
+  }
+  if (samples == false)
+    reader.without_effect("temperature", "do_sample is false, the likeliest token is taken");
+  else
+    generate.temperature = reader.get("temperature", generate.temperature);
+  generate.top_k = reader.get("top_k", generate.top_k);
+  generate.top_p = reader.get("top_p", generate.top_p);
+  reader.check("temperature", generate.temperature >= 0, "must not be negative");
+  reader.check("top_k", generate.top_k >= 0, "must not be negative");
+  reader.check("top_p", generate.top_p > 0 && generate.top_p <= 1, "must be above 0 and at most 1");
+  if (generate.temperature == 0)
+    reader.none_has_effect({"top_k", "top_p"}, "the likeliest token is taken: temperature is 0");
+  reader.without_effect("batch_size", "prompts are continued one by one");
+  reader.without_effect("use_cache", "keys and values are always cached");
+  reader.finish();
+  return generate;
+}
+
+[[nodiscard]] hf_checkpointer_config read_hf_checkpointer(config_reader reader) {
+  hf_checkpointer_config saves;
+  saves.save_folder = reader.required<std::string>("save_folder");
+  reader.check("save_folder",
+               !saves.save_folder.empty() && saves.save_folder.find("://") == std::string::npos,
+               "'", printable(saves.save_folder),
+               "' is not yet supported; use a path on this machine");
+  auto const only = [&](std::string_view key, std::string text,
+                        std::initializer_list<std::string_view> names) {
+    for (auto const name : names)
+      for (auto at = text.find(name); at != std::string::npos; at = text.find(name))
+        text.erase(at, name.size());
+    reader.check(key, text.find_first_of("{}") == std::string::npos, "only ", *names.begin(),
+                 names.size() > 1 ? " and {epoch}" : "", " can stand in braces");
+  };
+  only("save_folder", saves.save_folder, {"{run_name}"});
+  reader.check("save_interval", reader.has("save_interval"), "missing; it is required");
+  saves.save_interval = read_epochs_or_time(reader, "save_interval", saves.save_interval);
+  reader.check("save_interval", saves.save_interval.count > 0, "must be above 0");
+  saves.folder_name = reader.get("huggingface_folder_name", saves.folder_name);
+  only("huggingface_folder_name", saves.folder_name, {"{batch}", "{epoch}"});
+  reader.check("huggingface_folder_name", parallel::is_plain_name(saves.folder_name),
+               "must be a plain name, found '", printable(saves.folder_name), "'");
+  saves.precision = reader.one_of("precision", saves.precision, {"float32", "bfloat16", "float16"});
+  saves.overwrite = reader.get("overwrite", saves.overwrite);
+  for (std::string_view const key : {"mlflow_registered_model_name", "mlflow_logging_config"})
+    reader.not_yet(key, "register the folder with MLflow's own client");
+  reader.not_yet("final_register_only", "it belongs to mlflow_registered_model_name", {"false"});
+  reader.without_effect("flatten_imports", "there is one small model file");
+  reader.without_effect("register_wait_seconds", "nothing is registered");
+  reader.finish();
+  return saves;
+}
+
+/// Callbacks that only watch, whose numbers are always there. What Composer's can be told besides
+/// would change those numbers.
+void read_those_always_on(config_reader& reader) {
+  for (std::string_view const key : {"lr_monitor", "memory_monitor", "nan_monitor"})
+    reader.without_effect(key, "always on");
+  reader.members("lr_monitor").finish();
+  reader.members("nan_monitor").finish();
+  auto memory = reader.members("memory_monitor");
+  memory.not_yet("memory_keys", "leave it blank: metrics have one name each");
+  memory.not_yet("dist_aggregate_batch_interval", "leave it blank: rank 0 tells its memory");
+  memory.finish();
+}
+
+}  // namespace
+
+callbacks_config read_callbacks(config_reader reader) {
+  callbacks_config callbacks;
+  auto speed = reader.section("speed_monitor");
+  callbacks.speed_window = speed.get("window_size", callbacks.speed_window);
+  speed.check("window_size", callbacks.speed_window >= 1, "must be at least 1, found ",
+              callbacks.speed_window);
+  callbacks.gpu_flops_available = speed.optional<double>("gpu_flops_available");
+  speed.check("gpu_flops_available", callbacks.gpu_flops_available.value_or(1) > 0,
+              "must be above 0, found ", callbacks.gpu_flops_available.value_or(0));
+  callbacks.speed_time_unit = read_time_unit(speed);
+  speed.finish();
+
+  if (reader.is_named("early_stopper"))
+    callbacks.early_stopper = read_early_stopper(reader.section("early_stopper"));
+  if (reader.is_named("kill_loss_spike"))
+    callbacks.kill_loss_spike = read_loss_spike(reader.section("kill_loss_spike"));
+  if (reader.is_named("generate_callback"))
+    callbacks.generate = read_generate(reader.section("generate_callback"));
+  if (reader.is_named("hf_checkpointer"))
+    callbacks.hf_checkpointer = read_hf_checkpointer(reader.section("hf_checkpointer"));
+  if (reader.is_named("optimizer_monitor")) {
+    auto monitor = reader.section("optimizer_monitor");
+    callbacks.optimizer_monitor_interval = monitor.get<std::int64_t>("batch_log_interval", 10);
+    monitor.check("batch_log_interval", callbacks.optimizer_monitor_interval >= 1,
+                  "must be at least 1, found ", callbacks.optimizer_monitor_interval);
+    monitor.without_effect("log_optimizer_metrics", "all are logged");
+    monitor.without_effect("only_global", "all are logged");
+    monitor.finish();
+  }
+  if (reader.is_named("layer_freezing")) {
+    auto freezing = reader.section("layer_freezing");
+    callbacks.frozen_layers = read_texts(freezing, "layer_names");
+    freezing.finish();
+  }
+  read_those_always_on(reader);
+  auto estimator = reader.section("runtime_estimator");
+  callbacks.remaining_skip_batches =
+      estimator.get("skip_batches", callbacks.remaining_skip_batches);
+  estimator.check("skip_batches", callbacks.remaining_skip_batches >= 0,
+                  "must not be negative, found ", callbacks.remaining_skip_batches);
+  callbacks.remaining_time_unit = read_time_unit(estimator);
+  estimator.finish();
+  for (std::string_view const key :
+       {"system_metrics_monitor", "memory_snapshot", "oom_observer", "env_logging",
+        "eval_output_logging", "loss_perp_v_len", "mbmoe_tok_per_expert", "fdiff_metrics"})
+    reader.must_not_be_named(key, "what there is to see goes to metrics_file and tensorboard");
+  reader.without_effect("scheduled_gc", "there is no garbage collector");
+  reader.must_not_be_named("run_timeout", "dist_timeout ends a run that stands still");
+  for (std::string_view const key :
+       {"global_lr_scaling", "mono_checkpoint_saver", "load_checkpoint", "async_eval",
+        "curriculum_learning", "dataset_swap"})
+    reader.must_not_be_named(
+        key,
+        "of the callbacks that do something, early_stopper, kill_loss_spike, "
+        "generate_callback, hf_checkpointer, optimizer_monitor and layer_freezing are there");
+  reader.finish(true);
+  return callbacks;
+}
+
+std::optional<std::string> read_loggers(config_reader reader) {
+  std::optional<std::string> log_dir;
+  bool const wanted = reader.is_named("tensorboard");
+  auto tensorboard = reader.section("tensorboard");
+  auto const folder = tensorboard.get<std::string>("log_dir", "tensorboard_logs");
+  if (wanted) log_dir = folder;
+  tensorboard.without_effect("flush_interval", "every record is written at once");
+  tensorboard.without_effect("rank_zero_only", "rank 0 writes");
+  tensorboard.finish();
+  for (std::string_view const key :
+       {"wandb", "mlflow", "mosaicml", "inmemory_logger", "in_memory_logger", "comet_ml", "neptune",
+        "file_logger", "slack_logger", "remote_uploader_downloader"})
+    reader.must_not_be_named(key, "metrics go to the console, metrics_file and tensorboard");
+  reader.finish(true);
+  return log_dir;
+}
+
+}  // namespace mpt

@@ -1,0 +1,271 @@
+#include <mpt/config/hf.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <variant>
+
+#include <mpt/config/hf_attention.hpp>
+#include <mpt/config/read_model.hpp>
+#include <mpt/config/small_file.hpp>
+#include <mpt/config/token_ids.hpp>
+
+namespace mpt {
+namespace {
+
+/// What transformers' PretrainedConfig adds to every nested configuration: no settings of
+/// attention.
+constexpr std::string_view pretrained_config_keys[] = {"_name_or_path",
+                                                       "architectures",
+                                                       "chunk_size_feed_forward",
+                                                       "dtype",
+                                                       "id2label",
+                                                       "is_encoder_decoder",
+                                                       "label2id",
+                                                       "model_type",
+                                                       "problem_type",
+                                                       "output_attentions",
+                                                       "output_hidden_states",
+                                                       "return_dict",
+                                                       "torch_dtype",
+                                                       "transformers_version"};
+
+/// `ffn_config`; null for LLM Foundry's default.
+[[nodiscard]] nlohmann::json ffn_json(model_config const& model) {
+  using enum parallel::ops::activation_kind;
+  nlohmann::json json;
+  if (model.ffn_hidden_size) json["ffn_hidden_size"] = *model.ffn_hidden_size;
+  if (model.ffn_act_fn == gelu_tanh)
+    json["ffn_act_fn"] = {{"name", "gelu"}, {"approximate", "tanh"}};
+  else if (model.ffn_act_fn != gelu)
+    json["ffn_act_fn"] = {{"name", detail::name_of(activation_names, model.ffn_act_fn)}};
+  bool const gated = model.ffn_type == ffn_kind::mptglu;
+  if (gated || !json.is_null()) json["ffn_type"] = gated ? "mptglu" : "mptmlp";
+  return json;
+}
+
+[[nodiscard]] nlohmann::json init_json(init_config const& init) {
+  nlohmann::json json = {{"emb_init_std", detail::json_or_null(init.emb_init_std)},
+                         {"emb_init_uniform_lim", detail::json_or_null(init.emb_init_uniform_lim)},
+                         {"init_std", detail::json_or_null(init.init_std)},
+                         {"init_gain", init.init_gain},
+                         {"fan_mode", init.fan_mode},
+                         {"init_nonlinearity", init.init_nonlinearity}};
+  json["name"] = detail::name_of(init_scheme_names, init.name);
+  std::visit([&](auto value) { json["init_div_is_residual"] = value; }, init.init_div_is_residual);
+  return json;
+}
+
+}  // namespace
+
+std::vector<std::string> transformers_gaps(model_config const& model) {
+  std::vector<std::string> gaps;
+  auto const unless = [&](bool same, std::string_view gap) {
+    if (!same) gaps.emplace_back(gap);
+  };
+  unless(!model.learned_pos_emb, "positions are learned; it always uses ALiBi");
+  unless(model.attn.alibi || model.attn.rope || model.learned_pos_emb,
+         "there are no positions; it always uses ALiBi");
+  unless(model.attn.alibi_bias_max == 8, "attn_config.alibi_bias_max is not 8, which it assumes");
+  unless(model.no_bias, "norms and FFN have biases; it has none");
+  unless(!has_attention_bias(model), "attention has biases; it has none");
+  unless(ffn_hidden(model) == 4 * model.d_model, "the FFN is not 4 times d_model wide");
+  unless(!is_rms(model.norm_type), "norms are rmsnorm; it uses layernorm");
+  unless(model.ffn_type == ffn_kind::mptmlp, "the FFN is gated (mptglu); it has none");
+  unless(model.ffn_act_fn == parallel::ops::activation_kind::gelu,
+         "ffn_act_fn is not the exact gelu, which it uses");
+  unless(!model.attn.qk_ln, "q and k are normalised (qk_ln); it ignores that");
+  unless(!model.attn.qk_gn, "q and k are normalised by head (qk_gn); it ignores that");
+  unless(kv_heads(model) == model.n_heads && model.attn.fused_qkv,
+         "heads share keys, or q, k and v are projected apart; it has one Wqkv for all heads");
+  unless(model.attn.sliding_window_size < 0 && !model.attn.attn_logit_softcapping &&
+             model.attn.temperature.attn_scale == 0 && model.layers.empty(),
+         "attention has a window, a cap, a temperature, or differs by layer; it ignores that");
+  unless(!model.attn.rope, "positions are rotary; it always uses ALiBi alone");
+  unless(!model.logit_scale, "logits are scaled (logit_scale); it ignores that");
+  unless(!model.final_logit_softcapping,
+         "logits are capped (final_logit_softcapping); it ignores that");
+  return gaps;
+}
+
+nlohmann::json to_hf_json(model_config const& model, std::string_view dtype) {
+  parallel::require(dtype == "float32" || dtype == "bfloat16" || dtype == "float16",
+                    "torch_dtype must be float32, bfloat16 or float16, found ", dtype);
+  bool const own = transformers_gaps(model).empty();
+  nlohmann::json json = {
+      {"architectures", {own ? "MptForCausalLM" : remote_architecture}},
+      {"model_type", own ? "mpt" : remote_model_type},
+      {"torch_dtype", dtype},
+      {"d_model", model.d_model},
+      {"n_heads", model.n_heads},
+      {"n_layers", model.n_layers},
+      {"expansion_ratio", detail::shortest(model.expansion_ratio)},
+      {"max_seq_len", model.max_seq_len},
+      {"vocab_size", model.vocab_size},
+      {"resid_pdrop", model.resid_pdrop},
+      {"emb_pdrop", model.emb_pdrop},
+      {"learned_pos_emb", model.learned_pos_emb},
+      {"no_bias", model.no_bias},
+      {"norm_type", detail::name_of(norm_kind_names, model.norm_type)},
+      {"norm_eps", model.norm_eps},
+      {"layer_norm_epsilon", model.norm_eps},
+      {"logit_scale", detail::json_or_null(model.logit_scale)},
+      {"final_logit_softcapping", detail::json_or_null(model.final_logit_softcapping)},
+      {"tie_word_embeddings", model.tie_word_embeddings},
+      {"embedding_fraction", model.embedding_fraction},
+      {"use_cache", false},
+      {"attn_config", detail::attention_json(model.attn)},
+      {"init_config", init_json(model.init)}};
+  if (!model.layers.empty()) json["block_overrides"] = detail::overrides_json(model.layers);
+  if (model.attention_bias) json["attention_bias"] = *model.attention_bias;
+  if (model.attn.norm_type != norm_kind::low_precision_layernorm)
+    json["attn_config"]["norm_type"] = detail::name_of(norm_kind_names, model.attn.norm_type);
+  if (auto const ffn = ffn_json(model); !ffn.is_null()) json["ffn_config"] = ffn;
+  return json;
+}
+
+hf_model from_hf_json(nlohmann::json const& json, std::string const& source) {
+  parallel::require(json.is_object(), source, ": expected a JSON object, found ",
+                    std::string_view(json.type_name()));
+  config_node root = detail::node_of(json, source, config_limits{}.depth);
+  auto const text_of = [&](std::string_view key) {
+    config_node const* const node = root.find(key);
+    return node != nullptr && node->is_scalar() ? node->text : std::string();
+  };
+  config_node const* const quantised = root.find("quantization_config");
+  parallel::require(quantised == nullptr || quantised->is_null(), source,
+                    ": quantization_config: quantised weights are not read; expected float32, "
+                    "bfloat16 or float16");
+  bool const remote = text_of("model_type") == remote_model_type;
+  parallel::require(remote || text_of("model_type") == "mpt", source, ": model_type is '",
+                    printable(text_of("model_type")), "'; expected 'mpt' or '", remote_model_type,
+                    "'");
+  for (std::string_view const key : {"d_model", "n_heads", "n_layers", "vocab_size"})
+    parallel::require(!text_of(key).empty(), source, ": lacks ", key,
+                      ", a number; a model's size is not guessed");
+  bool from_transformers = !remote && root.find("layer_norm_epsilon") != nullptr;
+  if (config_node const* const names = root.find("architectures"); !remote && names != nullptr)
+    for (config_node const& name : names->items) from_transformers = name.text.starts_with("Mpt");
+
+  // The two programs name and default things differently.
+  if (config_node const* const eps = root.find("layer_norm_epsilon");
+      eps != nullptr && (from_transformers || root.find("norm_eps") == nullptr))
+    root.set({"norm_eps", source}, *eps);
+  config_node truth;
+  truth.type = config_node::kind::scalar;
+  truth.text = "true";
+  truth.place = source;
+  if (from_transformers && root.find("no_bias") == nullptr) root.set({"no_bias", source}, truth);
+  // from here on the root stays as it is: what it holds would move
+  config_node* attention = root.find("attn_config");
+  if (attention == nullptr || attention->is_null()) {
+    config_node empty;
+    empty.type = config_node::kind::map;
+    empty.place = source;
+    root.set({"attn_config", source}, std::move(empty));
+    attention = root.find("attn_config");
+  }
+  parallel::require(attention->is_map(), source, ": attn_config: expected a mapping, found ",
+                    describe(*attention));
+  if (from_transformers && attention->find("alibi") == nullptr)
+    attention->set({"alibi", source}, truth);
+  config_node kept;
+  kept.type = config_node::kind::map;
+  kept.place = source;
+  for (std::size_t i = 0; i < attention->keys.size(); ++i)
+    if (std::ranges::find(pretrained_config_keys, attention->keys[i].name) ==
+        std::end(pretrained_config_keys))
+      kept.set(attention->keys[i], attention->items[i]);
+  *attention = std::move(kept);
+
+  config_report unused;
+  config_reader reader(root, "", unused);
+  hf_model result;
+  result.model = read_model(reader);
+  result.end_tokens = read_token_ids(json, "eos_token_id", source);
+  for (std::string_view const key : {"torch_dtype", "dtype"})  // older and newer transformers
+    if (!text_of(key).empty()) result.dtype = text_of(key);
+  parallel::require(
+      result.dtype == "float32" || result.dtype == "bfloat16" || result.dtype == "float16", source,
+      ": torch_dtype is '", printable(result.dtype), "'; expected float32, bfloat16 or float16");
+  if (from_transformers) {
+    auto const gaps = transformers_gaps(result.model);
+    if (!gaps.empty())
+      parallel::fail(source,
+                     ": written for transformers' MptForCausalLM, which does not do what it says: ",
+                     gaps.front());
+  }
+  return result;
+}
+
+std::optional<setting_difference> difference_of(model_config const& first,
+                                                model_config const& second,
+                                                std::string_view except) {
+  auto const meaning = [](model_config const& model) {
+    auto json = to_hf_json(model, "float32");
+    for (char const* const key :
+         {"architectures", "auto_map", "model_type", "torch_dtype", "max_seq_len", "resid_pdrop",
+          "emb_pdrop", "embedding_fraction", "init_config", "use_cache", "expansion_ratio"})
+      json.erase(key);
+    auto& attn = json["attn_config"];
+    for (char const* const key : {"attn_impl", "attn_pdrop", "attn_uses_sequence_id", "attn_type"})
+      attn.erase(key);
+    if (!model.attn.alibi) attn.erase("alibi_bias_max");
+    auto const norm = [](norm_kind kind) { return is_rms(kind) ? "rmsnorm" : "layernorm"; };
+    json["norm_type"] = norm(model.norm_type);
+    if (model.attn.qk_ln || model.attn.qk_gn)
+      attn["norm_type"] = norm(model.attn.norm_type);
+    else
+      attn.erase("norm_type");
+    json["ffn_config"]["ffn_hidden_size"] = ffn_hidden(model);
+    json["ffn_config"]["ffn_type"] = model.ffn_type == ffn_kind::mptglu ? "mptglu" : "mptmlp";
+    json["attention_bias"] = has_attention_bias(model);
+    if (kv_heads(model) == model.n_heads) attn["kv_n_heads"] = nullptr;
+    auto const usual = 1 / std::sqrt(static_cast<double>(model.d_model / model.n_heads));
+    if (model.attn.softmax_scale.value_or(usual) == usual) attn["softmax_scale"] = nullptr;
+    return json.flatten();
+  };
+  auto const written = [](std::string const& pointer) {  // "/attn_config/alibi" as in a YAML
+    auto name = pointer.substr(1);
+    std::ranges::replace(name, '/', '.');
+    return name;
+  };
+  auto found = first_difference(meaning(first), meaning(second), [&](std::string const& pointer) {
+    return except.empty() || !written(pointer).starts_with(except);
+  });
+  if (found) found->name = written(found->name);
+  return found;
+}
+
+hf_model read_hf_config(std::filesystem::path path) {
+  if (std::filesystem::is_directory(path)) path /= "config.json";
+  return from_hf_json(parallel::checkpoint::parse_json(read_small_file(path), path.string()),
+                      path.string());
+}
+
+}  // namespace mpt
+
+namespace mpt::detail {
+
+config_node node_of(nlohmann::json const& json, std::string const& place, std::size_t depth) {
+  parallel::require(depth > 0, place, ": nested too deeply");
+  config_node node;
+  node.place = place;
+  if (json.is_null()) return node;
+  if (json.is_object()) {
+    node.type = config_node::kind::map;
+    for (auto const& [key, value] : json.items()) {
+      node.keys.push_back({key, place});
+      node.items.push_back(node_of(value, place, depth - 1));
+    }
+  } else if (json.is_array()) {
+    node.type = config_node::kind::list;
+    for (auto const& value : json) node.items.push_back(node_of(value, place, depth - 1));
+  } else {
+    node.type = config_node::kind::scalar;
+    node.is_string = json.is_string();
+    node.text = json.is_string() ? json.get<std::string>() : json.dump();
+  }
+  return node;
+}
+
+}  // namespace mpt::detail

@@ -1,0 +1,231 @@
+#include <mpt/config/loader.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include <mpt/config/model.hpp>
+
+namespace mpt {
+namespace {
+
+/// Says which of the keys of a shuffle change nothing beside what else is written.
+void say_what_shuffles_nothing(config_reader& dataset, loader_config const& loader,
+                               bool evaluates) {
+  constexpr std::string_view in_order = "evaluation takes what it takes in the order it has";
+  if (loader.shuffle && evaluates) dataset.without_effect_here("shuffle", in_order);
+  bool const shuffles = loader.shuffle && !evaluates;
+  std::string_view const why = evaluates ? in_order : "shuffle is false";
+  bool const draws = loader.epoch_size || std::ranges::any_of(loader.streams, [](auto const& one) {
+                       return one.weight != data::stream_weight{};
+                     });
+  if (!shuffles && !draws) dataset.without_effect_here("shuffle_seed", why);
+  if (loader.finetuning) return;  // the others are said already
+  if (!shuffles)
+    dataset.none_has_effect({"shuffle_algo", "shuffle_block_size"}, why);
+  else if (loader.reach != shuffle_reach::block)
+    dataset.without_effect_here("shuffle_block_size", "belongs to py1b, py1br and py1e");
+}
+
+}  // namespace
+
+std::string eval_loader_name(loader_config const& loader) {
+  return loader.label.empty() ? "eval_loader" : "eval_loader " + loader.label;
+}
+
+bool is_remote(std::string_view path) {
+  auto const colon = path.find("://");
+  if (colon == std::string_view::npos || colon == 0) return false;
+  for (char const c : path.substr(0, colon))
+    if (!((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '+' ||
+          c == '-' || c == '.'))
+      return false;
+  return true;
+}
+
+stream_config read_place(config_reader& data, std::string name, std::string split) {
+  stream_config out{.name = std::move(name)};
+  out.remote = data.get<std::string>("remote", "");
+  out.local = out.remote.empty() ? data.required<std::string>("local")
+                                 : data.get<std::string>("local", out.remote);
+  for (std::string_view const key : {"local", "remote"}) {
+    auto const& path = key == "local" ? out.local : out.remote;
+    data.check(key, !is_remote(path), "expected a folder on this machine, found '", printable(path),
+               "'; nothing is downloaded: mount it and give the path, or copy the set to a folder, "
+               "give that as local and leave remote blank");
+  }
+  data.check("local", !out.local.empty(), "expected a folder on this machine, found ''");
+  out.split = data.get<std::string>("split", std::move(split));
+  data.check("split",
+             out.split.find('/') == std::string::npos && out.split != ".." && out.split != ".",
+             "expected the name of a subfolder, found '", printable(out.split), "'");
+  return out;
+}
+
+std::vector<stream_config> read_streams(config_reader& data, bool finetuning) {
+  config_node const* const node = data.raw("streams");
+  std::vector<stream_config> out;
+  if (node == nullptr || node->keys.empty()) return out;
+  for (std::string_view const key : {"local", "remote"})
+    data.check(key, data.get<std::string>(key, "").empty(),
+               "stands beside streams; give the folder of each stream there");
+  auto const split = data.get<std::string>("split", "");
+  auto streams = data.section("streams");
+  for (auto const& key : node->keys) {
+    auto stream = streams.section(key.name);
+    out.push_back(read_place(stream, key.name, split));
+    if (finetuning) {
+      constexpr std::string_view once = "every example comes once an epoch: leave it out";
+      for (std::string_view const share : {"proportion", "repeat"})
+        stream.not_yet(share, once, {"1"});
+      stream.not_yet("choose", once);
+    }
+    auto& weight = out.back().weight;
+    weight.proportion = stream.optional<double>("proportion");
+    weight.repeat = stream.optional<double>("repeat");
+    if (auto const choose = stream.optional<std::int64_t>("choose")) {
+      stream.check("choose", *choose >= 0, "must not be negative, found ", *choose);
+      weight.choose = static_cast<std::uint64_t>(*choose);
+    }
+    for (std::string_view const ignored : {"download_retry", "download_timeout", "keep_zip"})
+      stream.without_effect(ignored, "nothing is downloaded");
+    stream.without_effect("validate_hash", "what an index has checksums of is always checked");
+    stream.finish();
+  }
+  streams.finish();
+  return out;
+}
+
+loader_config read_loader(config_reader reader, loader_defaults const& defaults) {
+  loader_config loader;
+  bool const finetuning = reader.one_of("name", "text", {"text", "finetuning"}) == "finetuning";
+  loader.label = reader.get<std::string>("label", "");
+  if (defaults.drop_last)
+    reader.without_effect_here("label", "it tells evaluation sets apart, not what is trained on");
+  if (reader.get("drop_last", defaults.drop_last) != defaults.drop_last)
+    reader.without_effect_here("drop_last", defaults.drop_last
+                                                ? "training leaves out an epoch's last batch where "
+                                                  "it is not full"
+                                                : "evaluation takes all there is");
+  for (std::string_view const key :
+       {"num_workers", "pin_memory", "prefetch_factor", "persistent_workers", "timeout"})
+    reader.without_effect(key, "batches are read ahead without worker processes");
+
+  auto dataset = reader.section("dataset");
+  if (finetuning)
+    loader.finetuning = detail::read_finetuning(dataset);
+  else
+    detail::refuse_finetuning(dataset);
+  loader.streams = read_streams(dataset, finetuning);
+  bool const several = !loader.streams.empty();
+  bool const elsewhere = finetuning && !loader.finetuning->name.empty();
+  dataset.check(
+      "hf_name",
+      !finetuning || elsewhere || several || dataset.has("local") || dataset.has("remote"),
+      "missing; give a file or folder of prompts and responses, or local, an MDS set of "
+      "them");
+  dataset.check("hf_name",
+                !(elsewhere && (several || dataset.has("local") || dataset.has("remote"))),
+                "stands beside local, remote or streams; the data are one or the other");
+  if (!several && !elsewhere) loader.streams.push_back(read_place(dataset, "", ""));
+  if (elsewhere)
+    for (std::string_view const key : {"local", "remote"}) static_cast<void>(dataset.raw(key));
+  else if (finetuning)
+    dataset.without_effect_here("hf_kwargs", "belongs to hf_name");
+  if (finetuning) {
+    dataset.not_yet("epoch_size", "an epoch is every example once: leave it out");
+    for (std::string_view const key : {"shuffle_algo", "shuffle_block_size"})
+      dataset.without_effect(key, "examples are shuffled over the whole set");
+    for (std::string_view const key : {"eos_token_id", "bos_token_id"})
+      dataset.without_effect(key, "examples are told apart without separators");
+  }
+  if (auto const size = dataset.optional<std::int64_t>("epoch_size")) {
+    dataset.check("epoch_size", *size > 0, "must be above 0, found ", *size);
+    loader.epoch_size = static_cast<std::uint64_t>(*size);
+  }
+  std::vector<data::stream_weight> weights;
+  for (auto const& stream : loader.streams) weights.push_back(stream.weight);
+  try {
+    if (!weights.empty()) data::require_valid_weights(weights, loader.epoch_size);
+  } catch (parallel::error const& problem) {
+    dataset.fail("streams", problem.what());
+  }
+  loader.shuffle = dataset.get("shuffle", loader.shuffle);
+  auto const seed = dataset.get<std::int64_t>("shuffle_seed", finetuning ? 0 : 9176);
+  dataset.check("shuffle_seed", seed >= 0, "must not be negative, found ", seed);
+  loader.shuffle_seed = static_cast<std::uint64_t>(seed);
+  auto const algorithm =
+      dataset.one_of("shuffle_algo", "py1e", {"naive", "py1b", "py1br", "py1e", "py1s", "py2s"});
+  if (algorithm == "naive") loader.reach = shuffle_reach::epoch;
+  if (algorithm == "py1s" || algorithm == "py2s") loader.reach = shuffle_reach::shard;
+  loader.shuffle_block_size = dataset.optional<std::int64_t>("shuffle_block_size");
+  dataset.check("shuffle_block_size", loader.shuffle_block_size.value_or(1) >= 1,
+                "must be above 0, found ", loader.shuffle_block_size.value_or(1));
+  say_what_shuffles_nothing(dataset, loader, !defaults.drop_last);
+  loader.max_seq_len = dataset.get("max_seq_len", defaults.max_seq_len);
+  dataset.check("max_seq_len", loader.max_seq_len >= 2 && loader.max_seq_len <= largest_seq_len,
+                "must be from 2 to ", largest_seq_len, ", found ", loader.max_seq_len);
+  loader.token_encoding_type =
+      dataset.one_of("token_encoding_type", loader.token_encoding_type,
+                     {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"});
+
+  if (elsewhere) dataset.without_effect_here("token_encoding_type", "belongs to MDS sets");
+  if (several || loader.epoch_size) {
+    dataset.not_yet("batching_method", "streams are mixed evenly", {"random"});
+    dataset.not_yet("sampling_method", "every sample comes equally often over epochs",
+                    {"balanced"});
+  } else {
+    for (std::string_view const key : {"batching_method", "sampling_method"})
+      dataset.without_effect(key, "there is one stream, every sample of which comes once");
+  }
+  dataset.not_yet("mlm_probability",
+                  "tokens are predicted from those before, none is masked: leave it blank");
+  dataset.not_yet("replication", "leave it blank", {"1"});
+  dataset.not_yet("stream_name", "leave it blank", {"stream"});
+  dataset.not_yet("stream_config", "leave it blank");
+  for (std::string_view const key :
+       {"num_canonical_nodes", "partition_algo", "sampling_granularity", "batch_size"})
+    dataset.without_effect(key, "the order is our own and the same for any number of ranks");
+  dataset.without_effect("validate_hash", "what an index has checksums of is always checked");
+  for (std::string_view const key :
+       {"download_retry", "download_timeout", "predownload", "cache_limit", "keep_zip"})
+    dataset.without_effect(key, "nothing is downloaded");
+  dataset.without_effect("allow_unsafe_types", "pickled samples are never read");
+  for (auto const& [key, field] : {std::pair{"eos_token_id", &loader.eos_token_id},
+                                   std::pair{"bos_token_id", &loader.bos_token_id}})
+    if (auto const id = dataset.optional<std::int64_t>(key)) {
+      dataset.check(key, *id >= 0 && *id < largest_vocab, "expected a token's id, found ", *id);
+      *field = static_cast<std::int32_t>(*id);
+    }
+  dataset.check(
+      "bos_token_id", !(loader.eos_token_id && loader.bos_token_id),
+      "give eos_token_id if texts end with a token, or bos_token_id if they begin with one, "
+      "not both");
+  dataset.finish();
+  reader.finish();
+  return loader;
+}
+
+std::vector<loader_config> read_eval_loaders(config_reader& parent,
+                                             loader_defaults const& defaults) {
+  std::vector<loader_config> loaders;
+  config_node const* const node = parent.raw("eval_loader");
+  if (node == nullptr) return loaders;
+  if (!node->is_list()) {
+    loaders.push_back(read_loader(parent.section("eval_loader"), defaults));
+    return loaders;
+  }
+  for (std::size_t i = 0; i < node->items.size(); ++i) {
+    config_reader item(node->items[i], parallel::concat("eval_loader.", i), parent.report());
+    loaders.push_back(read_loader(std::move(item), defaults));
+    auto const& label = loaders.back().label;
+    parallel::require(!label.empty(), node->items[i].place, ": eval_loader.", i,
+                      ".label: missing; each loader of a list needs one");
+    for (std::size_t k = 0; k < i; ++k)
+      parallel::require(loaders[k].label != label, node->items[i].place, ": eval_loader.", i,
+                        ".label: '", printable(label), "' is also the label of eval_loader.", k);
+  }
+  return loaders;
+}
+
+}  // namespace mpt

@@ -1,0 +1,344 @@
+#include <mpt/config/read_train.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+
+#include <mpt/config/document.hpp>
+#include <mpt/config/mirrors.hpp>
+#include <mpt/config/read_algorithms.hpp>
+#include <mpt/config/read_finetuning_run.hpp>
+#include <mpt/config/read_parallelism.hpp>
+#include <mpt/config/read_path.hpp>
+#include <mpt/config/read_recompute.hpp>
+#include <mpt/config/read_system.hpp>
+#include <mpt/eval/read_icl_tasks.hpp>
+#include <mpt/config/interpolate.hpp>
+
+namespace mpt {
+namespace {
+
+/// A name that can stand in paths as it is.
+void check_run_name(std::string const& name, std::string_view where) {
+  bool plain = !name.empty() && name.size() <= 200 && !name.starts_with('.');
+  for (char const c : name)
+    plain = plain && ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                      c == '_' || c == '-' || c == '.');
+  parallel::require(plain, where, ": '", printable(name),
+                    "' cannot name a run; use letters, digits, '-', '_' and '.'");
+}
+
+[[nodiscard]] std::int64_t positive(config_reader& reader, std::string_view key,
+                                    std::int64_t value) {
+  constexpr std::int64_t most = std::int64_t{1} << 30;
+  reader.check(key, value >= 1 && value <= most, "must be from 1 to ", most, ", found ", value);
+  return value;
+}
+
+[[nodiscard]] evaluation_config read_evaluation(config_reader& reader, std::int64_t microbatch) {
+  evaluation_config evaluation;
+  evaluation.eval_interval = reader.get("eval_interval", evaluation.eval_interval);
+  evaluation.eval_first = reader.get("eval_first", evaluation.eval_first);
+  evaluation.eval_subset_num_batches =
+      reader.get("eval_subset_num_batches", evaluation.eval_subset_num_batches);
+  reader.check("eval_subset_num_batches",
+               evaluation.eval_subset_num_batches == -1 || evaluation.eval_subset_num_batches > 0,
+               "expected -1 for all or a number above 0, found ",
+               evaluation.eval_subset_num_batches);
+  evaluation.device_eval_batch_size =
+      positive(reader, "device_eval_batch_size", reader.get("device_eval_batch_size", microbatch));
+  return evaluation;
+}
+
+/// Whether icl_tasks lists tasks without data, as recipes do for their reader to fill in.
+[[nodiscard]] bool has_blank_tasks(config_reader& reader) {
+  config_node const* const tasks = reader.peek("icl_tasks");
+  return tasks != nullptr && tasks->is_list() && !tasks->items.empty() &&
+         std::ranges::all_of(tasks->items, [](config_node const& task) {
+           config_node const* const data = task.find("dataset_uri");
+           return data != nullptr && data->is_null();
+         });
+}
+
+/// What the model is evaluated on beside its evaluation sets.
+[[nodiscard]] icl_config read_icl(config_reader& reader, std::filesystem::path const& file,
+                                  std::int64_t batch_size, std::int64_t max_seq_len) {
+  icl_config out;
+  auto const length = reader.get("icl_seq_len", max_seq_len);
+  reader.check("icl_seq_len", length >= 2 && length <= largest_seq_len, "must be from 2 to ",
+               largest_seq_len, ", found ", length);
+  if (has_blank_tasks(reader))
+    reader.without_effect("icl_tasks", "every dataset_uri is blank");
+  else
+    out.tasks = icl::read_icl_tasks(
+        reader, {.file = file, .batch_size = batch_size, .max_seq_len = length});
+  out.gauntlet = icl::read_eval_gauntlet(reader, file);
+  reader.check(reader.has("eval_gauntlet") ? "eval_gauntlet" : "eval_gauntlet_str",
+               !out.gauntlet || !out.tasks.empty(), "needs the tasks it scores, in icl_tasks");
+  out.subset_batches = reader.optional<std::int64_t>("icl_subset_num_batches");
+  reader.check("icl_subset_num_batches",
+               !out.subset_batches || *out.subset_batches == -1 || *out.subset_batches > 0,
+               "expected -1 for all or a number above 0, found ", out.subset_batches.value_or(0));
+  if (out.tasks.empty())
+    reader.none_has_effect({"icl_seq_len", "icl_subset_num_batches"}, "there are no icl_tasks");
+  reader.without_effect("icl_max_seq_len", "is icl_seq_len here and in LLM Foundry");
+  return out;
+}
+
+/// Says which keys of evaluation change nothing where there is nothing to evaluate on.
+void say_what_evaluates_nothing(config_reader& reader, train_config const& config) {
+  if (!config.eval_loaders.empty()) return;
+  reader.without_effect_here("eval_subset_num_batches", "there is no eval_loader");
+  if (config.icl.tasks.empty())
+    reader.none_has_effect({"eval_interval", "eval_first", "device_eval_batch_size"},
+                           "there is no eval_loader");
+}
+
+/// Top-level keys that change nothing here, and those we do not have.
+void read_the_rest(config_reader& reader) {
+  for (std::string_view const key : {"python_log_level", "log_config"})
+    reader.without_effect(key, "the console shows one short form");
+  for (std::string_view const key : {"metadata", "flatten_metadata"})
+    reader.without_effect(key, "no logger here takes it");
+  for (std::string_view const key : {"max_split_size_mb", "expandable_segments", "cuda_load_lazy"})
+    reader.without_effect(key, "memory is planned before the start");
+  reader.without_effect("code_paths", "no Python is run");
+  reader.without_effect("compile_config", "everything is compiled");
+  reader.not_yet("profiler", "leave it out; profile: true times three batches");
+  reader.without_effect("spin_dataloaders", "data is resumed by position");
+  reader.not_yet("accumulate_train_batch_on_tokens", "losses are always weighted by tokens (true)",
+                 {"true"});
+  for (std::string_view const key :
+       {"device_train_batch_size", "device_train_grad_accum", "n_gpus"})
+    reader.not_yet(key, "it follows from global_train_batch_size, microbatch and ranks");
+  for (std::string_view const key : referred_mappings) reader.without_effect_unless_referred(key);
+}
+
+}  // namespace
+
+config_environment process_environment(std::filesystem::path const& file) {
+  config_environment environment{.file = file};
+  if (char const* const name = std::getenv("RUN_NAME")) environment.run_name = name;
+  std::string stem;
+  for (char const c : file.stem().string()) {
+    bool const plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '_' || c == '-' || (c == '.' && !stem.empty());
+    stem += plain ? c : '-';
+  }
+  if (!stem.empty()) environment.default_run_name = stem.substr(0, 100);
+  return environment;
+}
+
+train_config read_train_config(config_node const& document, config_environment const& environment) {
+  train_config config;
+  config_reader reader(document, "", config.report);
+  config.run_name = reader.get<std::string>("run_name", "");
+  std::string where = parallel::concat(reader.place_of("run_name"), ": run_name");
+  if (config.run_name.empty()) {
+    config.run_name = environment.run_name;
+    where = "$RUN_NAME";
+  }
+  if (config.run_name.empty()) config.run_name = environment.default_run_name;
+  check_run_name(config.run_name, where);
+
+  config.max_seq_len = reader.required<std::int64_t>("max_seq_len");
+  reader.check("max_seq_len", config.max_seq_len >= 2 && config.max_seq_len <= largest_seq_len,
+               "must be from 2 to ", largest_seq_len, ", found ", config.max_seq_len);
+  reader.check("model", reader.has("model"), "missing; it is required");
+  auto model = reader.section("model");
+  auto const mirrors = read_mirrors(reader);
+  detail::read_model_of(model, config, mirrors);
+  bool const has_targets = model.has("activation_checkpointing_target");
+  auto recompute = detail::read_recompute(model, config.model.n_layers);
+  model.finish();
+  for (std::string_view const key : {"tokenizer", "optimizer", "scheduler", "train_loader"})
+    reader.check(key, reader.has(key), "missing; it is required");
+  config.tokenizer = detail::read_tokenizer(reader.section("tokenizer"));
+  config.tokenizer.name = mirrored(mirrors, config.tokenizer.name);
+  config.optimizer = read_optimizer(reader.section("optimizer"));
+  bool const anew = config.model.lora && config.adapter.empty() && !reader.has("load_path");
+  config.clip = read_algorithms(reader.section("algorithms"), config.model, anew);
+  config.scheduler = read_scheduler(reader.section("scheduler"));
+  config.train_loader = read_loader(reader.section("train_loader"),
+                                    {.max_seq_len = config.max_seq_len, .drop_last = true});
+  config.eval_loaders =
+      read_eval_loaders(reader, {.max_seq_len = config.max_seq_len, .drop_last = false});
+  bool const is_default = std::ranges::any_of(config.eval_loaders, [&](auto const& loader) {
+    return loader.max_seq_len == config.max_seq_len;
+  });
+  if (config.train_loader.max_seq_len != config.max_seq_len && !is_default &&
+      !reader.has("icl_tasks"))
+    reader.without_effect_here(
+        "max_seq_len",
+        parallel::concat("train_loader.dataset.max_seq_len is ", config.train_loader.max_seq_len));
+  auto const most = config.model.max_seq_len;
+  auto const check_length = [&](std::string const& name, loader_config const& loader) {
+    reader.check("max_seq_len", loader.max_seq_len <= most, name, ".dataset.max_seq_len ",
+                 loader.max_seq_len, " is longer than ",
+                 config.model.learned_pos_emb
+                     ? parallel::concat("the ", most, " learned positions of model.max_seq_len")
+                     : parallel::concat(
+                           "model.max_seq_len ", most, ", beyond which nothing reads the model; ",
+                           config.pretrained.empty() ? "raise model.max_seq_len"
+                                                     : "raise model.config_overrides.max_seq_len"));
+  };
+  check_length("train_loader", config.train_loader);
+  for (auto const& loader : config.eval_loaders) check_length(eval_loader_name(loader), loader);
+  reader.check("train_loader",
+               !config.model.attn.attn_uses_sequence_id || config.train_loader.finetuning ||
+                   config.train_loader.eos_token_id || config.train_loader.bos_token_id,
+               "model.attn_config.attn_uses_sequence_id needs to know where texts end: give "
+               "dataset.eos_token_id or dataset.bos_token_id");
+
+  config.global_train_batch_size = positive(
+      reader, "global_train_batch_size", reader.required<std::int64_t>("global_train_batch_size"));
+  if (reader.get<std::string>("device_train_microbatch_size", "auto") != "auto")
+    config.device_train_microbatch_size =
+        positive(reader, "device_train_microbatch_size",
+                 reader.required<std::int64_t>("device_train_microbatch_size"));
+  config.max_duration = reader.required<time_value>("max_duration");
+  reader.check("max_duration",
+               config.max_duration.count > 0 && config.max_duration.unit != time_unit::duration,
+               "expected a time above 0 in ep, ba, sp or tok, found ",
+               to_string(config.max_duration));
+  config.train_subset_num_batches = reader.get<std::int64_t>("train_subset_num_batches", -1);
+  reader.check("train_subset_num_batches",
+               config.train_subset_num_batches == -1 || config.train_subset_num_batches > 0,
+               "expected -1 for all or a number above 0, found ", config.train_subset_num_batches);
+  auto const seed = reader.get<std::int64_t>("seed", 17);
+  reader.check("seed", seed >= 0, "must not be negative, found ", seed);
+  config.seed = static_cast<std::uint64_t>(seed);
+  reader.not_yet("precision", "use fp32 or amp_bf16", {"fp32", "amp_bf16"});
+  if (reader.get<std::string>("precision", "amp_bf16") == "fp32")
+    config.precision = precision_kind::fp32;
+  config.evaluation = read_evaluation(reader, config.device_train_microbatch_size.value_or(1));
+  config.icl = read_icl(reader, environment.file, config.evaluation.device_eval_batch_size,
+                        config.max_seq_len);
+  say_what_evaluates_nothing(reader, config);
+  config.checkpoint = detail::read_checkpoint(reader, config.run_name);
+  config.callbacks = read_callbacks(reader.section("callbacks"));
+  if (auto& saves = config.callbacks.hf_checkpointer)
+    saves->save_folder = detail::with_run_name(saves->save_folder, config.run_name);
+  config.logging = detail::read_logging(reader);
+  config.logging.metrics_file = detail::read_path(reader, "metrics_file", config.run_name);
+  config.recompute = std::move(recompute);
+  detail::read_system(reader, config);
+  if (has_targets && !recomputes(config))
+    config.report.notes.emplace_back(
+        "model.activation_checkpointing_target: has no effect without "
+        "fsdp_config.activation_checkpointing: true");
+  config.parallelism = detail::read_parallelism(reader, std::move(config.parallelism));
+  detail::settle_finetuning(reader, document, config, mirrors);
+  say_unused_mirrors(reader, document, mirrors);
+  read_the_rest(reader);
+  reader.finish();
+
+  bool const in_epochs = config.max_duration.unit == time_unit::epoch ||
+                         config.scheduler.t_max.unit == time_unit::epoch;
+  if (!in_epochs) {
+    try {
+      check_schedule(config.scheduler, clock_of(config));
+    } catch (parallel::error const& problem) {
+      parallel::fail(reader.place_of("scheduler"), ": ", problem.what());
+    }
+  }
+  if (!needs_epochs(config.scheduler, config.max_duration))
+    for (auto& note : unfinished_parts(config.scheduler, clock_of(config)))
+      config.report.notes.push_back(std::move(note));
+  return config;
+}
+
+train_config load_train_config(std::filesystem::path const& file,
+                               std::span<std::string const> overrides) {
+  return read_train_config(load_document(file, overrides), process_environment(file));
+}
+
+}  // namespace mpt
+
+namespace mpt::detail {
+
+tokenizer_config read_tokenizer(config_reader reader) {
+  tokenizer_config tokenizer;
+  tokenizer.name = reader.required<std::string>("name");
+  auto kwargs = reader.section("kwargs");
+  kwargs.without_effect("model_max_length", "sequences have max_seq_len tokens");
+  for (std::string_view const key : {"use_fast", "trust_remote_code", "padding_side"})
+    kwargs.without_effect(key, "one tokenizer, from tokenizer.json");
+  for (std::string_view const key : {"add_bos_token", "add_eos_token"})
+    kwargs.not_yet(key, "prepare has --bos_text and --eos_text", {"false"});
+  kwargs.finish();
+  reader.finish();
+  return tokenizer;
+}
+
+checkpoint_config read_checkpoint(config_reader& reader, std::string const& run_name) {
+  checkpoint_config checkpoint;
+  checkpoint.save_folder = read_path(reader, "save_folder", run_name);
+  checkpoint.save_interval = reader.get("save_interval", checkpoint.save_interval);
+  reader.check("save_interval", checkpoint.save_interval.count > 0, "must be above 0");
+  checkpoint.local_save_folder = read_path(reader, "local_save_folder", run_name, node_rank_mark);
+  reader.check(
+      "local_save_folder", checkpoint.local_save_folder.empty() || !checkpoint.save_folder.empty(),
+      "needs save_folder, which all nodes share: it says what lies on their own disks, and "
+      "a run goes on from there");
+  reader.check("local_save_folder",
+               checkpoint.local_save_folder.empty() ||
+                   checkpoint.local_save_folder != checkpoint.save_folder,
+               "is save_folder too; give a folder on each node's own disk");
+  checkpoint.local_save_interval =
+      reader.get("local_save_interval", checkpoint.local_save_interval);
+  reader.check("local_save_interval", checkpoint.local_save_interval.count > 0, "must be above 0");
+  reader.check("local_save_interval",
+               !reader.has("local_save_interval") || !checkpoint.local_save_folder.empty(),
+               "needs local_save_folder, a folder on each node's own disk");
+  checkpoint.save_num_checkpoints_to_keep =
+      reader.get("save_num_checkpoints_to_keep", checkpoint.save_num_checkpoints_to_keep);
+  reader.check(
+      "save_num_checkpoints_to_keep",
+      checkpoint.save_num_checkpoints_to_keep == -1 || checkpoint.save_num_checkpoints_to_keep >= 1,
+      "expected -1 for all or at least 1, found ", checkpoint.save_num_checkpoints_to_keep);
+  checkpoint.keep_every = reader.get("keep_every", checkpoint.keep_every);
+  reader.check("keep_every", checkpoint.keep_every >= 0,
+               "expected a number of batches, or 0 for none, found ", checkpoint.keep_every);
+  auto const& saves = checkpoint.save_interval;
+  reader.check("keep_every",
+               saves.unit != time_unit::batch ||
+                   checkpoint.keep_every % static_cast<std::int64_t>(saves.count) == 0,
+               "expected a multiple of save_interval (", to_string(saves),
+               "), as only what is saved can be kept, found ", checkpoint.keep_every);
+  checkpoint.save_overwrite = reader.get("save_overwrite", checkpoint.save_overwrite);
+  checkpoint.load_path = read_path(reader, "load_path", run_name);
+  checkpoint.load_weights_only = reader.get("load_weights_only", checkpoint.load_weights_only);
+  checkpoint.autoresume = reader.get("autoresume", checkpoint.autoresume);
+  reader.check("autoresume", !checkpoint.autoresume || !checkpoint.save_folder.empty(),
+               "needs save_folder, where the checkpoint to go on from is found");
+  reader.check("autoresume", !checkpoint.autoresume || !checkpoint.save_overwrite,
+               "cannot go with save_overwrite: one goes on from the newest checkpoint, the other "
+               "starts over");
+  if (checkpoint.save_folder.empty())
+    for (std::string_view const key : {"save_interval", "save_num_checkpoints_to_keep",
+                                       "keep_every", "save_overwrite", "save_weights_only"})
+      reader.without_effect_here(key, "there is no save_folder");
+  else if (checkpoint.save_num_checkpoints_to_keep == -1)
+    reader.without_effect_here("keep_every", "save_num_checkpoints_to_keep is -1: all stay");
+  if (checkpoint.load_path.empty())
+    reader.without_effect_here("load_weights_only", "there is no load_path");
+  for (std::string_view const key : {"save_filename", "save_latest_filename"})
+    reader.without_effect(key, "checkpoints are folders named by batch, and 'latest'");
+  reader.without_effect("only_composer_checkpoint", "checkpoints have one form");
+  checkpoint.save_weights_only = reader.get("save_weights_only", checkpoint.save_weights_only);
+  reader.check("save_weights_only", !checkpoint.save_weights_only || !checkpoint.autoresume,
+               "cannot go with autoresume: a run cannot go on from weights without the optimizer");
+  reader.check("save_weights_only",
+               !checkpoint.save_weights_only || checkpoint.local_save_folder.empty(),
+               "cannot go with local_save_folder, which is there to go on from");
+  reader.not_yet("only_hf_checkpoint", "use false; convert makes a Hugging Face folder", {"false"});
+  reader.not_yet("save_ignore_keys", "leave it blank");
+  reader.not_yet("load_ignore_keys", "leave it blank");
+  reader.not_yet("load_strict_model_weights", "use true", {"true"});
+  return checkpoint;
+}
+
+}  // namespace mpt::detail

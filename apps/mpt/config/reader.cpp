@@ -1,0 +1,190 @@
+#include <mpt/config/reader.hpp>
+
+#include <cstddef>
+
+#include <mpt/config/nearest.hpp>
+
+namespace mpt {
+namespace {
+
+/// "'a'", "'a' and 'b'", "'a', 'b' and 'c'" (with another last word if asked for).
+[[nodiscard]] std::string quoted_list(std::initializer_list<std::string_view> words,
+                                      std::string_view last = " or ") {
+  std::string text;
+  std::size_t left = words.size();
+  for (std::string_view const word : words) {
+    text += parallel::concat("'", word, "'");
+    --left;
+    if (left > 0) text += left == 1 ? last : std::string_view(", ");
+  }
+  return text;
+}
+
+}  // namespace
+
+config_reader::config_reader(config_node const& node, std::string path, config_report& report)
+    : node_(&node), place_(node.place), path_(std::move(path)), report_(&report) {
+  parallel::require(node.is_map() || node.is_null(), node.place, ": ",
+                    path_.empty() ? "the document" : path_, ": expected a mapping, found ",
+                    describe(node));
+}
+
+bool config_reader::has(std::string_view key) const {
+  config_node const* const value = find(key);
+  return value != nullptr && !value->is_null();
+}
+
+bool config_reader::is_named(std::string_view key) {
+  note(key, key_role::effective);
+  return stands(key);
+}
+
+config_reader config_reader::section(std::string_view key) {
+  note(key, key_role::effective);
+  config_reader result(has(key) ? *find(key) : nothing_, full_name(key), *report_);
+  if (!has(key)) result.place_ = place_of(key);
+  return result;
+}
+
+config_reader config_reader::members(std::string_view key) const {
+  return {has(key) ? *find(key) : nothing_, full_name(key), *report_};
+}
+
+config_node const* config_reader::raw(std::string_view key) {
+  note(key, key_role::effective);
+  return has(key) ? find(key) : nullptr;
+}
+
+config_node const* config_reader::peek(std::string_view key) const {
+  return has(key) ? find(key) : nullptr;
+}
+
+void config_reader::without_effect(std::string_view key, std::string_view reason) {
+  note(key, key_role::without_effect);
+  without_effect_here(key, reason);
+}
+
+void config_reader::without_effect_here(std::string_view key, std::string_view reason) {
+  if (find(key) != nullptr) report_->ignored.push_back({full_name(key), std::string(reason)});
+}
+
+void config_reader::without_effect_unless_referred(std::string_view key) {
+  config_node const* const node = raw(key);
+  if (node == nullptr) return;
+  for_each_leaf(*node, full_name(key), [&](std::string const& name, config_key const& one, auto&) {
+    if (one.is_unused) report_->ignored.push_back({printable(name), "nothing refers to it"});
+  });
+}
+
+void config_reader::none_has_effect(std::initializer_list<std::string_view> keys,
+                                    std::string_view reason) {
+  for (std::string_view const key : keys) without_effect_here(key, reason);
+}
+
+void config_reader::not_yet(std::string_view key, std::string_view supported,
+                            std::initializer_list<std::string_view> accepted) {
+  note(key, key_role::restricted);
+  if (!has(key)) return;
+  config_node const& value = *find(key);
+  if (value.is_scalar())
+    for (std::string_view const word : accepted)
+      if (same_scalar(value, word)) return;
+  if (value.items.empty() && !value.is_scalar()) return;  // {} or []
+  parallel::fail(
+      value.place, ": ", full_name(key), ": ",
+      value.is_scalar() ? parallel::concat("'", printable(value.text), "' is ") : std::string(),
+      "not yet supported; ", supported);
+}
+
+void config_reader::must_be_absent(std::string_view key, std::string_view instead) {
+  note(key, key_role::restricted);
+  check(key, !has(key), "not yet supported; leave it out; ", instead);
+}
+
+void config_reader::must_not_be_named(std::string_view key, std::string_view instead) {
+  note(key, key_role::restricted);
+  check(key, !stands(key), "not yet supported; leave it out; ", instead);
+}
+
+std::string config_reader::one_of(std::string_view key, std::string fallback,
+                                  std::initializer_list<std::string_view> words) {
+  std::string value = get<std::string>(key, std::move(fallback));
+  for (std::string_view const word : words)
+    if (value == word) return value;
+  fail(key, "expected ", quoted_list(words), ", found '", printable(value), "'");
+}
+
+std::string const& config_reader::place_of(std::string_view key) const {
+  config_node const* const value = find(key);
+  return value != nullptr ? value->place : place_;
+}
+
+std::string config_reader::full_name(std::string_view key) const {
+  return path_.empty() ? std::string(key) : parallel::concat(path_, ".", key);
+}
+
+void config_reader::finish(bool lists) const {
+  for (config_key const& key : node_->keys) {
+    bool known = false;
+    for (std::string const& name : asked_) known = known || name == key.name;
+    if (known) continue;
+    auto const inner = known_below(key.name);
+    auto const nearest = nearest_name(key.name, asked_);
+    std::string advice;
+    if (!inner.empty())
+      advice = parallel::concat("; did you mean '", inner, "'?");
+    else if (!nearest.empty())
+      advice = parallel::concat("; did you mean '", full_name(nearest), "'?");
+    if (lists)
+      advice += parallel::concat(advice.empty() ? "; there are " : " There are ", supported_keys());
+    parallel::fail(key.place, ": ", full_name(printable(key.name)), ": unknown key", advice);
+  }
+}
+
+std::string config_reader::known_below(std::string_view key) const {
+  auto const ending = parallel::concat(".", key);
+  auto const beginning = full_name("");
+  for (known_key const& known : report_->known)
+    if (known.role == key_role::effective && known.name.ends_with(ending) &&
+        known.name.starts_with(beginning) &&
+        known.name.size() > beginning.size() + ending.size() - 1)
+      return known.name;
+  return {};
+}
+
+std::string config_reader::supported_keys() const {
+  std::string out;
+  for (std::string const& asked : asked_)
+    for (known_key const& known : report_->known)
+      if (known.name == full_name(asked) && known.role != key_role::restricted)
+        out.append(out.empty() ? "" : ", ").append(asked);
+  return out;
+}
+
+bool config_reader::stands(std::string_view key) const {
+  config_node const* const value = find(key);
+  return value != nullptr && (!value->is_null() || value->place != "command line");
+}
+
+void config_reader::note(std::string_view key, key_role role) {
+  auto name = full_name(key);
+  for (std::string const& asked : asked_) {
+    if (asked != key) continue;
+    if (role == key_role::effective)
+      for (known_key& known : report_->known)
+        if (known.name == name) known.role = role;
+    return;
+  }
+  asked_.emplace_back(key);
+  report_->known.push_back({std::move(name), role});
+}
+
+bool config_reader::same_scalar(config_node const& value, std::string_view word) {
+  if (value.text == word) return true;
+  auto const number = parse_number(value.text);
+  if (number && number == parse_number(word)) return true;
+  auto const truth = parse_bool(value.text);
+  return truth && truth == parse_bool(word);
+}
+
+}  // namespace mpt

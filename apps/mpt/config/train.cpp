@@ -1,0 +1,73 @@
+#include <mpt/config/train.hpp>
+
+#include <algorithm>
+
+namespace mpt {
+namespace {
+
+/// Adds the last forward pass of a rank with so many sequences, when it is a smaller one.
+void add_rest(batch_split& split, std::int64_t sequences) {
+  auto const rest = sequences % split.microbatch;
+  if (rest > 0 && std::ranges::find(split.rests, rest) == split.rests.end())
+    split.rests.push_back(rest);
+}
+
+}  // namespace
+
+std::string filled(std::string text, std::string_view mark, std::string_view value) {
+  for (auto at = text.find(mark); at != std::string::npos; at = text.find(mark, at + value.size()))
+    text.replace(at, mark.size(), value);
+  return text;
+}
+
+bool is_canonical(train_config const& config) {
+  return config.reduction_order == parallel::zero::reduction_order::canonical_tree;
+}
+
+bool recomputes(train_config const& config) {
+  return config.recompute && !config.recompute->empty();
+}
+
+batch_split split_batch(train_config const& config, std::int64_t ranks,
+                        std::int64_t planned_microbatch) {
+  std::int64_t const global = config.global_train_batch_size;
+  parallel::require(ranks >= 1, "the number of ranks must be at least 1, found ", ranks);
+  std::int64_t const wanted = config.device_train_microbatch_size.value_or(planned_microbatch);
+  parallel::require(wanted >= 1, "the microbatch must be at least 1, found ", wanted);
+  batch_split split;
+  if (is_canonical(config)) {
+    split.microbatch = std::min(wanted, global);
+    split.device_batch =
+        parallel::data::aligned_share_of(global, split.microbatch, 0, ranks).size();
+    split.accumulation = (split.device_batch + split.microbatch - 1) / split.microbatch;
+    add_rest(split, global);
+    return split;
+  }
+  parallel::require(global >= ranks, "global_train_batch_size ", global,
+                    " is less than a sequence for each of ", ranks, " ranks; use ", ranks,
+                    " or more, or at most ", global, " ranks that read data");
+  split.device_batch = parallel::data::share_of(global, 0, ranks).size();
+  split.microbatch = std::min(wanted, split.device_batch);
+  split.accumulation = (split.device_batch + split.microbatch - 1) / split.microbatch;
+  add_rest(split, split.device_batch);
+  add_rest(split, parallel::data::share_of(global, ranks - 1, ranks).size());
+  return split;
+}
+
+parallel::data::share share_of(train_config const& config, std::int64_t rank, std::int64_t ranks) {
+  std::int64_t const global = config.global_train_batch_size;
+  return is_canonical(config) ? parallel::data::aligned_share_of(
+                                    global, split_batch(config, ranks).microbatch, rank, ranks)
+                              : parallel::data::share_of(global, rank, ranks);
+}
+
+training_clock clock_of(train_config const& config, std::int64_t batches_per_epoch) {
+  if (config.train_subset_num_batches > 0 && batches_per_epoch > 0)
+    batches_per_epoch = std::min(batches_per_epoch, config.train_subset_num_batches);
+  return {.samples_per_batch = config.global_train_batch_size,
+          .tokens_per_batch = config.global_train_batch_size * config.train_loader.max_seq_len,
+          .batches_per_epoch = batches_per_epoch,
+          .max_duration = config.max_duration};
+}
+
+}  // namespace mpt

@@ -1,0 +1,58 @@
+#include <mpt/data/set_tokenizer.hpp>
+
+#include <algorithm>
+#include <system_error>
+#include <vector>
+
+#include <mpt/data/json.hpp>
+
+namespace mpt::data {
+
+std::string fingerprint_text(std::uint64_t fingerprint) {
+  std::string out(16, '0');
+  for (auto digit = out.rbegin(); digit != out.rend(); ++digit, fingerprint >>= 4U)
+    *digit = "0123456789abcdef"[fingerprint & 15U];
+  return out;
+}
+
+std::optional<std::string> tokenizer_of_set(std::filesystem::path const& folder) {
+  namespace fs = std::filesystem;
+  std::error_code unreadable;  // then there is no record
+  std::vector<fs::path> places{folder};
+  for (auto const& entry : fs::directory_iterator(folder, unreadable))
+    if (entry.path().filename().native().starts_with("part-")) places.push_back(entry.path());
+  std::sort(places.begin() + 1, places.end());
+  for (auto const& place : places) try {
+      auto const record = place / "prepare.json";
+      if (!fs::exists(record, unreadable)) continue;
+      auto const json = parse_json(parallel::read_text_file(record, 1U << 26), record.native());
+      auto const parameters = json.is_object() ? json.find("parameters") : json.end();
+      if (parameters == json.end() || !parameters->is_object()) continue;
+      auto const found = parameters->find("tokenizer");
+      if (found != parameters->end() && found->is_string()) return found->get<std::string>();
+    } catch (parallel::error const&) {  // another program's file: it says nothing of tokenizers
+      continue;
+    }
+  return std::nullopt;
+}
+
+std::string other_tokenizer_note(std::filesystem::path const& folder,
+                                 std::filesystem::path const& tokenizer) {
+  namespace fs = std::filesystem;
+  std::error_code unreadable;  // then it is not known
+  auto const file =
+      fs::is_directory(tokenizer, unreadable) ? tokenizer / "tokenizer.json" : tokenizer;
+  if (tokenizer.empty() || !fs::is_regular_file(file, unreadable)) return {};
+  auto const made = tokenizer_of_set(folder);
+  if (!made) return {};
+  auto const given = fingerprint_text(
+      tokenizer_fingerprint(parallel::read_text_file(file, largest_tokenizer_file)));
+  if (given == *made) return {};
+  return parallel::concat(folder.native(), " was made with another tokenizer than ", file.native(),
+                          " (its prepare.json has ", made->substr(0, 16), ", that file ", given,
+                          "): unless the two files differ in form alone, the same numbers are "
+                          "other tokens there; name the tokenizer that made the set, or make the "
+                          "set again");
+}
+
+}  // namespace mpt::data

@@ -1,0 +1,51 @@
+#include <mpt/finetune/read_rows.hpp>
+
+#include <string>
+
+#include <mpt/finetune/split_files.hpp>
+
+namespace mpt::finetune {
+namespace {
+
+[[nodiscard]] nlohmann::json parsed_row(json_rows const& rows, std::string_view text,
+                                        std::string_view where) {
+  try {
+    return data::parse_json(text, where);
+  } catch (parallel::error const& problem) {
+    if (rows.is_list()) throw;
+    parallel::fail(problem.what(), "; expected a row a line, or all in one list [...]");
+  }
+}
+
+}  // namespace
+
+void read_rows(std::filesystem::path const& file, use_row const& use, row_reader const& parquet) {
+  auto const ending = format_ending(file);
+  if (ending == ".csv") {
+    csv_rows rows(file);
+    for (nlohmann::json row; rows.next(row);) use(row, rows.where());
+    return;
+  }
+  if (ending == ".parquet") {
+    parallel::require(static_cast<bool>(parquet), file.native(),
+                      ": Parquet is read where Arrow's C++ library was found when this was built; "
+                      "convert it: python3 -c \"import "
+                      "pandas; pandas.read_parquet('IN.parquet').to_json('OUT.jsonl', "
+                      "orient='records', lines=True)\"");
+    parquet(file, use);
+    return;
+  }
+  parallel::require(data::is_json_ending(ending), file.native(),
+                    ": not of a format that is read; expected .jsonl, .json or .csv (.gz and .zst "
+                    "too)");
+  json_rows rows(file);
+  for (std::string text; rows.next(text);) {
+    auto const where = rows.where();
+    auto const row = parsed_row(rows, text, where);
+    parallel::require(row.is_object(), where, ": a row of type ", row.type_name(),
+                      "; expected an object of columns");
+    use(row, where);
+  }
+}
+
+}  // namespace mpt::finetune

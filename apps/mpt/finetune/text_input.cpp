@@ -1,0 +1,33 @@
+#include <mpt/finetune/text_input.hpp>
+
+#include <string_view>
+
+#include <mpt/data/byte_order_mark.hpp>
+
+namespace mpt::finetune {
+
+text_input::text_input(std::filesystem::path const& path)
+    : stream_(path, data::compression_of(path.native())), window_(std::size_t{1} << 18) {
+  fill();
+  at_ = data::byte_order_mark(std::string_view(window_.data(), size_), name());
+}
+
+int text_input::peek() {
+  if (at_ == size_) fill();
+  return at_ == size_ ? end : static_cast<unsigned char>(window_[at_]);
+}
+
+int text_input::get() {
+  int const next = peek();
+  if (next == end) return end;
+  ++at_;
+  if (next == '\n') ++line_;
+  return next;
+}
+
+void text_input::fill() {
+  at_ = 0;
+  size_ = stream_.read(window_.data(), window_.size());
+}
+
+}  // namespace mpt::finetune

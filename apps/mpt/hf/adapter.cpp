@@ -1,0 +1,79 @@
+#include <mpt/hf/adapter.hpp>
+
+#include <cstdint>
+#include <set>
+#include <system_error>
+
+namespace mpt::hf {
+
+lora_config peft_adapter::config(model_config const& model) const {
+  return from_peft_json(json_, model, (folder_ / adapter_config_name).string());
+}
+
+std::filesystem::path peft_adapter::base() const {
+  auto const key = json_.find("base_model_name_or_path");
+  auto const name = key != json_.end() && key->is_string() ? key->get<std::string>() : "";
+  std::error_code unreadable;  // then it is not there
+  parallel::require(!name.empty() && std::filesystem::is_directory(name, unreadable),
+                    (folder_ / adapter_config_name).string(), ": base_model_name_or_path is '",
+                    printable(name),
+                    "', no folder on this machine; name the model's folder and give this one as "
+                    "its adapter (--adapter)");
+  return name;
+}
+
+std::vector<index> const& peft_adapter::shape_of(std::string const& parameter) const {
+  return tensors_.shape_of(stored(parameter));
+}
+
+void peft_adapter::require_tensors(std::span<named_shape const> expected) const {
+  std::set<std::string> known;
+  for (auto const& [name, extents] : expected) {
+    known.insert(stored(name));
+    parallel::require(tensors_.contains(stored(name)), tensors_.name(), ": tensor \"", stored(name),
+                      "\" is missing");
+    auto const& found = shape_of(name);
+    parallel::require(found == extents, tensors_.name(), ": tensor \"", stored(name),
+                      "\" has shape ", parallel::checkpoint::shape_text(found), ", expected ",
+                      parallel::checkpoint::shape_text(extents));
+  }
+  for (auto const& name : tensors_.names())
+    parallel::require(known.contains(name), tensors_.name(), ": tensor \"", printable(name),
+                      "\" belongs to no adapter of this model");
+}
+
+std::string peft_adapter::stored(std::string const& parameter) {
+  return parallel::concat(adapter_prefix, parameter);
+}
+
+std::filesystem::path peft_adapter::file_of(std::filesystem::path const& folder) {
+  auto const pickled = folder / "adapter_model.bin";
+  auto const safe = folder / "adapter_model.safetensors";
+  return !parallel::files::exists(safe) && parallel::files::exists(pickled) ? pickled : safe;
+}
+
+std::vector<named_shape> adapters_of(std::span<named_shape const> all) {
+  std::vector<named_shape> out;
+  for (auto const& tensor : all)
+    if (is_adapter(tensor.name)) out.push_back(tensor);
+  return out;
+}
+
+std::vector<named_shape> without_adapters(std::span<named_shape const> all) {
+  std::vector<named_shape> out;
+  for (auto const& tensor : all)
+    if (!is_adapter(tensor.name)) out.push_back(tensor);
+  return out;
+}
+
+export_options adapter_options_of(lora_config const& lora, precision type,
+                                  std::string const& base) {
+  return {.type = type,
+          .config = to_peft_json(lora, base),
+          .max_shard_bytes = ~std::uint64_t{0},
+          .form = {.config_file = std::string(adapter_config_name),
+                   .weights = "adapter_model",
+                   .prefix = std::string(adapter_prefix)}};
+}
+
+}  // namespace mpt::hf

@@ -1,0 +1,69 @@
+#include <mpt/hf/merge.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <string_view>
+
+namespace mpt {
+namespace {
+
+/// Adds scale B A to elements [begin, begin + weights.size()) of W, row by row.
+void add_product(std::span<float> weights, index begin, matrix_view<float const> a,
+                 matrix_view<float const> b, double scale) {
+  require(a.extent(0) == b.extent(1), "merging an adapter: A has ", a.extent(0), " rows, B ",
+          b.extent(1), " columns; they must be as many, its rank");
+  index const width = a.extent(1);
+  auto const end = begin + std::ssize(weights);
+  require(begin >= 0 && end <= b.extent(0) * width, "merging an adapter: elements [", begin, ", ",
+          end, ") are not in a weight of [", b.extent(0), ", ", width, "]");
+  for (index at = begin; at < end;) {
+    index const row = at / width;
+    index const stop = std::min(end, (row + 1) * width);
+    float* const to = weights.data() + (at - begin);
+    for (index k = 0; k < a.extent(0); ++k) {
+      auto const factor = static_cast<float>(scale * static_cast<double>(b(row, k)));
+      float const* const from = a.data() + k * width + (at - row * width);
+      for (index i = 0; i < stop - at; ++i) to[i] += factor * from[i];
+    }
+    at = stop;
+  }
+}
+
+}  // namespace
+
+void merge_adapter(std::span<float> weights, index begin, matrix_view<float const> a,
+                   matrix_view<float const> b, double scale) {
+  add_product(weights, begin, a, b, scale);
+}
+
+void unmerge_adapter(std::span<float> weights, index begin, matrix_view<float const> a,
+                     matrix_view<float const> b, double scale) {
+  add_product(weights, begin, a, b, -scale);
+}
+
+void merged_weights::read(std::string const& name, index begin, std::span<float> out) {
+  source_.read(name, begin, out);
+  constexpr std::string_view weight = ".weight";
+  if (!name.ends_with(weight)) return;
+  auto const layer = name.substr(0, name.size() - weight.size());
+  if (!is_adapted(lora_, layer)) return;
+  if (layer != layer_) take(layer);
+  index const rank = lora_rank(lora_, layer);
+  merge_adapter(out, begin, {a_.data(), {rank, std::ssize(a_) / rank}},
+                {b_.data(), {std::ssize(b_) / rank, rank}}, lora_scale(lora_, layer));
+}
+
+void merged_weights::take(std::string const& layer) {
+  auto const load = [&](std::string_view suffix, std::vector<float>& to) {
+    auto const name = concat(layer, suffix);
+    auto const& extents = source_.shape_of(name);
+    to.resize(static_cast<std::size_t>(extents.at(0) * extents.at(1)));
+    source_.read(name, 0, std::span(to));
+  };
+  load(lora_a_suffix, a_);
+  load(lora_b_suffix, b_);
+  layer_ = layer;
+}
+
+}  // namespace mpt

@@ -1,0 +1,125 @@
+#include <mpt/hf/model_source.hpp>
+
+#include <system_error>
+
+#include <mpt/config/hf.hpp>
+#include <mpt/config/small_file.hpp>
+#include <mpt/config/token_ids.hpp>
+#include <mpt/hf/names.hpp>
+#include <parallel/checkpoint/checkpoints.hpp>
+#include <mpt/hf/is_model.hpp>
+
+namespace mpt {
+
+model_source::model_source(std::filesystem::path const& path, std::filesystem::path const& adapter)
+    : path_(path) {
+  if (!adapter.empty()) {
+    require(is_adapter_folder(adapter), adapter.string(), ": holds no ", adapter_config_name,
+            "; expected an adapter in PEFT's form");
+    adapter_.emplace(adapter);
+  } else if (is_adapter_folder(path)) {
+    adapter_.emplace(path);
+    path_ = adapter_->base();
+  }
+  open();
+  if (!adapter_) return;
+  require(!config_.lora, path_.string(),
+          ": has adapters of its own; merge them first (convert --merge), or give no other");
+  config_.lora = adapter_->config(config_);
+}
+
+std::vector<index> const& model_source::shape_of(std::string const& name) const {
+  if (in_adapter(name)) return adapter_->shape_of(name);
+  return checkpoint_ ? checkpoint_->at(name).extents : foreign_->tensors().shape_of(stored(name));
+}
+
+void model_source::require_tensors(std::span<hf::named_shape const> expected) const {
+  std::vector<hf::named_shape> base;
+  if (adapter_) {
+    adapter_->require_tensors(hf::adapters_of(expected));
+    base = hf::without_adapters(expected);
+    expected = base;
+  }
+  if (checkpoint_) {
+    for (auto const& [name, extents] : expected)
+      require(checkpoint_->at(name).extents == extents, path_.string(), ": ", name,
+              " has another shape than its configuration says");
+    return;
+  }
+  std::vector<hf::named_shape> names(expected.begin(), expected.end());
+  for (auto& tensor : names) tensor.name = stored(tensor.name);
+  if (!config_.tie_word_embeddings) return foreign_->require_tensors(names);
+  foreign_->require_tensors(names, {"lm_head.weight"});
+  foreign_->require_same("transformer.wte.weight", "lm_head.weight");
+}
+
+void model_source::open() {
+  if (hf::is_model(path_)) {
+    foreign_.emplace(path_);
+    bool const file = hf::is_torch_file(path_);
+    auto const hf =
+        from_hf_json(foreign_->config(), file ? path_.string() : (path_ / "config.json").string());
+    config_ = hf.model;
+    dtype_ = hf.dtype;
+    end_tokens_ = hf.end_tokens;
+    if (!file) take_generation_config();
+    fused_ = foreign_->tensors().contains(hf::fused_name("transformer.blocks.0.norm_1.weight"));
+    if (std::filesystem::exists(path_ / "tokenizer.json")) tokenizer_ = path_.string();
+    return;
+  }
+  if (!std::filesystem::exists(path_ / parallel::checkpoint::manifest_name)) {
+    std::error_code unreadable;  // then it is not there
+    require(!std::filesystem::is_regular_file(path_, unreadable), path_.string(),
+            ": is no model; give a checkpoint of Composer (.pt), or the folder of another with all "
+            "its files");
+    require(!std::filesystem::exists(path_ / ".metadata", unreadable), path_.string(),
+            ": is a sharded checkpoint of Composer (__0_0.distcp, ...), which is not read; make "
+            "one file of it with PyTorch: python -m "
+            "torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER FILE.pt");
+    auto const newest = parallel::checkpoint::latest(path_);
+    require(newest.folder.has_value(), path_.string(),
+            ": is neither a checkpoint, nor a folder of checkpoints, nor a Hugging Face folder "
+            "with config.json",
+            newest.note.empty() ? "" : "; ", newest.note);
+    path_ = *newest.folder;
+    note_ = newest.note;
+  }
+  checkpoint_.emplace(path_);
+  auto const& state = checkpoint_->state();
+  require(state.contains("model") && state.at("model").is_object(), path_.string(),
+          ": its state does not say which model it holds; expected a checkpoint saved by pretrain");
+  auto const hf = from_hf_json(state.at("model"), path_.string());
+  config_ = hf.model;
+  dtype_ = hf.dtype;
+  if (auto const lora = state.find("peft_config"); lora != state.end()) take_adapters(*lora);
+  if (auto const name = state.find("tokenizer"); name != state.end() && name->is_string()) {
+    std::error_code unreadable;  // then it is not there
+    auto const& folder = name->get_ref<std::string const&>();
+    if (std::filesystem::exists(folder, unreadable)) tokenizer_ = folder;
+  }
+}
+
+void model_source::take_generation_config() {
+  auto const file = path_ / "generation_config.json";
+  if (!parallel::files::exists(file)) return;
+  auto const json = parallel::checkpoint::parse_json(read_small_file(file), file.string());
+  require(json.is_object(), file.string(), ": must be a JSON object");
+  end_tokens_ = read_token_ids(json, "eos_token_id", file.string());
+}
+
+void model_source::take_adapters(nlohmann::json const& said) {
+  config_.lora = from_peft_json(said, config_, path_.string());
+  if (auto const base = said.find("base_model_name_or_path");
+      base != said.end() && base->is_string())
+    base_ = *base;
+}
+
+bool model_source::in_adapter(std::string const& name) const {
+  return adapter_ && is_adapter(name);
+}
+
+std::string model_source::stored(std::string const& name) const {
+  return fused_ ? hf::fused_name(name) : name;
+}
+
+}  // namespace mpt

@@ -1,0 +1,25 @@
+#include <mpt/tokenizer/stream_decoder.hpp>
+
+#include <cstddef>
+
+namespace mpt {
+
+std::string stream_decoder::push(std::int32_t id) {
+  if (special_ == special_tokens::skip && source_->is_special(id)) return {};
+  waiting_ += source_->bytes_of(id);
+  std::string out;
+  std::size_t place = 0;
+  while (place < waiting_.size()) {
+    auto const next = utf8::read(waiting_, place);
+    if (next.state == utf8::status::incomplete) break;
+    if (next.state == utf8::status::valid)
+      out.append(waiting_, place, next.bytes);
+    else
+      out += utf8::replacement;
+    place += next.bytes;
+  }
+  waiting_.erase(0, place);
+  return out;
+}
+
+}  // namespace mpt

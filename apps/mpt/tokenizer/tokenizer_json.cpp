@@ -1,0 +1,222 @@
+#include <mpt/tokenizer/tokenizer_json.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <unordered_set>
+#include <utility>
+
+#include <mpt/tokenizer/byte_level.hpp>
+
+namespace mpt {
+namespace {
+
+[[nodiscard]] std::int32_t checked_id(nlohmann::json const& value, std::string_view place,
+                                      std::string_view token) {
+  auto const valid = value.is_number_unsigned() &&
+                     value.get<std::uint64_t>() < std::uint64_t{vocabulary::id_limit};
+  parallel::require(valid, place, ": the id of \"", token, "\" must be a whole number from 0 to ",
+                    vocabulary::id_limit - 1);
+  return static_cast<std::int32_t>(value.get<std::uint64_t>());
+}
+
+void read_vocabulary(detail::json_fields const& model, tokenizer_parts& parts) {
+  auto const place = model.place("vocab");
+  auto const& vocab = model.get("vocab");
+  parallel::require(vocab.is_object(), place, " must be an object of token to id, not ",
+                    std::string_view(vocab.type_name()));
+  for (auto const& [token, value] : vocab.items()) {
+    parallel::require(!token.empty(), place, " holds an empty token");
+    auto const id = checked_id(value, place, token);
+    parallel::require(parts.tokens.insert(token, id) == vocabulary::outcome::added, place,
+                      ": the id ", id, " belongs to two tokens, one is \"", token, "\"");
+  }
+  for (std::size_t byte = 0; byte < 256; ++byte) {
+    auto const spelling = byte_level::spell(static_cast<unsigned char>(byte));
+    parallel::require(!byte_level::occurs_in_utf8(byte) || parts.tokens.id_of(spelling).has_value(),
+                      place, " has no token for byte ", byte, " (spelt \"", spelling,
+                      "\"): every byte of UTF-8 is needed, else some text has no ids");
+  }
+}
+
+/// The two halves of a merge, given as "a b" or ["a", "b"].
+struct merge_halves {
+  std::string_view left;
+  std::string_view right;
+};
+
+[[nodiscard]] merge_halves read_merge(nlohmann::json const& value, std::string_view place,
+                                      std::size_t index) {
+  if (value.is_array() && value.size() == 2 && value[0].is_string() && value[1].is_string())
+    return {value[0].get_ref<std::string const&>(), value[1].get_ref<std::string const&>()};
+  std::string_view const text =
+      value.is_string() ? std::string_view(value.get_ref<std::string const&>()) : "";
+  auto const space = text.find(' ');
+  parallel::require(
+      space != std::string_view::npos && text.find(' ', space + 1) == std::string_view::npos, place,
+      "[", index, "] must be two tokens, as \"a b\" or [\"a\", \"b\"]");
+  return {text.substr(0, space), text.substr(space + 1)};
+}
+
+void read_merges(detail::json_fields const& model, tokenizer_parts& parts) {
+  auto const place = model.place("merges");
+  auto const& merges = model.get("merges");
+  parallel::require(merges.is_array(), place, " must be an array, not ",
+                    std::string_view(merges.type_name()));
+  parts.merges = merge_table(merges.size());
+  std::int32_t rank = 0;
+  for (std::size_t i = 0; i < merges.size(); ++i) {
+    // The first line of the old merges.txt, which some files have kept.
+    if (merges[i].is_string() && merges[i].get_ref<std::string const&>().starts_with("#version"))
+      continue;
+    auto const [left, right] = read_merge(merges[i], place, i);
+    auto const id_of = [&](std::string_view token, std::string_view what) {
+      auto const id = parts.tokens.id_of(token);
+      parallel::require(id.has_value(), place, "[", i, "]: ", what, " \"", token,
+                        "\" is not in model.vocab");
+      return *id;
+    };
+    auto const left_id = id_of(left, "the left token");
+    auto const right_id = id_of(right, "the right token");
+    auto const merged = id_of(std::string(left).append(right), "the merged token");
+    parallel::require(parts.merges.insert(left_id, right_id, {rank, merged}), place, "[", i,
+                      "]: the pair \"", left, "\" \"", right, "\" has been merged before");
+    ++rank;
+  }
+}
+
+void read_added_tokens(detail::json_fields const& root, std::string const& name,
+                       tokenizer_parts& parts) {
+  constexpr std::size_t longest = 1024;
+  auto const model_tokens = static_cast<std::int32_t>(parts.tokens.count());
+  std::int32_t largest = -1;  // id of an added token
+  std::unordered_set<std::string_view> listed;
+  auto const* const list = root.find("added_tokens");
+  if (list == nullptr) return;
+  parallel::require(list->is_array(), root.place("added_tokens"), " must be an array, not ",
+                    std::string_view(list->type_name()));
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    detail::json_fields const token((*list)[i], name, parallel::concat("added_tokens[", i, "]"));
+    auto const& content = token.text("content");
+    parallel::require(!content.empty() && content.size() <= longest, token.place("content"),
+                      " must have 1 to ", longest, " bytes, not ", content.size());
+    parallel::require(!token.flag_or("single_word", false), token.place("single_word"),
+                      " is true (token \"", content, "\"), which is not supported");
+    auto const id = checked_id(token.get("id"), token.place("id"), content);
+    parallel::require(listed.insert(content).second, token.place("content"), ": \"", content,
+                      "\" is listed twice");
+    auto const known = parts.tokens.id_of(content);
+    parallel::require(!known || *known == id, token.place("id"), " is ", id, ", but \"", content,
+                      "\" has id ", known.value_or(-1), " in model.vocab");
+    // The reference implementation numbers tokens that are new to the model by itself.
+    auto const expected = largest >= model_tokens ? largest + 1 : model_tokens;
+    parallel::require(known || id == expected, token.place("id"), " of \"", content, "\" is ", id,
+                      ", but Hugging Face's tokenizers would make it ", expected,
+                      ": added tokens must follow the model's, in order and without gaps");
+    parallel::require(known || parts.tokens.insert(content, id) == vocabulary::outcome::added,
+                      token.place("id"), ": id ", id, " of \"", content,
+                      "\" belongs to another token");
+    largest = std::max(largest, id);
+    bool const special = token.flag_or("special", false);
+    bool const normalised = token.flag_or("normalized", !special);
+    parts.added.push_back({.content = content,
+                           .id = id,
+                           .special = special,
+                           .stage = normalised ? match_stage::normalised : match_stage::raw,
+                           .strip = {.left = token.flag_or("lstrip", false),
+                                     .right = token.flag_or("rstrip", false)}});
+  }
+}
+
+void read_normalizer(detail::json_fields const& root, tokenizer_parts& parts) {
+  if (root.find("normalizer") == nullptr) return;
+  root.object("normalizer").require_type("NFC");
+  parts.normalise_nfc = true;
+}
+
+}  // namespace
+
+tokenizer_parts read_tokenizer_json(std::string_view text, std::string const& name) {
+  auto const json = parallel::checkpoint::parse_json(text, name);
+  detail::json_fields const root(json, name, "");
+  tokenizer_parts parts;
+  read_normalizer(root, parts);
+  auto const words = root.object("pre_tokenizer");
+  words.require_type("ByteLevel");
+  parts.add_prefix_space = words.flag("add_prefix_space");
+  parts.split_words = words.flag_or("use_regex", true);
+  root.object("decoder").require_type("ByteLevel");
+  detail::read_model(root, parts);
+  read_added_tokens(root, name, parts);
+  return parts;
+}
+
+}  // namespace mpt
+
+namespace mpt::detail {
+
+json_fields::json_fields(nlohmann::json const& object, std::string name, std::string path)
+    : object_(object), name_(std::move(name)), path_(std::move(path)) {
+  parallel::require(object.is_object(), name_, ": ", path_.empty() ? "the file" : path_.c_str(),
+                    " must be an object, not ", std::string_view(object.type_name()));
+}
+
+std::string json_fields::place(std::string_view field) const {
+  return parallel::concat(name_, ": ", path_, path_.empty() ? "" : ".", field);
+}
+
+nlohmann::json const* json_fields::find(char const* field) const {
+  auto const found = object_.find(field);
+  return found == object_.end() || found->is_null() ? nullptr : &*found;
+}
+
+nlohmann::json const& json_fields::get(char const* field) const {
+  auto const* const value = find(field);
+  parallel::require(value != nullptr, place(field), " is missing");
+  return *value;
+}
+
+json_fields json_fields::object(char const* field) const {
+  return {get(field), name_, path_.empty() ? field : path_ + "." + field};
+}
+
+std::string const& json_fields::text(char const* field) const {
+  auto const& value = get(field);
+  parallel::require(value.is_string(), place(field), " must be a string, not ",
+                    std::string_view(value.type_name()));
+  return value.get_ref<std::string const&>();
+}
+
+bool json_fields::flag(char const* field) const {
+  auto const& value = get(field);
+  parallel::require(value.is_boolean(), place(field), " must be true or false, not ",
+                    std::string_view(value.type_name()));
+  return value.get<bool>();
+}
+
+bool json_fields::flag_or(char const* field, bool fallback) const {
+  return find(field) == nullptr ? fallback : flag(field);
+}
+
+void json_fields::require_type(std::string_view expected) const {
+  auto const& type = text("type");
+  parallel::require(type == expected, place("type"), " is \"", type,
+                    "\"; only byte-level BPE is supported, and so only \"", expected, "\" here");
+}
+
+void read_model(json_fields const& root, tokenizer_parts& parts) {
+  auto const model = root.object("model");
+  if (model.find("type") != nullptr || model.find("merges") == nullptr) model.require_type("BPE");
+  parallel::require(
+      model.find("dropout") == nullptr, model.place("dropout"),
+      " is set; encoding here is deterministic and has no BPE dropout: set it to null");
+  parallel::require(!model.flag_or("byte_fallback", false), model.place("byte_fallback"),
+                    " is true; only byte-level BPE is supported, which needs no fallback");
+  for (char const* const field : {"continuing_subword_prefix", "end_of_word_suffix"})
+    parallel::require(model.find(field) == nullptr || model.text(field).empty(), model.place(field),
+                      " is set; only byte-level BPE is supported, which has none");
+  parts.whole_words_first = model.flag_or("ignore_merges", false);
+  read_vocabulary(model, parts);
+  read_merges(model, parts);
+}
+
+}  // namespace mpt::detail

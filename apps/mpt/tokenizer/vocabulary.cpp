@@ -1,0 +1,37 @@
+#include <mpt/tokenizer/vocabulary.hpp>
+
+namespace mpt {
+
+vocabulary::outcome vocabulary::insert(std::string_view spelling, std::int32_t id) {
+  auto const at = static_cast<std::size_t>(id);
+  if (ids_.contains(spelling)) return outcome::spelling_known;
+  if (at < tokens_.size() && tokens_[at].used) return outcome::id_taken;
+  if (at >= tokens_.size()) tokens_.resize(at + 1);
+  ids_.emplace(spelling, id);
+  tokens_[at] = {std::string(spelling), byte_level::read(spelling), true};
+  return outcome::added;
+}
+
+std::optional<std::int32_t> vocabulary::id_of(std::string_view spelling) const {
+  auto const found = ids_.find(spelling);
+  if (found == ids_.end()) return std::nullopt;
+  return found->second;
+}
+
+bool vocabulary::contains(std::int32_t id) const {
+  return id >= 0 && id < size() && tokens_[static_cast<std::size_t>(id)].used;
+}
+
+std::string_view vocabulary::spelling(std::int32_t id) const {
+  return tokens_[static_cast<std::size_t>(id)].spelling;
+}
+
+std::string_view vocabulary::bytes(std::int32_t id) const {
+  return tokens_[static_cast<std::size_t>(id)].bytes;
+}
+
+std::size_t vocabulary::hash::operator()(std::string_view text) const {
+  return std::hash<std::string_view>{}(text);
+}
+
+}  // namespace mpt
