@@ -25,7 +25,7 @@ struct exchange_streams {
   cuda::comm_stream on_gpu;
   host::stream on_host;
 
-  explicit exchange_streams(cuda::device const& gpu) : on_gpu({.on = gpu.compute_options()}) {}
+  explicit exchange_streams(cuda::device const& gpu) : on_gpu({.mover_stream = gpu.compute_options()}) {}
 
   /// Blocks.
   void run(threads::communicator& comm, operation const& op) {

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 namespace pc = parallel::checkpoint;
 using cluster = test::local_cluster;
 using parallel::index;
-using test::after;
+using test::state_after;
 using test::files_of;
 using test::promoted;
 using names = std::vector<std::string>;

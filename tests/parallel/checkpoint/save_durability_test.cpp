@@ -338,7 +338,7 @@ TEST_CASE("local checkpoints: none is read wrongly after a power loss and the lo
     other_cluster.by_rank = nodes_run.by_rank;
     other_cluster.run(false, [&](auto& one, auto& saver, auto&) {
       begin(one, batch);
-      saver.save(test::after(batch));
+      saver.save(test::state_after(batch));
     });
     content.push_back(test::files_of(other_cluster.shared() / parallel::concat("ep0-ba", batch)));
   }
@@ -375,7 +375,7 @@ TEST_CASE("local checkpoints: none is read wrongly after a power loss and the lo
     for (index const batch : {1, 2, 3}) {
       begin(one, batch);
       latest = batch;
-      CHECK(saver.save(test::after(batch)));
+      CHECK(saver.save(test::state_after(batch)));
       saver.complete();
       one.world().barrier(one.exchanges()).wait();
       saved = batch;
