@@ -251,10 +251,10 @@ TEST_CASE("a piece is NCCL's memory until it is freed") {
   auto const memory = std::make_shared<parallel::nccl::memory>();
   auto piece = memory->allocate(8);
   void const* const at = piece.get();
-  CHECK(memory->gave(at));
-  CHECK_FALSE(memory->gave(static_cast<std::byte const*>(at) + 1));
+  CHECK(memory->contains_allocation(at));
+  CHECK_FALSE(memory->contains_allocation(static_cast<std::byte const*>(at) + 1));
   piece.reset();
-  CHECK_FALSE(memory->gave(at));
+  CHECK_FALSE(memory->contains_allocation(at));
   fake_cuda::fail_next("cudaMalloc");
   CHECK(memory->allocate(8) == nullptr);
 }

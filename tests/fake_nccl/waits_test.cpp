@@ -136,7 +136,7 @@ struct work_of_ranks {
   [[nodiscard]] auto of(int data_rank) const {
     return test::step_data<parallel::cuda::device>(
         one.device(), how, data_rank, 0,
-        one.stepper().least_microbatches(test::most_microbatches(how)));
+        one.stepper().least_microbatches(test::max_microbatches(how)));
   }
   check_type::work operator()(int data_rank) {
     others.emplace(of(data_rank));
