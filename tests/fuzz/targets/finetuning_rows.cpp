@@ -1,5 +1,6 @@
 // Files of finetuning rows: the first byte chooses the format and compression, the second what is
 // made of a row. Rows that are accepted are tokenised and become an example.
+#include <mpt/finetune/preprocess.hpp>
 #include <mpt/finetune/read_rows.hpp>
 #include <mpt/finetune/stitch_turns.hpp>
 #include <mpt/finetune/tokenize_row.hpp>

@@ -1,6 +1,7 @@
 // A shard file. The input begins with the number of samples and, for a compressed shard, the size
 // that the index would claim; the columns are those of the header in the shard, as far as it can be
 // found, so that every encoding is reached.
+#include <mpt/data/json.hpp>
 #include <mpt/data/mds_shard_file.hpp>
 
 #include "../support.hpp"

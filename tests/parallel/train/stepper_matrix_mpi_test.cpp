@@ -32,7 +32,8 @@ std::int64_t known_elements(std::map<std::string, std::vector<test::ring>> const
   for (auto const& [name, whole] : expected) {
     auto const own_tensor = tensors.find(name);
     for (std::size_t i = 0; i < whole.size(); ++i) {
-      bool const is_local = own_tensor != tensors.end() && part.known.at(&own_tensor->second)[i];
+      bool const is_local =
+          own_tensor != tensors.end() && part.known_elements.at(&own_tensor->second)[i];
       known.push_back(is_local ? 1 : 0);
       if (!is_local) continue;
       ++count;
