@@ -14,6 +14,6 @@
 namespace {
 bool const schedule_is_good = [] {
   auto const times = parallel::pipeline::simulate(parallel::pipeline::zb_h1(4, 8));
-  return times.good() || (std::abort(), false);
+  return times.is_good() || (std::abort(), false);
 }();
 }  // namespace

@@ -13,13 +13,13 @@
 
 #include <doctest/doctest.h>
 
+#include <mpt/config/hf.hpp>
 #include <mpt/config/known_keys.hpp>
+#include <mpt/config/read_lora.hpp>
+#include <mpt/config/read_train.hpp>
 #include <mpt/config/sizes.hpp>
 #include <parallel/core/file.hpp>
 #include <parallel/support/files.hpp>
-#include <mpt/config/hf.hpp>
-#include <mpt/config/read_lora.hpp>
-#include <mpt/config/read_train.hpp>
 #include <support/checkout.hpp>
 
 namespace known_keys_test {
@@ -986,11 +986,12 @@ TEST_CASE("no source asks for a key that the table of keys lacks, in whatever ca
     }
   }
   std::size_t found = 0;
-  auto const folder = test::checkout() / "include" / "mpt";
-  std::vector<std::filesystem::path> sources{folder / "eval" / "read_icl_tasks.hpp",
-                                             folder / "eval" / "gauntlet_config.hpp"};
-  for (auto const& file : std::filesystem::directory_iterator(folder / "config"))
-    sources.push_back(file.path());
+  auto const headers = test::checkout() / "include" / "mpt";
+  std::vector<std::filesystem::path> sources{headers / "eval" / "read_icl_tasks.hpp",
+                                             headers / "eval" / "gauntlet_config.hpp"};
+  for (auto const& folder : {headers / "config", test::checkout() / "apps" / "mpt" / "config"})
+    for (auto const& file : std::filesystem::directory_iterator(folder))
+      sources.push_back(file.path());
   for (auto const& source : sources) {
     auto const text = parallel::read_text_file(source, 1 << 20);
     for (auto const& key : asked_for(text)) {
