@@ -85,14 +85,15 @@ int main() {
   // [guide: check_layer]
   column_gain<double> layer;
   layer.gain = {"gain", {6}, parallel::constant_init{1.0F}};
-  auto const single = parallel::check_layer(layer, 5, 6);  // 5 rows of 6 columns
+  // two sequences of 3 rows, in 6 columns
+  auto const single = parallel::check_layer(layer, 6, 6, {.sequence = 3});
 
   parallel::linear<double> down;
   down.weight = {"down", {6, 6}, parallel::normal_init{0.2F}};
-  auto const composed =
-      parallel::check_layer(parallel::residual(parallel::sequential(layer, down)), 5, 6);
+  auto const composed = parallel::residual(parallel::sequential(layer, down));
+  auto const together = parallel::check_layer(composed, 6, 6, {.sequence = 3});
   // [guide: end]
   std::printf("%td and %td gradients equal finite differences, to %.0e and %.0e\n", single.compared,
-              composed.compared, single.difference, composed.difference);
-  return single.compared == 5 * 6 + 6 && composed.compared == 5 * 6 + 6 + 36 ? 0 : 1;
+              together.compared, single.difference, together.difference);
+  return single.compared == 6 * 6 + 6 && together.compared == 6 * 6 + 6 + 36 ? 0 : 1;
 }

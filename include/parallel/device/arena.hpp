@@ -7,6 +7,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
 
 #include <parallel/core/error.hpp>
 #include <parallel/core/tensor.hpp>
@@ -57,7 +59,17 @@ class arena {
   }
 
   [[nodiscard]] std::size_t mark() const { return used_; }
-  void release(std::size_t mark) { used_ = mark; }
+  void release(std::size_t mark) {
+    if (release_observer_ && mark < used_ && memory_.data() != nullptr)
+      release_observer_({memory_.data() + mark, used_ - mark});
+    used_ = mark;
+  }
+
+  /// Calls `observer` with the memory that each later release frees, before it is freed: a check
+  /// overwrites that memory, so that a later use of it shows.
+  void observe_releases(std::function<void(std::span<std::byte>)> observer) {
+    release_observer_ = std::move(observer);
+  }
 
   /// The most bytes ever in use at once: what a plan must provide.
   [[nodiscard]] std::size_t peak() const { return peak_; }
@@ -82,6 +94,7 @@ class arena {
   std::size_t peak_ = 0;
   std::size_t given_ = 0;  // since it was made
   bool once_ = false;
+  std::function<void(std::span<std::byte>)> release_observer_;
 };
 
 }  // namespace parallel

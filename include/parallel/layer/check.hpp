@@ -5,26 +5,30 @@
 // differences of fourth order, (8 (f(+h) - f(-h)) - (f(+2h) - f(-2h))) / 12 h, whose error in
 // double is about 1e-12. It runs on the reference device. Cost: four forward passes per element of
 // the input and the parameters.
+//
+// It also runs the passes as training does (layer/check_passes.hpp): tasks start after the passes
+// have returned, released memory is overwritten, and microbatches alternate.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
+#include <cstddef>
 #include <cstring>
 #include <limits>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
 
 #include <parallel/core/error.hpp>
 #include <parallel/core/parameter.hpp>
+#include <parallel/layer/check_passes.hpp>
 #include <parallel/layer/concepts.hpp>
-#include <parallel/ops/reference.hpp>
 
 namespace parallel {
 
 struct check_layer_options {
-  index sequence = 1;          // rows of one sequence
+  index sequence = 0;          // rows of one sequence, of which the input has one or more; needed
   double scale = 1.0;          // standard deviation of the random input and parameters
   double difference = 1e-3;    // h
   double tolerance = 1e-7;     // of a difference, relative to the largest gradient of its tensor
@@ -40,46 +44,61 @@ struct check_layer_result {
 
 namespace detail {
 
+/// How the error begins and ends when the passes give other results under a condition.
+struct condition_words {
+  pass_condition condition;
+  std::string_view words, remedy;
+};
+inline constexpr condition_words conditions_of_training[] = {
+    {pass_condition::two_microbatches, "the passes of another microbatch run in between",
+     "keep what a microbatch needs in `saved`, and not in the layer"},
+    {pass_condition::released_memory, "memory is overwritten as soon as it is released",
+     "a result, and what `saved` refers to, must not lie in an arena::scope that is closed or in "
+     "context::scratch"},
+    {pass_condition::reused_frames, "its tasks run after it has returned",
+     "a task must capture local variables by value, as [=] does, and not by reference, as [&]"},
+    {pass_condition::late_inputs, "what it is given has no values until its tasks run",
+     "read and write elements in tasks alone, as those of ops::custom"},
+};
+
 template <class Layer>
 class layer_checker {
  public:
   layer_checker(Layer& layer, index rows, index width, check_layer_options const& options)
-      : layer_(layer), rows_(rows), width_(width), options_(options), memory_(poisoned_memory()) {
-    x_ = random("check_layer.x", rows * width);
+      : options_(checked(options, rows)),
+        passes_(layer, {rows, width}, options.sequence, options.run_position, options.arena_bytes) {
+    inputs_.x = random("check_layer.x", rows * width);
     layer.visit_parameters([&](parameter_base<double>& parameter) {
-      values_.push_back(random(parameter.name, parameter.size()));
-      initial_gradients_.push_back(random("check_layer.gradient", parameter.size()));
-      gradients_.push_back(initial_gradients_.back());
+      inputs_.values.push_back(random(parameter.name, parameter.size()));
+      inputs_.gradients.push_back(random("check_layer.gradient", parameter.size()));
       parameters_.push_back(&parameter);
     });
-    for (std::size_t p = 0; p < parameters_.size(); ++p) {
-      parameters_[p]->data = values_[p].data();
-      parameters_[p]->gradient_data = gradients_[p].data();
-    }
   }
 
   check_layer_result run() {
-    auto const dx = run_passes(false);
-    compare("backward_input", "the input", x_, dx);
-    auto added = gradients_;
+    auto const output = passes_.output(inputs_);
+    inputs_.output_gradient = random("check_layer.r", static_cast<index>(output.size()));
+    auto const results = passes_.run(inputs_, pass_condition::plain);
+    compare("backward_input", "the input", inputs_.x, results.input_gradient);
+    auto added = results.gradients;
     for (std::size_t p = 0; p < parameters_.size(); ++p) {
       // backward_weight adds to the gradients that the memory held before
-      for (std::size_t i = 0; i < added[p].size(); ++i) added[p][i] -= initial_gradients_[p][i];
-      compare("backward_weight", concat("parameter ", parameters_[p]->name), values_[p], added[p]);
+      for (std::size_t i = 0; i < added[p].size(); ++i) added[p][i] -= inputs_.gradients[p][i];
+      compare("backward_weight", concat("parameter ", parameters_[p]->name), inputs_.values[p],
+              added[p]);
     }
     check_overwriting(added);
+    for (auto const& condition : conditions_of_training) check_condition(condition, results);
     return result_;
   }
 
  private:
-  /// Memory with all bits set (not-a-number), so that a read of an unwritten element is found.
-  [[nodiscard]] std::vector<std::byte> poisoned_memory() const {
-    return std::vector<std::byte>(options_.arena_bytes, std::byte{0xff});
-  }
-
-  [[nodiscard]] arena make_arena() {
-    // the arena borrows the vector, which outlives it
-    return arena(buffer<std::byte>(nullptr, memory_.data(), memory_.size()));
+  [[nodiscard]] static check_layer_options const& checked(check_layer_options const& options,
+                                                          index rows) {
+    require(options.sequence > 0 && rows % options.sequence == 0,
+            "check_layer: options.sequence, the rows of one sequence, is ", options.sequence,
+            "; give it a value of which the input's ", rows, " rows are a multiple");
+    return options;
   }
 
   [[nodiscard]] std::vector<double> random(std::string_view name, index count) const {
@@ -89,27 +108,21 @@ class layer_checker {
     return out;
   }
 
-  [[nodiscard]] matrix_view<double const> input() const { return {x_.data(), {rows_, width_}}; }
-
-  [[nodiscard]] context<reference::stream> make_context(arena& memory) {
-    return {stream_, memory, pass::training, options_.run_position, options_.sequence};
-  }
-
   /// With context::overwrite_gradients, parameters that declare replaces_gradient must be
   /// overwritten whatever their gradient holds; the gradients of the others must be added to.
   void check_overwriting(std::vector<std::vector<double>> const& expected) {
+    auto inputs = inputs_;
+    inputs.overwrite_gradients = true;
     for (std::size_t p = 0; p < parameters_.size(); ++p)
-      for (std::size_t i = 0; i < initial_gradients_[p].size(); ++i)
-        gradients_[p][i] = parameters_[p]->replaces_gradient
-                               ? std::numeric_limits<double>::quiet_NaN()
-                               : initial_gradients_[p][i];
-    static_cast<void>(run_passes(true));
+      if (parameters_[p]->replaces_gradient)
+        std::ranges::fill(inputs.gradients[p], std::numeric_limits<double>::quiet_NaN());
+    auto const results = passes_.run(inputs, pass_condition::plain);
     for (std::size_t p = 0; p < parameters_.size(); ++p) {
       bool const replaces = parameters_[p]->replaces_gradient;
       double largest = 1e-3;
       for (double const gradient : expected[p]) largest = std::max(largest, std::fabs(gradient));
-      for (std::size_t i = 0; i < initial_gradients_[p].size(); ++i) {
-        double const written = gradients_[p][i] - (replaces ? 0.0 : initial_gradients_[p][i]);
+      for (std::size_t i = 0; i < expected[p].size(); ++i) {
+        double const written = results.gradients[p][i] - (replaces ? 0.0 : inputs.gradients[p][i]);
         require(std::fabs(written - expected[p][i]) <= options_.tolerance * largest,
                 "check_layer: parameter ", parameters_[p]->name,
                 replaces
@@ -121,38 +134,26 @@ class layer_checker {
     }
   }
 
-  /// Runs all three passes once, chooses r and returns the gradient of the input.
-  [[nodiscard]] std::vector<double> run_passes(bool overwrite_gradients) {
-    auto memory = make_arena();
-    auto c = make_context(memory);
-    c.overwrite_gradients = overwrite_gradients;
-    typename Layer::saved state{};
-    auto const initial_x = x_;
-    auto const initial_values_copy = values_;
-    auto const y = layer_.forward(c, input(), state);
-    require(y.extent(0) == rows_, "check_layer: forward turned ", rows_, " rows into ",
-            y.extent(0));
-    r_ = random("check_layer.r", y.size());
-    auto const initial_r = r_;
-    auto const dx = layer_.backward_input(c, {r_.data(), y.extents()}, state);
-    require(dx.extents() == shape<2>{rows_, width_}, "check_layer: backward_input returned [",
-            dx.extent(0), ", ", dx.extent(1), "] for an input of [", rows_, ", ", width_, "]");
-    std::vector<double> out(dx.data(), dx.data() + dx.size());
-    layer_.backward_weight(c, state);
-    require(x_ == initial_x, "check_layer: a pass has overwritten the input");
-    require(r_ == initial_r, "check_layer: a pass has overwritten the gradient of the output");
-    require(values_ == initial_values_copy, "check_layer: a pass has overwritten a parameter");
-    return out;
+  /// The passes must give the same bits under this condition.
+  void check_condition(condition_words const& condition, pass_results const& expected) {
+    auto const results = passes_.run(inputs_, condition.condition);
+    auto const require_same = [&](std::string_view pass_name, std::vector<double> const& result,
+                                  std::vector<double> const& plain) {
+      require(std::memcmp(result.data(), plain.data(), plain.size() * sizeof(double)) == 0,
+              "check_layer: the result of ", pass_name, " is another when ", condition.words, "; ",
+              condition.remedy);
+    };
+    require_same("forward", results.output, expected.output);
+    require_same("backward_input", results.input_gradient, expected.input_gradient);
+    for (std::size_t p = 0; p < parameters_.size(); ++p)
+      require_same("backward_weight", results.gradients[p], expected.gradients[p]);
   }
 
   /// f = Σ r ∘ forward(x).
   [[nodiscard]] double evaluate() {
-    auto memory = make_arena();
-    auto c = make_context(memory);
-    typename Layer::saved state{};
-    auto const y = layer_.forward(c, input(), state);
+    auto const y = passes_.output(inputs_);
     double sum = 0.0;
-    for (std::size_t i = 0; i < r_.size(); ++i) sum += r_[i] * y.data()[i];
+    for (std::size_t i = 0; i < y.size(); ++i) sum += inputs_.output_gradient[i] * y[i];
     return sum;
   }
 
@@ -187,18 +188,10 @@ class layer_checker {
     }
   }
 
-  Layer& layer_;
-  index rows_;
-  index width_;
   check_layer_options options_;
-  std::vector<std::byte> memory_;
-  reference::stream stream_;
-  std::vector<double> x_;
-  std::vector<double> r_;
+  layer_passes<Layer> passes_;
   std::vector<parameter_base<double>*> parameters_;
-  std::vector<std::vector<double>> values_;
-  std::vector<std::vector<double>> initial_gradients_;
-  std::vector<std::vector<double>> gradients_;
+  pass_inputs inputs_;
   check_layer_result result_;
 };
 
@@ -206,10 +199,11 @@ class layer_checker {
 
 /// Checks a copy of `layer`, with its parameters bound to random values, on an input of
 /// [rows, width]: its gradients must be those of its forward pass, and no pass may change the
-/// pass's inputs. Throws `error` that names the pass, the tensor and the element. The caller must
-/// have included the ops of the reference device.
+/// pass's inputs, keep a microbatch's values in the layer, use memory that it has released, or read
+/// elements outside tasks. Throws `error` that names the pass, and the tensor and the element or
+/// the cause.
 template <class Layer>
-requires layer<Layer, reference::stream> check_layer_result
+requires layer<Layer, reference::deferred_stream> check_layer_result
 check_layer(Layer layer, index rows, index width, check_layer_options const& options = {}) {
   static_assert(std::is_same_v<typename Layer::element, double>,
                 "differences need the precision of double");

@@ -14,8 +14,9 @@ TEST_CASE("activation layer: the gradient is that of the forward pass, also far 
     for (double const scale : {0.1, 1.0, 3.0}) {
       CAPTURE(static_cast<int>(kind));
       // differences with a small step keep clear of relu's corner at 0
-      CHECK(parallel::check_layer(parallel::activation<double>{kind}, 5, 7,
-                                  {.scale = scale, .difference = kind == relu ? 1e-6 : 1e-3})
+      CHECK(parallel::check_layer(
+                parallel::activation<double>{kind}, 5, 7,
+                {.sequence = 5, .scale = scale, .difference = kind == relu ? 1e-6 : 1e-3})
                 .compared == 35);
     }
 }

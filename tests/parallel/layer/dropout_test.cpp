@@ -65,8 +65,8 @@ TEST_CASE("dropout: gradients are those of the forward pass, with the same mask 
     CHECK_NOTHROW(parallel::check_layer(
         parallel::dropout(norm, 0.4F, 123U), 6, 8,
         {.sequence = 3, .run_position = {.seed = 9, .step = step, .first_sequence = 2}}));
-  CHECK_NOTHROW(
-      parallel::check_layer(parallel::dropout(parallel::activation<double>{}, 0.0F, 0U), 3, 4));
+  CHECK_NOTHROW(parallel::check_layer(parallel::dropout(parallel::activation<double>{}, 0.0F, 0U),
+                                      3, 4, {.sequence = 3}));
 }
 
 TEST_CASE("dropout: elements are zeroed with the given probability and the others scaled") {

@@ -54,7 +54,7 @@ struct embedded {
 TEST_CASE("embedding: the gradient adds the rows of every position of a token") {
   // token 2 three times, tokens 1 and 4 never
   embedded const layer{{.weight = {"wte.weight", {5, 3}}}, {2, 0, 2, 3, 2}};
-  CHECK(parallel::check_layer(layer, 5, 3).compared == 15 + 15);
+  CHECK(parallel::check_layer(layer, 5, 3, {.sequence = 5}).compared == 15 + 15);
 }
 
 TEST_CASE("embedding: the result is rows of the table") {

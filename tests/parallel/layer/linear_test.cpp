@@ -14,9 +14,9 @@ namespace {
 
 TEST_CASE("linear layer: gradients are those of the forward pass, with and without bias") {
   parallel::linear<double> layer{.weight = {"up.weight", {5, 3}}, .bias = {"up.bias", {5}}};
-  CHECK(parallel::check_layer(layer, 4, 3).compared == 4 * 3 + 5 * 3 + 5);
+  CHECK(parallel::check_layer(layer, 4, 3, {.sequence = 2}).compared == 4 * 3 + 5 * 3 + 5);
   layer.bias = {};
-  CHECK(parallel::check_layer(layer, 4, 3).compared == 4 * 3 + 5 * 3);
+  CHECK(parallel::check_layer(layer, 4, 3, {.sequence = 2}).compared == 4 * 3 + 5 * 3);
 }
 
 TEST_CASE("linear layer: it multiplies by the transpose of its weight, stored [out, in]") {

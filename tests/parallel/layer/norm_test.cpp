@@ -26,11 +26,11 @@ norm<double> rms_norm(parallel::index width) {
 }
 
 TEST_CASE("norm: gradients are those of the forward pass, by both rules") {
-  CHECK(parallel::check_layer(layer_norm(9), 4, 9).compared == 4 * 9 + 9 + 9);
+  CHECK(parallel::check_layer(layer_norm(9), 4, 9, {.sequence = 2}).compared == 4 * 9 + 9 + 9);
   auto bare = layer_norm(9);
   bare.bias = {};
-  CHECK(parallel::check_layer(bare, 4, 9).compared == 4 * 9 + 9);
-  CHECK(parallel::check_layer(rms_norm(9), 4, 9).compared == 4 * 9 + 9);
+  CHECK(parallel::check_layer(bare, 4, 9, {.sequence = 2}).compared == 4 * 9 + 9);
+  CHECK(parallel::check_layer(rms_norm(9), 4, 9, {.sequence = 2}).compared == 4 * 9 + 9);
 }
 
 /// The reference device, with the fused norm_gradients operation.
@@ -99,7 +99,7 @@ TEST_CASE("norm: sums from the input-gradient pass give the gradients of the wei
 TEST_CASE("norm: gradients are correct where eps matters") {
   for (auto layer : {layer_norm(6), rms_norm(6)}) {
     layer.eps = 0.25F;
-    CHECK_NOTHROW(parallel::check_layer(layer, 3, 6, {.scale = 0.5}));
+    CHECK_NOTHROW(parallel::check_layer(layer, 3, 6, {.sequence = 3, .scale = 0.5}));
   }
 }
 

@@ -69,9 +69,11 @@ TEST_CASE(
   for (float const clip : {0.0F, 0.8F})
     for (projection inner : {single, three_matrices(true)}) {
       inner.clip = clip;
-      CHECK(parallel::check_layer(as_layer{inner}, 4, 5).compared == 4 * 5 + 10 * 5 + 10);
+      CHECK(parallel::check_layer(as_layer{inner}, 4, 5, {.sequence = 2}).compared ==
+            4 * 5 + 10 * 5 + 10);
     }
-  CHECK(parallel::check_layer(as_layer{three_matrices(false)}, 4, 5).compared == 4 * 5 + 10 * 5);
+  CHECK(parallel::check_layer(as_layer{three_matrices(false)}, 4, 5, {.sequence = 2}).compared ==
+        4 * 5 + 10 * 5);
 }
 
 /// The results of one forward and backward pass for x and dy, with integers as weights.

@@ -113,8 +113,9 @@ bool same_bits(std::vector<double> const& a, std::vector<double> const& b) {
 }
 
 TEST_CASE("recompute: gradients are those of the layer") {
-  CHECK_NOTHROW(parallel::check_layer(make_column(true), rows, width,
-                                      {.scale = 0.5, .run_position = {.seed = 9, .step = 2}}));
+  CHECK_NOTHROW(parallel::check_layer(
+      make_column(true), rows, width,
+      {.sequence = rows, .scale = 0.5, .run_position = {.seed = 9, .step = 2}}));
 }
 
 TEST_CASE("recompute: result and gradients have the bits of the layer that keeps everything") {
@@ -179,8 +180,9 @@ TEST_CASE(
     for (float const drops : {0.0F, 0.4F}) {
       CAPTURE(biased);
       CAPTURE(drops);
-      CHECK_NOTHROW(parallel::check_layer(make_whole_branch(biased, drops, true, true), rows, width,
-                                          {.scale = 0.5, .run_position = {.seed = 9, .step = 2}}));
+      CHECK_NOTHROW(parallel::check_layer(
+          make_whole_branch(biased, drops, true, true), rows, width,
+          {.sequence = rows, .scale = 0.5, .run_position = {.seed = 9, .step = 2}}));
       auto const keeping = run(make_whole_branch(biased, drops, false, false), true);
       for (bool const whole_branch_active : {false, true})
         for (bool const one_arena : {false, true}) {

@@ -41,16 +41,18 @@ norm<double> make_norm(std::string const& name, parallel::index width) {
 
 TEST_CASE("sequential: gradients follow from those of the layers") {
   auto const net = sequential(dense("up", 6, 4), activation<double>{}, dense("down", 3, 6));
-  CHECK(parallel::check_layer(net, 3, 4, {.scale = 0.7}).compared == 12 + 24 + 6 + 18 + 3);
+  CHECK(parallel::check_layer(net, 3, 4, {.sequence = 3, .scale = 0.7}).compared ==
+        12 + 24 + 6 + 18 + 3);
 }
 
 TEST_CASE("sequential: a sequence of one layer is that layer") {
-  CHECK(parallel::check_layer(sequential(activation<double>{}), 2, 3).compared == 6);
+  CHECK(parallel::check_layer(sequential(activation<double>{}), 2, 3, {.sequence = 2}).compared ==
+        6);
 }
 
 TEST_CASE("residual: the input is added to the result and dy to the gradient") {
-  CHECK_NOTHROW(parallel::check_layer(residual(activation<double>{}), 3, 5));
-  CHECK_NOTHROW(parallel::check_layer(residual(dense("mix", 5, 5)), 3, 5));
+  CHECK_NOTHROW(parallel::check_layer(residual(activation<double>{}), 3, 5, {.sequence = 3}));
+  CHECK_NOTHROW(parallel::check_layer(residual(dense("mix", 5, 5)), 3, 5, {.sequence = 3}));
 }
 
 /// A user's layer that does not take a summand.
@@ -205,7 +207,7 @@ TEST_CASE("sequential and residual: they nest to a transformer's feed-forward bl
   auto const block = sequential(residual(sequential(make_norm("norm_1", 4), dense("mix", 4, 4))),
                                 residual(sequential(make_norm("norm_2", 4), dense("up", 8, 4),
                                                     activation<double>{}, dense("down", 4, 8))));
-  CHECK_NOTHROW(parallel::check_layer(block, 3, 4, {.scale = 0.5}));
+  CHECK_NOTHROW(parallel::check_layer(block, 3, 4, {.sequence = 3, .scale = 0.5}));
 }
 
 TEST_CASE("sequential: parameters are visited first layer first") {

@@ -1,0 +1,77 @@
+// reference::deferred_stream: a reference stream whose tasks can wait until they are asked for.
+//
+// A stream of a GPU, or one with a thread, runs a task long after the function that enqueued it has
+// returned. This stream shows on the host what then goes wrong; check_layer uses it.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include <parallel/device/reached.hpp>
+#include <parallel/ops/operation.hpp>
+
+namespace parallel::reference {
+
+/// When the tasks of a deferred_stream start: as they are enqueued, or in run().
+enum class task_start { at_once, deferred };
+
+class deferred_stream {
+ public:
+  using event_type = reached;
+  /// Waiting happens on the calling thread, as do all tasks.
+  static constexpr bool waits_for_any_event = true;
+
+  explicit deferred_stream(task_start start = task_start::deferred) : start_(start) {}
+
+  template <class Task>
+  void enqueue(Task&& task) {
+    if (start_ == task_start::at_once) {
+      std::forward<Task>(task)();
+      return;
+    }
+    // shared, since std::function takes only what can be copied
+    append(
+        [shared = std::make_shared<std::decay_t<Task>>(std::forward<Task>(task))] { (*shared)(); });
+  }
+
+  /// Runs the tasks in the order in which they were enqueued. Their exceptions reach the caller,
+  /// and the tasks after the one that threw are dropped.
+  void run() {
+    auto const tasks = std::exchange(tasks_, {});
+    for (auto const& task : tasks) task();
+  }
+
+  /// Drops the tasks that have not started.
+  void drop() { tasks_.clear(); }
+
+  [[nodiscard]] reached record() { return {}; }
+
+  template <class Event>
+  void wait(Event const& event) {
+    event.wait();
+  }
+
+  void synchronize() { run(); }
+
+ private:
+  // Not inlined: a compiler that saw the whole of it could leave out stores to local variables that
+  // a task refers to, and hide the error that this class is there to show.
+  [[gnu::noinline]] void append(std::function<void()> task) { tasks_.push_back(std::move(task)); }
+
+  task_start start_;
+  std::deque<std::function<void()>> tasks_;
+};
+
+/// Any operation.
+template <ops::operation_arguments Arguments>
+void run_operation(deferred_stream& s, Arguments const& a) {
+  if constexpr (requires { a.operands(); })
+    std::apply([](auto const&... operands) { meta::require_bound(operands...); }, a.operands());
+  s.enqueue([a] { ops::compute(a); });
+}
+
+}  // namespace parallel::reference
