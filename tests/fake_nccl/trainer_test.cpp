@@ -23,7 +23,7 @@
 #include "fake_nccl/fake_nccl.hpp"
 #include "mpt/eval/icl_support.hpp"
 #include "mpt/train/tiny_run.hpp"
-#include "support/said_by.hpp"
+#include "support/captured_stderr.hpp"
 
 namespace fake_nccl_trainer_test {
 namespace {
@@ -278,8 +278,8 @@ TEST_CASE("attention in bf16 that is left to the plain kernels is told of, once"
   auto config = on(configuration(here, 2), layouts[0]);
   config.model.attn.attn_logit_softcapping = 30;
   auto const said = [&]<class T>(T) {
-    return test::said_by(here.folder / "said",
-                         [&] { check_calm(train_on_gpus<T>(config, layouts[0].ranks())); });
+    return test::captured_stderr(here.folder / "said",
+                                 [&] { check_calm(train_on_gpus<T>(config, layouts[0].ranks())); });
   };
   std::string const note = "warning: attention runs on plain kernels, which take many times as";
   auto const in_bf16 = said(parallel::bf16());

@@ -25,12 +25,13 @@ TEST_CASE_TEMPLATE("saved and resumed equals not stopped, bit for bit", T, float
   test::temporary_folder const folder;
   test::training<T, device> calm(make_gpu());
   calm.train(3);
-  bench::save_training(calm.step(), folder / "saved", calm.done());
+  bench::save_training(calm.step(), folder / "saved", calm.done_steps());
   auto const in_between = bench::checksum_of_training(calm.step());
   calm.train(8);
   test::training<T, device> resumed(make_gpu());
-  resumed.go_on_from(bench::load_training(resumed.step(), resumed.exchanges(), folder / "saved"));
-  CHECK(resumed.done() == 3);
+  resumed.set_done_steps(
+      bench::load_training(resumed.step(), resumed.exchanges(), folder / "saved"));
+  CHECK(resumed.done_steps() == 3);
   CHECK(bench::checksum_of_training(resumed.step()) == in_between);
   resumed.train(8);
   CHECK(bench::checksum_of_training(resumed.step()) == bench::checksum_of_training(calm.step()));

@@ -19,7 +19,7 @@ TEST_CASE(
 }
 
 TEST_CASE("MPT in bf16 on a GPU: the error is at most twice that of the reference's bf16 run") {
-  if (test::has_gpu()) test::check_against_their_bf16(make_gpu);
+  if (test::has_gpu()) test::check_against_reference_bf16(make_gpu);
 }
 
 TEST_CASE("MPT in fp32 on a GPU: a KV cache gives the same logits, and transformers' tokens") {

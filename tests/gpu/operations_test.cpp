@@ -82,8 +82,8 @@ void check_fused(std::vector<bool> const& ways, Left const& left_out, int calls_
       MESSAGE("this program is linked with no fused kernels: plain ones did the work");
       continue;
     }
-    CHECK(counts->given_up == 0);
-    CHECK(counts->done == calls_of_form * static_cast<int>(forms.size()));
+    CHECK(counts->declined == 0);
+    CHECK(counts->completed == calls_of_form * static_cast<int>(forms.size()));
   }
 }
 
@@ -156,7 +156,8 @@ TEST_CASE_TEMPLATE("the same operation gives the same bits again", T, float, bf1
   auto const sums = [&] {
     test::both_sides<parallel::cuda::device> both(device, seed, 0);
     auto dy = both.random<T>(4096 * 768), x = both.random<T>(4096 * 768);
-    auto gradient = both.twin_of(std::vector<float>(768)), bias = both.twin_of(std::vector<float>(768));
+    auto gradient = both.twin_of(std::vector<float>(768)),
+         bias = both.twin_of(std::vector<float>(768));
     auto mean = both.random<float>(4096), rstd = both.random<float>(4096);
     auto ids = both.random_ids(4096, 50);
     auto table = both.twin_of(std::vector<float>(50 * 768));

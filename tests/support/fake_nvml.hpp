@@ -28,8 +28,9 @@ class fake_nvml {
   }
   [[nodiscard]] bool works() const { return stays_ != nullptr; }
 
-  [[nodiscard]] std::shared_ptr<parallel::cuda::nvml_device> gpu(char const* at = address) const {
-    return std::make_shared<parallel::cuda::nvml_device>(at, library_);
+  [[nodiscard]] std::shared_ptr<parallel::cuda::nvml_device> gpu(
+      char const* pci_address = address) const {
+    return std::make_shared<parallel::cuda::nvml_device>(pci_address, library_);
   }
 
   /// Its state: users, sets (of events that are not freed), ecc (whether it counts errors), lost

@@ -210,7 +210,7 @@ struct basic_ring_attention {
 
   /// The same of one rank, whose communicator is of another kind.
   template <class Other>
-  [[nodiscard]] basic_ring_attention<Other> alone_with() const {
+  [[nodiscard]] basic_ring_attention<Other> for_single_rank() const {
     return {{}, method, heads, key_heads, window};
   }
 };

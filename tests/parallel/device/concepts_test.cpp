@@ -46,16 +46,16 @@ TEST_CASE("a device whose streams are its own keeps the laws") {
 TEST_CASE("a device that stands still lets its callers go on") {
   queued::device device;
   queued::stream s(device.compute_options()), other(device.compute_options());
-  device.engine().stand_still();
+  device.engine().pause();
   int order = 0;
   s.enqueue([&] { order = 1; });
   other.wait(s.record());
   other.enqueue([&] { order = order * 10 + 2; });
   auto const end = other.record();
   CHECK(!end.ready());
-  CHECK(device.engine().host()->impatience == 0);
+  CHECK(device.engine().host()->blocked_host_waits == 0);
   end.wait();  // lets it go on
-  CHECK(device.engine().host()->impatience == 1);
+  CHECK(device.engine().host()->blocked_host_waits == 1);
   CHECK(order == 12);
 }
 
