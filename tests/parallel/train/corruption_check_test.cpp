@@ -1,5 +1,5 @@
 // Checked steps of the exact ring model: a bit that flips in any gradient, or in any copy of a
-// parameter, is found and laid at the right rank's door, nothing else is, and what is trained has
+// parameter, is found and attributed to the right rank; there are no false alarms, and training has
 // the bits of steps without checks.
 #include <doctest/doctest.h>
 
@@ -30,7 +30,7 @@ using parallel::train::step_limits;
 using parallel::train::step_outcome;
 namespace axis = parallel::axis;
 
-/// The rank that stands where `rank` does, but with other data.
+/// The rank at the same position as `rank`, but with other data.
 int with_data_of(parallel::training_layout const& shape, int rank, int data_rank) {
   for (int other = 0; other < shape.ranks(); ++other)
     if (shape.position<axis::replicate, axis::shard>(other) == data_rank &&
@@ -41,7 +41,7 @@ int with_data_of(parallel::training_layout const& shape, int rank, int data_rank
   return -1;
 }
 
-/// One rank whose steps are checked.
+/// A rank whose steps are checked.
 class checked_rank {
  public:
   using device = flipping::device;
@@ -54,7 +54,7 @@ class checked_rank {
       : how_(run_layout),
         one_(std::move(world), run_layout, device(std::move(fault))),
         check_(one_.stepper()) {
-    auto const largest_data = data_of(0, 0);  // no rank has more
+    auto const largest_data = data_of(0, 0);  // no rank has more data
     memory_ = parallel::arena(
         one_.device().allocate<std::byte>(one_.stepper().plan_activations(largest_data.batches())));
   }
@@ -89,7 +89,7 @@ class checked_rank {
   parallel::arena memory_;
 };
 
-/// What a layout trains when every step is checked.
+/// The outcome of a layout when every step is checked.
 outcome run_checked(layout const& run_layout) {
   outcome out;
   std::mutex lock;
@@ -112,36 +112,37 @@ outcome run_checked(layout const& run_layout) {
 /// Layouts of every axis, level and schedule.
 std::vector<layout> some_layouts(std::size_t count) { return spread(all_layouts(6, 1), count); }
 
-TEST_CASE("checks change no bit and raise no alarm") {
+TEST_CASE("corruption check: checks change no bit and raise no alarm") {
   for (auto const& run_layout : some_layouts(24)) {
     CAPTURE(text(run_layout));
     CHECK(difference(run_checked(run_layout), run(run_layout)) == "");
   }
 }
 
-/// A bit that flips: on `rank`, behind the `which`-th kind of write to a gradient.
+/// A bit that flips on `rank` after the `which`-th kind of write to a gradient.
 struct strike {
   int rank = 0;
   std::size_t operation_number = 0;
-  int time = 0;         // how often it was written before, since the checked step began
-  bool always = false;  // from then on
+  int time = 0;         // number of earlier writes since the checked step began
+  bool always = false;  // flips at every later write too
 };
 
-/// What a rank that was struck tells of the step.
+/// The results of a step on the rank whose bit flipped.
 struct found {
   std::vector<fingerprint_fault> faults = {};
   bool updated = true;
   bool may_repeat = true;
   std::set<std::string> named = {};  // units
   int hits = 0;
-  std::size_t kinds = 0;       // of writes that it makes
-  std::string parameter = {};  // that was struck, its unit, and by which operation it was written
+  std::size_t kinds = 0;       // number of kinds of writes that the rank makes
+  std::string parameter = {};  // that was hit, with its unit and the operation that wrote it
   std::string unit = {};
   std::string operation = {};
-  std::map<std::string, std::vector<ring>> parameters = {};  // of all ranks, when it was made again
+  /// The parameters of all ranks after the step was repeated.
+  std::map<std::string, std::vector<ring>> parameters = {};
 };
 
-/// The ranks that are named.
+/// The ranks that the faults name.
 std::set<int> ranks_in(std::vector<fingerprint_fault> const& faults, bool persistent) {
   std::set<int> out;
   for (auto const& fault : faults)
@@ -149,7 +150,7 @@ std::set<int> ranks_in(std::vector<fingerprint_fault> const& faults, bool persis
   return out;
 }
 
-/// A checked step in which a bit flips, after one that is sound.
+/// Makes a correct step and then a checked step in which a bit flips.
 found run_with(layout const& run_layout, strike const& hit, std::uint64_t bit) {
   found out;
   outcome final_outcome;
@@ -219,22 +220,22 @@ found run_with(layout const& run_layout, strike const& hit, std::uint64_t bit) {
   return out;
 }
 
-/// Whether the step can tell a first microbatch's gradient by itself: not that of an embedding to
-/// which the heads of later microbatches have been added before, on a rank that holds both.
+/// Whether the check can see the gradient of the first microbatch alone. It cannot for an embedding
+/// on a rank that also holds the head, to which later microbatches were added before.
 bool is_told(layout const& run_layout, found const& result) {
   auto const& schedule = run_layout.schedule.schedule;
   bool const meet = run_layout.pipeline == 1 || schedule == "zb-v" || schedule == "dual-pipe-v";
   return !(run_layout.model.tied && meet && result.operation == "embedding_backward");
 }
 
-TEST_CASE("a bit that flips once in a gradient is found, whoever computes it, and the rank named") {
+TEST_CASE("corruption check: a bit that flips once in a gradient is found, and the rank is named") {
   std::size_t n = 0, struck = 0, untold = 0;
   for (auto const& run_layout : some_layouts(20)) {
     CAPTURE(text(run_layout));
     int const ranks = run_layout.shape().ranks();
     auto const kinds = run_with(run_layout, {0, std::size_t(-1)}, 0).kinds;
     REQUIRE(kinds > 0);
-    for (int time = 0; time < 2; ++time) {  // its buddy's microbatch, then its own
+    for (int time = 0; time < 2; ++time) {  // its buddy's microbatch, then its own microbatch
       ++n;
       strike const hit{static_cast<int>(n) % ranks, n * 7 % kinds, time};
       auto const got = run_with(run_layout, hit, n * 37);
@@ -242,7 +243,7 @@ TEST_CASE("a bit that flips once in a gradient is found, whoever computes it, an
       CAPTURE(got.parameter);
       CAPTURE(got.operation);
       CAPTURE(time);
-      if (got.hits == 0) continue;  // that rank has fewer
+      if (got.hits == 0) continue;  // the rank makes fewer writes
       if (!is_told(run_layout, got) && got.faults.empty()) {
         ++untold;
         continue;
@@ -254,8 +255,8 @@ TEST_CASE("a bit that flips once in a gradient is found, whoever computes it, an
       CHECK_FALSE(got.updated);
       auto two = run_layout;
       two.num_steps = 2;
-      CHECK(got.parameters == run(two).parameters);  // as if nothing had been
-      // buffers that parts take turns in are some other part's, too
+      CHECK(got.parameters == run(two).parameters);  // as without the flipped bit
+      // Alternating buffers also belong to another part.
       if (run_layout.level < zero::level::gradients) CHECK(got.named == std::set{got.unit});
     }
   }
@@ -263,9 +264,9 @@ TEST_CASE("a bit that flips once in a gradient is found, whoever computes it, an
   CHECK(untold < 5);
 }
 
-TEST_CASE("a rank that always computes something else is told from one that did once") {
+TEST_CASE("corruption check: a rank that is always wrong is told from one that was wrong once") {
   std::size_t n = 0;
-  std::set<int> seen;  // numbers of data ranks
+  std::set<int> seen;  // tested numbers of data ranks
   for (auto const& run_layout : some_layouts(16)) {
     CAPTURE(text(run_layout));
     auto const shape = run_layout.shape();
@@ -277,7 +278,7 @@ TEST_CASE("a rank that always computes something else is told from one that did 
     CAPTURE(hit.rank);
     REQUIRE(got.hits > 0);
     seen.insert(data);
-    if (data == 1) {  // it agrees with itself
+    if (data == 1) {  // the rank agrees with itself
       CHECK(got.faults.empty());
       continue;
     }
@@ -297,10 +298,10 @@ TEST_CASE("a rank that always computes something else is told from one that did 
   CHECK(std::ranges::any_of(seen, [](int data) { return data > 2; }));
 }
 
-/// An element of a tensor: of its name, and where.
+/// An element of a tensor: the tensor's name and the position.
 using element_name = std::pair<std::string, index>;
 
-/// Calls f(element, value) for what a rank holds of all tensors' values, or of their first state.
+/// Calls f(element, value) for the values of tensors that a rank holds, or for their first state.
 void for_each_held(auto& stepper, bool states, auto const& f) {
   for (auto const& unit : stepper.units())
     for (std::size_t s = 0; s < unit.memory.segments().size(); ++s) {
@@ -321,9 +322,10 @@ void for_each_held(auto& stepper, bool states, auto const& f) {
     }
 }
 
-TEST_CASE("a bit that flips in a parameter or state is found where another rank holds a copy") {
+TEST_CASE(
+    "corruption check: a flipped bit in a parameter or state is found if another rank has a copy") {
   std::size_t n = 0;
-  std::set<std::size_t> seen;  // numbers of copies
+  std::set<std::size_t> seen;  // tested numbers of copies
   for (auto const& run_layout : some_layouts(16))
     for (bool const states : {false, true}) {
       CAPTURE(text(run_layout));
@@ -377,7 +379,7 @@ TEST_CASE("a bit that flips in a parameter or state is found where another rank 
   CHECK(seen.size() > 3);
 }
 
-TEST_CASE("memory that is read wrongly once is no fault that stays") {
+TEST_CASE("corruption check: memory that is misread once is not a persistent fault") {
   layout run_layout{.ranks = 2, .level = zero::level::optimizer, .microbatch = 2};
   run_layout.replicas = 2;
   std::set<fingerprint_kind> seen;
@@ -408,7 +410,7 @@ TEST_CASE("memory that is read wrongly once is no fault that stays") {
   CHECK(seen.size() == 3);
 }
 
-TEST_CASE("nothing is summed over ranks of what is computed again") {
+TEST_CASE("corruption check: repeated computations add nothing to sums over ranks") {
   using sums = std::map<std::pair<std::string, parallel::operation_kind>, std::uint64_t>;
   for (auto const level : all_levels) {
     layout const run_layout{.ranks = 3, .level = level, .microbatch = 1};
@@ -439,8 +441,8 @@ TEST_CASE("nothing is summed over ranks of what is computed again") {
   }
 }
 
-/// Three steps of AdamW by three ranks, of which rank 2 may have no sequence: the values of rank 0.
-/// `wrong`: what rank 1 adds to a gradient in the last step.
+/// The values of rank 0 after three steps of AdamW on three ranks, where rank 2 may have no
+/// sequence. Rank 1 adds `wrong` to a gradient in the last step.
 std::vector<float> weights_of(bool checked, zero::level level, zero::reduction_order order,
                               float last_factor, float wrong, bool limited = false) {
   std::vector<float> out;
@@ -493,7 +495,8 @@ std::vector<float> weights_of(bool checked, zero::level level, zero::reduction_o
   return out;
 }
 
-TEST_CASE("floats, by rank and by tree, and ranks without a sequence") {
+TEST_CASE(
+    "corruption check: floats by rank and by tree, and ranks without a sequence, are checked") {
   for (auto const level : all_levels)
     for (auto const order : {zero::reduction_order::by_rank, zero::reduction_order::canonical_tree})
       for (float const last : {0.0F, 5.0F}) {

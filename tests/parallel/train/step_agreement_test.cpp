@@ -1,4 +1,4 @@
-// Ranks that begin different steps are told how they differ, each of them, instead of waiting.
+// Ranks that begin different steps all get an error with the difference instead of waiting.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -29,7 +29,8 @@ TEST_CASE("step agreement: terms that may differ between ranks, and terms that m
     return disagreement(terms, shape, in_step);
   };
   CHECK(difference_of({nine, nine, nine, nine}, true) == "");
-  CHECK(difference_of({nine, nine, eight, eight}, false) == "");  // data ranks, each on its own
+  CHECK(difference_of({nine, nine, eight, eight}, false) ==
+        "");  // data ranks, each with its own terms
   CHECK(difference_of({nine, nine, eight, eight}, true) ==
         "ranks begin different steps: ranks 0, 1 begin step 3 of 9 microbatches with learning rate "
         "factor 0.5; ranks 2, 3 begin step 3 of 8 microbatches with learning rate factor 0.5; give "
@@ -61,7 +62,7 @@ TEST_CASE("step agreement: terms that may differ between ranks, and terms that m
         "factor 0.5, at position.seed 0; ranks 1, 3 begin step 3 of 9 microbatches with learning "
         "rate factor 0.5, at position.seed 1 and position.updates 2; give all ranks the same seed "
         "and updates");
-  auto const first = nine;  // of two with other data each
+  auto const first = nine;  // one of two ranks with different data
   auto second = nine, by_world = nine;
   second.data = {.rows = 8, .first_sequence = 4, .hash = 1};
   by_world.data = {.rows = 8, .first_sequence = 6, .hash = 2};
@@ -75,7 +76,7 @@ TEST_CASE("step agreement: terms that may differ between ranks, and terms that m
         "not by the rank in the world");
 }
 
-/// What each rank of a layout is told; act(rank, number).
+/// The message on each rank of a layout that calls act(rank, number).
 template <class Act>
 std::vector<std::string> messages_of(test::layout const& run_layout, Act const& act) {
   int const ranks = run_layout.shape().ranks();
@@ -92,12 +93,12 @@ std::vector<std::string> messages_of(test::layout const& run_layout, Act const& 
   };
   try {
     parallel::threads::run(ranks, program, {.deadline = 20s});
-  } catch (parallel::error const&) {  // every rank has said its own
+  } catch (parallel::error const&) {  // every rank has recorded its own message
   }
   return out;
 }
 
-TEST_CASE("17 sequences on two ranks under ZeRO-3 are refused in one sentence, not waited for") {
+TEST_CASE("step agreement: 17 sequences on two ranks under ZeRO-3 are refused without a wait") {
   test::layout const run_layout{
       .ranks = 2, .level = zero::level::parameters, .sizes = {.batch = 17}};
   for (auto const &message : messages_of(run_layout, [](auto&one, int rank) {
@@ -119,7 +120,7 @@ TEST_CASE("17 sequences on two ranks under ZeRO-3 are refused in one sentence, n
   }
 }
 
-TEST_CASE("a rank that evaluates while another trains") {
+TEST_CASE("step agreement: a rank that evaluates while another trains gets an error") {
   test::layout const run_layout{.ranks = 2, .level = zero::level::parameters, .microbatch = 3};
   for (auto const &message : messages_of(run_layout, [](auto&one, int rank) {
          if (rank == 0) return void(one.step(0));
@@ -135,7 +136,7 @@ TEST_CASE("a rank that evaluates while another trains") {
   }
 }
 
-TEST_CASE("a rank that leaves the loop early, and sums evaluations or saves, is told at once") {
+TEST_CASE("step agreement: a rank that leaves the loop early gets an error in its next call") {
   using parallel::train::joint_work;
   for (auto const level : test::all_levels)
     for (auto const& [work, name] : {std::pair{joint_work::sums, "the sum of its evaluations over"},
@@ -159,7 +160,7 @@ TEST_CASE("a rank that leaves the loop early, and sums evaluations or saves, is 
     }
 }
 
-/// Evaluates so many microbatches.
+/// Evaluates `count` microbatches.
 template <class Rank>
 void evaluate(Rank& one, std::size_t count) {
   auto const step_batches = one.data(0);
@@ -170,7 +171,7 @@ void evaluate(Rank& one, std::size_t count) {
   one.stepper().add_evaluation(one.compute(), memory, step_batches.batches().first(count), sums);
 }
 
-/// Of two heads, in sequences that two context ranks can share.
+/// A model with two heads and sequences that two context ranks can share.
 test::layout small(int pipeline, int context, int tensor) {
   test::layout out{.microbatch = 3,
                    .pipeline = pipeline,
@@ -181,7 +182,9 @@ test::layout small(int pipeline, int context, int tensor) {
   return out;
 }
 
-TEST_CASE("ranks of one model that evaluate another number of microbatches") {
+TEST_CASE(
+    "step agreement: ranks of one model that evaluate different numbers of microbatches are "
+    "refused") {
   for (auto const& run_layout : {small(2, 1, 1), small(1, 2, 1), small(1, 1, 2)})
     for (auto const &message :
          messages_of(run_layout, [](auto&one, int rank) { evaluate(one, rank == 0 ? 2 : 1); })) {
@@ -192,7 +195,8 @@ TEST_CASE("ranks of one model that evaluate another number of microbatches") {
     }
 }
 
-TEST_CASE("a rank that evaluates nothing is told too that others of its model do") {
+TEST_CASE(
+    "step agreement: a rank that evaluates nothing learns that others of its model evaluate") {
   test::layout const run_layout{.ranks = 2, .level = zero::level::parameters, .microbatch = 3};
   for (auto const &message : messages_of(
            run_layout, [](auto&one, int rank) { evaluate(one, static_cast<std::size_t>(rank)); })) {
@@ -246,7 +250,7 @@ TEST_CASE("step agreement: ranks with other data and whole values may evaluate a
     }
 }
 
-TEST_CASE("a rank that returns early leaves nobody waiting") {
+TEST_CASE("step agreement: no rank waits for a rank that returned early") {
   for (auto const level : test::all_levels) {
     test::layout const run_layout{.ranks = 2, .level = level, .microbatch = 3};
     auto const messages = messages_of(run_layout, [](auto& one, int rank) {
