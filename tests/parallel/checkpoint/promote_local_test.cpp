@@ -19,7 +19,8 @@ namespace fs = std::filesystem;
 using names = std::vector<std::string>;
 using test::contains;
 
-/// What ranks on nodes of such names say, the same on all.
+/// Promotes on ranks whose nodes have these names; returns the message, which is equal on all
+/// ranks.
 std::string promote(test::disks const& disks, names const& by_rank, pc::claim_id owner = {},
                     parallel::step_hook const& on_step = {}) {
   std::vector<std::string> messages(by_rank.size());
@@ -35,7 +36,7 @@ std::string promote(test::disks const& disks, names const& by_rank, pc::claim_id
   return messages.front();
 }
 
-/// A node's copy of a file of checkpoint ep0-ba7 changes in a slice, or in its header.
+/// Damages a node's copy of a file of checkpoint ep0-ba7 in a slice, or in its header.
 void damage(test::disks const& disks, std::string const& node, int rank, bool in_header = false) {
   auto const file =
       disks.of(node) / "ep0-ba7" / parallel::concat("rank-0000", rank, "-F32-000.safetensors");
@@ -62,7 +63,7 @@ TEST_CASE("promote_local: files on the nodes' disks become a checkpoint like any
     for (auto const& entry : fs::directory_iterator(disks.of("whole") / "ep0-ba7"))
       CHECK(test::read_all(entry.path()) ==
             test::read_all(disks.shared() / "ep0-ba7" / entry.path().filename().native()));
-    CHECK(promote(disks, by_rank).empty());  // it is no longer newer
+    CHECK(promote(disks, by_rank).empty());  // the local checkpoint is no longer newer
   }
 }
 
@@ -72,7 +73,7 @@ TEST_CASE("promote_local: no message when the nodes' disks are empty") {
   CHECK_FALSE(fs::exists(disks.shared()));
 }
 
-TEST_CASE("any one node may be lost, or its disk; any number of ranks goes on") {
+TEST_CASE("promote_local: any one node or its disk may be lost; any number of ranks can continue") {
   auto const all_nodes = test::node_names(4, 2);
   for (std::string const lost : {"a", "b", "c", "d"})
     for (bool const comes_back : {false, true}) {
@@ -82,14 +83,16 @@ TEST_CASE("any one node may be lost, or its disk; any number of ranks goes on") 
       names present_nodes;
       for (auto const& name : all_nodes)
         if (comes_back || name != lost) present_nodes.push_back(name);
-      present_nodes.push_back("new");  // another in its place
+      present_nodes.push_back("new");  // a replacement
       present_nodes.insert(present_nodes.begin(), "also new");
       CHECK(contains(promote(disks, present_nodes), "took the local checkpoint"));
       CHECK(test::holds_checkpoint(disks.shared() / "ep0-ba7", 7));
     }
 }
 
-TEST_CASE("two nodes that are no neighbours may be lost; of two neighbours it is said what is") {
+TEST_CASE(
+    "promote_local: two nodes that are not neighbours may be lost; for neighbours the loss is "
+    "named") {
   auto const all_nodes = test::node_names(4, 2);
   test::disks const disks;
   test::save_checkpoint(disks.shared(), 3, 2);
@@ -120,17 +123,17 @@ TEST_CASE("promote_local: a checkpoint is lost if no node has its manifest; one 
   CHECK(test::holds_checkpoint(disks.shared() / "ep0-ba7", 7));
 }
 
-TEST_CASE("a file that is damaged is taken from the other node that has it, and said so") {
+TEST_CASE("promote_local: a damaged file is taken from the other node that has it, with a note") {
   auto const all_nodes = test::node_names(3, 2);
   for (std::string const node : {"b", "c"}) {  // the owner and its neighbour
     test::disks const disks;
     disks.save(all_nodes, 7);
     damage(disks, node, 2);
     fs::resize_file(disks.of("a") / "ep0-ba7/rank-00000-F32-000.safetensors", 100);
-    // where the sound one is taken at once, nobody sees the other
+    // A run that takes the intact copy first does not see the damaged one.
     auto const note = promote(disks, all_nodes) + promote(disks, all_nodes);
     CHECK(contains(note, "took the local checkpoint ep0-ba7 from 3 nodes"));
-    CHECK_FALSE(contains(note, "cut short"));  // nobody takes it for one
+    CHECK_FALSE(contains(note, "cut short"));  // the shortened file does not count as a copy
     CHECK(test::holds_checkpoint(disks.shared() / "ep0-ba7", 7));
   }
   auto const two = test::node_names(2, 2);
@@ -145,7 +148,7 @@ TEST_CASE("a file that is damaged is taken from the other node that has it, and 
   CHECK(test::holds_checkpoint(disks.shared() / "ep0-ba7", 7));
 }
 
-TEST_CASE("a file that is damaged wherever it is is lost") {
+TEST_CASE("promote_local: a file whose copies are all damaged is lost") {
   auto const all_nodes = test::node_names(3, 2);
   test::disks const disks;
   disks.save(all_nodes, 7);
@@ -159,25 +162,26 @@ TEST_CASE("a file that is damaged wherever it is is lost") {
   CHECK_FALSE(has_leftovers(disks.shared()));
 }
 
-TEST_CASE("what a run has written that was taken for lost does not count") {
+TEST_CASE("promote_local: files of a run that was considered lost do not count") {
   auto const all_nodes = test::node_names(2, 1);
   test::disks const disks;
   pc::claim_id const old{1, 0xa}, next{2, 0xb}, third{3, 0xc};
   disks.save(all_nodes, 7, next);
   auto const right = test::read_all(disks.shared() / "local.json");
-  disks.save(all_nodes, 7, old);  // stood still until now, and has not seen that it is lost
+  disks.save(all_nodes, 7, old);  // the old run stood still and has not noticed that it is lost
   test::write_all(disks.shared() / "local.json", right);
   CHECK(promote(disks, all_nodes, third) ==
         "the local checkpoint ep0-ba7 is lost: no node that is here has its manifest");
   CHECK_FALSE(fs::exists(disks.shared() / "ep0-ba7"));
 
-  disks.save(all_nodes, 9, old);  // older than what the next run saved into the shared folder
+  disks.save(all_nodes, 9, old);  // older than the next run's save into the shared folder
   test::save_checkpoint(disks.shared(), 4, 2, {}, next);
   CHECK(promote(disks, all_nodes, third).empty());
   CHECK_FALSE(fs::exists(disks.shared() / "ep0-ba9"));
 }
 
-TEST_CASE("a run that began anew is newer, though its batch is not; later ones are another's") {
+TEST_CASE(
+    "promote_local: a checkpoint of a run that started over replaces later batches of an old run") {
   auto const all_nodes = test::node_names(2, 1);
   test::disks const disks;
   test::save_checkpoint(disks.shared(), 50, 2, {}, {1, 0xa});
@@ -188,7 +192,9 @@ TEST_CASE("a run that began anew is newer, though its batch is not; later ones a
   CHECK(pc::read_manifest(disks.shared() / "ep0-ba7").writer == pc::claim_id{3, 0xc});
 }
 
-TEST_CASE("stopped at any step it leaves what was there, and the next one does it") {
+TEST_CASE(
+    "promote_local: stopped at any step, it leaves the old checkpoints, and the next call "
+    "completes") {
   auto const all_nodes = test::node_names(2, 2);
   int k = 0;
   for (bool failed = true; failed; ++k) {
@@ -210,7 +216,8 @@ TEST_CASE("stopped at any step it leaves what was there, and the next one does i
   CHECK(k > 10);
 }
 
-TEST_CASE("where the shared folder cannot be written all ranks stop, and nothing is called lost") {
+TEST_CASE(
+    "promote_local: if the shared folder cannot be written, all ranks stop, and nothing is lost") {
   auto const all_nodes = test::node_names(2, 2);
   test::disks const disks;
   test::save_checkpoint(disks.shared(), 3, 2, {}, {1, 0xa});
@@ -218,7 +225,8 @@ TEST_CASE("where the shared folder cannot be written all ranks stop, and nothing
   auto const message = test::message_of([&] {
     (void)promote(disks, all_nodes, {2, 0xb}, [&](std::string_view step) {
       if (step != "create copied file") return;
-      for (auto const& entry : fs::directory_iterator(disks.shared()))  // what is copied is there
+      for (auto const& entry :
+           fs::directory_iterator(disks.shared()))  // the copies are in this folder
         if (!pc::name_of_leftover(entry.path().filename().native()).empty())
           for (int rank = 0; rank < 4; ++rank)
             test::write_all(
@@ -248,7 +256,7 @@ TEST_CASE("promote_local: a run that has lost the claim puts nothing into the sh
   CHECK_FALSE(fs::exists(disks.shared() / "ep0-ba7"));
 }
 
-TEST_CASE("a pointer that cannot be read is said, and left") {
+TEST_CASE("promote_local: a pointer that cannot be read is reported and left alone") {
   auto const all_nodes = test::node_names(2, 1);
   test::disks const disks;
   disks.save(all_nodes, 7);

@@ -1,5 +1,5 @@
-// What a stepper trains, saved by one layout and continued by another: the bits of a run that was
-// not interrupted.
+// Training that one layout saves and another continues: it must have the bits of an uninterrupted
+// run.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -64,10 +64,10 @@ void on_ranks(layout const& run_layout, std::function<void(rank_type&)> const& f
   });
 }
 
-/// The layout on a model that all of them can divide.
+/// The layout with a model that all layouts can divide.
 layout with_steps(layout run_layout) {
   run_layout.model.attention.heads = 2;
-  run_layout.model.blocks = 4;  // chunks of two pipeline ranks with two each
+  run_layout.model.blocks = 4;  // for two pipeline ranks with two chunks each
   run_layout.sizes.vocabulary = 14;
   run_layout.sizes.length = 6;
   run_layout.frozen = {"block.1.up"};
@@ -76,7 +76,7 @@ layout with_steps(layout run_layout) {
 
 outcome uninterrupted() { return test::run(with_steps({})); }
 
-/// Saves after two batches of layout `a`, with what the program remembers.
+/// Saves after two batches of layout `a`, with the program's own state.
 fs::path save_of(std::size_t a, fs::path const& root) {
   on_ranks(with_steps(layouts[a]), [&](auto& one) {
     for (index i = 0; i < 2; ++i) static_cast<void>(one.step(i));
@@ -87,8 +87,8 @@ fs::path save_of(std::size_t a, fs::path const& root) {
   return root / "ep0-ba2";
 }
 
-/// Layout `b` loads that, saves it again, which must be the same parameters and states, and goes on
-/// to the bits of a run that was not interrupted.
+/// Layout `b` loads the checkpoint, saves it again with equal parameters and states, and continues
+/// to the bits of an uninterrupted run.
 void check_continued(fs::path const& saved, std::size_t b, fs::path const& second_folder,
                      outcome const& expected) {
   CAPTURE(b);
@@ -117,7 +117,7 @@ void check_continued(fs::path const& saved, std::size_t b, fs::path const& secon
   CHECK(got.gradients == expected.gradients);
 }
 
-TEST_CASE("what one layout saves another continues to the same bits") {
+TEST_CASE("stepper checkpoint: a layout continues another's checkpoint to the same bits") {
   test::temporary_folder const folder;
   auto const expected = uninterrupted();
   for (std::size_t a = 0; a < layouts.size(); ++a) {
@@ -128,7 +128,8 @@ TEST_CASE("what one layout saves another continues to the same bits") {
   }
 }
 
-TEST_CASE("[full] what any layout saves any other continues to the same bits") {
+TEST_CASE(
+    "[full] stepper checkpoint: any layout continues any other's checkpoint to the same bits") {
   test::temporary_folder const folder;
   auto const expected = uninterrupted();
   index pairs = 0;
@@ -142,7 +143,8 @@ TEST_CASE("[full] what any layout saves any other continues to the same bits") {
   CHECK(layouts.size() >= 10);
 }
 
-TEST_CASE("where there is no checkpoint nothing is loaded; the newest ones stay") {
+TEST_CASE(
+    "stepper checkpoint: without a checkpoint nothing is loaded, and the newest ones are kept") {
   test::temporary_folder const folder;
   on_ranks(with_steps({.ranks = 2}), [&](auto& one) {
     CHECK_FALSE(
@@ -155,7 +157,7 @@ TEST_CASE("where there is no checkpoint nothing is loaded; the newest ones stay"
   CHECK(fs::read_symlink(folder / "run/latest") == "ep0-ba3");
 }
 
-TEST_CASE("weights alone leave the optimizer at its start") {
+TEST_CASE("stepper checkpoint: loading weights only leaves the optimizer at its start") {
   test::temporary_folder const folder;
 
   on_ranks(with_steps({}), [&](auto& one) {
@@ -171,7 +173,7 @@ TEST_CASE("weights alone leave the optimizer at its start") {
   });
 }
 
-/// Changes a byte of a tensor of which tensor ranks read columns: no read of them sees a whole
+/// Changes a byte of a tensor of which tensor ranks read columns, so that no read sees a whole
 /// slice.
 void damage(fs::path const& checkpoint) {
   auto const slice = pc::checkpoint_reader(checkpoint).at("block.0.down.weight").slices.at(0);
@@ -180,7 +182,7 @@ void damage(fs::path const& checkpoint) {
   file.put('\x7f');
 }
 
-TEST_CASE("a damaged file is found before anything else is read, in any layout") {
+TEST_CASE("stepper checkpoint: a damaged file is found before anything is loaded, in any layout") {
   test::temporary_folder const folder;
   on_ranks(with_steps({}), [&](auto& one) {
     pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run", {.batches = 1});
@@ -196,7 +198,7 @@ TEST_CASE("a damaged file is found before anything else is read, in any layout")
                          "are damaged: their checksum is"));
 }
 
-TEST_CASE("a run goes on from the checkpoint before the damaged one") {
+TEST_CASE("stepper checkpoint: a run continues from the checkpoint before the damaged one") {
   test::temporary_folder const folder;
   on_ranks(with_steps({}), [&](auto& one) {
     for (index const batches : {1, 2})
@@ -216,7 +218,7 @@ TEST_CASE("a run goes on from the checkpoint before the damaged one") {
       pc::save(one.stepper(), one.world(), one.exchanges(), folder / "copy", {.batches = 3},
                {.keep = 2});
     });
-    // the damaged one does not count as kept
+    // The damaged one does not count as a kept checkpoint.
     CHECK(fs::exists(folder / "copy/ep0-ba1"));
     CHECK(fs::exists(folder / "copy/ep0-ba2-damaged"));
     CHECK(!fs::exists(folder / "copy/ep0-ba2"));
@@ -224,7 +226,8 @@ TEST_CASE("a run goes on from the checkpoint before the damaged one") {
   }
 }
 
-TEST_CASE("a folder of damaged checkpoints is no fresh start") {
+TEST_CASE(
+    "stepper checkpoint: a folder with only damaged checkpoints is an error, not a fresh start") {
   test::temporary_folder const folder;
   fs::create_directories(folder / "run/ep0-ba7");
   CHECK(test::contains(test::message_of([&] {
@@ -235,7 +238,8 @@ TEST_CASE("a folder of damaged checkpoints is no fresh start") {
                        "there is no valid checkpoint"));
 }
 
-TEST_CASE("another model's checkpoint is refused by the name of what differs") {
+TEST_CASE(
+    "stepper checkpoint: another model's checkpoint is refused with the name of the difference") {
   test::temporary_folder const folder;
   auto const save_as = [&](layout const& run_layout, std::string const& name) {
     on_ranks(run_layout, [&](auto& one) {
@@ -261,7 +265,8 @@ TEST_CASE("another model's checkpoint is refused by the name of what differs") {
   CHECK(test::contains(load_from(untied, "tied"), "has no tensor \"head\""));
 }
 
-TEST_CASE("a checkpoint with more blocks than the model is no run to go on from, but has weights") {
+TEST_CASE(
+    "stepper checkpoint: with more blocks than the model it can give weights, but not be resumed") {
   test::temporary_folder const folder;
   auto const full_layout = with_steps({.ranks = 2, .level = test::zero::level::parameters});
   auto fewer = full_layout;
@@ -269,10 +274,10 @@ TEST_CASE("a checkpoint with more blocks than the model is no run to go on from,
   on_ranks(full_layout, [&](auto& one) {
     pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run", {.batches = 1});
   });
-  auto const load = [&](pc::content what) {
+  auto const load = [&](pc::content content) {
     return test::message_of([&] {
       on_ranks(fewer, [&](auto& one) {
-        pc::resume(one.stepper(), one.world(), one.exchanges(), folder / "run", what);
+        pc::resume(one.stepper(), one.world(), one.exchanges(), folder / "run", content);
       });
     });
   };
@@ -285,15 +290,17 @@ TEST_CASE("a checkpoint with more blocks than the model is no run to go on from,
   CHECK(load(pc::content::weights).empty());
 }
 
-TEST_CASE("ranks that do not resume together, or save something else, are told") {
+TEST_CASE(
+    "stepper checkpoint: ranks that do not resume together, or save other content, get an error") {
   test::temporary_folder const folder;
   auto const two = with_steps({.ranks = 2});
   auto const load_message = [&](auto const& act) {
     return test::message_of([&] { on_ranks(two, [&](auto& one) { act(one, one.rank()); }); });
   };
-  auto const save = [&](auto& one, std::string const& name, pc::content what, index batches = 1) {
+  auto const save = [&](auto& one, std::string const& name, pc::content content,
+                        index batches = 1) {
     pc::save(one.stepper(), one.world(), one.exchanges(), folder / name, {.batches = batches},
-             {.saved = what});
+             {.saved = content});
   };
   CHECK(test::contains(load_message([&](auto& one, int rank) {
                          if (rank == 1) return void(one.step(0));
@@ -314,7 +321,7 @@ TEST_CASE("ranks that do not resume together, or save something else, are told")
       "a run's state says -1 batches and epoch 0; both must be 0 or more"));
 }
 
-TEST_CASE("a checkpoint of weights alone has no states to go on with") {
+TEST_CASE("stepper checkpoint: a checkpoint of weights only cannot be resumed") {
   test::temporary_folder const folder;
   on_ranks(with_steps({}), [&](auto& one) {
     pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run", {.batches = 1},
@@ -330,7 +337,8 @@ TEST_CASE("a checkpoint of weights alone has no states to go on with") {
       "give the same optimizer, or load content::weights"));
 }
 
-TEST_CASE("names of the library's own numbers are not the program's") {
+TEST_CASE(
+    "stepper checkpoint: names of the library's own values are refused for the program's state") {
   test::temporary_folder const folder;
   CHECK(test::contains(
       test::message_of([&] {
