@@ -138,7 +138,7 @@ class host_block {
                        thread_order order, Body const& body) {
     require(threads % cuda::warp_size == 0, "a block has a multiple of 32 threads");
     // An earlier grid that ended with an exception left fibers in the middle of their work.
-    if (std::at_exchange(resources_of_thread().busy, true)) resources_of_thread().fibers.clear();
+    if (std::exchange(resources_of_thread().busy, true)) resources_of_thread().fibers.clear();
     for (std::size_t b = 0; b < blocks; ++b) {
       host_block block(static_cast<unsigned>(b), static_cast<unsigned>(blocks), threads,
                        shared_bytes, order);

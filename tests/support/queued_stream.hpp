@@ -210,7 +210,7 @@ class event {
   }
 
   /// Calls action(failure) when the event is reached, at once if it already was.
-  void actions(std::function<void(std::exception_ptr const&)> action) const {
+  void on_reached(std::function<void(std::exception_ptr const&)> action) const {
     std::exception_ptr failure;
     {
       std::scoped_lock const lock(state_->mutex);
@@ -311,7 +311,7 @@ class stream {
 
   void wait(event const& mark) {
     put_aside([mark](std::shared_ptr<queue> queue) {
-      mark.then([queue = std::move(queue)](std::exception_ptr const& failure) {
+      mark.on_reached([queue = std::move(queue)](std::exception_ptr const& failure) {
         queue->resume(failure);
       });
     });
