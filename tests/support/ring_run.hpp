@@ -1,4 +1,4 @@
-// A run of the ring model on a layout, and all its results, by which layouts are compared.
+// A run of the ring model on a layout, with all results for comparing layouts.
 #pragma once
 
 #include <algorithm>
@@ -84,7 +84,7 @@ struct outcome {
 struct ring_sizes {
   index width = 4;
   index vocabulary = test::vocabulary;
-  index length = 5;  // of a whole sequence
+  index length = 5;  // positions of a whole sequence
   index batch = global_batch;
   friend auto operator<=>(ring_sizes const&, ring_sizes const&) = default;
 };
@@ -100,7 +100,7 @@ struct layout {
   int num_steps = steps;
   ring_options model = {};
   bool measure = false;
-  int replicas = 1;  // of all shards
+  int replicas = 1;  // number of copies of all shards
   int pipeline = 1;
   parallel::train::pipeline_options schedule = {};
   bool reshard = true;  // after the forward pass, at level parameters
