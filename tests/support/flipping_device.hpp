@@ -12,7 +12,7 @@
 #include <utility>
 
 #include <parallel/device/host/device.hpp>
-#include <parallel/device/meta/touched.hpp>
+#include <parallel/device/meta/memory_access.hpp>
 #include <parallel/ops/host.hpp>
 
 namespace flipping {
@@ -70,9 +70,10 @@ void run_operation(stream& s, Arguments const& a) {
   run_operation(static_cast<parallel::host::stream&>(s), a);
   if constexpr (requires { a.operands(); }) {
     auto const record = [&](auto const& view) {
-      auto const touched = parallel::meta::touch_of(view);
-      if (touched.writes)
-        s.record_write(a.name, reinterpret_cast<void*>(touched.begin), touched.end - touched.begin);
+      auto const memory_access = parallel::meta::access_of(view);
+      if (memory_access.writes)
+        s.record_write(a.name, reinterpret_cast<void*>(memory_access.begin),
+                       memory_access.end - memory_access.begin);
     };
     std::apply([&](auto const&... views) { (record(views), ...); }, a.operands());
   }

@@ -24,7 +24,7 @@
 #include <parallel/comm/detail/exchange_mover.hpp>
 #include <parallel/device/buffer.hpp>
 #include <parallel/device/host/stream.hpp>
-#include <parallel/device/meta/touched.hpp>
+#include <parallel/device/meta/memory_access.hpp>
 #include <parallel/ops/host.hpp>
 
 namespace guarded {
@@ -66,7 +66,7 @@ class memory {
   /// Called for each range that an enqueued operation writes; work that it enqueues finds the
   /// memory open.
   std::function<void(parallel::host::stream&, std::string_view operation,
-                     parallel::meta::touched const& written)>
+                     parallel::meta::memory_access const& written)>
       after_operation;
 
   /// Opens the memory for a scope.
@@ -214,10 +214,10 @@ void run_operation(stream& s, Arguments const& a) {
     if constexpr (requires { a.operands(); }) {
       auto const& callback = s.memory_pool().after_operation;
       if (!callback) return;
-      auto const report = [&](parallel::meta::touched const& operand) {
+      auto const report = [&](parallel::meta::memory_access const& operand) {
         if (operand.writes) callback(host_stream, a.name, operand);
       };
-      std::apply([&](auto const&... views) { (report(parallel::meta::touch_of(views)), ...); },
+      std::apply([&](auto const&... views) { (report(parallel::meta::access_of(views)), ...); },
                  a.operands());
     }
   });

@@ -121,7 +121,7 @@ template <class T = double, class Make, class Launch>
       first.push_back(range.begin);
     }
     auto const microbatch_count =
-        stepper.least_microbatches(static_cast<std::size_t>(parallel::data::most_microbatches(
+        stepper.least_microbatches(static_cast<std::size_t>(parallel::data::max_microbatches(
             sequences, layout.replicate * layout.shard, layout.microbatch)));
     batches.resize(microbatch_count);  // the last ones may be empty
     first.resize(microbatch_count);

@@ -202,7 +202,7 @@ inline void add_elements(std::map<std::string, std::vector<ring>>& tensors, auto
 /// The largest number of microbatches of a rank, before the schedule adds empty ones.
 [[nodiscard]] inline std::size_t max_microbatches(layout const& config) {
   return static_cast<std::size_t>(
-      parallel::data::most_microbatches(config.sizes.batch, data_ranks(config), config.microbatch));
+      parallel::data::max_microbatches(config.sizes.batch, data_ranks(config), config.microbatch));
 }
 
 /// One rank's microbatches of a step, in memory that a device's operations can read.

@@ -1,7 +1,7 @@
 // folder_claim: one run at a time writes checkpoints into a folder, on any shared disk.
 //
 //   folder_claim claim("run");                     waits, or throws: another run writes there
-//   save(..., {.on_step = claim.guard(), .owner = claim.id()})
+//   save(..., {.on_action = claim.guard(), .owner = claim.id()})
 //   claim.require_recent()                         between batches
 //
 // Every run that writes into a folder is a generation of it. Its claim is the file
@@ -159,12 +159,13 @@ class folder_claim {
       require_held();
   }
 
-  /// A hook for writers (save_options::on_step) that checks the claim before each action that
+  /// A hook for writers (save_options::on_action) that checks the claim before each action that
   /// others see. It calls `other` first.
-  [[nodiscard]] step_hook guard(step_hook other = {}) const {
-    return [this, other = std::move(other)](std::string_view step) {
-      files::step(other, step);
-      if (step.starts_with("create") || step.starts_with("rename") || step.starts_with("remove"))
+  [[nodiscard]] action_hook guard(action_hook other = {}) const {
+    return [this, other = std::move(other)](std::string_view action) {
+      files::announce(other, action);
+      if (action.starts_with("create") || action.starts_with("rename") ||
+          action.starts_with("remove"))
         require_held();
     };
   }
@@ -233,7 +234,7 @@ class folder_claim {
     patience remaining(options_.silence);
     while (!remaining.is_over()) {
       std::this_thread::sleep_for(
-          std::min<std::chrono::milliseconds>(options_.beat / 4, patience::pause));
+          std::min<std::chrono::milliseconds>(options_.beat / 4, patience::max_pause));
       auto const current = claim_files::read(file_of(generation));
       if (!current) return false;
       if (is_over(*current)) return true;

@@ -100,7 +100,7 @@ class checkpoint_reader {
       try {
         checks();
       } catch (error const& problem) {
-        if (is_of_system(problem)) throw;
+        if (is_system_error(problem)) throw;
         found.emplace_back(problem.what());
       }
     };

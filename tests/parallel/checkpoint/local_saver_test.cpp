@@ -99,7 +99,7 @@ TEST_CASE("local saver: the next save replaces the previous one") {
 TEST_CASE("local saver: a save is skipped while another, local or shared, is in progress") {
   cluster nodes_run;
   std::latch writes(1), copies(1);
-  nodes_run.on_step = [&](std::string_view step) {
+  nodes_run.on_action = [&](std::string_view step) {
     if (step == "write slice") writes.wait();
   };
   nodes_run.on_node = [&](int rank, std::string_view step) {
@@ -149,7 +149,7 @@ TEST_CASE(
       ++removed;
     }
   };
-  nodes_run.on_step = [&](std::string_view step) {
+  nodes_run.on_action = [&](std::string_view step) {
     if (step == "rename pointer") CHECK(named == 3 * ++pointed);
   };
   nodes_run.run(true, [&](auto&, auto&, auto& saver) {
@@ -173,7 +173,7 @@ TEST_CASE(
     nodes_run.by_rank = {"a", "b", "b", "c"};
     std::atomic<bool> counts = false;
     std::atomic<int> step_count = 0;
-    nodes_run.on_step =
+    nodes_run.on_action =
         [&](std::string_view step) {  // all ranks stop, so that nothing is written later
           bool const changes_nothing = step == "write slice" || step.starts_with("flush");
           if (counts && !changes_nothing && step_count++ >= k) parallel::fail("stopped");
@@ -191,7 +191,7 @@ TEST_CASE(
     });
     failed = !message.empty() || step_count > k;
     if (!message.empty()) CHECK(test::contains(message, "stopped"));
-    nodes_run.on_step = {};
+    nodes_run.on_action = {};
     fs::remove_all(nodes_run.folder / std::string(1, static_cast<char>('a' + k % 3)));
     auto const found = promoted(nodes_run);
     CHECK((found == "ep0-ba1" || found == "ep0-ba2"));

@@ -22,7 +22,7 @@ using test::contains;
 /// Promotes on ranks whose nodes have these names; returns the message, which is equal on all
 /// ranks.
 std::string promote(test::disks const& disks, names const& by_rank, pc::claim_id owner = {},
-                    parallel::step_hook const& on_step = {}) {
+                    parallel::action_hook const& on_action = {}) {
   std::vector<std::string> messages(by_rank.size());
   parallel::threads::run(
       static_cast<int>(by_rank.size()), [&](parallel::threads::communicator& world) {
@@ -30,7 +30,7 @@ std::string promote(test::disks const& disks, names const& by_rank, pc::claim_id
         auto const rank = static_cast<std::size_t>(world.rank());
         messages[rank] =
             pc::promote_local(world, exchanges, disks.shared(), owner,
-                              {disks.of(by_rank[rank]), pc::node_map(by_rank)}, on_step);
+                              {disks.folder_of(by_rank[rank]), pc::node_map(by_rank)}, on_action);
       });
   for (auto const& one : messages) CHECK(one == messages.front());
   return messages.front();
@@ -38,8 +38,8 @@ std::string promote(test::disks const& disks, names const& by_rank, pc::claim_id
 
 /// Damages a node's copy of a file of checkpoint ep0-ba7 in a slice, or in its header.
 void damage(test::disks const& disks, std::string const& node, int rank, bool in_header = false) {
-  auto const file =
-      disks.of(node) / "ep0-ba7" / parallel::concat("rank-0000", rank, "-F32-000.safetensors");
+  auto const file = disks.folder_of(node) / "ep0-ba7" /
+                    parallel::concat("rank-0000", rank, "-F32-000.safetensors");
   auto content = test::read_all(file);
   (in_header ? content[20] : content.back()) ^= 1;
   test::write_all(file, content);
@@ -60,7 +60,7 @@ TEST_CASE("promote_local: files on the nodes' disks become a checkpoint like any
     CHECK(test::holds_checkpoint(disks.shared() / "ep0-ba7", 7));
     CHECK(pc::latest(disks.shared()).folder->filename() == "ep0-ba7");
     CHECK_FALSE(has_leftovers(disks.shared()));
-    for (auto const& entry : fs::directory_iterator(disks.of("whole") / "ep0-ba7"))
+    for (auto const& entry : fs::directory_iterator(disks.folder_of("whole") / "ep0-ba7"))
       CHECK(test::read_all(entry.path()) ==
             test::read_all(disks.shared() / "ep0-ba7" / entry.path().filename().native()));
     CHECK(promote(disks, by_rank).empty());  // the local checkpoint is no longer newer
@@ -79,7 +79,7 @@ TEST_CASE("promote_local: any one node or its disk may be lost; any number of ra
     for (bool const comes_back : {false, true}) {
       test::disks const disks;
       disks.save(all_nodes, 7);
-      fs::remove_all(disks.of(lost));
+      fs::remove_all(disks.folder_of(lost));
       names present_nodes;
       for (auto const& name : all_nodes)
         if (comes_back || name != lost) present_nodes.push_back(name);
@@ -97,8 +97,8 @@ TEST_CASE(
   test::disks const disks;
   test::save_checkpoint(disks.shared(), 3, 2);
   disks.save(all_nodes, 7);
-  fs::remove_all(disks.of("b"));
-  fs::remove_all(disks.of("c"));
+  fs::remove_all(disks.folder_of("b"));
+  fs::remove_all(disks.folder_of("c"));
   CHECK(promote(disks, names{"d", "a"}) ==
         "the local checkpoint ep0-ba7 is lost: no node that is here has "
         "rank-00002-F32-000.safetensors, rank-00003-F32-000.safetensors whole");
@@ -116,7 +116,7 @@ TEST_CASE("promote_local: a checkpoint is lost if no node has its manifest; one 
   test::disks const disks;
   disks.save(all_nodes, 7);
   for (std::string const node : {"a", "b"})
-    test::write_all(disks.of(node) / "ep0-ba7/manifest.json", "{");
+    test::write_all(disks.folder_of(node) / "ep0-ba7/manifest.json", "{");
   CHECK(promote(disks, names{"a", "b"}) ==
         "the local checkpoint ep0-ba7 is lost: no node that is here has its manifest");
   CHECK(contains(promote(disks, all_nodes), "took "));
@@ -129,7 +129,7 @@ TEST_CASE("promote_local: a damaged file is taken from the other node that has i
     test::disks const disks;
     disks.save(all_nodes, 7);
     damage(disks, node, 2);
-    fs::resize_file(disks.of("a") / "ep0-ba7/rank-00000-F32-000.safetensors", 100);
+    fs::resize_file(disks.folder_of("a") / "ep0-ba7/rank-00000-F32-000.safetensors", 100);
     // A run that takes the intact copy first does not see the damaged one.
     auto const note = promote(disks, all_nodes) + promote(disks, all_nodes);
     CHECK(contains(note, "took the local checkpoint ep0-ba7 from 3 nodes"));
@@ -142,9 +142,9 @@ TEST_CASE("promote_local: a damaged file is taken from the other node that has i
   for (int const rank : {0, 1, 2, 3}) damage(disks, "a", rank, rank % 2 == 0);
   auto const note = promote(disks, two);
   CHECK(contains(note, "took the local checkpoint ep0-ba7 from 2 nodes; "));
-  CHECK(contains(note, (disks.of("a") / "ep0-ba7/rank-0000").native()));
+  CHECK(contains(note, (disks.folder_of("a") / "ep0-ba7/rank-0000").native()));
   CHECK(contains(note, "its header (the first 65536 bytes) is damaged"));
-  CHECK_FALSE(contains(note, (disks.of("b") / "ep0-ba7").native()));
+  CHECK_FALSE(contains(note, (disks.folder_of("b") / "ep0-ba7").native()));
   CHECK(test::holds_checkpoint(disks.shared() / "ep0-ba7", 7));
 }
 
@@ -156,8 +156,8 @@ TEST_CASE("promote_local: a file whose copies are all damaged is lost") {
   damage(disks, "c", 2);
   auto const note = promote(disks, all_nodes);
   CHECK(contains(note, "is lost: no node that is here has rank-00002-F32-000.safetensors whole; "));
-  CHECK(contains(note, (disks.of("b") / "ep0-ba7/rank-00002").native()));
-  CHECK(contains(note, (disks.of("c") / "ep0-ba7/rank-00002").native()));
+  CHECK(contains(note, (disks.folder_of("b") / "ep0-ba7/rank-00002").native()));
+  CHECK(contains(note, (disks.folder_of("c") / "ep0-ba7/rank-00002").native()));
   CHECK_FALSE(fs::exists(disks.shared() / "ep0-ba7"));
   CHECK_FALSE(has_leftovers(disks.shared()));
 }

@@ -150,7 +150,7 @@ TEST_CASE("checked: errors in a subgroup name ranks by their world numbers, chec
 TEST_CASE("checked: abort and deadline pass through decorators") {
   using namespace checked_decorators_test;
   CHECK_NOTHROW(threads::run(3, [](threads::communicator& comm) {
-    test::comm_suite::check_heard(
+    test::comm_suite::check_abort_polling(
         any_communicator(faulty(checked(any_communicator(std::move(comm))), fault{})));
   }));
   for (auto const wait_kind : test::comm_suite::all_waits) {

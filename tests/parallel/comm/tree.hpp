@@ -67,15 +67,16 @@ void check_sums(C& comm) {
   for (std::size_t const count : {std::size_t{1}, std::size_t{13}, std::size_t{2077}}) {
     auto x = comm_suite::values<T>(comm.rank(), count);
     comm.all_reduce(s, std::span<T>(x), reduction::sum).wait();
-    comm_suite::same(x, expected_sum<T>(comm.size(), count), "tree all_reduce", comm.rank());
+    comm_suite::require_equal(x, expected_sum<T>(comm.size(), count), "tree all_reduce",
+                              comm.rank());
 
     auto const whole = comm_suite::values<T>(comm.rank(), n * count);
     auto const sums = expected_sum<T>(comm.size(), n * count);
     std::vector<T> shard(count);
     comm.reduce_scatter(s, std::span<T>(shard), whole, reduction::sum).wait();
     auto const own_shard = std::span<T const>(sums).subspan(own_rank * count, count);
-    comm_suite::same(shard, std::vector<T>(own_shard.begin(), own_shard.end()),
-                     "tree reduce_scatter", comm.rank());
+    comm_suite::require_equal(shard, std::vector<T>(own_shard.begin(), own_shard.end()),
+                              "tree reduce_scatter", comm.rank());
   }
 }
 

@@ -15,7 +15,7 @@ namespace device_laws_test {
 using namespace parallel;
 using conformance::message_of;
 
-TEST_CASE("the host device keeps the laws") {
+TEST_CASE("check_device: host::device conforms to the laws") {
   host::device device;
   CHECK_NOTHROW(conformance::check_device(device));
 }
@@ -69,7 +69,7 @@ struct mute_stream : host::stream {
   }
 };
 
-TEST_CASE("streams that break a law are told which") {
+TEST_CASE("check_device: the error names the law that a stream breaks") {
   CHECK(message_of([] { conformance::check_order_of_tasks<hasty_stream>(); }) ==
         "stream: task 0 did not run in the order of enqueueing");
   CHECK(message_of([] { conformance::check_asynchrony<eager_stream>(); }) ==
@@ -101,7 +101,7 @@ struct shared_device : host::device {
   buffer<std::uint64_t> all_;
 };
 
-TEST_CASE("memory that breaks a law is told which") {
+TEST_CASE("check_memory: the error names the law that a device breaks") {
   dirty_device dirty;
   CHECK(message_of([&] { conformance::check_memory(dirty); }) == "device: allocate_zeroed gives 7");
   shared_device shared;

@@ -31,19 +31,19 @@ struct without_upload : host::device {
 static_assert(!stream<without_events> && !device<without_upload> && !device<host::stream>);
 
 // The host's streams have a worker that can wait for anything.
-static_assert(waits_by_itself<host::stream, host::event>);
-static_assert(waits_by_itself<host::stream, queued::event>);
-static_assert(waits_by_itself<queued::stream, queued::event>);
-static_assert(!waits_by_itself<queued::stream, host::event>);
+static_assert(waits_asynchronously<host::stream, host::event>);
+static_assert(waits_asynchronously<host::stream, queued::event>);
+static_assert(waits_asynchronously<queued::stream, queued::event>);
+static_assert(!waits_asynchronously<queued::stream, host::event>);
 
-TEST_CASE("a device whose streams are its own keeps the laws") {
+TEST_CASE("queued_stream: the device conforms to the laws") {
   for (int const threads : {1, 3}) {
     queued::device device(threads);
     CHECK_NOTHROW(conformance::check_device(device));
   }
 }
 
-TEST_CASE("a device that stands still lets its callers go on") {
+TEST_CASE("queued_stream: a paused device does not block its callers") {
   queued::device device;
   queued::stream s(device.compute_options()), other(device.compute_options());
   device.engine().pause();

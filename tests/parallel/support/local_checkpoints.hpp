@@ -26,7 +26,9 @@ inline std::vector<std::string> node_names(int nodes, int ranks_of_each) {
 class disks {
  public:
   [[nodiscard]] std::filesystem::path shared() const { return folder_ / "shared"; }
-  [[nodiscard]] std::filesystem::path of(std::string const& node) const { return folder_ / node; }
+  [[nodiscard]] std::filesystem::path folder_of(std::string const& node) const {
+    return folder_ / node;
+  }
 
   /// Saves checkpoint ep0-ba{number} on nodes of such names, each of which has the files of its own
   /// ranks and of the node before; and says so in the shared folder.
@@ -40,7 +42,7 @@ class disks {
     pc::node_map const nodes(names);
     for (int rank = 0; rank < nodes.ranks(); ++rank)
       for (int const holder : {rank, nodes.receiver_of(rank)}) {
-        auto const to = of(names[static_cast<std::size_t>(holder)]) / id.text();
+        auto const to = folder_of(names[static_cast<std::size_t>(holder)]) / id.text();
         fs::create_directories(to);
         for (auto const& entry : fs::directory_iterator(whole / id.text())) {
           auto const name = entry.path().filename().native();

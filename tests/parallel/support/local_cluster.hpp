@@ -23,13 +23,15 @@ struct local_cluster {
   std::vector<std::string> by_rank{"a", "a", "b", "b"};  // node names
   temporary_folder own;
   std::filesystem::path folder = own.path();
-  parallel::step_hook on_step = {};
-  std::function<void(int rank, std::string_view step)> on_node = {};  // else on_step, too
+  parallel::action_hook on_action = {};
+  std::function<void(int rank, std::string_view step)> on_node = {};  // else on_action, too
 
   [[nodiscard]] std::filesystem::path shared() const { return folder / "shared"; }
-  [[nodiscard]] parallel::checkpoint::save_options options() const { return {.on_step = on_step}; }
+  [[nodiscard]] parallel::checkpoint::save_options options() const {
+    return {.on_action = on_action};
+  }
   [[nodiscard]] parallel::checkpoint::local_folder local(int rank) const {
-    parallel::step_hook hook = on_step;
+    parallel::action_hook hook = on_action;
     if (on_node) hook = [this, rank](std::string_view step) { on_node(rank, step); };
     return {folder / by_rank[static_cast<std::size_t>(rank)],
             parallel::checkpoint::node_map(by_rank), hook};

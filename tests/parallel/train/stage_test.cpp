@@ -66,7 +66,7 @@ TEST_CASE("stage: each pass of a block without exchanges may be one graph") {
                                                         {.part = 1, .pass = 0, .rows = 5},
                                                         {.part = 1, .pass = 1, .rows = 5},
                                                         {.part = 0, .pass = 1, .rows = 5}});
-  for (auto const& key : keys_of(model, true)) CHECK(key.fresh);
+  for (auto const& key : keys_of(model, true)) CHECK(key.overwrites_gradients);
 }
 
 TEST_CASE("stage: blocks with exchanges are not graphs") {

@@ -59,7 +59,7 @@ bytes formulas(layout const& run_layout) {
   auto const r = static_cast<std::uint64_t>(shape.degree<parallel::axis::replicate>());
   index const ranks = shape.ranks();
   auto const m = static_cast<std::uint64_t>(
-      parallel::data::most_microbatches(test::global_batch, ranks, run_layout.microbatch));
+      parallel::data::max_microbatches(test::global_batch, ranks, run_layout.microbatch));
   auto const steps = static_cast<std::uint64_t>(run_layout.num_steps);
 
   std::uint64_t const table = padded({52}, ranks);

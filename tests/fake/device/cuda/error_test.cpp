@@ -5,7 +5,7 @@
 
 #include "support/fake_cuda.hpp"
 
-TEST_CASE("a program without code for this GPU says what to build") {
+TEST_CASE("cuda::check: the error for missing GPU code says how to build") {
   CHECK_NOTHROW(parallel::cuda::check(cudaSuccess, "add"));
   CHECK_THROWS_WITH_AS(
       parallel::cuda::check(cudaErrorNoKernelImageForDevice, "add"),

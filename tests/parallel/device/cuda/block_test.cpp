@@ -27,7 +27,7 @@ struct add_all {
   }
 };
 
-TEST_CASE("sums over a block have all its numbers, in every thread and order") {
+TEST_CASE("combine_block: every thread gets the full sum, in every order of threads") {
   for (unsigned const threads : {32U, 96U, 1024U}) {
     std::vector<float> out(std::size_t{3} * threads);
     auto const expected = static_cast<float>(threads * (threads - 1) / 2);
@@ -50,7 +50,7 @@ struct lacks_a_barrier {
   }
 };
 
-TEST_CASE("a missing barrier changes what comes out in some order") {
+TEST_CASE("host_block: a missing barrier changes the result in some order of threads") {
   std::vector<int> out(64);
   host_block::run_grid(1, 64, sizeof(int), thread_order::ascending, lacks_a_barrier{out.data()});
   CHECK(out[63] == 7);
@@ -74,7 +74,7 @@ struct writes_behind {
   }
 };
 
-TEST_CASE("barriers that not all reach, and writes behind shared memory, are errors") {
+TEST_CASE("host_block: unreached barriers and writes beyond shared memory are errors") {
   auto const run = [](std::size_t shared, auto const& body) {
     host_block::run_grid(1, 64, shared, thread_order::ascending, body);
   };

@@ -14,15 +14,15 @@ using number = unsigned long long;
 
 constexpr number critical = 0x8, double_bit = 0x2, single_bit = 0x1;
 
-TEST_CASE("a machine without NVML tells of no faults") {
+TEST_CASE("gpu_faults: a machine without NVML has no faults") {
   gpu_faults faults(std::make_shared<parallel::cuda::nvml_device>(
       "0000:3b:00.0", "libthere-is-no-such-library.so"));
   CHECK(faults.take().empty());
 }
 
-TEST_CASE("faults since a GPU was watched are told once, with what they mean") {
+TEST_CASE("gpu_faults: new faults are returned once, with their meaning") {
   test::fake_nvml const nvml;
-  if (!nvml.works()) {
+  if (!nvml.is_available()) {
     MESSAGE("no C compiler here: skipped");
     return;
   }
@@ -61,9 +61,9 @@ TEST_CASE("faults since a GPU was watched are told once, with what they mean") {
   CHECK(nvml.state<int>("users") == 0);
 }
 
-TEST_CASE("a GPU whose memory has no ECC still tells of its driver's errors") {
+TEST_CASE("gpu_faults: a GPU without ECC still reports the driver's errors") {
   test::fake_nvml const nvml;
-  if (!nvml.works()) return;
+  if (!nvml.is_available()) return;
   nvml.state<number>("refused") = double_bit | single_bit;
   gpu_faults faults(nvml.gpu());
   nvml.report(critical, 13);

@@ -14,19 +14,19 @@ using parallel::cuda::gpu_meter;
 using readings = std::map<std::string, double>;
 
 [[nodiscard]] readings read(gpu_meter const& meter) {
-  auto const all = meter.read();
-  return {all.begin(), all.end()};
+  auto const readings = meter.read();
+  return {readings.begin(), readings.end()};
 }
 
-TEST_CASE("a machine without NVML has a meter that reads nothing") {
+TEST_CASE("gpu_meter: reads nothing on a machine without NVML") {
   gpu_meter const meter(std::make_shared<parallel::cuda::nvml_device>(
       "0000:3b:00.0", "libthere-is-no-such-library.so"));
   CHECK(meter.read().empty());
 }
 
-TEST_CASE("what the GPU tells is read, in our units, and what it does not is left out") {
+TEST_CASE("gpu_meter: supported readings have our units; unsupported ones are omitted") {
   test::fake_nvml const nvml;
-  if (!nvml.works()) {
+  if (!nvml.is_available()) {
     MESSAGE("no C compiler here: skipped");
     return;
   }
