@@ -70,10 +70,9 @@ void run_operation(stream& s, Arguments const& a) {
   run_operation(static_cast<parallel::host::stream&>(s), a);
   if constexpr (requires { a.operands(); }) {
     auto const record = [&](auto const& view) {
-      auto const memory_access = parallel::meta::access_of(view);
-      if (memory_access.writes)
-        s.record_write(a.name, reinterpret_cast<void*>(memory_access.begin),
-                       memory_access.end - memory_access.begin);
+      auto const access = parallel::meta::access_of(view);
+      if (access.writes)
+        s.record_write(a.name, reinterpret_cast<void*>(access.begin), access.end - access.begin);
     };
     std::apply([&](auto const&... views) { (record(views), ...); }, a.operands());
   }

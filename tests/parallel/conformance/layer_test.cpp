@@ -1,4 +1,5 @@
-// The exact laws of layers over integers: ours keep them, wrong ones are told.
+// The exact laws of layers over integers: the library's layers obey them, and wrong layers are
+// detected.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -41,7 +42,7 @@ TEST_CASE("check_ring_layer: linear, square, attention and compositions are exac
       sequential(dense("mix", 3, 3), test::ring_attention{}), 6, 3, {.sequence = 3}));
 }
 
-/// What is done wrong.
+/// The injected fault.
 enum class fault { input, weight, replaced, adds, overwritten, result_addend, input_addend };
 
 struct wrong_linear : linear<ring> {
@@ -69,7 +70,7 @@ struct wrong_linear : linear<ring> {
     if (injected == fault::replaced) c.stream.enqueue([gradient] { gradient.data()[0] = 0; });
     auto changed_context = c;
     if (injected == fault::adds)
-      changed_context.overwrite_gradients = false;  // though it says that it replaces
+      changed_context.overwrite_gradients = false;  // contradicts replaces_gradient
     linear<ring>::backward_weight(changed_context, state);
     if (injected == fault::weight) linear<ring>::backward_weight(c, state);
   }

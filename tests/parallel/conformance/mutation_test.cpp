@@ -1,4 +1,4 @@
-// The laws of communicators have teeth: whatever call of a communicator is broken, they notice.
+// The tests of communicators are strict: they detect every broken call of a communicator.
 #include <doctest/doctest.h>
 
 #include <cstdint>

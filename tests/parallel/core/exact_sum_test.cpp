@@ -56,7 +56,7 @@ TEST_CASE("exact_sum: the same bits in any order and any division over ranks") {
     exact_sum joined;
     for (auto const& part : parts) joined.add(part);
     CHECK(joined.value() == expected);
-    // as ranks sum digits
+    // sums digits as ranks do
     exact_sum by_digits;
     auto const to = by_digits.digits();
     for (auto& part : parts) {

@@ -1,4 +1,4 @@
-// What code outside of GPUs computes for their instructions.
+// The host's equivalents of GPU instructions.
 #include <doctest/doctest.h>
 
 #include <bit>
@@ -25,7 +25,7 @@ TEST_CASE("nearest_bf16: rounds to nearest, ties to even, beyond the largest to 
   CHECK(nearest_bf16(std::bit_cast<float>(0x3f818000U)) == 0x3f82);
   CHECK(nearest_bf16(std::numeric_limits<float>::max()) == 0x7f80);
   CHECK(nearest_bf16(-std::numeric_limits<float>::infinity()) == 0xff80);
-  CHECK(nearest_bf16(std::bit_cast<float>(1U)) == 0);  // the least number above 0
+  CHECK(nearest_bf16(std::bit_cast<float>(1U)) == 0);  // the smallest positive number
 }
 
 TEST_CASE("fast_exp2, fast_reciprocal: powers of two and reciprocals") {

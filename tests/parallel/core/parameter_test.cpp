@@ -104,10 +104,11 @@ TEST_CASE("parameter: without extents it is absent and empty") {
   CHECK(bias.gradient().empty());
 }
 
-/// Where every element of a slice lies in its tensor: `rows` of `width` elements, of which the
-/// `count` from `first` on are kept. Element by element, from the definition.
-std::vector<index> places(std::vector<parallel::row_range> const& rows, index width, index first,
-                          index count) {
+/// The position of every element of a slice in its tensor, element by element from the definition.
+/// The slice has `rows` of the tensor, whose rows have `width` elements, and of each row `count`
+/// columns from `first` on.
+std::vector<index> tensor_positions(std::vector<parallel::row_range> const& rows, index width,
+                                    index first, index count) {
   std::vector<index> out;
   for (auto const& range : rows)
     for (index row = range.begin; row < range.begin + range.count; ++row)
@@ -116,10 +117,11 @@ std::vector<index> places(std::vector<parallel::row_range> const& rows, index wi
   return out;
 }
 
-/// Every subrange of `p` must be visited by for_each_run and for_each_row_range as `expected` and
-/// the rows of width `row_width` say, in order, without a gap and in as few runs as there are.
-void check_places(parallel::parameter_base<float> const& p, std::vector<index> const& expected,
-                  index row_width) {
+/// Checks for every subrange of `p` that for_each_run and for_each_row_range visit the positions
+/// `expected`, in a tensor with rows of width `row_width`, in order, without a gap and in the
+/// fewest runs.
+void check_positions(parallel::parameter_base<float> const& p, std::vector<index> const& expected,
+                     index row_width) {
   REQUIRE(p.size() == static_cast<index>(expected.size()));
   for (index first = 0; first <= p.size(); ++first)
     for (index last = first; last <= p.size(); ++last) {
@@ -157,28 +159,28 @@ TEST_CASE("parameter: ranges of slices map to the tensor as defined") {
     CAPTURE(rows.size());
     parameter<float, 1> vector("v", {7});
     vector.keep_rows(rows);
-    check_places(vector, places(rows, 1, 0, 1), 1);
+    check_positions(vector, tensor_positions(rows, 1, 0, 1), 1);
     CHECK(vector.tensor_extents() == std::vector<index>{7});
     parameter<float, 3> cube("c", {7, 2, 2});
     cube.keep_rows(rows);
-    check_places(cube, places(rows, 4, 0, 4), 4);
+    check_positions(cube, tensor_positions(rows, 4, 0, 4), 4);
     for (auto const& rows : std::vector<std::pair<index, index>>{{0, 4}, {0, 3}, {2, 2}}) {
       auto const& [first, count] = rows;
       CAPTURE(rows.first);
       parameter<float, 2> matrix("m", {7, 4});
       matrix.keep_rows(rows).keep_columns(first, count);
-      check_places(matrix, places(rows, 4, first, count), 4);
+      check_positions(matrix, tensor_positions(rows, 4, first, count), 4);
       CHECK(matrix.tensor_extents() == std::vector<index>{7, 4});
       parameter<float, 2> other("m", {7, 4});
       other.keep_columns(first, count).keep_rows(rows);
-      check_places(other, places(rows, 4, first, count), 4);
+      check_positions(other, tensor_positions(rows, 4, first, count), 4);
     }
   }
   parameter<float, 2> const whole("w", {5, 3});
-  check_places(whole, places({{0, 5}}, 3, 0, 3), 3);
+  check_positions(whole, tensor_positions({{0, 5}}, 3, 0, 3), 3);
   parameter<float, 2> columns("w", {5, 3});
   columns.keep_columns(1, 2);
-  check_places(columns, places({{0, 5}}, 3, 1, 2), 3);
+  check_positions(columns, tensor_positions({{0, 5}}, 3, 1, 2), 3);
 }
 
 TEST_CASE("initial_values: values of slices, run by run, equal those parts of the whole") {
@@ -192,7 +194,7 @@ TEST_CASE("initial_values: values of slices, run by run, equal those parts of th
           std::span(out).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)),
           slice.name, slice.initial, 1, global);
     });
-    auto const expected = places({{4, 2}, {0, 3}}, 4, 1, 2);
+    auto const expected = tensor_positions({{4, 2}, {0, 3}}, 4, 1, 2);
     for (std::size_t i = 0; i < out.size(); ++i)
       CHECK(out[i] == whole[static_cast<std::size_t>(expected[i])]);
   }

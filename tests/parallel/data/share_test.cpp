@@ -58,7 +58,7 @@ TEST_CASE("aligned_share_of: equal powers of two of microbatches, except the las
   CHECK(aligned_share_of(11, 1, 0, 3) == parallel::data::share{0, 4});
   CHECK(aligned_share_of(11, 1, 2, 3) == parallel::data::share{8, 11});
   CHECK(aligned_share_of(9, 1, 2, 3) == parallel::data::share{8, 9});
-  CHECK(aligned_share_of(9, 1, 3, 4) == parallel::data::share{9, 9});  // nothing is left
+  CHECK(aligned_share_of(9, 1, 3, 4) == parallel::data::share{9, 9});  // empty
   CHECK(aligned_share_of(11, 2, 1, 2) == parallel::data::share{8, 11});
   for (parallel::index const total : {1, 7, 16, 100})
     for (parallel::index const size : {1, 3})

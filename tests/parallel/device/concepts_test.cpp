@@ -1,4 +1,5 @@
-// Which types are devices and streams, and that a device whose streams are its own keeps the laws.
+// The types that model the concepts of devices and streams; a device with its own stream type
+// conforms to the laws.
 #include <doctest/doctest.h>
 
 #include <span>
@@ -30,7 +31,7 @@ struct without_upload : host::device {
 };
 static_assert(!stream<without_events> && !device<without_upload> && !device<host::stream>);
 
-// The host's streams have a worker that can wait for anything.
+// The worker of a host stream can wait for any event.
 static_assert(waits_asynchronously<host::stream, host::event>);
 static_assert(waits_asynchronously<host::stream, queued::event>);
 static_assert(waits_asynchronously<queued::stream, queued::event>);
@@ -54,7 +55,7 @@ TEST_CASE("queued_stream: a paused device does not block its callers") {
   auto const end = other.record();
   CHECK(!end.ready());
   CHECK(device.engine().host()->blocked_host_waits == 0);
-  end.wait();  // lets it go on
+  end.wait();  // lets the device continue
   CHECK(device.engine().host()->blocked_host_waits == 1);
   CHECK(order == 12);
 }

@@ -1,4 +1,4 @@
-// Reading and writing a device's memory from the host: in place where it can, by copies elsewhere.
+// Reads and writes of a device's memory by the host: in place if possible, else by copies.
 #include <doctest/doctest.h>
 
 #include <numeric>

@@ -1,5 +1,4 @@
-// A small checkpoint for tests: three tensors, cut among ranks by a layout, values that can be
-// told.
+// checkpoints: a small checkpoint for tests: three tensors, split over ranks, with known values.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +23,8 @@ inline std::vector<index> const& matrix_extents() {
   return extents;
 }
 
-/// Saves checkpoint ep0-ba{number} as `ranks` ranks would; rank r has a contiguous share of "w",
-/// the moments are cut elsewhere, rank 0 has the scalar "step" (I64).
+/// Saves checkpoint ep0-ba{number} as `ranks` ranks would. Each rank has a contiguous share of "w",
+/// the moments are split at other elements, and rank 0 has the scalar "step" (I64).
 inline void save_checkpoint(std::filesystem::path const& root, index number, index ranks,
                             parallel::action_hook const& on_action = {},
                             parallel::checkpoint::claim_id owner = {}) {

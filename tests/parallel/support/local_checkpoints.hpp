@@ -1,4 +1,4 @@
-// A small checkpoint for tests (checkpoints.hpp) as it lies on the disks of several nodes.
+// local_checkpoints: the small checkpoint of checkpoints.hpp, saved on the disks of several nodes.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +13,7 @@
 
 namespace test {
 
-/// The names of `nodes` nodes with as many ranks each, by rank: "a", "a", "b", "b".
+/// The node name of each rank, for `nodes` nodes with equal numbers of ranks: "a", "a", "b", "b".
 inline std::vector<std::string> node_names(int nodes, int ranks_of_each) {
   std::vector<std::string> out;
   for (int node = 0; node < nodes; ++node)
@@ -22,7 +22,7 @@ inline std::vector<std::string> node_names(int nodes, int ranks_of_each) {
   return out;
 }
 
-/// A folder for each node, by its name, and "shared".
+/// A folder for each node, with the node's name, and the folder "shared".
 class disks {
  public:
   [[nodiscard]] std::filesystem::path shared() const { return folder_ / "shared"; }
@@ -30,8 +30,8 @@ class disks {
     return folder_ / node;
   }
 
-  /// Saves checkpoint ep0-ba{number} on nodes of such names, each of which has the files of its own
-  /// ranks and of the node before; and says so in the shared folder.
+  /// Saves checkpoint ep0-ba{number} on nodes with these names. Each node has the files of its own
+  /// ranks and of the previous node. The pointer in the shared folder names the checkpoint.
   void save(std::vector<std::string> const& names, index number,
             parallel::checkpoint::claim_id owner = {}) const {
     namespace pc = parallel::checkpoint;

@@ -1,4 +1,4 @@
-// cuda::device and cuda::stream, on a CUDA runtime that is only fake.
+// cuda::device and cuda::stream on a fake CUDA runtime.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -51,7 +51,7 @@ TEST_CASE("cuda::device: memory is counted and freed; errors state the free byte
   fake::machine() = {.memory = 1000};
   {
     device const gpu;
-    auto const copy = gpu;  // counts together
+    auto const copy = gpu;  // shares the counter
     {
       auto const a = gpu.allocate<float>(100);
       auto const b = copy.allocate_zeroed<std::int32_t>(50);
@@ -64,7 +64,7 @@ TEST_CASE("cuda::device: memory is counted and freed; errors state the free byte
     }
     CHECK(gpu.bytes() == 0);
     CHECK(gpu.peak_bytes() == 600);
-    CHECK(gpu.peak_flops(parallel::dtype::bf16) == 0);  // nobody knows this GPU
+    CHECK(gpu.peak_flops(parallel::dtype::bf16) == 0);  // unknown GPU
     auto const shared = gpu.allocate_shared<double>(4);
     CHECK(fake::machine().pinned.contains(shared.data()));
     CHECK(gpu.bytes() == 0);
@@ -124,13 +124,13 @@ TEST_CASE("cuda::device: the readings include the scratch memory of all streams"
   fake::machine() = {};
   device const gpu;
   CHECK(gpu.peak_scratch_bytes() == 0);
-  auto const memory = gpu.allocate<float>(25);  // not of the pool
+  auto const memory = gpu.allocate<float>(25);  // not from the scratch pool
   {
     stream compute, second;
     static_cast<void>(compute.scratch(1000));
     static_cast<void>(second.scratch(300));
     CHECK(gpu.peak_scratch_bytes() == 1300);
-    static_cast<void>(compute.scratch(1500));  // the smaller one is given back first
+    static_cast<void>(compute.scratch(1500));  // the smaller one is freed first
     CHECK(gpu.peak_scratch_bytes() == 1800);
   }
   CHECK(gpu.peak_scratch_bytes() == 1800);
@@ -152,7 +152,7 @@ TEST_CASE("cuda::stream: waiting for a stream or an event does not spin") {
 
 TEST_CASE("cuda::device: a process takes memory of its own GPU only") {
   fake::machine() = {.devices = 3};
-  std::thread([] {  // begins with GPU 0 current, as every thread
+  std::thread([] {  // GPU 0 is current at first, as in every thread
     device const gpu({.device = 2});
     auto const memory = gpu.allocate_zeroed<int>(4);
     auto const shared = gpu.allocate_shared<int>(4);

@@ -1,4 +1,4 @@
-// What a failed call of CUDA says, on a runtime that is only fake.
+// Messages of failed CUDA calls, on a fake runtime.
 #include <doctest/doctest.h>
 
 #include <parallel/device/cuda/error.hpp>

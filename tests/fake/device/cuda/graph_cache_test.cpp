@@ -1,4 +1,4 @@
-// Stretches of a CUDA stream as graphs, on a CUDA runtime that is only fake.
+// as_graph on a CUDA stream, on a fake CUDA runtime.
 #include <doctest/doctest.h>
 
 #include <stdexcept>
@@ -17,7 +17,7 @@ using parallel::graph_key;
 using parallel::cuda::stream;
 using numbers = std::vector<int>;
 
-/// A stretch of two kernels.
+/// A range of two kernels.
 auto two(stream& s, int first) {
   return [&s, first] {
     fake::enqueue(s.get(), first);
@@ -39,7 +39,7 @@ TEST_CASE("as_graph: the first run of a key is direct, later ones update a graph
     CHECK(fake::machine().instantiations == 1);
     CHECK(fake::machine().direct.size() == 2);
 
-    // another key begins anew
+    // another key has its own graph
     auto other = key;
     other.overwrites_gradients = true;
     CHECK(as_graph(s, other, two(s, 40)) == 40);

@@ -1,4 +1,4 @@
-// Times of operations on a CUDA stream, on a CUDA runtime that is only fake.
+// Times of operations on a CUDA stream, on a fake CUDA runtime.
 #include <doctest/doctest.h>
 
 #include <chrono>

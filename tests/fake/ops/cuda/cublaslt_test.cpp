@@ -1,5 +1,5 @@
-// Which algorithm a product takes: guessed, timed or given; on a CUDA runtime and a cuBLASLt that
-// are only fake.
+// The algorithm of a matrix product: from the heuristic, by timing, or from a table; on a fake CUDA
+// runtime and a fake cuBLASLt.
 #include <doctest/doctest.h>
 
 #include <cstddef>
@@ -23,13 +23,13 @@ matmul_shape const shape{.m = 2, .n = 2, .k = 2};
 constexpr int guessed = 0;
 constexpr int fastest = fake::fastest_product;
 
-/// A machine with room for a workspace.
+/// A machine with memory for a workspace.
 void begin() {
   fake::machine() = {};
   fake::machine().memory = std::size_t{1} << 30;
 }
 
-/// Multiplies on `s`; the numbers do not matter.
+/// Multiplies on `s`; the values are irrelevant.
 void multiply(stream& s, matmul_shape const& dimensions = shape) {
   float a[4] = {}, b[4] = {}, c[4] = {};
   CHECK(s.library<cublaslt>().multiply(dimensions, c, a, b, c));
@@ -46,7 +46,7 @@ TEST_CASE("cublaslt: a product uses the first heuristic, after tuning the fastes
   auto const timed = fake::machine().direct.size();
   CHECK(timed > 3);
   CHECK(fake::machine().direct.back() == fastest);
-  multiply(s);  // is not timed again
+  multiply(s);  // not timed again
   products.tune(false);
   multiply(s);
   CHECK(fake::machine().direct.size() == timed + 2);
@@ -58,7 +58,7 @@ TEST_CASE("cublaslt: without memory for tuning a product uses the first heuristi
   begin();
   stream s;
   auto& products = s.library<cublaslt>();
-  multiply(s);  // takes scratch
+  multiply(s);  // allocates scratch memory
   products.tune(true);
   fake::machine().memory = fake::machine().used();
   multiply(s);
@@ -85,7 +85,7 @@ TEST_CASE("cublaslt: a product first seen in a capture is tuned after the captur
   stream s({.graphs = true});
   auto& products = s.library<cublaslt>();
   products.tune(true);
-  multiply(s);  // so that there is a workspace
+  multiply(s);  // allocates the workspace
   auto const direct_before = fake::machine().direct;
   auto const allocated = fake::machine().allocated;
   auto other = shape;
@@ -128,9 +128,9 @@ TEST_CASE("cublaslt: a product with a bias has its own entry and gets its bias p
   }
 }
 
-/// Multiplies, and takes the gradient of a bias with it or by a pass of its own, which takes a
-/// millisecond; returns whether the pass came last. However often either is timed, the gradient is
-/// added once.
+/// Multiplies, and computes the gradient of a bias in the epilogue or by a separate pass, which
+/// takes a millisecond. Returns whether the separate pass was the last one to run. However often
+/// each is timed, the gradient must be added once.
 bool take_gradient(stream& s) {
   constexpr int pass = 100;
   matmul_shape dimensions = shape;
@@ -179,8 +179,7 @@ TEST_CASE("cublaslt: a bias gradient is fused if that is faster than a separate 
     resumed.library<cublaslt>().tune(true);
     auto const direct_before = fake::machine().direct.size();
     CHECK(take_gradient(resumed) == slow);
-    CHECK(fake::machine().direct.size() ==
-          direct_before + (slow ? 2 : 1));  // nothing is timed again
+    CHECK(fake::machine().direct.size() == direct_before + (slow ? 2 : 1));  // without timing
   }
   fake::bias_gradient_time = 0;
 }

@@ -1,5 +1,5 @@
-// Blocks of threads as tests run them on the host: barriers, exchanges, the bounds of shared
-// memory, and what bodies get wrong with them.
+// Thread blocks as tests run them on the host: barriers, exchanges, the bounds of shared memory,
+// and errors of bodies in their use.
 #include <doctest/doctest.h>
 
 #include <cstddef>
@@ -40,7 +40,7 @@ TEST_CASE("combine_block: every thread gets the full sum, in every order of thre
   }
 }
 
-/// What the first thread writes is read by the others without a barrier.
+/// The other threads read what the first thread writes without a barrier.
 struct lacks_a_barrier {
   int* out;
   template <class Block>
@@ -58,7 +58,7 @@ TEST_CASE("host_block: a missing barrier changes the result in some order of thr
   CHECK(out[63] == -1);  // shared memory begins as 0xff bytes
 }
 
-/// Half of the threads come to a barrier; half have ended.
+/// Half of the threads reach a barrier; the others have ended.
 struct half_a_barrier {
   template <class Block>
   void operator()(Block& b) const {
@@ -83,7 +83,7 @@ TEST_CASE("host_block: unreached barriers and writes beyond shared memory are er
                        error);
   CHECK_NOTHROW(run(12, writes_behind{11}));
   std::vector<float> out(64);
-  CHECK_NOTHROW(run(2 * sizeof(float), add_all{out.data()}));  // threads that stopped are gone
+  CHECK_NOTHROW(run(2 * sizeof(float), add_all{out.data()}));  // the stopped threads have no effect
   CHECK(out[40] == 2016);
 }
 

@@ -1,4 +1,4 @@
-// Faults of a GPU are said while who uses it waits for ever.
+// Faults of a GPU are reported while the program hangs.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -19,7 +19,7 @@ namespace fault_watch_test {
 
 using namespace std::chrono_literals;
 
-/// What was said; waits for it.
+/// Collects reports; wait_for(count) waits for so many.
 class report_log {
  public:
   void operator()(std::string const& text) {
@@ -67,7 +67,7 @@ TEST_CASE("fault_watch: poll reports at once, and the destructor does not wait f
   {
     parallel::cuda::fault_watch watch(parallel::cuda::gpu_faults(nvml.gpu()), std::ref(reports),
                                       24h);
-    std::this_thread::sleep_for(20ms);  // its thread has looked, and waits
+    std::this_thread::sleep_for(20ms);  // its thread has polled once and waits
     nvml.report(critical, 62);
     watch.poll();
     CHECK(reports.wait_for(1) == texts{"Xid 62"});

@@ -1,4 +1,4 @@
-// What went wrong with a GPU, by a library that plays NVML; and without one.
+// Faults of a GPU, with a fake NVML library and without one.
 #include <doctest/doctest.h>
 
 #include <memory>
@@ -33,7 +33,7 @@ TEST_CASE("gpu_faults: new faults are returned once, with their meaning") {
   {
     gpu_faults faults(nvml.gpu());
     CHECK(types == (critical | double_bit));
-    CHECK(faults.take().empty());  // the five were there before
+    CHECK(faults.take().empty());  // the five older errors do not count
 
     nvml.report(critical, 79);
     CHECK(faults.take() == "Xid 79 (the GPU has fallen off the bus; drain the machine)");
@@ -50,7 +50,7 @@ TEST_CASE("gpu_faults: new faults are returned once, with their meaning") {
     nvml.report(critical, 62);
     CHECK(faults.take() == "Xid 62, 3 uncorrected memory errors");
 
-    for (int i = 0; i < 90; ++i) nvml.report(critical, 31);  // is not asked for ever
+    for (int i = 0; i < 90; ++i) nvml.report(critical, 31);  // the number per call is limited
     CHECK(faults.take() ==
           "Xid 31 (an access to memory that is not mapped, mostly of the program)");
     nvml.state<int>("lost") = 1;
@@ -69,7 +69,7 @@ TEST_CASE("gpu_faults: a GPU without ECC still reports the driver's errors") {
   nvml.report(critical, 13);
   CHECK(faults.take() == "Xid 13 (an exception in a kernel, mostly of the program)");
 
-  nvml.state<number>("refused") = critical;  // of another: it tells nothing
+  nvml.state<number>("refused") = critical;  // registration of critical events fails
   gpu_faults silent(nvml.gpu());
   CHECK(nvml.state<int>("sets") == 1);
   CHECK(silent.take().empty());

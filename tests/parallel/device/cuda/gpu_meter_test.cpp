@@ -1,4 +1,4 @@
-// The meter of a GPU, by a library that plays NVML; and without one.
+// The meter of a GPU, with a fake NVML library and without one.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -35,7 +35,7 @@ TEST_CASE("gpu_meter: supported readings have our units; unsupported ones are om
   CHECK(users == 0);
   {
     gpu_meter const meter(nvml.gpu());
-    CHECK(users == 0);  // until it is read
+    CHECK(users == 0);  // NVML is loaded at the first read
     readings expected{
         {"device/utilisation", 0.87}, {"device/power_watts", 612.5}, {"device/sm_clock_mhz", 1755}};
     CHECK(read(meter) == expected);

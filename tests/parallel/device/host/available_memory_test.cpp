@@ -1,4 +1,4 @@
-// How much memory a process may take, read from folders that play /proc and /sys.
+// available_memory on fake /proc and /sys folders.
 #include <doctest/doctest.h>
 
 #include <cstddef>
@@ -16,7 +16,7 @@ using parallel::host::available_memory;
 
 constexpr std::size_t gib = std::size_t{1} << 30;
 
-/// A machine with 64 GiB left, and what a test writes beside that.
+/// A fake machine with 64 GiB available; tests write further files.
 struct machine {
   test::temporary_folder root;
 
@@ -65,7 +65,7 @@ TEST_CASE("available_memory: a container's limit less its use, if that is less")
   CHECK(fake_machine.available() == 64 * gib);
   fake_machine.group("sys/fs/cgroup", "max", "max", 3 * gib);
   CHECK(fake_machine.available() == 64 * gib);
-  // beyond memory.high a process is slowed down until others have given memory back
+  // beyond memory.high a process is throttled
   fake_machine.group("sys/fs/cgroup", bytes(8 * gib), bytes(7 * gib), 3 * gib);
   CHECK(fake_machine.available() == 4 * gib);
   fake_machine.group("sys/fs/cgroup", "max", bytes(7 * gib), 3 * gib);
@@ -76,13 +76,13 @@ TEST_CASE("available_memory: cached pages of files count as available; others do
   machine const fake_machine;
   fake_machine.write("proc/self/cgroup", "0::/\n");
   fake_machine.group("sys/fs/cgroup", bytes(8 * gib), "max", 7 * gib);
-  // of 5 GiB of file, 2 GiB lie in tmpfs, which stays
+  // 2 of the 5 GiB of file pages are in tmpfs, which cannot be reclaimed
   fake_machine.write("sys/fs/cgroup/memory.stat", "anon 1\nfile " + bytes(5 * gib) + "\nshmem " +
                                                       bytes(2 * gib) + "\ninactive_file " +
                                                       bytes(gib) + "\nactive_file " +
                                                       bytes(2 * gib) + "\n");
   CHECK(fake_machine.available() == 4 * gib);
-  // counts are taken one after another, so they may not fit together
+  // the system reads the counts one after another, so they may be inconsistent
   fake_machine.write("sys/fs/cgroup/memory.stat", "inactive_file " + bytes(9 * gib) + "\n");
   CHECK(fake_machine.available() == 8 * gib);
 }
@@ -94,9 +94,9 @@ TEST_CASE("available_memory: the limits of parent groups apply") {
   CHECK(fake_machine.available() == 8 * gib);
   fake_machine.group("sys/fs/cgroup/jobs/17", bytes(10 * gib), "max", 4 * gib);
   CHECK(fake_machine.available() == 6 * gib);
-  fake_machine.group("sys/fs/cgroup/jobs/18", bytes(gib), "max", gib);  // a neighbour
+  fake_machine.group("sys/fs/cgroup/jobs/18", bytes(gib), "max", gib);  // a sibling group
   CHECK(fake_machine.available() == 6 * gib);
-  // in a container, the folder above may be the container's, and others cannot be seen
+  // in a container only the topmost folder may be visible
   fake_machine.group("sys/fs/cgroup", bytes(2 * gib), "max", 0);
   CHECK(fake_machine.available() == 2 * gib);
 }
@@ -107,7 +107,7 @@ TEST_CASE("available_memory: control groups of version 1, alone and with version
       "proc/self/cgroup",
       "9:name=systemd:/elsewhere\n5:cpu,memory:/docker/ab:c\n3:cpuset:/docker\n0::/\n");
   std::string const top = "sys/fs/cgroup/memory/";
-  fake_machine.write(top + "memory.limit_in_bytes", "9223372036854771712\n");  // none
+  fake_machine.write(top + "memory.limit_in_bytes", "9223372036854771712\n");  // no limit
   fake_machine.write(top + "memory.usage_in_bytes", bytes(30 * gib));
   CHECK(fake_machine.available() == 64 * gib);
   std::string const container = top + "docker/ab:c/";

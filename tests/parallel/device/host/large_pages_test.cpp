@@ -1,4 +1,4 @@
-// The advice to use large pages: on whole pages of memory that is there, and on nothing else.
+// The advice to use large pages affects only whole pages of allocated memory.
 #include <doctest/doctest.h>
 
 #include <cerrno>

@@ -1,5 +1,4 @@
-// Processes that the system has killed for want of memory, counted in folders that play /proc and
-// /sys.
+// memory_kills on fake /proc and /sys folders.
 #include <doctest/doctest.h>
 
 #include <filesystem>

@@ -57,23 +57,23 @@ TEST_CASE("host::stream: enqueue blocks while the queue is full") {
   constexpr int count = 200;
   std::atomic<int> enqueued = 0;
   int run = 0;
-  int max_queued = 0;  // that had been enqueued and not run
+  int max_queued = 0;  // tasks that were enqueued and had not run
   stream s({.max_queued_tasks = capacity});
   for (int i = 0; i < count; ++i) {
     s.enqueue([&, i] {
-      // every task sees a full queue behind it, but the last ones
+      // every task but the last ones sees a full queue
       while (enqueued < std::min(i + capacity / 2, count)) std::this_thread::yield();
       max_queued = std::max(max_queued, enqueued - i);
       ++run;
     });
     ++enqueued;
-    (void)s.record();  // marks take no room
+    (void)s.record();  // marks do not count
   }
   s.synchronize();
   CHECK(run == count);
   CHECK(max_queued > capacity / 2);
   CHECK(max_queued <=
-        capacity + 2);  // the one that runs, and the one whose caller is about to count it
+        capacity + 2);  // the running task, and the one that its caller is about to count
 }
 
 TEST_CASE("host::stream: a full queue grows if its tasks wait for later ones") {
@@ -114,7 +114,7 @@ TEST_CASE("host::event: reached when earlier work has run, whatever is enqueued 
   CHECK_FALSE(late.ready());
   open.set_value();
   late.wait();
-  late.wait();  // any number of times
+  late.wait();  // repeatedly
   CHECK(late.ready());
 }
 
@@ -140,7 +140,7 @@ TEST_CASE("host::stream: later tasks wait for another stream's event") {
 TEST_CASE("host::stream: two streams alternate on one value thousands of times without a lock") {
   stream left;
   stream right;
-  long value = 0;  // ordered by events alone
+  long value = 0;  // only events order the accesses
   for (int i = 0; i < 2000; ++i) {
     left.enqueue([&] { value += 1; });
     right.wait(left.record());
@@ -186,7 +186,7 @@ TEST_CASE("host::stream: after a failure, later tasks are skipped and the failur
   CHECK_NOTHROW(mark_before.wait());
   CHECK_THROWS_WITH_AS(mark_after.wait(), "the first failure", std::runtime_error);
   CHECK(mark_after.ready());
-  // the next enqueue says so, and what it brought does not run
+  // the next enqueue rethrows the failure, and its task does not run
   CHECK_THROWS_WITH_AS(s.enqueue([&] { ++ran; }), "the first failure", std::runtime_error);
   CHECK_THROWS_WITH_AS(s.synchronize(), "the first failure", std::runtime_error);
   CHECK(ran == 1);
@@ -226,7 +226,7 @@ TEST_CASE("host::stream: a failure propagates along a chain of waiting streams")
   CHECK_THROWS_WITH_AS(third.synchronize(), "out of paper", std::runtime_error);
   CHECK_THROWS_WITH_AS(second.synchronize(), "out of paper", std::runtime_error);
   CHECK_FALSE(ran);
-  // other streams are not touched
+  // other streams are not affected
   stream fourth;
   fourth.enqueue([&] { ran = true; });
   CHECK_NOTHROW(fourth.synchronize());
@@ -318,7 +318,7 @@ TEST_CASE("host::stream: threads have a core each if there are enough, else shar
     });
     s.synchronize();
     bool const has_helpers =
-        threads > 1 && threads_seen[1] != threads_seen[0];  // not without OpenMP
+        threads > 1 && threads_seen[1] != threads_seen[0];  // false without OpenMP
     for (std::size_t i = 0; i < seen.size(); ++i) {
       if (threads != 2)
         CHECK(seen[i] == std::vector<int>{available_cores[0], available_cores[1]});

@@ -1,4 +1,4 @@
-// The laws of devices on Kokkos's, and what it says where Kokkos was not initialised.
+// kokkos::device conforms to the laws; its errors if Kokkos is not initialised.
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -20,7 +20,7 @@ namespace kokkos = parallel::kokkos;
 static_assert(parallel::device<kokkos::device>);
 static_assert(parallel::task_stream<kokkos::stream>);
 
-TEST_CASE("kokkos::stream: throws before Kokkos is initialised") {  // comes first in this file
+TEST_CASE("kokkos::stream: throws before Kokkos is initialised") {  // must be first in this file
   REQUIRE_FALSE(Kokkos::is_initialized());
   CHECK_THROWS_WITH_AS(
       kokkos::stream(),
