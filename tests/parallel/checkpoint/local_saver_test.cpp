@@ -40,19 +40,19 @@ TEST_CASE(
     for (bool const in_background : {true, false}) {
       cluster nodes_run;
       nodes_run.by_rank = by_rank;
-      nodes_run.run(in_background, [&](auto& one, auto& shared_saver, auto& saver) {
-        (void)one.step(0);
+      nodes_run.run(in_background, [&](auto& trainer, auto& shared_saver, auto& saver) {
+        (void)trainer.step(0);
         CHECK_FALSE(saver.pending());
         saver.advance();  // has nothing to do
         CHECK(saver.save(state_after(1)));
         CHECK(saver.pending() == in_background);
-        if (in_background) one.stepper().initialise(99);  // training changes all values
+        if (in_background) trainer.stepper().initialise(99);  // training changes all values
         while (saver.pending()) saver.advance();
         CHECK(saver.costs().saves == 1);
         CHECK(shared_saver.costs().saves == 0);
       });
-      nodes_run.run(true, [&](auto& one, auto& shared_saver, auto&) {
-        (void)one.step(0);
+      nodes_run.run(true, [&](auto& trainer, auto& shared_saver, auto&) {
+        (void)trainer.step(0);
         shared_saver.save(state_after(1));
         shared_saver.complete();
       });
@@ -83,9 +83,9 @@ TEST_CASE(
 
 TEST_CASE("local saver: the next save replaces the previous one") {
   cluster const nodes_run;
-  nodes_run.run(true, [&](auto& one, auto&, auto& saver) {
+  nodes_run.run(true, [&](auto& trainer, auto&, auto& saver) {
     for (index const batch : {1, 2, 3}) {
-      one.stepper().initialise(static_cast<std::uint64_t>(batch));
+      trainer.stepper().initialise(static_cast<std::uint64_t>(batch));
       CHECK(saver.save(state_after(batch)));
       saver.complete();
     }
@@ -105,7 +105,7 @@ TEST_CASE("local saver: a save is skipped while another, local or shared, is in 
   nodes_run.on_node = [&](int rank, std::string_view step) {
     if (rank == 3 && step == "create copied file") copies.wait();
   };
-  nodes_run.run(true, [&](auto& one, auto& shared_saver, auto& saver) {
+  nodes_run.run(true, [&](auto& trainer, auto& shared_saver, auto& saver) {
     CHECK(saver.save(state_after(1)));
     for (auto* const gate : {&writes, &copies}) {  // no rank waits while a thread is blocked there
       CHECK_FALSE(saver.save(state_after(2)));
@@ -114,10 +114,10 @@ TEST_CASE("local saver: a save is skipped while another, local or shared, is in 
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }
       CHECK(saver.pending());
-      CHECK(listed(nodes_run.local(one.rank()).folder) != names{"ep0-ba1"});
+      CHECK(listed(nodes_run.local(trainer.rank()).folder) != names{"ep0-ba1"});
       CHECK_FALSE(fs::exists(nodes_run.shared() / "local.json"));
-      one.world().barrier(one.exchanges()).wait();
-      if (one.rank() == 0) gate->count_down();
+      trainer.world().barrier(trainer.exchanges()).wait();
+      if (trainer.rank() == 0) gate->count_down();
     }
     saver.complete();
     shared_saver.save(state_after(3));
@@ -179,12 +179,12 @@ TEST_CASE(
           if (counts && !changes_nothing && step_count++ >= k) parallel::fail("stopped");
         };
     auto const message = test::message_of([&] {
-      nodes_run.run(k % 2 == 0, [&](auto& one, auto&, auto& saver) {
+      nodes_run.run(k % 2 == 0, [&](auto& trainer, auto&, auto& saver) {
         (void)saver.save(state_after(1));
         saver.complete();
-        one.world().barrier(one.exchanges()).wait();
+        trainer.world().barrier(trainer.exchanges()).wait();
         counts = true;
-        one.world().barrier(one.exchanges()).wait();
+        trainer.world().barrier(trainer.exchanges()).wait();
         (void)saver.save(state_after(2));
         while (saver.pending()) saver.advance();
       });

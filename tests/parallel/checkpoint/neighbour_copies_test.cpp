@@ -43,15 +43,15 @@ void check_copies(names const& by_rank, std::size_t piece) {
     pc::neighbour_copies copies(world.split(0, "copies"), nodes, piece);
     CHECK_FALSE(copies.is_done());
     for (int save = 0; save < 3; ++save) {
-      auto const place = node_folder / std::to_string(save);
-      if (nodes.is_first(rank)) fs::create_directory(place);
+      auto const save_folder = node_folder / std::to_string(save);
+      if (nodes.is_first(rank)) fs::create_directory(save_folder);
       world.barrier(exchanges).wait();
       pc::file_sizes sizes;
       for (auto const& [name, text] : files_of(rank, save)) {
-        test::write_all(place / name, text);
+        test::write_all(save_folder / name, text);
         sizes[name] = text.size();
       }
-      copies.start(place, sizes);
+      copies.start(save_folder, sizes);
       CHECK(copies.pending());
       std::int64_t sum = 1;  // other communication of the ranks must not be disturbed
       for (int i = 0; i < 5; ++i) {
@@ -64,8 +64,8 @@ void check_copies(names const& by_rank, std::size_t piece) {
       world.barrier(exchanges).wait();
       for (int const from : nodes.senders_to(rank))
         for (auto const& [name, text] : files_of(from, save))
-          CHECK(test::read_all(place / name) == text);
-      CHECK(fs::exists(place));
+          CHECK(test::read_all(save_folder / name) == text);
+      CHECK(fs::exists(save_folder));
     }
   });
   // Every file is on exactly two nodes.

@@ -247,17 +247,17 @@ void damage_at_random(int times) {
     auto const whole = test::read_all(path);
     auto content = whole;
     // Damage must hit content: a safetensors file begins with a large reserved space.
-    auto const place = [&] {
+    auto const content_offset = [&] {
       auto const tail_bytes = std::min<std::size_t>(content.size(), 65536);
       return random() % 2 == 0
                  ? random() % content.size()
                  : content.size() - 1 - random() % (content.size() - tail_bytes + 400);
     };
     switch (random() % 3) {
-      case 0: content[place()] ^= static_cast<char>(1U << random() % 8); break;
-      case 1: content.resize(place()); break;
+      case 0: content[content_offset()] ^= static_cast<char>(1U << random() % 8); break;
+      case 1: content.resize(content_offset()); break;
       default: {
-        auto const from = place();
+        auto const from = content_offset();
         for (std::size_t offset = from; offset < std::min(content.size(), from + 40); ++offset)
           content[offset] = static_cast<char>(random());
       }

@@ -110,9 +110,9 @@ class watched_folder {
     after_each_();
   }
 
-  /// Creates in `place` a state that the disk may have if the power is lost now.
-  void write_what_is_left(fs::path const& place, loss const& lost) const {
-    write_folder(top_, place, lost);
+  /// Creates in `path` a state that the disk may have if the power is lost now.
+  void write_what_is_left(fs::path const& path, loss const& lost) const {
+    write_folder(top_, path, lost);
   }
 
  private:
@@ -128,7 +128,7 @@ class watched_folder {
     if (!path.native().starts_with(root_.native() + "/")) return nullptr;
     return node_at(path.parent_path());
   }
-  static void write_folder(node const& folder, fs::path const& place, loss const& lost) {
+  static void write_folder(node const& folder, fs::path const& path, loss const& lost) {
     std::set<std::string> all_names;
     for (auto const& [name, child] : folder.names) all_names.insert(name);
     for (auto const& [name, child] : folder.names_on_disk) all_names.insert(name);
@@ -144,12 +144,12 @@ class watched_folder {
                                     : find(names_synced);
       if (child == nullptr) continue;
       if (!child->link.empty()) {
-        fs::create_symlink(child->link, place / name);
+        fs::create_symlink(child->link, path / name);
       } else if (child->is_folder) {
-        fs::create_directory(place / name);
-        write_folder(*child, place / name, lost);
+        fs::create_directory(path / name);
+        write_folder(*child, path / name, lost);
       } else {
-        std::ofstream(place / name, std::ios::binary)
+        std::ofstream(path / name, std::ios::binary)
             << (lost.keeps_data ? child->data : child->data_on_disk);
       }
     }
@@ -267,13 +267,14 @@ TEST_CASE(
         log.emplace_back(step);  // all slices count as one step
   });
   flushed = nullptr;
-  std::string const place = "flushed " + (root / "ep0-ba4.tmp-0000000000000004").native();
+  std::string const flush_of_folder = "flushed " + (root / "ep0-ba4.tmp-0000000000000004").native();
   std::string const parent = "flushed " + root.native();
   CHECK(lines(log) ==
-        lines({"write slice", "write header", place + "/rank-00000-F32-000.safetensors",
-               "write header", place + "/rank-00000-I64-000.safetensors", "write slice",
-               "write header", place + "/rank-00001-F32-000.safetensors", "write file",
-               place + "/manifest.json", place, "rename folder", parent, "rename link", parent}));
+        lines({"write slice", "write header", flush_of_folder + "/rank-00000-F32-000.safetensors",
+               "write header", flush_of_folder + "/rank-00000-I64-000.safetensors", "write slice",
+               "write header", flush_of_folder + "/rank-00001-F32-000.safetensors", "write file",
+               flush_of_folder + "/manifest.json", flush_of_folder, "rename folder", parent,
+               "rename link", parent}));
 }
 
 TEST_CASE(
@@ -291,10 +292,10 @@ TEST_CASE(
     auto const any = [&] { return random() % 2 == 0; };
     for (auto const& lost : {loss{all_of(true), true}, loss{all_of(false), false},
                              loss{all_of(true), false}, loss{any, false}, loss{any, true}}) {
-      auto const place = names_now / "left";
-      fs::create_directory(place);
-      top_folder->write_what_is_left(place, lost);
-      auto const left = place / run / "saves";
+      auto const state_folder = names_now / "left";
+      fs::create_directory(state_folder);
+      top_folder->write_what_is_left(state_folder, lost);
+      auto const left = state_folder / run / "saves";
       auto const found = parallel::checkpoint::latest(left);
       if (!found.folder) {
         CHECK_MESSAGE(saved < 0, "nothing is left of ", saved, ": ", found.note);
@@ -308,7 +309,7 @@ TEST_CASE(
       }
       for (auto const& entry : parallel::checkpoint::list_checkpoints(left))
         if (entry.valid()) CHECK(test::holds_checkpoint(entry.folder, entry.id.batch));
-      fs::remove_all(place);
+      fs::remove_all(state_folder);
       ++states;
     }
   };

@@ -59,8 +59,8 @@ std::vector<layout> const layouts = {
 /// Calls f(rank) on every rank of a layout.
 void on_ranks(layout const& run_layout, std::function<void(rank_type&)> const& f) {
   parallel::threads::run(run_layout.shape().ranks(), [&](parallel::threads::communicator& comm) {
-    rank_type one(parallel::any_communicator(std::move(comm)), run_layout);
-    f(one);
+    rank_type trainer(parallel::any_communicator(std::move(comm)), run_layout);
+    f(trainer);
   });
 }
 
@@ -78,10 +78,11 @@ outcome uninterrupted() { return test::run(with_steps({})); }
 
 /// Saves after two batches of layout `a`, with the program's own state.
 fs::path save_of(std::size_t a, fs::path const& root) {
-  on_ranks(with_steps(layouts[a]), [&](auto& one) {
-    for (index i = 0; i < 2; ++i) static_cast<void>(one.step(i));
+  on_ranks(with_steps(layouts[a]), [&](auto& trainer) {
+    for (index i = 0; i < 2; ++i) static_cast<void>(trainer.step(i));
     pc::run_state const state{.batches = 2, .program_state = {{"seen", "what I want to remember"}}};
-    auto const saved = pc::save(one.stepper(), one.world(), one.exchanges(), root, state);
+    auto const saved =
+        pc::save(trainer.stepper(), trainer.world(), trainer.exchanges(), root, state);
     CHECK(saved == root / "ep0-ba2");
   });
   return root / "ep0-ba2";
@@ -95,17 +96,18 @@ void check_continued(fs::path const& saved, std::size_t b, fs::path const& secon
   outcome got;
   std::mutex lock;
   auto const next = with_steps(layouts[b]);
-  on_ranks(next, [&](auto& one) {
-    one.stepper().initialise(99);
-    auto const state = pc::resume(one.stepper(), one.world(), one.exchanges(), saved.parent_path());
+  on_ranks(next, [&](auto& trainer) {
+    trainer.stepper().initialise(99);
+    auto const state =
+        pc::resume(trainer.stepper(), trainer.world(), trainer.exchanges(), saved.parent_path());
     REQUIRE(state.has_value());
     CHECK(state->batches == 2);
     CHECK(state->program_state == nlohmann::json{{"seen", "what I want to remember"}});
-    pc::save(one.stepper(), one.world(), one.exchanges(), second_folder, *state);
-    auto const result = one.step(2);
+    pc::save(trainer.stepper(), trainer.world(), trainer.exchanges(), second_folder, *state);
+    auto const result = trainer.step(2);
     std::scoped_lock const guard(lock);
     got.add(0, result);
-    test::collect(one.stepper(), got);
+    test::collect(trainer.stepper(), got);
   });
   CHECK(pc::differences(pc::checkpoint_reader(saved),
                         pc::checkpoint_reader(second_folder / saved.filename()))
@@ -146,12 +148,12 @@ TEST_CASE(
 TEST_CASE(
     "stepper checkpoint: without a checkpoint nothing is loaded, and the newest ones are kept") {
   test::temporary_folder const folder;
-  on_ranks(with_steps({.ranks = 2}), [&](auto& one) {
-    CHECK_FALSE(
-        pc::resume(one.stepper(), one.world(), one.exchanges(), folder / "run").has_value());
+  on_ranks(with_steps({.ranks = 2}), [&](auto& trainer) {
+    CHECK_FALSE(pc::resume(trainer.stepper(), trainer.world(), trainer.exchanges(), folder / "run")
+                    .has_value());
     for (index const batches : {1, 2, 3})
-      pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run", {.batches = batches},
-               {.keep = 2});
+      pc::save(trainer.stepper(), trainer.world(), trainer.exchanges(), folder / "run",
+               {.batches = batches}, {.keep = 2});
   });
   CHECK(pc::list_checkpoints(folder / "run").size() == 2);
   CHECK(fs::read_symlink(folder / "run/latest") == "ep0-ba3");
@@ -160,13 +162,15 @@ TEST_CASE(
 TEST_CASE("stepper checkpoint: loading weights only leaves the optimizer at its start") {
   test::temporary_folder const folder;
 
-  on_ranks(with_steps({}), [&](auto& one) {
-    static_cast<void>(one.step(0));
-    pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run", {.batches = 1});
+  on_ranks(with_steps({}), [&](auto& trainer) {
+    static_cast<void>(trainer.step(0));
+    pc::save(trainer.stepper(), trainer.world(), trainer.exchanges(), folder / "run",
+             {.batches = 1});
   });
-  on_ranks(with_steps({}), [&](auto& one) {
-    pc::resume(one.stepper(), one.world(), one.exchanges(), folder / "run", pc::content::weights);
-    for (auto const& unit : one.stepper().units())
+  on_ranks(with_steps({}), [&](auto& trainer) {
+    pc::resume(trainer.stepper(), trainer.world(), trainer.exchanges(), folder / "run",
+               pc::content::weights);
+    for (auto const& unit : trainer.stepper().units())
       for (auto const& segment : unit.memory.segments())
         for (auto const& state : segment.states)
           for (auto const element : state.span()) CHECK(element == 0);
@@ -184,14 +188,15 @@ void damage(fs::path const& checkpoint) {
 
 TEST_CASE("stepper checkpoint: a damaged file is found before anything is loaded, in any layout") {
   test::temporary_folder const folder;
-  on_ranks(with_steps({}), [&](auto& one) {
-    pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run", {.batches = 1});
+  on_ranks(with_steps({}), [&](auto& trainer) {
+    pc::save(trainer.stepper(), trainer.world(), trainer.exchanges(), folder / "run",
+             {.batches = 1});
   });
   damage(folder / "run/ep0-ba1");
   for (auto const& run_layout : {layouts[0], layouts[2], layouts[3]})
     CHECK(test::contains(test::message_of([&] {
-                           on_ranks(with_steps(run_layout), [&](auto& one) {
-                             pc::resume(one.stepper(), one.world(), one.exchanges(),
+                           on_ranks(with_steps(run_layout), [&](auto& trainer) {
+                             pc::resume(trainer.stepper(), trainer.world(), trainer.exchanges(),
                                         folder / "run");
                            });
                          }),
@@ -200,23 +205,25 @@ TEST_CASE("stepper checkpoint: a damaged file is found before anything is loaded
 
 TEST_CASE("stepper checkpoint: a run continues from the checkpoint before the damaged one") {
   test::temporary_folder const folder;
-  on_ranks(with_steps({}), [&](auto& one) {
+  on_ranks(with_steps({}), [&](auto& trainer) {
     for (index const batches : {1, 2})
-      pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run", {.batches = batches});
+      pc::save(trainer.stepper(), trainer.world(), trainer.exchanges(), folder / "run",
+               {.batches = batches});
   });
   damage(folder / "run/ep0-ba2");
   for (auto const& run_layout : {layouts[0], layouts[2]}) {
     fs::remove_all(folder / "copy");
     fs::copy(folder / "run", folder / "copy",
              fs::copy_options::recursive | fs::copy_options::copy_symlinks);
-    on_ranks(with_steps(run_layout), [&](auto& one) {
-      auto const found = pc::resume(one.stepper(), one.world(), one.exchanges(), folder / "copy");
+    on_ranks(with_steps(run_layout), [&](auto& trainer) {
+      auto const found =
+          pc::resume(trainer.stepper(), trainer.world(), trainer.exchanges(), folder / "copy");
       REQUIRE(found.has_value());
       CHECK(found->batches == 1);
       CHECK(test::contains(found->note, "are damaged"));
       CHECK(test::contains(found->note, "went back to " + (folder / "copy/ep0-ba1").native()));
-      pc::save(one.stepper(), one.world(), one.exchanges(), folder / "copy", {.batches = 3},
-               {.keep = 2});
+      pc::save(trainer.stepper(), trainer.world(), trainer.exchanges(), folder / "copy",
+               {.batches = 3}, {.keep = 2});
     });
     // The damaged one does not count as a kept checkpoint.
     CHECK(fs::exists(folder / "copy/ep0-ba1"));
@@ -231,8 +238,9 @@ TEST_CASE(
   test::temporary_folder const folder;
   fs::create_directories(folder / "run/ep0-ba7");
   CHECK(test::contains(test::message_of([&] {
-                         on_ranks(with_steps({.ranks = 2}), [&](auto& one) {
-                           pc::resume(one.stepper(), one.world(), one.exchanges(), folder / "run");
+                         on_ranks(with_steps({.ranks = 2}), [&](auto& trainer) {
+                           pc::resume(trainer.stepper(), trainer.world(), trainer.exchanges(),
+                                      folder / "run");
                          });
                        }),
                        "there is no valid checkpoint"));
@@ -242,8 +250,9 @@ TEST_CASE(
     "stepper checkpoint: another model's checkpoint is refused with the name of the difference") {
   test::temporary_folder const folder;
   auto const save_as = [&](layout const& run_layout, std::string const& name) {
-    on_ranks(run_layout, [&](auto& one) {
-      pc::save(one.stepper(), one.world(), one.exchanges(), folder / name, {.batches = 1});
+    on_ranks(run_layout, [&](auto& trainer) {
+      pc::save(trainer.stepper(), trainer.world(), trainer.exchanges(), folder / name,
+               {.batches = 1});
     });
   };
   auto wider = with_steps({});
@@ -252,8 +261,8 @@ TEST_CASE(
   auto untied = with_steps({});
   auto const load_from = [&](layout const& run_layout, std::string const& name) {
     return test::message_of([&] {
-      on_ranks(run_layout, [&](auto& one) {
-        pc::resume(one.stepper(), one.world(), one.exchanges(), folder / name);
+      on_ranks(run_layout, [&](auto& trainer) {
+        pc::resume(trainer.stepper(), trainer.world(), trainer.exchanges(), folder / name);
       });
     });
   };
@@ -271,13 +280,15 @@ TEST_CASE(
   auto const full_layout = with_steps({.ranks = 2, .level = test::zero::level::parameters});
   auto fewer = full_layout;
   --fewer.model.blocks;
-  on_ranks(full_layout, [&](auto& one) {
-    pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run", {.batches = 1});
+  on_ranks(full_layout, [&](auto& trainer) {
+    pc::save(trainer.stepper(), trainer.world(), trainer.exchanges(), folder / "run",
+             {.batches = 1});
   });
   auto const load = [&](pc::content content) {
     return test::message_of([&] {
-      on_ranks(fewer, [&](auto& one) {
-        pc::resume(one.stepper(), one.world(), one.exchanges(), folder / "run", content);
+      on_ranks(fewer, [&](auto& trainer) {
+        pc::resume(trainer.stepper(), trainer.world(), trainer.exchanges(), folder / "run",
+                   content);
       });
     });
   };
@@ -295,42 +306,44 @@ TEST_CASE(
   test::temporary_folder const folder;
   auto const two = with_steps({.ranks = 2});
   auto const load_message = [&](auto const& act) {
-    return test::message_of([&] { on_ranks(two, [&](auto& one) { act(one, one.rank()); }); });
+    return test::message_of(
+        [&] { on_ranks(two, [&](auto& trainer) { act(trainer, trainer.rank()); }); });
   };
-  auto const save = [&](auto& one, std::string const& name, pc::content content,
+  auto const save = [&](auto& trainer, std::string const& name, pc::content content,
                         index batches = 1) {
-    pc::save(one.stepper(), one.world(), one.exchanges(), folder / name, {.batches = batches},
-             {.saved = content});
+    pc::save(trainer.stepper(), trainer.world(), trainer.exchanges(), folder / name,
+             {.batches = batches}, {.saved = content});
   };
-  CHECK(test::contains(load_message([&](auto& one, int rank) {
-                         if (rank == 1) return void(one.step(0));
-                         pc::resume(one.stepper(), one.world(), one.exchanges(), folder / "run");
+  CHECK(test::contains(load_message([&](auto& trainer, int rank) {
+                         if (rank == 1) return void(trainer.step(0));
+                         pc::resume(trainer.stepper(), trainer.world(), trainer.exchanges(),
+                                    folder / "run");
                        }),
                        "rank 0 begins to resume from a checkpoint; rank 1 begins step 0 of"));
-  CHECK(test::contains(load_message([&](auto& one, int rank) {
-                         save(one, "run",
+  CHECK(test::contains(load_message([&](auto& trainer, int rank) {
+                         save(trainer, "run",
                               rank == 0 ? pc::content::everything : pc::content::weights);
                        }),
                        "run/ep0-ba1, weights alone; all ranks must make the same calls"));
-  CHECK(test::contains(load_message([&](auto& one, int rank) {
-                         save(one, rank == 0 ? "run" : "other", pc::content::everything);
+  CHECK(test::contains(load_message([&](auto& trainer, int rank) {
+                         save(trainer, rank == 0 ? "run" : "other", pc::content::everything);
                        }),
                        "other/ep0-ba1; all ranks must make the same calls"));
   CHECK(test::contains(
-      load_message([&](auto& one, int) { save(one, "run", pc::content::everything, -1); }),
+      load_message([&](auto& trainer, int) { save(trainer, "run", pc::content::everything, -1); }),
       "a run's state says -1 batches and epoch 0; both must be 0 or more"));
 }
 
 TEST_CASE("stepper checkpoint: a checkpoint of weights only cannot be resumed") {
   test::temporary_folder const folder;
-  on_ranks(with_steps({}), [&](auto& one) {
-    pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run", {.batches = 1},
-             {.saved = pc::content::weights});
+  on_ranks(with_steps({}), [&](auto& trainer) {
+    pc::save(trainer.stepper(), trainer.world(), trainer.exchanges(), folder / "run",
+             {.batches = 1}, {.saved = pc::content::weights});
   });
   CHECK(test::contains(
       test::message_of([&] {
-        on_ranks(with_steps({}), [&](auto& one) {
-          pc::resume(one.stepper(), one.world(), one.exchanges(), folder / "run");
+        on_ranks(with_steps({}), [&](auto& trainer) {
+          pc::resume(trainer.stepper(), trainer.world(), trainer.exchanges(), folder / "run");
         });
       }),
       "#momentum\", a state of the optimizer: it was saved by another one, or holds weights alone; "
@@ -342,8 +355,8 @@ TEST_CASE(
   test::temporary_folder const folder;
   CHECK(test::contains(
       test::message_of([&] {
-        on_ranks(with_steps({}), [&](auto& one) {
-          pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run",
+        on_ranks(with_steps({}), [&](auto& trainer) {
+          pc::save(trainer.stepper(), trainer.world(), trainer.exchanges(), folder / "run",
                    {.program_state = {{"batches", 3}}});
         });
       }),

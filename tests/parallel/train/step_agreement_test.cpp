@@ -84,8 +84,8 @@ std::vector<std::string> messages_of(test::layout const& run_layout, Act const& 
   auto const program = [&](parallel::threads::communicator& comm) {
     int const own_rank = comm.rank();
     try {
-      test::ring_rank<> one(parallel::any_communicator(std::move(comm)), run_layout);
-      act(one, own_rank);
+      test::ring_rank<> trainer(parallel::any_communicator(std::move(comm)), run_layout);
+      act(trainer, own_rank);
     } catch (parallel::error const& thrown) {
       out[static_cast<std::size_t>(own_rank)] = thrown.what();
       throw;
@@ -101,15 +101,15 @@ std::vector<std::string> messages_of(test::layout const& run_layout, Act const& 
 TEST_CASE("step agreement: 17 sequences on two ranks under ZeRO-3 are refused without a wait") {
   test::layout const run_layout{
       .ranks = 2, .level = zero::level::parameters, .sizes = {.batch = 17}};
-  for (auto const &message : messages_of(run_layout, [](auto&one, int rank) {
-         auto const step_batches = one.data(0);
+  for (auto const &message : messages_of(run_layout, [](auto&trainer, int rank) {
+         auto const step_batches = trainer.data(0);
          REQUIRE(step_batches.batches().size() == 9);
          auto const count = rank == 0 ? 9U : 8U;  // as data::microbatches gives them
-         parallel::arena memory(one.device().template allocate<std::byte>(
-             one.stepper().plan_activations(step_batches.batches())));
+         parallel::arena memory(trainer.device().template allocate<std::byte>(
+             trainer.stepper().plan_activations(step_batches.batches())));
          parallel::host::stream exchanges;
-         (void)one.stepper().step(
-             one.compute(), exchanges, memory, step_batches.batches().first(count),
+         (void)trainer.stepper().step(
+             trainer.compute(), exchanges, memory, step_batches.batches().first(count),
              step_batches.first_sequences().first(count), {.seed = 42, .step = 5}, 1.0);
        })) {
     CAPTURE(message);
@@ -122,13 +122,13 @@ TEST_CASE("step agreement: 17 sequences on two ranks under ZeRO-3 are refused wi
 
 TEST_CASE("step agreement: a rank that evaluates while another trains gets an error") {
   test::layout const run_layout{.ranks = 2, .level = zero::level::parameters, .microbatch = 3};
-  for (auto const &message : messages_of(run_layout, [](auto&one, int rank) {
-         if (rank == 0) return void(one.step(0));
-         auto const step_batches = one.data(0);
-         parallel::arena memory(one.device().template allocate<std::byte>(
-             one.stepper().plan_activations(step_batches.batches(), pass::inference)));
+  for (auto const &message : messages_of(run_layout, [](auto&trainer, int rank) {
+         if (rank == 0) return void(trainer.step(0));
+         auto const step_batches = trainer.data(0);
+         parallel::arena memory(trainer.device().template allocate<std::byte>(
+             trainer.stepper().plan_activations(step_batches.batches(), pass::inference)));
          parallel::train::statistics_sum<test::ring> sums;
-         one.stepper().add_evaluation(one.compute(), memory, step_batches.batches(), sums);
+         trainer.stepper().add_evaluation(trainer.compute(), memory, step_batches.batches(), sums);
        })) {
     CAPTURE(message);
     CHECK(message.find("rank 0 begins step 0 of 2 microbatches with learning rate factor 1; rank 1 "
@@ -142,14 +142,14 @@ TEST_CASE("step agreement: a rank that leaves the loop early gets an error in it
     for (auto const& [work, name] : {std::pair{joint_work::sums, "the sum of its evaluations over"},
                                      std::pair{joint_work::save, "to save a checkpoint; all"}}) {
       test::layout const run_layout{.ranks = 2, .level = level, .microbatch = 3};
-      for (auto const &message : messages_of(run_layout, [&, work = work](auto&one, int rank) {
-             (void)one.step(0);
-             if (rank == 0) return void(one.step(1));
+      for (auto const &message : messages_of(run_layout, [&, work = work](auto&trainer, int rank) {
+             (void)trainer.step(0);
+             if (rank == 0) return void(trainer.step(1));
              parallel::host::stream exchanges;
              if (work == joint_work::save)
-               one.stepper().agree_to_save(exchanges);
+               trainer.stepper().agree_to_save(exchanges);
              else
-               (void)one.stepper().over_ranks(exchanges, {});
+               (void)trainer.stepper().over_ranks(exchanges, {});
            })) {
         CAPTURE(message);
         CHECK(message.find(parallel::concat("ranks begin different steps: rank 0 begins step 1 of "
@@ -162,13 +162,14 @@ TEST_CASE("step agreement: a rank that leaves the loop early gets an error in it
 
 /// Evaluates `count` microbatches.
 template <class Rank>
-void evaluate(Rank& one, std::size_t count) {
-  auto const step_batches = one.data(0);
+void evaluate(Rank& trainer, std::size_t count) {
+  auto const step_batches = trainer.data(0);
   REQUIRE(step_batches.batches().size() >= 2);
-  parallel::arena memory(one.device().template allocate<std::byte>(
-      one.stepper().plan_activations(step_batches.batches().first(2), pass::inference)));
+  parallel::arena memory(trainer.device().template allocate<std::byte>(
+      trainer.stepper().plan_activations(step_batches.batches().first(2), pass::inference)));
   parallel::train::statistics_sum<test::ring> sums;
-  one.stepper().add_evaluation(one.compute(), memory, step_batches.batches().first(count), sums);
+  trainer.stepper().add_evaluation(trainer.compute(), memory, step_batches.batches().first(count),
+                                   sums);
 }
 
 /// A model with two heads and sequences that two context ranks can share.
@@ -186,8 +187,8 @@ TEST_CASE(
     "step agreement: ranks of one model that evaluate different numbers of microbatches are "
     "refused") {
   for (auto const& run_layout : {small(2, 1, 1), small(1, 2, 1), small(1, 1, 2)})
-    for (auto const &message :
-         messages_of(run_layout, [](auto&one, int rank) { evaluate(one, rank == 0 ? 2 : 1); })) {
+    for (auto const &message : messages_of(
+             run_layout, [](auto&trainer, int rank) { evaluate(trainer, rank == 0 ? 2 : 1); })) {
       CAPTURE(message);
       CHECK(message.find("rank 0 begins an evaluation of 2 microbatches; rank 1 begins an "
                          "evaluation of 1 microbatch; give as many microbatches on every rank") !=
@@ -198,8 +199,9 @@ TEST_CASE(
 TEST_CASE(
     "step agreement: a rank that evaluates nothing learns that others of its model evaluate") {
   test::layout const run_layout{.ranks = 2, .level = zero::level::parameters, .microbatch = 3};
-  for (auto const &message : messages_of(
-           run_layout, [](auto&one, int rank) { evaluate(one, static_cast<std::size_t>(rank)); })) {
+  for (auto const &message : messages_of(run_layout, [](auto&trainer, int rank) {
+         evaluate(trainer, static_cast<std::size_t>(rank));
+       })) {
     CAPTURE(message);
     CHECK(message.find("rank 0 begins an evaluation of 0 microbatches; rank 1 begins an "
                        "evaluation of 1 microbatch") != std::string::npos);
@@ -209,14 +211,14 @@ TEST_CASE(
 TEST_CASE("step agreement: ranks of one model begin no evaluation before they agree") {
   auto run_layout = small(1, 1, 2);
   run_layout.ranks = 2;
-  for (auto const &message : messages_of(run_layout, [&](auto&one, int rank) {
-         auto const step_batches = one.data(0);
+  for (auto const &message : messages_of(run_layout, [&](auto&trainer, int rank) {
+         auto const step_batches = trainer.data(0);
          auto const batches = step_batches.batches().first(rank % 2 == 0 ? 2 : 1);
-         parallel::arena memory(one.device().template allocate<std::byte>(
-             one.stepper().plan_activations(step_batches.batches().first(2), pass::inference)));
+         parallel::arena memory(trainer.device().template allocate<std::byte>(
+             trainer.stepper().plan_activations(step_batches.batches().first(2), pass::inference)));
          parallel::train::statistics_sum<test::ring> sums;
          try {
-           one.stepper().add_evaluation(one.compute(), memory, batches, sums);
+           trainer.stepper().add_evaluation(trainer.compute(), memory, batches, sums);
          } catch (parallel::error const&) {
            CHECK(memory.peak() == 0);
            throw;
@@ -235,13 +237,13 @@ TEST_CASE("step agreement: ranks with other data and whole values may evaluate a
       auto const data_rank = [&](int rank) {
         return run_layout.shape().position<replicate, shard>(rank);
       };
-      for (auto const &message : messages_of(run_layout, [&](auto&one, int rank) {
+      for (auto const &message : messages_of(run_layout, [&](auto&trainer, int rank) {
              for (int call = 0; call <= data_rank(rank); ++call)
-               evaluate(one, data_rank(rank) == 0 ? 2 : 1);
+               evaluate(trainer, data_rank(rank) == 0 ? 2 : 1);
            }))
         CHECK(message == "");
-      for (auto const &message : messages_of(run_layout, [&](auto&one, int rank) {
-             evaluate(one, run_layout.shape().coordinate<tensor>(rank) == 0 ? 2 : 1);
+      for (auto const &message : messages_of(run_layout, [&](auto&trainer, int rank) {
+             evaluate(trainer, run_layout.shape().coordinate<tensor>(rank) == 0 ? 2 : 1);
            })) {
         CAPTURE(message);
         CHECK(message.find("begins an evaluation of 1 microbatch; give as many") !=
@@ -253,9 +255,9 @@ TEST_CASE("step agreement: ranks with other data and whole values may evaluate a
 TEST_CASE("step agreement: no rank waits for a rank that returned early") {
   for (auto const level : test::all_levels) {
     test::layout const run_layout{.ranks = 2, .level = level, .microbatch = 3};
-    auto const messages = messages_of(run_layout, [](auto& one, int rank) {
-      (void)one.step(0);
-      if (rank == 0) (void)one.step(1);
+    auto const messages = messages_of(run_layout, [](auto& trainer, int rank) {
+      (void)trainer.step(0);
+      if (rank == 0) (void)trainer.step(1);
     });
     CHECK(messages[0].starts_with("rank 1 has returned from its program, but rank 0 waits for it"));
     CHECK(messages[1] == "");
