@@ -1,6 +1,7 @@
-// The journal of an interrupted `prepare`: lines of JSON, each with its checksum made good.
+// The journal of an interrupted `prepare`: lines of JSON, each with a corrected checksum.
 #include <algorithm>
 
+#include <mpt/data/hash.hpp>
 #include <mpt/data/prepare_journal.hpp>
 
 #include "../support.hpp"
