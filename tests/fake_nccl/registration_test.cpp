@@ -420,7 +420,7 @@ TEST_CASE("fake NCCL: it records misuse of registrations") {
 struct window {
   ncclComm_t comm;
   ncclWindow_t handle = nullptr;
-  window(ncclComm_t communicator, void* memory, std::size_t bytes) : comm(communicator) {
+  window(ncclComm_t window_comm, void* memory, std::size_t bytes) : comm(window_comm) {
     ncclCommWindowRegister(comm, memory, bytes, &handle, NCCL_WIN_COLL_SYMMETRIC);
     settle(comm);
   }

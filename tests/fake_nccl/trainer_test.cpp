@@ -287,9 +287,9 @@ TEST_CASE("trainer over NCCL: a warning says once that bf16 attention runs on pl
   };
   std::string const note = "warning: attention runs on plain kernels, which take many times as";
   auto const in_bf16 = console_output(parallel::bf16());
-  auto const entry = in_bf16.find(note);
-  REQUIRE(entry != std::string::npos);
-  CHECK(in_bf16.find(note, entry + 1) == std::string::npos);
+  auto const position = in_bf16.find(note);
+  REQUIRE(position != std::string::npos);
+  CHECK(in_bf16.find(note, position + 1) == std::string::npos);
   CHECK(console_output(0.0F).find(note) == std::string::npos);  // float has only plain kernels
 }
 
