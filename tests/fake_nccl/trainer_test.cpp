@@ -282,8 +282,9 @@ TEST_CASE("trainer over NCCL: a warning says once that bf16 attention runs on pl
   auto config = on(configuration(files, 2), layouts[0]);
   config.model.attn.attn_logit_softcapping = 30;
   auto const console_output = [&]<class T>(T) {
-    return test::said_by(files.folder / "said",
-                         [&] { check_success(train_on_gpus<T>(config, layouts[0].ranks())); });
+    return test::captured_stderr(files.folder / "said", [&] {
+      check_success(train_on_gpus<T>(config, layouts[0].ranks()));
+    });
   };
   std::string const note = "warning: attention runs on plain kernels, which take many times as";
   auto const in_bf16 = console_output(parallel::bf16());

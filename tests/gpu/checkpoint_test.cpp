@@ -26,7 +26,7 @@ TEST_CASE_TEMPLATE("training on a GPU: a resumed run equals an uninterrupted one
   test::temporary_folder const folder;
   test::training<T, device> uninterrupted(make_gpu());
   uninterrupted.train(3);
-  bench::save_training(uninterrupted.step(), folder / "saved", uninterrupted.done());
+  bench::save_training(uninterrupted.step(), folder / "saved", uninterrupted.done_steps());
   auto const in_between = bench::checksum_of_training(uninterrupted.step());
   uninterrupted.train(8);
   test::training<T, device> resumed(make_gpu());
