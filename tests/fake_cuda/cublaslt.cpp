@@ -133,8 +133,8 @@ struct product {
         for (std::int64_t i = 0; i < m; ++i) to_sums[i] += factors[i] * factor;
         sums_of_b[part] += factor;
       }
-      if (operation.epilogue ==
-          CUBLASLT_EPILOGUE_BGRADB)  // overwrites the bias gradient for every beta
+      // BGRADB overwrites the bias gradient for every beta.
+      if (operation.epilogue == CUBLASLT_EPILOGUE_BGRADB)
         store(bias_layout(), operation.bias, j, 0, sums_of_b[0] + sums_of_b[1]);
       for (std::int64_t i = 0; i < m; ++i) {
         auto const row = static_cast<std::size_t>(i);
@@ -262,9 +262,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
         fake_cuda::require_access(device, d, multiplication.d.bytes(), "D");
         if (addend != 0) fake_cuda::require_access(device, c, multiplication.c.bytes(), "C");
         fake_cuda::require_access(device, workspace, workspace_bytes, "the workspace");
+        // Destroys what the workspace held.
         for (std::size_t const offset : {std::size_t{0}, workspace_bytes - 256})
-          std::memset(static_cast<std::byte*>(workspace) + offset, 0x5a,
-                      256);  // destroys the contents
+          std::memset(static_cast<std::byte*>(workspace) + offset, 0x5a, 256);
         if (multiplication.operation.epilogue != CUBLASLT_EPILOGUE_DEFAULT)
           fake_cuda::require_access(device, multiplication.operation.bias,
                                     multiplication.bias_layout().bytes(), "the bias");

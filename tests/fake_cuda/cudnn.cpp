@@ -58,8 +58,7 @@ struct tensor {
   sizes extents{}, strides{};
   std::int64_t alignment = 16;
   bool is_virtual = false, is_number = false;
-  std::int64_t offsets =
-      0;  // number of the tensor that holds the offsets; 0: the tensor is not ragged
+  std::int64_t offsets = 0;  // number of the tensor of offsets; 0: the tensor is not ragged
 
   [[nodiscard]] bool in_memory() const { return !is_virtual && !is_number; }
   [[nodiscard]] bool ragged() const { return in_memory() && offsets != 0; }
@@ -139,8 +138,8 @@ struct operation {
   cudnnReduceTensorOp_t reduction = CUDNN_REDUCE_TENSOR_ADD;
   std::int64_t axis = 0;
   tensor a, b, mask, y;
-  std::int64_t rows = 0, columns = 0,
-               depth = 0;  // numbers of the tensors that hold a product's true extents
+  // Numbers of the tensors that hold a product's true extents
+  std::int64_t rows = 0, columns = 0, depth = 0;
 };
 
 struct graph {
@@ -167,8 +166,8 @@ struct descriptor {
   cudnnBackendDescriptorType_t type;
   bool finalized = false;
   std::map<cudnnBackendAttributeName_t, attribute> values = {};
-  std::shared_ptr<graph const> described_graph =
-      {};  // for descriptors of graphs, heuristics, engines and plans
+  // For descriptors of graphs, heuristics, engines and plans
+  std::shared_ptr<graph const> described_graph = {};
   int engine = 0;
 
   template <class T>
@@ -558,8 +557,7 @@ cudnnStatus_t execute(cudnnHandle_t cudnn_handle, descriptor const& plan, descri
   std::map<std::int64_t, std::byte*> addresses;
   for (std::size_t i = 0; i < uids.size(); ++i)
     expect(addresses.emplace(uids[i], pointers[i]).second, "a tensor has two addresses");
-  std::map<std::int64_t, std::vector<std::byte>>
-      numbers;  // by-value tensors, copied when the call is made
+  std::map<std::int64_t, std::vector<std::byte>> numbers;  // copies of by-value tensors
   std::size_t used = 0;
   for (auto const& [uid, one] : plan.described_graph->tensors) {
     if (one.is_virtual) continue;

@@ -75,8 +75,7 @@ class machine {
   memory store;
   std::mutex mutex;  // guards the members below, streams, events and captures
   record history;
-  std::set<std::pair<int, int>>
-      accesses;  // (device, peer): the device may access the peer's memory
+  std::set<std::pair<int, int>> accesses;  // (device, peer) with peer access
   std::vector<std::weak_ptr<queue>> queues[memory::max_devices];
   std::unique_ptr<CUstream_st> default_streams[memory::max_devices];
   std::size_t handles = 0;  // streams, events and graphs that are alive

@@ -18,9 +18,8 @@ std::string run(test::layout const& layout, test::ring_references& references, i
   auto const got = test::run_on(
       layout, [&] { return fake_cuda::current_gpu(options); }, fake_cuda::ranks_on(gpus));
   CHECK(got.scratch > 0);
-  if (peers)
-    CHECK(fake_cuda::peak_scratch(gpus) ==
-          got.scratch);  // without peers, exchanges take scratch too
+  // Without peers exchanges take scratch too.
+  if (peers) CHECK(fake_cuda::peak_scratch(gpus) == got.scratch);
   return test::difference(got, references.outcome_of(layout));
 }
 

@@ -149,8 +149,8 @@ void restart(machine_options const& options) {
     wait_for_device(d);
     if (auto const old = std::move(m.default_streams[d])) old->work->close();
   }
-  bool has_failed_device =
-      false;  // memory of a device that has failed cannot be freed by its owner
+  // The owner of memory on a device that has failed cannot free the memory.
+  bool has_failed_device = false;
   for (auto const& failure : m.failure) has_failed_device = has_failed_device || failure != nullptr;
   if (has_failed_device) m.store.release_all();
   if (has_failed_device) m.handles = 0;
@@ -380,8 +380,8 @@ cudaError_t cudaMallocAsync(void** out, std::size_t bytes, cudaStream_t stream) 
   use_current_device();
   stream = resolve(stream);
   in_context const inside(stream->device);
-  if (stream->captured !=
-      nullptr)  // the memory would belong to the graph, which this runtime does not support
+  // Memory that belongs to a graph is not supported.
+  if (stream->captured != nullptr)
     if (auto const status = check_no_capture("cudaMallocAsync"); status != cudaSuccess)
       return status;
   if (must_fail("cudaMallocAsync")) return calling_thread().last_error = cudaErrorMemoryAllocation;

@@ -231,8 +231,8 @@ TEST_CASE("fake CUDA: a captured stream runs nothing, its graph runs at every la
       CHECK(read(s, x) == -1);
       CHECK(cudaGraphLaunch(ready, s) == cudaSuccess);
       cudaGraphExecUpdateResultInfo info{};
-      CHECK(cudaGraphExecUpdate(ready, second, &info) ==
-            cudaSuccess);  // changes only later launches
+      // An update changes only later launches.
+      CHECK(cudaGraphExecUpdate(ready, second, &info) == cudaSuccess);
       CHECK(read(s, x) == 2);
       CHECK(cudaGraphLaunch(ready, s) == cudaSuccess);
       CHECK(read(s, x) == 4);

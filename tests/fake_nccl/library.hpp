@@ -152,8 +152,8 @@ struct ncclComm {
   bool is_split_without_color = false;       // by NCCL_SPLIT_NOCOLOR
   std::uint64_t launched = 0, finished = 0;  // numbers of kernels
   int running_kernels = 0;                   // of them, on the device
-  std::vector<std::shared_ptr<fake_nccl::launch>>
-      pending_launches;                                 // of groups that have not begun
+  // Launches of groups that have not begun
+  std::vector<std::shared_ptr<fake_nccl::launch>> pending_launches;
   std::map<void*, fake_nccl::registration> registered;  // by handle
   std::size_t windows = 0;
   std::optional<fake_nccl::pending_window> pending_window;
@@ -187,8 +187,8 @@ class library {
   std::condition_variable changed;
   fake_nccl::options options;
   fake_nccl::record history;
-  std::map<ncclComm*, std::unique_ptr<ncclComm>>
-      comms;  // never erased, so that use after the end is found
+  // Never erased, so that the use of a communicator after its end is found
+  std::map<ncclComm*, std::unique_ptr<ncclComm>> comms;
   std::map<std::string, std::shared_ptr<clique>> ids;
   std::size_t next_id = 0, next_clique = 0;
   std::uintptr_t next_registration = 0;

@@ -96,8 +96,7 @@ inline void run_between_processes(library& l, std::unique_lock<std::mutex>& lock
     return concat(comm.clique->name, ".message", number, ".from", from, ".to", to);
   };
   std::size_t collective = 0;
-  std::vector<std::pair<std::string, std::string>>
-      sent;  // name of the post and the message's description
+  std::vector<std::pair<std::string, std::string>> sent;  // post and description
   for (auto const& p : kernel.parts) {
     if (p.is_message()) continue;
     try {
