@@ -19,14 +19,14 @@ class fake_nvml {
  public:
   static constexpr char const* address = "0000:3b:00.0";
 
-  /// Compiles the library if there is a C compiler; works() tells whether there is.
+  /// Compiles the library if there is a C compiler; is_available() tells whether there is.
   fake_nvml() : library_((folder_ / "libfake_nvml.so").string()) {
     auto const file = (folder_ / "fake_nvml.c").string();
     std::ofstream(file) << source;
     if (std::system(("cc -shared -fPIC -w -o " + library_ + " " + file).c_str()) == 0)
       stays_.reset(::dlopen(library_.c_str(), RTLD_NOW));
   }
-  [[nodiscard]] bool works() const { return stays_ != nullptr; }
+  [[nodiscard]] bool is_available() const { return stays_ != nullptr; }
 
   [[nodiscard]] std::shared_ptr<parallel::cuda::nvml_device> gpu(
       char const* pci_address = address) const {

@@ -55,25 +55,25 @@ class claim_lost : public error {
   using error::error;
 };
 
-/// What this run wrote into the folder does not exist any more, and no other run has taken it over:
-/// a mount was lost, or the folder was removed. Nothing may be written there.
+/// The files that this run wrote into the folder no longer exist, and no other run has claimed the
+/// folder: a mount was lost, or the folder was removed. Nothing may be written there.
 class folder_gone : public storage_error {
  public:
   using storage_error::storage_error;
 };
 
-/// Another program writes there now; it may end.
+/// Another program currently writes into the folder; it may end.
 class folder_in_use : public error {
  public:
   using error::error;
 };
 
 struct claim_options {
-  /// What programs that follow each other have in common, as the starts of one `launch`; empty:
-  /// nothing.
+  /// A common name of programs that run one after another, such as the starts of one `launch`;
+  /// empty: none.
   std::string series = {};
   std::chrono::milliseconds beat = std::chrono::seconds(1);
-  /// After which a holder counts as gone.
+  /// The time without a beat after which the holder counts as gone.
   std::chrono::milliseconds silence = std::chrono::seconds(30);
 };
 

@@ -55,12 +55,13 @@ inline void prepare_save(save_target const& target, action_hook const& on_action
   files::make_folder(target.temporary());
 }
 
-/// For rank 0, when any rank failed to save (disk full, say): removes the temporary folder.
+/// Removes the temporary folder. Rank 0 calls it if any rank failed to save, for example because a
+/// disk is full.
 inline void abandon_save(save_target const& target) { files::remove_tree(target.temporary()); }
 
 /// Makes `name` ("latest", "best") a link to this checkpoint in its root, replaced by one rename.
-/// Where no link can be made, as on file systems without links, which report it by many codes,
-/// there is no link of this name: then the newest checkpoint is the latest.
+/// On file systems without links, which report various error codes, there is no link of this name,
+/// and the newest checkpoint is the latest.
 inline void point_link(save_target const& target, std::string const& name,
                        action_hook const& on_action = {}) {
   auto const& root = target.root;

@@ -54,8 +54,8 @@ struct sound_checkpoint {
   std::string note;  // which checkpoints were damaged and skipped, for the user; or empty
 };
 
-/// What to do about a damaged checkpoint. One that is set aside gets "-damaged" behind its name, so
-/// that it neither counts as kept (prune) nor is removed.
+/// The reaction to a damaged checkpoint. A checkpoint that is set aside gets "-damaged" appended to
+/// its name, so that prune neither counts nor removes it.
 enum class if_damaged : std::uint8_t {
   stop,      // only this checkpoint is acceptable
   go_back,   // take the previous one: the damaged ones belong to another run

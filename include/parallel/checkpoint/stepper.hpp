@@ -41,11 +41,11 @@ struct run_state {
   nlohmann::json program_state = nlohmann::json::object();  // what else the program stores, by name
 };
 
-/// What is saved or loaded. Where the optimizer's states are not loaded, they stay as they are:
-/// zero at first. A checkpoint of weights alone can only be loaded as weights.
+/// The content that is saved or loaded. If the optimizer's states are not loaded, they stay as they
+/// are, at first zero. A checkpoint of weights alone can only be loaded as weights.
 enum class content : std::uint8_t { everything, weights };
 
-/// What is saved, and which other checkpoints of the folder are removed.
+/// The content that is saved, and the rule for removing other checkpoints of the folder.
 struct save_options {
   content saved = content::everything;
   index keep = 0;  // how many of the newest stay; 0: all

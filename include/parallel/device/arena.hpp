@@ -30,7 +30,7 @@ class arena {
   /// twice, not even after a release, so an address always identifies one allocation.
   [[nodiscard]] static arena from_addresses(std::uintptr_t first) {
     arena out({nullptr, reinterpret_cast<std::byte*>(first), std::size_t{1} << 56});
-    out.is_never_reused_ = true;
+    out.has_unique_addresses_ = true;
     return out;
   }
 
@@ -39,7 +39,7 @@ class arena {
   [[nodiscard]] tensor_view<T, N> allocate(shape<N> extents) {
     std::size_t const bytes = static_cast<std::size_t>(volume(extents)) * sizeof(T);
     std::size_t const rounded_bytes = (bytes + alignment - 1) / alignment * alignment;
-    std::size_t const begin = is_never_reused_ ? total_ : used_;
+    std::size_t const begin = has_unique_addresses_ ? total_ : used_;
     used_ += rounded_bytes;
     total_ += rounded_bytes;
     peak_ = used_ > peak_ ? used_ : peak_;
@@ -83,7 +83,7 @@ class arena {
   std::size_t used_ = 0;
   std::size_t peak_ = 0;
   std::size_t total_ = 0;  // bytes of all allocations, including released ones
-  bool is_never_reused_ = false;
+  bool has_unique_addresses_ = false;
 };
 
 }  // namespace parallel

@@ -164,9 +164,9 @@ TEST_CASE("parameter: ranges of slices map to the tensor as defined") {
     parameter<float, 3> cube("c", {7, 2, 2});
     cube.keep_rows(rows);
     check_positions(cube, tensor_positions(rows, 4, 0, 4), 4);
-    for (auto const& rows : std::vector<std::pair<index, index>>{{0, 4}, {0, 3}, {2, 2}}) {
-      auto const& [first, count] = rows;
-      CAPTURE(rows.first);
+    for (auto const& column_range : std::vector<std::pair<index, index>>{{0, 4}, {0, 3}, {2, 2}}) {
+      auto const& [first, count] = column_range;
+      CAPTURE(column_range.first);
       parameter<float, 2> matrix("m", {7, 4});
       matrix.keep_rows(rows).keep_columns(first, count);
       check_positions(matrix, tensor_positions(rows, 4, first, count), 4);

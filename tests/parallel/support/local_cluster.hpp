@@ -24,8 +24,8 @@ struct local_cluster {
   temporary_folder own_folder;
   std::filesystem::path folder = own_folder.path();
   parallel::action_hook on_action = {};
-  std::function<void(int rank, std::string_view action)> on_node =
-      {};  // replaces on_action on the nodes' disks; empty: on_action
+  /// Replaces on_action on the disks of the nodes; empty: on_action is called there.
+  std::function<void(int rank, std::string_view action)> on_node = {};
 
   [[nodiscard]] std::filesystem::path shared() const { return folder / "shared"; }
   [[nodiscard]] parallel::checkpoint::save_options options() const {

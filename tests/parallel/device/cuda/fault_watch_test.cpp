@@ -24,19 +24,19 @@ class report_log {
  public:
   void operator()(std::string const& text) {
     std::scoped_lock const lock(mutex_);
-    all_.push_back(text);
-    said_.notify_all();
+    texts_.push_back(text);
+    changed_.notify_all();
   }
   [[nodiscard]] std::vector<std::string> wait_for(std::size_t count) {
     std::unique_lock lock(mutex_);
-    said_.wait_for(lock, 20s, [&] { return all_.size() >= count; });
-    return all_;
+    changed_.wait_for(lock, 20s, [&] { return texts_.size() >= count; });
+    return texts_;
   }
 
  private:
   std::mutex mutex_;
-  std::condition_variable said_;
-  std::vector<std::string> all_;
+  std::condition_variable changed_;
+  std::vector<std::string> texts_;
 };
 
 using texts = std::vector<std::string>;
