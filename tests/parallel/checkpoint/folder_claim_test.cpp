@@ -28,14 +28,14 @@ namespace pc = parallel::checkpoint;
 using namespace std::chrono_literals;
 
 /// Counts every 2 ms, and is considered silent only after an hour, so that no living holder is.
-pc::claim_options patient(std::string series = {}) {
+pc::claim_options long_silence(std::string series = {}) {
   return {.series = std::move(series), .beat = 2ms, .silence = 1h};
 }
 /// Options under which the last holder is soon considered silent.
-pc::claim_options quick() { return {.beat = 2ms, .silence = 15ms}; }
+pc::claim_options short_silence() { return {.beat = 2ms, .silence = 15ms}; }
 
 std::string refusal_of(fs::path const& folder, std::string const& series = {}) {
-  return test::message_of([&] { pc::folder_claim const claim(folder, patient(series)); });
+  return test::message_of([&] { pc::folder_claim const claim(folder, long_silence(series)); });
 }
 
 /// Another process, which runs a function and exits with its result.
@@ -79,7 +79,7 @@ TEST_CASE("folder claim: one run writes, a second learns which; the next has the
   test::temporary_folder const scratch;
   auto const folder = scratch.path() / "runs" / "one";  // the claim creates it
   {
-    pc::folder_claim const claim(folder, patient());
+    pc::folder_claim const claim(folder, long_silence());
     CHECK(claim.id().generation == 1);
     auto const message = refusal_of(folder);
     CHECK(message.find(folder.native() + ": another program is writing here (process " +
@@ -87,7 +87,7 @@ TEST_CASE("folder claim: one run writes, a second learns which; the next has the
     CHECK(message.find(" UTC); wait for it, or choose another folder") != std::string::npos);
     claim.require_held();
   }
-  pc::folder_claim const next(folder, patient());
+  pc::folder_claim const next(folder, long_silence());
   CHECK(next.id().generation == 2);
   CHECK(pc::claim_files::generations(folder) == std::vector<parallel::index>{2});
 }
@@ -97,7 +97,7 @@ TEST_CASE(
     "once") {
   test::temporary_folder const scratch;
   process holder([&] {
-    pc::folder_claim const claim(scratch.path(), patient("a run"));
+    pc::folder_claim const claim(scratch.path(), long_silence("a run"));
     for (;;) ::pause();
     return 0;
   });
@@ -108,9 +108,9 @@ TEST_CASE(
   CHECK(refusal_of(scratch.path(), "another run").find("is writing here") != std::string::npos);
   holder.end(SIGKILL);
   auto const begin = std::chrono::steady_clock::now();
-  pc::folder_claim const claim(scratch.path(), patient("a run"));
+  pc::folder_claim const claim(scratch.path(), long_silence("a run"));
   CHECK(claim.id().generation == 2);
-  pc::folder_claim const third(scratch.path(), patient("a run"));
+  pc::folder_claim const third(scratch.path(), long_silence("a run"));
   CHECK(third.id().generation == 3);
   CHECK(std::chrono::steady_clock::now() - begin < 10s);
   CHECK(test::contains(test::message_of([&] { claim.require_held(); }), "another has taken over"));
@@ -121,7 +121,7 @@ TEST_CASE(
     "folder claim: an emptied or removed folder loses the claim, without naming a successor") {
   test::temporary_folder const scratch;
   auto const folder = scratch / "run";
-  pc::folder_claim const claim(folder, patient("a run"));
+  pc::folder_claim const claim(folder, long_silence("a run"));
   auto const aside = scratch / "aside";
   std::filesystem::rename(folder, aside);
   auto const report = [&] {
@@ -140,7 +140,7 @@ TEST_CASE(
   std::filesystem::rename(aside, folder);  // the disk is available again
   claim.require_held();
   std::filesystem::rename(folder, aside);
-  pc::folder_claim const other(folder, patient("another run"));
+  pc::folder_claim const other(folder, long_silence("another run"));
   auto const message = test::message_of([&] { claim.require_held(); });
   CHECK(test::contains(message, "was replaced, and another has taken over (process "));
   CHECK_THROWS_AS(claim.require_held(), pc::claim_lost);
@@ -154,7 +154,7 @@ TEST_CASE("folder claim: the claim of a holder that does not count ends, on any 
     test::temporary_folder const scratch;
     std::ofstream(scratch / ".lock-41") << text;
     auto const begin = std::chrono::steady_clock::now();
-    pc::folder_claim const claim(scratch.path(), quick());
+    pc::folder_claim const claim(scratch.path(), short_silence());
     CHECK(claim.id().generation == 42);
     CHECK(std::chrono::steady_clock::now() - begin >= 15ms);
     CHECK_FALSE(fs::exists(scratch / ".lock-41"));
@@ -176,7 +176,7 @@ TEST_CASE("folder claim: of several runs that start at once, one holds the claim
   for (int i = 0; i < 4; ++i)
     threads.emplace_back([&] {
       for (int time = 0; time < 50; ++time) try {
-          pc::folder_claim const claim(scratch.path(), patient());
+          pc::folder_claim const claim(scratch.path(), long_silence());
           max_holders = std::max(max_holders.load(), ++holders);
           std::this_thread::sleep_for(1ms);
           claim.require_held();
@@ -211,7 +211,7 @@ bool comes_back_before_action(int stop_number, bool early) {
   auto const& folder = scratch.path();
   process old([&] {
     try {
-      pc::folder_claim const claim(folder, quick());
+      pc::folder_claim const claim(folder, short_silence());
       int actions = 0;
       auto const check_claim = claim.guard();
       auto const step = [&](std::string_view name) {
@@ -233,7 +233,7 @@ bool comes_back_before_action(int stop_number, bool early) {
   });
   if (!old.stopped()) return false;
   CAPTURE(stop_number);
-  pc::folder_claim const claim(folder, quick());
+  pc::folder_claim const claim(folder, short_silence());
   CHECK(claim.id().generation == 2);
   auto expected = checkpoints_in(folder);  // the checkpoints from which the new holder continues
   REQUIRE(expected.size() >= 2);
@@ -246,10 +246,11 @@ bool comes_back_before_action(int stop_number, bool early) {
   expected["ep0-ba4"] = 2;
   if (!early) code = old.end(SIGCONT);
   CHECK_MESSAGE((code == 7 || code == 8), "code ", code);
-  auto const left = checkpoints_in(folder);
-  for (auto const& [name, generation] : left) CHECK(expected[name] == generation);
-  CHECK(expected.size() - left.size() <= 1);  // it may have removed the one that it was replacing
-  CHECK(left.contains("ep0-ba4"));
+  auto const remaining = checkpoints_in(folder);
+  for (auto const& [name, generation] : remaining) CHECK(expected[name] == generation);
+  CHECK(expected.size() - remaining.size() <=
+        1);  // it may have removed the one that it was replacing
+  CHECK(remaining.contains("ep0-ba4"));
   CHECK(fs::read_symlink(folder / "latest") == "ep0-ba4");
   test::save_checkpoint(folder, 5, 1, claim.guard(), claim.id());  // and the new holder continues
   CHECK(pc::latest(folder).folder->filename() == "ep0-ba5");

@@ -111,7 +111,7 @@ class watched_folder {
   }
 
   /// Creates in `path` a state that the disk may have if the power is lost now.
-  void write_what_is_left(fs::path const& path, loss const& lost) const {
+  void write_surviving_state(fs::path const& path, loss const& lost) const {
     write_folder(top_, path, lost);
   }
 
@@ -294,9 +294,9 @@ TEST_CASE(
                              loss{all_of(true), false}, loss{any, false}, loss{any, true}}) {
       auto const state_folder = names_now / "left";
       fs::create_directory(state_folder);
-      top_folder->write_what_is_left(state_folder, lost);
-      auto const left = state_folder / run / "saves";
-      auto const found = parallel::checkpoint::latest(left);
+      top_folder->write_surviving_state(state_folder, lost);
+      auto const surviving = state_folder / run / "saves";
+      auto const found = parallel::checkpoint::latest(surviving);
       if (!found.folder) {
         CHECK_MESSAGE(saved < 0, "nothing is left of ", saved, ": ", found.note);
       } else {
@@ -307,7 +307,7 @@ TEST_CASE(
         CHECK(id->batch <= latest);
         CHECK(test::holds_checkpoint(*found.folder, id->batch));
       }
-      for (auto const& entry : parallel::checkpoint::list_checkpoints(left))
+      for (auto const& entry : parallel::checkpoint::list_checkpoints(surviving))
         if (entry.valid()) CHECK(test::holds_checkpoint(entry.folder, entry.id.batch));
       fs::remove_all(state_folder);
       ++states;
@@ -357,13 +357,13 @@ TEST_CASE(
     if (random() % 8 != 0) return;  // each check takes time, so only some states are checked
     ++states;
     bool const names = random() % 2 == 0, any = random() % 2 == 0;
-    test::local_cluster left;
-    left.by_rank = nodes_run.by_rank;
+    test::local_cluster surviving;
+    surviving.by_rank = nodes_run.by_rank;
     index const at_least = saved;
-    journal->write_what_is_left(
-        left.folder, {[&] { return any ? random() % 2 == 0 : names; }, random() % 3 == 0});
-    fs::remove_all(left.local(static_cast<int>(random() % 4)).folder);  // a lost disk
-    auto const found = test::promoted(left);
+    journal->write_surviving_state(
+        surviving.folder, {[&] { return any ? random() % 2 == 0 : names; }, random() % 3 == 0});
+    fs::remove_all(surviving.local(static_cast<int>(random() % 4)).folder);  // a lost disk
+    auto const found = test::promoted(surviving);
     auto const id = parallel::checkpoint::checkpoint_id::parse(found);
     if (!id) {
       CHECK_MESSAGE(at_least == 0, "nothing is left of ", at_least);
@@ -371,7 +371,8 @@ TEST_CASE(
     }
     CHECK(id->batch >= at_least);
     CHECK(id->batch <= latest);
-    CHECK(test::files_of(left.shared() / found) == content.at(static_cast<std::size_t>(id->batch)));
+    CHECK(test::files_of(surviving.shared() / found) ==
+          content.at(static_cast<std::size_t>(id->batch)));
   };
   watched_folder of_all(nodes_run.folder, check_state);
   journal = &of_all;

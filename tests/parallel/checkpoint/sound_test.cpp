@@ -127,18 +127,18 @@ TEST_CASE("sound checkpoint: a missing file is damage, and the rank that misses 
 }
 
 /// While this object lives, the process cannot open another file.
-class no_more_files {
+class open_file_limit {
  public:
-  no_more_files() {
+  open_file_limit() {
     ::getrlimit(RLIMIT_NOFILE, &before_);
     parallel::descriptor const next(::open("/dev/null", O_RDONLY));
     auto none = before_;
     none.rlim_cur = static_cast<::rlim_t>(next.get());
     ::setrlimit(RLIMIT_NOFILE, &none);
   }
-  no_more_files(no_more_files const&) = delete;
-  no_more_files& operator=(no_more_files const&) = delete;
-  ~no_more_files() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  open_file_limit(open_file_limit const&) = delete;
+  open_file_limit& operator=(open_file_limit const&) = delete;
+  ~open_file_limit() { ::setrlimit(RLIMIT_NOFILE, &before_); }
 
  private:
   ::rlimit before_ = {};
@@ -152,7 +152,7 @@ TEST_CASE("sound checkpoint: a file that cannot be opened is an error, and not d
        {pc::if_damaged::stop, pc::if_damaged::go_back, pc::if_damaged::set_aside}) {
     outcome got;
     {
-      no_more_files const limit;
+      open_file_limit const limit;
       got = found(newest, action, 3);
     }
     CAPTURE(got.error);
@@ -162,7 +162,7 @@ TEST_CASE("sound checkpoint: a file that cannot be opened is an error, and not d
                          "-n); this may pass"));
     CHECK(fs::exists(newest));
   }
-  no_more_files const limit;
+  open_file_limit const limit;
   CHECK_THROWS_AS(static_cast<void>(pc::problem_of(newest)), parallel::access_error);
   CHECK_THROWS_AS(static_cast<void>(pc::latest(folder.path())), parallel::access_error);
 }
