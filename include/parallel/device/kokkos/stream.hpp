@@ -30,7 +30,7 @@ class stream : public host::stream {
   template <class F>
   static void for_each_part(char const* name, index count, F const& f) {
     auto const compute = [&] {
-      require_initialized(Kokkos::is_initialized(), name);
+      require_initialised(Kokkos::is_initialized(), name);
       execution_space const space;
       Kokkos::parallel_for(name,
                            Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index>,
@@ -40,7 +40,7 @@ class stream : public host::stream {
     };
     if (!scope::is_needed()) return compute();
     auto* const owner = scope::current();
-    require_initialized(owner != nullptr, name);
+    require_initialised(owner != nullptr, name);
     owner->run(compute);
   }
 
@@ -53,7 +53,7 @@ class stream : public host::stream {
             " takes work from the thread alone that initialised it: initialise it by a "
             "kokkos::scope");
   }
-  static void require_initialized(bool initialised, char const* name) {
+  static void require_initialised(bool initialised, char const* name) {
     require(initialised, name,
             ": Kokkos was finalised before a stream that computes by it was gone");
   }
