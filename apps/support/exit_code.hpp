@@ -92,11 +92,11 @@ struct reported final : std::exception {
   } catch (parallel::storage_error const&) {
     return exit_code::storage;
   } catch (std::filesystem::filesystem_error const& problem) {
-    return parallel::is_of_storage(problem.code().value()) ? exit_code::storage
-                                                           : exit_code::refused;
+    return parallel::is_storage_error_code(problem.code().value()) ? exit_code::storage
+                                                                   : exit_code::refused;
   } catch (std::system_error const& problem) {  // of a thread that cannot begin
     bool const limited = problem.code() == std::errc::resource_unavailable_try_again ||
-                         parallel::is_of_limit(problem.code().value());
+                         parallel::is_limit_error_code(problem.code().value());
     return limited ? exit_code::out_of_memory : exit_code::refused;
   } catch (parallel::diverged const&) {
     return exit_code::diverged;

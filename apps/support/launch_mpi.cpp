@@ -52,7 +52,7 @@ class time_limit {
       : thread_([this, limit, sentence = std::move(sentence)] {
           std::unique_lock lock(mutex_);
           parallel::patience left(limit);
-          while (!over_ && !left.is_over()) changed_.wait_until(lock, left.next());
+          while (!over_ && !left.is_over()) changed_.wait_until(lock, left.next_check());
           if (over_) return;
           apps::print_error(sentence.c_str());
           std::_Exit(static_cast<int>(apps::exit_code::timed_out));

@@ -34,15 +34,15 @@ namespace apps {
 }
 
 /// Notes, once, that a checkpoint is in `folder`; a hook of savers, which calls `other` first.
-[[nodiscard]] inline parallel::step_hook noting_saves(std::filesystem::path folder,
-                                                      parallel::step_hook other) {
+[[nodiscard]] inline parallel::action_hook noting_saves(std::filesystem::path folder,
+                                                        parallel::action_hook other) {
   auto const file = file_of_noted_saves();
   if (!file) return other;
   return [file = *file, folder = std::filesystem::absolute(folder), other = std::move(other),
-          noted = std::make_shared<std::atomic<bool>>(false)](std::string_view step) {
-    parallel::files::step(other, step);
-    // the last step of a save, when the checkpoint has its name
-    if (step == "create link" && !noted->exchange(true)) std::ofstream(file) << folder.native();
+          noted = std::make_shared<std::atomic<bool>>(false)](std::string_view action) {
+    parallel::files::announce(other, action);
+    // the last action of a save, when the checkpoint has its name
+    if (action == "create link" && !noted->exchange(true)) std::ofstream(file) << folder.native();
   };
 }
 

@@ -79,7 +79,7 @@ inline void require_printed() {
   auto const text = parallel::concat("standard output: what was printed is not complete",
                                      code == 0 ? "" : ": " + std::generic_category().message(code),
                                      "; send it where there is room");
-  if (parallel::is_of_storage(code)) parallel::fail<parallel::storage_error>(text);
+  if (parallel::is_storage_error_code(code)) parallel::fail<parallel::storage_error>(text);
   parallel::fail(text);
 }
 

@@ -25,7 +25,7 @@ inline void check_report_file(std::string_view option, std::filesystem::path con
   namespace fs = std::filesystem;
   if (file.empty() || file == "-") return;
   std::error_code none;  // what cannot be seen is not there
-  auto const folder = parallel::files::parent_of(file);
+  auto const folder = parallel::files::parent_folder(file);
   parallel::require(!fs::is_directory(file, none), option, ": ", file.native(),
                     " is a folder; name a file");
   bool const there = fs::exists(file, none);

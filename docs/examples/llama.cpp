@@ -151,7 +151,7 @@ class llama {
 struct data {
   data(index first_sequence, index count, int rank, int ranks)
       : max_microbatches(
-            static_cast<std::size_t>(parallel::data::most_microbatches(count, ranks, 2))) {
+            static_cast<std::size_t>(parallel::data::max_microbatches(count, ranks, 2))) {
     auto const own_sequences = parallel::data::share_of(count, rank, ranks);
     for (index s = own_sequences.begin; s < own_sequences.end; ++s)
       for (std::int32_t t = 0, a = static_cast<std::int32_t>(first_sequence + s), b = 1; t < length;

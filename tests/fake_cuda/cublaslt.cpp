@@ -1,7 +1,7 @@
-// A cuBLASLt that is only fake, on the fake CUDA runtime: it multiplies by the layouts, transposes,
-// factors and epilogues that it was given, one sum in float after the other. It offers three
-// algorithms for every product, which add in different orders: who takes another finds other bits.
-// Its workspace is overwritten, at both ends. What the library never asks for is refused.
+// A fake cuBLASLt on the fake CUDA runtime: it multiplies by the given layouts, transposes, factors
+// and epilogues, with sums in float. It offers three algorithms for every product, which add in
+// different orders, so another algorithm gives other bits. It overwrites both ends of its
+// workspace, and refuses what the library never asks for.
 #include <cublasLt.h>
 
 #include <algorithm>
@@ -58,93 +58,102 @@ void put(Opaque* to, T const& value) {
   std::memcpy(to, &value, sizeof value);
 }
 
-[[nodiscard]] float load(layout const& of, void const* data, std::int64_t row,
+[[nodiscard]] float load(layout const& matrix, void const* data, std::int64_t row,
                          std::int64_t column) {
-  std::int64_t const at = column * of.leading + row;
-  return of.type == CUDA_R_16BF ? static_cast<float>(static_cast<parallel::bf16 const*>(data)[at])
-                                : static_cast<float const*>(data)[at];
+  std::int64_t const offset = column * matrix.leading + row;
+  return matrix.type == CUDA_R_16BF
+             ? static_cast<float>(static_cast<parallel::bf16 const*>(data)[offset])
+             : static_cast<float const*>(data)[offset];
 }
-void store(layout const& of, void* data, std::int64_t row, std::int64_t column, float value) {
-  std::int64_t const at = column * of.leading + row;
-  if (of.type == CUDA_R_16BF)
-    static_cast<parallel::bf16*>(data)[at] = static_cast<parallel::bf16>(value);
+void store(layout const& matrix, void* data, std::int64_t row, std::int64_t column, float value) {
+  std::int64_t const offset = column * matrix.leading + row;
+  if (matrix.type == CUDA_R_16BF)
+    static_cast<parallel::bf16*>(data)[offset] = static_cast<parallel::bf16>(value);
   else
-    static_cast<float*>(data)[at] = value;
+    static_cast<float*>(data)[offset] = value;
 }
 
 /// Rows and columns of op(X).
-[[nodiscard]] std::pair<std::int64_t, std::int64_t> extents(layout const& of,
+[[nodiscard]] std::pair<std::int64_t, std::int64_t> extents(layout const& matrix,
                                                             cublasOperation_t transpose) {
-  return transpose == CUBLAS_OP_N ? std::pair(of.rows, of.columns) : std::pair(of.columns, of.rows);
+  return transpose == CUBLAS_OP_N ? std::pair(matrix.rows, matrix.columns)
+                                  : std::pair(matrix.columns, matrix.rows);
 }
 
 struct product {
-  description how;
+  description operation;
   layout a, b, c, d;
 
   [[nodiscard]] bool fits() const {
-    auto const [m, k] = extents(a, how.transpose_a);
-    auto const [k_of_b, n] = extents(b, how.transpose_b);
+    auto const [m, k] = extents(a, operation.transpose_a);
+    auto const [k_of_b, n] = extents(b, operation.transpose_b);
     auto const packed = [](layout const& x) { return x.leading >= x.rows && x.rows > 0; };
-    return how.compute == CUBLAS_COMPUTE_32F && how.scale == CUDA_R_32F && k == k_of_b &&
-           d.rows == m && d.columns == n && c.rows == m && c.columns == n && a.type == b.type &&
-           c.type == d.type && packed(a) && packed(b) && packed(c) && packed(d) &&
-           (how.epilogue == CUBLASLT_EPILOGUE_DEFAULT || how.bias != nullptr) &&
-           (how.epilogue == CUBLASLT_EPILOGUE_DEFAULT || how.epilogue == CUBLASLT_EPILOGUE_BIAS ||
-            how.epilogue == CUBLASLT_EPILOGUE_BGRADB);
+    return operation.compute == CUBLAS_COMPUTE_32F && operation.scale == CUDA_R_32F &&
+           k == k_of_b && d.rows == m && d.columns == n && c.rows == m && c.columns == n &&
+           a.type == b.type && c.type == d.type && packed(a) && packed(b) && packed(c) &&
+           packed(d) &&
+           (operation.epilogue == CUBLASLT_EPILOGUE_DEFAULT || operation.bias != nullptr) &&
+           (operation.epilogue == CUBLASLT_EPILOGUE_DEFAULT ||
+            operation.epilogue == CUBLASLT_EPILOGUE_BIAS ||
+            operation.epilogue == CUBLASLT_EPILOGUE_BGRADB);
   }
-  /// A bias, or its gradient: of D's type, a number for each row of D, or of the gradient of B for
-  /// each column.
-  [[nodiscard]] layout of_bias() const {
-    auto const count = how.epilogue == CUBLASLT_EPILOGUE_BGRADB ? d.columns : d.rows;
+  /// The layout of a bias, with an element of D's type for each row of D, or of the bias gradient
+  /// that BGRADB computes, with an element for each column.
+  [[nodiscard]] layout bias_layout() const {
+    auto const count = operation.epilogue == CUBLASLT_EPILOGUE_BGRADB ? d.columns : d.rows;
     return {d.type, count, 1, count};
   }
 
-  void run(void* to, void const* from_a, void const* from_b, void const* from_c, float alpha,
+  void run(void* result, void const* from_a, void const* from_b, void const* from_c, float alpha,
            float beta, std::uint64_t algorithm) const {
-    std::int64_t const m = d.rows, k = extents(a, how.transpose_a).second;
-    auto const left = [&](std::int64_t i, std::int64_t at) {
-      return how.transpose_a == CUBLAS_OP_N ? load(a, from_a, i, at) : load(a, from_a, at, i);
+    std::int64_t const m = d.rows, k = extents(a, operation.transpose_a).second;
+    auto const left = [&](std::int64_t i, std::int64_t inner) {
+      return operation.transpose_a == CUBLAS_OP_N ? load(a, from_a, i, inner)
+                                                  : load(a, from_a, inner, i);
     };
-    auto const right = [&](std::int64_t at, std::int64_t j) {
-      return how.transpose_b == CUBLAS_OP_N ? load(b, from_b, at, j) : load(b, from_b, j, at);
+    auto const right = [&](std::int64_t inner, std::int64_t j) {
+      return operation.transpose_b == CUBLAS_OP_N ? load(b, from_b, inner, j)
+                                                  : load(b, from_b, j, inner);
     };
-    std::vector<float> lefts(static_cast<std::size_t>(m * k));  // a column of op(A) after the other
-    for (std::int64_t at = 0; at < k; ++at)
+    std::vector<float> lefts(static_cast<std::size_t>(m * k));  // op(A), column by column
+    for (std::int64_t inner = 0; inner < k; ++inner)
       for (std::int64_t i = 0; i < m; ++i)
-        lefts[static_cast<std::size_t>(at * m + i)] = left(i, at);
-    // Sums of products in an order that the algorithm decides, for a column of D at once.
+        lefts[static_cast<std::size_t>(inner * m + i)] = left(i, inner);
+    // The sums of one column of D at a time; the algorithm decides the order of the addends.
     std::vector<float> sums(static_cast<std::size_t>(2 * m));
     for (std::int64_t j = 0; j < d.columns; ++j) {
       std::ranges::fill(sums, 0.0F);
       float sums_of_b[2] = {};
-      for (std::int64_t number = 0; number < k; ++number) {
-        std::int64_t const at = algorithm == 1 ? k - 1 - number : number;
-        std::int64_t const part = algorithm == 2 ? number % 2 : 0;
-        float const factor = right(at, j);
+      for (std::int64_t position = 0; position < k; ++position) {
+        std::int64_t const inner = algorithm == 1 ? k - 1 - position : position;
+        std::int64_t const part = algorithm == 2 ? position % 2 : 0;
+        float const factor = right(inner, j);
         float* const to_sums = sums.data() + part * m;
-        float const* const factors = lefts.data() + at * m;
+        float const* const factors = lefts.data() + inner * m;
         for (std::int64_t i = 0; i < m; ++i) to_sums[i] += factors[i] * factor;
         sums_of_b[part] += factor;
       }
-      if (how.epilogue == CUBLASLT_EPILOGUE_BGRADB)  // replaces what is there, whatever beta says
-        store(of_bias(), how.bias, j, 0, sums_of_b[0] + sums_of_b[1]);
+      // BGRADB overwrites the bias gradient for every beta.
+      if (operation.epilogue == CUBLASLT_EPILOGUE_BGRADB)
+        store(bias_layout(), operation.bias, j, 0, sums_of_b[0] + sums_of_b[1]);
       for (std::int64_t i = 0; i < m; ++i) {
         auto const row = static_cast<std::size_t>(i);
         float value = alpha * (sums[row] + sums[row + static_cast<std::size_t>(m)]);
         if (beta != 0) value += beta * load(c, from_c, i, j);
-        if (how.epilogue == CUBLASLT_EPILOGUE_BIAS) value += load(of_bias(), how.bias, i, 0);
-        store(d, to, i, j, value);
+        if (operation.epilogue == CUBLASLT_EPILOGUE_BIAS)
+          value += load(bias_layout(), operation.bias, i, 0);
+        store(d, result, i, j, value);
       }
     }
   }
 };
 
-/// Whether an address is aligned as the algorithms were told.
-[[nodiscard]] product product_of(cublasLtMatmulDesc_t how, cublasLtMatrixLayout_t a,
+/// The product that descriptors describe.
+[[nodiscard]] product product_of(cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t a,
                                  cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c,
                                  cublasLtMatrixLayout_t d) {
-  return {get<description>(how), get<layout>(a), get<layout>(b), get<layout>(c), get<layout>(d)};
+  return {get<description>(operation), get<layout>(a), get<layout>(b), get<layout>(c),
+          get<layout>(d)};
 }
 
 }  // namespace
@@ -176,19 +185,19 @@ cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t out, std::si
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t to,
-                                              cublasLtMatmulDescAttributes_t which,
+                                              cublasLtMatmulDescAttributes_t attribute,
                                               void const* value, std::size_t bytes) {
-  auto how = get<description>(to);
-  auto const take = [&](auto& field) {
+  auto operation = get<description>(to);
+  auto const set_field = [&](auto& field) {
     if (bytes != sizeof field) return CUBLAS_STATUS_INVALID_VALUE;
     std::memcpy(&field, value, bytes);
-    return put(to, how), CUBLAS_STATUS_SUCCESS;
+    return put(to, operation), CUBLAS_STATUS_SUCCESS;
   };
-  switch (which) {
-    case CUBLASLT_MATMUL_DESC_TRANSA: return take(how.transpose_a);
-    case CUBLASLT_MATMUL_DESC_TRANSB: return take(how.transpose_b);
-    case CUBLASLT_MATMUL_DESC_EPILOGUE: return take(how.epilogue);
-    case CUBLASLT_MATMUL_DESC_BIAS_POINTER: return take(how.bias);
+  switch (attribute) {
+    case CUBLASLT_MATMUL_DESC_TRANSA: return set_field(operation.transpose_a);
+    case CUBLASLT_MATMUL_DESC_TRANSB: return set_field(operation.transpose_b);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE: return set_field(operation.epilogue);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER: return set_field(operation.bias);
     default: return CUBLAS_STATUS_NOT_SUPPORTED;
   }
 }
@@ -197,24 +206,24 @@ cublasStatus_t cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreference_t 
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t to,
-                                                    cublasLtMatmulPreferenceAttributes_t which,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute,
                                                     void const* value, std::size_t bytes) {
-  if (which != CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) return CUBLAS_STATUS_SUCCESS;
+  if (attribute != CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) return CUBLAS_STATUS_SUCCESS;
   auto wanted = get<preference>(to);
   if (bytes != sizeof wanted.workspace) return CUBLAS_STATUS_INVALID_VALUE;
   std::memcpy(&wanted.workspace, value, bytes);
   return put(to, wanted), CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t how,
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t operation,
                                               cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                               cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
-                                              cublasLtMatmulPreference_t wanted, int most,
+                                              cublasLtMatmulPreference_t wanted, int max_count,
                                               cublasLtMatmulHeuristicResult_t* out, int* count) {
   *count = 0;
-  if (!product_of(how, a, b, c, d).fits()) return CUBLAS_STATUS_INVALID_VALUE;
+  if (!product_of(operation, a, b, c, d).fits()) return CUBLAS_STATUS_INVALID_VALUE;
   if (get<preference>(wanted).workspace < workspace_of_algorithm)
     return CUBLAS_STATUS_NOT_SUPPORTED;
-  *count = std::min(most, static_cast<int>(algorithms));
+  *count = std::min(max_count, static_cast<int>(algorithms));
   for (int i = 0; i < *count; ++i) {
     out[i] = {};
     out[i].state = CUBLAS_STATUS_SUCCESS;
@@ -223,39 +232,43 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   }
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t how,
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t operation,
                                        cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
                                        cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                                        cublasLtMatmulAlgo_t const* algorithm,
                                        cublasLtMatmulHeuristicResult_t* out) {
-  if (!product_of(how, a, b, c, d).fits() || algorithm->data[0] >= algorithms)
+  if (!product_of(operation, a, b, c, d).fits() || algorithm->data[0] >= algorithms)
     return CUBLAS_STATUS_NOT_SUPPORTED;
   out->workspaceSize = workspace_of_algorithm;
   return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t how, void const* alpha,
-                              void const* a, cublasLtMatrixLayout_t of_a, void const* b,
-                              cublasLtMatrixLayout_t of_b, void const* beta, void const* c,
-                              cublasLtMatrixLayout_t of_c, void* d, cublasLtMatrixLayout_t of_d,
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, void const* alpha,
+                              void const* a, cublasLtMatrixLayout_t layout_a, void const* b,
+                              cublasLtMatrixLayout_t layout_b, void const* beta, void const* c,
+                              cublasLtMatrixLayout_t layout_c, void* d,
+                              cublasLtMatrixLayout_t layout_d,
                               cublasLtMatmulAlgo_t const* algorithm, void* workspace,
-                              std::size_t workspace_bytes, cudaStream_t on) {
-  auto const what = product_of(how, of_a, of_b, of_c, of_d);
-  if (!what.fits() || algorithm->data[0] >= algorithms || workspace_bytes < workspace_of_algorithm)
+                              std::size_t workspace_bytes, cudaStream_t stream) {
+  auto const multiplication = product_of(operation, layout_a, layout_b, layout_c, layout_d);
+  if (!multiplication.fits() || algorithm->data[0] >= algorithms ||
+      workspace_bytes < workspace_of_algorithm)
     return CUBLAS_STATUS_INVALID_VALUE;
   auto const factor = *static_cast<float const*>(alpha), addend = *static_cast<float const*>(beta);
   auto const status = fake_cuda::enqueue(
-      on, "cublasLtMatmul", [=, device = fake_cuda::device_of(on), which = algorithm->data[0]] {
-        fake_cuda::require_access(device, a, what.a.bytes(), "A");
-        fake_cuda::require_access(device, b, what.b.bytes(), "B");
-        fake_cuda::require_access(device, d, what.d.bytes(), "D");
-        if (addend != 0) fake_cuda::require_access(device, c, what.c.bytes(), "C");
+      stream, "cublasLtMatmul",
+      [=, device = fake_cuda::device_of(stream), algorithm_number = algorithm->data[0]] {
+        fake_cuda::require_access(device, a, multiplication.a.bytes(), "A");
+        fake_cuda::require_access(device, b, multiplication.b.bytes(), "B");
+        fake_cuda::require_access(device, d, multiplication.d.bytes(), "D");
+        if (addend != 0) fake_cuda::require_access(device, c, multiplication.c.bytes(), "C");
         fake_cuda::require_access(device, workspace, workspace_bytes, "the workspace");
-        for (std::size_t const at : {std::size_t{0}, workspace_bytes - 256})
-          std::memset(static_cast<std::byte*>(workspace) + at, 0x5a,
-                      256);  // what lay there is gone
-        if (what.how.epilogue != CUBLASLT_EPILOGUE_DEFAULT)
-          fake_cuda::require_access(device, what.how.bias, what.of_bias().bytes(), "the bias");
-        what.run(d, a, b, c, factor, addend, which);
+        // Destroys what the workspace held.
+        for (std::size_t const offset : {std::size_t{0}, workspace_bytes - 256})
+          std::memset(static_cast<std::byte*>(workspace) + offset, 0x5a, 256);
+        if (multiplication.operation.epilogue != CUBLASLT_EPILOGUE_DEFAULT)
+          fake_cuda::require_access(device, multiplication.operation.bias,
+                                    multiplication.bias_layout().bytes(), "the bias");
+        multiplication.run(d, a, b, c, factor, addend, algorithm_number);
       });
   return status == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }

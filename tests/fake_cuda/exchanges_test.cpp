@@ -1,5 +1,5 @@
-// Ranks that are threads exchange the memory of fake GPUs to the bit: sharing one, with one each
-// that reach each other's memory, and with one each that do not.
+// Ranks as threads exchange the memory of fake GPUs exactly: on a shared GPU, and on a GPU for each
+// rank with and without peer access.
 #include <doctest/doctest.h>
 
 #include <cstddef>
@@ -26,24 +26,24 @@ void check(int ranks, fake_cuda::machine_options const& machine) {
       test::check_device_exchanges<bf16>(comm, device, count);
     }
   }));
-  CHECK(fake_cuda::happened().failures.empty());
-  CHECK((fake_cuda::happened().accesses_enabled > 0) == (machine.devices > 1 && machine.peers));
+  CHECK(fake_cuda::history().failures.empty());
+  CHECK((fake_cuda::history().accesses_enabled > 0) == (machine.devices > 1 && machine.peers));
 }
 
-TEST_CASE("ranks share a GPU") {
+TEST_CASE("fake GPU exchanges: ranks that share a GPU") {
   for (int const ranks : {1, 2, 3}) check(ranks, {.seed = static_cast<std::uint64_t>(ranks)});
 }
 
-TEST_CASE("ranks with a GPU each reach each other's memory") {
+TEST_CASE("fake GPU exchanges: a GPU for each rank, with peer access") {
   for (std::uint64_t const seed : {0, 1, 2, 3}) check(3, {.devices = 3, .seed = seed});
 }
 
-TEST_CASE("ranks with a GPU each, none of which reaches another's memory") {
+TEST_CASE("fake GPU exchanges: a GPU for each rank, without peer access") {
   for (std::uint64_t const seed : {0, 1}) check(3, {.devices = 3, .peers = false, .seed = seed});
 }
 
-// more than one piece of what is staged
-TEST_CASE("long arrays between GPUs that do not reach each other's memory") {
+// The array is longer than one staged chunk.
+TEST_CASE("fake GPU exchanges: long arrays without peer access") {
   fake_cuda::restart({.devices = 2, .peers = false});
   CHECK_NOTHROW(fake_cuda::ranks_on(2)(2, [](auto& comm) {
     test::check_device_exchanges<std::uint8_t>(comm, fake_cuda::current_gpu(), (1U << 20U) + 17);

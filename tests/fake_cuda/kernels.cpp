@@ -1,4 +1,4 @@
-// The kernels that are no operation of a list, compiled for the fake CUDA runtime.
+// The kernels that are not in a list of operations, compiled for the fake CUDA runtime.
 #include "combine.cu"
 #include "documents.cu"
 #include "gpu/ring_items.cu"

@@ -1,4 +1,4 @@
-// Programs do not mistake the fake runtime for GPUs.
+// Programs refuse the fake runtime instead of mistaking it for GPUs.
 #include <doctest/doctest.h>
 
 #include "fake_cuda/runtime.hpp"
@@ -11,7 +11,7 @@ constexpr char const* refused =
     "nothing "
     "on a GPU; link with, or preload, the CUDA Toolkit's libcudart";
 
-TEST_CASE("programs refuse the fake runtime, whatever device they were asked for") {
+TEST_CASE("programs: the fake CUDA runtime is refused for every kind of device") {
   fake_cuda::restart({.devices = 2});
   REQUIRE(parallel::cuda::device::count() == 2);
   for (char const* const kind : {"auto", "cuda", "cpu"}) {
@@ -23,7 +23,7 @@ TEST_CASE("programs refuse the fake runtime, whatever device they were asked for
     CHECK(!called);
   }
   CHECK_THROWS_WITH_AS(static_cast<void>(apps::gpus()), refused, parallel::error);
-  CHECK(fake_cuda::happened().contexts.empty());
+  CHECK(fake_cuda::history().contexts.empty());
 }
 
 }  // namespace fake_programs_test

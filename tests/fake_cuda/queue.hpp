@@ -13,33 +13,34 @@
 
 namespace fake_cuda {
 
-/// When a stream runs what it was given.
+/// When a stream runs its tasks.
 enum class pace {
   eager,   // at once
-  late,    // when somebody waits for it or asks whether it has run, else after some milliseconds
-  uneven,  // now and then half a millisecond later, whoever waits
-  lazy,    // when somebody waits for it, else never
+  late,    // when a thread waits for the task or queries it, else after some milliseconds
+  uneven,  // at random up to half a millisecond later, even while a thread waits
+  lazy,    // when a thread waits for the task, else never
 };
 
-/// Thread-safe. Tasks are numbered from 1 on; they must not throw. The thread keeps the queue until
-/// it was closed and has run what it was given, so that nobody need wait for that.
+/// A queue of tasks, numbered from 1 on, which must not throw. Thread-safe. The queue's thread owns
+/// the queue until it is closed and all tasks have run, so that nobody has to wait for the end.
 class queue {
  public:
   using task = std::function<void()>;
 
-  [[nodiscard]] static std::shared_ptr<queue> make(pace how, std::uint64_t seed) {
-    auto made = std::make_shared<queue>(how, seed);
-    std::thread([made] { made->run(); }).detach();
-    return made;
+  [[nodiscard]] static std::shared_ptr<queue> make(pace speed, std::uint64_t seed) {
+    auto new_queue = std::make_shared<queue>(speed, seed);
+    std::thread([new_queue] { new_queue->run(); }).detach();
+    return new_queue;
   }
 
-  /// See make.
-  queue(fake_cuda::pace how, std::uint64_t seed) : pace_(how), random_(seed * 2 + 1) {}
+  /// Makes a queue without a thread; `make` starts one.
+  queue(fake_cuda::pace queue_pace, std::uint64_t seed)
+      : pace_(queue_pace), random_(seed * 2 + 1) {}
 
   queue(queue const&) = delete;
   queue& operator=(queue const&) = delete;
 
-  /// Nothing comes any more.
+  /// No task is pushed after this call.
   void close() {
     std::scoped_lock const lock(mutex_);
     closing_ = true;
@@ -53,14 +54,14 @@ class queue {
     return ++pushed_;
   }
 
-  /// The number of the last task so far.
-  [[nodiscard]] std::uint64_t last() {
+  /// The number of the task that was pushed last.
+  [[nodiscard]] std::uint64_t last_number() {
     std::scoped_lock const lock(mutex_);
     return pushed_;
   }
 
   /// Whether the first `number` tasks have run.
-  [[nodiscard]] bool reached(std::uint64_t number) {
+  [[nodiscard]] bool has_completed(std::uint64_t number) {
     std::scoped_lock const lock(mutex_);
     if (pace_ != pace::lazy) demand(number);
     return done_ >= number;
@@ -92,16 +93,16 @@ class queue {
       auto work = std::move(tasks_.front());
       tasks_.pop_front();
       lock.unlock();
-      if (pace_ == pace::uneven) hold_up();
+      if (pace_ == pace::uneven) delay_now_and_then();
       work();
-      work = nullptr;  // with what it owns
+      work = nullptr;  // destroys what the task owns before the task counts as done
       lock.lock();
       ++done_;
       changed_.notify_all();
     }
   }
 
-  void hold_up() {
+  void delay_now_and_then() {
     random_ = random_ * 6364136223846793005ULL + 1442695040888963407ULL;
     auto const drawn = random_ >> 33;
     if (drawn % 16 == 0) std::this_thread::sleep_for(std::chrono::microseconds(drawn / 16 % 500));

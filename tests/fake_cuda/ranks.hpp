@@ -1,4 +1,4 @@
-// Ranks as threads on GPUs of the fake machine: one each, or sharing some.
+// Ranks as threads on GPUs of the fake machine: each has a GPU of its own, or several share one.
 #pragma once
 
 #include <parallel/comm/cuda/comm_stream.hpp>
@@ -20,14 +20,15 @@ namespace fake_cuda {
   };
 }
 
-/// The calling thread's GPU.
-[[nodiscard]] inline parallel::cuda::device current_gpu(parallel::cuda::stream_options how = {}) {
-  parallel::cuda::check(cudaGetDevice(&how.device), "cudaGetDevice");
-  return parallel::cuda::device(how);
+/// A device object for the calling thread's current GPU.
+[[nodiscard]] inline parallel::cuda::device current_gpu(
+    parallel::cuda::stream_options options = {}) {
+  parallel::cuda::check(cudaGetDevice(&options.device), "cudaGetDevice");
+  return parallel::cuda::device(options);
 }
 
-/// The most bytes that operations' scratch took at once of each GPU, of all of them.
-[[nodiscard]] inline std::size_t scratch_taken(int gpus) {
+/// The peak bytes of the operations' scratch on each GPU, summed over the GPUs.
+[[nodiscard]] inline std::size_t peak_scratch(int gpus) {
   std::size_t sum = 0;
   for (int gpu = 0; gpu < gpus; ++gpu)
     sum += parallel::cuda::device({.device = gpu}).peak_scratch_bytes();

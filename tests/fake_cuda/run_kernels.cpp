@@ -1,5 +1,5 @@
-// What whole training runs in float name of operations in bf16, which the lists of the fake runtime
-// leave out.
+// The bf16 operations that training runs in float need to link; the fake runtime's lists of
+// operations leave bf16 out.
 #include <parallel/ops/cuda/elementwise.cuh>
 #include <parallel/ops/cuda/reduce.cuh>
 #include <parallel/ops/cuda/run.cuh>

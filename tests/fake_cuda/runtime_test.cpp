@@ -1,4 +1,4 @@
-// The fake CUDA runtime is as hard on ordering, memory and captures as it says.
+// The fake CUDA runtime is as strict about ordering, memory and captures as it promises.
 #include "fake_cuda/runtime.hpp"
 
 #include <doctest/doctest.h>
@@ -34,26 +34,27 @@ int* make_ints(std::size_t count) {
   REQUIRE(cudaMalloc(&memory, count * sizeof(int)) == cudaSuccess);
   return static_cast<int*>(memory);
 }
-cudaError_t set(cudaStream_t s, int* where, int value) {
-  return fake_cuda::enqueue(s, "set", [=] { *where = value; });
+cudaError_t set(cudaStream_t s, int* target, int value) {
+  return fake_cuda::enqueue(s, "set", [=] { *target = value; });
 }
-int read(cudaStream_t s, int const* where) {
+int read(cudaStream_t s, int const* target) {
   int value = 0;
-  CHECK(cudaMemcpyAsync(&value, where, sizeof value, cudaMemcpyDeviceToHost, s) == cudaSuccess);
+  CHECK(cudaMemcpyAsync(&value, target, sizeof value, cudaMemcpyDeviceToHost, s) == cudaSuccess);
   return value;
 }
-/// With a machine of its own; afterwards nothing of it may be alive.
+/// Runs a test on a machine of its own, of which no stream, event or memory may be alive
+/// afterwards.
 template <class Test>
-void on(fake_cuda::machine_options const& options, Test const& test) {
+void with_machine(fake_cuda::machine_options const& options, Test const& test) {
   fake_cuda::restart(options);
   test();
-  CHECK(fake_cuda::alive() == 0);
+  CHECK(fake_cuda::live_objects() == 0);
   fake_cuda::restart();
 }
 
-TEST_CASE("streams run beside each other, and one after another where an event says so") {
+TEST_CASE("fake CUDA: streams run concurrently, and wait for each other only by events") {
   for (std::uint64_t seed = 0; seed < 12; ++seed) {
-    on({.seed = seed}, [] {
+    with_machine({.seed = seed}, [] {
       auto* const s = make_stream();
       auto* const t = make_stream();
       auto* const mark = make_event();
@@ -65,7 +66,7 @@ TEST_CASE("streams run beside each other, and one after another where an event s
       CHECK(cudaEventQuery(mark) == cudaErrorNotReady);
       CHECK(cudaGetLastError() == cudaErrorNotReady);  // as CUDA does
       CHECK(cudaGetLastError() == cudaSuccess);
-      CHECK(read(t, x) == -1);  // poison; nobody waited
+      CHECK(read(t, x) == -1);  // poison: stream t has not waited
       CHECK(cudaStreamWaitEvent(t, mark, 0) == cudaSuccess);
       gate.set_value();
       CHECK(read(t, x) == 1);
@@ -76,27 +77,27 @@ TEST_CASE("streams run beside each other, and one after another where an event s
   }
 }
 
-TEST_CASE("some seeds let a stream lag behind another, and some the other behind it") {
+TEST_CASE("fake CUDA: the seed decides which of two streams lags behind") {
   int first = 0, second = 0;
   for (std::uint64_t seed = 1; seed < 40; ++seed)
-    on({.seed = seed}, [&] {
+    with_machine({.seed = seed}, [&] {
       auto* const s = make_stream();
       auto* const t = make_stream();
       std::atomic<int> turn = 0;
-      int of_s = 0, of_t = 0;
-      CHECK(fake_cuda::enqueue(s, "s", [&] { of_s = ++turn; }) == cudaSuccess);
-      CHECK(fake_cuda::enqueue(t, "t", [&] { of_t = ++turn; }) == cudaSuccess);
+      int order_s = 0, order_t = 0;
+      CHECK(fake_cuda::enqueue(s, "s", [&] { order_s = ++turn; }) == cudaSuccess);
+      CHECK(fake_cuda::enqueue(t, "t", [&] { order_t = ++turn; }) == cudaSuccess);
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
       CHECK((cudaStreamSynchronize(s) | cudaStreamSynchronize(t)) == cudaSuccess);
-      ++(of_s < of_t ? first : second);
+      ++(order_s < order_t ? first : second);
       CHECK((cudaStreamDestroy(s) | cudaStreamDestroy(t)) == cudaSuccess);
     });
   CHECK(first > 5);
   CHECK(second > 3);
 }
 
-TEST_CASE("pageable memory is read before a copy returns, pinned memory when it runs") {
-  on({}, [] {
+TEST_CASE("fake CUDA: a copy reads pageable memory before it returns, pinned memory when it runs") {
+  with_machine({}, [] {
     auto* const s = make_stream();
     auto* const x = make_ints(2);
     void* memory = nullptr;
@@ -114,14 +115,14 @@ TEST_CASE("pageable memory is read before a copy returns, pinned memory when it 
     CHECK(read(s, x) == 1);
     CHECK(read(s, x + 1) == 2);
     CHECK(cudaMemcpyAsync(x + 1, pinned, 8, cudaMemcpyDefault, s) == cudaErrorInvalidValue);
-    CHECK(fake_cuda::happened().failures.back() ==
+    CHECK(fake_cuda::history().failures.back() ==
           "cudaMemcpyAsync: 8 bytes go beyond the end of memory of GPU 0");
     CHECK((cudaFreeHost(pinned) | cudaFree(x) | cudaStreamDestroy(s)) == cudaSuccess);
   });
 }
 
-TEST_CASE("a lazy stream runs what somebody waits for, and no more") {
-  on({.lazy = true}, [] {
+TEST_CASE("fake CUDA: a lazy stream runs only the work that a thread waits for") {
+  with_machine({.lazy = true}, [] {
     auto* const s = make_stream();
     auto* const t = make_stream();
     auto* const e = make_event();
@@ -146,34 +147,37 @@ TEST_CASE("a lazy stream runs what somebody waits for, and no more") {
   });
 }
 
-TEST_CASE("a device reaches another's memory once it was given access, its pool's never") {
+TEST_CASE("fake CUDA: a kernel can use a peer's memory only after peer access was enabled") {
   struct arguments {
     int number;
-    int* where;
+    int* target;
   };
-  for (bool const allowed : {false, true})
-    on({.devices = 2}, [&] {
+  for (bool const has_access : {false, true})
+    with_machine({.devices = 2}, [&] {
       auto* const x = make_ints(3);
       auto* const s = make_stream(1);
       CHECK(fake_cuda::device_of(x) == 0);
       CHECK(fake_cuda::device_of(s) == 1);
-      if (allowed) {
+      if (has_access) {
         CHECK(cudaDeviceEnablePeerAccess(0, 0) == cudaSuccess);
         CHECK(cudaDeviceEnablePeerAccess(0, 0) == cudaErrorPeerAccessAlreadyEnabled);
         CHECK(cudaGetLastError() == cudaErrorPeerAccessAlreadyEnabled);
       }
-      auto const given = std::make_shared<arguments>(arguments{7, x + 1});
-      CHECK(fake_cuda::launch(s, {"seven", 1, 32, 0, std::as_bytes(std::span(given.get(), 1))},
-                              [given](auto) { *given->where = given->number; }) == cudaSuccess);
+      auto const shared_arguments = std::make_shared<arguments>(arguments{7, x + 1});
+      CHECK(fake_cuda::launch(
+                s, {"seven", 1, 32, 0, std::as_bytes(std::span(shared_arguments.get(), 1))},
+                [shared_arguments](auto) {
+                  *shared_arguments->target = shared_arguments->number;
+                }) == cudaSuccess);
       auto const status = cudaStreamSynchronize(s);
-      CHECK((status == cudaSuccess) == allowed);
-      if (!allowed) {
+      CHECK((status == cudaSuccess) == has_access);
+      if (!has_access) {
         CHECK(std::string(cudaGetErrorString(status)) ==
               "seven on GPU 1: it was given memory of GPU 0, to which GPU 1 has no access");
         CHECK(cudaGetLastError() == status);
-        CHECK(cudaGetLastError() == status);  // it stays
-        void* more = nullptr;
-        CHECK(cudaMalloc(&more, 1) == status);
+        CHECK(cudaGetLastError() == status);  // the failure stays
+        void* allocation = nullptr;
+        CHECK(cudaMalloc(&allocation, 1) == status);
       }
       CHECK(cudaSetDevice(0) == cudaSuccess);
       CHECK((cudaFree(x)) == cudaSuccess);
@@ -181,16 +185,16 @@ TEST_CASE("a device reaches another's memory once it was given access, its pool'
     });
 }
 
-TEST_CASE("what is written beside memory is found when it is freed") {
-  on({}, [] {
+TEST_CASE("fake CUDA: a write beside an allocation is found when it is freed") {
+  with_machine({}, [] {
     auto* const x = make_ints(3);
     x[3] = 0;
     CHECK(cudaFree(x) == cudaErrorLaunchFailure);
   });
 }
 
-TEST_CASE("work that touches what was freed fails its device") {
-  on({}, [] {
+TEST_CASE("fake CUDA: work that touches freed memory fails its device") {
+  with_machine({}, [] {
     auto* const s = make_stream();
     auto* const x = make_ints(3);
     CHECK(cudaFree(x) == cudaSuccess);
@@ -202,9 +206,9 @@ TEST_CASE("work that touches what was freed fails its device") {
   });
 }
 
-TEST_CASE("a captured stream runs nothing, and its graph runs as often as it is launched") {
+TEST_CASE("fake CUDA: a captured stream runs nothing, its graph runs at every launch") {
   for (std::uint64_t seed = 0; seed < 4; ++seed)
-    on({.seed = seed}, [] {
+    with_machine({.seed = seed}, [] {
       auto* const s = make_stream();
       auto* const t = make_stream();
       auto* const fork = make_event();
@@ -226,8 +230,9 @@ TEST_CASE("a captured stream runs nothing, and its graph runs as often as it is 
       CHECK(cudaGraphInstantiate(&ready, first, 0) == cudaSuccess);
       CHECK(read(s, x) == -1);
       CHECK(cudaGraphLaunch(ready, s) == cudaSuccess);
-      cudaGraphExecUpdateResultInfo why{};
-      CHECK(cudaGraphExecUpdate(ready, second, &why) == cudaSuccess);  // later launches alone
+      cudaGraphExecUpdateResultInfo info{};
+      // An update changes only later launches.
+      CHECK(cudaGraphExecUpdate(ready, second, &info) == cudaSuccess);
       CHECK(read(s, x) == 2);
       CHECK(cudaGraphLaunch(ready, s) == cudaSuccess);
       CHECK(read(s, x) == 4);
@@ -238,13 +243,13 @@ TEST_CASE("a captured stream runs nothing, and its graph runs as often as it is 
     });
 }
 
-TEST_CASE("a capture refuses what CUDA refuses, and is broken then") {
-  on({}, [] {
+TEST_CASE("fake CUDA: a capture refuses what CUDA refuses, and is broken then") {
+  with_machine({}, [] {
     auto* const s = make_stream();
     auto* const t = make_stream();
     auto* const mark = make_event();
     auto* const x = make_ints(1);
-    int here = 0;
+    int host_value = 0;
     void* memory = nullptr;
     CHECK(cudaEventRecord(mark, t) == cudaSuccess);
     struct rule {
@@ -259,18 +264,18 @@ TEST_CASE("a capture refuses what CUDA refuses, and is broken then") {
         {cudaErrorStreamCaptureUnsupported, [&] { return cudaHostAlloc(&memory, 1, 0); }},
         {cudaErrorStreamCaptureUnsupported, [&] { return cudaMallocAsync(&memory, 1, s); }},
         {cudaErrorStreamCaptureUnsupported,
-         [&] { return cudaMemcpy(x, &here, 4, cudaMemcpyDefault); }},
+         [&] { return cudaMemcpy(x, &host_value, 4, cudaMemcpyDefault); }},
         {cudaErrorStreamCaptureUnsupported, [&] { return cudaMemset(x, 0, 4); }},
         {cudaErrorStreamCaptureUnsupported, [&] { return cudaDeviceSynchronize(); }},
         {cudaErrorStreamCaptureUnsupported,
-         [&] { return cudaMemcpyAsync(x, &here, 4, cudaMemcpyDefault, s); }},
+         [&] { return cudaMemcpyAsync(x, &host_value, 4, cudaMemcpyDefault, s); }},
         {cudaErrorStreamCaptureIsolation, [&] { return cudaStreamWaitEvent(s, mark, 0); }}};
     for (auto const& [expected, call] : rules) {
       REQUIRE(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
-      // not of another thread
+      // the calls of another thread are permitted
       std::thread([] {
-        void* own = nullptr;
-        CHECK((cudaMalloc(&own, 1) | cudaFree(own)) == cudaSuccess);
+        void* allocation = nullptr;
+        CHECK((cudaMalloc(&allocation, 1) | cudaFree(allocation)) == cudaSuccess);
       }).join();
       CHECK(call() == expected);
       CHECK(set(s, x, 1) == cudaErrorStreamCaptureInvalidated);
@@ -278,7 +283,7 @@ TEST_CASE("a capture refuses what CUDA refuses, and is broken then") {
       CHECK(cudaStreamEndCapture(s, &graph) == cudaErrorStreamCaptureInvalidated);
       CHECK(graph == nullptr);
     }
-    // work of a stream that came along and was not waited for
+    // stream t joined the capture, and its work was not waited for
     REQUIRE(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
     CHECK((set(s, x, 1) | cudaEventRecord(mark, s) | cudaStreamWaitEvent(t, mark, 0) |
            set(t, x, 2)) == cudaSuccess);
@@ -291,8 +296,8 @@ TEST_CASE("a capture refuses what CUDA refuses, and is broken then") {
   });
 }
 
-TEST_CASE("what is enqueued on another device's stream, or where another is current, is refused") {
-  on({.devices = 2}, [] {
+TEST_CASE("fake CUDA: events and kernels of another device than the stream's are refused") {
+  with_machine({.devices = 2}, [] {
     auto* const s = make_stream(1);
     auto* const other = make_event();  // of GPU 1
     auto* const t = make_stream(0);
@@ -305,8 +310,8 @@ TEST_CASE("what is enqueued on another device's stream, or where another is curr
   });
 }
 
-TEST_CASE("work that throws fails its device, and what comes after it does not run") {
-  on({.devices = 2}, [] {
+TEST_CASE("fake CUDA: work that throws fails its device, and later work there does not run") {
+  with_machine({.devices = 2}, [] {
     auto* const s = make_stream(0);
     auto* const t = make_stream(1);
     bool ran = false;
@@ -315,7 +320,7 @@ TEST_CASE("work that throws fails its device, and what comes after it does not r
     CHECK(fake_cuda::enqueue(s, "more", [&] { ran = true; }) == cudaErrorLaunchFailure);
     CHECK(cudaStreamSynchronize(s) == cudaErrorLaunchFailure);
     CHECK(!ran);
-    CHECK(fake_cuda::happened().failures == std::vector<std::string>{"work on GPU 0: broken"});
+    CHECK(fake_cuda::history().failures == std::vector<std::string>{"work on GPU 0: broken"});
     CHECK(fake_cuda::enqueue(t, "other", [&] { ran = true; }) == cudaSuccess);
     CHECK(cudaStreamSynchronize(t) == cudaSuccess);
     CHECK(ran);

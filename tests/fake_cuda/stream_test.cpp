@@ -1,4 +1,4 @@
-// cuda::stream and cuda::device on fake GPUs, where work takes its time.
+// cuda::stream and cuda::device on fake GPUs, where work can be delayed.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -21,12 +21,13 @@ using parallel::cuda::stream;
 
 std::vector<float> read(device const& gpu, parallel::buffer<float> const& x) {
   std::vector<float> out;
-  parallel::read_on_host(
-      gpu, x.span(), [&](std::span<float const> here) { out.assign(here.begin(), here.end()); });
+  parallel::read_on_host(gpu, x.span(), [&](std::span<float const> values) {
+    out.assign(values.begin(), values.end());
+  });
   return out;
 }
 
-TEST_CASE("who asks for an event that is not reached leaves no error behind for the next launch") {
+TEST_CASE("cuda::stream: a query of an event that has not happened leaves no error for a launch") {
   fake_cuda::restart();
   device const gpu;
   stream s;
@@ -42,7 +43,7 @@ TEST_CASE("who asks for an event that is not reached leaves no error behind for 
   CHECK(read(gpu, x) == std::vector<float>(5, 3.0F));
 }
 
-TEST_CASE("constants that are first asked for in a step allocate nothing and wait for nobody") {
+TEST_CASE("cuda::stream: new constants allocate nothing after reserve_scratch, and do not wait") {
   fake_cuda::restart();
   {
     device const gpu;
@@ -55,43 +56,43 @@ TEST_CASE("constants that are first asked for in a step allocate nothing and wai
             opened.wait_for(std::chrono::seconds(2));
           }) == cudaSuccess);
     auto const mark = s.record();
-    auto const before = fake_cuda::happened().allocations;
+    auto const allocations_before = fake_cuda::history().allocations;
     std::vector<float> values{3, 5, 7};
-    auto const there = s.constants(std::span<float const>(values));
-    CHECK(fake_cuda::happened().allocations == before);
+    auto const constants = s.constants(std::span<float const>(values));
+    CHECK(fake_cuda::history().allocations == allocations_before);
     CHECK(!mark.ready());
-    CHECK(s.constants(std::span<float const>(values)).data() == there.data());
-    values = {0, 0, 0};  // they have been read
-    parallel::ops::add(s, x.span(), there);
+    CHECK(s.constants(std::span<float const>(values)).data() == constants.data());
+    values = {0, 0, 0};  // the stream has copied them already
+    parallel::ops::add(s, x.span(), constants);
     gate.set_value();
     s.synchronize();
     CHECK(read(gpu, x) == std::vector<float>{3, 5, 7});
-    std::vector<float> const many(40000, 2.0F);  // more than was taken before
-    CHECK(s.constants(std::span<float const>(many)).size() == many.size());
+    std::vector<float> const long_values(40000, 2.0F);  // more than the reserved memory
+    CHECK(s.constants(std::span<float const>(long_values)).size() == long_values.size());
   }
-  CHECK(fake_cuda::alive() == 0);
+  CHECK(fake_cuda::live_objects() == 0);
 }
 
-TEST_CASE("few numbers that the host shares are there when they were reserved") {
+TEST_CASE("cuda::device: reserved shared memory serves small allocations without new memory") {
   fake_cuda::restart();
   {
     device const gpu;
     gpu.reserve_shared();
-    auto const before = fake_cuda::happened().allocations;
+    auto const allocations_before = fake_cuda::history().allocations;
     auto const three = gpu.allocate_shared<double>(3);
     { auto const one = gpu.allocate_shared<int>(1); }
     auto const other = gpu.allocate_shared<float>(7);
     CHECK(three.span()[2] == 0);
     CHECK(other.span()[6] == 0);
     gpu.reserve_shared();
-    CHECK(fake_cuda::happened().allocations == before);
+    CHECK(fake_cuda::history().allocations == allocations_before);
     CHECK(gpu.allocate_shared<double>(3000).span()[2999] == 0);
-    CHECK(fake_cuda::happened().allocations == before + 1);
+    CHECK(fake_cuda::history().allocations == allocations_before + 1);
   }
-  CHECK(fake_cuda::alive() == 0);
+  CHECK(fake_cuda::live_objects() == 0);
 }
 
-TEST_CASE("a kernel's failure is told by its stream, in words, and by all later calls") {
+TEST_CASE("cuda::stream: a kernel's failure is an error in words, also of all later calls") {
   fake_cuda::restart({.devices = 2});
   device const gpu, other({.device = 1});
   stream s;
@@ -103,7 +104,7 @@ TEST_CASE("a kernel's failure is told by its stream, in words, and by all later 
   CHECK_THROWS_AS(parallel::ops::fill(s, x.span(), 3.0F), parallel::error);
 }
 
-TEST_CASE("a stretch runs as a graph with the operands of each time") {
+TEST_CASE("as_graph: each launch of a graph uses the operands of that call") {
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
     fake_cuda::restart({.seed = seed});
     {
@@ -118,11 +119,11 @@ TEST_CASE("a stretch runs as a graph with the operands of each time") {
         });
       s.synchronize();
       CHECK(read(gpu, x)[0] == 1.0F);
-      CHECK(read(gpu, y)[0] == 4.0F);  // of x's 1: 0 + 1, then 3 + 1
-      CHECK(fake_cuda::happened().graph_launches == 3);
-      CHECK(fake_cuda::happened().instantiations == 1);
+      CHECK(read(gpu, y)[0] == 4.0F);  // x[0] is 1: 0 + 1, then 3 + 1
+      CHECK(fake_cuda::history().graph_launches == 3);
+      CHECK(fake_cuda::history().instantiations == 1);
     }
-    CHECK(fake_cuda::alive() == 0);
+    CHECK(fake_cuda::live_objects() == 0);
   }
 }
 

@@ -21,30 +21,32 @@
 namespace fake_cuda {
 namespace {
 
-/// Runs it as a part of what the calling thread's stream runs by `name`.
+/// Runs `work` as (a part of) the calling thread's task `name`; throws when it touches memory
+/// without rights.
 void run_guarded(char const* name, std::function<void()> const& work) {
-  auto& own = running_task();
-  auto const outer = own;
-  sigjmp_buf here;
-  if (sigsetjmp(here, 0) == 0) {
-    own.name = name;
-    own.back = &here;
+  auto& task = running_task();
+  auto const outer = task;
+  sigjmp_buf return_point;
+  if (sigsetjmp(return_point, 0) == 0) {
+    task.name = name;
+    task.return_point = &return_point;
     try {
       work();
     } catch (...) {
-      own = outer;
+      task = outer;
       throw;
     }
-    own = outer;
+    task = outer;
     return;
   }
   std::ostringstream text;
-  text << "it touched " << running_task().touched << ", which was freed or is nobody's";
+  text << "it touched " << running_task().fault_address << ", which was freed or is nobody's";
   running_task() = outer;
   throw std::runtime_error(text.str());
 }
 
-/// `work` as a task of a device: skipped once this has failed, which it does when `work` throws.
+/// Makes a task of `work`: the device fails when `work` throws, and a failed device skips its
+/// tasks.
 [[nodiscard]] queue::task task_of(int device, char const* name, std::function<void()> work) {
   return [device, name, work = std::move(work)] {
     if (has_failed(device)) return;
@@ -56,21 +58,22 @@ void run_guarded(char const* name, std::function<void()> const& work) {
   };
 }
 
-/// A capture that is over, or never was, is none.
+/// Whether a capture that has not ended includes the stream.
 [[nodiscard]] bool is_captured(cudaStream_t stream) { return stream->captured != nullptr; }
 
-cudaError_t broken(capture& of, cudaError_t status, std::string const& why) {
-  of.broken = true;
-  return refuse(status, why);
+cudaError_t break_capture(capture& target, cudaError_t status, std::string const& reason) {
+  target.is_broken = true;
+  return refuse(status, reason);
 }
 
-/// All nodes, each after those it depends on; otherwise in an order that `chance` draws.
+/// Runs all nodes, each after its dependencies, in an order that `chance` draws.
 void run_graph(CUgraph_st const& graph, std::uint64_t chance) {
   std::vector<bool> ran(graph.nodes.size());
   for (std::size_t left = graph.nodes.size(); left > 0; --left) {
     nodes ready;
     for (std::size_t i = 0; i < graph.nodes.size(); ++i)
-      if (!ran[i] && std::ranges::all_of(graph.nodes[i].after, [&](auto j) { return ran[j]; }))
+      if (!ran[i] &&
+          std::ranges::all_of(graph.nodes[i].dependencies, [&](auto j) { return ran[j]; }))
         ready.push_back(i);
     chance = chance * 6364136223846793005ULL;
     std::size_t const next = ready[(chance >> 33) % ready.size()];
@@ -83,31 +86,32 @@ void run_graph(CUgraph_st const& graph, std::uint64_t chance) {
   }
 }
 
-/// One of the device's queues, in turn.
-[[nodiscard]] std::shared_ptr<queue> some_queue_of(int device) {
+/// One of the device's queues, another one at every call.
+[[nodiscard]] std::shared_ptr<queue> queue_in_turn(int device) {
   static std::atomic<std::size_t> turn = 0;
   auto& m = machine::get();
   std::scoped_lock const lock(m.mutex);
-  std::vector<std::shared_ptr<queue>> alive;
+  std::vector<std::shared_ptr<queue>> live_queues;
   for (auto const& one : m.queues[device])
-    if (auto is = one.lock()) alive.push_back(std::move(is));
-  return alive[turn++ % alive.size()];
+    if (auto live_queue = one.lock()) live_queues.push_back(std::move(live_queue));
+  return live_queues[turn++ % live_queues.size()];
 }
 
 cudaError_t make_stream(cudaStream_t* out, unsigned flags) {
   use_current_device();
-  in_context const inside(here().device);
+  in_context const inside(calling_thread().device);
   if ((flags & cudaStreamNonBlocking) == 0)
     return refuse(cudaErrorNotSupported, "streams that wait for the default stream are not faked");
-  *out = new CUstream_st{.device = here().device, .work = make_queue(here().device)};
+  *out = new CUstream_st{.device = calling_thread().device,
+                         .work = make_queue(calling_thread().device)};
   auto& m = machine::get();
   std::scoped_lock const lock(m.mutex);
   ++m.handles;
-  ++m.happened.streams;
+  ++m.history.streams;
   return cudaSuccess;
 }
 
-void forget_handle() {
+void remove_handle() {
   auto& m = machine::get();
   std::scoped_lock const lock(m.mutex);
   --m.handles;
@@ -115,11 +119,13 @@ void forget_handle() {
 
 }  // namespace
 
-cudaError_t not_while_capturing(char const* function) {
-  auto const own = here().capturing;
-  if (own == nullptr || own->mode == cudaStreamCaptureModeRelaxed) return cudaSuccess;
-  return broken(*own, cudaErrorStreamCaptureUnsupported,
-                std::string(function) + " is not permitted while this thread captures a stream");
+cudaError_t check_no_capture(char const* function) {
+  auto const active_capture = calling_thread().capturing;
+  if (active_capture == nullptr || active_capture->mode == cudaStreamCaptureModeRelaxed)
+    return cudaSuccess;
+  return break_capture(
+      *active_capture, cudaErrorStreamCaptureUnsupported,
+      std::string(function) + " is not permitted while this thread captures a stream");
 }
 
 void guard(std::function<void()> const& work) { run_guarded(running_task().name, work); }
@@ -128,54 +134,54 @@ std::shared_ptr<queue> make_queue(int device) {
   auto& m = machine::get();
   std::scoped_lock const lock(m.mutex);
   std::uint64_t const drawn = chance(++m.streams_made);
-  auto const how = m.options.lazy ? pace::lazy
-                   : drawn == 0   ? pace::eager
-                                  : static_cast<pace>((drawn >> 8) % 3);
-  auto made = queue::make(how, drawn);
+  auto const queue_pace = m.options.lazy ? pace::lazy
+                          : drawn == 0   ? pace::eager
+                                         : static_cast<pace>((drawn >> 8) % 3);
+  auto new_queue = queue::make(queue_pace, drawn);
   std::erase_if(m.queues[device], [](auto const& one) { return one.expired(); });
-  m.queues[device].push_back(made);
-  return made;
+  m.queues[device].push_back(new_queue);
+  return new_queue;
 }
 
 cudaStream_t resolve(cudaStream_t stream) {
   if (stream != nullptr) return stream;
-  int const device = here().device;
-  auto& own = machine::get().default_streams[device];
+  int const device = calling_thread().device;
+  auto& default_stream = machine::get().default_streams[device];
   {
     std::scoped_lock const lock(machine::get().mutex);
-    if (own != nullptr) return own.get();
+    if (default_stream != nullptr) return default_stream.get();
   }
-  auto made =
+  auto new_stream =
       std::make_unique<CUstream_st>(CUstream_st{.device = device, .work = make_queue(device)});
   std::scoped_lock const lock(machine::get().mutex);
-  if (own == nullptr) own = std::move(made);
-  return own.get();
+  if (default_stream == nullptr) default_stream = std::move(new_stream);
+  return default_stream.get();
 }
 
 void wait_for_device(int device) {
-  std::vector<std::shared_ptr<queue>> all;
+  std::vector<std::shared_ptr<queue>> device_queues;
   {
     auto& m = machine::get();
     std::scoped_lock const lock(m.mutex);
     for (auto const& one : m.queues[device])
-      if (auto alive = one.lock()) all.push_back(std::move(alive));
+      if (auto live_queue = one.lock()) device_queues.push_back(std::move(live_queue));
   }
-  for (auto const& one : all) one->wait(one->last());
+  for (auto const& one : device_queues) one->wait(one->last_number());
 }
 
-cudaError_t enqueue(cudaStream_t on, char const* name, std::function<void()> work) {
-  on = resolve(on);
-  if (auto const status = status_of(on->device); status != cudaSuccess) return status;
-  if (!is_captured(on)) {
-    auto const to = strikes(fault::crossed_streams) ? some_queue_of(on->device) : on->work;
-    to->push(task_of(on->device, name, std::move(work)));
+cudaError_t enqueue(cudaStream_t stream, char const* name, std::function<void()> work) {
+  stream = resolve(stream);
+  if (auto const status = status_of(stream->device); status != cudaSuccess) return status;
+  if (!is_captured(stream)) {
+    auto const to = occurs(fault::crossed_streams) ? queue_in_turn(stream->device) : stream->work;
+    to->push(task_of(stream->device, name, std::move(work)));
     return cudaSuccess;
   }
-  auto& of = *on->captured;
-  if (of.broken)
+  auto& stream_capture = *stream->captured;
+  if (stream_capture.is_broken)
     return refuse(cudaErrorStreamCaptureInvalidated, std::string(name) + ": the capture is broken");
-  of.graph.nodes.push_back({name, std::move(work), on->tips});
-  on->tips = {of.graph.nodes.size() - 1};
+  stream_capture.graph.nodes.push_back({name, std::move(work), stream->last_nodes});
+  stream->last_nodes = {stream_capture.graph.nodes.size() - 1};
   return cudaSuccess;
 }
 
@@ -191,45 +197,46 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* out, unsigned flags) {
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* out, unsigned flags, int) {
   return make_stream(out, flags);
 }
-cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
-  return *least = 0, *greatest = -5, cudaSuccess;
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least_priority, int* greatest_priority) {
+  return *least_priority = 0, *greatest_priority = -5, cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   in_context const inside(stream->device);
   if (stream->captured != nullptr) stream->captured->streams.erase(stream);
   stream->work->close();
   delete stream;
-  return forget_handle(), cudaSuccess;
+  return remove_handle(), cudaSuccess;
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t on) {
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   use_current_device();
-  on = resolve(on);
-  come_to_context(on->device);
-  if (is_captured(on))
-    return broken(*on->captured, cudaErrorStreamCaptureUnsupported,
-                  "cudaStreamSynchronize of a stream that is captured");
+  stream = resolve(stream);
+  wait_for_context(stream->device);
+  if (is_captured(stream))
+    return break_capture(*stream->captured, cudaErrorStreamCaptureUnsupported,
+                         "cudaStreamSynchronize of a stream that is captured");
   {
     auto& m = machine::get();
     std::scoped_lock const lock(m.mutex);
-    ++m.happened.spinning_waits;
+    ++m.history.spinning_waits;
   }
-  on->work->wait(on->work->last());
-  return status_of(on->device);
+  stream->work->wait(stream->work->last_number());
+  return status_of(stream->device);
 }
-cudaError_t cudaStreamQuery(cudaStream_t on) {
-  on = resolve(on);
-  in_context const inside(on->device);
-  if (is_captured(on))
-    return broken(*on->captured, cudaErrorStreamCaptureUnsupported,
-                  "cudaStreamQuery of a stream that is captured");
-  if (!on->work->reached(on->work->last())) return here().last = cudaErrorNotReady;
-  return status_of(on->device);
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  stream = resolve(stream);
+  in_context const inside(stream->device);
+  if (is_captured(stream))
+    return break_capture(*stream->captured, cudaErrorStreamCaptureUnsupported,
+                         "cudaStreamQuery of a stream that is captured");
+  if (!stream->work->has_completed(stream->work->last_number()))
+    return calling_thread().last_error = cudaErrorNotReady;
+  return status_of(stream->device);
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* out, unsigned flags) {
   use_current_device();
-  in_context const inside(here().device);
-  *out = new CUevent_st{.device = here().device, .flags = flags};
+  in_context const inside(calling_thread().device);
+  *out = new CUevent_st{.device = calling_thread().device, .flags = flags};
   auto& m = machine::get();
   std::scoped_lock const lock(m.mutex);
   ++m.handles;
@@ -239,124 +246,129 @@ cudaError_t cudaEventCreate(cudaEvent_t* out) { return cudaEventCreateWithFlags(
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
   in_context const inside(event->device);
   delete event;
-  return forget_handle(), cudaSuccess;
+  return remove_handle(), cudaSuccess;
 }
-cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t on) {
-  on = resolve(on);
-  in_context const inside(on->device);
-  if (event->device != on->device)
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  stream = resolve(stream);
+  in_context const inside(stream->device);
+  if (event->device != stream->device)
     return refuse(cudaErrorInvalidResourceHandle,
                   "cudaEventRecord: the event and the stream are of different devices");
-  event->captured = on->captured;
-  event->tips = on->tips;
-  if (is_captured(on)) return cudaSuccess;
-  if (auto const status = status_of(on->device); status != cudaSuccess) return status;
-  auto const when = std::make_shared<std::chrono::steady_clock::time_point>();
-  event->number = on->work->push([when] {
-    *when = std::chrono::steady_clock::now() +
-            std::chrono::microseconds(machine::get().pretended_microseconds.load());
+  event->captured = stream->captured;
+  event->last_nodes = stream->last_nodes;
+  if (is_captured(stream)) return cudaSuccess;
+  if (auto const status = status_of(stream->device); status != cudaSuccess) return status;
+  auto const time = std::make_shared<std::chrono::steady_clock::time_point>();
+  event->number = stream->work->push([time] {
+    *time = std::chrono::steady_clock::now() +
+            std::chrono::microseconds(machine::get().simulated_microseconds.load());
   });
-  if (strikes(fault::early_records)) event->number -= std::min<std::uint64_t>(event->number, 2);
-  event->of = on->work;
-  event->when = when;
+  if (occurs(fault::early_records)) event->number -= std::min<std::uint64_t>(event->number, 2);
+  event->queue = stream->work;
+  event->time = time;
   return cudaSuccess;
 }
-cudaError_t cudaStreamWaitEvent(cudaStream_t on, cudaEvent_t event, unsigned) {
-  on = resolve(on);
-  in_context const inside(on->device);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  stream = resolve(stream);
+  in_context const inside(stream->device);
   if (event->captured != nullptr) {
-    if (is_captured(on) && on->captured != event->captured)
-      return broken(*on->captured, cudaErrorStreamCaptureMerge,
-                    "cudaStreamWaitEvent: the event is of another capture");
-    on->captured = event->captured;
-    on->captured->streams.insert(on);
-    on->tips.insert(on->tips.end(), event->tips.begin(), event->tips.end());
+    if (is_captured(stream) && stream->captured != event->captured)
+      return break_capture(*stream->captured, cudaErrorStreamCaptureMerge,
+                           "cudaStreamWaitEvent: the event is of another capture");
+    stream->captured = event->captured;
+    stream->captured->streams.insert(stream);
+    stream->last_nodes.insert(stream->last_nodes.end(), event->last_nodes.begin(),
+                              event->last_nodes.end());
     return cudaSuccess;
   }
-  if (is_captured(on))
-    return broken(*on->captured, cudaErrorStreamCaptureIsolation,
-                  "cudaStreamWaitEvent: the event is not of the capture");
-  if (event->of == nullptr || event->of == on->work || strikes(fault::no_stream_waits))
+  if (is_captured(stream))
+    return break_capture(*stream->captured, cudaErrorStreamCaptureIsolation,
+                         "cudaStreamWaitEvent: the event is not of the capture");
+  if (event->queue == nullptr || event->queue == stream->work || occurs(fault::no_stream_waits))
     return cudaSuccess;
-  on->work->push([of = event->of, number = event->number] { of->wait(number); });
+  stream->work->push([queue = event->queue, number = event->number] { queue->wait(number); });
   return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   in_context const inside(event->device);
   if (event->captured != nullptr) return refuse(cudaErrorCapturedEvent, "cudaEventQuery");
-  if (event->of == nullptr) return cudaSuccess;
-  if (!event->of->reached(event->number)) return here().last = cudaErrorNotReady;
+  if (event->queue == nullptr) return cudaSuccess;
+  if (!event->queue->has_completed(event->number))
+    return calling_thread().last_error = cudaErrorNotReady;
   return status_of(event->device);
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  come_to_context(event->device);
+  wait_for_context(event->device);
   if (event->captured != nullptr) return refuse(cudaErrorCapturedEvent, "cudaEventSynchronize");
   if ((event->flags & cudaEventBlockingSync) == 0) {
     auto& m = machine::get();
     std::scoped_lock const lock(m.mutex);
-    ++m.happened.spinning_waits;
+    ++m.history.spinning_waits;
   }
-  if (event->of != nullptr && !strikes(fault::no_host_waits)) event->of->wait(event->number);
+  if (event->queue != nullptr && !occurs(fault::no_host_waits)) event->queue->wait(event->number);
   return status_of(event->device);
 }
 cudaError_t cudaEventElapsedTime(float* out, cudaEvent_t from, cudaEvent_t to) {
   for (auto const* event : {from, to}) {
     if (event->captured != nullptr) return refuse(cudaErrorCapturedEvent, "cudaEventElapsedTime");
-    if (event->of == nullptr || (event->flags & cudaEventDisableTiming) != 0)
+    if (event->queue == nullptr || (event->flags & cudaEventDisableTiming) != 0)
       return refuse(cudaErrorInvalidResourceHandle, "cudaEventElapsedTime: no time was taken");
-    if (!event->of->reached(event->number)) return here().last = cudaErrorNotReady;
+    if (!event->queue->has_completed(event->number))
+      return calling_thread().last_error = cudaErrorNotReady;
   }
-  *out = std::chrono::duration<float, std::milli>(*to->when - *from->when).count();
+  *out = std::chrono::duration<float, std::milli>(*to->time - *from->time).count();
   return cudaSuccess;
 }
 
-cudaError_t cudaStreamBeginCapture(cudaStream_t on, cudaStreamCaptureMode mode) {
-  if (on == nullptr || is_captured(on) || here().capturing != nullptr)
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
+  if (stream == nullptr || is_captured(stream) || calling_thread().capturing != nullptr)
     return refuse(cudaErrorIllegalState, "cudaStreamBeginCapture");
-  on->captured = std::make_shared<capture>(capture{on, std::this_thread::get_id(), mode});
-  on->captured->streams.insert(on);
-  on->tips.clear();
-  here().capturing = on->captured;
+  stream->captured = std::make_shared<capture>(capture{stream, std::this_thread::get_id(), mode});
+  stream->captured->streams.insert(stream);
+  stream->last_nodes.clear();
+  calling_thread().capturing = stream->captured;
   return cudaSuccess;
 }
-cudaError_t cudaStreamIsCapturing(cudaStream_t on, cudaStreamCaptureStatus* out) {
-  on = resolve(on);
-  *out = !is_captured(on)       ? cudaStreamCaptureStatusNone
-         : on->captured->broken ? cudaStreamCaptureStatusInvalidated
-                                : cudaStreamCaptureStatusActive;
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* out) {
+  stream = resolve(stream);
+  *out = !is_captured(stream)          ? cudaStreamCaptureStatusNone
+         : stream->captured->is_broken ? cudaStreamCaptureStatusInvalidated
+                                       : cudaStreamCaptureStatusActive;
   return cudaSuccess;
 }
-cudaError_t cudaStreamEndCapture(cudaStream_t on, cudaGraph_t* out) {
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* out) {
   *out = nullptr;
-  auto const of = on->captured;
-  if (of == nullptr || of->origin != on)
+  auto const stream_capture = stream->captured;
+  if (stream_capture == nullptr || stream_capture->origin != stream)
     return refuse(cudaErrorIllegalState, "cudaStreamEndCapture: no capture began here");
-  if (of->mode != cudaStreamCaptureModeRelaxed && of->thread != std::this_thread::get_id())
-    return broken(*of, cudaErrorStreamCaptureWrongThread, "cudaStreamEndCapture");
-  // what the last nodes of all streams are must have come back to this one
-  bool joined = true;
-  nodes reached = on->tips;
-  std::vector<bool> before(of->graph.nodes.size());
-  while (!reached.empty()) {
-    std::size_t const node = reached.back();
-    reached.pop_back();
-    if (before[node]) continue;
-    before[node] = true;
-    auto const& more = of->graph.nodes[node].after;
-    reached.insert(reached.end(), more.begin(), more.end());
+  if (stream_capture->mode != cudaStreamCaptureModeRelaxed &&
+      stream_capture->thread != std::this_thread::get_id())
+    return break_capture(*stream_capture, cudaErrorStreamCaptureWrongThread,
+                         "cudaStreamEndCapture");
+  // the last nodes of all streams must precede a node of the origin stream
+  bool is_joined = true;
+  nodes pending = stream->last_nodes;
+  std::vector<bool> precedes_end(stream_capture->graph.nodes.size());
+  while (!pending.empty()) {
+    std::size_t const node = pending.back();
+    pending.pop_back();
+    if (precedes_end[node]) continue;
+    precedes_end[node] = true;
+    auto const& dependencies = stream_capture->graph.nodes[node].dependencies;
+    pending.insert(pending.end(), dependencies.begin(), dependencies.end());
   }
-  for (bool const one : before) joined = joined && one;
-  for (cudaStream_t const stream : of->streams) {
-    stream->captured.reset();
-    stream->tips.clear();
+  for (bool const one : precedes_end) is_joined = is_joined && one;
+  for (cudaStream_t const captured_stream : stream_capture->streams) {
+    captured_stream->captured.reset();
+    captured_stream->last_nodes.clear();
   }
-  here().capturing.reset();
-  if (of->broken)
+  calling_thread().capturing.reset();
+  if (stream_capture->is_broken)
     return refuse(cudaErrorStreamCaptureInvalidated, "cudaStreamEndCapture: the capture is broken");
-  if (!joined)
+  if (!is_joined)
     return refuse(cudaErrorStreamCaptureUnjoined,
                   "cudaStreamEndCapture: another stream's work was not waited for");
-  *out = new CUgraph_st(std::move(of->graph));
+  *out = new CUgraph_st(std::move(stream_capture->graph));
   auto& m = machine::get();
   std::scoped_lock const lock(m.mutex);
   ++m.handles;
@@ -364,39 +376,40 @@ cudaError_t cudaStreamEndCapture(cudaStream_t on, cudaGraph_t* out) {
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   delete graph;
-  return forget_handle(), cudaSuccess;
+  return remove_handle(), cudaSuccess;
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* out, cudaGraph_t graph, unsigned long long) {
   *out = new CUgraphExec_st{std::make_shared<CUgraph_st const>(*graph)};
   auto& m = machine::get();
   std::scoped_lock const lock(m.mutex);
   ++m.handles;
-  ++m.happened.instantiations;
+  ++m.history.instantiations;
   return cudaSuccess;
 }
 cudaError_t cudaGraphExecUpdate(cudaGraphExec_t to, cudaGraph_t from,
                                 cudaGraphExecUpdateResultInfo*) {
-  bool const same = std::ranges::equal(to->graph->nodes, from->nodes, [](auto& a, auto& b) {
-    return std::string_view(a.name) == b.name && a.after == b.after;
-  });
-  if (!same) return here().last = cudaErrorGraphExecUpdateFailure;
+  bool const is_same_topology =
+      std::ranges::equal(to->graph->nodes, from->nodes, [](auto& a, auto& b) {
+        return std::string_view(a.name) == b.name && a.dependencies == b.dependencies;
+      });
+  if (!is_same_topology) return calling_thread().last_error = cudaErrorGraphExecUpdateFailure;
   to->graph = std::make_shared<CUgraph_st const>(*from);
   return cudaSuccess;
 }
-cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t on) {
-  come_to_context(resolve(on)->device);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
+  wait_for_context(resolve(stream)->device);
   std::uint64_t number = 0;
   {
     auto& m = machine::get();
     std::scoped_lock const lock(m.mutex);
-    number = ++m.happened.graph_launches;
+    number = ++m.history.graph_launches;
   }
-  return enqueue(on, "a graph",
-                 [what = graph->graph, number] { run_graph(*what, chance(number)); });
+  return enqueue(stream, "a graph",
+                 [instance = graph->graph, number] { run_graph(*instance, chance(number)); });
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
   delete graph;
-  return forget_handle(), cudaSuccess;
+  return remove_handle(), cudaSuccess;
 }
 
 }  // extern "C"

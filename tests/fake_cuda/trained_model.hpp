@@ -1,5 +1,5 @@
-// A small MPT trained on fake GPUs, held to the host's: its numbers in fp64 but for rounding, and
-// the same bits whatever pace streams run at.
+// Trains a small MPT on fake GPUs and checks it: the numbers equal the host's in fp64 up to
+// rounding, and the bits do not depend on the streams' pace.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -26,18 +26,18 @@ inline mpt::model_config small_model(bool with_alibi) {
   return test::model_form(m, with_alibi);
 }
 
-/// With weight gradients on a stream of their own.
+/// Options of a pipeline that computes weight gradients on a stream of their own.
 inline parallel::train::pipeline_options overlapped(char const* schedule) {
   return {.schedule = schedule, .overlap_weight_gradients = true};
 }
 
-/// Trains twice, each time after begin(seed), which starts the machine anew.
-/// `gpus`: whose operations' scratch must be what is planned, to the byte; 0: it is not looked at.
+/// Trains twice, each time after begin(seed), which restarts the machine. On the first `gpus` GPUs
+/// the operations' scratch must equal the planned scratch to the byte.
 template <class Begin, class Launch>
-void check_trained_model(mpt::model_config const& m, test::model_layout how, bool graphs,
+void check_trained_model(mpt::model_config const& m, test::model_layout layout, bool graphs,
                          Begin const& begin, Launch const& launch, int gpus = 0) {
-  how.steps = graphs ? 3 : 2;  // the third runs the second's graphs
-  auto const expected = test::run_model<double>(m, how);
+  layout.steps = graphs ? 3 : 2;  // the third step runs the second step's graphs
+  auto const expected = test::run_model<double>(m, layout);
   double greatest = 0;
   for (auto const& [name, values] : expected.gradients)
     for (double const value : values) greatest = std::max(greatest, std::abs(value));
@@ -46,10 +46,10 @@ void check_trained_model(mpt::model_config const& m, test::model_layout how, boo
     CAPTURE(seed);
     begin(seed);
     auto const got = test::run_model<float>(
-        m, how, [&] { return current_gpu({.graphs = graphs}); }, launch);
-    CHECK(happened().failures.empty());
-    CHECK((happened().graph_launches > 0) == graphs);
-    if (gpus > 0) CHECK(scratch_taken(gpus) == got.scratch);
+        m, layout, [&] { return current_gpu({.graphs = graphs}); }, launch);
+    CHECK(history().failures.empty());
+    CHECK((history().graph_launches > 0) == graphs);
+    if (gpus > 0) CHECK(peak_scratch(gpus) == got.scratch);
     if (seed == 1) {
       first = got;
       continue;
@@ -65,16 +65,16 @@ void check_trained_model(mpt::model_config const& m, test::model_layout how, boo
   CHECK(std::abs(first.loss - expected.loss) <= share * expected.loss);
   CHECK(std::abs(first.evaluated - expected.evaluated) <= share * expected.evaluated);
   REQUIRE(first.gradients.size() == expected.gradients.size());
-  for (auto const& at : expected.gradients) {
-    auto const& [name, values] = at;
-    auto const& mine = first.gradients.at(name);
-    REQUIRE(mine.size() == values.size());
+  for (auto const& entry : expected.gradients) {
+    auto const& [name, values] = entry;
+    auto const& gpu_values = first.gradients.at(name);
+    REQUIRE(gpu_values.size() == values.size());
     double worst = 0;
     for (std::size_t i = 0; i < values.size(); ++i) {
-      double const apart = std::abs(mine[i] - values[i]);
-      worst = apart <= worst ? worst : apart;  // NaN is taken over
+      double const difference = std::abs(gpu_values[i] - values[i]);
+      worst = difference <= worst ? worst : difference;  // keeps NaN
     }
-    CHECK_MESSAGE(worst <= share * greatest, at.first);
+    CHECK_MESSAGE(worst <= share * greatest, entry.first);
   }
 }
 

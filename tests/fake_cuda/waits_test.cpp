@@ -1,6 +1,6 @@
-// Waits of the host and of streams that no layout shows, since another one often stands in front
-// of them. Streams are lazy: they run only what somebody waits for, so whoever does not wait finds
-// that nothing has happened yet, in every run.
+// Waits of the host and of streams that the layouts' tests cannot show, because another wait often
+// precedes them. Streams are lazy: they run only the work that a thread waits for, so that code
+// without the wait finds, in every run, that the work has not happened.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -36,16 +36,16 @@ using namespace parallel;
 using cuda::stream;
 using train::clipping_kind;
 
-/// Appends `work` to what a stream runs.
-void put_on(stream& on, std::function<void()> work) {
-  cuda::check(fake_cuda::enqueue(on.get(), "a test's work", std::move(work)), "enqueue");
+/// Enqueues `work` on a stream.
+void enqueue_work(stream& target, std::function<void()> work) {
+  cuda::check(fake_cuda::enqueue(target.get(), "a test's work", std::move(work)), "enqueue");
 }
 
-/// A rank whose neighbours are all like itself, but for what they bring more to every sum; messages
-/// are counted.
+/// A communicator whose other ranks have the same data as this one; together they add `extra` to
+/// every sum. It counts the messages that have completed.
 class twin : public collectives<twin, stream> {
  public:
-  twin(int rank, int ranks, int more = 0) : rank_(rank), ranks_(ranks), more_(more) {}
+  twin(int rank, int ranks, int extra = 0) : rank_(rank), ranks_(ranks), extra_(extra) {}
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return ranks_; }
@@ -55,26 +55,26 @@ class twin : public collectives<twin, stream> {
 
   request_type submit(stream& s, operation const& op) {
     if (op.kind == operation_kind::all_reduce)
-      put_on(s, [op, ranks = ranks_, more = more_] {
+      enqueue_work(s, [op, ranks = ranks_, extra = extra_] {
         parallel::detail::visit(op.type, [&]<class T>(std::type_identity<T>) {
           if constexpr (std::is_arithmetic_v<T>)
             for (T& one : std::span(static_cast<T*>(op.out), op.count))
-              one = one * static_cast<T>(ranks) + static_cast<T>(more);
+              one = one * static_cast<T>(ranks) + static_cast<T>(extra);
         });
       });
     else
-      put_on(s, [count = messages] { ++*count; });
+      enqueue_work(s, [count = messages] { ++*count; });
     return {s.record(), {}, {}, op};
   }
 
-  std::shared_ptr<int> messages = std::make_shared<int>(0);  // that are over
+  std::shared_ptr<int> messages = std::make_shared<int>(0);  // completed messages
   std::shared_ptr<std::string> aborted = std::make_shared<std::string>();
 
  private:
-  int rank_, ranks_, more_;
+  int rank_, ranks_, extra_;
 };
 
-TEST_CASE("a request that nobody waited for waits at its end, unless it was left to its stream") {
+TEST_CASE("request: its destructor waits unless the request was waited for or detached") {
   fake_cuda::restart({.lazy = true});
   twin world(0, 2);
   stream exchanges, compute;
@@ -89,55 +89,55 @@ TEST_CASE("a request that nobody waited for waits at its end, unless it was left
   CHECK(x == 8);
 }
 
-/// Memory of the GPU as it is now, whatever may still be under way.
-float now(buffer<float> const& memory) { return *memory.data(); }
+/// The element in the GPU's memory at this moment, without a wait.
+float current_value(buffer<float> const& memory) { return *memory.data(); }
 
-TEST_CASE("a GPU's memory is what it was asked to be when the call returns") {
+TEST_CASE("cuda::device: zeroing, upload and download are complete when the call returns") {
   fake_cuda::restart({.lazy = true});
   cuda::device const device;
-  CHECK(std::isnan(now(device.allocate<float>(1))));
+  CHECK(std::isnan(current_value(device.allocate<float>(1))));
   auto const memory = device.allocate_zeroed<float>(1);
-  CHECK(now(memory) == 0);
-  std::vector<float> here{7};
-  device.upload(memory.span(), here);
-  CHECK(now(memory) == 7);
-  here = {0};
-  device.download(std::span(here), memory.span());
-  CHECK(here.front() == 7);
+  CHECK(current_value(memory) == 0);
+  std::vector<float> host_values{7};
+  device.upload(memory.span(), host_values);
+  CHECK(current_value(memory) == 7);
+  host_values = {0};
+  device.download(std::span(host_values), memory.span());
+  CHECK(host_values.front() == 7);
 }
 
-TEST_CASE("memory that the host shares is another's when nothing uses it any more") {
+TEST_CASE("cuda::device: shared memory is reused only after enqueued work has used it") {
   fake_cuda::restart({.lazy = true});
   cuda::device const device;
   stream compute;
   auto first = device.allocate_shared<float>(1);
-  auto* const place = first.data();
-  put_on(compute, [place] { *place = 5; });
+  auto* const address = first.data();
+  enqueue_work(compute, [address] { *address = 5; });
   first = {};
   auto const second = device.allocate_shared<float>(1);
-  REQUIRE(second.data() == place);
+  REQUIRE(second.data() == address);
   compute.synchronize();
   CHECK(*second.data() == 0);
 }
 
-TEST_CASE("an event that no GPU can wait for is waited for by the host") {
-  struct elsewhere {
+TEST_CASE("cuda::stream: for an event that no GPU can wait for, the host waits") {
+  struct host_event {
     bool& waited;
     void wait() const { waited = true; }
   };
   fake_cuda::restart();
   bool waited = false;
   stream compute;
-  compute.wait(elsewhere{waited});
+  compute.wait(host_event{waited});
   CHECK(waited);
 }
 
-/// The last of two stages, that computes nothing.
+/// The last of two stages; it computes nothing.
 struct last_stage {
-  stream& on;
+  stream& stage_stream;
   buffer<float> memory;
 
-  stream& compute() { return on; }
+  stream& compute() { return stage_stream; }
   void run(pipeline::step const&) {}
   std::span<float> input(pipeline::microbatch_task const&) { return memory.span(); }
   std::span<float> input_gradient(pipeline::microbatch_task const&) { return memory.span(); }
@@ -146,7 +146,7 @@ struct last_stage {
   [[nodiscard]] bool is_empty(int) const { return false; }
 };
 
-TEST_CASE("no message of a plan begins before what was enqueued has run, and none is left over") {
+TEST_CASE("pipeline::execute: messages begin after enqueued work, and all of them complete") {
   fake_cuda::restart({.lazy = true});
   cuda::device const device;
   twin pipe(1, 2);
@@ -156,31 +156,34 @@ TEST_CASE("no message of a plan begins before what was enqueued has run, and non
   auto const plan = pipeline::lower(pipeline::gpipe(2, 2), 1);
 
   bool earlier = false;
-  put_on(compute, [&] { earlier = true; });
+  enqueue_work(compute, [&] { earlier = true; });
   auto messages = pipeline::execute(plan, links, stage);
   REQUIRE(messages.size() == 4);
   CHECK(!earlier);
-  messages.front().wait();  // it receives
+  messages.front().wait();  // a receive
   CHECK(earlier);
   compute.synchronize();
-  CHECK(*pipe.messages == 4);  // the last sends, which no computation waits for
-  CHECK(fake_cuda::happened().failures.empty());
+  CHECK(*pipe.messages == 4);  // also the last sends, for which no computation waits
+  CHECK(fake_cuda::history().failures.empty());
 }
 
-/// A step that exchanges something for an update, works on it where it was exchanged, and updates.
+/// A step of an exchange for the update, which enqueues more work on the exchange's stream, and of
+/// the update.
 struct updating_program : last_stage {
   bool ready = false, updated = false;
 
   void compute(train::action const& a, stream&) {
-    if (a.kind == train::action_kind::update) put_on(on, [this] { updated = ready; });
+    if (a.kind == train::action_kind::update)
+      enqueue_work(stage_stream, [this] { updated = ready; });
   }
-  void exchange(train::action const&, stream& by, std::vector<twin::request_type>& requests) {
-    requests.emplace_back();  // that of one rank, who exchanges nothing
-    put_on(by, [this] { ready = true; });
+  void exchange(train::action const&, stream& exchange_stream,
+                std::vector<twin::request_type>& requests) {
+    requests.emplace_back();  // the empty request of a single rank, which exchanges nothing
+    enqueue_work(exchange_stream, [this] { ready = true; });
   }
 };
 
-TEST_CASE("an update comes after all that was enqueued with its exchange, requested or not") {
+TEST_CASE("run_step: an update waits for all work on its exchange's stream, not just the request") {
   using enum train::action_kind;
   fake_cuda::restart({.lazy = true});
   twin pipe(0, 1);
@@ -190,8 +193,8 @@ TEST_CASE("an update comes after all that was enqueued with its exchange, reques
                   {.kind = update, .dependencies = {0}}};
   pipeline::p2p_streams<twin> links(pipe);
   updating_program program{{compute, {}}};
-  train::step_streams<stream, stream> const on{compute, nullptr, nullptr, &reductions};
-  auto const requests = train::run_step(plan, on, links, program);
+  train::step_streams<stream, stream> const streams{compute, nullptr, nullptr, &reductions};
+  auto const requests = train::run_step(plan, streams, links, program);
   compute.synchronize();
   CHECK(program.updated);
 }
@@ -205,11 +208,11 @@ struct layer {
   }
 };
 
-/// A unit of which one rank holds everything, with weights and gradients.
+/// An undivided unit with known weights and gradients.
 struct held_unit {
   template <class Device>
-  explicit held_unit(Device& device, layer& of)
-      : memory(unit<float>("unit", of, 1), zero::level::none, {}, 0, device) {
+  explicit held_unit(Device& device, layer& unit_layer)
+      : memory(unit<float>("unit", unit_layer, 1), zero::level::none, {}, 0, device) {
     auto const& segment = memory.segments().front();
     std::vector<float> numbers(segment.values.size());
     for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<float>(i % 7);
@@ -220,7 +223,7 @@ struct held_unit {
   zero::partitioned_unit<float> memory;
 };
 
-/// The first of two ranks that are alike, on a lazy GPU, with a unit.
+/// The first of two ranks with the same data, on a lazy GPU, with a unit.
 struct lazy_rank {
   static cuda::device make_device() {
     fake_cuda::restart({.lazy = true});
@@ -229,32 +232,32 @@ struct lazy_rank {
   cuda::device device = make_device();
   twin world{0, 2};
   stream compute, exchanges;
-  layer own;
-  held_unit of{device, own};
+  layer rank_layer;
+  held_unit rank_unit{device, rank_layer};
 };
 
-/// What step_results say of a step when `wait(results, compute, exchanges)` has returned, where
-/// each of two ranks has 3 tokens and a loss of 12.
+/// Checks a step's results after `wait(results, compute, exchanges)`, where each of two ranks has 3
+/// tokens and a loss of 12.
 template <class Wait>
 void check_sums(bool exact, Wait const& wait) {
   CAPTURE(exact);
   lazy_rank one;
-  auto& [device, world, compute, exchanges, own, of] = one;
+  auto& [device, world, compute, exchanges, rank_layer, rank_unit] = one;
   train::shared_results<float> results(device, exact);
   auto const sums = results.cleared_sums(1, device);
-  put_on(compute, [sums] { sums.front() = {.loss = 12, .tokens = 3, .correct = 1}; });
-  results.norm.add(of.memory, compute);
+  enqueue_work(compute, [sums] { sums.front() = {.loss = 12, .tokens = 3, .correct = 1}; });
+  results.norm.add(rank_unit.memory, compute);
   results.exchange(world, compute, exchanges);
   wait(results, compute, exchanges);
   auto const got = results.result(std::numeric_limits<double>::infinity());
   CHECK(got.sums.loss == 24);
   CHECK(got.sums.tokens == 6);
   CHECK(got.sums.correct == 2);
-  CHECK(got.squared_norm == 2 * 126);  // of the 64 elements of a unit, with what pads it
-  CHECK(fake_cuda::happened().failures.empty());
+  CHECK(got.squared_norm == 2 * 126);  // over the 64 elements of a unit, including padding
+  CHECK(fake_cuda::history().failures.empty());
 }
 
-TEST_CASE("a step's sums are known to who waits for its computation, or exchange, or judges it") {
+TEST_CASE("shared_results: the sums are final after compute, the exchanges or the judgement") {
   for (bool const exact : {false, true}) {
     check_sums(exact, [](auto&, auto& compute, auto&) { compute.synchronize(); });
     check_sums(exact, [](auto&, auto&, auto& exchanges) { exchanges.synchronize(); });
@@ -264,7 +267,7 @@ TEST_CASE("a step's sums are known to who waits for its computation, or exchange
   }
 }
 
-TEST_CASE("what is summed over ranks for the host is there when it reads it") {
+TEST_CASE("statistics_sum, square_meter: sums over ranks are complete when the host reads them") {
   for (bool const exact : {false, true}) {
     CAPTURE(exact);
     fake_cuda::restart({.lazy = true});
@@ -280,12 +283,12 @@ TEST_CASE("what is summed over ranks for the host is there when it reads it") {
   }
 
   lazy_rank one;
-  auto& [device, world, compute, exchanges, own, of] = one;
+  auto& [device, world, compute, exchanges, rank_layer, rank_unit] = one;
   train::tensor_list tensors;
-  tensors.add<float>(own, [](auto const&) { return segment_key{}; });
+  tensors.add<float>(rank_layer, [](auto const&) { return segment_key{}; });
   train::square_meter<float> meter(tensors, device);
-  meter.measure_before(of.memory, compute, device);
-  meter.measure_after(of.memory, compute);
+  meter.measure_before(rank_unit.memory, compute, device);
+  meter.measure_after(rank_unit.memory, compute);
   auto const got = meter.finish(world, exchanges);
   REQUIRE(got.size() == 2);
   CHECK(got[1].name == "vector");
@@ -294,7 +297,7 @@ TEST_CASE("what is summed over ranks for the host is there when it reads it") {
   CHECK(got[1].update == 0);
 }
 
-/// A GPU whose shared memory is overwritten when it ends, as the host's may be.
+/// A GPU whose shared memory is overwritten when it is freed, as the host's may be.
 struct forgetful_device : cuda::device {
   template <class T>
   [[nodiscard]] buffer<T> allocate_shared(std::size_t count) const {
@@ -306,22 +309,22 @@ struct forgetful_device : cuda::device {
   }
 };
 
-/// The gradients of a unit, 3 (i % 5 - 2), after they were clipped where the GPU has made them, and
-/// counted two tokens, when somebody waits; other ranks have rows whose squares sum to 5.
+/// The gradients of a unit after clipping. They become 3 (i % 5 - 2), and the tokens 2, by work
+/// that the GPU runs only when a thread waits for it; other ranks' rows have a sum of squares of 5.
 std::vector<float> clipped(clipping_kind kind, zero::reduction_order order) {
   fake_cuda::restart({.lazy = true});
   forgetful_device device;
   twin world(0, 1, 5);
   stream compute, exchanges;
-  layer own;
+  layer unit_layer;
   std::vector<held_unit> units;
-  units.emplace_back(device, own);
+  units.emplace_back(device, unit_layer);
   train::tensor_list tensors;
-  tensors.add<float>(own, [](auto const&) { return segment_key{}; });
+  tensors.add<float>(unit_layer, [](auto const&) { return segment_key{}; });
 
   std::int64_t tokens = 1;
   auto const gradients = units.front().memory.owned_gradients(0);
-  put_on(compute, [&] {
+  enqueue_work(compute, [&] {
     tokens = 2;
     for (float& one : gradients) one *= 3;
   });
@@ -330,11 +333,11 @@ std::vector<float> clipped(clipping_kind kind, zero::reduction_order order) {
   compute.synchronize();
   std::vector<float> out(gradients.size());
   device.download(std::span(out), gradients);
-  CHECK(fake_cuda::happened().failures.empty());
+  CHECK(fake_cuda::history().failures.empty());
   return out;
 }
 
-TEST_CASE("parts of gradients are clipped by what was counted, with factors that last") {
+TEST_CASE("clip_parts: it waits for the token count, and its factors live until they are used") {
   using enum zero::reduction_order;
   for (auto const order : {by_rank, canonical_tree}) {
     CAPTURE(static_cast<int>(order));
@@ -343,10 +346,10 @@ TEST_CASE("parts of gradients are clipped by what was counted, with factors that
     for (std::size_t row = 0; row < 8; ++row) {
       double weights = 5, gradients = 5;
       for (std::size_t i = 4 * row; i < 4 * row + 4; ++i) {
-        double const given = 3 * (static_cast<double>(i % 5) - 2);
-        CHECK(by_value[i] == std::clamp(given, -1.5, 1.5));
+        double const gradient = 3 * (static_cast<double>(i % 5) - 2);
+        CHECK(by_value[i] == std::clamp(gradient, -1.5, 1.5));
         weights += static_cast<double>(i % 7 * (i % 7));
-        gradients += given * given;
+        gradients += gradient * gradient;
       }
       double const factor =
           train::adaptive_factor(std::sqrt(weights), std::sqrt(gradients) / 2, 0.75);
@@ -356,19 +359,19 @@ TEST_CASE("parts of gradients are clipped by what was counted, with factors that
   }
 }
 
-TEST_CASE("an exception that leaves a step leaves nothing behind that runs") {
+TEST_CASE("attempt: after an exception no work of the step is still running") {
   fake_cuda::restart({.lazy = true});
   twin world(0, 1);
   stream compute, weights;
   int ran = 0;
-  auto const each = [&](auto const& f) {
+  auto const for_each_stream = [&](auto const& f) {
     f(compute);
     f(weights);
   };
-  CHECK_THROWS_WITH(train::attempt(world, each,
+  CHECK_THROWS_WITH(train::attempt(world, for_each_stream,
                                    [&] {
-                                     put_on(compute, [&] { ++ran; });
-                                     put_on(weights, [&] { ++ran; });
+                                     enqueue_work(compute, [&] { ++ran; });
+                                     enqueue_work(weights, [&] { ++ran; });
                                      fail("the machine is on fire");
                                    }),
                     "the machine is on fire");

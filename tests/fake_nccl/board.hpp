@@ -1,5 +1,5 @@
-// Where ranks of the fake NCCL meet that are processes: files in a folder that all of them see,
-// which appear whole.
+// The board by which processes that are ranks of the fake NCCL exchange posts: files in a folder
+// that all of them see, each of which appears complete.
 #pragma once
 
 #include <unistd.h>
@@ -22,10 +22,10 @@ class board {
       throw std::runtime_error("fake NCCL: cannot write " + part.string());
     std::filesystem::rename(part, folder_ / name);
   }
-  [[nodiscard]] bool has(std::string const& name) const {
+  [[nodiscard]] bool contains(std::string const& name) const {
     return ::access((folder_ / name).c_str(), F_OK) == 0;
   }
-  /// Of what is there.
+  /// The text of an existing post.
   [[nodiscard]] std::string read(std::string const& name) const {
     std::ifstream in(folder_ / name, std::ios::binary);
     std::string text(std::filesystem::file_size(folder_ / name), '\0');

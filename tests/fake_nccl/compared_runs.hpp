@@ -1,4 +1,4 @@
-// Runs of the product's trainer on fake GPUs, compared with the host's.
+// Comparison of runs of the product's trainer on fake GPUs with those on the host.
 #pragma once
 
 #include <algorithm>
@@ -23,27 +23,28 @@ inline std::vector<float> floats_of(std::vector<std::byte> const& bytes) {
   return out;
 }
 
-/// The greatest difference of the checkpoints' tensors, as a share of each one's greatest number.
+/// The greatest relative difference of two checkpoints: for each tensor, the greatest difference of
+/// an element divided by the greatest absolute value.
 inline double difference(fs::path const& a, fs::path const& b) {
   auto const one = content_of(a), other = content_of(b);
   REQUIRE(one.size() == other.size());
   double worst = 0;
   for (auto const& [name, bytes] : one) {
-    auto const mine = floats_of(bytes), theirs = floats_of(other.at(name));
-    REQUIRE(mine.size() == theirs.size());
-    double greatest = 0, apart = 0;
-    for (std::size_t i = 0; i < mine.size(); ++i) {
-      greatest = std::max(greatest, std::abs(static_cast<double>(theirs[i])));
-      auto const d = std::abs(static_cast<double>(mine[i]) - static_cast<double>(theirs[i]));
-      apart = d <= apart ? apart : d;  // NaN is taken over
+    auto const values_a = floats_of(bytes), values_b = floats_of(other.at(name));
+    REQUIRE(values_a.size() == values_b.size());
+    double greatest = 0, distance = 0;
+    for (std::size_t i = 0; i < values_a.size(); ++i) {
+      greatest = std::max(greatest, std::abs(static_cast<double>(values_b[i])));
+      auto const d = std::abs(static_cast<double>(values_a[i]) - static_cast<double>(values_b[i]));
+      distance = d <= distance ? distance : d;  // keeps NaN
     }
-    double const share = apart == 0 ? 0 : apart / greatest;
+    double const share = distance == 0 ? 0 : distance / greatest;
     worst = share <= worst ? worst : share;
   }
   return worst;
 }
 
-/// Loss and evaluation of each batch in a metrics file.
+/// The losses and evaluations in a metrics file, by "batch name".
 inline std::map<std::string, double> losses(fs::path const& file) {
   std::map<std::string, double> out;
   for (auto const& record : records(file))
@@ -53,10 +54,10 @@ inline std::map<std::string, double> losses(fs::path const& file) {
   return out;
 }
 
-/// Without biases: those of keys have no gradient but what rounding makes, of which AdamW makes
-/// whole steps.
-inline train_config configuration(place const& here, double batches) {
-  auto config = divisible(here, batches);
+/// The configuration of a tiny run without biases: the gradients of keys' biases are rounding
+/// errors alone, which AdamW would turn into full steps.
+inline train_config configuration(place const& files, double batches) {
+  auto config = divisible(files, batches);
   config.model.n_layers = 2;
   config.model.no_bias = true;
   config.global_train_batch_size = 4;

@@ -1,5 +1,5 @@
-// What goes wrong over NCCL is one sentence on every rank; and what the fake NCCL does wrong, or is
-// given wrong, is seen.
+// A failure over NCCL is one sentence on every rank; and tests notice faults of the fake NCCL,
+// which itself notices misuse.
 #include <doctest/doctest.h>
 #include <nccl.h>
 
@@ -26,9 +26,9 @@ using parallel::reduction;
 using parallel::conformance::message_of;
 using test::contains;
 
-void restart(int ranks, fake_nccl::options const& how = {}) {
+void restart(int ranks, fake_nccl::options const& library = {}) {
   fake_cuda::restart({.devices = ranks, .peers = false});
-  fake_nccl::restart(how);
+  fake_nccl::restart(library);
 }
 
 struct numbers {
@@ -37,31 +37,31 @@ struct numbers {
   parallel::cuda::stream s{parallel::comm_options<parallel::nccl::communicator>(device)};
 };
 
-TEST_CASE("an abort reaches ranks that wait for the one that aborts, with its reason") {
+TEST_CASE("NCCL failures: an abort reaches ranks that wait for the aborting one, with its reason") {
   restart(3);
-  std::vector<std::string> told(3);
+  std::vector<std::string> messages(3);
   auto const thrown = message_of([&] {
     fake_nccl::ranks()(3, [&](auto& comm) {
       numbers n;
       auto part = comm.split(0, "tensor");
-      int const me = comm.rank();
-      told[static_cast<std::size_t>(me)] = message_of([&] {
-        if (me == 2) return part.abort("the disk is full");
+      int const own_rank = comm.rank();
+      messages[static_cast<std::size_t>(own_rank)] = message_of([&] {
+        if (own_rank == 2) return part.abort("the disk is full");
         part.all_reduce(n.s, n.x.span(), reduction::sum).wait();
       });
-      if (me == 2) told[2] = message_of([&] { static_cast<void>(part.barrier(n.s)); });
+      if (own_rank == 2) messages[2] = message_of([&] { static_cast<void>(part.barrier(n.s)); });
     });
   });
   CHECK(thrown == "nothing was thrown");
-  for (auto const& one : told) CHECK(one == "rank 2 failed: the disk is full");
-  CHECK(fake_nccl::happened().aborted == 6);           // the world and the part, of three
-  CHECK(fake_nccl::happened().groups_of_aborts == 3);  // each rank's as one group
-  CHECK(fake_nccl::alive() == 0);
+  for (auto const& one : messages) CHECK(one == "rank 2 failed: the disk is full");
+  CHECK(fake_nccl::history().aborted == 6);           // two communicators on each of three ranks
+  CHECK(fake_nccl::history().groups_of_aborts == 3);  // one group for each rank
+  CHECK(fake_nccl::live_communicators() == 0);
 }
 
-TEST_CASE("a rank that does not come is a deadline that names call, group and place") {
+TEST_CASE("NCCL failures: the deadline for an absent rank names call, group and call site") {
   restart(2);
-  auto const told = message_of([] {
+  auto const message = message_of([] {
     fake_nccl::ranks({.deadline = std::chrono::milliseconds(200)})(2, [](auto& comm) {
       numbers n;
       auto part = comm.split(0, "shard");
@@ -70,40 +70,42 @@ TEST_CASE("a rank that does not come is a deadline that names call, group and pl
       std::this_thread::sleep_for(std::chrono::milliseconds(comm.rank() == 1 ? 600 : 0));
     });
   });
-  CHECK(contains(told,
+  CHECK(contains(message,
                  "rank 0 failed: rank 0 has waited 0.2 s for call 1, all_reduce(max) of 8 f32 "
                  "over shard at failures_test.cpp:"));
 }
 
-TEST_CASE("a rank that never joins is an error too") {
+TEST_CASE("NCCL failures: a rank that never joins is an error after the deadline") {
   restart(2);
   auto const id = parallel::nccl::make_unique_id();
-  auto const told = message_of([&] {
+  auto const message = message_of([&] {
     parallel::nccl::communicator alone(id, 0, 2, {.deadline = std::chrono::milliseconds(50)});
   });
-  CHECK(contains(told, "ncclCommInitRankConfig at "));
-  CHECK(contains(told, "other ranks have not come within 0.05 s"));
+  CHECK(contains(message, "ncclCommInitRankConfig at "));
+  CHECK(contains(message, "other ranks have not come within 0.05 s"));
 }
 
-TEST_CASE("two ranks on one GPU are refused in NCCL's words") {
+TEST_CASE("NCCL failures: two ranks on one GPU are refused with NCCL's message") {
   restart(1);
-  auto const told = message_of([] {
+  auto const message = message_of([] {
     fake_nccl::ranks()(1, [](auto&) {
       auto const id = parallel::nccl::make_unique_id();
-      parallel::nccl::communicator_options const soon{.deadline = std::chrono::milliseconds(100)};
+      parallel::nccl::communicator_options const short_deadline{.deadline =
+                                                                    std::chrono::milliseconds(100)};
       std::jthread other([&] {
-        static_cast<void>(message_of([&] { parallel::nccl::communicator(id, 0, 2, soon); }));
+        static_cast<void>(
+            message_of([&] { parallel::nccl::communicator(id, 0, 2, short_deadline); }));
       });
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
-      parallel::nccl::communicator(id, 1, 2, soon);
+      parallel::nccl::communicator(id, 1, 2, short_deadline);
     });
   });
-  CHECK(contains(told, "Duplicate GPU detected"));
+  CHECK(contains(message, "Duplicate GPU detected"));
 }
 
-TEST_CASE("an asynchronous error of NCCL ends every rank with its words") {
+TEST_CASE("NCCL failures: an asynchronous error ends every rank with NCCL's message") {
   restart(2, {.fault = fake_nccl::fault::asynchronous_error});
-  auto const told = message_of([] {
+  auto const message = message_of([] {
     fake_nccl::ranks()(2, [](auto& comm) {
       numbers n;
       for (int i = 0; i < 50; ++i) {
@@ -112,63 +114,64 @@ TEST_CASE("an asynchronous error of NCCL ends every rank with its words") {
       }
     });
   });
-  CHECK(contains(told, "a link went down"));
+  CHECK(contains(message, "a link went down"));
 }
 
-TEST_CASE("what a request keeps is let go when it has been waited for") {
+TEST_CASE("NCCL request: wait() releases what keep() holds") {
   restart(2);
   CHECK_NOTHROW(fake_nccl::ranks()(2, [](auto& comm) {
     numbers n;
     auto owner = std::make_shared<int>(1);
-    std::weak_ptr<int> const kept = owner;
+    std::weak_ptr<int> const watched = owner;
     auto request = comm.all_reduce(n.s, n.x.span(), reduction::sum).keep(std::move(owner));
-    parallel::require(!kept.expired(), "it was not kept");
+    parallel::require(!watched.expired(), "it was not kept");
     request.wait();
-    parallel::require(kept.expired(), "it was kept for too long");
+    parallel::require(watched.expired(), "it was kept for too long");
   }));
 }
 
-TEST_CASE("a message without a channel is refused") {
+TEST_CASE("NCCL failures: a message before connect_neighbours is refused") {
   restart(2);
-  auto const told = message_of([] {
+  auto const message = message_of([] {
     fake_nccl::ranks()(2, [](auto& comm) {
       numbers n;
       comm.send(n.s, n.x.span(), 1 - comm.rank()).wait();
     });
   });
-  CHECK(contains(told, "call connect_neighbours before the first message"));
+  CHECK(contains(message, "call connect_neighbours before the first message"));
 }
 
-TEST_CASE("a split that a rank does not come to is ended, on a rank that would be alone too") {
+TEST_CASE("NCCL failures: an abort ends a pending split, also for a rank with a color of its own") {
   restart(3);
-  std::vector<std::string> told(3);
+  std::vector<std::string> messages(3);
   CHECK_NOTHROW(fake_nccl::ranks()(3, [&](auto& comm) {
-    int const me = comm.rank();
-    told[static_cast<std::size_t>(me)] = message_of([&] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(me == 1 ? 100 : 0));
-      if (me == 1) return comm.abort("the disk is full");
+    int const own_rank = comm.rank();
+    messages[static_cast<std::size_t>(own_rank)] = message_of([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(own_rank == 1 ? 100 : 0));
+      if (own_rank == 1) return comm.abort("the disk is full");
       static_cast<void>(comm.split(parallel::coloring([](int rank) { return rank / 2; })));
     });
   }));
-  CHECK(told == std::vector<std::string>{"rank 1 failed: the disk is full", "nothing was thrown",
-                                         "rank 1 failed: the disk is full"});
-  CHECK(fake_nccl::happened().failures.empty());
-  CHECK(fake_nccl::alive() == 0);
+  CHECK(messages == std::vector<std::string>{"rank 1 failed: the disk is full",
+                                             "nothing was thrown",
+                                             "rank 1 failed: the disk is full"});
+  CHECK(fake_nccl::history().failures.empty());
+  CHECK(fake_nccl::live_communicators() == 0);
 }
 
-/// What is said of ranks that do `wrong`.
+/// The first failure that the library records of ranks that run `program`, or what it throws.
 template <class Wrong>
-std::string seen(int ranks, Wrong const& wrong, fake_nccl::options how = {}) {
-  how.patience = std::chrono::seconds(1);
-  restart(ranks, how);
-  auto const thrown = message_of([&] { fake_nccl::ranks()(ranks, wrong); });
-  auto const failures = fake_nccl::happened().failures;
+std::string first_failure(int ranks, Wrong const& program, fake_nccl::options library = {}) {
+  library.patience = std::chrono::seconds(1);
+  restart(ranks, library);
+  auto const thrown = message_of([&] { fake_nccl::ranks()(ranks, program); });
+  auto const failures = fake_nccl::history().failures;
   return failures.empty() ? thrown : failures.front();
 }
 
-TEST_CASE("ranks that disagree are found") {
+TEST_CASE("fake NCCL: it finds ranks that disagree in count, root, operation or type") {
   auto const differing = [](auto const& call) {
-    return seen(2, [&](auto& comm) {
+    return first_failure(2, [&](auto& comm) {
       numbers n;
       call(comm, n);
     });
@@ -201,56 +204,57 @@ TEST_CASE("ranks that disagree are found") {
                  "disagree: ncclAllReduce of 8 elements of type "));
 }
 
-TEST_CASE("a message whose count or type is another on the other rank is found") {
-  auto const sent_and_taken = [](std::size_t taken, auto element) {
-    return seen(2, [&](auto& comm) {
+TEST_CASE("fake NCCL: it finds messages whose sender and receiver disagree") {
+  auto const failure_of_message = [](std::size_t received_count, auto element) {
+    return first_failure(2, [&](auto& comm) {
       numbers n;
       comm.connect_neighbours();
       auto const bytes = std::as_writable_bytes(n.x.span());
       if (comm.rank() == 0)
         comm.send(n.s, n.x.span(), 1).wait();
       else
-        comm.recv(n.s, std::span(reinterpret_cast<decltype(element)*>(bytes.data()), taken), 0)
+        comm.recv(n.s,
+                  std::span(reinterpret_cast<decltype(element)*>(bytes.data()), received_count), 0)
             .wait();
     });
   };
-  for (auto const& told : {sent_and_taken(7, 0.0F), sent_and_taken(8, 0)}) {
-    CAPTURE(told);
-    CHECK(contains(told, "sender and receiver of communicator "));
-    CHECK(contains(told, " disagree: ncclSend of 8 elements of type 7, "));
-    CHECK(contains(told, " and ncclRecv of "));
+  for (auto const& message : {failure_of_message(7, 0.0F), failure_of_message(8, 0)}) {
+    CAPTURE(message);
+    CHECK(contains(message, "sender and receiver of communicator "));
+    CHECK(contains(message, " disagree: ncclSend of 8 elements of type 7, "));
+    CHECK(contains(message, " and ncclRecv of "));
   }
-  CHECK(sent_and_taken(8, 0.0F) == "nothing was thrown");
+  CHECK(failure_of_message(8, 0.0F) == "nothing was thrown");
 }
 
-// The classes refuse them before NCCL sees them: so operations are submitted as they are.
-TEST_CASE("output that overlaps input, but is not in place, is found") {
+// The communicators refuse such calls before NCCL sees them, so the test submits raw operations.
+TEST_CASE("fake NCCL: it finds output that overlaps input without being in place") {
   using enum parallel::operation_kind;
-  auto const failures = [](parallel::operation_kind what, std::size_t in, std::size_t out) {
-    auto const told = seen(2, [&](auto& comm) {
+  auto const failures = [](parallel::operation_kind kind, std::size_t in, std::size_t out) {
+    auto const message = first_failure(2, [&](auto& comm) {
       numbers n;
-      auto const own = static_cast<std::size_t>(comm.rank()) * 2;
-      bool const gathers = what == all_gather, scatters = what == reduce_scatter;
-      comm.submit(n.s, {.kind = what,
+      auto const own_offset = static_cast<std::size_t>(comm.rank()) * 2;
+      bool const gathers = kind == all_gather, scatters = kind == reduce_scatter;
+      comm.submit(n.s, {.kind = kind,
                         .type = parallel::dtype::f32,
                         .count = 2,
-                        .in = n.x.data() + in + (gathers ? own : 0),
-                        .out = n.x.data() + out + (scatters ? own : 0)})
+                        .in = n.x.data() + in + (gathers ? own_offset : 0),
+                        .out = n.x.data() + out + (scatters ? own_offset : 0)})
           .wait();
     });
-    auto const of_gpu = fake_cuda::happened().failures;
-    return of_gpu.empty() ? told : of_gpu.front();
+    auto const gpu_failures = fake_cuda::history().failures;
+    return gpu_failures.empty() ? message : gpu_failures.front();
   };
-  for (auto const what : {all_reduce, reduce_scatter, all_gather}) {
-    CAPTURE(static_cast<int>(what));
-    CHECK(contains(failures(what, 0, 1), ": input and output overlap, but are not in place"));
-    CHECK(contains(failures(what, 1, 0), ": input and output overlap, but are not in place"));
-    CHECK(failures(what, 1, 1) == "nothing was thrown");
-    CHECK(failures(what, 0, 4) == "nothing was thrown");
+  for (auto const kind : {all_reduce, reduce_scatter, all_gather}) {
+    CAPTURE(static_cast<int>(kind));
+    CHECK(contains(failures(kind, 0, 1), ": input and output overlap, but are not in place"));
+    CHECK(contains(failures(kind, 1, 0), ": input and output overlap, but are not in place"));
+    CHECK(failures(kind, 1, 1) == "nothing was thrown");
+    CHECK(failures(kind, 0, 4) == "nothing was thrown");
   }
 }
 
-TEST_CASE("a communicator that is used after its abort is found") {
+TEST_CASE("fake NCCL: it finds the use of a communicator after its abort") {
   restart(1);
   numbers n;
   auto const id = parallel::nccl::make_unique_id();
@@ -262,13 +266,13 @@ TEST_CASE("a communicator that is used after its abort is found") {
     REQUIRE(ncclCommGetAsyncError(comm, &state) == ncclSuccess);
   auto const grouped = [](auto const& call) {
     static_cast<void>(ncclGroupStart());
-    auto const inside = call();
+    auto const call_result = call();
     auto const end = ncclGroupEnd();
-    return inside == ncclSuccess ? end : inside;
+    return call_result == ncclSuccess ? end : call_result;
   };
   auto const abort = [&] { return ncclCommAbort(comm); };
   REQUIRE(grouped(abort) == ncclSuccess);
-  CHECK(fake_nccl::happened().failures.empty());
+  CHECK(fake_nccl::history().failures.empty());
   float* const x = n.x.data();
   CHECK(grouped([&] { return ncclAllReduce(x, x, 8, ncclFloat32, ncclSum, comm, n.s.get()); }) ==
         ncclInvalidUsage);
@@ -276,21 +280,21 @@ TEST_CASE("a communicator that is used after its abort is found") {
   CHECK(ncclCommSplit(comm, 0, 0, &part, &config) == ncclInvalidUsage);
   CHECK(ncclCommDestroy(comm) == ncclInvalidUsage);
   CHECK(grouped(abort) == ncclInvalidUsage);
-  CHECK(fake_nccl::happened().failures ==
+  CHECK(fake_nccl::history().failures ==
         std::vector<std::string>{"ncclAllReduce: the communicator was aborted",
                                  "ncclCommSplit: the communicator was aborted",
                                  "ncclCommDestroy: the communicator was aborted",
                                  "ncclCommAbort: the communicator was aborted"});
-  CHECK(fake_nccl::alive() == 0);
+  CHECK(fake_nccl::live_communicators() == 0);
 }
 
-TEST_CASE("communicators in another order on another rank stand still where slots are few") {
+TEST_CASE("fake NCCL: communicators in different orders on two ranks deadlock with one slot") {
   auto const crossed = [](auto& comm) {
     numbers n;
     auto a = comm.split(0, "a"), b = comm.split(0, "b");
     parallel::cuda::stream other{parallel::comm_options<decltype(a)>(n.device)};
     auto const y = n.device.template allocate_zeroed<float>(8);
-    for (auto* const part : {&a, &b}) part->barrier(n.s).wait();  // they are connected
+    for (auto* const part : {&a, &b}) part->barrier(n.s).wait();  // connects the ranks
     bool const first = comm.rank() == 0;
     auto one = (first ? a : b).all_reduce(n.s, n.x.span(), reduction::sum);
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
@@ -298,42 +302,42 @@ TEST_CASE("communicators in another order on another rank stand still where slot
     one.wait();
     two.wait();
   };
-  CHECK(contains(seen(2, crossed, {.slots = 1}), "ranks stand still"));
-  CHECK(seen(2, crossed, {.slots = 2}) == "nothing was thrown");
+  CHECK(contains(first_failure(2, crossed, {.slots = 1}), "ranks stand still"));
+  CHECK(first_failure(2, crossed, {.slots = 2}) == "nothing was thrown");
 }
 
-TEST_CASE("memory that is gone when its message is taken is said, and the library goes on") {
-  std::atomic<bool> gone = false;
-  CHECK(contains(seen(2,
-                      [&](auto& comm) {
-                        numbers n;
-                        comm.connect_neighbours();
-                        auto sent = n.device.template allocate_zeroed<float>(8);
-                        if (comm.rank() == 0) {
-                          auto request = comm.send(n.s, sent.span(), 1);
-                          std::this_thread::sleep_for(std::chrono::milliseconds(50));
-                          fake_cuda::unmap(sent.span().data());
-                          gone = true;
-                          request.wait();
-                        } else {
-                          while (!gone) std::this_thread::yield();
-                          comm.recv(n.s, n.x.span(), 0).wait();
-                        }
-                      }),
+TEST_CASE("fake NCCL: it reports memory that was freed before its message was received") {
+  std::atomic<bool> is_freed = false;
+  CHECK(contains(first_failure(2,
+                               [&](auto& comm) {
+                                 numbers n;
+                                 comm.connect_neighbours();
+                                 auto sent = n.device.template allocate_zeroed<float>(8);
+                                 if (comm.rank() == 0) {
+                                   auto request = comm.send(n.s, sent.span(), 1);
+                                   std::this_thread::sleep_for(std::chrono::milliseconds(50));
+                                   fake_cuda::unmap(sent.span().data());
+                                   is_freed = true;
+                                   request.wait();
+                                 } else {
+                                   while (!is_freed) std::this_thread::yield();
+                                   comm.recv(n.s, n.x.span(), 0).wait();
+                                 }
+                               }),
                  "it touched"));
-  CHECK(fake_nccl::alive() == 0);
+  CHECK(fake_nccl::live_communicators() == 0);
 }
 
-TEST_CASE("every exchange sees what the library does wrong") {
+TEST_CASE("fake NCCL faults: the tests of exchanges notice each of them") {
   auto const exchanges = [](auto& comm) {
     test::check_device_exchanges<std::uint64_t>(comm, fake_cuda::current_gpu(), 131);
   };
   using enum fake_nccl::fault;
-  CHECK(seen(3, exchanges) == "nothing was thrown");
-  CHECK(contains(seen(3, exchanges, {.fault = wrong_count}), " is wrong"));
-  CHECK(contains(seen(3, exchanges, {.fault = wrong_root}), "broadcast of 131 u64"));
-  CHECK(contains(seen(3, exchanges, {.fault = dropped_group}), "ranks stand still"));
-  CHECK(contains(seen(3, exchanges, {.fault = crossed_streams}), "wrong"));
+  CHECK(first_failure(3, exchanges) == "nothing was thrown");
+  CHECK(contains(first_failure(3, exchanges, {.fault = wrong_count}), " is wrong"));
+  CHECK(contains(first_failure(3, exchanges, {.fault = wrong_root}), "broadcast of 131 u64"));
+  CHECK(contains(first_failure(3, exchanges, {.fault = dropped_group}), "ranks stand still"));
+  CHECK(contains(first_failure(3, exchanges, {.fault = crossed_streams}), "wrong"));
 }
 
 }  // namespace fake_nccl_failures_test

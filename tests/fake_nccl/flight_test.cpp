@@ -1,5 +1,5 @@
-// What ranks did over NCCL stands in their flight recorders, beside what they did over what
-// connects them: who diverged first, and who waits for whom.
+// Flight recorders hold the calls of ranks over NCCL beside those over the control communicator;
+// the report says which rank diverged first, and which rank waits for which.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -42,45 +42,46 @@ struct numbers {
   parallel::cuda::stream s;
 };
 
+/// The objects of one rank.
 struct rank {
   any_communicator& control;
   parallel::cuda::device& device;
   parallel::nccl::communicator& comm;
   parallel::flight_recorder& recorder;
 };
-using rank_program = std::function<void(rank& of)>;
+using rank_program = std::function<void(rank& self)>;
 
-/// What the recorders' files say after ranks, each with a file, ran `program`.
+/// The logs in the recorders' files, one for each rank, after the ranks ran `program`.
 std::vector<flight_log> logs_of(int ranks, rank_program const& program,
                                 std::chrono::milliseconds deadline = std::chrono::seconds(20)) {
   fake_cuda::restart({.devices = ranks, .peers = false});
   fake_nccl::restart();
   test::temporary_folder const folder;
-  std::vector<std::string> told(static_cast<std::size_t>(ranks));
+  std::vector<std::string> messages(static_cast<std::size_t>(ranks));
   parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
     int const number = comm.rank();
     auto const recorder = std::make_shared<parallel::flight_recorder>(
         parallel::flight_ring(parallel::flight_file(folder.path(), number), number, ranks));
     any_communicator control(parallel::recorded(parallel::checked(std::move(comm)), recorder));
-    told[static_cast<std::size_t>(number)] = message_of([&] {
+    messages[static_cast<std::size_t>(number)] = message_of([&] {
       parallel::cuda::device device({.device = number});
-      auto made = parallel::nccl::connect(
+      auto connected = parallel::nccl::connect(
           control, device,
           {.deadline = deadline, .look_every = std::chrono::milliseconds(5), .recorder = recorder});
       try {
-        rank of{control, device, *made, *recorder};
-        program(of);
+        rank self{control, device, *connected, *recorder};
+        program(self);
       } catch (std::exception const& problem) {
         control.abort(problem.what());
         throw;
       }
     });
   });
-  CHECK(fake_nccl::alive() == 0);
+  CHECK(fake_nccl::live_communicators() == 0);
   return parallel::read_flights(folder.path());
 }
 
-/// The lines of the calls over NCCL, without numbers, times and places.
+/// The calls over NCCL as text, without numbers, times and call sites.
 std::vector<std::string> calls_of(flight_log const& log) {
   std::vector<std::string> out;
   for (auto const& call : log.calls) {
@@ -93,22 +94,22 @@ std::vector<std::string> calls_of(flight_log const& log) {
   return out;
 }
 
-TEST_CASE("calls that ran are done, with axis, operation and count; parts of groups are calls") {
-  auto const logs = logs_of(2, [](rank& of) {
-    numbers n(of.device);
-    auto part = of.comm.split(0, "shard");
+TEST_CASE("flight recorder over NCCL: completed calls, also of groups, have axis and operation") {
+  auto const logs = logs_of(2, [](rank& self) {
+    numbers n(self.device);
+    auto part = self.comm.split(0, "shard");
     part.all_reduce(n.s, n.x.span(), reduction::sum).wait();
-    parallel::call_group both(part);
-    both.all_reduce(n.s, n.x.span().first(3), reduction::max).wait();
-    both.broadcast(n.s, n.x.span().subspan(3, 2), 1).wait();
-    both.end(n.s).wait();
-    of.comm.barrier(n.s).wait();
+    parallel::call_group group(part);
+    group.all_reduce(n.s, n.x.span().first(3), reduction::max).wait();
+    group.broadcast(n.s, n.x.span().subspan(3, 2), 1).wait();
+    group.end(n.s).wait();
+    self.comm.barrier(n.s).wait();
   });
   REQUIRE(logs.size() == 2);
   for (auto const& log : logs) {
     auto calls = calls_of(log);
     REQUIRE(calls.size() == 6);
-    CHECK(calls[0] == "done: all_gather of 256 u8 over NCCL");  // of the split
+    CHECK(calls[0] == "done: all_gather of 256 u8 over NCCL");  // by the split
     calls.erase(calls.begin());
     CHECK(calls == std::vector<std::string>{
                        "done: split into color 0",
@@ -123,10 +124,10 @@ TEST_CASE("calls that ran are done, with axis, operation and count; parts of gro
   CHECK(contains(text, "barrier over NCCL at flight_test.cpp:"));
 }
 
-TEST_CASE("messages name their peer as the world counts") {
-  auto const logs = logs_of(4, [](rank& of) {
-    numbers n(of.device);
-    auto part = of.comm.split(of.comm.rank() / 2, "pipeline");
+TEST_CASE("flight recorder over NCCL: messages name the peer's world rank") {
+  auto const logs = logs_of(4, [](rank& self) {
+    numbers n(self.device);
+    auto part = self.comm.split(self.comm.rank() / 2, "pipeline");
     parallel::connect_neighbours(part);
     if (part.rank() == 0)
       part.send(n.s, n.x.span(), 1).wait();
@@ -139,38 +140,38 @@ TEST_CASE("messages name their peer as the world counts") {
   CHECK(calls_of(logs[3]).back() == "done: recv of 8 f32 from rank 2, tag 0 over NCCL pipeline");
 }
 
-TEST_CASE("ranks that make different calls: the first divergence is named") {
+TEST_CASE("flight report over NCCL: it names the first divergence of the ranks' calls") {
   auto const logs = logs_of(
       3,
-      [](rank& of) {
-        numbers n(of.device);
-        parallel::host::stream of_host;
-        auto part = of.comm.split(0, "shard");
+      [](rank& self) {
+        numbers n(self.device);
+        parallel::host::stream host_stream;
+        auto part = self.comm.split(0, "shard");
         part.all_reduce(n.s, n.x.span(), reduction::sum).wait();
-        of.control.barrier(of_host).wait();  // agrees
-        auto const count = static_cast<std::size_t>(of.comm.rank() == 1 ? 7 : 8);
+        self.control.barrier(host_stream).wait();  // the ranks agree here
+        auto const count = static_cast<std::size_t>(self.comm.rank() == 1 ? 7 : 8);
         part.all_reduce(n.s, n.x.span().first(count), reduction::sum).wait();
-        of.comm.barrier(n.s).wait();
+        self.comm.barrier(n.s).wait();
       },
       std::chrono::milliseconds(300));
   auto const text = parallel::report(logs);
-  auto const at = text.find("first divergence: ");
-  REQUIRE(at != std::string::npos);
-  auto const said = text.substr(at, text.find('\n', at) - at);
-  CHECK(contains(said, "all_reduce(sum) of 8 f32 over NCCL shard at flight_test.cpp:"));
-  CHECK(contains(said, "all_reduce(sum) of 7 f32 over NCCL shard at flight_test.cpp:"));
-  CHECK(contains(said, "rank 1"));
+  auto const begin = text.find("first divergence: ");
+  REQUIRE(begin != std::string::npos);
+  auto const divergence = text.substr(begin, text.find('\n', begin) - begin);
+  CHECK(contains(divergence, "all_reduce(sum) of 8 f32 over NCCL shard at flight_test.cpp:"));
+  CHECK(contains(divergence, "all_reduce(sum) of 7 f32 over NCCL shard at flight_test.cpp:"));
+  CHECK(contains(divergence, "rank 1"));
 }
 
-TEST_CASE("another operation, or another order of axes, is a divergence too") {
+TEST_CASE("flight report over NCCL: a different operation is a divergence") {
   auto const other = logs_of(
       2,
-      [](rank& of) {
-        numbers n(of.device);
-        if (of.comm.rank() == 0)
-          of.comm.broadcast(n.s, n.x.span(), 0).wait();
+      [](rank& self) {
+        numbers n(self.device);
+        if (self.comm.rank() == 0)
+          self.comm.broadcast(n.s, n.x.span(), 0).wait();
         else
-          of.comm.all_reduce(n.s, n.x.span(), reduction::sum).wait();
+          self.comm.all_reduce(n.s, n.x.span(), reduction::sum).wait();
       },
       std::chrono::milliseconds(300));
   auto const found = parallel::findings(other);
@@ -178,14 +179,14 @@ TEST_CASE("another operation, or another order of axes, is a divergence too") {
   CHECK(contains(found.divergence, "all_reduce(sum) of 8 f32 over NCCL"));
 }
 
-TEST_CASE("a rank that does not come is waited for, by name, and what was aborted did not run") {
+TEST_CASE("flight report over NCCL: it names the absent rank, and aborted calls are not done") {
   auto const logs = logs_of(
       2,
-      [](rank& of) {
-        numbers n(of.device);
-        auto part = of.comm.split(0, "tensor");
+      [](rank& self) {
+        numbers n(self.device);
+        auto part = self.comm.split(0, "tensor");
         part.all_reduce(n.s, n.x.span(), reduction::sum).wait();
-        while (of.control.rank() == 1 && !of.comm.abort_reason())
+        while (self.control.rank() == 1 && !self.comm.abort_reason())
           std::this_thread::sleep_for(std::chrono::milliseconds(5));
         auto first = part.all_reduce(n.s, n.x.span().first(5), reduction::sum);
         auto second = part.all_reduce(n.s, n.x.span().first(6), reduction::sum);
@@ -205,13 +206,13 @@ TEST_CASE("a rank that does not come is waited for, by name, and what was aborte
   CHECK(contains(text, "late: rank 1 was in no call"));
 }
 
-TEST_CASE("a rank that has made no call along an axis is missed there too") {
+TEST_CASE("flight report over NCCL: a rank without any call along the axis is named as absent") {
   auto const logs = logs_of(
       2,
-      [](rank& of) {
-        numbers n(of.device);
-        auto part = of.comm.split(0, "tensor");
-        while (of.control.rank() == 1 && !of.comm.abort_reason())
+      [](rank& self) {
+        numbers n(self.device);
+        auto part = self.comm.split(0, "tensor");
+        while (self.control.rank() == 1 && !self.comm.abort_reason())
           std::this_thread::sleep_for(std::chrono::milliseconds(5));
         part.all_reduce(n.s, n.x.span(), reduction::sum).wait();
       },
@@ -219,31 +220,31 @@ TEST_CASE("a rank that has made no call along an axis is missed there too") {
   CHECK(contains(parallel::report(logs), "rank 0 waits for rank 1 since"));
 }
 
-TEST_CASE("what the stream has not come to does not run yet") {
-  static_cast<void>(logs_of(2, [](rank& of) {
-    numbers n(of.device);
-    parallel::host::stream of_host;
-    of.comm.all_reduce(n.s, n.x.span(), reduction::sum).wait();
+TEST_CASE("flight recorder over NCCL: a call behind unfinished work of its stream is waiting") {
+  static_cast<void>(logs_of(2, [](rank& self) {
+    numbers n(self.device);
+    parallel::host::stream host_stream;
+    self.comm.all_reduce(n.s, n.x.span(), reduction::sum).wait();
     auto const go = std::make_shared<std::atomic<bool>>(false);
     fake_cuda::enqueue(n.s.get(), "compute", [go] {
       while (!*go) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     });
-    auto request = of.comm.all_reduce(n.s, n.x.span().first(5), reduction::sum);
-    auto const state = [&] { return of.recorder.calls().back().state; };
+    auto request = self.comm.all_reduce(n.s, n.x.span().first(5), reduction::sum);
+    auto const state = [&] { return self.recorder.calls().back().state; };
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     CHECK(state() == call_state::waiting);
-    of.control.barrier(of_host).wait();
-    if (of.control.rank() == 0) *go = true;
-    if (of.control.rank() == 0) {
+    self.control.barrier(host_stream).wait();
+    if (self.control.rank() == 0) *go = true;
+    if (self.control.rank() == 0) {
       auto const runs = [&] {
-        auto const calls = of.recorder.calls();
+        auto const calls = self.recorder.calls();
         return calls[calls.size() - 2].state == call_state::running;
       };
       for (int i = 0; i < 2000 && !runs(); ++i)
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
       CHECK(runs());
     }
-    of.control.barrier(of_host).wait();
+    self.control.barrier(host_stream).wait();
     *go = true;
     request.wait();
   }));

@@ -1,7 +1,7 @@
-// Programs for GPUs that are linked with the fake runtimes: the environment says which machine they
-// find. FAKE_GPUS="devices=2 seed=3 memory=100000000 fault=no_host_waits", each where it is
-// given, of which CUDA_VISIBLE_DEVICES leaves one; FAKE_NCCL names the folder where ranks meet that
-// are processes: those of mpirun, and those that are machines to NCCL.
+// The machine of programs for GPUs that are linked with the fake runtimes, as the environment sets
+// it. FAKE_GPUS="devices=2 seed=3 memory=100000000 fault=no_host_waits", each part optional,
+// describes the machine; CUDA_VISIBLE_DEVICES leaves one device of it. FAKE_NCCL names the folder
+// in which ranks that are processes meet: those of mpirun, and those that NCCL regards as machines.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -53,7 +53,7 @@ std::string variable(char const* name) {
   return text == nullptr ? "" : text;
 }
 
-/// Before main.
+/// Makes the machine before main.
 [[maybe_unused]] bool const is_made = [] {
   auto const gpus = variable("FAKE_GPUS");
   try {
@@ -66,7 +66,7 @@ std::string variable(char const* name) {
   }
   bool const is_one_of_many =
       !variable("OMPI_COMM_WORLD_SIZE").empty() || !variable("NCCL_HOSTID").empty();
-  fake_nccl::restart({.between_processes = is_one_of_many ? variable("FAKE_NCCL") : ""});
+  fake_nccl::restart({.process_folder = is_one_of_many ? variable("FAKE_NCCL") : ""});
   return true;
 }();
 

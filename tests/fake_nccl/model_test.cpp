@@ -1,4 +1,4 @@
-// MPT trained over NCCL's classes, a fake GPU each rank, in every kind of layout.
+// MPT trained over NCCL's classes, with a fake GPU for each rank, in every kind of layout.
 #include <doctest/doctest.h>
 
 #include <barrier>
@@ -19,18 +19,19 @@ using enum parallel::zero::level;
 
 constexpr auto on_host = parallel::zero::optimizer_memory::host;
 
-void check(mpt::model_config const& m, model_layout const& how, bool graphs = false) {
+void check(mpt::model_config const& m, model_layout const& layout, bool graphs = false) {
   auto const begin = [&](std::uint64_t seed) {
-    int const ranks = how.context * how.tensor * how.replicate * how.pipeline * how.shard;
+    int const ranks =
+        layout.context * layout.tensor * layout.replicate * layout.pipeline * layout.shard;
     fake_cuda::restart({.devices = ranks, .peers = false, .seed = seed});
     fake_nccl::restart();
   };
-  fake_cuda::check_trained_model(m, how, graphs, begin, fake_nccl::ranks());
-  CHECK(fake_nccl::happened().failures.empty());
-  CHECK(fake_nccl::alive() == 0);
+  fake_cuda::check_trained_model(m, layout, graphs, begin, fake_nccl::ranks());
+  CHECK(fake_nccl::history().failures.empty());
+  CHECK(fake_nccl::live_communicators() == 0);
 }
 
-TEST_CASE("ranks with other data, in every ZeRO stage") {
+TEST_CASE("MPT over NCCL: data parallel ranks, in every ZeRO stage") {
   check(small_model(true), {.replicate = 2, .microbatch = 1}, true);
   check(small_model(false),
         {.level = optimizer, .shard = 3, .microbatch = 1, .optimizer = on_host});
@@ -39,14 +40,14 @@ TEST_CASE("ranks with other data, in every ZeRO stage") {
   check(small_model(true), {.replicate = 2, .level = parameters, .shard = 2, .microbatch = 1});
 }
 
-TEST_CASE("ranks that share sequences, matrices and layers") {
+TEST_CASE("MPT over NCCL: context, tensor and pipeline parallel ranks") {
   check(small_model(true), {.context = 2});
   check(small_model(false), {.context = 2, .method = context_method::ulysses});
   check(small_model(false), {.tensor = 2, .optimizer = on_host});
   check(small_model(true), {.pipeline = 2, .schedule = overlapped("zb-h1"), .microbatch = 1}, true);
 }
 
-TEST_CASE("every two axes together") {
+TEST_CASE("MPT over NCCL: every two axes of parallelism together") {
   check(small_model(true), {.context = 2, .tensor = 2, .schedule = overlapped("1f1b")});
   check(small_model(true), {.context = 2, .level = parameters, .shard = 2, .microbatch = 1});
   check(small_model(true),
@@ -58,7 +59,7 @@ TEST_CASE("every two axes together") {
   check(small_model(true), {.tensor = 2, .pipeline = 2, .schedule = overlapped("zb-h1")});
 }
 
-TEST_CASE("every three axes together, and all of them with ZeRO 3 and offloaded states") {
+TEST_CASE("MPT over NCCL: three and four axes together, with ZeRO 3 and offloaded states") {
   check(small_model(true),
         {.context = 2, .tensor = 2, .pipeline = 2, .schedule = overlapped("1f1b")});
   model_layout sharded{.context = 2,
@@ -73,27 +74,29 @@ TEST_CASE("every three axes together, and all of them with ZeRO 3 and offloaded 
   check(small_model(true), sharded);
 }
 
-/// Calls that allocate memory, of all ranks together.
+/// The numbers of calls that allocate memory, summed over all ranks.
 struct allocations {
-  std::size_t to_reserve = 0;  // and in an evaluation
+  std::size_t to_reserve = 0;  // before the first step, including an evaluation
   std::size_t in_steps = 0;
 };
-allocations allocations_of(model_layout how) {
-  int const ranks = how.context * how.tensor * how.replicate * how.pipeline * how.shard;
+allocations allocations_of(model_layout layout) {
+  int const ranks =
+      layout.context * layout.tensor * layout.replicate * layout.pipeline * layout.shard;
   fake_cuda::restart({.devices = ranks, .peers = false});
   fake_nccl::restart();
-  how.steps = 2;
-  std::vector<std::size_t> seen;  // when all are made, and around each step
-  std::barrier all(ranks, [&]() noexcept { seen.push_back(fake_cuda::happened().allocations); });
-  how.on_created = how.before_step = how.after_begin = [&] { all.arrive_and_wait(); };
+  layout.steps = 2;
+  std::vector<std::size_t> counts;  // after the models are made, and around each step
+  std::barrier barrier(ranks,
+                       [&]() noexcept { counts.push_back(fake_cuda::history().allocations); });
+  layout.on_created = layout.before_step = layout.after_begin = [&] { barrier.arrive_and_wait(); };
   static_cast<void>(test::run_model<float>(
-      small_model(true), how, [] { return fake_cuda::current_gpu(); }, fake_nccl::ranks()));
-  CHECK(fake_cuda::happened().failures.empty());
-  REQUIRE(seen.size() == 5);
-  return {seen[1] - seen[0], seen[4] - seen[1]};
+      small_model(true), layout, [] { return fake_cuda::current_gpu(); }, fake_nccl::ranks()));
+  CHECK(fake_cuda::history().failures.empty());
+  REQUIRE(counts.size() == 5);
+  return {counts[1] - counts[0], counts[4] - counts[1]};
 }
 
-TEST_CASE("memory is allocated before the first pass, and none from then on") {
+TEST_CASE("MPT over NCCL: memory is allocated only before the first pass") {
   auto const stages =
       allocations_of({.pipeline = 2, .schedule = overlapped("zb-h1"), .microbatch = 1});
   CHECK(stages.to_reserve == 2 * 5);  // scratch and constants of two streams, and results

@@ -1,4 +1,4 @@
-// The check of a network before a run, over NCCL beside what connects the ranks.
+// The check of a network before a run, over the control communicator and over NCCL.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -18,7 +18,8 @@ namespace fake_nccl_preflight_test {
 using parallel::any_communicator;
 using parallel::network_measurements;
 
-/// What each rank is told, on the given machines: of what connects them, and of NCCL.
+/// The measurements of each rank, which runs on the given machine: of the control communicator, and
+/// of NCCL.
 std::vector<std::pair<network_measurements, network_measurements>> measured(
     std::vector<std::string> const& machines, fake_nccl::fault fault = fake_nccl::fault::none) {
   int const ranks = static_cast<int>(machines.size());
@@ -30,20 +31,20 @@ std::vector<std::pair<network_measurements, network_measurements>> measured(
     auto const rank = static_cast<std::size_t>(control.rank());
     parallel::cuda::device device({.device = control.rank()});
     parallel::nccl::any_communicator gpus(parallel::nccl::connect(control, device).value());
-    auto const check = [&](auto& over) {
-      return parallel::check_network(device, control, over, machines[rank], 1, {}, 3 << 12);
+    auto const check = [&](auto& communicator) {
+      return parallel::check_network(device, control, communicator, machines[rank], 1, {}, 3 << 12);
     };
     auto host = check(control);
     auto nccl = check(gpus);
     out[rank] = {std::move(host), std::move(nccl)};
   });
-  CHECK(fake_nccl::alive() == 0);
+  CHECK(fake_nccl::live_communicators() == 0);
   return out;
 }
 
-TEST_CASE("rates inside machines and between them are those of NCCL, and nothing is wrong") {
-  for (auto const& said : measured({"a", "b", "a", "b"})) {
-    auto const& [host, nccl] = said;
+TEST_CASE("network check over NCCL: it measures NCCL's rates and finds no wrong elements") {
+  for (auto const& measurement : measured({"a", "b", "a", "b"})) {
+    auto const& [host, nccl] = measurement;
     CHECK(nccl.machines == std::vector<std::string>{"a", "b", "a", "b"});
     CHECK(nccl.work == std::vector<double>(4, 1));
     CHECK(nccl.inside_machine > 0);
@@ -53,18 +54,18 @@ TEST_CASE("rates inside machines and between them are those of NCCL, and nothing
     CHECK(nccl.wrong_elements == 0);
     CHECK(host.wrong_elements == 0);
   }
-  CHECK(fake_nccl::happened().failures.empty());
-  auto const exchanged = fake_nccl::happened().exchanged.at("ncclAllGather of i32");
+  CHECK(fake_nccl::history().failures.empty());
+  auto const exchanged = fake_nccl::history().exchanged.at("ncclAllGather of i32");
   CHECK(exchanged.bytes > 100'000);
 }
 
-TEST_CASE("what NCCL changes is counted there alone, the same on all ranks") {
-  auto const all = measured({"a", "a", "a"}, fake_nccl::fault::wrong_count);
-  CHECK(all.front().second.wrong_elements > 0);
-  for (auto const& said : all) {
-    CHECK(said.first.wrong_elements == 0);
-    CHECK(said.second.wrong_elements == all.front().second.wrong_elements);
-    CHECK(said.second.inside_machine > 0);
+TEST_CASE("network check over NCCL: wrong elements are counted for NCCL alone, on all ranks") {
+  auto const results = measured({"a", "a", "a"}, fake_nccl::fault::wrong_count);
+  CHECK(results.front().second.wrong_elements > 0);
+  for (auto const& measurement : results) {
+    CHECK(measurement.first.wrong_elements == 0);
+    CHECK(measurement.second.wrong_elements == results.front().second.wrong_elements);
+    CHECK(measurement.second.inside_machine > 0);
   }
 }
 

@@ -1,6 +1,6 @@
 // The product's trainer over NCCL's classes where every rank is a process, as `launch` and mpirun
-// start them: they agree by gloo, and exchange by the fake NCCL, a fake GPU each. A rank is this
-// program again, of which it runs the one case that is skipped otherwise.
+// start them: the ranks agree by gloo and exchange by the fake NCCL, each with a fake GPU. A rank
+// is this program again, which then runs the one test case that is skipped otherwise.
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -41,20 +41,20 @@ std::vector<grid> const layouts{
     {.zero_stage = 2, .data = 2, .parallelism = {.tensor = 2, .pipeline = 2, .schedule = "gpipe"}},
 };
 
-/// What a rank is told by its environment.
+/// The task of a rank, which it reads from its environment.
 struct rank_task {
-  int rank = 0, layout = 0, batches = 2, seconds = 60;  // which ranks wait for each other
-  fs::path folder = {};                                 // of its run
+  int rank = 0, layout = 0, batches = 2, seconds = 60;  // seconds: the deadline
+  fs::path folder = {};                                 // of the run
 };
 
 constexpr char const* const variables[] = {"FAKE_RANK", "FAKE_LAYOUT", "FAKE_BATCHES",
                                            "FAKE_SECONDS", "FAKE_FOLDER"};
 
-train_config config_of(place const& here, rank_task const& task) {
-  auto const& how = layouts[static_cast<std::size_t>(task.layout)];
-  auto config = on(configuration(here, task.batches), how);
+train_config config_of(place const& files, rank_task const& task) {
+  auto const& layout = layouts[static_cast<std::size_t>(task.layout)];
+  auto config = on(configuration(files, task.batches), layout);
   config.global_train_batch_size = 8;
-  config.eval_loaders = {here.held_out()};
+  config.eval_loaders = {files.held_out()};
   config.evaluation.eval_interval = {2, time_unit::batch};
   config.checkpoint.save_folder = task.folder / "saved";
   config.logging.metrics_file = task.folder / "metrics.jsonl";
@@ -63,18 +63,17 @@ train_config config_of(place const& here, rank_task const& task) {
   return config;
 }
 
-/// Trains as one rank; returns what was thrown.
+/// Trains as one rank; returns the message of its exception and all failures.
 std::string train_as(rank_task const& task) {
-  place const here;
-  auto const config = config_of(here, task);
+  place const files;
+  auto const config = config_of(files, task);
   int const ranks = layouts[static_cast<std::size_t>(task.layout)].ranks();
   fake_cuda::restart({.devices = ranks,
                       .peers = false,
                       .seed = static_cast<std::uint64_t>(10 * task.layout + task.rank)});
-  fake_nccl::restart(
-      {.patience = std::chrono::minutes(1), .between_processes = task.folder / "nccl"});
+  fake_nccl::restart({.patience = std::chrono::minutes(1), .process_folder = task.folder / "nccl"});
   parallel::shared_deadline const deadline = std::chrono::seconds(task.seconds);
-  auto const told = parallel::conformance::message_of([&] {
+  auto const message = parallel::conformance::message_of([&] {
     any_communicator control(
         parallel::checked(parallel::gloo::communicator({.rank = task.rank,
                                                         .ranks = ranks,
@@ -102,23 +101,23 @@ std::string train_as(rank_task const& task) {
       throw;
     }
   });
-  auto out = told;
-  for (auto const& one : fake_cuda::happened().failures) out += concat("; fake CUDA: ", one);
-  for (auto const& one : fake_nccl::happened().failures) out += concat("; fake NCCL: ", one);
-  if (fake_nccl::happened().operations < 10) out += "; NCCL was hardly used";
-  if (fake_nccl::alive() > 0) out += "; communicators are alive";
+  auto out = message;
+  for (auto const& one : fake_cuda::history().failures) out += concat("; fake CUDA: ", one);
+  for (auto const& one : fake_nccl::history().failures) out += concat("; fake NCCL: ", one);
+  if (fake_nccl::history().operations < 10) out += "; NCCL was hardly used";
+  if (fake_nccl::live_communicators() > 0) out += "; communicators are alive";
   return out;
 }
 
-TEST_CASE("a rank that another process starts" * doctest::skip()) {
-  auto const of = [](int i) {
+TEST_CASE("processes: a rank that another process starts" * doctest::skip()) {
+  auto const variable = [](int i) {
     char const* const text = std::getenv(variables[i]);
     REQUIRE(text != nullptr);
     return std::string(text);
   };
-  rank_task const task{std::stoi(of(0)), std::stoi(of(1)), std::stoi(of(2)), std::stoi(of(3)),
-                       of(4)};
-  test::write_all(task.folder / concat("told", task.rank), train_as(task));
+  rank_task const task{std::stoi(variable(0)), std::stoi(variable(1)), std::stoi(variable(2)),
+                       std::stoi(variable(3)), variable(4)};
+  test::write_all(task.folder / concat("message", task.rank), train_as(task));
 }
 
 /// The processes of a run.
@@ -133,10 +132,10 @@ class processes {
   processes& operator=(processes const&) = delete;
   ~processes() {
     fs::remove(task_.folder / "pause");
-    static_cast<void>(told());
+    static_cast<void>(wait_for_messages());
   }
 
-  /// Waits until a rank has left this file; fails when it ends instead.
+  /// Waits until a rank has written its file `name`; fails when the rank ends before.
   void wait_for(int rank, std::string const& name) {
     auto& pid = started_.at(static_cast<std::size_t>(rank));
     while (!fs::exists(task_.folder / concat(name, rank))) {
@@ -149,13 +148,13 @@ class processes {
   }
   void kill(int rank) const { ::kill(started_.at(static_cast<std::size_t>(rank)), SIGKILL); }
 
-  /// What the ranks have told, when all have ended; "": one that did not come to it.
-  [[nodiscard]] std::vector<std::string> told() {
+  /// Waits until all ranks have ended and returns their messages; "" for a rank that wrote none.
+  [[nodiscard]] std::vector<std::string> wait_for_messages() {
     for (auto& pid : started_)
       if (auto const one = std::exchange(pid, 0); one != 0) ::waitpid(one, nullptr, 0);
     std::vector<std::string> out;
     for (std::size_t rank = 0; rank < started_.size(); ++rank) {
-      auto const file = task_.folder / concat("told", rank);
+      auto const file = task_.folder / concat("message", rank);
       out.push_back(fs::exists(file) ? test::read_all(file) : "");
     }
     return out;
@@ -173,7 +172,8 @@ class processes {
     std::vector<char*> pointers;
     for (auto& one : environment) pointers.push_back(one.data());
     pointers.push_back(nullptr);
-    std::string words[] = {"rank", "--no-skip", "--test-case=a rank that another process starts",
+    std::string words[] = {"rank", "--no-skip",
+                           "--test-case=processes: a rank that another process starts",
                            "--minimal"};
     char* const arguments[] = {words[0].data(), words[1].data(), words[2].data(), words[3].data(),
                                nullptr};
@@ -192,38 +192,40 @@ class processes {
 
 void check_layout(int layout, int batches) {
   CAPTURE(layout);
-  place const here;
-  rank_task task{.layout = layout, .batches = batches, .folder = here.folder / "processes"};
-  for (auto const& told : processes(task).told()) CHECK(told == "nothing was thrown");
+  place const files;
+  rank_task task{.layout = layout, .batches = batches, .folder = files.folder / "processes"};
+  for (auto const& message : processes(task).wait_for_messages())
+    CHECK(message == "nothing was thrown");
   auto host = task;
-  host.folder = here.folder / "host";
+  host.folder = files.folder / "host";
   fs::create_directories(host.folder);
   auto const expected =
-      train<float>(config_of(here, host), layouts[static_cast<std::size_t>(layout)].ranks());
+      train<float>(config_of(files, host), layouts[static_cast<std::size_t>(layout)].ranks());
   auto const by_processes = fake_nccl::losses(task.folder / "metrics.jsonl");
   auto const by_host = fake_nccl::losses(host.folder / "metrics.jsonl");
   REQUIRE(by_processes.size() == by_host.size());
   CHECK(by_host.size() > 2);
-  for (auto const& at : by_host)
-    CHECK_MESSAGE(std::abs(by_processes.at(at.first) - at.second) <= 1e-5 * std::abs(at.second),
-                  at.first);
+  for (auto const& entry : by_host)
+    CHECK_MESSAGE(
+        std::abs(by_processes.at(entry.first) - entry.second) <= 1e-5 * std::abs(entry.second),
+        entry.first);
   auto const saved = task.folder / "saved" / fs::path(expected.checkpoint).filename();
   CHECK(fake_nccl::difference(saved, expected.checkpoint) < 1e-3);
 }
 
-TEST_CASE("ranks that are processes have the host's losses and weights") {
+TEST_CASE("trainer of processes: two layouts have the host's losses and weights") {
   for (int const layout : {0, 1}) check_layout(layout, 2);
 }
 
-TEST_CASE("[full] ranks that are processes have the host's losses and weights, in more layouts") {
+TEST_CASE("[full] trainer of processes: more layouts have the host's losses and weights") {
   for (int const layout : {2, 3, 4}) check_layout(layout, 4);
 }
 
-/// What the ranks tell of a run of which rank 2 is killed before the first batch.
-std::vector<std::string> told_of_a_kill(int layout) {
-  place const here;
+/// The ranks' messages of a run whose rank 2 is killed before the first batch.
+std::vector<std::string> messages_after_kill(int layout) {
+  place const files;
   rank_task const task{
-      .layout = layout, .batches = 30, .seconds = 5, .folder = here.folder / "run"};
+      .layout = layout, .batches = 30, .seconds = 5, .folder = files.folder / "run"};
   fs::create_directories(task.folder);
   test::write_all(task.folder / "pause", "");
   processes ranks(task);
@@ -231,28 +233,28 @@ std::vector<std::string> told_of_a_kill(int layout) {
   for (int rank = 0; rank < count; ++rank) ranks.wait_for(rank, "paused");
   ranks.kill(2);
   fs::remove(task.folder / "pause");
-  return ranks.told();
+  return ranks.wait_for_messages();
 }
 
-TEST_CASE("a process that is killed is named by gloo, where ranks agree on what they read") {
-  auto const told = told_of_a_kill(1);
+TEST_CASE("trainer of processes: gloo names a killed process where ranks agree on their input") {
+  auto const messages = messages_after_kill(1);
   for (std::size_t const rank : {0, 1, 3}) {
-    CAPTURE(told[rank]);
-    CHECK(told[rank].find("rank 2 is gone: its connection to rank ") != std::string::npos);
+    CAPTURE(messages[rank]);
+    CHECK(messages[rank].find("rank 2 is gone: its connection to rank ") != std::string::npos);
   }
-  CHECK(told[2].empty());
+  CHECK(messages[2].empty());
 }
 
-TEST_CASE("[full] in NCCL, which does not know who is missing, it is waited for to the deadline") {
-  auto const told = told_of_a_kill(3);
-  for (std::size_t rank = 0; rank < told.size(); ++rank) {
+TEST_CASE("[full] trainer of processes: inside NCCL a killed process is a missed deadline") {
+  auto const messages = messages_after_kill(3);
+  for (std::size_t rank = 0; rank < messages.size(); ++rank) {
     if (rank == 2) continue;
-    CAPTURE(told[rank]);
-    CHECK(told[rank].find(" has waited 5 s for call ") != std::string::npos);
-    CHECK(told[rank].find("has not come to it, or the network does not carry it") !=
+    CAPTURE(messages[rank]);
+    CHECK(messages[rank].find(" has waited 5 s for call ") != std::string::npos);
+    CHECK(messages[rank].find("has not come to it, or the network does not carry it") !=
           std::string::npos);
   }
-  CHECK(told[2].empty());
+  CHECK(messages[2].empty());
 }
 
 }  // namespace

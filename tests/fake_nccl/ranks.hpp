@@ -1,4 +1,4 @@
-// Ranks as threads on fake GPUs, one each, connected by the fake NCCL.
+// Ranks as threads, each on a fake GPU of its own, connected by the fake NCCL.
 #pragma once
 
 #include <exception>
@@ -16,10 +16,10 @@
 
 namespace fake_nccl {
 
-/// launch(ranks, program) calls program(communicator) for each rank, with its GPU current, and
-/// rethrows the first failure that is no echo.
-[[nodiscard]] inline auto ranks(parallel::nccl::communicator_options how = {}) {
-  return [how](int number, auto const& program) {
+/// A launcher: launch(ranks, program) calls program(communicator) for each rank, with its GPU
+/// current, and rethrows the first failure that is not the echo of another rank's.
+[[nodiscard]] inline auto ranks(parallel::nccl::communicator_options options = {}) {
+  return [options](int number, auto const& program) {
     auto const id = parallel::nccl::make_unique_id();
     auto const board = std::make_shared<parallel::nccl::shared_notice_board>();
     std::mutex mutex;
@@ -30,7 +30,7 @@ namespace fake_nccl {
         threads.emplace_back([&, rank] {
           try {
             parallel::cuda::check(cudaSetDevice(rank), "cudaSetDevice");
-            parallel::nccl::communicator comm(id, rank, number, how, board);
+            parallel::nccl::communicator comm(id, rank, number, options, board);
             try {
               program(comm);
             } catch (parallel::aborted const&) {

@@ -1,5 +1,5 @@
-// Models that several GPUs hold together, to evaluate and to write: by what connects the ranks, and
-// by NCCL beside it.
+// Models that several GPUs hold together, for evaluation and for saving, over the control
+// communicator and over NCCL.
 #include "support/replica_laws.hpp"
 
 #include <utility>
@@ -11,27 +11,27 @@
 
 namespace fake_nccl_replicas_test {
 
-void check(int number, int tensor, bool by_nccl) {
+void check(int number, int tensor, bool over_nccl) {
   fake_cuda::restart({.devices = number, .peers = false, .seed = 5});
   fake_nccl::restart();
-  for (int which = 0; which < 3; ++which)
+  for (int form_number = 0; form_number < 3; ++form_number)
     fake_cuda::ranks_on(number)(number, [&](parallel::threads::communicator& comm) {
       parallel::any_communicator control(std::move(comm));
       auto device = fake_cuda::current_gpu();
-      auto const form = test::small_form(which);
-      if (!by_nccl) return test::check_replica(form, control, control, device, tensor);
+      auto const form = test::small_form(form_number);
+      if (!over_nccl) return test::check_replica(form, control, control, device, tensor);
       parallel::nccl::any_communicator gpus(parallel::nccl::connect(control, device).value());
       test::check_replica(form, control, gpus, device, tensor);
     });
-  CHECK(fake_cuda::happened().failures.empty());
-  CHECK(fake_nccl::happened().failures.empty());
-  CHECK(fake_nccl::happened().exchanged.empty() == !by_nccl);
-  CHECK(fake_nccl::alive() == 0);
+  CHECK(fake_cuda::history().failures.empty());
+  CHECK(fake_nccl::history().failures.empty());
+  CHECK(fake_nccl::history().exchanged.empty() == !over_nccl);
+  CHECK(fake_nccl::live_communicators() == 0);
 }
 
-TEST_CASE("through the host's memory") { check(4, 2, false); }
+TEST_CASE("replicas on fake GPUs: through the host's memory") { check(4, 2, false); }
 
-TEST_CASE("over NCCL") {
+TEST_CASE("replicas on fake GPUs: over NCCL") {
   check(2, 2, true);
   check(3, 3, true);
   check(4, 2, true);

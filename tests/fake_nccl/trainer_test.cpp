@@ -1,5 +1,5 @@
-// The product's trainer over NCCL's classes: ranks are threads that agree by memory, and exchange
-// by the fake NCCL, a fake GPU each.
+// The product's trainer over NCCL's classes: ranks are threads, each with a fake GPU, that agree
+// through memory and exchange through the fake NCCL.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@
 #include "fake_nccl/fake_nccl.hpp"
 #include "mpt/eval/icl_support.hpp"
 #include "mpt/train/tiny_run.hpp"
-#include "support/said_by.hpp"
+#include "support/captured_stderr.hpp"
 
 namespace fake_nccl_trainer_test {
 namespace {
@@ -42,29 +42,29 @@ using batch_hook = std::function<void(any_communicator& control, int batch)>;
 
 struct outcome {
   mpt::run_summary summary;
-  std::vector<std::string> told;  // each rank
+  std::vector<std::string> messages;  // by rank
   std::vector<parallel::flight_log> calls;
 };
 
-/// Trains there; what fails on a rank aborts its control communicator, as programs do.
+/// Trains on fake GPUs. A rank that fails aborts its control communicator, as programs do.
 template <class T = float>
 outcome train_on_gpus(train_config const& config, int ranks, std::uint64_t seed = 1,
-                      fake_nccl::options const& library = {}, batch_hook const& before = {}) {
+                      fake_nccl::options const& library = {}, batch_hook const& before_batch = {}) {
   fake_cuda::restart({.devices = ranks, .peers = false, .seed = seed, .loads_lazily = true});
   fake_nccl::restart(library);
   auto const plan = mpt::plan_run<T>(config, ranks);
   auto const parts = tiny_run::parts_of(config);
   outcome out;
-  out.told.resize(static_cast<std::size_t>(ranks));
+  out.messages.resize(static_cast<std::size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) out.calls.push_back({.rank = rank, .ranks = ranks});
   parallel::shared_deadline const deadline = std::chrono::minutes(1);
   parallel::threads::run(
       ranks,
       [&](parallel::threads::communicator& comm) {
         any_communicator control(parallel::checked(std::move(comm)));
-        auto& told = out.told[static_cast<std::size_t>(control.rank())];
+        auto& message = out.messages[static_cast<std::size_t>(control.rank())];
         auto const recorder = std::make_shared<parallel::flight_recorder>(1 << 16);
-        told = parallel::conformance::message_of([&] {
+        message = parallel::conformance::message_of([&] {
           parallel::cuda::device device({.device = control.rank(),
                                          .deterministic = config.deterministic,
                                          .graphs = config.cuda_graphs});
@@ -75,9 +75,9 @@ outcome train_on_gpus(train_config const& config, int ranks, std::uint64_t seed 
                     {.deadline = deadline, .recorder = recorder, .least_window_bytes = 0})
                     .value());
             mpt::run_hooks hooks{.deadline = deadline};
-            if (before)
-              hooks.stop_asked = [&before, &control, batch = 0]() mutable {
-                before(control, batch++);
+            if (before_batch)
+              hooks.stop_asked = [&before_batch, &control, batch = 0]() mutable {
+                before_batch(control, batch++);
                 return false;
               };
             auto const summary =
@@ -91,16 +91,17 @@ outcome train_on_gpus(train_config const& config, int ranks, std::uint64_t seed 
         out.calls[static_cast<std::size_t>(control.rank())].calls = recorder->calls();
       },
       {.deadline = deadline});
-  CHECK(fake_nccl::alive() == 0);
+  CHECK(fake_nccl::live_communicators() == 0);
   return out;
 }
 
-void check_calm(outcome const& got) {
-  for (auto const& told : got.told) CHECK(told == "nothing was thrown");
-  CHECK(fake_cuda::happened().failures.empty());
-  CHECK(fake_nccl::happened().failures.empty());
+void check_success(outcome const& got) {
+  for (auto const& message : got.messages) CHECK(message == "nothing was thrown");
+  CHECK(fake_cuda::history().failures.empty());
+  CHECK(fake_nccl::history().failures.empty());
   std::size_t in_windows = 0;
-  for (auto const& [what, bytes] : fake_nccl::happened().exchanged) in_windows += bytes.in_windows;
+  for (auto const& [operation, bytes] : fake_nccl::history().exchanged)
+    in_windows += bytes.in_windows;
   CHECK(in_windows > 0);
   auto const found = parallel::findings(got.calls);
   CHECK(found.divergence == "");
@@ -119,64 +120,67 @@ std::vector<grid> const layouts{
     {.zero_stage = 2, .data = 2, .parallelism = {.context = 2, .pipeline = 2}},
 };
 
-/// What run() writes to a metrics file, in folders of its own.
+/// The losses that run() writes to a metrics file; each run has folders of its own.
 template <class Run>
-std::map<std::string, double> losses_of(place const& here, train_config& config,
+std::map<std::string, double> losses_of(place const& files, train_config& config,
                                         std::string const& name, Run&& run) {
-  config.checkpoint.save_folder = here.folder / name;
-  config.logging.metrics_file = here.folder / (name + ".jsonl");
+  config.checkpoint.save_folder = files.folder / name;
+  config.logging.metrics_file = files.folder / (name + ".jsonl");
   run();
   return losses(config.logging.metrics_file);
 }
 
-/// Trains on the host and there: the same losses and weights, to rounding.
-void check_run(place const& here, train_config config, int ranks, std::uint64_t seed) {
-  config.eval_loaders = {here.held_out()};
+/// Trains on the host and on fake GPUs, and checks that losses and weights agree up to rounding.
+void check_run(place const& files, train_config config, int ranks, std::uint64_t seed) {
+  config.eval_loaders = {files.held_out()};
   config.evaluation.eval_interval = {2, time_unit::batch};
   fs::path expected;
-  auto const host = losses_of(here, config, concat("host", seed),
+  auto const host = losses_of(files, config, concat("host", seed),
                               [&] { expected = train<float>(config, ranks).checkpoint; });
   config.cuda_graphs = seed % 2 == 0;
   outcome got;
-  auto const gpus = losses_of(here, config, concat("gpus", seed),
+  auto const gpus = losses_of(files, config, concat("gpus", seed),
                               [&] { got = train_on_gpus(config, ranks, seed); });
-  check_calm(got);
-  auto const library = fake_nccl::happened();
+  check_success(got);
+  auto const library = fake_nccl::history();
   CHECK(library.operations > 0);
   CHECK(library.registered > 0);
   if (config.zero_stage > 1 && config.reduction_order == reduction_order::by_rank)
-    for (char const* const what : {"ncclReduceScatter of f32", "ncclAllGather of f32"})
-      CHECK_MESSAGE(library.exchanged.at(what).registered > 10'000, what);
+    for (char const* const operation : {"ncclReduceScatter of f32", "ncclAllGather of f32"})
+      CHECK_MESSAGE(library.exchanged.at(operation).registered > 10'000, operation);
   CHECK(got.summary.batches == config.max_duration.count);
   REQUIRE(gpus.size() == host.size());
-  for (auto const& at : host)
-    CHECK_MESSAGE(std::abs(gpus.at(at.first) - at.second) <= 1e-5 * std::abs(at.second), at.first);
+  for (auto const& entry : host)
+    CHECK_MESSAGE(std::abs(gpus.at(entry.first) - entry.second) <= 1e-5 * std::abs(entry.second),
+                  entry.first);
   CHECK(difference(got.summary.checkpoint, expected) < 1e-3);
 }
 
-void check_runs(std::vector<grid> const& all, double batches) {
-  place const here;
+void check_runs(std::vector<grid> const& grids, double batches) {
+  place const files;
   std::uint64_t seed = 0;
-  for (auto const& how : all) {
+  for (auto const& layout : grids) {
     CAPTURE(seed);
-    check_run(here, on(configuration(here, batches), how), how.ranks(), ++seed);
+    check_run(files, on(configuration(files, batches), layout), layout.ranks(), ++seed);
   }
 }
 
-TEST_CASE("runs have the host's losses and weights") {
+TEST_CASE("trainer over NCCL: three layouts have the host's losses and weights") {
   check_runs({layouts[1], layouts[2], layouts[3]}, 2);
 }
 
-TEST_CASE("runs of eight ranks, too") { check_runs({layouts[5], layouts[6], layouts[7]}, 2); }
+TEST_CASE("trainer over NCCL: layouts of eight ranks have the host's losses and weights") {
+  check_runs({layouts[5], layouts[6], layouts[7]}, 2);
+}
 
-TEST_CASE("[full] longer runs have the host's losses and weights, in every kind of layout") {
+TEST_CASE("[full] trainer over NCCL: longer runs of every layout have the host's results") {
   check_runs(layouts, 6);
 }
 
-TEST_CASE("runs whose steps are made otherwise have the host's losses and weights, too") {
+TEST_CASE("trainer over NCCL: every option of a step has the host's losses and weights") {
   struct option {
     std::string name;
-    grid how;
+    grid layout;
     std::function<void(train_config&)> set;
   };
   grid const two{.zero_stage = 2, .data = 2};
@@ -200,7 +204,7 @@ TEST_CASE("runs whose steps are made otherwise have the host's losses and weight
          c.optimizer.name = "muon";
          c.optimizer.muon.emplace();
        }},
-      {"weights' gradients beside",
+      {"overlapped weight gradients",
        {.zero_stage = 3, .data = 2, .parallelism = {.tensor = 2}},
        [](auto& c) { c.parallelism.overlap_weight_gradients = true; }},
       {"a context ring", layouts[4], [](auto&) {}},
@@ -210,7 +214,7 @@ TEST_CASE("runs whose steps are made otherwise have the host's losses and weight
          c.global_train_batch_size = 8;
          c.reduce_every_microbatch = true;
        }},
-      {"batches made twice, to find what corrupts them",
+      {"the corruption check, which computes batches twice",
        {.data = 2},
        [](auto& c) {
          c.deterministic = true;
@@ -218,81 +222,82 @@ TEST_CASE("runs whose steps are made otherwise have the host's losses and weight
        }},
   };
   std::uint64_t seed = 10;
-  for (auto const& each : options) {
-    CAPTURE(each.name);
-    place const here;
-    auto config = on(configuration(here, 2), each.how);
-    each.set(config);
-    check_run(here, config, each.how.ranks(), ++seed);
+  for (auto const& variation : options) {
+    CAPTURE(variation.name);
+    place const files;
+    auto config = on(configuration(files, 2), variation.layout);
+    variation.set(config);
+    check_run(files, config, variation.layout.ranks(), ++seed);
   }
 }
 
 TEST_CASE(
-    "in bf16, as GPUs train, runs have the host's losses to its rounding: gradients in bf16, "
+    "trainer over NCCL: bf16 runs have the host's losses up to rounding, with bf16 gradients and "
     "offloaded states") {
-  place const here;
-  grid const how{.zero_stage = 3, .data = 2};
-  auto config = on(configuration(here, 4), how);
+  place const files;
+  grid const layout{.zero_stage = 3, .data = 2};
+  auto config = on(configuration(files, 4), layout);
   config.precision = mpt::precision_kind::amp_bf16;
   config.cuda_graphs = true;
   for (bool const half : {false, true}) {
     CAPTURE(half);
     config.reduce_dtype =
         half ? parallel::zero::reduce_dtype::bf16 : parallel::zero::reduce_dtype::full;
-    auto const host = losses_of(here, config, concat("host", half), [&] {
-      static_cast<void>(train<parallel::bf16>(config, how.ranks()));
+    auto const host = losses_of(files, config, concat("host", half), [&] {
+      static_cast<void>(train<parallel::bf16>(config, layout.ranks()));
     });
     config.offload_optimizer = half;
-    auto const gpus = losses_of(here, config, concat("gpus", half), [&] {
-      check_calm(train_on_gpus<parallel::bf16>(config, how.ranks(), 1 + half));
+    auto const gpus = losses_of(files, config, concat("gpus", half), [&] {
+      check_success(train_on_gpus<parallel::bf16>(config, layout.ranks(), 1 + half));
     });
     config.offload_optimizer = false;
     REQUIRE(gpus.size() == host.size());
     REQUIRE(host.size() >= 4);
-    for (auto const& at : host) {
-      bool const is_power = at.first.ends_with("Perplexity");  // of the cross entropy
-      auto const of = [&](double value) { return is_power ? std::log(value) : value; };
-      CHECK_MESSAGE(
-          std::abs(of(gpus.at(at.first)) - of(at.second)) <= std::abs(of(at.second)) / 256,
-          at.first);
+    for (auto const& entry : host) {
+      bool const is_power = entry.first.ends_with("Perplexity");  // exp(cross entropy)
+      auto const comparable = [&](double value) { return is_power ? std::log(value) : value; };
+      CHECK_MESSAGE(std::abs(comparable(gpus.at(entry.first)) - comparable(entry.second)) <=
+                        std::abs(comparable(entry.second)) / 256,
+                    entry.first);
     }
-    auto const library = fake_nccl::happened();
+    auto const library = fake_nccl::history();
     CHECK(library.exchanged.at("ncclAllGather of bf16").registered > 10'000);
     CHECK(library.exchanged.contains("ncclReduceScatter of f32") == !half);
   }
 }
 
-TEST_CASE("a run that begins makes its initial values once, kernels tried before or not") {
-  place const here;
-  auto const config = on(configuration(here, 1), {.zero_stage = 3, .data = 2});
-  check_calm(train_on_gpus<parallel::bf16>(config, 2));
-  auto const once =
+TEST_CASE("trainer over NCCL: a new run uploads its initial values once") {
+  place const files;
+  auto const config = on(configuration(files, 1), {.zero_stage = 3, .data = 2});
+  check_success(train_on_gpus<parallel::bf16>(config, 2));
+  auto const single_upload =
       6 * static_cast<std::size_t>(mpt::parameter_count(config.model));  // both precisions
-  auto const uploaded = fake_cuda::happened().uploaded_bytes;
-  CHECK(uploaded >= once);
-  CHECK(uploaded < once + once / 2);
+  auto const uploaded = fake_cuda::history().uploaded_bytes;
+  CHECK(uploaded >= single_upload);
+  CHECK(uploaded < single_upload + single_upload / 2);
 }
 
-TEST_CASE("attention in bf16 that is left to the plain kernels is told of, once") {
-  place const here;
-  auto config = on(configuration(here, 2), layouts[0]);
+TEST_CASE("trainer over NCCL: a warning says once that bf16 attention runs on plain kernels") {
+  place const files;
+  auto config = on(configuration(files, 2), layouts[0]);
   config.model.attn.attn_logit_softcapping = 30;
-  auto const said = [&]<class T>(T) {
-    return test::said_by(here.folder / "said",
-                         [&] { check_calm(train_on_gpus<T>(config, layouts[0].ranks())); });
+  auto const console_output = [&]<class T>(T) {
+    return test::captured_stderr(files.folder / "said", [&] {
+      check_success(train_on_gpus<T>(config, layouts[0].ranks()));
+    });
   };
   std::string const note = "warning: attention runs on plain kernels, which take many times as";
-  auto const in_bf16 = said(parallel::bf16());
-  auto const at = in_bf16.find(note);
-  REQUIRE(at != std::string::npos);
-  CHECK(in_bf16.find(note, at + 1) == std::string::npos);
-  CHECK(said(0.0F).find(note) == std::string::npos);  // in float there are no others
+  auto const in_bf16 = console_output(parallel::bf16());
+  auto const position = in_bf16.find(note);
+  REQUIRE(position != std::string::npos);
+  CHECK(in_bf16.find(note, position + 1) == std::string::npos);
+  CHECK(console_output(0.0F).find(note) == std::string::npos);  // float has only plain kernels
 }
 
-TEST_CASE("texts that are written between steps are the host's") {
-  place const here;
-  grid const how{.zero_stage = 1, .data = 2, .parallelism = {.tensor = 2}};
-  auto config = on(configuration(here, 1), how);
+TEST_CASE("trainer over NCCL: texts generated between steps equal the host's") {
+  place const files;
+  grid const layout{.zero_stage = 1, .data = 2, .parallelism = {.tensor = 2}};
+  auto config = on(configuration(files, 1), layout);
   config.model.vocab_size = 421;  // 420 tokens; not divisible by two
   config.model.max_seq_len = 64;
   config.tokenizer.name = icl_test::folder() / "tokenizer_a";
@@ -301,7 +306,7 @@ TEST_CASE("texts that are written between steps are the host's") {
                                                    .max_new_tokens = 5,
                                                    .temperature = 0};
   auto const texts = [&](char const* name, auto const& run) {
-    config.logging.metrics_file = here.folder / name;
+    config.logging.metrics_file = files.folder / name;
     run();
     std::vector<std::string> out;
     for (auto const& record : records(config.logging.metrics_file))
@@ -310,57 +315,60 @@ TEST_CASE("texts that are written between steps are the host's") {
     return out;
   };
   auto const host =
-      texts("host.jsonl", [&] { static_cast<void>(train<float>(config, how.ranks())); });
-  auto const gpus = texts("gpus.jsonl", [&] { check_calm(train_on_gpus(config, how.ranks(), 2)); });
+      texts("host.jsonl", [&] { static_cast<void>(train<float>(config, layout.ranks())); });
+  auto const gpus =
+      texts("gpus.jsonl", [&] { check_success(train_on_gpus(config, layout.ranks(), 2)); });
   CHECK(host.size() == 2);
   CHECK(gpus == host);
 }
 
-TEST_CASE("stopped and resumed equals not stopped, bit for bit, at whatever pace streams run") {
-  place const here;
-  grid const how{.zero_stage = 2, .data = 2};
-  auto config = on(configuration(here, 4), how);
-  config.checkpoint.save_folder = here.folder / "calm";
-  auto const calm = train_on_gpus(config, how.ranks(), 3);
-  check_calm(calm);
-  config.checkpoint.save_folder = here.folder / "stopped";
+TEST_CASE("trainer over NCCL: a resumed run equals an uninterrupted one bit for bit") {
+  place const files;
+  grid const layout{.zero_stage = 2, .data = 2};
+  auto config = on(configuration(files, 4), layout);
+  config.checkpoint.save_folder = files.folder / "calm";
+  auto const uninterrupted = train_on_gpus(config, layout.ranks(), 3);
+  check_success(uninterrupted);
+  config.checkpoint.save_folder = files.folder / "stopped";
   config.checkpoint.autoresume = true;
   fs::create_directories(config.checkpoint.save_folder);
-  fs::copy_file(here.folder / "calm" / "kernels.txt",
+  fs::copy_file(files.folder / "calm" / "kernels.txt",
                 fs::path(config.checkpoint.save_folder) / "kernels.txt");
-  outcome part;
+  outcome resumed;
   for (double const end : {2.0, 4.0}) {
     config.max_duration.count = end;
-    part = train_on_gpus(config, how.ranks(), static_cast<std::uint64_t>(end));
-    check_calm(part);
+    resumed = train_on_gpus(config, layout.ranks(), static_cast<std::uint64_t>(end));
+    check_success(resumed);
   }
-  CHECK(part.summary.loss == calm.summary.loss);
-  CHECK(tensors_of(part.summary.checkpoint) == tensors_of(calm.summary.checkpoint));
+  CHECK(resumed.summary.loss == uninterrupted.summary.loss);
+  CHECK(tensors_of(resumed.summary.checkpoint) == tensors_of(uninterrupted.summary.checkpoint));
 }
 
-TEST_CASE("a rank that fails beside the step is named by all that wait in it") {
-  place const here;
-  auto const how = layouts[3];
-  auto const config = on(configuration(here, 5), how);
-  auto const got = train_on_gpus(config, how.ranks(), 1, {}, [](auto& control, int batch) {
+TEST_CASE("trainer over NCCL: every rank that waits in a step names the rank that failed") {
+  place const files;
+  auto const layout = layouts[3];
+  auto const config = on(configuration(files, 5), layout);
+  auto const got = train_on_gpus(config, layout.ranks(), 1, {}, [](auto& control, int batch) {
     parallel::require(control.rank() != 1 || batch != 1, "the disk is full");
   });
-  for (std::size_t rank = 0; rank < got.told.size(); ++rank)
-    CHECK(got.told[rank] == (rank == 1 ? "the disk is full" : "rank 1 failed: the disk is full"));
+  for (std::size_t rank = 0; rank < got.messages.size(); ++rank)
+    CHECK(got.messages[rank] ==
+          (rank == 1 ? "the disk is full" : "rank 1 failed: the disk is full"));
 }
 
-TEST_CASE("an error of NCCL ends the run on all ranks, with its words") {
-  place const here;
-  auto const config = on(configuration(here, 40), layouts[0]);
+TEST_CASE("trainer over NCCL: an asynchronous error of NCCL ends the run on all ranks") {
+  place const files;
+  auto const config = on(configuration(files, 40), layouts[0]);
   auto const got =
       train_on_gpus(config, 2, 1, {.fault = fake_nccl::fault::asynchronous_error},
                     [](auto&, int) { std::this_thread::sleep_for(std::chrono::milliseconds(5)); });
-  for (auto const& told : got.told) CHECK(told.find("a link went down") != std::string::npos);
+  for (auto const& message : got.messages)
+    CHECK(message.find("a link went down") != std::string::npos);
 }
 
-TEST_CASE("a rank that does not come to a step is waited for as deadlines.step says") {
-  place const here;
-  auto config = on(configuration(here, 5), layouts[0]);
+TEST_CASE("trainer over NCCL: deadlines.step bounds the wait for a rank that misses a step") {
+  place const files;
+  auto config = on(configuration(files, 5), layouts[0]);
   config.deadlines.step = 0.5;
   auto const got = train_on_gpus(config, 2, 1, {}, [](auto& control, int batch) {
     while (control.rank() == 1 && batch == 1 && !control.abort_reason())
@@ -368,8 +376,8 @@ TEST_CASE("a rank that does not come to a step is waited for as deadlines.step s
     if (control.rank() == 1 && batch == 1)  // until NCCL's communicators have ended here too
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
   });
-  for (auto const& told : got.told)
-    CHECK(told.starts_with("rank 0 failed: rank 0 has waited 0.5 s for call "));
+  for (auto const& message : got.messages)
+    CHECK(message.starts_with("rank 0 failed: rank 0 has waited 0.5 s for call "));
   auto const found = parallel::findings(got.calls);
   REQUIRE(!found.waits.empty());
   CHECK(found.waits.front().waiting_ranks == std::vector{0});
@@ -378,15 +386,15 @@ TEST_CASE("a rank that does not come to a step is waited for as deadlines.step s
   CHECK(found.late == std::vector{1});
 }
 
-TEST_CASE("runs see what the library does wrong") {
-  place const here;
-  grid const how{.zero_stage = 3, .data = 2};
-  auto const config = on(configuration(here, 2), how);
+TEST_CASE("trainer over NCCL: faults of the fake library change a run's outcome") {
+  place const files;
+  grid const layout{.zero_stage = 3, .data = 2};
+  auto const config = on(configuration(files, 2), layout);
   auto const loss_with = [&](fake_nccl::options const& library) {
-    auto const got = train_on_gpus(config, how.ranks(), 1, library);
-    bool const calm = std::ranges::all_of(
-        got.told, [](auto const& told) { return told == "nothing was thrown"; });
-    return calm ? got.summary.loss : -1;
+    auto const got = train_on_gpus(config, layout.ranks(), 1, library);
+    bool const has_succeeded = std::ranges::all_of(
+        got.messages, [](auto const& message) { return message == "nothing was thrown"; });
+    return has_succeeded ? got.summary.loss : -1;
   };
   auto const right = loss_with({});
   CHECK(right > 0);

@@ -1,6 +1,6 @@
-// Waits of the host between and in steps over NCCL's classes that other waits often stand in front
-// of. Streams are lazy (see fake_cuda/waits_test.cpp): whoever does not wait finds that nothing has
-// happened yet, or failed, in every run.
+// Waits of the host between and in steps over NCCL's classes that other waits often precede.
+// Streams are lazy (see fake_cuda/waits_test.cpp): code without the wait finds, in every run, that
+// the work has neither happened nor failed.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -34,24 +34,24 @@ using stepper_type = std::remove_reference_t<decltype(std::declval<rank_type&>()
 using check_type = parallel::train::corruption_check<stepper_type>;
 using parallel::conformance::message_of;
 
-/// program(rank) for all ranks of a layout, on lazy GPUs.
+/// Calls program(rank) for all ranks of a layout, on lazy GPUs.
 template <class Program>
-void on_lazy_gpus(test::layout const& how, Program const& program) {
-  int const ranks = how.shape().ranks();
+void on_lazy_gpus(test::layout const& layout, Program const& program) {
+  int const ranks = layout.shape().ranks();
   fake_cuda::restart({.devices = ranks, .peers = false, .lazy = true});
   fake_nccl::restart();
   fake_nccl::ranks()(ranks, [&](communicator& comm) {
-    rank_type one(any_communicator(std::move(comm)), how, fake_cuda::current_gpu());
+    rank_type one(any_communicator(std::move(comm)), layout, fake_cuda::current_gpu());
     program(one);
   });
 }
 
-/// Whether a stream has nothing left to do.
-bool is_idle(stream& of) { return cudaStreamQuery(of.get()) == cudaSuccess; }
+/// Whether all work of a stream has run.
+bool is_idle(stream& gpu_stream) { return cudaStreamQuery(gpu_stream.get()) == cudaSuccess; }
 
-TEST_CASE("states are cleared for whoever reads them, on whatever stream") {
-  test::layout const how;
-  on_lazy_gpus(how, [](rank_type& one) {
+TEST_CASE("stepper over NCCL: clear_states is complete for a reader on any stream") {
+  test::layout const layout;
+  on_lazy_gpus(layout, [](rank_type& one) {
     static_cast<void>(one.step(0));
     auto const sum = [&] {
       test::ring out = 0;
@@ -59,8 +59,8 @@ TEST_CASE("states are cleared for whoever reads them, on whatever stream") {
         for (auto const& segment : unit.memory.segments())
           for (auto const& state : segment.states)
             parallel::read_on_host(one.device(), state.span(),
-                                   [&](std::span<test::ring const> here) {
-                                     for (auto const x : here) out |= x;
+                                   [&](std::span<test::ring const> values) {
+                                     for (auto const x : values) out |= x;
                                    });
       return out;
     };
@@ -68,12 +68,12 @@ TEST_CASE("states are cleared for whoever reads them, on whatever stream") {
     one.stepper().clear_states(one.compute());
     CHECK(sum() == 0);
   });
-  CHECK(fake_cuda::happened().failures.empty());
+  CHECK(fake_cuda::history().failures.empty());
 }
 
-TEST_CASE("an evaluation is over when it has been added") {
-  test::layout const how;
-  on_lazy_gpus(how, [](rank_type& one) {
+TEST_CASE("stepper over NCCL: add_evaluation returns when the sums are complete") {
+  test::layout const layout;
+  on_lazy_gpus(layout, [](rank_type& one) {
     auto const data = one.data(0);
     parallel::arena memory(one.device().allocate<std::byte>(
         one.stepper().plan_activations(data.batches(), parallel::pass::inference)));
@@ -85,12 +85,12 @@ TEST_CASE("an evaluation is over when it has been added") {
     CHECK(sums.local().tokens == tokens);
     CHECK(sums.local().loss != 0);
   });
-  CHECK(fake_cuda::happened().failures.empty());
+  CHECK(fake_cuda::history().failures.empty());
 }
 
-TEST_CASE("who calls something else while a step is under way is refused when nothing runs") {
-  test::layout const how;
-  on_lazy_gpus(how, [](rank_type& one) {
+TEST_CASE("stepper over NCCL: another call during a step is refused after the work has run") {
+  test::layout const layout;
+  on_lazy_gpus(layout, [](rank_type& one) {
     one.prepare(0);
     one.begin(0);
     CHECK(!is_idle(one.compute()));
@@ -98,15 +98,14 @@ TEST_CASE("who calls something else while a step is under way is refused when no
     CHECK(is_idle(one.compute()));
     CHECK(one.finish().updated());
   });
-  CHECK(fake_cuda::happened().failures.empty());
+  CHECK(fake_cuda::history().failures.empty());
 }
 
-/// What is said where each GPU fails as soon as somebody waits for its exchanges, and then
-/// call(rank) is made.
+/// The message of call(rank) on GPUs that fail as soon as a thread waits for their exchanges.
 template <class Call>
-std::string told_of_failure(test::layout const& how, Call const& call) {
+std::string failure_message(test::layout const& layout, Call const& call) {
   return message_of([&] {
-    on_lazy_gpus(how, [&](rank_type& one) {
+    on_lazy_gpus(layout, [&](rank_type& one) {
       static_cast<void>(fake_cuda::enqueue(one.exchanges().get(), "a test's work", [] {
         throw std::runtime_error("the machine is on fire");
       }));
@@ -116,48 +115,48 @@ std::string told_of_failure(test::layout const& how, Call const& call) {
   });
 }
 
-TEST_CASE("a GPU that fails while values are shared, or what was found is told, is noticed") {
-  auto const shared = told_of_failure(
+TEST_CASE("stepper over NCCL: share_filled and the corruption check notice a failed GPU") {
+  auto const shared = failure_message(
       {.ranks = 2}, [](rank_type& one) { one.stepper().share_filled(one.exchanges(), true); });
   CHECK(shared.find("cudaEventSynchronize") != std::string::npos);
-  auto const found = told_of_failure({.ranks = 2}, [](rank_type& one) {
+  auto const found = failure_message({.ranks = 2}, [](rank_type& one) {
     check_type check(one.stepper());
     static_cast<void>(check.describe(one.exchanges(), {}));
   });
   CHECK(found.find("cudaEventSynchronize") != std::string::npos);
 }
 
-/// A rank's data of a step, and of others.
+/// The data of a rank's step, and of other ranks' steps.
 struct work_of_ranks {
   rank_type& one;
-  test::layout how;
-  std::optional<test::step_data<parallel::cuda::device>> others = {};
+  test::layout layout;
+  std::optional<test::step_data<parallel::cuda::device>> other_data = {};
 
-  [[nodiscard]] auto of(int data_rank) const {
+  [[nodiscard]] auto data_of(int data_rank) const {
     return test::step_data<parallel::cuda::device>(
-        one.device(), how, data_rank, 0,
-        one.stepper().least_microbatches(test::max_microbatches(how)));
+        one.device(), layout, data_rank, 0,
+        one.stepper().least_microbatches(test::max_microbatches(layout)));
   }
   check_type::work operator()(int data_rank) {
-    others.emplace(of(data_rank));
-    return {others->batches().front(), others->first_sequences().front()};
+    other_data.emplace(data_of(data_rank));
+    return {other_data->batches().front(), other_data->first_sequences().front()};
   }
 };
 
-TEST_CASE("checked steps compare what was computed, and exchanged") {
-  test::layout const how{.ranks = 2};
-  std::vector<std::string> told(2);
-  on_lazy_gpus(how, [&](rank_type& one) {
+TEST_CASE("corruption check over NCCL: it compares computed gradients and exchanged copies") {
+  test::layout const layout{.ranks = 2};
+  std::vector<std::string> messages(2);
+  on_lazy_gpus(layout, [&](rank_type& one) {
     check_type check(one.stepper());
-    work_of_ranks work{one, how};
-    auto const own = work.of(one.rank());
+    work_of_ranks work{one, layout};
+    auto const own_data = work.data_of(one.rank());
     parallel::arena memory(
-        one.device().allocate<std::byte>(one.stepper().plan_activations(own.batches())));
-    auto const done =
-        check.step(one.compute(), one.exchanges(), memory, own.batches(), own.first_sequences(),
-                   {.seed = 42, .step = 0}, 1.0, [&](int data_rank) { return work(data_rank); });
-    CHECK(done.faults.empty());
-    CHECK(done.step.updated());
+        one.device().allocate<std::byte>(one.stepper().plan_activations(own_data.batches())));
+    auto const result = check.step(one.compute(), one.exchanges(), memory, own_data.batches(),
+                                   own_data.first_sequences(), {.seed = 42, .step = 0}, 1.0,
+                                   [&](int data_rank) { return work(data_rank); });
+    CHECK(result.faults.empty());
+    CHECK(result.step.updated());
 
     if (one.rank() == 1) {
       auto const& values = one.stepper().units().front().memory.segments().front().values;
@@ -165,23 +164,23 @@ TEST_CASE("checked steps compare what was computed, and exchanged") {
     }
     auto const faults = check.compare_copies(one.compute(), one.exchanges());
     CHECK(!faults.empty());
-    told[static_cast<std::size_t>(one.rank())] = check.describe(one.exchanges(), faults);
+    messages[static_cast<std::size_t>(one.rank())] = check.describe(one.exchanges(), faults);
   });
-  for (auto const& one : told) CHECK(one.find(parallel::machine_name()) != std::string::npos);
-  CHECK(fake_cuda::happened().failures.empty());
+  for (auto const& one : messages) CHECK(one.find(parallel::machine_name()) != std::string::npos);
+  CHECK(fake_cuda::history().failures.empty());
 }
 
-TEST_CASE("what ranks say to each other is there when it is read") {
+TEST_CASE("NCCL: open_exchange returns when all ranks' announcements have arrived") {
   fake_cuda::restart({.devices = 3, .peers = false, .lazy = true});
   fake_nccl::restart();
   fake_nccl::ranks()(3, [](communicator& comm) {
     for (int round = 0; round < 2; ++round) {
-      auto const said = comm.open_exchange()({.peer = 10 * round + comm.rank()});
+      auto const announcements = comm.open_exchange()({.peer = 10 * round + comm.rank()});
       for (int rank = 0; rank < 3; ++rank)
-        CHECK(said[static_cast<std::size_t>(rank)].peer == 10 * round + rank);
+        CHECK(announcements[static_cast<std::size_t>(rank)].peer == 10 * round + rank);
     }
   });
-  CHECK(fake_cuda::happened().failures.empty());
+  CHECK(fake_cuda::history().failures.empty());
 }
 
 }  // namespace

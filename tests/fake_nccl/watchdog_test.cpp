@@ -1,5 +1,5 @@
-// A thread that waits inside a call of CUDA keeps every other call of its process waiting: the
-// watchdog ends what it waits for all the same, or says that it cannot.
+// A thread that waits inside a CUDA call blocks every other CUDA call of its process. The watchdog
+// must end the exchange for which the thread waits all the same, or say that it cannot.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/wait.h>
@@ -29,25 +29,25 @@ using parallel::conformance::message_of;
 using test::contains;
 using namespace std::chrono_literals;
 
-/// Two ranks, of which rank 0 exchanges and then stands in a call of CUDA's, which waits for the
-/// exchange; rank 1 does `instead`. What each is told.
-std::vector<std::string> told(std::function<void(parallel::nccl::communicator&)> const& instead,
-                              parallel::nccl::communicator_options const& how,
-                              fake_nccl::options const& library = {}) {
+/// Runs two ranks: rank 0 begins an exchange and then blocks in a CUDA call, which waits for the
+/// exchange; rank 1 runs `other_rank`. Returns the message of each rank's exception.
+std::vector<std::string> messages_of(
+    std::function<void(parallel::nccl::communicator&)> const& other_rank,
+    parallel::nccl::communicator_options const& options, fake_nccl::options const& library = {}) {
   fake_cuda::restart({.devices = 2, .peers = false, .context_lock = true});
   fake_nccl::restart(library);
   std::vector<std::string> out(2);
   static_cast<void>(message_of([&] {
-    fake_nccl::ranks(how)(2, [&](auto& comm) {
+    fake_nccl::ranks(options)(2, [&](auto& comm) {
       auto const device = fake_cuda::current_gpu();
       auto x = device.template allocate_zeroed<float>(8), y = device.template allocate<float>(8);
       parallel::cuda::stream s{parallel::comm_options<parallel::nccl::communicator>(device)};
-      comm.barrier(s).wait();  // NCCL has connected the ranks
+      comm.barrier(s).wait();  // connects the ranks
       auto const rank = static_cast<std::size_t>(comm.rank());
       out[rank] = message_of([&] {
-        if (rank == 1) return instead(comm);
+        if (rank == 1) return other_rank(comm);
         auto request = comm.all_reduce(s, x.span(), reduction::sum);
-        y = {};  // cudaFree waits for all that the GPU was given, and holds its context
+        y = {};  // cudaFree waits for all work of the GPU and holds its context
         request.wait();
       });
     });
@@ -60,59 +60,61 @@ void until_aborted(parallel::nccl::communicator& comm) {
   comm.abort("it came late");
 }
 
-TEST_CASE("a deadline ends an exchange for which a call of CUDA waits") {
-  auto const all = told(until_aborted, {.deadline = 300ms});
-  CHECK(contains(all[0],
+TEST_CASE("watchdog: a deadline ends an exchange for which a CUDA call waits") {
+  auto const messages = messages_of(until_aborted, {.deadline = 300ms});
+  CHECK(contains(messages[0],
                  "rank 0 failed: rank 0 has waited 0.3 s for call 1, all_reduce(sum) of 8 f32"));
-  CHECK(contains(all[0], "CUDA has not answered"));
-  CHECK(fake_nccl::happened().failures.empty());
-  CHECK(fake_nccl::alive() == 0);
+  CHECK(contains(messages[0], "CUDA has not answered"));
+  CHECK(fake_nccl::history().failures.empty());
+  CHECK(fake_nccl::live_communicators() == 0);
 }
 
-TEST_CASE("another rank's notice does, too") {
-  auto const all = told(
+TEST_CASE("watchdog: another rank's notice ends an exchange for which a CUDA call waits") {
+  auto const messages = messages_of(
       [](auto& comm) {
         std::this_thread::sleep_for(100ms);
         comm.abort("the disk is full");
       },
       {.deadline = 60s});
-  CHECK(all[0] == "rank 1 failed: the disk is full");
-  CHECK(fake_nccl::happened().failures.empty());
-  CHECK(fake_nccl::alive() == 0);
+  CHECK(messages[0] == "rank 1 failed: the disk is full");
+  CHECK(fake_nccl::history().failures.empty());
+  CHECK(fake_nccl::live_communicators() == 0);
 }
 
-/// What is said when communicators do not end.
-struct sentences {
-  parallel::nccl::communicator_options how = {
+/// Options whose callback collects the reports about communicators that do not end.
+struct stuck_reports {
+  parallel::nccl::communicator_options options = {
       .deadline = 200ms, .grace = 200ms, .when_stuck = [this](std::string const& sentence) {
         std::scoped_lock const lock(mutex);
-        all.push_back(sentence);
+        sentences.push_back(sentence);
       }};
   std::mutex mutex;
-  std::vector<std::string> all;
+  std::vector<std::string> sentences;
 };
-/// After which the fake NCCL ends what stands still, so that the test comes to its end.
-constexpr auto soon = 1500ms;
+/// The time after which the fake NCCL ends a deadlock, so that the test itself ends.
+constexpr auto deadlock_patience = 1500ms;
 
-TEST_CASE("an abort that does not return is said, with the reason, and the other ranks know") {
-  sentences said;
-  auto const all =
-      told(until_aborted, said.how, {.patience = soon, .fault = fake_nccl::fault::slow_abort});
-  REQUIRE(said.all.size() == 1);
-  CHECK(contains(said.all[0], "rank 0 failed: rank 0 has waited 0.2 s for call 1, all_reduce"));
-  CHECK(contains(said.all[0],
+TEST_CASE("watchdog: an abort that does not return is reported, and other ranks get the reason") {
+  stuck_reports reports;
+  auto const messages =
+      messages_of(until_aborted, reports.options,
+                  {.patience = deadlock_patience, .fault = fake_nccl::fault::slow_abort});
+  REQUIRE(reports.sentences.size() == 1);
+  CHECK(contains(reports.sentences[0],
+                 "rank 0 failed: rank 0 has waited 0.2 s for call 1, all_reduce"));
+  CHECK(contains(reports.sentences[0],
                  "; 0.2 s later the NCCL communicators of rank 0 have not ended: ncclCommAbort has "
                  "not returned"));
-  CHECK(contains(all[0], "rank 0 has waited 0.2 s"));
-  CHECK(fake_nccl::alive() == 0);
+  CHECK(contains(messages[0], "rank 0 has waited 0.2 s"));
+  CHECK(fake_nccl::live_communicators() == 0);
 }
 
-TEST_CASE("so is a thread that does not come out of NCCL, without whose return nothing ends") {
-  sentences said;
+TEST_CASE("watchdog: a thread that does not return from NCCL is reported") {
+  stuck_reports reports;
   fake_cuda::restart({.devices = 2, .peers = false, .context_lock = true});
-  fake_nccl::restart({.patience = soon});
+  fake_nccl::restart({.patience = deadlock_patience});
   static_cast<void>(message_of([&] {
-    fake_nccl::ranks(said.how)(2, [&](auto& comm) {
+    fake_nccl::ranks(reports.options)(2, [&](auto& comm) {
       auto const device = fake_cuda::current_gpu();
       auto x = device.template allocate_zeroed<float>(8), y = device.template allocate<float>(8);
       parallel::cuda::stream s{parallel::comm_options<parallel::nccl::communicator>(device)};
@@ -124,13 +126,14 @@ TEST_CASE("so is a thread that does not come out of NCCL, without whose return n
       auto const part = comm.split(parallel::coloring::single_color(), "tensor");
     });
   }));
-  REQUIRE(!said.all.empty());
-  CHECK(contains(said.all[0], "rank 0 failed: rank 0 has waited 0.2 s for call 1, all_reduce"));
-  CHECK(contains(said.all[0], "of rank 0 have not ended: ncclCommSplit has not returned"));
-  CHECK(fake_nccl::alive() == 0);
+  REQUIRE(!reports.sentences.empty());
+  CHECK(contains(reports.sentences[0],
+                 "rank 0 failed: rank 0 has waited 0.2 s for call 1, all_reduce"));
+  CHECK(contains(reports.sentences[0], "of rank 0 have not ended: ncclCommSplit has not returned"));
+  CHECK(fake_nccl::live_communicators() == 0);
 }
 
-TEST_CASE("a rank whose end waits too long for another's says so, and ends that one's") {
+TEST_CASE("watchdog: a rank that waits too long in ncclCommDestroy says so and aborts the others") {
   fake_cuda::restart({.devices = 2, .peers = false});
   fake_nccl::restart({.patience = 60s});
   std::string heard;
@@ -145,11 +148,11 @@ TEST_CASE("a rank whose end waits too long for another's says so, and ends that 
   CHECK(heard ==
         "rank 0 failed: rank 0 has waited 0.2 s in ncclCommDestroy; another rank of its machine "
         "has not ended its communicator");
-  CHECK(fake_nccl::happened().failures.empty());
-  CHECK(fake_nccl::alive() == 0);
+  CHECK(fake_nccl::history().failures.empty());
+  CHECK(fake_nccl::live_communicators() == 0);
 }
 
-/// Whose notice comes while its watchdog goes.
+/// A board whose notice arrives while the watchdog is being destroyed.
 struct late_board final : parallel::nccl::notice_board {
   std::atomic<bool> is_read = false;
   void post(int, std::string const&) override {}
@@ -160,42 +163,43 @@ struct late_board final : parallel::nccl::notice_board {
   }
 };
 
-TEST_CASE("a notice that comes when nothing is left to end keeps nobody waiting") {
+TEST_CASE("watchdog: a notice during its destruction ends nothing and is not reported") {
   fake_cuda::restart({.devices = 1});
-  sentences said;
+  stuck_reports reports;
   auto const board = std::make_shared<late_board>();
   parallel::nccl::gate gate;
   {
     parallel::nccl::watchdog const one(
-        gate, 0, 0, said.how, board,
+        gate, 0, 0, reports.options, board,
         {.poll = [] {}, .overdue = [] { return std::string(); }, .end_all = [] {}});
     while (!board->is_read) std::this_thread::yield();
     std::this_thread::sleep_for(50ms);
   }
-  CHECK(said.all.empty());
+  CHECK(reports.sentences.empty());
   CHECK(!gate.is_closed());
 }
 
-TEST_CASE("who says nothing about it hears it on standard error, and the process ends") {
+TEST_CASE("watchdog: without a callback a stuck rank is reported on stderr, and the process ends") {
   test::temporary_folder const folder;
-  auto const said = folder.path() / "said";
+  auto const output = folder.path() / "said";
   auto const child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0) {
-    int const file = ::open(said.c_str(), O_WRONLY | O_CREAT, 0600);
+    int const file = ::open(output.c_str(), O_WRONLY | O_CREAT, 0600);
     if (::dup2(file, STDERR_FILENO) < 0) ::_exit(2);
     parallel::nccl::gate gate;
-    parallel::nccl::watchdog const one(gate, 3, 0, {.grace = 50ms}, nullptr,
-                                       {.poll = [] {},
-                                        .overdue = [] { return std::string("it waits for rank 4"); },
-                                        .end_all = [] { std::this_thread::sleep_for(1h); }});
+    parallel::nccl::watchdog const one(
+        gate, 3, 0, {.grace = 50ms}, nullptr,
+        {.poll = [] {},
+         .overdue = [] { return std::string("it waits for rank 4"); },
+         .end_all = [] { std::this_thread::sleep_for(1h); }});
     std::this_thread::sleep_for(1h);
   }
   int status = 0;
   REQUIRE(::waitpid(child, &status, 0) == child);
   CHECK(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == EXIT_FAILURE);
-  CHECK(contains(test::read_all(said),
+  CHECK(contains(test::read_all(output),
                  "error: rank 3 failed: it waits for rank 4; 0.05 s later the NCCL communicators "
                  "of rank 3 have not ended"));
 }

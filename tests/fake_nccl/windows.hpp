@@ -1,4 +1,4 @@
-// The fake NCCL's windows, which are there when all ranks have asked for them.
+// The fake NCCL's windows, which exist when all ranks have asked for them.
 #pragma once
 
 #include <cstddef>
@@ -11,27 +11,27 @@
 
 namespace fake_nccl {
 
-/// Gives the communicator the window that it has asked for, when all ranks have.
+/// Makes the window that the communicator has asked for, when all ranks have asked.
 inline ncclResult_t complete_window(library& l, ncclComm& comm) {
-  auto const ranks = static_cast<std::size_t>(comm.of->size);
-  auto const number = comm.asked->what.window;
+  auto const ranks = static_cast<std::size_t>(comm.clique->size);
+  auto const number = comm.pending_window->memory.window;
   std::vector<std::size_t> bytes;
-  if (!l.board) bytes = comm.of->windows[number];
+  if (!l.board) bytes = comm.clique->windows[number];
   for (std::size_t rank = 0; l.board && rank < ranks; ++rank) {
-    auto const post = concat(comm.of->name, ".window", number, ".rank", rank);
-    if (!l.board->has(post)) return ncclInProgress;
+    auto const post = concat(comm.clique->name, ".window", number, ".rank", rank);
+    if (!l.board->contains(post)) return ncclInProgress;
     bytes.push_back(std::stoull(l.board->read(post)));
   }
   if (bytes.size() < ranks) return ncclInProgress;
-  auto const asked = *std::exchange(comm.asked, std::nullopt);
+  auto const completed = *std::exchange(comm.pending_window, std::nullopt);
   for (std::size_t const one : bytes)
     if (one != bytes.front())
-      return l.refuse(concat("ranks of communicator ", comm.of->number, " disagree: window ",
+      return l.refuse(concat("ranks of communicator ", comm.clique->number, " disagree: window ",
                              number, " has ", bytes.front(), " bytes and ", one));
   auto* const handle = reinterpret_cast<void*>(++l.next_registration);
-  comm.registered[handle] = asked.what;
-  *asked.out = static_cast<ncclWindow_t>(handle);
-  ++l.happened.registered;
+  comm.registered[handle] = completed.memory;
+  *completed.out = static_cast<ncclWindow_t>(handle);
+  ++l.history.registered;
   return ncclSuccess;
 }
 

@@ -1,5 +1,6 @@
 // Writes the seed corpora: `fuzz_corpus FOLDER CONFIG`, where FOLDER is tests/fuzz/corpus and
-// CONFIG a configuration of a run. Small files, each of another form; the fuzzer finds the rest.
+// CONFIG a configuration of a run. The seeds are small files, each of a different form; the fuzzer
+// finds others.
 #include <zlib.h>
 
 #include <filesystem>
@@ -394,8 +395,8 @@ void write_chats(fs::path const& root) {
 }
 
 void write_finetuning(fs::path const& root) {
-  auto const kind = [](int format, int made, std::string_view rest) {
-    return std::string({static_cast<char>(format), static_cast<char>(made)}).append(rest);
+  auto const kind = [](int format, int preprocessor, std::string_view rest) {
+    return std::string({static_cast<char>(format), static_cast<char>(preprocessor)}).append(rest);
   };
   corpus const rows(root, "finetuning_rows");
   std::string const lines =

@@ -1,6 +1,6 @@
-// The targets without a fuzzer: `fuzz_replay TARGET FOLDER COUNT [DICTIONARY]` runs one over its
-// corpus and over COUNT mutations of it, the same ones every time. An input that is a finding is
-// left in the file finding-TARGET.
+// Runs a target without a fuzzer: `fuzz_replay TARGET FOLDER COUNT [DICTIONARY]` runs the target
+// over its corpus and over COUNT mutations of it, which are the same every time. An input that is a
+// finding is left in the file finding-TARGET.
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
@@ -25,7 +25,7 @@ std::string content_of(std::filesystem::path const& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// Files of a folder, by name.
+/// The contents of a folder's files, in the order of their names.
 std::vector<std::string> inputs_of(std::filesystem::path const& folder) {
   std::vector<std::filesystem::path> paths;
   for (auto const& entry : std::filesystem::directory_iterator(folder))
@@ -36,7 +36,8 @@ std::vector<std::string> inputs_of(std::filesystem::path const& folder) {
   return inputs;
 }
 
-/// The words of a libFuzzer dictionary: what stands between the quotes of each line, with \xHH.
+/// The words of a libFuzzer dictionary: the text between the quotes of each line, in which \xHH is
+/// a byte.
 std::vector<std::string> words_of(std::filesystem::path const& dictionary) {
   std::vector<std::string> words;
   std::ifstream file(dictionary);
@@ -45,15 +46,15 @@ std::vector<std::string> words_of(std::filesystem::path const& dictionary) {
     auto const close = line.rfind('"');
     if (line.starts_with('#') || close == open) continue;
     std::string word;
-    for (auto at = open + 1; at < close; ++at) {
-      if (line[at] == '\\' && line[at + 1] == 'x') {
+    for (auto position = open + 1; position < close; ++position) {
+      if (line[position] == '\\' && line[position + 1] == 'x') {
         unsigned value = 0;
-        std::from_chars(line.data() + at + 2, line.data() + at + 4, value, 16);
+        std::from_chars(line.data() + position + 2, line.data() + position + 4, value, 16);
         word += static_cast<char>(value);
-        at += 3;
+        position += 3;
       } else {
-        if (line[at] == '\\') ++at;
-        word += line[at];
+        if (line[position] == '\\') ++position;
+        word += line[position];
       }
     }
     words.push_back(word);
@@ -61,19 +62,19 @@ std::vector<std::string> words_of(std::filesystem::path const& dictionary) {
   return words;
 }
 
-/// Changes inputs a little; the same sequence every time (splitmix64).
+/// Mutates inputs by a few random changes, which are the same every time (splitmix64).
 class mutator {
  public:
   explicit mutator(std::vector<std::string> words) : words_(std::move(words)) {}
 
   std::string operator()(std::span<std::string const> corpus) {
-    auto input = corpus[below(corpus.size())];
-    for (auto left = 1 + below(6); left > 0; --left) change(input, corpus);
+    auto input = corpus[draw(corpus.size())];
+    for (auto left = 1 + draw(6); left > 0; --left) change(input, corpus);
     return input;
   }
 
  private:
-  std::size_t below(std::size_t limit) {
+  std::size_t draw(std::size_t limit) {
     auto z = state_ += 0x9e3779b97f4a7c15U;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
@@ -81,26 +82,27 @@ class mutator {
   }
 
   void change(std::string& input, std::span<std::string const> corpus) {
-    auto const at = below(input.size() + 1);
-    auto const some = std::min(input.size() - at, below(16) + 1);
-    switch (below(8)) {
-      case 0: input.erase(at, some); break;
-      case 1: input.insert(at, input.substr(below(input.size() + 1), some)); break;
-      case 2: input.insert(at, 1, static_cast<char>(below(256))); break;
-      case 3: input.resize(at); break;
-      case 4: {  // the tail of another
-        auto const& other = corpus[below(corpus.size())];
-        input = input.substr(0, at) + other.substr(below(other.size() + 1));
+    auto const position = draw(input.size() + 1);
+    auto const length = std::min(input.size() - position, draw(16) + 1);
+    switch (draw(8)) {
+      case 0: input.erase(position, length); break;
+      case 1: input.insert(position, input.substr(draw(input.size() + 1), length)); break;
+      case 2: input.insert(position, 1, static_cast<char>(draw(256))); break;
+      case 3: input.resize(position); break;
+      case 4: {  // the tail of another input
+        auto const& other = corpus[draw(corpus.size())];
+        input = input.substr(0, position) + other.substr(draw(other.size() + 1));
         break;
       }
       case 5:
-        if (!words_.empty()) input.insert(at, words_[below(words_.size())]);
+        if (!words_.empty()) input.insert(position, words_[draw(words_.size())]);
         break;
       case 6:
-        if (at < input.size()) input[at] = "\x00\x01\x7f\x80\xff[{-09\""[below(11)];
+        if (position < input.size()) input[position] = "\x00\x01\x7f\x80\xff[{-09\""[draw(11)];
         break;
       default:
-        if (at < input.size()) input[at] = static_cast<char>(input[at] ^ (1 << below(8)));
+        if (position < input.size())
+          input[position] = static_cast<char>(input[position] ^ (1 << draw(8)));
     }
   }
 
@@ -112,7 +114,7 @@ int replay(fuzz::target const& target, std::vector<std::string> const& corpus, m
            std::size_t count) {
   for (std::size_t i = 0; i < corpus.size() + count; ++i) {
     auto const input = i < corpus.size() ? corpus[i] : next(corpus);
-    // written first: a crash leaves no time for it
+    // The file is written before the run, because a crash leaves no time for it.
     auto const finding = "finding-" + std::string(target.name);
     std::ofstream(finding, std::ios::binary) << input;
     try {

@@ -1,4 +1,4 @@
-// What targets share: taking refusals, stating properties, and files to read from.
+// Shared by the targets: catching refusals, stating properties, and writing files to read from.
 #pragma once
 
 #include <cstdlib>
@@ -15,12 +15,12 @@
 
 namespace fuzz {
 
-/// Fails the target: something that must hold for every accepted input does not.
+/// Fails the target when a property that must hold for every accepted input does not.
 inline void ensure(bool condition, char const* property) {
   if (!condition) throw std::logic_error(property);
 }
 
-/// Runs `use`; whether it refused the input, with a message that can be shown.
+/// Runs `use` and returns whether it refused the input. The message of a refusal must be printable.
 template <class Use>
 bool refused(Use&& use) {
   try {
@@ -37,7 +37,7 @@ bool refused(Use&& use) {
   }
 }
 
-/// A folder of this process, in memory where there is such a file system; gone at its end.
+/// A folder of this process, in memory if there is such a file system; the destructor removes it.
 class scratch {
  public:
   scratch() {

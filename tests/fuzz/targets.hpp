@@ -1,8 +1,8 @@
-// The parsers under test, one function each: it feeds the input to the parser, and what comes out
-// to whatever the library does with it next.
+// The parsers under test, with a function for each: it feeds the input to the parser, and the
+// result to the library's next step.
 //
-// A target returns normally, whatever the input: bad input is a `parallel::error`, which `refused`
-// takes. Any other exception, a failed `ensure`, a sanitizer's report or a hang is a finding.
+// A target returns normally for every input: bad input is a `parallel::error`, which `refused`
+// catches. Any other exception, a failed `ensure`, a sanitizer's report or a hang is a finding.
 #pragma once
 
 #include <string_view>

@@ -16,21 +16,21 @@ struct gpu {
 
 TEST_CASE("matmul on a GPU: logits over 50432 tokens from a width of 4096 equal the reference") {
   if (!test::has_gpu()) return;
-  gpu on;
-  test::check_large_product(on.stream, on.device, 4096, 50432, 4096);
+  gpu unit;
+  test::check_large_product(unit.stream, unit.device, 4096, 50432, 4096);
 }
 
 TEST_CASE(
-    "cross_entropy on a GPU: 43000 rows of 50432 logits, whose indices need more than 31 bits") {
+    "cross_entropy on a GPU: 43000 rows of 50432 logits, with indices above 2^31, are right") {
   if (!test::has_gpu()) return;
-  gpu on;
-  test::check_large_cross_entropy(on.stream, on.device, 43000, 50432);
+  gpu unit;
+  test::check_large_cross_entropy(unit.stream, unit.device, 43000, 50432);
 }
 
 TEST_CASE("attention on a GPU: a sequence of 32768 tokens equals the reference") {
   if (!test::has_gpu()) return;
-  gpu on;
-  test::check_long_attention(on.stream, on.device, 32768, 12, 64);
+  gpu unit;
+  test::check_long_attention(unit.stream, unit.device, 32768, 12, 64);
 }
 
 }  // namespace gpu_big_shapes_test

@@ -1,6 +1,6 @@
-// MPT trained on a GPU: saved and resumed in another process's place, or in other ways (graphs,
-// weight gradients on a stream of their own, optimizer states in the host's memory), it gives the
-// same bits, on a device that promises the same bits in every run; in the memory that was planned.
+// MPT trained on a GPU gives the same bits when it is saved and resumed, and with other options
+// (graphs, weight gradients on a stream of their own, optimizer states in the host's memory), on a
+// deterministic device; and it takes the memory that was planned.
 #include <doctest/doctest.h>
 
 #include <vector>
@@ -20,24 +20,28 @@ using device = parallel::cuda::device;
 device make_gpu() { return device({.deterministic = true}); }
 device make_gpu_with_graphs() { return device({.deterministic = true, .graphs = true}); }
 
-TEST_CASE_TEMPLATE("saved and resumed equals not stopped, bit for bit", T, float, parallel::bf16) {
+TEST_CASE_TEMPLATE("training on a GPU: a resumed run equals an uninterrupted one bit for bit", T,
+                   float, parallel::bf16) {
   if (!test::has_gpu()) return;
   test::temporary_folder const folder;
-  test::training<T, device> calm(make_gpu());
-  calm.train(3);
-  bench::save_training(calm.step(), folder / "saved", calm.done());
-  auto const in_between = bench::checksum_of_training(calm.step());
-  calm.train(8);
+  test::training<T, device> uninterrupted(make_gpu());
+  uninterrupted.train(3);
+  bench::save_training(uninterrupted.step(), folder / "saved", uninterrupted.done_steps());
+  auto const in_between = bench::checksum_of_training(uninterrupted.step());
+  uninterrupted.train(8);
   test::training<T, device> resumed(make_gpu());
-  resumed.go_on_from(bench::load_training(resumed.step(), resumed.exchanges(), folder / "saved"));
-  CHECK(resumed.done() == 3);
+  resumed.set_done_steps(
+      bench::load_training(resumed.step(), resumed.exchanges(), folder / "saved"));
+  CHECK(resumed.done_steps() == 3);
   CHECK(bench::checksum_of_training(resumed.step()) == in_between);
   resumed.train(8);
-  CHECK(bench::checksum_of_training(resumed.step()) == bench::checksum_of_training(calm.step()));
-  CHECK(bench::checksum_of_training(calm.step()) != in_between);
+  CHECK(bench::checksum_of_training(resumed.step()) ==
+        bench::checksum_of_training(uninterrupted.step()));
+  CHECK(bench::checksum_of_training(uninterrupted.step()) != in_between);
 }
 
-TEST_CASE_TEMPLATE("every way to train gives the same bits", T, float, parallel::bf16) {
+TEST_CASE_TEMPLATE("training on a GPU: every option of a step gives the same bits", T, float,
+                   parallel::bf16) {
   if (!test::has_gpu()) return;
   test::check_ways_to_train<T>(make_gpu);
   test::check_ways_to_train<T>(make_gpu_with_graphs);
@@ -47,7 +51,7 @@ TEST_CASE_TEMPLATE("every way to train gives the same bits", T, float, parallel:
   CHECK(graphs.numbers() == plain.numbers());
 }
 
-TEST_CASE_TEMPLATE("a step takes the memory that was planned, to the byte", T, float,
+TEST_CASE_TEMPLATE("training on a GPU: a step takes the planned memory to the byte", T, float,
                    parallel::bf16) {
   if (test::has_gpu()) test::check_memory_of_training<T>(make_gpu);
 }

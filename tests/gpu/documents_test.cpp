@@ -1,7 +1,8 @@
-// Packed documents as sequences of their own in cuDNN's fused attention, against the reference in
-// double. The form is taken only where a table asks for it, as this does; until a GPU has run it
-// clean it may read memory that it must not, which ends the process's context: so this file runs
-// last, in a process of its own, under compute-sanitizer (bench/gpu documents).
+// Packed documents as sequences of their own in cuDNN's fused attention, compared with the
+// reference in double. Attention takes this form only where a table asks for it, as the table of
+// this test does. Until a GPU has run the form without errors it may read memory that it must not,
+// which would end the process's context. Therefore this file runs last, in a process of its own,
+// under compute-sanitizer (bench/gpu documents).
 #include <vector>
 
 #include <doctest/doctest.h>
@@ -16,11 +17,11 @@ namespace gpu_documents_test {
 
 using parallel::bf16;
 
-/// The tables with an entry for sequences wherever documents may be such beside a mask.
-parallel::cuda::kernel_tuning taken_apart(parallel::cuda::kernel_tuning tables) {
+/// The tables, with an entry that computes documents as sequences wherever it may replace a mask.
+parallel::cuda::kernel_tuning with_document_sequences(parallel::cuda::kernel_tuning tables) {
   auto const masks = tables.attention.entries();
-  for (auto const& at : masks) {
-    auto problem = at.first;
+  for (auto const& entry : masks) {
+    auto problem = entry.first;
     if (!problem.documents || problem.full_sequence != 0) continue;
     problem.max_documents = parallel::cuda::max_documents(problem.batch * problem.sequence);
     tables.attention.set(problem, 0);
@@ -36,18 +37,18 @@ TEST_CASE(
   if (device.properties().major < 9) return;
   auto const seed = test::fresh_seed();
   MESSAGE("seed ", seed);
-  test::both_sides<parallel::cuda::device> both(device, seed, 0);
+  test::both_sides<parallel::cuda::device> sides(device, seed, 0);
   auto forms = test::fused_attention_forms();
   std::erase_if(forms, [](auto const& f) { return !f.documents; });
-  both.run_on_device([](auto& s) { parallel::cuda::tune_kernels(s, true); });
-  test::check_attention<bf16>(both, forms);  // a mask
-  both.run_on_device([](auto& s) {
+  sides.run_on_device([](auto& s) { parallel::cuda::tune_kernels(s, true); });
+  test::check_attention<bf16>(sides, forms);  // documents as a mask
+  sides.run_on_device([](auto& s) {
     parallel::cuda::tune_kernels(s, false);
-    auto const tables = taken_apart(parallel::cuda::tuned_kernels(s));
+    auto const tables = with_document_sequences(parallel::cuda::tuned_kernels(s));
     MESSAGE(tables.attention.entries().size(), " entries for attention");
     parallel::cuda::use_kernels(s, tables);
   });
-  test::check_attention<bf16>(both, forms);
+  test::check_attention<bf16>(sides, forms);
 }
 
 }  // namespace gpu_documents_test

@@ -1,5 +1,5 @@
-// Ranks that are threads of one process exchange a GPU's memory to the bit: sharing one, and with
-// one each, which read each other's memory where they can.
+// Ranks that are threads of one process exchange the memory of GPUs exactly: of one GPU that they
+// share, and of a GPU for each rank, with peer access where the machine has it.
 #include <doctest/doctest.h>
 
 #include <parallel/comm/cuda/comm_stream.hpp>
@@ -10,7 +10,7 @@
 
 namespace gpu_exchanges_test {
 
-TEST_CASE("every exchange between 1 to 8 ranks on one GPU") {
+TEST_CASE("exchanges on a GPU: 1 to 8 ranks that share one GPU exchange exactly") {
   if (!test::has_gpu()) return;
   for (int ranks = 1; ranks <= 8; ++ranks) {
     CAPTURE(ranks);
@@ -21,7 +21,7 @@ TEST_CASE("every exchange between 1 to 8 ranks on one GPU") {
   }
 }
 
-TEST_CASE("every exchange between the GPUs of this machine") {
+TEST_CASE("exchanges on GPUs: ranks with the GPUs of this machine exchange exactly") {
   if (!test::has_gpu()) return;
   int const gpus = parallel::cuda::device::count();
   if (gpus == 1) {

@@ -1,4 +1,4 @@
-// MPT on a GPU against golden numbers of PyTorch (support/golden_model.hpp): logits, loss and
+// MPT on a GPU compared with golden numbers of PyTorch (support/golden_model.hpp): logits, loss and
 // gradients of every form, generation with a KV cache, and evaluation.
 #include <doctest/doctest.h>
 
@@ -14,12 +14,12 @@ parallel::cuda::device make_gpu() { return parallel::cuda::device(); }
 
 TEST_CASE(
     "MPT in fp32 on a GPU: logits, loss and gradients are within 1e-5 of the largest, all forms") {
-  // sums in another order than the host's, whose errors stay below 4e-6
+  // Sums have another order than on the host, where errors stay below 4e-6.
   if (test::has_gpu()) test::check_against_truth<float>(1e-5, make_gpu);
 }
 
 TEST_CASE("MPT in bf16 on a GPU: the error is at most twice that of the reference's bf16 run") {
-  if (test::has_gpu()) test::check_against_their_bf16(make_gpu);
+  if (test::has_gpu()) test::check_against_reference_bf16(make_gpu);
 }
 
 TEST_CASE("MPT in fp32 on a GPU: a KV cache gives the same logits, and transformers' tokens") {

@@ -1,5 +1,5 @@
-// Ranks that are threads of one process exchange their GPUs' memory by NCCL, in windows too: to the
-// bit, but for sums of floats, which are within their bound and alike on all ranks.
+// Ranks that are threads of one process exchange their GPUs' memory by NCCL, also in windows. The
+// results are exact; sums of floats are within their bound and equal on all ranks.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace gpu_nccl_exchanges_test {
 
-TEST_CASE("every exchange by NCCL between the GPUs of this machine") {
+TEST_CASE("NCCL exchanges: ranks with the GPUs of this machine exchange exactly") {
   if (!test::has_gpu()) return;
   int const gpus = parallel::cuda::device::count();
   if (gpus == 1) {
@@ -23,9 +23,9 @@ TEST_CASE("every exchange by NCCL between the GPUs of this machine") {
   CHECK_NOTHROW(parallel::threads::run(gpus, [](parallel::threads::communicator& comm) {
     parallel::any_communicator control(std::move(comm));
     parallel::cuda::device device({.device = control.rank()});
-    auto made = parallel::nccl::connect(control, device);
-    parallel::require(made.has_value(), "GPUs that differ have the same identity");
-    test::check_registered_exchanges(*made, device, 4000003);
+    auto connected = parallel::nccl::connect(control, device);
+    parallel::require(connected.has_value(), "GPUs that differ have the same identity");
+    test::check_registered_exchanges(*connected, device, 4000003);
   }));
 }
 

@@ -1,7 +1,8 @@
-// Ranks that are processes exchange by NCCL's own library though they share a GPU: NCCL takes it
-// for several machines' where NCCL_HOSTID says so. Collectives, messages and parts to the bit (sums
-// of floats within their bound, alike on all ranks), and steps of an MPT, over sockets of this
-// machine. A rank is this program again, of which it runs the one case that is skipped otherwise.
+// Ranks that are processes exchange by NVIDIA's NCCL although they share a GPU: with different
+// values of NCCL_HOSTID, NCCL regards the processes as several machines. The tests check
+// collectives, messages and split communicators exactly (sums of floats within their bound, equal
+// on all ranks), and steps of an MPT, over sockets of this machine. A rank is this program again,
+// which then runs the one test case that is skipped otherwise.
 #include <doctest/doctest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -32,21 +33,21 @@ using parallel::concat;
 using parallel::nccl::communicator;
 using test::model_layout;
 
-/// What a rank waits for at most.
+/// The longest wait of a rank.
 constexpr std::chrono::seconds patience(30);
 
-communicator connect(int rank, int ranks, parallel::nccl::file_rendezvous& place) {
+communicator connect(int rank, int ranks, parallel::nccl::file_rendezvous& rendezvous) {
   ncclUniqueId id = {};
   if (rank == 0) {
     id = parallel::nccl::make_unique_id();
-    place.write({id.internal, sizeof id.internal});
+    rendezvous.write({id.internal, sizeof id.internal});
   } else {
-    place.wait_for(sizeof id.internal, patience).copy(id.internal, sizeof id.internal);
+    rendezvous.wait_for(sizeof id.internal, patience).copy(id.internal, sizeof id.internal);
   }
   return {id, rank, ranks, {.deadline = patience}};
 }
 
-/// All that a rank uses of NCCL: the world, halves of it, the device's memory in windows.
+/// Exchanges over the world and over halves of it, with the device's memory in windows.
 void exchange(communicator world) {
   parallel::cuda::device device;
   device.take_exchanged_from(world.exchanged_memory());
@@ -67,8 +68,8 @@ std::vector<model_layout> const layouts{
     {.context = 2, .tensor = 2},
 };
 
-/// A step of an MPT in this layout is that of the host in fp64, but for rounding.
-void train(communicator world, model_layout const& how) {
+/// Checks that a step of an MPT in this layout equals the host's in fp64 up to rounding.
+void train(communicator world, model_layout const& layout) {
   mpt::model_config m;
   m.d_model = 32;
   m.n_heads = m.n_layers = 4;
@@ -76,42 +77,43 @@ void train(communicator world, model_layout const& how) {
   m.vocab_size = 18;
   m.max_seq_len = 16;
   m = test::model_form(m, true);
-  auto const expected = test::run_model<double>(m, {.microbatch = how.microbatch});
+  auto const expected = test::run_model<double>(m, {.microbatch = layout.microbatch});
   auto const got = test::run_model<float>(
-      m, how, [] { return parallel::cuda::device(); },
+      m, layout, [] { return parallel::cuda::device(); },
       [&](int, auto const& program) { program(std::move(world)); });
-  auto const near = [](char const* what, double here, double there) {
-    parallel::require(std::abs(here - there) <= 4e-5 * there, what, " is ", here, ", expected ",
-                      there);
+  auto const require_near = [](char const* quantity, double actual, double expected_value) {
+    parallel::require(std::abs(actual - expected_value) <= 4e-5 * expected_value, quantity, " is ",
+                      actual, ", expected ", expected_value);
   };
-  near("the loss", got.loss, expected.loss);
-  near("the evaluated loss", got.evaluated, expected.evaluated);
-  near("the gradients' squared norm", got.squared_norm, expected.squared_norm);
+  require_near("the loss", got.loss, expected.loss);
+  require_near("the evaluated loss", got.evaluated, expected.evaluated);
+  require_near("the gradients' squared norm", got.squared_norm, expected.squared_norm);
 }
 
-TEST_CASE("a rank of NCCL that another process starts" * doctest::skip()) {
-  auto const of = [](char const* name) {
+TEST_CASE("NCCL on a shared GPU: a rank that another process starts" * doctest::skip()) {
+  auto const variable = [](char const* name) {
     char const* const text = std::getenv(name);
     REQUIRE(text != nullptr);
     return std::string(text);
   };
-  int const rank = std::stoi(of("SHARED_RANK")), layout = std::stoi(of("SHARED_LAYOUT"));
-  fs::path const folder = of("SHARED_FOLDER");
-  std::string told = "done";
+  int const rank = std::stoi(variable("SHARED_RANK")),
+            layout = std::stoi(variable("SHARED_LAYOUT"));
+  fs::path const folder = variable("SHARED_FOLDER");
+  std::string message = "done";
   try {
-    parallel::nccl::file_rendezvous place(folder / "id", "shared");
-    auto world = connect(rank, std::stoi(of("SHARED_RANKS")), place);
+    parallel::nccl::file_rendezvous rendezvous(folder / "id", "shared");
+    auto world = connect(rank, std::stoi(variable("SHARED_RANKS")), rendezvous);
     if (layout < 0)
       exchange(std::move(world));
     else
       train(std::move(world), layouts.at(static_cast<std::size_t>(layout)));
   } catch (std::exception const& problem) {
-    told = problem.what();
+    message = problem.what();
   }
-  test::write_all(folder / concat("told", rank), told);
+  test::write_all(folder / concat("message", rank), message);
 }
 
-/// layout: -1 for the exchanges.
+/// Starts the process of a rank. `layout`: an index of `layouts`, or -1 for the exchanges.
 pid_t start(int rank, int ranks, int layout, fs::path const& folder) {
   auto const pid = ::fork();
   REQUIRE(pid >= 0);
@@ -127,7 +129,8 @@ pid_t start(int rank, int ranks, int layout, fs::path const& folder) {
   set("NCCL_SOCKET_IFNAME", "lo");
   set("NCCL_IB_DISABLE", "1");
   ::execl("/proc/self/exe", "rank", "--no-skip", "--source-file=*nccl_shared_test*",
-          "--test-case=a rank of NCCL that another process starts", "--minimal", nullptr);
+          "--test-case=NCCL on a shared GPU: a rank that another process starts", "--minimal",
+          nullptr);
   ::_exit(127);
 }
 
@@ -140,21 +143,22 @@ void check(int ranks, int layout) {
     started.push_back(start(rank, ranks, layout, folder.path()));
   for (auto const pid : started) CHECK(::waitpid(pid, nullptr, 0) == pid);
   for (int rank = 0; rank < ranks; ++rank) {
-    auto const file = folder / concat("told", rank);
+    auto const file = folder / concat("message", rank);
     CHECK((fs::exists(file) ? test::read_all(file) : "nothing") == "done");
   }
 }
 
-TEST_CASE("every exchange by NCCL between processes that share a GPU") {
+TEST_CASE("NCCL on a shared GPU: processes exchange exactly") {
   if (!test::has_gpu()) return;
   for (int const ranks : {2, 4}) check(ranks, -1);
 }
 
-TEST_CASE("a step of MPT by NCCL between processes that share a GPU, in every axis") {
+TEST_CASE("NCCL on a shared GPU: a step of MPT equals the host's fp64, in every axis") {
   if (!test::has_gpu()) return;
   for (std::size_t i = 0; i < layouts.size(); ++i) {
-    auto const& how = layouts[i];
-    check(how.context * how.tensor * how.replicate * how.pipeline * how.shard, static_cast<int>(i));
+    auto const& layout = layouts[i];
+    check(layout.context * layout.tensor * layout.replicate * layout.pipeline * layout.shard,
+          static_cast<int>(i));
   }
 }
 

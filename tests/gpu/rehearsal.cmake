@@ -1,11 +1,11 @@
-# The programs that bench/gpu runs on a GPU, of the same object code, linked with the fake runtimes in front of
-# the real libraries: what a first hour would find wrong in them is found without a GPU.
+# Links the programs that bench/gpu runs on a GPU, from the same object files, with the fake runtimes in front of
+# the real libraries, so that the errors of a first hour on a GPU are found without one.
 
 add_custom_target(gpu_rehearsal)
 
-# parallellm_rehearsed(PROGRAM TARGET LIBRARY...): a program of TARGET's objects
+# parallellm_rehearsed(PROGRAM TARGET LIBRARY...) links PROGRAM from TARGET's objects
 function(parallellm_rehearsed name target)
-  set(fakes parallellm_fake_nccl parallellm_fake_kernels parallellm_fake_cuda)  # not their mark
+  set(fakes parallellm_fake_nccl parallellm_fake_kernels parallellm_fake_cuda)  # without parallellm_fake_cuda_mark
   list(TRANSFORM fakes REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE archives)
   add_executable(rehearsed_${name} EXCLUDE_FROM_ALL fake_nccl/machine_of_environment.cpp
     $<TARGET_OBJECTS:${target}>)

@@ -11,7 +11,7 @@ struct run_items {
   Item item;
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
-    parallel::cuda::for_each_of_grid(b, static_cast<std::size_t>(count),
+    parallel::cuda::for_each_in_grid(b, static_cast<std::size_t>(count),
                                      [this](std::size_t i) { item(static_cast<item_index>(i)); });
   }
 };

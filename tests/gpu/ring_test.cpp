@@ -1,5 +1,5 @@
-// The exact layouts with 1 to 8 ranks sharing a GPU: integers modulo 2^64, so every layout must
-// equal one rank of the host bit for bit.
+// The exact layouts with 1 to 8 ranks that share a GPU. The elements are integers modulo 2^64, so
+// every layout must equal one rank of the host bit for bit.
 #include <doctest/doctest.h>
 
 #include <cstddef>
@@ -14,15 +14,15 @@
 
 namespace gpu_ring_test {
 
-/// `count` layouts of up to 8 ranks.
+/// Checks `count` layouts of up to 8 ranks.
 void check(std::size_t count) {
-  std::vector<test::layout> all;
-  for (auto const& how : test::all_layouts(8, 2))
-    if (test::refusal(how).empty()) all.push_back(how);
+  std::vector<test::layout> candidates;
+  for (auto const& layout : test::all_layouts(8, 2))
+    if (test::refusal(layout).empty()) candidates.push_back(layout);
   test::ring_references references;
-  for (auto const& how : test::spread(all, count)) {
-    auto const got = test::run_on(how, [] { return parallel::cuda::device(); });
-    CHECK_MESSAGE(test::difference(got, references.outcome_of(how)) == "", test::text(how));
+  for (auto const& layout : test::spread(candidates, count)) {
+    auto const got = test::run_on(layout, [] { return parallel::cuda::device(); });
+    CHECK_MESSAGE(test::difference(got, references.outcome_of(layout)) == "", test::text(layout));
   }
 }
 

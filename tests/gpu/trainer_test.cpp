@@ -1,5 +1,5 @@
-// The product's trainer on a GPU: the loss falls, and a run that was stopped and resumed gives the
-// files of one that was not, with ranks that share the GPU too.
+// The product's trainer on a GPU: the loss falls, and a resumed run writes the same files as an
+// uninterrupted one, also with ranks that share the GPU.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -41,8 +41,8 @@ std::map<std::string, std::string> tensors_of(fs::path const& checkpoint) {
 
 TEST_CASE("trainer on a GPU: the loss falls") {
   if (!test::has_gpu()) return;
-  tiny_run::place const here;
-  auto config = here.config(120);
+  tiny_run::place const files;
+  auto config = files.config(120);
   config.scheduler.t_max = config.max_duration;
   auto const summary = train(config, 2);
   CHECK(summary.batches == 120);
@@ -51,27 +51,27 @@ TEST_CASE("trainer on a GPU: the loss falls") {
 
 TEST_CASE("trainer on a GPU: a resumed run equals an uninterrupted one bit for bit") {
   if (!test::has_gpu()) return;
-  tiny_run::place const here;
+  tiny_run::place const files;
   for (int const ranks : {1, 3}) {
     CAPTURE(ranks);
-    auto config = here.config(11);
+    auto config = files.config(11);
     config.zero_stage = 1;
     auto const name = "run" + std::to_string(ranks);
-    config.checkpoint.save_folder = here.folder / (name + "calm");
-    auto const calm = train(config, ranks);
-    config.checkpoint.save_folder = here.folder / (name + "stopped");
+    config.checkpoint.save_folder = files.folder / (name + "calm");
+    auto const uninterrupted = train(config, ranks);
+    config.checkpoint.save_folder = files.folder / (name + "stopped");
     config.checkpoint.autoresume = true;
-    // what products and attention are computed by is a part of the run: the calm one's
+    // The choice of kernels is a part of the run, so it is copied from the uninterrupted run.
     fs::create_directories(config.checkpoint.save_folder);
-    fs::copy_file(here.folder / (name + "calm") / "kernels.txt",
+    fs::copy_file(files.folder / (name + "calm") / "kernels.txt",
                   fs::path(config.checkpoint.save_folder) / "kernels.txt");
-    mpt::run_summary part;
+    mpt::run_summary resumed;
     for (double const end : {5.0, 11.0}) {
       config.max_duration.count = end;
-      part = train(config, ranks);
+      resumed = train(config, ranks);
     }
-    CHECK(part.loss == calm.loss);
-    CHECK(tensors_of(part.checkpoint) == tensors_of(calm.checkpoint));
+    CHECK(resumed.loss == uninterrupted.loss);
+    CHECK(tensors_of(resumed.checkpoint) == tensors_of(uninterrupted.checkpoint));
   }
 }
 

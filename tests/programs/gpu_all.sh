@@ -97,7 +97,7 @@ broken() { # how, limit in seconds, why
   GPUS=2 all || fail "the next run does not mend what programs did that $1"
   for stage in "${!of[@]}"; do verdict "$stage" passed ""; done
 }
-where=(gpu_tests:exchanges_test gpu_tests:golden_test gpu_tests:ring_test gpu_tests:=both gpu_tests:documents_test gpu_step:--tuned
+where=(gpu_tests:exchanges_test gpu_tests:golden_test gpu_tests:ring_test gpu_tests:=MPT gpu_tests:documents_test gpu_step:--tuned
   gpu_step:--profile gpu_step:32768 pretrain:run.yaml)
 broken fail 60 "some.cpp:7: ERROR: CHECK( 1 == 2 ) is NOT correct!"
 broken crash 60 "ended by SIGSEGV"
@@ -115,7 +115,7 @@ alone() { # INJECT, stage, why; stages that need it
 }
 alone gpu_step:16:crash step "125m/b: ParallelLM: ended by SIGSEGV (and 1 more)" speed memory profile
 verdict trainer passed ""
-alone "gpu_tests:elements<float>:fail" first "a kernel: some.cpp:7" ops model step trainer big sanitizer ranks gpus documents
+alone "gpu_tests:elements*<float>:fail" first "a kernel: some.cpp:7" ops model step trainer big sanitizer ranks gpus documents
 verdict speed skipped "it needs step, which has not passed"
 all || fail "does not recover"
 for how in fail crash; do # in its turns with PyTorch

@@ -73,8 +73,8 @@ struct attention_sides {
   twin<std::int32_t, Device> document_begins;
   parallel::philox random;
 
-  attention_sides(both_sides<Device>& both, attention_form const& f)
-      : form(f), document_begins(both.twin_of(documents(f))), random(both.next_seed(), 3) {
+  attention_sides(both_sides<Device>& sides, attention_form const& f)
+      : form(f), document_begins(sides.twin_of(documents(f))), random(sides.next_seed(), 3) {
     if (f.alibi)
       for (index h = 0; h < f.heads; ++h)
         slopes.push_back(
@@ -141,19 +141,19 @@ template <class T>
 inline constexpr double attention_share = sizeof(T) == 2 ? 6.0 * unit<T> : 400.0 * unit<T>;
 
 template <class T, class Device>
-void check_attention(both_sides<Device>& both,
+void check_attention(both_sides<Device>& sides,
                      std::vector<attention_form> const& forms = attention_forms()) {
   using A = accumulate_t<T>;
   for (auto const& form : forms) {
     CAPTURE(form.sequence);
     CAPTURE(form.dim);
-    attention_sides<T, Device> problem(both, form);
-    auto packed = both.template random<T>(problem.packed()),
-         d_packed = both.template poisoned<T>(problem.packed());
-    auto result = both.template poisoned<T>(problem.result()),
-         dout = both.template random<T>(problem.result());
-    auto lse = both.template poisoned<A>(problem.statistics());
-    both.run([&](auto& s) {
+    attention_sides<T, Device> problem(sides, form);
+    auto packed = sides.template random<T>(problem.packed()),
+         d_packed = sides.template poisoned<T>(problem.packed());
+    auto result = sides.template poisoned<T>(problem.result()),
+         dout = sides.template random<T>(problem.result());
+    auto lse = sides.template poisoned<A>(problem.statistics());
+    sides.run([&](auto& s) {
       using element = std::remove_reference_t<decltype(*packed.data_for(s))>;
       element const* const x = packed.data_for(s);
       ops::attention(s, problem.whole(result.data_for(s)), problem.by_head(lse.data_for(s)),
@@ -163,9 +163,9 @@ void check_attention(both_sides<Device>& both,
     check_close(result, attention_share<T>);
     check_near(lse, sizeof(T) == 2 ? 1e-4 : 64.0 * unit<A>, 64.0 * unit<A>);
     // both sides differentiate at the result that the device computed
-    auto computed = both.twin_of(result.values());
-    auto sums = both.twin_of(lse.values());
-    both.run([&](auto& s) {
+    auto computed = sides.twin_of(result.values());
+    auto sums = sides.twin_of(lse.values());
+    sides.run([&](auto& s) {
       using element = std::remove_reference_t<decltype(*packed.data_for(s))>;
       element const* const x = packed.data_for(s);
       element const* const y = computed.data_for(s);
@@ -193,7 +193,7 @@ struct positions {
 /// Attention over the keys in two parts, the later part first: for all queries at once, or for each
 /// half of them.
 template <class T, class Device>
-void check_extended_attention(both_sides<Device>& both,
+void check_extended_attention(both_sides<Device>& sides,
                               std::vector<attention_form> const& forms = attention_forms(),
                               bool in_halves = false) {
   using A = accumulate_t<T>;
@@ -201,11 +201,11 @@ void check_extended_attention(both_sides<Device>& both,
     if (form.sequence < 2) continue;
     CAPTURE(form.sequence);
     CAPTURE(form.dim);
-    attention_sides<T, Device> problem(both, form);
-    auto packed = both.template random<T>(problem.packed());
-    auto out = both.template poisoned<A>(problem.result());
+    attention_sides<T, Device> problem(sides, form);
+    auto packed = sides.template random<T>(problem.packed());
+    auto out = sides.template poisoned<A>(problem.result());
     auto lse =
-        both.twin_of(std::vector<A>(static_cast<std::size_t>(problem.statistics()), A(-INFINITY)));
+        sides.twin_of(std::vector<A>(static_cast<std::size_t>(problem.statistics()), A(-INFINITY)));
     index const length = form.sequence, middle = in_halves ? length / 2 : length / 3;
     using run = positions;
     std::vector<run> const runs =
@@ -225,7 +225,7 @@ void check_extended_attention(both_sides<Device>& both,
             options);
         }
     };
-    both.run([&](auto& s) {
+    sides.run([&](auto& s) {
       using element = std::remove_reference_t<decltype(*packed.data_for(s))>;
       element const* const x = packed.data_for(s);
       for_each_pair(s, lse.data_for(s), [&](run q, run k, auto sums, auto const& options) {
@@ -237,15 +237,15 @@ void check_extended_attention(both_sides<Device>& both,
     check_close(out, attention_share<T>);
     check_near(lse, sizeof(T) == 2 ? 1e-4 : 64.0 * unit<A>, 64.0 * unit<A>);
 
-    auto rounded = both.twin_of([&] {
+    auto rounded = sides.twin_of([&] {
       std::vector<T> values;
       for (A const value : out.values()) values.push_back(static_cast<T>(value));
       return values;
     }());
-    auto sums = both.twin_of(lse.values());
-    auto dout = both.template random<T>(problem.result());
-    auto d = both.twin_of(std::vector<A>(static_cast<std::size_t>(problem.packed()), A(0)));
-    both.run([&](auto& s) {
+    auto sums = sides.twin_of(lse.values());
+    auto dout = sides.template random<T>(problem.result());
+    auto d = sides.twin_of(std::vector<A>(static_cast<std::size_t>(problem.packed()), A(0)));
+    sides.run([&](auto& s) {
       using element = std::remove_reference_t<decltype(*packed.data_for(s))>;
       element const* const x = packed.data_for(s);
       element const* const y = rounded.data_for(s);

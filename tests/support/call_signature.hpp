@@ -1,4 +1,4 @@
-// A call of a collective, as ranks tell each other of it.
+// The signature of a collective call, as ranks exchange it.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace test {
 
-/// The fourth call: of `count` bf16, with rank 1, from here.
+/// The signature of call number 4 on `count` bf16 elements, with peer 1 and this call site.
 inline parallel::signature call_signature(parallel::operation_kind kind, std::size_t count) {
   parallel::operation op{.kind = kind, .type = parallel::dtype::bf16, .peer = 1, .count = count};
   op.caller = parallel::call_site::current();

@@ -1,4 +1,4 @@
-// The checkout that the tests belong to.
+// The checkout to which the tests belong.
 #pragma once
 
 #include <cstdlib>
@@ -6,8 +6,8 @@
 
 namespace test {
 
-/// ctest names it; a program started by hand goes by where this file was compiled (a relative path
-/// with a compiler cache that shares between checkouts).
+/// The folder of the checkout. ctest sets PARALLELLM_CHECKOUT; a program started by hand uses the
+/// path of this file at compilation (a relative path with a compiler cache that checkouts share).
 inline std::filesystem::path checkout() {
   if (char const* named = std::getenv("PARALLELLM_CHECKOUT"); named != nullptr) return named;
   return std::filesystem::path(__FILE__).parent_path().parent_path().parent_path();

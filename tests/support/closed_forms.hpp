@@ -1,5 +1,5 @@
-// Operations on arrays too large for an oracle, whose results are known in closed form: indices,
-// grids and scratch at the shapes of large models.
+// Operations on arrays too large for a reference computation, whose results are known in closed
+// form. They test indices, grids and scratch at the shapes of large models.
 #pragma once
 
 #include <cmath>
@@ -21,34 +21,35 @@ namespace test {
 using parallel::bf16;
 using parallel::index;
 
-/// A device's memory with value(i) at i; whole numbers below 2^24, if T is one of those.
+/// Device memory with value(i) at index i. For integer T, values must be below 2^24.
 template <class T, class Device, class Value>
 [[nodiscard]] parallel::buffer<T> filled(Device const& device, index count, Value const& value) {
-  std::vector<T> here(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < here.size(); ++i)
-    here[i] = static_cast<T>(static_cast<float>(value(static_cast<index>(i))));
-  auto out = device.template allocate<T>(here.size());
-  device.upload(out.span(), std::span<T const>(here));
+  std::vector<T> host_values(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < host_values.size(); ++i)
+    host_values[i] = static_cast<T>(static_cast<float>(value(static_cast<index>(i))));
+  auto out = device.template allocate<T>(host_values.size());
+  device.upload(out.span(), std::span<T const>(host_values));
   return out;
 }
 
-/// The largest |x[i] - expected(i)| of a device's memory; NaN where there is one.
+/// The largest |x[i] - expected(i)| of device memory; NaN if any element is.
 template <class T, class Device, class Expected>
 [[nodiscard]] double farthest(Device const& device, std::span<T> x, Expected const& expected) {
-  std::vector<T> here(x.size());
-  device.download(std::span<T>(here), x);
+  std::vector<T> host_values(x.size());
+  device.download(std::span<T>(host_values), x);
   double worst = 0;
-  for (std::size_t i = 0; i < here.size(); ++i) {
-    double const apart = std::abs(static_cast<double>(static_cast<float>(here[i])) -
-                                  expected(static_cast<index>(i)));
-    worst = apart <= worst ? worst : apart;
+  for (std::size_t i = 0; i < host_values.size(); ++i) {
+    double const difference = std::abs(static_cast<double>(static_cast<float>(host_values[i])) -
+                                       expected(static_cast<index>(i)));
+    worst = difference <= worst ? worst : difference;
   }
   return worst;
 }
 
 [[nodiscard]] inline double sign(index i) { return i % 3 == 0 ? -1.0 : 1.0; }
 
-/// C = a b^T of vectors of signs, `depth` times over: every element is +-depth, exactly.
+/// C = a b^T, where each row of a and of b repeats one sign `depth` times: every element is exactly
+/// +-depth.
 template <class Stream, class Device>
 void check_large_product(Stream& s, Device const& device, index rows, index columns, index depth) {
   auto const a = filled<bf16>(device, rows * depth, [&](index i) { return sign(i / depth); });
@@ -64,8 +65,8 @@ void check_large_product(Stream& s, Device const& device, index rows, index colu
         }) == 0);
 }
 
-/// Logits that are 0 everywhere, overwritten by their gradient: the loss is log(vocabulary), the
-/// gradient 1/vocabulary, less one at the label. Gradients are looked at in some rows, the ends
+/// Logits of 0, overwritten by their gradient: the loss is log(vocabulary), the gradient
+/// 1/vocabulary, less one at the label. Gradients are checked in some rows, the first and the last
 /// among them.
 template <class Stream, class Device>
 void check_large_cross_entropy(Stream& s, Device const& device, index rows, index vocabulary) {
@@ -89,13 +90,13 @@ void check_large_cross_entropy(Stream& s, Device const& device, index rows, inde
                    [&](index i) {
                      auto const gradient = static_cast<float>(i == label(row) ? share - 1 : share);
                      return static_cast<double>(static_cast<float>(static_cast<bf16>(gradient)));
-                   }) <= share / 128);  // a last place
+                   }) <= share / 128);  // one unit in the last place
   }
 }
 
-/// Queries of 0 attend to all of the past alike: of values that are +-1 in turns, every second
-/// row's mean is 0, the others' one by the number of keys; ends are told apart by a head's own
-/// sign.
+/// Queries of 0 attend equally to all earlier positions. Values alternate between +1 and -1, so the
+/// mean is 0 in every second row, and 1 / number of keys in the others. Each head has a sign of its
+/// own, so that heads cannot be confused.
 template <class Stream, class Device>
 void check_long_attention(Stream& s, Device const& device, index length, index heads, index dim) {
   auto const width = heads * dim;

@@ -137,7 +137,8 @@ context_outcome attend_on(int ranks, context_parallel::method method,
 }
 inline context_outcome attend_on(int ranks, context_parallel::method method,
                                  context_problem const& problem) {
-  return attend_on(ranks, method, problem, [](parallel::threads::communicator own) { return own; });
+  return attend_on(ranks, method, problem,
+                   [](parallel::threads::communicator comm) { return comm; });
 }
 
 /// The results of a single rank that holds all rows.
@@ -150,20 +151,21 @@ inline context_outcome attend_single_rank(context_problem const& problem) {
 
 /// The bytes that rank `rank` of `ranks` would send along the axis, as the meta device counts them.
 inline std::uint64_t planned_bytes(int rank, int ranks, context_parallel::method method,
-                                   context_problem const& what) {
+                                   context_problem const& problem) {
   parallel::meta::stream compute;
   parallel::arena memory;
-  context_parallel::sequence_partition const partition(rank, ranks, what.length);
+  context_parallel::sequence_partition const partition(rank, ranks, problem.length);
   context<parallel::meta::stream> c{.stream = compute,
                                     .memory = memory,
                                     .sequence = partition.length(),
                                     .share = partition.share()};
   ring_attention const layer{.ranks = ring_attention::group::planned(rank, ranks),
                              .method = method,
-                             .heads = what.heads,
-                             .window = what.window};
+                             .heads = problem.heads,
+                             .window = problem.window};
   ring_attention::saved state;
-  matrix_view<ring const> const rows(nullptr, {what.sequences * partition.length(), what.width});
+  matrix_view<ring const> const rows(nullptr,
+                                     {problem.sequences * partition.length(), problem.width});
   static_cast<void>(layer.forward(c, rows, state));
   static_cast<void>(layer.backward_input(c, rows, state));
   auto const exchanges = compute.exchanges();
@@ -172,10 +174,10 @@ inline std::uint64_t planned_bytes(int rank, int ranks, context_parallel::method
 
 /// The bytes that rank 0 really sends.
 inline std::uint64_t sent_bytes(int ranks, context_parallel::method method,
-                                context_problem const& what) {
+                                context_problem const& problem) {
   auto const recorder = std::make_shared<parallel::flight_recorder>();
   static_cast<void>(
-      attend_on(ranks, method, what, [&](parallel::threads::communicator communicator) {
+      attend_on(ranks, method, problem, [&](parallel::threads::communicator communicator) {
         bool const is_recording = communicator.rank() == 0;
         return parallel::recorded(
             std::move(communicator),

@@ -1,5 +1,5 @@
-// How often the fused kernels of attention were asked for on a GPU's stream, and how often they
-// gave up, so that plain kernels did the work.
+// Counts how often fused attention kernels ran on a GPU's stream, and how often they declined, so
+// that plain kernels did the work.
 #pragma once
 
 #include <memory>
@@ -18,11 +18,11 @@ class counted_attention final : public parallel::cuda::fused_attention {
   using stream = parallel::cuda::stream;
 
   struct counts {
-    int done = 0, given_up = 0;
+    int completed = 0, declined = 0;
   };
 
-  /// From now on what `s` does is counted. Null, and nothing, when the program is linked with no
-  /// fused kernels.
+  /// Begins to count the calls on `s`. Returns null, and counts nothing, if the program is linked
+  /// without fused kernels.
   [[nodiscard]] static counts const* begin(stream& s) {
     auto& fused = s.library<parallel::cuda::attention_kernels>().fused;
     if (fused == nullptr) return nullptr;
@@ -51,28 +51,28 @@ class counted_attention final : public parallel::cuda::fused_attention {
   [[nodiscard]] std::optional<part_result> forward_part(
       stream& s, heads<bf16 const> q, heads<bf16 const> k, heads<bf16 const> v,
       parallel::ops::attention_options const& options) override {
-    auto const made = inner_->forward_part(s, q, k, v, options);
-    count(made.has_value());
-    return made;
+    auto const result = inner_->forward_part(s, q, k, v, options);
+    count(result.has_value());
+    return result;
   }
   [[nodiscard]] std::optional<part_gradients> backward_part(
       stream& s, heads<bf16 const> dout, heads<bf16 const> q, heads<bf16 const> k,
       heads<bf16 const> v, heads<bf16 const> out, float const* lse,
       parallel::ops::attention_options const& options) override {
-    auto const made = inner_->backward_part(s, dout, q, k, v, out, lse, options);
-    count(made.has_value());
-    return made;
+    auto const result = inner_->backward_part(s, dout, q, k, v, out, lse, options);
+    count(result.has_value());
+    return result;
   }
-  void tune(bool on) override { inner_->tune(on); }
+  void tune(bool is_on) override { inner_->tune(is_on); }
   [[nodiscard]] parallel::cuda::attention_tuning const& tuning() const override {
     return inner_->tuning();
   }
   void use(parallel::cuda::attention_tuning table) override { inner_->use(std::move(table)); }
 
  private:
-  bool count(bool done) {
-    ++(done ? counts_.done : counts_.given_up);
-    return done;
+  bool count(bool is_completed) {
+    ++(is_completed ? counts_.completed : counts_.declined);
+    return is_completed;
   }
 
   std::unique_ptr<fused_attention> inner_;

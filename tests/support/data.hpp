@@ -1,4 +1,4 @@
-// Where tests find the shared sample data (../shared/data beside the checkout, or PARALLELLM_DATA).
+// The folder of shared sample data: PARALLELLM_DATA, or ../shared/data beside the checkout.
 #pragma once
 
 #include <cstdlib>
@@ -8,13 +8,13 @@
 
 namespace test {
 
-/// The folder of sample data, or an empty path when there is none: such tests skip with a word.
+/// The folder of sample data, or an empty path if there is none; tests then skip with a message.
 inline std::filesystem::path data_folder() {
   if (char const* folder = std::getenv("PARALLELLM_DATA");
       folder != nullptr && std::filesystem::is_directory(folder))
     return folder;
-  auto const beside = checkout() / "../shared/data";
-  if (std::filesystem::is_directory(beside)) return std::filesystem::canonical(beside);
+  auto const sibling = checkout() / "../shared/data";
+  if (std::filesystem::is_directory(sibling)) return std::filesystem::canonical(sibling);
   return {};
 }
 

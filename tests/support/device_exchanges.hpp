@@ -1,4 +1,4 @@
-// Every exchange of a device's memory between ranks, held against a serial loop: to the bit, but
+// Compares every exchange of device memory between ranks with a serial loop: bit for bit, except
 // for sums of floats where the communicator adds in an order of its own.
 #pragma once
 
@@ -21,11 +21,11 @@
 
 namespace test {
 
-/// In which order a communicator adds the floats of its ranks.
+/// The order in which a communicator adds the floats of its ranks.
 enum class sum_order { rank_order, unspecified };
 
-/// Throws `error` unless each element is within (n - 1) u sum |x_r| of the sum of n ranks' values,
-/// which n - 1 additions in any order come to, each of them rounded to T by at most u (Higham,
+/// Throws `error` unless each element is within (n - 1) u sum |x_r| of the sum of n ranks' values.
+/// That bounds the error of n - 1 additions in any order, each rounded to T by at most u (Higham,
 /// Accuracy and Stability of Numerical Algorithms, 4.2; 1 / (1 - (n - 1) u) has the higher orders).
 /// Ranks that sum in a wider type round less.
 template <class T>
@@ -49,8 +49,8 @@ void check_sums(std::vector<T> const& found, int ranks, std::size_t first, char 
   }
 }
 
-/// `count` elements a rank in a collective, each result compared; throws `error` at a wrong one.
-/// `registered`: in exchanged memory that is registered.
+/// Compares each collective with `count` elements for each rank; throws `error` at a wrong element.
+/// With `registered`, the exchanged memory is registered.
 template <class T, class Comm, class Device>
 void check_device_exchanges(Comm& comm, Device const& device, std::size_t count,
                             sum_order order = sum_order::rank_order, bool registered = false) {
@@ -76,7 +76,7 @@ void check_device_exchanges(Comm& comm, Device const& device, std::size_t count,
   };
   auto const check = [&](buffer<T> const& computed, std::vector<T> const& expected,
                          char const* exchange) {
-    conformance::same(on_host(computed), expected, exchange, own_rank);
+    conformance::require_equal(on_host(computed), expected, exchange, own_rank);
   };
   std::vector<T> const unwritten(count, T(77));
   std::vector<T> const all_unwritten(count * ranks, T(77));
@@ -95,7 +95,8 @@ void check_device_exchanges(Comm& comm, Device const& device, std::size_t count,
     auto const shard = put_on_device(unwritten);
     comm.reduce_scatter(s, shard.span(), std::span<T const>(values_for_all.span()), operation)
         .wait();
-    std::size_t const shard_begin = static_cast<std::size_t>(own_rank) * count;  // of the shard
+    std::size_t const shard_begin =
+        static_cast<std::size_t>(own_rank) * count;  // first element of the shard
     if constexpr (!std::is_integral_v<T>) {
       if (operation == reduction::sum && order == sum_order::unspecified) {
         auto const sums = on_host(x);
@@ -139,7 +140,7 @@ void check_device_exchanges(Comm& comm, Device const& device, std::size_t count,
   comm.barrier(s).wait();
 }
 
-/// In every element type, for counts that divide evenly and that do not.
+/// Checks every element type, for counts that divide evenly and that do not.
 template <class Comm, class Device>
 void check_all_device_exchanges(Comm& comm, Device const& device) {
   for (std::size_t const count :
@@ -154,8 +155,8 @@ void check_all_device_exchanges(Comm& comm, Device const& device) {
   check_device_exchanges<std::uint8_t>(comm, device, 131);
 }
 
-/// In memory that is registered and in such that is not: of nothing, of one element, of `most`. The
-/// communicator is NCCL's, which adds floats in an order of its own.
+/// Checks registered and unregistered memory with no element, one element and `large_count`
+/// elements. The communicator is NCCL's, which adds floats in an order of its own.
 template <class Comm, class Device>
 void check_registered_exchanges(Comm& comm, Device const& device, std::size_t large_count) {
   for (bool const registered : {false, true})

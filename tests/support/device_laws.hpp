@@ -1,4 +1,4 @@
-// All operations that a device offers, held against the reference: aligned arrays and others.
+// All operations of a device, compared with the reference on aligned and unaligned arrays.
 #pragma once
 
 #include <cstddef>
@@ -19,23 +19,23 @@ void for_each_alignment(Device& device, std::uint64_t seed, Law const& law) {
   MESSAGE("seed ", seed);
   for (std::size_t const offset : {0, 1}) {
     CAPTURE(offset);
-    both_sides<Device> both(device, seed, offset);
-    law(both);
+    both_sides<Device> sides(device, seed, offset);
+    law(sides);
   }
 }
 
 template <class T, class Device>
 void check_element_operations(Device& device, std::uint64_t seed) {
-  for_each_alignment(device, seed, [](auto& both) {
-    check_elementwise<T>(both);
-    check_reductions<T>(both);
+  for_each_alignment(device, seed, [](auto& sides) {
+    check_elementwise<T>(sides);
+    check_reductions<T>(sides);
     if constexpr (!std::is_integral_v<T>) {
-      check_casts(both);
-      check_activations<T>(both);
-      check_clip_dropout_softcap<T>(both);
-      check_exact_norm<T>(both);
-      check_rows<T>(both);
-      check_optimizers<T>(both);
+      check_casts(sides);
+      check_activations<T>(sides);
+      check_clip_dropout_softcap<T>(sides);
+      check_exact_norm<T>(sides);
+      check_rows<T>(sides);
+      check_optimizers<T>(sides);
     }
   });
   if constexpr (!std::is_integral_v<T>) check_exact_sums<T>(device, seed);
@@ -43,18 +43,18 @@ void check_element_operations(Device& device, std::uint64_t seed) {
 
 template <class T, class Device>
 void check_row_operations(Device& device, std::uint64_t seed) {
-  for_each_alignment(device, seed, [](auto& both) {
-    check_biases<T>(both);
-    check_tables<T>(both);
-    check_products<T, T>(both);
-    check_affine<T>(both);
+  for_each_alignment(device, seed, [](auto& sides) {
+    check_biases<T>(sides);
+    check_tables<T>(sides);
+    check_products<T, T>(sides);
+    check_affine<T>(sides);
     if constexpr (!std::is_integral_v<T>) {
-      check_norms<T>(both);
-      check_positions_of_heads<T>(both);
-      check_cross_entropies<T, accumulate_t<T>>(both);
+      check_norms<T>(sides);
+      check_positions_of_heads<T>(sides);
+      check_cross_entropies<T, accumulate_t<T>>(sides);
       if constexpr (sizeof(T) == 2) {
-        check_products<float, T>(both);
-        check_cross_entropies<T, T>(both);
+        check_products<float, T>(sides);
+        check_cross_entropies<T, T>(sides);
       }
     }
   });
@@ -62,9 +62,9 @@ void check_row_operations(Device& device, std::uint64_t seed) {
 
 template <class T, class Device>
 void check_attention_operations(Device& device, std::uint64_t seed) {
-  for_each_alignment(device, seed, [](auto& both) {
-    check_attention<T>(both);
-    check_extended_attention<T>(both);
+  for_each_alignment(device, seed, [](auto& sides) {
+    check_attention<T>(sides);
+    check_extended_attention<T>(sides);
   });
 }
 

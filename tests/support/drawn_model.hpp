@@ -1,4 +1,5 @@
-// drawn_model: a small MPT, or a rank's slices of it, whose weights depend on their names alone.
+// drawn_model: a small MPT, or a rank's slices of it, with random weights that depend on their
+// names only.
 #pragma once
 
 #include <cstddef>
@@ -15,26 +16,27 @@
 
 namespace test {
 
-/// Learned positions, ALiBi, or rotary positions and norms of queries and keys.
-inline mpt::model_config small_form(int which) {
+/// Form 0 has learned positions, 1 ALiBi, 2 rotary positions and norms of queries and keys, 3
+/// rotary positions alone.
+inline mpt::model_config small_form(int form) {
   mpt::model_config config;
   config.d_model = 24;
   config.n_heads = 6;
   config.n_layers = 2;
   config.vocab_size = 31;
   config.max_seq_len = 40;
-  config.learned_pos_emb = which == 0;
-  config.attn.alibi = which == 1;
-  if (which >= 2) config.attn.rope.emplace();
-  config.attn.qk_ln = which == 2;
+  config.learned_pos_emb = form == 0;
+  config.attn.alibi = form == 1;
+  if (form >= 2) config.attn.rope.emplace();
+  config.attn.qk_ln = form == 2;
   return config;
 }
 
 template <class Device = parallel::host::device, class Comm = parallel::any_communicator>
 struct drawn_model {
   explicit drawn_model(mpt::model_config config, mpt::basic_model_groups<Comm> groups = {},
-                       Device on = {})
-      : device(std::move(on)),
+                       Device source_device = {})
+      : device(std::move(source_device)),
         stream(device.compute_options()),
         net(std::move(config), groups),
         held(net, device) {

@@ -27,14 +27,14 @@ namespace ops = parallel::ops;
 inline constexpr index flat_sizes[] = {0, 1, 31, 1001, 40001};
 
 template <class T, class Device>
-void check_elementwise(both_sides<Device>& both) {
+void check_elementwise(both_sides<Device>& sides) {
   constexpr double ulp = 2.0 * unit<T>;
   for (index const count : flat_sizes) {
     CAPTURE(count);
-    auto x = both.template random<T>(count), filled = both.template poisoned<T>(count),
-         copied = both.template poisoned<T>(count), sum = both.template random<T>(count),
-         product = both.template random<T>(count), scaled = both.template random<T>(count);
-    both.run([&](auto& s) {
+    auto x = sides.template random<T>(count), filled = sides.template poisoned<T>(count),
+         copied = sides.template poisoned<T>(count), sum = sides.template random<T>(count),
+         product = sides.template random<T>(count), scaled = sides.template random<T>(count);
+    sides.run([&](auto& s) {
       using element = std::remove_reference_t<decltype(*x.data_for(s))>;
       ops::fill(s, elements(s, filled), static_cast<element>(3));
       ops::copy(s, elements(s, copied), elements(s, x));
@@ -55,9 +55,9 @@ void check_elementwise(both_sides<Device>& both) {
     }
   }
   index const rows = 37, columns = 45, stride = 61;  // columns of a wider matrix
-  auto source = both.template random<T>(rows * stride);
-  auto destination = both.template random<T>(rows * stride);
-  both.run([&](auto& s) {
+  auto source = sides.template random<T>(rows * stride);
+  auto destination = sides.template random<T>(rows * stride);
+  sides.run([&](auto& s) {
     using element = std::remove_reference_t<decltype(*destination.data_for(s))>;
     ops::copy(s, ops::rows_view<element>(destination.data_for(s) + 5, rows, columns, stride),
               ops::rows_view<element const>(source.data_for(s) + 9, rows, columns, stride));
@@ -66,17 +66,18 @@ void check_elementwise(both_sides<Device>& both) {
 }
 
 template <class Device>
-void check_casts(both_sides<Device>& both) {
+void check_casts(both_sides<Device>& sides) {
   using parallel::bf16;
   for (index const count : flat_sizes) {
-    auto x = both.template random<float>(count);
-    auto narrow = both.template poisoned<bf16>(count);
-    auto narrow_values = both.template random<bf16>(count);
-    auto widened = both.template poisoned<float>(count);
-    auto summed = both.template random<float>(count), divided = both.template random<float>(count);
-    auto rounded = both.template random<bf16>(count);
-    auto squared = both.template poisoned<double>(1);
-    both.run([&](auto& s) {
+    auto x = sides.template random<float>(count);
+    auto narrow = sides.template poisoned<bf16>(count);
+    auto narrow_values = sides.template random<bf16>(count);
+    auto widened = sides.template poisoned<float>(count);
+    auto summed = sides.template random<float>(count),
+         divided = sides.template random<float>(count);
+    auto rounded = sides.template random<bf16>(count);
+    auto squared = sides.template poisoned<double>(1);
+    sides.run([&](auto& s) {
       ops::cast(s, elements(s, narrow), elements(s, x));
       ops::cast(s, elements(s, widened), elements(s, narrow_values));
       ops::axpby(s, elements(s, summed), elements(s, narrow_values), 0.5, -3.0);
@@ -93,15 +94,15 @@ void check_casts(both_sides<Device>& both) {
 }
 
 template <class T, class Device>
-void check_activations(both_sides<Device>& both) {
+void check_activations(both_sides<Device>& sides) {
   using enum ops::activation_kind;
   for (auto const kind : {gelu, gelu_tanh, quick_gelu, silu, relu})
     for (index const count : flat_sizes) {
       CAPTURE(static_cast<int>(kind));
       CAPTURE(count);
-      auto x = both.template random<T>(count, 3.0), dy = both.template random<T>(count);
-      auto y = both.template poisoned<T>(count), dx = both.template poisoned<T>(count);
-      both.run([&](auto& s) {
+      auto x = sides.template random<T>(count, 3.0), dy = sides.template random<T>(count);
+      auto y = sides.template poisoned<T>(count), dx = sides.template poisoned<T>(count);
+      sides.run([&](auto& s) {
         ops::activation(s, elements(s, y), elements(s, x), kind);
         ops::activation_backward(s, elements(s, dx), elements(s, x), elements(s, dy), kind);
       });
@@ -111,13 +112,13 @@ void check_activations(both_sides<Device>& both) {
 }
 
 template <class T, class Device>
-void check_clip_dropout_softcap(both_sides<Device>& both) {
+void check_clip_dropout_softcap(both_sides<Device>& sides) {
   using A = accumulate_t<T>;
   for (index const count : flat_sizes) {
     CAPTURE(count);
-    auto x = both.template random<T>(count), dx = both.template random<T>(count);
-    auto is_inside = both.template poisoned<std::uint8_t>(count);
-    both.run([&](auto& s) {
+    auto x = sides.template random<T>(count), dx = sides.template random<T>(count);
+    auto is_inside = sides.template poisoned<std::uint8_t>(count);
+    sides.run([&](auto& s) {
       ops::clip(s, elements(s, x), elements(s, is_inside), 0.75F);
       ops::clip_backward(s, elements(s, dx), elements(s, is_inside));
     });
@@ -125,21 +126,21 @@ void check_clip_dropout_softcap(both_sides<Device>& both) {
     check_equal(is_inside);
     check_equal(dx);
 
-    auto z = both.template random<T>(count), dropped_out = both.template poisoned<T>(count);
+    auto z = sides.template random<T>(count), dropped_out = sides.template poisoned<T>(count);
     ops::dropout_options const options{.probability = 0.3F,
-                                       .random = parallel::philox(both.next_seed(), 5),
+                                       .random = parallel::philox(sides.next_seed(), 5),
                                        .first_element = (std::uint64_t{1} << 33U) + 3};
-    both.run([&](auto& s) { ops::dropout(s, elements(s, dropped_out), elements(s, z), options); });
+    sides.run([&](auto& s) { ops::dropout(s, elements(s, dropped_out), elements(s, z), options); });
     check_near(dropped_out, 0.0, 4.0 * unit<T>);
 
-    auto logits = both.template random<A>(count, 5.0), capped = both.template poisoned<A>(count);
-    auto dy = both.template random<T>(count), dz = both.template poisoned<T>(count);
-    both.run([&](auto& s) {
+    auto logits = sides.template random<A>(count, 5.0), capped = sides.template poisoned<A>(count);
+    auto dy = sides.template random<T>(count), dz = sides.template poisoned<T>(count);
+    sides.run([&](auto& s) {
       ops::softcap(s, elements(s, capped), elements(s, logits), {.cap = 4.0, .scale = 0.5});
     });
     check_near(capped, 20.0 * unit<A>);
-    auto fixed_logits = both.template random<A>(count);
-    both.run([&](auto& s) {
+    auto fixed_logits = sides.template random<A>(count);
+    sides.run([&](auto& s) {
       ops::softcap_backward(s, elements(s, dz), elements(s, fixed_logits), elements(s, dy),
                             {.cap = 4.0, .scale = 0.5});
     });
@@ -148,13 +149,13 @@ void check_clip_dropout_softcap(both_sides<Device>& both) {
 }
 
 template <class T, class Device>
-void check_reductions(both_sides<Device>& both) {
+void check_reductions(both_sides<Device>& sides) {
   for (index const count : flat_sizes) {
     CAPTURE(count);
-    auto x = both.template random<T>(count);
-    auto sums = both.template twin_of<ops::sum_t<T>>({3, 4});
-    auto is_finite = both.template twin_of<int>({1});
-    both.run([&](auto& s) {
+    auto x = sides.template random<T>(count);
+    auto sums = sides.template twin_of<ops::sum_t<T>>({3, 4});
+    auto is_finite = sides.template twin_of<int>({1});
+    sides.run([&](auto& s) {
       ops::sum(s, sums.data_for(s), elements(s, x));
       ops::squared_norm(s, sums.data_for(s) + 1, elements(s, x));
       ops::all_finite(s, is_finite.data_for(s), elements(s, x));
@@ -170,23 +171,23 @@ void check_reductions(both_sides<Device>& both) {
 /// squared_norm of real numbers adds without rounding; all_finite finds a number that is not finite
 /// at any position.
 template <class T, class Device>
-void check_exact_norm(both_sides<Device>& both) {
+void check_exact_norm(both_sides<Device>& sides) {
   for (index const count : flat_sizes) {
-    auto x = both.template random<T>(count, 1e3);
-    auto sum = both.template twin_of<double>({0.5, 1.5});
+    auto x = sides.template random<T>(count, 1e3);
+    auto sum = sides.template twin_of<double>({0.5, 1.5});
     double computed = 0, expected = 0;
-    both.run([&](auto& s) { ops::squared_norm(s, sum.data_for(s), elements(s, x)); });
+    sides.run([&](auto& s) { ops::squared_norm(s, sum.data_for(s), elements(s, x)); });
     for (double const value : x.expected()) expected += value * value;
     computed = sum.values()[0] - 0.5;
     CHECK(std::abs(computed - expected) <= 1e-9 * expected);
   }
-  auto values = ops_support::random<T>(40001, both.next_seed());
+  auto values = ops_support::random<T>(40001, sides.next_seed());
   for (std::size_t const position : {std::size_t{0}, std::size_t{20011}, std::size_t{40000}}) {
     auto broken = values;
     broken[position] = ops_support::number<T>(INFINITY);
-    auto x = both.twin_of(broken);
-    auto is_finite = both.template twin_of<int>({1});
-    both.run([&](auto& s) { ops::all_finite(s, is_finite.data_for(s), elements(s, x)); });
+    auto x = sides.twin_of(broken);
+    auto is_finite = sides.template twin_of<int>({1});
+    sides.run([&](auto& s) { ops::all_finite(s, is_finite.data_for(s), elements(s, x)); });
     CHECK(is_finite.values()[0] == 0);
   }
 }
@@ -213,20 +214,20 @@ void check_exact_sums(Device& device, std::uint64_t seed) {
 }
 
 template <class T, class Device>
-void check_rows(both_sides<Device>& both) {
+void check_rows(both_sides<Device>& sides) {
   using A = accumulate_t<T>;
   for (auto const& [count, location] :
        {std::pair<index, ops::rows_location>{1001, {.first = 5, .width = 33}},
         {4000, {.first = 767, .width = 768}},
         {3, {.first = 0, .width = 1}}}) {
-    auto x = both.template random<T>(count);
+    auto x = sides.template random<T>(count);
     auto const rows = ops::detail::rows_needed(location, count);
-    auto norms = both.template random<double>(rows);
-    auto factors = both.template random<A>(rows);
-    both.run([&, location = location](auto& s) {
+    auto norms = sides.template random<double>(rows);
+    auto factors = sides.template random<A>(rows);
+    sides.run([&, location = location](auto& s) {
       ops::row_squared_norms(s, elements(s, norms), elements(s, x), location);
     });
-    both.run([&, location = location](auto& s) {
+    sides.run([&, location = location](auto& s) {
       ops::scale_rows(s, elements(s, x), elements(s, factors), location);
     });
     check_near(norms, 1e-9, 1e-9);
@@ -236,22 +237,22 @@ void check_rows(both_sides<Device>& both) {
 
 /// One update by each optimizer.
 template <class T, class Device>
-void check_optimizers(both_sides<Device>& both) {
+void check_optimizers(both_sides<Device>& sides) {
   using A = accumulate_t<T>;
   constexpr double rounding = unit<A>;
   for (index const count : flat_sizes) {
     CAPTURE(count);
-    auto values = both.template random<T>(count);
-    auto master = both.template random<A>(count);
-    auto first_moment = both.template random<A>(count, 0.1);
-    auto second_moment = both.twin_of([&] {
-      auto numbers = ops_support::random<A>(count, both.next_seed(), 0.1);
+    auto values = sides.template random<T>(count);
+    auto master = sides.template random<A>(count);
+    auto first_moment = sides.template random<A>(count, 0.1);
+    auto second_moment = sides.twin_of([&] {
+      auto numbers = ops_support::random<A>(count, sides.next_seed(), 0.1);
       for (auto& number : numbers) number = number * number;
       return numbers;
     }());
-    auto gradients = both.template random<A>(count);
-    auto scale = both.template twin_of<A>({A(0.25)});
-    both.run([&](auto& s) {
+    auto gradients = sides.template random<A>(count);
+    auto scale = sides.template twin_of<A>({A(0.25)});
+    sides.run([&](auto& s) {
       using element = std::remove_reference_t<decltype(*scale.data_for(s))>;
       ops::adamw_options<element> const options{.lr = 2e-3,
                                                 .initial_lr = 4e-3,
@@ -266,7 +267,7 @@ void check_optimizers(both_sides<Device>& both) {
     check_near(first_moment, 8.0 * rounding, 8.0 * rounding);
     check_near(second_moment, 8.0 * rounding, 8.0 * rounding);
 
-    both.run([&](auto& s) {
+    sides.run([&](auto& s) {
       using element = std::remove_reference_t<decltype(*scale.data_for(s))>;
       ops::lion_options<element> const options{.lr = 2e-3,
                                                .initial_lr = 4e-3,

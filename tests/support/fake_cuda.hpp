@@ -1,6 +1,6 @@
-// A CUDA runtime that is only fake: its functions, for a program that does not link with CUDA's.
-// Memory is the host's, streams run at once what is enqueued, and a capture counts it. What is
-// asked of it can be looked at, and made to fail.
+// A fake CUDA runtime for programs that do not link with the real one. Memory is host memory,
+// streams run work at once, and a capture records it. Tests can inspect the calls and make them
+// fail.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -22,8 +22,8 @@ struct CUstream_st {
 };
 struct CUevent_st {
   float time = 0;         // milliseconds
-  bool blocking = true;   // who waits for it does not spin
-  bool captured = false;  // as a part of a graph: nobody can wait for it
+  bool blocking = true;   // waiting for it does not spin
+  bool captured = false;  // recorded in a capture: waiting for it is an error
 };
 struct CUgraph_st {
   std::vector<int> nodes;
@@ -39,19 +39,19 @@ struct cuda {
   int major = 9;
   std::size_t memory = 1 << 20;
   std::map<void*, std::size_t> allocated = {};  // of the device
-  std::map<void*, std::size_t> pooled = {};     // of it, in the order of a stream
-  std::size_t most_pooled = 0;                  // bytes at once
+  std::map<void*, std::size_t> pooled = {};     // of the device, in stream order
+  std::size_t most_pooled = 0;                  // the most pooled bytes at any time
   std::set<void*> pinned = {};
-  std::set<int> contexts = {};  // of these GPUs the process has taken memory
+  std::set<int> contexts = {};  // GPUs on which this process has a context
   int streams = 0;
   int events = 0;
   int graphs = 0;  // instantiated and alive
   int instantiations = 0;
-  std::vector<std::vector<int>> launches = {};  // what each graph ran
-  std::vector<int> direct = {};                 // what ran outside of graphs
-  float time = 0;                               // milliseconds: an operation takes one
+  std::vector<std::vector<int>> launches = {};  // the nodes of each launched graph
+  std::vector<int> direct = {};                 // work that ran outside graphs
+  float time = 0;                               // milliseconds; each operation takes one
   int spinning_waits = 0;
-  bool busy = false;       // no event is reached
+  bool busy = false;       // no event completes
   std::string fails = {};  // the function that fails next
 
   [[nodiscard]] bool fail(char const* function) {
@@ -61,39 +61,41 @@ struct cuda {
   }
   [[nodiscard]] static std::size_t sum_of(std::map<void*, std::size_t> const& memory) {
     std::size_t sum = 0;
-    for (auto const& [where, bytes] : memory) sum += bytes;
+    for (auto const& [address, bytes] : memory) sum += bytes;
     return sum;
   }
   [[nodiscard]] std::size_t used() const { return sum_of(allocated); }
 };
 
-/// The machine; a test begins with a new one.
+/// The state of the fake machine; a test begins by resetting it.
 inline cuda& machine() {
-  static cuda one;
-  return one;
+  static cuda instance;
+  return instance;
 }
 
-/// Of the calling thread; each begins with GPU 0.
+/// The current GPU of the calling thread, at first 0.
 inline int& current_device() {
   static thread_local int device = 0;
   return device;
 }
-/// What nearly every function of the runtime does at first.
+/// Creates a context on the current GPU, as nearly every function of the runtime does.
 inline void use_current_device() {
-  static std::mutex one_at_a_time;
-  std::scoped_lock const lock(one_at_a_time);
+  static std::mutex mutex;
+  std::scoped_lock const lock(mutex);
   machine().contexts.insert(current_device());
 }
 
-/// What a kernel's launch is: a number.
-inline void enqueue(cudaStream_t on, int what) {
+/// Launches a kernel, which is represented by a number.
+inline void enqueue(cudaStream_t stream, int number) {
   ++machine().time;
-  (on->captured != nullptr ? *on->captured : machine().direct).push_back(what);
+  (stream->captured != nullptr ? *stream->captured : machine().direct).push_back(number);
 }
 
-/// Then the stream may not be waited for. (It may take memory, which would be the graph's: this one
-/// refuses.)
-inline bool capturing(cudaStream_t on) { return on != nullptr && on->captured != nullptr; }
+/// Whether the stream is capturing, and so may not be waited for. CUDA lets it allocate memory of
+/// the graph; this runtime refuses that.
+inline bool is_capturing(cudaStream_t stream) {
+  return stream != nullptr && stream->captured != nullptr;
+}
 
 }  // namespace fake
 
@@ -135,11 +137,10 @@ inline cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 
 inline cudaError_t cudaMalloc(void** out, std::size_t bytes) {
   fake::use_current_device();
-  auto& here = fake::machine();
-  if (here.fail("cudaMalloc") || here.used() + bytes > here.memory)
-    return cudaErrorMemoryAllocation;
+  auto& gpu = fake::machine();
+  if (gpu.fail("cudaMalloc") || gpu.used() + bytes > gpu.memory) return cudaErrorMemoryAllocation;
   *out = std::malloc(bytes);
-  here.allocated[*out] = bytes;
+  gpu.allocated[*out] = bytes;
   return cudaSuccess;
 }
 inline cudaError_t cudaFree(void* memory) {
@@ -147,12 +148,12 @@ inline cudaError_t cudaFree(void* memory) {
   fake::machine().pooled.erase(memory);
   return std::free(memory), cudaSuccess;
 }
-inline cudaError_t cudaMallocAsync(void** out, std::size_t bytes, cudaStream_t on) {
-  if (fake::capturing(on)) return cudaErrorStreamCaptureUnsupported;
+inline cudaError_t cudaMallocAsync(void** out, std::size_t bytes, cudaStream_t stream) {
+  if (fake::is_capturing(stream)) return cudaErrorStreamCaptureUnsupported;
   auto const status = cudaMalloc(out, bytes);
-  auto& here = fake::machine();
-  if (status == cudaSuccess) here.pooled[*out] = bytes;
-  here.most_pooled = std::max(here.most_pooled, fake::cuda::sum_of(here.pooled));
+  auto& gpu = fake::machine();
+  if (status == cudaSuccess) gpu.pooled[*out] = bytes;
+  gpu.most_pooled = std::max(gpu.most_pooled, fake::cuda::sum_of(gpu.pooled));
   return status;
 }
 inline cudaError_t cudaFreeAsync(void* memory, cudaStream_t) { return cudaFree(memory); }
@@ -167,22 +168,23 @@ inline cudaError_t cudaFreeHost(void* memory) {
   fake::machine().pinned.erase(memory);
   return std::free(memory), cudaSuccess;
 }
-inline cudaError_t cudaMemset(void* to, int value, std::size_t bytes) {
-  return std::memset(to, value, bytes), cudaSuccess;
+inline cudaError_t cudaMemset(void* destination, int value, std::size_t bytes) {
+  return std::memset(destination, value, bytes), cudaSuccess;
 }
-inline cudaError_t cudaMemcpy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind) {
+inline cudaError_t cudaMemcpy(void* destination, void const* source, std::size_t bytes,
+                              cudaMemcpyKind) {
   fake::use_current_device();
-  return std::memcpy(to, from, bytes), cudaSuccess;
+  return std::memcpy(destination, source, bytes), cudaSuccess;
 }
-inline cudaError_t cudaMemcpyAsync(void* to, void const* from, std::size_t bytes,
+inline cudaError_t cudaMemcpyAsync(void* destination, void const* source, std::size_t bytes,
                                    cudaMemcpyKind kind, cudaStream_t) {
-  return cudaMemcpy(to, from, bytes, kind);
+  return cudaMemcpy(destination, source, bytes, kind);
 }
 inline cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* out, int) {
   return *out = nullptr, cudaSuccess;
 }
-inline cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t, cudaMemPoolAttr which, void* out) {
-  if (which != cudaMemPoolAttrUsedMemHigh) return cudaErrorInvalidValue;
+inline cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t, cudaMemPoolAttr attribute, void* out) {
+  if (attribute != cudaMemPoolAttrUsedMemHigh) return cudaErrorInvalidValue;
   std::uint64_t const bytes = fake::machine().most_pooled;
   return std::memcpy(out, &bytes, sizeof bytes), cudaSuccess;
 }
@@ -192,8 +194,8 @@ inline cudaError_t cudaStreamCreateWithFlags(cudaStream_t* out, unsigned) {
   ++fake::machine().streams;
   return *out = new CUstream_st, cudaSuccess;
 }
-inline cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
-  return *least = *greatest = 0, cudaSuccess;
+inline cudaError_t cudaDeviceGetStreamPriorityRange(int* lowest, int* highest) {
+  return *lowest = *highest = 0, cudaSuccess;
 }
 inline cudaError_t cudaStreamCreateWithPriority(cudaStream_t* out, unsigned flags, int) {
   return cudaStreamCreateWithFlags(out, flags);
@@ -202,9 +204,9 @@ inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   --fake::machine().streams;
   return delete stream, cudaSuccess;
 }
-inline cudaError_t cudaStreamSynchronize(cudaStream_t on) {
+inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   fake::use_current_device();
-  if (fake::capturing(on)) return cudaErrorStreamCaptureUnsupported;
+  if (fake::is_capturing(stream)) return cudaErrorStreamCaptureUnsupported;
   ++fake::machine().spinning_waits;
   return fake::machine().fail("cudaStreamSynchronize") ? cudaErrorUnknown : cudaSuccess;
 }
@@ -219,13 +221,13 @@ inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return delete event, cudaSuccess;
 }
 inline cudaError_t cudaEventCreate(cudaEvent_t* out) { return cudaEventCreateWithFlags(out, 0); }
-inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t on) {
-  event->captured = fake::capturing(on);
+inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  event->captured = fake::is_capturing(stream);
   return event->time = fake::machine().time, cudaSuccess;
 }
-inline cudaError_t cudaEventElapsedTime(float* out, cudaEvent_t from, cudaEvent_t to) {
-  if (from->captured || to->captured) return cudaErrorCapturedEvent;
-  return *out = to->time - from->time, cudaSuccess;
+inline cudaError_t cudaEventElapsedTime(float* out, cudaEvent_t begin, cudaEvent_t end) {
+  if (begin->captured || end->captured) return cudaErrorCapturedEvent;
+  return *out = end->time - begin->time, cudaSuccess;
 }
 inline cudaError_t cudaEventQuery(cudaEvent_t) {
   return fake::machine().busy ? cudaErrorNotReady : cudaSuccess;
@@ -236,17 +238,17 @@ inline cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   return event->captured ? cudaErrorCapturedEvent : cudaSuccess;
 }
 
-inline cudaError_t cudaStreamBeginCapture(cudaStream_t on, cudaStreamCaptureMode) {
-  return on->captured = new std::vector<int>, cudaSuccess;
+inline cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  return stream->captured = new std::vector<int>, cudaSuccess;
 }
-inline cudaError_t cudaStreamIsCapturing(cudaStream_t on, cudaStreamCaptureStatus* out) {
-  *out = fake::capturing(on) ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+inline cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* out) {
+  *out = fake::is_capturing(stream) ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
   return cudaSuccess;
 }
-inline cudaError_t cudaStreamEndCapture(cudaStream_t on, cudaGraph_t* out) {
-  *out = new CUgraph_st{std::move(*on->captured)};
-  delete on->captured;
-  on->captured = nullptr;
+inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* out) {
+  *out = new CUgraph_st{std::move(*stream->captured)};
+  delete stream->captured;
+  stream->captured = nullptr;
   ++fake::machine().graphs;
   return cudaSuccess;
 }
@@ -260,11 +262,11 @@ inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* out, cudaGraph_t graph,
   ++fake::machine().graphs;
   return *out = new CUgraphExec_st{graph->nodes}, cudaSuccess;
 }
-/// Takes other numbers, but not more or fewer.
-inline cudaError_t cudaGraphExecUpdate(cudaGraphExec_t to, cudaGraph_t from,
+/// Accepts a graph with other numbers if it has as many nodes.
+inline cudaError_t cudaGraphExecUpdate(cudaGraphExec_t executable, cudaGraph_t graph,
                                        cudaGraphExecUpdateResultInfo*) {
-  if (to->nodes.size() != from->nodes.size()) return cudaErrorGraphExecUpdateFailure;
-  return to->nodes = from->nodes, cudaSuccess;
+  if (executable->nodes.size() != graph->nodes.size()) return cudaErrorGraphExecUpdateFailure;
+  return executable->nodes = graph->nodes, cudaSuccess;
 }
 inline cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t) {
   return fake::machine().launches.push_back(graph->nodes), cudaSuccess;

@@ -1,4 +1,4 @@
-// A library that plays NVML as its documentation has it: one GPU, without clocks of the memory.
+// A fake NVML library that follows the documentation: it has one GPU, without memory clocks.
 #pragma once
 
 #include <dlfcn.h>
@@ -19,26 +19,28 @@ class fake_nvml {
  public:
   static constexpr char const* address = "0000:3b:00.0";
 
-  /// Compiles it, if there is a C compiler (works).
+  /// Compiles the library if there is a C compiler; is_available() tells whether there is.
   fake_nvml() : library_((folder_ / "libfake_nvml.so").string()) {
     auto const file = (folder_ / "fake_nvml.c").string();
     std::ofstream(file) << source;
     if (std::system(("cc -shared -fPIC -w -o " + library_ + " " + file).c_str()) == 0)
       stays_.reset(::dlopen(library_.c_str(), RTLD_NOW));
   }
-  [[nodiscard]] bool works() const { return stays_ != nullptr; }
+  [[nodiscard]] bool is_available() const { return stays_ != nullptr; }
 
-  [[nodiscard]] std::shared_ptr<parallel::cuda::nvml_device> gpu(char const* at = address) const {
-    return std::make_shared<parallel::cuda::nvml_device>(at, library_);
+  [[nodiscard]] std::shared_ptr<parallel::cuda::nvml_device> gpu(
+      char const* pci_address = address) const {
+    return std::make_shared<parallel::cuda::nvml_device>(pci_address, library_);
   }
 
-  /// Its state: users, sets (of events that are not freed), ecc (whether it counts errors), lost
-  /// (int); errors, types (that are registered), refused (types; unsigned long long).
+  /// A variable of the library. Of type int: users, sets (event sets that are not freed), ecc
+  /// (whether it counts errors), lost. Of type unsigned long long: errors, types (registered event
+  /// types), refused (event types).
   template <class T>
   [[nodiscard]] T& state(char const* name) const {
     return *static_cast<T*>(::dlsym(stays_.get(), name));
   }
-  /// The driver reports an event of this type.
+  /// Makes the driver report an event of this type.
   void report(unsigned long long type, unsigned long long data) const {
     reinterpret_cast<void (*)(unsigned long long, unsigned long long)>(
         ::dlsym(stays_.get(), "report"))(type, data);

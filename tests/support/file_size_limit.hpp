@@ -7,7 +7,8 @@
 
 namespace test {
 
-/// While it lives, no file of this process grows beyond `bytes`: a write fails with EFBIG.
+/// While this object lives, no file of this process can grow beyond `bytes`: a write fails with
+/// EFBIG.
 class file_size_limit {
  public:
   explicit file_size_limit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {

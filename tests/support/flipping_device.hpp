@@ -1,5 +1,5 @@
-// flipping::device: the host, on which one bit of a gradient flips behind the operation that has
-// written it, or of memory while it is summed.
+// flipping::device: the host, where one bit flips in a gradient after an operation has written it,
+// or in memory while a sum reads it.
 #pragma once
 
 #include <cstddef>
@@ -12,28 +12,28 @@
 #include <utility>
 
 #include <parallel/device/host/device.hpp>
-#include <parallel/device/meta/touched.hpp>
+#include <parallel/device/meta/memory_access.hpp>
 #include <parallel/ops/host.hpp>
 
 namespace flipping {
 
-/// Of one rank. The calling thread's alone, but for the flip itself.
+/// The fault of one rank. Only the calling thread uses it, except for the flip itself.
 struct fault {
-  /// The parameter whose gradient lies at an address: its number, or -1.
+  /// The number of the parameter whose gradient lies at an address, or -1.
   std::function<int(void const*)> parameter_at = [](void const*) { return -1; };
-  /// Whether a bit flips behind this write; `time`: how often the operation wrote the parameter's
-  /// gradient before.
+  /// Whether a bit flips after this write. `time` is the number of earlier writes of the
+  /// parameter's gradient by the operation.
   std::function<bool(int parameter, std::string const& operation, int time)> strikes;
-  /// Whether a bit of what this `sum` reads is another while it does.
+  /// Whether a bit of its input is flipped while this `sum` reads it.
   std::function<bool()> misreads;
-  std::uint64_t bit = 0;  // of what was written or read
+  std::uint64_t bit = 0;  // position in the written or read memory
   int hits = 0;
   std::map<std::pair<int, std::string>, int> times = {};
 };
 
 class stream : public parallel::host::stream {
  public:
-  explicit stream(std::shared_ptr<fault> of) : fault_(std::move(of)) {}
+  explicit stream(std::shared_ptr<fault> fault_of_rank) : fault_(std::move(fault_of_rank)) {}
 
   template <class Item>
   void run_items(std::ptrdiff_t count, Item const& item) {
@@ -41,21 +41,21 @@ class stream : public parallel::host::stream {
       for (std::ptrdiff_t i = 0; i < count; ++i) item(i);
     });
     if constexpr (requires { item.gradient; })
-      wrote("items", item.gradient, static_cast<std::size_t>(count) * sizeof *item.gradient);
+      record_write("items", item.gradient, static_cast<std::size_t>(count) * sizeof *item.gradient);
   }
 
-  void wrote(std::string const& operation, void* at, std::size_t bytes) {
+  void record_write(std::string const& operation, void* address, std::size_t bytes) {
     if (!fault_->strikes || bytes == 0) return;
     if (operation == "fill" || operation == "copy" || operation == "add") return;
-    int const parameter = fault_->parameter_at(at);
+    int const parameter = fault_->parameter_at(address);
     if (parameter < 0) return;
     int const time = fault_->times[{parameter, operation}]++;
     if (!fault_->strikes(parameter, operation, time)) return;
     ++fault_->hits;
-    flip(at, bytes);
+    flip(address, bytes);
   }
-  void flip(void* at, std::size_t bytes) {
-    enqueue([byte = static_cast<std::uint8_t*>(at) + fault_->bit / 8 % bytes,
+  void flip(void* address, std::size_t bytes) {
+    enqueue([byte = static_cast<std::uint8_t*>(address) + fault_->bit / 8 % bytes,
              mask = static_cast<std::uint8_t>(1U << fault_->bit % 8)] { *byte ^= mask; });
   }
   [[nodiscard]] bool misreads() const { return fault_->misreads && fault_->misreads(); }
@@ -64,33 +64,33 @@ class stream : public parallel::host::stream {
   std::shared_ptr<fault> fault_;
 };
 
-/// Every operation of the host.
+/// Runs every operation as the host does, then applies the fault to its results.
 template <parallel::ops::operation_arguments Arguments>
 void run_operation(stream& s, Arguments const& a) {
   run_operation(static_cast<parallel::host::stream&>(s), a);
   if constexpr (requires { a.operands(); }) {
-    auto const look = [&](auto const& view) {
-      auto const touched = parallel::meta::touch_of(view);
-      if (touched.writes)
-        s.wrote(a.name, reinterpret_cast<void*>(touched.begin), touched.end - touched.begin);
+    auto const record = [&](auto const& view) {
+      auto const access = parallel::meta::access_of(view);
+      if (access.writes)
+        s.record_write(a.name, reinterpret_cast<void*>(access.begin), access.end - access.begin);
     };
-    std::apply([&](auto const&... views) { (look(views), ...); }, a.operands());
+    std::apply([&](auto const&... views) { (record(views), ...); }, a.operands());
   }
 }
 
 template <class T>
 void run_operation(stream& s, parallel::ops::sum_arguments<T> const& a) {
   bool const misread = s.misreads();
-  auto* const at = const_cast<T*>(a.x.data());
-  if (misread) s.flip(at, a.x.size_bytes());
+  auto* const address = const_cast<T*>(a.x.data());
+  if (misread) s.flip(address, a.x.size_bytes());
   run_operation(static_cast<parallel::host::stream&>(s), a);
-  if (misread) s.flip(at, a.x.size_bytes());
+  if (misread) s.flip(address, a.x.size_bytes());
 }
 
 class device : public parallel::host::device {
  public:
   using stream_type = flipping::stream;
-  explicit device(std::shared_ptr<fault> of) : fault_(std::move(of)) {}
+  explicit device(std::shared_ptr<fault> fault_of_rank) : fault_(std::move(fault_of_rank)) {}
   [[nodiscard]] std::shared_ptr<fault> compute_options() const { return fault_; }
 
  private:

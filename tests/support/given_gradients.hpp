@@ -1,5 +1,4 @@
-// A model whose gradients are given: for tests of what happens to gradients after the backward
-// pass.
+// A model with given gradients, for tests of the steps that follow the backward pass.
 #pragma once
 
 #include <algorithm>
@@ -25,8 +24,8 @@ struct given_tensor {
   std::vector<T> gradient;
 };
 
-/// A microbatch of `tokens` adds `factor` times the given gradients, and `factor` to the loss; one
-/// of factor 0 is empty.
+/// A microbatch adds `factor` times the given gradients, `factor` to the loss and `tokens` to the
+/// tokens; one of factor 0 is empty.
 template <class T>
 struct given_microbatch {
   T factor = 1;
@@ -52,7 +51,7 @@ class given_gradients {
     void backward_weight(C&, saved const&) const {}
   };
 
-  /// slice(parameter) makes what this rank has of a tensor of all of it.
+  /// slice(parameter) turns a whole parameter into this rank's slice of it.
   template <class Slice = void (*)(parallel::parameter_base<T>&)>
   explicit given_gradients(
       std::vector<given_tensor<T>> tensors, Slice&& slice = [](auto&) {})
@@ -65,7 +64,7 @@ class given_gradients {
     }
   }
 
-  /// From now on the gradient of tensor `i`.
+  /// Replaces the gradient of tensor `i`.
   void set_gradient(std::size_t i, std::vector<T> gradient) {
     tensors_[i].gradient = std::move(gradient);
   }
@@ -100,16 +99,16 @@ class given_gradients {
   void enter_backward(parallel::context<Stream>& c, microbatch const& b,
                       parallel::matrix_view<T const>) const {
     for (std::size_t i = 0; i < tensors_.size(); ++i)
-      c.stream.enqueue([&given = tensors_[i].gradient, &p = parameters_[i],
-                        to = parameters_[i].gradient_data, factor = b.factor] {
+      c.stream.enqueue([&gradient = tensors_[i].gradient, &p = parameters_[i],
+                        destination = parameters_[i].gradient_data, factor = b.factor] {
         p.for_each_run(0, p.size(), [&](index first, index count, index global) {
           for (index k = 0; k < count; ++k)
-            to[first + k] += factor * given[static_cast<std::size_t>(global + k)];
+            destination[first + k] += factor * gradient[static_cast<std::size_t>(global + k)];
         });
       });
   }
 
-  /// Copies the given weights into what a stepper holds: the master weights are values of T.
+  /// Copies the given weights into a stepper, whose master weights have type T.
   template <class Stepper>
   void set_weights(Stepper& step) const {
     for_each_held(step, [&](std::size_t tensor, index first, std::span<T> held) {
@@ -118,8 +117,8 @@ class given_gradients {
     step.mark_initialised();
   }
 
-  /// Calls f(tensor, first, values) for the elements of tensors, from `first` on, that a stepper
-  /// holds here.
+  /// Calls f(tensor, first, values) for each run of elements of a tensor that the stepper of this
+  /// rank holds; the run begins at element `first`.
   template <class Stepper, class F>
   void for_each_held(Stepper& step, F&& f) const {
     for (auto const& unit : step.units())
@@ -127,12 +126,13 @@ class given_gradients {
         auto const& m = unit.memory.segments()[s];
         auto const& segment = unit.memory.layout().segments()[s];
         index const begin = unit.memory.parameters_sharded() ? m.owned.begin : 0;
-        auto const visit = [&](auto const& p, index first, index last, index at) {
+        auto const visit = [&](auto const& p, index first, index last, index memory_offset) {
           auto const tensor = std::ranges::find(tensors_, p.name, &given_tensor<T>::name);
-          p.for_each_run(first, last, [&](index from, index count, index global) {
+          p.for_each_run(first, last, [&](index begin_of_run, index count, index global) {
             f(static_cast<std::size_t>(tensor - tensors_.begin()), global,
-              m.values.span().subspan(static_cast<std::size_t>(at - begin + from - first),
-                                      static_cast<std::size_t>(count)));
+              m.values.span().subspan(
+                  static_cast<std::size_t>(memory_offset - begin + begin_of_run - first),
+                  static_cast<std::size_t>(count)));
           });
         };
         segment.for_each_piece(begin, begin + static_cast<index>(m.values.size()), visit);

@@ -1,5 +1,5 @@
-// What MPT computes, generates and evaluates on a device, held against golden numbers of PyTorch.
-// `make` makes a device.
+// Compares logits, gradients, generation and evaluation of MPT on a device with golden numbers of
+// PyTorch. `make` creates a device.
 #pragma once
 
 #include <algorithm>
@@ -22,21 +22,21 @@
 namespace test {
 
 [[nodiscard]] inline double largest(std::vector<double> const& x) {
-  double most = 0;
-  for (double const v : x) most = std::max(most, std::abs(v));
-  return most;
+  double greatest = 0;
+  for (double const v : x) greatest = std::max(greatest, std::abs(v));
+  return greatest;
 }
 
-/// NaN where there is one.
+/// The largest |a - b|; NaN if any difference is.
 [[nodiscard]] inline double largest_difference(std::vector<double> const& a,
                                                std::vector<double> const& b) {
   REQUIRE(a.size() == b.size());
-  double most = 0;
+  double greatest = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
-    double const apart = std::abs(a[i] - b[i]);
-    if (!(apart <= most)) most = apart;
+    double const difference = std::abs(a[i] - b[i]);
+    if (!(difference <= greatest)) greatest = difference;
   }
-  return most;
+  return greatest;
 }
 
 [[nodiscard]] inline double norm_of_difference(std::vector<double> const& a,
@@ -51,8 +51,8 @@ namespace test {
   return norm_of_difference(a, std::vector<double>(a.size()));
 }
 
-/// In T, on devices that `make` makes, the error against the fp64 truth is at most `bound` of the
-/// largest logit, of the loss, and of the largest gradient; all forms, unless others are given.
+/// In T the error against the fp64 numbers is at most `bound` times the largest logit, the loss,
+/// and the largest gradient.
 template <class T, class Make>
 void check_against_truth(double bound, Make const& make,
                          std::span<char const* const> forms = golden_forms) {
@@ -65,11 +65,11 @@ void check_against_truth(double bound, Make const& make,
     double scale = 0;
     double error = 0;
     std::size_t compared = 0;
-    model.for_each_gradient([&](std::string const& name, std::vector<double> const& ours) {
+    model.for_each_gradient([&](std::string const& name, std::vector<double> const& gradient) {
       auto const truth = model.golden(model.stored("grad64/", name));
       scale = std::max(scale, largest(truth));
-      double const apart = largest_difference(ours, truth);
-      if (!(apart <= error)) error = apart;
+      double const difference = largest_difference(gradient, truth);
+      if (!(difference <= error)) error = difference;
       ++compared;
     });
     CHECK(error <= bound * scale);
@@ -80,60 +80,60 @@ void check_against_truth(double bound, Make const& make,
   }
 }
 
-/// In bf16, on devices that `make` makes: no further from the truth than twice the reference's own
-/// bf16 run, logits, loss and gradients; all forms.
+/// In bf16 the errors of logits, loss and gradients are at most twice those of the reference's own
+/// bf16 run, for all forms.
 template <class Make>
-void check_against_their_bf16(Make const& make) {
+void check_against_reference_bf16(Make const& make) {
   for (std::string const form : golden_forms) {
     CAPTURE(form);
     golden_model<parallel::bf16, decltype(make())> model(form, make());
     auto const truth = model.golden("logits64");
-    double const theirs = norm_of_difference(model.golden("logits_bf16"), truth);
-    CHECK(norm_of_difference(model.logits(), truth) <= 2 * theirs);
+    double const reference_error = norm_of_difference(model.golden("logits_bf16"), truth);
+    CHECK(norm_of_difference(model.logits(), truth) <= 2 * reference_error);
     double const loss = model.golden("loss64")[0];
-    // the loss is an average of logits' errors: their relative size bounds it
-    CHECK(std::abs(model.loss() - loss) <= 2 * theirs / norm(truth) * loss);
-    double ours_squared = 0;
-    double theirs_squared = 0;
-    model.for_each_gradient([&](std::string const& name, std::vector<double> const& ours) {
-      auto const gradient = model.golden(model.stored("grad64/", name));
-      ours_squared += std::pow(norm_of_difference(ours, gradient), 2);
-      theirs_squared +=
-          std::pow(norm_of_difference(model.golden(model.stored("grad_bf16/", name)), gradient), 2);
+    // The error of the loss averages errors of logits, whose relative size bounds it.
+    CHECK(std::abs(model.loss() - loss) <= 2 * reference_error / norm(truth) * loss);
+    double squared_error = 0;
+    double reference_squared_error = 0;
+    model.for_each_gradient([&](std::string const& name, std::vector<double> const& gradient) {
+      auto const exact = model.golden(model.stored("grad64/", name));
+      squared_error += std::pow(norm_of_difference(gradient, exact), 2);
+      reference_squared_error +=
+          std::pow(norm_of_difference(model.golden(model.stored("grad_bf16/", name)), exact), 2);
     });
-    CHECK(std::sqrt(ours_squared) <= 2 * std::sqrt(theirs_squared));
+    CHECK(std::sqrt(squared_error) <= 2 * std::sqrt(reference_squared_error));
   }
 }
 
-/// In T the next token's logits are those of the whole sequence at once, to `bound` of the largest,
-/// when keys and values of a prompt and then of one or two tokens at a time are kept; all forms.
+/// In T a decoder that caches keys and values, given a prompt and then one or two tokens at a time,
+/// computes the logits of the whole sequence to `bound` times the largest, for all forms.
 template <class T, class Make>
 void check_cached_logits(double bound, Make const& make) {
   for (std::string const form : golden_forms) {
     CAPTURE(form);
     golden_model<T, decltype(make())> model(form, make());
     model.batch.document_begins = {};  // generation continues one document
-    auto const whole = model.logits();
+    auto const all_logits = model.logits();
     auto const vocabulary = static_cast<std::size_t>(model.net.config().vocab_size);
     mpt::model_decoder<T, decltype(make())> decoder(model.net, model.device, model.compute,
                                                     {.tokens = model.batch.length, .rows = 2});
     auto const length = static_cast<std::size_t>(model.batch.length);
     auto const ids = model.integers("input_ids");
-    for (std::size_t at = 0; at < length;) {
-      std::size_t const piece = at == 0 ? 3 : 1 + at % 2;
-      std::size_t const end = std::min(at + piece, length);
-      auto const logits = decoder.read(0, std::span(ids).subspan(at, end - at));
-      std::vector<double> const got(logits.begin(), logits.end());
+    for (std::size_t position = 0; position < length;) {
+      std::size_t const piece = position == 0 ? 3 : 1 + position % 2;
+      std::size_t const end = std::min(position + piece, length);
+      auto const logits = decoder.read(0, std::span(ids).subspan(position, end - position));
+      std::vector<double> const last_logits(logits.begin(), logits.end());
       std::vector<double> const expected(
-          whole.begin() + static_cast<std::ptrdiff_t>((end - 1) * vocabulary),
-          whole.begin() + static_cast<std::ptrdiff_t>(end * vocabulary));
-      CHECK(largest_difference(got, expected) <= bound * largest(whole));
-      at = end;
+          all_logits.begin() + static_cast<std::ptrdiff_t>((end - 1) * vocabulary),
+          all_logits.begin() + static_cast<std::ptrdiff_t>(end * vocabulary));
+      CHECK(largest_difference(last_logits, expected) <= bound * largest(all_logits));
+      position = end;
     }
   }
 }
 
-/// Greedy generation in fp32 gives transformers' tokens.
+/// Greedy generation in fp32 gives the tokens of transformers.
 template <class Make>
 void check_greedy_tokens(Make const& make) {
   for (std::string const form : {"b1", "b2"}) {
@@ -146,8 +146,8 @@ void check_greedy_tokens(Make const& make) {
   }
 }
 
-/// Evaluation in T of two batches equals what the reference's fp64 logits say: the mean loss to
-/// `bound` of it, counts, and how many of the greatest logits are right; all forms.
+/// Evaluation in T of two batches agrees with the reference's fp64 logits, for all forms: the mean
+/// loss to the relative `bound`, the counts, and the accuracy of the largest logits.
 template <class T, class Make>
 void check_evaluation(double bound, Make const& make) {
   for (std::string const form : golden_forms) {
@@ -161,24 +161,26 @@ void check_evaluation(double bound, Make const& make) {
     std::int64_t tokens = 0;
     for (index row = 0; row < labels.size(); ++row) {
       if (labels(row) < 0) continue;
-      auto const of_row =
+      auto const row_logits =
           std::span(logits).subspan(static_cast<std::size_t>(row) * vocabulary, vocabulary);
       auto const label = static_cast<std::size_t>(labels(row));
       double sum = 0;
-      for (double const logit : of_row) sum += std::exp(logit);
-      loss += std::log(sum) - of_row[label];
-      correct += std::ranges::max_element(of_row) - of_row.begin() == std::ptrdiff_t(label) ? 1 : 0;
+      for (double const logit : row_logits) sum += std::exp(logit);
+      loss += std::log(sum) - row_logits[label];
+      correct += std::ranges::max_element(row_logits) - row_logits.begin() == std::ptrdiff_t(label)
+                     ? 1
+                     : 0;
       ++tokens;
     }
     int batches = 0;
-    auto const got = mpt::evaluate(model.net, model.device, model.compute, [&] {
+    auto const result = mpt::evaluate(model.net, model.device, model.compute, [&] {
       return batches++ < 2 ? std::optional(text) : std::nullopt;
     });
     auto const count = static_cast<double>(tokens);
-    CHECK(got.tokens == 2 * tokens);
-    CHECK(std::abs(got.cross_entropy - loss / count) <= bound * loss / count);
-    // rounding may turn one pair that is nearly equal
-    CHECK(std::abs(got.token_accuracy * count - correct) < (sizeof(T) < 8 ? 1.5 : 0.5));
+    CHECK(result.tokens == 2 * tokens);
+    CHECK(std::abs(result.cross_entropy - loss / count) <= bound * loss / count);
+    // Rounding may exchange one pair of nearly equal logits.
+    CHECK(std::abs(result.token_accuracy * count - correct) < (sizeof(T) < 8 ? 1.5 : 0.5));
   }
 }
 

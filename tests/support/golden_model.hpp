@@ -1,5 +1,6 @@
-// MPT on a device against independent implementations: LLM Foundry's modeling code (a1-a5, c... and
-// d...) and transformers' MptForCausalLM (b...). Golden numbers by tests/reference/make_golden.py.
+// MPT on a device, compared with independent implementations: LLM Foundry's modeling code (forms
+// a1-a5, c... and d...) and transformers' MptForCausalLM (b...). tests/reference/make_golden.py
+// makes the golden numbers.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +33,7 @@ namespace test {
 
 using parallel::index;
 
-/// The file of a form.
+/// The golden file of a form.
 [[nodiscard]] inline parallel::checkpoint::safetensors_file golden_file(std::string const& form) {
   return parallel::checkpoint::safetensors_file(golden_folder() / ("mpt_" + form + ".safetensors"));
 }
@@ -70,9 +71,9 @@ struct golden_model {
   parallel::buffer<std::int32_t> ids, labels, begins;  // of the device
   mpt::microbatch batch;
 
-  golden_model(std::string const& form, Device on)
+  golden_model(std::string const& form, Device source_device)
       : file(golden_file(form)),
-        device(std::move(on)),
+        device(std::move(source_device)),
         compute(device.compute_options()),
         net(golden_config(file)),
         step(net, device, comm, parallel::decoupled_adamw{}, {}),
@@ -83,21 +84,22 @@ struct golden_model {
         auto const& segment = unit.memory.layout().segments()[s];
         parallel::write_from_host(
             device, unit.memory.segments()[s].values.span(), [&](std::span<T> values) {
-              segment.for_each_piece(0, segment.size, [&](auto const& p, index, index, index at) {
-                auto const name = stored("param/", p.name);
-                REQUIRE(file.at(name).size() == p.size());
-                file.read(name, 0,
-                          values.subspan(static_cast<std::size_t>(at),
-                                         static_cast<std::size_t>(p.size())));
-              });
+              segment.for_each_piece(
+                  0, segment.size, [&](auto const& p, index, index, index memory_offset) {
+                    auto const name = stored("param/", p.name);
+                    REQUIRE(file.at(name).size() == p.size());
+                    file.read(name, 0,
+                              values.subspan(static_cast<std::size_t>(memory_offset),
+                                             static_cast<std::size_t>(p.size())));
+                  });
             });
       }
     auto const& shape = file.at("input_ids").extents;
-    auto const here = integers("input_ids");
+    auto const id_values = integers("input_ids");
     auto const targets = integers("targets");
-    ids = placed(here);
-    labels = placed(targets);
-    index const rows = std::ssize(here);
+    ids = on_device(id_values);
+    labels = on_device(targets);
+    index const rows = std::ssize(id_values);
     batch = {.ids = {ids.data(), {rows}},
              .labels = {labels.data(), {rows}},
              .sequences = static_cast<index>(shape[0]),
@@ -105,26 +107,26 @@ struct golden_model {
              .loss_tokens = std::ranges::count_if(targets, [](auto l) { return l >= 0; })};
     if (net.config().attn.attn_uses_sequence_id) {
       auto const documents = text();
-      auto const all = documents.view({0, batch.sequences}).document_begins;
-      begins = placed({all.begin(), all.end()});
+      auto const begin_values = documents.view({0, batch.sequences}).document_begins;
+      begins = on_device({begin_values.begin(), begin_values.end()});
       batch.document_begins = begins.span();
     }
   }
 
   /// The batch's ids, each with the next one as its label.
   [[nodiscard]] mpt::sequences text() const {
-    auto all = integers("input_ids");
-    if (!net.config().attn.attn_uses_sequence_id) return {std::move(all), batch.length};
+    auto id_values = integers("input_ids");
+    if (!net.config().attn.attn_uses_sequence_id) return {std::move(id_values), batch.length};
     using side = mpt::document_separator::side;
     constexpr std::int32_t separator = 7;  // ends documents in these batches
-    return {std::move(all), batch.length, {side::ends_document, separator}};
+    return {std::move(id_values), batch.length, {side::ends_document, separator}};
   }
 
   [[nodiscard]] parallel::context<stream_type> context() {
     return {compute, memory, parallel::pass::training, {}, batch.length};
   }
 
-  /// Where the file has the numbers of a parameter.
+  /// The name of a parameter's tensor in the file.
   [[nodiscard]] std::string stored(std::string const& kind, std::string const& name) const {
     auto const plain = std::ranges::any_of(
         file.tensors(), [&](auto const& tensor) { return tensor.name == kind + name; });
@@ -142,7 +144,7 @@ struct golden_model {
     return {wide.begin(), wide.end()};
   }
 
-  /// Mean loss; gradients (of the mean) are left in the units' buffers times loss tokens.
+  /// The mean loss. Leaves the gradients of the mean, times loss tokens, in the units' buffers.
   [[nodiscard]] double loss() {
     for (auto const& unit : step.units()) unit.memory.clear_gradients(compute);
     auto const shared = device.template allocate_shared<parallel::train::statistics<double>>(1);
@@ -157,22 +159,23 @@ struct golden_model {
 
   [[nodiscard]] std::vector<double> logits() {
     auto c = context();
-    parallel::arena::scope const everything(memory);
+    parallel::arena::scope const temporaries(memory);
     parallel::matrix_view<T const> x = net.embed(c, batch);
-    std::vector<typename mpt::model<T>::block::saved> kept(net.num_blocks());
+    std::vector<typename mpt::model<T>::block::saved> states(net.num_blocks());
     auto shared = net.make_shared_activations(c, batch, 0, static_cast<index>(net.num_blocks()));
     for (std::size_t i = 0; i < net.num_blocks(); ++i) {
-      net.attach(shared, static_cast<index>(i), kept[i]);
-      x = net.at(i).forward(c, x, kept[i]);
+      net.attach(shared, static_cast<index>(i), states[i]);
+      x = net.at(i).forward(c, x, states[i]);
     }
     auto const y = net.logits(c, x);
     compute.synchronize();
     std::vector<double> out;
-    parallel::read_on_host(device, y.span(), [&](auto all) { out.assign(all.begin(), all.end()); });
+    parallel::read_on_host(device, y.span(),
+                           [&](auto values) { out.assign(values.begin(), values.end()); });
     return out;
   }
 
-  /// Calls f(name, our gradient of the mean loss).
+  /// Calls f(name, gradient of the mean loss).
   template <class F>
   void for_each_gradient(F&& f) const {
     for (auto const& unit : step.units())
@@ -180,20 +183,23 @@ struct golden_model {
         auto const& segment = unit.memory.layout().segments()[s];
         parallel::read_on_host(
             device, unit.memory.segments()[s].gradients[0].span(), [&](auto gradients) {
-              segment.for_each_piece(0, segment.size, [&](auto const& p, index, index, index at) {
-                auto const begin = gradients.begin() + at;
-                std::vector<double> ours(begin, begin + p.size());
-                for (auto& g : ours) g /= static_cast<double>(batch.loss_tokens);
-                f(p.name, ours);
-              });
+              segment.for_each_piece(0, segment.size,
+                                     [&](auto const& p, index, index, index memory_offset) {
+                                       auto const begin = gradients.begin() + memory_offset;
+                                       std::vector<double> gradient(begin, begin + p.size());
+                                       for (auto& g : gradient)
+                                         g /= static_cast<double>(batch.loss_tokens);
+                                       f(p.name, gradient);
+                                     });
             });
       }
   }
 
  private:
-  [[nodiscard]] parallel::buffer<std::int32_t> placed(std::vector<std::int32_t> const& all) const {
-    auto out = device.template allocate<std::int32_t>(all.size());
-    device.upload(out.span(), std::span<std::int32_t const>(all));
+  [[nodiscard]] parallel::buffer<std::int32_t> on_device(
+      std::vector<std::int32_t> const& values) const {
+    auto out = device.template allocate<std::int32_t>(values.size());
+    device.upload(out.span(), std::span<std::int32_t const>(values));
     return out;
   }
 };

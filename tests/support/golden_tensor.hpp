@@ -10,7 +10,7 @@
 
 namespace test {
 
-/// All elements, as A.
+/// All elements of a tensor, converted to A.
 template <class A>
 [[nodiscard]] std::vector<A> golden_tensor(parallel::checkpoint::safetensors_file const& file,
                                            std::string const& name) {

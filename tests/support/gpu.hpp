@@ -1,5 +1,5 @@
-// What tests on a GPU begin with: the case's name, so that what was under way is known when a loan
-// ends, and the GPU, or a clear word and success where there is none.
+// The beginning of tests on a GPU: it prints the name of the test case, so that the running test is
+// known if the machine is taken away, and skips the test where there is no GPU.
 #pragma once
 
 #include <cstdio>
@@ -10,7 +10,7 @@
 
 namespace test {
 
-/// Whether a test can run; says so when it cannot, and which one begins when it can, at once.
+/// Whether this machine has a GPU. Prints the name of the test that begins, or that it is skipped.
 [[nodiscard]] inline bool has_gpu() {
   if (parallel::cuda::device::count() > 0) {
     std::printf("%s ...\n", doctest::getContextOptions()->currentTest->m_name);

@@ -1,5 +1,5 @@
-// guarded: an array that begins `offset` elements after an address aligned to 16 bytes, between two
-// marks: what a kernel is given to write to. And a kernel's runs on such arrays.
+// guarded: an array for a kernel to write to, which begins `offset` elements after an address
+// aligned to 16 bytes and lies between two guard regions; and runs of kernels on such arrays.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace parallel::testing {
 template <class T>
 class guarded {
  public:
-  /// `size` elements whose bytes are all 0xff: NaN, where there is one.
+  /// `size` elements whose bytes are all 0xff, which is NaN for floating types.
   guarded(std::size_t size, std::size_t offset)
       : bytes_(sizeof(T) * (size + 32), 0xff), size_(size) {
     auto const misaligned = reinterpret_cast<std::uintptr_t>(bytes_.data()) % 16;
@@ -33,7 +33,7 @@ class guarded {
   [[nodiscard]] T* data() { return reinterpret_cast<T*>(bytes_.data() + begin_); }
   [[nodiscard]] std::vector<T> values() { return {data(), data() + size_}; }
 
-  /// Whether nothing outside of the array was written.
+  /// Whether the guard regions are unchanged.
   [[nodiscard]] bool intact() const {
     auto const marked = [](auto first, auto last) {
       return std::all_of(first, last, [](unsigned char byte) { return byte == 0xff; });
@@ -49,15 +49,15 @@ class guarded {
   std::size_t begin_ = 0;
 };
 
-/// Runs the body `make(y)` on copies y of `before`, aligned and not, in every order of threads;
-/// each time nothing beside y may have changed, and check(what y has become) is called.
+/// Runs the body `make(y)` on aligned and unaligned copies y of `values`, in every order of
+/// threads. Each time checks that the guard regions are unchanged, and calls check(y).
 template <class T, class Make, class Check>
-void run_on_copies(std::vector<T> const& before, unsigned blocks, unsigned threads,
+void run_on_copies(std::vector<T> const& values, unsigned blocks, unsigned threads,
                    std::size_t shared_bytes, Make make, Check const& check) {
   for (std::size_t const offset : {0, 1})
     for (auto const order :
          {thread_order::ascending, thread_order::descending, thread_order::shuffled}) {
-      guarded<T> y(before, offset);
+      guarded<T> y(values, offset);
       host_block::run_grid(blocks, threads, shared_bytes, order, make(y.data()));
       CHECK(y.intact());
       check(y.values());

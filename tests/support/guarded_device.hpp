@@ -1,9 +1,9 @@
 // guarded::device: a device whose memory the host cannot reach, on a machine without one.
 //
-// Its memory is mapped without any right to read or write; an operation, an exchange, an upload or
-// a download opens it while it runs. A program that looks into it by itself dies of SIGSEGV, as it
-// would with a GPU's. Its compute stream waits as cuda::stream does: for what happens on another
-// stream, the caller is held up.
+// Its memory is mapped without read or write access; an operation, an exchange, an upload or a
+// download opens the memory while it runs. A program that accesses the memory directly dies of
+// SIGSEGV, as with memory of a GPU. A compute stream waits as cuda::stream does: a wait for another
+// stream's event blocks the caller.
 #pragma once
 
 #include <sys/mman.h>
@@ -24,14 +24,14 @@
 #include <parallel/comm/detail/exchange_mover.hpp>
 #include <parallel/device/buffer.hpp>
 #include <parallel/device/host/stream.hpp>
-#include <parallel/device/meta/touched.hpp>
+#include <parallel/device/meta/memory_access.hpp>
 #include <parallel/ops/host.hpp>
 
 namespace guarded {
 
 using parallel::buffer;
 
-/// Memory of which pieces are given out, each another's until none is held any more.
+/// Memory from which pieces are allocated. No piece is reused until all have been released.
 class memory {
  public:
   explicit memory(std::size_t bytes) : size_(bytes) {
@@ -42,8 +42,8 @@ class memory {
   memory(memory const&) = delete;
   memory& operator=(memory const&) = delete;
 
-  /// Zeroed. With the last one held all of it is taken back: what is open and closed is then
-  /// little.
+  /// Allocates a zeroed piece. When the last piece is released, all of the memory is reclaimed, so
+  /// that the range to open and close stays small.
   [[nodiscard]] static std::shared_ptr<void> take(std::shared_ptr<memory> const& owner,
                                                   std::size_t bytes) {
     std::scoped_lock const lock(owner->mutex_);
@@ -63,12 +63,13 @@ class memory {
     if (--users_ == 0) ::mprotect(base_, size_, PROT_NONE);
   }
 
-  /// Told of what operations write, when they are enqueued; what it enqueues finds the memory open.
+  /// Called for each range that an enqueued operation writes; work that it enqueues finds the
+  /// memory open.
   std::function<void(parallel::host::stream&, std::string_view operation,
-                     parallel::meta::touched const& written)>
+                     parallel::meta::memory_access const& written)>
       after_operation;
 
-  /// Opens it for a scope.
+  /// Opens the memory for a scope.
   class access {
    public:
     explicit access(memory& guarded) : guarded_(guarded) { guarded_.open(); }
@@ -98,7 +99,7 @@ class memory {
 
 using shared_memory = std::shared_ptr<memory>;
 
-/// Operations on it find the memory open.
+/// A stream whose operations find the memory open.
 class stream : public parallel::host::stream {
  public:
   explicit stream(shared_memory shared) : memory_(std::move(shared)) {}
@@ -110,7 +111,7 @@ class stream : public parallel::host::stream {
     mark.wait();
   }
 
-  /// Enqueues what `work(host stream)` enqueues.
+  /// Calls work(host stream), whose enqueued operations find the memory open.
   template <class Work>
   void guard(Work&& work) {
     enqueue([shared = memory_] { shared->open(); });
@@ -123,7 +124,7 @@ class stream : public parallel::host::stream {
   shared_memory memory_;
 };
 
-/// Exchanges reach it too.
+/// Opens the memory for exchanges.
 class mover final : public parallel::data_mover {
  public:
   explicit mover(shared_memory shared) : memory_(std::move(shared)) {}
@@ -151,7 +152,7 @@ struct owns_mover {
   guarded::mover moving;
 };
 
-/// Holds up nobody: it is a stream of the host.
+/// A stream for exchanges. It is a stream of the host, so its waits block no caller.
 class comm_stream : private owns_mover, public stream {
  public:
   explicit comm_stream(shared_memory shared)
@@ -163,7 +164,7 @@ class comm_stream : private owns_mover, public stream {
   }
 };
 
-/// Ranks that share one, as threads share a GPU, share its memory.
+/// Ranks that share a device, as threads share a GPU, share its memory.
 class device {
  public:
   using stream_type = stream;
@@ -205,7 +206,7 @@ class device {
   shared_memory memory_;
 };
 
-/// Every operation of the host, with the memory open.
+/// Runs every operation of the host with the memory open.
 template <parallel::ops::operation_arguments Arguments>
 void run_operation(stream& s, Arguments const& a) {
   s.guard([&](parallel::host::stream& host_stream) {
@@ -213,10 +214,10 @@ void run_operation(stream& s, Arguments const& a) {
     if constexpr (requires { a.operands(); }) {
       auto const& callback = s.memory_pool().after_operation;
       if (!callback) return;
-      auto const report = [&](parallel::meta::touched const& operand) {
+      auto const report = [&](parallel::meta::memory_access const& operand) {
         if (operand.writes) callback(host_stream, a.name, operand);
       };
-      std::apply([&](auto const&... views) { (report(parallel::meta::touch_of(views)), ...); },
+      std::apply([&](auto const&... views) { (report(parallel::meta::access_of(views)), ...); },
                  a.operands());
     }
   });

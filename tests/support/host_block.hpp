@@ -1,10 +1,10 @@
-// host_block: a block of CUDA threads on the host: one fiber a thread, run one after another.
+// host_block: a block of CUDA threads on the host, with one fiber for each thread, run in turn.
 //
-// `run_grid` runs a kernel's body for every thread of every block. The order in which threads run
-// between barriers is a choice of the test: a body whose result depends on it lacks a barrier. Each
-// warp runs as far as it can before the next one does, through its exchanges, up to a barrier. A
-// barrier or exchange that not all threads reach is an error. Shared memory begins as NaN, and ends
-// where the kernel said: what lies beyond is marked up to 16 bytes, and then not there at all.
+// `run_grid` runs a kernel's body for every thread of every block. The test chooses the order in
+// which threads run between barriers: a body whose result depends on it lacks a barrier. Each warp
+// runs through its exchanges up to a barrier before the next warp runs. A barrier or exchange that
+// not all threads reach is an error. Shared memory begins as NaN and has the size that the kernel
+// states: writes up to the next multiple of 16 bytes are detected, and accesses beyond it fault.
 #pragma once
 
 #include <sys/mman.h>
@@ -31,13 +31,13 @@
 
 namespace parallel::testing {
 
-/// In which order the threads of a block run between barriers.
+/// The order in which the threads of a block run between barriers.
 enum class thread_order { ascending, descending, shuffled };
 
-/// A stack of its own on which one piece of work after another runs, and may stop in between. All
-/// of a fiber's life is one thread's. Begun by makecontext; then jumps change stacks, which takes
-/// 30 ns, where swapcontext asks the system and takes 500. (Of
-/// ThreadSanitizer longjmp would have to stay on its stack; it leaves _longjmp alone.)
+/// A stack on which one piece of work after another runs, each of which may stop in between. Only
+/// one thread ever uses a fiber. makecontext begins it; after that jumps change stacks, which takes
+/// 30 ns, where swapcontext makes a system call and takes 500 ns. (ThreadSanitizer requires that
+/// longjmp stay on its stack, but ignores _longjmp.)
 class fiber {
  public:
   fiber() : stack_(new std::byte[stack_bytes]) {
@@ -52,20 +52,20 @@ class fiber {
   fiber(fiber const&) = delete;
   fiber& operator=(fiber const&) = delete;
 
-  /// Begins `work`, which must not throw, or goes on with what has stopped; returns when it stops
-  /// or is over.
+  /// Begins `work`, which must not throw, or resumes work that has stopped; returns when the work
+  /// stops or ends.
   void run(std::function<void()> const& work) {
     work_ = &work;
-    go_on();
+    resume();
   }
-  void go_on() {
+  void resume() {
     if (_setjmp(caller_) != 0) return;
     if (begun_) _longjmp(inside_, 1);
     begun_ = true;
     setcontext(&context_);
   }
 
-  /// From within its work: back to whoever runs it.
+  /// Called from within its work: returns to the caller of `run` or `resume`.
   void stop() {
     if (_setjmp(inside_) == 0) _longjmp(caller_, 1);
   }
@@ -89,7 +89,7 @@ class fiber {
   bool begun_ = false;
 };
 
-/// The shared memory of a block, aligned to 16 bytes, which ends at a page without rights.
+/// The shared memory of a block, aligned to 16 bytes, which ends at a page without access rights.
 class shared_block_memory {
  public:
   shared_block_memory() = default;
@@ -99,14 +99,14 @@ class shared_block_memory {
     if (pages_ != nullptr) ::munmap(pages_, room_ + page);
   }
 
-  /// As a block finds it.
+  /// Resets the memory for a new block.
   void begin(std::size_t bytes) {
     bytes_ = bytes;
     if (bytes > room_) grow(bytes);
     if (bytes > 0) std::memset(data(), marked, rounded());
   }
   [[nodiscard]] std::byte* data() const { return pages_ + room_ - rounded(); }
-  /// Whether what lies behind was left alone.
+  /// Whether the bytes behind the requested size are unchanged.
   [[nodiscard]] bool intact() const {
     return std::all_of(data() + bytes_, data() + rounded(),
                        [](std::byte b) { return b == std::byte{marked}; });
@@ -137,14 +137,14 @@ class host_block {
   static void run_grid(std::size_t blocks, unsigned threads, std::size_t shared_bytes,
                        thread_order order, Body const& body) {
     require(threads % cuda::warp_size == 0, "a block has a multiple of 32 threads");
-    // some fibers stand in the middle of their work where a grid before this one was left
-    if (std::exchange(own().busy, true)) own().fibers.clear();
+    // An earlier grid that ended with an exception left fibers in the middle of their work.
+    if (std::exchange(resources_of_thread().busy, true)) resources_of_thread().fibers.clear();
     for (std::size_t b = 0; b < blocks; ++b) {
       host_block block(static_cast<unsigned>(b), static_cast<unsigned>(blocks), threads,
                        shared_bytes, order);
       block.run([&] { body(block); });
     }
-    own().busy = false;
+    resources_of_thread().busy = false;
   }
 
   [[nodiscard]] unsigned thread() const { return current_; }
@@ -152,15 +152,15 @@ class host_block {
   [[nodiscard]] unsigned block() const { return block_; }
   [[nodiscard]] unsigned blocks() const { return blocks_; }
 
-  void sync() { wait_at(place::barrier); }
+  void sync() { wait_in(thread_state::at_barrier); }
 
   template <class A>
   [[nodiscard]] A shuffle_xor(A value, unsigned mask) {
     static_assert(sizeof(A) <= sizeof(std::uint64_t));
-    // two sets of lanes in turn: who writes the next has read those before
+    // Two sets of lanes alternate: a thread that writes to one has read the other.
     auto& lanes = lanes_[exchanges_[current_]++ % 2];
     std::memcpy(&lanes[current_], &value, sizeof value);
-    wait_at(place::exchange);
+    wait_in(thread_state::at_exchange);
     A other;
     std::memcpy(&other, &lanes[current_ ^ mask], sizeof other);
     return other;
@@ -168,21 +168,21 @@ class host_block {
 
   template <class T>
   [[nodiscard]] T* shared() {
-    return reinterpret_cast<T*>(own().shared.data());
+    return reinterpret_cast<T*>(resources_of_thread().shared.data());
   }
 
  private:
-  enum class place { unborn, ready, barrier, exchange, done };
+  enum class thread_state { not_started, ready, at_barrier, at_exchange, finished };
 
-  /// What blocks that run one after another in a thread of the host use again.
-  struct equipment {
+  /// Resources that successive blocks in one host thread reuse.
+  struct resources {
     std::vector<std::unique_ptr<fiber>> fibers;
     shared_block_memory shared;
     bool busy = false;
   };
-  [[nodiscard]] static equipment& own() {
-    static thread_local equipment one;
-    return one;
+  [[nodiscard]] static resources& resources_of_thread() {
+    static thread_local resources instance;
+    return instance;
   }
 
   host_block(unsigned block, unsigned blocks, unsigned threads, std::size_t shared_bytes,
@@ -190,18 +190,18 @@ class host_block {
       : block_(block),
         blocks_(blocks),
         threads_(threads),
-        at_(threads, place::unborn),
+        states_(threads, thread_state::not_started),
         lanes_{std::vector<std::uint64_t>(threads), std::vector<std::uint64_t>(threads)},
         exchanges_(threads),
         order_(threads),
         fiber_of_(threads) {
-    own().shared.begin(shared_bytes);
+    resources_of_thread().shared.begin(shared_bytes);
     std::iota(order_.begin(), order_.end(), 0U);
     if (order == thread_order::descending) std::ranges::reverse(order_);
     if (order == thread_order::shuffled) shuffle(std::minstd_rand(block * 7919U + 1U));
   }
 
-  // Warps among each other, and lanes within each.
+  // Shuffles the warps, and the lanes within each warp.
   void shuffle(std::minstd_rand random) {
     std::vector<unsigned> warps(threads_ / cuda::warp_size);
     std::iota(warps.begin(), warps.end(), 0U);
@@ -221,68 +221,71 @@ class host_block {
       } catch (...) {
         failure_ = std::current_exception();
       }
-      at_[current_] = place::done;
+      states_[current_] = thread_state::finished;
     };
-    while (!std::ranges::all_of(at_, [](place p) { return p == place::done; })) {
+    while (
+        !std::ranges::all_of(states_, [](thread_state p) { return p == thread_state::finished; })) {
       bool moved = false;
       for (std::size_t w = 0; w < order_.size(); w += cuda::warp_size)
         while (run_lanes(std::span(order_).subspan(w, cuda::warp_size), thread)) moved = true;
-      moved = release(0, threads_, place::barrier) || moved;
+      moved = release(0, threads_, thread_state::at_barrier) || moved;
       require(moved, "block ", block_,
               ": some threads wait at a barrier or exchange that others do not reach");
     }
-    require(own().shared.intact(), "block ", block_, ": written behind its shared memory");
+    require(resources_of_thread().shared.intact(), "block ", block_,
+            ": written behind its shared memory");
   }
 
-  void wait_at(place where) {
-    at_[current_] = where;
+  void wait_in(thread_state state) {
+    states_[current_] = state;
     fiber_of_[current_]->stop();
   }
 
-  // Runs every lane of a warp that can go on; false when none could.
+  // Runs every lane of a warp that can run; returns false if none could.
   bool run_lanes(std::span<unsigned const> lanes, std::function<void()> const& thread) {
     bool moved = false;
     for (unsigned const t : lanes) {
-      if (at_[t] != place::ready && at_[t] != place::unborn) continue;
+      if (states_[t] != thread_state::ready && states_[t] != thread_state::not_started) continue;
       moved = true;
       current_ = t;
-      if (at_[t] == place::ready) {
-        fiber_of_[t]->go_on();
+      if (states_[t] == thread_state::ready) {
+        fiber_of_[t]->resume();
       } else {
-        at_[t] = place::ready;
+        states_[t] = thread_state::ready;
         fiber_of_[t] = free_fiber();
         fiber_of_[t]->run(thread);
       }
-      if (at_[t] == place::done) free_.push_back(fiber_of_[t]);
+      if (states_[t] == thread_state::finished) free_.push_back(fiber_of_[t]);
       if (failure_) std::rethrow_exception(failure_);
     }
     unsigned const first = lanes[0] / cuda::warp_size * cuda::warp_size;
-    return release(first, cuda::warp_size, place::exchange) || moved;
+    return release(first, cuda::warp_size, thread_state::at_exchange) || moved;
   }
 
-  // One that has nothing to do.
+  // A fiber without work.
   [[nodiscard]] fiber* free_fiber() {
     if (free_.empty()) {
-      auto& all = own().fibers;
-      if (begun_ == all.size()) all.push_back(std::make_unique<fiber>());
-      return all[begun_++].get();
+      auto& fibers = resources_of_thread().fibers;
+      if (begun_ == fibers.size()) fibers.push_back(std::make_unique<fiber>());
+      return fibers[begun_++].get();
     }
     auto* const last = free_.back();
     free_.pop_back();
     return last;
   }
 
-  // Lets threads go on that have all come to `where`.
-  bool release(unsigned first, unsigned count, place where) {
-    auto const begin = at_.begin() + first;
-    if (!std::all_of(begin, begin + count, [&](place p) { return p == where; })) return false;
-    std::fill_n(begin, count, place::ready);
+  // Makes the threads ready if all of them are in `state`.
+  bool release(unsigned first, unsigned count, thread_state state) {
+    auto const begin = states_.begin() + first;
+    if (!std::all_of(begin, begin + count, [&](thread_state p) { return p == state; }))
+      return false;
+    std::fill_n(begin, count, thread_state::ready);
     return true;
   }
 
   unsigned block_, blocks_, threads_;
   unsigned current_ = 0;
-  std::vector<place> at_;
+  std::vector<thread_state> states_;
   std::array<std::vector<std::uint64_t>, 2> lanes_;
   std::vector<unsigned> exchanges_;  // so far, by thread
   std::vector<unsigned> order_;
@@ -293,7 +296,7 @@ class host_block {
 
 static_assert(cuda::thread_block<host_block>);
 
-/// Runs `body` in every order of threads; after each run, `check(order)` looks at what it wrote.
+/// Runs `body` in every order of threads, and calls `check(order)` after each run.
 template <class Body, class Check>
 void run_in_every_order(std::size_t blocks, unsigned threads, std::size_t shared_bytes,
                         Body const& body, Check const& check) {

@@ -1,4 +1,5 @@
-// with_kokkos: Kokkos for the tests of a program, from the first that asks for it to the end.
+// with_kokkos: initialises Kokkos for the tests of a program, from the first that needs it to the
+// end.
 #pragma once
 
 #include <parallel/device/kokkos/scope.hpp>

@@ -38,12 +38,12 @@ struct text {
                               .length = input.length,
                               .document_begins = input.begins};
   parallel::matrix_view<float const> x = net.embed(c, batch);
-  std::vector<mpt::model<float>::block::saved> kept(net.num_blocks());
+  std::vector<mpt::model<float>::block::saved> states(net.num_blocks());
   auto links =
       net.make_shared_activations(c, batch, 0, static_cast<parallel::index>(net.num_blocks()));
   for (std::size_t i = 0; i < net.num_blocks(); ++i) {
-    net.attach(links, static_cast<parallel::index>(i), kept[i]);
-    x = net.at(i).forward(c, x, kept[i]);
+    net.attach(links, static_cast<parallel::index>(i), states[i]);
+    x = net.at(i).forward(c, x, states[i]);
   }
   auto const y = net.logits(c, x);
   stream.synchronize();

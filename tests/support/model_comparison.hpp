@@ -1,4 +1,4 @@
-// How far what two runs of MPT computed is apart.
+// Differences between the results of two runs of MPT.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -12,7 +12,8 @@
 
 namespace test {
 
-/// Of a tensor's gradient from the exact one, over the root mean square of that.
+/// The root mean square difference of a gradient from the exact one, relative to that of the exact
+/// one.
 inline double distance(std::vector<double> const& a, std::vector<double> const& exact) {
   double error = 0, size = 0;
   for (std::size_t i = 0; i < exact.size(); ++i) {
@@ -22,31 +23,31 @@ inline double distance(std::vector<double> const& a, std::vector<double> const& 
   return std::sqrt(error / size);
 }
 
-/// The largest of all gradients, without its sign.
-inline double largest(model_outcome const& of) {
+/// The largest absolute value of all gradients.
+inline double largest(model_outcome const& outcome) {
   double out = 0;
-  for (auto const& [name, gradient] : of.gradients)
+  for (auto const& [name, gradient] : outcome.gradients)
     for (double const g : gradient) out = std::max(out, std::abs(g));
   return out;
 }
 
-/// In fp64: sums to 1e-13 of themselves, gradients to 1e-12 of the largest.
-inline void check_equal(model_outcome const& found, model_outcome const& one) {
-  double const most = largest(one);
-  REQUIRE(most > 0);
-  CHECK(found.tokens == one.tokens);
-  CHECK(std::abs(found.loss - one.loss) <= 1e-13 * one.loss);
-  CHECK(std::abs(found.evaluated - one.evaluated) <= 1e-13 * one.evaluated);
-  CHECK(std::abs(found.squared_norm - one.squared_norm) <= 1e-12 * one.squared_norm);
-  REQUIRE(found.gradients.size() == one.gradients.size());
+/// Checks that two runs in fp64 agree: sums to a relative 1e-13, gradients to 1e-12 of the largest.
+inline void check_equal(model_outcome const& found, model_outcome const& expected) {
+  double const largest_gradient = largest(expected);
+  REQUIRE(largest_gradient > 0);
+  CHECK(found.tokens == expected.tokens);
+  CHECK(std::abs(found.loss - expected.loss) <= 1e-13 * expected.loss);
+  CHECK(std::abs(found.evaluated - expected.evaluated) <= 1e-13 * expected.evaluated);
+  CHECK(std::abs(found.squared_norm - expected.squared_norm) <= 1e-12 * expected.squared_norm);
+  REQUIRE(found.gradients.size() == expected.gradients.size());
   double worst = 0;
-  for (auto const& [name, gradient] : one.gradients) {
+  for (auto const& [name, gradient] : expected.gradients) {
     auto const& other = found.gradients.at(name);
     REQUIRE(other.size() == gradient.size());
     for (std::size_t i = 0; i < gradient.size(); ++i)
       worst = std::max(worst, std::isnan(other[i]) ? 1e300 : std::abs(other[i] - gradient[i]));
   }
-  CHECK(worst <= 1e-12 * most);
+  CHECK(worst <= 1e-12 * largest_gradient);
 }
 
 }  // namespace test

@@ -5,8 +5,8 @@
 
 namespace test {
 
-/// Of the sizes of `m`: form a, with learned positions and biases; form b (`with_alibi`), with
-/// ALiBi, no bias and packed documents.
+/// A model with the sizes of `m`: form a with learned positions and biases, or with `with_alibi`
+/// form b with ALiBi, no biases and packed documents.
 [[nodiscard]] inline mpt::model_config model_form(mpt::model_config m, bool with_alibi) {
   m.resid_pdrop = 0.25;
   if (with_alibi) {

@@ -83,14 +83,15 @@ template <class T = double, class Make, class Launch>
     typename device_type::stream_type compute(device.compute_options());
     auto const options = parallel::comm_options<any_communicator>(device);
     parallel::comm_stream<device_type, any_communicator> reductions(options), to_next(options),
-        from_previous(options), across(options), return_exchanges(options);
+        from_previous(options), tensor_exchanges(options), return_exchanges(options);
     parallel::arena memory(device.template allocate<std::byte>(std::size_t{16} << 20));
     parallel::train::process_groups<any_communicator> ranks(any_communicator(std::move(comm)),
                                                             shape, layout.level);
     mpt::basic_model_groups<any_communicator> groups{.context = {.method = layout.method}};
     if (layout.context > 1) groups.context.group = {ranks.context, to_next, from_previous};
     if (layout.tensor > 1)
-      groups.tensor = {{ranks.tensor, across, return_exchanges}, layout.sequence_parallel};
+      groups.tensor = {{ranks.tensor, tensor_exchanges, return_exchanges},
+                       layout.sequence_parallel};
     mpt::model<T, any_communicator> net(config, groups, layout.recompute);
     parallel::train::stepper stepper(net, device, ranks, parallel::decoupled_adamw{},
                                      {.level = layout.level,
@@ -120,7 +121,7 @@ template <class T = double, class Make, class Launch>
       first.push_back(range.begin);
     }
     auto const microbatch_count =
-        stepper.least_microbatches(static_cast<std::size_t>(parallel::data::most_microbatches(
+        stepper.least_microbatches(static_cast<std::size_t>(parallel::data::max_microbatches(
             sequences, layout.replicate * layout.shard, layout.microbatch)));
     batches.resize(microbatch_count);  // the last ones may be empty
     first.resize(microbatch_count);

@@ -1,5 +1,5 @@
-// Plans of steps of all ranks of a pipeline, of a model with tied ends, for tests of the lists
-// alone.
+// Step plans of all ranks of a pipeline, for a model with tied embeddings, for tests that look only
+// at the plans.
 #pragma once
 
 #include <string>
@@ -16,9 +16,9 @@ struct planned_step {
   int ranks = 2;
   int microbatches = 4;
   int stages_per_rank = 1;
-  int blocks = 0;  // 0: two a stage
-  int zero = 3;    // the level
-  int data = 2;    // ranks over which it divides
+  int blocks = 0;  // 0: two for each stage
+  int zero = 3;    // the ZeRO level
+  int data = 2;    // ranks over which ZeRO divides
   bool tied = true;
   bool reduce_every_microbatch = true;
   bool whole_tensors = false;  // optimizers need them
@@ -27,21 +27,21 @@ struct planned_step {
   [[nodiscard]] std::vector<parallel::train::step_plan> plans() const {
     namespace pipeline = parallel::pipeline;
     namespace train = parallel::train;
-    bool const trains = choices.mode == parallel::pass::training;
-    auto of = pipeline::make_schedule(schedule, ranks, trains ? microbatches : 2 * ranks,
-                                      stages_per_rank);
-    if (!trains) of = pipeline::forward_only(of, microbatches);
-    int const all = blocks > 0 ? blocks : 2 * of.stages();
-    auto const assigned = pipeline::assign_blocks(of, all);
+    bool const is_training = choices.mode == parallel::pass::training;
+    auto pipeline_schedule = pipeline::make_schedule(
+        schedule, ranks, is_training ? microbatches : 2 * ranks, stages_per_rank);
+    if (!is_training) pipeline_schedule = pipeline::forward_only(pipeline_schedule, microbatches);
+    int const block_count = blocks > 0 ? blocks : 2 * pipeline_schedule.stages();
+    auto const assigned = pipeline::assign_blocks(pipeline_schedule, block_count);
     std::vector<train::step_plan> out;
     for (int rank = 0; rank < ranks; ++rank) {
       std::vector<train::stage_range> stages;
-      for (int chunk = 0; chunk < of.stages_per_rank; ++chunk) {
-        auto const& s = assigned[static_cast<std::size_t>(of.stage_of(rank, chunk))];
+      for (int chunk = 0; chunk < pipeline_schedule.stages_per_rank; ++chunk) {
+        auto const& s = assigned[static_cast<std::size_t>(pipeline_schedule.stage_of(rank, chunk))];
         stages.push_back({s.begin, s.end, s.entry, s.exit});
       }
-      out.push_back(
-          train::lower_step(pipeline::lower(of, rank), stages, units(stages, all), choices));
+      out.push_back(train::lower_step(pipeline::lower(pipeline_schedule, rank), stages,
+                                      units(stages, block_count), choices));
     }
     return out;
   }
@@ -56,16 +56,16 @@ struct planned_step {
     auto const add = [&](std::string name, std::vector<parallel::train::part> const& parts,
                          parallel::index size) {
       parallel::train::planned_unit unit{.name = std::move(name), .number = number++};
-      for (auto const p : parts)
+      for (auto const part : parts)
         for (auto const& stage : stages)
-          if (stage.holds(p)) unit.parts.push_back(p);
+          if (stage.holds(part)) unit.parts.push_back(part);
       if (unit.parts.empty()) return;
-      bool const divides = data > 1;
-      if (divides && zero >= 3) unit.values = size;
-      if (divides && zero >= 2 && !choices.canonical_tree && reduce_every_microbatch)
+      bool const is_divided = data > 1;
+      if (is_divided && zero >= 3) unit.values = size;
+      if (is_divided && zero >= 2 && !choices.canonical_tree && reduce_every_microbatch)
         unit.gradients = size;
       unit.gradient_bytes = static_cast<std::size_t>(4 * size);
-      unit.gathered = divides && (zero == 1 || zero == 2);
+      unit.gathered = is_divided && (zero == 1 || zero == 2);
       unit.joined = unit.parts.size() > 1 && !choices.canonical_tree;
       unit.tied = unit.parts.size() < parts.size();
       unit.exchanges_update = whole_tensors && number % 3 > 0;

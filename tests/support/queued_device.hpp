@@ -1,5 +1,5 @@
-// queued::device: a device whose streams and events are its own (queued_stream.hpp), and whose
-// operations are the host's arithmetic: what it computes has the host's bits.
+// queued::device: a device with streams and events of its own (queued_stream.hpp), whose operations
+// are those of the host, so that results have the host's bits.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace queued {
 
-/// Ranks that share one share its threads. Its memory is the host's.
+/// Ranks that share a device share its threads. Its memory is host memory.
 class device : private parallel::host::device {
  public:
   using stream_type = queued::stream;
@@ -28,7 +28,7 @@ class device : private parallel::host::device {
   using parallel::host::device::peak_bytes;
   using parallel::host::device::upload;
 
-  /// Of so many threads; `seed`: by which queues are drawn.
+  /// A device with `threads` threads; `seed` determines the order in which queues are drawn.
   explicit device(int threads = 1, std::uint64_t seed = 0)
       : engine_(std::make_shared<queued::engine>(threads, seed)) {}
 
@@ -40,10 +40,10 @@ class device : private parallel::host::device {
   std::shared_ptr<queued::engine> engine_;
 };
 
-/// Every operation of the host.
+/// Runs every operation of the host in the stream's order.
 template <parallel::ops::operation_arguments Arguments>
 void run_operation(stream& s, Arguments const& a) {
-  s.compute([=](parallel::host::stream& on) { run_operation(on, a); });
+  s.compute([=](parallel::host::stream& arithmetic) { run_operation(arithmetic, a); });
 }
 
 }  // namespace queued

@@ -1,10 +1,10 @@
-// queued: streams and events of a device that is no host::stream: queues of work, which a few
-// threads of the device run whenever something in them can go on.
+// queued: streams and events of a device other than the host: queues of work, which a few threads
+// of the device run whenever an item in them can run.
 //
-// As on a GPU, a queue that waits (for an event, or for other ranks in an exchange) holds up
-// nothing but itself: it is put aside until what it waits for happens, and no thread waits with it.
-// Which queue goes on next is drawn by chance, so that only events order work. The device can be
-// told to stand still, and then counts the threads of the host that wait for it.
+// As on a GPU, a queue that waits (for an event, or for other ranks in an exchange) blocks only
+// itself: it is set aside until the event happens, and no thread waits with it. The next queue to
+// run is drawn at random, so that only events order work. The device can be paused, and then counts
+// the host threads that wait for it.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,7 @@ class engine {
   }
   engine(engine const&) = delete;
   engine& operator=(engine const&) = delete;
-  /// Its queues are empty.
+  /// All queues must be empty.
   ~engine() {
     {
       std::scoped_lock const lock(gate_->mutex);
@@ -48,22 +48,23 @@ class engine {
     for (auto& thread : threads_) thread.join();
   }
 
-  /// Something in `of` can go on. Any thread: when `of` has run, this may be gone.
-  void ready(std::shared_ptr<queue> of) {
-    auto const kept = gate_;
+  /// Makes `target` run when a thread is free. Any thread may call it. Once `target` has run, this
+  /// engine may be destroyed.
+  void schedule(std::shared_ptr<queue> target) {
+    auto const shared_gate = gate_;
     {
-      std::scoped_lock const lock(kept->mutex);
-      ready_.push_back(std::move(of));
+      std::scoped_lock const lock(shared_gate->mutex);
+      ready_.push_back(std::move(target));
     }
-    kept->changed.notify_one();
+    shared_gate->changed.notify_one();
   }
 
-  /// Nothing begins until `go_on`.
-  void stand_still() {
+  /// No item begins until `resume`.
+  void pause() {
     std::scoped_lock const lock(gate_->mutex);
     ++gate_->stops;
   }
-  void go_on() {
+  void resume() {
     {
       std::scoped_lock const lock(gate_->mutex);
       --gate_->stops;
@@ -71,20 +72,19 @@ class engine {
     gate_->changed.notify_all();
   }
 
-  /// Whether it stands still; outlives it in events.
+  /// Whether the engine is paused. Events hold a reference, so that this outlives the engine.
   struct gate {
     std::mutex mutex;
     std::condition_variable changed;
-    int stops = 0;       // threads of the host that have told it to
-    int impatience = 0;  // waits of the host meanwhile
+    int stops = 0;               // host threads that have paused it
+    int blocked_host_waits = 0;  // waits of host threads while it was paused
 
-    /// Told before a thread of the host waits: one that waits for what stands still is counted, and
-    /// opens the gate.
-    void host_waits() {
+    /// Called before a host thread waits. A wait for a paused engine is counted and resumes it.
+    void note_host_wait() {
       {
         std::scoped_lock const lock(mutex);
         if (stops <= 0) return;
-        ++impatience;
+        ++blocked_host_waits;
         stops = 0;
       }
       changed.notify_all();
@@ -95,46 +95,47 @@ class engine {
  private:
   inline void run();
 
-  std::shared_ptr<gate> const gate_ = std::make_shared<gate>();  // its mutex guards what follows
+  std::shared_ptr<gate> const gate_ =
+      std::make_shared<gate>();  // its mutex guards the members below
   std::vector<std::shared_ptr<queue>> ready_;
   std::mt19937_64 random_;
   bool closing_ = false;
   std::vector<std::thread> threads_;
 };
 
-/// Runs its items one after another. An item that returns false has put the queue aside: somebody
-/// calls `resume` when it can go on.
+/// Runs its items one after another. An item that returns false has set the queue aside until
+/// `resume` is called.
 class queue : public std::enable_shared_from_this<queue> {
  public:
   struct item {
     virtual ~item() = default;
-    /// `failure`: of what ran before; then nothing is computed.
-    virtual bool run(queue& on, parallel::host::stream& arithmetic,
+    /// `failure` is that of an earlier item, after which nothing is computed.
+    virtual bool run(queue& owner, parallel::host::stream& arithmetic,
                      std::exception_ptr const& failure) = 0;
   };
 
-  explicit queue(engine& by) : by_(by) {}
+  explicit queue(engine& device_engine) : engine_(device_engine) {}
 
-  /// Appends; throws an earlier item's failure when `refuses`.
-  void push(std::unique_ptr<item> next, bool refuses) {
+  /// Appends `next`; with `throws_failure`, throws the failure of an earlier item instead.
+  void push(std::unique_ptr<item> next, bool throws_failure) {
     {
       std::scoped_lock const lock(mutex_);
-      if (failure_ && refuses) std::rethrow_exception(failure_);
+      if (failure_ && throws_failure) std::rethrow_exception(failure_);
       items_.push_back(std::move(next));
-      if (std::exchange(busy_, true)) return;
+      if (std::exchange(scheduled_, true)) return;
     }
-    by_.ready(shared_from_this());
+    engine_.schedule(shared_from_this());
   }
 
-  /// Goes on, or fails, after an item has put it aside.
+  /// Continues, or fails, after an item has set the queue aside.
   void resume(std::exception_ptr const& failure) {
     {
       std::scoped_lock const lock(mutex_);
       if (failure && !failure_) failure_ = failure;
-      if (items_.empty()) busy_ = false;
-      if (!busy_) return;
+      if (items_.empty()) scheduled_ = false;
+      if (!scheduled_) return;
     }
-    by_.ready(shared_from_this());
+    engine_.schedule(shared_from_this());
   }
 
   /// Runs one item. Called by a thread of the device.
@@ -147,22 +148,22 @@ class queue : public std::enable_shared_from_this<queue> {
       items_.pop_front();
       failure = failure_;
     }
-    bool goes_on = true;
+    bool continues = true;
     std::exception_ptr thrown;
     try {
-      goes_on = next->run(*this, arithmetic, failure);
+      continues = next->run(*this, arithmetic, failure);
     } catch (...) {
       thrown = std::current_exception();
     }
-    next.reset();  // what it owned is free before the next one starts
-    if (goes_on) resume(thrown);
+    next.reset();  // releases what it owned before the next item starts
+    if (continues) resume(thrown);
   }
 
  private:
-  engine& by_;
+  engine& engine_;
   std::mutex mutex_;
   std::deque<std::unique_ptr<item>> items_;
-  bool busy_ = false;  // it is ready, or runs, or is put aside
+  bool scheduled_ = false;  // ready, running or set aside
   std::exception_ptr failure_;
 };
 
@@ -185,49 +186,52 @@ inline void engine::run() {
 /// A point in the work of a stream.
 class event {
  public:
-  explicit event(engine const& of) : state_(std::make_shared<state>()) { state_->host = of.host(); }
+  explicit event(engine const& device_engine) : state_(std::make_shared<state>()) {
+    state_->host = device_engine.host();
+  }
 
   [[nodiscard]] bool ready() const {
     std::scoped_lock const lock(state_->mutex);
-    return state_->done;
+    return state_->is_done;
   }
   void wait() const {
-    if (!ready()) state_->host->host_waits();
+    if (!ready()) state_->host->note_host_wait();
     std::unique_lock lock(state_->mutex);
-    state_->reached.wait(lock, [this] { return state_->done; });
+    state_->reached.wait(lock, [this] { return state_->is_done; });
     if (state_->failure) std::rethrow_exception(state_->failure);
   }
   [[nodiscard]] bool wait_until(parallel::steady_time deadline) const {
-    if (!ready()) state_->host->host_waits();
+    if (!ready()) state_->host->note_host_wait();
     std::unique_lock lock(state_->mutex);
-    if (!state_->reached.wait_until(lock, deadline, [this] { return state_->done; })) return false;
+    if (!state_->reached.wait_until(lock, deadline, [this] { return state_->is_done; }))
+      return false;
     if (state_->failure) std::rethrow_exception(state_->failure);
     return true;
   }
 
-  /// Calls what(failure) when it is reached, at once when it was.
-  void then(std::function<void(std::exception_ptr const&)> what) const {
+  /// Calls action(failure) when the event is reached, at once if it already was.
+  void on_reached(std::function<void(std::exception_ptr const&)> action) const {
     std::exception_ptr failure;
     {
       std::scoped_lock const lock(state_->mutex);
-      if (!state_->done) {
-        state_->then.push_back(std::move(what));
+      if (!state_->is_done) {
+        state_->actions.push_back(std::move(action));
         return;
       }
       failure = state_->failure;
     }
-    what(failure);
+    action(failure);
   }
   void complete(std::exception_ptr const& failure) const {
-    std::vector<std::function<void(std::exception_ptr const&)>> then;
+    std::vector<std::function<void(std::exception_ptr const&)>> actions;
     {
       std::scoped_lock const lock(state_->mutex);
-      state_->done = true;
+      state_->is_done = true;
       state_->failure = failure;
-      then.swap(state_->then);
+      actions.swap(state_->actions);
     }
     state_->reached.notify_all();
-    for (auto const& what : then) what(failure);
+    for (auto const& action : actions) action(failure);
   }
 
  private:
@@ -235,9 +239,9 @@ class event {
     std::shared_ptr<engine::gate> host;
     std::mutex mutex;
     std::condition_variable reached;
-    bool done = false;
+    bool is_done = false;
     std::exception_ptr failure;
-    std::vector<std::function<void(std::exception_ptr const&)>> then;
+    std::vector<std::function<void(std::exception_ptr const&)>> actions;
   };
   std::shared_ptr<state> state_;
 };
@@ -246,16 +250,16 @@ class stream {
  public:
   using event_type = queued::event;
 
-  /// Of a device of its own.
+  /// A stream of a new device.
   stream() : stream(std::make_shared<engine>()) {}
-  explicit stream(std::shared_ptr<engine> of)
-      : engine_(std::move(of)), queue_(std::make_shared<queue>(*engine_)) {}
+  explicit stream(std::shared_ptr<engine> device_engine)
+      : engine_(std::move(device_engine)), queue_(std::make_shared<queue>(*engine_)) {}
   stream(stream const&) = delete;
   stream& operator=(stream const&) = delete;
   ~stream() {
     try {
       synchronize();
-    } catch (...) {  // NOLINT(bugprone-empty-catch): failures not asked for are dropped
+    } catch (...) {  // NOLINT(bugprone-empty-catch): failures that nobody waits for are dropped
     }
   }
 
@@ -266,8 +270,8 @@ class stream {
     compute([task = std::forward<Task>(task)](parallel::host::stream&) mutable { task(); });
   }
 
-  /// Appends task(arithmetic), which may enqueue operations there: a host stream that belongs to
-  /// the thread, and whose bits are the host's. They are done before the next item.
+  /// Appends task(arithmetic), which may enqueue operations on `arithmetic`, a host stream of the
+  /// engine's thread; so the results have the host's bits. The operations end before the next item.
   template <class Task>
   void compute(Task task) {
     push(
@@ -281,14 +285,14 @@ class stream {
         true);
   }
 
-  /// Appends begin(queue), after which the queue is put aside until somebody resumes it.
+  /// Appends begin(queue), after which the queue is set aside until its `resume` is called.
   template <class Begin>
   void put_aside(Begin begin) {
     push(
-        [begin = std::move(begin)](queue& on, parallel::host::stream&,
+        [begin = std::move(begin)](queue& owner, parallel::host::stream&,
                                    std::exception_ptr const& failure) mutable {
           if (failure) return true;
-          begin(on.shared_from_this());
+          begin(owner.shared_from_this());
           return false;
         },
         true);
@@ -306,35 +310,37 @@ class stream {
   }
 
   void wait(event const& mark) {
-    put_aside([mark](std::shared_ptr<queue> on) {
-      mark.then([on = std::move(on)](std::exception_ptr const& failure) { on->resume(failure); });
+    put_aside([mark](std::shared_ptr<queue> queue) {
+      mark.on_reached([queue = std::move(queue)](std::exception_ptr const& failure) {
+        queue->resume(failure);
+      });
     });
   }
 
-  /// An event of another device: nothing on this one can wait for it.
+  /// An event of another device: the host waits, since no queue of this device can.
   template <class Event>
   void wait(Event const& mark) {
-    engine_->host()->host_waits();
+    engine_->host()->note_host_wait();
     mark.wait();
   }
 
   void synchronize() { record().wait(); }
 
-  /// What operations of the host ask for.
+  /// Required by operations of the host.
   [[nodiscard]] int threads() const { return 1; }
 
  private:
   template <class Run>
-  void push(Run run, bool refuses) {
-    struct of final : queue::item {
-      explicit of(Run f) : function(std::move(f)) {}
-      bool run(queue& on, parallel::host::stream& arithmetic,
+  void push(Run run, bool throws_failure) {
+    struct task_item final : queue::item {
+      explicit task_item(Run task) : function(std::move(task)) {}
+      bool run(queue& owner, parallel::host::stream& arithmetic,
                std::exception_ptr const& failure) override {
-        return function(on, arithmetic, failure);
+        return function(owner, arithmetic, failure);
       }
       Run function;
     };
-    queue_->push(std::make_unique<of>(std::move(run)), refuses);
+    queue_->push(std::make_unique<task_item>(std::move(run)), throws_failure);
   }
 
   std::shared_ptr<engine> engine_;

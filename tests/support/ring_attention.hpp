@@ -1,7 +1,7 @@
 // Causal attention without the softmax, over integers modulo 2^64: y_s = Σ_t (x_s · x_t) x_t for
-// each head, over the positions t that s sees (or with keys of their own Σ_t (q_s · k_t) k_t).
-// Exact in any order, so a division over ranks that computes the same thing gives the same bits. It
-// passes through the library's ring and its exchange of heads as MPT's attention does.
+// each head, over the positions t that s sees (or with separate keys Σ_t (q_s · k_t) k_t). Sums are
+// exact in any order, so a division over ranks that computes the same function gives the same bits.
+// The attention uses the library's ring and its exchange of heads as MPT's attention does.
 #pragma once
 
 #include <vector>
@@ -22,26 +22,27 @@ using parallel::matrix_view;
 using parallel::ops::rows_view;
 namespace context_parallel = parallel::context_parallel;
 
-/// Both cores. Rows x are packed: the queries of all heads, then the keys, which are values too, of
-/// `key_heads` heads; or with none of these the queries are the keys. Forward needs x and y,
-/// backward also dy and dx, to which is added.
+/// The core of attention by either method. Rows of x are packed: the queries of all heads, then the
+/// keys of `key_heads` heads, which are also the values; without key heads the queries are the
+/// keys. Forward needs x and y, backward also dy and dx; it adds to dx.
 struct ring_attention_core {
   using element = ring;
   using run = context_parallel::run;
 
   index heads = 1;
-  index key_heads = 0;  // each for as many neighbouring heads; 0: the queries are the keys
-  index reach = -1;     // positions before its own that one sees; negative: all
+  index key_heads =
+      0;             // shared by equal numbers of neighbouring heads; 0: the queries are the keys
+  index reach = -1;  // number of earlier positions that a query sees; negative: all
   matrix_view<ring const> x = {};
   matrix_view<ring> y = {};
   matrix_view<ring const> dy = {};
   matrix_view<ring> dx = {};
-  matrix_view<ring const> packed = {};  // all rows of some heads, when those are exchanged
+  matrix_view<ring const> packed = {};  // all rows of some heads, if heads are exchanged
 
   [[nodiscard]] index dim() const { return x.extent(1) / (heads + key_heads); }
   /// Columns of the result.
   [[nodiscard]] index width() const { return heads * dim(); }
-  /// Columns of what keys there are.
+  /// Columns of the keys.
   [[nodiscard]] index key_width() const { return (key_heads == 0 ? heads : key_heads) * dim(); }
 
   template <class Stream>
@@ -71,7 +72,7 @@ struct ring_attention_core {
                   items::attend_backward_keys{terms, dy.data(), d_rows.data(), dy.extent(1)});
   }
 
-  /// dx += the gradients of its keys.
+  /// Adds the gradients of the keys to dx.
   template <class Stream>
   void add_keys(context<Stream>& c, matrix_view<ring const> d_keys) const {
     for_each_item(c.stream, dx.extent(0),
@@ -95,7 +96,7 @@ struct ring_attention_core {
     return share_of_heads(n).attend_backward(c, d);
   }
 
-  /// y, all sequences being here.
+  /// Computes y from whole sequences.
   template <class Stream>
   [[nodiscard]] matrix_view<ring> attend(context<Stream>& c) {
     y = c.template allocate<ring, 2>({x.extent(0), width()});
@@ -127,7 +128,7 @@ struct ring_attention_core {
     return rows_view<ring const>(rows).slice_columns(rows.extent(1) - key_width(), rows.extent(1));
   }
 
-  /// The pairs of positions of these runs that see each other.
+  /// The pairs of positions in these runs of which the query sees the key.
   template <class Stream>
   [[nodiscard]] items::pairs pairs(context<Stream>& c, run const& query_run, run const& key_run,
                                    matrix_view<ring const> rows) const {
@@ -185,7 +186,8 @@ struct basic_ring_attention {
     return backward_by_ring(c, core);
   }
 
-  /// The ring, of one rank too; `core` is of this layer or one derived from it.
+  /// Attention by the ring method, for a single rank too. `core` has the sizes of this layer or
+  /// derived ones.
   template <class Stream, class Core>
   matrix_view<ring> forward_by_ring(context<Stream>& c, Core& core) const {
     core.y = c.template allocate<ring, 2>({core.x.extent(0), core.width()});
@@ -208,9 +210,9 @@ struct basic_ring_attention {
   void backward_weight(context<Stream>&, saved const&) const {}
   void visit_parameters(auto&&) {}
 
-  /// The same of one rank, whose communicator is of another kind.
+  /// The same layer for a single rank with another type of communicator.
   template <class Other>
-  [[nodiscard]] basic_ring_attention<Other> alone_with() const {
+  [[nodiscard]] basic_ring_attention<Other> for_single_rank() const {
     return {{}, method, heads, key_heads, window};
   }
 };

@@ -8,7 +8,7 @@
 
 namespace test::items {
 
-/// Enqueues item(i) for i in [0, count), a thread each.
+/// Enqueues item(i) for i in [0, count), with one thread for each item.
 template <class Item>
 void launch_items(parallel::cuda::stream& s, item_index count, Item const& item);
 

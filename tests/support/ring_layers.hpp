@@ -1,5 +1,5 @@
-// The layers of the exact ring model, besides the library's own. Over integers modulo 2^64 every
-// sum is exact in any order.
+// The layers of the exact ring model beside the library's own. Over integers modulo 2^64 every sum
+// is exact in any order.
 #pragma once
 
 #include <cstddef>
@@ -21,17 +21,18 @@ struct ring_square {
     matrix_view<ring const> x;
   };
   template <class Stream>
-  matrix_view<ring> forward(context<Stream>& c, matrix_view<ring const> x, saved& kept) const {
-    kept.x = x;
+  matrix_view<ring> forward(context<Stream>& c, matrix_view<ring const> x, saved& state) const {
+    state.x = x;
     auto y = c.template allocate<ring, 2>(x.extents());
     for_each_item(c.stream, x.size(), items::square{y.data(), x.data()});
     return y;
   }
   template <class Stream>
   matrix_view<ring> backward_input(context<Stream>& c, matrix_view<ring const> dy,
-                                   saved& kept) const {
+                                   saved& state) const {
     auto dx = c.template allocate<ring, 2>(dy.extents());
-    for_each_item(c.stream, dx.size(), items::square_backward{dx.data(), kept.x.data(), dy.data()});
+    for_each_item(c.stream, dx.size(),
+                  items::square_backward{dx.data(), state.x.data(), dy.data()});
     return dx;
   }
   template <class Stream>
@@ -39,7 +40,7 @@ struct ring_square {
   void visit_parameters(auto&&) {}
 };
 
-/// In a norm's place: y = x ∘ (gain + Σ of the row). It mixes a row and nothing else.
+/// Stands in for a norm: y = x ∘ (gain + Σ of the row). It mixes the elements of a row only.
 struct ring_norm {
   using element = ring;
 
@@ -50,8 +51,8 @@ struct ring_norm {
   };
 
   template <class Stream>
-  matrix_view<ring> forward(context<Stream>& c, matrix_view<ring const> x, saved& kept) const {
-    kept.x = x;
+  matrix_view<ring> forward(context<Stream>& c, matrix_view<ring const> x, saved& state) const {
+    state.x = x;
     auto y = c.template allocate<ring, 2>(x.extents());
     for_each_item(c.stream, x.extent(0),
                   items::norm{y.data(), x.data(), gain.value().data(), x.extent(1)});
@@ -59,26 +60,26 @@ struct ring_norm {
   }
   template <class Stream>
   matrix_view<ring> backward_input(context<Stream>& c, matrix_view<ring const> dy,
-                                   saved& kept) const {
-    kept.dy = dy;
+                                   saved& state) const {
+    state.dy = dy;
     auto dx = c.template allocate<ring, 2>(dy.extents());
     for_each_item(c.stream, dx.extent(0),
-                  items::norm_backward{dx.data(), kept.x.data(), dy.data(), gain.value().data(),
+                  items::norm_backward{dx.data(), state.x.data(), dy.data(), gain.value().data(),
                                        dx.extent(1)});
     return dx;
   }
   template <class Stream>
-  void backward_weight(context<Stream>& c, saved const& kept) const {
+  void backward_weight(context<Stream>& c, saved const& state) const {
     if (!gain.has_gradient()) return;
-    auto const& x = kept.x;
+    auto const& x = state.x;
     for_each_item(c.stream, x.extent(1),
-                  items::gain_gradient{gain.gradient().data(), x.data(), kept.dy.data(),
+                  items::gain_gradient{gain.gradient().data(), x.data(), state.dy.data(),
                                        x.extent(0), x.extent(1), x.extent(1)});
   }
   void visit_parameters(auto&& visit) { visit(gain); }
 };
 
-/// Every head's columns times one gain: a parameter that all heads share.
+/// Multiplies the columns of every head by one gain, a parameter that all heads share.
 struct ring_gain {
   using element = ring;
 
@@ -89,23 +90,23 @@ struct ring_gain {
   };
 
   template <class Stream>
-  matrix_view<ring> forward(context<Stream>& c, matrix_view<ring const> x, saved& kept) const {
-    kept.x = x;
+  matrix_view<ring> forward(context<Stream>& c, matrix_view<ring const> x, saved& state) const {
+    state.x = x;
     return multiply(c, x);
   }
   template <class Stream>
   matrix_view<ring> backward_input(context<Stream>& c, matrix_view<ring const> dy,
-                                   saved& kept) const {
-    kept.dy = dy;
+                                   saved& state) const {
+    state.dy = dy;
     return multiply(c, dy);
   }
   template <class Stream>
-  void backward_weight(context<Stream>& c, saved const& kept) const {
+  void backward_weight(context<Stream>& c, saved const& state) const {
     if (!gain.has_gradient()) return;
-    auto const& x = kept.x;
+    auto const& x = state.x;
     auto const gradient = gain.gradient();
     for_each_item(c.stream, gradient.size(),
-                  items::gain_gradient{gradient.data(), x.data(), kept.dy.data(), x.extent(0),
+                  items::gain_gradient{gradient.data(), x.data(), state.dy.data(), x.extent(0),
                                        x.extent(1), gradient.size()});
   }
   void visit_parameters(auto&& visit) { visit(gain); }
@@ -121,7 +122,7 @@ struct ring_gain {
   }
 };
 
-/// Packed rows: the results of one linear layer or of several, side by side.
+/// Packed rows: the results of one or more linear layers side by side.
 struct ring_projection {
   using element = ring;
   using linear = parallel::linear<ring>;
@@ -133,35 +134,35 @@ struct ring_projection {
   };
 
   template <class Stream>
-  matrix_view<ring> forward(context<Stream>& c, matrix_view<ring const> x, saved& kept) const {
-    kept.parts.resize(parts.size());
-    if (parts.size() == 1) return parts[0].forward(c, x, kept.parts[0]);
+  matrix_view<ring> forward(context<Stream>& c, matrix_view<ring const> x, saved& state) const {
+    state.parts.resize(parts.size());
+    if (parts.size() == 1) return parts[0].forward(c, x, state.parts[0]);
     auto const packed = c.template allocate<ring, 2>({x.extent(0), width()});
     for_each_part(packed, [&](std::size_t i, rows_view<ring> columns) {
       parallel::arena::scope const temporaries(c.memory);
-      auto const y = parts[i].forward(c, x, kept.parts[i]);
+      auto const y = parts[i].forward(c, x, state.parts[i]);
       parallel::ops::copy(c.stream, columns, rows_view<ring const>(y));
     });
     return packed;
   }
   template <class Stream>
   matrix_view<ring> backward_input(context<Stream>& c, matrix_view<ring const> dy,
-                                   saved& kept) const {
-    if (parts.size() == 1) return parts[0].backward_input(c, dy, kept.parts[0]);
+                                   saved& state) const {
+    if (parts.size() == 1) return parts[0].backward_input(c, dy, state.parts[0]);
     auto const dx = c.template allocate<ring, 2>({dy.extent(0), parts[0].weight.extents[1]});
     parallel::ops::fill(c.stream, dx.span(), 0);
     for_each_part(dy, [&](std::size_t i, rows_view<ring const> columns) {
-      // kept for the gradients of the weights
+      // this copy stays allocated for the weight gradients
       auto const part = c.template allocate<ring, 2>({columns.rows, columns.columns});
       parallel::ops::copy(c.stream, rows_view<ring>(part), columns);
-      auto const through = parts[i].backward_input(c, part, kept.parts[i]);
-      parallel::ops::add(c.stream, dx.span(), std::span<ring const>(through.span()));
+      auto const part_gradient = parts[i].backward_input(c, part, state.parts[i]);
+      parallel::ops::add(c.stream, dx.span(), std::span<ring const>(part_gradient.span()));
     });
     return dx;
   }
   template <class Stream>
-  void backward_weight(context<Stream>& c, saved const& kept) const {
-    for (std::size_t i = 0; i < parts.size(); ++i) parts[i].backward_weight(c, kept.parts[i]);
+  void backward_weight(context<Stream>& c, saved const& state) const {
+    for (std::size_t i = 0; i < parts.size(); ++i) parts[i].backward_weight(c, state.parts[i]);
   }
   void visit_parameters(auto&& visit) {
     for (auto& part : parts) part.visit_parameters(visit);
@@ -173,7 +174,7 @@ struct ring_projection {
     for (auto const& part : parts) sum += part.weight.extents[0];
     return sum;
   }
-  /// f(i, its columns of the rows).
+  /// Calls f(i, columns of part i of the rows).
   template <class T, class F>
   void for_each_part(matrix_view<T> rows, F&& f) const {
     index begin = 0;

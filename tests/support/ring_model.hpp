@@ -1,11 +1,10 @@
 // A model made of ring operations only, for tests that need no tolerance.
 //
-// Over std::uint64_t arithmetic is exact modulo 2^64 in any order, so a layout that computes the
-// same thing gives the same bits: loss, gradients, squared norm, parameters after k steps. The
-// model passes through the very same strategy templates as MPT: embedding (tied to the exit),
-// residual blocks with a product across the sequence in attention's place, squares, a squared loss.
-// Heads, hidden units and the vocabulary are divided over tensor ranks, sequences over context
-// ranks.
+// Arithmetic on std::uint64_t is exact modulo 2^64 in any order, so a layout that computes the same
+// function gives the same bits: loss, gradients, squared norm, parameters after k steps. The model
+// uses the same strategy templates as MPT: an embedding (tied to the head), residual blocks with a
+// product across the sequence instead of attention, squares, and a squared loss. Heads, hidden
+// units and the vocabulary are divided over tensor ranks, sequences over context ranks.
 #pragma once
 
 #include <array>
@@ -46,25 +45,25 @@ struct ring_microbatch {
 
 template <class Comm>
 struct basic_ring_options {
-  bool tied = true;    // the exit multiplies by the embedding, or by a unit of its own
+  bool tied = true;    // the head uses the embedding's weights, or else a unit of its own
   bool gated = false;  // the feed-forward layers are gated linear units
   basic_ring_attention<Comm> attention = {};  // of all heads, and the context ranks
   index blocks = 3;
   index head_dim = 0;   // 0: the width, divided by the heads
   index hidden = 0;     // of the feed-forward layers; 0: three times the width
-  index recompute = 0;  // so many blocks, the first, make their activations again
+  index recompute = 0;  // number of blocks, from the first, that recompute their activations
   parallel::tensor::region<Comm> tensor = {};
 
-  /// The same of one rank, whose communicator is of another kind.
+  /// The same options for a single rank with another type of communicator.
   template <class Other>
-  [[nodiscard]] basic_ring_options<Other> alone_with() const {
-    return {tied,   gated,    attention.template alone_with<Other>(), blocks, head_dim,
+  [[nodiscard]] basic_ring_options<Other> for_single_rank() const {
+    return {tied,   gated,    attention.template for_single_rank<Other>(), blocks, head_dim,
             hidden, recompute};
   }
 };
 using ring_options = basic_ring_options<parallel::any_communicator>;
 
-/// `Comm`: of tensor and context ranks.
+/// `Comm` is the type of the communicators of tensor and context ranks.
 template <class Comm>
 class basic_ring_model {
  public:
@@ -81,17 +80,18 @@ class basic_ring_model {
   using mlp_branch = parallel::residual<parallel::sequential<ring_norm, mlp>>;
   using block = parallel::recompute<parallel::sequential<mixer_branch, mlp_branch>>;
 
-  /// Of all parameters: so small that as floats they are whole numbers, odd ones too.
+  /// The initial values of all parameters, so small that floats hold them as whole numbers, odd
+  /// ones too.
   static constexpr parallel::uniform_init any_number{0.0F, 16e6F};
 
   basic_ring_model(index blocks, index width, index vocabulary,
                    basic_ring_options<Comm> options = {})
       : width_(width),
         options_(std::move(options)),
-        place_{options_.tensor.rank(), options_.tensor.size()} {
+        position_{options_.tensor.rank(), options_.tensor.size()} {
     tokens_.tensor_region = options_.tensor;
     tokens_.weight =
-        rows_of<2>("wte", {vocabulary, width}, {place_.part_of(vocabulary, "the vocabulary")});
+        rows_of<2>("wte", {vocabulary, width}, {position_.part_of(vocabulary, "the vocabulary")});
     exit_.weight = tokens_.weight;
     if (!options_.tied) exit_.weight.name = "head";
     final_ = make_norm("norm");
@@ -146,22 +146,22 @@ class basic_ring_model {
     tokens_.backward_weight(c, b.ids, dy);
   }
 
-  /// loss = Σ over labelled rows and v of (x·W_v - [v = label])², of which each tensor rank has the
-  /// addends of its part of the vocabulary.
+  /// loss = Σ over labelled rows and v of (x·W_v - [v = label])². Each tensor rank computes the
+  /// terms of its part of the vocabulary.
   template <class Stream>
   void head_loss(context<Stream>& c, microbatch const& b, matrix_view<ring const> x,
                  matrix_view<ring> dx, parallel::train::statistics<ring>& sums) const {
-    auto const& of = options_.tensor;
-    ring_norm::saved kept;
-    matrix_view<ring const> const own = final_.forward(c, x, kept);
-    auto const y = of.enter(c, own);
+    auto const& region = options_.tensor;
+    ring_norm::saved state;
+    matrix_view<ring const> const own_rows = final_.forward(c, x, state);
+    auto const y = region.enter(c, own_rows);
     auto logits = c.template allocate<ring, 2>({y.extent(0), exit_.weight.extents[0]});
     parallel::ops::matmul(c.stream, logits, y, exit_.weight.value(), {.transpose_b = true});
-    index const first = of.is_single_rank() ? 0 : exit_.weight.rows.front().begin;
+    index const first = region.is_single_rank() ? 0 : exit_.weight.rows.front().begin;
     for_each_item(c.stream, 1,
                   items::loss{logits.data(), b.labels.data(), &sums.loss, logits.extent(0),
                               logits.extent(1), first});
-    if (of.rank() == 0) sums.tokens += b.loss_tokens;
+    if (region.rank() == 0) sums.tokens += b.loss_tokens;
     if (dx.extent(0) == 0) return;
     matrix_view<ring const> const gradient = logits;
     auto const dy = c.template allocate<ring, 2>(y.extents());
@@ -169,20 +169,20 @@ class basic_ring_model {
     if (exit_.weight.has_gradient())
       parallel::ops::matmul(c.stream, exit_.weight.gradient(), gradient, y,
                             {.transpose_a = true, .accumulate = true});
-    auto const d_own = of.leave(c, parallel::tensor::addend<ring>{dy});
-    auto const through = final_.backward_input(c, d_own, kept);
-    final_.backward_weight(c, kept);
-    parallel::ops::copy(c.stream, dx.span(), std::span<ring const>(through.span()));
+    auto const d_own_rows = region.leave(c, parallel::tensor::addend<ring>{dy});
+    auto const norm_gradient = final_.backward_input(c, d_own_rows, state);
+    final_.backward_weight(c, state);
+    parallel::ops::copy(c.stream, dx.span(), std::span<ring const>(norm_gradient.span()));
   }
 
  private:
-  /// Some rows, columns or all of a parameter.
+  /// This rank's rows of a parameter.
   template <std::size_t N>
   [[nodiscard]] parallel::parameter<ring, N> rows_of(std::string const& name,
                                                      parallel::shape<N> whole,
                                                      std::vector<row_range> rows) const {
     parallel::parameter<ring, N> out{name, whole, any_number};
-    if (place_.size > 1) out.keep_rows(std::move(rows));
+    if (position_.size > 1) out.keep_rows(std::move(rows));
     return out;
   }
   [[nodiscard]] parallel::linear<ring> make(
@@ -199,7 +199,7 @@ class basic_ring_model {
                                                   row_range columns) const {
     parallel::linear<ring> layer;
     layer.weight = {name + ".weight", {width_, in}, any_number};
-    if (place_.size > 1) layer.weight.keep_columns(columns.begin, columns.count);
+    if (position_.size > 1) layer.weight.keep_columns(columns.begin, columns.count);
     return layer;
   }
 
@@ -210,7 +210,7 @@ class basic_ring_model {
     return out;
   }
 
-  /// Of a result that is the sum over tensor ranks.
+  /// The bias of a result that is summed over tensor ranks.
   [[nodiscard]] parallel::parameter<ring, 1> make_bias(std::string const& name) const {
     parallel::parameter<ring, 1> out{name + ".bias", {width_}, any_number};
     out.replicated(options_.tensor.replication_outside());
@@ -223,15 +223,17 @@ class basic_ring_model {
     index const heads = attend.heads;
     index const key_heads = attend.key_heads;
     index const dim = options_.head_dim > 0 ? options_.head_dim : width_ / heads;
-    parallel::ops::head_layout const all{.heads = heads, .kv_heads = key_heads, .dim = dim};
-    auto const q = place_.queries_of(all);
+    parallel::ops::head_layout const layout{.heads = heads, .kv_heads = key_heads, .dim = dim};
+    auto const q = position_.queries_of(layout);
     attend.heads = q.count;
     if (!attend.ranks.is_single_rank() && attend.method == context_parallel::method::ulysses)
-      for (index const rank : {index{0}, place_.size - 1}) {  // those with most and fewest heads
-        parallel::tensor::axis_position const there{rank, place_.size};
-        context_parallel::check_heads("query", there.queries_of(all).count, attend.ranks.size());
+      for (index const rank :
+           {index{0}, position_.size - 1}) {  // the ranks with the most and the fewest heads
+        parallel::tensor::axis_position const position{rank, position_.size};
+        context_parallel::check_heads("query", position.queries_of(layout).count,
+                                      attend.ranks.size());
         if (key_heads > 0)
-          context_parallel::check_heads("key", there.heads_of(key_heads).count,
+          context_parallel::check_heads("key", position.heads_of(key_heads).count,
                                         attend.ranks.size());
       }
     index const packed = (heads + key_heads) * dim;
@@ -240,13 +242,13 @@ class basic_ring_model {
     if (key_heads == 0) {
       project.parts = {make(name + "mix", packed, {of_queries})};
     } else {
-      auto const k = place_.heads_of(key_heads);
+      auto const k = position_.heads_of(key_heads);
       attend.key_heads = k.count;
       auto const of_keys = rows_of_heads(k, dim, heads * dim);
-      int const sharers = place_.sharers_of(key_heads);
+      int const sharers = position_.sharers_of(key_heads);
       if (sharers == 1)
         project.parts = {make(name + "mix", packed, {of_queries, of_keys})};
-      else  // what neighbours hold too is a slice of its own; each has other queries
+      else  // a slice that neighbours share is separate from the queries, which differ
         project.parts = {make(name + "mix", packed, {of_queries}),
                          make(name + "mix", packed, {of_keys}, {sharers, true})};
     }
@@ -259,20 +261,20 @@ class basic_ring_model {
 
   [[nodiscard]] mlp make_mlp(std::string const& name) const {
     index const hidden = options_.hidden > 0 ? options_.hidden : 3 * width_;
-    auto const some = place_.part_of(hidden, "the number of hidden units");
+    auto const own_units = position_.part_of(hidden, "the number of hidden units");
     mlp feed;
-    feed.up = {options_.tensor, make(name + "up", hidden, {some})};
-    if (options_.gated) feed.gate = make(name + "gate", hidden, {some});
-    feed.down = {options_.tensor, columns_of(name + "down", hidden, some),
+    feed.up = {options_.tensor, make(name + "up", hidden, {own_units})};
+    if (options_.gated) feed.gate = make(name + "gate", hidden, {own_units});
+    feed.down = {options_.tensor, columns_of(name + "down", hidden, own_units),
                  make_bias(name + "down")};
     return feed;
   }
 
   index width_;
   basic_ring_options<Comm> options_;
-  parallel::tensor::axis_position place_;
+  parallel::tensor::axis_position position_;
   parallel::tensor::embedding<ring, Comm> tokens_;
-  parallel::embedding<ring> exit_;  // its table alone is used
+  parallel::embedding<ring> exit_;  // only its table is used
   ring_norm final_;
   std::deque<block> blocks_;
 };

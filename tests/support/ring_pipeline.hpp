@@ -1,9 +1,9 @@
-// A pipeline of ring maps for tests of the executor: exact modulo 2^64, and jealous of its memory.
+// A pipeline of ring maps for tests of the executor: exact modulo 2^64, with checks of its memory.
 //
-// Stage s computes y = a_s x + b_s + x², a and b vectors as long as x. What a slot or a boundary
-// buffer holds is poisoned as soon as it may be used again, so whoever reads too late, or was
-// overwritten too early, computes something else. Stage 0 makes its input of the microbatch; the
-// last stage's loss is Σ c_m y, c a vector that depends on the microbatch.
+// Stage s computes y = a_s x + b_s + x², where a and b are vectors as long as x. A slot or boundary
+// buffer is poisoned as soon as it may be reused, so that a late read or an early overwrite changes
+// the result. Stage 0 derives its input from the microbatch; the loss of the last stage is Σ c_m y,
+// where c is a vector that depends on the microbatch.
 #pragma once
 
 #include <chrono>
@@ -22,7 +22,7 @@ namespace test {
 using ring = std::uint64_t;
 using ring_vector = std::vector<ring>;
 
-/// A number that looks like noise, the same everywhere.
+/// A pseudorandom number that depends on x only.
 [[nodiscard]] constexpr ring noise(ring x) {
   x += 0x9e3779b97f4a7c15ULL;
   x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9ULL;
@@ -30,14 +30,14 @@ using ring_vector = std::vector<ring>;
   return x ^ (x >> 31U);
 }
 
-/// What a pipeline run gives: gradients of a and b of each stage, and the loss.
+/// The results of a pipeline run: the gradients of a and b of each stage, and the loss.
 struct ring_result {
   std::vector<ring_vector> da, db;  // by stage
   ring loss = 0;
   friend bool operator==(ring_result const&, ring_result const&) = default;
 };
 
-/// How long the activation of a microbatch is; 0: nobody has a sequence for it.
+/// The sizes of a run. An activation of length 0 belongs to an empty microbatch.
 struct ring_problem {
   int stages = 1;
   int microbatches = 1;
@@ -69,7 +69,7 @@ struct ring_problem {
   }
 };
 
-/// The same computed by one loop.
+/// The same results, computed by one loop.
 [[nodiscard]] inline ring_result serial(ring_problem const& problem) {
   auto out = problem.empty_result();
   for (int m = 0; m < problem.microbatches; ++m)
@@ -89,7 +89,7 @@ struct ring_problem {
   return out;
 }
 
-/// One rank's share. `pause(n)` is called in the n-th task, to shake the order.
+/// One rank's share. Calls `pause(n)` in the n-th task to vary the order.
 template <class Pause>
 class ring_program {
  public:
@@ -134,7 +134,7 @@ class ring_program {
     });
   }
 
-  /// After the compute stream has come to its end.
+  /// The sums; valid after the compute stream has ended.
   [[nodiscard]] ring_result const& sums() const { return sums_; }
 
  private:
@@ -176,7 +176,7 @@ class ring_program {
   ring dy(microbatch_task const& p, std::size_t i) {
     return is_last(p) ? problem_.c(p.microbatch, i) : output_gradient(p)[i];
   }
-  // the input, from the boundary buffer: it must be there until the weight gradient is done
+  // The input, from the boundary buffer, must stay until the weight gradient is computed.
   ring x(microbatch_task const& p, std::size_t i) {
     return p.stage == 0 ? saved_input(p)[i] : input(p)[i];
   }
@@ -192,7 +192,7 @@ class ring_program {
       sums_.da[stage][i] += dy(p, i) * x(p, i);
       sums_.db[stage][i] += dy(p, i);
     }
-    // all of the slot and the input may be used again
+    // The slot and the input may be reused.
     spoil(saved_input(p), p);
     if (!is_last(p)) {
       spoil(output(p), p);
@@ -211,7 +211,7 @@ class ring_program {
   ring tasks_ = 0;
 };
 
-/// `steps` runs of the rank's plan; the sums of all.
+/// Runs the rank's plan `steps` times; returns the sums over all runs.
 template <class Comm, class Pause>
 [[nodiscard]] ring_result run_rank(Comm& comm, parallel::pipeline::schedule const& run_schedule,
                                    bool has_empty, Pause pause, int steps = 1) {

@@ -1,4 +1,4 @@
-// A run of the ring model on a layout, and all its results, by which layouts are compared.
+// A run of the ring model on a layout, with all results for comparing layouts.
 #pragma once
 
 #include <algorithm>
@@ -84,7 +84,7 @@ struct outcome {
 struct ring_sizes {
   index width = 4;
   index vocabulary = test::vocabulary;
-  index length = 5;  // of a whole sequence
+  index length = 5;  // positions of a whole sequence
   index batch = global_batch;
   friend auto operator<=>(ring_sizes const&, ring_sizes const&) = default;
 };
@@ -100,7 +100,7 @@ struct layout {
   int num_steps = steps;
   ring_options model = {};
   bool measure = false;
-  int replicas = 1;  // of all shards
+  int replicas = 1;  // number of copies of all shards
   int pipeline = 1;
   parallel::train::pipeline_options schedule = {};
   bool reshard = true;  // after the forward pass, at level parameters
@@ -202,7 +202,7 @@ inline void add_elements(std::map<std::string, std::vector<ring>>& tensors, auto
 /// The largest number of microbatches of a rank, before the schedule adds empty ones.
 [[nodiscard]] inline std::size_t max_microbatches(layout const& config) {
   return static_cast<std::size_t>(
-      parallel::data::most_microbatches(config.sizes.batch, data_ranks(config), config.microbatch));
+      parallel::data::max_microbatches(config.sizes.batch, data_ranks(config), config.microbatch));
 }
 
 /// One rank's microbatches of a step, in memory that a device's operations can read.

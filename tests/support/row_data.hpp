@@ -1,4 +1,4 @@
-// Numbers, poison and comparisons for the tests of kernels over rows.
+// Inputs, poisoned outputs and comparisons for tests of kernels over rows.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -16,7 +16,8 @@
 
 namespace parallel::testing {
 
-/// `count` numbers of about `size`, the same for a seed, around `center`.
+/// `count` normally distributed numbers around `center` with deviation `size`, which depend on
+/// `seed`.
 template <class T>
 std::vector<T> normal_numbers(std::size_t count, std::uint64_t seed, float size = 1.0F,
                               float center = 0.0F) {
@@ -26,29 +27,29 @@ std::vector<T> normal_numbers(std::size_t count, std::uint64_t seed, float size 
   return out;
 }
 
-/// How near the kernels of norms come to the reference loops.
+/// The relative error of norm kernels against the reference loops.
 template <class T>
 inline constexpr double norm_tolerance = std::is_same_v<T, double> ? 1e-13
                                          : std::is_same_v<T, bf16> ? 8e-3
                                                                    : 4e-6;
 
-/// What an output holds before it is written.
+/// The content of an output before it is written.
 template <class T>
 std::vector<T> poison(std::size_t count) {
   return std::vector<T>(count, T(-77.0F));
 }
 
-/// Rows of `columns` that lie `gap` elements apart, the first of them at `begin`.
+/// Rows of `columns` elements with gaps of `gap` elements; the first row begins at `begin`.
 struct row_shape {
   parallel::index rows, columns, gap, begin;
 };
 
-/// Aligned and not, shorter and longer than what 32 threads keep in registers.
+/// Aligned and unaligned rows, shorter and longer than 32 threads hold in registers.
 inline constexpr row_shape row_shapes[] = {{1, 1, 0, 0},    {3, 7, 0, 0},   {2, 64, 0, 0},
                                            {2, 64, 1, 0},   {2, 96, 32, 1}, {2, 1000, 0, 0},
                                            {2, 1003, 5, 3}, {2, 1600, 0, 0}};
 
-/// Elements of memory that rows of a shape need, and some more.
+/// The elements of memory that rows of a shape need, plus some spare.
 [[nodiscard]] inline std::size_t extent(row_shape const& s) {
   return static_cast<std::size_t>(s.begin + s.rows * (s.columns + s.gap) + 8);
 }
@@ -57,10 +58,10 @@ inline constexpr row_shape row_shapes[] = {{1, 1, 0, 0},    {3, 7, 0, 0},   {2, 
 template <class T>
 struct rows_of {
   std::vector<T> data;
-  row_shape at;
+  row_shape shape;
 
   ops::rows_view<T> view() {
-    return {data.data() + at.begin, at.rows, at.columns, at.columns + at.gap};
+    return {data.data() + shape.begin, shape.rows, shape.columns, shape.columns + shape.gap};
   }
 };
 
@@ -69,7 +70,8 @@ vector_view<T> view_of(std::vector<T>& v) {
   return {v.data(), {std::ssize(v)}};
 }
 
-/// Every element within `bound` of the expected one; NaN equals NaN.
+/// Checks that every element is within `bound` (1 + |expected|) of the expected one; NaN equals
+/// NaN.
 template <class T, class U>
 void check_close(std::vector<T> const& actual, std::vector<U> const& expected, double bound) {
   REQUIRE(actual.size() == expected.size());

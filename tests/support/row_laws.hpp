@@ -31,7 +31,7 @@ inline constexpr std::array<std::pair<index, index>, 6> row_shapes{
     {{0, 5}, {1, 33}, {131, 65}, {37, 768}, {5, 4099}, {700, 8}}};
 
 template <class T, class Device>
-void check_norms(both_sides<Device>& both) {
+void check_norms(both_sides<Device>& sides) {
   using A = accumulate_t<T>;
   for (auto const& shape : row_shapes)
     for (bool const centred : {true, false}) {
@@ -39,14 +39,14 @@ void check_norms(both_sides<Device>& both) {
       CAPTURE(shape.first);
       CAPTURE(shape.second);
       CAPTURE(centred);
-      auto x = both.template random<T>(rows * columns, 2.0);
-      auto dy = both.template random<T>(rows * columns), y = both.template poisoned<T>(dy.size()),
-           dx = both.template poisoned<T>(dy.size()), sum = both.template poisoned<T>(dy.size()),
-           addend_values = both.template random<T>(dy.size());
-      auto weight = both.template random<T>(columns), bias = both.template random<T>(columns);
-      auto mean = both.template poisoned<A>(rows), rstd = both.template poisoned<A>(rows);
-      auto dweight = both.template random<A>(columns), dbias = both.template random<A>(columns);
-      both.run([&, rows = rows, columns = columns](auto& s) {
+      auto x = sides.template random<T>(rows * columns, 2.0);
+      auto dy = sides.template random<T>(rows * columns), y = sides.template poisoned<T>(dy.size()),
+           dx = sides.template poisoned<T>(dy.size()), sum = sides.template poisoned<T>(dy.size()),
+           addend_values = sides.template random<T>(dy.size());
+      auto weight = sides.template random<T>(columns), bias = sides.template random<T>(columns);
+      auto mean = sides.template poisoned<A>(rows), rstd = sides.template poisoned<A>(rows);
+      auto dweight = sides.template random<A>(columns), dbias = sides.template random<A>(columns);
+      sides.run([&, rows = rows, columns = columns](auto& s) {
         auto const matrix = [&](auto& array) { return as_matrix(s, array, rows, columns); };
         if (centred)
           ops::layer_norm(s, matrix(y), as_vector(s, mean), as_vector(s, rstd), matrix(x),
@@ -59,10 +59,10 @@ void check_norms(both_sides<Device>& both) {
       check_near(rstd, 40.0 * unit<A>, 40.0 * unit<A>);
       check_near(y, 160.0 * unit<A>);
       // gradients from fixed statistics, which are the same on both sides
-      auto fixed_mean = both.template random<A>(rows, 0.1);
+      auto fixed_mean = sides.template random<A>(rows, 0.1);
       auto fixed_rstd =
-          both.template twin_of<A>(std::vector<A>(static_cast<std::size_t>(rows), A(0.5)));
-      both.run([&, rows = rows, columns = columns](auto& s) {
+          sides.template twin_of<A>(std::vector<A>(static_cast<std::size_t>(rows), A(0.5)));
+      sides.run([&, rows = rows, columns = columns](auto& s) {
         auto const matrix = [&](auto& array) { return as_matrix(s, array, rows, columns); };
         if (centred) {
           ops::layer_norm_backward_input(s, matrix(dx), matrix(dy), matrix(x), as_vector(s, weight),
@@ -85,9 +85,9 @@ void check_norms(both_sides<Device>& both) {
       check_near(dx, 200.0 * unit<A>);
       check_near(sum, 200.0 * unit<A>);
       index const runs = ops::norm_gradient_runs(rows);
-      auto weight_sums = both.template poisoned<A>(runs * columns);
-      auto bias_sums = both.template poisoned<A>(centred ? runs * columns : 0);
-      both.run([&, rows = rows, columns = columns](auto& s) {
+      auto weight_sums = sides.template poisoned<A>(runs * columns);
+      auto bias_sums = sides.template poisoned<A>(centred ? runs * columns : 0);
+      sides.run([&, rows = rows, columns = columns](auto& s) {
         auto const matrix = [&](auto& array) { return as_matrix(s, array, rows, columns); };
         auto const center = as_vector(s, fixed_mean);
         ops::norm_gradients(s, matrix(sum), as_matrix(s, weight_sums, runs, columns),
@@ -105,20 +105,20 @@ void check_norms(both_sides<Device>& both) {
 }
 
 template <class T, class Device>
-void check_biases(both_sides<Device>& both) {
+void check_biases(both_sides<Device>& sides) {
   for (auto const& shape : row_shapes) {
     auto const& [rows, columns] = shape;
     CAPTURE(shape.first);
     CAPTURE(shape.second);
-    auto y = both.template random<T>(rows * columns);
-    auto sum = both.template random<T>(rows * columns),
-         addend_values = both.template random<T>(rows * columns);
-    auto bias = both.template random<T>(columns);
-    auto dbias = both.template random<accumulate_t<T>>(columns);
-    both.run([&, rows = rows, columns = columns](auto& s) {
+    auto y = sides.template random<T>(rows * columns);
+    auto sum = sides.template random<T>(rows * columns),
+         addend_values = sides.template random<T>(rows * columns);
+    auto bias = sides.template random<T>(columns);
+    auto dbias = sides.template random<accumulate_t<T>>(columns);
+    sides.run([&, rows = rows, columns = columns](auto& s) {
       ops::add_bias_backward(s, as_vector(s, dbias), as_matrix(s, y, rows, columns));
     });
-    both.run([&, rows = rows, columns = columns](auto& s) {
+    sides.run([&, rows = rows, columns = columns](auto& s) {
       ops::add_bias(s, as_matrix(s, y, rows, columns), as_vector(s, bias));
       ops::add_bias(s, as_matrix(s, sum, rows, columns), as_vector(s, bias),
                     as_matrix(s, addend_values, rows, columns));
@@ -136,7 +136,7 @@ void check_biases(both_sides<Device>& both) {
 }
 
 template <class T, class Device>
-void check_tables(both_sides<Device>& both) {
+void check_tables(both_sides<Device>& sides) {
   using A = accumulate_t<T>;
   auto const check = [&](auto const& result, double absolute, double relative) {
     if constexpr (std::is_integral_v<T>)
@@ -149,16 +149,16 @@ void check_tables(both_sides<Device>& both) {
     auto const& [tokens, rows, width] = shape;
     CAPTURE(shape[0]);
     CAPTURE(shape[2]);
-    auto table = both.template random<T>(rows * width),
-         dy = both.template random<T>(tokens * width),
-         y = both.template poisoned<T>(tokens * width);
-    auto gradient = both.template random<A>(rows * width);
-    auto sliced = both.template poisoned<T>(tokens * width);
-    auto slice_gradient = both.template random<A>(rows * width);
-    auto ids = both.random_ids(tokens, rows);
-    auto far_ids = both.random_ids(tokens, 3 * rows);
+    auto table = sides.template random<T>(rows * width),
+         dy = sides.template random<T>(tokens * width),
+         y = sides.template poisoned<T>(tokens * width);
+    auto gradient = sides.template random<A>(rows * width);
+    auto sliced = sides.template poisoned<T>(tokens * width);
+    auto slice_gradient = sides.template random<A>(rows * width);
+    auto ids = sides.random_ids(tokens, rows);
+    auto far_ids = sides.random_ids(tokens, 3 * rows);
     ops::table_slice const slice{.first = rows, .vocabulary = 3 * rows};
-    both.run([&, tokens = tokens, rows = rows, width = width](auto& s) {
+    sides.run([&, tokens = tokens, rows = rows, width = width](auto& s) {
       auto const table_matrix = [&](auto& array) { return as_matrix(s, array, rows, width); };
       auto const token_matrix = [&](auto& array) { return as_matrix(s, array, tokens, width); };
       ops::embedding(s, token_matrix(y), as_vector(s, ids), table_matrix(table));
@@ -174,10 +174,10 @@ void check_tables(both_sides<Device>& both) {
     check(slice_gradient, sums, unit<A>);
   }
   index const sequences = 3, length = 67, width = 40, positions = 70;
-  auto table = both.template random<T>(positions * width);
-  auto y = both.template random<T>(sequences * length * width);
-  auto gradient = both.template random<A>(positions * width);
-  both.run([&](auto& s) {
+  auto table = sides.template random<T>(positions * width);
+  auto y = sides.template random<T>(sequences * length * width);
+  auto gradient = sides.template random<A>(positions * width);
+  sides.run([&](auto& s) {
     auto const table_matrix = [&](auto& array) { return as_matrix(s, array, positions, width); };
     auto const token_matrix = [&](auto& array) {
       return as_matrix(s, array, sequences * length, width);
@@ -190,15 +190,15 @@ void check_tables(both_sides<Device>& both) {
 }
 
 template <class T, class Device>
-void check_positions_of_heads(both_sides<Device>& both) {
+void check_positions_of_heads(both_sides<Device>& sides) {
   index const batch = 2, sequence = 65, heads = 3, dim = 40, row = 2 * heads * dim;
   auto const frequencies = ops::rope_frequencies(10000.0, dim);
-  auto x = both.template random<T>(batch * sequence * row);
-  auto inverse = both.template random<T>(batch * sequence * row);
-  auto scaled = both.template random<T>(batch * sequence * row);
+  auto x = sides.template random<T>(batch * sequence * row);
+  auto inverse = sides.template random<T>(batch * sequence * row);
+  auto scaled = sides.template random<T>(batch * sequence * row);
   std::vector<double> growths;
   for (index i = 0; i < dim / 2; ++i) growths.push_back(-0.002 * static_cast<double>(i));
-  both.run([&](auto& s) {
+  sides.run([&](auto& s) {
     using element = std::remove_reference_t<decltype(*x.data_for(s))>;
     auto const keys = [&](element* data) -> ops::heads_view<element> {
       return {data + heads * dim, batch, sequence, heads, dim, sequence * row, row};
@@ -212,14 +212,14 @@ void check_positions_of_heads(both_sides<Device>& both) {
   check_near(inverse, 40.0 * unit<accumulate_t<T>>);
   check_near(scaled, 40.0 * unit<accumulate_t<T>>);
 
-  auto queries = both.template random<T>(batch * sequence * row);
-  auto document_begins = both.twin_of([&] {
+  auto queries = sides.template random<T>(batch * sequence * row);
+  auto document_begins = sides.twin_of([&] {
     std::vector<std::int32_t> out;
     for (index r = 0; r < batch * sequence; ++r)
       out.push_back(static_cast<std::int32_t>(r % sequence / 20 * 20));
     return out;
   }());
-  both.run([&](auto& s) {
+  sides.run([&](auto& s) {
     using element = std::remove_reference_t<decltype(*queries.data_for(s))>;
     ops::temperature(
         s, ops::rows_view<element>(queries.data_for(s) + 3, batch * sequence, heads * dim, row),
@@ -234,7 +234,7 @@ void check_positions_of_heads(both_sides<Device>& both) {
 
 /// Products of matrices. Some devices also round the sum before they add C in bf16 to it.
 template <class C, class T, class Device>
-void check_products(both_sides<Device>& both) {
+void check_products(both_sides<Device>& sides) {
   for (auto const& shape : {std::array<index, 3>{1, 1, 1},
                             {0, 8, 8},
                             {17, 33, 65},
@@ -250,11 +250,11 @@ void check_products(both_sides<Device>& both) {
       CAPTURE(shape[1]);
       CAPTURE(shape[2]);
       CAPTURE(variant);
-      auto a = both.template random<T>(m * k), b = both.template random<T>(k * n);
+      auto a = sides.template random<T>(m * k), b = sides.template random<T>(k * n);
       auto c =
-          options.accumulate ? both.template random<C>(m * n) : both.template poisoned<C>(m * n);
-      auto addend_values = both.template random<C>(m * n);
-      both.run([&, m = m, n = n, k = k](auto& s) {
+          options.accumulate ? sides.template random<C>(m * n) : sides.template poisoned<C>(m * n);
+      auto addend_values = sides.template random<C>(m * n);
+      sides.run([&, m = m, n = n, k = k](auto& s) {
         auto const view_as_stored = [&](auto& array, index rows, index columns, bool transposed) {
           return transposed ? as_matrix(s, array, columns, rows)
                             : as_matrix(s, array, rows, columns);
@@ -281,18 +281,18 @@ void check_products(both_sides<Device>& both) {
 /// Linear layers with a bias. Some devices round the result once, others twice. The bias of the
 /// last shape is not aligned.
 template <class T, class Device>
-void check_affine(both_sides<Device>& both) {
+void check_affine(both_sides<Device>& sides) {
   for (auto const& shape :
        {std::array<index, 4>{1, 1, 1, 0}, {17, 33, 65, 0}, {128, 256, 192, 0}, {64, 48, 32, 1}}) {
     auto const& [m, n, k, bias_offset] = shape;
     CAPTURE(shape[0]);
     CAPTURE(shape[1]);
     CAPTURE(shape[2]);
-    auto x = both.template random<T>(m * k), weight = both.template random<T>(n * k);
-    auto bias = both.template random<T>(bias_offset + n),
-         addend_values = both.template random<T>(m * n);
-    auto y = both.template poisoned<T>(m * n), sum = both.template poisoned<T>(m * n);
-    both.run([&, m = m, n = n, k = k, bias_offset = bias_offset](auto& s) {
+    auto x = sides.template random<T>(m * k), weight = sides.template random<T>(n * k);
+    auto bias = sides.template random<T>(bias_offset + n),
+         addend_values = sides.template random<T>(m * n);
+    auto y = sides.template poisoned<T>(m * n), sum = sides.template poisoned<T>(m * n);
+    sides.run([&, m = m, n = n, k = k, bias_offset = bias_offset](auto& s) {
       auto const shift = as_vector(s, bias).slice(bias_offset, bias_offset + n);
       auto const input = as_matrix(s, x, m, k), w = as_matrix(s, weight, n, k);
       ops::affine(s, as_matrix(s, y, m, n), input, w, shift);
@@ -306,9 +306,9 @@ void check_affine(both_sides<Device>& both) {
                                 4.0 * std::sqrt(static_cast<double>(k)) * unit<T>);
     for (bool const accumulate : {false, true}) {
       using A = accumulate_t<T>;
-      auto gradient = both.template random<A>(n * k);
-      auto shift = both.template random<A>(bias_offset + n);
-      both.run([&, m = m, n = n, k = k, bias_offset = bias_offset](auto& s) {
+      auto gradient = sides.template random<A>(n * k);
+      auto shift = sides.template random<A>(bias_offset + n);
+      sides.run([&, m = m, n = n, k = k, bias_offset = bias_offset](auto& s) {
         ops::affine_backward_weight(s, as_matrix(s, gradient, n, k),
                                     as_vector(s, shift).slice(bias_offset, bias_offset + n),
                                     as_matrix(s, addend_values, m, n), as_matrix(s, x, m, k),
@@ -328,26 +328,26 @@ void check_affine(both_sides<Device>& both) {
 /// Cross entropy of logits of type L over a whole vocabulary, and over one in two slices. Where the
 /// gradient's type T is the same, the gradient also overwrites the logits.
 template <class T, class L, class Device>
-void check_cross_entropies(both_sides<Device>& both) {
+void check_cross_entropies(both_sides<Device>& sides) {
   using A = accumulate_t<T>;
   for (auto const& shape :
        {std::pair<index, index>{1, 8}, {70, 66}, {33, 1002}, {5, 50368}, {3, 60006}}) {
     auto const& [rows, vocabulary] = shape;
     CAPTURE(shape.first);
     CAPTURE(shape.second);
-    auto logits = both.template random<L>(rows * vocabulary, 3.0);
-    auto labels = both.twin_of([&, rows = rows, vocabulary = vocabulary] {
+    auto logits = sides.template random<L>(rows * vocabulary, 3.0);
+    auto labels = sides.twin_of([&, rows = rows, vocabulary = vocabulary] {
       auto ids =
-          ops_support::random_ids(rows, static_cast<std::int32_t>(vocabulary), both.next_seed());
+          ops_support::random_ids(rows, static_cast<std::int32_t>(vocabulary), sides.next_seed());
       if (rows > 1) ids[1] = -100;
       return ids;
     }());
-    auto gradient = both.template poisoned<T>(logits.size());
-    auto losses = both.template poisoned<A>(rows), losses_only = both.template poisoned<A>(rows);
-    auto correct = both.template poisoned<std::uint8_t>(rows),
-         correct_only = both.template poisoned<std::uint8_t>(rows);
+    auto gradient = sides.template poisoned<T>(logits.size());
+    auto losses = sides.template poisoned<A>(rows), losses_only = sides.template poisoned<A>(rows);
+    auto correct = sides.template poisoned<std::uint8_t>(rows),
+         correct_only = sides.template poisoned<std::uint8_t>(rows);
     ops::cross_entropy_options const options{.scale = 0.7};
-    both.run([&, rows = rows, vocabulary = vocabulary](auto& s) {
+    sides.run([&, rows = rows, vocabulary = vocabulary](auto& s) {
       using element = std::remove_reference_t<decltype(*gradient.data_for(s))>;
       auto const z = as_matrix(s, logits, rows, vocabulary);
       ops::cross_entropy(s, as_matrix(s, gradient, rows, vocabulary), as_vector(s, losses),
@@ -362,7 +362,7 @@ void check_cross_entropies(both_sides<Device>& both) {
     check_equal(correct_only);
     check_near(gradient, 40.0 * unit<A>, 2.0 * unit<T> + 100.0 * unit<A>);
     if constexpr (std::is_same_v<T, L>) {
-      both.run([&, rows = rows, vocabulary = vocabulary](auto& s) {
+      sides.run([&, rows = rows, vocabulary = vocabulary](auto& s) {
         auto const z = as_matrix(s, logits, rows, vocabulary);
         ops::cross_entropy(s, z, as_vector(s, losses), as_vector(s, correct), z,
                            as_vector(s, labels), options);
@@ -372,12 +372,12 @@ void check_cross_entropies(both_sides<Device>& both) {
     }
 
     index const slice_width = vocabulary / 2;
-    auto statistics = both.template poisoned<A>(2 * rows * 4);
+    auto statistics = sides.template poisoned<A>(2 * rows * 4);
     std::vector<twin<L, Device>> slices;
     std::vector<twin<T, Device>> gradients;
     for (int slice = 0; slice < 2; ++slice) {
-      slices.push_back(both.template random<L>(rows * slice_width, 3.0));
-      gradients.push_back(both.template poisoned<T>(rows * slice_width));
+      slices.push_back(sides.template random<L>(rows * slice_width, 3.0));
+      gradients.push_back(sides.template poisoned<T>(rows * slice_width));
     }
     auto const slice_options = [slice_width, vocabulary = vocabulary](index slice) {
       return ops::sliced_cross_entropy_options{
@@ -393,7 +393,7 @@ void check_cross_entropies(both_sides<Device>& both) {
             parallel::tensor_view<wide const, 3>(statistics.data_for(s), {2, rows, 4}),
             slice_options(static_cast<index>(slice)));
     };
-    both.run([&, rows = rows](auto& s) {
+    sides.run([&, rows = rows](auto& s) {
       using wide = std::remove_reference_t<decltype(*statistics.data_for(s))>;
       for (index slice = 0; slice < 2; ++slice)
         ops::vocabulary_statistics(
@@ -407,7 +407,7 @@ void check_cross_entropies(both_sides<Device>& both) {
     for (auto const& slice_gradient : gradients)
       check_near(slice_gradient, 40.0 * unit<A>, 2.0 * unit<T> + 100.0 * unit<A>);
     if constexpr (std::is_same_v<T, L>) {
-      both.run([&](auto& s) { differentiate(s, slices); });
+      sides.run([&](auto& s) { differentiate(s, slices); });
       for (auto const& slice_gradient : slices)
         check_near(slice_gradient, 40.0 * unit<A>, 2.0 * unit<T> + 100.0 * unit<A>);
     }

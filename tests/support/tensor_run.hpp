@@ -59,8 +59,8 @@ struct squared {
   void visit_parameters(auto&&) {}
 };
 
-/// The net with exchanges inside its linear layers. `sliced_net` has the exchanges around a net of
-/// one rank.
+/// The net with exchanges inside its linear layers; `sliced_net` has the exchanges around the net
+/// of one rank.
 template <class T, class Comm>
 using linear_net =
     parallel::sequential<tensor::column_linear<T, Comm>, squared<T>, tensor::row_linear<T, Comm>>;

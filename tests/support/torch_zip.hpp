@@ -1,4 +1,4 @@
-// Files as torch.save writes them, and wrong ones: a zip file of members, and pickles by hand.
+// Writes files as torch.save does, and malformed ones: zip files of members, and handmade pickles.
 #pragma once
 
 #include <zip.h>
@@ -21,7 +21,7 @@ struct zip_member {
   bool compressed = false;
 };
 
-/// Writes a zip file of members, uncompressed but where said otherwise.
+/// Writes a zip file of members, each uncompressed unless it says otherwise.
 inline void write_zip(std::filesystem::path const& path, std::vector<zip_member> const& members) {
   using parallel::require;
   int code = 0;
@@ -29,9 +29,10 @@ inline void write_zip(std::filesystem::path const& path, std::vector<zip_member>
   require(archive != nullptr, path.native(), ": cannot be made");
   for (auto const& [name, content, compressed] : members) {
     zip_source_t* const source = zip_source_buffer(archive, content.data(), content.size(), 0);
-    auto const at = zip_file_add(archive, name.c_str(), source, ZIP_FL_ENC_UTF_8);
-    require(at >= 0 && zip_set_file_compression(archive, static_cast<zip_uint64_t>(at),
-                                                compressed ? ZIP_CM_DEFLATE : ZIP_CM_STORE, 0) == 0,
+    auto const member_index = zip_file_add(archive, name.c_str(), source, ZIP_FL_ENC_UTF_8);
+    require(member_index >= 0 &&
+                zip_set_file_compression(archive, static_cast<zip_uint64_t>(member_index),
+                                         compressed ? ZIP_CM_DEFLATE : ZIP_CM_STORE, 0) == 0,
             path.native(), ": cannot add ", name);
   }
   require(zip_close(archive) == 0, path.native(), ": cannot be written");

@@ -1,4 +1,4 @@
-// What happened in which order, over all streams of one rank, and a communicator that tells it.
+// Logs the order of events over all streams of one rank, and a communicator that writes to the log.
 #pragma once
 
 #include <algorithm>
@@ -17,13 +17,13 @@
 
 namespace test {
 
-/// A log that streams write to, and that a stream can be made to wait for.
+/// A log to which streams write, and for whose entries a stream can wait.
 class trace {
  public:
-  void add(std::string what) {
+  void add(std::string text) {
     {
       std::scoped_lock const lock(mutex_);
-      events_.push_back(std::move(what));
+      events_.push_back(std::move(text));
     }
     changed_.notify_all();
   }
@@ -39,10 +39,10 @@ class trace {
     return events_;
   }
 
-  /// Waits until `what` has been logged; false when that takes longer than `patience`.
-  bool await(std::string const& what, std::chrono::milliseconds patience) {
+  /// Waits until `text` has been logged; returns false if that takes longer than `patience`.
+  bool await(std::string const& text, std::chrono::milliseconds patience) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, patience, [&] { return std::ranges::count(events_, what) > 0; });
+    return changed_.wait_for(lock, patience, [&] { return std::ranges::count(events_, text) > 0; });
   }
 
   /// Whether both were logged, `first` before `second`.
@@ -59,7 +59,7 @@ class trace {
 };
 
 /// Logs "collective k begins" and "collective k ends" on the stream of each collective, and calls
-/// hold(k) in between: a network as slow as the test wants.
+/// hold(k) in between, which can delay it like a slow network.
 template <parallel::has_submit Inner>
 class delayed : public parallel::collectives<delayed<Inner>, typename Inner::stream_type> {
  public:
@@ -70,27 +70,27 @@ class delayed : public parallel::collectives<delayed<Inner>, typename Inner::str
   [[nodiscard]] int size() const { return inner_.size(); }
   void abort(std::string const& reason) { inner_.abort(reason); }
   [[nodiscard]] parallel::signature_exchange open_exchange(
-      parallel::host::stream const* on = nullptr) {
-    return inner_.open_exchange(on);
+      parallel::host::stream const* stream = nullptr) {
+    return inner_.open_exchange(stream);
   }
 
-  /// Collectives of the whole and its parts are counted together.
-  [[nodiscard]] delayed split(parallel::coloring const& by, std::string name = {}) {
-    return delayed(inner_.split(by, std::move(name)), log_, hold_, calls_);
+  /// Collectives of a communicator and of its subgroups are counted together.
+  [[nodiscard]] delayed split(parallel::coloring const& colors, std::string name = {}) {
+    return delayed(inner_.split(colors, std::move(name)), log_, hold_, calls_);
   }
 
   parallel::request submit(parallel::host::stream& s, parallel::operation const& op) {
     int const k = (*calls_)++;
-    auto const tell = [this, k](char const* what) {
-      log_.add(parallel::concat("collective ", k, what));
+    auto const log = [this, k](char const* text) {
+      log_.add(parallel::concat("collective ", k, text));
     };
-    s.enqueue([tell, k, hold = hold_] {
-      tell(" begins");
+    s.enqueue([log, k, hold = hold_] {
+      log(" begins");
       hold(k);
     });
     auto inner = std::make_shared<parallel::request>(inner_.submit(s, op));
-    // the request lives as long as the task: dropping it here would wait for it
-    return parallel::detail::enqueue(s, {}, op, [tell, inner] { tell(" ends"); });
+    // The task owns the request, since destroying it here would wait for it.
+    return parallel::detail::enqueue(s, {}, op, [log, inner] { log(" ends"); });
   }
 
  private:

@@ -1,4 +1,4 @@
-// A small MPT trained on one device: what comes of it, in the same steps, whatever its options.
+// A small MPT trained on one device: the results must be the same for all options.
 #pragma once
 
 #include <cstddef>
@@ -32,48 +32,48 @@ class training {
       parallel::train::stepper<mpt::model<T>, Device, parallel::single, parallel::decoupled_adamw>;
   static constexpr std::ptrdiff_t microbatches = 2, sequences = 2, length = 64;
 
-  explicit training(Device on, training_options how = {})
-      : on_(std::move(on)),
-        how_(how),
-        compute_(on_.compute_options()),
-        exchanges_(parallel::comm_options<parallel::single>(on_)),
+  explicit training(Device device, training_options options = {})
+      : device_(std::move(device)),
+        options_(options),
+        compute_(device_.compute_options()),
+        exchanges_(parallel::comm_options<parallel::single>(device_)),
         net_(config()),
-        step_(net_, on_, comm_, parallel::decoupled_adamw{},
+        step_(net_, device_, comm_, parallel::decoupled_adamw{},
               {.clip = {.kind = parallel::train::clipping_kind::norm, .threshold = 1.0},
-               .optimizer_memory = how.optimizer,
-               .pipeline = {.overlap_weight_gradients = how.overlap_weight_gradients}}),
-        memory_(on_.template allocate<std::byte>(planned_activations())),
-        batch_(on_) {
+               .optimizer_memory = options.optimizer,
+               .pipeline = {.overlap_weight_gradients = options.overlap_weight_gradients}}),
+        memory_(device_.template allocate<std::byte>(planned_activations())),
+        batch_(device_) {
     step_.initialise(5);
   }
 
-  /// Goes on until so many steps are done.
-  void train(std::ptrdiff_t until, double learning_rate_factor = 1.0) {
-    for (; done_ < until; ++done_) {
-      parallel::philox const random(7, static_cast<std::uint32_t>(done_));
+  /// Trains until `step_count` steps are done in total.
+  void train(std::ptrdiff_t step_count, double learning_rate_factor = 1.0) {
+    for (; done_steps_ < step_count; ++done_steps_) {
+      parallel::philox const random(7, static_cast<std::uint32_t>(done_steps_));
       std::vector<std::int32_t> ids(batch_elements);
       for (std::size_t i = 0; i < ids.size(); ++i)
         ids[i] = static_cast<std::int32_t>(random.bits(i) % 500U);
       batch_.place(mpt::sequences(std::move(ids), length));
-      std::vector<mpt::microbatch> parts;
+      std::vector<mpt::microbatch> views;
       std::vector<parallel::index> first;
       for (std::ptrdiff_t m = 0; m < microbatches; ++m) {
-        parts.push_back(batch_.view({m * sequences, (m + 1) * sequences}));
+        views.push_back(batch_.view({m * sequences, (m + 1) * sequences}));
         first.push_back(m * sequences);
       }
-      (void)step_.step(compute_, exchanges_, memory_, std::span(std::as_const(parts)),
+      (void)step_.step(compute_, exchanges_, memory_, std::span(std::as_const(views)),
                        std::span(std::as_const(first)),
-                       {.seed = 5, .step = static_cast<std::uint32_t>(done_)},
+                       {.seed = 5, .step = static_cast<std::uint32_t>(done_steps_)},
                        learning_rate_factor);
     }
   }
 
-  /// Makes a step that is tried and leaves nothing behind.
+  /// Makes a trial step that leaves weights and states unchanged.
   void try_step() {
-    auto const done = done_;
-    train(done + 1, 0.0);
+    auto const done_steps = done_steps_;
+    train(done_steps + 1, 0.0);
     step_.clear_states(compute_);
-    done_ = done;
+    done_steps_ = done_steps;
   }
 
   /// All weights and optimizer states.
@@ -82,8 +82,8 @@ class training {
     for (auto const& unit : step_.units())
       for (auto const& m : unit.memory.segments()) {
         auto const add = [&](auto elements) {
-          parallel::read_on_host(on_, elements, [&](auto here) {
-            for (auto const& element : here) out.push_back(static_cast<float>(element));
+          parallel::read_on_host(device_, elements, [&](auto host_elements) {
+            for (auto const& element : host_elements) out.push_back(static_cast<float>(element));
           });
         };
         add(m.values.span());
@@ -93,30 +93,31 @@ class training {
     return out;
   }
 
-  /// Bytes of the device that it was planned to take: units, activations, and, where the device
-  /// has memory of its own, a batch of ids and labels.
+  /// The planned bytes of device memory: units, activations and, on a device with memory of its
+  /// own, a batch of ids and labels.
   [[nodiscard]] std::size_t planned_bytes() {
-    parallel::train::stages_of_rank const all({}, 0, 1, net_.num_blocks());
-    mpt::model<T> meant(config());
+    parallel::train::stages_of_rank const stages({}, 0, 1, net_.num_blocks());
+    mpt::model<T> meta_net(config());
     auto plan = parallel::train::plan_units<parallel::decoupled_adamw>(
-        meant, parallel::decoupled_adamw{}, all, {}, {.optimizer_memory = how_.optimizer});
+        meta_net, parallel::decoupled_adamw{}, stages, {},
+        {.optimizer_memory = options_.optimizer});
     plan.activations = planned_activations();
     return plan.total() +
            (parallel::host_reaches<Device> ? 0 : 2 * sizeof(std::int32_t) * batch_elements);
   }
 
-  [[nodiscard]] Device const& device() const { return on_; }
+  [[nodiscard]] Device const& device() const { return device_; }
   [[nodiscard]] stepper_type& step() { return step_; }
   [[nodiscard]] auto& exchanges() { return exchanges_; }
   [[nodiscard]] parallel::arena const& memory() const { return memory_; }
   [[nodiscard]] std::size_t planned_activations() {
-    std::vector<mpt::microbatch> const all(microbatches,
-                                           mpt::sequences::shape_of(sequences, length));
-    return step_.plan_activations(all);
+    std::vector<mpt::microbatch> const shapes(microbatches,
+                                              mpt::sequences::shape_of(sequences, length));
+    return step_.plan_activations(shapes);
   }
-  /// Says how many steps those of before had done.
-  void go_on_from(std::ptrdiff_t done) { done_ = done; }
-  [[nodiscard]] std::ptrdiff_t done() const { return done_; }
+  /// Sets the number of steps that were done before a checkpoint.
+  void set_done_steps(std::ptrdiff_t done_steps) { done_steps_ = done_steps; }
+  [[nodiscard]] std::ptrdiff_t done_steps() const { return done_steps_; }
 
  private:
   static constexpr std::size_t batch_elements = microbatches * sequences * length;
@@ -135,8 +136,8 @@ class training {
     return m;
   }
 
-  Device on_;
-  training_options how_;
+  Device device_;
+  training_options options_;
   parallel::single comm_;
   typename Device::stream_type compute_;
   parallel::comm_stream<Device, parallel::single> exchanges_;
@@ -144,37 +145,36 @@ class training {
   stepper_type step_;
   parallel::arena memory_;
   mpt::placed_sequences<Device> batch_;
-  std::ptrdiff_t done_ = 0;
+  std::ptrdiff_t done_steps_ = 0;
 };
 
-/// Two steps with every way of doing them, on devices that `make` makes, give the same bits as the
-/// plain ones.
+/// Two steps with each option, on devices that `make` creates, must give the bits of the defaults.
 template <class T, class Make>
 void check_ways_to_train(Make const& make) {
   using enum parallel::zero::optimizer_memory;
   using run = training<T, decltype(make())>;
-  auto const after = [&](training_options how) {
-    run one(make(), how);
-    one.train(2);
-    return one.numbers();
+  auto const values_after = [&](training_options options) {
+    run trainer(make(), options);
+    trainer.train(2);
+    return trainer.numbers();
   };
-  auto const plain = after({});
-  CHECK(plain == after({}));
-  CHECK(plain == after({.overlap_weight_gradients = true}));
-  CHECK(plain == after({.optimizer = host}));
-  CHECK(plain == after({.overlap_weight_gradients = true, .optimizer = host}));
+  auto const plain_values = values_after({});
+  CHECK(plain_values == values_after({}));
+  CHECK(plain_values == values_after({.overlap_weight_gradients = true}));
+  CHECK(plain_values == values_after({.optimizer = host}));
+  CHECK(plain_values == values_after({.overlap_weight_gradients = true, .optimizer = host}));
 }
 
-/// What the device gave out at most is what was planned, to the byte.
+/// The peak memory of the device must equal the planned memory to the byte.
 template <class T, class Make>
 void check_memory_of_training(Make const& make) {
   using enum parallel::zero::optimizer_memory;
-  for (auto const& how :
+  for (auto const& options :
        {training_options{}, {.overlap_weight_gradients = true}, {.optimizer = host}}) {
-    training<T, decltype(make())> one(make(), how);
-    one.train(2);
-    CHECK(one.memory().peak() == one.planned_activations());
-    CHECK(one.device().peak_bytes() == one.planned_bytes());
+    training<T, decltype(make())> trainer(make(), options);
+    trainer.train(2);
+    CHECK(trainer.memory().peak() == trainer.planned_activations());
+    CHECK(trainer.device().peak_bytes() == trainer.planned_bytes());
   }
 }
 

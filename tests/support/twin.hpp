@@ -111,8 +111,8 @@ class both_sides {
   [[nodiscard]] twin<T, Device> random(index count, double deviation = 1.0) {
     return twin_of(ops_support::random<T>(count, ++seed_, deviation));
   }
-  [[nodiscard]] twin<std::int32_t, Device> random_ids(index count, index below) {
-    return twin_of(ops_support::random_ids(count, static_cast<std::int32_t>(below), ++seed_));
+  [[nodiscard]] twin<std::int32_t, Device> random_ids(index count, index limit) {
+    return twin_of(ops_support::random_ids(count, static_cast<std::int32_t>(limit), ++seed_));
   }
   /// Bytes of 0xff, which are NaN for floating types: an element that is not written is detected.
   template <class T>
@@ -175,9 +175,9 @@ void check_near(twin<T, Device> const& array, double absolute, double relative =
 /// |got - expected| <= share of the greatest |expected|.
 template <class T, class Device>
 void check_close(twin<T, Device> const& array, double share) {
-  double greatest = 0.0;
-  for (double const value : array.expected()) greatest = std::max(greatest, std::abs(value));
-  CHECK(ops_support::excess(array.values(), array.expected(), 0.0) <= share * greatest);
+  double largest = 0.0;
+  for (double const value : array.expected()) largest = std::max(largest, std::abs(value));
+  CHECK(ops_support::excess(array.values(), array.expected(), 0.0) <= share * largest);
 }
 /// got == expected, as numbers.
 template <class T, class Device>

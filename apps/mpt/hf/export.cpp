@@ -48,7 +48,7 @@ void write_shard(std::filesystem::path const& path, std::span<named_shape const>
     declarations.push_back({options.form.prefix + name, element_type_of(options.type), extents});
   // transformers refuses files that do not say which framework's layout they have
   pc::safetensors_writer writer(path, declarations,
-                                {.metadata = {{"format", "pt"}}, .on_step = options.on_step});
+                                {.metadata = {{"format", "pt"}}, .on_action = options.on_action});
   std::vector<float> values;
   detail::narrower narrow(options.type);
   for (auto const& [name, extents] : tensors) {
@@ -165,11 +165,11 @@ void export_folder::finish() {
   namespace pc = parallel::checkpoint;
   if (shards_.size() > 1)
     parallel::write_text_file(temporary() / (options_.form.weights + ".safetensors.index.json"),
-                              index_, options_.on_step);
+                              index_, options_.on_action);
   for (auto const& [name, content] : small_)
-    parallel::write_text_file(temporary() / name, content, options_.on_step);
+    parallel::write_text_file(temporary() / name, content, options_.on_action);
   pc::publish_folder(temporary(), target_, empty_ ? pc::if_exists::replace : options_.existing,
-                     options_.on_step);
+                     options_.on_action);
   made_ = false;
 }
 

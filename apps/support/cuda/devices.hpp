@@ -48,7 +48,7 @@ decltype(auto) with_device(device_request const& request, F&& f) {
   try {
     return f(device, fmt::format("GPU {}, {}", ordinal, device.name()));
   } catch (...) {
-    faults.look();
+    faults.poll();
     throw;
   }
 }

@@ -66,7 +66,7 @@ struct export_options {
   std::map<std::string, std::string> extra_files = {};  // name -> content; override the tokenizer's
   std::uint64_t max_shard_bytes = 5'000'000'000;        // of tensors in one file
   parallel::checkpoint::if_exists existing = parallel::checkpoint::if_exists::refuse;
-  parallel::step_hook on_step = {};
+  parallel::action_hook on_action = {};
   folder_form form = {};
 };
 
@@ -81,7 +81,6 @@ inline constexpr std::array<std::string_view, 8> tokenizer_files = {"tokenizer.j
                                                                     "tokenizer.model"};
 
 namespace detail {
-
 
 /// Tensors [begin, end) of the list go into one file.
 struct shard {

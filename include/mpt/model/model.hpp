@@ -116,7 +116,7 @@ class model {
         uses{&head_.weight});
     else
       f(std::string("transformer.wte"), tokens_, std::vector<train::part>{train::embed}, uses{});
-    if (positions_.present()) {
+    if (positions_.is_present()) {
       single_parameter<T, 2> alone{positions_};
       f(std::string("transformer.wpe"), alone, std::vector<train::part>{train::embed}, uses{});
     }
@@ -139,10 +139,10 @@ class model {
       ops::add_positions(c.stream, x.slice(row, row + count), positions_.value(), sequence,
                          {.first = first});
     };
-    if (positions_.present() && b.continues != nullptr)
+    if (positions_.is_present() && b.continues != nullptr)
       for (index i = 0; i < b.sequences; ++i)
         add(i * b.length, b.length, b.length, b.continues->lengths[static_cast<std::size_t>(i)]);
-    else if (positions_.present())
+    else if (positions_.is_present())
       for_each_position(c, x.extent(0), add);
     if (dropping(c)) drop(c, x, x);
     return x;

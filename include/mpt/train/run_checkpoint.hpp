@@ -308,13 +308,13 @@ namespace detail {
 
 /// What becomes of earlier checkpoints. `begun_from`: the one that the run goes on from, or "".
 [[nodiscard]] inline checkpoint::save_options save_options_of(
-    checkpoint_config const& config, parallel::step_hook on_step = {},
+    checkpoint_config const& config, parallel::action_hook on_action = {},
     checkpoint::claim_id owner = {}, std::filesystem::path const& begun_from = {}) {
   return {.saved = config.save_weights_only ? checkpoint::content::weights
                                             : checkpoint::content::everything,
           .keep = std::max<index>(0, config.save_num_checkpoints_to_keep),
           .replaces = detail::replaced_by(config, begun_from),
-          .on_step = std::move(on_step),
+          .on_action = std::move(on_action),
           .keep_every = config.keep_every,
           .owner = owner};
 }

@@ -22,9 +22,9 @@ namespace mpt {
 
 /// What a program and a run of it do for each other.
 struct run_hooks {
-  parallel::step_hook on_save = {};           ///< see checkpoint::stepper_saver
+  parallel::action_hook on_save = {};         ///< see checkpoint::stepper_saver
   parallel::checkpoint::claim_id owner = {};  ///< of the folder, see checkpoint::folder_claim
-  parallel::step_hook on_local_save = {};     ///< that of checkpoint::local_folder
+  parallel::action_hook on_local_save = {};   ///< that of checkpoint::local_folder
   /// Which ranks share a disk of their own; none: all do.
   std::optional<parallel::checkpoint::node_map> nodes = {};
   /// Asked before each batch, on every rank; where one says true, the run saves after it and ends.
@@ -39,11 +39,11 @@ struct run_hooks {
 /// Where the node of `rank` keeps checkpoints, if the run has such.
 [[nodiscard]] inline std::optional<parallel::checkpoint::local_folder> local_folder_of(
     checkpoint_config const& config, parallel::checkpoint::node_map const& nodes, int rank,
-    parallel::step_hook on_step = {}) {
+    parallel::action_hook on_action = {}) {
   if (config.local_save_folder.empty()) return std::nullopt;
   auto const node = std::to_string(nodes.node_of(rank));
   return parallel::checkpoint::local_folder{filled(config.local_save_folder, node_rank_mark, node),
-                                            nodes, std::move(on_step)};
+                                            nodes, std::move(on_action)};
 }
 
 /// Trains with elements T on `device` as planned, to max_duration, from the beginning or from where

@@ -54,11 +54,11 @@ enum class if_exists { refuse, replace };
 }
 
 /// Removes `folder`: renames it first, so that half of it is never seen under its name.
-inline void remove_folder(std::filesystem::path const& folder, step_hook const& on_step = {}) {
+inline void remove_folder(std::filesystem::path const& folder, action_hook const& on_action = {}) {
   auto const trash = free_name(folder);
-  files::step(on_step, "rename to trash");
+  files::announce(on_action, "rename to trash");
   files::rename(folder, trash);
-  files::step(on_step, "remove trash");
+  files::announce(on_action, "remove trash");
   files::remove_tree(trash);
 }
 
@@ -95,35 +95,35 @@ void remove_leftovers(std::filesystem::path const& parent, Predicate is_ours) {
 /// removed.
 inline void publish_folder(std::filesystem::path const& temporary,
                            std::filesystem::path const& final_name, if_exists policy,
-                           step_hook const& on_step = {}) {
-  files::step(on_step, "flush temporary folder");
+                           action_hook const& on_action = {}) {
+  files::announce(on_action, "flush temporary folder");
   files::sync_folder(temporary);
-  auto const parent = files::parent_of(final_name);
+  auto const parent = files::parent_folder(final_name);
   bool const exists = files::exists(final_name);
   require(!exists || policy == if_exists::replace, final_name.native(),
           ": exists already; choose another name, or allow it to be replaced");
-  files::step(on_step, "rename folder");
+  files::announce(on_action, "rename folder");
   if (!exists) {
     files::rename(temporary, final_name);
   } else if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, final_name.c_str(),
                          RENAME_EXCHANGE) == 0) {
-    files::step(on_step, "flush parent of exchanged folders");
+    files::announce(on_action, "flush parent of exchanged folders");
     files::sync_folder(parent);
-    files::step(on_step, "remove replaced content");
+    files::announce(on_action, "remove replaced content");
     files::remove_tree(temporary);  // it holds the old content now
   } else {
     // A file system that cannot exchange, which it reports by one of many codes; any other problem
     // appears again in the calls that follow.
     auto const old = free_name(final_name, ".old-");
     files::rename(final_name, old);
-    files::step(on_step, "rename folder in place of the old one");
+    files::announce(on_action, "rename folder in place of the old one");
     files::rename(temporary, final_name);
-    files::step(on_step, "flush parent of replaced folder");
+    files::announce(on_action, "flush parent of replaced folder");
     files::sync_folder(parent);
-    files::step(on_step, "remove replaced content");
+    files::announce(on_action, "remove replaced content");
     files::remove_tree(old);
   }
-  files::step(on_step, "flush parent folder");
+  files::announce(on_action, "flush parent folder");
   files::sync_folder(parent);
 }
 

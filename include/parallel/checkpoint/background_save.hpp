@@ -33,10 +33,11 @@ namespace parallel::checkpoint {
 class background_save {
  public:
   /// Room for slices of `bytes` bytes together, in memory of the host that `device` copies to at
-  /// the full speed of its bus. `on_step` is called by the thread that writes.
+  /// the full speed of its bus. `on_action` is called by the thread that writes.
   template <class Device>
-  background_save(Device const& device, std::size_t bytes, step_hook on_step = {})
-      : memory_(device.template allocate_shared<std::byte>(bytes)), on_step_(std::move(on_step)) {}
+  background_save(Device const& device, std::size_t bytes, action_hook on_action = {})
+      : memory_(device.template allocate_shared<std::byte>(bytes)),
+        on_action_(std::move(on_action)) {}
 
   background_save(background_save const&) = delete;
   background_save& operator=(background_save const&) = delete;
@@ -104,9 +105,9 @@ class background_save {
   };
 
   void write(save_target const& target, index rank) {
-    rank_writer writer(target, rank, {.on_step = [this](std::string_view name) {
+    rank_writer writer(target, rank, {.on_action = [this](std::string_view name) {
                          require(!given_up_, "the save was given up");
-                         files::step(on_step_, name);
+                         files::announce(on_action_, name);
                        }});
     for (auto const& s : slices_) writer.add(s.name, s.type, s.extents, s.begin, s.bytes, s.run);
     records_ = writer.finish();
@@ -117,7 +118,7 @@ class background_save {
   // the caller's until `start`, the thread's until the event
   std::vector<slice> slices_;
   std::string records_;
-  step_hook on_step_;
+  action_hook on_action_;
   std::atomic<bool> given_up_ = false;
   std::optional<host::event> written_;
   host::stream writer_;  // last: it ends before what it uses is destroyed

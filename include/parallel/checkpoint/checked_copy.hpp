@@ -91,7 +91,7 @@ inline void copy_checked(std::filesystem::path const& from, std::filesystem::pat
     detail::copy_checked(from, to, contents, writing);
   } catch (error const& problem) {
     if (writing) throw;
-    if (is_of_system(problem)) throw unreadable_source(problem.what());
+    if (is_system_error(problem)) throw unreadable_source(problem.what());
     throw unusable_source(problem.what());
   }
 }

@@ -34,7 +34,7 @@ struct checkpoint_entry {
     static_cast<void>(read_manifest(folder));
     return {};
   } catch (error const& problem) {
-    if (is_of_system(problem)) throw;
+    if (is_system_error(problem)) throw;
     return problem.what();
   }
 }
@@ -123,7 +123,7 @@ struct latest_checkpoint {
 /// want to rescue them. Checkpoints of every `keep_every`-th batch stay too; 0: none. Cost: reads
 /// manifests, opens no other file. Returns the folders removed. Rank 0 calls it after `commit`.
 inline std::vector<std::filesystem::path> prune(std::filesystem::path const& root, index keep,
-                                                step_hook const& on_step = {},
+                                                action_hook const& on_action = {},
                                                 index keep_every = 0) {
   require(keep >= 1, root.native(), ": at least one checkpoint must be kept, not ", keep);
   auto entries = list_folders(root);
@@ -137,7 +137,7 @@ inline std::vector<std::filesystem::path> prune(std::filesystem::path const& roo
     auto const& entry = entries[static_cast<std::size_t>(i)];
     if (latest == entry.id.text() || best == entry.id.text()) continue;
     if (keep_every > 0 && entry.id.batch % keep_every == 0) continue;
-    remove_folder(entry.folder, on_step);
+    remove_folder(entry.folder, on_action);
     removed.push_back(entry.folder);
   }
   if (!removed.empty()) files::sync_folder(root);
@@ -149,12 +149,12 @@ inline std::vector<std::filesystem::path> prune(std::filesystem::path const& roo
 template <class Predicate>
 std::vector<std::filesystem::path> remove_folders(std::filesystem::path const& root,
                                                   Predicate is_obsolete,
-                                                  step_hook const& on_step = {}) {
+                                                  action_hook const& on_action = {}) {
   auto const entries = list_folders(root);
   std::vector<std::filesystem::path> removed;
   for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
     if (!is_obsolete(entry->id)) continue;
-    remove_folder(entry->folder, on_step);
+    remove_folder(entry->folder, on_action);
     removed.push_back(entry->folder);
   }
   if (!removed.empty()) files::sync_folder(root);
@@ -166,9 +166,9 @@ std::vector<std::filesystem::path> remove_folders(std::filesystem::path const& r
 /// it leaves none that `prune` or `latest` could take for newer ones. Returns the folders removed.
 inline std::vector<std::filesystem::path> remove_after(std::filesystem::path const& root,
                                                        checkpoint_id last,
-                                                       step_hook const& on_step = {}) {
+                                                       action_hook const& on_action = {}) {
   return remove_folders(
-      root, [&](checkpoint_id id) { return id > last; }, on_step);
+      root, [&](checkpoint_id id) { return id > last; }, on_action);
 }
 
 }  // namespace parallel::checkpoint

@@ -97,8 +97,8 @@ static_assert(ended_text.size() == beat_bytes);
                 one_line(claim.series), "\n", beat_text(0));
 }
 
-/// What the file says at present; nothing: there is none, or another one has replaced it meanwhile.
-/// Opens it anew, so that the text comes from the shared disk.
+/// The current content of the file; nullopt if there is no file, or another one replaces it
+/// meanwhile. Opens the file again, so that the text comes from the shared disk.
 [[nodiscard]] inline std::optional<claim_text> read(std::filesystem::path const& file) {
   descriptor const in(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   std::string text(most_bytes, '\0');

@@ -1,7 +1,7 @@
 // folder_claim: one run at a time writes checkpoints into a folder, on any shared disk.
 //
 //   folder_claim claim("run");                     waits, or throws: another run writes there
-//   save(..., {.on_step = claim.guard(), .owner = claim.id()})
+//   save(..., {.on_action = claim.guard(), .owner = claim.id()})
 //   claim.require_recent()                         between batches
 //
 // Every run that writes into a folder is a generation of it. Its claim is the file
@@ -55,25 +55,25 @@ class claim_lost : public error {
   using error::error;
 };
 
-/// What this run wrote into the folder does not exist any more, and no other run has taken it over:
-/// a mount was lost, or the folder was removed. Nothing may be written there.
+/// The files that this run wrote into the folder no longer exist, and no other run has claimed the
+/// folder: a mount was lost, or the folder was removed. Nothing may be written there.
 class folder_gone : public storage_error {
  public:
   using storage_error::storage_error;
 };
 
-/// Another program writes there now; it may end.
+/// Another program currently writes into the folder; it may end.
 class folder_in_use : public error {
  public:
   using error::error;
 };
 
 struct claim_options {
-  /// What programs that follow each other have in common, as the starts of one `launch`; empty:
-  /// nothing.
+  /// A common name of programs that run one after another, such as the starts of one `launch`;
+  /// empty: none.
   std::string series = {};
   std::chrono::milliseconds beat = std::chrono::seconds(1);
-  /// After which a holder counts as gone.
+  /// The time without a beat after which the holder counts as gone.
   std::chrono::milliseconds silence = std::chrono::seconds(30);
 };
 
@@ -159,12 +159,13 @@ class folder_claim {
       require_held();
   }
 
-  /// A hook for writers (save_options::on_step) that checks the claim before each action that
+  /// A hook for writers (save_options::on_action) that checks the claim before each action that
   /// others see. It calls `other` first.
-  [[nodiscard]] step_hook guard(step_hook other = {}) const {
-    return [this, other = std::move(other)](std::string_view step) {
-      files::step(other, step);
-      if (step.starts_with("create") || step.starts_with("rename") || step.starts_with("remove"))
+  [[nodiscard]] action_hook guard(action_hook other = {}) const {
+    return [this, other = std::move(other)](std::string_view action) {
+      files::announce(other, action);
+      if (action.starts_with("create") || action.starts_with("rename") ||
+          action.starts_with("remove"))
         require_held();
     };
   }
@@ -233,7 +234,7 @@ class folder_claim {
     patience remaining(options_.silence);
     while (!remaining.is_over()) {
       std::this_thread::sleep_for(
-          std::min<std::chrono::milliseconds>(options_.beat / 4, patience::pause));
+          std::min<std::chrono::milliseconds>(options_.beat / 4, patience::max_pause));
       auto const current = claim_files::read(file_of(generation));
       if (!current) return false;
       if (is_over(*current)) return true;

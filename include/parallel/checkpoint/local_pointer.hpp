@@ -55,13 +55,13 @@ struct local_pointer {
 /// For rank 0, when all nodes have the checkpoint: replaces the pointer of the folder `root` by one
 /// rename. `token`: of the claim of `root`.
 inline void write_local_pointer(std::filesystem::path const& root, local_pointer const& pointer,
-                                std::uint64_t token, step_hook const& on_step = {}) {
+                                std::uint64_t token, action_hook const& on_action = {}) {
   files::make_folders(root);
   auto const temporary = temporary_name(root / local_pointer_name, token);
-  write_text_file(temporary, format_local_pointer(pointer), on_step);
-  files::step(on_step, "rename pointer");
+  write_text_file(temporary, format_local_pointer(pointer), on_action);
+  files::announce(on_action, "rename pointer");
   files::rename(temporary, root / local_pointer_name);
-  files::step(on_step, "flush root");
+  files::announce(on_action, "flush root");
   files::sync_folder(root);
 }
 

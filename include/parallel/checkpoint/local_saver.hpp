@@ -93,7 +93,7 @@ class local_saver {
     state_ = state;
     step_.agree_to_save(exchanges_);
     if (acted_) acted_->wait();  // the predecessor of the last save is removed
-    if (is_first()) prepare_save(target_, location_.on_step);
+    if (is_first()) prepare_save(target_, location_.on_action);
     world_.barrier(exchanges_).wait();
     stage_ = stage::writing;
     auto const& options = shared_.options();
@@ -135,7 +135,7 @@ class local_saver {
   void next_stage() {
     if (stage_ == stage::writing && copies_) {
       stage_ = stage::copying;
-      copies_->start(target_.temporary(), files_of(records_), location_.on_step);
+      copies_->start(target_.temporary(), files_of(records_), location_.on_action);
     } else if (stage_ <= stage::copying) {
       stage_ = stage::naming;
       name();
@@ -143,7 +143,7 @@ class local_saver {
       stage_ = stage::pointing;
       if (world_.rank() == 0)
         act([this] {
-          write_local_pointer(shared_.root(), pointer_, target_.token, shared_.options().on_step);
+          write_local_pointer(shared_.root(), pointer_, target_.token, shared_.options().on_action);
         });
     } else {
       stage_ = stage::none;
@@ -154,12 +154,13 @@ class local_saver {
 
   void remove_all_but(checkpoint_id last) const {
     remove_folders(
-        location_.folder, [&](checkpoint_id other) { return other != last; }, location_.on_step);
+        location_.folder, [&](checkpoint_id other) { return other != last; }, location_.on_action);
   }
 
   // Gives every node's folder its name.
   void name() {
-    auto const records_of_ranks = gather_texts_to_root(world_, exchanges_, std::exchange(records_, {}));
+    auto const records_of_ranks =
+        gather_texts_to_root(world_, exchanges_, std::exchange(records_, {}));
     std::string text;
     if (world_.rank() == 0)
       text = format_manifest(manifest_of(target_, records_of_ranks, detail::text_of(state_)),
@@ -168,9 +169,9 @@ class local_saver {
     pointer_ = {target_.id, target_.generation, checksum(text)};
     if (is_first())
       act([this, text = std::move(text)] {
-        write_text_file(target_.temporary() / manifest_name, text, location_.on_step);
+        write_text_file(target_.temporary() / manifest_name, text, location_.on_action);
         publish_folder(target_.temporary(), target_.folder(), if_exists::replace,
-                       location_.on_step);
+                       location_.on_action);
       });
   }
 

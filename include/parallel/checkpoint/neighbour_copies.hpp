@@ -48,16 +48,16 @@ class neighbour_copies {
   }
 
   /// Collective: starts to send `files` of `folder`, which are complete and do not change, to the
-  /// neighbour, and to write the files that this rank receives into the same folder; `on_step` is
+  /// neighbour, and to write the files that this rank receives into the same folder; `on_action` is
   /// called by the threads that write. Blocks only for the files' names.
   void start(std::filesystem::path const& folder, file_sizes const& files,
-             step_hook const& on_step = {}) {
+             action_hook const& on_action = {}) {
     require(!pending(), "a rank copies the files of one checkpoint at a time");
     announce(files);
     for (auto& in : in_) {
       auto const announced = receive_announcement(in);
       reserve_piece(in, announced);
-      for (auto const& [name, bytes] : announced) receive(in, folder / name, bytes, on_step);
+      for (auto const& [name, bytes] : announced) receive(in, folder / name, bytes, on_action);
       in.completion = in.stream.record();
     }
     reserve_piece(out_, files);
@@ -165,10 +165,10 @@ class neighbour_copies {
   }
 
   void receive(channel& in, std::filesystem::path const& path, std::uint64_t bytes,
-               step_hook const& on_step) {
+               action_hook const& on_action) {
     auto const file = std::make_shared<std::optional<output_file>>();
-    in.stream.enqueue([file, path, on_step] {
-      files::step(on_step, "create copied file");
+    in.stream.enqueue([file, path, on_action] {
+      files::announce(on_action, "create copied file");
       file->emplace(path, output_file::existing::refuse);
     });
     for (std::uint64_t offset = 0; offset < bytes; offset += in.piece.size()) {
@@ -177,8 +177,8 @@ class neighbour_copies {
       requests_.push_back(comm_.recv(in.stream, piece, in.peer));
       in.stream.enqueue([file, offset, piece] { (*file)->write(offset, std::as_bytes(piece)); });
     }
-    in.stream.enqueue([file, on_step] {
-      files::step(on_step, "flush copied file");
+    in.stream.enqueue([file, on_action] {
+      files::announce(on_action, "flush copied file");
       (*file)->sync();
       file->reset();
     });

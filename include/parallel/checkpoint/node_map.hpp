@@ -75,7 +75,7 @@ class node_map {
 struct local_folder {
   std::filesystem::path folder;  // on the node's own disk, used by this run alone
   node_map nodes;                // the same on every rank
-  step_hook on_step = {};        // called before each action on that disk
+  action_hook on_action = {};    // called before each action on that disk
 };
 
 }  // namespace parallel::checkpoint

@@ -45,7 +45,7 @@ template <class Comm, class Exchange>
     try {
       text = read_manifest_text(folder);
     } catch (error const& problem) {  // another node may have it
-      if (is_of_system(problem)) unreadable = problem.what();
+      if (is_system_error(problem)) unreadable = problem.what();
     }
     if (checksum(text) != pointer.manifest) text.clear();
   }
@@ -67,7 +67,7 @@ template <class Comm, class Exchange>
     std::error_code missing;
     bool const whole = std::filesystem::file_size(folder / file, missing) == bytes;
     own_flags += whole && !missing ? '1' : '0';
-    if (is_of_storage(missing.value()) || is_of_access(missing.value()))
+    if (is_storage_error_code(missing.value()) || is_access_error_code(missing.value()))
       unreadable = concat((folder / file).native(), ": ", missing.message());
   }
   auto const by_rank =
@@ -104,7 +104,7 @@ template <class Comm, class Exchange>
 [[nodiscard]] copied_files copy_from_nodes(Comm& world, Exchange& exchanges,
                                            std::filesystem::path const& folder,
                                            std::filesystem::path const& to, node_map const& nodes,
-                                           slice_set const& content, step_hook const& on_step) {
+                                           slice_set const& content, action_hook const& on_action) {
   std::vector<std::string> names;
   std::vector<std::uint64_t> bytes;
   std::vector<std::size_t> remaining;
@@ -127,7 +127,7 @@ template <class Comm, class Exchange>
       auto const file = remaining[i];
       bool is_whole = copiers[i] == world.rank();
       if (is_whole && failure.empty()) {
-        files::step(on_step, "create copied file");
+        files::announce(on_action, "create copied file");
         try {
           copy_checked(folder / names[file], to / names[file], contents.at(names[file]));
         } catch (unusable_source const& problem) {
@@ -174,15 +174,16 @@ void require_readable(Comm& world, Exchange& exchanges, std::string const& name,
 
 /// Collective over `world`: puts the local checkpoint that the folder `root` names into `root`, if
 /// it is newer than the latest there and the present nodes together have all of it. `owner`: the
-/// claim of `root` under which it is put there; `on_step` is called before each action on its disk.
-/// Returns a message about it, the same on every rank; "" when there was nothing to do. A
+/// claim of `root` under which it is put there; `on_action` is called before each action on its
+/// disk. Returns a message about it, the same on every rank; "" when there was nothing to do. A
 /// checkpoint that is incomplete is skipped, which the message says; where the system does not
 /// allow it to be read, or `root` to be written, storage_error or access_error on every rank. Cost:
 /// its bytes are read, hashed and written once, by all ranks together.
 template <class Comm, class Exchange>
 [[nodiscard]] std::string promote_local(Comm& world, Exchange& exchanges,
                                         std::filesystem::path const& root, claim_id owner,
-                                        local_folder const& local, step_hook const& on_step = {}) {
+                                        local_folder const& local,
+                                        action_hook const& on_action = {}) {
   std::string pointer_text, unreadable;
   std::optional<checkpoint_id> newest;  // in `root`
   detail::joint_reading reading;
@@ -209,18 +210,18 @@ template <class Comm, class Exchange>
       root, pointer.id,
       owner.generation > 0 ? owner.token : static_cast<std::uint64_t>(pointer.id.batch),
       owner.generation};
-  if (world.rank() == 0) prepare_save(target, on_step);
+  if (world.rank() == 0) prepare_save(target, on_action);
   world.barrier(exchanges).wait();
   auto const copied = detail::copy_from_nodes(world, exchanges, folder, target.temporary(),
-                                              local.nodes, content.slices, on_step);
+                                              local.nodes, content.slices, on_action);
   if (world.rank() == 0) {
     if (!copied.lost.empty() || !copied.failure.empty()) {
       abandon_save(target);
     } else {
       commit(target, {concat("{\n", format_slices(content.slices, name), "}\n")},
-             content.state.dump(), {.on_step = on_step});
+             content.state.dump(), {.on_action = on_action});
       if (newest > pointer.id)  // of another run, over which this run began anew
-        remove_after(root, pointer.id, on_step);
+        remove_after(root, pointer.id, on_action);
     }
   }
   world.barrier(exchanges).wait();

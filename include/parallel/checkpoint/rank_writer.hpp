@@ -26,7 +26,7 @@ namespace parallel::checkpoint {
 
 struct rank_writer_options {
   std::uint64_t header_bytes = std::uint64_t{1} << 16;  // reserved in each file; at least 16 KiB
-  step_hook on_step = {};
+  action_hook on_action = {};
 };
 
 /// Writes one rank's slices as safetensors files "rank-00003-F32-000.safetensors": one for each
@@ -90,7 +90,7 @@ class rank_writer {
     slice.offset = options_.header_bytes + file.data_bytes;
     slice.file = file.out.path().filename().native();
     slice.checksum = checksum(bytes);
-    files::step(options_.on_step, "write slice");
+    files::announce(options_.on_action, "write slice");
     file.out.write(slice.offset, bytes);
     file.data_bytes += bytes.size();
     auto& tensor = records_.tensors
@@ -147,7 +147,7 @@ class rank_writer {
       digits.insert(0, digits.size() < 3 ? 3 - digits.size() : 0, '0');
       rank.insert(0, rank.size() < 5 ? 5 - rank.size() : 0, '0');
       auto const name = concat("rank-", rank, "-", entry.type_name, "-", digits, ".safetensors");
-      files::step(options_.on_step, "create rank file");
+      files::announce(options_.on_action, "create rank file");
       found = open_
                   .emplace(entry.type,
                            part{output_file(folder_ / name, output_file::existing::refuse), {}, 0})
@@ -163,9 +163,9 @@ class rank_writer {
     auto const& path = file.out.path();
     auto const header =
         pack_safetensors_header("{" + file.header + "}", options_.header_bytes, path.native());
-    files::step(options_.on_step, "write header");
+    files::announce(options_.on_action, "write header");
     file.out.write(0, std::as_bytes(std::span(header)));
-    files::step(options_.on_step, "flush rank file");
+    files::announce(options_.on_action, "flush rank file");
     file.out.sync();
     auto const name = path.filename().native();
     records_.files.emplace(name, options_.header_bytes + file.data_bytes);

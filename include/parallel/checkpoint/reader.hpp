@@ -100,7 +100,7 @@ class checkpoint_reader {
       try {
         checks();
       } catch (error const& problem) {
-        if (is_of_system(problem)) throw;
+        if (is_system_error(problem)) throw;
         found.emplace_back(problem.what());
       }
     };
@@ -231,14 +231,14 @@ class checkpoint_reader {
     return file;
   }
 
-  // What one of the ranks that read a checkpoint together reads of a file: these slices and, with
-  // `from_start`, the header.
+  // The part of a file that one of several ranks reads, which read a checkpoint together: these
+  // slices and, with `from_start`, the header.
   struct file_part {
     file_contents contents;
     bool from_start = false;
   };
 
-  // For each file the slices that begin in this one of `shares` equal parts of all bytes.
+  // For each file, the slices that begin in part `share` of `shares` equal parts of all bytes.
   [[nodiscard]] std::map<std::string, file_part> parts(index share, index shares) const {
     auto const all_contents = contents_by_file(manifest_.slices);
     std::uint64_t total = 0;

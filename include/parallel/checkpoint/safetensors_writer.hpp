@@ -55,7 +55,7 @@ struct tensor_declaration {
 
 struct safetensors_writer_options {
   tensor_metadata metadata = {};
-  step_hook on_step = {};
+  action_hook on_action = {};
 };
 
 /// A safetensors file being written. If it is destroyed before `finish`, it leaves nothing behind.
@@ -66,7 +66,7 @@ class safetensors_writer {
                      safetensors_writer_options options = {})
       : path_(std::move(path)),
         header_(lay_out_safetensors(tensors, std::move(options.metadata), path_.native())),
-        on_step_(std::move(options.on_step)),
+        on_action_(std::move(options.on_action)),
         file_(open()) {
     try {
       for (std::size_t i = 0; i < header_.tensors.size(); ++i)
@@ -98,7 +98,7 @@ class safetensors_writer {
             " bytes; ", written, " are written and ", bytes.size(), " more were given");
     require(bytes.size() % size_of(entry.type) == 0, path_.native(), ": tensor \"", tensor,
             "\": ", bytes.size(), " bytes are not whole elements of ", entry.type_name);
-    files::step(on_step_, "write tensor");
+    files::announce(on_action_, "write tensor");
     file_.write(data_begin_ + entry.begin + written, bytes);
     written += bytes.size();
   }
@@ -110,13 +110,13 @@ class safetensors_writer {
       require(written == entry.end - entry.begin, path_.native(), ": tensor \"", entry.name,
               "\" is incomplete: ", written, " of ", entry.end - entry.begin, " bytes were given");
     }
-    files::step(on_step_, "flush file");
+    files::announce(on_action_, "flush file");
     file_.sync();
-    files::step(on_step_, "rename file");
+    files::announce(on_action_, "rename file");
     files::rename(file_.path(), path_);
     finished_ = true;
-    files::step(on_step_, "flush folder");
-    files::sync_folder(files::parent_of(path_));
+    files::announce(on_action_, "flush folder");
+    files::sync_folder(files::parent_folder(path_));
   }
 
  private:
@@ -126,7 +126,7 @@ class safetensors_writer {
   };
 
   [[nodiscard]] output_file open() const {
-    files::step(on_step_, "create file");
+    files::announce(on_action_, "create file");
     auto temporary = path_;
     temporary += ".tmp";
     return output_file(temporary, output_file::existing::replace);
@@ -136,7 +136,7 @@ class safetensors_writer {
 
   std::filesystem::path path_;
   safetensors_header header_;
-  step_hook on_step_;
+  action_hook on_action_;
   output_file file_;
   std::uint64_t data_begin_ = 0;
   std::unordered_map<std::string, progress> progress_;

@@ -27,8 +27,9 @@
 
 namespace parallel::checkpoint {
 
-/// Fails where `root` has a folder with the name of a link or file that saving replaces by a rename:
-/// no rename replaces a folder. A copy of a folder of checkpoints that follows links has such folders.
+/// Fails where `root` has a folder with the name of a link or file that saving replaces by a
+/// rename: no rename replaces a folder. A copy of a folder of checkpoints that follows links has
+/// such folders.
 inline void require_no_folder(std::filesystem::path const& root, std::string_view name) {
   std::error_code ignored;  // nothing is in the way then
   auto const path = root / name;
@@ -41,30 +42,31 @@ inline void require_no_folder(std::filesystem::path const& root, std::string_vie
 /// For rank 0, first: creates the root if need be, removes leftovers of killed savers, and creates
 /// the empty temporary folder. Where the root is claimed, the claim has removed the leftovers of
 /// others.
-inline void prepare_save(save_target const& target, step_hook const& on_step = {}) {
-  files::step(on_step, "create root");
+inline void prepare_save(save_target const& target, action_hook const& on_action = {}) {
+  files::announce(on_action, "create root");
   files::make_folders(target.root);
   require_no_folder(target.root, "latest");
-  files::step(on_step, "remove leftovers");
+  files::announce(on_action, "remove leftovers");
   if (target.generation == 0)
     remove_leftovers(target.root, is_name_in_root);
   else
     files::remove_tree(target.temporary());
-  files::step(on_step, "create temporary folder");
+  files::announce(on_action, "create temporary folder");
   files::make_folder(target.temporary());
 }
 
-/// For rank 0, when any rank failed to save (disk full, say): removes the temporary folder.
+/// Removes the temporary folder. Rank 0 calls it if any rank failed to save, for example because a
+/// disk is full.
 inline void abandon_save(save_target const& target) { files::remove_tree(target.temporary()); }
 
 /// Makes `name` ("latest", "best") a link to this checkpoint in its root, replaced by one rename.
-/// Where no link can be made, as on file systems without links, which report it by many codes,
-/// there is no link of this name: then the newest checkpoint is the latest.
+/// On file systems without links, which report various error codes, there is no link of this name,
+/// and the newest checkpoint is the latest.
 inline void point_link(save_target const& target, std::string const& name,
-                       step_hook const& on_step = {}) {
+                       action_hook const& on_action = {}) {
   auto const& root = target.root;
   auto const temporary = temporary_name(root / name, target.token);
-  files::step(on_step, "create link");
+  files::announce(on_action, "create link");
   if (::unlink(temporary.c_str()) != 0 && errno != ENOENT)
     files::failure(temporary, "cannot remove");
   if (::symlink(target.id.text().c_str(), temporary.c_str()) != 0) {
@@ -72,15 +74,15 @@ inline void point_link(save_target const& target, std::string const& name,
       files::failure(root / name, "cannot remove");
     return;
   }
-  files::step(on_step, "rename link");
+  files::announce(on_action, "rename link");
   files::rename(temporary, root / name);
-  files::step(on_step, "flush root");
+  files::announce(on_action, "flush root");
   files::sync_folder(root);
 }
 
 struct commit_options {
   if_exists existing = if_exists::replace;
-  step_hook on_step = {};
+  action_hook on_action = {};
 };
 
 /// The manifest that the ranks' records and the program's `state`, a JSON object, make together.
@@ -118,9 +120,9 @@ inline void commit(save_target const& target, std::vector<std::string> const& re
             "; all ranks must save into the same shared folder");
   }
   write_text_file(temporary / manifest_name, format_manifest(content, temporary.native()),
-                  options.on_step);
-  publish_folder(temporary, target.folder(), options.existing, options.on_step);
-  point_link(target, "latest", options.on_step);
+                  options.on_action);
+  publish_folder(temporary, target.folder(), options.existing, options.on_action);
+  point_link(target, "latest", options.on_action);
 }
 
 }  // namespace parallel::checkpoint

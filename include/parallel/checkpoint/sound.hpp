@@ -54,8 +54,8 @@ struct sound_checkpoint {
   std::string note;  // which checkpoints were damaged and skipped, for the user; or empty
 };
 
-/// What to do about a damaged checkpoint. One that is set aside gets "-damaged" behind its name, so
-/// that it neither counts as kept (prune) nor is removed.
+/// The reaction to a damaged checkpoint. A checkpoint that is set aside gets "-damaged" appended to
+/// its name, so that prune neither counts nor removes it.
 enum class if_damaged : std::uint8_t {
   stop,      // only this checkpoint is acceptable
   go_back,   // take the previous one: the damaged ones belong to another run
@@ -68,7 +68,7 @@ enum class if_damaged : std::uint8_t {
     std::filesystem::path const& folder) {
   auto const id = checkpoint_id::parse(folder.filename().native());
   if (!id) return {};
-  for (auto const& entry : list_folders(files::parent_of(folder)))
+  for (auto const& entry : list_folders(files::parent_folder(folder)))
     if (entry.id < *id && problem_of(entry.folder).empty()) return entry.folder;
   return {};
 }
@@ -110,7 +110,7 @@ template <class Comm, class Exchange>
     static_cast<void>(reading.damage_of_all(world, exchanges));
     next = broadcast_text(world, exchanges, next.native());
     require(!next.empty(), damage,
-            goes_back ? concat("; no earlier checkpoint in ", files::parent_of(folder).native(),
+            goes_back ? concat("; no earlier checkpoint in ", files::parent_folder(folder).native(),
                                " is sound; remove what is there to begin anew")
                       : std::string());
     folder = std::move(next);

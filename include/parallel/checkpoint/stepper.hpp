@@ -41,19 +41,19 @@ struct run_state {
   nlohmann::json program_state = nlohmann::json::object();  // what else the program stores, by name
 };
 
-/// What is saved or loaded. Where the optimizer's states are not loaded, they stay as they are:
-/// zero at first. A checkpoint of weights alone can only be loaded as weights.
+/// The content that is saved or loaded. If the optimizer's states are not loaded, they stay as they
+/// are, at first zero. A checkpoint of weights alone can only be loaded as weights.
 enum class content : std::uint8_t { everything, weights };
 
-/// What is saved, and which other checkpoints of the folder are removed.
+/// The content that is saved, and the rule for removing other checkpoints of the folder.
 struct save_options {
   content saved = content::everything;
   index keep = 0;  // how many of the newest stay; 0: all
   /// Checkpoints of another run, over which this run began anew: removed when its first one exists.
   std::vector<checkpoint_id> replaces = {};
-  step_hook on_step = {};  // called before each action on the disk
-  index keep_every = 0;    // checkpoints of every keep_every-th batch stay too; 0: none
-  claim_id owner = {};     // the claim of the checkpoints, the same on every rank; default: none
+  action_hook on_action = {};  // called before each action on the disk
+  index keep_every = 0;        // checkpoints of every keep_every-th batch stay too; 0: none
+  claim_id owner = {};  // the claim of the checkpoints, the same on every rank; default: none
 };
 
 namespace detail {
@@ -151,8 +151,8 @@ template <class Stepper>
 /// Collective, first: creates the folder into which all ranks write.
 template <class Comm, class Exchange>
 void begin_save(Comm& world, Exchange& exchanges, save_target const& target,
-                step_hook const& on_step = {}) {
-  if (world.rank() == 0) prepare_save(target, on_step);
+                action_hook const& on_action = {}) {
+  if (world.rank() == 0) prepare_save(target, on_action);
   world.barrier(exchanges).wait();
 }
 
@@ -161,7 +161,7 @@ void begin_save(Comm& world, Exchange& exchanges, save_target const& target,
 template <class Stepper>
 [[nodiscard]] std::string write_slices(Stepper& step, save_target const& target, index rank,
                                        save_options const& options = {}) {
-  rank_writer writer(target, rank, {.on_step = options.on_step});
+  rank_writer writer(target, rank, {.on_action = options.on_action});
   auto const write = [&](std::string const& name, std::span<index const> extents, index begin,
                          auto elements, index run) {
     read_on_host(step.device(), elements,
@@ -176,8 +176,8 @@ template <class Stepper>
 /// exchanges nothing, so any thread of rank 0 may call it.
 inline void publish_save(save_target const& target, std::vector<std::string> const& records,
                          run_state const& state, save_options const& options) {
-  commit(target, records, detail::text_of(state), {.on_step = options.on_step});
-  if (state.best) point_link(target, "best", options.on_step);
+  commit(target, records, detail::text_of(state), {.on_action = options.on_action});
+  if (state.best) point_link(target, "best", options.on_action);
   if (!options.replaces.empty()) {
     auto const is_replaced = [&](std::string const& name) {
       auto const id = checkpoint_id::parse(name);
@@ -192,9 +192,9 @@ inline void publish_save(save_target const& target, std::vector<std::string> con
         [&](checkpoint_id id) {
           return id != target.id && std::ranges::count(options.replaces, id);
         },
-        options.on_step);
+        options.on_action);
   }
-  if (options.keep > 0) prune(target.root, options.keep, options.on_step, options.keep_every);
+  if (options.keep > 0) prune(target.root, options.keep, options.on_action, options.keep_every);
 }
 
 /// Collective over `world`, all ranks that train, between two steps: writes one checkpoint, every
@@ -208,7 +208,7 @@ std::filesystem::path save(Stepper& step, Comm& world, Exchange& exchanges,
   auto const target = target_of(root, state, options.owner);
   step.agree_to_save(exchanges, concat(target.folder().string(),
                                        options.saved == content::weights ? ", weights alone" : ""));
-  begin_save(world, exchanges, target, options.on_step);
+  begin_save(world, exchanges, target, options.on_action);
   auto const records =
       gather_texts_to_root(world, exchanges, write_slices(step, target, world.rank(), options));
   if (world.rank() == 0) publish_save(target, records, state, options);

@@ -42,7 +42,7 @@ class stepper_saver {
  public:
   /// Saves into `root`. `in_background`: while training continues; it is the same on every rank and
   /// takes `bytes_to_save` bytes of the host's memory. Referenced objects must outlive the saver;
-  /// `options.on_step` is called by the thread that acts on the disk.
+  /// `options.on_action` is called by the thread that acts on the disk.
   stepper_saver(Stepper& step, Comm& world, Exchange& exchanges, std::filesystem::path root,
                 bool in_background, save_options options = {})
       : step_(step),
@@ -51,7 +51,7 @@ class stepper_saver {
         root_(std::move(root)),
         options_(std::move(options)) {
     if (in_background)
-      writer_.emplace(step.device(), bytes_to_save(step, options_.saved), options_.on_step);
+      writer_.emplace(step.device(), bytes_to_save(step, options_.saved), options_.on_action);
   }
 
   /// Collective, between batches: saves the current state. When it returns, training may continue;
@@ -68,7 +68,7 @@ class stepper_saver {
     }
     state_ = state;
     step_.agree_to_save(exchanges_);
-    begin_save(world_, exchanges_, target_, options_.on_step);
+    begin_save(world_, exchanges_, target_, options_.on_action);
     start_writing(step_, *writer_, target_, world_.rank(), options_.saved);
     writing_ = true;
   }

@@ -45,7 +45,8 @@ class heartbeat_watch {
       : file_(std::move(file)), limit_(limit), patience_(limit, time) {}
 
   /// Whether the process has not counted within the limit. Time counts in full only if this is
-  /// called at least every patience::pause. Without a file the rank has ended well, or not begun.
+  /// called at least every patience::max_pause. Without a file the rank has ended well, or not
+  /// begun.
   [[nodiscard]] bool is_stalled(steady_time time = std::chrono::steady_clock::now()) {
     auto const count = beats();
     if (count && count == last_count_) return patience_.is_over(time);
@@ -124,7 +125,7 @@ class heartbeat {
       recorder_->ring().beat(options_.between_machines && beats % 4 == 0);
       if (watch_.is_stalled()) return lost_(watch_.sentence());
       lock.lock();
-      changed_.wait_for(lock, patience::pause, [&] { return is_stopping_; });
+      changed_.wait_for(lock, patience::max_pause, [&] { return is_stopping_; });
     }
   }
 

@@ -104,7 +104,7 @@ class [[nodiscard]] basic_request {
   requires requires(Stream& s, Event const& completion) { s.wait(completion); }
   void wait_on(Stream& other) {
     if (!completion_) return;
-    if constexpr (waits_by_itself<Stream, Event>) {
+    if constexpr (waits_asynchronously<Stream, Event>) {
       other.wait(*completion_);
     } else {  // the stream's device cannot wait for such events, so that this thread waits
       detail::event_wait const waiting(origin_, *completion_);

@@ -1,4 +1,4 @@
-// What the other ranks are told when one gives up or does not come.
+// failures: tests of the messages that ranks get when another rank aborts or does not arrive.
 #pragma once
 
 #include <chrono>
@@ -13,15 +13,15 @@
 
 namespace parallel::conformance {
 
-/// Where ranks wait for one that does not come.
+/// The call in which ranks wait for a rank that does not arrive.
 enum class waiting { in_all_to_all, in_message, in_barrier };
 inline constexpr waiting all_waits[] = {waiting::in_all_to_all, waiting::in_message,
                                         waiting::in_barrier};
 
-/// What this rank is told when the last rank calls `stop(part)` instead of coming to a part's call,
-/// which may be when others have yet to hear that the part is there.
+/// The message of the error on this rank when the last rank calls `stop(part)` instead of a
+/// collective call of the part. It may do so before other ranks have completed the split.
 template <class C, class Stop>
-std::string told_without_last(C& comm, waiting how, Stop stop) {
+std::string message_without_last(C& comm, waiting kind, Stop stop) {
   int const last = comm.size() - 1;
   std::vector<float> x(static_cast<std::size_t>(2 * comm.size())), y(x.size());
   typename C::stream_type s;
@@ -29,51 +29,52 @@ std::string told_without_last(C& comm, waiting how, Stop stop) {
     C part = comm.split(0, "tensor");
     if (part.rank() == last)
       stop(part);
-    else if (how == waiting::in_all_to_all)
+    else if (kind == waiting::in_all_to_all)
       part.all_to_all(s, std::span<float>(y), x).wait();
-    else if (how == waiting::in_message)
+    else if (kind == waiting::in_message)
       part.recv(s, std::span<float>(y), last).wait();
     else
       part.barrier(s).wait();
   });
 }
 
-/// An abort by the last rank, through a part, reaches ranks that wait in calls of the part.
+/// An abort by the last rank through a part reaches the ranks that wait in calls of the part.
 template <class C>
-void check_abort(C comm, waiting how) {
-  auto const told = told_without_last(comm, how, [](C& part) {
+void check_abort(C comm, waiting kind) {
+  auto const message = message_without_last(comm, kind, [](C& part) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     part.abort("the disk is full");
   });
   auto const last = comm.size() - 1;
   auto const expected = concat("rank ", last, " failed: the disk is full");
-  require(comm.rank() == last || told.starts_with(expected), "expected \"", expected, "\", not \"",
-          told, "\"");
+  require(comm.rank() == last || message.starts_with(expected), "expected \"", expected,
+          "\", not \"", message, "\"");
 }
 
-/// An abort by the last rank is heard by ranks that make no call, when they ask (tells_aborts).
+/// Ranks that make no call learn of an abort by the last rank through abort_reason() (concept
+/// tells_aborts).
 template <class C>
-void check_heard(C comm) {
+void check_abort_polling(C comm) {
   require(!comm.abort_reason(), "a reason before anybody has aborted");
   typename C::stream_type s;
   comm.barrier(s).wait();
   auto const last = comm.size() - 1;
   std::this_thread::sleep_for(std::chrono::milliseconds(20));  // all have left the barrier
   if (comm.rank() == last) comm.abort("the disk is full");
-  auto const until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (!comm.abort_reason() && std::chrono::steady_clock::now() < until)
+  auto const deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (!comm.abort_reason() && std::chrono::steady_clock::now() < deadline)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  auto const told = comm.abort_reason().value_or("nothing");
+  auto const message = comm.abort_reason().value_or("nothing");
   auto const expected = concat("rank ", last, " failed: the disk is full");
-  require(told == expected, "expected \"", expected, "\", not \"", told, "\"");
+  require(message == expected, "expected \"", expected, "\", not \"", message, "\"");
 }
 
-/// When an exception leaves calls that have not finished, and whoever catches it aborts with its
-/// text, the others are told that text, not only that there was an exception.
+/// If an exception ends a scope with unfinished calls, and its handler aborts with the exception's
+/// text, then the other ranks get that text, not only the news that there was an exception.
 template <class C>
-void check_reason(C comm, waiting how) {
+void check_reason(C comm, waiting kind) {
   auto const last = comm.size() - 1;
-  auto const told = told_without_last(comm, how, [last](C& part) {
+  auto const message = message_without_last(comm, kind, [last](C& part) {
     try {
       typename C::stream_type s;
       float x = 0;
@@ -84,24 +85,24 @@ void check_reason(C comm, waiting how) {
     }
   });
   auto const expected = concat("rank ", last, " failed: the disk is full");
-  require(comm.rank() == last || told.starts_with(expected), "expected \"", expected, "\", not \"",
-          told, "\"");
+  require(comm.rank() == last || message.starts_with(expected), "expected \"", expected,
+          "\", not \"", message, "\"");
 }
 
-/// A rank that does not come is named when the deadline (`seconds`) has passed.
+/// When the deadline (`seconds`) has passed, the message names the rank that did not arrive.
 template <class C>
-void check_deadline(C comm, waiting how, char const* seconds) {
+void check_deadline(C comm, waiting kind, char const* seconds) {
   auto const last = comm.size() - 1;
-  auto const told = told_without_last(comm, how, [&](C&) {
+  auto const message = message_without_last(comm, kind, [&](C&) {
     std::this_thread::sleep_for(std::chrono::duration<double>(2 * std::stod(seconds)));
   });
-  // In a barrier of messages a rank may wait for one that waits for the last.
+  // in a barrier made of messages a rank may wait for a rank that waits for the last one
   auto const expected = concat(" waited ", seconds, " s for rank ") +
-                        (how == waiting::in_barrier ? "" : std::to_string(last));
-  require(comm.rank() == last || told.find(expected) != std::string::npos, "expected \"", expected,
-          "\", not \"", told, "\"");
-  require(comm.rank() == last || told.find(" over tensor at ") != std::string::npos,
-          "no axis and place in \"", told, "\"");
+                        (kind == waiting::in_barrier ? "" : std::to_string(last));
+  require(comm.rank() == last || message.find(expected) != std::string::npos, "expected \"",
+          expected, "\", not \"", message, "\"");
+  require(comm.rank() == last || message.find(" over tensor at ") != std::string::npos,
+          "no axis and call site in \"", message, "\"");
 }
 
 }  // namespace parallel::conformance

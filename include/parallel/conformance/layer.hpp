@@ -1,11 +1,13 @@
-// The laws of layers: gradients of real layers are those that differences of the forward pass give
-// (check_layer, parallel/layer/check.hpp); those of layers over integers are exact (here). The
-// operations of the stream, <parallel/ops/host.hpp> say, must be declared where they are used.
+// layer: exact tests of the gradients of layers over integers. For layers over real numbers
+// check_layer (parallel/layer/check.hpp) compares gradients with differences of the forward pass.
+// The operations of the stream's device, such as <parallel/ops/host.hpp>, must be included before
+// these tests are used.
 //
-// Modulo 2^64 the number h = 2^32 squares to nothing, so for every layer made of sums and products
-// f(x + h v) = f(x) + h f'(x) v to the bit, for any direction v: the passes are compared without a
-// tolerance, in the lower 32 bits of <f'(x) v, r>. The directions are random, and a wrong gradient
-// goes unseen with probability 2^-32 or so for odd differences; rounds make it less.
+// Modulo 2^64 the square of h = 2^32 is 0. So for every layer made of sums and products
+// f(x + h v) = f(x) + h f'(x) v holds exactly, for any direction v, and the passes are compared
+// without a tolerance, in the lower 32 bits of <f'(x) v, r>. The directions are random: a wrong
+// gradient is not detected with a probability of about 2^-32 if the difference is odd; more rounds
+// reduce it.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +27,7 @@ namespace parallel::conformance {
 
 struct ring_layer_options {
   index sequence = 1;  // rows of one sequence
-  int rounds = 4;      // directions tried
+  int rounds = 4;      // number of random directions
   std::size_t arena_bytes = std::size_t{1} << 20;
 };
 
@@ -39,11 +41,11 @@ class ring_checker {
 
   ring_checker(Layer& layer, index rows, index width, ring_layer_options const& options)
       : layer_(layer), rows_(rows), width_(width), options_(options) {
-    x_ = next(static_cast<std::size_t>(rows * width));
+    x_ = next_values(static_cast<std::size_t>(rows * width));
     layer.visit_parameters([&](parameter_base<ring>& p) { parameters_.push_back(&p); });
     for (auto* const p : parameters_) {
-      values_.push_back(next(static_cast<std::size_t>(p->size())));
-      gradients_.push_back(next(values_.back().size()));  // added to, whatever is there
+      values_.push_back(next_values(static_cast<std::size_t>(p->size())));
+      gradients_.push_back(next_values(values_.back().size()));  // the passes add to these values
     }
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       parameters_[i]->data = values_[i].data();
@@ -52,39 +54,39 @@ class ring_checker {
   }
 
   void run() {
-    auto const before = gradients_;
-    numbers const r = next(run_forward().size());
+    auto const gradients_before = gradients_;
+    numbers const r = next_values(run_forward().size());
     auto const x_before = x_;
     auto const dx = backward(r, false);
     require(x_ == x_before, "check_ring_layer: a pass has overwritten the input");
-    check_additions(r, dx);
+    check_addends(r, dx);
     for (int round = 0; round < options_.rounds; ++round) {
       compare("backward_input", "the input", x_, dx, r);
       for (std::size_t i = 0; i < parameters_.size(); ++i) {
         auto added = gradients_[i];
-        for (std::size_t j = 0; j < added.size(); ++j) added[j] -= before[i][j];
+        for (std::size_t j = 0; j < added.size(); ++j) added[j] -= gradients_before[i][j];
         compare("backward_weight", parameters_[i]->name, values_[i], added, r);
       }
     }
-    check_fresh(r, before);
+    check_overwriting(r, gradients_before);
   }
 
  private:
   static constexpr ring h = ring{1} << 32;
 
-  numbers next(std::size_t count) { return values<ring>(made_++, count); }
+  numbers next_values(std::size_t count) { return values<ring>(generated_++, count); }
 
-  /// Where nothing has been added yet, gradients that a layer declares to replace are replaced
-  /// whatever is there, and the others added to. `before`: what was there at first.
-  void check_fresh(numbers const& r, std::vector<numbers> const& before) {
+  /// With context::overwrite_gradients set, the layer overwrites the gradients that it declares to
+  /// replace and adds to the others. `before` holds the gradients before the first pass.
+  void check_overwriting(numbers const& r, std::vector<numbers> const& gradients_before) {
     auto const expected = gradients_;
     for (std::size_t i = 0; i < parameters_.size(); ++i)
-      std::ranges::copy(before[i], gradients_[i].begin());
+      std::ranges::copy(gradients_before[i], gradients_[i].begin());
     static_cast<void>(backward(r, true));
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       bool const replaces = parameters_[i]->replaces_gradient;
-      for (std::size_t j = 0; j < before[i].size(); ++j)
-        require(gradients_[i][j] == expected[i][j] - (replaces ? before[i][j] : 0),
+      for (std::size_t j = 0; j < gradients_before[i].size(); ++j)
+        require(gradients_[i][j] == expected[i][j] - (replaces ? gradients_before[i][j] : 0),
                 "check_ring_layer: parameter ", parameters_[i]->name,
                 replaces
                     ? " declares replaces_gradient, but backward_weight does not overwrite its "
@@ -100,8 +102,8 @@ class ring_checker {
     arena space(buffer<std::byte>(nullptr, memory.data(), memory.size()));
     Stream stream;
     context<Stream> c{stream, space, pass::training, {}, options_.sequence};
-    typename Layer::saved kept{};
-    f(c, kept);
+    typename Layer::saved saved{};
+    f(c, saved);
     if constexpr (requires { stream.synchronize(); }) stream.synchronize();
   }
 
@@ -109,8 +111,8 @@ class ring_checker {
 
   [[nodiscard]] numbers run_forward() {
     numbers out;
-    in_context([&](auto& c, auto& kept) {
-      auto const y = layer_.forward(c, input(), kept);
+    in_context([&](auto& c, auto& saved) {
+      auto const y = layer_.forward(c, input(), saved);
       if constexpr (requires { c.stream.synchronize(); }) c.stream.synchronize();
       out.assign(y.data(), y.data() + y.size());
     });
@@ -119,65 +121,65 @@ class ring_checker {
 
   [[nodiscard]] numbers backward(numbers const& r, bool overwrite_gradients) {
     numbers out;
-    in_context([&](auto& c, auto& kept) {
+    in_context([&](auto& c, auto& saved) {
       c.overwrite_gradients = overwrite_gradients;
-      auto const y = layer_.forward(c, input(), kept);
-      auto const dx = layer_.backward_input(c, {r.data(), y.extents()}, kept);
-      layer_.backward_weight(c, kept);
+      auto const y = layer_.forward(c, input(), saved);
+      auto const dx = layer_.backward_input(c, {r.data(), y.extents()}, saved);
+      layer_.backward_weight(c, saved);
       if constexpr (requires { c.stream.synchronize(); }) c.stream.synchronize();
       out.assign(dx.data(), dx.data() + dx.size());
     });
     return out;
   }
 
-  /// What a layer can add to its results is there once.
-  void check_additions(numbers const& r, numbers const& dx) {
+  /// An addend that is passed to a layer is added to its result exactly once.
+  void check_addends(numbers const& r, numbers const& dx) {
     auto const y = run_forward();
-    auto const onto_y = next(y.size()), onto_x = next(dx.size());
-    auto const view = [&](numbers const& of) -> matrix_view<ring const> {
-      return {of.data(), {rows_, static_cast<index>(of.size()) / rows_}};
+    auto const addend_of_y = next_values(y.size()), addend_of_dx = next_values(dx.size());
+    auto const view = [&](numbers const& data) -> matrix_view<ring const> {
+      return {data.data(), {rows_, static_cast<index>(data.size()) / rows_}};
     };
     auto const check = [](char const* pass_name, auto const& sum, numbers const& result,
-                          numbers const& onto) {
-      bool right = static_cast<std::size_t>(sum.size()) == result.size();
-      for (std::size_t i = 0; right && i < result.size(); ++i)
-        right = sum.data()[i] == result[i] + onto[i];
-      require(right, "check_ring_layer: ", pass_name, " does not add what it is given to add");
+                          numbers const& addend) {
+      bool is_equal = static_cast<std::size_t>(sum.size()) == result.size();
+      for (std::size_t i = 0; is_equal && i < result.size(); ++i)
+        is_equal = sum.data()[i] == result[i] + addend[i];
+      require(is_equal, "check_ring_layer: ", pass_name, " does not add what it is given to add");
     };
-    in_context([&](auto& c, auto& kept) {
-      auto const y_sum = forward_onto(layer_, c, input(), kept, view(onto_y));
-      auto const dx_sum = backward_input_onto(layer_, c, view(r), kept, view(onto_x));
+    in_context([&](auto& c, auto& saved) {
+      auto const y_sum = forward_onto(layer_, c, input(), saved, view(addend_of_y));
+      auto const dx_sum = backward_input_onto(layer_, c, view(r), saved, view(addend_of_dx));
       if constexpr (requires { c.stream.synchronize(); }) c.stream.synchronize();
-      check("forward", y_sum, y, onto_y);
-      check("backward_input", dx_sum, dx, onto_x);
+      check("forward", y_sum, y, addend_of_y);
+      check("backward_input", dx_sum, dx, addend_of_dx);
     });
   }
 
-  void compare(std::string_view pass_name, std::string_view what, numbers& variables,
+  void compare(std::string_view pass_name, std::string_view subject, numbers& variables,
                numbers const& gradient, numbers const& r) {
     require(gradient.size() == variables.size(), "check_ring_layer: ", pass_name, " gives ",
-            gradient.size(), " numbers for the ", variables.size(), " of ", what);
-    auto const v = next(variables.size());
-    auto const here = run_forward();
-    auto const kept = variables;
+            gradient.size(), " numbers for the ", variables.size(), " of ", subject);
+    auto const v = next_values(variables.size());
+    auto const y = run_forward();
+    auto const original = variables;
     ring predicted = 0;
     for (std::size_t i = 0; i < v.size(); ++i) {
       variables[i] += h * v[i];
       predicted += gradient[i] * v[i];
     }
-    auto const there = run_forward();
-    variables = kept;
+    auto const shifted_y = run_forward();
+    variables = original;
     ring measured = 0;  // h times the change of <r, f>
-    for (std::size_t i = 0; i < r.size(); ++i) measured += r[i] * (there[i] - here[i]);
+    for (std::size_t i = 0; i < r.size(); ++i) measured += r[i] * (shifted_y[i] - y[i]);
     require(measured == h * predicted, "check_ring_layer: ", pass_name,
-            " does not give the gradient of ", what);
+            " does not give the gradient of ", subject);
   }
 
   Layer& layer_;
   index rows_;
   index width_;
   ring_layer_options options_;
-  int made_ = 0;
+  int generated_ = 0;
   numbers x_;
   std::vector<parameter_base<ring>*> parameters_;
   std::vector<numbers> values_;
@@ -186,9 +188,10 @@ class ring_checker {
 
 }  // namespace detail
 
-/// Throws `error` naming the pass and tensor unless the gradients that `layer` (a copy; its
-/// parameters are bound to random values) computes for an input of [rows, width] are those of its
-/// forward pass. Elements are std::uint64_t; the ops of `Stream`'s device must have been included.
+/// Throws `error`, naming the pass and tensor, unless the gradients that `layer` computes for an
+/// input of [rows, width] are those of its forward pass. The parameters of `layer`, which is a
+/// copy, are bound to random values. Elements are std::uint64_t. The operations of `Stream`'s
+/// device must be included.
 template <class Stream, class Layer>
 requires layer<Layer, Stream>
 void check_ring_layer(Layer layer, index rows, index width,

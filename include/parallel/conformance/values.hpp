@@ -1,4 +1,5 @@
-// Values that tests send about, and what a serial loop in rank order makes of them.
+// values: deterministic inputs for tests of communicators, and their reduction by a serial loop in
+// rank order.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +15,15 @@
 
 namespace parallel::conformance {
 
-/// Scatters the bits of a number.
+/// Mixes the bits of a number.
 [[nodiscard]] inline std::uint64_t hash(std::uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
   return x ^ (x >> 31);
 }
 
-/// A value that differs by rank and place; floats of mixed sign and magnitude, so order matters.
+/// The input of a rank at element `i`. Floats have mixed signs and magnitudes, so their sums depend
+/// on the order.
 template <class T>
 [[nodiscard]] T value(int rank, std::size_t i) {
   auto const h = hash(static_cast<std::uint64_t>(rank) * 1000003ULL + i + 1);
@@ -34,7 +36,7 @@ template <class T>
   }
 }
 
-/// Elements [first, first + count) of a rank's.
+/// Elements [first, first + count) of a rank's input.
 template <class T>
 [[nodiscard]] std::vector<T> values(int rank, std::size_t count, std::size_t first = 0) {
   std::vector<T> out(count);
@@ -42,9 +44,9 @@ template <class T>
   return out;
 }
 
-/// The serial reference: ((x0 op x1) op x2) ..., rounded once.
+/// The reference result, by a serial loop: ((x0 op x1) op x2) ..., rounded once.
 template <class T>
-[[nodiscard]] std::vector<T> combined(int ranks, std::size_t count, reduction how,
+[[nodiscard]] std::vector<T> combined(int ranks, std::size_t count, reduction combine_by,
                                       std::size_t first = 0) {
   using wide = accumulate_t<T>;
   std::vector<T> out(count);
@@ -52,12 +54,12 @@ template <class T>
     auto sum = static_cast<wide>(value<T>(0, first + i));
     for (int r = 1; r < ranks; ++r) {
       auto const x = static_cast<wide>(value<T>(r, first + i));
-      if (how == reduction::sum) {
+      if (combine_by == reduction::sum) {
         if constexpr (std::is_integral_v<wide>)
           sum = static_cast<wide>(static_cast<std::uint64_t>(sum) + static_cast<std::uint64_t>(x));
         else
           sum += x;
-      } else if (how == reduction::max ? x > sum : x < sum) {
+      } else if (combine_by == reduction::max ? x > sum : x < sum) {
         sum = x;
       }
     }
@@ -66,13 +68,14 @@ template <class T>
   return out;
 }
 
-/// Throws `error` naming the first element whose bits differ.
+/// Throws `error`, naming the first element whose bits differ, unless all are equal.
 template <class T>
-void same(std::vector<T> const& found, std::vector<T> const& expected, char const* what, int rank) {
-  require(found.size() == expected.size(), what, ": sizes differ");
+void require_equal(std::vector<T> const& found, std::vector<T> const& expected, char const* subject,
+                   int rank) {
+  require(found.size() == expected.size(), subject, ": sizes differ");
   for (std::size_t i = 0; i < found.size(); ++i)
-    require(std::memcmp(&found[i], &expected[i], sizeof(T)) == 0, what, " of ", found.size(), " ",
-            name_of(dtype_of<T>), ", rank ", rank, ": element ", i, " is wrong");
+    require(std::memcmp(&found[i], &expected[i], sizeof(T)) == 0, subject, " of ", found.size(),
+            " ", name_of(dtype_of<T>), ", rank ", rank, ": element ", i, " is wrong");
 }
 
 /// The message of the `error` that `f` throws.

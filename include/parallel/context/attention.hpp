@@ -62,7 +62,7 @@ struct attention {
                              matrix_view<T const> summand = {}) const {
     auto const projected = qkv.forward(c, x, state.qkv);
     auto region_context = c.for_rows_of(projected);
-    auto const values = placed_like(projected, attend(region_context, local(projected), state));
+    auto const values = sliced_like(projected, attend(region_context, local(projected), state));
     return forward_onto(out, c, values, state.out, summand);
   }
 
@@ -72,7 +72,7 @@ struct attention {
     auto const d_values = out.backward_input(c, dy, state.out);
     auto region_context = c.for_rows_of(d_values);
     auto const d_projected =
-        placed_like(d_values, attend_backward(region_context, local(d_values), state));
+        sliced_like(d_values, attend_backward(region_context, local(d_values), state));
     return qkv.backward_input(c, d_projected, state.qkv);
   }
 

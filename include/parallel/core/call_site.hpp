@@ -1,15 +1,15 @@
-// call_site: the file and line of a call, for errors that name who is to blame.
+// call_site: the file and line of a call, for errors that name the caller.
 //
-// std::source_location in all but name. That one needs a compiler built-in that clang has only from
-// version 15 on, while these two are in every compiler we support.
+// It does what std::source_location does. std::source_location needs a compiler built-in that clang
+// has only from version 15 on; the two built-ins used here are in every supported compiler.
 #pragma once
 
 #include <parallel/core/config.hpp>
 
 namespace parallel {
 
-/// A place in a source file. As a default argument, `call_site where = call_site::current()`, it is
-/// the place of the call.
+/// A line of a source file. The default argument `call_site caller = call_site::current()` is the
+/// line of the call.
 class call_site {
  public:
   constexpr call_site() noexcept = default;
@@ -19,9 +19,9 @@ class call_site {
     return {file, line};
   }
 
-  /// As the compiler was given it, maybe with folders; "" of a default-constructed one.
+  /// The name as it was given to the compiler, possibly with folders; "" if default-constructed.
   [[nodiscard]] constexpr char const* file_name() const noexcept { return file_; }
-  /// Counted from 1; 0 of a default-constructed one.
+  /// Counted from 1; 0 if default-constructed.
   [[nodiscard]] constexpr unsigned line() const noexcept { return line_; }
 
  private:

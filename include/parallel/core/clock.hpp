@@ -1,8 +1,8 @@
 // clock: the steady clock and its durations, for deadlines and times of events.
 //
-// They are those of std::chrono, by the standard header whose functions take them: <chrono> itself
-// brings calendars, time zones and streams with it, which no header here needs and every file that
-// includes one would pay for.
+// The types are those of std::chrono. They come with <mutex>, whose functions take them: <chrono>
+// itself also brings calendars, time zones and streams, which no header here needs and which would
+// slow down the compilation of every file.
 #pragma once
 
 #include <mutex>
@@ -11,7 +11,7 @@
 
 namespace parallel {
 
-/// A point in time that no change of the system's clock moves.
+/// A point in time; changes of the system's clock do not affect it.
 using steady_time = std::chrono::steady_clock::time_point;
 
 }  // namespace parallel

@@ -1,14 +1,17 @@
-// The only header that looks at the compiler: what it must be able to do and how it must calculate,
-// each refused in one sentence, and decoration of functions. Every public header reaches it before
-// any that would not compile.
+// config: what the library requires of the compiler and its options, and the macros that mark
+// functions for the GPU. It is the only header that examines the compiler. Each requirement that is
+// not met ends the compilation with one sentence. Every public header includes this one before any
+// header that such a compiler could not compile.
 //
-// HOST_DEVICE functions are called from both. DEVICE ones are the insides of kernels: nvcc makes
-// device code of them only, and any other compiler plain functions, which is how they are tested.
+// PARALLELLM_HOST_DEVICE functions are called from the host and from kernels. PARALLELLM_DEVICE
+// functions are parts of kernels: nvcc compiles them for the GPU only; any other compiler makes
+// plain functions of them, and the tests call those.
 #pragma once
 
 #include <version>
 
-// Where nothing of the library would compile the file that is not there ends the compiler's output.
+// Each #include of a missing file below stops the compiler, so that the sentence is its only
+// output.
 #if __cplusplus < 202002L
 #error "ParallelLM needs C++20, and this file is compiled as an older C++: add -std=c++20."
 #include "the reason stands one error above"
@@ -38,8 +41,8 @@
 #include "the reason stands one error above"
 #endif
 
-// Masks are infinities, NaN tells of errors, and layouts have equal bits since sums are added in
-// the order in which they are written.
+// The library needs IEEE arithmetic: masks are infinities, NaN reports errors, and all layouts give
+// equal bits only if sums are evaluated in the order in which they are written.
 #if defined(__FAST_MATH__)
 #error \
     "ParallelLM relies on IEEE arithmetic, which -ffast-math and -Ofast give up: compile without them."
@@ -51,8 +54,8 @@
     "ParallelLM adds in the order that it writes, which -fassociative-math and -funsafe-math-optimizations give up: compile without them."
 #endif
 
-// A function that std::vector needs to be usable in constant expressions for: where it is not, as
-// with -D_GLIBCXX_DEBUG, such functions run all the same.
+// Marks a constexpr function that uses std::vector. Where std::vector is not constexpr, as with
+// -D_GLIBCXX_DEBUG, the function is inline and works at run time only.
 #if defined(__cpp_lib_constexpr_vector) && !defined(_GLIBCXX_DEBUG)
 #define PARALLELLM_VECTOR_CONSTEXPR constexpr
 #else
@@ -67,8 +70,8 @@
 #define PARALLELLM_DEVICE
 #endif
 
-// One statement for code that runs on a GPU, and one for all other code: for instructions that C++
-// has no name for (core/instructions.hpp).
+// Chooses between a statement for code that runs on a GPU and one for all other code. It is used
+// for GPU instructions that C++ has no name for (core/instructions.hpp).
 #if defined(__CUDA_ARCH__)
 #define PARALLELLM_DEVICE_ELSE(device, other) device
 #else

@@ -1,4 +1,5 @@
-// Element types: bf16, run-time names of element types, and the type in which each one accumulates.
+// dtype: bf16, run-time names of element types, and the type in which each element type
+// accumulates.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +12,8 @@
 
 namespace parallel {
 
-/// bfloat16: the upper half of an IEEE float; conversion rounds to nearest, ties to even, NaN stays
-/// NaN. Storage only: arithmetic is done in float.
+/// bfloat16: the upper half of an IEEE float. Conversion rounds to nearest, ties to even; NaN stays
+/// NaN. The type only stores numbers: arithmetic is done in float.
 struct bf16 {
   std::uint16_t bits = 0;
 

@@ -1,9 +1,10 @@
-// Errors: what a user did wrong, and where.
+// error: the exception that the library throws, and functions that build its message.
 //
-// `require` guards everything that depends on input (files, configuration, arguments, layouts); it
-// is always on. A message says what is wrong, where, what was expected and what to do. Library bugs
-// use `assert`. The message is built only when the condition fails. Since it quotes files nobody
-// vouches for, it is made fit for a terminal: UTF-8 without control characters, and not endless.
+// `require` checks everything that depends on input (files, configuration, arguments, layouts) in
+// every build. A message says what is wrong, where, what was expected and what to do. It is built
+// only when the condition fails. Since it may quote untrusted files, it is made safe for a
+// terminal: valid UTF-8 without control characters, and of limited length. Checks for bugs of the
+// library itself use `assert`.
 #pragma once
 
 #include <charconv>
@@ -18,7 +19,8 @@
 
 namespace parallel {
 
-/// What the library throws, or its like in failures.hpp: a sentence a user can act on.
+/// The library throws this exception or one derived from it (failures.hpp). Its message tells the
+/// user what to do.
 class error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -26,19 +28,20 @@ class error : public std::runtime_error {
 
 namespace detail {
 
-/// One part of a message, of whatever type: so that a call with parts of new types costs a compiler
-/// no more than the list of them. Refers to text, which outlives the call.
+/// One part of a message: text, a character, a number or a call site. With this type-erased part,
+/// a call with other argument types instantiates no new code for the concatenation. It refers to
+/// its text and does not copy it; the text must outlive the call.
 class message_part {
  public:
   message_part(std::string_view text) : kind_(kind::text), text_(text) {}
   message_part(std::string const& text) : message_part(std::string_view(text)) {}
   message_part(char const* text) : message_part(std::string_view(text)) {}
   message_part(char character) : kind_(kind::character), character_(character) {}
-  message_part(call_site const& where) : kind_(kind::site), site_(&where) {}
+  message_part(call_site const& site) : kind_(kind::site), site_(&site) {}
   template <std::integral Number>
   requires(!std::same_as<Number, bool> && !std::same_as<Number, char>) message_part(Number number)
       : message_part(stored(number)) {}
-  template <std::same_as<bool> Flag>  // not what converts to one
+  template <std::same_as<bool> Flag>  // excludes types that convert to bool
   message_part(Flag flag) : message_part(std::string_view(flag ? "true" : "false")) {}
   message_part(long long number) : kind_(kind::integer), integer_(number) {}
   message_part(unsigned long long number) : kind_(kind::natural), natural_(number) {}
@@ -108,7 +111,7 @@ template <class... Parts>
   return detail::concatenated({parts...});
 }
 
-/// How many bytes the UTF-8 character has that `text` begins with; 0 when it begins with none.
+/// The number of bytes of the UTF-8 character with which `text` begins; 0 if it begins with none.
 [[nodiscard]] constexpr std::size_t utf8_bytes(std::string_view text) {
   if (text.empty()) return 0;
   auto const lead = static_cast<unsigned char>(text.front());
@@ -126,11 +129,11 @@ template <class... Parts>
 
 namespace detail {
 
-/// Longest message, in bytes; what goes beyond is some file's content.
+/// The limit on the length of a message, in bytes. Only quoted content of files exceeds it.
 inline constexpr std::size_t longest_message = 4000;
 
-/// `message` with '?' for control characters other than line ends and for bytes that are not UTF-8,
-/// cut where it is too long.
+/// Returns `message` with '?' in place of control characters, except line ends, and of bytes that
+/// are not UTF-8. A message that is too long is cut.
 [[nodiscard]] inline std::string presentable(std::string_view message) {
   std::string out;
   while (!message.empty()) {
@@ -164,7 +167,7 @@ template <class Error = error, class... Parts>
   detail::fail_with<Error>({parts...});
 }
 
-/// What the exception says that is being handled; called in a catch block.
+/// The message of the exception that is being handled. Must be called in a catch block.
 [[nodiscard]] inline std::string message_of_current_exception() {
   try {
     throw;

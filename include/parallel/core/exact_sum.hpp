@@ -1,8 +1,10 @@
-// exact_sum: a sum of doubles without rounding, so the same in any order and on any layout.
+// exact_sum: a sum of doubles without rounding. It has the same bits for any order of the addends
+// and on any layout.
 //
-// Kulisch, "Arithmetic and Validity", 2012, chapter 8: a fixed-point number wide enough for every
-// double. Digits of 32 bits lie in signed 64-bit integers, so carries can wait for 2^30 additions,
-// and the sum over ranks is a sum of integers. Cost: some ten instructions an addend, 568 bytes.
+// The sum is a fixed-point number wide enough for every double (Kulisch, "Computer Arithmetic and
+// Validity", 2012, chapter 8). Its digits of 32 bits are stored in signed 64-bit integers, so
+// carries can wait for 2^30 additions, and the sum over ranks is a sum of integers. Cost: some ten
+// instructions per addend, 568 bytes.
 #pragma once
 
 #include <cmath>
@@ -18,9 +20,10 @@ class exact_sum {
  public:
   static constexpr std::size_t digit_count = 71;
 
-  /// The magnitude of a finite double: three digits of 32 bits, the lowest one at place `at`.
+  /// The magnitude of a finite double: three digits of 32 bits, of which the first is digit
+  /// `lowest_digit` of the sum.
   struct addend {
-    std::size_t at;
+    std::size_t lowest_digit;
     std::int64_t digits[3];
   };
   [[nodiscard]] PARALLELLM_HOST_DEVICE static addend split(double value) {
@@ -43,16 +46,16 @@ class exact_sum {
     }
     addend const parts = split(value);
     for (std::size_t i = 0; i < 3; ++i)
-      digits_[parts.at + i] += std::signbit(value) ? -parts.digits[i] : parts.digits[i];
+      digits_[parts.lowest_digit + i] += std::signbit(value) ? -parts.digits[i] : parts.digits[i];
     if (++pending_ == std::int64_t{1} << 30) carry();
   }
 
-  /// The sum of both.
+  /// Adds another sum.
   void add(exact_sum other) {
     other.carry();
     add(other.digits_, other.special_);
   }
-  /// Adds a sum given by what its digits() and special() say; `digits` below 2^62.
+  /// Adds a sum that is given by its digits() and special(). Digits must be below 2^62.
   PARALLELLM_HOST_DEVICE void add(std::int64_t const* digits, double special) {
     carry();
     for (std::size_t i = 0; i < digit_count; ++i) digits_[i] += digits[i];
@@ -60,19 +63,21 @@ class exact_sum {
     carry();
   }
 
-  /// Digits to be summed over ranks (fewer than 2^30), element by element.
+  /// The digits, to be summed over ranks (fewer than 2^30) element by element.
   [[nodiscard]] std::span<std::int64_t> digits() {
     carry();
     return digits_;
   }
-  /// To be summed over ranks too: 0, or what no finite sum can tell.
+  /// The sum of the addends that are not finite (infinity or NaN); 0 if there are none. It is to be
+  /// summed over ranks, too.
   [[nodiscard]] double& special() { return special_; }
 
-  /// The sum as a double: a function of the exact sum, within one unit in the last place of it.
+  /// The sum as a double. It depends on the exact sum only and is within one unit in the last place
+  /// of it.
   [[nodiscard]] double value() {
     if (special_ != 0) return special_;
     carry();
-    // digits of one sign: the highest one's
+    // makes all digits have the sign of the highest one
     std::size_t top = digit_count;
     while (top > 0 && digits_[top - 1] == 0) --top;
     if (top == 0) return 0.0;
@@ -95,12 +100,12 @@ class exact_sum {
  private:
   static constexpr int offset = 1152;  // the lowest digit stands for 2^-1152
 
-  /// Leaves digits in [0, 2^32) but the highest, which keeps the sign.
+  /// Brings every digit but the highest into [0, 2^32). The highest digit keeps the sign.
   PARALLELLM_HOST_DEVICE void carry() {
     for (std::size_t i = 0; i + 1 < digit_count; ++i) {
-      std::int64_t const over = digits_[i] >> 32;
-      digits_[i] -= over << 32;
-      digits_[i + 1] += over;
+      std::int64_t const overflow = digits_[i] >> 32;
+      digits_[i] -= overflow << 32;
+      digits_[i + 1] += overflow;
     }
     pending_ = 0;
   }

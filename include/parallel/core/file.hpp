@@ -1,9 +1,10 @@
-// Files and folders by POSIX calls: positioned reads and writes, flushing, renaming.
+// file: files and folders by POSIX calls: positioned reads and writes, flushing, renaming.
 //
-// Reads go through pread, never mmap: a file cut short under us is an error here, not a SIGBUS.
-// What is written becomes visible by one rename after everything is on disk. Every error names the
-// path and the system's own words. `step_hook` is called before each action of a writer with its
-// name; it lets tests stop it at any point, and programs report progress.
+// Reads use pread, never mmap: a file that is truncated while it is read gives an error, not a
+// SIGBUS. A writer puts everything on disk and then makes it visible by one rename. Every error
+// names the path and quotes the system's message. A writer calls its `action_hook` with the name of
+// each action before the action: tests stop a writer at any point by it, and programs report
+// progress.
 #pragma once
 
 #include <fcntl.h>
@@ -28,7 +29,7 @@
 namespace parallel {
 
 /// Called with the name of the action about to happen; may throw to stop it. May be empty.
-using step_hook = std::function<void(std::string_view)>;
+using action_hook = std::function<void(std::string_view)>;
 
 /// Owns a file descriptor.
 class descriptor {
@@ -50,7 +51,7 @@ class descriptor {
 
 namespace files {
 
-inline void step(step_hook const& hook, std::string_view name) {
+inline void announce(action_hook const& hook, std::string_view name) {
   if (hook) hook(name);
 }
 
@@ -60,34 +61,34 @@ inline void step(step_hook const& hook, std::string_view name) {
       concat(path.native(), ": ", action, ": ", std::generic_category().message(code));
   if (code == EFBIG)
     fail<storage_error>(text, "; raise the limit on the size of files (ulimit -f)");
-  if (is_of_storage(code)) fail<storage_error>(text);
+  if (is_storage_error_code(code)) fail<storage_error>(text);
   if (code == EMFILE) fail<limit_reached>(text, "; raise the limit on open files (ulimit -n)");
-  if (is_of_limit(code)) fail<limit_reached>(text);
-  if (is_of_access(code)) fail<access_error>(text);
+  if (is_limit_error_code(code)) fail<limit_reached>(text);
+  if (is_access_error_code(code)) fail<access_error>(text);
   fail(text);
 }
 
 /// The folder that holds `path`.
-[[nodiscard]] inline std::filesystem::path parent_of(std::filesystem::path const& path) {
+[[nodiscard]] inline std::filesystem::path parent_folder(std::filesystem::path const& path) {
   auto parent = path.parent_path();
   return parent.empty() ? std::filesystem::path(".") : parent;
 }
 
-/// Asks that what was written to an open file or folder reaches the disk. Returns whether it did,
-/// or its file system, as some of networks and of programs (FUSE), knows no such request: then
-/// nothing more can be done. Sets errno otherwise.
+/// Flushes an open file or folder to the disk. Returns true if that succeeded, and also if the file
+/// system has no such request, as some network and FUSE file systems: then nothing more can be
+/// done. Otherwise sets errno.
 [[nodiscard]] inline bool flush(int file) {
   return ::fsync(file) == 0 || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP;
 }
 
-/// Makes renames and new files in `folder` survive a loss of power.
+/// Makes renames and new files in `folder` durable: they survive a loss of power.
 inline void sync_folder(std::filesystem::path const& folder) {
   descriptor const handle(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (handle.get() < 0) failure(folder, "cannot open this folder");
   if (!flush(handle.get())) failure(folder, "cannot flush this folder to disk");
 }
 
-/// Whether anything, a broken link too, has this name. Throws where the system does not tell.
+/// Whether anything has this name, even a broken link. Throws if the system does not tell.
 [[nodiscard]] inline bool exists(std::filesystem::path const& path) {
   struct ::stat status {};
   if (::lstat(path.c_str(), &status) == 0) return true;
@@ -95,13 +96,13 @@ inline void sync_folder(std::filesystem::path const& folder) {
   return false;
 }
 
-/// What is in `folder`, in no order.
+/// The paths of the entries of `folder`, in no particular order.
 [[nodiscard]] inline std::vector<std::filesystem::path> list(std::filesystem::path const& folder) {
   std::vector<std::filesystem::path> out;
   std::error_code problem;
-  for (std::filesystem::directory_iterator at(folder, problem), end; !problem && at != end;
-       at.increment(problem))
-    out.push_back(at->path());
+  for (std::filesystem::directory_iterator entry(folder, problem), end; !problem && entry != end;
+       entry.increment(problem))
+    out.push_back(entry->path());
   if (problem) failure(folder, "cannot list this folder", problem.value());
   return out;
 }
@@ -115,21 +116,22 @@ inline void make_folder(std::filesystem::path const& folder) {
   if (::mkdir(folder.c_str(), 0777) != 0) failure(folder, "cannot create this folder");
 }
 
-/// Creates it, and the folders it is in, where they are missing. Their names are flushed, so that a
-/// loss of power does not take with them what is flushed in them later.
+/// Creates `folder` and its missing parents. Their names are flushed: otherwise a loss of power
+/// could remove a folder together with files that were flushed in it.
 inline void make_folders(std::filesystem::path const& folder) {
   std::error_code problem;
   std::vector<std::filesystem::path> missing;
-  for (auto at = std::filesystem::absolute(folder); !std::filesystem::exists(at, problem);
-       at = at.parent_path()) {
-    if (std::filesystem::is_symlink(std::filesystem::symlink_status(at, problem)))
-      fail(at.native(), ": is a link to ", std::filesystem::read_symlink(at, problem).native(),
+  for (auto ancestor = std::filesystem::absolute(folder);
+       !std::filesystem::exists(ancestor, problem); ancestor = ancestor.parent_path()) {
+    if (std::filesystem::is_symlink(std::filesystem::symlink_status(ancestor, problem)))
+      fail(ancestor.native(), ": is a link to ",
+           std::filesystem::read_symlink(ancestor, problem).native(),
            ", which is not there; create that folder, mount what it lies on, or remove the link");
-    missing.push_back(at);
+    missing.push_back(ancestor);
   }
   std::filesystem::create_directories(folder, problem);
   if (problem) failure(folder, "cannot create this folder", problem.value());
-  for (auto const& made : missing) sync_folder(made.parent_path());
+  for (auto const& created : missing) sync_folder(created.parent_path());
 }
 
 inline void remove_tree(std::filesystem::path const& path) {
@@ -140,7 +142,7 @@ inline void remove_tree(std::filesystem::path const& path) {
 
 }  // namespace files
 
-/// Whether `name` is one plain file name: no folders, no "..", nothing that cannot be printed.
+/// Whether `name` is one plain file name: no folders, no "..", no control characters.
 [[nodiscard]] inline bool is_plain_name(std::string_view name) {
   if (name.empty() || name.size() > 255 || name == "." || name == "..") return false;
   for (char const character : name)
@@ -169,31 +171,32 @@ class input_file {
   /// Bytes when the file was opened.
   [[nodiscard]] std::uint64_t size() const { return size_; }
 
-  /// Reads into `out` from byte `offset` on; less than all of it only at the end of the file.
-  /// Returns the number of bytes.
+  /// Reads from byte `offset` on and returns the number of bytes. It is less than out.size() only
+  /// at the end of the file.
   std::size_t read_some(std::uint64_t offset, std::span<std::byte> out) const {
-    std::size_t done = 0;
-    while (done < out.size()) {
-      auto const got = ::pread(handle_.get(), out.data() + done, out.size() - done,
-                               static_cast<::off_t>(offset + done));
-      if (got < 0 && errno == EINTR) continue;
-      if (got < 0) files::failure(path_, concat("cannot read at byte ", offset + done));
-      if (got == 0) break;
-      done += static_cast<std::size_t>(got);
+    std::size_t read_bytes = 0;
+    while (read_bytes < out.size()) {
+      auto const count = ::pread(handle_.get(), out.data() + read_bytes, out.size() - read_bytes,
+                                 static_cast<::off_t>(offset + read_bytes));
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) files::failure(path_, concat("cannot read at byte ", offset + read_bytes));
+      if (count == 0) break;
+      read_bytes += static_cast<std::size_t>(count);
     }
-    return done;
+    return read_bytes;
   }
 
-  /// Asks the system to forget what it remembers of the file, so that reading asks the disk. It
-  /// keeps what is not on the disk yet, and does nothing where it cannot.
+  /// Asks the system to drop its cached pages of the file, so that later reads come from the disk.
+  /// Pages that are not yet on the disk stay. Not every file system can do this.
   void forget_cached() const {
     static_cast<void>(::posix_fadvise(handle_.get(), 0, 0, POSIX_FADV_DONTNEED));
   }
 
-  /// Fills `out` from byte `offset` on; throws when the file ends before that.
-  void read(std::uint64_t offset, std::span<std::byte> out, std::string_view what) const {
-    auto const got = read_some(offset, out);
-    require(got == out.size(), name(), ": ends at byte ", offset + got, " inside ", what,
+  /// Fills `out` from byte `offset` on. Throws if the file is too short; the message calls what was
+  /// read `content`.
+  void read(std::uint64_t offset, std::span<std::byte> out, std::string_view content) const {
+    auto const count = read_some(offset, out);
+    require(count == out.size(), name(), ": ends at byte ", offset + count, " inside ", content,
             ", which needs bytes ", offset, " to ", offset + out.size(),
             ": the file is cut short; fetch or write it again");
   }
@@ -215,13 +218,14 @@ class input_file {
   return out;
 }
 
-/// A new file, written at any offset.
+/// A file that is written at any offset.
 class output_file {
  public:
-  /// What may stand at the path already; `keep`: a file must, and is written into.
+  /// What to do with an existing file: `refuse` throws, `replace` truncates it, `keep` writes into
+  /// it and requires that it exists.
   enum class existing { refuse, replace, keep };
 
-  /// Creates `path`. Throws when it cannot, or stands there already and `policy` refuses.
+  /// Opens or creates `path`. Throws if that fails or contradicts `policy`.
   output_file(std::filesystem::path path, existing policy)
       : path_(std::move(path)),
         handle_(::open(path_.c_str(),
@@ -238,19 +242,20 @@ class output_file {
 
   /// Writes all of `bytes` at `offset`.
   void write(std::uint64_t offset, std::span<std::byte const> bytes) const {
-    std::size_t done = 0;
-    while (done < bytes.size()) {
-      auto const put = ::pwrite(handle_.get(), bytes.data() + done, bytes.size() - done,
-                                static_cast<::off_t>(offset + done));
-      if (put < 0 && errno == EINTR) continue;
-      if (put <= 0)
-        files::failure(path_, concat("cannot write at byte ", offset + done),
-                       put < 0 ? errno : ENOSPC);
-      done += static_cast<std::size_t>(put);
+    std::size_t written_bytes = 0;
+    while (written_bytes < bytes.size()) {
+      auto const count =
+          ::pwrite(handle_.get(), bytes.data() + written_bytes, bytes.size() - written_bytes,
+                   static_cast<::off_t>(offset + written_bytes));
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0)
+        files::failure(path_, concat("cannot write at byte ", offset + written_bytes),
+                       count < 0 ? errno : ENOSPC);
+      written_bytes += static_cast<std::size_t>(count);
     }
   }
 
-  /// Returns when everything written is on disk.
+  /// Returns when everything that was written is on disk.
   void sync() const {
     if (!files::flush(handle_.get())) files::failure(path_, "cannot flush to disk");
   }
@@ -260,34 +265,34 @@ class output_file {
   descriptor handle_;
 };
 
-/// Writes a small file and flushes it. Not atomic: for files inside a temporary folder.
+/// Writes a small file and flushes it. It is not atomic; use it for files in a temporary folder.
 inline void write_text_file(std::filesystem::path const& path, std::string_view content,
-                            step_hook const& on_step = {}) {
-  files::step(on_step, "create file");
+                            action_hook const& on_action = {}) {
+  files::announce(on_action, "create file");
   output_file const file(path, output_file::existing::replace);
-  files::step(on_step, "write file");
+  files::announce(on_action, "write file");
   file.write(0, std::as_bytes(std::span(content)));
-  files::step(on_step, "flush file");
+  files::announce(on_action, "flush file");
   file.sync();
 }
 
-/// Writes a file so that `path` holds either its old state or all of `content`, also after a crash
-/// of the machine. Leaves at most a file named `path` + ".tmp" behind when killed; nothing where
-/// the disk does not take it.
+/// Writes a file atomically: `path` holds either its old content or all of `content`, also after a
+/// crash of the machine. If the process is killed, a file `path` + ".tmp" may remain; if the
+/// storage fails, that file is removed.
 inline void replace_text_file(std::filesystem::path const& path, std::string_view content,
-                              step_hook const& on_step = {}) {
+                              action_hook const& on_action = {}) {
   auto temporary = path;
   temporary += ".tmp";
   try {
-    write_text_file(temporary, content, on_step);
+    write_text_file(temporary, content, on_action);
   } catch (storage_error const&) {
     static_cast<void>(::unlink(temporary.c_str()));
     throw;
   }
-  files::step(on_step, "rename file");
+  files::announce(on_action, "rename file");
   files::rename(temporary, path);
-  files::step(on_step, "flush folder");
-  files::sync_folder(files::parent_of(path));
+  files::announce(on_action, "flush folder");
+  files::sync_folder(files::parent_folder(path));
 }
 
 }  // namespace parallel

@@ -1,7 +1,7 @@
-// Instructions of a GPU for which C++ has no name, each with what other code computes instead.
+// instructions: GPU instructions for which C++ has no name, and the equivalent for other code.
 //
-// Their errors are those of NVIDIA's PTX manual. Numbers too small for full precision (below 1e-38)
-// become 0 in the two that approximate.
+// The error bounds are those of NVIDIA's PTX manual. The two approximate instructions flush
+// subnormal numbers (below 1e-38) to 0.
 #pragma once
 
 #include <cmath>
@@ -11,8 +11,8 @@
 
 namespace parallel {
 
-/// The bits of the bf16 nearest to `value`, ties to even; 0x7fff for every NaN. The same bits
-/// everywhere.
+/// The bits of the bf16 nearest to `value`, ties to even; 0x7fff for every NaN. GPU and host give
+/// the same bits.
 [[nodiscard]] PARALLELLM_HOST_DEVICE inline std::uint16_t nearest_bf16(float value) {
   std::uint16_t bits = 0;
   PARALLELLM_DEVICE_ELSE(

@@ -1,4 +1,4 @@
-// machine_name: what this machine calls itself.
+// machine_name: the host name of this machine.
 #pragma once
 
 #include <unistd.h>
@@ -10,7 +10,7 @@
 
 namespace parallel {
 
-/// "" when it does not say.
+/// The host name; "" if the system does not tell.
 [[nodiscard]] inline std::string machine_name() {
   std::array<char, 256> name{};
   static_cast<void>(::gethostname(name.data(), name.size() - 1));

@@ -1,4 +1,4 @@
-// packed_documents: where the documents begin that are packed into sequences.
+// packed_documents: the beginnings of the documents that are packed into sequences.
 #pragma once
 
 #include <concepts>
@@ -9,9 +9,10 @@
 
 namespace parallel {
 
-/// For each token the position in its sequence at which its document begins, and how many documents
-/// there are, if whoever made them has counted: what a device reads the host cannot look into.
-/// Copies nothing. Where they are counted, every document's first token is its own beginning.
+/// For each token, the position in its sequence at which its document begins. It also holds the
+/// number of documents, if its creator has counted them: the host cannot read it from memory of a
+/// device. If they are counted, the first token of every document is its own beginning. The object
+/// is a view and copies nothing.
 class packed_documents : public std::span<std::int32_t const> {
  public:
   constexpr packed_documents() = default;
@@ -20,7 +21,7 @@ class packed_documents : public std::span<std::int32_t const> {
                              index count = 0)
       : std::span<std::int32_t const>(begins), count_(count) {}
 
-  /// Of all sequences together; 0: not known.
+  /// The number of documents in all sequences together; 0: unknown.
   [[nodiscard]] constexpr index count() const { return count_; }
 
  private:

@@ -1,7 +1,7 @@
-// parameter: what a layer declares, and a unit binds to memory.
+// parameter: a tensor that a layer declares and a unit binds to memory.
 //
-// A layer knows a parameter's global name, shape and initial distribution; where its values and
-// gradients lie is decided by the unit that owns it (sharded, gathered, in which buffer), which
+// A layer knows a parameter's global name, shape and initial distribution. The unit that owns the
+// parameter decides where values and gradients are stored (sharded, gathered, in which buffer) and
 // binds the two pointers. So a layer's code is the same under every strategy.
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace parallel {
 
-/// Initial values: every element the same.
+/// Initial values: every element is `value`.
 struct constant_init {
   float value = 0.0F;
 };
@@ -39,30 +39,31 @@ struct row_range {
   index count = 0;
 };
 
-/// How a parameter is spread over ranks that hold different slices of one layer.
+/// How ranks that hold different slices of one layer share a parameter.
 struct parameter_replication {
-  int ranks = 1;         // neighbours along the tensor axis that hold the same elements
-  bool partial = false;  // their gradients are addends: each saw other rows or other heads
+  int ranks = 1;         // adjacent ranks along the tensor axis that hold the same elements
+  bool partial = false;  // their gradients are addends, computed from different rows or heads
   friend auto operator<=>(parameter_replication const&, parameter_replication const&) = default;
 };
 
-/// A parameter of any rank: name, extents and where it is bound. It is a slice of the tensor of
-/// that name: some ranges of rows, one after another, and of each row some columns; or all of it.
+/// A parameter with any number of dimensions: name, extents and bound memory. It is a slice of the
+/// tensor of that name: some ranges of rows, one after another, and of each row a range of columns.
+/// The slice may be the whole tensor.
 template <class T>
 struct parameter_base {
   using gradient_type = accumulate_t<T>;
 
-  std::string name;            // global, as in the files: "transformer.blocks.0.attn.Wqkv.weight"
+  std::string name;            // global, as in checkpoints: "transformer.blocks.0.attn.Wqkv.weight"
   std::vector<index> extents;  // of the slice
-  std::vector<index> whole_extents;  // of the tensor; empty: the slice is all of it
-  std::vector<row_range> rows;       // of the tensor, when sliced
-  index first_column = 0;            // of the tensor's, when sliced
+  std::vector<index> whole_extents;  // of the tensor; empty: the slice is the whole tensor
+  std::vector<row_range> rows;       // rows of the tensor that form the slice, if sliced
+  index first_column = 0;            // column of the tensor at which the slice begins
   parameter_replication replication = {};
   initializer initial = constant_init{};
   T* data = nullptr;                       // bound by a unit; null on the meta device
   gradient_type* gradient_data = nullptr;  // summed into, never divided
-  bool replaces_gradient = false;          // its layer does, given context::overwrite_gradients
-  bool trainable = true;                   // else frozen by its unit: it has no gradient
+  bool replaces_gradient = false;          // the layer obeys context::overwrite_gradients for it
+  bool trainable = true;                   // false: frozen by its unit, without a gradient
 
   [[nodiscard]] index size() const {
     index product = extents.empty() ? 0 : 1;
@@ -70,21 +71,22 @@ struct parameter_base {
     return product;
   }
 
-  /// Extents of the tensor of this name.
+  /// Extents of the whole tensor.
   [[nodiscard]] std::vector<index> const& tensor_extents() const {
     return whole_extents.empty() ? extents : whole_extents;
   }
 
-  /// Elements of one row of the slice, and of the tensor.
+  /// Elements in one row of the slice, and in one row of the tensor.
   [[nodiscard]] index row_size() const { return extents.size() < 2 ? 1 : size() / extents[0]; }
   [[nodiscard]] index tensor_row_size() const {
     auto const& whole = tensor_extents();
     return whole.size() < 2 ? 1 : row_size() / extents[1] * whole[1];
   }
 
-  /// Calls f(first, count, global, run) for the largest blocks into which elements [first, last) of
-  /// the slice fall: a block is `count` elements that begin in the tensor at `global` and lie there
-  /// one after another (run 0), or `run` by `run`, a row of the tensor apart.
+  /// Splits elements [first, last) of the slice into the largest regular blocks and calls
+  /// f(first, count, global, run) for each. A block has `count` elements; its first element is
+  /// element `global` of the tensor. With run 0 the block is contiguous in the tensor; otherwise it
+  /// consists of runs of `run` elements that begin one tensor row apart.
   template <class F>
   void for_each_block(index first, index last, F&& f) const {
     if (whole_extents.empty()) {
@@ -94,37 +96,39 @@ struct parameter_base {
     index const width = row_size();
     index const whole_width = tensor_row_size();
     bool const whole_rows = width == whole_width;
-    index begin = 0;  // of the range of rows, in elements of the slice
+    index begin = 0;  // of the row range, in elements of the slice
     for (auto const& range : rows) {
       index const end = begin + range.count * width;
-      for (index at = std::max(first, begin); at < std::min(last, end);) {
-        index const row = (at - begin) / width;
-        index const column = (at - begin) % width;
+      for (index position = std::max(first, begin); position < std::min(last, end);) {
+        index const row = (position - begin) / width;
+        index const column = (position - begin) % width;
         index stop = std::min({last, end, whole_rows ? end : begin + (row + 1) * width});
-        index const full = (std::min(last, end) - at) / width;  // rows
+        index const full = (std::min(last, end) - position) / width;  // rows
         bool const block = !whole_rows && column == 0 && full > 1;
-        if (block) stop = at + full * width;
-        f(at, stop - at, (range.begin + row) * whole_width + first_column + column,
+        if (block) stop = position + full * width;
+        f(position, stop - position, (range.begin + row) * whole_width + first_column + column,
           block ? width : index{0});
-        at = stop;
+        position = stop;
       }
       begin = end;
     }
   }
 
-  /// Calls f(first, count, global) for the longest ranges into which elements [first, last) of the
-  /// slice fall that lie one after another in the tensor too: there they begin at element `global`.
+  /// Splits elements [first, last) of the slice into the longest ranges that are contiguous in the
+  /// tensor and calls f(first, count, global) for each. A range begins at element `global` of the
+  /// tensor.
   template <class F>
   void for_each_run(index first, index last, F&& f) const {
-    for_each_block(first, last, [&](index at, index count, index global, index run) {
-      if (run == 0) return f(at, count, global);
+    for_each_block(first, last, [&](index position, index count, index global, index run) {
+      if (run == 0) return f(position, count, global);
       for (index row = 0; row * run < count; ++row)
-        f(at + row * run, run, global + row * tensor_row_size());
+        f(position + row * run, run, global + row * tensor_row_size());
     });
   }
 
-  /// Calls f(first, last, row) for the parts of elements [first, last) whose rows follow each other
-  /// in the tensor; `first` lies in the tensor's row `row`.
+  /// Splits elements [first, last) of the slice by row ranges and calls f(first, last, row) for
+  /// each piece. Its rows are consecutive in the tensor, and its first element is in row `row` of
+  /// the tensor.
   template <class F>
   void for_each_row_range(index first, index last, F&& f) const {
     index const width = row_size();
@@ -143,7 +147,7 @@ struct parameter_base {
   }
 
  protected:
-  /// From now on only these rows of what the parameter was.
+  /// Reduces the parameter to these rows.
   void slice_rows(std::vector<row_range> ranges) {
     if (whole_extents.empty()) whole_extents = extents;
     extents[0] = 0;
@@ -152,7 +156,8 @@ struct parameter_base {
   }
 };
 
-/// A parameter of rank N. Without extents it is absent (a linear layer without bias).
+/// A parameter with N dimensions. Without extents it is absent, as the bias of a linear layer that
+/// has none.
 template <class T, std::size_t N>
 class parameter : public parameter_base<T> {
  public:
@@ -167,30 +172,30 @@ class parameter : public parameter_base<T> {
 
   /// Keeps only these rows of the tensor, in this order.
   parameter& keep_rows(std::vector<row_range> ranges) {
-    if (present()) this->slice_rows(std::move(ranges));
+    if (is_present()) this->slice_rows(std::move(ranges));
     return *this;
   }
 
   /// Keeps only `count` columns of the tensor, from `first` on.
   parameter& keep_columns(index first, index count) requires(N == 2) {
-    if (!present()) return *this;
+    if (!is_present()) return *this;
     if (this->whole_extents.empty()) this->slice_rows({{0, this->extents[0]}});
     this->first_column = first;
     this->extents[1] = count;
     return *this;
   }
 
-  /// Declares that `how.ranks` neighbours hold the same elements.
-  parameter& replicated(parameter_replication how) {
-    this->replication = how;
+  /// Declares that `replicas.ranks` adjacent ranks hold the same elements.
+  parameter& replicated(parameter_replication replicas) {
+    this->replication = replicas;
     return *this;
   }
 
-  /// Whether the layer has this parameter at all.
-  [[nodiscard]] bool present() const { return !this->extents.empty(); }
+  /// Whether the layer has this parameter.
+  [[nodiscard]] bool is_present() const { return !this->extents.empty(); }
 
-  /// Whether a backward pass is to add to its gradient: it is there and not frozen.
-  [[nodiscard]] bool has_gradient() const { return present() && this->trainable; }
+  /// Whether a backward pass must add to its gradient: the parameter is present and not frozen.
+  [[nodiscard]] bool has_gradient() const { return is_present() && this->trainable; }
 
   [[nodiscard]] tensor_view<T const, N> value() const { return {this->data, dims()}; }
   /// Empty when absent or frozen.
@@ -208,7 +213,7 @@ class parameter : public parameter_base<T> {
 
 namespace detail {
 
-/// Said once a layer.
+/// The compiler's message for a layer without visit_parameters, once for each layer type.
 template <class Layer>
 struct require_shown {
   static_assert(sizeof(Layer) == 0,
@@ -218,7 +223,7 @@ struct require_shown {
 
 }  // namespace detail
 
-/// layer.visit_parameters(f); of a layer that has none, the compiler says so.
+/// Calls layer.visit_parameters(f). A layer without this member gives one clear compiler error.
 template <class Layer, class F>
 void visit_parameters_of(Layer& layer, F&& f) {
   if constexpr (requires { layer.visit_parameters(f); })
@@ -227,8 +232,8 @@ void visit_parameters_of(Layer& layer, F&& f) {
     static_cast<void>(sizeof(detail::require_shown<Layer>));
 }
 
-/// Elements [begin, begin + out.size()) of a tensor's initial value. A pure function of seed,
-/// name and global index: every layout starts from the same numbers.
+/// Writes elements [begin, begin + out.size()) of a tensor's initial value. They are a function of
+/// seed, name and global index only: every layout starts from the same numbers.
 template <class U>
 void initial_values(std::span<U> out, std::string_view name, initializer const& initial,
                     std::uint64_t seed, index begin) {

@@ -1,8 +1,8 @@
-// patience: a deadline that a process does not miss by having been stopped itself.
+// patience: a deadline that does not expire while the waiting process itself is stopped.
 //
-// The steady clock runs on while a process is stopped (SIGSTOP, a frozen container, a machine that
-// swaps). When it goes on, its deadlines have passed though nobody kept it waiting: it would blame
-// ranks that have long come. So only time in which the waiting rank looked counts.
+// The steady clock continues while a process is stopped (SIGSTOP, a frozen container, a machine
+// that swaps). When the process continues, an ordinary deadline has passed, and the process would
+// blame ranks that arrived in time. So only time during which the process checked regularly counts.
 #pragma once
 
 #include <algorithm>
@@ -11,33 +11,34 @@
 
 namespace parallel {
 
-/// How long something may be waited for. Whoever waits calls `is_over` at least every `pause`; what
-/// passes beyond that between two questions does not count.
+/// A limit on the time of a wait. The waiting thread calls `is_over` at least every `max_pause`; of
+/// the time between two calls, only `max_pause` counts.
 class patience {
  public:
-  /// The longest time between two questions that counts in full.
-  static constexpr std::chrono::milliseconds pause{250};
+  /// The longest time between two calls of is_over that counts in full.
+  static constexpr std::chrono::milliseconds max_pause{250};
 
   explicit patience(std::chrono::milliseconds limit,
-                    steady_time now = std::chrono::steady_clock::now())
-      : left_(limit), asked_(now) {}
+                    steady_time time = std::chrono::steady_clock::now())
+      : remaining_(limit), last_check_(time) {}
 
-  /// Whether more than the limit has been waited.
-  [[nodiscard]] bool is_over(steady_time now = std::chrono::steady_clock::now()) {
-    left_ -= std::min<std::chrono::steady_clock::duration>(now - asked_, pause);
-    asked_ = now;
-    return left_ < std::chrono::steady_clock::duration::zero();
+  /// Whether the counted time exceeds the limit.
+  [[nodiscard]] bool is_over(steady_time time = std::chrono::steady_clock::now()) {
+    remaining_ -= std::min<std::chrono::steady_clock::duration>(time - last_check_, max_pause);
+    last_check_ = time;
+    return remaining_ < std::chrono::steady_clock::duration::zero();
   }
 
-  /// When to ask again at the latest, as of the last question.
-  [[nodiscard]] steady_time next() const {
-    return asked_ + std::clamp<std::chrono::steady_clock::duration>(
-                        left_ + std::chrono::milliseconds(1), std::chrono::milliseconds(0), pause);
+  /// The latest time for the next call of is_over.
+  [[nodiscard]] steady_time next_check() const {
+    return last_check_ +
+           std::clamp<std::chrono::steady_clock::duration>(
+               remaining_ + std::chrono::milliseconds(1), std::chrono::milliseconds(0), max_pause);
   }
 
  private:
-  std::chrono::steady_clock::duration left_;
-  steady_time asked_;
+  std::chrono::steady_clock::duration remaining_;
+  steady_time last_check_;
 };
 
 }  // namespace parallel

@@ -1,9 +1,9 @@
 // Philox4x32-10: counter-based random numbers (Salmon et al., "Parallel random numbers: as easy as
 // 1, 2, 3", SC'11, table 2).
 //
-// A number is a pure function of (key, counter): no state to save, no dependence on layout,
-// microbatch or recomputation. The library keys by (seed, stream), where the stream is a hash of a
-// tensor or operation name, and counts by (global element index, step).
+// A number is a pure function of (key, counter): there is no state to save, and it does not depend
+// on layout, microbatch or recomputation. The library's key is (seed, stream), where the stream is
+// a hash of the name of a tensor or operation; its counter is (global element index, step).
 #pragma once
 
 #include <cmath>
@@ -16,7 +16,7 @@
 
 namespace parallel {
 
-/// N 32-bit words. Not std::array, whose operator[] cannot be called in device code.
+/// N 32-bit words. It replaces std::array, whose operator[] cannot be called in device code.
 template <int N>
 struct random_words {
   std::uint32_t word[N];
@@ -28,7 +28,7 @@ struct random_words {
   }
 };
 
-/// One block of four 32-bit words for a 128-bit counter under a 64-bit key.
+/// The block of four 32-bit words for a 128-bit counter and a 64-bit key.
 [[nodiscard]] PARALLELLM_HOST_DEVICE constexpr random_words<4> philox4x32(random_words<4> counter,
                                                                           random_words<2> key) {
   constexpr std::uint64_t multiplier0 = 0xD2511F53U;
@@ -46,7 +46,8 @@ struct random_words {
   return counter;
 }
 
-/// FNV-1a: a stable 32-bit name for a random stream ("transformer.wte.weight", "resid_dropout/3").
+/// FNV-1a: the stable 32-bit number of the random stream of this name ("transformer.wte.weight",
+/// "resid_dropout/3").
 [[nodiscard]] constexpr std::uint32_t stream_id(std::string_view name) {
   std::uint32_t hash = 2166136261U;
   for (char const character : name)
@@ -63,7 +64,7 @@ class philox {
         stream_(stream),
         step_(step) {}
 
-  /// 32 random bits for `element`; neighbours in groups of four share one Philox block.
+  /// 32 random bits for `element`. Four consecutive elements share one Philox block.
   [[nodiscard]] PARALLELLM_HOST_DEVICE constexpr std::uint32_t bits(std::uint64_t element) const {
     return block(element >> 2)[element & 3U];
   }
@@ -93,7 +94,7 @@ class philox {
                       key_);
   }
 
-  /// What a block is a function of besides its counter, for kernels that compute many at once.
+  /// The other inputs of a block besides its counter, for kernels that compute many blocks at once.
   [[nodiscard]] PARALLELLM_HOST_DEVICE constexpr random_words<2> key() const { return key_; }
   [[nodiscard]] PARALLELLM_HOST_DEVICE constexpr std::uint32_t stream() const { return stream_; }
   [[nodiscard]] PARALLELLM_HOST_DEVICE constexpr std::uint32_t step() const { return step_; }

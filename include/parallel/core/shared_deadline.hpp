@@ -1,7 +1,8 @@
-// shared_deadline: how long one rank waits for another, by everything that holds a copy of it.
+// shared_deadline: the time that ranks wait for each other; all copies share one value.
 //
-// A program's phases take differently long: what is late in a step is early in the first, which
-// tunes and allocates. Whoever knows the phase sets the time for all who wait from then on.
+// The phases of a program need different limits: the first step also tunes and allocates and takes
+// much longer than a later one. The code that knows the phase sets the limit for all waits that
+// begin afterwards.
 #pragma once
 
 #include <atomic>
@@ -12,10 +13,10 @@
 
 namespace parallel {
 
-/// Copies share one time. Any thread may use it.
+/// Copies share one value. Thread-safe.
 class shared_deadline {
  public:
-  /// A time of its own.
+  /// Begins a new shared value.
   template <class Rep, class Period>
   shared_deadline(std::chrono::duration<Rep, Period> time)  // NOLINT: as a duration is given
       : time_(std::make_shared<std::atomic<std::chrono::milliseconds>>(
@@ -24,7 +25,7 @@ class shared_deadline {
   [[nodiscard]] std::chrono::milliseconds get() const { return *time_; }
   [[nodiscard]] double seconds() const { return static_cast<double>(get().count()) / 1000.0; }
 
-  /// For waits that begin from now on.
+  /// Sets the limit for waits that begin from now on.
   template <class Rep, class Period>
   void set(std::chrono::duration<Rep, Period> time) const {
     *time_ = std::chrono::duration_cast<std::chrono::milliseconds>(time);

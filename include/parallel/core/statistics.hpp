@@ -1,4 +1,4 @@
-// statistics: what the loss tokens of some microbatches add up to.
+// statistics: sums over the loss tokens of microbatches.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,13 @@
 
 namespace parallel {
 
-/// Sums over the loss tokens of a step; never divided before all ranks' sums are added.
+/// Sums over the loss tokens of a step. They are divided only after the sums of all ranks are
+/// added.
 template <class Loss>
 struct statistics {
   Loss loss = {};            // sum of token losses
   std::int64_t tokens = 0;   // tokens that have a label
-  std::int64_t correct = 0;  // of these, where the most likely token is the label
+  std::int64_t correct = 0;  // tokens whose most likely prediction is the label
 
   PARALLELLM_HOST_DEVICE statistics& operator+=(statistics const& other) {
     loss += other.loss;

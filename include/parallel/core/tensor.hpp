@@ -1,7 +1,7 @@
 // tensor_view: a non-owning, contiguous, row-major view with N extents known at run time.
 //
-// Views are what operations take: a pointer and a shape, nothing else. On the meta device the
-// pointer is null or an offset and is never followed. Cost of a copy: N+1 words.
+// A view is a pointer and a shape; operations take views. On the meta device the pointer is null or
+// an offset and is never dereferenced. Cost of a copy: N+1 words.
 #pragma once
 
 #include <array>
@@ -54,11 +54,11 @@ class tensor_view {
   }
 
   template <class... Index>
-  requires(sizeof...(Index) == N) [[nodiscard]] constexpr T& operator()(Index... at) const {
+  requires(sizeof...(Index) == N) [[nodiscard]] constexpr T& operator()(Index... position) const {
     index offset = 0;
     std::size_t dim = 0;
-    ((assert(at >= 0 && static_cast<index>(at) < extents_[dim]),
-      offset = offset * extents_[dim++] + static_cast<index>(at)),
+    ((assert(position >= 0 && static_cast<index>(position) < extents_[dim]),
+      offset = offset * extents_[dim++] + static_cast<index>(position)),
      ...);
     return data_[offset];
   }

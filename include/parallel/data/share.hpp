@@ -1,8 +1,10 @@
-// Data parallelism: which sequences of a global batch a rank takes, and in which microbatches.
+// share: the sequences of a global batch that each data-parallel rank takes, and their
+// microbatches.
 //
-// A global batch is an ordered list of sequences. Rank r takes a contiguous share; a share is cut
-// into microbatches, the last of which may be smaller. Nothing is averaged per rank or microbatch:
-// losses, counts and gradients are only summed, so uneven shares weigh right by themselves.
+// A global batch is an ordered list of sequences. Each rank takes a contiguous share, which is
+// split into microbatches; the last microbatch may be smaller. Nothing is averaged per rank or
+// microbatch: losses, counts and gradients are only summed, so uneven shares have the right
+// weights.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +23,8 @@ struct share {
   friend bool operator==(share const&, share const&) = default;
 };
 
-/// Rank `rank`'s share of `total` sequences: sizes differ by one at most, lower ranks take more.
+/// The share of rank `rank` in `total` sequences. Sizes differ by at most one; lower ranks take
+/// more.
 [[nodiscard]] constexpr share share_of(index total, index rank, index ranks) {
   require(total >= 0 && ranks > 0, "a share of ", total, " sequences over ", ranks,
           " ranks; there must be 0 sequences or more, and 1 rank or more");
@@ -31,7 +34,7 @@ struct share {
   return {begin, begin + base + (rank < extra ? 1 : 0)};
 }
 
-/// Cuts a share into microbatches of `size` sequences; the last one takes the rest.
+/// Splits a share into microbatches of `size` sequences; the last one takes the rest.
 [[nodiscard]] inline std::vector<share> microbatches(share whole, index size) {
   require(size > 0, "a microbatch must hold at least one sequence, got ", size);
   std::vector<share> out;
@@ -40,19 +43,22 @@ struct share {
   return out;
 }
 
-/// Rank `rank`'s share of `total` sequences in microbatches of `size`, for sums in the order of the
-/// canonical tree: every rank but the last that has some holds the same power of two of
-/// microbatches, so the tree over ranks goes on where a rank's own ends. Less even than share_of.
+/// The share of rank `rank` in `total` sequences with microbatches of `size`, for sums in the order
+/// of the canonical tree. All ranks have the same number of microbatches, a power of two, except
+/// that the last non-empty share may be smaller and later ones are empty. So the tree over ranks
+/// continues the trees within the ranks. The shares are less even than those of share_of.
 [[nodiscard]] constexpr share aligned_share_of(index total, index size, index rank, index ranks) {
   require(size > 0, "a microbatch must hold at least one sequence, got ", size);
   index const leaves = (total + size - 1) / size;
-  index most = 1;
-  while (most * ranks < leaves) most *= 2;
-  return {std::min(rank * most * size, total), std::min((rank + 1) * most * size, total)};
+  index leaves_per_rank = 1;
+  while (leaves_per_rank * ranks < leaves) leaves_per_rank *= 2;
+  return {std::min(rank * leaves_per_rank * size, total),
+          std::min((rank + 1) * leaves_per_rank * size, total)};
 }
 
-/// The most microbatches of `size` sequences that a rank's share of `total` has; the first rank's.
-[[nodiscard]] constexpr index most_microbatches(index total, index ranks, index size) {
+/// The largest number of microbatches of `size` sequences in any rank's share of `total`, which is
+/// that of the first rank.
+[[nodiscard]] constexpr index max_microbatches(index total, index ranks, index size) {
   require(size > 0, "a microbatch must hold at least one sequence, got ", size);
   return (share_of(total, 0, ranks).size() + size - 1) / size;
 }

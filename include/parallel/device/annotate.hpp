@@ -1,4 +1,4 @@
-// annotate: names a stretch of a program for the profiler of a stream's device.
+// annotate: names a range of work for the profiler of a stream's device.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@ namespace detail {
 struct no_annotation {};
 }  // namespace detail
 
-/// From now until the result goes, what is enqueued on `s` is called `name()`, a std::string that
-/// is made only where a profiler can be told: streams that have annotate(std::string const&).
+/// Names the work that is enqueued on `s` while the result lives. `name()` returns a std::string
+/// and is called only if the stream supports a profiler, by a member annotate(std::string const&).
 template <class Stream, class Name>
 [[nodiscard]] auto annotate(Stream& s, Name const& name) {
   if constexpr (requires { s.annotate(std::string()); })

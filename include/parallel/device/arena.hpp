@@ -1,8 +1,9 @@
-// arena: activations live here. A bump allocator whose size was planned on the meta device.
+// arena: the memory of activations: a bump allocator whose size is planned on the meta device.
 //
-// Allocation is an addition; freeing goes back to a mark, in the opposite order of allocation. Work
-// on an in-order stream may still be reading what was released: whoever allocates it next runs
-// later on the same stream, so that is safe. With a null base the arena only measures (meta).
+// Allocation is an addition. Freeing goes back to a mark, in the reverse order of allocation. Work
+// on an in-order stream may still read memory that was released: that is safe, because the work
+// that uses the memory next runs later on the same stream. Without memory the arena only measures
+// (meta device).
 #pragma once
 
 #include <cstddef>
@@ -27,22 +28,22 @@ class arena {
   explicit arena(buffer<std::byte> memory)
       : memory_(std::move(memory)), capacity_(memory_.size()) {}
 
-  /// An arena of addresses from `first` on that are never followed, each given out once: what is
-  /// known of one stays true after a release.
-  [[nodiscard]] static arena of_addresses(std::uintptr_t first) {
+  /// An arena of addresses from `first` on that are never dereferenced. No address is allocated
+  /// twice, not even after a release, so an address always identifies one allocation.
+  [[nodiscard]] static arena from_addresses(std::uintptr_t first) {
     arena out({nullptr, reinterpret_cast<std::byte*>(first), std::size_t{1} << 56});
-    out.once_ = true;
+    out.has_unique_addresses_ = true;
     return out;
   }
 
-  /// Uninitialised elements of the given shape. Throws `error` when the plan was too small.
+  /// Uninitialised elements of the given shape. Throws `error` if the arena is too small.
   template <class T, std::size_t N>
   [[nodiscard]] tensor_view<T, N> allocate(shape<N> extents) {
     std::size_t const bytes = static_cast<std::size_t>(volume(extents)) * sizeof(T);
-    std::size_t const room = (bytes + alignment - 1) / alignment * alignment;
-    std::size_t const begin = once_ ? given_ : used_;
-    used_ += room;
-    given_ += room;
+    std::size_t const rounded_bytes = (bytes + alignment - 1) / alignment * alignment;
+    std::size_t const begin = has_unique_addresses_ ? total_ : used_;
+    used_ += rounded_bytes;
+    total_ += rounded_bytes;
     peak_ = used_ > peak_ ? used_ : peak_;
     require(used_ <= capacity_, "the activation arena of ", capacity_,
             " bytes is too small: ", used_,
@@ -52,7 +53,8 @@ class arena {
     return {reinterpret_cast<T*>(memory_.data() + begin), extents};
   }
 
-  /// An arena over the next `bytes` of this one; in a measuring arena it measures, up to as many.
+  /// An arena over the next `bytes` of this one. Of a measuring arena it is a measuring arena with
+  /// that limit.
   [[nodiscard]] arena cut(std::size_t bytes) {
     auto const part = allocate<std::byte, 1>({static_cast<index>(bytes)});
     return arena({memory_.owner(), part.data(), bytes});
@@ -71,10 +73,10 @@ class arena {
     release_observer_ = std::move(observer);
   }
 
-  /// The most bytes ever in use at once: what a plan must provide.
+  /// The most bytes that were in use at once: the capacity that a plan must provide.
   [[nodiscard]] std::size_t peak() const { return peak_; }
 
-  /// Frees on leaving a scope everything that was allocated in it.
+  /// Its destructor frees everything that was allocated since its construction.
   class scope {
    public:
     explicit scope(arena& owner) : owner_(owner), mark_(owner.mark()) {}
@@ -92,8 +94,8 @@ class arena {
   std::size_t capacity_ = static_cast<std::size_t>(-1);
   std::size_t used_ = 0;
   std::size_t peak_ = 0;
-  std::size_t given_ = 0;  // since it was made
-  bool once_ = false;
+  std::size_t total_ = 0;  // bytes of all allocations, including released ones
+  bool has_unique_addresses_ = false;
   std::function<void(std::span<std::byte>)> release_observer_;
 };
 

@@ -1,4 +1,4 @@
-// as_graph: a stretch of enqueueing that a device may run as one piece.
+// as_graph: a range of enqueued work that a device may launch as one graph.
 #pragma once
 
 #include <compare>
@@ -10,18 +10,18 @@
 
 namespace parallel {
 
-/// What tells the stretches of a stream apart. Stretches with equal keys enqueue the same
-/// operations on operands of the same sizes, which may lie elsewhere.
+/// Identifies a range of work on a stream. Ranges with equal keys enqueue the same operations on
+/// operands of the same sizes; the addresses may differ.
 struct graph_key {
-  index part = 0;      // of a model
-  int pass = 0;        // of that part
-  index rows = 0;      // of what passes
-  bool fresh = false;  // gradients are replaced
+  index part = 0;                     // number of the model's part
+  int pass = 0;                       // number of the part's pass
+  index rows = 0;                     // rows of the activation
+  bool overwrites_gradients = false;  // as context::overwrite_gradients
   friend auto operator<=>(graph_key const&, graph_key const&) = default;
 };
 
-/// work(), and what it returns. It enqueues on `s`, and on no other stream, and waits for nothing;
-/// a stream with graphs, which has run_as_graph(key, work), may run what it enqueues as one.
+/// Calls work() and returns its result. work() must enqueue on `s` only and must not wait. A stream
+/// with a member run_as_graph(key, work) may launch the enqueued work as one graph.
 template <class Stream, class Work>
 auto as_graph(Stream& s, graph_key const& key, Work&& work) {
   using result = std::invoke_result_t<Work&>;

@@ -1,7 +1,7 @@
 // buffer: owning, typed, contiguous memory of any device.
 //
-// Ownership is shared so that a communication request can keep alive what it reads and writes. How
-// the memory is freed is the device's business and hidden in the deleter.
+// Ownership is shared, so that a communication request can keep the memory that it reads and writes
+// alive. The deleter of the owner frees the memory in the way of its device.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ class buffer {
   [[nodiscard]] std::span<T> span() const { return {data_, size_}; }
   [[nodiscard]] vector_view<T> view() const { return {data_, {static_cast<index>(size_)}}; }
 
-  /// What keeps the memory alive; requests hold a copy.
+  /// The owner of the memory; requests hold a copy to keep the memory alive.
   [[nodiscard]] std::shared_ptr<void> const& owner() const { return owner_; }
 
  private:

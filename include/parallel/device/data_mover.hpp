@@ -1,8 +1,8 @@
-// data_mover: how tasks of a host stream reach memory that the CPU cannot.
+// data_mover: access to memory that the CPU cannot reach, for tasks of a host stream.
 //
-// Ranks that are threads read and write each other's memory; when it is a GPU's, the CPU cannot,
-// and the stream of the exchange brings a mover that can. What it is asked for may go on until
-// `finish`.
+// Ranks that are threads read and write each other's memory. The CPU cannot do that with memory of
+// a GPU, so the stream of the exchange has a data mover for it. Its operations are asynchronous
+// until `finish`.
 #pragma once
 
 #include <cstddef>
@@ -13,24 +13,24 @@
 
 namespace parallel {
 
-/// Used by one thread at a time. Memory may be the mover's own kind or the host's.
+/// Used by one thread at a time. Its arguments may point to memory of its device or of the host.
 class data_mover {
  public:
   virtual ~data_mover() = default;
 
   virtual void copy(void* to, void const* from, std::size_t bytes) = 0;
 
-  /// Combines `count` elements of every source, in order, and writes the result, of result_type
-  /// (comm/operation.hpp), to every out: the bits are those of comm/detail/combine.hpp. Outs may be
-  /// among the sources, at the same place.
-  virtual void combine(dtype type, reduction how, std::span<void* const> outs,
+  /// Combines `count` elements of all sources, in order, and writes the result, of result_type
+  /// (core/reduction.hpp), to every out. The bits are those of comm/detail/combine.hpp. An out may
+  /// be the same memory as a source.
+  virtual void combine(dtype type, reduction combine_by, std::span<void* const> outs,
                        std::span<void const* const> sources, std::size_t count) = 0;
 
-  /// At least `bytes` of the host's memory, through which copies are fast. It is kept: the next
-  /// call gives the same, and must not ask for more. Throws `error` when there is none.
+  /// At least `bytes` of host memory to and from which copies are fast. Later calls return the same
+  /// memory and must not ask for more. Throws `error` if there is not enough memory.
   [[nodiscard]] virtual std::byte* staging(std::size_t bytes) = 0;
 
-  /// Blocks until everything asked for is done.
+  /// Blocks until all earlier operations are complete.
   virtual void finish() = 0;
 };
 

@@ -1,8 +1,8 @@
-// Memory that ranks exchange for as long as it is there: a communicator may have wishes about where
-// it lies.
+// exchanged_memory: allocation of memory that ranks exchange during its whole life.
 //
-// A network, or another GPU, reads and writes in place only what its library has allocated. So a
-// device can be told where to take such memory from; one that cannot gives what it gives always.
+// A network or another GPU accesses memory in place only if the communication library allocated it.
+// So a device can be given a source for such memory. A device without this facility allocates
+// ordinary memory.
 #pragma once
 
 #include <cstddef>
@@ -13,26 +13,27 @@
 
 namespace parallel {
 
-/// Where a device takes exchanged memory from.
+/// The source from which a device takes exchanged memory.
 struct memory_source {
-  /// So many bytes, at least one, of the device that is current, aligned as its own; null: there
-  /// are not as many.
+  /// Allocates memory of the current device, aligned as the device aligns; `bytes` is at least 1.
+  /// Returns null if there is not enough.
   std::function<std::shared_ptr<void>(std::size_t bytes)> allocate;
-  /// What is exchanged with less is the device's own.
-  std::size_t least_bytes = 0;
+  /// Buffers for smaller exchanges are ordinary memory of the device.
+  std::size_t min_bytes = 0;
 };
 
-/// Zeroed memory for `count` elements, which are exchanged with buffers of at most `whole`; both
-/// are the same on all ranks that exchange them.
+/// Zeroed memory for `count` elements. The largest buffer that takes part in their exchanges has
+/// `exchanged_count` elements. Both numbers must be equal on all ranks that exchange.
 template <class T, class Device>
-[[nodiscard]] buffer<T> allocate_exchanged(Device& device, std::size_t count, std::size_t whole) {
-  if constexpr (requires { device.template allocate_exchanged<T>(count, whole); })
-    return device.template allocate_exchanged<T>(count, whole);
+[[nodiscard]] buffer<T> allocate_exchanged(Device& device, std::size_t count,
+                                           std::size_t exchanged_count) {
+  if constexpr (requires { device.template allocate_exchanged<T>(count, exchanged_count); })
+    return device.template allocate_exchanged<T>(count, exchanged_count);
   else
     return device.template allocate_zeroed<T>(count);
 }
 
-/// Zeroed memory for `count` elements that are exchanged with buffers of as many.
+/// Zeroed memory for `count` elements that are exchanged with buffers of the same size.
 template <class T, class Device>
 [[nodiscard]] buffer<T> allocate_exchanged(Device& device, std::size_t count) {
   return allocate_exchanged<T>(device, count, count);

@@ -1,4 +1,4 @@
-// reserve_scratch: a stream's scratch memory for operations, taken before they are enqueued.
+// reserve_scratch: allocates a stream's scratch memory before operations are enqueued.
 #pragma once
 
 #include <cstddef>
@@ -7,24 +7,24 @@
 
 namespace parallel {
 
-/// From now on operations on `s` that need at most so many bytes of scratch find them there. Does
-/// nothing where a stream's operations take none of its device's memory. Throws `out_of_memory`
-/// where there is not enough, and nothing has changed then.
+/// Allocates `bytes` of scratch memory for the operations on `s`: operations that need at most that
+/// much do not allocate. Does nothing for streams whose operations use no scratch memory of the
+/// device. Throws `out_of_memory` if there is not enough memory; then nothing has changed.
 template <class Stream>
 void reserve_scratch(Stream& s, std::size_t bytes) {
   if constexpr (requires { s.reserve_scratch(bytes); }) s.reserve_scratch(bytes);
 }
 
-/// And what the host shares with the device, of few numbers.
+/// Also allocates the small blocks that the host shares with the device (device.reserve_shared()).
 template <class Stream, class Device>
 void reserve_scratch(Stream& s, std::size_t bytes, Device const& device) {
   if constexpr (requires { device.reserve_shared(); }) device.reserve_shared();
   reserve_scratch(s, bytes);
 }
 
-/// How operations on the streams of a device are planned.
+/// Options of the meta stream on which the operations of a device's streams are planned.
 template <class Device>
-[[nodiscard]] meta::stream_options planned_streams(Device const& device) {
+[[nodiscard]] meta::stream_options planning_stream_options(Device const& device) {
   if constexpr (requires { device.compute_options().deterministic; })
     return {.deterministic = device.compute_options().deterministic};
   else

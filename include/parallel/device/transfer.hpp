@@ -1,4 +1,4 @@
-// Reading and writing a device's memory from the host, in place where the host reaches it.
+// transfer: reads and writes a device's memory from the host, in place if the host reaches it.
 #pragma once
 
 #include <span>
@@ -9,12 +9,12 @@
 
 namespace parallel {
 
-/// Whether the host reads and writes the memory of Device by itself; the device says so.
+/// Whether the host can read and write the memory of Device in place.
 template <class Device>
 inline constexpr bool host_reaches = std::remove_const_t<Device>::host_reaches_memory;
 
-/// Calls read(elements) with a span of host memory that equals `elements`, of the device's. Blocks;
-/// nothing may be writing them.
+/// Calls read(span) with a span of host memory that holds a copy of `elements`, or with `elements`
+/// itself. Blocks. Nothing may write the elements meanwhile.
 template <class Device, class T, class Read>
 void read_on_host(Device const& device, std::span<T> elements, Read&& read) {
   if constexpr (host_reaches<Device>) {
@@ -26,8 +26,8 @@ void read_on_host(Device const& device, std::span<T> elements, Read&& read) {
   }
 }
 
-/// Calls write(elements) with a span of host memory to be filled, which becomes `elements` of the
-/// device's. Blocks; nothing else may be using them.
+/// Calls write(span) with a span of host memory to be filled, and copies it to `elements` if the
+/// span is not `elements` itself. Blocks. Nothing else may use the elements meanwhile.
 template <class Device, class T, class Write>
 void write_from_host(Device const& device, std::span<T> elements, Write&& write) {
   if constexpr (host_reaches<Device>) {

@@ -1,4 +1,4 @@
-// memory_usage: how many bytes a device has given out, and the most there were at once.
+// memory_usage: the bytes that a device has allocated, and their peak.
 #pragma once
 
 #include <atomic>
@@ -8,15 +8,15 @@
 
 namespace parallel {
 
-/// Counted from any thread.
+/// Thread-safe.
 struct memory_usage {
   std::atomic<std::size_t> live = 0;
   std::atomic<std::size_t> peak = 0;
 
   void add(std::size_t bytes) {
-    std::size_t const now = live += bytes;
-    std::size_t most = peak;
-    while (most < now && !peak.compare_exchange_weak(most, now)) {
+    std::size_t const bytes_in_use = live += bytes;
+    std::size_t known_peak = peak;
+    while (known_peak < bytes_in_use && !peak.compare_exchange_weak(known_peak, bytes_in_use)) {
     }
   }
 };

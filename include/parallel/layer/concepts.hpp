@@ -13,7 +13,7 @@
 #include <type_traits>
 
 #include <parallel/core/parameter.hpp>
-#include <parallel/core/placed.hpp>
+#include <parallel/core/partial_values.hpp>
 #include <parallel/core/tensor.hpp>
 #include <parallel/layer/context.hpp>
 #include <parallel/ops/elementwise.hpp>
@@ -99,7 +99,7 @@ template <class L, class Stream, class X>
   if constexpr (requires { l.forward(c, x, state); })
     return l.forward(c, x, state);
   else if constexpr (sliced_value<X> && detail::elementwise<L>)
-    return placed_like(x, l.forward(c, local(x), state));
+    return sliced_like(x, l.forward(c, local(x), state));
   else
     return detail::refuse_input<L, X>();
 }
@@ -111,7 +111,7 @@ template <class L, class Stream, class Dy, class... Summand>
   if constexpr (requires { l.backward_input(c, dy, state, {summand}...); })
     return l.backward_input(c, dy, state, {summand}...);
   else if constexpr (sliced_value<Dy> && detail::elementwise<L>)
-    return placed_like(dy, l.backward_input(c, local(dy), state));
+    return sliced_like(dy, l.backward_input(c, local(dy), state));
   else
     return detail::refuse_gradient<L, Dy>();
 }

@@ -8,8 +8,8 @@
 #include <span>
 
 #include <parallel/core/packed_documents.hpp>
+#include <parallel/core/partial_values.hpp>
 #include <parallel/core/philox.hpp>
-#include <parallel/core/placed.hpp>
 #include <parallel/device/arena.hpp>
 
 namespace parallel {

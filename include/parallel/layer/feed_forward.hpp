@@ -45,7 +45,7 @@ struct feed_forward {
     }
     auto const project_down = [&](matrix_view<T> hidden) {
       if (gated()) ops::multiply(c.stream, hidden.span(), state.factor.span());
-      return forward_onto(down, c, placed_like(projected, hidden), state.down, summand);
+      return forward_onto(down, c, sliced_like(projected, hidden), state.down, summand);
     };
     if constexpr (droppable_before<Activation, Out>)
       return read_and_drop(activate, c, state.activation_input, state.activate, project_down);
@@ -66,7 +66,7 @@ struct feed_forward {
     auto const d_hidden = local(gradient);
     if (!gated()) {
       auto const d_activation_input = activate.backward_input(c, d_hidden, state.activate);
-      return backward_input_of(up, c, placed_like(gradient, d_activation_input), state.up);
+      return backward_input_of(up, c, sliced_like(gradient, d_activation_input), state.up);
     }
     typename Activation::saved recomputed;
     auto const d_factor = activate.forward(c, state.activation_input, recomputed);
@@ -74,7 +74,7 @@ struct feed_forward {
     ops::multiply(c.stream, d_hidden.span(), state.factor.span());
     auto const d_activation_input = activate.backward_input(c, d_hidden, state.activate);
     auto const gate_gradient = gate.backward_input(c, d_activation_input, state.gate);
-    return backward_input_of(up, c, placed_like(gradient, d_factor), state.up, gate_gradient);
+    return backward_input_of(up, c, sliced_like(gradient, d_factor), state.up, gate_gradient);
   }
 
   /// As linear::restore_input.
@@ -97,7 +97,7 @@ struct feed_forward {
   }
 
  private:
-  [[nodiscard]] bool gated() const { return gate.weight.present(); }
+  [[nodiscard]] bool gated() const { return gate.weight.is_present(); }
 };
 
 }  // namespace parallel

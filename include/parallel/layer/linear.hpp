@@ -17,7 +17,7 @@ namespace parallel {
 template <class Stream, class T>
 void add_bias_onto(context<Stream>& c, matrix_view<T> y, parameter<T, 1> const& bias,
                    std::type_identity_t<matrix_view<T const>> summand) {
-  if (bias.present())
+  if (bias.is_present())
     ops::add_bias(c.stream, y, bias.value(), summand);
   else if (summand.size() > 0)
     ops::add(c.stream, y.span(), summand.span());
@@ -66,7 +66,7 @@ struct linear {
              matrix_view<T const> summand, parameter<T, 1> const& applied_bias) const {
     arena::scope const temporaries(c.memory);
     summand = adapter.forward(c, x, state.adapter, summand);
-    if (applied_bias.present())
+    if (applied_bias.is_present())
       ops::affine(c.stream, y, x, weight.value(), applied_bias.value(), summand);
     else
       ops::matmul(c.stream, y, x, weight.value(), {.transpose_b = true}, summand);
@@ -111,7 +111,7 @@ struct linear {
   void visit_parameters(auto&& visit) {
     weight.replaces_gradient = true;
     visit(weight);
-    if (bias.present()) visit(bias);
+    if (bias.is_present()) visit(bias);
     adapter.visit_parameters(visit);
   }
 };

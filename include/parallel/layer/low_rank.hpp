@@ -35,19 +35,19 @@ struct low_rank {
     matrix_view<T> d_hidden;  // gradient of A dropout(x): s dy B
   };
 
-  [[nodiscard]] bool present() const { return a.present(); }
+  [[nodiscard]] bool is_present() const { return a.is_present(); }
 
   /// Allocates the saved memory for `rows` rows, before any that is released earlier.
   template <class Stream>
   void allocate_hidden(context<Stream>& c, index rows, saved& state) const {
-    if (present()) state.hidden = c.template allocate<T, 2>({rows, a.extents[0]});
+    if (is_present()) state.hidden = c.template allocate<T, 2>({rows, a.extents[0]});
   }
 
   /// The adapter's term for x plus `summand`; `summand` alone where there is no adapter.
   template <class Stream>
   [[nodiscard]] matrix_view<T const> forward(context<Stream>& c, matrix_view<T const> x,
                                              saved& state, matrix_view<T const> summand) const {
-    if (!present()) return summand;
+    if (!is_present()) return summand;
     state.x = x;
     auto const out = c.template allocate<T, 2>({x.extent(0), b.extents[0]});
     {
@@ -64,7 +64,7 @@ struct low_rank {
   [[nodiscard]] matrix_view<T const> backward_input(context<Stream>& c, matrix_view<T const> dy,
                                                     saved& state,
                                                     matrix_view<T const> summand) const {
-    if (!present()) return summand;
+    if (!is_present()) return summand;
     state.dy = dy;
     ops::matmul(c.stream, state.d_hidden, dy, b.value());
     rescale(c, state.d_hidden);
@@ -81,12 +81,12 @@ struct low_rank {
   /// As allocate_hidden, for the backward pass.
   template <class Stream>
   void allocate_hidden_gradient(context<Stream>& c, index rows, saved& state) const {
-    if (present()) state.d_hidden = c.template allocate<T, 2>({rows, a.extents[0]});
+    if (is_present()) state.d_hidden = c.template allocate<T, 2>({rows, a.extents[0]});
   }
 
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& state) const {
-    if (!present()) return;
+    if (!is_present()) return;
     ops::matmul_options const options{.transpose_a = true, .accumulate = !c.overwrite_gradients};
     if (b.has_gradient()) ops::matmul(c.stream, b.gradient(), state.dy, state.hidden, options);
     if (!a.has_gradient()) return;
@@ -95,7 +95,7 @@ struct low_rank {
   }
 
   void visit_parameters(auto&& visit) {
-    if (!present()) return;
+    if (!is_present()) return;
     a.replaces_gradient = b.replaces_gradient = true;
     visit(a);
     visit(b);

@@ -128,7 +128,7 @@ struct norm {
 
   void visit_parameters(auto&& visit) {
     visit(weight);
-    if (bias.present()) visit(bias);
+    if (bias.is_present()) visit(bias);
   }
 };
 

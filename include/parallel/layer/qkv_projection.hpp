@@ -74,7 +74,7 @@ struct qkv_projection {
       other_gradient = dx;
       begin += width;
     }
-    return backward_input_of(first, c, placed_like(gradient, copy_columns(0, width_of(first))),
+    return backward_input_of(first, c, sliced_like(gradient, copy_columns(0, width_of(first))),
                              state.first, other_gradient);
   }
 
@@ -119,7 +119,7 @@ struct qkv_projection {
       remaining[i].save_input(c, input, state.remaining[i]);
       project(remaining[i], input, state.remaining[i]);
     }
-    return placed_like(result{}, packed);
+    return sliced_like(result{}, packed);
   }
 
   [[nodiscard]] static index width_of(linear<T> const& part) { return part.weight.extents[0]; }

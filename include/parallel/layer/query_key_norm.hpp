@@ -22,17 +22,17 @@ struct query_key_norm {
     std::vector<typename norm<T>::saved> q, k;  // one for each group of columns
   };
 
-  [[nodiscard]] bool present() const { return q.weight.present(); }
+  [[nodiscard]] bool is_present() const { return q.weight.is_present(); }
 
   template <class Stream>
   [[nodiscard]] matrix_view<T> forward(context<Stream>& c, ops::head_layout const& layout,
                                        matrix_view<T> packed, saved& state) const {
-    if (!present()) return packed;
+    if (!is_present()) return packed;
     matrix_view<T const> const x = packed;
     auto const y = c.template allocate<T, 2>(packed.extents());
     ops::copy(c.stream, y.span(), x.span());
     auto const normalise = [&](norm<T> const& layer, auto destination, auto source, auto& groups) {
-      if (!layer.weight.present()) return;
+      if (!layer.weight.is_present()) return;
       groups.resize(static_cast<std::size_t>(destination.columns / layer.weight.extents[0]));
       for (std::size_t g = 0; g < groups.size(); ++g)
         layer.forward_into(c, group(layer, destination, g), group(layer, source, g), groups[g]);
@@ -45,7 +45,7 @@ struct query_key_norm {
   template <class Stream>
   [[nodiscard]] matrix_view<T> backward_input(context<Stream>& c, ops::head_layout const& layout,
                                               matrix_view<T> d_packed, saved& state) const {
-    if (!present()) return d_packed;
+    if (!is_present()) return d_packed;
     matrix_view<T const> const dy = d_packed;
     auto const dx = c.template allocate<T, 2>(d_packed.extents());
     ops::copy(c.stream, dx.span(), dy.span());
@@ -66,9 +66,9 @@ struct query_key_norm {
   }
 
   void visit_parameters(auto&& visit) {
-    if (!present()) return;
+    if (!is_present()) return;
     visit_parameters_of(q, visit);
-    if (k.weight.present()) visit_parameters_of(k, visit);
+    if (k.weight.is_present()) visit_parameters_of(k, visit);
   }
 
  private:

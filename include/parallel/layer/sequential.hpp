@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <utility>
 
-#include <parallel/core/placed.hpp>
+#include <parallel/core/partial_values.hpp>
 #include <parallel/layer/concepts.hpp>
 #include <parallel/layer/dropped.hpp>
 

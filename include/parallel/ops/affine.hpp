@@ -85,7 +85,7 @@ struct affine_backward_weight_arguments {
   bool accumulate;  // whether the product is added to dweight; dbias is always added to
 
   [[nodiscard]] auto operands() const {
-    return std::tuple(accumulate ? meta::touch_of(updates(dweight)) : meta::touch_of(dweight),
+    return std::tuple(accumulate ? meta::access_of(updates(dweight)) : meta::access_of(dweight),
                       updates(dbias), dy, x);
   }
   [[nodiscard]] std::uint64_t flops() const {

@@ -47,7 +47,7 @@ namespace parallel::cuda {
 /// Runs an operation on the stream of collectives, for work on data that they receive.
 template <ops::operation_arguments Arguments>
 void run_operation(issuing_stream& s, Arguments const& a) {
-  s.on_device([a](stream& device_stream) { run_operation(device_stream, a); });
+  s.enqueue_on_device([a](stream& device_stream) { run_operation(device_stream, a); });
 }
 
 }  // namespace parallel::cuda

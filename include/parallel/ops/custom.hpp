@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include <parallel/device/meta/touched.hpp>
+#include <parallel/device/meta/memory_access.hpp>
 
 namespace parallel::ops {
 

@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <utility>
 
-#include <parallel/device/reached.hpp>
+#include <parallel/device/reached_event.hpp>
 #include <parallel/ops/operation.hpp>
 
 namespace parallel::reference {
@@ -21,7 +21,7 @@ enum class task_start { at_once, deferred };
 
 class deferred_stream {
  public:
-  using event_type = reached;
+  using event_type = reached_event;
   /// Waiting happens on the calling thread, as do all tasks.
   static constexpr bool waits_for_any_event = true;
 
@@ -48,7 +48,7 @@ class deferred_stream {
   /// Drops the tasks that have not started.
   void drop() { tasks_.clear(); }
 
-  [[nodiscard]] reached record() { return {}; }
+  [[nodiscard]] reached_event record() { return {}; }
 
   template <class Event>
   void wait(Event const& event) {

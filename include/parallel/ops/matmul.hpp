@@ -56,7 +56,7 @@ struct matmul_arguments {
 
   [[nodiscard]] auto operands() const {
     bool const updates_c = options.accumulate && addend.data() == c.data();
-    return std::tuple(updates_c ? meta::touch_of(updates(c)) : meta::touch_of(c), a, b, addend);
+    return std::tuple(updates_c ? meta::access_of(updates(c)) : meta::access_of(c), a, b, addend);
   }
   [[nodiscard]] std::uint64_t flops() const {
     return 2 * static_cast<std::uint64_t>(c.size()) *

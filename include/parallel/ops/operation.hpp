@@ -27,7 +27,7 @@
 #include <type_traits>
 
 #include <parallel/core/tensor.hpp>
-#include <parallel/device/meta/touched.hpp>
+#include <parallel/device/meta/memory_access.hpp>
 
 namespace parallel::ops {
 

@@ -7,14 +7,14 @@
 #include <tuple>
 #include <utility>
 
-#include <parallel/device/reached.hpp>
+#include <parallel/device/reached_event.hpp>
 #include <parallel/ops/operation.hpp>
 
 namespace parallel::reference {
 
 class stream {
  public:
-  using event_type = reached;
+  using event_type = reached_event;
   /// Waiting happens on the calling thread, as do all tasks.
   static constexpr bool waits_for_any_event = true;
 
@@ -24,7 +24,7 @@ class stream {
     std::forward<Task>(task)();
   }
 
-  [[nodiscard]] reached record() { return {}; }
+  [[nodiscard]] reached_event record() { return {}; }
 
   /// Waits on the host for an event of any device (one with a member `wait`).
   template <class Event>

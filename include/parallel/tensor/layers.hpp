@@ -64,7 +64,7 @@ struct reduce {
     if (bias.has_gradient()) ops::add_bias_backward(c.stream, bias.gradient(), state.dy);
   }
   void visit_parameters(auto&& visit) {
-    if (bias.present()) visit(bias);
+    if (bias.is_present()) visit(bias);
   }
 };
 

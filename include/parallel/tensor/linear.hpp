@@ -147,7 +147,7 @@ struct row_linear {
 
   void visit_parameters(auto&& visit) {
     visit_parameters_of(inner, visit);
-    if (bias.present()) visit(bias);
+    if (bias.is_present()) visit(bias);
   }
 
  private:

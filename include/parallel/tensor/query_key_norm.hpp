@@ -160,13 +160,13 @@ struct query_key_norm {
   void backward_weight(context<Stream>& c, saved const& state) const {
     if (!exchanges()) return inner.backward_weight(c, state.inner);
     inner.q.backward_weight(c, state.q);
-    if (inner.k.weight.present()) inner.k.backward_weight(c, state.k);
+    if (inner.k.weight.is_present()) inner.k.backward_weight(c, state.k);
   }
 
   void visit_parameters(auto&& visit) { visit_parameters_of(inner, visit); }
 
  private:
-  [[nodiscard]] bool exchanges() const { return inner.present() && !ranks.is_single_rank(); }
+  [[nodiscard]] bool exchanges() const { return inner.is_present() && !ranks.is_single_rank(); }
 
   template <class Stream>
   [[nodiscard]] static matrix_view<T> copy_of(context<Stream>& c, matrix_view<T const> x) {

@@ -10,7 +10,7 @@
 
 #include <parallel/core/error.hpp>
 #include <parallel/core/parameter.hpp>
-#include <parallel/core/placed.hpp>
+#include <parallel/core/partial_values.hpp>
 #include <parallel/layer/context.hpp>
 #include <parallel/mesh/axis_group.hpp>
 #include <parallel/mesh/layout.hpp>

@@ -156,7 +156,7 @@ template <class T>
   auto const keys = rows_of_heads(key_heads, layout.dim, layout.width());
   auto const values = rows_of_heads(key_heads, layout.dim, layout.width() + layout.kv_width());
   int const sharers = position.sharers_of(layout.kv_heads);
-  require(sharers == 1 || !qkv.adapter.present(), "tensor parallelism: ", position.size,
+  require(sharers == 1 || !qkv.adapter.is_present(), "tensor parallelism: ", position.size,
           " ranks share ", layout.kv_heads, " key heads, where ", qkv.weight.name,
           " cannot have an adapter; choose a degree of tensor of at most ", layout.kv_heads);
   if (sharers > 1)  // a shared head becomes a separate slice

@@ -40,7 +40,7 @@ namespace parallel::train {
 /// Runs the passes of one microbatch over marked parameters, as the first of a step and as a later
 /// one, on rank `tensor_rank` of the tensor axis. The destructor restores the parameters' bindings.
 template <class Model>
-class marked_passes final : public meta::witness {
+class marked_passes final : public meta::access_observer {
  public:
   using element = typename Model::element;
   using gradient_type = accumulate_t<element>;
@@ -55,7 +55,7 @@ class marked_passes final : public meta::witness {
         visit_parameters_of(layer,
                             [&](parameter_type& p) { mark(*uses[i], p, unit, parts[i + 1]); });
     });
-    stream_.report_to(this);
+    stream_.set_observer(this);
   }
   marked_passes(marked_passes const&) = delete;
   marked_passes& operator=(marked_passes const&) = delete;
@@ -83,11 +83,11 @@ class marked_passes final : public meta::witness {
   [[nodiscard]] loss_rows counted_rows() const { return counted_rows_; }
 
   // Called for every operation of two microbatches: it builds a message only to refuse.
-  void operation(std::span<meta::touched const> arguments) override {
+  void operation(std::span<meta::memory_access const> arguments) override {
     variation<element> in;
     for (auto const& a : arguments) {
       if (a.elements == 0) continue;
-      if (!a.is_bound() && a.numbers)
+      if (!a.is_bound() && a.is_numeric)
         fail(part_name(), " computes with a parameter of ", a.elements,
              " elements that no unit holds; show it in its layer's visit_parameters and the layer "
              "in the model's visit_units, which show for this part ",
@@ -117,8 +117,8 @@ class marked_passes final : public meta::witness {
     }
   }
 
-  void exchange(std::string_view axis, meta::exchange_kind kind, meta::touched out,
-                meta::touched in) override {
+  void exchange(std::string_view axis, meta::exchange_kind kind, meta::memory_access out,
+                meta::memory_access in) override {
     require_written(in);
     auto known = variation_of(in);
     if (axis == axis::tensor::name) {
@@ -138,12 +138,12 @@ class marked_passes final : public meta::witness {
  private:
   using addresses = std::pair<std::uintptr_t, std::uintptr_t>;  // the first address, and the end
 
-  [[nodiscard]] static bool overlap(meta::touched const& a, addresses const& range) {
+  [[nodiscard]] static bool overlap(meta::memory_access const& a, addresses const& range) {
     return a.begin < range.second && a.end > range.first;
   }
 
   void run(typename Model::microbatch const& batch, bool first) {
-    auto memory = arena::of_addresses(std::uintptr_t{1} << 56);
+    auto memory = arena::from_addresses(std::uintptr_t{1} << 56);
     auto c = context_of(model_, stream_, memory, pass::training, {}, batch);
     c.overwrite_gradients = first_ = first;
     first_row_ = c.share.first_row;
@@ -193,7 +193,7 @@ class marked_passes final : public meta::witness {
     sums_ = {begin, begin + sizeof sums};
     loss_.reset();
     counted_elements_ = 0;
-    auto const gradient = meta::touch_of(matrix_view<element const>(dx));
+    auto const gradient = meta::access_of(matrix_view<element const>(dx));
     dx_ = {gradient.begin, gradient.end};
     dx_written_ = false;
     model_.head_loss(c, batch, x, dx, sums);
@@ -201,7 +201,7 @@ class marked_passes final : public meta::witness {
     counted_rows_ = !loss_ && sums.tokens == 0 ? loss_rows::none
                     : loss_ && loss_->rows     ? loss_rows::local
                                                : loss_rows::whole;
-    bool const divided = (loss_ && loss_->rows) || variation_of(meta::touch_of(x)).rows ||
+    bool const divided = (loss_ && loss_->rows) || variation_of(meta::access_of(x)).rows ||
                          (loss_ && counted_elements_ < static_cast<std::size_t>(x.extent(0)));
     require(tensor_rank_ == 0 || divided || (!loss_ && sums.tokens == 0), part_name(),
             ": head_loss adds its loss and tokens on all ", tensor_ranks_,
@@ -210,8 +210,8 @@ class marked_passes final : public meta::witness {
   }
 
   /// Records what adds to the sums of the exit: it writes there or, as ops::sum, nowhere.
-  void note_counting(std::span<meta::touched const> arguments, variation<element> const& in) {
-    auto const writes = [](meta::touched const& a) { return a.writes && a.elements > 0; };
+  void note_counting(std::span<meta::memory_access const> arguments, variation<element> const& in) {
+    auto const writes = [](meta::memory_access const& a) { return a.writes && a.elements > 0; };
     bool const counts = std::ranges::none_of(arguments, writes) ||
                         std::ranges::any_of(arguments, [&](auto const& a) {
                           return writes(a) && overlap(a, sums_);
@@ -254,7 +254,7 @@ class marked_passes final : public meta::witness {
     p.gradient_data = reinterpret_cast<gradient_type*>(gradients);
   }
 
-  [[nodiscard]] variation<element> variation_of(meta::touched const& a) const {
+  [[nodiscard]] variation<element> variation_of(meta::memory_access const& a) const {
     variation<element> out;
     memory_.for_each(a.begin, a.end, [&](auto const& known) { out.add(known); });
     return out;
@@ -278,7 +278,7 @@ class marked_passes final : public meta::witness {
   }
 
   /// Checks before a read that the exit's result has been written.
-  void require_written(meta::touched const& a) const {
+  void require_written(meta::memory_access const& a) const {
     if (dx_written_ || !overlap(a, dx_)) return;
     auto const exit = static_cast<part>(model_.num_blocks());
     require(part_ != exit, part_name(),
@@ -318,7 +318,7 @@ class marked_passes final : public meta::witness {
 
   void require_summed(matrix_view<element const> x, char const* kind, char const* remedy) const {
     if (tensor_ranks_ == 1) return;
-    auto const known = variation_of(meta::touch_of(x));
+    auto const known = variation_of(meta::access_of(x));
     require(known.of_slice == nullptr, part_name(), ": its ", kind,
             " comes of this rank's slice of parameter \"",
             known.of_slice == nullptr ? std::string() : known.of_slice->name,

@@ -81,25 +81,27 @@ enum class action_kind : std::uint8_t {
 
 struct action {
   action_kind kind = action_kind::begin;
-  pass_kind pass = pass_kind::forward;                      // of an action of kind pass
-  pipeline::step_kind edge = pipeline::step_kind::compute;  // of an action of kind edge
-  /// Of passes and of actions on a part's gradients: the first and the last of this step at this
-  /// stage. Of reduce: the last of its bucket.
+  pass_kind pass = pass_kind::forward;                      // for actions of kind pass
+  pipeline::step_kind edge = pipeline::step_kind::compute;  // for actions of kind edge
+  /// Whether a pass, or an action on a part's gradients, is the first or the last one of this step
+  /// at this stage; for actions of kind reduce, whether it is the last one of its bucket.
   bool first = false;
   bool last = false;
   bool is_overlapped = false;  // part_pass::is_overlapped
   bool is_awaited = false;     // a later action has this one among its dependencies
   int lane = lane::compute;
   part model_part = embed;  // the part that the action is for
-  /// Microbatch and memory of a pass, an edge or a part's gradients.
+  /// The microbatch and memory of a pass, an edge or a part's gradients.
   pipeline::microbatch_task task = {};
-  int unit = -1;  // of step_plan::units
+  int unit = -1;  // index in step_plan::units
   int use = -1;   // the use of the unit, among those on this rank; -1: all of them
-  /// Of values: index in step_plan::values; of one microbatch's gradients: in ::gradients.
+  /// The index in step_plan::values, for actions on values, or in step_plan::gradients, for actions
+  /// on one microbatch's gradients.
   int buffer = -1;
-  /// Of reduce: the actions of one bucket are one call, which the last of them makes.
+  /// The bucket of an action of kind reduce. The actions of a bucket are one call, which the last
+  /// of them makes.
   int bucket = -1;
-  int peer = -1;  // of messages
+  int peer = -1;  // for messages
   /// Earlier actions that must be complete before this one begins, besides those on its own stream.
   std::vector<int> dependencies = {};
 
@@ -112,7 +114,8 @@ struct action {
   [[nodiscard]] constexpr bool exchanges() const { return is_message() || is_collective(kind); }
 };
 
-/// What a plan knows of a unit of the model, or of those uses of the unit that are on the rank.
+/// The description, in a plan, of a unit of the model, or of those uses of the unit that are on the
+/// rank.
 struct planned_unit {
   std::string name = {};
   int number = 0;                // of the unit among all of the model's: the same on every rank
@@ -189,7 +192,7 @@ struct step_plan {
   return concat(sends ? "to " : "from ", peer);
 }
 
-/// What an action does: "backward of part 3, microbatch 1", "unshard block.2 into buffer 0".
+/// Describes an action: "backward of part 3, microbatch 1", "unshard block.2 into buffer 0".
 [[nodiscard]] inline std::string text_of(step_plan const& plan, action const& a) {
   using enum action_kind;
   auto const part_text = [&] {

@@ -28,8 +28,8 @@ namespace parallel::train {
           .overlap_weights = options.pipeline.overlap_weight_gradients};
 }
 
-/// What a plan knows of the uses of a unit in these parts, held by the rank at `place` with these
-/// options.
+/// The description, in a plan, of the uses of a unit in these parts, which the rank at `place`
+/// holds with these options.
 template <class T>
 [[nodiscard]] planned_unit describe_unit(unit<T> const& layout, std::vector<part> parts,
                                          stepper_options const& options,

@@ -205,7 +205,7 @@ class stepper {
   [[nodiscard]] pass_memory_plan plan_passes(std::span<microbatch const> batches,
                                              pass mode = pass::training) {
     auto out = train::plan_passes(model_, placed_.stages(), batches.size(), batches, mode,
-                                  planned_streams(device_));
+                                  planning_stream_options(device_));
     out.scratch.cover({.compute = results_.norm.scratch_bytes(placed_.units())});
     return out;
   }
@@ -342,7 +342,7 @@ class stepper {
     auto& bytes = bytes_[{batches.mode, count, sizes}];
     if (!bytes) {
       bytes = bytes_of_step(model_, stages.plan_of(count, batches.mode), stages, batches.batches,
-                            batches.mode, planned_streams(device_));
+                            batches.mode, planning_stream_options(device_));
       bytes->operations.cover({.compute = results_.norm.scratch_bytes(placed_.units())});
     }
     reserve_scratch(compute, bytes->operations);

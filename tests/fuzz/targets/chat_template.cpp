@@ -1,5 +1,5 @@
-// A tokenizer_config.json, up to the first zero byte, whose chat template is looked up, not run;
-// and behind it the messages of a conversation, which are rendered as ChatML and cut into turns.
+// Up to the first zero byte a tokenizer_config.json, whose chat template is looked up but not run;
+// after it the messages of a conversation, which are rendered as ChatML and cut into turns.
 #include <mpt/finetune/chat.hpp>
 
 #include "../support.hpp"
@@ -17,10 +17,10 @@ void fuzz::chat_template(std::string_view input) {
   refused([&] {
     auto const messages = mpt::finetune::read_messages(
         mpt::data::parse_json(input.substr(end + 1), "messages"), "messages");
-    std::string all;
+    std::string conversation;
     for (auto const& turn :
          mpt::finetune::cut_into_turns(messages, mpt::finetune::render_chatml, "messages"))
-      all += turn.prompt + turn.response;
-    ensure(all == mpt::chatml(messages, false), "turns are the conversation, cut");
+      conversation += turn.prompt + turn.response;
+    ensure(conversation == mpt::chatml(messages, false), "turns are the conversation, cut");
   });
 }

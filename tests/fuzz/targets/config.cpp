@@ -1,4 +1,5 @@
-// A document as the configuration of a training run, and what a run computes of it at once.
+// A document as the configuration of a training run, with the values that a run derives from it
+// first.
 #include <mpt/config/read_train.hpp>
 
 #include "../support.hpp"

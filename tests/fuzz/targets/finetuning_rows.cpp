@@ -1,5 +1,5 @@
-// Files of finetuning rows: the first byte chooses the format and compression, the second what is
-// made of a row. Rows that are accepted are tokenised and become an example.
+// Files of finetuning rows: the first byte chooses the format and compression, the second the
+// preprocessor of rows. Accepted rows are tokenised and become examples.
 #include <mpt/finetune/preprocess.hpp>
 #include <mpt/finetune/read_rows.hpp>
 #include <mpt/finetune/stitch_turns.hpp>
@@ -13,16 +13,17 @@ namespace {
 
 namespace ft = mpt::finetune;
 
-void use(ft::row_tokenizer& tokenize, nlohmann::json const& row, std::string_view where) {
+void use(ft::row_tokenizer& tokenize, nlohmann::json const& row, std::string_view location) {
   constexpr std::size_t longest = 24;
-  auto const turns = tokenize.turns(ft::format_row(row, where), where);
-  auto const made = ft::stitch_turns(turns, ft::read_target_policy("length>=3", "all"), longest, 0);
-  if (!made) return;
-  fuzz::ensure(made->ids.size() == made->labels.size() && made->ids.size() <= longest,
+  auto const turns = tokenize.turns(ft::format_row(row, location), location);
+  auto const example =
+      ft::stitch_turns(turns, ft::read_target_policy("length>=3", "all"), longest, 0);
+  if (!example) return;
+  fuzz::ensure(example->ids.size() == example->labels.size() && example->ids.size() <= longest,
                "an example has a label for each id, and not too many");
-  for (std::size_t i = 0; i < made->ids.size(); ++i)
-    fuzz::ensure(made->labels[i] == ft::no_label ||
-                     (i + 1 < made->ids.size() && made->labels[i] == made->ids[i + 1]),
+  for (std::size_t i = 0; i < example->ids.size(); ++i)
+    fuzz::ensure(example->labels[i] == ft::no_label ||
+                     (i + 1 < example->ids.size() && example->labels[i] == example->ids[i + 1]),
                  "a label is the id that follows");
 }
 
@@ -49,9 +50,9 @@ void fuzz::finetuning_rows(std::string_view input) {
   auto const path = folder.file(name, input.substr(2));
   auto const make = ft::registered_preprocessor_of(set);
   refused([&] {
-    ft::read_rows(path, [&](nlohmann::json const& row, std::string_view where) {
+    ft::read_rows(path, [&](nlohmann::json const& row, std::string_view location) {
       ensure(row.is_object(), "a row is an object");
-      refused([&] { use(tokenize, make ? make(row, where) : row, where); });
+      refused([&] { use(tokenize, make ? make(row, location) : row, location); });
     });
   });
 }

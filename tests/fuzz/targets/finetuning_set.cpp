@@ -13,7 +13,7 @@ mpt::data::mds_layout layout_of(unsigned choice) {
     std::vector<std::string> names;
     std::vector<std::string_view> encodings;
   };
-  static std::vector<columns> const all = {
+  static std::vector<columns> const choices = {
       {{"turns"}, {"json"}},
       {{"prompt", "response"}, {"str", "str"}},
       {{"messages"}, {"json"}},
@@ -22,7 +22,7 @@ mpt::data::mds_layout layout_of(unsigned choice) {
       {{"input_ids", "labels"}, {"ndarray:uint16:3", "ndarray:float32:1"}},
       {{"input_ids", "prompt"}, {"int", "str"}},
   };
-  auto const& chosen = all[choice % all.size()];
+  auto const& chosen = choices[choice % choices.size()];
   mpt::data::mds_layout out;
   out.names = chosen.names;
   for (auto const name : chosen.encodings)

@@ -1,5 +1,5 @@
-// Files of tasks, of every kind, and the prompts and ids made of what was read. The first byte
-// chooses the kind, categories, and shots.
+// Files of in-context learning tasks, of every kind, and the prompts and ids that are made of their
+// rows. The first byte chooses the kind, categories, and shots.
 #include <mpt/eval/icl_example.hpp>
 #include <mpt/tokenizer/train_tokenizer.hpp>
 
@@ -32,9 +32,9 @@ void fuzz::icl_task(std::string_view input) {
         icl::example_maker maker(task, part, choice >> 6U, words, {});
         for (std::size_t row = 0; row < part.rows.size(); ++row)
           refused([&] {
-            auto const made = maker.make(row);
-            ensure(!made.options.empty(), "an example has options");
-            for (auto const& option : made.options)
+            auto const example = maker.make(row);
+            ensure(!example.options.empty(), "an example has options");
+            for (auto const& option : example.options)
               ensure(option.begin > 0 &&
                          option.ids.size() <= static_cast<std::size_t>(task.max_seq_len),
                      "an option has a context and is not too long");

@@ -1,4 +1,4 @@
-// The journal of an interrupted `prepare`: lines of JSON, each with its checksum made good.
+// The journal of an interrupted `prepare`: lines of JSON, each with a corrected checksum.
 #include <algorithm>
 
 #include <mpt/data/hash.hpp>

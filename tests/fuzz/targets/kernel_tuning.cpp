@@ -1,4 +1,5 @@
-// What a stream's libraries chose by timing, as a run keeps it and ranks exchange it.
+// The tables of kernels that a stream has chosen by timing, as a run saves them and ranks exchange
+// them.
 #include <parallel/ops/cuda/tuning.hpp>
 
 #include "../support.hpp"

@@ -1,6 +1,6 @@
-// A checkpoint's manifest: as it stands, and with its checksum made good, without which mutations
-// would get no further than that. One that names no files is opened as a model, too. And the file
-// beside checkpoints that names one elsewhere.
+// A checkpoint's manifest: as it is, and with a corrected checksum, because otherwise no mutation
+// would pass the checksum. A manifest that names no files is opened as a model, too. The input is
+// also parsed as a local pointer, the file beside checkpoints that names a checkpoint elsewhere.
 #include <mpt/hf/model_source.hpp>
 #include <parallel/checkpoint/local_pointer.hpp>
 #include <parallel/checkpoint/manifest.hpp>
@@ -26,8 +26,8 @@ void fuzz::manifest(std::string_view input) {
   bool complete = false;
   refused([&] {
     auto const read = pc::parse_manifest(text, "manifest.json");
-    auto const again = pc::parse_manifest(pc::format_manifest(read, "printed"), "printed");
-    ensure(again.state == read.state && again.slices.files == read.slices.files,
+    auto const parsed_again = pc::parse_manifest(pc::format_manifest(read, "printed"), "printed");
+    ensure(parsed_again.state == read.state && parsed_again.slices.files == read.slices.files,
            "a manifest survives being printed and parsed");
     complete = read.slices.files.empty();
   });

@@ -1,6 +1,6 @@
 // A shard file. The input begins with the number of samples and, for a compressed shard, the size
-// that the index would claim; the columns are those of the header in the shard, as far as it can be
-// found, so that every encoding is reached.
+// that the index would claim. The columns are read from the shard's own header if there is one, so
+// that every encoding is reached.
 #include <mpt/data/json.hpp>
 #include <mpt/data/mds_shard_file.hpp>
 
@@ -11,7 +11,7 @@ namespace {
 
 using namespace mpt::data;
 
-// The layout that a well-formed shard says it has; one column of tokens for others.
+/// The layout in the header of a well-formed shard; for other shards one column of tokens.
 mds_layout layout_of(std::string_view shard, std::uint64_t samples) {
   auto const table = 4 * (samples + 2);
   mds_layout layout;

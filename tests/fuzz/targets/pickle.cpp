@@ -1,4 +1,4 @@
-// A pickle by itself, and what a file of tensors does with its values.
+// A pickle alone, with the uses that a file of tensors makes of its values.
 #include <mpt/hf/pickle.hpp>
 
 #include "../support.hpp"

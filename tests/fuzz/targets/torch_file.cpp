@@ -18,9 +18,9 @@ void fuzz::torch_file(std::string_view input) {
                  tensor.bytes->stored == false,
              "a tensor has no more elements than the file has bytes");
       if (!parallel::checkpoint::is_real(tensor.type)) continue;
-      std::vector<float> some(
+      std::vector<float> values(
           static_cast<std::size_t>(std::min<parallel::index>(tensor.size(), 100)));
-      refused([&] { file.read(tensor, 0, std::span(some)); });
+      refused([&] { file.read(tensor, 0, std::span(values)); });
     }
     if (file.config()) refused([&] { (void)mpt::from_hf_json(*file.config(), "fuzz"); });
   });

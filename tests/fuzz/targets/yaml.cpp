@@ -1,4 +1,4 @@
-// YAML text, and behind a NUL (which is no text) one override of the command line.
+// YAML text; after a NUL byte, which is no text, one override of the command line.
 #include <mpt/config/document.hpp>
 
 #include "../support.hpp"

@@ -139,7 +139,7 @@ TEST_CASE("an export that fails at any point leaves the earlier one and nothing 
                      .config = config(),
                      .max_shard_bytes = 12,
                      .existing = pc::if_exists::replace,
-                     .on_step = [&](std::string_view) {
+                     .on_action = [&](std::string_view) {
                        if (done++ == fail_at) parallel::fail("stopped");
                      }});
     });

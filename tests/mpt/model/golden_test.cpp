@@ -36,7 +36,7 @@ TEST_CASE("adapters: transformers' and PEFT's logits, loss and every gradient") 
 }
 
 TEST_CASE("bf16: no further from the truth than twice the reference's own bf16 run") {
-  test::check_against_their_bf16(make_host);
+  test::check_against_reference_bf16(make_host);
 }
 
 TEST_CASE("parameters and those FLOPs count are as many as LLM Foundry says") {

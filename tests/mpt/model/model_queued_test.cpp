@@ -41,12 +41,12 @@ void check(model_layout how) {
   std::barrier rendezvous(how.context * how.tensor * how.replicate * how.pipeline * how.shard);
   how.before_step = [&] {
     rendezvous.arrive_and_wait();  // nobody waits for the device any more
-    device.engine().stand_still();
+    device.engine().pause();
     rendezvous.arrive_and_wait();
   };
   how.after_begin = [&] {
     rendezvous.arrive_and_wait();
-    device.engine().go_on();
+    device.engine().resume();
     rendezvous.arrive_and_wait();
   };
   auto const got = run_model(
@@ -59,7 +59,7 @@ void check(model_layout how) {
   CHECK(got.gradient_norm == expected.gradient_norm);
   CHECK(got.gradients == expected.gradients);
   CHECK(got.parameters == expected.parameters);
-  CHECK(device.engine().host()->impatience == 0);
+  CHECK(device.engine().host()->blocked_host_waits == 0);
 }
 
 TEST_CASE("ranks with other data, in every ZeRO stage") {

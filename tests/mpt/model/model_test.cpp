@@ -171,7 +171,7 @@ outcome run(mpt::model_config const& config, layout const& how) {
       first.push_back(part.begin);
     }
     auto const most = static_cast<std::size_t>(
-        parallel::data::most_microbatches(sequences, place.data_ranks(), how.microbatch));
+        parallel::data::max_microbatches(sequences, place.data_ranks(), how.microbatch));
     batches.resize(most);
     first.resize(most);
     auto const result = stepper.step(compute, exchanges, memory, std::span(std::as_const(batches)),

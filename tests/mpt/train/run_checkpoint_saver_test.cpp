@@ -100,7 +100,7 @@ TEST_CASE("a save is what there was when it began; it is there when every rank h
       if (rank == 1 && s == "write slice") gate.wait();  // the second rank's thread is held
     };
     pc::stepper_saver saver(step, comm, exchanges, got.checkpoint.save_folder, true,
-                            {.on_step = hold});
+                            {.on_action = hold});
     CHECK_FALSE(saver.pending());
     saver.advance();
     saver.complete();  // nothing to do
@@ -288,7 +288,7 @@ TEST_CASE("a checkpoint that cannot be made stops the run") {
         parallel::require(s != "rename link", "the disk is gone");
       };
       pc::stepper_saver saver(step, comm, exchanges, config.checkpoint.save_folder, true,
-                              {.on_step = fail});
+                              {.on_action = fail});
       saver.save(state_of(config, 1));
       while (saver.pending()) saver.advance();
     });

@@ -90,7 +90,7 @@ struct place {
 /// How a run saves.
 struct saving {
   bool behind = true;  // behind training
-  std::function<void(int rank, std::string_view step)> on_step = {};
+  std::function<void(int rank, std::string_view step)> on_action = {};
   std::vector<std::string> nodes = {};  // their names, by rank; empty: all ranks are on one
 };
 
@@ -109,9 +109,9 @@ mpt::run_summary train_on(train_config const& config, int ranks, Make const& mak
         plan.layout.template coordinate<parallel::axis::pipeline>(comm.rank()));
     parallel::any_communicator any(std::move(comm));
     device_type device = make();
-    parallel::step_hook on_save;
-    if (how.on_step)
-      on_save = [&how, rank = any.rank()](std::string_view step) { how.on_step(rank, step); };
+    parallel::action_hook on_save;
+    if (how.on_action)
+      on_save = [&how, rank = any.rank()](std::string_view step) { how.on_action(rank, step); };
     mpt::run_hooks hooks{.on_save = on_save};
     if (!how.nodes.empty()) hooks.nodes.emplace(how.nodes);
     auto const summary = mpt::run_training<T>(config, any, device, plan, parts, hooks);

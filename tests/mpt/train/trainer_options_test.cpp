@@ -18,15 +18,15 @@
 
 #include <parallel/checkpoint/reader.hpp>
 
-#include "support/said_by.hpp"
+#include "support/captured_stderr.hpp"
 #include "tiny_run.hpp"
 
 namespace trainer_options_test {
 namespace {
 
 using namespace tiny_run;
+using test::captured_stderr;
 using test::contains;
-using test::said_by;
 
 /// The numbers of a profile's row: calls and milliseconds of a step, share in percent.
 struct row {
@@ -52,7 +52,7 @@ TEST_CASE("a profile has a row for every operation, and a trace of the same task
   auto config = here.config(6);
   config.profile = true;
   config.checkpoint.save_folder = here.folder / "run";
-  auto const said = said_by(here.folder / "said", [&] { (void)train<float>(config, 2); });
+  auto const said = captured_stderr(here.folder / "said", [&] { (void)train<float>(config, 2); });
   CHECK(contains(said, "stream    operation"));
   CHECK(contains(said, "trace of these 3 batches, for Perfetto or chrome://tracing: " +
                            (here.folder / "run/profile.json").string()));
@@ -113,7 +113,7 @@ TEST_CASE("a run too short for a whole profile gives what it has, or says why th
   config.checkpoint.autoresume = true;
   auto const after = [&](double batches) {
     config.max_duration.count = batches;
-    return said_by(here.folder / "said", [&] { (void)train<float>(config); });
+    return captured_stderr(here.folder / "said", [&] { (void)train<float>(config); });
   };
   auto const none = after(1);
   CHECK(contains(none, "no profile: the first batch"));
@@ -156,7 +156,7 @@ TEST_CASE("a run that waits for data says so in the batches that do") {
   // asked again.
   for (int attempt = 0; attempt < 10 && (share.empty() || !others_wait_less()); ++attempt) {
     fs::remove(config.logging.metrics_file);
-    said = said_by(here.folder / "said", [&] { summary = train<float>(config); });
+    said = captured_stderr(here.folder / "said", [&] { summary = train<float>(config); });
     share.clear();
     for (auto const& record : records(config.logging.metrics_file))
       share.push_back(record.at("time/data_wait_share").get<double>());
@@ -323,7 +323,7 @@ TEST_CASE("early_stopper stops a resumed run where the uninterrupted one stops")
       mpt::run_summary last;
       for (double const end : ends) {
         part.max_duration.count = end;
-        (void)said_by(here.folder / "said", [&] { last = train<float>(part, 2); });
+        (void)captured_stderr(here.folder / "said", [&] { last = train<float>(part, 2); });
       }
       return last;
     };
@@ -360,7 +360,7 @@ TEST_CASE("loggers.tensorboard gets the metrics file's numbers, a resumed run's 
   std::vector<std::string> files;
   for (double const end : {3.0, 5.0}) {
     config.max_duration.count = end;
-    (void)said_by(here.folder / "said", [&] { (void)train<float>(config, 2); });
+    (void)captured_stderr(here.folder / "said", [&] { (void)train<float>(config, 2); });
     for (auto const& entry : fs::directory_iterator(here.folder / "events/tiny"))
       if (std::ranges::find(files, entry.path().string()) == files.end())
         files.push_back(entry.path());

@@ -13,7 +13,9 @@
 namespace atomic_folder_test {
 namespace pc = parallel::checkpoint;
 
-TEST_CASE("leftovers are recognised by their whole name, and only those asked for are removed") {
+TEST_CASE(
+    "atomic folder: leftovers are recognised by their whole name, and only selected ones are "
+    "removed") {
   CHECK(pc::temporary_name("a/x", 255).native() == "a/x.tmp-00000000000000ff");
   CHECK(pc::name_of_leftover("x.tmp-00000000000000ff") == "x");
   CHECK(pc::name_of_leftover("x.trash-0123456789abcdef") == "x");
@@ -32,7 +34,7 @@ TEST_CASE("leftovers are recognised by their whole name, and only those asked fo
   CHECK(std::filesystem::exists(folder / "x.tmp"));
 }
 
-TEST_CASE("a folder is published once, and replaces another only when allowed to") {
+TEST_CASE("atomic folder: a folder is published once, and replaces another only when allowed") {
   test::temporary_folder const folder;
   auto const make = [&](std::string const& content) {
     std::filesystem::create_directory(folder / "t");
@@ -52,7 +54,7 @@ TEST_CASE("a folder is published once, and replaces another only when allowed to
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
 }
 
-TEST_CASE("what is swept away while its writer gives it its name is whole, or gone") {
+TEST_CASE("atomic folder: a folder removed while it is published is whole or absent") {
   for (int round = 0; round < 30; ++round) {
     test::temporary_folder const folder;
     std::filesystem::create_directory(folder / "x.tmp-00000000000000ff");
@@ -60,8 +62,8 @@ TEST_CASE("what is swept away while its writer gives it its name is whole, or go
       test::write_all(folder / "x.tmp-00000000000000ff" / std::to_string(i), "content");
     std::thread writer([&] {
       for (int i = 0; i < round * 100; ++i) std::atomic_signal_fence(std::memory_order_seq_cst);
-      std::error_code gone;
-      std::filesystem::rename(folder / "x.tmp-00000000000000ff", folder / "x", gone);
+      std::error_code error;
+      std::filesystem::rename(folder / "x.tmp-00000000000000ff", folder / "x", error);
     });
     pc::remove_leftovers(folder.path(), [](std::string_view name) { return name == "x"; });
     writer.join();
@@ -72,7 +74,7 @@ TEST_CASE("what is swept away while its writer gives it its name is whole, or go
   }
 }
 
-TEST_CASE("a folder being removed loses its name first") {
+TEST_CASE("atomic folder: a folder being removed loses its name first") {
   test::temporary_folder const folder;
   std::filesystem::create_directory(folder / "x");
   std::filesystem::create_directory(folder / "x.trash-0000000000000000");
@@ -86,16 +88,16 @@ TEST_CASE("a folder being removed loses its name first") {
                        "cannot rename x to this name: No such file"));
 }
 
-TEST_CASE("an old folder without the new one is that again; with it, it goes") {
+TEST_CASE("atomic folder: an old folder without its successor is restored, otherwise removed") {
   test::temporary_folder const folder;
-  auto const all = [](std::string_view) { return true; };
+  auto const every_name = [](std::string_view) { return true; };
   std::filesystem::create_directory(folder / "x.old-0000000000000000");
   test::write_all(folder / "x.old-0000000000000000/f", "old");
   std::filesystem::create_directory(folder / "x.tmp-00000000000000ff");
-  pc::remove_leftovers(folder.path(), all);
+  pc::remove_leftovers(folder.path(), every_name);
   CHECK(test::read_all(folder / "x/f") == "old");
   std::filesystem::create_directory(folder / "x.old-0000000000000000");
-  pc::remove_leftovers(folder.path(), all);
+  pc::remove_leftovers(folder.path(), every_name);
   CHECK(test::read_all(folder / "x/f") == "old");
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
 }

@@ -27,20 +27,21 @@ struct one_file {
   pc::manifest content;
 };
 
-TEST_CASE("a sound file is copied byte by byte") {
+TEST_CASE("checked copy: an intact file is copied byte by byte") {
   one_file const one;
   CHECK(one.copy().empty());
   CHECK(test::read_all(one.to) == test::read_all(one.from));
 }
 
-TEST_CASE("damage of any slice is told by tensor and file, and leaves no copy") {
+TEST_CASE(
+    "checked copy: damage of any slice is reported with tensor and file, and leaves no copy") {
   one_file const one;
   auto const sound = test::read_all(one.from);
-  auto const all = pc::contents_by_file(one.content.slices);
-  for (auto const& [tensor, slice] : all.at(one.name).slices)
-    for (auto const at : {slice->offset, slice->offset + slice->bytes - 1}) {
+  auto const contents = pc::contents_by_file(one.content.slices);
+  for (auto const& [tensor, slice] : contents.at(one.name).slices)
+    for (auto const offset : {slice->offset, slice->offset + slice->bytes - 1}) {
       auto damaged = sound;
-      damaged[at] ^= 1;
+      damaged[offset] ^= 1;
       test::write_all(one.from, damaged);
       auto const message = one.copy();
       CHECK(test::contains(message, one.from.native() + ": elements "));
@@ -49,7 +50,7 @@ TEST_CASE("damage of any slice is told by tensor and file, and leaves no copy") 
     }
 }
 
-TEST_CASE("damage of the header is told, where its checksum is recorded") {
+TEST_CASE("checked copy: damage of the header is reported if its checksum is recorded") {
   one_file one;
   auto damaged = test::read_all(one.from);
   damaged[100] ^= 1;
@@ -57,11 +58,11 @@ TEST_CASE("damage of the header is told, where its checksum is recorded") {
   CHECK(test::contains(one.copy(),
                        one.from.native() + ": its header (the first 65536 bytes) is damaged"));
   CHECK_FALSE(fs::exists(one.to));
-  one.content.slices.headers.clear();  // a checkpoint of an earlier version of this program
+  one.content.slices.headers.clear();  // as in a checkpoint of an earlier version
   CHECK(one.copy().empty());
 }
 
-TEST_CASE("a file of another size, none, and one that stands there already") {
+TEST_CASE("checked copy: a wrong size, a missing source and an existing target are errors") {
   one_file const one;
   fs::resize_file(one.from, fs::file_size(one.from) - 1);
   CHECK(test::contains(one.copy(), "it is cut short or damaged"));
@@ -74,7 +75,7 @@ TEST_CASE("a file of another size, none, and one that stands there already") {
   CHECK(test::read_all(one.to) == "mine");
 }
 
-TEST_CASE("a record of slices that cannot be is refused") {
+TEST_CASE("checked copy: an impossible record of slices is refused") {
   one_file one;
   auto& slices = one.content.slices.tensors.at("w#exp_avg").slices;
   slices.back().offset -= 4;
@@ -84,7 +85,7 @@ TEST_CASE("a record of slices that cannot be is refused") {
   CHECK_FALSE(fs::exists(one.to));
 }
 
-TEST_CASE("errors tell whether the source or the copy is their cause") {
+TEST_CASE("checked copy: errors tell whether the source or the copy caused them") {
   one_file const one;
   auto const contents = pc::contents_by_file(one.content.slices).at(one.name);
   fs::resize_file(one.from, fs::file_size(one.from) - 1);

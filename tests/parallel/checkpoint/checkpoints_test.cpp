@@ -18,7 +18,7 @@ std::vector<index> batches(std::filesystem::path const& root) {
   return out;
 }
 
-TEST_CASE("checkpoints are listed newest first; other folders are not checkpoints") {
+TEST_CASE("checkpoints: they are listed newest first; other folders are not checkpoints") {
   test::temporary_folder const folder;
   CHECK(pc::list_checkpoints(folder / "nowhere").empty());
   for (index const number : {9, 10, 1}) test::save_checkpoint(folder.path(), number, 1);
@@ -31,13 +31,14 @@ TEST_CASE("checkpoints are listed newest first; other folders are not checkpoint
                        "ep0-ba12/manifest.json: cannot open"));
 }
 
-TEST_CASE("latest follows the link, and falls back to the newest valid checkpoint with a note") {
+TEST_CASE(
+    "checkpoints: latest follows the link, or falls back to the newest valid one with a note") {
   test::temporary_folder const folder;
   CHECK_FALSE(pc::latest(folder.path()).folder.has_value());
   CHECK(pc::latest(folder.path()).note.empty());
   CHECK_FALSE(pc::latest(folder / "nowhere").folder.has_value());
   for (index const number : {1, 2, 3}) test::save_checkpoint(folder.path(), number, 1);
-  pc::point_link({folder.path(), {0, 2}}, "latest");  // someone goes back
+  pc::point_link({folder.path(), {0, 2}}, "latest");  // a user goes back to an older one
   CHECK(pc::latest(folder.path()).folder->filename() == "ep0-ba2");
   CHECK(pc::latest(folder.path()).note.empty());
 
@@ -62,7 +63,8 @@ TEST_CASE("latest follows the link, and falls back to the newest valid checkpoin
   CHECK(test::contains(pc::latest(folder.path()).note, "has 70 bytes, the manifest says"));
 }
 
-TEST_CASE("prune keeps the last k that are whole, damaged ones, and what latest and best name") {
+TEST_CASE(
+    "checkpoints: prune keeps the last k whole ones, damaged ones, and those of latest and best") {
   test::temporary_folder const folder;
   for (index const number : {1, 2, 3, 4, 5}) test::save_checkpoint(folder.path(), number, 1);
   std::filesystem::resize_file(folder / "ep0-ba5/manifest.json", 10);
@@ -81,14 +83,15 @@ TEST_CASE("prune keeps the last k that are whole, damaged ones, and what latest 
                        "at least one checkpoint must be kept"));
 }
 
-TEST_CASE("prune keeps those of every n-th batch besides") {
+TEST_CASE("checkpoints: prune also keeps those of every n-th batch") {
   test::temporary_folder const folder;
   for (index const number : {1, 2, 3, 4, 5, 6, 7}) test::save_checkpoint(folder.path(), number, 1);
   CHECK(pc::prune(folder.path(), 2, {}, 3).size() == 4);
   CHECK(batches(folder.path()) == std::vector<index>{7, 6, 3});
 }
 
-TEST_CASE("a prune that is stopped never shows half of a checkpoint, and is swept up later") {
+TEST_CASE(
+    "checkpoints: an interrupted prune shows no partial checkpoint, and is cleaned up later") {
   test::temporary_folder const folder;
   for (index const number : {1, 2, 3}) test::save_checkpoint(folder.path(), number, 1);
   auto const stop = [](std::string_view step) {
@@ -101,10 +104,10 @@ TEST_CASE("a prune that is stopped never shows half of a checkpoint, and is swep
   CHECK_FALSE(std::filesystem::exists(folder / "ep0-ba1.trash-0000000000000000"));
 }
 
-TEST_CASE("a run that starts over removes what an earlier one saved at later batches") {
+TEST_CASE("checkpoints: a run that starts over removes an earlier run's later checkpoints") {
   test::temporary_folder const folder;
   for (index const number : {1, 7, 9}) test::save_checkpoint(folder.path(), number, 1);
-  std::filesystem::create_directory(folder / "ep0-ba8");  // damaged ones too
+  std::filesystem::create_directory(folder / "ep0-ba8");  // damaged checkpoints are removed too
   test::save_checkpoint(folder.path(), 2, 1);
   CHECK(pc::remove_after(folder.path(), {0, 2}).size() == 3);
   CHECK(batches(folder.path()) == std::vector<index>{2, 1});

@@ -16,27 +16,29 @@ node_map const& two_nodes_of_two() {
   return nodes;
 }
 
-TEST_CASE("files are shared out by bytes among the nodes that have them, then among their ranks") {
-  // files 0 to 3 on both, 4 on the second alone
+TEST_CASE(
+    "copy shares: files are divided by bytes over the nodes that have them, then over their "
+    "ranks") {
+  // Files 0 to 3 lie on both nodes, file 4 on the second only.
   copy_shares const shares(two_nodes_of_two(),
                            {{true, true, true, true, false}, {true, true, true, true, true}},
                            {100, 30, 30, 30, 7});
-  std::vector<std::size_t> const all{0, 1, 2, 3, 4};
-  CHECK(shares.share_out(all) == ranks{0, 2, 3, 2, 3});
-  std::vector<std::size_t> const some{4, 1};
-  CHECK(shares.share_out(some) == ranks{2, 0});
+  std::vector<std::size_t> const files{0, 1, 2, 3, 4};
+  CHECK(shares.share_out(files) == ranks{0, 2, 3, 2, 3});
+  std::vector<std::size_t> const some_files{4, 1};
+  CHECK(shares.share_out(some_files) == ranks{2, 0});
 }
 
 TEST_CASE("copy shares: a damaged file is taken from another node, until none has it") {
   copy_shares shares(two_nodes_of_two(), {{true, true}, {true, false}}, {5, 5});
-  std::vector<std::size_t> const all{0, 1};
-  CHECK(shares.share_out(all) == ranks{0, 1});
-  shares.mark_damaged(1, 0);  // any rank of the node says so
-  CHECK(shares.share_out(all) == ranks{2, 0});
+  std::vector<std::size_t> const files{0, 1};
+  CHECK(shares.share_out(files) == ranks{0, 1});
+  shares.mark_damaged(1, 0);  // any rank of the node may report it
+  CHECK(shares.share_out(files) == ranks{2, 0});
   shares.mark_damaged(2, 0);
-  CHECK(shares.share_out(all) == ranks{std::nullopt, 0});
+  CHECK(shares.share_out(files) == ranks{std::nullopt, 0});
   shares.mark_damaged(0, 1);
-  CHECK(shares.share_out(all) == ranks{std::nullopt, std::nullopt});
+  CHECK(shares.share_out(files) == ranks{std::nullopt, std::nullopt});
 }
 
 }  // namespace copy_shares_test

@@ -13,19 +13,21 @@ namespace difference_test {
 namespace pc = parallel::checkpoint;
 using parallel::index;
 
-/// A checkpoint of one rank with the tensor "w" of these values.
+/// A checkpoint of one rank with the tensor "w" of these values and, if named, an empty tensor.
 pc::checkpoint_reader saved(std::filesystem::path const& root, std::vector<float> const& values,
-                            std::string const& also = {}) {
+                            std::string const& empty_tensor = {}) {
   pc::save_target const target{root, {0, 1}, 0};
   pc::prepare_save(target);
   pc::rank_writer writer(target, 0);
   writer.add<float>("w", std::vector<index>{static_cast<index>(values.size())}, 0, values);
-  if (!also.empty()) writer.add<float>(also, std::vector<index>{0}, 0, {});
+  if (!empty_tensor.empty()) writer.add<float>(empty_tensor, std::vector<index>{0}, 0, {});
   pc::commit(target, {writer.finish()}, "{}");
   return pc::checkpoint_reader(target.folder());
 }
 
-TEST_CASE("checkpoints of the same values by different numbers of ranks do not differ") {
+TEST_CASE(
+    "checkpoint difference: checkpoints of equal values by different numbers of ranks do not "
+    "differ") {
   test::temporary_folder const folder;
   test::save_checkpoint(folder / "a", 3, 1);
   test::save_checkpoint(folder / "b", 3, 5);
@@ -35,7 +37,9 @@ TEST_CASE("checkpoints of the same values by different numbers of ranks do not d
     CHECK(pc::differences(a, b, piece).empty());
 }
 
-TEST_CASE("elements that differ are counted, and the first and the largest difference told") {
+TEST_CASE(
+    "checkpoint difference: differing elements are counted, with the first and largest "
+    "difference") {
   test::temporary_folder const folder;
   std::vector<float> values(50, 1.0F);
   auto const a = saved(folder / "a", values);
@@ -55,7 +59,7 @@ TEST_CASE("elements that differ are counted, and the first and the largest diffe
   }
 }
 
-TEST_CASE("bits are compared, not values: zeros of two signs differ, one NaN is itself") {
+TEST_CASE("checkpoint difference: bits are compared, so +0 and -0 differ and a NaN equals itself") {
   test::temporary_folder const folder;
   auto const nan = std::numeric_limits<float>::quiet_NaN();
   auto const a = saved(folder / "a", {0.0F, nan, 1.0F, 2.0F});
@@ -68,7 +72,8 @@ TEST_CASE("bits are compared, not values: zeros of two signs differ, one NaN is 
   CHECK(std::isnan(found[0].largest));
 }
 
-TEST_CASE("tensors that one lacks, or has in another shape, are told in the order of their names") {
+TEST_CASE(
+    "checkpoint difference: missing tensors and other shapes are listed in the order of names") {
   test::temporary_folder const folder;
   auto const a = saved(folder / "a", {1.0F, 2.0F}, "z");
   auto const b = saved(folder / "b", {1.0F}, "b");

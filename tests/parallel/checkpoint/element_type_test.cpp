@@ -11,7 +11,7 @@
 namespace element_type_test {
 namespace pc = parallel::checkpoint;
 
-TEST_CASE("element types are found by the names files use, and others are unknown") {
+TEST_CASE("element type: types are found by their names in files, and others are unknown") {
   for (int i = 0; i < static_cast<int>(pc::element_type::unknown); ++i) {
     auto const type = static_cast<pc::element_type>(i);
     CHECK(pc::element_type_named(pc::name_of(type)) == type);
@@ -23,7 +23,7 @@ TEST_CASE("element types are found by the names files use, and others are unknow
   CHECK(pc::size_of(pc::element_type_of(parallel::dtype::u64)) == 8);
 }
 
-TEST_CASE("all 65536 halves convert to the float of the same value") {
+TEST_CASE("element type: all 65536 halves convert to the float of the same value") {
   for (std::uint32_t bits = 0; bits < 65536; ++bits) {
     auto const half = static_cast<std::uint16_t>(bits);
     int const exponent = (half >> 10) & 31;
@@ -42,19 +42,20 @@ TEST_CASE("all 65536 halves convert to the float of the same value") {
   }
 }
 
-TEST_CASE("floats become the nearest half, ties to even") {
-  for (std::uint32_t bits = 0; bits < 0x7c00; ++bits) {  // and negative ones alike
+TEST_CASE("element type: floats convert to the nearest half, ties to even") {
+  for (std::uint32_t bits = 0; bits < 0x7c00; ++bits) {  // negative numbers are alike
     auto const half = static_cast<std::uint16_t>(bits);
-    float const here = pc::half_to_float(half);
-    float const next =
+    float const value = pc::half_to_float(half);
+    float const next_value =
         bits == 0x7bff ? 65536.0F : pc::half_to_float(static_cast<std::uint16_t>(bits + 1));
-    float const between = (here + next) / 2;  // exact
-    auto const even = static_cast<std::uint16_t>(bits + (bits & 1U));
-    bool const right = pc::float_to_half(here) == half && pc::float_to_half(between) == even &&
-                       pc::float_to_half(std::nextafter(between, 0.0F)) == half &&
-                       pc::float_to_half(std::nextafter(between, 1e9F)) == half + 1 &&
-                       pc::float_to_half(-between) == (even | 0x8000);
-    if (!right) FAIL("around half " << bits);
+    float const midpoint = (value + next_value) / 2;  // exact
+    auto const even_half = static_cast<std::uint16_t>(bits + (bits & 1U));
+    bool const is_right = pc::float_to_half(value) == half &&
+                          pc::float_to_half(midpoint) == even_half &&
+                          pc::float_to_half(std::nextafter(midpoint, 0.0F)) == half &&
+                          pc::float_to_half(std::nextafter(midpoint, 1e9F)) == half + 1 &&
+                          pc::float_to_half(-midpoint) == (even_half | 0x8000);
+    if (!is_right) FAIL("around half " << bits);
   }
   CHECK(pc::float_to_half(std::numeric_limits<float>::infinity()) == 0x7c00);
   CHECK(pc::float_to_half(std::numeric_limits<float>::max()) == 0x7c00);
@@ -66,7 +67,8 @@ TEST_CASE("floats become the nearest half, ties to even") {
   CHECK_FALSE(pc::overflows_half(std::numeric_limits<float>::infinity()));
 }
 
-TEST_CASE("conversion rounds to the nearest bf16 and widens exactly, at any alignment") {
+TEST_CASE(
+    "element type: conversion rounds to the nearest bf16 and widens exactly, at any alignment") {
   std::vector<float> const source = {0.0F, -1.5F, 3.14159274F, 1e-40F, 65504.0F};
   std::vector<std::byte> shifted(1 + source.size() * 4);
   std::memcpy(shifted.data() + 1, source.data(), source.size() * 4);
@@ -89,7 +91,7 @@ TEST_CASE("conversion rounds to the nearest bf16 and widens exactly, at any alig
   CHECK(rounded == std::vector<float>{0.1F, -2.0F});
 }
 
-TEST_CASE("conversion refuses whole numbers and sizes that do not fit") {
+TEST_CASE("element type: conversion refuses whole numbers and sizes that do not fit") {
   std::vector<std::byte> bytes(8);
   std::vector<float> out(2);
   CHECK(test::contains(
@@ -100,7 +102,8 @@ TEST_CASE("conversion refuses whole numbers and sizes that do not fit") {
       "2 elements of F16 got 8 bytes"));
 }
 
-TEST_CASE("the volume of a shape is checked for overflow, but empty shapes are empty") {
+TEST_CASE(
+    "element type: the volume of a shape is checked for overflow, but empty shapes are empty") {
   using shape = std::vector<parallel::index>;
   CHECK(pc::checked_volume(shape{}, 4, "x") == 1);
   CHECK(pc::checked_volume(shape{2, 3}, 4, "x") == 6);

@@ -1,4 +1,5 @@
-// Runs that follow each other in one folder of checkpoints, and those that come back too late.
+// Claims of runs that follow each other in one folder of checkpoints, and of runs that resume too
+// late.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,18 +27,18 @@ namespace fs = std::filesystem;
 namespace pc = parallel::checkpoint;
 using namespace std::chrono_literals;
 
-/// Counts every 2 ms, and is silent only after an hour: who lives is never taken for silent.
-pc::claim_options patient(std::string series = {}) {
+/// Counts every 2 ms, and is considered silent only after an hour, so that no living holder is.
+pc::claim_options long_silence(std::string series = {}) {
   return {.series = std::move(series), .beat = 2ms, .silence = 1h};
 }
-/// Where the last holder stands still.
-pc::claim_options quick() { return {.beat = 2ms, .silence = 15ms}; }
+/// Options under which the last holder is soon considered silent.
+pc::claim_options short_silence() { return {.beat = 2ms, .silence = 15ms}; }
 
 std::string refusal_of(fs::path const& folder, std::string const& series = {}) {
-  return test::message_of([&] { pc::folder_claim const claim(folder, patient(series)); });
+  return test::message_of([&] { pc::folder_claim const claim(folder, long_silence(series)); });
 }
 
-/// Another process, which does what it is given and then ends with what that returns.
+/// Another process, which runs a function and exits with its result.
 class process {
  public:
   explicit process(std::function<int()> const& body) : id_(::fork()) {
@@ -49,13 +50,13 @@ class process {
     if (id_ > 0) static_cast<void>(end(SIGKILL));
   }
   [[nodiscard]] pid_t id() const { return id_; }
-  /// Blocks until it has stopped itself (true) or has ended.
+  /// Waits until the process has stopped itself (true) or has ended (false).
   [[nodiscard]] bool stopped() {
     ::waitpid(id_, &status_, WUNTRACED);
     if (!WIFSTOPPED(status_)) id_ = -1;
     return WIFSTOPPED(status_);
   }
-  /// Sends the signal; its code when it has ended.
+  /// Sends the signal; returns the exit code when the process has ended.
   int end(int signal) {
     if (id_ > 0) {
       ::kill(id_, signal);
@@ -74,11 +75,11 @@ void wait_for(fs::path const& file) {
   while (!fs::exists(file)) std::this_thread::sleep_for(1ms);
 }
 
-TEST_CASE("folder claim: one run writes, another is told who; the next is the next generation") {
+TEST_CASE("folder claim: one run writes, a second learns which; the next has the next generation") {
   test::temporary_folder const scratch;
-  auto const folder = scratch.path() / "runs" / "one";  // made
+  auto const folder = scratch.path() / "runs" / "one";  // the claim creates it
   {
-    pc::folder_claim const claim(folder, patient());
+    pc::folder_claim const claim(folder, long_silence());
     CHECK(claim.id().generation == 1);
     auto const message = refusal_of(folder);
     CHECK(message.find(folder.native() + ": another program is writing here (process " +
@@ -86,15 +87,17 @@ TEST_CASE("folder claim: one run writes, another is told who; the next is the ne
     CHECK(message.find(" UTC); wait for it, or choose another folder") != std::string::npos);
     claim.require_held();
   }
-  pc::folder_claim const next(folder, patient());
+  pc::folder_claim const next(folder, long_silence());
   CHECK(next.id().generation == 2);
   CHECK(pc::claim_files::generations(folder) == std::vector<parallel::index>{2});
 }
 
-TEST_CASE("what was killed is over at once, as is an earlier start of the same program") {
+TEST_CASE(
+    "folder claim: the claim of a killed process, or of an earlier start of this one, ends at "
+    "once") {
   test::temporary_folder const scratch;
   process holder([&] {
-    pc::folder_claim const claim(scratch.path(), patient("a run"));
+    pc::folder_claim const claim(scratch.path(), long_silence("a run"));
     for (;;) ::pause();
     return 0;
   });
@@ -105,19 +108,20 @@ TEST_CASE("what was killed is over at once, as is an earlier start of the same p
   CHECK(refusal_of(scratch.path(), "another run").find("is writing here") != std::string::npos);
   holder.end(SIGKILL);
   auto const begin = std::chrono::steady_clock::now();
-  pc::folder_claim const claim(scratch.path(), patient("a run"));
+  pc::folder_claim const claim(scratch.path(), long_silence("a run"));
   CHECK(claim.id().generation == 2);
-  pc::folder_claim const third(scratch.path(), patient("a run"));
+  pc::folder_claim const third(scratch.path(), long_silence("a run"));
   CHECK(third.id().generation == 3);
   CHECK(std::chrono::steady_clock::now() - begin < 10s);
   CHECK(test::contains(test::message_of([&] { claim.require_held(); }), "another has taken over"));
   third.require_held();
 }
 
-TEST_CASE("a folder that is emptied or removed is gone, and nobody is said to have taken it over") {
+TEST_CASE(
+    "folder claim: an emptied or removed folder loses the claim, without naming a successor") {
   test::temporary_folder const scratch;
   auto const folder = scratch / "run";
-  pc::folder_claim const claim(folder, patient("a run"));
+  pc::folder_claim const claim(folder, long_silence("a run"));
   auto const aside = scratch / "aside";
   std::filesystem::rename(folder, aside);
   auto const report = [&] {
@@ -133,16 +137,16 @@ TEST_CASE("a folder that is emptied or removed is gone, and nobody is said to ha
   test::write_all(folder, "a file");
   report();
   std::filesystem::remove(folder);
-  std::filesystem::rename(aside, folder);  // its disk is back
+  std::filesystem::rename(aside, folder);  // the disk is available again
   claim.require_held();
   std::filesystem::rename(folder, aside);
-  pc::folder_claim const other(folder, patient("another run"));
-  auto const taken = test::message_of([&] { claim.require_held(); });
-  CHECK(test::contains(taken, "was replaced, and another has taken over (process "));
+  pc::folder_claim const other(folder, long_silence("another run"));
+  auto const message = test::message_of([&] { claim.require_held(); });
+  CHECK(test::contains(message, "was replaced, and another has taken over (process "));
   CHECK_THROWS_AS(claim.require_held(), pc::claim_lost);
 }
 
-TEST_CASE("folder claim: a holder that does not count is over, on whatever machine") {
+TEST_CASE("folder claim: the claim of a holder that does not count ends, on any machine") {
   for (std::string const text :
        {"", "token", "process 1 on another since long ago\n",
         "token 0123456789abcdef\nholder process 1 on another\nscope elsewhere\nnumber 1/1\n"
@@ -150,14 +154,14 @@ TEST_CASE("folder claim: a holder that does not count is over, on whatever machi
     test::temporary_folder const scratch;
     std::ofstream(scratch / ".lock-41") << text;
     auto const begin = std::chrono::steady_clock::now();
-    pc::folder_claim const claim(scratch.path(), quick());
+    pc::folder_claim const claim(scratch.path(), short_silence());
     CHECK(claim.id().generation == 42);
     CHECK(std::chrono::steady_clock::now() - begin >= 15ms);
     CHECK_FALSE(fs::exists(scratch / ".lock-41"));
   }
 }
 
-TEST_CASE("no claim is read or made through a link") {
+TEST_CASE("folder claim: no claim is read or made through a link") {
   test::temporary_folder const scratch;
   std::ofstream(scratch / "notes.txt") << "mine";
   fs::create_symlink("notes.txt", scratch / ".lock-1");
@@ -165,20 +169,20 @@ TEST_CASE("no claim is read or made through a link") {
   CHECK(fs::file_size(scratch / "notes.txt") == 4);
 }
 
-TEST_CASE("folder claim: of several runs that start at once one holds it") {
+TEST_CASE("folder claim: of several runs that start at once, one holds the claim") {
   test::temporary_folder const scratch;
   std::atomic<int> holders = 0, max_holders = 0, held = 0;
   std::vector<std::jthread> threads;
   for (int i = 0; i < 4; ++i)
     threads.emplace_back([&] {
       for (int time = 0; time < 50; ++time) try {
-          pc::folder_claim const claim(scratch.path(), patient());
+          pc::folder_claim const claim(scratch.path(), long_silence());
           max_holders = std::max(max_holders.load(), ++holders);
           std::this_thread::sleep_for(1ms);
           claim.require_held();
           --holders;
           ++held;
-        } catch (parallel::error const&) {  // another has it
+        } catch (parallel::error const&) {  // another run holds the claim
         }
     });
   threads.clear();
@@ -187,7 +191,7 @@ TEST_CASE("folder claim: of several runs that start at once one holds it") {
   CHECK(pc::claim_files::generations(scratch.path()) == std::vector<parallel::index>{held.load()});
 }
 
-/// Names of checkpoints, and by which generation they are, when they are whole.
+/// The names of whole checkpoints with the generation that saved each.
 std::map<std::string, parallel::index> checkpoints_in(fs::path const& folder) {
   std::map<std::string, parallel::index> out;
   for (auto const& entry : pc::list_checkpoints(folder)) {
@@ -199,39 +203,39 @@ std::map<std::string, parallel::index> checkpoints_in(fs::path const& folder) {
   return out;
 }
 
-/// The old holder is stopped right behind its look, before action `at` of its last save; another
-/// takes over, and saves the same batch; then, or before that save, the old one goes on. False: it
-/// has no such action.
+/// Stops the old holder just after it checks its claim, before action `stop_number` of its last
+/// save. Another holder takes over and saves the same batch; after that save, or before it, the old
+/// one continues. Returns false if the save has no such action.
 bool comes_back_before_action(int stop_number, bool early) {
   test::temporary_folder const scratch;
   auto const& folder = scratch.path();
   process old([&] {
     try {
-      pc::folder_claim const claim(folder, quick());
+      pc::folder_claim const claim(folder, short_silence());
       int actions = 0;
-      auto const look = claim.guard();
+      auto const check_claim = claim.guard();
       auto const step = [&](std::string_view name) {
-        look(name);
+        check_claim(name);
         if (actions++ == stop_number) ::raise(SIGSTOP);
       };
       for (parallel::index const number : {1, 2, 3})
-        test::save_checkpoint(folder, number, 2, look, claim.id());
+        test::save_checkpoint(folder, number, 2, check_claim, claim.id());
       test::save_checkpoint(folder, 4, 2, step, claim.id());
       pc::prune(folder, 2, step);
       if (actions <= stop_number) return 0;
       claim.require_recent();
     } catch (pc::claim_lost const&) {
       return 7;
-    } catch (parallel::error const& problem) {  // what it was about to rename is gone
+    } catch (parallel::error const& problem) {  // the file that it was about to rename is absent
       return test::contains(problem.what(), "No such file") ? 8 : 1;
     }
-    return 2;  // it has not noticed
+    return 2;  // the old holder has not noticed
   });
   if (!old.stopped()) return false;
   CAPTURE(stop_number);
-  pc::folder_claim const claim(folder, quick());
+  pc::folder_claim const claim(folder, short_silence());
   CHECK(claim.id().generation == 2);
-  auto expected = checkpoints_in(folder);  // what it goes on from
+  auto expected = checkpoints_in(folder);  // the checkpoints from which the new holder continues
   REQUIRE(expected.size() >= 2);
   for (auto const& entry : fs::directory_iterator(folder))
     CHECK(pc::name_of_leftover(entry.path().filename().native()).empty());
@@ -242,18 +246,19 @@ bool comes_back_before_action(int stop_number, bool early) {
   expected["ep0-ba4"] = 2;
   if (!early) code = old.end(SIGCONT);
   CHECK_MESSAGE((code == 7 || code == 8), "code ", code);
-  auto const left = checkpoints_in(folder);
-  for (auto const& [name, generation] : left) CHECK(expected[name] == generation);
-  CHECK(expected.size() - left.size() <= 1);  // it may have taken away one that it was at
-  CHECK(left.contains("ep0-ba4"));
+  auto const remaining = checkpoints_in(folder);
+  for (auto const& [name, generation] : remaining) CHECK(expected[name] == generation);
+  CHECK(expected.size() - remaining.size() <=
+        1);  // it may have removed the one that it was replacing
+  CHECK(remaining.contains("ep0-ba4"));
   CHECK(fs::read_symlink(folder / "latest") == "ep0-ba4");
-  test::save_checkpoint(folder, 5, 1, claim.guard(), claim.id());  // and the new one goes on
+  test::save_checkpoint(folder, 5, 1, claim.guard(), claim.id());  // and the new holder continues
   CHECK(pc::latest(folder).folder->filename() == "ep0-ba5");
   claim.require_held();
   return true;
 }
 
-TEST_CASE("who stood still, was followed, and goes on writes nothing, wherever it was stopped") {
+TEST_CASE("folder claim: a replaced holder that resumes writes nothing, wherever it was stopped") {
   for (bool const early : {false, true}) {
     int actions = 0;
     while (comes_back_before_action(actions, early)) ++actions;

@@ -8,8 +8,9 @@
 namespace hash_test {
 namespace pc = parallel::checkpoint;
 
-TEST_CASE("a checksum is XXH3 with 64 bits and does not depend on how the bytes are cut") {
-  CHECK(pc::checksum_text(pc::checksum(std::string_view())) == "2d06800538d394c2");  // published
+TEST_CASE("checksum: it is XXH3 with 64 bits, and does not depend on how the bytes are divided") {
+  CHECK(pc::checksum_text(pc::checksum(std::string_view())) ==
+        "2d06800538d394c2");  // the published value
   std::string text;
   for (int i = 0; i < 5000; ++i) text += static_cast<char>(i * 7);
   auto const bytes = std::as_bytes(std::span(text));

@@ -12,19 +12,19 @@ std::string problem(std::string const& text) {
   return test::message_of([&] { static_cast<void>(pc::parse_json(text, "file x")); });
 }
 
-TEST_CASE("JSON is parsed, and damage is reported with the file's name") {
+TEST_CASE("JSON: text is parsed, and damage is reported with the file's name") {
   CHECK(pc::parse_json(R"({"a": [1, {"a": 2}], "b": {"a": 3}})", "x")["a"][1]["a"] == 2);
   for (auto const* bad : {"", "{", "{\"a\":}", "[1,]", "{\"a\":1}}", "\"\xff\"", "nul"})
     CHECK(test::contains(problem(bad), "file x: not valid JSON"));
 }
 
-TEST_CASE("a key that stands twice in one object is refused") {
+TEST_CASE("JSON: a repeated key in one object is refused") {
   CHECK(problem(R"({"a": 1, "b": {"a": 1}, "a": 2})") ==
         "file x: key \"a\" stands twice in one object");
   CHECK(test::contains(problem(R"([{"k": [], "k": 2}])"), "key \"k\" stands twice"));
 }
 
-TEST_CASE("nesting deeper than the limit is refused, however deep") {
+TEST_CASE("JSON: nesting deeper than the limit is refused, however deep") {
   auto const nested = [](std::size_t depth) {
     return std::string(depth, '[') + std::string(depth, ']');
   };
@@ -33,7 +33,7 @@ TEST_CASE("nesting deeper than the limit is refused, however deep") {
   CHECK(problem(std::string(10'000'000, '[')) == "file x: JSON nested deeper than 64");
 }
 
-TEST_CASE("members are looked up with their types") {
+TEST_CASE("JSON: members are looked up with their types") {
   auto const json = pc::parse_json(
       R"({"n": 7, "negative": -1, "real": 1.0, "huge": 9223372036854775808, "s": "t",
           "shape": [2, 3], "bad": [2, "3"], "long": [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]})",

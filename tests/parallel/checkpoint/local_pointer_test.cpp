@@ -28,13 +28,13 @@ TEST_CASE("local pointer: a written pointer is read back, and replaced by one re
           }) == "stopped");
     CHECK(pc::read_local_pointer(folder.path()) == first);
   }
-  pc::remove_leftovers(folder.path(), pc::is_name_in_root);  // as who claims the folder next does
+  pc::remove_leftovers(folder.path(), pc::is_name_in_root);  // as the next claim of the folder does
   CHECK(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()) == 1);
   pc::write_local_pointer(folder.path(), second, 7);
   CHECK(pc::read_local_pointer(folder.path()) == second);
 }
 
-TEST_CASE("a file that says something else is an error with its name") {
+TEST_CASE("local pointer: a file with other content is an error with its name") {
   test::temporary_folder const folder;
   auto const message_of = [&](std::string const& text) {
     test::write_all(folder / "local.json", text);
@@ -51,7 +51,8 @@ TEST_CASE("a file that says something else is an error with its name") {
   CHECK(test::contains(pc::note_on_local_checkpoint(folder.path()), name));
 }
 
-TEST_CASE("newer is what a later run saved, or the same run in a later batch") {
+TEST_CASE(
+    "local pointer: a checkpoint of a later run, or of a later batch of the same run, is newer") {
   test::temporary_folder const folder;
   auto const& root = folder.path();
   auto const newer = [&](parallel::index generation, parallel::index batch) {
@@ -59,15 +60,17 @@ TEST_CASE("newer is what a later run saved, or the same run in a later batch") {
     return pc::newer_local_checkpoint(root).has_value();
   };
   CHECK_FALSE(pc::newer_local_checkpoint(root));
-  CHECK(newer(1, 1));  // there is no other
+  CHECK(newer(1, 1));  // there is no other checkpoint
   test::save_checkpoint(root, 50, 1, {}, {2, 20});
-  CHECK_FALSE(newer(1, 60));  // a run before, which was taken for lost
+  CHECK_FALSE(newer(1, 60));  // an earlier run, which was considered lost
   CHECK_FALSE(newer(2, 40));
   CHECK_FALSE(newer(2, 50));
   CHECK(newer(2, 51));
-  CHECK(newer(3, 10));  // one that began anew
+  CHECK(newer(3, 10));  // a run that started over
   CHECK(test::contains(pc::note_on_local_checkpoint(root), "a newer checkpoint, ep0-ba10, is on"));
-  test::save_checkpoint(root, 5, 1, {}, {4, 40});  // the last one saved counts, not the largest
+  test::save_checkpoint(
+      root, 5, 1, {},
+      {4, 40});  // the checkpoint saved last counts, not the one of the latest batch
   CHECK_FALSE(newer(3, 60));
   CHECK(pc::note_on_local_checkpoint(root).empty());
 }

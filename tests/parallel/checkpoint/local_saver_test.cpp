@@ -1,5 +1,5 @@
-// Checkpoints on the nodes' own disks: of each file two, each of them whole whoever is stopped
-// when.
+// Checkpoints on the nodes' own disks: there are two copies of each file, which stay whole
+// whichever process is stopped at any time.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -33,25 +33,26 @@ names listed(fs::path const& folder) {
   return out;
 }
 
-TEST_CASE("every node has the files of its ranks and of the node before, as a shared save has") {
+TEST_CASE(
+    "local saver: a node has the files of its ranks and of the node before, as in a shared save") {
   for (auto const& by_rank : {names{"a", "a", "b", "b"}, names{"a", "b", "c", "c"},
                               names{"a", "b", "a", "c"}, names{"a", "a", "a", "a"}})
     for (bool const in_background : {true, false}) {
       cluster nodes_run;
       nodes_run.by_rank = by_rank;
-      nodes_run.run(in_background, [&](auto& one, auto& shared_saver, auto& saver) {
-        (void)one.step(0);
+      nodes_run.run(in_background, [&](auto& trainer, auto& shared_saver, auto& saver) {
+        (void)trainer.step(0);
         CHECK_FALSE(saver.pending());
-        saver.advance();  // nothing to do
+        saver.advance();  // has nothing to do
         CHECK(saver.save(state_after(1)));
         CHECK(saver.pending() == in_background);
-        if (in_background) one.stepper().initialise(99);  // "training" changes everything
+        if (in_background) trainer.stepper().initialise(99);  // training changes all values
         while (saver.pending()) saver.advance();
         CHECK(saver.costs().saves == 1);
         CHECK(shared_saver.costs().saves == 0);
       });
-      nodes_run.run(true, [&](auto& one, auto& shared_saver, auto&) {
-        (void)one.step(0);
+      nodes_run.run(true, [&](auto& trainer, auto& shared_saver, auto&) {
+        (void)trainer.step(0);
         shared_saver.save(state_after(1));
         shared_saver.complete();
       });
@@ -80,11 +81,11 @@ TEST_CASE("every node has the files of its ranks and of the node before, as a sh
     }
 }
 
-TEST_CASE("the next save takes the place of the one before") {
+TEST_CASE("local saver: the next save replaces the previous one") {
   cluster const nodes_run;
-  nodes_run.run(true, [&](auto& one, auto&, auto& saver) {
+  nodes_run.run(true, [&](auto& trainer, auto&, auto& saver) {
     for (index const batch : {1, 2, 3}) {
-      one.stepper().initialise(static_cast<std::uint64_t>(batch));
+      trainer.stepper().initialise(static_cast<std::uint64_t>(batch));
       CHECK(saver.save(state_after(batch)));
       saver.complete();
     }
@@ -95,28 +96,28 @@ TEST_CASE("the next save takes the place of the one before") {
   CHECK(promoted(nodes_run) == "ep0-ba3");
 }
 
-TEST_CASE("a save is left out while one is under way, here or into the shared folder") {
+TEST_CASE("local saver: a save is skipped while another, local or shared, is in progress") {
   cluster nodes_run;
   std::latch writes(1), copies(1);
-  nodes_run.on_step = [&](std::string_view step) {
+  nodes_run.on_action = [&](std::string_view step) {
     if (step == "write slice") writes.wait();
   };
   nodes_run.on_node = [&](int rank, std::string_view step) {
     if (rank == 3 && step == "create copied file") copies.wait();
   };
-  nodes_run.run(true, [&](auto& one, auto& shared_saver, auto& saver) {
+  nodes_run.run(true, [&](auto& trainer, auto& shared_saver, auto& saver) {
     CHECK(saver.save(state_after(1)));
-    for (auto* const gate : {&writes, &copies}) {  // nobody waits while a thread is held there
+    for (auto* const gate : {&writes, &copies}) {  // no rank waits while a thread is blocked there
       CHECK_FALSE(saver.save(state_after(2)));
       for (int batch = 0; batch < 20; ++batch) {
         saver.advance();
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }
       CHECK(saver.pending());
-      CHECK(listed(nodes_run.local(one.rank()).folder) != names{"ep0-ba1"});
+      CHECK(listed(nodes_run.local(trainer.rank()).folder) != names{"ep0-ba1"});
       CHECK_FALSE(fs::exists(nodes_run.shared() / "local.json"));
-      one.world().barrier(one.exchanges()).wait();
-      if (one.rank() == 0) gate->count_down();
+      trainer.world().barrier(trainer.exchanges()).wait();
+      if (trainer.rank() == 0) gate->count_down();
     }
     saver.complete();
     shared_saver.save(state_after(3));
@@ -125,7 +126,7 @@ TEST_CASE("a save is left out while one is under way, here or into the shared fo
     saver.advance();
     shared_saver.complete();
     CHECK(saver.save(state_after(5)));
-    CHECK_FALSE(shared_saver.pending());  // it knows that this is not its own
+    CHECK_FALSE(shared_saver.pending());  // the saver knows that the pending save is not its own
     shared_saver.advance();
     saver.complete();
   });
@@ -133,7 +134,8 @@ TEST_CASE("a save is left out while one is under way, here or into the shared fo
   CHECK(pc::list_folders(nodes_run.shared()).size() == 1);
 }
 
-TEST_CASE("what counts is said when all nodes have it, and what it replaces goes when it is said") {
+TEST_CASE(
+    "local saver: the pointer names a save once all nodes have it; only then the old one goes") {
   cluster nodes_run;
   nodes_run.by_rank = {"a", "b", "c", "c"};
   std::atomic<int> named = 0, pointed = 0, removed = 0;
@@ -147,7 +149,7 @@ TEST_CASE("what counts is said when all nodes have it, and what it replaces goes
       ++removed;
     }
   };
-  nodes_run.on_step = [&](std::string_view step) {
+  nodes_run.on_action = [&](std::string_view step) {
     if (step == "rename pointer") CHECK(named == 3 * ++pointed);
   };
   nodes_run.run(true, [&](auto&, auto&, auto& saver) {
@@ -160,7 +162,9 @@ TEST_CASE("what counts is said when all nodes have it, and what it replaces goes
   CHECK(removed == 3);
 }
 
-TEST_CASE("stopped at any step, one of the last two checkpoints is whole, on the nodes left too") {
+TEST_CASE(
+    "local saver: stopped at any step, one of the last two checkpoints is whole on remaining "
+    "nodes") {
   int first = 0, second = 0;
   int k = 0;
   for (bool failed = true; failed; ++k) {
@@ -169,24 +173,25 @@ TEST_CASE("stopped at any step, one of the last two checkpoints is whole, on the
     nodes_run.by_rank = {"a", "b", "b", "c"};
     std::atomic<bool> counts = false;
     std::atomic<int> step_count = 0;
-    nodes_run.on_step = [&](std::string_view step) {  // all stop, so that nothing is written after
-      bool const changes_nothing = step == "write slice" || step.starts_with("flush");
-      if (counts && !changes_nothing && step_count++ >= k) parallel::fail("stopped");
-    };
+    nodes_run.on_action =
+        [&](std::string_view step) {  // all ranks stop, so that nothing is written later
+          bool const changes_nothing = step == "write slice" || step.starts_with("flush");
+          if (counts && !changes_nothing && step_count++ >= k) parallel::fail("stopped");
+        };
     auto const message = test::message_of([&] {
-      nodes_run.run(k % 2 == 0, [&](auto& one, auto&, auto& saver) {
+      nodes_run.run(k % 2 == 0, [&](auto& trainer, auto&, auto& saver) {
         (void)saver.save(state_after(1));
         saver.complete();
-        one.world().barrier(one.exchanges()).wait();
+        trainer.world().barrier(trainer.exchanges()).wait();
         counts = true;
-        one.world().barrier(one.exchanges()).wait();
+        trainer.world().barrier(trainer.exchanges()).wait();
         (void)saver.save(state_after(2));
         while (saver.pending()) saver.advance();
       });
     });
     failed = !message.empty() || step_count > k;
     if (!message.empty()) CHECK(test::contains(message, "stopped"));
-    nodes_run.on_step = {};
+    nodes_run.on_action = {};
     fs::remove_all(nodes_run.folder / std::string(1, static_cast<char>('a' + k % 3)));
     auto const found = promoted(nodes_run);
     CHECK((found == "ep0-ba1" || found == "ep0-ba2"));

@@ -27,7 +27,7 @@ std::string sealed(std::string const& body) {
          "\"}\n";
 }
 
-TEST_CASE("a manifest survives the round trip through its text, which is JSON") {
+TEST_CASE("manifest: it survives the round trip through its text, which is JSON") {
   auto const text = pc::format_manifest(example(), "m");
   auto const read = pc::parse_manifest(text, "m");
   CHECK(read.state == example().state);
@@ -36,18 +36,18 @@ TEST_CASE("a manifest survives the round trip through its text, which is JSON") 
   CHECK(nlohmann::json::parse(text).at("version") == 2);
 }
 
-TEST_CASE("a manifest that is cut short or changed anywhere is refused") {
+TEST_CASE("manifest: a text that is truncated or changed anywhere is refused") {
   auto const text = pc::format_manifest(example(), "m");
   for (std::size_t size = 0; size < text.size(); ++size)
     REQUIRE(test::contains(problem(text.substr(0, size)), "it is cut short or damaged"));
-  for (std::size_t at = 0; at < text.size(); ++at) {
+  for (std::size_t offset = 0; offset < text.size(); ++offset) {
     auto changed = text;
-    changed[at] ^= 4;
+    changed[offset] ^= 4;
     REQUIRE(test::contains(problem(changed), "it is cut short or damaged"));
   }
 }
 
-TEST_CASE("a manifest with a right checksum is still not trusted") {
+TEST_CASE("manifest: a text with a right checksum is still validated") {
   CHECK(test::contains(problem(sealed("{")), "not valid JSON"));
   CHECK(test::contains(problem(sealed(R"({"format":"x")")), "its format is not"));
   CHECK(test::contains(problem(sealed(R"({"format":"parallel.checkpoint","version":3)")),
@@ -59,19 +59,21 @@ TEST_CASE("a manifest with a right checksum is still not trusted") {
   CHECK(test::contains(problem(pc::format_manifest(holed, "m")), "in no slice"));
 }
 
-TEST_CASE("no mutation of a sealed manifest does more than throw an error") {
+TEST_CASE("manifest: every mutation of a sealed text is read consistently or throws an error") {
   auto const text = pc::format_manifest(example(), "m");
   auto const body = text.substr(0, text.find(",\n \"checksum\""));
   std::mt19937 random(3);
   for (int round = 0; round < 3000; ++round) {
     auto content = body;
     for (auto edits = 1 + random() % 3; edits > 0; --edits) {
-      auto const at = random() % content.size();
+      auto const offset = random() % content.size();
       switch (random() % 4) {
-        case 0: content[at] = static_cast<char>(random()); break;
-        case 1: content.erase(at, 1 + random() % 8); break;
-        case 2: content.insert(at, content.substr(random() % content.size(), random() % 40)); break;
-        default: content[at] = "0123456789{}[],:\"-"[random() % 18]; break;
+        case 0: content[offset] = static_cast<char>(random()); break;
+        case 1: content.erase(offset, 1 + random() % 8); break;
+        case 2:
+          content.insert(offset, content.substr(random() % content.size(), random() % 40));
+          break;
+        default: content[offset] = "0123456789{}[],:\"-"[random() % 18]; break;
       }
       if (content.empty()) content = "{";
     }
@@ -86,7 +88,7 @@ TEST_CASE("no mutation of a sealed manifest does more than throw an error") {
   }
 }
 
-TEST_CASE("a manifest names files that must be there in full size") {
+TEST_CASE("manifest: the named files must exist in full size") {
   test::temporary_folder const folder;
   test::write_all(folder / "manifest.json", pc::format_manifest(example(), "m"));
   auto const read = [&] {

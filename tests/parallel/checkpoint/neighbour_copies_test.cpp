@@ -20,10 +20,10 @@ namespace fs = std::filesystem;
 using parallel::threads::communicator;
 using names = std::vector<std::string>;
 
-/// What rank `rank` writes in its `save`th save.
+/// The files that rank `rank` writes in its `save`th save.
 std::map<std::string, std::string> files_of(int rank, int save) {
   std::map<std::string, std::string> out;
-  for (int i = 0; i < (rank + save) % 3; ++i) {  // some ranks have none
+  for (int i = 0; i < (rank + save) % 3; ++i) {  // some ranks have no files
     auto& text = out[parallel::concat("rank-", rank, "-", i)];
     for (int line = 0; line < 1 + 20 * i + 5 * rank; ++line)
       text += static_cast<char>('a' + (rank * 7 + save * 3 + line) % 26);
@@ -31,7 +31,7 @@ std::map<std::string, std::string> files_of(int rank, int save) {
   return out;
 }
 
-/// Each rank writes its files into its node's folder, and copies them in pieces of so many bytes.
+/// Each rank writes its files into its node's folder, and copies them in pieces of `piece` bytes.
 void check_copies(names const& by_rank, std::size_t piece) {
   test::temporary_folder const folder;
   pc::node_map const nodes(by_rank);
@@ -43,17 +43,17 @@ void check_copies(names const& by_rank, std::size_t piece) {
     pc::neighbour_copies copies(world.split(0, "copies"), nodes, piece);
     CHECK_FALSE(copies.is_done());
     for (int save = 0; save < 3; ++save) {
-      auto const place = node_folder / std::to_string(save);
-      if (nodes.is_first(rank)) fs::create_directory(place);
+      auto const save_folder = node_folder / std::to_string(save);
+      if (nodes.is_first(rank)) fs::create_directory(save_folder);
       world.barrier(exchanges).wait();
       pc::file_sizes sizes;
       for (auto const& [name, text] : files_of(rank, save)) {
-        test::write_all(place / name, text);
+        test::write_all(save_folder / name, text);
         sizes[name] = text.size();
       }
-      copies.start(place, sizes);
+      copies.start(save_folder, sizes);
       CHECK(copies.pending());
-      std::int64_t sum = 1;  // what ranks say to each other meanwhile is not disturbed
+      std::int64_t sum = 1;  // other communication of the ranks must not be disturbed
       for (int i = 0; i < 5; ++i) {
         world.all_reduce(exchanges, std::span(&sum, 1), parallel::reduction::sum).wait();
         CHECK(sum == world.size());
@@ -64,11 +64,11 @@ void check_copies(names const& by_rank, std::size_t piece) {
       world.barrier(exchanges).wait();
       for (int const from : nodes.senders_to(rank))
         for (auto const& [name, text] : files_of(from, save))
-          CHECK(test::read_all(place / name) == text);
-      CHECK(fs::exists(place));
+          CHECK(test::read_all(save_folder / name) == text);
+      CHECK(fs::exists(save_folder));
     }
   });
-  // every file is on two nodes, and no more
+  // Every file is on exactly two nodes.
   std::map<std::string, int> found;
   for (auto const& entry : fs::recursive_directory_iterator(folder.path()))
     if (entry.is_regular_file())
@@ -77,13 +77,13 @@ void check_copies(names const& by_rank, std::size_t piece) {
   for (auto const& file : found) CHECK(file.second == 2);
 }
 
-TEST_CASE("every rank's files come to the next node, in pieces of any size") {
+TEST_CASE("neighbour copies: every rank's files come to the next node, in pieces of any size") {
   for (auto const& by_rank : {names{"a", "b"}, names{"a", "a", "b", "b"}, names{"a", "b", "c"},
                               names{"a", "a", "a", "b", "c", "c"}, names{"a", "b", "b", "b"}})
     for (std::size_t const piece : {1U, 7U, 1000U}) check_copies(by_rank, piece);
 }
 
-TEST_CASE("what cannot be read or written ends the run on all ranks with its name") {
+TEST_CASE("neighbour copies: a file that cannot be read or written ends all ranks with its name") {
   for (bool const reads : {true, false}) {
     CAPTURE(reads);
     test::temporary_folder const folder;
@@ -107,7 +107,8 @@ TEST_CASE("what cannot be read or written ends the run on all ranks with its nam
   }
 }
 
-TEST_CASE("where no rank can write, all say so, and none waits for another's piece") {
+TEST_CASE(
+    "neighbour copies: if no rank can write, all report it and none waits for another's piece") {
   test::temporary_folder const folder;
   auto const message = test::message_of([&] {
     auto const program = [&](communicator& world) {

@@ -19,9 +19,10 @@ namespace fs = std::filesystem;
 using names = std::vector<std::string>;
 using test::contains;
 
-/// What ranks on nodes of such names say, the same on all.
+/// Promotes on ranks whose nodes have these names; returns the message, which is equal on all
+/// ranks.
 std::string promote(test::disks const& disks, names const& by_rank, pc::claim_id owner = {},
-                    parallel::step_hook const& on_step = {}) {
+                    parallel::action_hook const& on_action = {}) {
   std::vector<std::string> messages(by_rank.size());
   parallel::threads::run(
       static_cast<int>(by_rank.size()), [&](parallel::threads::communicator& world) {
@@ -29,16 +30,16 @@ std::string promote(test::disks const& disks, names const& by_rank, pc::claim_id
         auto const rank = static_cast<std::size_t>(world.rank());
         messages[rank] =
             pc::promote_local(world, exchanges, disks.shared(), owner,
-                              {disks.of(by_rank[rank]), pc::node_map(by_rank)}, on_step);
+                              {disks.folder_of(by_rank[rank]), pc::node_map(by_rank)}, on_action);
       });
   for (auto const& one : messages) CHECK(one == messages.front());
   return messages.front();
 }
 
-/// A node's copy of a file of checkpoint ep0-ba7 changes in a slice, or in its header.
+/// Damages a node's copy of a file of checkpoint ep0-ba7 in a slice, or in its header.
 void damage(test::disks const& disks, std::string const& node, int rank, bool in_header = false) {
-  auto const file =
-      disks.of(node) / "ep0-ba7" / parallel::concat("rank-0000", rank, "-F32-000.safetensors");
+  auto const file = disks.folder_of(node) / "ep0-ba7" /
+                    parallel::concat("rank-0000", rank, "-F32-000.safetensors");
   auto content = test::read_all(file);
   (in_header ? content[20] : content.back()) ^= 1;
   test::write_all(file, content);
@@ -59,10 +60,10 @@ TEST_CASE("promote_local: files on the nodes' disks become a checkpoint like any
     CHECK(test::holds_checkpoint(disks.shared() / "ep0-ba7", 7));
     CHECK(pc::latest(disks.shared()).folder->filename() == "ep0-ba7");
     CHECK_FALSE(has_leftovers(disks.shared()));
-    for (auto const& entry : fs::directory_iterator(disks.of("whole") / "ep0-ba7"))
+    for (auto const& entry : fs::directory_iterator(disks.folder_of("whole") / "ep0-ba7"))
       CHECK(test::read_all(entry.path()) ==
             test::read_all(disks.shared() / "ep0-ba7" / entry.path().filename().native()));
-    CHECK(promote(disks, by_rank).empty());  // it is no longer newer
+    CHECK(promote(disks, by_rank).empty());  // the local checkpoint is no longer newer
   }
 }
 
@@ -72,30 +73,32 @@ TEST_CASE("promote_local: no message when the nodes' disks are empty") {
   CHECK_FALSE(fs::exists(disks.shared()));
 }
 
-TEST_CASE("any one node may be lost, or its disk; any number of ranks goes on") {
+TEST_CASE("promote_local: any one node or its disk may be lost; any number of ranks can continue") {
   auto const all_nodes = test::node_names(4, 2);
   for (std::string const lost : {"a", "b", "c", "d"})
     for (bool const comes_back : {false, true}) {
       test::disks const disks;
       disks.save(all_nodes, 7);
-      fs::remove_all(disks.of(lost));
+      fs::remove_all(disks.folder_of(lost));
       names present_nodes;
       for (auto const& name : all_nodes)
         if (comes_back || name != lost) present_nodes.push_back(name);
-      present_nodes.push_back("new");  // another in its place
+      present_nodes.push_back("new");  // a replacement
       present_nodes.insert(present_nodes.begin(), "also new");
       CHECK(contains(promote(disks, present_nodes), "took the local checkpoint"));
       CHECK(test::holds_checkpoint(disks.shared() / "ep0-ba7", 7));
     }
 }
 
-TEST_CASE("two nodes that are no neighbours may be lost; of two neighbours it is said what is") {
+TEST_CASE(
+    "promote_local: two nodes that are not neighbours may be lost; for neighbours the loss is "
+    "named") {
   auto const all_nodes = test::node_names(4, 2);
   test::disks const disks;
   test::save_checkpoint(disks.shared(), 3, 2);
   disks.save(all_nodes, 7);
-  fs::remove_all(disks.of("b"));
-  fs::remove_all(disks.of("c"));
+  fs::remove_all(disks.folder_of("b"));
+  fs::remove_all(disks.folder_of("c"));
   CHECK(promote(disks, names{"d", "a"}) ==
         "the local checkpoint ep0-ba7 is lost: no node that is here has "
         "rank-00002-F32-000.safetensors, rank-00003-F32-000.safetensors whole");
@@ -113,24 +116,24 @@ TEST_CASE("promote_local: a checkpoint is lost if no node has its manifest; one 
   test::disks const disks;
   disks.save(all_nodes, 7);
   for (std::string const node : {"a", "b"})
-    test::write_all(disks.of(node) / "ep0-ba7/manifest.json", "{");
+    test::write_all(disks.folder_of(node) / "ep0-ba7/manifest.json", "{");
   CHECK(promote(disks, names{"a", "b"}) ==
         "the local checkpoint ep0-ba7 is lost: no node that is here has its manifest");
   CHECK(contains(promote(disks, all_nodes), "took "));
   CHECK(test::holds_checkpoint(disks.shared() / "ep0-ba7", 7));
 }
 
-TEST_CASE("a file that is damaged is taken from the other node that has it, and said so") {
+TEST_CASE("promote_local: a damaged file is taken from the other node that has it, with a note") {
   auto const all_nodes = test::node_names(3, 2);
   for (std::string const node : {"b", "c"}) {  // the owner and its neighbour
     test::disks const disks;
     disks.save(all_nodes, 7);
     damage(disks, node, 2);
-    fs::resize_file(disks.of("a") / "ep0-ba7/rank-00000-F32-000.safetensors", 100);
-    // where the sound one is taken at once, nobody sees the other
+    fs::resize_file(disks.folder_of("a") / "ep0-ba7/rank-00000-F32-000.safetensors", 100);
+    // A run that takes the intact copy first does not see the damaged one.
     auto const note = promote(disks, all_nodes) + promote(disks, all_nodes);
     CHECK(contains(note, "took the local checkpoint ep0-ba7 from 3 nodes"));
-    CHECK_FALSE(contains(note, "cut short"));  // nobody takes it for one
+    CHECK_FALSE(contains(note, "cut short"));  // the shortened file does not count as a copy
     CHECK(test::holds_checkpoint(disks.shared() / "ep0-ba7", 7));
   }
   auto const two = test::node_names(2, 2);
@@ -139,13 +142,13 @@ TEST_CASE("a file that is damaged is taken from the other node that has it, and 
   for (int const rank : {0, 1, 2, 3}) damage(disks, "a", rank, rank % 2 == 0);
   auto const note = promote(disks, two);
   CHECK(contains(note, "took the local checkpoint ep0-ba7 from 2 nodes; "));
-  CHECK(contains(note, (disks.of("a") / "ep0-ba7/rank-0000").native()));
+  CHECK(contains(note, (disks.folder_of("a") / "ep0-ba7/rank-0000").native()));
   CHECK(contains(note, "its header (the first 65536 bytes) is damaged"));
-  CHECK_FALSE(contains(note, (disks.of("b") / "ep0-ba7").native()));
+  CHECK_FALSE(contains(note, (disks.folder_of("b") / "ep0-ba7").native()));
   CHECK(test::holds_checkpoint(disks.shared() / "ep0-ba7", 7));
 }
 
-TEST_CASE("a file that is damaged wherever it is is lost") {
+TEST_CASE("promote_local: a file whose copies are all damaged is lost") {
   auto const all_nodes = test::node_names(3, 2);
   test::disks const disks;
   disks.save(all_nodes, 7);
@@ -153,31 +156,32 @@ TEST_CASE("a file that is damaged wherever it is is lost") {
   damage(disks, "c", 2);
   auto const note = promote(disks, all_nodes);
   CHECK(contains(note, "is lost: no node that is here has rank-00002-F32-000.safetensors whole; "));
-  CHECK(contains(note, (disks.of("b") / "ep0-ba7/rank-00002").native()));
-  CHECK(contains(note, (disks.of("c") / "ep0-ba7/rank-00002").native()));
+  CHECK(contains(note, (disks.folder_of("b") / "ep0-ba7/rank-00002").native()));
+  CHECK(contains(note, (disks.folder_of("c") / "ep0-ba7/rank-00002").native()));
   CHECK_FALSE(fs::exists(disks.shared() / "ep0-ba7"));
   CHECK_FALSE(has_leftovers(disks.shared()));
 }
 
-TEST_CASE("what a run has written that was taken for lost does not count") {
+TEST_CASE("promote_local: files of a run that was considered lost do not count") {
   auto const all_nodes = test::node_names(2, 1);
   test::disks const disks;
   pc::claim_id const old{1, 0xa}, next{2, 0xb}, third{3, 0xc};
   disks.save(all_nodes, 7, next);
   auto const right = test::read_all(disks.shared() / "local.json");
-  disks.save(all_nodes, 7, old);  // stood still until now, and has not seen that it is lost
+  disks.save(all_nodes, 7, old);  // the old run stood still and has not noticed that it is lost
   test::write_all(disks.shared() / "local.json", right);
   CHECK(promote(disks, all_nodes, third) ==
         "the local checkpoint ep0-ba7 is lost: no node that is here has its manifest");
   CHECK_FALSE(fs::exists(disks.shared() / "ep0-ba7"));
 
-  disks.save(all_nodes, 9, old);  // older than what the next run saved into the shared folder
+  disks.save(all_nodes, 9, old);  // older than the next run's save into the shared folder
   test::save_checkpoint(disks.shared(), 4, 2, {}, next);
   CHECK(promote(disks, all_nodes, third).empty());
   CHECK_FALSE(fs::exists(disks.shared() / "ep0-ba9"));
 }
 
-TEST_CASE("a run that began anew is newer, though its batch is not; later ones are another's") {
+TEST_CASE(
+    "promote_local: a checkpoint of a run that started over replaces later batches of an old run") {
   auto const all_nodes = test::node_names(2, 1);
   test::disks const disks;
   test::save_checkpoint(disks.shared(), 50, 2, {}, {1, 0xa});
@@ -188,7 +192,9 @@ TEST_CASE("a run that began anew is newer, though its batch is not; later ones a
   CHECK(pc::read_manifest(disks.shared() / "ep0-ba7").writer == pc::claim_id{3, 0xc});
 }
 
-TEST_CASE("stopped at any step it leaves what was there, and the next one does it") {
+TEST_CASE(
+    "promote_local: stopped at any step, it leaves the old checkpoints, and the next call "
+    "completes") {
   auto const all_nodes = test::node_names(2, 2);
   int k = 0;
   for (bool failed = true; failed; ++k) {
@@ -210,7 +216,8 @@ TEST_CASE("stopped at any step it leaves what was there, and the next one does i
   CHECK(k > 10);
 }
 
-TEST_CASE("where the shared folder cannot be written all ranks stop, and nothing is called lost") {
+TEST_CASE(
+    "promote_local: if the shared folder cannot be written, all ranks stop, and nothing is lost") {
   auto const all_nodes = test::node_names(2, 2);
   test::disks const disks;
   test::save_checkpoint(disks.shared(), 3, 2, {}, {1, 0xa});
@@ -218,7 +225,8 @@ TEST_CASE("where the shared folder cannot be written all ranks stop, and nothing
   auto const message = test::message_of([&] {
     (void)promote(disks, all_nodes, {2, 0xb}, [&](std::string_view step) {
       if (step != "create copied file") return;
-      for (auto const& entry : fs::directory_iterator(disks.shared()))  // what is copied is there
+      for (auto const& entry :
+           fs::directory_iterator(disks.shared()))  // the copies are in this folder
         if (!pc::name_of_leftover(entry.path().filename().native()).empty())
           for (int rank = 0; rank < 4; ++rank)
             test::write_all(
@@ -248,7 +256,7 @@ TEST_CASE("promote_local: a run that has lost the claim puts nothing into the sh
   CHECK_FALSE(fs::exists(disks.shared() / "ep0-ba7"));
 }
 
-TEST_CASE("a pointer that cannot be read is said, and left") {
+TEST_CASE("promote_local: a pointer that cannot be read is reported and left alone") {
   auto const all_nodes = test::node_names(2, 1);
   test::disks const disks;
   disks.save(all_nodes, 7);

@@ -11,15 +11,15 @@ namespace rank_writer_test {
 namespace pc = parallel::checkpoint;
 using parallel::index;
 
-struct fixture {
-  fixture() { std::filesystem::create_directory(target.temporary()); }
+struct save_folder {
+  save_folder() { std::filesystem::create_directory(target.temporary()); }
   test::temporary_folder folder;
   pc::save_target target{folder.path(), {0, 1}, 0};
 };
 
-TEST_CASE("a rank's files are safetensors: whole tensors by name, parts with their range") {
-  fixture const at;
-  pc::rank_writer writer(at.target, 3);
+TEST_CASE("rank writer: files are safetensors with whole tensors by name, parts with their range") {
+  save_folder const folder;
+  pc::rank_writer writer(folder.target, 3);
   std::vector<float> const six = {1, 2, 3, 4, 5, 6};
   std::vector<parallel::bf16> const three(3, parallel::bf16(0.5F));
   writer.add<float>("whole", std::vector<index>{2, 3}, 0, six);
@@ -28,21 +28,21 @@ TEST_CASE("a rank's files are safetensors: whole tensors by name, parts with the
   writer.add<float>("nothing", std::vector<index>{10}, 5, {});
   writer.add<float>("empty", std::vector<index>{0, 4}, 0, {});
   auto const records = pc::parse_json(writer.finish(), "records");
-  pc::safetensors_file const file(at.target.temporary() / "rank-00003-F32-000.safetensors");
+  pc::safetensors_file const file(folder.target.temporary() / "rank-00003-F32-000.safetensors");
   CHECK(file.tensors().size() == 3);
   CHECK(file.at("whole").extents == std::vector<index>{2, 3});
   CHECK(file.at("part@4-10").extents == std::vector<index>{6});
   CHECK(file.at("empty").extents == std::vector<index>{0, 4});
   CHECK(file.data_begin() == 65536);
-  pc::safetensors_file const narrow(at.target.temporary() / "rank-00003-BF16-000.safetensors");
+  pc::safetensors_file const narrow(folder.target.temporary() / "rank-00003-BF16-000.safetensors");
   CHECK(narrow.tensors().size() == 1);
   CHECK(records["files"].size() == 2);
   CHECK(records["tensors"].size() == 4);
 }
 
-TEST_CASE("when a header is full, a further file is begun") {
-  fixture const at;
-  pc::rank_writer writer(at.target, 0, {.header_bytes = 16384});
+TEST_CASE("rank writer: when a header is full, another file is begun") {
+  save_folder const folder;
+  pc::rank_writer writer(folder.target, 0, {.header_bytes = 16384});
   float const value = 1;
   for (int i = 0; i < 500; ++i)
     writer.add<float>(parallel::concat("tensor.with.a.long.name.", i, std::string(100, '"')),
@@ -51,15 +51,15 @@ TEST_CASE("when a header is full, a further file is begun") {
   CHECK(records["files"].size() > 2);
   std::size_t found = 0;
   for (auto const& file : records["files"])
-    found += pc::safetensors_file(at.target.temporary() / file["name"].get<std::string>())
+    found += pc::safetensors_file(folder.target.temporary() / file["name"].get<std::string>())
                  .tensors()
                  .size();
   CHECK(found == 500);
 }
 
-TEST_CASE("slices that cannot be are refused") {
-  fixture const at;
-  pc::rank_writer writer(at.target, 0);
+TEST_CASE("rank writer: impossible slices are refused") {
+  save_folder const folder;
+  pc::rank_writer writer(folder.target, 0);
   std::vector<float> const six(6);
   auto const add = [&](std::string const& name, std::vector<index> const& extents, index begin) {
     return test::message_of([&] { writer.add<float>(name, extents, begin, six); });
@@ -77,18 +77,18 @@ TEST_CASE("slices that cannot be are refused") {
                                     std::as_bytes(std::span(six)).first(7));
                        }),
                        "7 bytes are not whole elements of F32"));
-  CHECK(test::contains(test::message_of([&] { pc::rank_writer(at.target, -1); }),
+  CHECK(test::contains(test::message_of([&] { pc::rank_writer(folder.target, -1); }),
                        "must not be negative"));
-  CHECK(
-      test::contains(test::message_of([&] { pc::rank_writer(at.target, 0, {.header_bytes = 8}); }),
-                     "from 16384 on"));
+  CHECK(test::contains(
+      test::message_of([&] { pc::rank_writer(folder.target, 0, {.header_bytes = 8}); }),
+      "from 16384 on"));
 }
 
-TEST_CASE("a file of the name that is there already is never overwritten") {
-  fixture const at;
+TEST_CASE("rank writer: an existing file is never overwritten") {
+  save_folder const folder;
   float const value = 1;
-  test::write_all(at.target.temporary() / "rank-00000-F32-000.safetensors", "another writer");
-  pc::rank_writer writer(at.target, 0);
+  test::write_all(folder.target.temporary() / "rank-00000-F32-000.safetensors", "another writer");
+  pc::rank_writer writer(folder.target, 0);
   CHECK(test::contains(test::message_of([&] {
                          writer.add<float>("a", std::vector<index>{1}, 0, std::span(&value, 1));
                        }),

@@ -16,7 +16,7 @@
 #include <parallel/support/file_counts.hpp>
 #include <parallel/support/files.hpp>
 
-// In the C library's place in this program: they do what it does, and count.
+// These replace functions of the C library in this program: they do the same, and count the calls.
 extern "C" int open(char const* path, int flags, ...) {
   std::va_list rest;
   va_start(rest, flags);
@@ -35,7 +35,7 @@ namespace reader_test {
 namespace pc = parallel::checkpoint;
 using parallel::index;
 
-TEST_CASE("any range of any tensor is read from the slices of any number of ranks") {
+TEST_CASE("checkpoint reader: any range of any tensor is read from slices of any number of ranks") {
   for (index const ranks : {1, 2, 3, 4, 5, 7, 8}) {
     test::temporary_folder const folder;
     test::save_checkpoint(folder.path(), 3, ranks);
@@ -51,7 +51,7 @@ TEST_CASE("any range of any tensor is read from the slices of any number of rank
   }
 }
 
-TEST_CASE("elements are converted among real types, and never otherwise") {
+TEST_CASE("checkpoint reader: elements are converted among real types only") {
   test::temporary_folder const folder;
   test::save_checkpoint(folder.path(), 3, 2);
   pc::checkpoint_reader const reader(folder / "ep0-ba3");
@@ -75,12 +75,12 @@ TEST_CASE("elements are converted among real types, and never otherwise") {
                        "were asked for"));
 }
 
-TEST_CASE("a flipped bit is found by reading its slice whole, and by verify") {
+TEST_CASE("checkpoint reader: a flipped bit is found by reading its whole slice, and by verify") {
   test::temporary_folder const folder;
   test::save_checkpoint(folder.path(), 3, 2);
   auto const path = folder / "ep0-ba3/rank-00001-F32-000.safetensors";
   auto content = test::read_all(path);
-  auto const last = content.size() - 1;  // in the part of "w#exp_avg" that rank 1 wrote
+  auto const last = content.size() - 1;  // in the slice of "w#exp_avg" that rank 1 wrote
   content[last] ^= 1;
   test::write_all(path, content);
   pc::checkpoint_reader const reader(folder / "ep0-ba3");
@@ -94,13 +94,13 @@ TEST_CASE("a flipped bit is found by reading its slice whole, and by verify") {
   CHECK(test::contains(test::message_of([&] { reader.read("w#exp_avg", 0, std::span(converted)); }),
                        expected));
   CHECK(test::contains(test::message_of([&] { reader.verify(); }), expected));
-  int found = 0;  // exactly one of three ranks meets it
+  int found = 0;  // exactly one of three ranks finds it
   for (index share = 0; share < 3; ++share)
     if (!test::message_of([&] { reader.verify(share, 3); }).empty()) ++found;
   CHECK(found == 1);
 }
 
-TEST_CASE("slices longer than one piece are read and checked whole") {
+TEST_CASE("checkpoint reader: slices longer than one piece are read and checked whole") {
   test::temporary_folder const folder;
   pc::save_target const target{folder.path(), {0, 1}, 0};
   pc::prepare_save(target);
@@ -119,8 +119,8 @@ TEST_CASE("slices longer than one piece are read and checked whole") {
   CHECK(part.back() == 649'999.0);
 }
 
-/// A checkpoint of "w" [60, 12]: `ranks` ranks have equal columns of rows 6 to 54, the first and
-/// the last rows are flat slices. Element i is i.
+/// A checkpoint of "w" [60, 12], whose element i is i. Each of `ranks` ranks has an equal share of
+/// the columns of rows 6 to 54; the first and the last rows are flat slices.
 void save_columns(std::filesystem::path const& root, index ranks) {
   pc::save_target const target{root, {0, 1}, 0};
   pc::prepare_save(target);
@@ -142,7 +142,7 @@ void save_columns(std::filesystem::path const& root, index ranks) {
   pc::commit(target, records, "{}");
 }
 
-TEST_CASE("columns of rows are read from columns and from rows, of any ranks") {
+TEST_CASE("checkpoint reader: columns of rows are read from slices of columns and of rows") {
   for (index const ranks : {2, 3, 4, 6}) {
     test::temporary_folder const folder;
     save_columns(folder.path(), ranks);
@@ -157,9 +157,9 @@ TEST_CASE("columns of rows are read from columns and from rows, of any ranks") {
             reader.read_block("w", begin, run, std::span(values));
             reader.read_block("w", begin, run, std::span(wide));
             for (index i = 0; i < run * rows; ++i) {
-              auto const at = static_cast<std::size_t>(i);
-              REQUIRE(values[at] == static_cast<float>(begin + i / run * 12 + i % run));
-              REQUIRE(wide[at] == static_cast<double>(values[at]));
+              auto const k = static_cast<std::size_t>(i);
+              REQUIRE(values[k] == static_cast<float>(begin + i / run * 12 + i % run));
+              REQUIRE(wide[k] == static_cast<double>(values[k]));
             }
           }
     std::vector<float> uneven(7);
@@ -172,7 +172,8 @@ TEST_CASE("columns of rows are read from columns and from rows, of any ranks") {
   }
 }
 
-TEST_CASE("a file is opened once a slice that is read, and once to be verified") {
+TEST_CASE(
+    "checkpoint reader: a file is opened once for each slice that is read, and once for verify") {
   test::temporary_folder const folder;
   save_columns(folder.path(), 4);
   pc::checkpoint_reader const reader(folder / "ep0-ba1");
@@ -188,19 +189,19 @@ TEST_CASE("a file is opened once a slice that is read, and once to be verified")
   CHECK(opens([&] { reader.read_block("w", 75, 6, std::span(elements).first(288)); }) == 2);
   CHECK(opens([&] { reader.verify(); }) == 4);
   int together =
-      0;  // a file is opened by the rank that reads its header and by that which reads its slices
+      0;  // the rank that reads a file's header opens it, as does the one that reads its slices
   for (index share = 0; share < 64; ++share) together += opens([&] { reader.verify(share, 64); });
   CHECK(together == 8);
 }
 
-TEST_CASE("all that is damaged is told, each slice by one of the ranks") {
+TEST_CASE("checkpoint reader: all damage is reported, each slice by one rank") {
   test::temporary_folder const folder;
   save_columns(folder.path(), 3);
   auto const root = folder / "ep0-ba1";
   for (std::string const rank : {"0", "2"}) {
     auto const path = root / ("rank-0000" + rank + "-F32-000.safetensors");
     auto content = test::read_all(path);
-    content[65536 + 100] ^= 4;  // of the first slice behind the header
+    content[65536 + 100] ^= 4;  // in the first slice, behind the header
     test::write_all(path, content);
   }
   pc::checkpoint_reader const reader(root);
@@ -215,7 +216,7 @@ TEST_CASE("all that is damaged is told, each slice by one of the ranks") {
   }
   auto const path = root / "rank-00001-F32-000.safetensors";
   auto content = test::read_all(path);
-  content[9] ^= 4;  // others read its header
+  content[9] ^= 4;  // other ranks read its header
   test::write_all(path, content);
   for (index const ranks : {1, 2, 3, 7}) {
     std::string reported;
@@ -230,8 +231,8 @@ TEST_CASE("all that is damaged is told, each slice by one of the ranks") {
   CHECK(test::contains(reader.damage().at(1), "rank-00001-F32-000.safetensors: cannot open"));
 }
 
-/// Flips bits of a file of a checkpoint, cuts it short, or overwrites part of it, `times` times,
-/// each time another. What is not refused must hold every bit that was saved.
+/// Flips bits of a file of a checkpoint, truncates it, or overwrites a part of it, `times` times,
+/// each time in another way. A checkpoint that is not refused must hold every saved bit.
 void damage_at_random(int times) {
   test::temporary_folder const folder;
   test::save_checkpoint(folder.path(), 3, 3);
@@ -245,20 +246,20 @@ void damage_at_random(int times) {
     auto const& path = files[random() % files.size()];
     auto const whole = test::read_all(path);
     auto content = whole;
-    // where something stands: a safetensors file begins with much reserved room
-    auto const place = [&] {
+    // Damage must hit content: a safetensors file begins with a large reserved space.
+    auto const content_offset = [&] {
       auto const tail_bytes = std::min<std::size_t>(content.size(), 65536);
       return random() % 2 == 0
                  ? random() % content.size()
                  : content.size() - 1 - random() % (content.size() - tail_bytes + 400);
     };
     switch (random() % 3) {
-      case 0: content[place()] ^= static_cast<char>(1U << random() % 8); break;
-      case 1: content.resize(place()); break;
+      case 0: content[content_offset()] ^= static_cast<char>(1U << random() % 8); break;
+      case 1: content.resize(content_offset()); break;
       default: {
-        auto const from = place();
-        for (std::size_t at = from; at < std::min(content.size(), from + 40); ++at)
-          content[at] = static_cast<char>(random());
+        auto const from = content_offset();
+        for (std::size_t offset = from; offset < std::min(content.size(), from + 40); ++offset)
+          content[offset] = static_cast<char>(random());
       }
     }
     test::write_all(path, content);
@@ -274,9 +275,12 @@ void damage_at_random(int times) {
   CHECK(test::holds_checkpoint(root, 3));
 }
 
-TEST_CASE("no damaged checkpoint is read as if it were another") { damage_at_random(300); }
+TEST_CASE("checkpoint reader: no damaged checkpoint is read as a different valid one") {
+  damage_at_random(300);
+}
 
-TEST_CASE("[full] no damaged checkpoint is read as if it were another, ten thousand") {
+TEST_CASE(
+    "[full] checkpoint reader: none of ten thousand damaged checkpoints is read as a valid one") {
   damage_at_random(10'000);
 }
 

@@ -14,29 +14,29 @@ namespace reshard_test {
 namespace pc = parallel::checkpoint;
 using parallel::index;
 
-TEST_CASE("from any number of ranks to any other, with any room for values") {
-  for (index const from : {1, 3, 8})
-    for (index const to : {1, 2, 5, 300})
+TEST_CASE("reshard: from any number of ranks to any other, with any buffer size") {
+  for (index const source_ranks : {1, 3, 8})
+    for (index const target_ranks : {1, 2, 5, 300})
       for (std::size_t const piece : {1UL, 40UL, 1UL << 20}) {
         test::temporary_folder const folder;
-        test::save_checkpoint(folder / "a", 3, from);
+        test::save_checkpoint(folder / "a", 3, source_ranks);
         pc::checkpoint_reader const source(folder / "a/ep0-ba3");
-        auto const made = pc::reshard(source, folder / "b", to, piece);
-        CHECK(made == folder / "b/ep0-ba3");
-        CHECK(test::holds_checkpoint(made, 3));
-        CHECK(pc::latest(folder / "b").folder == made);
-        pc::checkpoint_reader const result(made);
+        auto const resharded = pc::reshard(source, folder / "b", target_ranks, piece);
+        CHECK(resharded == folder / "b/ep0-ba3");
+        CHECK(test::holds_checkpoint(resharded, 3));
+        CHECK(pc::latest(folder / "b").folder == resharded);
+        pc::checkpoint_reader const result(resharded);
         std::set<std::string> ranks;
         for (auto const& [name, bytes] : result.files()) ranks.insert(name.substr(0, 10));
-        CHECK(static_cast<index>(ranks.size()) <= to);
-        if (to <= 5) CHECK(static_cast<index>(ranks.size()) == to);
+        CHECK(static_cast<index>(ranks.size()) <= target_ranks);
+        if (target_ranks <= 5) CHECK(static_cast<index>(ranks.size()) == target_ranks);
         for (auto const& [name, tensor] : result.tensors())
           for (auto const& slice : tensor.slices)
             CHECK(slice.bytes <= std::max(piece, parallel::checkpoint::size_of(tensor.type)));
       }
 }
 
-TEST_CASE("a tensor without elements and a column slice are kept") {
+TEST_CASE("reshard: a tensor without elements and a slice of columns are preserved") {
   test::temporary_folder const folder;
   pc::save_target const target{folder / "a", {2, 9}, 0};
   pc::prepare_save(target);
@@ -53,15 +53,15 @@ TEST_CASE("a tensor without elements and a column slice are kept") {
     records.push_back(writer.finish());
   }
   pc::commit(target, records, "{}");
-  auto const made = pc::reshard(pc::checkpoint_reader(target.folder()), folder / "b", 2);
-  pc::checkpoint_reader const result(made);
+  auto const resharded = pc::reshard(pc::checkpoint_reader(target.folder()), folder / "b", 2);
+  pc::checkpoint_reader const result(resharded);
   CHECK(result.at("empty").extents == std::vector<index>{0, 4});
   std::vector<float> values(12);
   result.read("columns", 0, std::span(values));
   for (std::size_t i = 0; i < 12; ++i) CHECK(values[i] == static_cast<float>(i));
 }
 
-TEST_CASE("a damaged checkpoint is not copied, one that is there is not replaced") {
+TEST_CASE("reshard: a damaged checkpoint is not copied, and an existing one is not replaced") {
   test::temporary_folder const folder;
   test::save_checkpoint(folder / "a", 3, 2);
   test::save_checkpoint(folder / "b", 3, 1);

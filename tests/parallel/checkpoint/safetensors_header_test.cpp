@@ -13,7 +13,8 @@ std::string problem(std::string const& text, std::uint64_t bytes) {
       [&] { static_cast<void>(pc::parse_safetensors_header(text, bytes, "f")); });
 }
 
-TEST_CASE("a header lists its tensors in the order of their bytes, and survives a round trip") {
+TEST_CASE(
+    "safetensors header: it lists tensors in the order of their bytes, and survives a round trip") {
   auto const header = pc::parse_safetensors_header(
       R"({"b":{"dtype":"F32","shape":[2,3],"data_offsets":[2,26]},"__metadata__":{"format":"pt"},)"
       R"("a \"ü\"":{"dtype":"BF16","shape":[],"data_offsets":[0,2]},)"
@@ -26,14 +27,14 @@ TEST_CASE("a header lists its tensors in the order of their bytes, and survives 
   CHECK(header.tensors[1].size() == 0);
   CHECK(header.tensors[2].extents == std::vector<parallel::index>{2, 3});
   CHECK(header.metadata.at("format") == "pt");
-  auto const again =
+  auto const reparsed =
       pc::parse_safetensors_header(pc::format_safetensors_header(header, "f"), 26, "f");
-  CHECK(again.tensors == header.tensors);
-  CHECK(again.metadata == header.metadata);
+  CHECK(reparsed.tensors == header.tensors);
+  CHECK(reparsed.metadata == header.metadata);
   CHECK(pc::parse_safetensors_header("{}", 0, "f").tensors.empty());
 }
 
-TEST_CASE("headers that lie are refused with the reason") {
+TEST_CASE("safetensors header: wrong headers are refused with the reason") {
   struct {
     char const* text;
     std::uint64_t bytes;
@@ -66,14 +67,14 @@ TEST_CASE("headers that lie are refused with the reason") {
       {R"({"__metadata__":[]})", 0, "\"__metadata__\" must be an object"},
       {R"({"__metadata__":{"a":1}})", 0, "\"a\" must be a string"},
   };
-  for (auto const& at : cases) {
-    CAPTURE(at.text);
-    auto const found = problem(at.text, at.bytes);
-    CHECK_MESSAGE(test::contains(found, at.reason), found);
+  for (auto const& entry : cases) {
+    CAPTURE(entry.text);
+    auto const found = problem(entry.text, entry.bytes);
+    CHECK_MESSAGE(test::contains(found, entry.reason), found);
   }
 }
 
-TEST_CASE("a header is padded with spaces to 8 bytes, or to the space reserved for it") {
+TEST_CASE("safetensors header: it is padded with spaces to 8 bytes, or to the reserved space") {
   auto const packed = pc::pack_safetensors_header("{\"a\":1}", 0, "f");
   CHECK(packed == std::string("\x08\0\0\0\0\0\0\0{\"a\":1} ", 16));
   CHECK(pc::pack_safetensors_header("{}", 32, "f").size() == 32);

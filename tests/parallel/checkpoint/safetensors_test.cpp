@@ -19,7 +19,7 @@ std::string file_of(std::string const& header, std::string const& data) {
   return pc::pack_safetensors_header(header, 0, "test") + data;
 }
 
-TEST_CASE("tensors are read whole, in slices, and converted") {
+TEST_CASE("safetensors: tensors are read whole, in slices, and converted") {
   test::temporary_folder const folder;
   std::vector<float> values(200'000);  // more than one conversion chunk
   std::iota(values.begin(), values.end(), -5.0F);
@@ -36,9 +36,9 @@ TEST_CASE("tensors are read whole, in slices, and converted") {
   CHECK(part == std::vector<float>{99'994.0F, 99'995.0F, 99'996.0F});
   file.read_bytes("m", 199'997, 200'000, std::as_writable_bytes(std::span(part)));
   CHECK(part.back() == values.back());
-  std::vector<double> all(values.size());
-  file.read("m", 0, std::span(all));
-  CHECK(std::equal(all.begin(), all.end(), values.begin()));
+  std::vector<double> doubles(values.size());
+  file.read("m", 0, std::span(doubles));
+  CHECK(std::equal(doubles.begin(), doubles.end(), values.begin()));
   std::vector<parallel::bf16> narrow(150'000);
   file.read("m", 50'000, std::span(narrow));
   CHECK(narrow.back() == parallel::bf16(values.back()));
@@ -57,7 +57,7 @@ TEST_CASE("tensors are read whole, in slices, and converted") {
                        "4 elements of 4 bytes do not fill 12"));
 }
 
-TEST_CASE("an unknown element type is listed, and reading it is a clear error") {
+TEST_CASE("safetensors: an unknown element type is listed, and reading it is a clear error") {
   test::temporary_folder const folder;
   test::write_all(folder / "f",
                   file_of(R"({"q":{"dtype":"F8_E4M3","shape":[3],"data_offsets":[0,3]},)"
@@ -76,7 +76,7 @@ TEST_CASE("an unknown element type is listed, and reading it is a clear error") 
   CHECK(answer == 42);
 }
 
-TEST_CASE("files that are too short or claim too much are refused") {
+TEST_CASE("safetensors: files that are too short or claim too much are refused") {
   test::temporary_folder const folder;
   auto const problem = [&](std::string const& content) {
     test::write_all(folder / "f", content);
@@ -91,7 +91,7 @@ TEST_CASE("files that are too short or claim too much are refused") {
   CHECK(test::contains(problem(good + "x"), "the file at 5"));
 }
 
-TEST_CASE("no mutation of a file does more than throw an error") {
+TEST_CASE("safetensors: every mutation of a file is read within its bounds or throws an error") {
   test::temporary_folder const folder;
   auto const good = file_of(
       R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
@@ -102,13 +102,15 @@ TEST_CASE("no mutation of a file does more than throw an error") {
   for (int round = 0; round < 4000; ++round) {
     auto content = good;
     for (auto edits = 1 + random() % 3; edits > 0; --edits) {
-      auto const at = random() % content.size();
+      auto const offset = random() % content.size();
       switch (random() % 5) {
-        case 0: content[at] = static_cast<char>(random()); break;
-        case 1: content.erase(at, 1 + random() % 8); break;
-        case 2: content.insert(at, content.substr(random() % content.size(), random() % 30)); break;
-        case 3: content[at] = "0123456789{}[],:\"-"[random() % 18]; break;
-        default: content.resize(at); break;
+        case 0: content[offset] = static_cast<char>(random()); break;
+        case 1: content.erase(offset, 1 + random() % 8); break;
+        case 2:
+          content.insert(offset, content.substr(random() % content.size(), random() % 30));
+          break;
+        case 3: content[offset] = "0123456789{}[],:\"-"[random() % 18]; break;
+        default: content.resize(offset); break;
       }
       if (content.empty()) content = "x";
     }
@@ -130,7 +132,7 @@ TEST_CASE("no mutation of a file does more than throw an error") {
   CHECK(opened > 0);
 }
 
-TEST_CASE("real files of every element type are read as they were written") {
+TEST_CASE("safetensors: real files of every element type are read as they were written") {
   auto const data = test::data_folder();
   if (data.empty()) {
     MESSAGE("skipped: no ../shared/data");

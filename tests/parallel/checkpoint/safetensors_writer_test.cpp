@@ -21,7 +21,9 @@ std::span<std::byte const> bytes_of(std::vector<T> const& values) {
   return std::as_bytes(std::span(values));
 }
 
-TEST_CASE("tensors written piece by piece in any order are read back, wide elements first") {
+TEST_CASE(
+    "safetensors writer: tensors written in pieces in any order are read back, wide elements "
+    "first") {
   test::temporary_folder const folder;
   std::vector<std::uint8_t> const flags = {1, 0, 1};
   std::vector<float> const matrix = {1, 2, 3, 4, 5, 6};
@@ -50,7 +52,8 @@ TEST_CASE("tensors written piece by piece in any order are read back, wide eleme
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
 }
 
-TEST_CASE("an incomplete, overfull or unknown tensor is refused and leaves nothing behind") {
+TEST_CASE(
+    "safetensors writer: an incomplete, overfull or unknown tensor is refused and leaves no file") {
   test::temporary_folder const folder;
   std::vector<float> const three = {1, 2, 3};
   {
@@ -75,7 +78,7 @@ TEST_CASE("an incomplete, overfull or unknown tensor is refused and leaves nothi
   CHECK(std::filesystem::is_empty(folder.path()));
 }
 
-TEST_CASE("an earlier file of the name stays until the new one is complete") {
+TEST_CASE("safetensors writer: an existing file stays until the new one is complete") {
   test::temporary_folder const folder;
   test::write_all(folder / "f", "old");
   { pc::safetensors_writer const writer(folder / "f", {{"a", type::u8, {2}}}); }
@@ -86,7 +89,8 @@ TEST_CASE("an earlier file of the name stays until the new one is complete") {
                        "/missing/f.tmp: cannot create: No such file or directory"));
 }
 
-TEST_CASE("a full disk is an error that names the file, and the earlier file stays") {
+TEST_CASE(
+    "safetensors writer: a full disk is an error that names the file, and the old file stays") {
   test::temporary_folder const folder;
   test::write_all(folder / "f", "old");
   auto const child = ::fork();

@@ -1,6 +1,6 @@
-// What a loss of power finds: every byte of a checkpoint is on disk before it gets its name, and
-// the name before anything relies on it. The system's own calls are watched, and what a disk may
-// hold after each of them is loaded.
+// Durability at a loss of power: every byte of a checkpoint is on disk before the checkpoint gets
+// its name, and the name is on disk before anything relies on it. The tests watch the system calls,
+// and load each state that a disk may have after each of them.
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -37,7 +37,7 @@ using parallel::index;
 /// The file or folder behind a descriptor.
 std::string path_of(int file) { return fs::read_symlink(parallel::concat("/proc/self/fd/", file)); }
 
-/// A file, link or folder as programs see it, and as the disk is known to hold it.
+/// A file, link or folder as programs see it, and the state of it that is known to be on disk.
 struct node {
   using entries = std::map<std::string, std::shared_ptr<node>>;
   bool is_folder = false;
@@ -46,13 +46,13 @@ struct node {
   entries names, names_on_disk;
 };
 
-/// What may be missing of what was not flushed.
+/// Decides which unflushed changes are on disk after a loss of power.
 struct loss {
-  std::function<bool()> keeps_name;  // a change of a folder
+  std::function<bool()> keeps_name;  // whether a change of a folder is on disk
   bool keeps_data = false;
 };
 
-/// A folder of which all changes are known, of whatever thread. `after_each` may not change it.
+/// A folder whose changes by all threads are recorded. `after_each` must not change the folder.
 class watched_folder {
  public:
   explicit watched_folder(fs::path root, std::function<void()> after_each)
@@ -60,7 +60,7 @@ class watched_folder {
     top_.is_folder = true;
   }
 
-  /// Makes a change by change(), and then notes it; one at a time.
+  /// Calls change() and then records the change; one thread at a time.
   template <class Change, class Note>
   auto make_and_note(std::string const& path, Change const& change, Note const& note) {
     if (!path.starts_with(root_.native())) return change();
@@ -110,9 +110,9 @@ class watched_folder {
     after_each_();
   }
 
-  /// Makes in `place` what the disk may hold when the power is lost now.
-  void write_what_is_left(fs::path const& place, loss const& lost) const {
-    write_folder(top_, place, lost);
+  /// Creates in `path` a state that the disk may have if the power is lost now.
+  void write_surviving_state(fs::path const& path, loss const& lost) const {
+    write_folder(top_, path, lost);
   }
 
  private:
@@ -128,7 +128,7 @@ class watched_folder {
     if (!path.native().starts_with(root_.native() + "/")) return nullptr;
     return node_at(path.parent_path());
   }
-  static void write_folder(node const& folder, fs::path const& place, loss const& lost) {
+  static void write_folder(node const& folder, fs::path const& path, loss const& lost) {
     std::set<std::string> all_names;
     for (auto const& [name, child] : folder.names) all_names.insert(name);
     for (auto const& [name, child] : folder.names_on_disk) all_names.insert(name);
@@ -144,12 +144,12 @@ class watched_folder {
                                     : find(names_synced);
       if (child == nullptr) continue;
       if (!child->link.empty()) {
-        fs::create_symlink(child->link, place / name);
+        fs::create_symlink(child->link, path / name);
       } else if (child->is_folder) {
-        fs::create_directory(place / name);
-        write_folder(*child, place / name, lost);
+        fs::create_directory(path / name);
+        write_folder(*child, path / name, lost);
       } else {
-        std::ofstream(place / name, std::ios::binary)
+        std::ofstream(path / name, std::ios::binary)
             << (lost.keeps_data ? child->data : child->data_on_disk);
       }
     }
@@ -161,12 +161,12 @@ class watched_folder {
   node top_;
 };
 
-/// Where this thread's flushes are written down; null: nowhere.
+/// The log of this thread's flushes; null for none.
 thread_local std::vector<std::string>* flushed = nullptr;
-/// Where all threads' changes are; null: nowhere.
+/// The record of all threads' changes; null for none.
 std::atomic<watched_folder*> watched = nullptr;
 
-/// Makes a change, which is below zero when it was refused.
+/// Makes a change and records it; a result below zero means that the system refused the change.
 template <class Change, class Note>
 auto noted(std::string const& path, Change const& change, Note const& note) {
   auto* const journal = watched.load();
@@ -185,7 +185,7 @@ std::string name_at(int folder, char const* name) {
 
 }  // namespace save_durability_test
 
-// In the C library's place in this program: they do what it does, and tell.
+// These replace functions of the C library in this program: they do the same, and record the calls.
 extern "C" {
 int fsync(int file) {
   using namespace save_durability_test;
@@ -255,44 +255,48 @@ int unlinkat(int folder, char const* name, int flags) noexcept {
 
 namespace save_durability_test {
 
-TEST_CASE("files are flushed after their last write, folders before and after they are renamed") {
+TEST_CASE(
+    "save durability: files are flushed after the last write, folders before and after a rename") {
   test::temporary_folder const folder;
   auto const root = fs::canonical(folder.path());
   std::vector<std::string> log;
   flushed = &log;
   test::save_checkpoint(root, 4, 2, [&](std::string_view step) {
     if (step.starts_with("write ") || step.starts_with("rename "))
-      if (log.empty() || log.back() != step) log.emplace_back(step);  // slices as one
+      if (log.empty() || log.back() != step)
+        log.emplace_back(step);  // all slices count as one step
   });
   flushed = nullptr;
-  std::string const place = "flushed " + (root / "ep0-ba4.tmp-0000000000000004").native();
+  std::string const flush_of_folder = "flushed " + (root / "ep0-ba4.tmp-0000000000000004").native();
   std::string const parent = "flushed " + root.native();
   CHECK(lines(log) ==
-        lines({"write slice", "write header", place + "/rank-00000-F32-000.safetensors",
-               "write header", place + "/rank-00000-I64-000.safetensors", "write slice",
-               "write header", place + "/rank-00001-F32-000.safetensors", "write file",
-               place + "/manifest.json", place, "rename folder", parent, "rename link", parent}));
+        lines({"write slice", "write header", flush_of_folder + "/rank-00000-F32-000.safetensors",
+               "write header", flush_of_folder + "/rank-00000-I64-000.safetensors", "write slice",
+               "write header", flush_of_folder + "/rank-00001-F32-000.safetensors", "write file",
+               flush_of_folder + "/manifest.json", flush_of_folder, "rename folder", parent,
+               "rename link", parent}));
 }
 
-TEST_CASE("whenever power is lost, and whatever was not flushed, no checkpoint is read wrongly") {
+TEST_CASE(
+    "save durability: after any loss of power and of unflushed changes, no wrong data is read") {
   test::temporary_folder const folder, names_now;
   fs::path const run = "run", top = fs::canonical(folder.path()), root = top / run / "saves";
-  parallel::index saved = -1;   // the last one whose save has returned
-  parallel::index latest = -1;  // the last one begun
+  parallel::index saved = -1;   // the last batch whose save has returned
+  parallel::index latest = -1;  // the last batch whose save has begun
   int moments = 0, states = 0;
   std::mt19937 random(7);  // NOLINT(cert-msc51-cpp): the same states in every run
   watched_folder* top_folder = nullptr;
-  auto const look = [&] {
+  auto const check_state = [&] {
     ++moments;
     auto const all_of = [](bool keeps) { return [keeps] { return keeps; }; };
     auto const any = [&] { return random() % 2 == 0; };
     for (auto const& lost : {loss{all_of(true), true}, loss{all_of(false), false},
                              loss{all_of(true), false}, loss{any, false}, loss{any, true}}) {
-      auto const place = names_now / "left";
-      fs::create_directory(place);
-      top_folder->write_what_is_left(place, lost);
-      auto const left = place / run / "saves";
-      auto const found = parallel::checkpoint::latest(left);
+      auto const state_folder = names_now / "left";
+      fs::create_directory(state_folder);
+      top_folder->write_surviving_state(state_folder, lost);
+      auto const surviving = state_folder / run / "saves";
+      auto const found = parallel::checkpoint::latest(surviving);
       if (!found.folder) {
         CHECK_MESSAGE(saved < 0, "nothing is left of ", saved, ": ", found.note);
       } else {
@@ -303,20 +307,20 @@ TEST_CASE("whenever power is lost, and whatever was not flushed, no checkpoint i
         CHECK(id->batch <= latest);
         CHECK(test::holds_checkpoint(*found.folder, id->batch));
       }
-      for (auto const& entry : parallel::checkpoint::list_checkpoints(left))
+      for (auto const& entry : parallel::checkpoint::list_checkpoints(surviving))
         if (entry.valid()) CHECK(test::holds_checkpoint(entry.folder, entry.id.batch));
-      fs::remove_all(place);
+      fs::remove_all(state_folder);
       ++states;
     }
   };
-  watched_folder of_top(top, look);
+  watched_folder of_top(top, check_state);
   top_folder = &of_top;
   watched = &of_top;
-  for (parallel::index const number : {1, 2, 2}) {  // the last one takes the place of another
+  for (parallel::index const number : {1, 2, 2}) {  // the last save replaces an earlier one
     latest = number;
     test::save_checkpoint(root, number, 2);
     saved = number;
-    look();
+    check_state();
     parallel::checkpoint::prune(root, 1);
   }
   watched = nullptr;
@@ -325,7 +329,8 @@ TEST_CASE("whenever power is lost, and whatever was not flushed, no checkpoint i
   CHECK(parallel::checkpoint::list_checkpoints(root).size() == 1);
 }
 
-TEST_CASE("local checkpoints: none is read wrongly after a power loss and the loss of a disk") {
+TEST_CASE(
+    "save durability: no local checkpoint is read wrongly after a loss of power and of a disk") {
   test::local_cluster nodes_run;
   nodes_run.by_rank = {"a", "b", "b", "c"};
   nodes_run.folder = fs::canonical(nodes_run.folder);
@@ -342,23 +347,23 @@ TEST_CASE("local checkpoints: none is read wrongly after a power loss and the lo
     });
     content.push_back(test::files_of(other_cluster.shared() / parallel::concat("ep0-ba", batch)));
   }
-  std::atomic<index> saved = 0;   // the last one whose save has returned
-  std::atomic<index> latest = 0;  // the last one begun
+  std::atomic<index> saved = 0;   // the last batch whose save has returned
+  std::atomic<index> latest = 0;  // the last batch whose save has begun
   int moments = 0, states = 0;
   std::mt19937 random(8);  // NOLINT(cert-msc51-cpp): the same choices in every run
   watched_folder* journal = nullptr;
-  auto const look = [&] {
+  auto const check_state = [&] {
     ++moments;
-    if (random() % 8 != 0) return;  // it takes a while
+    if (random() % 8 != 0) return;  // each check takes time, so only some states are checked
     ++states;
     bool const names = random() % 2 == 0, any = random() % 2 == 0;
-    test::local_cluster left;
-    left.by_rank = nodes_run.by_rank;
+    test::local_cluster surviving;
+    surviving.by_rank = nodes_run.by_rank;
     index const at_least = saved;
-    journal->write_what_is_left(
-        left.folder, {[&] { return any ? random() % 2 == 0 : names; }, random() % 3 == 0});
-    fs::remove_all(left.local(static_cast<int>(random() % 4)).folder);  // a disk that is lost
-    auto const found = test::promoted(left);
+    journal->write_surviving_state(
+        surviving.folder, {[&] { return any ? random() % 2 == 0 : names; }, random() % 3 == 0});
+    fs::remove_all(surviving.local(static_cast<int>(random() % 4)).folder);  // a lost disk
+    auto const found = test::promoted(surviving);
     auto const id = parallel::checkpoint::checkpoint_id::parse(found);
     if (!id) {
       CHECK_MESSAGE(at_least == 0, "nothing is left of ", at_least);
@@ -366,9 +371,10 @@ TEST_CASE("local checkpoints: none is read wrongly after a power loss and the lo
     }
     CHECK(id->batch >= at_least);
     CHECK(id->batch <= latest);
-    CHECK(test::files_of(left.shared() / found) == content.at(static_cast<std::size_t>(id->batch)));
+    CHECK(test::files_of(surviving.shared() / found) ==
+          content.at(static_cast<std::size_t>(id->batch)));
   };
-  watched_folder of_all(nodes_run.folder, look);
+  watched_folder of_all(nodes_run.folder, check_state);
   journal = &of_all;
   watched = journal;
   nodes_run.run(true, [&](auto& one, auto&, auto& saver) {

@@ -24,7 +24,7 @@ std::string refusal_of(std::filesystem::path const& folder) {
   return test::message_of([&] { static_cast<void>(lock_of(folder)); });
 }
 
-TEST_CASE("a folder has one writer, which says who it is, and none when that is done") {
+TEST_CASE("save lock: a folder has one writer, which is named, and none after it is released") {
   test::temporary_folder const scratch;
   auto const folder = scratch.path() / "runs" / "one";
   std::filesystem::create_directories(folder);
@@ -39,7 +39,7 @@ TEST_CASE("a folder has one writer, which says who it is, and none when that is 
   CHECK(refusal_of(folder).empty());
 }
 
-TEST_CASE("what a killed program held is free, and a stale file without a holder too") {
+TEST_CASE("save lock: the lock of a killed program is free, as is a stale file without a holder") {
   test::temporary_folder const scratch;
   auto const folder = scratch.path();
   int ready[2] = {};
@@ -63,29 +63,29 @@ TEST_CASE("what a killed program held is free, and a stale file without a holder
   CHECK(std::filesystem::is_empty(folder));
 }
 
-TEST_CASE("of those that come while a lock is given back, one holds it") {
+TEST_CASE("save lock: one at a time holds a lock that is taken and released concurrently") {
   test::temporary_folder const scratch;
   std::atomic<int> holders = 0;
-  std::atomic<int> most = 0;
-  std::atomic<int> held = 0;
-  std::vector<std::jthread> all;
+  std::atomic<int> max_holders = 0;
+  std::atomic<int> locked_count = 0;
+  std::vector<std::jthread> threads;
   for (int i = 0; i < 4; ++i)
-    all.emplace_back([&] {
+    threads.emplace_back([&] {
       for (int time = 0; time < 500; ++time) try {
           auto const lock = lock_of(scratch.path());
-          most = std::max(most.load(), ++holders);
+          max_holders = std::max(max_holders.load(), ++holders);
           std::this_thread::yield();
           --holders;
-          ++held;
-        } catch (parallel::error const&) {  // another has it
+          ++locked_count;
+        } catch (parallel::error const&) {  // another thread holds it
         }
     });
-  all.clear();
-  CHECK(most == 1);
-  CHECK(held > 0);
+  threads.clear();
+  CHECK(max_holders == 1);
+  CHECK(locked_count > 0);
 }
 
-TEST_CASE("no lock is taken through a link") {
+TEST_CASE("save lock: no lock is taken through a link") {
   test::temporary_folder const scratch;
   auto const folder = scratch.path();
   std::ofstream(folder / "notes.txt") << "mine";

@@ -5,7 +5,7 @@
 namespace save_target_test {
 namespace pc = parallel::checkpoint;
 
-TEST_CASE("a checkpoint's name is its epoch and batch, and nothing else is such a name") {
+TEST_CASE("save target: a checkpoint's name is its epoch and batch, and other names are not") {
   CHECK(pc::checkpoint_id{1, 4800}.text() == "ep1-ba4800");
   CHECK(pc::checkpoint_id::parse("ep1-ba4800") == pc::checkpoint_id{1, 4800});
   for (auto const* other : {"", "ep", "ep1", "ep1-ba", "ep-ba1", "ep1-ba2x", "ep01-ba2", "ep1-ba-2",

@@ -18,7 +18,7 @@ namespace save_test {
 namespace pc = parallel::checkpoint;
 using parallel::index;
 
-// Runs `action` in a child process; returns how it ended.
+// Runs `action` in a child process; returns its status.
 template <class Action>
 int status_of_child(Action action) {
   auto const child = ::fork();
@@ -39,9 +39,9 @@ std::vector<std::string> names_in(std::filesystem::path const& folder) {
   return out;
 }
 
-TEST_CASE("saved checkpoints are there, the last one as latest, and nothing else") {
+TEST_CASE("save: the folder has the saved checkpoints, the last one as latest, and nothing else") {
   test::temporary_folder const folder;
-  auto const root = folder / "run/checkpoints";  // created
+  auto const root = folder / "run/checkpoints";  // the save creates it
   test::save_checkpoint(root, 4, 2);
   test::save_checkpoint(root, 8, 3);
   CHECK(names_in(root) == std::vector<std::string>{"ep0-ba4", "ep0-ba8", "latest"});
@@ -50,7 +50,8 @@ TEST_CASE("saved checkpoints are there, the last one as latest, and nothing else
   CHECK(test::holds_checkpoint(root / "latest", 8));
 }
 
-TEST_CASE("a folder called latest is said before anything is saved; all else of that name goes") {
+TEST_CASE(
+    "save: a folder named latest is refused before anything is saved; anything else is replaced") {
   test::temporary_folder const folder;
   auto const latest = folder / "latest";
   std::filesystem::create_directory(latest);
@@ -79,7 +80,7 @@ TEST_CASE("a folder called latest is said before anything is saved; all else of 
   CHECK(saves_over_it());
 }
 
-TEST_CASE("the same batch saved again takes the place of the earlier one, or is refused") {
+TEST_CASE("save: the same batch saved again replaces the earlier one, or is refused") {
   test::temporary_folder const folder;
   test::save_checkpoint(folder.path(), 4, 1);
   test::save_checkpoint(folder.path(), 4, 3);
@@ -95,8 +96,8 @@ TEST_CASE("the same batch saved again takes the place of the earlier one, or is 
   CHECK(names_in(folder.path()) == std::vector<std::string>{"ep0-ba4", "latest"});
 }
 
-// For every k, a process saves and is killed before its k-th action on the disk. Whatever `latest`
-// finds then must be a whole checkpoint, and the next save and prune must work.
+// For every k, a process saves and is killed before its k-th action on the disk. The checkpoint
+// that `latest` finds after that must be whole, and the next save and prune must work.
 void kill_everywhere(index first, index second) {
   int steps = 0;
   {
@@ -105,15 +106,15 @@ void kill_everywhere(index first, index second) {
     test::save_checkpoint(folder.path(), second, 3, [&](std::string_view) { ++steps; });
   }
   CHECK(steps > 20);
-  int kept = 0;
+  int kept_count = 0;
   int replaced = 0;
   for (int k = 0; k < steps; ++k) {
     test::temporary_folder const folder;
     test::save_checkpoint(folder.path(), first, 2);
     auto const status = status_of_child([&] {
-      int done = 0;
+      int step_count = 0;
       test::save_checkpoint(folder.path(), second, 3, [&](std::string_view) {
-        if (done++ == k) ::raise(SIGKILL);
+        if (step_count++ == k) ::raise(SIGKILL);
       });
     });
     REQUIRE(WIFSIGNALED(status));
@@ -124,7 +125,7 @@ void kill_everywhere(index first, index second) {
     auto const number = reader.state().at("batch").get<index>();
     CHECK((number == first || number == second));
     CHECK(test::holds_checkpoint(*found.folder, number));
-    ++(number == first ? kept : replaced);
+    ++(number == first ? kept_count : replaced);
     for (auto const& entry : pc::list_checkpoints(folder.path()))
       CHECK_MESSAGE(entry.valid(), entry.problem);
 
@@ -135,19 +136,20 @@ void kill_everywhere(index first, index second) {
     CHECK(names_in(folder.path()) ==
           std::vector<std::string>{pc::checkpoint_id{0, second}.text(), "latest"});
   }
-  CHECK(kept > 20);
+  CHECK(kept_count > 20);
   if (first != second) CHECK(replaced > 0);
 }
 
-TEST_CASE("a writer killed at any point leaves a whole checkpoint as latest") {
+TEST_CASE("save: a writer killed at any point leaves a whole checkpoint as latest") {
   kill_everywhere(4, 8);
 }
 
-TEST_CASE("a writer killed while it saves a batch again leaves a whole checkpoint as latest") {
+TEST_CASE(
+    "save: a writer killed while it saves a batch again leaves a whole checkpoint as latest") {
   kill_everywhere(4, 4);
 }
 
-TEST_CASE("a writer killed at a random moment leaves a whole checkpoint as latest") {
+TEST_CASE("save: a writer killed at a random moment leaves a whole checkpoint as latest") {
   test::temporary_folder const folder;
   test::save_checkpoint(folder.path(), 1, 2);
   for (unsigned delay = 0; delay < 4000; delay += 200) {
@@ -169,15 +171,16 @@ TEST_CASE("a writer killed at a random moment leaves a whole checkpoint as lates
   }
 }
 
-TEST_CASE("an exception at any point leaves the earlier checkpoint, and the next save works") {
+TEST_CASE(
+    "save: an exception at any point leaves the earlier checkpoint, and the next save works") {
   test::temporary_folder const folder;
   test::save_checkpoint(folder.path(), 4, 2);
   int k = 0;
   for (bool failed = true; failed; ++k) {
-    int done = 0;
+    int step_count = 0;
     failed = !test::message_of([&] {
                 test::save_checkpoint(folder.path(), 8, 3, [&](std::string_view) {
-                  if (done++ == k) parallel::fail("stopped");
+                  if (step_count++ == k) parallel::fail("stopped");
                 });
               }).empty();
     auto const found = pc::latest(folder.path());
@@ -188,7 +191,7 @@ TEST_CASE("an exception at any point leaves the earlier checkpoint, and the next
   CHECK(std::filesystem::read_symlink(folder / "latest") == "ep0-ba8");
 }
 
-TEST_CASE("a full disk is an error that names the file, and the old checkpoint stays") {
+TEST_CASE("save: a full disk is an error that names the file, and the old checkpoint stays") {
   test::temporary_folder const folder;
   test::save_checkpoint(folder.path(), 4, 2);
   for (rlim_t const bytes : {100U, 65540U, 70000U}) {
@@ -215,7 +218,7 @@ TEST_CASE("a full disk is an error that names the file, and the old checkpoint s
   CHECK(test::holds_checkpoint(folder / "latest", 4));
 }
 
-TEST_CASE("a folder that cannot be written is an error with its path and the reason") {
+TEST_CASE("save: a folder that cannot be written is an error with its path and the reason") {
   test::temporary_folder const folder;
   test::write_all(folder / "file", "x");
   CHECK(test::contains(
@@ -231,7 +234,7 @@ TEST_CASE("a folder that cannot be written is an error with its path and the rea
   }
 }
 
-TEST_CASE("commit refuses what is not a whole checkpoint") {
+TEST_CASE("save: commit refuses an incomplete checkpoint") {
   test::temporary_folder const folder;
   pc::save_target const target{folder.path(), {0, 1}, 0};
   pc::prepare_save(target);
@@ -242,8 +245,9 @@ TEST_CASE("commit refuses what is not a whole checkpoint") {
     writer.add<float>("w", std::vector<index>{12}, 6 * rank, values);
     records.push_back(writer.finish());
   }
-  auto const commit = [&](std::vector<std::string> const& all, std::string_view state) {
-    return test::message_of([&] { pc::commit(target, all, state); });
+  auto const commit = [&](std::vector<std::string> const& records_of_ranks,
+                          std::string_view state) {
+    return test::message_of([&] { pc::commit(target, records_of_ranks, state); });
   };
   CHECK(
       test::contains(commit({records[0]}, "{}"), "tensor \"w\": elements 6 to 12 are in no slice"));

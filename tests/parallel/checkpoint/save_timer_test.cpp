@@ -8,16 +8,17 @@
 namespace save_timer_test {
 using parallel::checkpoint::save_timer;
 
-TEST_CASE("a save takes from its beginning to its end, and holds up only where it is held") {
+TEST_CASE(
+    "save timer: a save lasts from its beginning to its end, and delays training only while held") {
   save_timer timer;
   CHECK(timer.costs().saves == 0);
   auto const pause = [] { std::this_thread::sleep_for(std::chrono::milliseconds(10)); };
   for (int save = 0; save < 2; ++save) {
     timer.begin();
-    { save_timer::hold const now(timer); }
+    { save_timer::hold const hold(timer); }
     pause();
     {
-      save_timer::hold const now(timer);
+      save_timer::hold const hold(timer);
       pause();
     }
     timer.end();

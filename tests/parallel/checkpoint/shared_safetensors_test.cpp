@@ -12,7 +12,7 @@ namespace shared_safetensors_test {
 
 namespace pc = parallel::checkpoint;
 
-TEST_CASE("what several writers put into one file is read as one list of tensors") {
+TEST_CASE("shared safetensors: a file of several writers is read as one list of tensors") {
   test::temporary_folder const folder;
   std::vector<pc::tensor_declaration> const tensors = {{"half", pc::element_type::bf16, {3}},
                                                        {"w", pc::element_type::f32, {2, 2}}};
@@ -39,8 +39,8 @@ TEST_CASE("what several writers put into one file is read as one list of tensors
   CHECK(ranks[0].contains("w"));
   CHECK_FALSE(ranks[0].contains("v"));
   auto const problem = [&](std::string const& name, parallel::index begin, std::size_t bytes) {
-    std::vector<std::byte> const some(bytes);
-    return test::message_of([&] { ranks[0].write(name, begin, some); });
+    std::vector<std::byte> const content(bytes);
+    return test::message_of([&] { ranks[0].write(name, begin, content); });
   };
   CHECK(test::contains(problem("v", 0, 4), "tensor \"v\" was not declared"));
   CHECK(test::contains(problem("w", 3, 8), "has 4 elements; 2 were given from 3 on"));

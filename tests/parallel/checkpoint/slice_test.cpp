@@ -22,7 +22,9 @@ std::string problem(pc::slice_set set) {
   return test::message_of([&] { pc::check_tiling(set, "m"); });
 }
 
-TEST_CASE("slices that tile a tensor in any order are accepted, holes and overlaps are named") {
+TEST_CASE(
+    "slice: slices that tile a tensor in any order are accepted, and holes and overlaps are "
+    "named") {
   CHECK(problem(set_of({{0, 10}})).empty());
   CHECK(problem(set_of({{7, 10}, {0, 3}, {3, 7}})).empty());
   CHECK(problem(set_of({{0, 3}, {3, 3}, {3, 10}})).empty());
@@ -35,7 +37,7 @@ TEST_CASE("slices that tile a tensor in any order are accepted, holes and overla
   CHECK(test::contains(problem(set_of({{0, 11}})), "[0, 11) does not lie within its 10 elements"));
 }
 
-TEST_CASE("a slice's bytes must fit its elements and its file") {
+TEST_CASE("slice: the bytes must fit the elements and the file") {
   auto set = set_of({{0, 10}});
   auto& slice = set.tensors["w"].slices[0];
   slice.bytes = 36;
@@ -49,7 +51,9 @@ TEST_CASE("a slice's bytes must fit its elements and its file") {
   CHECK(test::contains(problem(set), "in a file \"g\" that is not listed"));
 }
 
-TEST_CASE("records survive the way through JSON, and contradictions between ranks are found") {
+TEST_CASE(
+    "slice: records survive a round trip through JSON, and contradictions between ranks are "
+    "found") {
   auto const set = set_of({{0, 4}, {4, 10}});
   auto const text = "{" + pc::format_slices(set, "m") + "}";
   pc::slice_set read;

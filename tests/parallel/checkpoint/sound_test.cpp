@@ -19,7 +19,7 @@ namespace pc = parallel::checkpoint;
 namespace fs = std::filesystem;
 using parallel::index;
 
-/// Changes the last byte of a file of this checkpoint, which is in a slice.
+/// Changes the last byte of a file of this checkpoint, which lies in a slice.
 void damage(fs::path const& folder, std::string const& file = "rank-00001-F32-000.safetensors") {
   auto content = test::read_all(folder / file);
   content.back() ^= 1;
@@ -33,7 +33,7 @@ struct outcome {
   friend bool operator==(outcome const&, outcome const&) = default;
 };
 
-/// What `ranks` ranks find, which is the same on all.
+/// The finding of `ranks` ranks, which is equal on all.
 outcome found(fs::path const& folder, pc::if_damaged action, int ranks) {
   std::vector<outcome> outcomes(static_cast<std::size_t>(ranks));
   parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
@@ -49,7 +49,7 @@ outcome found(fs::path const& folder, pc::if_damaged action, int ranks) {
   return outcomes.front();
 }
 
-TEST_CASE("a sound checkpoint is taken without a word") {
+TEST_CASE("sound checkpoint: an intact one is taken without a note") {
   test::temporary_folder const folder;
   test::save_checkpoint(folder.path(), 4, 3);
   for (int const ranks : {1, 2, 5})
@@ -58,7 +58,7 @@ TEST_CASE("a sound checkpoint is taken without a word") {
       CHECK(found(folder / "ep0-ba4", action, ranks) == outcome{folder / "ep0-ba4", "", ""});
 }
 
-TEST_CASE("where ranks find damage, all go back to the newest sound one before it") {
+TEST_CASE("sound checkpoint: if a rank finds damage, all take the newest intact one before it") {
   test::temporary_folder const folder;
   for (index const batch : {1, 2, 3, 4, 5}) test::save_checkpoint(folder.path(), batch, 3);
   damage(folder / "ep0-ba4");
@@ -75,7 +75,9 @@ TEST_CASE("where ranks find damage, all go back to the newest sound one before i
   }
 }
 
-TEST_CASE("damaged ones are set aside for a run that goes on in their folder, where it can go on") {
+TEST_CASE(
+    "sound checkpoint: a run that continues in a folder sets damaged ones aside if an intact one "
+    "exists") {
   test::temporary_folder const folder;
   for (index const batch : {1, 2, 3}) test::save_checkpoint(folder.path(), batch, 3);
   damage(folder / "ep0-ba2");
@@ -99,7 +101,7 @@ TEST_CASE("damaged ones are set aside for a run that goes on in their folder, wh
   CHECK(names().front() == "ep0-ba1");
 }
 
-TEST_CASE("all ranks refuse in the same words when nothing else will do") {
+TEST_CASE("sound checkpoint: all ranks refuse with the same message if none is intact") {
   test::temporary_folder const folder;
   for (index const batch : {1, 2}) test::save_checkpoint(folder.path(), batch, 3);
   damage(folder / "ep0-ba1");
@@ -115,7 +117,7 @@ TEST_CASE("all ranks refuse in the same words when nothing else will do") {
   }
 }
 
-TEST_CASE("a file that is missing is damage, and a rank that misses it is named") {
+TEST_CASE("sound checkpoint: a missing file is damage, and the rank that misses it is named") {
   test::temporary_folder const folder;
   test::save_checkpoint(folder.path(), 4, 3);
   fs::remove(folder / "ep0-ba4/rank-00002-F32-000.safetensors");
@@ -124,25 +126,25 @@ TEST_CASE("a file that is missing is damage, and a rank that misses it is named"
   CHECK(test::contains(got.error, "rank-00002-F32-000.safetensors: cannot open"));
 }
 
-/// This process can open no file more while it lives.
-class no_more_files {
+/// While this object lives, the process cannot open another file.
+class open_file_limit {
  public:
-  no_more_files() {
+  open_file_limit() {
     ::getrlimit(RLIMIT_NOFILE, &before_);
     parallel::descriptor const next(::open("/dev/null", O_RDONLY));
     auto none = before_;
     none.rlim_cur = static_cast<::rlim_t>(next.get());
     ::setrlimit(RLIMIT_NOFILE, &none);
   }
-  no_more_files(no_more_files const&) = delete;
-  no_more_files& operator=(no_more_files const&) = delete;
-  ~no_more_files() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  open_file_limit(open_file_limit const&) = delete;
+  open_file_limit& operator=(open_file_limit const&) = delete;
+  ~open_file_limit() { ::setrlimit(RLIMIT_NOFILE, &before_); }
 
  private:
   ::rlimit before_ = {};
 };
 
-TEST_CASE("what a rank is not let to read is neither damaged nor left") {
+TEST_CASE("sound checkpoint: a file that cannot be opened is an error, and not damage") {
   test::temporary_folder const folder;
   for (index const batch : {1, 2}) test::save_checkpoint(folder.path(), batch, 3);
   auto const newest = folder / "ep0-ba2";
@@ -150,7 +152,7 @@ TEST_CASE("what a rank is not let to read is neither damaged nor left") {
        {pc::if_damaged::stop, pc::if_damaged::go_back, pc::if_damaged::set_aside}) {
     outcome got;
     {
-      no_more_files const limit;
+      open_file_limit const limit;
       got = found(newest, action, 3);
     }
     CAPTURE(got.error);
@@ -160,7 +162,7 @@ TEST_CASE("what a rank is not let to read is neither damaged nor left") {
                          "-n); this may pass"));
     CHECK(fs::exists(newest));
   }
-  no_more_files const limit;
+  open_file_limit const limit;
   CHECK_THROWS_AS(static_cast<void>(pc::problem_of(newest)), parallel::access_error);
   CHECK_THROWS_AS(static_cast<void>(pc::latest(folder.path())), parallel::access_error);
 }

@@ -1,4 +1,4 @@
-// Groups with states of their own, Muon's beside AdamW's, saved by one layout and continued by
+// Optimizer groups with different states, Muon's and AdamW's, saved by one layout and continued by
 // another.
 #include <map>
 #include <set>
@@ -28,7 +28,7 @@ using any = any_optimizer<muon, decoupled_adamw>;
 
 constexpr int steps = 4;
 
-/// Numbers of no pattern, in eighths.
+/// Irregular numbers, in multiples of an eighth.
 std::vector<float> numbers(std::string const& name, index count) {
   philox const random(3, stream_id(name));
   std::vector<float> out;
@@ -37,7 +37,7 @@ std::vector<float> numbers(std::string const& name, index count) {
   return out;
 }
 
-/// A rank that trains two matrices by Muon and a vector by AdamW.
+/// A rank that trains two matrices with Muon and a vector with AdamW.
 template <class Comm>
 struct trainee {
   trainee(Comm& comm, zero::level level)
@@ -54,7 +54,7 @@ struct trainee {
     model.set_weights(step);
   }
 
-  /// Steps first to last - 1, of two microbatches in all.
+  /// Makes steps first to last - 1, each of two microbatches over all ranks.
   void run(int first, int last) {
     auto const own_count = static_cast<std::size_t>(2 / world.size());
     std::vector<test::given_microbatch<float>> const share(own_count);
@@ -78,7 +78,7 @@ struct trainee {
   train::stepper<test::given_gradients<float>, host::device, Comm, any> step;
 };
 
-/// By name all that one rank, which holds everything, would save.
+/// All tensors, by name, that a single rank would save.
 template <class Trainee>
 std::map<std::string, std::vector<float>> contents(Trainee& trained) {
   std::map<std::string, std::vector<float>> out;
@@ -89,7 +89,7 @@ std::map<std::string, std::vector<float>> contents(Trainee& trained) {
   return out;
 }
 
-TEST_CASE("Muon's momentum and AdamW's moments are saved by name and continue in any layout") {
+TEST_CASE("stepper checkpoint: Muon's momentum and AdamW's moments continue in any layout") {
   test::temporary_folder const folder;
   std::map<std::string, std::vector<float>> expected;
   threads::run(1, [&](threads::communicator& comm) {

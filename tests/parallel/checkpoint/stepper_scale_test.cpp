@@ -1,4 +1,4 @@
-// What saving and resuming cost a rank, counted, as ranks become many.
+// The cost of saving and resuming on a rank, counted for growing numbers of ranks.
 #include <doctest/doctest.h>
 
 #include <memory>
@@ -25,7 +25,7 @@ struct cost {
   std::size_t read = 0, calls = 0, sent = 0;
 };
 
-/// What `action` costs this rank.
+/// The cost of `action` on this rank.
 template <class Action>
 cost cost_of(parallel::flight_recorder const& recorder, Action const& action) {
   auto const current_cost = [&] {
@@ -72,7 +72,9 @@ costs measure(layout const& run_layout, fs::path const& root) {
   return out;
 }
 
-TEST_CASE("what a save and a resume cost a rank does not grow with their number") {
+TEST_CASE(
+    "stepper checkpoint: the cost of a save and a resume on a rank does not grow with their "
+    "number") {
   test::temporary_folder const folder;
   for (auto const level : {test::zero::level::none, test::zero::level::optimizer})
     for (int const ranks : {8, 16, 32, 64}) {
@@ -84,15 +86,16 @@ TEST_CASE("what a save and a resume cost a rank does not grow with their number"
       for (std::size_t rank = 0; rank < got.save.size(); ++rank) {
         auto const& save = got.save[rank];
         CHECK(save.opens <= (rank == 0 ? 9 : 1));
-        CHECK(save.calls == (rank == 0 ? got.save.size() + 3 : 5));  // it receives from each
+        CHECK(save.calls ==
+              (rank == 0 ? got.save.size() + 3 : 5));  // rank 0 receives from each rank
         CHECK(save.sent < 8192);
         auto const& resume = got.resume[rank];
         CHECK(resume.opens < 32);
         CHECK(resume.calls < 20);
         read += resume.read;
       }
-      // once to be checked, with the header of each rank's file, and once to be loaded, by all
-      // together; rank 0 chooses by the manifest
+      // All ranks together read the data once to check it, with the header of each rank's file, and
+      // once to load it. Rank 0 also reads the manifest to choose a checkpoint.
       CHECK(read == 2 * got.saved + 2 * got.manifest + 65536 * got.resume.size());
     }
 }

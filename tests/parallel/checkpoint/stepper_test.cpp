@@ -1,5 +1,5 @@
-// What a stepper trains, saved by one layout and continued by another: the bits of a run that was
-// not interrupted.
+// Training that one layout saves and another continues: it must have the bits of an uninterrupted
+// run.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -59,15 +59,15 @@ std::vector<layout> const layouts = {
 /// Calls f(rank) on every rank of a layout.
 void on_ranks(layout const& run_layout, std::function<void(rank_type&)> const& f) {
   parallel::threads::run(run_layout.shape().ranks(), [&](parallel::threads::communicator& comm) {
-    rank_type one(parallel::any_communicator(std::move(comm)), run_layout);
-    f(one);
+    rank_type trainer(parallel::any_communicator(std::move(comm)), run_layout);
+    f(trainer);
   });
 }
 
-/// The layout on a model that all of them can divide.
+/// The layout with a model that all layouts can divide.
 layout with_steps(layout run_layout) {
   run_layout.model.attention.heads = 2;
-  run_layout.model.blocks = 4;  // chunks of two pipeline ranks with two each
+  run_layout.model.blocks = 4;  // for two pipeline ranks with two chunks each
   run_layout.sizes.vocabulary = 14;
   run_layout.sizes.length = 6;
   run_layout.frozen = {"block.1.up"};
@@ -76,36 +76,38 @@ layout with_steps(layout run_layout) {
 
 outcome uninterrupted() { return test::run(with_steps({})); }
 
-/// Saves after two batches of layout `a`, with what the program remembers.
+/// Saves after two batches of layout `a`, with the program's own state.
 fs::path save_of(std::size_t a, fs::path const& root) {
-  on_ranks(with_steps(layouts[a]), [&](auto& one) {
-    for (index i = 0; i < 2; ++i) static_cast<void>(one.step(i));
+  on_ranks(with_steps(layouts[a]), [&](auto& trainer) {
+    for (index i = 0; i < 2; ++i) static_cast<void>(trainer.step(i));
     pc::run_state const state{.batches = 2, .program_state = {{"seen", "what I want to remember"}}};
-    auto const saved = pc::save(one.stepper(), one.world(), one.exchanges(), root, state);
+    auto const saved =
+        pc::save(trainer.stepper(), trainer.world(), trainer.exchanges(), root, state);
     CHECK(saved == root / "ep0-ba2");
   });
   return root / "ep0-ba2";
 }
 
-/// Layout `b` loads that, saves it again, which must be the same parameters and states, and goes on
-/// to the bits of a run that was not interrupted.
+/// Layout `b` loads the checkpoint, saves it again with equal parameters and states, and continues
+/// to the bits of an uninterrupted run.
 void check_continued(fs::path const& saved, std::size_t b, fs::path const& second_folder,
                      outcome const& expected) {
   CAPTURE(b);
   outcome got;
   std::mutex lock;
   auto const next = with_steps(layouts[b]);
-  on_ranks(next, [&](auto& one) {
-    one.stepper().initialise(99);
-    auto const state = pc::resume(one.stepper(), one.world(), one.exchanges(), saved.parent_path());
+  on_ranks(next, [&](auto& trainer) {
+    trainer.stepper().initialise(99);
+    auto const state =
+        pc::resume(trainer.stepper(), trainer.world(), trainer.exchanges(), saved.parent_path());
     REQUIRE(state.has_value());
     CHECK(state->batches == 2);
     CHECK(state->program_state == nlohmann::json{{"seen", "what I want to remember"}});
-    pc::save(one.stepper(), one.world(), one.exchanges(), second_folder, *state);
-    auto const result = one.step(2);
+    pc::save(trainer.stepper(), trainer.world(), trainer.exchanges(), second_folder, *state);
+    auto const result = trainer.step(2);
     std::scoped_lock const guard(lock);
     got.add(0, result);
-    test::collect(one.stepper(), got);
+    test::collect(trainer.stepper(), got);
   });
   CHECK(pc::differences(pc::checkpoint_reader(saved),
                         pc::checkpoint_reader(second_folder / saved.filename()))
@@ -117,7 +119,7 @@ void check_continued(fs::path const& saved, std::size_t b, fs::path const& secon
   CHECK(got.gradients == expected.gradients);
 }
 
-TEST_CASE("what one layout saves another continues to the same bits") {
+TEST_CASE("stepper checkpoint: a layout continues another's checkpoint to the same bits") {
   test::temporary_folder const folder;
   auto const expected = uninterrupted();
   for (std::size_t a = 0; a < layouts.size(); ++a) {
@@ -128,7 +130,8 @@ TEST_CASE("what one layout saves another continues to the same bits") {
   }
 }
 
-TEST_CASE("[full] what any layout saves any other continues to the same bits") {
+TEST_CASE(
+    "[full] stepper checkpoint: any layout continues any other's checkpoint to the same bits") {
   test::temporary_folder const folder;
   auto const expected = uninterrupted();
   index pairs = 0;
@@ -142,36 +145,39 @@ TEST_CASE("[full] what any layout saves any other continues to the same bits") {
   CHECK(layouts.size() >= 10);
 }
 
-TEST_CASE("where there is no checkpoint nothing is loaded; the newest ones stay") {
+TEST_CASE(
+    "stepper checkpoint: without a checkpoint nothing is loaded, and the newest ones are kept") {
   test::temporary_folder const folder;
-  on_ranks(with_steps({.ranks = 2}), [&](auto& one) {
-    CHECK_FALSE(
-        pc::resume(one.stepper(), one.world(), one.exchanges(), folder / "run").has_value());
+  on_ranks(with_steps({.ranks = 2}), [&](auto& trainer) {
+    CHECK_FALSE(pc::resume(trainer.stepper(), trainer.world(), trainer.exchanges(), folder / "run")
+                    .has_value());
     for (index const batches : {1, 2, 3})
-      pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run", {.batches = batches},
-               {.keep = 2});
+      pc::save(trainer.stepper(), trainer.world(), trainer.exchanges(), folder / "run",
+               {.batches = batches}, {.keep = 2});
   });
   CHECK(pc::list_checkpoints(folder / "run").size() == 2);
   CHECK(fs::read_symlink(folder / "run/latest") == "ep0-ba3");
 }
 
-TEST_CASE("weights alone leave the optimizer at its start") {
+TEST_CASE("stepper checkpoint: loading weights only leaves the optimizer at its start") {
   test::temporary_folder const folder;
 
-  on_ranks(with_steps({}), [&](auto& one) {
-    static_cast<void>(one.step(0));
-    pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run", {.batches = 1});
+  on_ranks(with_steps({}), [&](auto& trainer) {
+    static_cast<void>(trainer.step(0));
+    pc::save(trainer.stepper(), trainer.world(), trainer.exchanges(), folder / "run",
+             {.batches = 1});
   });
-  on_ranks(with_steps({}), [&](auto& one) {
-    pc::resume(one.stepper(), one.world(), one.exchanges(), folder / "run", pc::content::weights);
-    for (auto const& unit : one.stepper().units())
+  on_ranks(with_steps({}), [&](auto& trainer) {
+    pc::resume(trainer.stepper(), trainer.world(), trainer.exchanges(), folder / "run",
+               pc::content::weights);
+    for (auto const& unit : trainer.stepper().units())
       for (auto const& segment : unit.memory.segments())
         for (auto const& state : segment.states)
           for (auto const element : state.span()) CHECK(element == 0);
   });
 }
 
-/// Changes a byte of a tensor of which tensor ranks read columns: no read of them sees a whole
+/// Changes a byte of a tensor of which tensor ranks read columns, so that no read sees a whole
 /// slice.
 void damage(fs::path const& checkpoint) {
   auto const slice = pc::checkpoint_reader(checkpoint).at("block.0.down.weight").slices.at(0);
@@ -180,43 +186,46 @@ void damage(fs::path const& checkpoint) {
   file.put('\x7f');
 }
 
-TEST_CASE("a damaged file is found before anything else is read, in any layout") {
+TEST_CASE("stepper checkpoint: a damaged file is found before anything is loaded, in any layout") {
   test::temporary_folder const folder;
-  on_ranks(with_steps({}), [&](auto& one) {
-    pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run", {.batches = 1});
+  on_ranks(with_steps({}), [&](auto& trainer) {
+    pc::save(trainer.stepper(), trainer.world(), trainer.exchanges(), folder / "run",
+             {.batches = 1});
   });
   damage(folder / "run/ep0-ba1");
   for (auto const& run_layout : {layouts[0], layouts[2], layouts[3]})
     CHECK(test::contains(test::message_of([&] {
-                           on_ranks(with_steps(run_layout), [&](auto& one) {
-                             pc::resume(one.stepper(), one.world(), one.exchanges(),
+                           on_ranks(with_steps(run_layout), [&](auto& trainer) {
+                             pc::resume(trainer.stepper(), trainer.world(), trainer.exchanges(),
                                         folder / "run");
                            });
                          }),
                          "are damaged: their checksum is"));
 }
 
-TEST_CASE("a run goes on from the checkpoint before the damaged one") {
+TEST_CASE("stepper checkpoint: a run continues from the checkpoint before the damaged one") {
   test::temporary_folder const folder;
-  on_ranks(with_steps({}), [&](auto& one) {
+  on_ranks(with_steps({}), [&](auto& trainer) {
     for (index const batches : {1, 2})
-      pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run", {.batches = batches});
+      pc::save(trainer.stepper(), trainer.world(), trainer.exchanges(), folder / "run",
+               {.batches = batches});
   });
   damage(folder / "run/ep0-ba2");
   for (auto const& run_layout : {layouts[0], layouts[2]}) {
     fs::remove_all(folder / "copy");
     fs::copy(folder / "run", folder / "copy",
              fs::copy_options::recursive | fs::copy_options::copy_symlinks);
-    on_ranks(with_steps(run_layout), [&](auto& one) {
-      auto const found = pc::resume(one.stepper(), one.world(), one.exchanges(), folder / "copy");
+    on_ranks(with_steps(run_layout), [&](auto& trainer) {
+      auto const found =
+          pc::resume(trainer.stepper(), trainer.world(), trainer.exchanges(), folder / "copy");
       REQUIRE(found.has_value());
       CHECK(found->batches == 1);
       CHECK(test::contains(found->note, "are damaged"));
       CHECK(test::contains(found->note, "went back to " + (folder / "copy/ep0-ba1").native()));
-      pc::save(one.stepper(), one.world(), one.exchanges(), folder / "copy", {.batches = 3},
-               {.keep = 2});
+      pc::save(trainer.stepper(), trainer.world(), trainer.exchanges(), folder / "copy",
+               {.batches = 3}, {.keep = 2});
     });
-    // the damaged one does not count as kept
+    // The damaged one does not count as a kept checkpoint.
     CHECK(fs::exists(folder / "copy/ep0-ba1"));
     CHECK(fs::exists(folder / "copy/ep0-ba2-damaged"));
     CHECK(!fs::exists(folder / "copy/ep0-ba2"));
@@ -224,22 +233,26 @@ TEST_CASE("a run goes on from the checkpoint before the damaged one") {
   }
 }
 
-TEST_CASE("a folder of damaged checkpoints is no fresh start") {
+TEST_CASE(
+    "stepper checkpoint: a folder with only damaged checkpoints is an error, not a fresh start") {
   test::temporary_folder const folder;
   fs::create_directories(folder / "run/ep0-ba7");
   CHECK(test::contains(test::message_of([&] {
-                         on_ranks(with_steps({.ranks = 2}), [&](auto& one) {
-                           pc::resume(one.stepper(), one.world(), one.exchanges(), folder / "run");
+                         on_ranks(with_steps({.ranks = 2}), [&](auto& trainer) {
+                           pc::resume(trainer.stepper(), trainer.world(), trainer.exchanges(),
+                                      folder / "run");
                          });
                        }),
                        "there is no valid checkpoint"));
 }
 
-TEST_CASE("another model's checkpoint is refused by the name of what differs") {
+TEST_CASE(
+    "stepper checkpoint: another model's checkpoint is refused with the name of the difference") {
   test::temporary_folder const folder;
   auto const save_as = [&](layout const& run_layout, std::string const& name) {
-    on_ranks(run_layout, [&](auto& one) {
-      pc::save(one.stepper(), one.world(), one.exchanges(), folder / name, {.batches = 1});
+    on_ranks(run_layout, [&](auto& trainer) {
+      pc::save(trainer.stepper(), trainer.world(), trainer.exchanges(), folder / name,
+               {.batches = 1});
     });
   };
   auto wider = with_steps({});
@@ -248,8 +261,8 @@ TEST_CASE("another model's checkpoint is refused by the name of what differs") {
   auto untied = with_steps({});
   auto const load_from = [&](layout const& run_layout, std::string const& name) {
     return test::message_of([&] {
-      on_ranks(run_layout, [&](auto& one) {
-        pc::resume(one.stepper(), one.world(), one.exchanges(), folder / name);
+      on_ranks(run_layout, [&](auto& trainer) {
+        pc::resume(trainer.stepper(), trainer.world(), trainer.exchanges(), folder / name);
       });
     });
   };
@@ -261,18 +274,21 @@ TEST_CASE("another model's checkpoint is refused by the name of what differs") {
   CHECK(test::contains(load_from(untied, "tied"), "has no tensor \"head\""));
 }
 
-TEST_CASE("a checkpoint with more blocks than the model is no run to go on from, but has weights") {
+TEST_CASE(
+    "stepper checkpoint: with more blocks than the model it can give weights, but not be resumed") {
   test::temporary_folder const folder;
   auto const full_layout = with_steps({.ranks = 2, .level = test::zero::level::parameters});
   auto fewer = full_layout;
   --fewer.model.blocks;
-  on_ranks(full_layout, [&](auto& one) {
-    pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run", {.batches = 1});
+  on_ranks(full_layout, [&](auto& trainer) {
+    pc::save(trainer.stepper(), trainer.world(), trainer.exchanges(), folder / "run",
+             {.batches = 1});
   });
-  auto const load = [&](pc::content what) {
+  auto const load = [&](pc::content content) {
     return test::message_of([&] {
-      on_ranks(fewer, [&](auto& one) {
-        pc::resume(one.stepper(), one.world(), one.exchanges(), folder / "run", what);
+      on_ranks(fewer, [&](auto& trainer) {
+        pc::resume(trainer.stepper(), trainer.world(), trainer.exchanges(), folder / "run",
+                   content);
       });
     });
   };
@@ -285,57 +301,62 @@ TEST_CASE("a checkpoint with more blocks than the model is no run to go on from,
   CHECK(load(pc::content::weights).empty());
 }
 
-TEST_CASE("ranks that do not resume together, or save something else, are told") {
+TEST_CASE(
+    "stepper checkpoint: ranks that do not resume together, or save other content, get an error") {
   test::temporary_folder const folder;
   auto const two = with_steps({.ranks = 2});
   auto const load_message = [&](auto const& act) {
-    return test::message_of([&] { on_ranks(two, [&](auto& one) { act(one, one.rank()); }); });
+    return test::message_of(
+        [&] { on_ranks(two, [&](auto& trainer) { act(trainer, trainer.rank()); }); });
   };
-  auto const save = [&](auto& one, std::string const& name, pc::content what, index batches = 1) {
-    pc::save(one.stepper(), one.world(), one.exchanges(), folder / name, {.batches = batches},
-             {.saved = what});
+  auto const save = [&](auto& trainer, std::string const& name, pc::content content,
+                        index batches = 1) {
+    pc::save(trainer.stepper(), trainer.world(), trainer.exchanges(), folder / name,
+             {.batches = batches}, {.saved = content});
   };
-  CHECK(test::contains(load_message([&](auto& one, int rank) {
-                         if (rank == 1) return void(one.step(0));
-                         pc::resume(one.stepper(), one.world(), one.exchanges(), folder / "run");
+  CHECK(test::contains(load_message([&](auto& trainer, int rank) {
+                         if (rank == 1) return void(trainer.step(0));
+                         pc::resume(trainer.stepper(), trainer.world(), trainer.exchanges(),
+                                    folder / "run");
                        }),
                        "rank 0 begins to resume from a checkpoint; rank 1 begins step 0 of"));
-  CHECK(test::contains(load_message([&](auto& one, int rank) {
-                         save(one, "run",
+  CHECK(test::contains(load_message([&](auto& trainer, int rank) {
+                         save(trainer, "run",
                               rank == 0 ? pc::content::everything : pc::content::weights);
                        }),
                        "run/ep0-ba1, weights alone; all ranks must make the same calls"));
-  CHECK(test::contains(load_message([&](auto& one, int rank) {
-                         save(one, rank == 0 ? "run" : "other", pc::content::everything);
+  CHECK(test::contains(load_message([&](auto& trainer, int rank) {
+                         save(trainer, rank == 0 ? "run" : "other", pc::content::everything);
                        }),
                        "other/ep0-ba1; all ranks must make the same calls"));
   CHECK(test::contains(
-      load_message([&](auto& one, int) { save(one, "run", pc::content::everything, -1); }),
+      load_message([&](auto& trainer, int) { save(trainer, "run", pc::content::everything, -1); }),
       "a run's state says -1 batches and epoch 0; both must be 0 or more"));
 }
 
-TEST_CASE("a checkpoint of weights alone has no states to go on with") {
+TEST_CASE("stepper checkpoint: a checkpoint of weights only cannot be resumed") {
   test::temporary_folder const folder;
-  on_ranks(with_steps({}), [&](auto& one) {
-    pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run", {.batches = 1},
-             {.saved = pc::content::weights});
+  on_ranks(with_steps({}), [&](auto& trainer) {
+    pc::save(trainer.stepper(), trainer.world(), trainer.exchanges(), folder / "run",
+             {.batches = 1}, {.saved = pc::content::weights});
   });
   CHECK(test::contains(
       test::message_of([&] {
-        on_ranks(with_steps({}), [&](auto& one) {
-          pc::resume(one.stepper(), one.world(), one.exchanges(), folder / "run");
+        on_ranks(with_steps({}), [&](auto& trainer) {
+          pc::resume(trainer.stepper(), trainer.world(), trainer.exchanges(), folder / "run");
         });
       }),
       "#momentum\", a state of the optimizer: it was saved by another one, or holds weights alone; "
       "give the same optimizer, or load content::weights"));
 }
 
-TEST_CASE("names of the library's own numbers are not the program's") {
+TEST_CASE(
+    "stepper checkpoint: names of the library's own values are refused for the program's state") {
   test::temporary_folder const folder;
   CHECK(test::contains(
       test::message_of([&] {
-        on_ranks(with_steps({}), [&](auto& one) {
-          pc::save(one.stepper(), one.world(), one.exchanges(), folder / "run",
+        on_ranks(with_steps({}), [&](auto& trainer) {
+          pc::save(trainer.stepper(), trainer.world(), trainer.exchanges(), folder / "run",
                    {.program_state = {{"batches", 3}}});
         });
       }),

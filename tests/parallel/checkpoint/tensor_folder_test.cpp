@@ -31,7 +31,7 @@ std::string problem(std::filesystem::path const& folder) {
   return test::message_of([&] { pc::tensor_folder const opened(folder); });
 }
 
-TEST_CASE("one file, or many with an index, are one list of tensors") {
+TEST_CASE("tensor folder: one file, or many with an index, are read as one list of tensors") {
   test::temporary_folder const single;
   write(single / "model.safetensors", {"a", "b"});
   CHECK(pc::tensor_folder(single.path()).names() == std::vector<std::string>{"a", "b"});
@@ -52,7 +52,7 @@ TEST_CASE("one file, or many with an index, are one list of tensors") {
   CHECK(test::contains(test::message_of([&] { value(tensors, "d"); }), "has no tensor \"d\""));
 }
 
-TEST_CASE("a folder of one file and an index of others: the file is read, as transformers does") {
+TEST_CASE("tensor folder: a single file is preferred to an index, as in transformers") {
   test::temporary_folder const folder_with_both;
   write(folder_with_both / "model.safetensors", {"a", "b"});
   write(folder_with_both / "1.safetensors", {"c"});
@@ -64,7 +64,7 @@ TEST_CASE("a folder of one file and an index of others: the file is read, as tra
   }
 }
 
-TEST_CASE("missing or wrong shards and tensors are named") {
+TEST_CASE("tensor folder: missing or wrong shards and tensors are named") {
   test::temporary_folder const folder;
   CHECK(test::contains(problem(folder.path()), "has neither model.safetensors nor"));
   write(folder / "1.safetensors", {"a"});

@@ -1,4 +1,4 @@
-// Slices of columns: every way to cut a matrix is accepted, every hole and overlap found.
+// Slices of columns: every way to divide a matrix is accepted, and every hole and overlap is found.
 #include <string>
 #include <vector>
 
@@ -15,7 +15,8 @@ using parallel::index;
 constexpr index rows = 5;
 constexpr index width = 7;
 
-/// `count` rows of `run` columns from element `begin` on; run 0: `count` elements.
+/// A slice of `count` rows of `run` columns from element `begin` on; with run 0, of `count`
+/// elements.
 pc::slice_record slice(index begin, index count, index run = 0, index stride = width) {
   pc::slice_record out;
   out.begin = begin;
@@ -34,16 +35,16 @@ std::string problem(std::vector<pc::slice_record> slices) {
   return test::message_of([&] { pc::check_tiling(set, "m"); });
 }
 
-TEST_CASE("columns and flat ranges tile together, in any order") {
+TEST_CASE("tiling: columns and flat ranges tile together, in any order") {
   CHECK(problem({slice(0, rows, 3), slice(3, rows, 4)}).empty());
   CHECK(problem({slice(3, rows, 4), slice(0, rows, 3)}).empty());
   CHECK(problem({slice(0, 2, 3), slice(3, 2, 4), slice(14, 21)}).empty());
-  // flat ranges that begin and end within rows: 10 = row 1, column 3
+  // Flat ranges begin and end within rows: element 10 is row 1, column 3.
   CHECK(problem({slice(0, 10), slice(10, 4), slice(14, 3, 6), slice(20, 3, 1)}).empty());
   CHECK(problem({slice(0, rows, width)}).empty());
 }
 
-TEST_CASE("holes and overlaps are found") {
+TEST_CASE("tiling: holes and overlaps are found") {
   auto const expected = [](std::string const& found, char const* const words) {
     CHECK_MESSAGE(test::contains(found, words), found);
   };
@@ -56,7 +57,7 @@ TEST_CASE("holes and overlaps are found") {
   expected(problem({slice(0, rows, 3), slice(0, rows, 3)}), "are in two slices");
 }
 
-TEST_CASE("a slice of columns must be one of this tensor's rows") {
+TEST_CASE("tiling: a slice of columns must lie within the tensor's rows") {
   auto const expected = [](std::string const& found, char const* const words) {
     CHECK_MESSAGE(test::contains(found, words), found);
   };
@@ -74,7 +75,7 @@ TEST_CASE("a slice of columns must be one of this tensor's rows") {
   expected(problem({cut}), "lies beyond the 1000 bytes of f");
 }
 
-TEST_CASE("a manifest that claims enormous slices is refused as fast as any") {
+TEST_CASE("tiling: a manifest that claims enormous slices is refused quickly") {
   constexpr index huge = index{1} << 60;
   pc::slice_set set;
   set.files["f"] = static_cast<std::uint64_t>(huge);
@@ -89,7 +90,8 @@ TEST_CASE("a manifest that claims enormous slices is refused as fast as any") {
                        "elements are in no slice"));
 }
 
-TEST_CASE("records of columns survive the way through JSON; bad ones are one message") {
+TEST_CASE(
+    "tiling: records of columns survive a round trip through JSON, and bad ones are refused") {
   pc::slice_set set;
   set.files["f"] = 1000;
   set.tensors["w"] = {pc::element_type::f32, {rows, width}, {slice(0, rows, 3), slice(3, rows, 4)}};
@@ -115,7 +117,7 @@ TEST_CASE("records of columns survive the way through JSON; bad ones are one mes
   CHECK(test::contains(refusal(R"("run":-1,"stride":7)"), "whole number"));
 }
 
-TEST_CASE("columns that ranks wrote are read back as any range and any columns") {
+TEST_CASE("tiling: columns that ranks wrote are read back as any range and any columns") {
   test::temporary_folder const folder;
   pc::save_target const target{folder.path(), {0, 1}, 0};
   pc::prepare_save(target);
@@ -161,7 +163,7 @@ TEST_CASE("columns that ranks wrote are read back as any range and any columns")
         REQUIRE(block[static_cast<std::size_t>(i)] ==
                 static_cast<double>((1 + i / run) * width + first + i % run));
     }
-  // a flipped bit is found
+  // A flipped bit is found.
   auto const path = target.folder() / "rank-00001-F32-000.safetensors";
   auto content = test::read_all(path);
   content.back() ^= 1;

@@ -12,14 +12,14 @@ namespace agreement_test {
 
 using namespace parallel;
 
-constexpr auto some = test::call_signature;
+constexpr auto sample = test::call_signature;
 
 }  // namespace agreement_test
 
-TEST_CASE("equal signatures agree and the odd ones out are grouped") {
+TEST_CASE("agreement: equal signatures agree, and differing ones are grouped by rank") {
   using namespace agreement_test;
-  auto const a = some(operation_kind::all_reduce, 8);
-  auto const b = some(operation_kind::all_reduce, 9);
+  auto const a = sample(operation_kind::all_reduce, 8);
+  auto const b = sample(operation_kind::all_reduce, 9);
   CHECK(disagreement(std::vector<signature>{}).empty());
   CHECK(disagreement(std::vector<signature>{a, a, a}).empty());
   auto const text = disagreement(std::vector<signature>{b, a, b, a, a});
@@ -28,9 +28,9 @@ TEST_CASE("equal signatures agree and the odd ones out are grouped") {
   CHECK(text.find("ranks 1, 3, 4: all_reduce(sum) of 8") != std::string::npos);
 }
 
-TEST_CASE("call sites are compared only when asked for") {
+TEST_CASE("agreement: call sites are compared on request only") {
   using namespace agreement_test;
-  auto const a = some(operation_kind::barrier, 0);
+  auto const a = sample(operation_kind::barrier, 0);
   auto b = a;
   b.line += 1;
   CHECK(disagreement(std::vector<signature>{a, b}).empty());

@@ -1,4 +1,4 @@
-// What a group of collectives refuses, and that it is one meeting of its ranks.
+// A group of collectives is one call of its ranks; what it refuses.
 #include <doctest/doctest.h>
 
 #include <memory>
@@ -17,10 +17,11 @@ namespace call_group_test {
 
 using namespace parallel;
 
-/// Counts what its inner communicator is given.
-class counted : public collectives<counted> {
+/// Counts the calls of its inner communicator.
+class counting_communicator : public collectives<counting_communicator> {
  public:
-  counted(threads::communicator inner, int& calls) : inner_(std::move(inner)), calls_(calls) {}
+  counting_communicator(threads::communicator inner, int& calls)
+      : inner_(std::move(inner)), calls_(calls) {}
   [[nodiscard]] int rank() const { return inner_.rank(); }
   [[nodiscard]] int size() const { return inner_.size(); }
   void abort(std::string const& reason) { inner_.abort(reason); }
@@ -28,8 +29,8 @@ class counted : public collectives<counted> {
     ++calls_;
     return inner_.submit(s, op);
   }
-  [[nodiscard]] signature_exchange open_exchange(host::stream const* on = nullptr) {
-    return inner_.open_exchange(on);
+  [[nodiscard]] signature_exchange open_exchange(host::stream const* stream = nullptr) {
+    return inner_.open_exchange(stream);
   }
 
  private:
@@ -37,33 +38,34 @@ class counted : public collectives<counted> {
   int& calls_;
 };
 
-TEST_CASE("a group is one call, and one collective needs none") {
+TEST_CASE("call_group: a group of one or more collectives is one call") {
   threads::run(3, [](threads::communicator& comm) {
-    int made = 0;
-    counted all(std::move(comm), made);
-    call_group calls(all);
+    int call_count = 0;
+    counting_communicator counting(std::move(comm), call_count);
+    call_group calls(counting);
     host::stream s;
     std::vector<int> x(4, 1), y(5, 2);
     calls.all_reduce(s, std::span(x), reduction::sum).wait();
     calls.all_reduce(s, std::span(y), reduction::sum).wait();
-    CHECK(made == 0);
+    CHECK(call_count == 0);
     calls.end(s).wait();
-    CHECK(made == 1);
+    CHECK(call_count == 1);
     CHECK(x == std::vector(4, 3));
     CHECK(y == std::vector(5, 6));
     calls.all_reduce(s, std::span(x), reduction::sum).wait();
     calls.end(s).wait();
-    CHECK(made == 2);
+    CHECK(call_count == 2);
     CHECK(x == std::vector(4, 9));
   });
 }
 
-TEST_CASE("the parts of a group are recorded as calls, and summed by a tree where that is asked") {
+TEST_CASE(
+    "call_group: the members are recorded as calls, and summed by a tree under tree_ordered") {
   threads::run(3, [](threads::communicator& comm) {
     auto const recorder = std::make_shared<flight_recorder>();
-    recorded noted(std::move(comm), recorder);
-    tree_ordered all(std::move(noted));
-    call_group calls(all);
+    recorded recorded_comm(std::move(comm), recorder);
+    tree_ordered ordered(std::move(recorded_comm));
+    call_group calls(ordered);
     host::stream s;
     std::vector<float> x(6, 1), y(3, 1), z(3);
     calls.all_reduce(s, std::span(x), reduction::sum).wait();
@@ -74,37 +76,37 @@ TEST_CASE("the parts of a group are recorded as calls, and summed by a tree wher
     CHECK(totals.at({"", operation_kind::all_reduce}).sent == 2 * 24 * 2 / 3);
     CHECK(totals.at({"", operation_kind::all_gather}).sent == 12 * 2 / 3);
     CHECK(totals.size() == 2);
-    auto const made = recorder->calls();
-    REQUIRE(made.size() == 2);
-    CHECK(made[0].call_signature.combine == reduction::tree_sum);
-    for (auto const& one : made) CHECK(one.state == flight_recorder::state::completed);
+    auto const recorded_calls = recorder->calls();
+    REQUIRE(recorded_calls.size() == 2);
+    CHECK(recorded_calls[0].call_signature.combine == reduction::tree_sum);
+    for (auto const& call : recorded_calls) CHECK(call.state == flight_recorder::state::completed);
   });
 }
 
-TEST_CASE("ranks whose groups differ are told, with and without a check before") {
-  auto const differ = [](auto make) {
+TEST_CASE("call_group: ranks whose groups differ get an error, with and without checked") {
+  auto const message_with = [](auto decorate) {
     return test::message_of([&] {
       threads::run(2, [&](threads::communicator& comm) {
-        auto all = make(std::move(comm));
-        call_group calls(all);
+        auto decorated = decorate(std::move(comm));
+        call_group calls(decorated);
         host::stream s;
         std::vector<int> x(4), y(4);
-        bool const first = all.rank() == 0;
-        calls.all_reduce(s, std::span(x), first ? reduction::sum : reduction::max).wait();
-        calls.all_reduce(s, std::span(y), first ? reduction::max : reduction::sum).wait();
+        bool const is_first = decorated.rank() == 0;
+        calls.all_reduce(s, std::span(x), is_first ? reduction::sum : reduction::max).wait();
+        calls.all_reduce(s, std::span(y), is_first ? reduction::max : reduction::sum).wait();
         calls.end(s).wait();
       });
     });
   };
-  std::string const told =
+  std::string const expected =
       "ranks disagree in parts of a group (call 0 of this communicator): rank "
       "0: group of collectives of 32 bytes at call_group_test.cpp:";
-  CHECK(test::contains(differ([](threads::communicator comm) { return comm; }), told));
-  CHECK(test::contains(differ([](threads::communicator comm) { return checked(std::move(comm)); }),
-                       told));
+  CHECK(test::contains(message_with([](threads::communicator comm) { return comm; }), expected));
+  CHECK(test::contains(
+      message_with([](threads::communicator comm) { return checked(std::move(comm)); }), expected));
 }
 
-TEST_CASE("messages are no part of a group") {
+TEST_CASE("call_group: messages are refused") {
   threads::run(2, [](threads::communicator& comm) {
     call_group calls(comm);
     host::stream s;

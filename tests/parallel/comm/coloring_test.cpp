@@ -16,7 +16,7 @@ namespace detail = parallel::detail;
 using parallel::coloring;
 using parallel::signature;
 
-/// What all ranks say, this one's word among it.
+/// An exchange that gives the colors of all ranks, whatever this rank contributes.
 parallel::signature_exchange exchange_of(std::vector<int> const& colors) {
   return [colors](signature const&) {
     std::vector<signature> out;
@@ -26,29 +26,29 @@ parallel::signature_exchange exchange_of(std::vector<int> const& colors) {
   };
 }
 
-TEST_CASE("colors are exchanged only where they are not known") {
-  bool asked = false;
+TEST_CASE("coloring: colors are exchanged only where they are not known") {
+  bool was_opened = false;
   auto const open = [&] {
-    asked = true;
+    was_opened = true;
     return exchange_of({2, 0, 2, 1});
   };
   CHECK(detail::colors_of(2, 0, 4, open) == std::vector{2, 0, 2, 1});
-  CHECK(asked);
-  asked = false;
+  CHECK(was_opened);
+  was_opened = false;
   auto const known = coloring([](int rank) { return rank / 2; });
   CHECK(detail::colors_of(known, 0, 5, open) == std::vector{0, 0, 1, 1, 2});
   CHECK(detail::colors_of(coloring::single_color(), 2, 3, open) == std::vector{0, 0, 0});
-  CHECK(!asked);
+  CHECK(!was_opened);
 }
 
-TEST_CASE("a part has the ranks of this one's color, in their order") {
+TEST_CASE("coloring: a subgroup has the ranks of the own color, in order") {
   auto const part = detail::subgroup_of({3, 1, 3, 3, 1}, 3);
   CHECK(part.ranks == std::vector{0, 2, 3});
   CHECK(part.rank == 2);
   CHECK(part.color == 3);
 }
 
-TEST_CASE("splits of known colors and exchanges count apart") {
+TEST_CASE("coloring: splits of known colors are numbered apart from exchanges") {
   auto const known = coloring::single_color();
   std::uint64_t splits = 0;
   CHECK(detail::split_number(known, splits, 7) == 1);
@@ -58,7 +58,7 @@ TEST_CASE("splits of known colors and exchanges count apart") {
   CHECK(splits == 2);
 }
 
-TEST_CASE("what is no color is refused") {
+TEST_CASE("coloring: negative colors are refused") {
   auto const open = [] { return exchange_of({0, 1, 1}); };
   CHECK_THROWS_WITH_AS(static_cast<void>(detail::colors_of(-1, 0, 3, open)),
                        "split: the color must not be negative, but is -1", parallel::error);
@@ -67,19 +67,19 @@ TEST_CASE("what is no color is refused") {
       "split: the color must not be negative, but is -1 for rank 2", parallel::error);
 }
 
-TEST_CASE("parts along the axes of a mesh are made though some ranks never come") {
+TEST_CASE("coloring: groups along a mesh axis are made although other ranks never come") {
   namespace axis = parallel::axis;
   parallel::threads::run(8, [](parallel::threads::communicator& world) {
     auto const shape =
         parallel::training_layout{}.with_degree<axis::pipeline>(4).with_degree<axis::tensor>(2);
-    int const me = world.rank();
-    if (me >= 4) return;
+    int const own_rank = world.rank();
+    if (own_rank >= 4) return;
     parallel::mesh mesh(parallel::checked(std::move(world)), shape);
     auto tensor = mesh.split_along<axis::tensor>();
     parallel::host::stream s;
-    std::vector<int> sum{me};
+    std::vector<int> sum{own_rank};
     tensor.all_reduce(s, std::span(sum), parallel::reduction::sum).wait();
-    CHECK(sum[0] == 2 * (me / 2 * 2) + 1);
+    CHECK(sum[0] == 2 * (own_rank / 2 * 2) + 1);
   });
 }
 

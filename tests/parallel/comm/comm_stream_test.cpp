@@ -1,5 +1,5 @@
-// On which streams exchanges run, and a communicator that enqueues on streams of its own: it keeps
-// the laws of communicators, and no thread of the host waits for anything but results.
+// The streams on which exchanges run, and a communicator that enqueues on streams of its own: it
+// passes the conformance checks, and host threads wait for results only.
 #include <doctest/doctest.h>
 
 #include <barrier>
@@ -27,7 +27,7 @@ static_assert(std::is_same_v<comm_stream<guarded::device, any_communicator>, gua
 static_assert(
     std::is_same_v<comm_stream<queued::device, queued::any_communicator>, queued::stream>);
 
-TEST_CASE("a communicator on streams of its own keeps the laws") {
+TEST_CASE("comm_stream: a communicator on its own streams passes the conformance checks") {
   for (int const ranks : {1, 2, 3, 5})
     CHECK_NOTHROW(queued::run(ranks, [](queued::communicator comm) {
       queued::any_communicator any(std::move(comm));
@@ -35,24 +35,24 @@ TEST_CASE("a communicator on streams of its own keeps the laws") {
     }));
 }
 
-TEST_CASE("decorators on streams of its own") {
+TEST_CASE("comm_stream: decorators work over a communicator on its own streams") {
   CHECK_NOTHROW(queued::run(3, [](queued::communicator comm) {
     auto const recorder = std::make_shared<flight_recorder>();
-    recorded noted(delayed(faulty(std::move(comm), {}), {.longest = std::chrono::microseconds(20)}),
-                   recorder);
-    test::comm_suite::check_type<float>(noted, 701);
-    test::comm_suite::check_order(noted);
+    recorded recorded_comm(
+        delayed(faulty(std::move(comm), {}), {.longest = std::chrono::microseconds(20)}), recorder);
+    test::comm_suite::check_type<float>(recorded_comm, 701);
+    test::comm_suite::check_order(recorded_comm);
   }));
 }
 
-TEST_CASE("an abort reaches ranks that wait, and calls that come later") {
-  for (auto const how : test::comm_suite::all_waits)
+TEST_CASE("comm_stream: an abort reaches waiting ranks and later calls") {
+  for (auto const wait_kind : test::comm_suite::all_waits)
     CHECK_NOTHROW(queued::run(3, [&](queued::communicator comm) {
-      test::comm_suite::check_abort(std::move(comm), how);
+      test::comm_suite::check_abort(std::move(comm), wait_kind);
     }));
 }
 
-TEST_CASE("ranks that disagree are told what differs") {
+TEST_CASE("comm_stream: ranks that disagree learn what differs") {
   CHECK_THROWS_WITH_AS(queued::run(2,
                                    [](queued::communicator comm) {
                                      queued::stream s;
@@ -62,15 +62,15 @@ TEST_CASE("ranks that disagree are told what differs") {
                        doctest::Contains("ranks disagree in count"), error);
 }
 
-TEST_CASE("computation waits for exchanges and exchanges for computation, the host for neither") {
+TEST_CASE("comm_stream: computation and exchanges wait for each other without the host") {
   queued::device const device(2, 5);
-  std::barrier enqueued(3);  // the engine, which is one, goes on when all have looked
+  std::barrier enqueued(3);  // the ranks share one engine, which continues when all have checked
   queued::run(3, [&](queued::communicator comm) {
     queued::stream compute(device.compute_options()), exchanges(device.comm_options());
     auto const memory = device.allocate<std::uint64_t>(100);
-    auto const before = comm.split(0);  // everybody is here
+    auto const group = comm.split(0);  // all ranks have come
     std::vector<request_of<queued::stream>> pending;
-    device.engine().stand_still();
+    device.engine().pause();
     ops::fill(compute, memory.span(), std::uint64_t{1});
     for (int i = 0; i < 5; ++i) {
       exchanges.wait(compute.record());
@@ -80,7 +80,7 @@ TEST_CASE("computation waits for exchanges and exchanges for computation, the ho
     }
     CHECK(!pending.front().ready());
     enqueued.arrive_and_wait();
-    device.engine().go_on();
+    device.engine().resume();
     compute.synchronize();
     for (auto const value : memory.span()) CHECK(value == 6U * 6 * 6 * 6 * 6);
   });

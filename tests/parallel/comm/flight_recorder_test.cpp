@@ -1,4 +1,4 @@
-// What a communicator notes of a call, and of the parts of a group.
+// The records that a communicator makes of a call and of the members of a group.
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -15,7 +15,7 @@ namespace flight_recorder_test {
 
 using namespace parallel;
 
-TEST_CASE("a call is noted with its axis, counts what it sends, and changes its state") {
+TEST_CASE("flight recorder: a call is recorded with its axis, its sent bytes and its state") {
   threads::run(1, [](threads::communicator& comm) {
     auto const recorder = std::make_shared<flight_recorder>();
     operation op{.kind = operation_kind::all_gather, .type = dtype::f32, .count = 5};
@@ -37,34 +37,35 @@ TEST_CASE("a call is noted with its axis, counts what it sends, and changes its 
   });
 }
 
-TEST_CASE("the parts of a group are calls, and change together; nobody is told by default") {
+TEST_CASE("flight recorder: members of a group are calls that change state together") {
   threads::run(1, [](threads::communicator& comm) {
     auto const recorder = std::make_shared<flight_recorder>();
-    operation const part{.kind = operation_kind::all_reduce, .type = dtype::f32, .count = 2};
+    operation const member{.kind = operation_kind::all_reduce, .type = dtype::f32, .count = 2};
     operation op{.kind = operation_kind::group,
-                 .members = std::make_shared<std::vector<operation> const>(2, part)};
+                 .members = std::make_shared<std::vector<operation> const>(2, member)};
     call_notes const notes(recorder, comm, "", 0, op);
     notes.set_state(call_state::completed);
     auto const calls = recorder->calls();
     REQUIRE(calls.size() == 2);
-    for (std::uint64_t at = 0; at < 2; ++at) {
-      CHECK(calls[at].state == call_state::completed);
-      CHECK(calls[at].call_signature.sequence == at);
-      CHECK((*op.members)[at].sent != nullptr);
+    for (std::uint64_t i = 0; i < 2; ++i) {
+      CHECK(calls[i].state == call_state::completed);
+      CHECK(calls[i].call_signature.sequence == i);
+      CHECK((*op.members)[i].sent != nullptr);
     }
-    call_notes const nobody;
-    CHECK(nobody.empty());
-    nobody.set_state(call_state::completed);
+    call_notes const empty_notes;
+    CHECK(empty_notes.empty());
+    empty_notes.set_state(call_state::completed);
   });
 }
 
-TEST_CASE("the time in calls is that in which at least one runs, those that are forgotten too") {
+TEST_CASE(
+    "flight recorder: time in calls is the time in which at least one runs, dropped ones too") {
   using namespace std::chrono_literals;
   using enum parallel::call_state;
   parallel::flight_recorder recorder(1);
-  parallel::signature const what;
-  auto const first = recorder.record_enqueued(what, 8).number;
-  auto const second = recorder.record_enqueued(what, 8).number;  // takes the first one's place
+  parallel::signature const call_signature;
+  auto const first = recorder.record_enqueued(call_signature, 8).number;
+  auto const second = recorder.record_enqueued(call_signature, 8).number;  // replaces the first one
   std::this_thread::sleep_for(20ms);
   CHECK(recorder.time_in_calls() == 0ns);  // nothing has run
   auto const begin = std::chrono::steady_clock::now();
@@ -76,12 +77,12 @@ TEST_CASE("the time in calls is that in which at least one runs, those that are 
   CHECK(recorder.time_in_calls() == 0ns);
   std::this_thread::sleep_for(20ms);
   recorder.set_state(second, completed);
-  auto const most = std::chrono::steady_clock::now() - begin;
+  auto const elapsed = std::chrono::steady_clock::now() - begin;
   CHECK(recorder.time_in_calls() > 50ms);
-  CHECK(recorder.time_in_calls() < most + 10ms);
-  auto const before = recorder.time_in_calls();
-  recorder.set_state(second, completed);  // as of a call that was aborted
-  CHECK(recorder.time_in_calls() == before);
+  CHECK(recorder.time_in_calls() < elapsed + 10ms);
+  auto const time_before = recorder.time_in_calls();
+  recorder.set_state(second, completed);  // as an aborted call does
+  CHECK(recorder.time_in_calls() == time_before);
 }
 
 }  // namespace flight_recorder_test

@@ -20,34 +20,34 @@ namespace flight_report_test {
 using namespace parallel;
 using ranks = std::vector<int>;
 
-/// Runs `program` on recorded threads until it ends or fails; returns what their rings then hold.
+/// Runs `program` on recorded threads until it ends or fails; returns the contents of their rings.
 template <class F>
 std::vector<flight_log> logs_of(int count, F program, std::size_t capacity = 64) {
   test::temporary_folder const folder;
   try {
     threads::run(count,
-                 [&](threads::communicator& comm) {
-                   int const rank = comm.rank();
+                 [&](threads::communicator& world) {
+                   int const rank = world.rank();
                    auto const recorder = std::make_shared<flight_recorder>(
                        flight_ring(flight_file(folder.path(), rank), rank, count, capacity));
-                   recorded all(std::move(comm), recorder);
+                   recorded comm(std::move(world), recorder);
                    host::stream s;
-                   program(all, s);
+                   program(comm, s);
                  },
                  {.deadline = std::chrono::milliseconds(50)});
-  } catch (error const&) {  // NOLINT(bugprone-empty-catch): what the rings say of it is the test
+  } catch (error const&) {  // NOLINT(bugprone-empty-catch): the tests look at the rings
   }
   return read_flights(folder.path());
 }
 
-TEST_CASE("of a run that ends well there is nothing to say") {
-  auto const logs = logs_of(4, [](auto& all, auto& s) {
-    auto pair = all.split(all.rank() / 2, "tensor");
+TEST_CASE("flight report: a run that ends well has no findings") {
+  auto const logs = logs_of(4, [](auto& comm, auto& s) {
+    auto pair = comm.split(comm.rank() / 2, "tensor");
     std::vector<float> x(4);
-    if (all.rank() < 2) pair.all_reduce(s, std::span(x), reduction::sum).wait();
-    all.barrier(s).wait();
-    if (all.rank() == 0) all.send(s, std::span<float const>(x), 3, 1).wait();
-    if (all.rank() == 3) all.recv(s, std::span(x), 0, 1).wait();
+    if (comm.rank() < 2) pair.all_reduce(s, std::span(x), reduction::sum).wait();
+    comm.barrier(s).wait();
+    if (comm.rank() == 0) comm.send(s, std::span<float const>(x), 3, 1).wait();
+    if (comm.rank() == 3) comm.recv(s, std::span(x), 0, 1).wait();
     s.synchronize();
   });
   REQUIRE(logs.size() == 4);
@@ -60,29 +60,29 @@ TEST_CASE("of a run that ends well there is nothing to say") {
   CHECK(test::contains(text, "no rank waited for another, and all did the same"));
 }
 
-TEST_CASE("the rank that did not come is named, not those that wait for others that wait for it") {
-  // 3 is late in a pair; 2 waits there, and all others wait for both
-  auto const logs = logs_of(4, [](auto& all, auto& s) {
-    auto pair = all.split(all.rank() / 2, "tensor");
+TEST_CASE("flight report: the missing rank is named, not those that wait for it indirectly") {
+  // Rank 3 is late in a pair; rank 2 waits there, and all others wait for both.
+  auto const logs = logs_of(4, [](auto& comm, auto& s) {
+    auto pair = comm.split(comm.rank() / 2, "tensor");
     std::vector<float> x(6);
-    if (all.rank() == 3) {
+    if (comm.rank() == 3) {
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
       return;
     }
     pair.all_reduce(s, std::span(x), reduction::sum).wait();
-    all.barrier(s).wait();
+    comm.barrier(s).wait();
   });
   auto const found = findings(logs);
   CHECK(found.late == ranks{3});
   REQUIRE(found.waits.size() == 2);
   bool pair = false;
-  bool world = false;
+  bool barrier = false;
   for (auto const& wait : found.waits) {
     if (wait.waiting_ranks == ranks{2} && wait.absent_ranks == ranks{3}) pair = true;
-    if (wait.waiting_ranks == ranks{0, 1} && wait.absent_ranks == ranks{2, 3}) world = true;
+    if (wait.waiting_ranks == ranks{0, 1} && wait.absent_ranks == ranks{2, 3}) barrier = true;
   }
   CHECK(pair);
-  CHECK(world);
+  CHECK(barrier);
   CHECK(found.divergence.empty());
   auto const text = report(logs);
   CHECK(test::contains(text, "late: rank 3 was in no call while others waited\n"));
@@ -91,10 +91,10 @@ TEST_CASE("the rank that did not come is named, not those that wait for others t
 }
 
 TEST_CASE(
-    "a rank that made no call at all is waited for; one without a file is said to have none") {
-  auto logs = logs_of(3, [](auto& all, auto& s) {
-    if (all.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    if (all.rank() != 1) all.barrier(s).wait();
+    "flight report: a rank without calls is late; a rank without a file is reported as such") {
+  auto logs = logs_of(3, [](auto& comm, auto& s) {
+    if (comm.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    if (comm.rank() != 1) comm.barrier(s).wait();
   });
   auto const found = findings(logs);
   CHECK(found.late == ranks{1});
@@ -103,10 +103,10 @@ TEST_CASE(
   CHECK(test::contains(report(logs), "rank 1 left no file here\n"));
 }
 
-TEST_CASE("who does not come where the others agree on what comes next is named") {
-  auto const logs = logs_of(3, [](auto& all, host::stream& s) {
-    all.barrier(s).wait();
-    if (all.rank() != 1) static_cast<void>(all.open_exchange()({.count = 1}));
+TEST_CASE("flight report: a rank missing from an exchange of signatures is named") {
+  auto const logs = logs_of(3, [](auto& comm, host::stream& s) {
+    comm.barrier(s).wait();
+    if (comm.rank() != 1) static_cast<void>(comm.open_exchange()({.count = 1}));
   });
   auto const found = findings(logs);
   REQUIRE(found.waits.size() == 1);
@@ -117,25 +117,27 @@ TEST_CASE("who does not come where the others agree on what comes next is named"
   CHECK(found.divergence.empty());
 }
 
-TEST_CASE("who waits for a message waits for its sender") {
-  auto const logs = logs_of(2, [](auto& all, auto& s) {
+TEST_CASE("flight report: a receiver waits for the sender of its message") {
+  auto const logs = logs_of(2, [](auto& comm, auto& s) {
     std::vector<float> x(4);
-    if (all.rank() == 0) all.recv(s, std::span(x), 1, 7).wait();
-    if (all.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    if (comm.rank() == 0) comm.recv(s, std::span(x), 1, 7).wait();
+    if (comm.rank() == 1) std::this_thread::sleep_for(std::chrono::milliseconds(300));
   });
   CHECK(findings(logs).late == ranks{1});
   CHECK(test::contains(report(logs), "rank 0 waits for rank 1 since "));
 }
 
-TEST_CASE("the first call that ranks made differently is told, rings that forgot others too") {
+TEST_CASE(
+    "flight report: the first differing call is found, also when rings have dropped earlier "
+    "calls") {
   for (std::size_t const capacity : {4U, 64U}) {
     auto const logs = logs_of(
         3,
-        [](auto& all, auto& s) {
+        [](auto& comm, auto& s) {
           std::vector<float> x(8);
-          for (int i = 0; i < 10; ++i) all.barrier(s).wait();
-          auto const count = all.rank() == 2 ? 5U : 8U;
-          all.all_reduce(s, std::span(x).first(count), reduction::sum).wait();
+          for (int i = 0; i < 10; ++i) comm.barrier(s).wait();
+          auto const count = comm.rank() == 2 ? 5U : 8U;
+          comm.all_reduce(s, std::span(x).first(count), reduction::sum).wait();
         },
         capacity);
     auto const found = findings(logs);
@@ -147,7 +149,7 @@ TEST_CASE("the first call that ranks made differently is told, rings that forgot
   }
 }
 
-TEST_CASE("where all are in one call, nobody is blamed, and that is said") {
+TEST_CASE("flight report: no rank is blamed when all are in one call, and the report says so") {
   std::vector<flight_log> logs;
   for (int rank = 0; rank < 2; ++rank)
     logs.push_back({.rank = rank,
@@ -162,21 +164,22 @@ TEST_CASE("where all are in one call, nobody is blamed, and that is said") {
   CHECK(test::contains(report(logs), "all came to the calls that were under way"));
 }
 
-TEST_CASE("times are before now while a rank runs, else before the last note of any") {
+TEST_CASE(
+    "flight report: durations end now for a running rank, else at the last record of any rank") {
   using namespace std::chrono;
-  auto const now = duration_cast<nanoseconds>(system_clock::now().time_since_epoch());
+  auto const current_time = duration_cast<nanoseconds>(system_clock::now().time_since_epoch());
   flight_log log{.rank = 0, .ranks = 2, .process = ::getpid(), .machine = machine_name()};
   log.calls.push_back({.number = 0,
-                       .state_since = (now - seconds(7)).count(),
+                       .state_since = (current_time - seconds(7)).count(),
                        .call_signature = {.kind = operation_kind::barrier},
                        .state = call_state::running});
-  auto const told = [&] { return report(std::span(&log, 1)); };
-  CHECK(test::contains(told(), "0 running for 7."));
+  auto const report_text = [&] { return report(std::span(&log, 1)); };
+  CHECK(test::contains(report_text(), "0 running for 7."));
   log.process = -1;
-  CHECK(test::contains(told(), "0 running for 0.0 s"));
+  CHECK(test::contains(report_text(), "0 running for 0.0 s"));
   log.process = ::getpid();
   log.machine = "another";
-  CHECK(test::contains(told(), "0 running for 0.0 s"));
+  CHECK(test::contains(report_text(), "0 running for 0.0 s"));
 }
 
 }  // namespace flight_report_test

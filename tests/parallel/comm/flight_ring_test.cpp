@@ -22,7 +22,7 @@ namespace flight_ring_test {
 
 using namespace parallel;
 
-TEST_CASE("what a process that was killed has recorded is in the file") {
+TEST_CASE("flight ring: the file holds the records of a killed process") {
   test::temporary_folder const folder;
   auto const path = flight_file(folder.path(), 2);
   CHECK(path.filename() == "flight-rank2.ring");
@@ -30,8 +30,8 @@ TEST_CASE("what a process that was killed has recorded is in the file") {
   if (child == 0) {
     flight_recorder recorder(flight_ring(path, 2, 4, 8));
     for (std::uint64_t i = 0; i < 21; ++i) {
-      signature const what{.kind = operation_kind::all_reduce, .line = 31, .count = i};
-      auto const call = recorder.record_enqueued(what, 4 * i, 5);
+      signature const call_signature{.kind = operation_kind::all_reduce, .line = 31, .count = i};
+      auto const call = recorder.record_enqueued(call_signature, 4 * i, 5);
       recorder.set_state(call.number, call_state::running);
       if (i < 20) recorder.set_state(call.number, call_state::completed);
     }
@@ -55,22 +55,23 @@ TEST_CASE("what a process that was killed has recorded is in the file") {
   }
 }
 
-TEST_CASE("a recorder tells the same from a file as from memory; the file goes on demand") {
+TEST_CASE("flight ring: a file and memory give the same text, and the file is removed on demand") {
   test::temporary_folder const folder;
   flight_recorder in_file(flight_ring(flight_file(folder.path(), 0), 0, 1, 3));
   flight_recorder in_memory(3);
-  for (auto* const one : {&in_file, &in_memory})
+  for (auto* const recorder : {&in_file, &in_memory})
     for (std::uint64_t i = 0; i < 5; ++i)
-      one->record_enqueued({.kind = operation_kind::send, .peer = 1, .count = i}, 0);
+      recorder->record_enqueued({.kind = operation_kind::send, .peer = 1, .count = i}, 0);
   CHECK(in_file.calls().size() == 3);
   CHECK(in_file.text() == in_memory.text());
   in_file.ring().remove_file();
   CHECK(std::filesystem::is_empty(folder.path()));
-  in_file.record_enqueued({.kind = operation_kind::barrier}, 0);  // it goes on without
+  in_file.record_enqueued({.kind = operation_kind::barrier},
+                          0);  // the recorder continues without a file
   CHECK(in_file.calls().back().call_signature.kind == operation_kind::barrier);
 }
 
-TEST_CASE("a recorder that moves into a file takes along what it remembers") {
+TEST_CASE("flight ring: a recorder that moves into a file takes its records along") {
   test::temporary_folder const folder;
   auto const path = flight_file(folder.path(), 1);
   flight_recorder recorder(4);
@@ -90,17 +91,17 @@ TEST_CASE("a recorder that moves into a file takes along what it remembers") {
   CHECK(log.calls.back().call_signature.sequence == 6);
 }
 
-TEST_CASE("a new run's file replaces the last one's, which who still writes it does not notice") {
+TEST_CASE("flight ring: a new run's file replaces an old one that is still written to") {
   test::temporary_folder const folder;
   auto const path = flight_file(folder.path(), 0);
-  flight_recorder before(flight_ring(path, 0, 2, 4));
-  flight_recorder after(flight_ring(path, 0, 3, 4));
-  before.record_enqueued({.kind = operation_kind::barrier}, 0);
+  flight_recorder old_recorder(flight_ring(path, 0, 2, 4));
+  flight_recorder new_recorder(flight_ring(path, 0, 3, 4));
+  old_recorder.record_enqueued({.kind = operation_kind::barrier}, 0);
   CHECK(read_flight(path).ranks == 3);
   CHECK(read_flight(path).calls.empty());
 }
 
-TEST_CASE("calls that are being written, and what is damaged, are not told") {
+TEST_CASE("flight ring: partly written and damaged records are left out") {
   test::temporary_folder const folder;
   auto const path = flight_file(folder.path(), 0);
   {
@@ -108,42 +109,42 @@ TEST_CASE("calls that are being written, and what is damaged, are not told") {
     for (int i = 0; i < 4; ++i) recorder.record_enqueued({.kind = operation_kind::barrier}, 0);
   }
   auto const whole = test::read_all(path);
-  auto const spoilt = [&](std::size_t at, char value) {
+  auto const write_changed = [&](std::size_t offset, char value) {
     auto content = whole;
-    content[at] = value;
+    content[offset] = value;
     test::write_all(path, content);
   };
   auto const slot = [](std::size_t i) { return sizeof(flight_header) + i * sizeof(flight_call); };
-  spoilt(slot(1), '\x07');  // another call's number
+  write_changed(slot(1), '\x07');  // another call's number
   CHECK(read_flight(path).calls.size() == 3);
-  spoilt(slot(2) + offsetof(flight_call, state), '\x07');
+  write_changed(slot(2) + offsetof(flight_call, state), '\x07');
   CHECK(read_flight(path).calls.size() == 3);
-  spoilt(slot(2) + offsetof(flight_call, call_signature), '\x70');
+  write_changed(slot(2) + offsetof(flight_call, call_signature), '\x70');
   CHECK(read_flight(path).calls.size() == 3);
-  auto const refused = [&] { return test::message_of([&] { (void)read_flight(path); }); };
-  spoilt(0, 'X');
-  CHECK(test::contains(refused(), "is no flight recorder's"));
-  spoilt(8, '\x01');
-  CHECK(test::contains(refused(), "another version"));
-  spoilt(offsetof(flight_header, capacity) + 7, '\x7f');
-  CHECK(test::contains(refused(), "its header is damaged"));
+  auto const refusal = [&] { return test::message_of([&] { (void)read_flight(path); }); };
+  write_changed(0, 'X');
+  CHECK(test::contains(refusal(), "is no flight recorder's"));
+  write_changed(8, '\x01');
+  CHECK(test::contains(refusal(), "another version"));
+  write_changed(offsetof(flight_header, capacity) + 7, '\x7f');
+  CHECK(test::contains(refusal(), "its header is damaged"));
   test::write_all(path, whole.substr(0, whole.size() - 1));
-  CHECK(test::contains(refused(), "is cut short"));
+  CHECK(test::contains(refusal(), "is cut short"));
   CHECK(test::contains(test::message_of([&] { flight_ring(folder / "no/file", 0, 1); }),
                        "cannot create"));
 }
 
-TEST_CASE("the rings of ranks that a run has not go, and nothing else") {
+TEST_CASE("flight ring: only rings of ranks beyond the run are removed") {
   test::temporary_folder const folder;
   for (auto const* const name : {"flight-rank0.ring", "flight-rank2.ring", "flight-rank10.ring",
                                  "flight-rank3.txt", "flight-rankx.ring", "flight-rank4x.ring"})
     test::write_all(folder / name, "x");
   remove_flights_from(folder.path(), 2);
-  std::set<std::string> left;
+  std::set<std::string> remaining;
   for (auto const& entry : std::filesystem::directory_iterator(folder.path()))
-    left.insert(entry.path().filename());
-  CHECK(left == std::set<std::string>{"flight-rank0.ring", "flight-rank3.txt", "flight-rankx.ring",
-                                      "flight-rank4x.ring"});
+    remaining.insert(entry.path().filename());
+  CHECK(remaining == std::set<std::string>{"flight-rank0.ring", "flight-rank3.txt",
+                                           "flight-rankx.ring", "flight-rank4x.ring"});
   remove_flights_from(folder / "nowhere", 0);
 }
 

@@ -13,7 +13,7 @@ namespace network_ring_test {
 
 using namespace parallel;
 
-TEST_CASE("ranks of one number on each machine are a ring") {
+TEST_CASE("network ring: ranks with one local rank form a ring over the machines") {
   CHECK(local_ranks({"a", "b", "a", "b"}) == std::vector<int>{0, 0, 1, 1});
   CHECK(ranks_before({"a", "b", "a", "b"}) == std::vector<int>{1, 0, 3, 2});
   CHECK(ranks_before({"a", "b", "c"}) == std::vector<int>{2, 0, 1});
@@ -21,7 +21,7 @@ TEST_CASE("ranks of one number on each machine are a ring") {
   CHECK(ranks_before({"a", "a"}) == std::vector<int>{-1, -1});
 }
 
-TEST_CASE("a member of a ring has to do with one other in a round") {
+TEST_CASE("network ring: a member exchanges with one other member in a round") {
   for (int n = 2; n < 10; ++n)
     for (int i = 0; i < n; ++i) {
       CHECK(ring_round(i, n) != ring_round((i + 1) % n, n));
@@ -29,22 +29,22 @@ TEST_CASE("a member of a ring has to do with one other in a round") {
     }
 }
 
-TEST_CASE("a slow rank is told from its neighbours, and from a link that is slow one way") {
+TEST_CASE("network ring: a slow rank is told from a link that is slow in one direction") {
   std::vector<int> const three{2, 0, 1};
   CHECK(slow_ranks(three, {100, 101, 102}).empty());
   CHECK(slow_ranks(three, {100, 51, 102}).empty());
-  // rank 2's link: what it sends to 0, and what 1 sends to it
+  // The link of rank 2 is slow: what it sends to 0, and what 1 sends to it.
   CHECK(slow_ranks(three, {4, 100, 5}) == std::vector<slow_rank>{{2, -1, 5, 100}});
   CHECK(slow_ranks(three, {4, 100, 99}) == std::vector<slow_rank>{{0, 2, 4, 100}});
-  CHECK(slow_ranks({1, 0}, {4, 5}).empty());  // of two, neither is the usual one
+  CHECK(slow_ranks({1, 0}, {4, 5}).empty());  // of two ranks, neither is the median
   CHECK(slow_ranks({1, 0}, {4, 90}) == std::vector<slow_rank>{{0, 1, 4, 90}});
-  // two of five beside each other; rank 5 is alone of its number
+  // Two neighbours of five are slow; rank 5 is in no ring.
   CHECK(slow_ranks({4, 0, 1, 2, 3, -1}, {100, 4, 3, 5, 100, 0}) ==
         std::vector<slow_rank>{{1, -1, 4, 100}, {2, -1, 5, 100}});
   CHECK(slow_ranks({-1, -1}, {0, 0}).empty());
 }
 
-TEST_CASE("sizes grow while the last took little") {
+TEST_CASE("network ring: sizes grow while the last call took little time") {
   growing_size size(std::size_t{1} << 20, 0.1);
   CHECK(size.bytes() == 16 << 10);
   CHECK(size.grow(0.001));
@@ -59,7 +59,7 @@ TEST_CASE("sizes grow while the last took little") {
   CHECK(growing_size(1 << 30, 1, 1 << 20).bytes() == 1 << 20);
 }
 
-TEST_CASE("every rank of a ring measures what reaches it") {
+TEST_CASE("network ring: every rank measures the rate at which data arrives") {
   for (int const ranks : {1, 2, 3, 4, 5}) {
     std::vector<double> rates(static_cast<std::size_t>(ranks));
     threads::run(ranks, [&](threads::communicator& comm) {

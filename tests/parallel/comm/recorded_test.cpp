@@ -19,25 +19,26 @@ namespace recorded_test {
 
 using namespace parallel;
 
-TEST_CASE("a recorded communicator passes the suite, erased and checked too") {
+TEST_CASE(
+    "recorded: a recorded communicator passes the conformance checks, erased and checked too") {
   CHECK_NOTHROW(threads::run(3, [](threads::communicator& comm) {
     auto const recorder = std::make_shared<flight_recorder>(8);
-    any_communicator all{recorded{checked{std::move(comm)}, recorder}};
-    test::comm_suite::check_all(all, 1000);
+    any_communicator recorded_comm{recorded{checked{std::move(comm)}, recorder}};
+    test::comm_suite::check_all(recorded_comm, 1000);
     CHECK(recorder->calls().size() == 8);
   }));
 }
 
-TEST_CASE("calls are counted by axis and operation, and told in order") {
+TEST_CASE("recorded: calls are counted by axis and operation, and listed in order") {
   threads::run(4, [](threads::communicator& comm) {
     auto const recorder = std::make_shared<flight_recorder>();
-    recorded all(std::move(comm), recorder);
-    auto pair = all.split(all.rank() / 2, "tensor");
+    recorded recorded_comm(std::move(comm), recorder);
+    auto pair = recorded_comm.split(recorded_comm.rank() / 2, "tensor");
     host::stream s;
     std::vector<float> x(6), y(12);
     pair.all_reduce(s, std::span(x), reduction::sum).wait();
     pair.all_gather(s, std::span(y), std::span<float const>(x)).wait();
-    all.barrier(s).wait();
+    recorded_comm.barrier(s).wait();
     pair.all_reduce(s, std::span(x), reduction::max).wait();
     auto const totals = recorder->totals();
     REQUIRE(totals.size() == 4);
@@ -47,15 +48,15 @@ TEST_CASE("calls are counted by axis and operation, and told in order") {
     CHECK(totals.at({"tensor", operation_kind::all_reduce}).payload == 2 * 24);
     CHECK(totals.at({"tensor", operation_kind::all_gather}).payload == 48);
     CHECK(totals.at({"", operation_kind::barrier}).calls == 1);
-    auto const told = recorder->text(2);
-    CHECK(told.find("3 done since 0.") == 0);
-    CHECK(told.find("s: barrier at recorded_test.cpp:") != std::string::npos);
-    CHECK(told.find("\n4 done since 0.") != std::string::npos);
-    CHECK(told.find("all_reduce(max) of 6 f32 over tensor at recorded_test") != std::string::npos);
+    auto const text = recorder->text(2);
+    CHECK(text.find("3 done since 0.") == 0);
+    CHECK(text.find("s: barrier at recorded_test.cpp:") != std::string::npos);
+    CHECK(text.find("\n4 done since 0.") != std::string::npos);
+    CHECK(text.find("all_reduce(max) of 6 f32 over tensor at recorded_test") != std::string::npos);
   });
 }
 
-TEST_CASE("a rank that waits in a split says so, its first call included") {
+TEST_CASE("recorded: a split in which a rank waits is listed, also as its first call") {
   auto const recorder = std::make_shared<flight_recorder>();
   CHECK_THROWS_AS(
       threads::run(2,
@@ -69,21 +70,21 @@ TEST_CASE("a rank that waits in a split says so, its first call included") {
   CHECK(recorder->text().ends_with(" s: split into color 3\n"));
 }
 
-TEST_CASE("what ranks agree on beside their calls is told too") {
+TEST_CASE("recorded: an exchange of signatures is listed beside the calls") {
   threads::run(2, [](threads::communicator& comm) {
     auto const recorder = std::make_shared<flight_recorder>();
-    recorded all(std::move(comm), recorder);
-    auto const exchange = all.open_exchange();
+    recorded recorded_comm(std::move(comm), recorder);
+    auto const exchange = recorded_comm.open_exchange();
     CHECK(recorder->text().starts_with("0 waiting for "));
     CHECK(exchange({.count = 1}).size() == 2);
-    auto const told = recorder->text();
-    CAPTURE(told);
-    CHECK(told.starts_with("0 done since "));
-    CHECK(told.ends_with(" s: agreement on what comes next\n"));
+    auto const text = recorder->text();
+    CAPTURE(text);
+    CHECK(text.starts_with("0 done since "));
+    CHECK(text.ends_with(" s: agreement on what comes next\n"));
   });
 }
 
-TEST_CASE("threads count the bytes a ring sends, checked and erased too") {
+TEST_CASE("recorded: threads count the bytes that a ring sends, checked and erased too") {
   CHECK_NOTHROW(test::comm_traffic::check_traffic(single()));
   for (int const n : {1, 2, 3, 4, 5, 8})
     CHECK_NOTHROW(threads::run(n, [](threads::communicator& comm) {
@@ -91,25 +92,25 @@ TEST_CASE("threads count the bytes a ring sends, checked and erased too") {
     }));
 }
 
-TEST_CASE("a call that fails is told as running, those behind it as waiting") {
+TEST_CASE("recorded: a failed call is listed as running, the calls behind it as waiting") {
   auto const recorder = std::make_shared<flight_recorder>();
   CHECK_THROWS_AS(threads::run(2,
                                [&](threads::communicator& comm) {
                                  bool const first = comm.rank() == 0;
-                                 recorded all(
+                                 recorded recorded_comm(
                                      std::move(comm),
                                      first ? recorder : std::make_shared<flight_recorder>());
                                  host::stream s;
                                  std::vector<float> x(first ? 6 : 5);
-                                 auto a = all.all_reduce(s, std::span(x), reduction::sum);
-                                 auto b = all.barrier(s);
+                                 auto a = recorded_comm.all_reduce(s, std::span(x), reduction::sum);
+                                 auto b = recorded_comm.barrier(s);
                                  a.wait();
                                }),
                   error);
-  auto const told = recorder->text();
-  CAPTURE(told);
-  CHECK(told.find("0 running for ") == 0);
-  CHECK(told.find("\n1 waiting for ") != std::string::npos);
+  auto const text = recorder->text();
+  CAPTURE(text);
+  CHECK(text.find("0 running for ") == 0);
+  CHECK(text.find("\n1 waiting for ") != std::string::npos);
 }
 
 }  // namespace recorded_test

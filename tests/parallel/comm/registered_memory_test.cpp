@@ -1,4 +1,4 @@
-// Memory is registered with communicators that register some, through whatever stands before them.
+// Memory is registered with communicators that can register it, also through decorators.
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -22,18 +22,19 @@ using namespace parallel;
 
 using spans = std::vector<std::pair<void const*, std::size_t>>;
 
-/// Notes what is registered.
-class noting : public forwarding<noting, threads::communicator, host::stream> {
+/// Records the memory that is registered.
+class noting_communicator
+    : public forwarding<noting_communicator, threads::communicator, host::stream> {
  public:
-  noting(threads::communicator inner, std::shared_ptr<spans> live)
+  noting_communicator(threads::communicator inner, std::shared_ptr<spans> live)
       : forwarding(std::move(inner)), live_(std::move(live)) {}
 
   request submit(host::stream& s, operation const& op) { return inner_.submit(s, op); }
-  [[nodiscard]] signature_exchange open_exchange(host::stream const* on = nullptr) {
-    return inner_.open_exchange(on);
+  [[nodiscard]] signature_exchange open_exchange(host::stream const* stream = nullptr) {
+    return inner_.open_exchange(stream);
   }
-  [[nodiscard]] noting split(coloring const& by, std::string name = {}) {
-    return {inner_.split(by, std::move(name)), live_};
+  [[nodiscard]] noting_communicator split(coloring const& colors, std::string name = {}) {
+    return {inner_.split(colors, std::move(name)), live_};
   }
   [[nodiscard]] registered_memory register_memory(buffer<std::byte> const& memory) {
     live_->emplace_back(memory.data(), memory.size());
@@ -44,16 +45,16 @@ class noting : public forwarding<noting, threads::communicator, host::stream> {
   std::shared_ptr<spans> live_;
 };
 
-static_assert(registers_memory<noting> && registers_memory<any_communicator>);
+static_assert(registers_memory<noting_communicator> && registers_memory<any_communicator>);
 static_assert(!registers_memory<threads::communicator>);
 
-TEST_CASE("all bytes are registered, until the last copy goes") {
+TEST_CASE("registered_memory: all bytes are registered until the last copy is released") {
   threads::run(1, [](threads::communicator& comm) {
     auto const live = std::make_shared<spans>();
-    noting with(std::move(comm), live);
+    noting_communicator noting(std::move(comm), live);
     auto x = host::device().allocate<double>(6);
     std::weak_ptr<void> const memory = x.owner();
-    auto first = register_memory(with, x);
+    auto first = register_memory(noting, x);
     auto const* const data = x.data();
     auto second = std::exchange(first, {});
     CHECK(*live == spans{{data, 48}});
@@ -62,28 +63,29 @@ TEST_CASE("all bytes are registered, until the last copy goes") {
     second.reset();
     CHECK(live->empty());
     CHECK(memory.expired());
-    CHECK(register_memory(with, buffer<float>()) == nullptr);
+    CHECK(register_memory(noting, buffer<float>()) == nullptr);
   });
 }
 
-TEST_CASE("decorators and erasure pass it on, in parts too") {
+TEST_CASE("registered_memory: decorators and erasure pass registrations on, in subgroups too") {
   threads::run(1, [](threads::communicator& comm) {
     auto const live = std::make_shared<spans>();
-    any_communicator any(
-        recorded(checked(noting(std::move(comm), live)), std::make_shared<flight_recorder>()));
+    any_communicator erased(recorded(checked(noting_communicator(std::move(comm), live)),
+                                     std::make_shared<flight_recorder>()));
     auto const x = host::device().allocate<float>(4);
-    auto part = any.split(0, "shard");
-    auto const kept = register_memory(any, x), kept_too = register_memory(part, x);
+    auto group = erased.split(0, "shard");
+    auto const registration = register_memory(erased, x),
+               group_registration = register_memory(group, x);
     CHECK(*live == spans{{x.data(), 16}, {x.data(), 16}});
   });
 }
 
-TEST_CASE("a communicator that registers nothing ignores it") {
+TEST_CASE("registered_memory: a communicator that registers nothing ignores requests") {
   threads::run(1, [](threads::communicator& comm) {
     auto const x = host::device().allocate<float>(4);
     CHECK(register_memory(comm, x) == nullptr);
-    any_communicator any(std::move(comm));
-    CHECK(register_memory(any, x) == nullptr);
+    any_communicator erased(std::move(comm));
+    CHECK(register_memory(erased, x) == nullptr);
   });
 }
 

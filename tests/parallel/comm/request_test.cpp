@@ -16,36 +16,36 @@ namespace request_test {
 using namespace parallel;
 using namespace std::chrono_literals;
 
-/// Holds up a stream until opened.
+/// Blocks a stream until it is opened.
 struct gate {
   host::event opened;
   void hold(host::stream& s) const { s.wait(opened); }
   void open() const { opened.complete(); }
 };
 
-/// Of a device that cannot wait for the host's events: its caller does.
+/// A stream of a device that cannot wait for events of the host, so that its caller waits.
 struct blocking_stream {
   struct event_type {};
-  gate const* opens = nullptr;
+  gate const* gate_to_open = nullptr;
   void wait(host::event const& mark) const {
-    opens->open();
+    gate_to_open->open();
     mark.wait();
   }
 };
 
 }  // namespace request_test
 
-TEST_CASE("a default request is done") {
+TEST_CASE("request: a default request is complete") {
   using namespace request_test;
-  request none;
-  none.wait();
-  CHECK(none.wait_until(std::chrono::steady_clock::now()));
+  request empty;
+  empty.wait();
+  CHECK(empty.wait_until(std::chrono::steady_clock::now()));
   host::stream s;
-  none.wait_on(s);
-  none.keep(std::make_shared<int>(1));
+  empty.wait_on(s);
+  empty.keep(std::make_shared<int>(1));
 }
 
-TEST_CASE("waiting with a deadline says whether the operation has run") {
+TEST_CASE("request: wait_until returns whether the operation has run") {
   using namespace request_test;
   single alone;
   host::stream s;
@@ -58,7 +58,7 @@ TEST_CASE("waiting with a deadline says whether the operation has run") {
   CHECK(pending.wait_until(std::chrono::steady_clock::now() + 60s));
 }
 
-TEST_CASE("the operation keeps buffers alive until it has run, and no longer") {
+TEST_CASE("request: the operation keeps buffers alive until it has run, and no longer") {
   using namespace request_test;
   single alone;
   host::stream s;
@@ -75,28 +75,28 @@ TEST_CASE("the operation keeps buffers alive until it has run, and no longer") {
   closed.open();
   other.synchronize();
   CHECK(watch.expired());
-  auto late = std::make_shared<int>(1);
-  std::weak_ptr<int> const late_watch = late;
-  request done = alone.barrier(s);
-  done.wait();
-  done.keep(std::move(late));
-  CHECK(late_watch.expired());
+  auto later_owner = std::make_shared<int>(1);
+  std::weak_ptr<int> const later_watch = later_owner;
+  request completed = alone.barrier(s);
+  completed.wait();
+  completed.keep(std::move(later_owner));
+  CHECK(later_watch.expired());
 }
 
-TEST_CASE("destroying a request that nobody waited for waits") {
+TEST_CASE("request: the destructor of a request that nobody waited for waits") {
   using namespace request_test;
   single alone;
   host::stream s;
-  std::atomic<bool> ran = false;
+  std::atomic<bool> has_run = false;
   s.enqueue([&] {
     std::this_thread::sleep_for(20ms);
-    ran = true;
+    has_run = true;
   });
   { auto const pending = alone.barrier(s); }
-  CHECK(ran);
+  CHECK(has_run);
 }
 
-TEST_CASE("a failure before the operation reaches whoever waits") {
+TEST_CASE("request: a failure before the operation reaches every waiter") {
   using namespace request_test;
   single alone;
   host::stream s;
@@ -111,7 +111,8 @@ TEST_CASE("a failure before the operation reaches whoever waits") {
   CHECK_THROWS_WITH(other.synchronize(), "broken before");
 }
 
-TEST_CASE("a moved request takes its duty along, and assignment waits for the old one") {
+TEST_CASE(
+    "request: a move takes the pending operation along, and assignment waits for the old one") {
   using namespace request_test;
   single alone;
   host::stream s;
@@ -125,25 +126,25 @@ TEST_CASE("a moved request takes its duty along, and assignment waits for the ol
   second.wait();
 }
 
-TEST_CASE("a stream that waits by holding up its caller is told as a wait of that thread") {
+TEST_CASE("request: a stream that blocks its caller is reported as a wait of that thread") {
   using namespace request_test;
-  struct told final : detail::abortable {
-    std::vector<std::string> said;
+  struct recording_state final : detail::abortable {
+    std::vector<std::string> events;
     void abort(std::string const&) override {}
     void begin_host_wait(detail::host_wait const& wait) override {
-      said.emplace_back(wait.is_over() ? "waits for nothing" : "waits");
+      events.emplace_back(wait.is_over() ? "waits for nothing" : "waits");
     }
-    void end_host_wait() override { said.emplace_back("goes on"); }
+    void end_host_wait() override { events.emplace_back("goes on"); }
   };
-  auto const state = std::make_shared<told>();
+  auto const state = std::make_shared<recording_state>();
   host::stream s;
   gate const closed;
   closed.hold(s);
   blocking_stream device{&closed};
   auto pending = detail::enqueue(s, {.state = state}, {}, [] {});
   host::stream other;
-  pending.wait_on(other);  // nobody is held up
-  CHECK(state->said.empty());
+  pending.wait_on(other);  // blocks no host thread
+  CHECK(state->events.empty());
   pending.wait_on(device);
-  CHECK(state->said == std::vector<std::string>{"waits", "goes on"});
+  CHECK(state->events == std::vector<std::string>{"waits", "goes on"});
 }

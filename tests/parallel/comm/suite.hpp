@@ -1,4 +1,4 @@
-// The laws of communicators, as the tests call them.
+// The conformance checks of communicators, under the names that the tests use.
 #pragma once
 
 #include <chrono>
@@ -13,8 +13,8 @@ namespace test {
 
 namespace comm_suite = parallel::conformance;
 
-/// threads::run with a deadline that holds from when all threads run: on a busy machine starting
-/// them may take longer.
+/// Calls threads::run with a deadline that begins when all threads run, since starting them on a
+/// busy machine may take longer than `time`.
 template <class Program>
 void run_with_deadline(int ranks, std::chrono::milliseconds time, Program program) {
   parallel::shared_deadline const deadline = std::chrono::seconds(10);

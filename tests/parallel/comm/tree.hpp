@@ -1,4 +1,4 @@
-// Sums by an aligned binary tree: the serial reference, and what every communicator must give.
+// Sums by an aligned binary tree: the serial reference, and the check of communicators against it.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace test::comm_tree {
 namespace host = parallel::host;
 using parallel::reduction;
 
-/// a + b, elementwise, rounded to T.
+/// The elementwise sum a + b, rounded to T.
 template <class T>
 std::vector<T> plus(std::vector<T> const& a, std::vector<T> const& b) {
   using wide = parallel::accumulate_t<T>;
@@ -30,14 +30,15 @@ std::vector<T> plus(std::vector<T> const& a, std::vector<T> const& b) {
   return out;
 }
 
-/// Level by level: neighbours in pairs, an odd one left over goes up as it is.
+/// Sums `nodes` level by level: neighbours are added in pairs, and an odd last node moves up
+/// unchanged.
 template <class T>
-std::vector<T> tree_of(std::vector<std::vector<T>> nodes) {
+std::vector<T> tree_sum(std::vector<std::vector<T>> nodes) {
   while (nodes.size() > 1) {
-    std::vector<std::vector<T>> above;
+    std::vector<std::vector<T>> parents;
     for (std::size_t i = 0; i < nodes.size(); i += 2)
-      above.push_back(i + 1 < nodes.size() ? plus(nodes[i], nodes[i + 1]) : nodes[i]);
-    nodes = std::move(above);
+      parents.push_back(i + 1 < nodes.size() ? plus(nodes[i], nodes[i + 1]) : nodes[i]);
+    nodes = std::move(parents);
   }
   return nodes.front();
 }
@@ -48,33 +49,34 @@ bool same_bits(std::span<T const> a, std::span<T const> b) {
          (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
 }
 
-/// The sum over `comm`'s ranks of test::comm_suite's values, serially.
+/// The serial tree sum over `ranks` ranks of the values that test::comm_suite gives them.
 template <class T>
 std::vector<T> expected_sum(int ranks, std::size_t count) {
   std::vector<std::vector<T>> leaves;
   for (int r = 0; r < ranks; ++r) leaves.push_back(comm_suite::values<T>(r, count));
-  return tree_of(std::move(leaves));
+  return tree_sum(std::move(leaves));
 }
 
-/// all_reduce and reduce_scatter of a tree_ordered communicator against the serial tree; throws
-/// `error` at a wrong bit.
+/// Compares all_reduce and reduce_scatter of a tree_ordered communicator with the serial tree;
+/// throws `error` at a wrong bit.
 template <class T, class C>
 void check_sums(C& comm) {
   host::stream s;
   auto const n = static_cast<std::size_t>(comm.size());
-  auto const me = static_cast<std::size_t>(comm.rank());
+  auto const own_rank = static_cast<std::size_t>(comm.rank());
   for (std::size_t const count : {std::size_t{1}, std::size_t{13}, std::size_t{2077}}) {
     auto x = comm_suite::values<T>(comm.rank(), count);
     comm.all_reduce(s, std::span<T>(x), reduction::sum).wait();
-    comm_suite::same(x, expected_sum<T>(comm.size(), count), "tree all_reduce", comm.rank());
+    comm_suite::require_equal(x, expected_sum<T>(comm.size(), count), "tree all_reduce",
+                              comm.rank());
 
     auto const whole = comm_suite::values<T>(comm.rank(), n * count);
     auto const sums = expected_sum<T>(comm.size(), n * count);
     std::vector<T> shard(count);
     comm.reduce_scatter(s, std::span<T>(shard), whole, reduction::sum).wait();
-    auto const mine = std::span<T const>(sums).subspan(me * count, count);
-    comm_suite::same(shard, std::vector<T>(mine.begin(), mine.end()), "tree reduce_scatter",
-                     comm.rank());
+    auto const own_shard = std::span<T const>(sums).subspan(own_rank * count, count);
+    comm_suite::require_equal(shard, std::vector<T>(own_shard.begin(), own_shard.end()),
+                              "tree reduce_scatter", comm.rank());
   }
 }
 
@@ -85,8 +87,8 @@ void check_tree(Inner inner) {
   check_sums<parallel::bf16>(comm);
   check_sums<double>(comm);
   check_sums<std::uint64_t>(comm);
-  auto part = comm.split(comm.rank() % 2, "shard");
-  check_sums<float>(part);
+  auto group = comm.split(comm.rank() % 2, "shard");
+  check_sums<float>(group);
 }
 
 }  // namespace test::comm_tree

@@ -15,65 +15,68 @@ using namespace parallel;
 using test::comm_suite::message_of;
 using test::comm_suite::values;
 
-TEST_CASE("leaves one after another give the bits of the serial aligned tree, twice over") {
+TEST_CASE(
+    "tree_accumulator: leaves pushed in order have the bits of the serial tree, also on reuse") {
   using leaf = std::vector<float>;
-  auto const add = [](leaf& into, leaf const& from) { into = test::comm_tree::plus(into, from); };
-  tree_accumulator<leaf, decltype(add)> sum(add);
+  auto const add = [](leaf& sum, leaf const& addend) { sum = test::comm_tree::plus(sum, addend); };
+  tree_accumulator<leaf, decltype(add)> accumulator(add);
   for (std::size_t count = 1; count <= 20; ++count)
     for (int const round : {0, 1}) {
       CAPTURE(count);
-      std::vector<leaf> all;
-      std::size_t made = 0;
+      std::vector<leaf> leaves;
+      std::size_t buffer_count = 0;
       for (std::size_t i = 0; i < count; ++i) {
-        all.push_back(values<float>(static_cast<int>(i) + 100 * round, 37));
-        auto spare = sum.take_spare();
-        if (!spare) ++made;
+        leaves.push_back(values<float>(static_cast<int>(i) + 100 * round, 37));
+        auto spare = accumulator.take_spare();
+        if (!spare) ++buffer_count;
         leaf buffer = spare ? std::move(*spare) : leaf();
-        buffer = all.back();
-        sum.push(i, std::move(buffer));
+        buffer = leaves.back();
+        accumulator.push(i, std::move(buffer));
       }
-      auto const found = sum.finish();
-      CHECK(test::comm_tree::same_bits<float>(found, test::comm_tree::tree_of(all)));
-      CHECK(made <= sum.buffers_for(count));
+      auto const sum = accumulator.finish();
+      CHECK(test::comm_tree::same_bits<float>(sum, test::comm_tree::tree_sum(leaves)));
+      CHECK(buffer_count <= accumulator.buffers_for(count));
     }
 }
 
-TEST_CASE("the shape of the tree, and as many buffers as stated") {
-  auto const join = [](std::string& into, std::string const& from) {
-    into = "(" + into + from + ")";
+TEST_CASE(
+    "tree_accumulator: the tree has the aligned shape and takes the stated number of buffers") {
+  auto const concatenate = [](std::string& text, std::string const& suffix) {
+    text = "(" + text + suffix + ")";
   };
-  auto const shape = [&](std::size_t leaves, std::size_t& made) {
-    tree_accumulator<std::string, decltype(join)> sum(join);
-    made = 0;
+  auto const shape = [&](std::size_t leaves, std::size_t& buffer_count) {
+    tree_accumulator<std::string, decltype(concatenate)> accumulator(concatenate);
+    buffer_count = 0;
     for (std::size_t i = 0; i < leaves; ++i) {
-      if (!sum.take_spare()) ++made;
-      sum.push(i, std::string(1, static_cast<char>('a' + i)));
+      if (!accumulator.take_spare()) ++buffer_count;
+      accumulator.push(i, std::string(1, static_cast<char>('a' + i)));
     }
-    return sum.finish();
+    return accumulator.finish();
   };
-  std::size_t made = 0;
-  CHECK(shape(1, made) == "a");
-  CHECK(made == 1);
-  CHECK(shape(3, made) == "((ab)c)");
-  CHECK(made == 2);
-  CHECK(shape(5, made) == "(((ab)(cd))e)");
-  CHECK(made == 3);
-  CHECK(shape(6, made) == "(((ab)(cd))(ef))");
-  CHECK(shape(7, made) == "(((ab)(cd))((ef)g))");
-  CHECK(shape(13, made) == "((((ab)(cd))((ef)(gh)))(((ij)(kl))m))");
+  std::size_t buffer_count = 0;
+  CHECK(shape(1, buffer_count) == "a");
+  CHECK(buffer_count == 1);
+  CHECK(shape(3, buffer_count) == "((ab)c)");
+  CHECK(buffer_count == 2);
+  CHECK(shape(5, buffer_count) == "(((ab)(cd))e)");
+  CHECK(buffer_count == 3);
+  CHECK(shape(6, buffer_count) == "(((ab)(cd))(ef))");
+  CHECK(shape(7, buffer_count) == "(((ab)(cd))((ef)g))");
+  CHECK(shape(13, buffer_count) == "((((ab)(cd))((ef)(gh)))(((ij)(kl))m))");
   for (std::size_t n = 1; n <= 26; ++n) {
     CAPTURE(n);
-    (void)shape(n, made);
-    CHECK(made == tree_accumulator<std::string, decltype(join)>::buffers_for(n));
+    (void)shape(n, buffer_count);
+    CHECK(buffer_count == tree_accumulator<std::string, decltype(concatenate)>::buffers_for(n));
   }
 }
 
-TEST_CASE("leaves out of order, and none, are refused") {
-  auto const add = [](int& into, int const& from) { into += from; };
-  tree_accumulator<int, decltype(add)> sum(add);
-  CHECK(message_of([&] { (void)sum.finish(); }) == "tree_accumulator: there is no leaf to sum");
-  sum.push(0, 1);
-  CHECK(message_of([&] { sum.push(2, 1); }) ==
+TEST_CASE("tree_accumulator: leaves out of order and a sum without leaves are refused") {
+  auto const add = [](int& total, int const& addend) { total += addend; };
+  tree_accumulator<int, decltype(add)> accumulator(add);
+  CHECK(message_of([&] { (void)accumulator.finish(); }) ==
+        "tree_accumulator: there is no leaf to sum");
+  accumulator.push(0, 1);
+  CHECK(message_of([&] { accumulator.push(2, 1); }) ==
         "tree_accumulator: leaf 2 came, expected leaf 1; leaves are combined in the order of their "
         "numbers");
 }

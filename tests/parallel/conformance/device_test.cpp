@@ -1,4 +1,5 @@
-// The host device keeps the laws of devices; devices that break one are told which.
+// The host device conforms to the laws of devices; for devices that break a law, the error names
+// it.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -15,12 +16,12 @@ namespace device_laws_test {
 using namespace parallel;
 using conformance::message_of;
 
-TEST_CASE("the host device keeps the laws") {
+TEST_CASE("check_device: host::device conforms to the laws") {
   host::device device;
   CHECK_NOTHROW(conformance::check_device(device));
 }
 
-/// An event of a stream that runs tasks at once: always reached.
+/// The event of a stream that runs tasks at once: always reached.
 struct instant {
   [[nodiscard]] bool ready() const { return true; }
   void wait() const {}
@@ -37,7 +38,7 @@ struct eager_stream {
   void synchronize() const {}
 };
 
-/// Every other task before the one that came before it.
+/// Runs every second task before its predecessor.
 struct hasty_stream : host::stream {
   template <class Task>
   void enqueue(Task work) {
@@ -56,7 +57,7 @@ struct deaf_stream : host::stream {
   void wait(host::event const&) {}
 };
 
-/// Swallows what tasks throw.
+/// Ignores exceptions of tasks.
 struct mute_stream : host::stream {
   template <class Task>
   void enqueue(Task&& work) {
@@ -69,7 +70,7 @@ struct mute_stream : host::stream {
   }
 };
 
-TEST_CASE("streams that break a law are told which") {
+TEST_CASE("check_device: the error names the law that a stream breaks") {
   CHECK(message_of([] { conformance::check_order_of_tasks<hasty_stream>(); }) ==
         "stream: task 0 did not run in the order of enqueueing");
   CHECK(message_of([] { conformance::check_asynchrony<eager_stream>(); }) ==
@@ -80,7 +81,7 @@ TEST_CASE("streams that break a law are told which") {
         "stream: a task's failure became: nothing");
 }
 
-/// Memory as it comes.
+/// Memory that is neither aligned nor zeroed.
 struct dirty_device : host::device {
   template <class T>
   [[nodiscard]] buffer<T> allocate_zeroed(std::size_t count) const {
@@ -90,7 +91,7 @@ struct dirty_device : host::device {
   }
 };
 
-/// One piece of memory for everybody.
+/// Returns the same memory for all requests.
 struct shared_device : host::device {
   template <class T>
   [[nodiscard]] buffer<T> allocate_zeroed(std::size_t count) {
@@ -101,7 +102,7 @@ struct shared_device : host::device {
   buffer<std::uint64_t> all_;
 };
 
-TEST_CASE("memory that breaks a law is told which") {
+TEST_CASE("check_memory: the error names the law that a device breaks") {
   dirty_device dirty;
   CHECK(message_of([&] { conformance::check_memory(dirty); }) == "device: allocate_zeroed gives 7");
   shared_device shared;

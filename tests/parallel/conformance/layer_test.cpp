@@ -1,4 +1,5 @@
-// The exact laws of layers over integers: ours keep them, wrong ones are told.
+// The exact laws of layers over integers: the library's layers obey them, and wrong layers are
+// detected.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -25,7 +26,7 @@ linear<ring> dense(std::string const& name, index out, index in) {
   return {.weight = {name + ".weight", {out, in}}, .bias = {name + ".bias", {out}}};
 }
 
-TEST_CASE("linear layers, squares, attention and their compositions keep the law to the bit") {
+TEST_CASE("check_ring_layer: linear, square, attention and compositions are exact") {
   CHECK_NOTHROW(check_ring_layer<host::stream>(dense("up", 5, 3), 4, 3));
   CHECK_NOTHROW(check_ring_layer<host::stream>(test::ring_square{}, 4, 3));
   feed_forward<test::ring_square> const gated{
@@ -41,55 +42,58 @@ TEST_CASE("linear layers, squares, attention and their compositions keep the law
       sequential(dense("mix", 3, 3), test::ring_attention{}), 6, 3, {.sequence = 3}));
 }
 
-/// What is done wrong.
-enum class fault { input, weight, replaced, adds, overwritten, result_onto, input_onto };
+/// The injected fault.
+enum class fault { input, weight, replaced, adds, overwritten, result_addend, input_addend };
 
 struct wrong_linear : linear<ring> {
-  fault what;
-  explicit wrong_linear(fault f) : linear<ring>(dense("w", 3, 3)), what(f) {}
+  fault injected;
+  explicit wrong_linear(fault f) : linear<ring>(dense("w", 3, 3)), injected(f) {}
 
-  matrix_view<ring> forward(auto& c, matrix_view<ring const> x, saved& kept,
-                            matrix_view<ring const> onto = {}) const {
-    auto const y =
-        linear<ring>::forward(c, x, kept, what == fault::result_onto ? decltype(onto){} : onto);
-    if (what == fault::overwritten) c.stream.enqueue([x] { *const_cast<ring*>(x.data()) += 1; });
+  matrix_view<ring> forward(auto& c, matrix_view<ring const> x, saved& state,
+                            matrix_view<ring const> addend = {}) const {
+    auto const y = linear<ring>::forward(
+        c, x, state, injected == fault::result_addend ? decltype(addend){} : addend);
+    if (injected == fault::overwritten)
+      c.stream.enqueue([x] { *const_cast<ring*>(x.data()) += 1; });
     return y;
   }
-  matrix_view<ring> backward_input(auto& c, matrix_view<ring const> dy, saved& kept,
-                                   matrix_view<ring const> onto = {}) const {
-    auto const dx = linear<ring>::backward_input(c, dy, kept, onto);
-    if (what == fault::input_onto && onto.size() > 0) ops::add(c.stream, dx.span(), onto.span());
-    if (what == fault::input) c.stream.enqueue([dx] { dx.data()[4] += 1; });
+  matrix_view<ring> backward_input(auto& c, matrix_view<ring const> dy, saved& state,
+                                   matrix_view<ring const> addend = {}) const {
+    auto const dx = linear<ring>::backward_input(c, dy, state, addend);
+    if (injected == fault::input_addend && addend.size() > 0)
+      ops::add(c.stream, dx.span(), addend.span());
+    if (injected == fault::input) c.stream.enqueue([dx] { dx.data()[4] += 1; });
     return dx;
   }
-  void backward_weight(auto& c, saved const& kept) const {
+  void backward_weight(auto& c, saved const& state) const {
     auto const gradient = weight.gradient();
-    if (what == fault::replaced) c.stream.enqueue([gradient] { gradient.data()[0] = 0; });
-    auto here = c;
-    if (what == fault::adds) here.overwrite_gradients = false;  // though it says that it replaces
-    linear<ring>::backward_weight(here, kept);
-    if (what == fault::weight) linear<ring>::backward_weight(c, kept);
+    if (injected == fault::replaced) c.stream.enqueue([gradient] { gradient.data()[0] = 0; });
+    auto changed_context = c;
+    if (injected == fault::adds)
+      changed_context.overwrite_gradients = false;  // contradicts replaces_gradient
+    linear<ring>::backward_weight(changed_context, state);
+    if (injected == fault::weight) linear<ring>::backward_weight(c, state);
   }
 };
 
-TEST_CASE("a gradient that is wrong by one, doubled, replaced or made by overwriting is told") {
-  auto const told = [](fault f) {
+TEST_CASE("check_ring_layer: wrong, doubled, replaced and overwritten gradients are detected") {
+  auto const message_for = [](fault f) {
     return message_of([&] { check_ring_layer<host::stream>(wrong_linear(f), 4, 3); });
   };
-  CHECK(told(fault::input) ==
+  CHECK(message_for(fault::input) ==
         "check_ring_layer: backward_input does not give the gradient of the input");
-  CHECK(told(fault::weight) ==
+  CHECK(message_for(fault::weight) ==
         "check_ring_layer: backward_weight does not give the gradient of w.weight");
-  CHECK(told(fault::replaced) ==
+  CHECK(message_for(fault::replaced) ==
         "check_ring_layer: backward_weight does not give the gradient of w.weight");
-  CHECK(told(fault::adds) ==
+  CHECK(message_for(fault::adds) ==
         "check_ring_layer: parameter w.weight declares replaces_gradient, but backward_weight does "
         "not overwrite its gradient where context::overwrite_gradients is set");
-  CHECK(told(fault::result_onto) ==
+  CHECK(message_for(fault::result_addend) ==
         "check_ring_layer: forward does not add what it is given to add");
-  CHECK(told(fault::input_onto) ==
+  CHECK(message_for(fault::input_addend) ==
         "check_ring_layer: backward_input does not add what it is given to add");
-  CHECK(told(fault::overwritten) == "check_ring_layer: a pass has overwritten the input");
+  CHECK(message_for(fault::overwritten) == "check_ring_layer: a pass has overwritten the input");
 }
 
 }  // namespace layer_laws_test

@@ -1,4 +1,4 @@
-// The laws of communicators have teeth: whatever call of a communicator is broken, they notice.
+// The tests of communicators are strict: they detect every broken call of a communicator.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -19,7 +19,7 @@ auto on_threads(int ranks) {
   return [=](auto program) { threads::run(ranks, program); };
 }
 
-TEST_CASE("every broken call of the laws of communicators is noticed") {
+TEST_CASE("break_every_call: the communicator tests detect every broken call") {
   for (int const ranks : {2, 3}) {
     CAPTURE(ranks);
     auto const result = break_every_call(on_threads(ranks), [](auto& comm) {
@@ -29,11 +29,11 @@ TEST_CASE("every broken call of the laws of communicators is noticed") {
     });
     CHECK(result.calls == 3 + 3 + static_cast<std::uint64_t>(ranks) + 4);
     CHECK(result.mutants == 3 * result.calls);
-    CHECK(result.missed == std::vector<std::string>{});
+    CHECK(result.unnoticed == std::vector<std::string>{});
   }
 }
 
-TEST_CASE("what a program does not look at is told") {
+TEST_CASE("break_every_call: reports the calls whose results a program ignores") {
   auto const careless = [](auto& comm) {
     host::stream s;
     std::vector<std::uint64_t> x(3, 1), y(3, 1);
@@ -43,11 +43,11 @@ TEST_CASE("what a program does not look at is told") {
   };
   auto const result = break_every_call(on_threads(2), careless);
   CHECK(result.calls == 2);
-  CHECK(result.missed ==
+  CHECK(result.unnoticed ==
         std::vector<std::string>{"call 0 dropped", "call 0 doubled", "call 0 divided"});
 }
 
-TEST_CASE("a program that fails unbroken is refused") {
+TEST_CASE("break_every_call: throws if the program fails without a fault") {
   auto const wrong = [](auto& comm) { require(comm.size() == 3, "I want three"); };
   CHECK_THROWS_WITH_AS(static_cast<void>(break_every_call(on_threads(2), wrong)), "I want three",
                        error);

@@ -18,7 +18,7 @@ float widened(std::uint32_t bits) { return std::bit_cast<float>(bits << 16); }
 
 std::uint32_t narrowed(float value) { return bf16(value).bits; }
 
-TEST_CASE("every bf16 value survives the way to float and back") {
+TEST_CASE("bf16: every value is equal after conversion to float and back") {
   int wrong = 0;
   for (std::uint32_t bits = 0; bits < 65536; ++bits) {
     bf16 value;
@@ -32,7 +32,7 @@ TEST_CASE("every bf16 value survives the way to float and back") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("floats between two bf16 values go to the nearest, ties to the even one") {
+TEST_CASE("bf16: floats round to the nearest value, ties to even") {
   int wrong = 0;
   for (std::uint32_t sign : {0U, 0x8000U}) {
     for (std::uint32_t magnitude = 0; magnitude < 0x7f7fU; ++magnitude) {  // below the largest
@@ -50,7 +50,7 @@ TEST_CASE("floats between two bf16 values go to the nearest, ties to the even on
   CHECK(wrong == 0);
 }
 
-TEST_CASE("what lies beyond the largest bf16 rounds to infinity as IEEE says") {
+TEST_CASE("bf16: floats beyond the largest value round to infinity, as IEEE requires") {
   float const largest = widened(0x7f7fU);
   CHECK(narrowed(largest) == 0x7f7fU);
   CHECK(narrowed(std::bit_cast<float>(0x7f7f7fffU)) == 0x7f7fU);  // just under the half way
@@ -61,7 +61,7 @@ TEST_CASE("what lies beyond the largest bf16 rounds to infinity as IEEE says") {
   CHECK(narrowed(-0.0F) == 0x8000U);
 }
 
-TEST_CASE("a NaN whose payload lies in the lost bits does not become infinity") {
+TEST_CASE("bf16: a NaN with its payload in the truncated bits stays NaN") {
   int wrong = 0;
   for (std::uint32_t payload = 1; payload < 0x10000U; ++payload)
     for (std::uint32_t const top : {0x7f800000U, 0xff800000U}) {
@@ -71,7 +71,7 @@ TEST_CASE("a NaN whose payload lies in the lost bits does not become infinity") 
   CHECK(wrong == 0);
 }
 
-TEST_CASE("element types have a size, a name and an accumulation type") {
+TEST_CASE("dtype: size, name and accumulation type of the element types") {
   CHECK(parallel::size_of(parallel::dtype_of<bf16>) == sizeof(bf16));
   CHECK(parallel::size_of(parallel::dtype_of<float>) == sizeof(float));
   CHECK(parallel::size_of(parallel::dtype_of<double const>) == sizeof(double));

@@ -29,7 +29,7 @@ std::vector<double> wild(std::size_t count) {
   return out;
 }
 
-TEST_CASE("what cancels is gone, what is small is not lost") {
+TEST_CASE("exact_sum: large addends cancel exactly, and small ones are not lost") {
   CHECK(sum_of({1e300, 1.0, -1e300}) == 1.0);
   CHECK(sum_of({0x1p-1074, 0x1p1000, -0x1p1000}) == 0x1p-1074);
   CHECK(sum_of({}) == 0.0);
@@ -43,7 +43,7 @@ TEST_CASE("what cancels is gone, what is small is not lost") {
         2 * std::numeric_limits<double>::denorm_min());
 }
 
-TEST_CASE("the same bits in any order and however it is divided") {
+TEST_CASE("exact_sum: the same bits in any order and any division over ranks") {
   auto values = wild(3000);
   double const expected = sum_of(values);
   std::reverse(values.begin(), values.end());
@@ -56,7 +56,7 @@ TEST_CASE("the same bits in any order and however it is divided") {
     exact_sum joined;
     for (auto const& part : parts) joined.add(part);
     CHECK(joined.value() == expected);
-    // as ranks sum digits
+    // sums digits as ranks do
     exact_sum by_digits;
     auto const to = by_digits.digits();
     for (auto& part : parts) {
@@ -74,7 +74,7 @@ TEST_CASE("the same bits in any order and however it is divided") {
   CHECK(forward != backward);
 }
 
-TEST_CASE("squares of normal numbers: within one unit in the last place of long double") {
+TEST_CASE("exact_sum: a sum of squares is within one unit in the last place of long double") {
   parallel::philox const random(5, 1);
   exact_sum sum;
   long double expected = 0;
@@ -86,22 +86,23 @@ TEST_CASE("squares of normal numbers: within one unit in the last place of long 
   CHECK(std::abs(sum.value() - static_cast<double>(expected)) <= 0x1p-52 * double(expected));
 }
 
-TEST_CASE("a number is split into three digits that make it up") {
+TEST_CASE("exact_sum: the three digits of an addend represent its magnitude") {
   for (double const value : {1.0, 0x1.fffffffffffffp1023, 0x1p-1074, 0x1.23456789abcdep-1030, 0.0,
                              0x1.fffffffffffffp-33, 0x1.8p31}) {
     auto const parts = exact_sum::split(-value);
-    REQUIRE(parts.at + 2 < exact_sum::digit_count);
+    REQUIRE(parts.lowest_digit + 2 < exact_sum::digit_count);
     double sum = 0;
     for (int i = 2; i >= 0; --i) {
       CHECK(parts.digits[i] >= 0);
       CHECK(parts.digits[i] < std::int64_t{1} << 32);
-      sum += std::ldexp(double(parts.digits[i]), 32 * (static_cast<int>(parts.at) + i) - 1152);
+      sum += std::ldexp(double(parts.digits[i]),
+                        32 * (static_cast<int>(parts.lowest_digit) + i) - 1152);
     }
     CHECK(sum == value);
   }
 }
 
-TEST_CASE("infinities and NaN are not summed away") {
+TEST_CASE("exact_sum: infinities and NaN appear in the result") {
   double const inf = std::numeric_limits<double>::infinity();
   CHECK(sum_of({1.0, inf}) == inf);
   CHECK(std::isnan(sum_of({inf, -inf})));

@@ -8,12 +8,12 @@
 namespace failures_test {
 using namespace parallel;
 
-TEST_CASE("what a process may not have is an access_error") {
+TEST_CASE("files::failure: denied permissions and reached limits throw access_error") {
   for (int const code : {EACCES, EMFILE})
     CHECK_THROWS_AS(files::failure("folder/x", "cannot open", code), access_error);
 }
 
-TEST_CASE("what the disk is the cause of is a storage_error, and an error as all are") {
+TEST_CASE("files::failure: failures of the disk throw storage_error, a missing file does not") {
   CHECK_THROWS_AS(files::failure("folder/x", "cannot write", ENOSPC), storage_error);
   CHECK_THROWS_AS(files::failure("folder/x", "cannot write", EROFS), storage_error);
   CHECK_THROWS_WITH_AS(files::failure("folder/x", "cannot write", ENOSPC),
@@ -26,7 +26,7 @@ TEST_CASE("what the disk is the cause of is a storage_error, and an error as all
   }
 }
 
-TEST_CASE("fail throws what it is told to, fit for a terminal") {
+TEST_CASE("fail: throws the given exception type with a message that is safe for a terminal") {
   CHECK_THROWS_WITH_AS(fail<timed_out>("rank ", 2, " waited\x01"), "rank 2 waited?", timed_out);
   CHECK_THROWS_AS(fail<diverged>("x"), error);
   CHECK_THROWS_AS(fail<out_of_memory>("x"), error);

@@ -10,7 +10,7 @@
 #include <support/file_size_limit.hpp>
 
 namespace file_test {
-TEST_CASE("only plain names are file names") {
+TEST_CASE("is_plain_name: accepts plain file names only") {
   for (auto const* good : {"a", "model-00001-of-00002.safetensors", "..a", "ä b"})
     CHECK(parallel::is_plain_name(good));
   for (auto const* bad : {"", ".", "..", "a/b", "/a", "../a", "a\\b", "a\nb", "a\x7f"})
@@ -19,7 +19,7 @@ TEST_CASE("only plain names are file names") {
   CHECK_FALSE(parallel::is_plain_name(std::string(256, 'a')));
 }
 
-TEST_CASE("what is written at any offset is read back") {
+TEST_CASE("output_file, input_file: data written at any offset is read back") {
   test::temporary_folder const folder;
   {
     parallel::output_file const out(folder / "f", parallel::output_file::existing::refuse);
@@ -38,7 +38,7 @@ TEST_CASE("what is written at any offset is read back") {
                        "cannot create: File exists"));
 }
 
-TEST_CASE("folders: a link that leads nowhere is named where a folder is to be made") {
+TEST_CASE("make_folders: the error names a broken link in the path") {
   test::temporary_folder const folder;
   std::filesystem::create_symlink("nowhere/runs", folder / "runs");
   for (auto const* name : {"runs", "runs/one"})
@@ -51,7 +51,7 @@ TEST_CASE("folders: a link that leads nowhere is named where a folder is to be m
   CHECK(std::filesystem::is_directory(folder / "nowhere/runs/one"));
 }
 
-TEST_CASE("reading past the end, of a folder, a FIFO or nothing is an error that says so") {
+TEST_CASE("input_file: reading past the end, a folder, a FIFO or no file is an error") {
   test::temporary_folder const folder;
   test::write_all(folder / "f", "12345");
   parallel::input_file const file(folder / "f");
@@ -69,7 +69,7 @@ TEST_CASE("reading past the end, of a folder, a FIFO or nothing is an error that
                        "not a regular file"));
 }
 
-TEST_CASE("a failing step stops the writing before its action") {
+TEST_CASE("action_hook: an exception stops the writer before the action") {
   test::temporary_folder const folder;
   std::vector<std::string> steps;
   parallel::write_text_file(folder / "f", "x", [&](auto step) { steps.emplace_back(step); });
@@ -79,7 +79,7 @@ TEST_CASE("a failing step stops the writing before its action") {
   CHECK_FALSE(std::filesystem::exists(folder / "g"));
 }
 
-TEST_CASE("a file is replaced whole, and a writer stopped before the rename leaves the old one") {
+TEST_CASE("replace_text_file: a writer that stops before the rename leaves the old file") {
   test::temporary_folder const folder;
   parallel::replace_text_file(folder / "x", "first");
   std::vector<std::string> steps;
@@ -97,7 +97,7 @@ TEST_CASE("a file is replaced whole, and a writer stopped before the rename leav
   }
 }
 
-TEST_CASE("a file that the disk does not take leaves nothing beside the old one") {
+TEST_CASE("replace_text_file: if the disk is full, only the old file remains") {
   test::temporary_folder const folder;
   parallel::replace_text_file(folder / "x", "first");
   {
@@ -109,7 +109,7 @@ TEST_CASE("a file that the disk does not take leaves nothing beside the old one"
   CHECK_FALSE(parallel::files::exists(folder / "x.tmp"));
 }
 
-TEST_CASE("the end of a file shortens read_some and nothing else") {
+TEST_CASE("input_file: read_some returns fewer bytes only at the end of the file") {
   test::temporary_folder const folder;
   test::write_all(folder / "f", "12345");
   parallel::input_file const file(folder / "f");

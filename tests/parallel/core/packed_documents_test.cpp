@@ -10,13 +10,13 @@ namespace packed_documents_test {
 
 using parallel::packed_documents;
 
-TEST_CASE("beginnings of documents are a span that may know how many there are, a part does not") {
+TEST_CASE("packed_documents: a span of beginnings with an optional count, which subspans lack") {
   std::vector<std::int32_t> const begins = {0, 0, 2, 0, 0};
   CHECK(packed_documents().empty());
-  packed_documents const all = begins;
-  CHECK(all.size() == 5);
-  CHECK(all.data() == begins.data());
-  CHECK(all.count() == 0);
+  packed_documents const uncounted = begins;
+  CHECK(uncounted.size() == 5);
+  CHECK(uncounted.data() == begins.data());
+  CHECK(uncounted.count() == 0);
   packed_documents const counted = {begins, 3};
   CHECK(counted.count() == 3);
   packed_documents const part = counted.subspan(3);

@@ -30,7 +30,7 @@ std::vector<T> values(std::size_t count, parallel::index begin, initializer cons
   return out;
 }
 
-TEST_CASE("any slice of the initial values equals that part of the whole") {
+TEST_CASE("initial_values: any slice equals that part of the whole") {
   for (auto const& kind : kinds) {
     auto const whole = values<float>(1000, 0, kind);
     for (std::size_t const begin : {0, 1, 2, 3, 5, 31, 500, 998, 999, 1000})
@@ -43,7 +43,7 @@ TEST_CASE("any slice of the initial values equals that part of the whole") {
   }
 }
 
-TEST_CASE("initial values of bf16 are those of float, rounded") {
+TEST_CASE("initial_values: values of bf16 are those of float, rounded") {
   for (auto const& kind : kinds) {
     auto const wide = values<float>(500, 7, kind);
     auto const narrow = values<bf16>(500, 7, kind);
@@ -51,7 +51,7 @@ TEST_CASE("initial values of bf16 are those of float, rounded") {
   }
 }
 
-TEST_CASE("seed and name select the values") {
+TEST_CASE("initial_values: seed and name select the values") {
   initializer const kind = parallel::normal_init{1.0F};
   auto const base = values<float>(16, 0, kind);
   CHECK(values<float>(16, 0, kind) == base);
@@ -59,7 +59,7 @@ TEST_CASE("seed and name select the values") {
   CHECK(values<float>(16, 0, kind, 1, "transformer.wpe.weight") != base);
 }
 
-TEST_CASE("initial values follow their distribution") {
+TEST_CASE("initial_values: values follow their distribution") {
   constexpr std::size_t count = 100000;
   for (float const value : values<float>(100, 0, parallel::constant_init{2.5F}))
     CHECK(value == 2.5F);
@@ -81,9 +81,9 @@ TEST_CASE("initial values follow their distribution") {
   CHECK(std::fabs(sum / count - 1.0) < 5 * 8.0 / std::sqrt(12.0 * count));
 }
 
-TEST_CASE("a parameter has a name, extents and, once bound, values and gradients") {
+TEST_CASE("parameter: has a name, extents and, once bound, values and gradients") {
   parameter<bf16, 2> weight("ffn.up_proj.weight", {3, 4});
-  CHECK(weight.present());
+  CHECK(weight.is_present());
   CHECK(weight.name == "ffn.up_proj.weight");
   CHECK(weight.size() == 12);
   CHECK(weight.value().data() == nullptr);
@@ -96,18 +96,19 @@ TEST_CASE("a parameter has a name, extents and, once bound, values and gradients
   CHECK(&weight.gradient()(2, 3) == &gradients[11]);
 }
 
-TEST_CASE("a parameter without extents is absent and holds nothing") {
+TEST_CASE("parameter: without extents it is absent and empty") {
   parameter<float, 1> const bias;
-  CHECK_FALSE(bias.present());
+  CHECK_FALSE(bias.is_present());
   CHECK(bias.size() == 0);
   CHECK(bias.value().empty());
   CHECK(bias.gradient().empty());
 }
 
-/// Where every element of a slice lies in its tensor: `rows` of `width` elements, of which the
-/// `count` from `first` on are kept. Element by element, from the definition.
-std::vector<index> places(std::vector<parallel::row_range> const& rows, index width, index first,
-                          index count) {
+/// The position of every element of a slice in its tensor, element by element from the definition.
+/// The slice has `rows` of the tensor, whose rows have `width` elements, and of each row `count`
+/// columns from `first` on.
+std::vector<index> tensor_positions(std::vector<parallel::row_range> const& rows, index width,
+                                    index first, index count) {
   std::vector<index> out;
   for (auto const& range : rows)
     for (index row = range.begin; row < range.begin + range.count; ++row)
@@ -116,38 +117,40 @@ std::vector<index> places(std::vector<parallel::row_range> const& rows, index wi
   return out;
 }
 
-/// Every subrange of `p` must be visited by for_each_run and for_each_row_range as `expected` and
-/// the rows of width `row_width` say, in order, without a gap and in as few runs as there are.
-void check_places(parallel::parameter_base<float> const& p, std::vector<index> const& expected,
-                  index row_width) {
+/// Checks for every subrange of `p` that for_each_run and for_each_row_range visit the positions
+/// `expected`, in a tensor with rows of width `row_width`, in order, without a gap and in the
+/// fewest runs.
+void check_positions(parallel::parameter_base<float> const& p, std::vector<index> const& expected,
+                     index row_width) {
   REQUIRE(p.size() == static_cast<index>(expected.size()));
   for (index first = 0; first <= p.size(); ++first)
     for (index last = first; last <= p.size(); ++last) {
-      index at = first;
+      index position = first;
       index previous = -2;
       bool right = true;
       p.for_each_run(first, last, [&](index from, index count, index global) {
-        right = right && from == at && count > 0 && global != previous;
-        for (index i = 0; i < count; ++i, ++at)
-          right = right && at < last && expected[static_cast<std::size_t>(at)] == global + i;
+        right = right && from == position && count > 0 && global != previous;
+        for (index i = 0; i < count; ++i, ++position)
+          right = right && position < last &&
+                  expected[static_cast<std::size_t>(position)] == global + i;
         previous = global + count;
       });
-      right = right && at == last;
-      at = first;
+      right = right && position == last;
+      position = first;
       p.for_each_row_range(first, last, [&](index from, index to, index row) {
-        right = right && from == at;
+        right = right && from == position;
         index const width = p.extents.size() < 2 ? 1 : p.size() / p.extents[0];
-        for (; at < to; ++at)
-          right = right && expected[static_cast<std::size_t>(at)] / row_width ==
-                               row + at / width - from / width;
+        for (; position < to; ++position)
+          right = right && expected[static_cast<std::size_t>(position)] / row_width ==
+                               row + position / width - from / width;
       });
       CAPTURE(first);
       CAPTURE(last);
-      CHECK((right && at == last));
+      CHECK((right && position == last));
     }
 }
 
-TEST_CASE("every range of every slice lies in the tensor where the definition says") {
+TEST_CASE("parameter: ranges of slices map to the tensor as defined") {
   using parallel::row_range;
   // of 7 rows; no range begins where the one before it ends
   std::vector<std::vector<row_range>> const choices = {
@@ -156,31 +159,31 @@ TEST_CASE("every range of every slice lies in the tensor where the definition sa
     CAPTURE(rows.size());
     parameter<float, 1> vector("v", {7});
     vector.keep_rows(rows);
-    check_places(vector, places(rows, 1, 0, 1), 1);
+    check_positions(vector, tensor_positions(rows, 1, 0, 1), 1);
     CHECK(vector.tensor_extents() == std::vector<index>{7});
     parameter<float, 3> cube("c", {7, 2, 2});
     cube.keep_rows(rows);
-    check_places(cube, places(rows, 4, 0, 4), 4);
-    for (auto const& at : std::vector<std::pair<index, index>>{{0, 4}, {0, 3}, {2, 2}}) {
-      auto const& [first, count] = at;
-      CAPTURE(at.first);
+    check_positions(cube, tensor_positions(rows, 4, 0, 4), 4);
+    for (auto const& column_range : std::vector<std::pair<index, index>>{{0, 4}, {0, 3}, {2, 2}}) {
+      auto const& [first, count] = column_range;
+      CAPTURE(column_range.first);
       parameter<float, 2> matrix("m", {7, 4});
       matrix.keep_rows(rows).keep_columns(first, count);
-      check_places(matrix, places(rows, 4, first, count), 4);
+      check_positions(matrix, tensor_positions(rows, 4, first, count), 4);
       CHECK(matrix.tensor_extents() == std::vector<index>{7, 4});
       parameter<float, 2> other("m", {7, 4});
       other.keep_columns(first, count).keep_rows(rows);
-      check_places(other, places(rows, 4, first, count), 4);
+      check_positions(other, tensor_positions(rows, 4, first, count), 4);
     }
   }
   parameter<float, 2> const whole("w", {5, 3});
-  check_places(whole, places({{0, 5}}, 3, 0, 3), 3);
+  check_positions(whole, tensor_positions({{0, 5}}, 3, 0, 3), 3);
   parameter<float, 2> columns("w", {5, 3});
   columns.keep_columns(1, 2);
-  check_places(columns, places({{0, 5}}, 3, 1, 2), 3);
+  check_positions(columns, tensor_positions({{0, 5}}, 3, 1, 2), 3);
 }
 
-TEST_CASE("initial values of slices, run by run, are those parts of the whole") {
+TEST_CASE("initial_values: values of slices, run by run, equal those parts of the whole") {
   for (auto const& kind : kinds) {
     auto const whole = values<float>(7 * 4, 0, kind);
     parameter<float, 2> slice("transformer.wte.weight", {7, 4}, kind);
@@ -191,19 +194,19 @@ TEST_CASE("initial values of slices, run by run, are those parts of the whole") 
           std::span(out).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)),
           slice.name, slice.initial, 1, global);
     });
-    auto const expected = places({{4, 2}, {0, 3}}, 4, 1, 2);
+    auto const expected = tensor_positions({{4, 2}, {0, 3}}, 4, 1, 2);
     for (std::size_t i = 0; i < out.size(); ++i)
       CHECK(out[i] == whole[static_cast<std::size_t>(expected[i])]);
   }
 }
 
-TEST_CASE("slices of what is absent are absent") {
+TEST_CASE("parameter: slices of an absent parameter are absent") {
   parameter<float, 1> bias;
   bias.keep_rows({{0, 2}});
-  CHECK_FALSE(bias.present());
+  CHECK_FALSE(bias.is_present());
   parameter<float, 2> weight;
   weight.keep_columns(0, 2);
-  CHECK_FALSE(weight.present());
+  CHECK_FALSE(weight.is_present());
 }
 
 }  // namespace

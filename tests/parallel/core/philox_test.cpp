@@ -18,7 +18,7 @@ words block(words counter, std::array<std::uint32_t, 2> key) {
   return {out[0], out[1], out[2], out[3]};
 }
 
-TEST_CASE("philox4x32-10 gives the published known answers") {
+TEST_CASE("philox: philox4x32-10 gives the published known answers") {
   // Random123 1.14, tests/kat_vectors
   CHECK(block({0, 0, 0, 0}, {0, 0}) == words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
   CHECK(block({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff}) ==
@@ -27,14 +27,14 @@ TEST_CASE("philox4x32-10 gives the published known answers") {
         words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
 }
 
-TEST_CASE("philox can be evaluated at compile time") {
+TEST_CASE("philox: can be evaluated at compile time") {
   static_assert(parallel::philox(0, 0).bits(0) == 0x6627e8d5);
   static_assert(parallel::philox(0, 0).bits(3) == 0x9b00dbd8);
   static_assert(parallel::stream_id("") == 2166136261U);
   static_assert(parallel::stream_id("a") == 0xe40c292cU);  // FNV-1a's published test vector
 }
 
-TEST_CASE("a random number depends on seed, stream, step and the whole element index") {
+TEST_CASE("philox: a number depends on seed, stream, step and the whole element index") {
   parallel::philox const random(0x123456789abcdefU, 7, 11);
   std::uint64_t const far = std::uint64_t{1} << 40;
   CHECK(random.bits(5) == parallel::philox(0x123456789abcdefU, 7, 11).bits(5));
@@ -49,28 +49,28 @@ TEST_CASE("a random number depends on seed, stream, step and the whole element i
                                       {0x89abcdefU, 0x01234567U})[2]);
 }
 
-TEST_CASE("uniform numbers stay inside (0, 1) and have the moments of the distribution") {
+TEST_CASE("philox: uniform numbers are in (0, 1) and have the distribution's moments") {
   parallel::philox const random(42, parallel::stream_id("uniform"));
   constexpr int count = 400000;
   double sum = 0.0;
   double squares = 0.0;
-  float least = 1.0F;
+  float smallest = 1.0F;
   float greatest = 0.0F;
   for (std::uint64_t i = 0; i < count; ++i) {
     float const u = random.uniform(i);
-    least = std::fmin(least, u);
+    smallest = std::fmin(smallest, u);
     greatest = std::fmax(greatest, u);
     sum += u;
     squares += double{u} * double{u};
   }
-  CHECK(least > 0.0F);
+  CHECK(smallest > 0.0F);
   CHECK(greatest < 1.0F);
   double const mean = sum / count;
   CHECK(std::fabs(mean - 0.5) < 5.0 * std::sqrt(1.0 / 12.0 / count));
   CHECK(std::fabs(squares / count - 1.0 / 3.0) < 5.0 * std::sqrt(4.0 / 45.0 / count));
 }
 
-TEST_CASE("normal numbers have the first four moments of the distribution") {
+TEST_CASE("philox: normal numbers have the first four moments of the distribution") {
   parallel::philox const random(43, parallel::stream_id("normal"));
   constexpr int count = 400000;
   std::array<double, 4> sums{};

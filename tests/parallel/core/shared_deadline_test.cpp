@@ -7,7 +7,7 @@
 namespace shared_deadline_test {
 using namespace std::chrono_literals;
 
-TEST_CASE("what one copy is set to, all wait; one made of a time is of its own") {
+TEST_CASE("shared_deadline: copies share their value; a new object has its own") {
   parallel::shared_deadline const one = 600s;
   auto const copy = one;
   parallel::shared_deadline const other = 600s;

@@ -15,7 +15,7 @@ using parallel::shape;
 using parallel::tensor_view;
 using parallel::vector_view;
 
-TEST_CASE("a view addresses its elements in row-major order") {
+TEST_CASE("tensor_view: elements are addressed in row-major order") {
   std::array<int, 24> memory{};
   std::iota(memory.begin(), memory.end(), 0);
   tensor_view<int, 3> const view(memory.data(), {2, 3, 4});
@@ -32,14 +32,14 @@ TEST_CASE("a view addresses its elements in row-major order") {
   CHECK(view.span().data() == memory.data());
 }
 
-TEST_CASE("a view of mutable elements converts to one of const elements, not back") {
+TEST_CASE("tensor_view: a view of mutable elements converts to one of const elements, not back") {
   static_assert(std::is_convertible_v<matrix_view<float>, matrix_view<float const>>);
   static_assert(!std::is_convertible_v<matrix_view<float const>, matrix_view<float>>);
   static_assert(!std::is_convertible_v<matrix_view<float>, vector_view<float const>>);
   static_assert(std::is_same_v<matrix_view<float const>::value_type, float>);
 }
 
-TEST_CASE("reshape keeps the elements, slice takes rows of the outermost dimension") {
+TEST_CASE("tensor_view: reshape keeps the elements, slice takes rows of the outermost dimension") {
   std::array<int, 12> memory{};
   std::iota(memory.begin(), memory.end(), 0);
   matrix_view<int> const view(memory.data(), {3, 4});
@@ -52,7 +52,7 @@ TEST_CASE("reshape keeps the elements, slice takes rows of the outermost dimensi
   CHECK(view.slice(3, 3).empty());
 }
 
-TEST_CASE("an empty view and a view of null memory can be handled but not followed") {
+TEST_CASE("tensor_view: empty views and views of null memory can be copied and sliced") {
   matrix_view<double> const none;
   CHECK(none.data() == nullptr);
   CHECK(none.empty());
@@ -64,7 +64,7 @@ TEST_CASE("an empty view and a view of null memory can be handled but not follow
   CHECK(matrix_view<double>(nullptr, {0, 6}).slice(0, 0).empty());
 }
 
-TEST_CASE("the volume of a shape is the product of its extents") {
+TEST_CASE("volume: the product of the extents of a shape") {
   static_assert(parallel::volume<3>({2, 3, 4}) == 24);
   static_assert(parallel::volume<2>({7, 0}) == 0);
   static_assert(parallel::volume<2>({1 << 20, 1 << 20}) == parallel::index{1} << 40);

@@ -10,10 +10,12 @@ namespace {
 
 using parallel::arena;
 
-arena over(std::size_t bytes) { return arena(parallel::host::device().allocate<std::byte>(bytes)); }
+arena arena_of(std::size_t bytes) {
+  return arena(parallel::host::device().allocate<std::byte>(bytes));
+}
 
-TEST_CASE("allocations lie behind each other, each aligned to a cache line") {
-  auto memory = over(1024);
+TEST_CASE("arena: allocations are adjacent, each aligned to a cache line") {
+  auto memory = arena_of(1024);
   auto const a = memory.allocate<char, 1>({1});
   auto const b = memory.allocate<double, 2>({3, 4});
   auto const c = memory.allocate<float, 1>({0});
@@ -26,20 +28,20 @@ TEST_CASE("allocations lie behind each other, each aligned to a cache line") {
   CHECK(memory.mark() == 256);
 }
 
-TEST_CASE("releasing to a mark gives the memory to the next allocation; the peak stays") {
-  auto memory = over(512);
-  auto const kept = memory.allocate<std::byte, 1>({64});
+TEST_CASE("arena: memory released to a mark is reused; the peak stays") {
+  auto memory = arena_of(512);
+  auto const base = memory.allocate<std::byte, 1>({64});
   auto const mark = memory.mark();
   auto const first = memory.allocate<std::byte, 1>({300});
   memory.release(mark);
   auto const second = memory.allocate<std::byte, 1>({10});
   CHECK(second.data() == first.data());
-  CHECK(second.data() == kept.data() + 64);
+  CHECK(second.data() == base.data() + 64);
   CHECK(memory.peak() == 64 + 320);
 }
 
-TEST_CASE("a scope frees what was allocated in it, in nested order") {
-  auto memory = over(512);
+TEST_CASE("arena: nested scopes free their allocations") {
+  auto memory = arena_of(512);
   auto const outer = memory.mark();
   {
     arena::scope const one(memory);
@@ -56,8 +58,8 @@ TEST_CASE("a scope frees what was allocated in it, in nested order") {
   CHECK(memory.peak() == 128);
 }
 
-TEST_CASE("an arena that is too small says how much it holds and how much is needed") {
-  auto memory = over(128);
+TEST_CASE("arena: the error of a full arena states its capacity and the bytes needed") {
+  auto memory = arena_of(128);
   static_cast<void>(memory.allocate<float, 1>({16}));
   CHECK_NOTHROW(static_cast<void>(memory.allocate<float, 1>({16})));
   CHECK_THROWS_WITH_AS(
@@ -67,8 +69,8 @@ TEST_CASE("an arena that is too small says how much it holds and how much is nee
       parallel::error);
 }
 
-TEST_CASE("a measuring arena hands out null pointers and counts the same bytes") {
-  auto real = over(4096);
+TEST_CASE("arena: a measuring arena returns null pointers and counts the same bytes") {
+  auto real = arena_of(4096);
   arena plan;
   for (auto* const memory : {&real, &plan}) {
     arena::scope const scope(*memory);

@@ -1,4 +1,5 @@
-// Which types are devices and streams, and that a device whose streams are its own keeps the laws.
+// The types that model the concepts of devices and streams; a device with its own stream type
+// conforms to the laws.
 #include <doctest/doctest.h>
 
 #include <span>
@@ -30,32 +31,32 @@ struct without_upload : host::device {
 };
 static_assert(!stream<without_events> && !device<without_upload> && !device<host::stream>);
 
-// The host's streams have a worker that can wait for anything.
-static_assert(waits_by_itself<host::stream, host::event>);
-static_assert(waits_by_itself<host::stream, queued::event>);
-static_assert(waits_by_itself<queued::stream, queued::event>);
-static_assert(!waits_by_itself<queued::stream, host::event>);
+// The worker of a host stream can wait for any event.
+static_assert(waits_asynchronously<host::stream, host::event>);
+static_assert(waits_asynchronously<host::stream, queued::event>);
+static_assert(waits_asynchronously<queued::stream, queued::event>);
+static_assert(!waits_asynchronously<queued::stream, host::event>);
 
-TEST_CASE("a device whose streams are its own keeps the laws") {
+TEST_CASE("queued_stream: the device conforms to the laws") {
   for (int const threads : {1, 3}) {
     queued::device device(threads);
     CHECK_NOTHROW(conformance::check_device(device));
   }
 }
 
-TEST_CASE("a device that stands still lets its callers go on") {
+TEST_CASE("queued_stream: a paused device does not block its callers") {
   queued::device device;
   queued::stream s(device.compute_options()), other(device.compute_options());
-  device.engine().stand_still();
+  device.engine().pause();
   int order = 0;
   s.enqueue([&] { order = 1; });
   other.wait(s.record());
   other.enqueue([&] { order = order * 10 + 2; });
   auto const end = other.record();
   CHECK(!end.ready());
-  CHECK(device.engine().host()->impatience == 0);
-  end.wait();  // lets it go on
-  CHECK(device.engine().host()->impatience == 1);
+  CHECK(device.engine().host()->blocked_host_waits == 0);
+  end.wait();  // lets the device continue
+  CHECK(device.engine().host()->blocked_host_waits == 1);
   CHECK(order == 12);
 }
 

@@ -19,7 +19,7 @@ struct strict {
   [[nodiscard]] options compute_options() const { return {}; }
 };
 
-TEST_CASE("scratch is reserved where operations take it from the device, and nowhere else") {
+TEST_CASE("reserve_scratch: allocates only for streams that take scratch from the device") {
   scratchy takes;
   parallel::reserve_scratch(takes, 5);
   CHECK(takes.reserved == 5);
@@ -27,9 +27,9 @@ TEST_CASE("scratch is reserved where operations take it from the device, and now
   parallel::reserve_scratch(none, std::size_t{1} << 60);
 }
 
-TEST_CASE("operations are planned as the device's streams run them") {
-  CHECK(parallel::planned_streams(strict()).deterministic);
-  CHECK_FALSE(parallel::planned_streams(parallel::host::device()).deterministic);
+TEST_CASE("planning_stream_options: deterministic as the device's streams") {
+  CHECK(parallel::planning_stream_options(strict()).deterministic);
+  CHECK_FALSE(parallel::planning_stream_options(parallel::host::device()).deterministic);
 }
 
 }  // namespace

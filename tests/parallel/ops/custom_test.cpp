@@ -24,13 +24,13 @@ void add_twice(Stream& s, view y, constant x) {
       parallel::ops::updates(y), x);
 }
 
-struct noted final : parallel::meta::witness {
-  std::vector<parallel::meta::touched> views;
-  void operation(std::span<parallel::meta::touched const> arguments) override {
+struct noted final : parallel::meta::access_observer {
+  std::vector<parallel::meta::memory_access> views;
+  void operation(std::span<parallel::meta::memory_access const> arguments) override {
     views.assign(arguments.begin(), arguments.end());
   }
-  void exchange(std::string_view, parallel::meta::exchange_kind, parallel::meta::touched,
-                parallel::meta::touched) override {}
+  void exchange(std::string_view, parallel::meta::exchange_kind, parallel::meta::memory_access,
+                parallel::meta::memory_access) override {}
 };
 
 TEST_CASE("ops::custom: the task runs on host streams, and the meta device notes its views") {
@@ -50,7 +50,7 @@ TEST_CASE("ops::custom: the task runs on host streams, and the meta device notes
   parallel::meta::stream nowhere;
   add_twice(nowhere, to, from);  // no observer yet
   noted touched_views;
-  nowhere.report_to(&touched_views);
+  nowhere.set_observer(&touched_views);
   add_twice(nowhere, to, from);
   CHECK(y == std::vector<float>{41, 82, 123});
   REQUIRE(touched_views.views.size() == 2);

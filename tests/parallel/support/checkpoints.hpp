@@ -1,5 +1,4 @@
-// A small checkpoint for tests: three tensors, cut among ranks by a layout, values that can be
-// told.
+// checkpoints: a small checkpoint for tests: three tensors, split over ranks, with known values.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +23,10 @@ inline std::vector<index> const& matrix_extents() {
   return extents;
 }
 
-/// Saves checkpoint ep0-ba{number} as `ranks` ranks would; rank r has a contiguous share of "w",
-/// the moments are cut elsewhere, rank 0 has the scalar "step" (I64).
+/// Saves checkpoint ep0-ba{number} as `ranks` ranks would. Each rank has a contiguous share of "w",
+/// the moments are split at other elements, and rank 0 has the scalar "step" (I64).
 inline void save_checkpoint(std::filesystem::path const& root, index number, index ranks,
-                            parallel::step_hook const& on_step = {},
+                            parallel::action_hook const& on_action = {},
                             parallel::checkpoint::claim_id owner = {}) {
   namespace pc = parallel::checkpoint;
   pc::save_target const target{
@@ -35,10 +34,10 @@ inline void save_checkpoint(std::filesystem::path const& root, index number, ind
       {0, number},
       owner.generation > 0 ? owner.token : static_cast<std::uint64_t>(number),
       owner.generation};
-  pc::prepare_save(target, on_step);
+  pc::prepare_save(target, on_action);
   std::vector<std::string> records;
   for (index rank = 0; rank < ranks; ++rank) {
-    pc::rank_writer writer(target, rank, {.on_step = on_step});
+    pc::rank_writer writer(target, rank, {.on_action = on_action});
     auto const add = [&](std::string const& name, index begin, index end) {
       std::vector<float> values;
       for (index i = begin; i < end; ++i) values.push_back(checkpoint_value(number, i));
@@ -51,7 +50,8 @@ inline void save_checkpoint(std::filesystem::path const& root, index number, ind
     if (rank == 0) writer.add<std::int64_t>("step", {}, 0, std::span(&step, 1));
     records.push_back(writer.finish());
   }
-  pc::commit(target, records, parallel::concat("{\"batch\":", number, "}"), {.on_step = on_step});
+  pc::commit(target, records, parallel::concat("{\"batch\":", number, "}"),
+             {.on_action = on_action});
 }
 
 /// Whether `folder` holds exactly what `save_checkpoint(root, number, ...)` saved.

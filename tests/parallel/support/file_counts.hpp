@@ -1,4 +1,4 @@
-// What this thread has asked of the disk (counted in parallel/checkpoint/reader_test.cpp).
+// file_counts: the disk reads of this thread (counted in parallel/checkpoint/reader_test.cpp).
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What tests of files need: a folder that goes away, bytes in and out, and the message of an error.
+// files: helpers for tests of files: a temporary folder, reads and writes, the message of an error.
 #pragma once
 
 #include <unistd.h>
@@ -14,7 +14,7 @@
 
 namespace test {
 
-/// A new empty folder, removed with all it holds.
+/// A new empty folder, removed with its content by the destructor.
 class temporary_folder {
  public:
   temporary_folder() {
@@ -50,7 +50,7 @@ inline void write_all(std::filesystem::path const& path, std::string const& cont
   parallel::require(out.good(), "cannot write ", path.native());
 }
 
-/// The message of the `parallel::error` that `action` throws; "" when it throws none.
+/// The message of the `parallel::error` that `action` throws; "" if it throws none.
 template <class Action>
 std::string message_of(Action action) {
   try {

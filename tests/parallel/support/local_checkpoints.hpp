@@ -1,4 +1,4 @@
-// A small checkpoint for tests (checkpoints.hpp) as it lies on the disks of several nodes.
+// local_checkpoints: the small checkpoint of checkpoints.hpp, saved on the disks of several nodes.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +13,7 @@
 
 namespace test {
 
-/// The names of `nodes` nodes with as many ranks each, by rank: "a", "a", "b", "b".
+/// The node name of each rank, for `nodes` nodes with equal numbers of ranks: "a", "a", "b", "b".
 inline std::vector<std::string> node_names(int nodes, int ranks_of_each) {
   std::vector<std::string> out;
   for (int node = 0; node < nodes; ++node)
@@ -22,14 +22,16 @@ inline std::vector<std::string> node_names(int nodes, int ranks_of_each) {
   return out;
 }
 
-/// A folder for each node, by its name, and "shared".
+/// A folder for each node, with the node's name, and the folder "shared".
 class disks {
  public:
   [[nodiscard]] std::filesystem::path shared() const { return folder_ / "shared"; }
-  [[nodiscard]] std::filesystem::path of(std::string const& node) const { return folder_ / node; }
+  [[nodiscard]] std::filesystem::path folder_of(std::string const& node) const {
+    return folder_ / node;
+  }
 
-  /// Saves checkpoint ep0-ba{number} on nodes of such names, each of which has the files of its own
-  /// ranks and of the node before; and says so in the shared folder.
+  /// Saves checkpoint ep0-ba{number} on nodes with these names. Each node has the files of its own
+  /// ranks and of the previous node. The pointer in the shared folder names the checkpoint.
   void save(std::vector<std::string> const& names, index number,
             parallel::checkpoint::claim_id owner = {}) const {
     namespace pc = parallel::checkpoint;
@@ -40,7 +42,7 @@ class disks {
     pc::node_map const nodes(names);
     for (int rank = 0; rank < nodes.ranks(); ++rank)
       for (int const holder : {rank, nodes.receiver_of(rank)}) {
-        auto const to = of(names[static_cast<std::size_t>(holder)]) / id.text();
+        auto const to = folder_of(names[static_cast<std::size_t>(holder)]) / id.text();
         fs::create_directories(to);
         for (auto const& entry : fs::directory_iterator(whole / id.text())) {
           auto const name = entry.path().filename().native();

@@ -1,4 +1,4 @@
-// Four ranks that train the ring on nodes with disks of their own, and save there.
+// local_cluster: four ranks on nodes with their own disks that train the ring model and save there.
 #pragma once
 
 #include <cstddef>
@@ -17,43 +17,46 @@
 
 namespace test {
 
-/// A folder for each node, by its name, and "shared".
+/// A folder for each node, with the node's name, and the folder "shared".
 struct local_cluster {
-  layout how{.ranks = 2, .level = zero::level::parameters, .microbatch = 3, .replicas = 2};
+  layout run_layout{.ranks = 2, .level = zero::level::parameters, .microbatch = 3, .replicas = 2};
   std::vector<std::string> by_rank{"a", "a", "b", "b"};  // node names
-  temporary_folder own;
-  std::filesystem::path folder = own.path();
-  parallel::step_hook on_step = {};
-  std::function<void(int rank, std::string_view step)> on_node = {};  // else on_step, too
+  temporary_folder own_folder;
+  std::filesystem::path folder = own_folder.path();
+  parallel::action_hook on_action = {};
+  /// Replaces on_action on the disks of the nodes; empty: on_action is called there.
+  std::function<void(int rank, std::string_view action)> on_node = {};
 
   [[nodiscard]] std::filesystem::path shared() const { return folder / "shared"; }
-  [[nodiscard]] parallel::checkpoint::save_options options() const { return {.on_step = on_step}; }
+  [[nodiscard]] parallel::checkpoint::save_options options() const {
+    return {.on_action = on_action};
+  }
   [[nodiscard]] parallel::checkpoint::local_folder local(int rank) const {
-    parallel::step_hook hook = on_step;
-    if (on_node) hook = [this, rank](std::string_view step) { on_node(rank, step); };
+    parallel::action_hook hook = on_action;
+    if (on_node) hook = [this, rank](std::string_view action) { on_node(rank, action); };
     return {folder / by_rank[static_cast<std::size_t>(rank)],
             parallel::checkpoint::node_map(by_rank), hook};
   }
 
-  /// Calls f(rank, its saver of the shared folder, its local one) on every rank.
+  /// Calls f(rank, saver of the shared folder, saver of the node's folder) on every rank.
   template <class F>
-  void run(bool behind, F const& f) const {
+  void run(bool in_background, F const& f) const {
     namespace pc = parallel::checkpoint;
     parallel::threads::run(
         static_cast<int>(by_rank.size()), [&](parallel::threads::communicator& comm) {
-          ring_rank<> one(parallel::any_communicator(std::move(comm)), how);
-          pc::stepper_saver shared_saver(one.stepper(), one.world(), one.exchanges(), shared(),
-                                         behind, options());
-          pc::local_saver saver(shared_saver, one.stepper(), one.world(), one.exchanges(),
-                                local(one.rank()));
-          f(one, shared_saver, saver);
+          ring_rank<> ring(parallel::any_communicator(std::move(comm)), run_layout);
+          pc::stepper_saver shared_saver(ring.stepper(), ring.world(), ring.exchanges(), shared(),
+                                         in_background, options());
+          pc::local_saver saver(shared_saver, ring.stepper(), ring.world(), ring.exchanges(),
+                                local(ring.rank()));
+          f(ring, shared_saver, saver);
         });
   }
 };
 
 inline parallel::checkpoint::run_state state_after(index batches) { return {.batches = batches}; }
 
-/// The content of all files of a checkpoint but its manifest.
+/// The content of all files of a checkpoint except its manifest.
 inline std::map<std::string, std::string> files_of(std::filesystem::path const& folder) {
   std::map<std::string, std::string> out;
   for (auto const& entry : std::filesystem::directory_iterator(folder))
@@ -62,15 +65,16 @@ inline std::map<std::string, std::string> files_of(std::filesystem::path const& 
   return out;
 }
 
-/// What the pointer in the shared folder names, when ranks have put it there; "" when it is lost.
-inline std::string promoted(local_cluster const& all) {
+/// The name of the checkpoint to which the pointer in the shared folder points, after the ranks
+/// have promoted it; "" if it is lost.
+inline std::string promoted(local_cluster const& cluster) {
   namespace pc = parallel::checkpoint;
   parallel::threads::run(
-      static_cast<int>(all.by_rank.size()), [&](parallel::threads::communicator& comm) {
+      static_cast<int>(cluster.by_rank.size()), [&](parallel::threads::communicator& comm) {
         parallel::host::stream exchanges;
-        (void)pc::promote_local(comm, exchanges, all.shared(), {}, all.local(comm.rank()));
+        (void)pc::promote_local(comm, exchanges, cluster.shared(), {}, cluster.local(comm.rank()));
       });
-  auto const found = pc::latest(all.shared()).folder;
+  auto const found = pc::latest(cluster.shared()).folder;
   if (!found) return {};
   pc::checkpoint_reader(*found).verify();
   return found->filename();

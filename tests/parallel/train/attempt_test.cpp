@@ -1,5 +1,5 @@
-// An exception in a step: the other ranks are told what it says, and when it leaves nothing uses
-// the step's memory any more.
+// An exception in a step: the other ranks get its message, and when it leaves the step, nothing
+// uses the step's memory any more.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -20,7 +20,9 @@ namespace attempt_test {
 using namespace std::chrono_literals;
 using parallel::host::stream;
 
-TEST_CASE("a failed stream is drained of what it waited for, and of nothing when all went well") {
+TEST_CASE(
+    "attempt: draining a failed stream waits for the work it depended on; another stream is left "
+    "alone") {
   std::atomic<bool> is_over = false;
   stream compute, exchange;
   exchange.enqueue([&] {
@@ -28,13 +30,13 @@ TEST_CASE("a failed stream is drained of what it waited for, and of nothing when
     is_over = true;
   });
   auto const exchanged = exchange.record();
-  std::atomic<bool> go = false;
+  std::atomic<bool> may_fail = false;
   compute.enqueue([&] {
-    while (!go) std::this_thread::sleep_for(1ms);
+    while (!may_fail) std::this_thread::sleep_for(1ms);
     throw parallel::error("the machine is on fire");
   });
   compute.wait(exchanged);  // skipped
-  go = true;
+  may_fail = true;
   CHECK_THROWS_WITH(compute.synchronize(), "the machine is on fire");
   CHECK(!is_over);
   parallel::train::drain(compute);
@@ -46,16 +48,16 @@ TEST_CASE("a failed stream is drained of what it waited for, and of nothing when
   CHECK_NOTHROW(fine.synchronize());
 }
 
-/// What goes wrong on one rank of a run.
-struct accident {
-  stream* compute = nullptr;             // of the rank; null before its steps begin
-  std::uint64_t at = 0;                  // the call of the step after which computing fails,
-  std::chrono::milliseconds after{0};    // so much later
-  std::atomic<std::uint64_t> calls = 0;  // so far
-  std::atomic<int> under_way = 0;        // exchanges that may still write their output
+/// A failure planned for one rank of a run.
+struct planned_failure {
+  stream* compute = nullptr;           // of the rank; null before its steps begin
+  std::uint64_t failing_call = 0;      // the call of the step after which a computation fails
+  std::chrono::milliseconds delay{0};  // the time from that call to the failure
+  std::atomic<std::uint64_t> call_count = 0;  // so far
+  std::atomic<int> pending_exchanges = 0;     // exchanges that may still write their output
 };
 
-/// Counts while it lives: a task does until it has run, or been left out.
+/// Counts while it lives: a task does until it has run or has been skipped.
 struct token {
   explicit token(std::atomic<int>& counter) : count(counter) { ++count; }
   token(token const&) = delete;
@@ -64,11 +66,12 @@ struct token {
   std::atomic<int>& count;
 };
 
-/// Every exchange takes some time, and in the middle of a step a computation fails.
-class unlucky : public parallel::collectives<unlucky> {
+/// A communicator on which a computation fails in the middle of a step, while an exchange is slow.
+class failing_communicator : public parallel::collectives<failing_communicator> {
  public:
-  unlucky(parallel::threads::communicator inner, std::shared_ptr<accident> planned)
-      : inner_(std::move(inner)), what_(std::move(planned)) {}
+  failing_communicator(parallel::threads::communicator inner,
+                       std::shared_ptr<planned_failure> planned)
+      : inner_(std::move(inner)), failure_(std::move(planned)) {}
 
   [[nodiscard]] int rank() const { return inner_.rank(); }
   [[nodiscard]] int size() const { return inner_.size(); }
@@ -77,15 +80,15 @@ class unlucky : public parallel::collectives<unlucky> {
   void abort(std::string const& reason) { inner_.abort(reason); }
 
   parallel::request submit(stream& s, parallel::operation const& op) {
-    if (what_ == nullptr || what_->compute == nullptr) return inner_.submit(s, op);
-    bool const happens_now = what_->calls++ == what_->at;
-    s.enqueue([happens_now, token = std::make_unique<token>(what_->under_way)] {
-      if (happens_now) std::this_thread::sleep_for(200ms);
+    if (failure_ == nullptr || failure_->compute == nullptr) return inner_.submit(s, op);
+    bool const is_failing_call = failure_->call_count++ == failure_->failing_call;
+    s.enqueue([is_failing_call, token = std::make_unique<token>(failure_->pending_exchanges)] {
+      if (is_failing_call) std::this_thread::sleep_for(200ms);
     });
     auto out = inner_.submit(s, op);
-    if (happens_now)
-      what_->compute->enqueue([after = what_->after] {
-        std::this_thread::sleep_for(after);
+    if (is_failing_call)
+      failure_->compute->enqueue([delay = failure_->delay] {
+        std::this_thread::sleep_for(delay);
         throw parallel::error("the machine is on fire");
       });
     return out;
@@ -94,52 +97,54 @@ class unlucky : public parallel::collectives<unlucky> {
       stream const* exchange_stream = nullptr) {
     return inner_.open_exchange(exchange_stream);
   }
-  [[nodiscard]] unlucky split(parallel::coloring const& colors, std::string name = {}) {
-    return {inner_.split(colors, std::move(name)), what_};
+  [[nodiscard]] failing_communicator split(parallel::coloring const& colors,
+                                           std::string name = {}) {
+    return {inner_.split(colors, std::move(name)), failure_};
   }
 
  private:
   parallel::threads::communicator inner_;
-  std::shared_ptr<accident> what_;
+  std::shared_ptr<planned_failure> failure_;
 };
 
-/// Runs a step on every rank, of which the last has the accident; checks what each is told. Who is
-/// told nothing waits for a moment, not for ever.
-void check_accident(test::layout const& run_layout, std::uint64_t at,
-                    std::chrono::milliseconds after) {
+/// Runs a step on every rank, where the last has the failure; checks the message on each. A
+/// deadline ends a rank that gets no message.
+void check_failure(test::layout const& run_layout, std::uint64_t failing_call,
+                   std::chrono::milliseconds delay) {
   int const ranks = run_layout.shape().ranks();
   std::vector<std::string> messages(static_cast<std::size_t>(ranks));
   parallel::threads::run(
       ranks,
       [&](parallel::threads::communicator& comm) {
         int const own_rank = comm.rank();
-        auto const planned = std::make_shared<accident>();
-        planned->at = at;
-        planned->after = after;
-        test::ring_rank<> one(parallel::any_communicator(unlucky(
-                                  std::move(comm), own_rank == ranks - 1 ? planned : nullptr)),
-                              run_layout);
-        one.world().barrier(one.compute()).wait();  // all ranks are made, and begin their steps
-        planned->compute = &one.compute();
+        auto const planned = std::make_shared<planned_failure>();
+        planned->failing_call = failing_call;
+        planned->delay = delay;
+        test::ring_rank<> rank(parallel::any_communicator(failing_communicator(
+                                   std::move(comm), own_rank == ranks - 1 ? planned : nullptr)),
+                               run_layout);
+        rank.world().barrier(rank.compute()).wait();  // all ranks exist and begin their steps
+        planned->compute = &rank.compute();
         try {
-          (void)one.step(0);
+          (void)rank.step(0);
         } catch (parallel::error const& thrown) {
           messages[static_cast<std::size_t>(own_rank)] = thrown.what();
         }
-        CHECK(planned->under_way == 0);
+        CHECK(planned->pending_exchanges == 0);
       },
       {.deadline = 5s});
-  for (int rank = 0; rank + 1 < ranks; ++rank)
-    CHECK(messages[static_cast<std::size_t>(rank)] ==
+  for (int r = 0; r + 1 < ranks; ++r)
+    CHECK(messages[static_cast<std::size_t>(r)] ==
           parallel::concat("rank ", ranks - 1, " failed: the machine is on fire"));
   CHECK(messages.back() == "the machine is on fire");
 }
 
-TEST_CASE("an exception in a step leaves no exchange behind and tells all ranks why") {
+TEST_CASE(
+    "attempt: an exception in a step leaves no exchange pending, and all ranks get its message") {
   test::ring_options const ring{.attention = {.heads = 4}};
   test::ring_sizes const sizes{.width = 4, .vocabulary = 16, .length = 8};
-  test::layout const alone{.microbatch = 3, .model = ring, .sizes = sizes};
-  std::vector<test::layout> layouts(5, alone);
+  test::layout const single_rank{.microbatch = 3, .model = ring, .sizes = sizes};
+  std::vector<test::layout> layouts(5, single_rank);
   layouts[0].tensor = 2;
   layouts[1].context = 2;
   layouts[2].pipeline = 2;
@@ -147,13 +152,13 @@ TEST_CASE("an exception in a step leaves no exchange behind and tells all ranks 
   layouts[3].level = test::zero::level::parameters;
   layouts[4].ranks = layouts[4].pipeline = layouts[4].tensor = 2;
   layouts[4].level = test::zero::level::gradients;
-  for (std::size_t l = 0; l < layouts.size(); ++l)
-    for (std::uint64_t const at : {0U, 3U, 6U})
-      for (auto const after : {0ms, 20ms}) {
-        CAPTURE(l);
-        CAPTURE(at);
-        CAPTURE(after.count());
-        check_accident(layouts[l], at, after);
+  for (std::size_t i = 0; i < layouts.size(); ++i)
+    for (std::uint64_t const failing_call : {0U, 3U, 6U})
+      for (auto const delay : {0ms, 20ms}) {
+        CAPTURE(i);
+        CAPTURE(failing_call);
+        CAPTURE(delay.count());
+        check_failure(layouts[i], failing_call, delay);
       }
 }
 

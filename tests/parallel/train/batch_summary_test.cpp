@@ -1,4 +1,4 @@
-// Two parts of a global batch that differ have other summaries; empty microbatches are nowhere.
+// Different parts of a global batch have different summaries; empty microbatches have no position.
 #include <doctest/doctest.h>
 
 #include <vector>
@@ -18,16 +18,16 @@ auto summary(std::vector<index> const& batches, std::vector<index> const& first)
   return parallel::train::summary_of<counted_rows>({}, batches, first);
 }
 
-TEST_CASE("rows and places count, of microbatches that are not empty") {
-  auto const some = summary({4, 4, 2}, {3, 5, 7});
-  CHECK(some.rows == 10);
-  CHECK(some.first_sequence == 3);
-  CHECK(some == summary({4, 4, 2}, {3, 5, 7}));
-  CHECK(some != summary({4, 2, 4}, {3, 5, 7}));
-  CHECK(some != summary({4, 4, 2}, {3, 7, 5}));
-  CHECK(some != summary({4, 4, 2}, {4, 5, 7}));
-  CHECK(some != summary({4, 4, 2}, {}));
-  CHECK(some != summary({4, 4, 2, 0}, {3, 5, 7, 0}));
+TEST_CASE("batch summary: depends on the rows and positions of microbatches that are not empty") {
+  auto const reference = summary({4, 4, 2}, {3, 5, 7});
+  CHECK(reference.rows == 10);
+  CHECK(reference.first_sequence == 3);
+  CHECK(reference == summary({4, 4, 2}, {3, 5, 7}));
+  CHECK(reference != summary({4, 2, 4}, {3, 5, 7}));
+  CHECK(reference != summary({4, 4, 2}, {3, 7, 5}));
+  CHECK(reference != summary({4, 4, 2}, {4, 5, 7}));
+  CHECK(reference != summary({4, 4, 2}, {}));
+  CHECK(reference != summary({4, 4, 2, 0}, {3, 5, 7, 0}));
   CHECK(summary({4, 0}, {3, 9}) == summary({4, 0}, {3, 0}));
   CHECK(summary({}, {}).rows == 0);
 }

@@ -1,4 +1,4 @@
-// What the canonical order of reductions cannot take is refused before a step.
+// Settings that the canonical order of reductions does not support are refused before a step.
 #include <doctest/doctest.h>
 
 #include <parallel/comm/threads/run.hpp>
@@ -13,7 +13,7 @@ namespace axis = parallel::axis;
 namespace train = parallel::train;
 namespace zero = parallel::zero;
 
-TEST_CASE("parts of microbatches and, with adaptive clipping, slices of rows are refused") {
+TEST_CASE("canonical order: context ranks are refused, and slices of rows with adaptive clipping") {
   using enum train::clipping_kind;
   parallel::training_layout const whole = parallel::training_layout{}
                                               .with_degree<axis::pipeline>(2)
@@ -23,16 +23,16 @@ TEST_CASE("parts of microbatches and, with adaptive clipping, slices of rows are
     CHECK(train::broken_by_canonical_order(whole, clip).empty());
   CHECK(train::broken_by_canonical_order(whole.with_degree<axis::tensor>(2), norm).empty());
   CHECK(train::broken_by_canonical_order(whole.with_degree<axis::tensor>(2), adaptive).size() == 1);
-  auto const both = train::broken_by_canonical_order(
+  auto const reasons = train::broken_by_canonical_order(
       whole.with_degree<axis::tensor>(2).with_degree<axis::context>(5), adaptive);
-  REQUIRE(both.size() == 2);
+  REQUIRE(reasons.size() == 2);
   CHECK(
-      both[0] ==
+      reasons[0] ==
       "context 5: the canonical order of reductions sums whole microbatches, of which these ranks "
       "hold parts; set context to 1");
 }
 
-TEST_CASE("a stepper over ranks of a context axis refuses the canonical order") {
+TEST_CASE("canonical order: a stepper with a context axis refuses it") {
   CHECK_THROWS_WITH(
       parallel::threads::run(
           2,

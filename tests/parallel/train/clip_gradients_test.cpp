@@ -28,7 +28,7 @@ namespace zero = parallel::zero;
 constexpr zero::level all_levels[] = {zero::level::none, zero::level::optimizer,
                                       zero::level::gradients, zero::level::parameters};
 
-/// Weights that a rank holds: of a tensor, from element `first` on.
+/// Weights of a tensor that a rank holds, from element `first` on.
 template <class T>
 struct held_weights {
   std::size_t tensor;
@@ -36,7 +36,7 @@ struct held_weights {
   std::vector<T> values;
 };
 
-/// What one step made, as rank 0 knows it.
+/// The results of one step on rank 0.
 template <class T>
 struct descent {
   std::vector<std::vector<T>> tensors;
@@ -46,8 +46,8 @@ struct descent {
   std::vector<std::vector<held_weights<T>>> held = {};  // by rank, before they are put together
 };
 
-/// What the two ranks of a tensor axis have of the tensors of `integers`: the last row and the
-/// others, the last column and the others, or all.
+/// The slices of the tensors of `integers` on the two ranks of a tensor axis: the last row and the
+/// other rows, the last column and the other columns, or all.
 template <class T>
 void slice(parallel::parameter_base<T>& p, int rank) {
   if (p.name == "d") {
@@ -64,8 +64,8 @@ void slice(parallel::parameter_base<T>& p, int rank) {
   p.first_column = p.name == "c" ? first : 0;
 }
 
-/// One step of plain descent on this rank over its share of microbatches of factors 1, 2, ...
-/// `count`; microbatch i has i tokens. With `tensor` 2 ranks hold slices. `out.held` has a place
+/// Makes one step of plain descent on this rank over its share of microbatches of factors 1, 2, ...
+/// `count`; microbatch i has i tokens. With `tensor` 2 ranks hold slices. `out.held` has an entry
 /// for every rank.
 template <class T, class Comm>
 void descend_on(Comm& comm, std::vector<given_tensor<T>> const& tensors, zero::level level,
@@ -95,7 +95,7 @@ void descend_on(Comm& comm, std::vector<given_tensor<T>> const& tensors, zero::l
   };
   auto const own_share = share_of(data.shard + data.replica);
   for (index i = own_share.begin; i < own_share.end; ++i) {
-    // neighbours along the tensor axis have the same tokens: one counts them
+    // Ranks along the tensor axis have the same tokens, so only one counts them.
     batches.push_back({static_cast<T>(i + 1), data.tensor == 0 ? i + 1 : 0});
     first.push_back(i);
   }
@@ -114,7 +114,8 @@ void descend_on(Comm& comm, std::vector<given_tensor<T>> const& tensors, zero::l
   out.tokens = result.sums.tokens;
 }
 
-/// Such a step on `ranks`, whose communicators are `change`d before; call(rank 0's) at the end.
+/// Makes such a step on `ranks` ranks with the communicators change(communicator); calls call(the
+/// communicator of rank 0) at the end.
 template <class T, class Change, class Call>
 descent<T> descend(std::vector<given_tensor<T>> const& tensors, int ranks, zero::level level,
                    clipping clip, int count, int tensor, Change change, Call call,
@@ -127,13 +128,14 @@ descent<T> descend(std::vector<given_tensor<T>> const& tensors, int ranks, zero:
     if (comm.rank() == 0) call(comm);
   });
   for (auto const& source : tensors) out.tensors.emplace_back(source.weights.size());
-  for (std::size_t rank = out.held.size(); rank-- > 0;)  // what several hold: the first one's
+  for (std::size_t rank = out.held.size();
+       rank-- > 0;)  // the first rank's values last, so that they win
     for (auto const& [i, first, values] : out.held[rank])
       std::ranges::copy(values, out.tensors[i].begin() + first);
   return out;
 }
 
-/// The tensors after such a step.
+/// The results after such a step.
 template <class T>
 std::vector<std::vector<T>> descend(std::vector<given_tensor<T>> const& tensors, int ranks,
                                     zero::level level, clipping clip, int count, int tensor = 1) {
@@ -143,26 +145,28 @@ std::vector<std::vector<T>> descend(std::vector<given_tensor<T>> const& tensors,
       .tensors;
 }
 
-/// Small integers, so that every sum is exact in any order; rows that no shard boundary respects.
+/// Tensors of small integers, so that every sum is exact in any order, with rows that shard
+/// boundaries cut.
 std::vector<given_tensor<float>> integers() {
   std::vector<given_tensor<float>> out{{"a", {7, 5}, {}, {}},
                                        {"b", {11}, {}, {}},
                                        {"c", {33, 3}, {}, {}},
                                        {"d", {2, 3, 50}, {}, {}}};
   parallel::philox const random(1, parallel::stream_id("integers"));
-  std::uint64_t at = 0;
+  std::uint64_t draw = 0;
   for (auto& tensor : out) {
     index size = 1;
     for (index const extent : tensor.extents) size *= extent;
     for (index i = 0; i < size; ++i) {
-      tensor.weights.push_back(static_cast<float>(random.bits(at++) % 9) - 4);
-      tensor.gradient.push_back(static_cast<float>(random.bits(at++) % 9) - 4);
+      tensor.weights.push_back(static_cast<float>(random.bits(draw++) % 9) - 4);
+      tensor.gradient.push_back(static_cast<float>(random.bits(draw++) % 9) - 4);
     }
   }
   return out;
 }
 
-TEST_CASE("every layout clips as one rank, bit for bit, also rows that lie on several ranks") {
+TEST_CASE(
+    "clip gradients: every layout clips as one rank does bit for bit, also rows on several ranks") {
   auto const tensors = integers();
   for (auto const kind :
        {clipping_kind::norm, clipping_kind::value, clipping_kind::adaptive, clipping_kind::none}) {
@@ -178,8 +182,8 @@ TEST_CASE("every layout clips as one rank, bit for bit, also rows that lie on se
   }
 }
 
-/// Real numbers, whose sums depend on their order, in double: what rounding sums moves is not
-/// rounded away.
+/// Real numbers in double, whose sums depend on their order, so that other orders change the
+/// results.
 std::vector<given_tensor<double>> reals() {
   std::vector<given_tensor<double>> out{
       {"narrow", {7, 5}, {}, {}}, {"vector", {96}, {}, {}},      {"matrix", {33, 64}, {}, {}},
@@ -189,15 +193,16 @@ std::vector<given_tensor<double>> reals() {
     for (index const extent : tensor.extents) size *= extent;
     parallel::philox const random(3, parallel::stream_id(tensor.name));
     for (index i = 0; i < size; ++i) {
-      auto const at = static_cast<std::uint64_t>(2 * i);
-      tensor.weights.push_back(1.1 * static_cast<double>(random.normal(at)));
-      tensor.gradient.push_back(1.1 * static_cast<double>(random.normal(at + 1)));
+      auto const draw = static_cast<std::uint64_t>(2 * i);
+      tensor.weights.push_back(1.1 * static_cast<double>(random.normal(draw)));
+      tensor.gradient.push_back(1.1 * static_cast<double>(random.normal(draw + 1)));
     }
   }
   return out;
 }
 
-TEST_CASE("in the canonical order every layout clips real numbers as one rank, bit for bit") {
+TEST_CASE(
+    "clip gradients: in the canonical order every layout clips real numbers as one rank does") {
   auto const tensors = reals();
   auto const clipped = [&](clipping_kind kind, int ranks, zero::level level,
                            zero::reduction_order order) {
@@ -224,7 +229,7 @@ TEST_CASE("in the canonical order every layout clips real numbers as one rank, b
   }
 }
 
-TEST_CASE("rows in the canonical order are those of plain sums, and may not be sliced") {
+TEST_CASE("clip gradients: rows in the canonical order equal plain sums, and may not be sliced") {
   auto const tensors = reals();
   clipping const clip{clipping_kind::adaptive, 0.4};
   auto const one = [&](zero::reduction_order order, int ranks, int tensor) {
@@ -244,7 +249,7 @@ TEST_CASE("rows in the canonical order are those of plain sums, and may not be s
                         "needs whole rows of weights; set tensor to 1, or clip by norm or value"));
 }
 
-TEST_CASE("every dropped, doubled or divided collective of a clipped step changes the result") {
+TEST_CASE("clip gradients: every dropped, doubled or divided collective of a clipped step shows") {
   auto const tensors = integers();
   clipping clip{.threshold = 0.75};
   auto const stepped = [&](zero::level level, parallel::fault const& fault_to_make,
@@ -254,7 +259,7 @@ TEST_CASE("every dropped, doubled or divided collective of a clipped step change
         [&](auto comm) { return parallel::faulty(std::move(comm), fault_to_make); },
         [&](auto const& broken) { calls = broken.calls(); });
   };
-  // As far as rounding goes, the same: relative difference up to 1e-6, 8 ulps.
+  // Equal up to rounding: a relative difference of at most 1e-6, 8 ulps.
   auto const are_equal = [](descent<float> const& a, descent<float> const& b) {
     auto const near = [](double x, double y) { return std::abs(x - y) <= 1e-6 * std::abs(y); };
     bool out =
@@ -269,9 +274,9 @@ TEST_CASE("every dropped, doubled or divided collective of a clipped step change
       clip.kind = kind;
       std::uint64_t calls = 0;
       auto const sound = stepped(level, {}, calls);
-      // in level 3 each of the two microbatches gathers values; the gradients of all microbatches,
-      // or from level 2 on of each; their norm, loss and counts in one; squares of rows; in stages
-      // 1 and 2 the new values
+      // At level 3 each of the two microbatches gathers values. Gradients are reduced once, from
+      // level 2 on for each microbatch. One call sums the norm, loss and counts, another the
+      // squares of rows. Levels 1 and 2 gather the new values.
       bool const by_row = kind == clipping_kind::adaptive;
       bool const gathers_first = level == zero::level::parameters;
       std::uint64_t const squares_of_rows =
@@ -285,9 +290,9 @@ TEST_CASE("every dropped, doubled or divided collective of a clipped step change
           CAPTURE(static_cast<int>(level));
           CAPTURE(k);
           CAPTURE(static_cast<int>(fault_type));
-          // Equivalent: a common factor of the squares of weights and of gradients. A row's factor
-          // is threshold |w| / |g|, in which it cancels; where both are 0 they stay 0.
-          // And values that are gathered for the passes: this model reads none.
+          // Two kinds of mutants change nothing. A common factor of the squares of weights and of
+          // gradients cancels in a row's factor, threshold |w| / |g|, and zeros stay 0. And this
+          // model reads none of the values that are gathered for its passes.
           bool const equivalent =
               (by_row && k == squares_of_rows && fault_type != parallel::fault_kind::drop) ||
               (gathers_first && (k == 0 || k == 2));
@@ -299,13 +304,14 @@ TEST_CASE("every dropped, doubled or divided collective of a clipped step change
 }
 
 TEST_CASE(
-    "norm scales the mean gradient to the threshold where its norm is above, else not at all") {
+    "clip gradients: norm clipping scales the mean gradient only where its norm exceeds the "
+    "threshold") {
   auto const tensors = integers();
   double squares = 0;
   for (auto const& tensor : tensors)
     for (float const g : tensor.gradient) squares += double(g) * g;
-  // microbatches of factors 1, 2, 3 and as many tokens: the mean gradient is the given one, the sum
-  // six times that, so that a threshold between their norms tells which one is clipped
+  // Microbatches have factors 1, 2, 3 and as many tokens: the mean gradient is the given one, and
+  // the sum is six times that. A threshold between their norms shows which of them is clipped.
   double const norm = std::sqrt(squares);
   for (double const threshold : {0.5 * norm, 3 * norm}) {
     CAPTURE(threshold);
@@ -322,10 +328,11 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("value clips every element of the mean gradient, adaptive every row") {
+TEST_CASE(
+    "clip gradients: value clipping acts on elements of the mean gradient, adaptive on its rows") {
   auto const tensors = integers();
   int clipped = 0;
-  // one microbatch of factor 1 and one token: the mean gradient is the given one
+  // With one microbatch of factor 1 and one token, the mean gradient is the given one.
   auto const value = descend(tensors, 2, zero::level::optimizer, {clipping_kind::value, 2.5}, 1);
   auto const rows = descend(tensors, 2, zero::level::optimizer, {clipping_kind::adaptive, 0.75}, 1);
   for (std::size_t t = 0; t < tensors.size(); ++t) {
@@ -350,7 +357,7 @@ TEST_CASE("value clips every element of the mean gradient, adaptive every row") 
   CHECK(clipped > 10);
 }
 
-TEST_CASE("value clips doubles to the threshold itself, which need not be a float") {
+TEST_CASE("clip gradients: value clipping of doubles uses the exact threshold, not a float") {
   double const threshold = 0.3;
   std::vector<given_tensor<double>> const tensors{{"a", {2, 3}, std::vector(6, 0.0), {}}};
   auto changed = tensors;
@@ -361,7 +368,7 @@ TEST_CASE("value clips doubles to the threshold itself, which need not be a floa
             std::vector{threshold, threshold, -0.25, -threshold, -threshold, -threshold});
 }
 
-TEST_CASE("adaptive clipping equals Composer's") {
+TEST_CASE("clip gradients: adaptive clipping equals Composer's") {
   parallel::checkpoint::safetensors_file const file(test::golden_folder() /
                                                     "adaptive_clipping.safetensors");
   auto const read = [&](std::string const& name) {

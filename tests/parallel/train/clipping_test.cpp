@@ -1,4 +1,4 @@
-// The factor of adaptive clipping at its edges; the whole is tested in clip_gradients_test.cpp.
+// The factor of adaptive clipping in edge cases; clip_gradients_test.cpp tests clipping as a whole.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -10,7 +10,7 @@ namespace clipping_test {
 
 using parallel::train::adaptive_factor;
 
-TEST_CASE("rows below the threshold are left alone, others come down to it") {
+TEST_CASE("adaptive clipping: rows below the threshold are unchanged, others are scaled to it") {
   CHECK(adaptive_factor(2.0, 1.0, 0.5) == 1.0);
   CHECK(adaptive_factor(2.0, 4.0, 0.5) == 0.25);
   CHECK(adaptive_factor(0.0, 4.0, 0.5) == 0.0);

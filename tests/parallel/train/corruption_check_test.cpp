@@ -1,5 +1,5 @@
 // Checked steps of the exact ring model: a bit that flips in any gradient, or in any copy of a
-// parameter, is found and laid at the right rank's door, nothing else is, and what is trained has
+// parameter, is found and attributed to the right rank; there are no false alarms, and training has
 // the bits of steps without checks.
 #include <doctest/doctest.h>
 
@@ -30,7 +30,7 @@ using parallel::train::step_limits;
 using parallel::train::step_outcome;
 namespace axis = parallel::axis;
 
-/// The rank that stands where `rank` does, but with other data.
+/// The rank at the same position as `rank`, but with other data.
 int with_data_of(parallel::training_layout const& shape, int rank, int data_rank) {
   for (int other = 0; other < shape.ranks(); ++other)
     if (shape.position<axis::replicate, axis::shard>(other) == data_rank &&
@@ -41,7 +41,7 @@ int with_data_of(parallel::training_layout const& shape, int rank, int data_rank
   return -1;
 }
 
-/// One rank whose steps are checked.
+/// A rank whose steps are checked.
 class checked_rank {
  public:
   using device = flipping::device;
@@ -51,60 +51,61 @@ class checked_rank {
 
   checked_rank(parallel::any_communicator world, layout const& run_layout,
                std::shared_ptr<flipping::fault> fault = std::make_shared<flipping::fault>())
-      : how_(run_layout),
-        one_(std::move(world), run_layout, device(std::move(fault))),
-        check_(one_.stepper()) {
-    auto const largest_data = data_of(0, 0);  // no rank has more
-    memory_ = parallel::arena(
-        one_.device().allocate<std::byte>(one_.stepper().plan_activations(largest_data.batches())));
+      : layout_(run_layout),
+        inner_(std::move(world), run_layout, device(std::move(fault))),
+        check_(inner_.stepper()) {
+    auto const largest_data = data_of(0, 0);  // no rank has more data
+    memory_ = parallel::arena(inner_.device().allocate<std::byte>(
+        inner_.stepper().plan_activations(largest_data.batches())));
   }
 
   auto step(index step_number) {
     auto const own_data =
-        data_of(step_number, how_.shape().position<axis::replicate, axis::shard>(rank()));
+        data_of(step_number, layout_.shape().position<axis::replicate, axis::shard>(rank()));
     std::optional<step_data<device>> other_data;
-    return check_.step(
-        one_.compute(), one_.exchanges(), memory_, own_data.batches(), own_data.first_sequences(),
-        {.seed = 42, .step = static_cast<std::uint32_t>(step_number)}, 1.0, [&](int data_rank) {
-          other_data.emplace(data_of(step_number, data_rank));
-          return check_type::work{other_data->batches().front(),
-                                  other_data->first_sequences().front()};
-        });
+    return check_.step(inner_.compute(), inner_.exchanges(), memory_, own_data.batches(),
+                       own_data.first_sequences(),
+                       {.seed = 42, .step = static_cast<std::uint32_t>(step_number)}, 1.0,
+                       [&](int data_rank) {
+                         other_data.emplace(data_of(step_number, data_rank));
+                         return check_type::work{other_data->batches().front(),
+                                                 other_data->first_sequences().front()};
+                       });
   }
 
-  [[nodiscard]] int rank() { return one_.rank(); }
-  [[nodiscard]] auto& one() { return one_; }
-  [[nodiscard]] auto& stepper() { return one_.stepper(); }
+  [[nodiscard]] int rank() { return inner_.rank(); }
+  [[nodiscard]] auto& inner() { return inner_; }
+  [[nodiscard]] auto& stepper() { return inner_.stepper(); }
   [[nodiscard]] auto& check() { return check_; }
 
  private:
   step_data<device> data_of(index step_number, int data_rank) {
-    return {one_.device(), how_, with_data_of(how_.shape(), rank(), data_rank), step_number,
-            one_.stepper().least_microbatches(max_microbatches(how_))};
+    return {inner_.device(), layout_, with_data_of(layout_.shape(), rank(), data_rank), step_number,
+            inner_.stepper().least_microbatches(max_microbatches(layout_))};
   }
 
-  layout const& how_;
-  rank_type one_;
+  layout const& layout_;
+  rank_type inner_;
   check_type check_;
   parallel::arena memory_;
 };
 
-/// What a layout trains when every step is checked.
+/// The outcome of a layout when every step is checked.
 outcome run_checked(layout const& run_layout) {
   outcome out;
   std::mutex lock;
   parallel::threads::run(run_layout.shape().ranks(), [&](parallel::threads::communicator& comm) {
-    checked_rank one(parallel::any_communicator(std::move(comm)), run_layout);
+    checked_rank checked(parallel::any_communicator(std::move(comm)), run_layout);
     for (int step = 0; step < run_layout.num_steps; ++step) {
-      auto const step_done = one.step(step);
+      auto const step_done = checked.step(step);
       std::scoped_lock const guard(lock);
       CHECK(step_done.faults.empty());
       CHECK(step_done.step.updated());
       out.add(static_cast<std::size_t>(step), step_done.step);
     }
-    one.stepper().gather_values(one.one().compute());
+    checked.stepper().gather_values(checked.inner().compute());
     std::scoped_lock const guard(lock);
-    collect(one.stepper(), out);
+    collect(checked.stepper(), out);
   });
   return out;
 }
@@ -112,36 +113,37 @@ outcome run_checked(layout const& run_layout) {
 /// Layouts of every axis, level and schedule.
 std::vector<layout> some_layouts(std::size_t count) { return spread(all_layouts(6, 1), count); }
 
-TEST_CASE("checks change no bit and raise no alarm") {
+TEST_CASE("corruption check: checks change no bit and raise no alarm") {
   for (auto const& run_layout : some_layouts(24)) {
     CAPTURE(text(run_layout));
     CHECK(difference(run_checked(run_layout), run(run_layout)) == "");
   }
 }
 
-/// A bit that flips: on `rank`, behind the `which`-th kind of write to a gradient.
-struct strike {
+/// A bit that flips on `rank` after the `which`-th kind of write to a gradient.
+struct bit_flip {
   int rank = 0;
   std::size_t operation_number = 0;
-  int time = 0;         // how often it was written before, since the checked step began
-  bool always = false;  // from then on
+  int time = 0;         // number of earlier writes since the checked step began
+  bool always = false;  // flips at every later write too
 };
 
-/// What a rank that was struck tells of the step.
+/// The results of a step on the rank whose bit flipped.
 struct found {
   std::vector<fingerprint_fault> faults = {};
   bool updated = true;
   bool may_repeat = true;
-  std::set<std::string> named = {};  // units
+  std::set<std::string> named_units = {};
   int hits = 0;
-  std::size_t kinds = 0;       // of writes that it makes
-  std::string parameter = {};  // that was struck, its unit, and by which operation it was written
+  std::size_t kinds = 0;       // number of kinds of writes that the rank makes
+  std::string parameter = {};  // that was hit, with its unit and the operation that wrote it
   std::string unit = {};
   std::string operation = {};
-  std::map<std::string, std::vector<ring>> parameters = {};  // of all ranks, when it was made again
+  /// The parameters of all ranks after the step was repeated.
+  std::map<std::string, std::vector<ring>> parameters = {};
 };
 
-/// The ranks that are named.
+/// The ranks that the faults name.
 std::set<int> ranks_in(std::vector<fingerprint_fault> const& faults, bool persistent) {
   std::set<int> out;
   for (auto const& fault : faults)
@@ -149,16 +151,16 @@ std::set<int> ranks_in(std::vector<fingerprint_fault> const& faults, bool persis
   return out;
 }
 
-/// A checked step in which a bit flips, after one that is sound.
-found run_with(layout const& run_layout, strike const& hit, std::uint64_t bit) {
+/// Makes a correct step and then a checked step in which a bit flips.
+found run_with(layout const& run_layout, bit_flip const& flip, std::uint64_t bit) {
   found out;
   outcome final_outcome;
   std::mutex lock;
   parallel::threads::run(run_layout.shape().ranks(), [&](parallel::threads::communicator& comm) {
     auto const fault = std::make_shared<flipping::fault>();
-    checked_rank one(parallel::any_communicator(std::move(comm)), run_layout, fault);
+    checked_rank checked(parallel::any_communicator(std::move(comm)), run_layout, fault);
     std::vector<std::pair<parallel::parameter_base<ring> const*, std::string>> parameters;
-    for (auto const& unit : one.stepper().units())
+    for (auto const& unit : checked.stepper().units())
       for (std::size_t s = 0; s < unit.memory.segments().size(); ++s)
         for (std::size_t use = 0; use < unit.memory.layout().uses(); ++use)
           unit.memory.layout().for_each_parameter(s, use, [&](auto const& p, index) {
@@ -179,39 +181,39 @@ found run_with(layout const& run_layout, strike const& hit, std::uint64_t bit) {
       if (kind_found == std::ssize(kinds)) kinds.push_back(kind);
       return static_cast<std::size_t>(kind_found);
     };
-    bool const is_struck = one.rank() == hit.rank;
-    if (is_struck)
+    bool const is_flipping_rank = checked.rank() == flip.rank;
+    if (is_flipping_rank)
       fault->strikes = [&](int parameter, std::string const& operation, int) {
         number({parameter, operation});
         return false;
       };
-    REQUIRE(one.step(0).faults.empty());
+    REQUIRE(checked.step(0).faults.empty());
     fault->times.clear();
     fault->bit = bit;
-    if (is_struck)
+    if (is_flipping_rank)
       fault->strikes = [&](int parameter, std::string const& operation, int time) {
-        bool const is_hit = number({parameter, operation}) == hit.operation_number &&
-                            (time == hit.time || (hit.always && time > hit.time));
+        bool const is_hit = number({parameter, operation}) == flip.operation_number &&
+                            (time == flip.time || (flip.always && time > flip.time));
         if (!is_hit) return false;
         out.parameter = parameters[static_cast<std::size_t>(parameter)].first->name;
         out.unit = parameters[static_cast<std::size_t>(parameter)].second;
         out.operation = operation;
         return true;
       };
-    auto const step_done = one.step(1);
+    auto const step_done = checked.step(1);
     fault->strikes = {};
     if (!step_done.faults.empty() && step_done.may_repeat()) {
-      CHECK(one.step(1).step.updated());
-      one.stepper().gather_values(one.one().compute());
+      CHECK(checked.step(1).step.updated());
+      checked.stepper().gather_values(checked.inner().compute());
       std::scoped_lock const guard(lock);
-      collect(one.stepper(), final_outcome);
+      collect(checked.stepper(), final_outcome);
     }
-    if (!is_struck) return;
+    if (!is_flipping_rank) return;
     out.faults = step_done.faults;
     out.updated = step_done.step.updated();
     out.may_repeat = step_done.may_repeat();
     for (auto const& fault_here : step_done.faults)
-      out.named.insert(one.stepper().plans().name_of_unit(fault_here.subject.unit));
+      out.named_units.insert(checked.stepper().plans().name_of_unit(fault_here.subject.unit));
     out.hits = fault->hits;
     out.kinds = kinds.size();
   });
@@ -219,88 +221,89 @@ found run_with(layout const& run_layout, strike const& hit, std::uint64_t bit) {
   return out;
 }
 
-/// Whether the step can tell a first microbatch's gradient by itself: not that of an embedding to
-/// which the heads of later microbatches have been added before, on a rank that holds both.
-bool is_told(layout const& run_layout, found const& result) {
+/// Whether the check can see the gradient of the first microbatch alone. It cannot for an embedding
+/// on a rank that also holds the head, to which later microbatches were added before.
+bool is_visible(layout const& run_layout, found const& result) {
   auto const& schedule = run_layout.schedule.schedule;
   bool const meet = run_layout.pipeline == 1 || schedule == "zb-v" || schedule == "dual-pipe-v";
   return !(run_layout.model.tied && meet && result.operation == "embedding_backward");
 }
 
-TEST_CASE("a bit that flips once in a gradient is found, whoever computes it, and the rank named") {
-  std::size_t n = 0, struck = 0, untold = 0;
+TEST_CASE("corruption check: a bit that flips once in a gradient is found, and the rank is named") {
+  std::size_t n = 0, found_count = 0, missed_count = 0;
   for (auto const& run_layout : some_layouts(20)) {
     CAPTURE(text(run_layout));
     int const ranks = run_layout.shape().ranks();
     auto const kinds = run_with(run_layout, {0, std::size_t(-1)}, 0).kinds;
     REQUIRE(kinds > 0);
-    for (int time = 0; time < 2; ++time) {  // its buddy's microbatch, then its own
+    for (int time = 0; time < 2; ++time) {  // its buddy's microbatch, then its own microbatch
       ++n;
-      strike const hit{static_cast<int>(n) % ranks, n * 7 % kinds, time};
-      auto const got = run_with(run_layout, hit, n * 37);
-      CAPTURE(hit.rank);
-      CAPTURE(got.parameter);
-      CAPTURE(got.operation);
+      bit_flip const flip{static_cast<int>(n) % ranks, n * 7 % kinds, time};
+      auto const result = run_with(run_layout, flip, n * 37);
+      CAPTURE(flip.rank);
+      CAPTURE(result.parameter);
+      CAPTURE(result.operation);
       CAPTURE(time);
-      if (got.hits == 0) continue;  // that rank has fewer
-      if (!is_told(run_layout, got) && got.faults.empty()) {
-        ++untold;
+      if (result.hits == 0) continue;  // the rank makes fewer writes
+      if (!is_visible(run_layout, result) && result.faults.empty()) {
+        ++missed_count;
         continue;
       }
-      ++struck;
-      CHECK(ranks_in(got.faults, false) == std::set{hit.rank});
-      CHECK(ranks_in(got.faults, true).empty());
-      CHECK(got.may_repeat);
-      CHECK_FALSE(got.updated);
+      ++found_count;
+      CHECK(ranks_in(result.faults, false) == std::set{flip.rank});
+      CHECK(ranks_in(result.faults, true).empty());
+      CHECK(result.may_repeat);
+      CHECK_FALSE(result.updated);
       auto two = run_layout;
       two.num_steps = 2;
-      CHECK(got.parameters == run(two).parameters);  // as if nothing had been
-      // buffers that parts take turns in are some other part's, too
-      if (run_layout.level < zero::level::gradients) CHECK(got.named == std::set{got.unit});
+      CHECK(result.parameters == run(two).parameters);  // as without the flipped bit
+      // Alternating buffers also belong to another part.
+      if (run_layout.level < zero::level::gradients)
+        CHECK(result.named_units == std::set{result.unit});
     }
   }
-  CHECK(struck > 25);
-  CHECK(untold < 5);
+  CHECK(found_count > 25);
+  CHECK(missed_count < 5);
 }
 
-TEST_CASE("a rank that always computes something else is told from one that did once") {
+TEST_CASE("corruption check: a rank that is always wrong is told from one that was wrong once") {
   std::size_t n = 0;
-  std::set<int> seen;  // numbers of data ranks
+  std::set<int> tested_data_ranks;
   for (auto const& run_layout : some_layouts(16)) {
     CAPTURE(text(run_layout));
     auto const shape = run_layout.shape();
     int const ranks = shape.ranks();
     int const data = shape.size<axis::replicate, axis::shard>();
     ++n;
-    strike const hit{static_cast<int>(n) % ranks, 0, 0, true};
-    auto const got = run_with(run_layout, hit, n * 41);
-    CAPTURE(hit.rank);
-    REQUIRE(got.hits > 0);
-    seen.insert(data);
-    if (data == 1) {  // it agrees with itself
-      CHECK(got.faults.empty());
+    bit_flip const flip{static_cast<int>(n) % ranks, 0, 0, true};
+    auto const result = run_with(run_layout, flip, n * 41);
+    CAPTURE(flip.rank);
+    REQUIRE(result.hits > 0);
+    tested_data_ranks.insert(data);
+    if (data == 1) {  // the rank agrees with itself
+      CHECK(result.faults.empty());
       continue;
     }
-    CHECK_FALSE(got.may_repeat);
-    CHECK_FALSE(got.updated);
-    CHECK(ranks_in(got.faults, false).empty());
-    std::set<int> expected{hit.rank};
+    CHECK_FALSE(result.may_repeat);
+    CHECK_FALSE(result.updated);
+    CHECK(ranks_in(result.faults, false).empty());
+    std::set<int> expected{flip.rank};
     if (data == 2) {
-      int const own_data = shape.position<axis::replicate, axis::shard>(hit.rank);
-      expected.insert(with_data_of(shape, hit.rank, 1 - own_data));
+      int const own_data = shape.position<axis::replicate, axis::shard>(flip.rank);
+      expected.insert(with_data_of(shape, flip.rank, 1 - own_data));
     }
-    CHECK(ranks_in(got.faults, true) == expected);
-    for (auto const& fault : got.faults) CHECK(fault.certain == (data > 2));
+    CHECK(ranks_in(result.faults, true) == expected);
+    for (auto const& fault : result.faults) CHECK(fault.certain == (data > 2));
   }
-  CHECK(seen.contains(1));
-  CHECK(seen.contains(2));
-  CHECK(std::ranges::any_of(seen, [](int data) { return data > 2; }));
+  CHECK(tested_data_ranks.contains(1));
+  CHECK(tested_data_ranks.contains(2));
+  CHECK(std::ranges::any_of(tested_data_ranks, [](int data) { return data > 2; }));
 }
 
-/// An element of a tensor: of its name, and where.
+/// An element of a tensor: the tensor's name and the position.
 using element_name = std::pair<std::string, index>;
 
-/// Calls f(element, value) for what a rank holds of all tensors' values, or of their first state.
+/// Calls f(element, value) for the values of tensors that a rank holds, or for their first state.
 void for_each_held(auto& stepper, bool states, auto const& f) {
   for (auto const& unit : stepper.units())
     for (std::size_t s = 0; s < unit.memory.segments().size(); ++s) {
@@ -321,115 +324,117 @@ void for_each_held(auto& stepper, bool states, auto const& f) {
     }
 }
 
-TEST_CASE("a bit that flips in a parameter or state is found where another rank holds a copy") {
+TEST_CASE(
+    "corruption check: a flipped bit in a parameter or state is found if another rank has a copy") {
   std::size_t n = 0;
-  std::set<std::size_t> seen;  // numbers of copies
+  std::set<std::size_t> tested_copies;
   for (auto const& run_layout : some_layouts(16))
     for (bool const states : {false, true}) {
       CAPTURE(text(run_layout));
       CAPTURE(states);
       ++n;
-      int const struck_rank = static_cast<int>(n) % run_layout.shape().ranks();
-      element_name struck;
+      int const flipped_rank = static_cast<int>(n) % run_layout.shape().ranks();
+      element_name flipped_element;
       std::set<int> holders;
       std::vector<fingerprint_fault> faults;
       std::mutex lock;
       parallel::threads::run(
           run_layout.shape().ranks(), [&](parallel::threads::communicator& comm) {
-            checked_rank one(parallel::any_communicator(std::move(comm)), run_layout);
-            REQUIRE(one.step(0).faults.empty());
-            one.stepper().gather_values(one.one().compute());
-            if (one.rank() == struck_rank) {
-              std::size_t count = 0, seen_here = 0;
-              for_each_held(one.stepper(), states, [&](auto const&, ring&) { ++count; });
-              for_each_held(one.stepper(), states, [&](element_name const& element, ring& value) {
-                if (seen_here++ != n * 7919 % count) return;
-                struck = element;
-                value ^= ring{1} << n * 11 % 64;
-              });
+            checked_rank checked(parallel::any_communicator(std::move(comm)), run_layout);
+            REQUIRE(checked.step(0).faults.empty());
+            checked.stepper().gather_values(checked.inner().compute());
+            if (checked.rank() == flipped_rank) {
+              std::size_t count = 0, element_number = 0;
+              for_each_held(checked.stepper(), states, [&](auto const&, ring&) { ++count; });
+              for_each_held(checked.stepper(), states,
+                            [&](element_name const& element, ring& value) {
+                              if (element_number++ != n * 7919 % count) return;
+                              flipped_element = element;
+                              value ^= ring{1} << n * 11 % 64;
+                            });
             }
-            auto const step_done = one.step(1);
+            auto const step_done = checked.step(1);
             std::scoped_lock const guard(lock);
-            for_each_held(one.stepper(), states, [&](element_name const& element, ring&) {
-              if (element == struck) holders.insert(one.rank());
+            for_each_held(checked.stepper(), states, [&](element_name const& element, ring&) {
+              if (element == flipped_element) holders.insert(checked.rank());
             });
-            if (one.rank() != struck_rank) return;
+            if (checked.rank() != flipped_rank) return;
             faults = step_done.faults;
             if (faults.empty()) return;
             CHECK_FALSE(step_done.step.updated());
             CHECK_FALSE(step_done.may_repeat());
           });
-      CAPTURE(struck_rank);
-      CAPTURE(struck.first);
-      seen.insert(holders.size());
+      CAPTURE(flipped_rank);
+      CAPTURE(flipped_element.first);
+      tested_copies.insert(holders.size());
       CHECK(ranks_in(faults, false).empty());
       if (holders.size() == 1) {
         CHECK(faults.empty());
         continue;
       }
-      CHECK(ranks_in(faults, true) == (holders.size() == 2 ? holders : std::set{struck_rank}));
+      CHECK(ranks_in(faults, true) == (holders.size() == 2 ? holders : std::set{flipped_rank}));
       CHECK(faults.size() == 1);
       for (auto const& fault : faults)
         CHECK(fault.subject.kind == (states ? fingerprint_kind::states : fingerprint_kind::values));
     }
-  CHECK(seen.contains(1));
-  CHECK(seen.contains(2));
-  CHECK(seen.size() > 3);
+  CHECK(tested_copies.contains(1));
+  CHECK(tested_copies.contains(2));
+  CHECK(tested_copies.size() > 3);
 }
 
-TEST_CASE("memory that is read wrongly once is no fault that stays") {
+TEST_CASE("corruption check: memory that is misread once is not a persistent fault") {
   layout run_layout{.ranks = 2, .level = zero::level::optimizer, .microbatch = 2};
   run_layout.replicas = 2;
-  std::set<fingerprint_kind> seen;
-  for (int struck = 0; struck < 40; struck += 3) {
-    CAPTURE(struck);
+  std::set<fingerprint_kind> tested_kinds;
+  for (int misread = 0; misread < 40; misread += 3) {
+    CAPTURE(misread);
     int misread_count = 0;
     std::vector<fingerprint_fault> faults;
     parallel::threads::run(4, [&](parallel::threads::communicator& comm) {
       auto const fault = std::make_shared<flipping::fault>();
-      checked_rank one(parallel::any_communicator(std::move(comm)), run_layout, fault);
-      bool const is_struck = one.rank() == 2;
+      checked_rank checked(parallel::any_communicator(std::move(comm)), run_layout, fault);
+      bool const is_misreading = checked.rank() == 2;
       fault->bit = 5;
-      if (is_struck) fault->misreads = [&] { return misread_count++ == struck; };
-      auto const step_done = one.step(0);
+      if (is_misreading) fault->misreads = [&] { return misread_count++ == misread; };
+      auto const step_done = checked.step(0);
       fault->misreads = {};
       CHECK(step_done.faults.empty() == step_done.step.updated());
       CHECK(step_done.may_repeat());
-      if (is_struck) faults = step_done.faults;
-      CHECK(one.step(0).step.updated());
+      if (is_misreading) faults = step_done.faults;
+      CHECK(checked.step(0).step.updated());
     });
-    REQUIRE(misread_count > struck);
+    REQUIRE(misread_count > misread);
     CHECK(faults.size() == 1);
-    for (auto const& one : faults) {
-      CHECK(one.ranks == std::vector{2});
-      seen.insert(one.subject.kind);
+    for (auto const& fault_found : faults) {
+      CHECK(fault_found.ranks == std::vector{2});
+      tested_kinds.insert(fault_found.subject.kind);
     }
   }
-  CHECK(seen.size() == 3);
+  CHECK(tested_kinds.size() == 3);
 }
 
-TEST_CASE("nothing is summed over ranks of what is computed again") {
+TEST_CASE("corruption check: repeated computations add nothing to sums over ranks") {
   using sums = std::map<std::pair<std::string, parallel::operation_kind>, std::uint64_t>;
   for (auto const level : all_levels) {
     layout const run_layout{.ranks = 3, .level = level, .microbatch = 1};
     CAPTURE(static_cast<int>(level));
-    auto const sent = [&](bool checked) {
+    auto const sent = [&](bool with_checks) {
       sums out;
       parallel::threads::run(3, [&](parallel::threads::communicator& comm) {
-        bool const is_struck = comm.rank() == 1;
+        bool const is_recorded_rank = comm.rank() == 1;
         auto const recorder = std::make_shared<parallel::flight_recorder>();
         parallel::recorded counted(std::move(comm), recorder);
-        checked_rank one(parallel::any_communicator(counted.split(0)), run_layout);
+        checked_rank checked(parallel::any_communicator(counted.split(0)), run_layout);
         for (int step = 0; step < 2; ++step) {
-          if (checked)
-            CHECK(one.step(step).step.updated());
+          if (with_checks)
+            CHECK(checked.step(step).step.updated());
           else
-            static_cast<void>(one.one().step(step));
+            static_cast<void>(checked.inner().step(step));
         }
-        if (!is_struck) return;
-        for (auto const& [hit, total] : recorder->totals())
-          if (!hit.first.empty() && hit.second != parallel::operation_kind::all_gather)
-            out[hit] = total.sent;
+        if (!is_recorded_rank) return;
+        for (auto const& [traffic, total] : recorder->totals())
+          if (!traffic.first.empty() && traffic.second != parallel::operation_kind::all_gather)
+            out[traffic] = total.sent;
       });
       return out;
     };
@@ -439,10 +444,10 @@ TEST_CASE("nothing is summed over ranks of what is computed again") {
   }
 }
 
-/// Three steps of AdamW by three ranks, of which rank 2 may have no sequence: the values of rank 0.
-/// `wrong`: what rank 1 adds to a gradient in the last step.
+/// The values of rank 0 after three steps of AdamW on three ranks, where rank 2 may have no
+/// sequence. Rank 1 adds `wrong` to a gradient in the last step.
 std::vector<float> weights_of(bool checked, zero::level level, zero::reduction_order order,
-                              float last_factor, float wrong, bool limited = false) {
+                              float last_factor, float wrong_addend, bool limited = false) {
   std::vector<float> out;
   parallel::threads::run(3, [&](parallel::threads::communicator& comm) {
     parallel::host::device device;
@@ -459,10 +464,10 @@ std::vector<float> weights_of(bool checked, zero::level level, zero::reduction_o
       auto const batch_of = [&](int data_rank) {
         return given_microbatch<float>{data_rank == 2 ? last_factor : float(data_rank + 2), 1};
       };
-      bool const spoilt = wrong != 0 && number == 2;
+      bool const is_wrong_step = wrong_addend != 0 && number == 2;
       bool const is_above_limit = limited && number == 1;
       step.limit(is_above_limit ? step_limits{.loss = 0.1} : step_limits{});
-      float const third = 3 + (spoilt && comm.rank() == 1 ? wrong : 0);
+      float const third = 3 + (is_wrong_step && comm.rank() == 1 ? wrong_addend : 0);
       model.set_gradient(1, {float(number), 0.1F, third, -0.3F, 4.0F});
       std::vector<given_microbatch<float>> const batches{batch_of(comm.rank()),
                                                          batch_of(comm.rank())};
@@ -478,10 +483,10 @@ std::vector<float> weights_of(bool checked, zero::level level, zero::reduction_o
                      [&](int data_rank) {
                        return decltype(check)::work{batch_of(data_rank), data_rank};
                      });
-      CHECK(step_done.step.outcome == (spoilt           ? step_outcome::corrupted
+      CHECK(step_done.step.outcome == (is_wrong_step    ? step_outcome::corrupted
                                        : is_above_limit ? step_outcome::above_limit
                                                         : step_outcome::updated));
-      CHECK(ranks_in(step_done.faults, true) == (spoilt ? std::set{1} : std::set<int>{}));
+      CHECK(ranks_in(step_done.faults, true) == (is_wrong_step ? std::set{1} : std::set<int>{}));
       CHECK(ranks_in(step_done.faults, false).empty());
     }
     step.gather_values(compute);
@@ -493,7 +498,8 @@ std::vector<float> weights_of(bool checked, zero::level level, zero::reduction_o
   return out;
 }
 
-TEST_CASE("floats, by rank and by tree, and ranks without a sequence") {
+TEST_CASE(
+    "corruption check: floats by rank and by tree, and ranks without a sequence, are checked") {
   for (auto const level : all_levels)
     for (auto const order : {zero::reduction_order::by_rank, zero::reduction_order::canonical_tree})
       for (float const last : {0.0F, 5.0F}) {

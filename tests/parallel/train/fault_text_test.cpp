@@ -1,4 +1,4 @@
-// What is said of faults.
+// The descriptions of faults.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -16,7 +16,7 @@ std::string described(std::vector<fingerprint_fault> const& faults) {
       [](int rank) { return "node" + std::to_string(rank / 2); });
 }
 
-TEST_CASE("ranks, machines and units are named, in one sentence for what is alike") {
+TEST_CASE("fault text: ranks, machines and units are named, in one sentence for similar faults") {
   using enum fingerprint_kind;
   CHECK(described({}) == "");
   CHECK(described({{{.unit = 1}, {3}, false}}) ==

@@ -1,4 +1,4 @@
-// Fingerprints of memory: every bit counts, order and threads do not.
+// Fingerprints of memory: they depend on every bit, but not on the order or the threads.
 #include <doctest/doctest.h>
 
 #include <cstring>
@@ -15,7 +15,7 @@ namespace fingerprinter_test {
 using parallel::bf16;
 using parallel::train::fingerprint_kind;
 
-/// Of tensors of `sizes` elements that lie in one buffer, with bit `bit` flipped (none: -1).
+/// The fingerprint of tensors of `sizes` elements in one buffer, with bit `bit` flipped (-1: none).
 template <class T>
 std::uint64_t bits_of(std::vector<std::size_t> const& sizes, std::ptrdiff_t bit) {
   parallel::host::device device;
@@ -43,8 +43,9 @@ std::uint64_t bits_of(std::vector<std::size_t> const& sizes, std::ptrdiff_t bit)
   return out[0].bits;
 }
 
-TEST_CASE_TEMPLATE("any flipped bit changes it", T, float, bf16, double) {
-  std::vector<std::size_t> const sizes{7, 1, 33};  // the last words are not full
+TEST_CASE_TEMPLATE("fingerprinter: any flipped bit changes the fingerprint", T, float, bf16,
+                   double) {
+  std::vector<std::size_t> const sizes{7, 1, 33};  // the last words are partly filled
   std::set<std::uint64_t> seen{bits_of<T>(sizes, -1)};
   CHECK(bits_of<T>(sizes, -1) == *seen.begin());
   auto const bits = static_cast<std::ptrdiff_t>(8 * sizeof(T) * (7 + 1 + 33));
@@ -54,13 +55,13 @@ TEST_CASE_TEMPLATE("any flipped bit changes it", T, float, bf16, double) {
   }
 }
 
-TEST_CASE("tensors may not change places, and subjects are told apart") {
+TEST_CASE("fingerprinter: exchanged tensors change the fingerprint, and subjects are separate") {
   CHECK(bits_of<float>({7, 1}, -1) != bits_of<float>({1, 7}, -1));
   parallel::host::device device;
   parallel::host::stream host_stream;
   parallel::train::fingerprinter<parallel::host::device> prints(device, 4);
   std::vector<std::uint64_t> const one{1, 2}, other{3};
-  for (int round = 0; round < 2; ++round) {  // nothing is left of the first
+  for (int round = 0; round < 2; ++round) {  // the first round must leave nothing behind
     prints.add(host_stream, {.unit = 1}, std::span(one));
     prints.add(host_stream, {.unit = 2}, std::span(other));
     prints.add(host_stream, {.kind = fingerprint_kind::states, .unit = 1}, std::span(other));

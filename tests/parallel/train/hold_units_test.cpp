@@ -1,4 +1,4 @@
-// What the meta device is given to hold is what a stepper holds.
+// The units planned on the meta device equal those that a stepper holds.
 #include <doctest/doctest.h>
 
 #include <parallel/comm/threads/run.hpp>
@@ -19,26 +19,26 @@ using test::vocabulary;
 
 train::optimizer_groups<test::ring_momentum> const optimizer(test::ring_momentum{});
 
-TEST_CASE("units of the canonical order are planned as they are held") {
+TEST_CASE("hold units: the plan of units in the canonical order equals the stepper's memory") {
   for (auto const level : test::all_levels)
     for (int const ranks : {1, 2}) {
       CAPTURE(static_cast<int>(level));
       CAPTURE(ranks);
-      train::stepper_options const how{.level = level,
-                                       .order = zero::reduction_order::canonical_tree};
+      train::stepper_options const options{.level = level,
+                                           .order = zero::reduction_order::canonical_tree};
       ring_model planned(3, 4, vocabulary);
       auto const plan =
-          train::plan_units(planned, optimizer, zero::data_position(level, 0, ranks), how);
+          train::plan_units(planned, optimizer, zero::data_position(level, 0, ranks), options);
       parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
         parallel::host::device device;
         ring_model model(3, 4, vocabulary);
-        train::stepper const step(model, device, comm, optimizer, how);
+        train::stepper const step(model, device, comm, optimizer, options);
         CHECK(device.bytes() == plan.total());
       });
     }
 }
 
-TEST_CASE("a plan refuses the groups that a stepper refuses") {
+TEST_CASE("hold units: a plan refuses the groups that a stepper refuses") {
   ring_model model(3, 4, vocabulary);
   train::optimizer_groups<test::ring_momentum> const missing(
       {{}}, [](std::string const&) { return parallel::segment_key{.group = 1}; });

@@ -1,4 +1,4 @@
-// What is known of a range is known of its parts, until another is set over them.
+// Knowledge about a range of memory holds for its parts until another range is set over them.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace known_memory_test {
 
-TEST_CASE("ranges are cut by those that are set later") {
+TEST_CASE("known memory: a later range cuts earlier ones") {
   parallel::train::known_memory<int> memory;
   memory.set(100, 200, 1);
   memory.set(120, 140, 2);
@@ -28,7 +28,7 @@ TEST_CASE("ranges are cut by those that are set later") {
   CHECK(found(0, 300) == std::vector<int>{3});
 }
 
-TEST_CASE("variations add up") {
+TEST_CASE("known memory: variations add up") {
   parallel::train::variation<float> one, other{.rows = true};
   CHECK(!one.any());
   one.add(other);

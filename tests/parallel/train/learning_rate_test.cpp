@@ -1,5 +1,5 @@
-// The schedules at times that are easily worked out; tests/mpt/config/scheduler_test.cpp compares
-// them with Composer's.
+// The schedules at times whose factors are known; tests/mpt/config/scheduler_test.cpp compares them
+// with Composer's.
 #include <doctest/doctest.h>
 
 #include <parallel/train/learning_rate.hpp>
@@ -9,7 +9,7 @@ namespace learning_rate_test {
 using parallel::train::decay;
 using schedule = parallel::train::learning_rate_schedule;
 
-TEST_CASE("the factor rises in a straight line and then falls as the shape says") {
+TEST_CASE("learning rate: the factor rises linearly and then falls as the shape says") {
   schedule const cosine{.warmup = 4, .end = 12, .to = 0.1};
   CHECK(cosine.at(0) == 0);
   CHECK(cosine.at(1) == 0.25);
@@ -35,11 +35,12 @@ TEST_CASE("the factor rises in a straight line and then falls as the shape says"
   CHECK(root.at(100) == 0);
 }
 
-TEST_CASE("without an end a shape that needs one is refused, and an inverse root falls on") {
+TEST_CASE(
+    "learning rate: a shape that needs an end is refused without one; an inverse root does not") {
   for (auto const shape : {decay::linear, decay::cosine, decay::inverse_root}) {
-    schedule const without{.shape = shape, .warmup = 4, .cooldown = 2};
-    for (double const now : {0.0, 1.0, 4.0, 10.0})
-      CHECK_THROWS_WITH_AS(static_cast<void>(without.at(now)),
+    schedule const endless{.shape = shape, .warmup = 4, .cooldown = 2};
+    for (double const time : {0.0, 1.0, 4.0, 10.0})
+      CHECK_THROWS_WITH_AS(static_cast<void>(endless.at(time)),
                            doctest::Contains("falls until `end`, which is 0; set it to the length"),
                            parallel::error);
   }

@@ -1,5 +1,5 @@
-// What someone who writes a model of his own gets wrong is refused before the first step, with the
-// parameter, unit or part by name; a model without mistakes trains.
+// Mistakes in a user's model are refused before the first step with the name of the parameter, unit
+// or part; a model without mistakes trains.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -65,34 +65,35 @@ struct batch_view {
   parallel::vector_view<std::int32_t const> ids, labels;
 };
 
-/// What is wrong; nothing at first.
+/// The mistakes of a model; none by default.
 struct mistakes {
-  bool unit_missing = false;       // block 1 is in no unit
-  bool parameter_missing = false;  // the exit shows its bias only
-  bool slice_only = false;         // the exit reads some rows of a parameter that it never shows
-  index part_of_second = 1;        // that visit_units names for block 1
+  bool unit_missing = false;       // no unit holds block 1
+  bool parameter_missing = false;  // the exit visits its bias only
+  bool slice_only = false;         // the exit reads some rows of a parameter that it never visits
+  index part_of_second = 1;        // the part that visit_units names for block 1
   bool accumulates = false;        // the exit adds, but declares replaces_gradient
   std::string name_of_exit = "exit.weight";
   std::string name_of_unit = "exit";
   bool too_many_parts = false;
-  bool copies_forgotten = false;    // of norms
-  bool partial_forgotten = false;   // of norms, with rows shared out
-  bool values_in_entry = false;     // its backward pass reads the table
-  bool whole_entry = false;         // gives all rows, where a rank has its share
-  bool overwrites = false;          // the exit does, also where it must add
-  bool gradient_forgotten = false;  // of the exit's bias
+  bool copies_forgotten = false;    // norms do not declare that tensor ranks hold copies
+  bool partial_forgotten = false;   // norms with divided rows do not declare partial gradients
+  bool values_in_entry = false;     // the entry's backward pass reads the table
+  bool whole_entry = false;         // the entry gives all rows instead of the rank's share
+  bool overwrites = false;          // the exit overwrites a gradient to which it must add
+  bool gradient_forgotten = false;  // the exit does not compute its bias gradient
   bool all_count = false;           // every tensor rank adds the loss of the same rows
-  std::string tied_name = "";       // of what the table is tied to; empty: nothing
-  bool share_forgotten = false;     // of rows
-  bool no_count = false;            // nobody counts tokens
-  bool first_counts_alone = false;  // though every tensor rank has rows of its own
-  bool each_counts_half = false;    // of the rows, which all have
+  std::string tied_name = "";       // the name of the parameter tied to the table; empty: none
+  bool share_forgotten = false;     // the model does not declare its share of rows
+  bool no_count = false;            // no rank counts tokens
+  bool first_counts_alone =
+      false;                      // only one rank counts, though every tensor rank has its own rows
+  bool each_counts_half = false;  // each rank counts half of the rows that all ranks have
   bool null_use = false;
-  bool no_dx = false;       // the exit forgets its result
-  bool adds_to_dx = false;  // or adds to what is there
+  bool no_dx = false;       // the exit does not write its input gradient
+  bool adds_to_dx = false;  // the exit adds to uninitialised memory
 };
 
-/// A column of `Block`s on slices of `ranks`.
+/// A model of `Block`s on slices of `ranks`.
 template <class Block>
 struct model {
   using element = float;
@@ -233,28 +234,28 @@ struct model {
 };
 
 struct run_options {
-  bool evaluates = false;  // instead of training
+  bool evaluates = false;  // evaluates instead of training
   int data = 1;
   int tensor = 1;
-  bool sequence = false;  // rows between regions are shared out
+  bool sequence = false;  // rows between regions are divided over tensor ranks
   zero::level level = zero::level::none;
   bool initialised = true;
   bool seed_by_rank = false;
   double factor = 1.0;
-  bool rate_by_rank = false;  // the optimizer's
+  bool rate_by_rank = false;  // the learning rate differs by rank
   bool clip_by_rank = false;
-  bool dropout_by_rank = false;  // its seed
-  bool data_by_rank = false;     // in the world
-  std::size_t places = 1;        // of one microbatch
+  bool dropout_by_rank = false;  // the seed of dropout differs by rank
+  bool data_by_rank = false;     // the data differ by world rank
+  std::size_t places = 1;        // number of positions given for one microbatch
   train::clipping clip = {train::clipping_kind::norm, 1e3};
   int stages_per_rank = 1;
   bool trained = true;
-  bool two_steppers = false;  // of one model
-  bool no_data = false;       // views are null
+  bool two_steppers = false;  // two steppers use one model
+  bool no_data = false;       // the views of parameters are null
   bool small_arena = false;
 };
 
-/// One step of a model with mistakes; returns what it was refused with, or nothing.
+/// Makes one step of a model with mistakes; returns the message of the refusal, or an empty string.
 template <class Block = sliced_branch>
 std::string refusal(mistakes const& wrong, run_options const& options = {}) {
   auto shape = parallel::training_layout{}.with_degree<parallel::axis::tensor>(options.tensor);
@@ -294,7 +295,7 @@ std::string refusal(mistakes const& wrong, run_options const& options = {}) {
                                    ? batch_view{{nullptr, {rows}}, {nullptr, {rows}}}
                                    : batch_view{{ids.data(), {rows}}, {labels.data(), {rows}}};
       std::vector<index> const first(options.places, options.data_by_rank ? world.rank() : 0);
-      parallel::position const at{
+      parallel::position const position{
           .seed = options.dropout_by_rank ? static_cast<std::uint64_t>(world.rank()) : 0};
       auto const storage = device.template allocate<std::byte>(
           step.plan_activations(std::span(&batch, 1)) / (options.small_arena ? 2 : 1));
@@ -302,8 +303,8 @@ std::string refusal(mistakes const& wrong, run_options const& options = {}) {
       train::statistics_sum<double> sums;
       if (options.evaluates)
         return step.add_evaluation(compute, memory, std::span(&batch, 1), sums);
-      static_cast<void>(
-          step.step(compute, exchanges, memory, std::span(&batch, 1), first, at, options.factor));
+      static_cast<void>(step.step(compute, exchanges, memory, std::span(&batch, 1), first, position,
+                                  options.factor));
     });
   });
 }
@@ -315,7 +316,7 @@ std::vector<run_options> const layouts = {
     {.tensor = 2},
     {.data = 2, .tensor = 2, .sequence = true, .level = zero::level::gradients}};
 
-TEST_CASE("a model without mistakes trains in every layout") {
+TEST_CASE("model check: a model without mistakes trains in every layout") {
   for (auto const& options : layouts) {
     CAPTURE(options.tensor);
     CHECK(refusal({}, options).empty());
@@ -323,7 +324,8 @@ TEST_CASE("a model without mistakes trains in every layout") {
   CHECK(refusal<whole_branch>({}, {.data = 2, .level = zero::level::parameters}).empty());
 }
 
-TEST_CASE("a unit or a parameter that is not shown is told by the part that uses it") {
+TEST_CASE(
+    "model check: a unit or parameter that is not visited is named with the part that uses it") {
   for (auto const& options : layouts) {
     CHECK(test::contains(refusal({.unit_missing = true}, options),
                          "block 1 (part 1) computes with a parameter of 8 elements that no unit "
@@ -339,7 +341,7 @@ TEST_CASE("a unit or a parameter that is not shown is told by the part that uses
   }
 }
 
-TEST_CASE("an evaluation before the first step is looked at too") {
+TEST_CASE("model check: an evaluation before the first step is checked too") {
   for (auto options : layouts) {
     options.evaluates = true;
     CHECK(refusal({}, options).empty());
@@ -351,7 +353,7 @@ TEST_CASE("an evaluation before the first step is looked at too") {
   }
 }
 
-TEST_CASE("a unit that names another part than the one that uses it is refused") {
+TEST_CASE("model check: a unit that names a part other than the one that uses it is refused") {
   for (auto const& options : layouts) {
     CHECK(test::contains(refusal({.part_of_second = 0}, options),
                          "unit \"block.1\": parameter \"block.1.norm\" is used by block 1 (part "
@@ -367,14 +369,15 @@ TEST_CASE("a unit that names another part than the one that uses it is refused")
                        "unit \"exit\": visit_units gives 2 parts for 1 uses"));
 }
 
-TEST_CASE("a layer that adds to a gradient it says it replaces is refused") {
+TEST_CASE("model check: a layer that adds to a gradient that it declares to replace is refused") {
   CHECK(test::contains(refusal({.accumulates = true}),
                        "unit \"exit\": parameter \"exit.weight\" declares replaces_gradient, but "
                        "its layer adds to the gradient where context::overwrite_gradients is set"));
 }
 
 TEST_CASE(
-    "a layer that overwrites a gradient which it must add to is refused, and one that makes none") {
+    "model check: a layer that overwrites a gradient instead of adding, or computes none, is "
+    "refused") {
   CHECK(test::contains(refusal({.overwrites = true}),
                        "unit \"exit\": parameter \"exit.weight\": its layer overwrites the "
                        "gradient, which a microbatch after a step's first must add to"));
@@ -385,19 +388,21 @@ TEST_CASE(
                      "ops::custom: updates(view)), or freeze the parameter"));
 }
 
-TEST_CASE("a loss that every tensor rank counts is refused, and one that nobody counts") {
+TEST_CASE(
+    "model check: a loss that every tensor rank counts is refused, as is one that no rank counts") {
   CHECK(test::contains(refusal({.all_count = true}, {.tensor = 2}),
                        "the exit (part 2): head_loss adds its loss and tokens on all 2 tensor "
                        "ranks, which see the same rows, so each counts 2 times; add to sums where "
                        "the region's rank() is 0 alone"));
-  CHECK(refusal({.all_count = true}, {.tensor = 2, .sequence = true}).empty());  // of other rows
+  CHECK(refusal({.all_count = true}, {.tensor = 2, .sequence = true})
+            .empty());  // each rank counts other rows
   CHECK(refusal({.all_count = true, .each_counts_half = true}, {.tensor = 2}).empty());
   for (auto const& options : layouts)
     CHECK(test::contains(refusal({.no_count = true}, options),
                          "the first step has counted no tokens"));
 }
 
-TEST_CASE("rows that are gathered must be divided by the model, too") {
+TEST_CASE("model check: rows that are gathered must also be divided by the model") {
   CHECK(test::contains(refusal({.share_forgotten = true}, {.tensor = 2, .sequence = true}),
                        "block 0 (part 0) gathers rows of the tensor ranks, as a region does with "
                        ".sequence = true, but by the model's share(batch) all of them begin with "
@@ -405,7 +410,7 @@ TEST_CASE("rows that are gathered must be divided by the model, too") {
   CHECK(refusal({.share_forgotten = true}, {.tensor = 2}).empty());
 }
 
-TEST_CASE("ranks that begin with other values are told") {
+TEST_CASE("model check: ranks with different initial values get an error") {
   CHECK(
       test::contains(refusal({}, {.data = 2, .seed_by_rank = true}),
                      "ranks begin different steps: rank 0 begins step 0 of 1 microbatch with "
@@ -414,7 +419,7 @@ TEST_CASE("ranks that begin with other values are told") {
                      "of seed 1; initialise by one seed on all ranks"));
 }
 
-TEST_CASE("ranks that make other steppers are told the first thing that differs") {
+TEST_CASE("model check: ranks that create different steppers learn the first difference") {
   for (auto options : layouts) {
     if (options.data * options.tensor == 1) continue;
     options.clip_by_rank = true;
@@ -427,7 +432,7 @@ TEST_CASE("ranks that make other steppers are told the first thing that differs"
   }
 }
 
-TEST_CASE("options that cannot be meant are refused by name") {
+TEST_CASE("model check: impossible options are refused by name") {
   using enum train::clipping_kind;
   for (auto const kind : {norm, value, adaptive})
     for (double const threshold : {-1.0, 0.0, std::nan("")})
@@ -441,7 +446,7 @@ TEST_CASE("options that cannot be meant are refused by name") {
   CHECK(test::contains(refusal({}, {.trained = false}), "every parameter of the model is frozen"));
 }
 
-TEST_CASE("two steppers of one model are told where values stay, and one that has no data") {
+TEST_CASE("model check: two steppers of one model are refused, as is a parameter without data") {
   for (auto options : layouts) {
     options.two_steppers = true;
     if (options.level != zero::level::parameters)
@@ -452,12 +457,13 @@ TEST_CASE("two steppers of one model are told where values stay, and one that ha
   }
 }
 
-TEST_CASE("an arena that is too small says what to give it") {
+TEST_CASE("model check: the error for a small arena names the size that it needs") {
   CHECK(test::contains(refusal({}, {.small_arena = true}),
                        "give it as much as plan_activations says for these microbatches"));
 }
 
-TEST_CASE("ranks that draw other random numbers, or share a model and not its data, are told") {
+TEST_CASE(
+    "model check: different random seeds, or other data within a model's ranks, are refused") {
   for (auto options : layouts) {
     options.dropout_by_rank = true;
     if (options.data * options.tensor > 1)
@@ -473,14 +479,14 @@ TEST_CASE("ranks that draw other random numbers, or share a model and not its da
   }
 }
 
-TEST_CASE("microbatches without places are refused before one is read behind them") {
+TEST_CASE("model check: a missing position of a microbatch is refused before it is read") {
   for (std::size_t const places : {0U, 2U})
     CHECK(test::contains(
         refusal({}, {.places = places}),
         parallel::concat("a step of 1 microbatches is given ", places, " first_sequences")));
 }
 
-TEST_CASE("a factor that is negative or no number is refused, and not as a difference") {
+TEST_CASE("model check: a factor that is negative or NaN is refused as such") {
   CHECK(test::contains(
       refusal({}, {.data = 2, .factor = std::nan("")}),
       "a step's learning rate factor is nan; it must be a finite number, 0 or more"));
@@ -488,7 +494,7 @@ TEST_CASE("a factor that is negative or no number is refused, and not as a diffe
                        "a step's learning rate factor is -1; it must be a finite number, 0"));
 }
 
-TEST_CASE("two parameters or units of one name are refused, as is none") {
+TEST_CASE("model check: parameters or units with equal names, or none, are refused") {
   CHECK(
       test::contains(refusal({.name_of_exit = "tokens"}),
                      "unit \"exit\": parameter \"tokens\" has the name of one of unit \"tokens\""));
@@ -498,13 +504,13 @@ TEST_CASE("two parameters or units of one name are refused, as is none") {
                        "visit_units shows two units named \"tokens\""));
 }
 
-TEST_CASE("tied parameters of two names are refused") {
+TEST_CASE("model check: tied parameters with different names are refused") {
   CHECK(test::contains(refusal({.tied_name = "output"}),
                        "unit \"tokens\": parameter \"tokens\" is tied to one named \"output\"; "
                        "give both one name"));
 }
 
-TEST_CASE("a step before there are values is refused") {
+TEST_CASE("model check: a step before values are initialised is refused") {
   for (auto const& options : layouts) {
     auto uninitialised = options;
     uninitialised.initialised = false;
@@ -512,19 +518,20 @@ TEST_CASE("a step before there are values is refused") {
   }
 }
 
-TEST_CASE("slices without gather and reduce are refused") {
+TEST_CASE("model check: slices without gather and reduce are refused") {
   CHECK(test::contains(refusal<whole_branch>({}, {.tensor = 2}),
                        "block 0 (part 0): its result comes of this rank's slice of parameter "
                        "\"block.0.down\" and is not summed over the 2 tensor ranks; put "
                        "tensor::reduce behind the layer"));
 }
 
-TEST_CASE("a parameter that tensor ranks share must say so, and that its gradients are addends") {
+TEST_CASE(
+    "model check: a shared parameter must declare its copies, and its gradients as partial sums") {
   CHECK(test::contains(refusal({.copies_forgotten = true}, {.tensor = 2}),
                        "unit \"block.0\": parameter \"block.0.norm\" is whole on each of 2 tensor "
                        "ranks but is declared to be on 1; say so with "
                        "replicated(region.replication_outside())"));
-  CHECK(refusal({.partial_forgotten = true}, {.tensor = 2}).empty());  // rows are not shared out
+  CHECK(refusal({.partial_forgotten = true}, {.tensor = 2}).empty());  // rows are not divided
   CHECK(
       test::contains(refusal({.partial_forgotten = true}, {.tensor = 2, .sequence = true}),
                      "parameter \"block.1.norm\" is the same on 2 tensor ranks, but its gradient "
@@ -532,7 +539,8 @@ TEST_CASE("a parameter that tensor ranks share must say so, and that its gradien
                      ".partial = true}), or sum the gradient first"));
 }
 
-TEST_CASE("where tensor ranks have rows of their own, one that counts alone is told") {
+TEST_CASE(
+    "model check: where each tensor rank has its own rows, counting on one rank only is refused") {
   CHECK(test::contains(
       refusal({.first_counts_alone = true}, {.tensor = 2, .sequence = true}),
       "rank 0 begins step 0 of 1 microbatch with learning rate factor 1, and its head_loss counts "
@@ -541,12 +549,13 @@ TEST_CASE("where tensor ranks have rows of their own, one that counts alone is t
   CHECK(refusal({.first_counts_alone = true}, {.tensor = 2}).empty());
 }
 
-TEST_CASE("a tied use that is null is refused") {
+TEST_CASE("model check: a tied use that is null is refused") {
   CHECK(test::contains(refusal({.null_use = true}),
                        "unit \"tokens\": visit_units gives a null pointer as a tied use"));
 }
 
-TEST_CASE("a part that gives other rows than the model declares is refused by name") {
+TEST_CASE(
+    "model check: a part that gives another number of rows than declared is refused by name") {
   auto const found = refusal({.whole_entry = true}, {.tensor = 2, .sequence = true});
   CHECK(
       found ==
@@ -555,7 +564,8 @@ TEST_CASE("a part that gives other rows than the model declares is refused by na
       "region");
 }
 
-TEST_CASE("an exit that forgets its result, or adds to what happens to be there, is refused") {
+TEST_CASE(
+    "model check: an exit that does not write its input gradient, or adds to it, is refused") {
   for (auto const& options : layouts) {
     CHECK(test::contains(refusal({.no_dx = true}, options),
                          "the exit (part 2): head_loss never writes dx; write the gradient"));
@@ -564,7 +574,7 @@ TEST_CASE("an exit that forgets its result, or adds to what happens to be there,
   }
 }
 
-TEST_CASE("backward_weight reads no values, which may be gone") {
+TEST_CASE("model check: a backward_weight that reads values, which may be resharded, is refused") {
   for (auto const& options : layouts)
     CHECK(test::contains(refusal<reading_branch>({}, options),
                          "unit \"block.1\": parameter \"block.1.norm\" is read by backward_weight "
@@ -572,7 +582,7 @@ TEST_CASE("backward_weight reads no values, which may be gone") {
                          "of them in forward or backward_input"));
 }
 
-TEST_CASE("the entry's backward pass reads no values: they need not be there") {
+TEST_CASE("model check: an entry whose backward pass reads values is refused") {
   for (auto const& options : layouts)
     CHECK(test::contains(refusal({.values_in_entry = true}, options),
                          "unit \"tokens\": parameter \"tokens\" is read by enter_backward of "

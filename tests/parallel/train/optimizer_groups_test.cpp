@@ -1,5 +1,6 @@
 // Exact ring tests of freezing and optimizer groups: every data-parallel layout equals one rank bit
-// for bit, frozen parameters stay what they were and cost nothing, each group has its own rule.
+// for bit, frozen parameters keep their values and cost nothing, and each group has its own
+// optimizer.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -20,14 +21,16 @@ namespace zero = parallel::zero;
 
 using names = std::vector<std::string>;
 
-/// What a parameter is before the first step.
+/// The values of a parameter before the first step.
 std::vector<ring> initial(std::string const& name, std::size_t size) {
   std::vector<ring> out(size);
   parallel::initial_values(std::span(out), name, test::ring_model::any_number, 42, 0);
   return out;
 }
 
-TEST_CASE("frozen parts and groups: every layout equals one rank bit for bit") {
+TEST_CASE(
+    "optimizer groups: every layout with frozen parameters and groups equals one rank bit for "
+    "bit") {
   struct {
     names frozen, second_group;
   } const cases[] = {
@@ -43,9 +46,9 @@ TEST_CASE("frozen parts and groups: every layout equals one rank bit for bit") {
     REQUIRE(expected.ranks_agree);
     REQUIRE(expected.frozen_is_lean);
     REQUIRE(expected.gradients.size() < expected.parameters.size());
-    for (auto const& at : expected.parameters) {
-      auto const& [name, values] = at;
-      CAPTURE(at.first);
+    for (auto const& entry : expected.parameters) {
+      auto const& [name, values] = entry;
+      CAPTURE(entry.first);
       CHECK((values == initial(name, values.size())) == !expected.gradients.contains(name));
     }
     for (int const ranks : {1, 2, 3, 5, 8})
@@ -65,7 +68,7 @@ TEST_CASE("frozen parts and groups: every layout equals one rank bit for bit") {
   MESSAGE(layouts << " layouts equal one rank bit for bit");
 }
 
-TEST_CASE("freezing a parameter changes no gradient of the others") {
+TEST_CASE("optimizer groups: freezing a parameter changes no gradient of the others") {
   outcome const all_trained = run({.num_steps = 1});
   outcome const partly_frozen = run({.frozen = {"wte", "block.1.up", "bias"}, .num_steps = 1});
   CHECK(partly_frozen.losses == all_trained.losses);
@@ -74,22 +77,22 @@ TEST_CASE("freezing a parameter changes no gradient of the others") {
     CHECK(gradient == all_trained.gradients.at(name));
 }
 
-TEST_CASE("each group is updated by its own optimizer") {
+TEST_CASE("optimizer groups: each group is updated by its own optimizer") {
   outcome const out = run({.ranks = 2, .second_group = {"bias"}, .num_steps = 1});
-  for (auto const& at : out.parameters) {
-    auto const& [name, values] = at;
-    CAPTURE(at.first);
+  for (auto const& entry : out.parameters) {
+    auto const& [name, values] = entry;
+    CAPTURE(entry.first);
     ring const rate = name.ends_with("bias") ? 11 : 5;
     auto expected = initial(name, values.size());
     auto const& gradient = out.gradients.at(name);
-    bool const one_rank_saw_all = gradient.size() == values.size();
-    REQUIRE(one_rank_saw_all);
+    bool const is_whole = gradient.size() == values.size();
+    REQUIRE(is_whole);
     for (std::size_t i = 0; i < values.size(); ++i) expected[i] -= rate * gradient[i];
     CHECK(values == expected);
   }
 }
 
-TEST_CASE("a group without an optimizer is refused") {
+TEST_CASE("optimizer groups: a group without an optimizer is refused") {
   parallel::host::device device;
   parallel::single alone;
   test::ring_model model(1, 4, test::vocabulary);

@@ -1,5 +1,5 @@
-// Which units each pipeline rank holds, which of them accounts for those that several hold, and how
-// gradients of tied parameters meet.
+// The units that each pipeline rank holds, the rank that accounts for a unit that several hold, and
+// the sums of gradients of tied parameters.
 #include <doctest/doctest.h>
 
 #include <array>
@@ -25,7 +25,7 @@ namespace train = parallel::train;
 using any = parallel::any_communicator;
 using test::ring;
 
-/// Stands for an optimizer of one state.
+/// Stands in for an optimizer with one state.
 struct one_state {
   [[nodiscard]] static std::span<std::string_view const> state_names() {
     static constexpr std::array<std::string_view, 1> names = {"sum"};
@@ -33,17 +33,17 @@ struct one_state {
   }
 };
 
-struct placed {
+struct placement {
   std::map<int, std::vector<std::string>> held;  // by pipeline rank
-  std::map<std::string, int> speakers;
+  std::map<std::string, int> primaries;
   std::set<ring> tied_gradients;
   std::set<std::size_t> tensors;
 };
 
-/// Units of a model of four blocks on `ranks` pipeline ranks; every rank's gradients are its
-/// number plus 1.
-placed place(bool tied, int ranks, std::string const& schedule) {
-  placed out;
+/// Places the units of a model of four blocks on `ranks` pipeline ranks; the gradients of rank r
+/// are all r + 1.
+placement place_units(bool tied, int ranks, std::string const& schedule) {
+  placement out;
   std::mutex lock;
   auto const shape = parallel::training_layout{}.with_degree<parallel::axis::pipeline>(ranks);
   parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
@@ -67,41 +67,43 @@ placed place(bool tied, int ranks, std::string const& schedule) {
       auto const& name = entry.memory.layout().name();
       out.held[groups.pipeline.rank()].push_back(name);
       auto const& segment = entry.memory.segments()[0];
-      auto const spoken = entry.memory.primary_range(0);
+      auto const primary = entry.memory.primary_range(0);
       CHECK(segment.owned.begin == 0);
-      out.speakers[name] += spoken.begin < spoken.end ? 1 : 0;
+      out.primaries[name] += primary.begin < primary.end ? 1 : 0;
       if (name == "tokens") out.tied_gradients.insert(entry.memory.owned_gradients(0)[0]);
     }
   });
   return out;
 }
 
-TEST_CASE("each rank holds the units of its stages; one that is used at both ends is at both") {
-  auto const two = place(true, 2, "1f1b");
-  CHECK(two.held.at(0) == std::vector<std::string>{"tokens", "block.0", "block.1"});
-  CHECK(two.held.at(1) == std::vector<std::string>{"tokens", "block.2", "block.3", "norm"});
-  CHECK(two.tied_gradients == std::set<ring>{1 + 2});  // of both ranks, on both
-  auto const apart = place(false, 2, "1f1b");
-  CHECK(apart.held.at(0) == std::vector<std::string>{"tokens", "block.0", "block.1"});
-  CHECK(apart.held.at(1) == std::vector<std::string>{"block.2", "block.3", "norm", "head"});
-  CHECK(apart.tied_gradients == std::set<ring>{1});
-  auto const four = place(true, 4, "gpipe");
+TEST_CASE(
+    "placed units: each rank holds the units of its stages, and a tied unit lies on both ends") {
+  auto const tied = place_units(true, 2, "1f1b");
+  CHECK(tied.held.at(0) == std::vector<std::string>{"tokens", "block.0", "block.1"});
+  CHECK(tied.held.at(1) == std::vector<std::string>{"tokens", "block.2", "block.3", "norm"});
+  CHECK(tied.tied_gradients == std::set<ring>{1 + 2});  // the sum over both ranks, on both
+  auto const untied = place_units(false, 2, "1f1b");
+  CHECK(untied.held.at(0) == std::vector<std::string>{"tokens", "block.0", "block.1"});
+  CHECK(untied.held.at(1) == std::vector<std::string>{"block.2", "block.3", "norm", "head"});
+  CHECK(untied.tied_gradients == std::set<ring>{1});
+  auto const four = place_units(true, 4, "gpipe");
   CHECK(four.held.at(1) == std::vector<std::string>{"block.1"});
-  CHECK(four.tied_gradients == std::set<ring>{1 + 4});  // the ranks between have no part in it
+  CHECK(four.tied_gradients == std::set<ring>{1 + 4});  // the ranks between do not take part
 }
 
-TEST_CASE("one rank accounts for each unit, and all know every tensor of the model") {
+TEST_CASE(
+    "placed units: one rank accounts for each unit, and all ranks know every tensor of the model") {
   for (bool const tied : {true, false})
     for (int const ranks : {1, 2, 4}) {
-      auto const all = place(tied, ranks, "gpipe");
-      for (auto const& at : all.speakers) {
-        auto const& [name, speakers] = at;
-        CAPTURE(at.first);
-        CHECK(speakers == 1);
+      auto const result = place_units(tied, ranks, "gpipe");
+      for (auto const& entry : result.primaries) {
+        auto const& [name, primaries] = entry;
+        CAPTURE(entry.first);
+        CHECK(primaries == 1);
       }
-      CHECK(all.speakers.size() == (tied ? 6 : 7));
-      CHECK(all.tensors.size() == 1);
-      CHECK(*all.tensors.begin() > 20);
+      CHECK(result.primaries.size() == (tied ? 6 : 7));
+      CHECK(result.tensors.size() == 1);
+      CHECK(*result.tensors.begin() > 20);
     }
 }
 

@@ -1,5 +1,5 @@
-// The plan against the real thing: what the meta device predicts of the ring model is what the host
-// device counts, byte for byte.
+// Plans compared with real steps: the memory that the meta device predicts for the ring model
+// equals the memory that the host device counts, to the byte.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -41,7 +41,7 @@ struct zeros {
 constexpr zero::level all_levels[] = {zero::level::none, zero::level::optimizer,
                                       zero::level::gradients, zero::level::parameters};
 
-/// Plans a rank, then runs a step of two microbatches and holds its memory against the plan.
+/// Plans a rank, then runs a step of two microbatches and compares its memory with the plan.
 void check_plan(parallel::training_layout shape, zero::level level, index microbatch,
                 train::optimizer_groups<test::ring_momentum> const& groups, bool lean = true) {
   train::stepper_options const step_options{.level = level,
@@ -60,7 +60,7 @@ void check_plan(parallel::training_layout shape, zero::level level, index microb
     step.initialise(1);
     CHECK(device.bytes() ==
           plan.values + plan.gradients + plan.master + plan.optimizer + plan.buffers);
-    // a roomier arena would not hide an overrun: its high-water mark is compared
+    // A larger arena would not hide an overrun, since its peak is compared.
     parallel::arena memory(device.allocate<std::byte>(plan.activations + 4096));
     parallel::host::stream compute;
     parallel::host::stream exchanges;
@@ -68,11 +68,11 @@ void check_plan(parallel::training_layout shape, zero::level level, index microb
     std::vector<index> const first(2, 0);
     (void)step.step(compute, exchanges, memory, std::span(batches), std::span(first), {}, 1.0);
     CHECK(memory.peak() == plan.activations);
-    CHECK(device.peak_bytes() == plan.total() + 4096);  // a step asks for nothing more
+    CHECK(device.peak_bytes() == plan.total() + 4096);  // a step allocates nothing more
   });
 }
 
-TEST_CASE("the arena and the units of a real step are those of the plan, to the byte") {
+TEST_CASE("plan: the arena and units of a real step equal the plan to the byte") {
   using parallel::training_layout;
   train::optimizer_groups<test::ring_momentum> const partly(
       {{}, {.rate = 3}}, [](std::string const& name) {
@@ -95,7 +95,7 @@ TEST_CASE("the arena and the units of a real step are those of the plan, to the 
     }
 }
 
-TEST_CASE("along a pipeline every rank has a plan of its own, to the byte") {
+TEST_CASE("plan: every pipeline rank has its own plan, exact to the byte") {
   constexpr std::size_t microbatches = 5;
   for (std::string const schedule : {"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v"})
     for (auto const level : {zero::level::none, zero::level::parameters}) {
@@ -146,7 +146,7 @@ TEST_CASE("along a pipeline every rank has a plan of its own, to the byte") {
     }
 }
 
-TEST_CASE("ZeRO-1 divides the optimizer's memory by the ranks and nothing else") {
+TEST_CASE("plan: ZeRO-1 divides only the optimizer's memory by the ranks") {
   ring_model model(2, 4, vocabulary);
   auto const planned_at = [&](zero::level level) {
     return train::plan_units(model, optimizer, zero::data_position(level, 0, 4), {.level = level});
@@ -156,10 +156,11 @@ TEST_CASE("ZeRO-1 divides the optimizer's memory by the ranks and nothing else")
   CHECK(shared.optimizer * 4 == whole.optimizer);
   CHECK(shared.values == whole.values);
   CHECK(shared.gradients == whole.gradients);
-  CHECK(whole.master == 0);  // the element accumulates in itself
+  CHECK(whole.master == 0);  // the element type accumulates in itself
 }
 
-TEST_CASE("stages 2 and 3 divide gradients and values too, and add two buffers a size") {
+TEST_CASE(
+    "plan: ZeRO-2 and ZeRO-3 divide gradients and values too, and add two buffers for each size") {
   ring_model model(4, 4, vocabulary);
   auto const planned_at = [&](zero::level level) {
     return train::plan_units(model, optimizer, zero::data_position(level, 0, 4), {.level = level});
@@ -171,12 +172,12 @@ TEST_CASE("stages 2 and 3 divide gradients and values too, and add two buffers a
   CHECK(three.optimizer == one.optimizer);
   CHECK(two.values == one.values);
   CHECK(three.gradients == two.gradients);
-  // 13 x 4 tokens, tied; a norm of 4; blocks of 4 + 16 + 4 + 4 + 16 + 4 and 4 + 48 + 12 + 48 + 4:
-  // all in cache lines of 32, in multiples of 4 * 32
+  // The model has 13 x 4 tied tokens, a norm of 4, and blocks of 4 + 16 + 4 + 4 + 16 + 4 and
+  // 4 + 48 + 12 + 48 + 4 elements, each padded to cache lines of 32, in multiples of 4 * 32.
   std::size_t const tokens = 128 * sizeof(test::ring);
   std::size_t const norm = 128 * sizeof(test::ring);
   std::size_t const block = 512 * sizeof(test::ring);
-  // the entry's are the tokens; the exit's, which take turns with no others, both
+  // The entry has the tokens. The exit has both units, whose buffers do not alternate with others.
   std::size_t const buffers = tokens + (tokens + norm) + 2 * block;
   CHECK(one.values == tokens + norm + 4 * block);
   CHECK(one.buffers == 0);
@@ -189,7 +190,7 @@ TEST_CASE("stages 2 and 3 divide gradients and values too, and add two buffers a
   CHECK(resident.values == three.values);
   CHECK(resident.buffers == one.values + two.buffers);
   CHECK(resident.gradients == three.gradients);
-  CHECK(one.gradients == tokens + norm + 4 * block);  // both uses add to the tokens'
+  CHECK(one.gradients == tokens + norm + 4 * block);  // both uses add to the gradient of the tokens
   CHECK(two.gradients == one.gradients / 4);
   for (auto const level : {zero::level::gradients, zero::level::parameters}) {
     auto const reduced_once = train::plan_units(model, optimizer, zero::data_position(level, 0, 4),
@@ -199,7 +200,7 @@ TEST_CASE("stages 2 and 3 divide gradients and values too, and add two buffers a
   }
 }
 
-TEST_CASE("evaluation is planned exactly too, and needs less than training") {
+TEST_CASE("plan: evaluation is planned exactly too, and needs less memory than training") {
   ring_model model(3, 4, vocabulary);
   zeros const data(2);
   auto const planned = train::plan_evaluation(model, data.view());
@@ -218,7 +219,7 @@ TEST_CASE("evaluation is planned exactly too, and needs less than training") {
   });
 }
 
-TEST_CASE("operations grow with the microbatch") {
+TEST_CASE("plan: operations grow with the microbatch") {
   ring_model model(2, 4, vocabulary);
   zeros const one(1);
   zeros const four(4);

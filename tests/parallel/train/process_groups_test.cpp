@@ -1,4 +1,5 @@
-// The communicators of a training mesh: who is connected with whom, and where a rank's data stands.
+// The communicators of a training mesh: the ranks that each connects, and the position of a rank's
+// data.
 #include <map>
 #include <string>
 #include <vector>
@@ -18,7 +19,7 @@ namespace axis = parallel::axis;
 namespace zero = parallel::zero;
 using groups = parallel::train::process_groups<communicator>;
 
-/// World ranks of those that `comm` connects, by their rank in it.
+/// The world ranks that `comm` connects, in the order of their ranks in it.
 std::vector<int> members(communicator& comm, int world_rank) {
   std::vector<int> out(static_cast<std::size_t>(comm.size()));
   parallel::host::stream s;
@@ -27,7 +28,7 @@ std::vector<int> members(communicator& comm, int world_rank) {
   return out;
 }
 
-TEST_CASE("communicators connect the ranks that differ along their axes alone") {
+TEST_CASE("process groups: communicators connect the ranks that differ along their axes only") {
   // rank = (((p * 2 + r) * 2 + s) * 1 + c) * 2 + t
   auto const shape = training_layout{}
                          .with_degree<axis::pipeline>(2)
@@ -38,15 +39,15 @@ TEST_CASE("communicators connect the ranks that differ along their axes alone") 
     int const own_rank = world.rank();
     int const t = own_rank % 2, s = own_rank / 2 % 2, r = own_rank / 4 % 2, p = own_rank / 8;
     groups g(world.split(0), shape, zero::level::gradients);
-    auto const at = [&](int pp, int rr, int ss, int tt) {
+    auto const rank_at = [&](int pp, int rr, int ss, int tt) {
       return ((pp * 2 + rr) * 2 + ss) * 2 + tt;
     };
     using list = std::vector<int>;
-    CHECK(members(g.pipeline, own_rank) == list{at(0, r, s, t), at(1, r, s, t)});
-    CHECK(members(g.replicas, own_rank) == list{at(p, 0, s, t), at(p, 1, s, t)});
-    CHECK(members(g.shards, own_rank) == list{at(p, r, 0, t), at(p, r, 1, t)});
+    CHECK(members(g.pipeline, own_rank) == list{rank_at(0, r, s, t), rank_at(1, r, s, t)});
+    CHECK(members(g.replicas, own_rank) == list{rank_at(p, 0, s, t), rank_at(p, 1, s, t)});
+    CHECK(members(g.shards, own_rank) == list{rank_at(p, r, 0, t), rank_at(p, r, 1, t)});
     CHECK(members(g.gathers, own_rank) == members(g.shards, own_rank));
-    CHECK(members(g.tensor, own_rank) == list{at(p, r, s, 0), at(p, r, s, 1)});
+    CHECK(members(g.tensor, own_rank) == list{rank_at(p, r, s, 0), rank_at(p, r, s, 1)});
     CHECK(members(g.context, own_rank) == list{own_rank});
     CHECK(g.world().size() == 16);
     CHECK(g.shape() == shape);
@@ -61,7 +62,7 @@ TEST_CASE("communicators connect the ranks that differ along their axes alone") 
   });
 }
 
-TEST_CASE("ranks with parts of a sequence hold shards of the parameters, without ZeRO replicas") {
+TEST_CASE("process groups: context ranks hold shards of the parameters, or replicas without ZeRO") {
   auto const shape = training_layout{}
                          .with_degree<axis::replicate>(2)
                          .with_degree<axis::shard>(2)
@@ -70,7 +71,7 @@ TEST_CASE("ranks with parts of a sequence hold shards of the parameters, without
     int const own_rank = world.rank();
     int const c = own_rank % 3, s = own_rank / 3 % 2, r = own_rank / 6;
     std::vector<int> same_position,
-        same_replica;  // what differs in shard or context is one block of six
+        same_replica;  // the six ranks of a replica, which differ in shard or context
     for (int rr = 0; rr < 2; ++rr) same_position.push_back(rr * 6 + own_rank % 6);
     for (int i = 0; i < 6; ++i) same_replica.push_back(r * 6 + i);
     for (auto const level :
@@ -98,7 +99,7 @@ TEST_CASE("ranks with parts of a sequence hold shards of the parameters, without
   });
 }
 
-TEST_CASE("neighbours that share parameters get a communicator, once per number") {
+TEST_CASE("process groups: ranks that share parameters get one communicator for each group size") {
   parallel::threads::run(12, [&](communicator& world) {
     int const own_rank = world.rank();
     groups g(world.split(0),
@@ -120,7 +121,7 @@ TEST_CASE("neighbours that share parameters get a communicator, once per number"
   });
 }
 
-TEST_CASE("without a layout ranks are replicas, or shards of a ZeRO stage") {
+TEST_CASE("process groups: without a layout ranks are replicas, or shards of a ZeRO stage") {
   parallel::threads::run(3, [&](communicator& world) {
     for (auto const level : {zero::level::none, zero::level::optimizer, zero::level::gradients,
                              zero::level::parameters}) {
@@ -132,7 +133,8 @@ TEST_CASE("without a layout ranks are replicas, or shards of a ZeRO stage") {
   });
 }
 
-TEST_CASE("a layout that does not fit the ranks is refused on every one") {
+TEST_CASE(
+    "process groups: a layout that does not fit the number of ranks is refused on every rank") {
   parallel::threads::run(3, [&](communicator& world) {
     CHECK_THROWS_AS(groups(world.split(0), training_layout{}.with_degree<axis::shard>(2),
                            zero::level::optimizer),

@@ -1,4 +1,4 @@
-// Ranks whose lines differ are told the first that does.
+// Ranks whose lines differ get an error that names the first difference.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -22,7 +22,7 @@ std::string refusal_of(std::vector<lines> const& by_rank) {
   });
 }
 
-TEST_CASE("the first line that differs is named, wherever it is") {
+TEST_CASE("setup agreement: the first differing line is named at any position") {
   lines const all_lines{"a 1", "b 2", "c 3", "d 4", "e 5", "f 6", "g 7"};
   CHECK(refusal_of({all_lines}).empty());
   CHECK(refusal_of({all_lines, all_lines, all_lines}).empty());
@@ -49,7 +49,7 @@ TEST_CASE("setup agreement: a line that one rank lacks is named") {
                          "; rank 1 has no more parameters; give")));
 }
 
-TEST_CASE("a line too long for one message is cut") {
+TEST_CASE("setup agreement: a line too long for one message is cut") {
   CHECK(test::contains(refusal_of({{std::string(500, 'a')}, {std::string(500, 'b')}}),
                        std::string(100, 'b') + "; give all ranks"));
 }

@@ -1,4 +1,4 @@
-// The lists of a step as text and as a picture.
+// The plans of a step as text and as a picture.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -13,9 +13,9 @@ namespace {
 
 namespace train = parallel::train;
 
-TEST_CASE("a list says what is enqueued where, and after what") {
-  test::planned_step const one{.ranks = 1, .microbatches = 1, .blocks = 1};
-  CHECK(text_of(one.plans()[0]) == R"(pipeline rank 0 of 1, 1 microbatches: 40 actions
+TEST_CASE("show_step: the text of a plan lists actions with their streams and dependencies") {
+  test::planned_step const step{.ranks = 1, .microbatches = 1, .blocks = 1};
+  CHECK(text_of(step.plans()[0]) == R"(pipeline rank 0 of 1, 1 microbatches: 40 actions
 0     compute     prepare tokens
 1     compute     prepare block.0
 2     compute     prepare norm
@@ -59,15 +59,16 @@ TEST_CASE("a list says what is enqueued where, and after what") {
 )");
 }
 
-TEST_CASE("a picture has a row for each stream in use and a box for each action that takes time") {
-  test::planned_step const of{};
-  auto const plans = of.plans();
+TEST_CASE("show_step: a picture has a row for each used stream and a box for each timed action") {
+  test::planned_step const step{};
+  auto const plans = step.plans();
   auto const picture = train::svg_of(plans);
-  auto const count = [&](std::string const& what) {
-    std::size_t found = 0;
-    for (auto at = picture.find(what); at != std::string::npos; at = picture.find(what, at + 1))
-      ++found;
-    return found;
+  auto const count = [&](std::string const& text) {
+    std::size_t number = 0;
+    for (auto offset = picture.find(text); offset != std::string::npos;
+         offset = picture.find(text, offset + 1))
+      ++number;
+    return number;
   };
   train::step_costs const cost;
   std::size_t boxes = 0;

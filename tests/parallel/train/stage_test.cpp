@@ -1,5 +1,5 @@
-// Passes of a stage as graphs: which stretches are marked. What the passes compute is shown by the
-// stepper's tests.
+// Passes of a stage as graphs: which parts of a pass are marked as graphs. The tests of the stepper
+// check the results.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -60,16 +60,16 @@ std::vector<graph_key> keys_of(told_model& model, bool fresh) {
   return stream.keys;
 }
 
-TEST_CASE("each pass of a block that exchanges nothing may be one graph") {
+TEST_CASE("stage: each pass of a block without exchanges may be one graph") {
   told_model model(true);
   CHECK(keys_of(model, false) == std::vector<graph_key>{{.part = 0, .pass = 0, .rows = 5},
                                                         {.part = 1, .pass = 0, .rows = 5},
                                                         {.part = 1, .pass = 1, .rows = 5},
                                                         {.part = 0, .pass = 1, .rows = 5}});
-  for (auto const& key : keys_of(model, true)) CHECK(key.fresh);
+  for (auto const& key : keys_of(model, true)) CHECK(key.overwrites_gradients);
 }
 
-TEST_CASE("blocks that exchange are no graphs") {
+TEST_CASE("stage: blocks with exchanges are not graphs") {
   told_model model(false);
   CHECK(keys_of(model, false).empty());
 }

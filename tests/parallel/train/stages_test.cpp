@@ -25,7 +25,7 @@ std::vector<pipeline> const pipelines = {{2, "gpipe"},          {2, "1f1b"},  {3
                                          {2, "interleaved", 3}, {2, "zb-v"},  {3, "zb-v"},
                                          {2, "dual-pipe-v"},    {6, "gpipe"}};
 
-TEST_CASE("every schedule x ZeRO x data ranks equals one rank bit for bit") {
+TEST_CASE("stages: every pipeline schedule x ZeRO x data ranks equals one rank bit for bit") {
   for (bool const tied : {true, false}) {
     test::ring_options const model{.tied = tied, .blocks = 6};
     outcome const expected = run({.microbatch = test::global_batch, .model = model});

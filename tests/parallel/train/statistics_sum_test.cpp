@@ -1,4 +1,4 @@
-// Losses and counts added up over microbatches and ranks.
+// Sums of losses and counts over microbatches and ranks.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -27,7 +27,7 @@ std::vector<train::statistics<Loss>> microbatches() {
   return out;
 }
 
-/// The sums when `ranks` take turns, and each adds `at_once` of its microbatches at a time.
+/// The sums when `ranks` ranks take turns and each adds `at_once` of its microbatches at a time.
 template <class Loss>
 train::statistics<Loss> summed(int ranks, std::size_t at_once, bool exact) {
   auto const all_microbatches = microbatches<Loss>();
@@ -53,8 +53,7 @@ train::statistics<Loss> summed(int ranks, std::size_t at_once, bool exact) {
   return sums_of_ranks[0];
 }
 
-TEST_CASE(
-    "exact sums have the same bits however microbatches are dealt out; rounded ones have not") {
+TEST_CASE("statistics sum: exact sums have the same bits for every distribution of microbatches") {
   std::set<double> exact, rounded;
   for (int const ranks : {1, 2, 3, 5, 31})
     for (std::size_t const at_once : {1U, 2U, 4U}) {
@@ -66,7 +65,7 @@ TEST_CASE(
   for (double const sum : rounded) CHECK(sum == doctest::Approx(*exact.begin()).epsilon(1e-12));
 }
 
-TEST_CASE("integers are summed alike, and what is not finite stays so") {
+TEST_CASE("statistics sum: integers have equal sums, and values that are not finite stay so") {
   for (bool const exact : {false, true})
     CHECK(summed<std::uint64_t>(3, 2, exact).loss == summed<std::uint64_t>(1, 1, false).loss);
   parallel::threads::run(2, [](parallel::threads::communicator& comm) {

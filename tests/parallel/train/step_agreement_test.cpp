@@ -1,4 +1,4 @@
-// Ranks that begin different steps are told how they differ, each of them, instead of waiting.
+// Ranks that begin different steps all get an error with the difference instead of waiting.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -29,7 +29,8 @@ TEST_CASE("step agreement: terms that may differ between ranks, and terms that m
     return disagreement(terms, shape, in_step);
   };
   CHECK(difference_of({nine, nine, nine, nine}, true) == "");
-  CHECK(difference_of({nine, nine, eight, eight}, false) == "");  // data ranks, each on its own
+  CHECK(difference_of({nine, nine, eight, eight}, false) ==
+        "");  // data ranks, each with its own terms
   CHECK(difference_of({nine, nine, eight, eight}, true) ==
         "ranks begin different steps: ranks 0, 1 begin step 3 of 9 microbatches with learning rate "
         "factor 0.5; ranks 2, 3 begin step 3 of 8 microbatches with learning rate factor 0.5; give "
@@ -61,7 +62,7 @@ TEST_CASE("step agreement: terms that may differ between ranks, and terms that m
         "factor 0.5, at position.seed 0; ranks 1, 3 begin step 3 of 9 microbatches with learning "
         "rate factor 0.5, at position.seed 1 and position.updates 2; give all ranks the same seed "
         "and updates");
-  auto const first = nine;  // of two with other data each
+  auto const first = nine;  // one of two ranks with different data
   auto second = nine, by_world = nine;
   second.data = {.rows = 8, .first_sequence = 4, .hash = 1};
   by_world.data = {.rows = 8, .first_sequence = 6, .hash = 2};
@@ -75,7 +76,7 @@ TEST_CASE("step agreement: terms that may differ between ranks, and terms that m
         "not by the rank in the world");
 }
 
-/// What each rank of a layout is told; act(rank, number).
+/// The message on each rank of a layout that calls act(rank, number).
 template <class Act>
 std::vector<std::string> messages_of(test::layout const& run_layout, Act const& act) {
   int const ranks = run_layout.shape().ranks();
@@ -83,8 +84,8 @@ std::vector<std::string> messages_of(test::layout const& run_layout, Act const& 
   auto const program = [&](parallel::threads::communicator& comm) {
     int const own_rank = comm.rank();
     try {
-      test::ring_rank<> one(parallel::any_communicator(std::move(comm)), run_layout);
-      act(one, own_rank);
+      test::ring_rank<> trainer(parallel::any_communicator(std::move(comm)), run_layout);
+      act(trainer, own_rank);
     } catch (parallel::error const& thrown) {
       out[static_cast<std::size_t>(own_rank)] = thrown.what();
       throw;
@@ -92,23 +93,23 @@ std::vector<std::string> messages_of(test::layout const& run_layout, Act const& 
   };
   try {
     parallel::threads::run(ranks, program, {.deadline = 20s});
-  } catch (parallel::error const&) {  // every rank has said its own
+  } catch (parallel::error const&) {  // every rank has recorded its own message
   }
   return out;
 }
 
-TEST_CASE("17 sequences on two ranks under ZeRO-3 are refused in one sentence, not waited for") {
+TEST_CASE("step agreement: 17 sequences on two ranks under ZeRO-3 are refused without a wait") {
   test::layout const run_layout{
       .ranks = 2, .level = zero::level::parameters, .sizes = {.batch = 17}};
-  for (auto const &message : messages_of(run_layout, [](auto&one, int rank) {
-         auto const step_batches = one.data(0);
+  for (auto const &message : messages_of(run_layout, [](auto&trainer, int rank) {
+         auto const step_batches = trainer.data(0);
          REQUIRE(step_batches.batches().size() == 9);
          auto const count = rank == 0 ? 9U : 8U;  // as data::microbatches gives them
-         parallel::arena memory(one.device().template allocate<std::byte>(
-             one.stepper().plan_activations(step_batches.batches())));
+         parallel::arena memory(trainer.device().template allocate<std::byte>(
+             trainer.stepper().plan_activations(step_batches.batches())));
          parallel::host::stream exchanges;
-         (void)one.stepper().step(
-             one.compute(), exchanges, memory, step_batches.batches().first(count),
+         (void)trainer.stepper().step(
+             trainer.compute(), exchanges, memory, step_batches.batches().first(count),
              step_batches.first_sequences().first(count), {.seed = 42, .step = 5}, 1.0);
        })) {
     CAPTURE(message);
@@ -119,15 +120,15 @@ TEST_CASE("17 sequences on two ranks under ZeRO-3 are refused in one sentence, n
   }
 }
 
-TEST_CASE("a rank that evaluates while another trains") {
+TEST_CASE("step agreement: a rank that evaluates while another trains gets an error") {
   test::layout const run_layout{.ranks = 2, .level = zero::level::parameters, .microbatch = 3};
-  for (auto const &message : messages_of(run_layout, [](auto&one, int rank) {
-         if (rank == 0) return void(one.step(0));
-         auto const step_batches = one.data(0);
-         parallel::arena memory(one.device().template allocate<std::byte>(
-             one.stepper().plan_activations(step_batches.batches(), pass::inference)));
+  for (auto const &message : messages_of(run_layout, [](auto&trainer, int rank) {
+         if (rank == 0) return void(trainer.step(0));
+         auto const step_batches = trainer.data(0);
+         parallel::arena memory(trainer.device().template allocate<std::byte>(
+             trainer.stepper().plan_activations(step_batches.batches(), pass::inference)));
          parallel::train::statistics_sum<test::ring> sums;
-         one.stepper().add_evaluation(one.compute(), memory, step_batches.batches(), sums);
+         trainer.stepper().add_evaluation(trainer.compute(), memory, step_batches.batches(), sums);
        })) {
     CAPTURE(message);
     CHECK(message.find("rank 0 begins step 0 of 2 microbatches with learning rate factor 1; rank 1 "
@@ -135,20 +136,20 @@ TEST_CASE("a rank that evaluates while another trains") {
   }
 }
 
-TEST_CASE("a rank that leaves the loop early, and sums evaluations or saves, is told at once") {
+TEST_CASE("step agreement: a rank that leaves the loop early gets an error in its next call") {
   using parallel::train::joint_work;
   for (auto const level : test::all_levels)
     for (auto const& [work, name] : {std::pair{joint_work::sums, "the sum of its evaluations over"},
                                      std::pair{joint_work::save, "to save a checkpoint; all"}}) {
       test::layout const run_layout{.ranks = 2, .level = level, .microbatch = 3};
-      for (auto const &message : messages_of(run_layout, [&, work = work](auto&one, int rank) {
-             (void)one.step(0);
-             if (rank == 0) return void(one.step(1));
+      for (auto const &message : messages_of(run_layout, [&, work = work](auto&trainer, int rank) {
+             (void)trainer.step(0);
+             if (rank == 0) return void(trainer.step(1));
              parallel::host::stream exchanges;
              if (work == joint_work::save)
-               one.stepper().agree_to_save(exchanges);
+               trainer.stepper().agree_to_save(exchanges);
              else
-               (void)one.stepper().over_ranks(exchanges, {});
+               (void)trainer.stepper().over_ranks(exchanges, {});
            })) {
         CAPTURE(message);
         CHECK(message.find(parallel::concat("ranks begin different steps: rank 0 begins step 1 of "
@@ -159,18 +160,19 @@ TEST_CASE("a rank that leaves the loop early, and sums evaluations or saves, is 
     }
 }
 
-/// Evaluates so many microbatches.
+/// Evaluates `count` microbatches.
 template <class Rank>
-void evaluate(Rank& one, std::size_t count) {
-  auto const step_batches = one.data(0);
+void evaluate(Rank& trainer, std::size_t count) {
+  auto const step_batches = trainer.data(0);
   REQUIRE(step_batches.batches().size() >= 2);
-  parallel::arena memory(one.device().template allocate<std::byte>(
-      one.stepper().plan_activations(step_batches.batches().first(2), pass::inference)));
+  parallel::arena memory(trainer.device().template allocate<std::byte>(
+      trainer.stepper().plan_activations(step_batches.batches().first(2), pass::inference)));
   parallel::train::statistics_sum<test::ring> sums;
-  one.stepper().add_evaluation(one.compute(), memory, step_batches.batches().first(count), sums);
+  trainer.stepper().add_evaluation(trainer.compute(), memory, step_batches.batches().first(count),
+                                   sums);
 }
 
-/// Of two heads, in sequences that two context ranks can share.
+/// A model with two heads and sequences that two context ranks can share.
 test::layout small(int pipeline, int context, int tensor) {
   test::layout out{.microbatch = 3,
                    .pipeline = pipeline,
@@ -181,10 +183,12 @@ test::layout small(int pipeline, int context, int tensor) {
   return out;
 }
 
-TEST_CASE("ranks of one model that evaluate another number of microbatches") {
+TEST_CASE(
+    "step agreement: ranks of one model that evaluate different numbers of microbatches are "
+    "refused") {
   for (auto const& run_layout : {small(2, 1, 1), small(1, 2, 1), small(1, 1, 2)})
-    for (auto const &message :
-         messages_of(run_layout, [](auto&one, int rank) { evaluate(one, rank == 0 ? 2 : 1); })) {
+    for (auto const &message : messages_of(
+             run_layout, [](auto&trainer, int rank) { evaluate(trainer, rank == 0 ? 2 : 1); })) {
       CAPTURE(message);
       CHECK(message.find("rank 0 begins an evaluation of 2 microbatches; rank 1 begins an "
                          "evaluation of 1 microbatch; give as many microbatches on every rank") !=
@@ -192,10 +196,12 @@ TEST_CASE("ranks of one model that evaluate another number of microbatches") {
     }
 }
 
-TEST_CASE("a rank that evaluates nothing is told too that others of its model do") {
+TEST_CASE(
+    "step agreement: a rank that evaluates nothing learns that others of its model evaluate") {
   test::layout const run_layout{.ranks = 2, .level = zero::level::parameters, .microbatch = 3};
-  for (auto const &message : messages_of(
-           run_layout, [](auto&one, int rank) { evaluate(one, static_cast<std::size_t>(rank)); })) {
+  for (auto const &message : messages_of(run_layout, [](auto&trainer, int rank) {
+         evaluate(trainer, static_cast<std::size_t>(rank));
+       })) {
     CAPTURE(message);
     CHECK(message.find("rank 0 begins an evaluation of 0 microbatches; rank 1 begins an "
                        "evaluation of 1 microbatch") != std::string::npos);
@@ -205,14 +211,14 @@ TEST_CASE("a rank that evaluates nothing is told too that others of its model do
 TEST_CASE("step agreement: ranks of one model begin no evaluation before they agree") {
   auto run_layout = small(1, 1, 2);
   run_layout.ranks = 2;
-  for (auto const &message : messages_of(run_layout, [&](auto&one, int rank) {
-         auto const step_batches = one.data(0);
+  for (auto const &message : messages_of(run_layout, [&](auto&trainer, int rank) {
+         auto const step_batches = trainer.data(0);
          auto const batches = step_batches.batches().first(rank % 2 == 0 ? 2 : 1);
-         parallel::arena memory(one.device().template allocate<std::byte>(
-             one.stepper().plan_activations(step_batches.batches().first(2), pass::inference)));
+         parallel::arena memory(trainer.device().template allocate<std::byte>(
+             trainer.stepper().plan_activations(step_batches.batches().first(2), pass::inference)));
          parallel::train::statistics_sum<test::ring> sums;
          try {
-           one.stepper().add_evaluation(one.compute(), memory, batches, sums);
+           trainer.stepper().add_evaluation(trainer.compute(), memory, batches, sums);
          } catch (parallel::error const&) {
            CHECK(memory.peak() == 0);
            throw;
@@ -231,13 +237,13 @@ TEST_CASE("step agreement: ranks with other data and whole values may evaluate a
       auto const data_rank = [&](int rank) {
         return run_layout.shape().position<replicate, shard>(rank);
       };
-      for (auto const &message : messages_of(run_layout, [&](auto&one, int rank) {
+      for (auto const &message : messages_of(run_layout, [&](auto&trainer, int rank) {
              for (int call = 0; call <= data_rank(rank); ++call)
-               evaluate(one, data_rank(rank) == 0 ? 2 : 1);
+               evaluate(trainer, data_rank(rank) == 0 ? 2 : 1);
            }))
         CHECK(message == "");
-      for (auto const &message : messages_of(run_layout, [&](auto&one, int rank) {
-             evaluate(one, run_layout.shape().coordinate<tensor>(rank) == 0 ? 2 : 1);
+      for (auto const &message : messages_of(run_layout, [&](auto&trainer, int rank) {
+             evaluate(trainer, run_layout.shape().coordinate<tensor>(rank) == 0 ? 2 : 1);
            })) {
         CAPTURE(message);
         CHECK(message.find("begins an evaluation of 1 microbatch; give as many") !=
@@ -246,12 +252,12 @@ TEST_CASE("step agreement: ranks with other data and whole values may evaluate a
     }
 }
 
-TEST_CASE("a rank that returns early leaves nobody waiting") {
+TEST_CASE("step agreement: no rank waits for a rank that returned early") {
   for (auto const level : test::all_levels) {
     test::layout const run_layout{.ranks = 2, .level = level, .microbatch = 3};
-    auto const messages = messages_of(run_layout, [](auto& one, int rank) {
-      (void)one.step(0);
-      if (rank == 0) (void)one.step(1);
+    auto const messages = messages_of(run_layout, [](auto& trainer, int rank) {
+      (void)trainer.step(0);
+      if (rank == 0) (void)trainer.step(1);
     });
     CHECK(messages[0].starts_with("rank 1 has returned from its program, but rank 0 waits for it"));
     CHECK(messages[1] == "");

@@ -1,5 +1,5 @@
-// The contracts of mixed layouts: bytes sent along every axis in a step are those of the formulas,
-// and along tensor and context those that the meta device counts; memory is that of the plan.
+// The contracts of mixed layouts: the bytes sent along every axis in a step follow the formulas,
+// along tensor and context also the counts of the meta device, and memory equals the plan.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -35,14 +35,15 @@ struct contract {
   bool memory_is_planned = true;            // on every rank, to the byte
 };
 
-/// What the sums of gradients that tensor ranks share come to: no pass sends it.
+/// The key of the bytes that sum gradients of parameters which tensor ranks share. No pass sends
+/// them.
 std::string const copied = "tensor, of copies";
 
 std::uint64_t bytes_of(index elements) {
   return static_cast<std::uint64_t>(elements) * sizeof(ring);
 }
 
-/// The model of a rank without anyone to talk to.
+/// The model of a rank without communicators.
 test::ring_model planned_model(layout const& run_layout, int rank) {
   auto options = run_layout.model;
   auto const shape = run_layout.shape();
@@ -55,27 +56,28 @@ test::ring_model planned_model(layout const& run_layout, int rank) {
   return {run_layout.model.blocks, run_layout.sizes.width, run_layout.sizes.vocabulary, options};
 }
 
-/// What one rank sends in a step, by the formulas of the references, with every axis' figure
-/// multiplied by its degree: shares of it may be no whole number, their sum over ranks is.
+/// The bytes that one rank sends in a step, by the formulas of the references. The bytes of each
+/// axis are multiplied by its degree, since the share of a rank may not be a whole number but the
+/// sum over ranks is.
 class formulas {
  public:
   formulas(layout const& run_layout, int rank)
-      : how_(run_layout), shape_(run_layout.shape()), rank_(rank) {}
+      : layout_(run_layout), shape_(run_layout.shape()), rank_(rank) {}
 
   template <class Units>
-  [[nodiscard]] bytes_by_axis of(Units const& units,
-                                 std::span<test::ring_microbatch const> batches) {
-    // norm, loss, two counts, who asks to stop
+  [[nodiscard]] bytes_by_axis sent_in_step(Units const& units,
+                                           std::span<test::ring_microbatch const> batches) {
+    // The norm, the loss, two counts and the request to stop.
     out_[""] += 2 * bytes_of(5) * (degree(shape_.ranks()) - 1);
     auto const count = static_cast<int>(batches.size());
     for (auto const& entry : units)
       for (std::size_t s = 0; s < entry.memory.segments().size(); ++s)
         add_segment(entry, entry.memory.layout().segments()[s], static_cast<std::uint64_t>(count));
-    auto const order = pipeline::make_schedule(how_.schedule.schedule, how_.pipeline, count,
-                                               how_.schedule.stages_per_rank);
+    auto const order = pipeline::make_schedule(layout_.schedule.schedule, layout_.pipeline, count,
+                                               layout_.schedule.stages_per_rank);
     int const own_stage = shape_.coordinate<axis::pipeline>(rank_);
-    train::stages_of_rank const stages(how_.schedule, own_stage, how_.pipeline,
-                                       static_cast<std::size_t>(how_.model.blocks));
+    train::stages_of_rank const stages(layout_.schedule, own_stage, layout_.pipeline,
+                                       static_cast<std::size_t>(layout_.model.blocks));
     for (auto const& batch : batches) {
       if (batch.sequences == 0) continue;
       auto const rows = batch.sequences * batch.length;
@@ -84,15 +86,15 @@ class formulas {
         auto const& range = stages.ranges()[static_cast<std::size_t>(chunk)];
         for (int const other : {stage - 1, stage + 1})
           if (0 <= other && other < order.stages() && order.rank_of(other) != own_stage)
-            out_["pipeline"] += degree(how_.pipeline) * bytes_of(rows * how_.sizes.width) /
-                                (how_.divide_rows ? degree(how_.tensor) : 1);
+            out_["pipeline"] += degree(layout_.pipeline) * bytes_of(rows * layout_.sizes.width) /
+                                (layout_.divide_rows ? degree(layout_.tensor) : 1);
         add_passes(range, rows);
       }
     }
     return out_;
   }
 
-  /// Of sums over all ranks: not multiplied any more.
+  /// Divides sums over all ranks by the degrees again.
   [[nodiscard]] static bytes_by_axis divided(layout const& run_layout, bytes_by_axis sums) {
     auto const shape = run_layout.shape();
     std::map<std::string, int> const degrees{
@@ -106,7 +108,7 @@ class formulas {
         {copied, run_layout.tensor},
         {"replicate x context", shape.size<axis::replicate, axis::context>()}};
     for (auto& [name, bytes] : sums) bytes /= degree(degrees.at(name));
-    std::erase_if(sums, [](auto const& of) { return of.second == 0; });
+    std::erase_if(sums, [](auto const& entry) { return entry.second == 0; });
     return sums;
   }
 
@@ -115,65 +117,69 @@ class formulas {
 
   template <class Entry, class Segment>
   void add_segment(Entry const& entry, Segment const& segment, std::uint64_t microbatches) {
-    auto const place = train::place_in(shape_, how_.level);
-    auto const n = static_cast<std::uint64_t>(place.shards);
-    auto const r = static_cast<std::uint64_t>(place.replicas);
-    bool const zero_is_on = how_.level != zero::level::none;
-    auto& along_shards = out_[how_.context > 1 ? "shard x context" : "shard"];
+    auto const position = train::place_in(shape_, layout_.level);
+    auto const n = static_cast<std::uint64_t>(position.shards);
+    auto const r = static_cast<std::uint64_t>(position.replicas);
+    bool const zero_is_on = layout_.level != zero::level::none;
+    auto& along_shards = out_[layout_.context > 1 ? "shard x context" : "shard"];
     auto const whole = bytes_of(segment.size);
     auto const owned = whole / n;
     auto const uses = static_cast<std::uint64_t>(
         std::ranges::count_if(entry.parts, [](auto p) { return p >= train::embed; }));
-    bool const stays = how_.level == zero::level::parameters && !how_.reshard;
+    bool const stays = layout_.level == zero::level::parameters && !layout_.reshard;
     std::uint64_t gathers = segment.key.trainable || stays ? 1 : 0;
-    if (how_.level == zero::level::none) gathers = 0;
-    if (how_.level == zero::level::parameters && !stays) {
-      gathers = 0;  // a block's values are read by two passes, those of entry and exit by one
+    if (layout_.level == zero::level::none) gathers = 0;
+    if (layout_.level == zero::level::parameters && !stays) {
+      gathers =
+          0;  // two passes read the values of a block, one pass those of the entry and the exit
       for (auto const p : entry.parts)
-        gathers += microbatches * (p == train::embed || p == how_.model.blocks ? 1 : 2);
+        gathers += microbatches * (p == train::embed || p == layout_.model.blocks ? 1 : 2);
     }
     along_shards += gathers * whole * (n - 1);
     if (!segment.key.trainable) return;
     bool const every_microbatch =
-        how_.level >= zero::level::gradients && how_.reduce_every_microbatch;
+        layout_.level >= zero::level::gradients && layout_.reduce_every_microbatch;
     along_shards += whole * (n - 1) * (every_microbatch ? uses * microbatches : 1);
     out_[zero_is_on ? "replicate" : "replicate x context"] += 2 * owned * (r - 1);
     auto const& copies = segment.key.replication;
     if (copies.partial)
       out_[copied] +=
-          2 * owned * degree(copies.ranks - 1) * degree(how_.tensor) / degree(copies.ranks);
-    bool const tied = how_.model.tied && entry.parts.size() == 1 &&
+          2 * owned * degree(copies.ranks - 1) * degree(layout_.tensor) / degree(copies.ranks);
+    bool const tied = layout_.model.tied && entry.parts.size() == 1 &&
                       segment.parameters[0].parameter->name == "wte";
-    if (tied) out_["pipeline"] += owned * degree(how_.pipeline);  // 2 (2-1) / 2 of it
+    if (tied)
+      out_["pipeline"] +=
+          owned * degree(layout_.pipeline);  // an all-reduce over two ranks sends 2 (2-1) / 2 of it
   }
 
   void add_passes(train::stage_range const& range, index rows) {
-    auto const t = degree(how_.tensor);
-    auto const c = degree(how_.context);
+    auto const t = degree(layout_.tensor);
+    auto const c = degree(layout_.context);
     auto const blocks = static_cast<std::uint64_t>(range.end - range.begin);
-    auto const recomputed = static_cast<std::uint64_t>(  // forward passes once more
-        std::max<index>(std::min(range.end, how_.model.recompute) - range.begin, 0));
-    // two regions a block, each 2 (t-1)/t in either direction; half of one at each end of the model
+    auto const recomputed = static_cast<std::uint64_t>(  // forward passes that run again
+        std::max<index>(std::min(range.end, layout_.model.recompute) - range.begin, 0));
+    // Each block has two regions, which send 2 (t-1)/t in either direction; each end of the model
+    // has half a region.
     auto const regions = 8 * blocks + 4 * recomputed + (range.entry ? 2 : 0) + (range.exit ? 2 : 0);
-    out_["tensor"] += regions * (t - 1) * bytes_of(rows * how_.sizes.width);
+    out_["tensor"] += regions * (t - 1) * bytes_of(rows * layout_.sizes.width);
     if (c == 1) return;
-    auto const& attention = how_.model.attention;
-    index const q = attention.heads / how_.tensor * how_.model.head_dim;
+    auto const& attention = layout_.model.attention;
+    index const q = attention.heads / layout_.tensor * layout_.model.head_dim;
     index const k =
         attention.key_heads == 0
             ? 0
-            : std::max<index>(attention.key_heads / how_.tensor, 1) * how_.model.head_dim;
+            : std::max<index>(attention.key_heads / layout_.tensor, 1) * layout_.model.head_dim;
     if (attention.method == test::context_parallel::method::ring) {
       auto const keys = bytes_of(rows * (k == 0 ? q : k));
-      // keys in both passes, and their gradients all the way home
+      // The keys travel in both passes; their gradients travel all the way back to their owners.
       out_["context"] += c * keys * ((blocks + recomputed) * (c - 1) + blocks * (c - 1 + c));
     } else {
-      // packed rows there and the result back, in both passes
+      // Both passes send packed rows and return the result.
       out_["context"] += (2 * blocks + recomputed) * (c - 1) * bytes_of(rows * (q + k + q));
     }
   }
 
-  layout const& how_;
+  layout const& layout_;
   parallel::training_layout shape_;
   int rank_;
   bytes_by_axis out_;
@@ -184,14 +190,14 @@ contract measure(layout const& run_layout) {
   std::mutex lock;
   parallel::threads::run(run_layout.shape().ranks(), [&](parallel::threads::communicator& comm) {
     auto const recorder = std::make_shared<parallel::flight_recorder>();
-    test::ring_rank one(parallel::any_communicator(parallel::recorded(std::move(comm), recorder)),
-                        run_layout);
-    int const rank = one.rank();
+    test::ring_rank trainer(
+        parallel::any_communicator(parallel::recorded(std::move(comm), recorder)), run_layout);
+    int const rank = trainer.rank();
     auto const shape = run_layout.shape();
-    auto const units = one.device().bytes();
-    auto const data = one.data(0);
-    static_cast<void>(one.step(0));
-    one.stepper().gather_values(one.compute());
+    auto const units = trainer.device().bytes();
+    auto const data = trainer.data(0);
+    static_cast<void>(trainer.step(0));
+    trainer.stepper().gather_values(trainer.compute());
 
     auto planned = planned_model(run_layout, rank);
     train::stages_of_rank stages(run_layout.schedule, shape.coordinate<axis::pipeline>(rank),
@@ -210,17 +216,19 @@ contract measure(layout const& run_layout) {
          .reshard_after_forward = run_layout.reshard,
          .reduce_every_microbatch = run_layout.reduce_every_microbatch,
          .gather_before_use = run_layout.gather_before_use});
-    auto const formula = formulas(run_layout, rank).of(one.stepper().units(), data.batches());
+    auto const formula =
+        formulas(run_layout, rank).sent_in_step(trainer.stepper().units(), data.batches());
 
     std::scoped_lock const guard(lock);
     for (auto const& [traffic, total] : recorder->totals())
       if (total.sent > 0) out.counted[traffic.first] += total.sent;
     for (auto const& [name, bytes] : formula) out.formula[name] += bytes;
     for (auto const& [name, bytes] : meta.exchanges()) out.planned[std::string(name)] += bytes;
-    if (units != plan.total() || one.memory().peak() != activations) out.memory_is_planned = false;
+    if (units != plan.total() || trainer.memory().peak() != activations)
+      out.memory_is_planned = false;
     if (rank == 0) {
       out.units = units;
-      out.activations = one.memory().peak();
+      out.activations = trainer.memory().peak();
     }
   });
   out.formula = formulas::divided(run_layout, out.formula);
@@ -232,7 +240,7 @@ contract measure(layout const& run_layout) {
   return out;
 }
 
-TEST_CASE("bytes sent and memory of 20 mixed layouts are those of formulas, meta device and plan") {
+TEST_CASE("stepper: bytes sent and memory of 20 mixed layouts follow the formulas and the plan") {
   std::vector<layout> layouts;
   for (auto& run_layout : test::all_layouts(16, 1)) {
     run_layout.measure = false;
@@ -245,14 +253,14 @@ TEST_CASE("bytes sent and memory of 20 mixed layouts are those of formulas, meta
       "and "
       "of parameters that tensor ranks share); bytes of rank 0, as planned: units, activations\n";
   for (auto const& run_layout : spread(layouts, 20)) {
-    auto const words = text(run_layout);
-    CAPTURE(words);
+    auto const description = text(run_layout);
+    CAPTURE(description);
     auto const found = measure(run_layout);
     CHECK(found.counted == found.formula);
     CHECK(found.memory_is_planned);
-    table += words + "\n   ";
-    auto const bytes = [](bytes_by_axis const& of, std::string const& name) {
-      return of.contains(name) ? of.at(name) : 0;
+    table += description + "\n   ";
+    auto const bytes = [](bytes_by_axis const& bytes_of_axes, std::string const& name) {
+      return bytes_of_axes.contains(name) ? bytes_of_axes.at(name) : 0;
     };
     for (auto const& [name, counted] : found.counted) {
       table += parallel::concat(' ', name.empty() ? "world" : name, ' ', counted, " = ",

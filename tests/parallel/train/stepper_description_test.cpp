@@ -1,5 +1,5 @@
-// Every option of a stepper, optimizer and parameter that differs by rank is refused by name where
-// the stepper is made.
+// Every option of a stepper, optimizer or parameter that differs between ranks is refused by name
+// when the stepper is created.
 #include <doctest/doctest.h>
 
 #include <functional>
@@ -17,7 +17,7 @@ namespace stepper_description_test {
 namespace zero = parallel::zero;
 using change = std::function<void(test::layout&)>;
 
-/// With what rank 1 of two is refused, which makes another stepper.
+/// The message of the refusal on rank 1 of two ranks that create different steppers.
 std::string refusal(test::layout const& run_layout, change const& other) {
   return test::message_of([&] {
     parallel::threads::run(2, [&](parallel::threads::communicator& comm) {
@@ -28,7 +28,8 @@ std::string refusal(test::layout const& run_layout, change const& other) {
   });
 }
 
-TEST_CASE("stepper description: ranks that would hang, or train two models, are told before") {
+TEST_CASE(
+    "stepper description: ranks that would hang, or train different models, are refused first") {
   test::layout const sharded{.ranks = 2, .level = zero::level::parameters, .microbatch = 3};
   test::layout const piped{.microbatch = 3, .pipeline = 2};
   auto sliced = test::layout{.microbatch = 3, .tensor = 2};
@@ -66,7 +67,7 @@ TEST_CASE("stepper description: ranks that would hang, or train two models, are 
   }
 }
 
-TEST_CASE("an optimizer is told by its states and what it shows of itself") {
+TEST_CASE("stepper description: an optimizer is described by its states and its visible settings") {
   std::vector<std::string> out;
   parallel::train::describe_optimizers(
       std::vector{parallel::decoupled_lion{}, parallel::decoupled_lion{.learning_rate = 0.5}}, out);

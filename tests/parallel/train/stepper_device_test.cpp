@@ -1,4 +1,4 @@
-// Exact layouts where the host cannot reach the memory, as on a GPU that several ranks share.
+// Exact layouts on memory that the host cannot reach, as on a GPU that several ranks share.
 #include <doctest/doctest.h>
 
 #include <memory>
@@ -8,15 +8,17 @@
 
 namespace stepper_device_test {
 
-TEST_CASE("24 mixed layouts on memory that the host cannot reach equal one rank of the host") {
-  std::vector<test::layout> all;
-  for (auto const& how : test::all_layouts(8, 1))
-    if (test::refusal(how).empty()) all.push_back(how);
+TEST_CASE(
+    "stepper: 24 mixed layouts on memory that the host cannot reach equal one rank on the host") {
+  std::vector<test::layout> layouts;
+  for (auto const& run_layout : test::all_layouts(8, 1))
+    if (test::refusal(run_layout).empty()) layouts.push_back(run_layout);
   test::ring_references references;
-  for (auto const& how : test::spread(all, 24)) {
+  for (auto const& run_layout : test::spread(layouts, 24)) {
     auto const memory = std::make_shared<guarded::memory>(std::size_t{256} << 20);
-    auto const got = test::run_on(how, [&] { return guarded::device(memory); });
-    CHECK_MESSAGE(test::difference(got, references.outcome_of(how)) == "", test::text(how));
+    auto const outcome = test::run_on(run_layout, [&] { return guarded::device(memory); });
+    CHECK_MESSAGE(test::difference(outcome, references.outcome_of(run_layout)) == "",
+                  test::text(run_layout));
   }
 }
 

@@ -1,5 +1,5 @@
-// A step whose numbers are not finite, or above its limits, leaves no trace, where that is asked
-// for; and a wish to stop reaches every rank with the same step.
+// On request, a step whose numbers are not finite or above its limits leaves no trace. A request to
+// stop reaches every rank in the same step.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 constexpr auto levels = {zero::level::none, zero::level::optimizer, zero::level::gradients,
                          zero::level::parameters};
 
-/// A step's number, what rank 1's gradient has there in place of it, and what is allowed.
+/// A step's number, the value that replaces an element of rank 1's gradient, and the limits.
 struct given_step {
   int number = 0;
   float of_rank_1 = 0;
@@ -38,13 +38,13 @@ struct given_step {
 };
 
 struct outcome {
-  std::vector<float> weights;  // that rank 0 holds in the end
-  double loss = 0;             // of the last step, a token's mean
+  std::vector<float> weights;  // on rank 0 after the last step
+  double loss = 0;             // mean per token in the last step
   double norm = 0;
   double scale = 0;
 };
 
-/// Makes these steps on three ranks. Rank 1's tokens are two, the others' one.
+/// Makes these steps on three ranks. Rank 1 has two tokens, the others one.
 outcome outcome_after(std::vector<given_step> const& steps, zero::level level,
                       zero::reduction_order order, bool keep_finite = true,
                       parallel::train::clipping clip = {}) {
@@ -90,10 +90,10 @@ outcome outcome_after(std::vector<given_step> const& steps, zero::level level,
   return out;
 }
 
-/// A step as a rank without faults makes it.
+/// The step of a rank without faults.
 given_step plain(int number) { return {number, static_cast<float>(number)}; }
 
-TEST_CASE("after a step that is not finite everything is as if it had not been") {
+TEST_CASE("stepper: a step that is not finite leaves no trace") {
   given_step const one{1, nan, {}, step_outcome::not_finite};
   given_step const two{2, nan, {1e30, 1e30}, step_outcome::not_finite};
   for (auto const level : levels)
@@ -109,7 +109,7 @@ TEST_CASE("after a step that is not finite everything is as if it had not been")
     }
 }
 
-TEST_CASE("after a step above a limit everything is as if it had not been; at its limit it is") {
+TEST_CASE("stepper: a step above a limit leaves no trace, a step at the limit updates") {
   auto const just_below = [](double number) { return std::nextafter(number, 0.0); };
   using enum step_outcome;
   for (auto const level : levels)
@@ -126,8 +126,8 @@ TEST_CASE("after a step above a limit everything is as if it had not been; at it
         auto const spoilt_step = run_all({plain(0), plain(1), plain(3), plain(4)}).weights;
         REQUIRE(spoilt_step != unspoilt);
         auto const spike = run_all({plain(0), plain(1)});
-        // by hand: three losses of 1 over four tokens; a has 3 x 0.5 in 12 elements, b thrice
-        // (1, 1, 2, 3, 4), all over the four tokens
+        // Computed by hand: three losses of 1 over four tokens. Tensor a has 3 x 0.5 in 12
+        // elements, tensor b three times (1, 1, 2, 3, 4), all divided by the four tokens.
         CHECK(spike.loss == 0.75);
         CHECK(spike.norm == doctest::Approx(std::sqrt(12 * 2.25 + 9 * 31) / 4).epsilon(1e-14));
         auto const limited = [&](double loss, double norm, step_outcome expected) {
@@ -138,7 +138,7 @@ TEST_CASE("after a step above a limit everything is as if it had not been; at it
         CHECK(limited(0.75, just_below(spike.norm), above_limit) == unspoilt);
         CHECK(limited(just_below(0.75), infinity, above_limit) == unspoilt);
         CHECK(limited(infinity, just_below(spike.norm), above_limit) == unspoilt);
-        // the norm is that before clipping
+        // The norm is the one before clipping.
         auto const clipped = run_all({{1, 1, {infinity, spike.norm}, updated}},
                                      {parallel::train::clipping_kind::norm, spike.norm / 8});
         CHECK(clipped.norm == spike.norm);
@@ -146,7 +146,7 @@ TEST_CASE("after a step above a limit everything is as if it had not been; at it
       }
 }
 
-TEST_CASE("ranks with different limits are told so") {
+TEST_CASE("stepper: ranks with different limits get an error") {
   for (bool const keep_finite : {false, true}) {
     std::string message;
     try {

@@ -1,4 +1,5 @@
-// Part of test_mpi: mixed layouts of as many processes as there are, against one rank in process.
+// Part of test_mpi: mixed layouts of as many ranks as there are processes, compared with one rank
+// in this process.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -24,7 +25,7 @@ namespace stepper_matrix_mpi_test {
 using test::layout;
 using test::outcome;
 
-/// How many elements this rank knows, all of which must be the reference's.
+/// The number of elements that this rank holds, all of which must equal the reference.
 std::int64_t known_elements(std::map<std::string, std::vector<test::ring>> const& tensors,
                             std::map<std::string, std::vector<test::ring>> const& expected,
                             outcome const& part, std::vector<std::uint8_t>& known) {
@@ -67,7 +68,7 @@ TEST_CASE("mixed layouts over MPI equal one rank bit for bit") {
     CHECK(part.ranks_agree);
     CHECK(part.frozen_is_lean);
     std::vector<std::uint8_t> known;
-    // a small shard may lie in frozen parameters alone
+    // A small shard may lie entirely in frozen parameters.
     CHECK(known_elements(part.gradients, one.gradients, part, known) >= 0);
     CHECK(known_elements(part.parameters, one.parameters, part, known) > 0);
     std::vector<std::int32_t> ranks(known.begin(), known.end());

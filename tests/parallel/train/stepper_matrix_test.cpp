@@ -20,8 +20,8 @@ using test::layout;
 using test::outcome;
 namespace zero = parallel::zero;
 
-/// Runs a layout that is to be refused: what was said, and how many calls there were before, those
-/// aside that make the mesh.
+/// Runs a layout that must be refused; returns the message and the number of calls before it,
+/// without those that create the mesh.
 std::pair<std::string, std::ptrdiff_t> refuse(layout const& run_layout) {
   auto const recorder = std::make_shared<parallel::flight_recorder>();
   try {
@@ -69,12 +69,12 @@ matrix_count check(std::vector<layout> const& layouts) {
   return out;
 }
 
-TEST_CASE("a sample of mixed layouts equals one rank bit for bit") {
+TEST_CASE("stepper: a sample of mixed layouts equals one rank bit for bit") {
   auto const count = check(spread(test::all_layouts(16, 2), 60));
   CHECK(count.equal >= 50);
 }
 
-TEST_CASE("in one queue a microbatch may be under way before the one before it is reduced") {
+TEST_CASE("stepper: in one queue a microbatch may begin before the previous one is reduced") {
   auto sample = test::all_layouts(16, 2);
   std::erase_if(sample, [](layout const& run_layout) {
     return !run_layout.one_queue || run_layout.pipeline < 3 || run_layout.context < 2 ||
@@ -84,14 +84,14 @@ TEST_CASE("in one queue a microbatch may be under way before the one before it i
   check(sample);
 }
 
-TEST_CASE("[full] mixed layouts of up to 16 ranks equal one rank bit for bit") {
+TEST_CASE("[full] stepper: mixed layouts of up to 16 ranks equal one rank bit for bit") {
   auto const count = check(test::all_layouts(16, 2));
   CHECK(count.distinct.size() == count.equal + count.refused);
   CHECK(count.equal >= 500);
   CHECK(count.refused >= 5);
 }
 
-TEST_CASE("what cannot be divided is refused before anything is sent, with what to do") {
+TEST_CASE("stepper: an indivisible layout is refused with advice before anything is sent") {
   using parallel::context_parallel::method;
   test::ring_sizes const twelve{.vocabulary = 24, .length = 12, .batch = 5};
   test::ring_options const model{

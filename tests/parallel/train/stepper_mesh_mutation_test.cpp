@@ -1,5 +1,5 @@
-// Mutation of mixed layouts, one for each strategy and one of all axes: every collective and
-// message that is dropped, doubled or divided, on all ranks or on one, changes what comes out.
+// Mutation of mixed layouts, one for each strategy and one with all axes: every collective and
+// message that is dropped, doubled or divided, on all ranks or on one, changes the outcome.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ std::vector<named_layout> layouts() {
   add("tensor", [](layout& l) {
     l.tensor = 3;
     l.replicas = 2;
-    l.model.attention.key_heads = 1;  // shared by all
+    l.model.attention.key_heads = 1;  // all heads share one key head
   });
   add("tensor, rows divided", [](layout& l) {
     l.tensor = 3;
@@ -73,7 +73,7 @@ std::vector<named_layout> layouts() {
     l.ranks = l.replicas = 2;
     l.level = zero::level::parameters;
     l.sizes.batch = 8;
-    l.sizes.width = 72;  // no shard is padding alone
+    l.sizes.width = 72;  // no shard consists of padding only
     l.measure = true;
   });
   add("all axes", [](layout& l) {
@@ -87,7 +87,7 @@ std::vector<named_layout> layouts() {
   return out;
 }
 
-/// Runs at most `most` mutants of each layout, evenly spread.
+/// Runs at most `max_count` mutants of each layout, evenly spread.
 void check(std::size_t max_count) {
   for (auto const& [name, run_layout] : layouts()) {
     auto const sound = test::run(run_layout);
@@ -107,8 +107,12 @@ void check(std::size_t max_count) {
   }
 }
 
-TEST_CASE("a sample of dropped, doubled and divided calls changes the result") { check(40); }
-TEST_CASE("[full] every dropped, doubled or divided call changes the result") {
+TEST_CASE(
+    "stepper mutation: a sample of dropped, doubled and divided calls of mixed layouts shows") {
+  check(40);
+}
+TEST_CASE(
+    "[full] stepper mutation: every dropped, doubled or divided call of mixed layouts shows") {
   check(std::size_t{1} << 30);
 }
 

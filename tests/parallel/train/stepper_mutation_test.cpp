@@ -1,5 +1,5 @@
-// Mutation: the k-th collective of every rank is dropped, doubled or divided. For every k the run
-// must come out different from the sound one; a mutant that does not is one no test would notice.
+// Mutation: the k-th collective of every rank is dropped, doubled or divided. For every k the
+// outcome must differ from that of the correct run; otherwise no test would detect the mutant.
 #include <doctest/doctest.h>
 
 #include <parallel/comm/faulty.hpp>
@@ -14,8 +14,8 @@ using test::layout;
 using test::outcome;
 namespace zero = parallel::zero;
 
-/// Runs with `what` on all ranks; counts the calls of rank 0. Differing values of one parameter on
-/// different ranks are a difference too.
+/// Runs with the fault on all ranks; counts the calls of rank 0. Different values of a parameter on
+/// different ranks also count as a difference.
 outcome run_faulty(layout const& run_layout, fault const& injected, std::size_t& calls) {
   outcome out;
   std::mutex lock;
@@ -27,7 +27,7 @@ outcome run_faulty(layout const& run_layout, fault const& injected, std::size_t&
   return out;
 }
 
-/// Breaks every call of `how` in every way; returns the number of mutants.
+/// Breaks every call of `run_layout` in every way; returns the number of mutants.
 std::size_t break_every_call(layout const& run_layout) {
   std::size_t calls = 0;
   auto const sound = run_faulty(run_layout, {}, calls);
@@ -43,7 +43,7 @@ std::size_t break_every_call(layout const& run_layout) {
   return 3 * calls;
 }
 
-TEST_CASE("every dropped, doubled or divided collective changes the result") {
+TEST_CASE("stepper mutation: every dropped, doubled or divided collective changes the result") {
   test::ring_options const untied_and_gated{.tied = false, .gated = true};
   layout const layouts[] = {
       {.ranks = 3, .microbatch = 2},
@@ -73,16 +73,17 @@ TEST_CASE("every dropped, doubled or divided collective changes the result") {
   MESSAGE(mutants << " mutants, all caught");
 }
 
-TEST_CASE("stepper: every dropped or doubled collective of ZeRO 2, ZeRO 3 and replicas shows") {
+TEST_CASE(
+    "stepper mutation: every dropped or doubled collective of ZeRO 2, ZeRO 3 and replicas shows") {
   layout const layouts[] = {
       {.ranks = 3, .microbatch = 2},
       {.ranks = 2, .microbatch = 5, .frozen = {"block.1.mix"}, .measure = true},
-      // not biases alone: a backward pass reads none, so gathering them for it is no difference
+      // Not biases only: a backward pass reads no biases, so gathering them for it changes nothing.
       {.ranks = 2, .microbatch = 3, .second_group = {"up"}, .replicas = 2}};
   std::size_t mutants = 0;
   for (layout run_layout : layouts)
     for (auto const level : test::all_levels) {
-      if (run_layout.replicas == 1 && level < zero::level::gradients) continue;  // above
+      if (run_layout.replicas == 1 && level < zero::level::gradients) continue;  // tested above
       run_layout.level = level;
       run_layout.num_steps = 2;
       run_layout.bucket_bytes = 2000;

@@ -1,5 +1,5 @@
 // Communication overlaps with the backward pass, shown by the order of events and not by timing:
-// one of the two is held until the other has got somewhere. Without overlap it would wait for ever.
+// one of the two is held until the other has made progress. Without overlap it would wait for ever.
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 using parallel::index;
 namespace zero = parallel::zero;
 
-/// The ring model, which tells when its backward pass comes to its last part and when it ends.
+/// The ring model, which logs when its backward pass begins its last part and when it ends.
 class traced_model : public test::ring_model {
  public:
   traced_model(test::trace& log, std::function<void()> hold)
@@ -44,15 +44,15 @@ class traced_model : public test::ring_model {
   std::function<void()> hold_;
 };
 
-/// One step of `ranks` ranks. hold_backward(log) runs in the last part of the backward pass,
-/// hold_collective(log, k) before the k-th collective; check(log) when the step is done.
+/// Makes one step on two ranks. Calls hold_backward(log) in the last part of the backward pass,
+/// hold_collective(log, k) before the k-th collective, and check(log) when the step is done.
 void run(zero::level level, std::size_t bucket_bytes,
          std::function<void(test::trace&)> const& hold_backward,
          std::function<void(test::trace&, int)> const& hold_collective,
          std::function<void(test::trace&)> const& check) {
-  parallel::threads::run(2, [&](parallel::threads::communicator& own) {
+  parallel::threads::run(2, [&](parallel::threads::communicator& inner) {
     test::trace log;
-    test::delayed comm(std::move(own), log, [&](int k) { hold_collective(log, k); });
+    test::delayed comm(std::move(inner), log, [&](int k) { hold_collective(log, k); });
     parallel::host::device device;
     traced_model model(log, [&] { hold_backward(log); });
     parallel::train::stepper step(model, device, comm, test::ring_momentum{},
@@ -72,14 +72,14 @@ void run(zero::level level, std::size_t bucket_bytes,
 
 void at_once(test::trace&, int) {}
 
-TEST_CASE("the first bucket is reduced before the backward pass ends") {
+TEST_CASE("overlap: the first bucket is reduced before the backward pass ends") {
   for (auto const level : {zero::level::none, zero::level::optimizer})
     run(
         level, 1, [](test::trace& log) { CHECK(log.await("collective 0 ends", 60s)); }, at_once,
         [](test::trace& log) { CHECK(log.in_order("collective 0 ends", "backward ends")); });
 }
 
-TEST_CASE("the backward pass goes on while a bucket is being reduced") {
+TEST_CASE("overlap: the backward pass continues while a bucket is reduced") {
   for (auto const level : {zero::level::none, zero::level::optimizer})
     run(
         level, 1, [](test::trace& log) { CHECK(log.await("collective 0 begins", 60s)); },
@@ -92,7 +92,7 @@ TEST_CASE("the backward pass goes on while a bucket is being reduced") {
         });
 }
 
-TEST_CASE("a bucket larger than the model is reduced when the backward pass has ended") {
+TEST_CASE("overlap: a bucket larger than the model is reduced after the backward pass") {
   run(
       zero::level::none, std::size_t{1} << 30,
       [](test::trace& log) { CHECK_FALSE(log.await("collective 0 begins", 50ms)); }, at_once,

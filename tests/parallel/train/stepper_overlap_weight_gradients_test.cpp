@@ -1,5 +1,5 @@
-// Weight gradients on a stream of their own, beside the input gradients of the next block: the same
-// bits in every layout, in the memory that was planned, and at the same time indeed.
+// Weight gradients on a stream of their own, overlapped with the input gradients of the next block:
+// they have the same bits in every layout, use the planned memory, and do overlap.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -33,7 +33,8 @@ std::vector<layout> layouts(std::size_t count) {
   return out;
 }
 
-TEST_CASE("mixed layouts equal one rank bit for bit, whatever comes late") {
+TEST_CASE(
+    "overlapped weight gradients: mixed layouts with random delays equal one rank bit for bit") {
   test::ring_references references;
   std::uint64_t seed = 0;
   for (auto const& run_layout : layouts(30)) {
@@ -58,7 +59,7 @@ TEST_CASE(
   }
 }
 
-/// The bytes of activations of a step of one rank, used and planned.
+/// The used and the planned bytes of activations of a step of one rank.
 std::pair<std::size_t, std::size_t> memory_of(layout const& run_layout) {
   std::pair<std::size_t, std::size_t> out;
   parallel::threads::run(1, [&](parallel::threads::communicator& comm) {
@@ -70,7 +71,7 @@ std::pair<std::size_t, std::size_t> memory_of(layout const& run_layout) {
   return out;
 }
 
-TEST_CASE("the second place and the second gradient are in the plan") {
+TEST_CASE("overlapped weight gradients: the second slot and the second gradient are planned") {
   layout run_layout;
   auto const [together, plan_together] = memory_of(run_layout);
   run_layout.schedule.overlap_weight_gradients = true;
@@ -80,8 +81,8 @@ TEST_CASE("the second place and the second gradient are in the plan") {
   CHECK(overlapped > together);
 }
 
-/// Passes on what it gets, and tells when its gradients are made.
-struct told_layer {
+/// Passes its input on, and logs when its gradients are computed.
+struct logging_layer {
   using element = test::ring;
   using saved = parallel::matrix_view<test::ring const>;
   parallel::parameter<test::ring, 2> weight;
@@ -111,7 +112,7 @@ struct told_layer {
   void visit_parameters(auto&& visit) { visit(weight); }
 
  private:
-  /// The weights of block 1 wait for the input of block 0.
+  /// The weight gradients of block 1 wait for the input gradient of block 0.
   template <class Stream>
   void tell(Stream& queue, std::string const& event) const {
     if constexpr (requires { queue.enqueue([] {}); })
@@ -125,15 +126,15 @@ struct told_layer {
   }
 };
 
-/// Blocks between an entry and an exit that other ranks hold.
+/// Blocks without the entry and the exit, which other ranks hold.
 struct column {
   using element = test::ring;
-  using block = told_layer;
+  using block = logging_layer;
   using microbatch = test::ring_microbatch;
-  std::vector<told_layer> const& blocks;
+  std::vector<logging_layer> const& blocks;
 
   [[nodiscard]] std::size_t num_blocks() const { return blocks.size(); }
-  [[nodiscard]] told_layer const& at(std::size_t i) const { return blocks[i]; }
+  [[nodiscard]] logging_layer const& at(std::size_t i) const { return blocks[i]; }
   [[nodiscard]] parallel::index rows(microbatch const&) const { return 2; }
   [[nodiscard]] parallel::index width() const { return 4; }
   [[nodiscard]] parallel::matrix_view<element> embed(auto&&...) const { return {}; }
@@ -143,10 +144,11 @@ struct column {
 
 }  // namespace
 
-TEST_CASE("weights of a block and the input gradient of the next run at the same time") {
+TEST_CASE(
+    "overlapped weight gradients: they run at the same time as the next block's input gradient") {
   test::trace log;
   parallel::host::stream compute, weights;
-  std::vector<told_layer> blocks(3);
+  std::vector<logging_layer> blocks(3);
   for (int i = 0; i < 3; ++i) {
     blocks[static_cast<std::size_t>(i)].log = &log;
     blocks[static_cast<std::size_t>(i)].block = i;
@@ -164,7 +166,8 @@ TEST_CASE("weights of a block and the input gradient of the next run at the same
   parallel::context<parallel::host::stream> c{compute, memory};
   parallel::train::pass_memory<column> shared(memory, &other);
   parallel::train::statistics<test::ring> sums;
-  // as a plan has it: weights after what was computed before, the next join after them
+  // As in a plan, the weight gradients follow the earlier computations, and the next join follows
+  // them.
   for (auto const& pass :
        parallel::train::passes_of(middle.range(), parallel::pipeline::action_kind::backward,
                                   parallel::pass::training, true)) {
@@ -175,7 +178,8 @@ TEST_CASE("weights of a block and the input gradient of the next run at the same
     auto queue = aside ? c.with_stream(weights) : c;
     middle.run(pass, queue, shared, {}, {{}, d_input}, saved_input, sums);
     if (pass.kind == join)
-      compute.enqueue([&log, part = pass.model_part] { log.add("complete " + std::to_string(part)); });
+      compute.enqueue(
+          [&log, part = pass.model_part] { log.add("complete " + std::to_string(part)); });
   }
   compute.synchronize();
   CHECK(log.in_order("input 0", "weight 1"));

@@ -12,8 +12,8 @@
 
 namespace train = parallel::train;
 
-// What the compiler says of others is in tests/messages.
-TEST_CASE("a stepper is made of a device, a communicator, a model and its optimizer") {
+// tests/messages has the compiler's messages for wrong arguments.
+TEST_CASE("stepper: is constructible from a device, a communicator, a model and its optimizer") {
   struct nothing {};
   using device = parallel::host::device;
   using optimizer = parallel::decoupled_adamw;

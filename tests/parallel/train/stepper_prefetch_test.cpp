@@ -1,6 +1,6 @@
-// In level parameters the values of the next block are gathered while a block computes, and never
-// those of a third; below, what a step has updated behind the passes of the next: shown by the
-// order of events and not by timing.
+// Prefetching, shown by the order of events and not by timing. At level parameters the values of
+// the next block are gathered while a block computes, but never those of a third block. At lower
+// levels the values that a step has updated are gathered during the passes of the next step.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -32,10 +32,10 @@ using parallel::index;
 using test::ring;
 namespace zero = parallel::zero;
 
-/// Called within a block's pass; `pass` is "forward 2" or "backward 2" of block 2.
+/// Called within a block's pass; for block 2, `pass` is "forward 2" or "backward 2".
 using pass_hold = std::function<void(test::trace&, std::string const& pass)>;
 
-/// A block of the ring model that tells when its passes begin and end.
+/// A block of the ring model that logs when its passes begin and end.
 struct traced_block {
   using element = ring;
   using saved = test::ring_model::block::saved;
@@ -93,11 +93,11 @@ class traced_model : public test::ring_model {
   std::deque<block> blocks_;
 };
 
-/// Called before a collective of the last step: its number in that step.
+/// Called before a collective of the last step with its number in that step.
 using exchange_hold = std::function<void(test::trace&, int)>;
 
-/// `steps` steps of two microbatches of 2 ranks; check(log, its first collective) when the last
-/// one, which alone is logged and held, is done.
+/// Makes `steps` steps of two microbatches on 2 ranks. Only the last step is logged and held; calls
+/// check(log, the first collective of that step) when it is done.
 void run(parallel::train::stepper_options const& options, int steps, pass_hold const& hold,
          exchange_hold const& hold_exchange, std::function<void(test::trace&, int)> const& check) {
   parallel::threads::run(2, [&](parallel::threads::communicator& comm_of_rank) {
@@ -131,9 +131,9 @@ void run(parallel::train::stepper_options const& options, int steps, pass_hold c
   });
 }
 
-// Collectives of a microbatch, in the order they are enqueued: values of the entry, of blocks 0, 1
-// and 2, of the exit (two units); its gradients; values and gradients of blocks 2, 1, 0; the
-// gradients of the entry.
+// The collectives of a microbatch are enqueued in this order: values of the entry, of blocks 0, 1
+// and 2, and of the exit (two units); gradients of the exit; values and gradients of blocks 2, 1,
+// 0; gradients of the entry.
 constexpr int forward_gathers[] = {1, 2, 3};  // by block
 constexpr int backward_gathers[] = {12, 10, 8};
 constexpr int collectives = 15;
@@ -142,11 +142,11 @@ parallel::train::stepper_options const sharded{.level = zero::level::parameters}
 
 std::string gather(int k, char const* kind) { return parallel::concat("collective ", k, kind); }
 
-TEST_CASE("the next block's values arrive while a block computes, in both passes") {
+TEST_CASE("prefetch: the next block's values arrive while a block computes, in both passes") {
   run(
       sharded, 1,
       [](test::trace& log, std::string const& pass) {
-        // without prefetching these would wait for what comes after them
+        // Without prefetching these passes would wait for later collectives.
         if (pass == "forward 0") CHECK(log.await(gather(forward_gathers[1], " ends"), 60s));
         if (pass == "forward 1") CHECK(log.await(gather(forward_gathers[2], " ends"), 60s));
         if (pass == "backward 2") CHECK(log.await(gather(backward_gathers[1], " ends"), 60s));
@@ -161,11 +161,11 @@ TEST_CASE("the next block's values arrive while a block computes, in both passes
       });
 }
 
-TEST_CASE("never more than two blocks' values are gathered at once") {
+TEST_CASE("prefetch: the values of at most two blocks are gathered at once") {
   run(
       sharded, 1,
       [](test::trace&, std::string const&) {
-        std::this_thread::sleep_for(2ms);  // time enough for a third to come
+        std::this_thread::sleep_for(2ms);  // enough time for a third block's values to arrive
       },
       [](test::trace&, int) {},
       [](test::trace& log, int) {
@@ -191,16 +191,19 @@ TEST_CASE("never more than two blocks' values are gathered at once") {
       });
 }
 
-TEST_CASE("what a step has updated is gathered behind the passes of the next, before its use") {
-  // the first collectives of a step: values of the entry, of blocks 0, 1 and 2, of the exit
+TEST_CASE("prefetch: updated values are gathered during the next step's passes, before their use") {
+  // The first collectives of a step gather values of the entry, of blocks 0, 1 and 2, and of the
+  // exit.
   constexpr int of_block[] = {1, 2, 3};
   for (auto const level : {zero::level::optimizer, zero::level::gradients})
     run(
         {.level = level, .gather_before_use = true}, 2, [](test::trace&, std::string const&) {},
         [&](test::trace& log, int k) {
-          // gathered at the end of the step before, it would wait for what comes after it
+          // If the previous step gathered them at its end, this pass would wait for a later
+          // collective.
           if (k == of_block[2]) CHECK(log.await("forward 0 begins", 60s));
-          if (k == of_block[1]) std::this_thread::sleep_for(20ms);  // who does not wait is first
+          if (k == of_block[1])
+            std::this_thread::sleep_for(20ms);  // a pass that does not wait would be first
         },
         [&](test::trace& log, int first) {
           CHECK(log.in_order("forward 0 begins", gather(first + of_block[2], " ends")));

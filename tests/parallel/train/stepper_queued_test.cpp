@@ -1,4 +1,4 @@
-// Exact layouts on a device whose streams are its own, with a communicator that enqueues on them.
+// Exact layouts on a device with streams of its own, and a communicator that enqueues on them.
 #include <doctest/doctest.h>
 
 #include <barrier>
@@ -14,7 +14,7 @@ namespace stepper_queued_test {
 
 using test::layout;
 
-/// All ranks on one device of so many threads, whose queues are drawn by `seed`.
+/// Runs all ranks on one device with `threads` threads, whose queues are drawn by `seed`.
 test::outcome run_queued(layout const& run_layout, int threads, std::uint64_t seed) {
   queued::device const device(threads, seed);
   return test::run_on(
@@ -22,7 +22,7 @@ test::outcome run_queued(layout const& run_layout, int threads, std::uint64_t se
       [](int ranks, auto const& program) { queued::run(ranks, program); });
 }
 
-TEST_CASE("every ZeRO stage and schedule, alone") {
+TEST_CASE("queued stepper: every ZeRO stage and schedule equals one rank") {
   test::ring_references references;
   std::uint64_t seed = 0;
   auto const check = [&](layout const& run_layout) {
@@ -45,7 +45,7 @@ TEST_CASE("every ZeRO stage and schedule, alone") {
   }
 }
 
-TEST_CASE("24 mixed layouts equal one rank of the host, in whatever order queues go on") {
+TEST_CASE("queued stepper: 24 mixed layouts equal one rank on the host in every order of queues") {
   std::vector<layout> layouts;
   for (auto const& run_layout : test::all_layouts(8, 1))
     if (test::refusal(run_layout).empty()) layouts.push_back(run_layout);
@@ -59,7 +59,7 @@ TEST_CASE("24 mixed layouts equal one rank of the host, in whatever order queues
   }
 }
 
-/// The steps of a layout, each of which is enqueued on every rank while the device stands still.
+/// The outcome of a layout whose steps are each enqueued on every rank while the device is paused.
 test::outcome run_standing_still(layout const& run_layout, std::uint64_t seed) {
   queued::device const device(2, seed);
   test::outcome out;
@@ -70,12 +70,12 @@ test::outcome run_standing_still(layout const& run_layout, std::uint64_t seed) {
         queued::any_communicator(std::move(comm)), run_layout, device);
     for (int step = 0; step < run_layout.num_steps; ++step) {
       one.prepare(step);
-      rendezvous.arrive_and_wait();  // nobody waits for the device any more
-      device.engine().stand_still();
+      rendezvous.arrive_and_wait();  // no rank waits for the device any more
+      device.engine().pause();
       rendezvous.arrive_and_wait();
       one.begin(step);
       rendezvous.arrive_and_wait();
-      device.engine().go_on();
+      device.engine().resume();
       rendezvous.arrive_and_wait();
       auto const result = one.finish();
       std::scoped_lock const guard(lock);
@@ -85,18 +85,19 @@ test::outcome run_standing_still(layout const& run_layout, std::uint64_t seed) {
     std::scoped_lock const guard(lock);
     test::collect(one.stepper(), out);
   });
-  CHECK(device.engine().host()->impatience == 0);
+  CHECK(device.engine().host()->blocked_host_waits == 0);
   return out;
 }
 
-TEST_CASE("the host waits for nothing between the beginning of a step and its end") {
+TEST_CASE(
+    "queued stepper: the host waits for nothing between the beginning of a step and its end") {
   std::vector<layout> layouts;
   for (auto const& run_layout : test::all_layouts(8, 1))
     if (test::refusal(run_layout).empty()) layouts.push_back(run_layout);
   test::ring_references references;
   std::uint64_t seed = 0;
   for (auto run_layout : test::spread(layouts, 24)) {
-    run_layout.measure = false;  // tensors are measured one unit after the other
+    run_layout.measure = false;  // measuring tensors waits after each unit
     auto const words = test::text(run_layout);
     CAPTURE(words);
     CHECK(test::difference(run_standing_still(run_layout, ++seed),

@@ -1,5 +1,5 @@
-// Gradients that travel in bf16: what a stepper holds after a step equals a computation of its own
-// of float sums of rounded addends, bit for bit, and half the bytes are sent.
+// Gradients that are sent in bf16: the gradients of a stepper after a step equal separately
+// computed float sums of rounded addends, bit for bit, and half the bytes are sent.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -49,18 +49,18 @@ struct layout {
   }
 };
 
-/// What a microbatch of factor 1 adds on that rank: three tensors that bf16
-/// rounds, though no sum of microbatches is.
+/// The gradients that a microbatch of factor 1 adds on that rank: three tensors whose values bf16
+/// rounds, while their sums over microbatches are exact.
 std::vector<test::given_tensor<float>> tensors_of(int rank) {
   std::vector<test::given_tensor<float>> out;
   parallel::philox const random(3, parallel::stream_id("gradients"),
                                 static_cast<std::uint32_t>(rank));
-  std::uint64_t at = 0;
+  std::uint64_t draw = 0;
   for (std::string const name : {"a", "b", "c"}) {
     auto& tensor = out.emplace_back(test::given_tensor<float>{name, {5, width}, {}, {}});
     for (index i = 0; i < 5 * width; ++i) {
       tensor.weights.push_back(1);
-      tensor.gradient.push_back(static_cast<float>(random.bits(at++) % 99991) / 256.0F - 60.0F);
+      tensor.gradient.push_back(static_cast<float>(random.bits(draw++) % 99991) / 256.0F - 60.0F);
     }
   }
   return out;
@@ -68,14 +68,14 @@ std::vector<test::given_tensor<float>> tensors_of(int rank) {
 
 float rounded(float x) { return static_cast<float>(bf16(x)); }
 
-/// Of an element with these gradients of every rank for factor 1: what its owners hold in the end.
-float expected(layout const& run_layout, numbers const& of_rank) {
-  bool const at_once = run_layout.level < zero::level::gradients || run_layout.shards == 1 ||
-                       !run_layout.every_microbatch;
+/// The reduced gradient of an element that has `rank_gradients` on the ranks for factor 1.
+float expected(layout const& run_layout, numbers const& rank_gradients) {
+  bool const is_reduced_once = run_layout.level < zero::level::gradients ||
+                               run_layout.shards == 1 || !run_layout.every_microbatch;
   numbers sums;  // by replica
   for (int r = 0; r < run_layout.replicas; ++r) {
     auto const value_of = [&](int s) {
-      return of_rank[static_cast<std::size_t>(r * run_layout.shards + s)];
+      return rank_gradients[static_cast<std::size_t>(r * run_layout.shards + s)];
     };
     auto const over_shards = [&](auto const& addend) {
       float sum = 0;
@@ -85,7 +85,7 @@ float expected(layout const& run_layout, numbers const& of_rank) {
       }
       return sum;
     };
-    if (at_once) {
+    if (is_reduced_once) {
       sums.push_back(over_shards([&](int s) {
         float added = 0;
         for (int m = 1; m <= microbatches; ++m) added += static_cast<float>(m) * value_of(s);
@@ -110,10 +110,10 @@ float expected(layout const& run_layout, numbers const& of_rank) {
 struct outcome {
   std::map<std::string, numbers> gradients;
   std::map<std::pair<std::string, parallel::operation_kind>, std::uint64_t> sent;  // by axis
-  bool same_everywhere = true;
+  bool ranks_agree = true;
 };
 
-/// One step of every rank, each with gradients of its own.
+/// Makes one step on every rank, each with its own gradients.
 outcome run(layout const& run_layout) {
   outcome out;
   std::mutex lock;
@@ -149,15 +149,17 @@ outcome run(layout const& run_layout) {
     for (auto const& unit : step.units())
       for (std::size_t s = 0; s < unit.memory.segments().size(); ++s) {
         auto const owned = unit.memory.segments()[s].owned;
-        auto const got = unit.memory.owned_gradients(s);
+        auto const owned_gradients = unit.memory.owned_gradients(s);
         unit.memory.layout().segments()[s].for_each_piece(
-            owned.begin, owned.end, [&](auto const& p, index from, index to, index at) {
+            owned.begin, owned.end,
+            [&](auto const& p, index begin, index end, index memory_offset) {
               auto& tensor = out.gradients[p.name];
               tensor.resize(5 * width, -1e9F);
-              for (index i = from; i < to; ++i) {
+              for (index i = begin; i < end; ++i) {
                 auto& element = tensor[static_cast<std::size_t>(i)];
-                float const own_value = got[static_cast<std::size_t>(at - owned.begin + i - from)];
-                if (element != -1e9F && element != own_value) out.same_everywhere = false;
+                float const own_value = owned_gradients[static_cast<std::size_t>(
+                    memory_offset - owned.begin + i - begin)];
+                if (element != -1e9F && element != own_value) out.ranks_agree = false;
                 element = own_value;
               }
             });
@@ -166,31 +168,31 @@ outcome run(layout const& run_layout) {
   return out;
 }
 
-TEST_CASE("owners hold float sums of rounded addends, and half the bytes are sent") {
-  std::vector<layout> added{{.replicas = 3}, {.level = zero::level::none, .replicas = 2}};
+TEST_CASE("reduce dtype: owners hold float sums of rounded addends, and half the bytes are sent") {
+  std::vector<layout> layouts{{.replicas = 3}, {.level = zero::level::none, .replicas = 2}};
   for (auto const level :
        {zero::level::optimizer, zero::level::gradients, zero::level::parameters}) {
-    added.push_back({.level = level, .shards = 3});
-    added.push_back({.level = level, .shards = 4, .context = 2, .replicas = 2});
-    added.push_back({.level = level, .replicas = 3});
-    added.push_back({.level = level, .shards = 2, .every_microbatch = false});
+    layouts.push_back({.level = level, .shards = 3});
+    layouts.push_back({.level = level, .shards = 4, .context = 2, .replicas = 2});
+    layouts.push_back({.level = level, .replicas = 3});
+    layouts.push_back({.level = level, .shards = 2, .every_microbatch = false});
   }
-  for (layout run_layout : added) {
+  for (layout run_layout : layouts) {
     CAPTURE(static_cast<int>(run_layout.level));
     CAPTURE(run_layout.shards);
     CAPTURE(run_layout.replicas);
     auto const narrow = run(run_layout);
-    CHECK(narrow.same_everywhere);
-    std::vector<std::vector<test::given_tensor<float>>> value_of;
-    for (int r = 0; r < run_layout.ranks(); ++r) value_of.push_back(tensors_of(r));
-    for (std::size_t t = 0; t < value_of[0].size(); ++t) {
-      numbers right;
+    CHECK(narrow.ranks_agree);
+    std::vector<std::vector<test::given_tensor<float>>> rank_tensors;
+    for (int r = 0; r < run_layout.ranks(); ++r) rank_tensors.push_back(tensors_of(r));
+    for (std::size_t t = 0; t < rank_tensors[0].size(); ++t) {
+      numbers expected_gradients;
       for (std::size_t i = 0; i < 5 * width; ++i) {
-        numbers of_rank;
-        for (auto const& tensors : value_of) of_rank.push_back(tensors[t].gradient[i]);
-        right.push_back(expected(run_layout, of_rank));
+        numbers rank_gradients;
+        for (auto const& tensors : rank_tensors) rank_gradients.push_back(tensors[t].gradient[i]);
+        expected_gradients.push_back(expected(run_layout, rank_gradients));
       }
-      CHECK(narrow.gradients.at(value_of[0][t].name) == right);
+      CHECK(narrow.gradients.at(rank_tensors[0][t].name) == expected_gradients);
     }
 
     run_layout.dtype = zero::reduce_dtype::full;
@@ -213,9 +215,9 @@ TEST_CASE("owners hold float sums of rounded addends, and half the bytes are sen
   }
 }
 
-TEST_CASE("one rank rounds nothing; what cannot be rounded is refused") {
+TEST_CASE("reduce dtype: one rank rounds nothing, and unsupported settings are refused") {
   CHECK(run({}).gradients == run({.dtype = zero::reduce_dtype::full}).gradients);
-  auto const refused = [](auto element, zero::reduction_order order) {
+  auto const refusal = [](auto element, zero::reduction_order order) {
     using element_type = decltype(element);
     return test::message_of([&] {
       parallel::threads::run(2, [&](parallel::threads::communicator& comm) {
@@ -226,10 +228,10 @@ TEST_CASE("one rank rounds nothing; what cannot be rounded is refused") {
       });
     });
   };
-  CHECK(test::contains(refused(double{}, zero::reduction_order::by_rank),
+  CHECK(test::contains(refusal(double{}, zero::reduction_order::by_rank),
                        "reduce_dtype bf16: needs gradients in f32 and the order by_rank, but they "
                        "are in f64; leave it out"));
-  CHECK(test::contains(refused(float{}, zero::reduction_order::canonical_tree),
+  CHECK(test::contains(refusal(float{}, zero::reduction_order::canonical_tree),
                        "but the order is canonical_tree; leave it out"));
 }
 

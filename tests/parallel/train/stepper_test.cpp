@@ -19,7 +19,7 @@ using test::outcome;
 using test::run;
 namespace zero = parallel::zero;
 
-TEST_CASE("data parallel x accumulation x ZeRO equal one rank bit for bit") {
+TEST_CASE("stepper: data parallel x accumulation x ZeRO equals one rank bit for bit") {
   outcome const expected = run({.microbatch = test::global_batch});
   REQUIRE(expected.losses.size() == test::steps);
   REQUIRE(expected.losses[0] != expected.losses[1]);
@@ -59,15 +59,15 @@ TEST_CASE("stepper: gated linear units and an untied head equal one rank bit for
       }
 }
 
-TEST_CASE("ranks without a sequence take part in every gathering and reduction") {
-  // 13 ranks share 11 sequences
+TEST_CASE("stepper: ranks without a sequence take part in every all-gather and reduction") {
+  // 13 ranks share 11 sequences.
   for (auto const level : test::all_levels) {
     CAPTURE(static_cast<int>(level));
     CHECK(run({.ranks = 13, .level = level}) == run({.microbatch = test::global_batch}));
   }
 }
 
-TEST_CASE("replicas of shards equal one rank bit for bit, frozen parameters included") {
+TEST_CASE("stepper: replicas of shards equal one rank bit for bit, frozen parameters included") {
   std::vector<std::string> const frozen{"mix", "tokens"};
   for (auto const& names : {std::vector<std::string>{}, frozen}) {
     outcome const expected = run({.microbatch = test::global_batch, .frozen = names});
@@ -87,7 +87,7 @@ TEST_CASE("replicas of shards equal one rank bit for bit, frozen parameters incl
   }
 }
 
-TEST_CASE("values that stay and gradients reduced once in a step change no bit") {
+TEST_CASE("stepper: values that stay unsharded and gradients reduced once a step change no bit") {
   std::vector<std::string> const frozen{"mix", "tokens"};
   for (auto const& names : {std::vector<std::string>{}, frozen}) {
     outcome const expected = run({.microbatch = test::global_batch, .frozen = names});
@@ -100,55 +100,61 @@ TEST_CASE("values that stay and gradients reduced once in a step change no bit")
             CAPTURE(replicas);
             CAPTURE(ranks);
             CAPTURE(microbatch);
-            layout how{.ranks = ranks,
-                       .level = zero::level::parameters,
-                       .microbatch = microbatch,
-                       .frozen = names,
-                       .replicas = replicas,
-                       .pipeline = pipeline};
+            layout run_layout{.ranks = ranks,
+                              .level = zero::level::parameters,
+                              .microbatch = microbatch,
+                              .frozen = names,
+                              .replicas = replicas,
+                              .pipeline = pipeline};
             for (int const form : {1, 2, 3}) {
-              how.reshard = form == 2;
-              how.reduce_every_microbatch = form == 1;
-              CHECK(run(how) == expected);
+              run_layout.reshard = form == 2;
+              run_layout.reduce_every_microbatch = form == 1;
+              CHECK(run(run_layout) == expected);
             }
-            how.level = zero::level::gradients;
-            CHECK(run(how) == expected);
+            run_layout.level = zero::level::gradients;
+            CHECK(run(run_layout) == expected);
           }
   }
 }
 
-TEST_CASE("what a step that has begun forbids waits for it before it throws") {
+TEST_CASE("stepper: a call that a begun step forbids waits for the step before it throws") {
   using rank = test::ring_rank<>;
   using call = std::pair<char const*, std::function<void(rank&)>>;
   for (auto const& [name, forbidden] :
-       {call{"begin_step", [](rank& one) { one.begin(1); }},
-        call{"initialise", [](rank& one) { one.stepper().initialise(1); }},
-        call{"clear_states", [](rank& one) { one.stepper().clear_states(one.compute()); }},
-        call{"gather_values", [](rank& one) { one.stepper().gather_values(one.compute()); }}})
+       {call{"begin_step", [](rank& stepping_rank) { stepping_rank.begin(1); }},
+        call{"initialise", [](rank& stepping_rank) { stepping_rank.stepper().initialise(1); }},
+        call{"clear_states",
+             [](rank& stepping_rank) {
+               stepping_rank.stepper().clear_states(stepping_rank.compute());
+             }},
+        call{"gather_values", [](rank& stepping_rank) {
+               stepping_rank.stepper().gather_values(stepping_rank.compute());
+             }}})
     for (int const ranks : {1, 2}) {
-      test::layout const how{.ranks = ranks, .level = test::zero::level::parameters};
-      auto const said = test::message_of([&, wrong = forbidden] {
+      test::layout const run_layout{.ranks = ranks, .level = test::zero::level::parameters};
+      auto const message = test::message_of([&, forbidden_call = forbidden] {
         parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
           std::atomic<bool> started = false, finished = false;
-          rank one(parallel::any_communicator(std::move(comm)), how);
-          one.prepare(0);
-          one.begin(0);
-          one.compute().enqueue([&] {
+          rank stepping_rank(parallel::any_communicator(std::move(comm)), run_layout);
+          stepping_rank.prepare(0);
+          stepping_rank.begin(0);
+          stepping_rank.compute().enqueue([&] {
             started = true;
             std::this_thread::sleep_for(std::chrono::milliseconds(20));
             finished = true;
           });
           while (ranks == 1 && !started) std::this_thread::yield();
           try {
-            wrong(one);
+            forbidden_call(stepping_rank);
           } catch (...) {
-            CHECK(finished == started);  // it may not have begun when another rank fails
+            CHECK(finished == started);  // the task may not have begun when another rank fails
             throw;
           }
         });
       });
       CHECK(test::contains(
-          said, parallel::concat("stepper::", name, ": a step has begun; call finish_step first")));
+          message,
+          parallel::concat("stepper::", name, ": a step has begun; call finish_step first")));
     }
 }
 

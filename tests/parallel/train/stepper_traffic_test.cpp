@@ -1,5 +1,5 @@
-// The contract of traffic: the bytes that a step sends along each axis, counted where they move,
-// are those of the formulas at the top of partitioned_unit.hpp, padding included.
+// The contract of traffic: the counted bytes that a step sends along each axis follow the formulas
+// at the top of partitioned_unit.hpp, padding included.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -23,7 +23,8 @@ namespace zero = parallel::zero;
 using key = std::pair<std::string, operation_kind>;
 using bytes = std::map<key, std::uint64_t>;
 
-/// What each rank sent along axes in all steps, the world's sums of losses and counts left out.
+/// The bytes that each rank sends along each axis in all steps, without the world's sums of losses
+/// and counts.
 std::vector<bytes> count(layout const& run_layout) {
   test::outcome out;
   std::mutex lock;
@@ -39,7 +40,7 @@ std::vector<bytes> count(layout const& run_layout) {
   return sent;
 }
 
-/// Bytes of a segment of parameters of these sizes.
+/// The bytes of a segment of parameters of these sizes, padding included.
 std::uint64_t padded(std::vector<index> const& sizes, index ranks) {
   auto const up = [](index value, index multiple) {
     return (value + multiple - 1) / multiple * multiple;
@@ -49,8 +50,8 @@ std::uint64_t padded(std::vector<index> const& sizes, index ranks) {
   return static_cast<std::uint64_t>(up(total, 32 * ranks)) * sizeof(test::ring);
 }
 
-/// The formulas, for the ring model of 3 blocks of width 4, a norm, a tied table of 13 tokens, and
-/// `mix` frozen or not.
+/// The formulas for the ring model of 3 blocks of width 4, a norm and a tied table of 13 tokens,
+/// where `mix` may be frozen.
 bytes formulas(layout const& run_layout) {
   bool const frozen = !run_layout.frozen.empty();
   auto const shape = run_layout.shape();
@@ -58,7 +59,7 @@ bytes formulas(layout const& run_layout) {
   auto const r = static_cast<std::uint64_t>(shape.degree<parallel::axis::replicate>());
   index const ranks = shape.ranks();
   auto const m = static_cast<std::uint64_t>(
-      parallel::data::most_microbatches(test::global_batch, ranks, run_layout.microbatch));
+      parallel::data::max_microbatches(test::global_batch, ranks, run_layout.microbatch));
   auto const steps = static_cast<std::uint64_t>(run_layout.num_steps);
 
   std::uint64_t const table = padded({52}, ranks);
@@ -66,9 +67,9 @@ bytes formulas(layout const& run_layout) {
   std::uint64_t const idle = frozen ? padded({16, 4}, ranks) : 0;
   std::uint64_t const trained = frozen ? padded({4, 4, 16, 4, 4, 48, 12, 48, 4}, ranks)
                                        : padded({4, 16, 4, 4, 16, 4, 4, 48, 12, 48, 4}, ranks);
-  std::uint64_t const values = table + norm + 3 * trained;  // that change
+  std::uint64_t const values = table + norm + 3 * trained;  // bytes of trainable values
   std::uint64_t const used =
-      2 * table + norm + 2 * 3 * (trained + idle);  // in a microbatch's passes
+      2 * table + norm + 2 * 3 * (trained + idle);  // bytes that the passes of a microbatch use
 
   bytes out;
   auto const add = [&](std::string const& axis, operation_kind kind, std::uint64_t sent) {
@@ -78,7 +79,7 @@ bytes formulas(layout const& run_layout) {
                                  : run_layout.level != zero::level::parameters ? values
                                  : run_layout.reshard                          ? m * used
                                                                                : values + 3 * idle;
-  std::uint64_t const scattered =  // of every microbatch both uses of the table
+  std::uint64_t const scattered =  // for every microbatch both uses of the table
       run_layout.level >= zero::level::gradients && run_layout.reduce_every_microbatch
           ? m * (values + table)
           : values;
@@ -89,16 +90,16 @@ bytes formulas(layout const& run_layout) {
   return out;
 }
 
-TEST_CASE("bytes sent per step and axis are those of the formulas, in every level") {
+TEST_CASE("stepper: bytes sent by a step along each axis follow the formulas at every ZeRO level") {
   std::string table = "layout: sent along, counted, formula (bytes of a rank in 2 steps)\n";
   int layouts = 0;
   for (auto const level : test::all_levels)
     for (auto const& ranks_of : {std::pair{1, 1}, {2, 1}, {3, 1}, {2, 2}, {1, 3}})
       for (bool const frozen : {false, true})
-        for (auto const& at :
+        for (auto const& options :
              {std::pair{true, true}, {false, true}, {true, false}, {false, false}}) {
           auto const& [ranks, replicas] = ranks_of;
-          auto const& [reshard, every_microbatch] = at;
+          auto const& [reshard, every_microbatch] = options;
           if (!reshard && level != zero::level::parameters) continue;
           if (!every_microbatch && level < zero::level::gradients) continue;
           layout const run_layout{
@@ -110,14 +111,15 @@ TEST_CASE("bytes sent per step and axis are those of the formulas, in every leve
               .num_steps = 2,
               .replicas = replicas,
               .reshard = reshard,
-              .gather_before_use = frozen,  // the last step's by whoever reads values then
+              .gather_before_use =
+                  frozen,  // otherwise the reader of values after the last step gathers them
               .reduce_every_microbatch = every_microbatch};
           CAPTURE(static_cast<int>(level));
           CAPTURE(ranks_of.first);
           CAPTURE(ranks_of.second);
           CAPTURE(frozen);
-          CAPTURE(at.first);
-          CAPTURE(at.second);
+          CAPTURE(options.first);
+          CAPTURE(options.second);
           auto const expected = formulas(run_layout);
           auto const sent = count(run_layout);
           for (auto const& of_rank : sent) CHECK(of_rank == expected);

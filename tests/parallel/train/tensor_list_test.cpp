@@ -12,7 +12,7 @@ namespace {
 using parallel::index;
 using extents = std::vector<index>;
 
-/// Two slices of one tensor, some columns of another, and a whole one.
+/// A layer with two slices of one tensor, some columns of another, and a whole one.
 struct layer {
   parallel::parameter<float, 2> first{"qkv", {9, 4}};
   parallel::parameter<float, 2> second{"qkv", {9, 4}};
@@ -31,7 +31,7 @@ struct layer {
   }
 };
 
-TEST_CASE("slices are listed as their tensors, once, in the order of layers") {
+TEST_CASE("tensor list: slices are listed once as their tensors, in the order of layers") {
   layer one;
   parallel::train::tensor_list list;
   auto const key_of = [](std::string const& name) {

@@ -1,4 +1,4 @@
-// Exact ring tests of the measurement of tensors: the same in every layout, and what it says it is.
+// Exact ring tests of the measurement of tensors: it is right, and the same in every layout.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -19,7 +19,7 @@ ring square(std::vector<ring> const& values) {
   return sum;
 }
 
-TEST_CASE("measured tensors are the same in every layout, and measuring changes nothing") {
+TEST_CASE("measured tensors: equal in every layout, and measuring changes no bit of training") {
   outcome const plain = run({.frozen = {"block.1.mix"}});
   outcome expected = run({.frozen = {"block.1.mix"}, .measure = true});
   for (auto const level : test::all_levels) {
@@ -46,8 +46,8 @@ TEST_CASE("measured tensors are the same in every layout, and measuring changes 
   CHECK(expected == plain);
 }
 
-TEST_CASE("measured tensors: moment and update are those of the rule") {
-  // the first step: momentum = gradient, update = -5 momentum
+TEST_CASE("measured tensors: moment and update follow the optimizer's rule") {
+  // In the first step the momentum is the gradient, and the update is -5 momentum.
   auto const first = run({.ranks = 2, .num_steps = 1, .measure = true});
   for (auto const& tensor : first.tensors.at(0)) {
     CHECK(tensor.moment == tensor.gradient);

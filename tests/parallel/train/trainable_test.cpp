@@ -10,8 +10,9 @@
 
 namespace train = parallel::train;
 
-// What the compiler says of others is in tests/messages.
-TEST_CASE("a model that has everything is trainable on any device, one that lacks types is not") {
+// tests/messages has the compiler's messages for other models.
+TEST_CASE(
+    "trainable: a complete model is trainable on any device, a model that lacks types is not") {
   struct untyped {};
   CHECK(train::trainable<test::ring_model, parallel::host::stream>);
   CHECK(train::checked_model<test::ring_model, parallel::meta::stream>);

@@ -1,4 +1,4 @@
-// Every list that a step is lowered to is proved, and what is done to a list is found.
+// Every plan that a step is lowered to is proved, and every mutation of a plan is found.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ using train::action_kind;
 using train::step_flaw;
 using train::step_plan;
 
-/// All data ranks run the same lists.
+/// All data ranks run the same plans.
 std::vector<step_plan> twice(std::vector<step_plan> plans) {
   auto const one = plans;
   plans.insert(plans.end(), one.begin(), one.end());
@@ -47,7 +47,7 @@ int stages_of(std::string const& schedule) {
 }
 
 /// Checks every schedule on up to 8 ranks with up to 4 stages each, for these numbers of
-/// microbatches, at every ZeRO level, in changing choices; returns how many steps.
+/// microbatches, at every ZeRO level, with changing choices; returns the number of steps.
 int check_all(std::vector<int> const& microbatches) {
   int count = 0;
   for (std::string const schedule :
@@ -78,19 +78,19 @@ int check_all(std::vector<int> const& microbatches) {
   return count;
 }
 
-TEST_CASE("every schedule, size, ZeRO level and choice gives lists that can run") {
+TEST_CASE("verify_step: every schedule, size, ZeRO level and choice gives plans that can run") {
   int const count = check_all({1, 2, 3, 4, 6, 8, 12, 16, 24, 32});
   MESSAGE(count << " steps");
   CHECK(count > 1500);
 }
 
-TEST_CASE("[full] verify_step: every number of microbatches gives lists that can run") {
+TEST_CASE("[full] verify_step: every number of microbatches gives plans that can run") {
   std::vector<int> every_count;
   for (int m = 1; m <= 32; ++m) every_count.push_back(m);
   CHECK(check_all(every_count) > 5000);
 }
 
-TEST_CASE("every choice on a few shapes, evaluation too") {
+TEST_CASE("verify_step: every choice on a few shapes gives plans that can run, evaluation too") {
   int count = 0;
   for (std::string const schedule :
        {"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "dual-pipe-v"})
@@ -117,7 +117,7 @@ TEST_CASE("every choice on a few shapes, evaluation too") {
   CHECK(count == 6 * 3 * 4 * 96);
 }
 
-/// Leaves an action out; who was after it is after nothing in its place.
+/// Removes an action; actions that waited for it no longer wait for it.
 void drop(step_plan& plan, int number) {
   plan.actions.erase(plan.actions.begin() + number);
   for (auto& a : plan.actions) {
@@ -126,7 +126,7 @@ void drop(step_plan& plan, int number) {
   }
 }
 
-/// Puts a copy of an action behind it.
+/// Inserts a copy of an action behind it.
 void repeat(step_plan& plan, int number) {
   auto const copy = plan.actions[static_cast<std::size_t>(number)];
   plan.actions.insert(plan.actions.begin() + number + 1, copy);
@@ -134,8 +134,8 @@ void repeat(step_plan& plan, int number) {
     for (int& other : a.dependencies) other += other > number ? 1 : 0;
 }
 
-/// Exchanges an action with the next on its stream, each with its waits; false: there is none, or
-/// one waits for the other.
+/// Exchanges an action with the next one on its stream, with their waits; returns false if there is
+/// no next one or one waits for the other.
 bool swap_with_next(step_plan& plan, int number) {
   auto& list = plan.actions;
   auto const first = static_cast<std::size_t>(number);
@@ -181,15 +181,16 @@ std::vector<planned_step> samples() {
     out.push_back(out.back());
     out.back().choices.gathers = train::gather_time::none;
   }
-  for (int const zero : {2, 3}) {  // what a pipeline does where memory allows
+  // Whole values and gradients stay between microbatches, as in a pipeline where memory allows it.
+  for (int const zero : {2, 3}) {
     out.push_back({.zero = zero, .reduce_every_microbatch = false});
     out.back().choices.reshard_after_forward = false;
   }
   return out;
 }
 
-/// Does `mutate(plan, action)` to every action of one rank at a time; it returns whether it did
-/// anything. By kind of action: how many mutants there were, and how many were not refused.
+/// Applies `mutate(plan, action)`, which returns whether it changed anything, to every action of
+/// one rank, one at a time. Counts the mutants and those that were not refused, by kind of action.
 template <class Mutate>
 std::map<std::string, std::pair<int, int>> survivors_of(Mutate mutate) {
   std::map<std::string, std::pair<int, int>> out;
@@ -223,28 +224,28 @@ void check_refused(std::string const& mutation, std::set<std::string> const& har
   MESSAGE(count << " mutants: " << mutation);
 }
 
-TEST_CASE("an action dropped is noticed") {
+TEST_CASE("verify_step: a dropped action is found") {
   check_refused("dropped", {}, [](step_plan& plan, int i) {
     drop(plan, i);
     return true;
   });
 }
 
-TEST_CASE("an action repeated is noticed") {
+TEST_CASE("verify_step: a repeated action is found") {
   check_refused("repeated", {}, [](step_plan& plan, int i) {
     repeat(plan, i);
     return true;
   });
 }
 
-TEST_CASE("an exchange that changes places with the next on its stream is noticed") {
+TEST_CASE("verify_step: an exchange that is swapped with the next one on its stream is found") {
   check_refused("exchanged", {}, [](step_plan& plan, int i) {
     return plan.actions[static_cast<std::size_t>(i)].lane != train::lane::compute &&
            swap_with_next(plan, i);
   });
 }
 
-/// Moves an action to where another stands; what stands between comes one place later.
+/// Moves an action to the position of another; the actions between them move by one.
 void move_before(step_plan& plan, int number, int target) {
   auto& list = plan.actions;
   std::rotate(list.begin() + target, list.begin() + number, list.begin() + number + 1);
@@ -257,7 +258,7 @@ void move_before(step_plan& plan, int number, int target) {
     }
 }
 
-TEST_CASE("what a part holds is not given back before its pass, nor taken after it") {
+TEST_CASE("verify_step: a part's values are not resharded before its pass or unsharded after it") {
   check_refused("resharded too early", {}, [](step_plan& plan, int i) {
     if (plan.actions[static_cast<std::size_t>(i)].kind != action_kind::reshard) return false;
     move_before(plan, i, i - 1);
@@ -270,7 +271,7 @@ TEST_CASE("what a part holds is not given back before its pass, nor taken after 
   });
 }
 
-TEST_CASE("gradients are reduced after their last microbatch, and used after that") {
+TEST_CASE("verify_step: gradients are reduced after their last microbatch, and used after that") {
   check_refused("reduced too early", {}, [](step_plan& plan, int i) {
     auto const& a = plan.actions[static_cast<std::size_t>(i)];
     if (a.kind != action_kind::reduce || a.dependencies.empty()) return false;
@@ -291,11 +292,13 @@ TEST_CASE("gradients are reduced after their last microbatch, and used after tha
   });
 }
 
-TEST_CASE("a thread that is held up by a computation must have sent what the computation needs") {
+TEST_CASE(
+    "verify_step: a thread must send what a computation needs before the computation blocks it") {
   planned_step const planned{.microbatches = 1, .zero = 0, .data = 1};
   auto plans = planned.plans();
   auto& list = plans[0].actions;
-  // rank 0 computes the backward pass of microbatch 0 before it enqueues sending its activation
+  // Rank 0 computes the backward pass of microbatch 0 before it enqueues the send of its
+  // activation.
   int send = 0;
   while (kind_of(list[static_cast<std::size_t>(send)]) != "send_activation") ++send;
   int last = static_cast<int>(list.size()) - 1;
@@ -313,7 +316,8 @@ TEST_CASE("a thread that is held up by a computation must have sent what the com
   CHECK(train::text_of(found, plans).find("waits for ever") != std::string::npos);
 }
 
-TEST_CASE("a device must run as many exchanges at once as there are streams of them") {
+TEST_CASE(
+    "verify_step: a device must run as many exchanges at once as there are exchange streams") {
   planned_step const planned{.ranks = 4};
   auto const plans = planned.plans();
   CHECK(train::exchanges_at_once(plans[0]) == 4);  // gathers, reductions, to and from rank 1
@@ -324,7 +328,7 @@ TEST_CASE("a device must run as many exchanges at once as there are streams of t
   CHECK(found.plan == 1);
 }
 
-TEST_CASE("a wait left out is noticed") {
+TEST_CASE("verify_step: a missing wait is found") {
   for (std::size_t wait_number : {0, 1, 2})
     check_refused("without a wait", {}, [wait_number](step_plan& plan, int i) {
       auto& waits = plan.actions[static_cast<std::size_t>(i)].dependencies;
@@ -334,7 +338,7 @@ TEST_CASE("a wait left out is noticed") {
     });
 }
 
-TEST_CASE("an exchange on another stream is noticed") {
+TEST_CASE("verify_step: an exchange on another stream is found") {
   for (int const shift : {1, 2})
     check_refused("on another stream", {}, [shift](step_plan& plan, int i) {
       auto& a = plan.actions[static_cast<std::size_t>(i)];
@@ -344,7 +348,7 @@ TEST_CASE("an exchange on another stream is noticed") {
     });
 }
 
-TEST_CASE("a pipeline of 64 ranks and 1024 microbatches is proved; how long that takes is told") {
+TEST_CASE("verify_step: a pipeline of 64 ranks and 1024 microbatches is proved") {
   planned_step const planned{.ranks = 64, .microbatches = 1024, .blocks = 64};
   auto const plans = planned.plans();
   std::size_t actions = 0;

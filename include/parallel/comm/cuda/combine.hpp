@@ -33,7 +33,7 @@ struct combine {
 
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
-    for_each_of_grid(b, count, [this](std::size_t i) {
+    for_each_in_grid(b, count, [this](std::size_t i) {
       wide const value = op == reduction::tree_sum ? tree(i) : fold(i);
       for (int o = 0; o < num_outs; ++o)
         if (op == reduction::wide_sum)

@@ -68,7 +68,7 @@ class batch {
   std::vector<int> wait_for_missing() {
     patience limit(world_->options().deadline.get());
     for (; first_ < transfers_.size(); ++first_)
-      while (!is_complete(transfers_[first_], limit.next())) {
+      while (!is_complete(transfers_[first_], limit.next_check())) {
         stop_if_aborted();
         stop_if_left(transfers_[first_].peer);
         if (limit.is_over()) return missing();

@@ -63,7 +63,7 @@ class mutual_connections {
     while (!unconnected().empty()) {
       if (limit.is_over()) throw timed_out(overdue(deadline));
       start_due_calls();
-      wait_for_events(limit.next());
+      wait_for_events(limit.next_check());
     }
     std::vector<descriptor> out;
     for (auto& connection : links_) out.push_back(std::move(connection.socket));

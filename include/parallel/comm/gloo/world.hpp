@@ -279,7 +279,7 @@ class world final : public parallel::detail::abortable {
       if (peer_rank == options_.rank) continue;
       for (auto const side : {direction::received, direction::sent})
         while (!is_complete(*(side == direction::sent ? out : in)[peer], side, peer_rank,
-                            limit.next())) {
+                            limit.next_check())) {
           if (left_since(peer_rank))
             throw aborted(concat("rank ", peer_rank, " closed its connection to rank ",
                                  options_.rank,

@@ -85,7 +85,7 @@ class communicator : public collectives<communicator, cuda::stream> {
     session_->throw_if_aborted();
     cuda::device_scope const scope(session_->device());
     auto notes = note(op);
-    bool const captured = s.capturing();
+    bool const captured = s.is_capturing();
     std::optional<cuda::event> begins;
     if (!notes.empty() && !captured) begins = s.record();
     notes.set_state(call_state::running);  // the host may block in the call

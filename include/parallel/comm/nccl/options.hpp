@@ -16,7 +16,7 @@ struct communicator_options {
   /// Longest time for which one operation may wait for another rank, or a communicator may take to
   /// be made.
   shared_deadline deadline = std::chrono::minutes(10);
-  /// The period of the watchdog; at most patience::pause.
+  /// The period of the watchdog; at most patience::max_pause.
   std::chrono::milliseconds look_every = std::chrono::milliseconds(50);
   /// The recorder of this rank's calls; null: calls are not recorded.
   std::shared_ptr<flight_recorder> recorder = {};

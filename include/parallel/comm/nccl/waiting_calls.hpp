@@ -99,7 +99,7 @@ class waiting_calls {
     std::string text;
   };
 
-  /// The first call if it waits for too long; to be called at least every patience::pause.
+  /// The first call if it waits for too long; to be called at least every patience::max_pause.
   [[nodiscard]] std::optional<overdue_call> overdue(steady_time time, std::string_view name) {
     std::scoped_lock const lock(mutex_);
     if (calls_.empty()) return std::nullopt;

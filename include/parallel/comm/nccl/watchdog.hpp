@@ -209,7 +209,7 @@ class watchdog {
   }
 
   [[nodiscard]] std::chrono::milliseconds pause() const {
-    return std::min(options_.look_every, patience::pause);
+    return std::min(options_.look_every, patience::max_pause);
   }
 
   /// How long the end waits for a last poll of the calls that have run before.

@@ -234,9 +234,9 @@ class world final : public parallel::detail::abortable {
       if (first_abandonment_ && time >= first_abandonment_->deadline)
         abort_locked(first_abandonment_->reason, first_abandonment_->rank);
       else
-        meeting.changed.wait_until(lock, first_abandonment_
-                                             ? std::min(limit.next(), first_abandonment_->deadline)
-                                             : limit.next());
+        meeting.changed.wait_until(
+            lock, first_abandonment_ ? std::min(limit.next_check(), first_abandonment_->deadline)
+                                     : limit.next_check());
     }
   }
 
@@ -260,7 +260,7 @@ class world final : public parallel::detail::abortable {
     if (all_finished()) return meeting.changed.notify_all();
     auto const wait = [&](std::chrono::milliseconds time, auto const& condition) {
       for (patience limit(time); !condition() && !limit.is_over();)
-        meeting.changed.wait_until(lock, limit.next(), condition);
+        meeting.changed.wait_until(lock, limit.next_check(), condition);
     };
     auto const leaving_entry = leaving_.insert(leaving_.end(), &meeting);
     wait(options_.deadline.get(), [&] { return all_finished() || reason_; });
@@ -370,7 +370,7 @@ class world final : public parallel::detail::abortable {
   std::optional<std::string> reason_;
   std::optional<int> failed_;
   std::optional<abandonment> first_abandonment_;
-  std::vector<char> has_given_up_;                // by rank
+  std::vector<char> has_given_up_;  // by rank
 };
 
 }  // namespace parallel::threads

@@ -1,6 +1,6 @@
-// cuda::annotation: a range of NVTX, which Nsight Systems shows above the kernels launched in it.
+// cuda::annotation: an NVTX range, which Nsight Systems shows above the kernels launched in it.
 //
-// NVTX is made of headers and does nothing, in a few nanoseconds, unless a profiler listens.
+// NVTX is header-only. Without a profiler a range costs a few nanoseconds and does nothing.
 #pragma once
 
 #include <nvtx3/nvToolsExt.h>

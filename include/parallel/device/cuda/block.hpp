@@ -1,12 +1,14 @@
-// A kernel's body and the block of threads that runs it: what is common to all CUDA kernels.
+// block: the concept of a thread block and helpers for the bodies of CUDA kernels.
 //
 // A body is a struct of its arguments with `template <class Block> void operator()(Block&) const`,
-// run by every thread of every block. It reaches the machine only through its block: who am I,
-// barriers, shared memory, exchange inside a warp. nvcc gives it a real block (launch.cuh); tests
-// give it one that runs on the host, thread after thread in any order (tests/support), so that the
-// arithmetic of indices and the barriers are tested where there is no GPU.
+// which every thread of every block runs. It uses the hardware only through its block: the number
+// of the thread, barriers, shared memory, exchange inside a warp. With nvcc the block is a real one
+// (launch.cuh). Tests pass a block that runs on the host, its threads one after another in any
+// order (tests/support), so that index arithmetic and barriers are tested on machines without a
+// GPU.
 //
-// Blocks have a multiple of 32 threads, and all of them come to every barrier and exchange.
+// The number of threads of a block is a multiple of 32, and all threads take part in every barrier
+// and exchange.
 #pragma once
 
 #include <algorithm>
@@ -23,26 +25,26 @@ inline constexpr unsigned warp_size = 32;
 
 template <class B>
 concept thread_block = requires(B& b, B const& fixed, float value) {
-  { fixed.thread() } -> std::same_as<unsigned>;   // of this block, below threads()
-  { fixed.threads() } -> std::same_as<unsigned>;  // of each block
-  { fixed.block() } -> std::same_as<unsigned>;    // of the grid, below blocks()
+  { fixed.thread() } -> std::same_as<unsigned>;   // number of the thread, below threads()
+  { fixed.threads() } -> std::same_as<unsigned>;  // threads of a block
+  { fixed.block() } -> std::same_as<unsigned>;    // number of the block, below blocks()
   { fixed.blocks() } -> std::same_as<unsigned>;
-  b.sync();                                                // all threads of the block
-  { b.shuffle_xor(value, 1U) } -> std::same_as<float>;     // the value of lane (own ^ mask)
-  { b.template shared<float>() } -> std::same_as<float*>;  // the block's, aligned to 16 bytes
+  b.sync();                                                // barrier of the block's threads
+  { b.shuffle_xor(value, 1U) } -> std::same_as<float>;     // the value of lane (this lane ^ mask)
+  { b.template shared<float>() } -> std::same_as<float*>;  // the block's memory, 16-byte aligned
 };
 
-/// Elements in 16 bytes, the most a thread reads or writes at once.
+/// Elements in 16 bytes, the largest access of one thread.
 template <class T>
 inline constexpr unsigned pack_size = 16 / sizeof(T);
 
-/// 16 bytes of elements, read and written as one.
+/// 16 bytes of elements that are read or written by one access.
 template <class T>
 struct alignas(16) pack {
   T value[pack_size<T>];
 };
 
-/// Whether all pointers can be used with packs.
+/// Whether all pointers are aligned for packs.
 template <class... T>
 [[nodiscard]] PARALLELLM_HOST_DEVICE bool packable(T const*... pointers) {
   return ((reinterpret_cast<std::uintptr_t>(pointers) % 16 == 0) && ...);
@@ -57,18 +59,18 @@ PARALLELLM_DEVICE void store_pack(T* to, pack<T> const& values) {
   *reinterpret_cast<pack<T>*>(to) = values;
 }
 
-/// Calls f(i) for i in [0, count), shared among all threads of the grid; neighbours have
-/// neighbours.
+/// Calls f(i) for i in [0, count), distributed over all threads of the grid. Adjacent threads get
+/// adjacent i.
 template <class Block, class F>
-PARALLELLM_DEVICE void for_each_of_grid(Block const& b, std::size_t count, F const& f) {
+PARALLELLM_DEVICE void for_each_in_grid(Block const& b, std::size_t count, F const& f) {
   std::size_t const stride = std::size_t{b.blocks()} * b.threads();
   for (std::size_t i = std::size_t{b.block()} * b.threads() + b.thread(); i < count; i += stride)
     f(i);
 }
 
-/// Calls f(i) for i in [0, count), shared among the threads of the block.
+/// Calls f(i) for i in [0, count), distributed over the threads of the block.
 template <class Block, class F>
-PARALLELLM_DEVICE void for_each_of_block(Block const& b, std::size_t count, F const& f) {
+PARALLELLM_DEVICE void for_each_in_block(Block const& b, std::size_t count, F const& f) {
   for (std::size_t i = b.thread(); i < count; i += b.threads()) f(i);
 }
 
@@ -83,8 +85,9 @@ PARALLELLM_DEVICE void unroll(F const& f, std::integer_sequence<unsigned, Index.
 }
 }  // namespace detail
 
-/// f(0), f(1), ... f(Count - 1) as so many pieces of code, each argument of a type of its own that
-/// converts to its number: arrays that f indexes with it stay in registers, for certain.
+/// Calls f(0), f(1), ... f(Count - 1), fully unrolled. Each argument has its own type, which
+/// converts to the number at compile time, so arrays that f indexes with it are sure to stay in
+/// registers.
 template <unsigned Count, class F>
 PARALLELLM_DEVICE void unroll(F const& f) {
   detail::unroll(f, std::make_integer_sequence<unsigned, Count>{});
@@ -96,7 +99,7 @@ struct plus {
     return a + b;
   }
 };
-/// NaN wins.
+/// The larger value; NaN if one of them is NaN.
 struct larger {
   template <class A>
   PARALLELLM_DEVICE A operator()(A a, A b) const {
@@ -120,9 +123,9 @@ template <class Block, class A, class Op>
   unsigned const warps = b.threads() / warp_size;
   if (b.thread() % warp_size == 0) scratch[b.thread() / warp_size] = value;
   b.sync();
-  A all = scratch[0];
-  for (unsigned w = 1; w < warps; ++w) all = op(all, scratch[w]);
-  return all;
+  A total = scratch[0];
+  for (unsigned w = 1; w < warps; ++w) total = op(total, scratch[w]);
+  return total;
 }
 
 }  // namespace parallel::cuda

@@ -1,9 +1,10 @@
-// cuda::constant_memory: a few numbers that stay what they are, such as slopes and frequencies, in
-// a GPU's memory.
+// cuda::constant_memory: copies of constant numbers, such as slopes and frequencies, in a GPU's
+// memory.
 //
-// They are first asked for in the middle of a step, where cudaMalloc must not be called: it may
-// wait for exchanges of this rank and, where ranks are threads, of others. So a block is taken
-// before, which holds those of any model; only what does not fit there takes memory when it comes.
+// Constants are first requested in the middle of a step, where cudaMalloc must not be called: it
+// may wait for exchanges of this rank and, if ranks are threads, of other ranks. So reserve()
+// allocates a block in advance that is large enough for any model. Only constants that do not fit
+// there allocate memory at their first request.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -19,10 +20,11 @@
 
 namespace parallel::cuda {
 
-/// Of one GPU, which is current in every call.
+/// The constants of one GPU, which must be current in every call.
 class constant_memory {
  public:
-  /// Takes the block, if there is none; without memory for it they take theirs when they come.
+  /// Allocates the block unless it exists. If there is not enough memory, constants allocate their
+  /// own memory when they are added.
   void reserve() {
     if (next_ != nullptr) return;
     void* memory = nullptr;
@@ -34,28 +36,28 @@ class constant_memory {
     check(status, "cudaMalloc for constants");
     pieces_.emplace_back(memory);
     next_ = static_cast<std::byte*>(memory);
-    left_ = block_bytes;
+    remaining_bytes_ = block_bytes;
   }
 
-  /// The copy of these bytes; null: there is none yet.
+  /// The copy of these bytes; null if there is none yet.
   [[nodiscard]] void const* find(std::string const& bytes) const {
     auto const found = copies_.find(bytes);
     return found == copies_.end() ? nullptr : found->second;
   }
 
-  /// Copies them on a stream, behind which they are there.
-  [[nodiscard]] void const* add(std::string bytes, cudaStream_t on) {
-    std::size_t const room = (bytes.size() + alignment - 1) / alignment * alignment;
+  /// Enqueues a copy of these bytes on a stream. Later work of the stream may read it.
+  [[nodiscard]] void const* add(std::string bytes, cudaStream_t stream) {
+    std::size_t const rounded_bytes = (bytes.size() + alignment - 1) / alignment * alignment;
     void* to = nullptr;
-    if (room <= left_) {
-      left_ -= room;
-      to = std::exchange(next_, next_ + room);
+    if (rounded_bytes <= remaining_bytes_) {
+      remaining_bytes_ -= rounded_bytes;
+      to = std::exchange(next_, next_ + rounded_bytes);
     } else {
-      check(cudaMalloc(&to, room), "cudaMalloc of constants");
+      check(cudaMalloc(&to, rounded_bytes), "cudaMalloc of constants");
       pieces_.emplace_back(to);
     }
-    check(cudaMemcpyAsync(to, bytes.data(), bytes.size(), cudaMemcpyHostToDevice, on),
-          "cudaMemcpyAsync of constants");  // has read them when it returns
+    check(cudaMemcpyAsync(to, bytes.data(), bytes.size(), cudaMemcpyHostToDevice, stream),
+          "cudaMemcpyAsync of constants");  // has read `bytes` when it returns
     copies_.emplace(std::move(bytes), to);
     return to;
   }
@@ -68,8 +70,8 @@ class constant_memory {
   };
 
   std::vector<std::unique_ptr<void, free>> pieces_;
-  std::byte* next_ = nullptr;  // in the block
-  std::size_t left_ = 0;
+  std::byte* next_ = nullptr;  // first free byte of the block
+  std::size_t remaining_bytes_ = 0;
   std::unordered_map<std::string, void const*> copies_;
 };
 

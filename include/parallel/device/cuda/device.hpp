@@ -1,8 +1,9 @@
-// cuda::device: a GPU as seen by the library: memory and streams.
+// cuda::device: a GPU with its memory and streams.
 //
-// It counts the bytes it gave out, so that what a run uses can be held against what the meta device
-// predicts. Copies of a device count together. Allocation and freeing wait for the whole GPU: they
-// belong to a run's beginning, whose arena is planned; operations use their stream's scratch.
+// It counts the bytes that it has allocated, so that the use of a run can be compared with the
+// prediction of the meta device. Copies of a device share their counters. Allocation and freeing
+// wait for the whole GPU. So memory is allocated at the beginning of a run, by a plan; operations
+// use their stream's scratch memory.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -34,11 +35,11 @@ class device {
  public:
   using stream_type = stream;
   static constexpr bool host_reaches_memory = false;
-  /// A kernel's first launch, which loads it, may wait for all that the GPU was given.
+  /// The first launch of a kernel loads it, and may wait for all work of the GPU.
   static constexpr bool waits_for_all_streams = true;
 
-  /// The GPU of these streams, which becomes, and stays, current on the calling thread. Throws
-  /// `error` when there is no such GPU, or one too old: bf16 needs compute capability 8.0.
+  /// The GPU with the ordinal compute.device. It becomes current on the calling thread. Throws
+  /// `error` if there is no such GPU, or if it is too old: bf16 needs compute capability 8.0.
   explicit device(stream_options compute = {}) : compute_(compute), ordinal_(compute.device) {
     int const ordinal = ordinal_;
     int count = 0;
@@ -59,7 +60,7 @@ class device {
     nvml_ = std::make_shared<nvml_device>(address);
   }
 
-  /// How many GPUs this machine has; 0 without a driver.
+  /// The number of GPUs of this machine; 0 without a driver.
   [[nodiscard]] static int count() {
     int count = 0;
     if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
@@ -67,8 +68,8 @@ class device {
     return 0;
   }
 
-  /// Uninitialised memory of the GPU for `count` elements, aligned to 256 bytes. Throws `error`
-  /// when there is not enough.
+  /// Uninitialised memory of the GPU for `count` elements, aligned to 256 bytes. Throws
+  /// `out_of_memory` if there is not enough.
   template <class T>
   [[nodiscard]] buffer<T> allocate(std::size_t count) const {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -89,22 +90,23 @@ class device {
 
   /// See parallel::allocate_exchanged.
   template <class T>
-  [[nodiscard]] buffer<T> allocate_exchanged(std::size_t count, std::size_t whole) const {
-    auto const& [take, least] = *exchanged_;
-    if (!take || whole * sizeof(T) < least) return allocate_zeroed<T>(count);
+  [[nodiscard]] buffer<T> allocate_exchanged(std::size_t count, std::size_t exchanged_count) const {
+    auto const& [allocate_source, min_bytes] = *exchanged_;
+    if (!allocate_source || exchanged_count * sizeof(T) < min_bytes)
+      return allocate_zeroed<T>(count);
     device_scope const scope(ordinal_);
-    return zeroed(counted<T>(count, take));
+    return zeroed(counted<T>(count, allocate_source));
   }
 
-  /// From now on exchanged memory, of copies of this device too, comes from there.
+  /// Sets the source of exchanged memory for this device and its copies.
   void take_exchanged_from(memory_source source) { *exchanged_ = std::move(source); }
 
-  /// What allocate_shared gives of few numbers is there from now on.
+  /// Allocates pinned memory in advance for later small requests to allocate_shared.
   void reserve_shared() const { pinned_->reserve(); }
 
-  /// Zeroed memory of the host that operations on this device reach too, over its bus: for few
-  /// numbers, such as sums, or for much that is read once a step. Pinned, and kept by the device
-  /// for the next that asks for as much; not counted.
+  /// Zeroed memory of the host that operations on this device also reach, over the bus. It is meant
+  /// for few numbers, such as sums, or for large data that is read once per step. It is pinned, not
+  /// counted, and reused by the device for later requests of the same size.
   template <class T>
   [[nodiscard]] buffer<T> allocate_shared(std::size_t count) const {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -116,7 +118,8 @@ class device {
             static_cast<T*>(data), count};
   }
 
-  /// Copies between the host's memory and the device's. Block; nothing else may use the memory.
+  /// upload and download copy between the host's memory and the device's, and block. Nothing else
+  /// may use the memory meanwhile.
   template <class T>
   void upload(std::span<T> to, std::type_identity_t<std::span<T const>> from) const {
     transfer(to.data(), from.data(), to.size(), from.size(), sizeof(T));
@@ -126,13 +129,13 @@ class device {
     transfer(to.data(), from.data(), to.size(), from.size(), sizeof(T));
   }
 
-  /// Bytes that were asked for and are not freed.
+  /// Allocated bytes that are not freed.
   [[nodiscard]] std::size_t bytes() const { return usage_->live; }
-  /// The most bytes there were at once.
+  /// The maximum of bytes() so far.
   [[nodiscard]] std::size_t peak_bytes() const { return usage_->peak; }
 
-  /// The most bytes that operations' scratch memory took at once, over all streams of the process:
-  /// what the GPU's pool for stream-ordered allocation counts.
+  /// The largest total size of the operations' scratch memory so far, over all streams of the
+  /// process. It is the number that the GPU's pool for stream-ordered allocation counts.
   [[nodiscard]] std::size_t peak_scratch_bytes() const {
     cudaMemPool_t pool = nullptr;
     check(cudaDeviceGetDefaultMemPool(&pool, ordinal_), "cudaDeviceGetDefaultMemPool");
@@ -142,7 +145,7 @@ class device {
     return bytes;
   }
 
-  /// Bytes of its memory that nobody has taken.
+  /// Free bytes of the GPU's memory.
   [[nodiscard]] std::size_t available_bytes() const {
     device_scope const scope(ordinal_);
     std::size_t free = 0, total = 0;
@@ -150,29 +153,29 @@ class device {
     return free;
   }
 
-  /// Dense products of `type` a second, by the data sheet; 0: not known for this GPU. Products of
-  /// f32 do not round their factors to TF32.
+  /// Floating-point operations per second of dense products of `type`, by the data sheet; 0:
+  /// unknown for this GPU. Products of f32 do not round their factors to TF32.
   [[nodiscard]] double peak_flops(dtype type) const {
     struct entry {
       char const* name;
       double bf16, f32;
     };
-    static constexpr entry known[] = {{"GH200", 989.4e12, 66.9e12},     {"H200", 989.4e12, 66.9e12},
+    static constexpr entry peaks[] = {{"GH200", 989.4e12, 66.9e12},     {"H200", 989.4e12, 66.9e12},
                                       {"H100 PCIe", 756.5e12, 51.2e12}, {"H100", 989.4e12, 66.9e12},
                                       {"B200", 2250e12, 80e12},         {"A100", 312e12, 19.5e12}};
-    for (auto const& one : known)
-      if (name().find(one.name) != std::string::npos)
-        return type == dtype::bf16 ? one.bf16 : type == dtype::f32 ? one.f32 : 0.0;
+    for (auto const& gpu : peaks)
+      if (name().find(gpu.name) != std::string::npos)
+        return type == dtype::bf16 ? gpu.bf16 : type == dtype::f32 ? gpu.f32 : 0.0;
     return 0.0;
   }
 
-  /// The GPU's UUID: equal for devices that are one GPU, whichever rank and process has them, and
-  /// for no other GPU of any machine.
+  /// The GPU's UUID. It is equal for all devices, of any rank and process, that are the same GPU,
+  /// and different for any other GPU of any machine.
   [[nodiscard]] std::string identity() const {
     return {std::begin(properties_.uuid.bytes), std::end(properties_.uuid.bytes)};
   }
 
-  /// Name and value of what the GPU tells of itself, for the metrics of a run; see gpu_meter.
+  /// Names and values of the GPU's own measurements, for the metrics of a run; see gpu_meter.
   [[nodiscard]] std::vector<gpu_meter::reading> readings() const {
     auto out = gpu_meter(nvml_).read();
     out.emplace_back("memory/peak_device_gb",
@@ -180,7 +183,7 @@ class device {
     return out;
   }
 
-  /// Notes what goes wrong with the GPU itself from now on.
+  /// Begins to collect faults of the GPU itself.
   [[nodiscard]] gpu_faults watch_faults() const { return gpu_faults(nvml_); }
 
   /// Options for this device's streams.
@@ -190,12 +193,13 @@ class device {
   [[nodiscard]] cudaDeviceProp const& properties() const { return properties_; }
 
  private:
-  /// What take(bytes) gives, counted, and freed with this GPU current.
+  /// A buffer over the memory that take(bytes) returns. It is counted, and freed while this GPU is
+  /// current. Throws `out_of_memory` if take returns null.
   template <class T, class Take>
   buffer<T> counted(std::size_t count, Take const& take) const {
     std::size_t const bytes = count * sizeof(T);
-    std::shared_ptr<void> taken = take(std::max<std::size_t>(1, bytes));
-    void* const data = taken.get();
+    std::shared_ptr<void> memory = take(std::max<std::size_t>(1, bytes));
+    void* const data = memory.get();
     if (data == nullptr) {
       static_cast<void>(cudaGetLastError());
       std::size_t free = 0, total = 0;
@@ -204,12 +208,12 @@ class device {
                           free, " of ", total, " are free");
     }
     usage_->add(bytes);
-    std::shared_ptr<void> owner(
-        data, [usage = usage_, bytes, ordinal = ordinal_, taken = std::move(taken)](void*) mutable {
-          static_cast<void>(cudaSetDevice(ordinal));
-          taken.reset();
-          usage->live -= bytes;
-        });
+    std::shared_ptr<void> owner(data, [usage = usage_, bytes, ordinal = ordinal_,
+                                       memory = std::move(memory)](void*) mutable {
+      static_cast<void>(cudaSetDevice(ordinal));
+      memory.reset();
+      usage->live -= bytes;
+    });
     return {std::move(owner), static_cast<T*>(data), count};
   }
 
@@ -227,7 +231,7 @@ class device {
     if (to_count == 0) return;
     device_scope const scope(ordinal_);
     check(cudaMemcpy(to, from, to_count * width, cudaMemcpyDefault), "cudaMemcpy");
-    check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");  // it may still be on its way
+    check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");  // the copy may be asynchronous
   }
 
   stream_options compute_;

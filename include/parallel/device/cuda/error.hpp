@@ -1,7 +1,7 @@
-// CUDA errors as parallel::error, and the current device as a scope.
+// cuda::check throws CUDA errors as parallel::error; cuda::device_scope sets the current device.
 //
-// CUDA keeps the last error of a failed launch ("sticky" until read); it is read before throwing,
-// so that the next call does not report it again. Needs cuda_runtime_api.h only, no nvcc.
+// CUDA stores the error of a failed call until it is read. `check` reads it before it throws, so
+// that the next call does not report it again. The header needs cuda_runtime_api.h, but no nvcc.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,9 +12,9 @@
 
 namespace parallel::cuda {
 
-/// Throws `error`, `out_of_memory` where that is the reason, naming `call`, CUDA's reason and the
-/// call site, unless `status` is success.
-inline void check(cudaError_t status, char const* call, call_site where = call_site::current()) {
+/// Throws `error`, or `out_of_memory` if memory is the reason, unless `status` is success. The
+/// message names `call`, CUDA's reason and the caller.
+inline void check(cudaError_t status, char const* call, call_site caller = call_site::current()) {
   if (status == cudaSuccess) [[likely]]
     return;
   static_cast<void>(cudaGetLastError());
@@ -26,30 +26,31 @@ inline void check(cudaError_t status, char const* call, call_site where = call_s
           ? "; this program was built for other GPUs, or for a newer driver: build it with "
             "CMAKE_CUDA_ARCHITECTURES=native on this machine"
           : "",
-      " (", where, ")");
+      " (", caller, ")");
   if (status == cudaErrorMemoryAllocation) fail<out_of_memory>(text);
   fail(text);
 }
 
-/// Makes `device` current on the calling thread; the destructor brings back the one before. Where
-/// it is current already nothing is called: making a GPU current takes some 500 MB of its memory
-/// for the process, so nobody may come back to GPU 0 only because threads begin there.
+/// Makes `device` current on the calling thread; the destructor restores the previous one. If
+/// `device` is current already, cudaSetDevice is not called: the first cudaSetDevice of a process
+/// for a GPU takes some 500 MB of its memory, and threads begin with GPU 0, which must not be set
+/// only to restore it.
 class device_scope {
  public:
   explicit device_scope(int device) {
-    check(cudaGetDevice(&before_), "cudaGetDevice");
-    if (device == before_) return;
+    check(cudaGetDevice(&previous_), "cudaGetDevice");
+    if (device == previous_) return;
     check(cudaSetDevice(device), "cudaSetDevice");
     changed_ = true;
   }
   ~device_scope() {
-    if (changed_) static_cast<void>(cudaSetDevice(before_));
+    if (changed_) static_cast<void>(cudaSetDevice(previous_));
   }
   device_scope(device_scope const&) = delete;
   device_scope& operator=(device_scope const&) = delete;
 
  private:
-  int before_ = 0;
+  int previous_ = 0;
   bool changed_ = false;
 };
 

@@ -1,6 +1,6 @@
-// cuda::event: a point in the work of a CUDA stream that others can wait for.
+// cuda::event: a point in the work of a CUDA stream, for which streams and threads can wait.
 //
-// Waiting on the host blocks and never spins (cudaEventBlockingSync); no times are taken.
+// Waiting on the host blocks without spinning (cudaEventBlockingSync). The event records no time.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,7 +15,7 @@ namespace parallel::cuda {
 
 class event {
  public:
-  /// An event on the current device, not yet recorded: reached at once.
+  /// An event on the current device. It counts as reached until it is recorded.
   event() {
     cudaEvent_t created = nullptr;
     check(cudaEventCreateWithFlags(&created, cudaEventDisableTiming | cudaEventBlockingSync),
@@ -23,22 +23,22 @@ class event {
     event_.reset(created, [](cudaEvent_t e) { static_cast<void>(cudaEventDestroy(e)); });
   }
 
-  /// True when reached; never blocks. Throws `error` when work before it failed.
+  /// Whether the event is reached; never blocks. Throws `error` if work before it failed.
   [[nodiscard]] bool ready() const {
     auto const status = cudaEventQuery(event_.get());
     if (status == cudaErrorNotReady) {
-      static_cast<void>(cudaGetLastError());  // or the next launch would seem to have failed
+      static_cast<void>(cudaGetLastError());  // otherwise the next launch would report it
       return false;
     }
     check(status, "cudaEventQuery");
     return true;
   }
 
-  /// Blocks the calling thread until reached. Throws `error` when work before it failed.
+  /// Blocks the calling thread until the event is reached. Throws `error` if work before it failed.
   void wait() const { check(cudaEventSynchronize(event_.get()), "cudaEventSynchronize"); }
 
-  /// Like `wait`, until `deadline` at most; false when the deadline passed first. CUDA has no such
-  /// wait: looks every millisecond.
+  /// Like `wait`, but until `deadline` at most; false if the deadline passes first. CUDA has no
+  /// such function, so the event is polled every millisecond.
   [[nodiscard]] bool wait_until(steady_time deadline) const {
     while (!ready()) {
       if (steady_time::clock::now() >= deadline) return false;

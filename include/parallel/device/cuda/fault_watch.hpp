@@ -1,7 +1,7 @@
-// cuda::fault_watch: what goes wrong with a GPU is said when it happens.
+// cuda::fault_watch: a thread that reports faults of a GPU when they happen.
 //
-// A rank whose GPU has failed may hang in a call of CUDA for ever: it never comes to say anything
-// itself, and the others only tell that they wait for it. This thread does.
+// A rank whose GPU has failed may hang in a CUDA call for ever and then reports nothing; the other
+// ranks report only that they wait for it. This thread reports the fault itself.
 #pragma once
 
 #include <chrono>
@@ -19,34 +19,35 @@ namespace parallel::cuda {
 
 class fault_watch {
  public:
-  /// Asks what has gone wrong, `every` so often, by a thread of its own, and calls `say` with it,
-  /// there or in look(); `say` must not throw. Cost: two questions to NVML each time.
-  fault_watch(gpu_faults faults, std::function<void(std::string const&)> say,
-              std::chrono::milliseconds every = std::chrono::seconds(5))
+  /// Starts a thread that polls `faults` at every `interval` and calls `report` with a description
+  /// of new faults. `report` is called by that thread or within poll(), and must not throw. Cost:
+  /// two NVML calls per poll.
+  fault_watch(gpu_faults faults, std::function<void(std::string const&)> report,
+              std::chrono::milliseconds interval = std::chrono::seconds(5))
       : faults_(std::move(faults)),
-        say_(std::move(say)),
-        thread_([this, every](std::stop_token const& over) { run(over, every); }) {}
+        report_(std::move(report)),
+        thread_([this, interval](std::stop_token const& stop) { run(stop, interval); }) {}
 
-  /// Says now what has not been said.
-  void look() {
+  /// Reports the faults that have not been reported.
+  void poll() {
     std::scoped_lock const lock(mutex_);
-    if (auto const text = faults_.take(); !text.empty()) say_(text);
+    if (auto const text = faults_.take(); !text.empty()) report_(text);
   }
 
  private:
-  void run(std::stop_token const& over, std::chrono::milliseconds every) {
+  void run(std::stop_token const& stop, std::chrono::milliseconds interval) {
     std::mutex idle;
-    std::condition_variable_any nobody;  // notifies it: it waits for time or the end
-    for (std::unique_lock lock(idle); !over.stop_requested();) {
-      look();
-      nobody.wait_for(lock, over, every, [] { return false; });
+    std::condition_variable_any never_notified;  // the wait ends after `interval` or by `stop`
+    for (std::unique_lock lock(idle); !stop.stop_requested();) {
+      poll();
+      never_notified.wait_for(lock, stop, interval, [] { return false; });
     }
   }
 
   std::mutex mutex_;
   gpu_faults faults_;
-  std::function<void(std::string const&)> say_;
-  std::jthread thread_;  // last: it ends before what it uses goes
+  std::function<void(std::string const&)> report_;
+  std::jthread thread_;  // last member: it ends before the members that it uses are destroyed
 };
 
 }  // namespace parallel::cuda

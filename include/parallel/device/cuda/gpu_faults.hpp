@@ -1,9 +1,9 @@
-// cuda::gpu_faults: what went wrong with a GPU while it was watched: the driver's critical errors
-// (Xid) and memory errors that ECC could not correct, by NVML, when its library is there.
+// cuda::gpu_faults: faults of a GPU while it is watched: the driver's critical errors (Xid) and
+// memory errors that ECC could not correct. They come from NVML, if its library is installed.
 //
-// A kernel that fails on broken hardware fails with CUDA's words for a wrong program ("illegal
-// address", "launch failure"), or hangs; what tells the two apart is here. Numbers and meanings:
-// NVIDIA, "Xid Errors", docs.nvidia.com/deploy/xid-errors.
+// On broken hardware a kernel hangs, or fails with CUDA's message for a wrong program ("illegal
+// address", "launch failure"). The faults tell the two apart. Numbers and meanings: NVIDIA, "Xid
+// Errors", docs.nvidia.com/deploy/xid-errors.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@
 
 namespace parallel::cuda {
 
-/// What an Xid stands for and whose fault it is, of those that end trainings; empty: of others.
+/// The meaning of an Xid that ends trainings, and its cause or remedy; empty for other numbers.
 [[nodiscard]] constexpr std::string_view meaning_of_xid(unsigned long long xid) {
   switch (xid) {
     case 13: return "an exception in a kernel, mostly of the program";
@@ -40,57 +40,58 @@ namespace parallel::cuda {
 
 class gpu_faults {
  public:
-  /// From now on, as far as NVML tells.
-  explicit gpu_faults(std::shared_ptr<nvml_device> of) : of_(std::move(of)) {
-    if (!of_->works()) return;
-    errors_ = uncorrected_errors(*of_).value_or(0);
+  /// Begins to collect faults, as far as NVML supports it.
+  explicit gpu_faults(std::shared_ptr<nvml_device> device) : device_(std::move(device)) {
+    if (!device_->is_available()) return;
+    errors_ = uncorrected_errors(*device_).value_or(0);
     constexpr unsigned long long critical = 0x8, double_bit = 0x2;
     void* set = nullptr;
-    if (of_->call("nvmlEventSetCreate", &set) != nvml_device::success) return;
-    events_ = {
-        set, [nvml = of_](void* made) { static_cast<void>(nvml->call("nvmlEventSetFree", made)); }};
+    if (device_->call("nvmlEventSetCreate", &set) != nvml_device::success) return;
+    events_ = {set, [nvml = device_](void* event_set) {
+                 static_cast<void>(nvml->call("nvmlEventSetFree", event_set));
+               }};
     // some GPUs have no memory with ECC
-    if (!of_->ask("nvmlDeviceRegisterEvents", critical | double_bit, set) &&
-        !of_->ask("nvmlDeviceRegisterEvents", critical, set))
+    if (!device_->ask("nvmlDeviceRegisterEvents", critical | double_bit, set) &&
+        !device_->ask("nvmlDeviceRegisterEvents", critical, set))
       events_ = nullptr;
   }
 
-  /// "Xid 79 (the GPU has fallen off the bus; drain the machine), 2 uncorrected memory errors":
-  /// what has happened since it was last asked; empty: nothing. Does not wait.
+  /// The faults since the last call, such as "Xid 79 (the GPU has fallen off the bus; drain the
+  /// machine), 2 uncorrected memory errors"; empty if there are none. Does not wait.
   [[nodiscard]] std::string take() {
     std::string out;
-    if (!of_->works()) return out;
+    if (!device_->is_available()) return out;
     auto const add = [&out](auto const&... words) {
       out += concat(out.empty() ? "" : ", ", words...);
     };
-    struct reported {  // nvmlEventData_t
+    struct event_data {  // nvmlEventData_t
       void* device;
       unsigned long long type, data;
       unsigned gpu_instance, compute_instance;
-    } one{};
-    int said = nvml_device::success;
-    unsigned long long last = 0;
-    for (int count = 0; events_ != nullptr && count < most_events; ++count) {
-      said = of_->call("nvmlEventSetWait_v2", events_.get(), &one, /*milliseconds=*/0U);
-      if (said != nvml_device::success) break;
-      if (one.type != 0x8 || one.data == last) continue;
-      last = one.data;
-      auto const meaning = meaning_of_xid(last);
-      add("Xid ", last, meaning.empty() ? "" : " (", meaning, meaning.empty() ? "" : ")");
+    } event{};
+    int status = nvml_device::success;
+    unsigned long long last_xid = 0;
+    for (int count = 0; events_ != nullptr && count < max_events; ++count) {
+      status = device_->call("nvmlEventSetWait_v2", events_.get(), &event, /*milliseconds=*/0U);
+      if (status != nvml_device::success) break;
+      if (event.type != 0x8 || event.data == last_xid) continue;
+      last_xid = event.data;
+      auto const meaning = meaning_of_xid(last_xid);
+      add("Xid ", last_xid, meaning.empty() ? "" : " (", meaning, meaning.empty() ? "" : ")");
     }
-    if (said == nvml_device::lost) add("NVML has lost it");
-    if (auto const now = uncorrected_errors(*of_); now && *now > errors_) {
-      add(*now - errors_,
-          *now - errors_ == 1 ? " uncorrected memory error" : " uncorrected memory errors");
-      errors_ = *now;
+    if (status == nvml_device::lost) add("NVML has lost it");
+    if (auto const total = uncorrected_errors(*device_); total && *total > errors_) {
+      add(*total - errors_,
+          *total - errors_ == 1 ? " uncorrected memory error" : " uncorrected memory errors");
+      errors_ = *total;
     }
     return out;
   }
 
  private:
-  static constexpr int most_events = 64;  // of one answer: a broken GPU may repeat its errors
+  static constexpr int max_events = 64;  // per call of take: a broken GPU may repeat its errors
 
-  std::shared_ptr<nvml_device> of_;
+  std::shared_ptr<nvml_device> device_;
   std::shared_ptr<void> events_;
   unsigned long long errors_ = 0;
 };

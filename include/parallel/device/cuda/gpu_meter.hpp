@@ -1,4 +1,4 @@
-// cuda::gpu_meter: what a GPU's own instruments say, by NVML, when its library is there.
+// cuda::gpu_meter: measurements of a GPU's sensors by NVML, if its library is installed.
 #pragma once
 
 #include <memory>
@@ -14,36 +14,36 @@ class gpu_meter {
  public:
   using reading = std::pair<std::string, double>;
 
-  explicit gpu_meter(std::shared_ptr<nvml_device> of) : of_(std::move(of)) {}
+  explicit gpu_meter(std::shared_ptr<nvml_device> device) : device_(std::move(device)) {}
 
-  /// Name and value of everything this GPU tells: "device/utilisation" (share of the last second in
-  /// which a kernel ran), "device/power_watts", "device/sm_clock_mhz", "device/memory_clock_mhz",
-  /// "device/temperature_celsius", "device/ecc_uncorrected" (errors since the driver started). Some
-  /// tens of microseconds, but for the first time.
+  /// Names and values of all measurements that this GPU supports: "device/utilisation" (share of
+  /// the last second in which a kernel ran), "device/power_watts", "device/sm_clock_mhz",
+  /// "device/memory_clock_mhz", "device/temperature_celsius", "device/ecc_uncorrected" (errors
+  /// since the driver started). Cost: some tens of microseconds; the first call is slower.
   [[nodiscard]] std::vector<reading> read() const {
     std::vector<reading> out;
-    if (!of_->works()) return out;
+    if (!device_->is_available()) return out;
     struct utilisation {
       unsigned gpu, memory;
     } busy{};
-    if (of_->ask("nvmlDeviceGetUtilizationRates", &busy))
+    if (device_->ask("nvmlDeviceGetUtilizationRates", &busy))
       out.emplace_back("device/utilisation", busy.gpu / 100.0);
     unsigned value = 0;
-    if (of_->ask("nvmlDeviceGetPowerUsage", &value))
+    if (device_->ask("nvmlDeviceGetPowerUsage", &value))
       out.emplace_back("device/power_watts", value / 1000.0);
-    if (of_->ask("nvmlDeviceGetClockInfo", 1, &value))
+    if (device_->ask("nvmlDeviceGetClockInfo", 1, &value))
       out.emplace_back("device/sm_clock_mhz", value);
-    if (of_->ask("nvmlDeviceGetClockInfo", 2, &value))
+    if (device_->ask("nvmlDeviceGetClockInfo", 2, &value))
       out.emplace_back("device/memory_clock_mhz", value);
-    if (of_->ask("nvmlDeviceGetTemperature", 0, &value))
+    if (device_->ask("nvmlDeviceGetTemperature", 0, &value))
       out.emplace_back("device/temperature_celsius", value);
-    if (auto const errors = uncorrected_errors(*of_))
+    if (auto const errors = uncorrected_errors(*device_))
       out.emplace_back("device/ecc_uncorrected", static_cast<double>(*errors));
     return out;
   }
 
  private:
-  std::shared_ptr<nvml_device> of_;
+  std::shared_ptr<nvml_device> device_;
 };
 
 }  // namespace parallel::cuda

@@ -1,9 +1,9 @@
-// cuda::graph_cache: the graphs of a stream.
+// cuda::graph_cache: the CUDA graphs of a stream.
 //
-// A stretch of work is captured every time it comes and launched at once. Where it was captured
-// before, its graph is instantiated already, and only what changed (pointers, numbers) is put in:
-// the graph is never older than the code that enqueues. What is saved is the launch of each
-// operation for itself, on the host and between two kernels on the device.
+// A range of work is captured every time it is enqueued, and launched at once as a graph. If the
+// range was captured before, its instantiated graph is updated with what changed (pointers,
+// numbers). So the graph always matches the code that enqueues. A graph saves the separate launch
+// of each operation, on the host and between two kernels on the device.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,25 +17,25 @@
 
 namespace parallel::cuda {
 
-/// Of one stream; not thread-safe.
+/// Belongs to one stream; not thread-safe.
 class graph_cache {
  public:
-  /// The first stretch of a key is run as it comes: operations that meet a shape for the first time
-  /// may ask for memory, compile or time, which cannot be captured. Throws `error` when CUDA
-  /// refuses, and what `work` throws.
+  /// Enqueues `work` on `stream`. The first call with a key runs without a graph: operations may
+  /// allocate memory, compile or measure when they first see a shape, which cannot be captured.
+  /// Throws `error` if CUDA fails, and exceptions of `work`.
   template <class Work>
-  void run(cudaStream_t on, graph_key const& key, Work&& work) {
-    auto const [known, is_new] = graphs_.try_emplace(key);
+  void run(cudaStream_t stream, graph_key const& key, Work&& work) {
+    auto const [entry, is_new] = graphs_.try_emplace(key);
     if (is_new) return work();
-    auto const captured = capture(on, work);
-    auto& ready = known->second;
+    auto const captured = capture(stream, work);
+    auto& ready = entry->second;
     if (ready && !update(ready.get(), captured.get())) ready.reset();
     if (!ready) {
-      cudaGraphExec_t made = nullptr;
-      check(cudaGraphInstantiate(&made, captured.get(), 0), "cudaGraphInstantiate");
-      ready.reset(made);
+      cudaGraphExec_t executable_graph = nullptr;
+      check(cudaGraphInstantiate(&executable_graph, captured.get(), 0), "cudaGraphInstantiate");
+      ready.reset(executable_graph);
     }
-    check(cudaGraphLaunch(ready.get(), on), "cudaGraphLaunch");
+    check(cudaGraphLaunch(ready.get(), stream), "cudaGraphLaunch");
   }
 
  private:
@@ -47,25 +47,26 @@ class graph_cache {
   using executable = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, destroy>;
 
   template <class Work>
-  [[nodiscard]] static graph capture(cudaStream_t on, Work&& work) {
-    // of this thread: those of other ranks go on allocating meanwhile
-    check(cudaStreamBeginCapture(on, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
-    cudaGraph_t made = nullptr;
+  [[nodiscard]] static graph capture(cudaStream_t stream, Work&& work) {
+    // mode for this thread only: threads of other ranks may allocate meanwhile
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal),
+          "cudaStreamBeginCapture");
+    cudaGraph_t captured = nullptr;
     try {
       work();
     } catch (...) {
-      static_cast<void>(cudaStreamEndCapture(on, &made));
-      static_cast<void>(graph(made));
+      static_cast<void>(cudaStreamEndCapture(stream, &captured));
+      static_cast<void>(graph(captured));
       throw;
     }
-    check(cudaStreamEndCapture(on, &made), "cudaStreamEndCapture");
-    return graph(made);
+    check(cudaStreamEndCapture(stream, &captured), "cudaStreamEndCapture");
+    return graph(captured);
   }
 
-  /// Whether the graph could take what was captured: it cannot when operations have changed.
+  /// Updates the instantiated graph to what was captured. Returns false if the operations differ.
   [[nodiscard]] static bool update(cudaGraphExec_t ready, cudaGraph_t captured) {
-    cudaGraphExecUpdateResultInfo why{};
-    if (cudaGraphExecUpdate(ready, captured, &why) == cudaSuccess) return true;
+    cudaGraphExecUpdateResultInfo result_info{};
+    if (cudaGraphExecUpdate(ready, captured, &result_info) == cudaSuccess) return true;
     static_cast<void>(cudaGetLastError());
     return false;
   }

@@ -1,4 +1,4 @@
-// grid: a kernel's body with the number of blocks that run it, for operations that are one kernel.
+// grid: the body of a kernel and its number of blocks, for operations that are a single kernel.
 #pragma once
 
 #include <algorithm>
@@ -8,14 +8,14 @@
 
 namespace parallel::cuda {
 
-/// Blocks that share `count` elements when every thread takes `each` in turn; more than 2^16 blocks
-/// gain nothing, the threads go on.
+/// The number of blocks for `count` elements when every thread takes `per_thread` of them, at most
+/// 2^16: beyond that, threads take more elements, and more blocks are no faster.
 template <unsigned Threads = 256>
-[[nodiscard]] constexpr std::size_t blocks_for(std::size_t count, std::size_t each = 1) {
-  return std::min<std::size_t>((count + Threads * each - 1) / (Threads * each), 65536);
+[[nodiscard]] constexpr std::size_t blocks_for(std::size_t count, std::size_t per_thread = 1) {
+  return std::min<std::size_t>((count + Threads * per_thread - 1) / (Threads * per_thread), 65536);
 }
 
-/// Blocks of 256 threads without shared memory.
+/// A launch of `blocks` blocks of 256 threads without shared memory.
 template <class Body>
 struct grid {
   std::size_t blocks;
@@ -24,7 +24,8 @@ struct grid {
 template <class Body>
 grid(std::size_t, Body) -> grid<Body>;
 
-/// By which `kernel_of(one_kernel, arguments)`, the grid of an operation, is found.
+/// Tag for argument-dependent lookup of `kernel_of(one_kernel, arguments)`, which returns the grid
+/// of an operation.
 struct one_kernel {};
 
 }  // namespace parallel::cuda

@@ -1,7 +1,7 @@
-// cuda::issuing_stream: a host stream whose worker gives a CUDA stream its work and waits for it.
+// cuda::issuing_stream: a host stream whose worker enqueues work on a CUDA stream and waits for it.
 //
-// Where work of the host and of the GPU must keep one order, as exchanges between ranks do, that
-// order is a host stream's: a task is over when what it gave the GPU is.
+// Some work of the host and the GPU must run in one common order, such as exchanges between ranks.
+// A host stream defines this order: a task ends when the GPU work that it enqueued has ended.
 #pragma once
 
 #include <utility>
@@ -13,23 +13,25 @@ namespace parallel::cuda {
 
 class issuing_stream : public host::stream {
  public:
-  /// Gives its work to `on`, which must outlive it. The worker stays with that stream's device.
-  issuing_stream(cuda::stream& on, host::stream_options options)
-      : host::stream(std::move(options)), on_(on) {
-    enqueue([device = on.device()] { check(cudaSetDevice(device), "cudaSetDevice"); });
+  /// Enqueues GPU work on `device_stream`, which must outlive this object. The device of that
+  /// stream is current on the worker.
+  issuing_stream(cuda::stream& device_stream, host::stream_options options)
+      : host::stream(std::move(options)), device_stream_(device_stream) {
+    enqueue([device = device_stream.device()] { check(cudaSetDevice(device), "cudaSetDevice"); });
   }
 
-  /// Appends what `work(stream)` enqueues on the CUDA stream.
+  /// Appends a task that calls work(stream), which enqueues on the CUDA stream, and waits for the
+  /// stream.
   template <class Work>
-  void on_device(Work work) {
+  void enqueue_on_device(Work work) {
     enqueue([this, work = std::move(work)] {
-      work(on_);
-      on_.synchronize();
+      work(device_stream_);
+      device_stream_.synchronize();
     });
   }
 
  private:
-  cuda::stream& on_;
+  cuda::stream& device_stream_;
 };
 
 }  // namespace parallel::cuda

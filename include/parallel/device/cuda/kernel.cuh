@@ -1,5 +1,5 @@
-// The kernel that runs a body, as nvcc sees it, and its launch. For nvcc; tests put a file of the
-// same name before this one, which runs bodies on the host.
+// kernel: the CUDA kernel that runs a body, and its launch. For nvcc. Tests replace this file by
+// another one of the same name, earlier in the include path, which runs bodies on the host.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -10,7 +10,7 @@
 
 namespace parallel::cuda::detail {
 
-/// See block.hpp.
+/// The thread_block of a GPU (block.hpp).
 class device_block {
  public:
   [[nodiscard]] __device__ unsigned thread() const { return threadIdx.x; }
@@ -37,19 +37,19 @@ __global__ void __launch_bounds__(Threads) run_body(Body const body) {
   body(block);
 }
 
-/// Lets blocks of this kernel have so many bytes of shared memory on the current device.
+/// Allows blocks of this kernel to use `bytes` of shared memory on the current device.
 template <unsigned Threads, class Body>
 [[nodiscard]] cudaError_t allow_shared(std::size_t bytes) {
-  if (bytes <= 48 * 1024) return cudaSuccess;  // as every kernel may
+  if (bytes <= 48 * 1024) return cudaSuccess;  // every kernel may use this much
   return cudaFuncSetAttribute(run_body<Threads, Body>, cudaFuncAttributeMaxDynamicSharedMemorySize,
                               static_cast<int>(bytes));
 }
 
 /// Enqueues `blocks` blocks of `Threads` threads that run `body`.
 template <unsigned Threads, class Body>
-[[nodiscard]] cudaError_t start(cudaStream_t on, std::size_t blocks, std::size_t shared_bytes,
+[[nodiscard]] cudaError_t start(cudaStream_t stream, std::size_t blocks, std::size_t shared_bytes,
                                 Body const& body) {
-  run_body<Threads, Body><<<static_cast<unsigned>(blocks), Threads, shared_bytes, on>>>(body);
+  run_body<Threads, Body><<<static_cast<unsigned>(blocks), Threads, shared_bytes, stream>>>(body);
   return cudaGetLastError();
 }
 

@@ -1,4 +1,4 @@
-// How the bodies of kernels are run on a cuda::stream. For nvcc.
+// launch: runs the bodies of kernels on a cuda::stream. For nvcc.
 #pragma once
 
 #include <algorithm>
@@ -14,17 +14,16 @@ namespace parallel::cuda::detail {
 
 using cuda::blocks_for;
 
-/// The most bytes of shared memory that a block may ask for on the stream's device.
+/// The largest shared memory of a block on the stream's device, in bytes.
 [[nodiscard]] inline std::size_t shared_limit(stream const& s) {
-  int most = 0;
-  check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, s.device()),
+  int max_bytes = 0;
+  check(cudaDeviceGetAttribute(&max_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, s.device()),
         "cudaDeviceGetAttribute");
-  return static_cast<std::size_t>(most);
+  return static_cast<std::size_t>(max_bytes);
 }
 
 /// Enqueues `blocks` blocks of `Threads` threads that run `body`, with `shared_bytes` of shared
-/// memory each; nothing when there are no blocks. Throws `error` naming `operation` when CUDA
-/// refuses.
+/// memory per block; nothing if `blocks` is 0. Throws `error`, naming `operation`, if CUDA fails.
 template <unsigned Threads = 256, class Body>
 void launch(stream& s, char const* operation, std::size_t blocks, Body const& body,
             std::size_t shared_bytes = 0) {

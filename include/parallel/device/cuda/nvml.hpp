@@ -1,8 +1,8 @@
-// cuda::nvml_device: a GPU as NVML knows it, when NVML's library is there.
+// cuda::nvml_device: a GPU's handle in NVML, if NVML's library is installed.
 //
-// NVML comes with the driver, not with the toolkit; so it is looked for when it is first asked, and
-// a machine without it has a device that answers nothing. Cost: some tens of milliseconds and a few
-// open files the first time.
+// NVML comes with the driver, not with the toolkit. So the library is loaded at the first use; on a
+// machine without it is_available() is false. Cost: some tens of milliseconds and a few open files
+// at the first use.
 #pragma once
 
 #include <dlfcn.h>
@@ -19,30 +19,30 @@ namespace parallel::cuda {
 
 class nvml_device {
  public:
-  /// NVML's nvmlReturn_t, as far as it matters here.
+  /// Values of NVML's nvmlReturn_t, and `missing` for a function that the library does not have.
   static constexpr int success = 0, lost = 15, missing = -1;
 
-  /// The GPU at a PCI address ("0000:3b:00.0"), by the library of this name.
+  /// The GPU at a PCI address ("0000:3b:00.0"), through the library of this name.
   explicit nvml_device(std::string pci_address, std::string library = "libnvidia-ml.so.1")
       : address_(std::move(pci_address)), name_(std::move(library)) {}
 
   nvml_device(nvml_device const&) = delete;
   nvml_device& operator=(nvml_device const&) = delete;
 
-  /// Lets NVML close what it opened: a closed library leaves its files open.
+  /// Calls nvmlShutdown: dlclose alone would leave NVML's files open.
   ~nvml_device() {
     if (started_) static_cast<void>(call("nvmlShutdown"));
   }
 
   [[nodiscard]] std::string const& address() const { return address_; }
 
-  /// Whether NVML is there and knows the GPU.
-  [[nodiscard]] bool works() {
+  /// Whether NVML is installed and knows the GPU.
+  [[nodiscard]] bool is_available() {
     std::call_once(opened_, [this] { open(); });
     return device_ != nullptr;
   }
 
-  /// Calls a function of the library; `missing` where it has none of this name.
+  /// Calls a function of the library; returns `missing` if it has none of this name.
   template <class... Arguments>
   [[nodiscard]] int call(char const* name, Arguments... arguments) const {
     if (!library_) return missing;
@@ -50,7 +50,7 @@ class nvml_device {
     return f == nullptr ? missing : f(arguments...);
   }
 
-  /// Asks for something of the GPU; false when the function is missing or says no.
+  /// Calls a function of the library for this GPU; false if the function is missing or fails.
   template <class... Arguments>
   [[nodiscard]] bool ask(char const* name, Arguments... arguments) const {
     return call(name, device_, arguments...) == success;
@@ -77,12 +77,13 @@ class nvml_device {
   void* device_ = nullptr;
 };
 
-/// Memory errors since the driver started that ECC has found and not corrected; none: the GPU does
-/// not tell.
-[[nodiscard]] inline std::optional<unsigned long long> uncorrected_errors(nvml_device const& of) {
+/// The memory errors since the driver started that ECC has detected and not corrected; nullopt if
+/// the GPU does not report them.
+[[nodiscard]] inline std::optional<unsigned long long> uncorrected_errors(
+    nvml_device const& device) {
   constexpr int uncorrected = 1, since_driver = 0;
   unsigned long long count = 0;
-  if (!of.ask("nvmlDeviceGetTotalEccErrors", uncorrected, since_driver, &count))
+  if (!device.ask("nvmlDeviceGetTotalEccErrors", uncorrected, since_driver, &count))
     return std::nullopt;
   return count;
 }

@@ -1,8 +1,9 @@
-// cuda::pinned_pool: pinned memory of the host that is kept for the next who asks for as much.
+// cuda::pinned_pool: pinned memory of the host, reused for later requests of the same size.
 //
-// CUDA frees pinned memory only when every GPU of the process is idle. Where ranks are threads with
-// a GPU each, that waits for exchanges of other ranks, which may wait for the thread that frees.
-// What takes it may wait too, so some small pieces, for a step's results, are taken before a step.
+// CUDA frees pinned memory only when every GPU of the process is idle. If ranks are threads with a
+// GPU each, freeing waits for exchanges of other ranks, which may wait for the thread that frees.
+// Allocation may wait, too, so some small blocks, for the results of a step, are allocated before a
+// step.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,7 +19,7 @@
 
 namespace parallel::cuda {
 
-/// Of one device; thread-safe.
+/// Belongs to one device; thread-safe.
 class pinned_pool {
  public:
   explicit pinned_pool(int device) : device_(device) {}
@@ -28,20 +29,20 @@ class pinned_pool {
     for (void* const memory : allocated_) static_cast<void>(cudaFreeHost(memory));
   }
 
-  /// Takes some pieces of few bytes, unless there are: then those who ask for so few allocate
-  /// nothing.
+  /// Allocates some small blocks, at the first call only. Later small requests are served from
+  /// them.
   void reserve() {
     {
       std::scoped_lock const lock(mutex_);
       if (std::exchange(reserved_, true)) return;
     }
-    auto* const all = static_cast<std::byte*>(allocate(small_pieces * small_bytes));
+    auto* const pieces = static_cast<std::byte*>(allocate(small_pieces * small_bytes));
     std::scoped_lock const lock(mutex_);
     for (std::size_t i = 0; i < small_pieces; ++i)
-      free_.emplace(small_bytes, all + i * small_bytes);
+      free_.emplace(small_bytes, pieces + i * small_bytes);
   }
 
-  /// Uninitialised.
+  /// At least `bytes` of uninitialised memory.
   [[nodiscard]] void* take(std::size_t bytes) {
     bytes = std::max(bytes, small_bytes);
     {
@@ -55,7 +56,8 @@ class pinned_pool {
     return allocate(bytes);
   }
 
-  /// Waits until this device is idle, which may still use it.
+  /// Makes memory from take(bytes) available again. Waits until this device is idle, since it may
+  /// still use the memory.
   void give_back(void* memory, std::size_t bytes) {
     static_cast<void>(cudaSetDevice(device_));
     static_cast<void>(cudaDeviceSynchronize());
@@ -80,7 +82,7 @@ class pinned_pool {
   std::mutex mutex_;
   bool reserved_ = false;
   std::vector<void*> allocated_;
-  std::multimap<std::size_t, void*> free_;  // by their bytes
+  std::multimap<std::size_t, void*> free_;  // by size in bytes
 };
 
 }  // namespace parallel::cuda

@@ -1,9 +1,9 @@
-// cuda::stream: an in-order queue of work on a CUDA device. Plain g++ compiles it; kernels are
-// launched by the operations' .cuh.
+// cuda::stream: an in-order queue of work on a CUDA device. It compiles with plain g++; the .cuh
+// files of the operations launch kernels.
 //
-// The stream does not wait for CUDA's default stream (non-blocking), so only events order work.
-// What operations need beside it, scratch memory and handles of vendor libraries, belongs to the
-// stream and is made when first asked for.
+// The stream does not synchronise with CUDA's default stream (it is non-blocking), so only events
+// order work of different streams. The stream owns the scratch memory and the handles of vendor
+// libraries that operations need, and creates them at the first use.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -28,16 +28,17 @@
 namespace parallel::cuda {
 
 struct stream_options {
-  /// Ordinal of the device.
+  /// The ordinal of the device.
   int device = 0;
-  /// Every operation gives the same bits in every run, also where that is slower.
+  /// Every operation gives the same bits in every run, even if that is slower.
   bool deterministic = false;
-  /// Stretches of work that as_graph marks run as graphs.
+  /// The ranges of work that as_graph marks run as graphs.
   bool graphs = false;
-  /// What is enqueued goes before work of other streams that has not begun: for exchanges, which
-  /// others wait for.
+  /// Work of this stream starts before waiting work of other streams. For exchanges, since other
+  /// ranks wait for them.
   bool urgent = false;
-  /// Notes every operation while it is recording, and nothing runs as a graph then; null: nothing.
+  /// Records every operation while the trace is recording; no work runs as a graph meanwhile. Null:
+  /// nothing is recorded.
   host::trace* record = nullptr;
 };
 
@@ -53,10 +54,10 @@ class stream {
     device_scope const scope(device_);
     cudaStream_t created = nullptr;
     if (options.urgent) {
-      int least = 0, greatest = 0;
-      check(cudaDeviceGetStreamPriorityRange(&least, &greatest),
+      int lowest_priority = 0, highest_priority = 0;
+      check(cudaDeviceGetStreamPriorityRange(&lowest_priority, &highest_priority),
             "cudaDeviceGetStreamPriorityRange");
-      check(cudaStreamCreateWithPriority(&created, cudaStreamNonBlocking, greatest),
+      check(cudaStreamCreateWithPriority(&created, cudaStreamNonBlocking, highest_priority),
             "cudaStreamCreateWithPriority");
     } else {
       check(cudaStreamCreateWithFlags(&created, cudaStreamNonBlocking),
@@ -68,7 +69,7 @@ class stream {
   stream(stream const&) = delete;
   stream& operator=(stream const&) = delete;
 
-  /// Finishes what was enqueued. Failures not asked for are dropped.
+  /// Finishes the enqueued work. Failures that nobody has asked for are lost.
   ~stream() {
     static_cast<void>(cudaStreamSynchronize(get()));
     libraries_.clear();
@@ -88,83 +89,84 @@ class stream {
     check(cudaStreamWaitEvent(get(), mark.get(), cudaEventWaitDefault), "cudaStreamWaitEvent");
   }
 
-  /// Waits for an event of another device, such as the host's: blocks the caller until it is
-  /// reached, since nothing on this device can wait for it. Rethrows its failure.
+  /// Waits for an event of another device, such as the host. It blocks the caller until the event
+  /// is reached, since this device cannot wait for it. Rethrows the event's failure.
   template <class Event>
   void wait(Event const& mark) {
     mark.wait();
   }
 
-  /// Blocks the caller until all enqueued work has run; throws `error` when some of it failed. Does
-  /// not spin, as cudaStreamSynchronize does: a step waits here once for nearly all of its time,
-  /// and the core belongs to others meanwhile. Waking up takes some tens of microseconds.
+  /// Blocks the caller until all enqueued work has run; throws `error` if some of it failed. It
+  /// does not spin, unlike cudaStreamSynchronize: a step waits here once for nearly all of its
+  /// time, and other threads can use the core meanwhile. Waking up takes some tens of microseconds.
   void synchronize() {
     record().wait();
     timeline_.finish();
   }
 
-  /// enqueue(), which enqueues one operation and returns CUDA's or a library's status. Every
-  /// operation goes through it, so that a trace knows when it ran; `name` must live forever.
+  /// Calls enqueue(), which enqueues one operation, and returns its result, the status of CUDA or
+  /// of a library. Every operation uses it, so that a trace can record its time. `name` must live
+  /// forever.
   template <class Enqueue>
   [[nodiscard]] auto run(char const* name, Enqueue&& enqueue) {
     std::optional<device_scope> scope;
-    if (timeline_.recording()) scope.emplace(device_);  // its events are of the stream's device
+    if (timeline_.is_recording()) scope.emplace(device_);  // its events are of the stream's device
     return timeline_.measure(name, get(), enqueue);
   }
 
   /// At least `bytes` of the device's memory, uninitialised and aligned to 256 bytes, for the
-  /// operation that is enqueued next. It grows to what the largest asked for and stays: a stream
-  /// runs one operation at a time, so one piece of memory serves all of them.
+  /// operation that is enqueued next. The memory grows to the largest request and stays allocated:
+  /// a stream runs one operation at a time, so one block of memory serves all of them.
   [[nodiscard]] std::byte* scratch(std::size_t bytes) {
     if (bytes > scratch_bytes_) {
       device_scope const scope(device_);
-      require(!capturing(), "an operation inside a graph asks for ", bytes,
+      require(!is_capturing(), "an operation inside a graph asks for ", bytes,
               " bytes of scratch memory, more than the ", scratch_bytes_,
               " that there are; use cuda_graphs=false, and please report it");
       std::size_t free = 0, total = 0;
       check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-      auto const before = std::exchange(scratch_bytes_, 0);
+      auto const previous_bytes = std::exchange(scratch_bytes_, 0);
       if (scratch_ != nullptr)
         check(cudaFreeAsync(std::exchange(scratch_, nullptr), get()), "cudaFreeAsync");
       if (!take_scratch(bytes)) {
-        static_cast<void>(take_scratch(before));  // what it had stays there
+        static_cast<void>(take_scratch(previous_bytes));  // restores the previous size
         fail<out_of_memory>("out of memory: GPU ", device_, " could not provide ", bytes,
-                            " bytes of scratch for operations; beside the ", before,
+                            " bytes of scratch for operations; beside the ", previous_bytes,
                             " that there were ", free, " of ", total, " are free");
       }
     }
     return static_cast<std::byte*>(scratch_);
   }
-  /// See parallel::reserve_scratch. Takes memory for constants too.
+  /// See parallel::reserve_scratch. It also reserves memory for constants.
   void reserve_scratch(std::size_t bytes) {
     static_cast<void>(scratch(bytes));
     device_scope const scope(device_);
     constants_.reserve();
   }
-  /// What it has grown to.
+  /// The current size of the scratch memory.
   [[nodiscard]] std::size_t scratch_bytes() const { return scratch_bytes_; }
 
   /// See stream_options::graphs.
-  [[nodiscard]] bool makes_graphs() const { return graphs_; }
-  /// Whether what is enqueued now becomes part of a graph, and does not run yet: memory cannot be
-  /// asked for, and nobody can wait.
-  [[nodiscard]] bool capturing() const {
+  [[nodiscard]] bool runs_graphs() const { return graphs_; }
+  /// Whether enqueued work is being captured into a graph instead of run. During a capture memory
+  /// cannot be allocated, and nothing can wait for the stream.
+  [[nodiscard]] bool is_capturing() const {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     check(cudaStreamIsCapturing(get(), &status), "cudaStreamIsCapturing");
     return status != cudaStreamCaptureStatusNone;
   }
 
-  /// The stream's own `Library`, made by Library(stream&) when first asked for: the handle of a
-  /// vendor's library, what was tuned or compiled.
+  /// The stream's object of type `Library`, constructed by Library(stream&) at the first call. It
+  /// holds the handle of a vendor library and its tuned or compiled kernels.
   template <class Library>
   [[nodiscard]] Library& library() {
-    auto& kept = libraries_[std::type_index(typeid(Library))];
-    if (!kept) kept = std::make_shared<Library>(*this);
-    return *static_cast<Library*>(kept.get());
+    auto& library = libraries_[std::type_index(typeid(Library))];
+    if (!library) library = std::make_shared<Library>(*this);
+    return *static_cast<Library*>(library.get());
   }
 
-  /// The device's copy of a few numbers that stay what they are (slopes, frequencies), which lie in
-  /// the host's memory: made when they are first asked for, kept as long as the stream.
+  /// The device's copy of a few constants (slopes, frequencies) in the host's memory. It is made at
+  /// the first call and lives as long as the stream.
   template <class T>
   [[nodiscard]] std::span<T const> constants(std::span<T const> values) {
     if (values.empty()) return {};
@@ -172,7 +174,7 @@ class stream {
     void const* copy = constants_.find(bytes);
     if (copy == nullptr) {
       device_scope const scope(device_);
-      require(!capturing(),
+      require(!is_capturing(),
               "an operation inside a graph asks for constants that are not there yet; "
               "use cuda_graphs=false, and please report it");
       copy = constants_.add(std::move(bytes), get());
@@ -183,7 +185,7 @@ class stream {
   /// See parallel::as_graph.
   template <class Work>
   void run_as_graph(graph_key const& key, Work&& work) {
-    if (!graphs_ || timeline_.recording()) return work();
+    if (!graphs_ || timeline_.is_recording()) return work();
     device_scope const scope(device_);
     graph_cache_.run(get(), key, work);
   }
@@ -196,7 +198,7 @@ class stream {
   [[nodiscard]] bool deterministic() const { return deterministic_; }
 
  private:
-  /// False, and nothing, when there is no memory.
+  /// Allocates the scratch memory. Returns false if there is not enough memory.
   [[nodiscard]] bool take_scratch(std::size_t bytes) {
     if (bytes == 0) return true;
     auto const status = cudaMallocAsync(&scratch_, bytes, get());

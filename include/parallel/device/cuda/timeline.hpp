@@ -1,7 +1,7 @@
-// cuda::timeline: when operations ran on a CUDA stream, for profiles.
+// cuda::timeline: the times of operations on a CUDA stream, for profiles.
 //
-// While its trace is recording, every operation runs between two events. They are read once the
-// stream has come to its end: nothing waits in between, so that what is measured is the run itself.
+// While its trace is recording, every operation is enqueued between two events. They are read when
+// the stream is empty: measuring adds no waits that would change the run.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -23,23 +23,23 @@ class timeline {
   /// Writes to `record`, which must outlive it; null: measures nothing.
   explicit timeline(host::trace* record) : record_(record) {}
 
-  [[nodiscard]] bool recording() const { return record_ != nullptr && record_->recording(); }
+  [[nodiscard]] bool is_recording() const { return record_ != nullptr && record_->is_recording(); }
 
-  /// Enqueues an operation, which lives forever under this name.
+  /// Calls enqueue() and records the time of its operation. `name` must live forever.
   template <class Enqueue>
-  auto measure(char const* name, cudaStream_t on, Enqueue&& enqueue) {
-    if (!recording()) return enqueue();
-    if (!origin_) origin_.emplace(std::chrono::steady_clock::now(), mark(on));
-    auto begin = mark(on);
+  auto measure(char const* name, cudaStream_t stream, Enqueue&& enqueue) {
+    if (!is_recording()) return enqueue();
+    if (!origin_) origin_.emplace(std::chrono::steady_clock::now(), mark(stream));
+    auto begin = mark(stream);
     auto const result = enqueue();
-    marks_.push_back({name, std::move(begin), mark(on)});
+    marks_.push_back({name, std::move(begin), mark(stream)});
     return result;
   }
 
-  /// Gives the trace what has run. The stream must have come to its end.
+  /// Writes the recorded operations to the trace. The stream must be empty.
   void finish() {
-    for (auto const& one : std::exchange(marks_, {}))
-      record_->add({{one.name}, since(one.begin), since(one.end)});
+    for (auto const& measured : std::exchange(marks_, {}))
+      record_->add({{measured.name}, since(measured.begin), since(measured.end)});
     origin_.reset();
   }
 
@@ -50,11 +50,11 @@ class timeline {
     event begin, end;
   };
 
-  [[nodiscard]] static event mark(cudaStream_t on) {
-    cudaEvent_t made = nullptr;
-    check(cudaEventCreate(&made), "cudaEventCreate");
-    event out(made, [](cudaEvent_t e) { static_cast<void>(cudaEventDestroy(e)); });
-    check(cudaEventRecord(made, on), "cudaEventRecord");
+  [[nodiscard]] static event mark(cudaStream_t stream) {
+    cudaEvent_t created = nullptr;
+    check(cudaEventCreate(&created), "cudaEventCreate");
+    event out(created, [](cudaEvent_t e) { static_cast<void>(cudaEventDestroy(e)); });
+    check(cudaEventRecord(created, stream), "cudaEventRecord");
     return out;
   }
 
@@ -67,7 +67,8 @@ class timeline {
   }
 
   host::trace* record_;
-  std::optional<std::pair<steady_time, event>> origin_;  // one moment of the host, and the stream's
+  std::optional<std::pair<steady_time, event>>
+      origin_;  // one moment, on the host and on the stream
   std::vector<mark_pair> marks_;
 };
 

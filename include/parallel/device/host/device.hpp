@@ -1,7 +1,7 @@
-// host::device: a CPU as seen by the library: memory and streams.
+// host::device: a CPU with its memory and streams.
 //
-// It counts the bytes it gave out, so that what a run uses can be held against what the meta device
-// predicts. Copies of a device count together.
+// It counts the bytes that it has allocated, so that the use of a run can be compared with the
+// prediction of the meta device. Copies of a device share their counters.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ class device {
   explicit device(stream_options compute) : compute_(std::move(compute)) {}
 
   /// Uninitialised memory for `count` elements, aligned to 64 bytes (a cache line, an AVX-512
-  /// register). Throws `error` when the system refuses.
+  /// register). Throws `out_of_memory` if the system has not enough.
   template <class T>
   [[nodiscard]] buffer<T> allocate(std::size_t count) const {
     auto* const data = memory_for<T>(count);
@@ -50,7 +50,7 @@ class device {
     return memory;
   }
 
-  /// Zeroed memory that the host and operations on this device both reach. Not counted.
+  /// Zeroed memory that the host and operations on this device both reach. It is not counted.
   template <class T>
   [[nodiscard]] buffer<T> allocate_shared(std::size_t count) const {
     auto* const data = memory_for<T>(count);
@@ -59,7 +59,8 @@ class device {
             count};
   }
 
-  /// Copies between the host's memory and the device's. Block; nothing else may use the memory.
+  /// upload and download copy between the host's memory and the device's, and block. Nothing else
+  /// may use the memory meanwhile.
   template <class T>
   void upload(std::span<T> to, std::type_identity_t<std::span<T const>> from) const {
     require(to.size() == from.size(), "a copy of ", from.size(), " elements does not fit ",
@@ -71,18 +72,18 @@ class device {
     upload(to, from);
   }
 
-  /// Bytes that were asked for and are not freed.
+  /// Allocated bytes that are not freed.
   [[nodiscard]] std::size_t bytes() const { return usage_->live; }
-  /// The most bytes there were at once.
+  /// The maximum of bytes() so far.
   [[nodiscard]] std::size_t peak_bytes() const { return usage_->peak; }
 
-  /// Bytes that this process could still take, of the machine's memory and within the limits of its
-  /// container; 0 when the system does not tell. See available_memory.
+  /// The bytes that this process can still allocate, within the machine's memory and the limits of
+  /// its container; 0 if the system does not tell. See available_memory.
   [[nodiscard]] std::size_t available_bytes() const { return available_memory(); }
 
   /// Options for this device's compute streams (threads, cores, engine).
   [[nodiscard]] stream_options const& compute_options() const { return compute_; }
-  /// Options for the streams of exchanges: one thread on the same cores.
+  /// Options for the streams of exchanges: one thread, on the same cores.
   [[nodiscard]] stream_options comm_options() const {
     return {.threads = 1, .cores = compute_.cores};
   }

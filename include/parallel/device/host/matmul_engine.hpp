@@ -1,7 +1,8 @@
-// The interface of a matrix-product library on the host: what cuBLAS is to a CUDA device.
+// matmul_engine: the interface to a library of matrix products on the host, as cuBLAS is one on a
+// CUDA device.
 //
-// One virtual call a product; implementations live in parallel/ops/host (onednn, cblas). A stream
-// without an engine multiplies in plain loops.
+// A product costs one virtual call. Implementations are in parallel/ops/host (onednn, cblas). A
+// stream without an engine multiplies in plain loops.
 #pragma once
 
 #include <parallel/core/dtype.hpp>
@@ -10,8 +11,9 @@
 
 namespace parallel::host {
 
-/// C[m,n] = op(A) op(B) + addend, all row-major; op transposes where asked. A and B share one
-/// element type, C may be wider (bf16 inputs, f32 result). Accumulates in accumulate_t.
+/// C[m,n] = op(A) op(B) + addend, all row-major; op transposes if transpose_a or transpose_b is
+/// set. A and B have one element type; C may have a wider one (bf16 inputs, f32 result). The
+/// product accumulates in accumulate_t.
 struct matmul_arguments {
   index m = 0;
   index n = 0;
@@ -37,8 +39,8 @@ class matmul_engine {
   /// Whether `multiply` takes these element types (f32·f32→f32, bf16·bf16→bf16 or f32).
   [[nodiscard]] virtual bool supports(dtype input, dtype output) const = 0;
 
-  /// Runs the product to its end on the calling thread and `threads - 1` helpers. May use `memory`
-  /// until then.
+  /// Computes the product on the calling thread and `threads - 1` helpers, and returns when it is
+  /// complete. May use `memory` until then.
   virtual void multiply(matmul_arguments const& arguments, workspace& memory) const = 0;
 };
 

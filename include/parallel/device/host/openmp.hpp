@@ -1,7 +1,8 @@
-// The only OpenMP pragmas of the library: loops over tasks on several threads.
+// openmp: the only OpenMP pragmas of the library: loops over tasks on several threads.
 //
-// Declared a system header because g++ warns of unknown pragmas when built without -fopenmp, and
-// silences that only so; the loops are then sequential and compute the same.
+// The file is declared a system header because g++ without -fopenmp warns of unknown pragmas, and
+// nothing else silences the warning. Without -fopenmp the loops are sequential and compute the
+// same.
 #pragma once
 #pragma GCC system_header
 
@@ -14,10 +15,10 @@ namespace parallel::host {
 
 namespace detail {
 
-/// Keeps the first exception of several threads; an exception may not leave an OpenMP region.
+/// Stores the first exception of several threads, since no exception may leave an OpenMP region.
 class first_failure {
  public:
-  /// f(task), unless something has failed before.
+  /// Calls f(task), unless a call has failed before.
   template <class F>
   void attempt(F const& f, index task) noexcept {
     try {
@@ -26,7 +27,7 @@ class first_failure {
       if (!taken_.exchange(true)) failure_ = std::current_exception();
     }
   }
-  /// After the threads were joined.
+  /// Rethrows the stored exception. To be called after the threads are joined.
   void rethrow() const {
     if (failure_) std::rethrow_exception(failure_);
   }

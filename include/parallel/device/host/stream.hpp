@@ -1,14 +1,14 @@
-// host::stream: real in-order asynchronous execution on a CPU.
+// host::stream: asynchronous in-order execution on a CPU.
 //
-// One worker thread per stream runs what is enqueued, in order, and blocks (never spins) when there
-// is nothing to do. So computation and communication overlap by the same code as on a GPU. When a
-// task throws, the stream is failed: later tasks are skipped, and the first failure is rethrown by
-// `synchronize`, by waiting for any event recorded after it, and by the next `enqueue`.
+// Each stream has one worker thread, which runs the enqueued tasks in order and blocks without
+// spinning while the queue is empty. So the same code overlaps computation and communication as on
+// a GPU. If a task throws, the stream is failed: later tasks are skipped, and the first failure is
+// rethrown by `synchronize`, by waiting for any event recorded after it, and by the next `enqueue`.
 //
-// Memory of tasks that have run is used for the next ones, and what an operation needs while it
-// runs comes from the stream's workspace: a stream that is warm asks the system for nothing. Who
-// enqueues faster than tasks run is held back, as by a GPU's queue, once thousands lie there: a
-// longer step takes no more memory for its queue.
+// The memory of finished tasks is reused for later ones, and operations take temporary memory from
+// the stream's workspace: after its first tasks a stream allocates nothing from the system. A
+// thread that enqueues faster than the tasks run is blocked when thousands of tasks are queued, as
+// with a GPU's queue: the memory of the queue is bounded for steps of any length.
 #pragma once
 
 #include <pthread.h>
@@ -40,27 +40,28 @@
 namespace parallel::host {
 
 struct stream_options {
-  /// Threads that one operation may use, the worker included.
+  /// The number of threads that one operation may use, including the worker.
   int threads = 1;
-  /// Cores for the worker and the helpers it starts: one each where there are enough for several
-  /// threads, so that two that wait for each other never share one; else any of them. Empty:
-  /// wherever the system likes.
+  /// The cores of the worker and its helper threads. If there are as many cores as threads, each
+  /// thread is bound to its own, so that two threads that wait for each other never share a core;
+  /// otherwise each thread may use any of them. Empty: the system chooses.
   std::vector<int> cores = {};
-  /// Matrix products; null: plain loops. Must outlive the stream.
+  /// Computes matrix products; null: plain loops do. Must outlive the stream.
   matmul_engine const* engine = nullptr;
-  /// Notes what is run; null: nothing does. Must outlive the stream.
+  /// Records the tasks and their times; null: nothing is recorded. Must outlive the stream.
   trace* record = nullptr;
-  /// Reaches the memory of exchanges that run here; null: the CPU does. Must outlive the stream.
+  /// Accesses the memory of the exchanges on this stream; null: the CPU does. Must outlive the
+  /// stream.
   data_mover* mover = nullptr;
-  /// With so many that have not run, `enqueue` and `wait` block until half of them have, for a
-  /// second at most: then there is room for twice as many. At least 1.
-  std::size_t most_waiting = 4096;
+  /// While so many tasks are queued, `enqueue` and `wait` block until half of them have run. After
+  /// one second of blocking the limit is doubled instead. At least 1.
+  std::size_t max_queued_tasks = 4096;
 };
 
 class stream {
  public:
   using event_type = event;
-  /// A task of the worker does.
+  /// The worker waits in a task of its own.
   static constexpr bool waits_for_any_event = true;
 
   explicit stream(stream_options options = {})
@@ -69,7 +70,8 @@ class stream {
   stream(stream const&) = delete;
   stream& operator=(stream const&) = delete;
 
-  /// Finishes what was enqueued, then joins the worker. Failures not asked for are dropped.
+  /// Finishes the enqueued work, then joins the worker. Failures that nobody has asked for are
+  /// lost.
   ~stream() {
     {
       std::scoped_lock const lock(mutex_);
@@ -79,13 +81,13 @@ class stream {
     worker_.join();
   }
 
-  /// Appends a task `void()`; it may own move-only state. May be held back, see
-  /// stream_options::most_waiting. Rethrows an earlier task's failure.
+  /// Appends a task `void()`, which may own move-only state. May block, see
+  /// stream_options::max_queued_tasks. Rethrows the failure of an earlier task.
   template <class Task>
-  void enqueue(Task&& work, task_label label = task_label::here()) {
+  void enqueue(Task&& work, task_label label = task_label::current()) {
     append<task_of<std::decay_t<Task>>>(label, std::forward<Task>(work));
   }
-  /// Appends a task with a label that is not the caller's name.
+  /// Appends a task with an explicit label instead of the caller's name.
   template <class Task>
   void enqueue(task_label label, Task&& work) {
     append<task_of<std::decay_t<Task>>>(label, std::forward<Task>(work));
@@ -112,23 +114,24 @@ class stream {
   /// Blocks the caller until all enqueued work has run; rethrows the first failure.
   void synchronize() { record().wait(); }
 
-  /// Blocks until nothing that was enqueued runs any more, and no other stream's work that this one
-  /// was told to wait for: on a failed stream, where `synchronize` returns while that goes on, too.
-  /// For memory that goes when an exception leaves; drops all failures.
+  /// Blocks until all enqueued work has ended, and all work of other streams for which this stream
+  /// was to wait. On a failed stream `synchronize` returns while such other work still runs;
+  /// `drain` does not. It is called before memory is freed because of an exception. Ignores all
+  /// failures.
   void drain() noexcept {
-    auto const over = [](auto const& wait) {
+    auto const ignore_failures = [](auto const& wait) {
       try {
         wait();
-      } catch (...) {  // NOLINT(bugprone-empty-catch): the one that leaves says why
+      } catch (...) {  // NOLINT(bugprone-empty-catch): the caller already handles an exception
       }
     };
-    over([this] { synchronize(); });
-    std::vector<std::function<void()>> rest;
+    ignore_failures([this] { synchronize(); });
+    std::vector<std::function<void()>> skipped;
     {
       std::scoped_lock const lock(mutex_);
-      rest.swap(skipped_waits_);
+      skipped.swap(skipped_waits_);
     }
-    for (auto const& wait : rest) over(wait);
+    for (auto const& wait : skipped) ignore_failures(wait);
   }
 
   /// The thread that runs the tasks.
@@ -137,20 +140,20 @@ class stream {
   [[nodiscard]] int threads() const { return options_.threads; }
   [[nodiscard]] matmul_engine const* engine() const { return options_.engine; }
   [[nodiscard]] data_mover* mover() const { return options_.mover; }
-  /// For the task that runs, and only for it.
+  /// Temporary memory for the running task.
   [[nodiscard]] workspace& memory() { return workspace_; }
 
  private:
   struct task {
     virtual ~task() = default;
-    /// Runs unless the stream failed before; a mark always runs and passes the failure on.
+    /// `failure` is set if the stream has failed. Then only marks act: they pass the failure on.
     virtual void run(std::exception_ptr const& failure) = 0;
     task_label label;  // "" of a mark
     std::size_t bytes = 0;
     bool is_mark = false;
   };
 
-  /// The memory goes back to the pool separately.
+  /// Destroys a task; its memory is returned to the pool separately.
   struct destroy {
     void operator()(task* t) const { std::destroy_at(t); }
   };
@@ -164,16 +167,18 @@ class stream {
     F function;
   };
 
-  /// Of a failed stream it is left to `drain`: others may wait for what this stream leaves out.
+  /// Waits for an event. On a failed stream the wait is skipped and stored for `drain`: to wait at
+  /// once could deadlock, since the event may depend on work that this stream skips.
   template <class Event>
   struct wait_task final : task {
-    explicit wait_task(std::pair<stream*, Event> of) : own(of.first), mark(std::move(of.second)) {}
+    explicit wait_task(std::pair<stream*, Event> arguments)
+        : waiting_stream(arguments.first), mark(std::move(arguments.second)) {}
     void run(std::exception_ptr const& failure) override {
       if (!failure) return mark.wait();
-      std::scoped_lock const lock(own->mutex_);
-      own->skipped_waits_.emplace_back([mark = mark] { mark.wait(); });
+      std::scoped_lock const lock(waiting_stream->mutex_);
+      waiting_stream->skipped_waits_.emplace_back([mark = mark] { mark.wait(); });
     }
-    stream* own;
+    stream* waiting_stream;
     Event mark;
   };
 
@@ -194,32 +199,35 @@ class stream {
     work_.notify_one();
   }
 
-  /// Half of the room at once: a thread is not woken for every task. What runs may wait for what is
-  /// still to be appended, as a message for another rank's: without any room for a second, there
-  /// will be twice as much.
+  /// Blocks while the queue is full, until it is half empty, so that the thread is not woken for
+  /// every task. A running task may depend on a task that is still to be appended, as a receive on
+  /// another rank's send: if the queue stays full for a second, its limit is doubled.
   void wait_for_room(std::unique_lock<std::mutex>& lock) {
-    if (waiting_ < options_.most_waiting || std::this_thread::get_id() == worker_.get_id()) return;
-    ++blocked_;
-    auto const goes_on = [this] { return has_room() || failure_; };
-    if (!room_.wait_for(lock, std::chrono::seconds(1), goes_on)) options_.most_waiting *= 2;
-    --blocked_;
+    if (queued_ < options_.max_queued_tasks || std::this_thread::get_id() == worker_.get_id())
+      return;
+    ++blocked_threads_;
+    auto const may_continue = [this] { return has_room() || failure_; };
+    if (!room_.wait_for(lock, std::chrono::seconds(1), may_continue))
+      options_.max_queued_tasks *= 2;
+    --blocked_threads_;
   }
-  [[nodiscard]] bool has_room() const { return waiting_ <= options_.most_waiting / 2; }
+  [[nodiscard]] bool has_room() const { return queued_ <= options_.max_queued_tasks / 2; }
 
   /// Appends a task; the lock is held.
   template <class Kind, class Argument>
   void push(task_label label, Argument&& argument) {
     static_assert(alignof(Kind) <= alignof(std::max_align_t));
-    void* const place = task_memory_.allocate(sizeof(Kind));  // kept if the next line throws
-    std::unique_ptr<task, destroy> next(new (place) Kind(std::forward<Argument>(argument)));
+    void* const memory =
+        task_memory_.allocate(sizeof(Kind));  // stays unused if the next line throws
+    std::unique_ptr<task, destroy> next(new (memory) Kind(std::forward<Argument>(argument)));
     next->label = label;
     next->bytes = sizeof(Kind);
     next->is_mark = std::is_same_v<Kind, mark_task>;
     tasks_.push_back(std::move(next));
-    if (!tasks_.back()->is_mark) ++waiting_;
+    if (!tasks_.back()->is_mark) ++queued_;
   }
 
-  /// Restricts the calling thread; advice: failing changes no result.
+  /// Binds the calling thread to cores. A failure is ignored: it changes no result.
   static void bind(std::span<int const> cores) {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -233,13 +241,13 @@ class stream {
     bind(cores);
     auto const threads = static_cast<index>(options_.threads);
     if (threads <= 1) return;
-    bool const one_each = std::ssize(cores) >= threads;
+    bool const has_core_for_each = std::ssize(cores) >= threads;
     auto const worker = std::this_thread::get_id();
     detail::parallel_static(options_.threads, threads, [&](index thread) {
-      bool const is_helper = std::this_thread::get_id() != worker;  // none without OpenMP
-      if (one_each && (thread == 0 || is_helper))
+      bool const is_helper = std::this_thread::get_id() != worker;  // always false without OpenMP
+      if (has_core_for_each && (thread == 0 || is_helper))
         bind(cores.subspan(static_cast<std::size_t>(thread), 1));
-      else if (is_helper)  // LLVM's OpenMP lends it bound as a stream that has ended left it
+      else if (is_helper)  // with LLVM's OpenMP it may still be bound for a stream that has ended
         bind(cores);
     });
   }
@@ -252,25 +260,25 @@ class stream {
       if (tasks_.empty()) return;
       auto next = std::move(tasks_.front());
       tasks_.pop_front();
-      if (!next->is_mark) --waiting_;
-      if (blocked_ > 0 && has_room()) room_.notify_all();
+      if (!next->is_mark) --queued_;
+      if (blocked_threads_ > 0 && has_room()) room_.notify_all();
       auto const failure = failure_;
       lock.unlock();
-      bool const timed =
-          options_.record != nullptr && !next->label.name.empty() && options_.record->recording();
-      auto const begin = timed ? steady_time::clock::now() : steady_time{};
+      bool const is_timed = options_.record != nullptr && !next->label.name.empty() &&
+                            options_.record->is_recording();
+      auto const begin = is_timed ? steady_time::clock::now() : steady_time{};
       std::exception_ptr thrown;
       try {
         next->run(failure);
       } catch (...) {
         thrown = std::current_exception();
       }
-      if (timed) options_.record->add({next->label, begin, steady_time::clock::now()});
+      if (is_timed) options_.record->add({next->label, begin, steady_time::clock::now()});
       std::size_t const bytes = next->bytes;
-      void* const place = next.get();
+      void* const memory = next.get();
       next.reset();  // frees what the task owned before the next one starts
       lock.lock();
-      task_memory_.deallocate(place, bytes);
+      task_memory_.deallocate(memory, bytes);
       if (thrown && !failure_) {
         failure_ = thrown;
         room_.notify_all();
@@ -282,15 +290,15 @@ class stream {
   std::mutex mutex_;
   std::condition_variable work_;
   std::condition_variable room_;
-  std::size_t waiting_ = 0;                             // tasks in the queue, marks not counted
-  std::size_t blocked_ = 0;                             // threads that want to append
-  std::pmr::unsynchronized_pool_resource task_memory_;  // of the queue, too; under the mutex
+  std::size_t queued_ = 0;                              // tasks in the queue, marks not counted
+  std::size_t blocked_threads_ = 0;                     // threads that want to append
+  std::pmr::unsynchronized_pool_resource task_memory_;  // for tasks and queue; under the mutex
   std::pmr::deque<std::unique_ptr<task, destroy>> tasks_{&task_memory_};
   std::exception_ptr failure_;
   std::vector<std::function<void()>> skipped_waits_;
   bool closing_ = false;
   workspace workspace_;  // the worker's
-  std::thread worker_;   // last: starts when everything else is ready
+  std::thread worker_;   // last member: starts when all others are constructed
 };
 
 }  // namespace parallel::host

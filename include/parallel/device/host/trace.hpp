@@ -1,7 +1,8 @@
-// host::trace: what a stream ran, and when: for profiles, and for proofs that work overlaps.
+// host::trace: the tasks that a stream ran, and their times, for profiles and for tests of overlap.
 //
-// A stream that is given one notes every task's label and times while recording is on; else it
-// looks at one flag. An operation's label is its name, else that of the function that enqueued.
+// A stream with a trace records the label and times of every task while recording is on; otherwise
+// it only reads one flag. The label of an operation is its name; of another task, the name of the
+// function that enqueued it.
 #pragma once
 
 #include <atomic>
@@ -15,13 +16,13 @@
 
 namespace parallel::host {
 
-/// What a task is called, in memory that lives forever, and how many bytes it moves if it says so.
+/// The name of a task, in memory that lives forever, and the bytes that it moves (0: not stated).
 struct task_label {
   std::string_view name;
   std::uint64_t bytes = 0;
 
-  /// As a default argument, the function in which it stands for the caller.
-  [[nodiscard]] static constexpr task_label here(char const* function = __builtin_FUNCTION()) {
+  /// As a default argument it names the function that contains the call.
+  [[nodiscard]] static constexpr task_label current(char const* function = __builtin_FUNCTION()) {
     return {function, 0};
   }
 };
@@ -32,19 +33,19 @@ struct timed_task {
   steady_time end;
 };
 
-/// Written by one stream, read by anyone. Must outlive the stream.
+/// Written by one stream, read by any thread. Must outlive the stream.
 class trace {
  public:
   void start() { recording_.store(true, std::memory_order_relaxed); }
   void stop() { recording_.store(false, std::memory_order_relaxed); }
-  [[nodiscard]] bool recording() const { return recording_.load(std::memory_order_relaxed); }
+  [[nodiscard]] bool is_recording() const { return recording_.load(std::memory_order_relaxed); }
 
   void add(timed_task const& task) {
     std::scoped_lock const lock(mutex_);
     tasks_.push_back(task);
   }
 
-  /// What was recorded since the last time, in order.
+  /// The tasks recorded since the last call of take, in order.
   [[nodiscard]] std::vector<timed_task> take() {
     std::scoped_lock const lock(mutex_);
     return std::exchange(tasks_, {});

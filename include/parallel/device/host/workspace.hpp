@@ -1,8 +1,8 @@
-// host::workspace: memory in which the operations of one stream keep what they need while they run.
+// host::workspace: temporary memory for the operations of one stream.
 //
-// A stream runs one task at a time, so one piece of memory serves all of them, one after another.
-// It grows to what the largest asked for and stays, so that a training step asks the system for
-// nothing.
+// A stream runs one task at a time, so one block of memory serves all of them in turn. It grows to
+// the largest request and stays allocated, so that a training step allocates nothing from the
+// system.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ class workspace {
   workspace& operator=(workspace const&) = delete;
   ~workspace() { free(); }
 
-  /// At least `bytes`, uninitialised and aligned to cache lines, until it is asked for memory
-  /// again. For the task that runs and the threads that help it.
+  /// At least `bytes`, uninitialised and aligned to cache lines, valid until the next call. For the
+  /// running task and its helper threads.
   [[nodiscard]] std::byte* take(std::size_t bytes) {
     if (bytes > size_) {
       free();
@@ -33,7 +33,7 @@ class workspace {
     return data_;
   }
 
-  /// What it has grown to.
+  /// The size of the block in bytes.
   [[nodiscard]] std::size_t size() const { return size_; }
 
  private:

@@ -1,7 +1,7 @@
-// kokkos::device: the host's memory, computed on by what Kokkos makes of the host.
+// kokkos::device: the host's memory, with streams whose operations Kokkos runs.
 //
-// Execution spaces of the host reach the memory that the host's device gives out, so that this is
-// that device, but for its streams. For portability, not speed: docs/kokkos.md.
+// Kokkos's execution spaces of the host reach the memory of host::device. So this device differs
+// from host::device only in its streams. It is for portability, not speed: docs/kokkos.md.
 #pragma once
 
 #include <parallel/device/host/device.hpp>

@@ -1,9 +1,10 @@
-// kokkos::scope: Kokkos, initialised for as long as it lives, for any execution space of the host.
+// kokkos::scope: initialises Kokkos and finalises it in the destructor, for any execution space of
+// the host.
 //
-// Kokkos's Threads, and its OpenMP before version 4, take work from one thread alone, the one that
-// initialised Kokkos; streams compute from threads of their own. So a scope initialises Kokkos on a
-// thread that stays, and on those spaces this thread passes on the work of all streams. On others
-// each stream gives its work itself, and a Kokkos::ScopeGuard serves as well.
+// Kokkos's Threads space, and its OpenMP space before version 4, accept work only from the thread
+// that initialised Kokkos, but each stream has its own thread. So a scope starts a thread that
+// initialises Kokkos, and for those spaces this thread submits the work of all streams. For other
+// spaces each stream submits its own work, and a Kokkos::ScopeGuard does as well.
 #pragma once
 
 #include <atomic>
@@ -21,15 +22,15 @@ using execution_space = Kokkos::DefaultHostExecutionSpace;
 
 class scope {
  public:
-  /// As Kokkos::initialize(); throws `error` where Kokkos is initialised already.
+  /// Calls Kokkos::initialize(). Throws `error` if Kokkos is initialised already.
   scope() : scope([] { Kokkos::initialize(); }) {}
-  /// Takes Kokkos's own arguments out of the program's: Kokkos::initialize(argc, argv).
+  /// Calls Kokkos::initialize(argc, argv), which removes Kokkos's arguments from the program's.
   scope(int& argc, char** argv) : scope([&] { Kokkos::initialize(argc, argv); }) {}
 
   scope(scope const&) = delete;
   scope& operator=(scope const&) = delete;
 
-  /// Finalises Kokkos; streams are gone by then.
+  /// Finalises Kokkos. All kokkos::streams must be destroyed before.
   ~scope() {
     current_ = nullptr;
     thread_.enqueue([] {
@@ -38,20 +39,20 @@ class scope {
     thread_.drain();
   }
 
-  /// Whether the execution space takes work from the thread alone that initialised Kokkos.
+  /// Whether the execution space accepts work only from the thread that initialised Kokkos.
   [[nodiscard]] static bool is_needed() {
     std::string_view const space = execution_space::name();
     return space == "Threads" || (space == "OpenMP" && KOKKOS_VERSION < 40000);
   }
 
-  /// The scope that initialised Kokkos; null where something else did, or nothing.
+  /// The scope that initialised Kokkos; null if none did.
   [[nodiscard]] static scope* current() { return current_; }
 
-  /// Runs f on the thread that initialised Kokkos, after what others want there; returns when it is
-  /// done. Rethrows what f throws.
+  /// Runs f on the thread that initialised Kokkos, after earlier calls by other threads, and
+  /// returns when it is finished. Rethrows exceptions of f.
   template <class F>
   void run(F const& f) {
-    pass_on([](void const* what) { (*static_cast<F const*>(what))(); }, &f);
+    pass_on([](void const* function) { (*static_cast<F const*>(function))(); }, &f);
   }
 
  private:
@@ -62,12 +63,12 @@ class scope {
     current_ = this;
   }
 
-  /// One function for all that is run: it compiles once.
-  void pass_on(void (*call)(void const*), void const* what) {
+  /// It is no template, so it is compiled once for all calls of run.
+  void pass_on(void (*call)(void const*), void const* function) {
     std::exception_ptr thrown;
-    thread_.enqueue([&thrown, call, what] {
+    thread_.enqueue([&thrown, call, function] {
       try {
-        call(what);
+        call(function);
       } catch (...) {
         thrown = std::current_exception();
       }

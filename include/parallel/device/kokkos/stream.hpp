@@ -1,9 +1,9 @@
 // kokkos::stream: a stream whose operations Kokkos runs (Edwards, Trott, Sunderland, 2014), on the
 // execution space of the host that it was configured with: Serial, OpenMP, Threads or HPX.
 //
-// It is a host stream: tasks, events and exchanges keep one order, and its worker gives Kokkos each
-// operation and waits for it. Made while Kokkos is initialised, by a scope or otherwise, and gone
-// before it is finalised.
+// It is a host stream, so tasks, events and exchanges keep one order. Its worker submits each
+// operation to Kokkos and waits for it. The stream must be constructed after Kokkos is initialised,
+// by a scope or otherwise, and destroyed before Kokkos is finalised.
 #pragma once
 
 #include <utility>
@@ -19,18 +19,18 @@ namespace parallel::kokkos {
 
 class stream : public host::stream {
  public:
-  /// `options.threads` are those of matrix products and exchanges; how many Kokkos uses is said
-  /// where it is initialised. Throws `error` where it is not.
+  /// `options.threads` is the number of threads of matrix products and exchanges; Kokkos's own
+  /// number is set when Kokkos is initialised. Throws `error` if Kokkos is not initialised.
   explicit stream(host::stream_options options = {})
       : host::stream((require_kokkos(), std::move(options))) {}
 
-  /// Calls f(part) for every part in [0, count), in any order and at once. Within a task; returns
-  /// when all are done. f throws nothing, unless the execution space is Serial. Throws `error` when
-  /// Kokkos has been finalised.
+  /// Calls f(part) for every part in [0, count), in any order and concurrently; returns when all
+  /// calls have returned. To be called within a task. f must not throw, unless the execution space
+  /// is Serial. Throws `error` if Kokkos has been finalised.
   template <class F>
   static void for_each_part(char const* name, index count, F const& f) {
     auto const compute = [&] {
-      require_still(Kokkos::is_initialized(), name);
+      require_initialised(Kokkos::is_initialized(), name);
       execution_space const space;
       Kokkos::parallel_for(name,
                            Kokkos::RangePolicy<execution_space, Kokkos::IndexType<index>,
@@ -40,7 +40,7 @@ class stream : public host::stream {
     };
     if (!scope::is_needed()) return compute();
     auto* const owner = scope::current();
-    require_still(owner != nullptr, name);
+    require_initialised(owner != nullptr, name);
     owner->run(compute);
   }
 
@@ -53,7 +53,7 @@ class stream : public host::stream {
             " takes work from the thread alone that initialised it: initialise it by a "
             "kokkos::scope");
   }
-  static void require_still(bool initialised, char const* name) {
+  static void require_initialised(bool initialised, char const* name) {
     require(initialised, name,
             ": Kokkos was finalised before a stream that computes by it was gone");
   }

@@ -1,8 +1,8 @@
-// The meta device: allocates and computes nothing, but counts bytes and floating-point operations.
+// meta::device: allocates and computes nothing, but counts bytes and floating-point operations.
 //
-// `dry_run`, the automatic microbatch and the size of the activation arena come from running the
-// very same training step on it. Pointers are null; every operation has a meta overload that only
-// adds to the counters.
+// `dry_run`, the automatic choice of the microbatch and the size of the activation arena come from
+// running the same training step on the meta device. Pointers are null. Every operation has an
+// overload for the meta stream that only adds to the counters.
 #pragma once
 
 #include <algorithm>
@@ -13,31 +13,32 @@
 #include <utility>
 
 #include <parallel/device/buffer.hpp>
-#include <parallel/device/meta/touched.hpp>
-#include <parallel/device/reached.hpp>
+#include <parallel/device/meta/memory_access.hpp>
+#include <parallel/device/reached_event.hpp>
 
 namespace parallel::meta {
 
 struct stream_options {
-  /// Of the streams that are planned: every operation gives the same bits in every run.
+  /// The planned streams are deterministic: every operation gives the same bits in every run.
   bool deterministic = false;
 };
 
-/// Counts the floating-point operations that operations on it would have executed, and the scratch
-/// memory that they would have taken on a GPU.
+/// Counts the floating-point operations that its operations would execute on a real device, and the
+/// scratch memory that they would need on a GPU.
 class stream {
  public:
-  using event_type = reached;
+  using event_type = reached_event;
 
   explicit stream(stream_options options = {}) : options_(options) {}
 
   template <class Task>
   void enqueue(Task&&) {}
-  [[nodiscard]] reached record() { return {}; }
-  void wait(reached) {}
+  [[nodiscard]] reached_event record() { return {}; }
+  void wait(reached_event) {}
   void synchronize() {}
 
-  /// Called by an operation, which is named as its tasks are on a host stream.
+  /// Called by an operation. `operation` is the same name as the label of its tasks on a host
+  /// stream.
   void count(std::uint64_t floating_point_operations,
              char const* operation = __builtin_FUNCTION()) {
     operations_ += floating_point_operations;
@@ -47,27 +48,27 @@ class stream {
 
   /// Called by an operation: bytes of scratch that it needs on a GPU.
   void need_scratch(std::size_t bytes) { scratch_ = std::max(scratch_, bytes); }
-  /// The most that one operation needed since this was asked last.
+  /// The largest need_scratch() since the last call of take_scratch().
   [[nodiscard]] std::size_t take_scratch() { return std::exchange(scratch_, 0); }
   [[nodiscard]] stream_options const& options() const { return options_; }
 
-  /// Called by an operation with the views it reads and writes; with `updates(view)` for one that
-  /// it adds to. An operation that does not is not looked at.
+  /// Called by an operation with the views that it reads and writes, and with `updates(view)` for a
+  /// view that it adds to. The observer does not see an operation that does not call this.
   template <class... Views>
   void touch(Views const&... views) {
-    if (witness_ == nullptr) return;
-    touched const all[] = {touch_of(views)...};
-    witness_->operation(all);
+    if (observer_ == nullptr) return;
+    memory_access const accesses[] = {access_of(views)...};
+    observer_->operation(accesses);
   }
   /// Called by an exchange along an axis of the mesh.
   template <class Out, class In>
   void exchange(std::string_view axis, exchange_kind kind, Out const& out, In const& in) {
-    if (witness_ != nullptr) witness_->exchange(axis, kind, touch_of(out), touch_of(in));
+    if (observer_ != nullptr) observer_->exchange(axis, kind, access_of(out), access_of(in));
   }
-  /// From now on `whom` is told of these; null: nobody.
-  void report_to(witness* whom) { witness_ = whom; }
+  /// Reports later operations and exchanges to `observer`; null: reports to none.
+  void set_observer(access_observer* observer) { observer_ = observer; }
 
-  /// Called by an exchange along an axis of the mesh: bytes that this rank would have sent.
+  /// Called by an exchange along an axis of the mesh: adds the bytes that this rank would send.
   void count_traffic(std::string_view axis, std::uint64_t bytes) { exchanges_[axis] += bytes; }
   [[nodiscard]] std::map<std::string_view, std::uint64_t> const& exchanges() const {
     return exchanges_;
@@ -79,7 +80,7 @@ class stream {
 
  private:
   stream_options options_;
-  witness* witness_ = nullptr;
+  access_observer* observer_ = nullptr;
   std::size_t scratch_ = 0;
   std::uint64_t operations_ = 0;
   std::map<std::string_view, std::uint64_t> by_name_;
@@ -100,13 +101,13 @@ class device {
     return allocate<T>(count);
   }
 
-  /// Of the host's memory: not counted.
+  /// Memory of the host. It is not counted.
   template <class T>
   [[nodiscard]] buffer<T> allocate_shared(std::size_t count) const {
     return {nullptr, nullptr, count};
   }
 
-  /// Bytes that were asked for so far.
+  /// Bytes of all allocations so far.
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
  private:

@@ -64,7 +64,7 @@ class cublaslt {
       product.decided = true;
     }
     if (!product.algorithm) return false;
-    if (tune_ && !table_.entries().contains(shape) && !stream_.capturing())
+    if (tune_ && !table_.entries().contains(shape) && !stream_.is_capturing())
       measure(shape, product, arguments);
     check(stream_.run("matmul", [&] { return run(product.plan, *product.algorithm, arguments); }),
           "cublasLtMatmul");

@@ -17,8 +17,8 @@ template <unsigned N, class Block, class F>
 PARALLELLM_DEVICE void for_each_group_of_grid(Block const& b, std::size_t count, bool aligned,
                                               F const& f) {
   std::size_t const groups = aligned ? count / N : 0;
-  for_each_of_grid(b, groups, [&](std::size_t g) { f.template operator()<N>(g * N); });
-  for_each_of_grid(b, count - groups * N,
+  for_each_in_grid(b, groups, [&](std::size_t g) { f.template operator()<N>(g * N); });
+  for_each_in_grid(b, count - groups * N,
                    [&](std::size_t i) { f.template operator()<1>(groups * N + i); });
 }
 

@@ -1,4 +1,4 @@
-// cuda::device and cuda::stream, on a CUDA runtime that is only fake.
+// cuda::device and cuda::stream on a fake CUDA runtime.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -23,11 +23,11 @@ using parallel::cuda::device;
 using parallel::cuda::stream;
 
 static_assert(parallel::device<device> && parallel::stream<stream>);
-static_assert(!parallel::waits_by_itself<stream, parallel::host::event>);
+static_assert(!parallel::waits_asynchronously<stream, parallel::host::event>);
 static_assert(std::is_same_v<parallel::comm_stream<device, parallel::any_communicator>,
                              parallel::cuda::comm_stream>);
 
-TEST_CASE("a machine without a GPU, or with one that is too old, is refused") {
+TEST_CASE("cuda::device: a machine without a GPU, or with one that is too old, is an error") {
   fake::machine() = {.devices = 0};
   CHECK(device::count() == 0);
   CHECK_THROWS_WITH_AS(device(), doctest::Contains("no GPU can be used"), parallel::error);
@@ -40,18 +40,18 @@ TEST_CASE("a machine without a GPU, or with one that is too old, is refused") {
                        parallel::error);
 }
 
-TEST_CASE("a GPU is known by its identity, whoever has it") {
+TEST_CASE("cuda::device: devices on the same GPU have equal identities") {
   fake::machine() = {.devices = 2};
-  device const first({.device = 0}), again({.device = 0}), second({.device = 1});
-  CHECK(first.identity() == again.identity());
+  device const first({.device = 0}), same_gpu({.device = 0}), second({.device = 1});
+  CHECK(first.identity() == same_gpu.identity());
   CHECK(first.identity() != second.identity());
 }
 
-TEST_CASE("memory is counted, freed, and refused with what is left") {
+TEST_CASE("cuda::device: memory is counted and freed; errors state the free bytes") {
   fake::machine() = {.memory = 1000};
   {
     device const gpu;
-    auto const copy = gpu;  // counts together
+    auto const copy = gpu;  // shares the counter
     {
       auto const a = gpu.allocate<float>(100);
       auto const b = copy.allocate_zeroed<std::int32_t>(50);
@@ -64,7 +64,7 @@ TEST_CASE("memory is counted, freed, and refused with what is left") {
     }
     CHECK(gpu.bytes() == 0);
     CHECK(gpu.peak_bytes() == 600);
-    CHECK(gpu.peak_flops(parallel::dtype::bf16) == 0);  // nobody knows this GPU
+    CHECK(gpu.peak_flops(parallel::dtype::bf16) == 0);  // unknown GPU
     auto const shared = gpu.allocate_shared<double>(4);
     CHECK(fake::machine().pinned.contains(shared.data()));
     CHECK(gpu.bytes() == 0);
@@ -73,20 +73,22 @@ TEST_CASE("memory is counted, freed, and refused with what is left") {
   CHECK(fake::machine().pinned.empty());
 }
 
-TEST_CASE("elements come and go through the host's copies") {
+TEST_CASE("cuda::device: the host reads and writes elements by copies") {
   fake::machine() = {};
   device const gpu;
-  auto const there = gpu.allocate<int>(5);
-  parallel::write_from_host(gpu, there.span(),
-                            [](std::span<int> here) { std::iota(here.begin(), here.end(), 3); });
+  auto const memory = gpu.allocate<int>(5);
+  parallel::write_from_host(gpu, memory.span(), [](std::span<int> elements) {
+    std::iota(elements.begin(), elements.end(), 3);
+  });
   std::vector<int> got;
-  parallel::read_on_host(gpu, there.span(),
-                         [&](std::span<int const> here) { got.assign(here.begin(), here.end()); });
+  parallel::read_on_host(gpu, memory.span(), [&](std::span<int const> elements) {
+    got.assign(elements.begin(), elements.end());
+  });
   CHECK(got == std::vector{3, 4, 5, 6, 7});
-  CHECK_THROWS_AS(gpu.upload(there.span(), std::vector<int>(4)), parallel::error);
+  CHECK_THROWS_AS(gpu.upload(memory.span(), std::vector<int>(4)), parallel::error);
 }
 
-TEST_CASE("a stream's scratch memory grows and stays, and constants are copied once") {
+TEST_CASE("cuda::stream: scratch memory grows and stays, and constants are copied once") {
   fake::machine() = {};
   {
     stream s;
@@ -96,19 +98,19 @@ TEST_CASE("a stream's scratch memory grows and stays, and constants are copied o
     CHECK(s.scratch(200) != nullptr);
     CHECK(fake::machine().used() == 200);
     std::vector<float> const slopes{0.5F, 0.25F};
-    auto const there = s.constants<float>(slopes);
-    CHECK(std::vector<float>(there.begin(), there.end()) == slopes);
-    CHECK(s.constants<float>(std::vector<float>(slopes)).data() == there.data());
+    auto const copy = s.constants<float>(slopes);
+    CHECK(std::vector<float>(copy.begin(), copy.end()) == slopes);
+    CHECK(s.constants<float>(std::vector<float>(slopes)).data() == copy.data());
     CHECK(s.constants<float>({}).empty());
     auto const mark = s.record();
     CHECK(mark.ready());
     s.wait(mark);
     fake::machine().busy = true;
-    auto const soon = std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
-    CHECK(!mark.wait_until(soon));
-    CHECK(std::chrono::steady_clock::now() >= soon);
+    auto const deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
+    CHECK(!mark.wait_until(deadline));
+    CHECK(std::chrono::steady_clock::now() >= deadline);
     fake::machine().busy = false;
-    CHECK(mark.wait_until(soon));
+    CHECK(mark.wait_until(deadline));
     fake::machine().fails = "cudaEventSynchronize";
     CHECK_THROWS_WITH_AS(s.synchronize(), doctest::Contains("cudaEventSynchronize failed with"),
                          parallel::error);
@@ -118,17 +120,17 @@ TEST_CASE("a stream's scratch memory grows and stays, and constants are copied o
   CHECK(fake::machine().events == 0);
 }
 
-TEST_CASE("the scratch memory of all streams is counted, and told beside what was given out") {
+TEST_CASE("cuda::device: the readings include the scratch memory of all streams") {
   fake::machine() = {};
   device const gpu;
   CHECK(gpu.peak_scratch_bytes() == 0);
-  auto const memory = gpu.allocate<float>(25);  // not of the pool
+  auto const memory = gpu.allocate<float>(25);  // not from the scratch pool
   {
-    stream compute, beside;
+    stream compute, second;
     static_cast<void>(compute.scratch(1000));
-    static_cast<void>(beside.scratch(300));
+    static_cast<void>(second.scratch(300));
     CHECK(gpu.peak_scratch_bytes() == 1300);
-    static_cast<void>(compute.scratch(1500));  // the smaller one is given back first
+    static_cast<void>(compute.scratch(1500));  // the smaller one is freed first
     CHECK(gpu.peak_scratch_bytes() == 1800);
   }
   CHECK(gpu.peak_scratch_bytes() == 1800);
@@ -137,29 +139,30 @@ TEST_CASE("the scratch memory of all streams is counted, and told beside what wa
   CHECK(readings.back().second == 1900e-9);
 }
 
-TEST_CASE("who waits for a stream or an event does not spin") {
+TEST_CASE("cuda::stream: waiting for a stream or an event does not spin") {
   fake::machine() = {};
   stream s;
   s.synchronize();
   s.record().wait();
   parallel::cuda::issuing_stream exchanges(s, {});
-  exchanges.on_device([](stream&) {});
+  exchanges.enqueue_on_device([](stream&) {});
   exchanges.synchronize();
   CHECK(fake::machine().spinning_waits == 0);
 }
 
-TEST_CASE("a process takes memory of its own GPU only, whatever its threads do") {
+TEST_CASE("cuda::device: a process takes memory of its own GPU only") {
   fake::machine() = {.devices = 3};
-  std::thread([] {  // begins with GPU 0 current, as every thread
+  std::thread([] {  // GPU 0 is current at first, as in every thread
     device const gpu({.device = 2});
-    auto const there = gpu.allocate_zeroed<int>(4);
+    auto const memory = gpu.allocate_zeroed<int>(4);
     auto const shared = gpu.allocate_shared<int>(4);
-    std::vector<int> here(4);
-    gpu.download(std::span(here), std::span<int const>(there.span()));
+    std::vector<int> host_copy(4);
+    gpu.download(std::span(host_copy), std::span<int const>(memory.span()));
     stream s(gpu.compute_options());
     CHECK(s.scratch(10) != nullptr);
     parallel::cuda::issuing_stream exchanges(s, {});
-    exchanges.on_device([](stream& on) { static_cast<void>(on.record()); });
+    exchanges.enqueue_on_device(
+        [](stream& device_stream) { static_cast<void>(device_stream.record()); });
     exchanges.wait(s.record());
     exchanges.synchronize();
   })
@@ -167,9 +170,9 @@ TEST_CASE("a process takes memory of its own GPU only, whatever its threads do")
   CHECK(fake::machine().contexts == std::set{2});
 }
 
-TEST_CASE("a device is current for a scope, and the one before comes back") {
+TEST_CASE("device_scope: a device is current in the scope, and the previous one after it") {
   fake::machine() = {.devices = 2};
-  parallel::cuda::device_scope const own(0);
+  parallel::cuda::device_scope const scope(0);
   {
     parallel::cuda::device_scope const other(1);
     CHECK(fake::current_device() == 1);

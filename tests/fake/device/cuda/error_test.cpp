@@ -1,11 +1,11 @@
-// What a failed call of CUDA says, on a runtime that is only fake.
+// Messages of failed CUDA calls, on a fake runtime.
 #include <doctest/doctest.h>
 
 #include <parallel/device/cuda/error.hpp>
 
 #include "support/fake_cuda.hpp"
 
-TEST_CASE("a program without code for this GPU says what to build") {
+TEST_CASE("cuda::check: the error for missing GPU code says how to build") {
   CHECK_NOTHROW(parallel::cuda::check(cudaSuccess, "add"));
   CHECK_THROWS_WITH_AS(
       parallel::cuda::check(cudaErrorNoKernelImageForDevice, "add"),

@@ -1,4 +1,4 @@
-// Stretches of a CUDA stream as graphs, on a CUDA runtime that is only fake.
+// as_graph on a CUDA stream, on a fake CUDA runtime.
 #include <doctest/doctest.h>
 
 #include <stdexcept>
@@ -17,7 +17,7 @@ using parallel::graph_key;
 using parallel::cuda::stream;
 using numbers = std::vector<int>;
 
-/// A stretch of two kernels.
+/// A range of two kernels.
 auto two(stream& s, int first) {
   return [&s, first] {
     fake::enqueue(s.get(), first);
@@ -26,7 +26,7 @@ auto two(stream& s, int first) {
   };
 }
 
-TEST_CASE("the first stretch of a key runs as it comes, the others as a graph that is updated") {
+TEST_CASE("as_graph: the first run of a key is direct, later ones update a graph") {
   fake::machine() = {};
   {
     stream s({.graphs = true});
@@ -39,9 +39,9 @@ TEST_CASE("the first stretch of a key runs as it comes, the others as a graph th
     CHECK(fake::machine().instantiations == 1);
     CHECK(fake::machine().direct.size() == 2);
 
-    // another key begins anew
+    // another key has its own graph
     auto other = key;
-    other.fresh = true;
+    other.overwrites_gradients = true;
     CHECK(as_graph(s, other, two(s, 40)) == 40);
     CHECK(fake::machine().direct == numbers{10, 11, 40, 41});
   }
@@ -49,7 +49,7 @@ TEST_CASE("the first stretch of a key runs as it comes, the others as a graph th
   CHECK(fake::machine().streams == 0);
 }
 
-TEST_CASE("a stretch whose operations have changed gets another graph") {
+TEST_CASE("as_graph: changed operations get a new graph") {
   fake::machine() = {};
   stream s({.graphs = true});
   for (int count : {2, 2, 3, 3})
@@ -60,7 +60,7 @@ TEST_CASE("a stretch whose operations have changed gets another graph") {
   CHECK(fake::machine().instantiations == 2);
 }
 
-TEST_CASE("an exception ends the capture, and the stream goes on") {
+TEST_CASE("as_graph: an exception ends the capture, and the stream still works") {
   fake::machine() = {};
   stream s({.graphs = true});
   auto const run = [&](bool broken) {
@@ -77,7 +77,7 @@ TEST_CASE("an exception ends the capture, and the stream goes on") {
   CHECK(fake::machine().launches == std::vector<numbers>{{5}});
 }
 
-TEST_CASE("without graphs, and on streams that have none, a stretch runs as it comes") {
+TEST_CASE("as_graph: without graphs the work runs directly") {
   fake::machine() = {};
   stream s;
   for (int i = 0; i < 3; ++i) as_graph(s, {}, two(s, i));
@@ -87,7 +87,7 @@ TEST_CASE("without graphs, and on streams that have none, a stretch runs as it c
   CHECK(as_graph(host, {}, [] { return 7; }) == 7);
 }
 
-TEST_CASE("scratch memory does not grow inside a graph") {
+TEST_CASE("cuda::stream: scratch memory does not grow inside a graph") {
   fake::machine() = {};
   stream s({.graphs = true});
   auto const run = [&](std::size_t bytes) {

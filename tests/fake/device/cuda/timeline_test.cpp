@@ -1,4 +1,4 @@
-// Times of operations on a CUDA stream, on a CUDA runtime that is only fake.
+// Times of operations on a CUDA stream, on a fake CUDA runtime.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -21,7 +21,7 @@ int operation(stream& s, char const* name, int kernels) {
   });
 }
 
-TEST_CASE("operations have their times once the stream has come to its end") {
+TEST_CASE("timeline: operations have their times when the stream is empty") {
   using namespace std::chrono_literals;
   fake::machine() = {};
   parallel::host::trace trace;
@@ -47,7 +47,7 @@ TEST_CASE("operations have their times once the stream has come to its end") {
   CHECK(fake::machine().events == 0);
 }
 
-TEST_CASE("what is measured runs operation by operation, not as a graph") {
+TEST_CASE("timeline: measured work runs operation by operation, not as a graph") {
   fake::machine() = {};
   parallel::host::trace trace;
   stream s({.graphs = true, .record = &trace});

@@ -1,5 +1,5 @@
-// Which algorithm a product takes: guessed, timed or given; on a CUDA runtime and a cuBLASLt that
-// are only fake.
+// The algorithm of a matrix product: from the heuristic, by timing, or from a table; on a fake CUDA
+// runtime and a fake cuBLASLt.
 #include <doctest/doctest.h>
 
 #include <cstddef>
@@ -23,19 +23,19 @@ matmul_shape const shape{.m = 2, .n = 2, .k = 2};
 constexpr int guessed = 0;
 constexpr int fastest = fake::fastest_product;
 
-/// A machine with room for a workspace.
+/// A machine with memory for a workspace.
 void begin() {
   fake::machine() = {};
   fake::machine().memory = std::size_t{1} << 30;
 }
 
-/// Multiplies on `s`; the numbers do not matter.
-void multiply(stream& s, matmul_shape const& of = shape) {
+/// Multiplies on `s`; the values are irrelevant.
+void multiply(stream& s, matmul_shape const& dimensions = shape) {
   float a[4] = {}, b[4] = {}, c[4] = {};
-  CHECK(s.library<cublaslt>().multiply(of, c, a, b, c));
+  CHECK(s.library<cublaslt>().multiply(dimensions, c, a, b, c));
 }
 
-TEST_CASE("a product takes the library's first guess, once tuned the fastest, and keeps it") {
+TEST_CASE("cublaslt: a product uses the first heuristic, after tuning the fastest algorithm") {
   begin();
   stream s;
   auto& products = s.library<cublaslt>();
@@ -46,7 +46,7 @@ TEST_CASE("a product takes the library's first guess, once tuned the fastest, an
   auto const timed = fake::machine().direct.size();
   CHECK(timed > 3);
   CHECK(fake::machine().direct.back() == fastest);
-  multiply(s);  // is not timed again
+  multiply(s);  // not timed again
   products.tune(false);
   multiply(s);
   CHECK(fake::machine().direct.size() == timed + 2);
@@ -54,11 +54,11 @@ TEST_CASE("a product takes the library's first guess, once tuned the fastest, an
   CHECK(products.tuning().entries().at(shape).guess == fastest);
 }
 
-TEST_CASE("a product for whose timing there is no memory takes the library's first guess") {
+TEST_CASE("cublaslt: without memory for tuning a product uses the first heuristic") {
   begin();
   stream s;
   auto& products = s.library<cublaslt>();
-  multiply(s);  // takes scratch
+  multiply(s);  // allocates scratch memory
   products.tune(true);
   fake::machine().memory = fake::machine().used();
   multiply(s);
@@ -67,7 +67,7 @@ TEST_CASE("a product for whose timing there is no memory takes the library's fir
   CHECK(fake::machine().used() == fake::machine().memory);
 }
 
-TEST_CASE("what others have timed decides, also inside a graph") {
+TEST_CASE("cublaslt: timings of other ranks decide, also inside a graph") {
   begin();
   stream s({.graphs = true});
   auto& products = s.library<cublaslt>();
@@ -80,13 +80,13 @@ TEST_CASE("what others have timed decides, also inside a graph") {
   CHECK(fake::machine().launches == std::vector<numbers>{{1}});
 }
 
-TEST_CASE("a product first met while a graph is captured is guessed there, and timed afterwards") {
+TEST_CASE("cublaslt: a product first seen in a capture is tuned after the capture") {
   begin();
   stream s({.graphs = true});
   auto& products = s.library<cublaslt>();
   products.tune(true);
-  multiply(s);  // so that there is a workspace
-  auto const before = fake::machine().direct;
+  multiply(s);  // allocates the workspace
+  auto const direct_before = fake::machine().direct;
   auto const allocated = fake::machine().allocated;
   auto other = shape;
   other.accumulate = true;
@@ -97,7 +97,7 @@ TEST_CASE("a product first met while a graph is captured is guessed there, and t
       multiply(s, other);
     });
   CHECK(fake::machine().launches == std::vector<numbers>(2, {fastest, guessed}));
-  CHECK(fake::machine().direct == before);
+  CHECK(fake::machine().direct == direct_before);
   CHECK(fake::machine().allocated == allocated);
   CHECK(!products.tuning().entries().contains(other));
 
@@ -110,7 +110,7 @@ TEST_CASE("a product first met while a graph is captured is guessed there, and t
   CHECK(fake::machine().launches.back() == numbers{fastest, fastest});
 }
 
-TEST_CASE("a product with a bias is one of its own, and each is told where its bias lies") {
+TEST_CASE("cublaslt: a product with a bias has its own entry and gets its bias pointer") {
   begin();
   stream s;
   auto& products = s.library<cublaslt>();
@@ -128,24 +128,24 @@ TEST_CASE("a product with a bias is one of its own, and each is told where its b
   }
 }
 
-/// Multiplies, and takes the gradient of a bias with it or by a pass of its own, which takes a
-/// millisecond; returns whether the pass came last. However often either is timed, the gradient is
-/// added once.
+/// Multiplies, and computes the gradient of a bias in the epilogue or by a separate pass, which
+/// takes a millisecond. Returns whether the separate pass was the last one to run. However often
+/// each is timed, the gradient must be added once.
 bool take_gradient(stream& s) {
   constexpr int pass = 100;
-  matmul_shape of = shape;
-  of.epilogue = parallel::cuda::matmul_epilogue::bias_gradient;
+  matmul_shape dimensions = shape;
+  dimensions.epilogue = parallel::cuda::matmul_epilogue::bias_gradient;
   alignas(16) float sums[4] = {};
   float a[4] = {}, b[4] = {}, c[4] = {};
   float gradient = 3;
   auto& products = s.library<cublaslt>();
   products.multiply_or(
-      of, {std::as_writable_bytes(std::span(&gradient, 1))},
+      dimensions, {std::as_writable_bytes(std::span(&gradient, 1))},
       [&] {
-        bool const done = products.multiply(of, c, a, b, nullptr, sums);
-        if (done) CHECK(fake::bias == sums);
-        if (done) ++gradient;
-        return done;
+        bool const is_fused = products.multiply(dimensions, c, a, b, nullptr, sums);
+        if (is_fused) CHECK(fake::bias == sums);
+        if (is_fused) ++gradient;
+        return is_fused;
       },
       [&] {
         multiply(s);
@@ -156,7 +156,7 @@ bool take_gradient(stream& s) {
   return fake::machine().direct.back() == pass;
 }
 
-TEST_CASE("a bias' gradient is the product's where that is faster than a pass of its own") {
+TEST_CASE("cublaslt: a bias gradient is fused if that is faster than a separate pass") {
   for (bool const slow : {false, true}) {
     CAPTURE(slow);
     begin();
@@ -177,9 +177,9 @@ TEST_CASE("a bias' gradient is the product's where that is faster than a pass of
     stream resumed;
     resumed.library<cublaslt>().use(table);
     resumed.library<cublaslt>().tune(true);
-    auto const before = fake::machine().direct.size();
+    auto const direct_before = fake::machine().direct.size();
     CHECK(take_gradient(resumed) == slow);
-    CHECK(fake::machine().direct.size() == before + (slow ? 2 : 1));  // nothing is timed again
+    CHECK(fake::machine().direct.size() == direct_before + (slow ? 2 : 1));  // without timing
   }
   fake::bias_gradient_time = 0;
 }

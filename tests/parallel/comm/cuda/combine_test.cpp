@@ -1,4 +1,4 @@
-// The kernel that combines ranks' values, on the host: the bits of every other backend.
+// The kernel that combines the values of ranks, run on the host: it has the bits of other backends.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -15,11 +15,12 @@ namespace combine_kernel_test {
 
 using namespace parallel;
 
-TEST_CASE_TEMPLATE("any number of ranks is combined to the same bits as on the host", T, float,
-                   bf16, double, std::int32_t, std::uint64_t) {
+TEST_CASE_TEMPLATE(
+    "combine kernel: any number of ranks is combined to the same bits as on the host", T, float,
+    bf16, double, std::int32_t, std::uint64_t) {
   constexpr std::size_t count = 67;
   for (int const ranks : {1, 2, 3, 4, 5, 7, 8, 13, 128, 300, 2048})
-    for (auto const how : {reduction::sum, reduction::max, reduction::min, reduction::tree_sum}) {
+    for (auto const op : {reduction::sum, reduction::max, reduction::min, reduction::tree_sum}) {
       std::vector<std::vector<T>> in(static_cast<std::size_t>(ranks), std::vector<T>(count));
       for (std::size_t r = 0; r < in.size(); ++r)
         for (std::size_t i = 0; i < count; ++i)
@@ -36,10 +37,10 @@ TEST_CASE_TEMPLATE("any number of ranks is combined to the same bits as on the h
         sources.push_back(in[r].data());
         body.sources[r] = in[r].data();
       }
-      body.op = how;
+      body.op = op;
       body.count = count;
       void* const out = expected.data();
-      detail::combine(dtype_of<T>, how, {&out, 1}, sources, count);
+      detail::combine(dtype_of<T>, op, {&out, 1}, sources, count);
       testing::run_in_every_order(2, 32, 0, body, [&](auto) {
         CHECK(std::memcmp(first.data(), expected.data(), count * sizeof(T)) == 0);
         CHECK(std::memcmp(second.data(), expected.data(), count * sizeof(T)) == 0);
@@ -47,7 +48,7 @@ TEST_CASE_TEMPLATE("any number of ranks is combined to the same bits as on the h
     }
 }
 
-TEST_CASE("numbers in bf16 are summed to floats that are not rounded") {
+TEST_CASE("combine kernel: bf16 values are summed to floats without rounding") {
   constexpr std::size_t count = 67;
   for (int const ranks : {1, 3, 8}) {
     std::vector<std::vector<bf16>> in(static_cast<std::size_t>(ranks), std::vector<bf16>(count));

@@ -1,4 +1,4 @@
-// Ranks that share a device whose memory the host cannot reach exchange it to the bit.
+// Exchanges between ranks that share a device whose memory the host cannot reach.
 #include <doctest/doctest.h>
 
 #include <memory>
@@ -10,7 +10,8 @@
 
 namespace exchange_mover_test {
 
-TEST_CASE("every exchange of memory that the host cannot reach") {
+TEST_CASE(
+    "exchange mover: every exchange of memory that the host cannot reach has the exact bits") {
   for (int const ranks : {1, 2, 3, 8}) {
     CAPTURE(ranks);
     auto const memory = std::make_shared<guarded::memory>(std::size_t{1} << 30);

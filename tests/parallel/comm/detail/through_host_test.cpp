@@ -1,5 +1,5 @@
-// Exchanges of memory that the CPU cannot reach, by a backend that sends host memory only: over
-// direct messages between threads, as MPI does it, every operation gives what it gives on the host.
+// Exchanges of memory that the CPU cannot reach by a backend that sends host memory only, as MPI
+// does. Every operation must give the result that it gives on host memory.
 #include <doctest/doctest.h>
 
 #include <numeric>
@@ -14,17 +14,17 @@ namespace through_host_test {
 
 using namespace parallel;
 
-/// Runs `op` of this rank on copies, which a communicator of the host exchanges.
+/// Runs `op` of this rank on copies, which a communicator of host memory exchanges.
 void run(threads::communicator& comm, guarded::mover& mover, host::stream& s, operation const& op) {
-  host::stream with_mover({.mover = &mover});
-  parallel::detail::through_host(parallel::detail::exchange_mover(with_mover), op, comm.size(),
+  host::stream mover_stream({.mover = &mover});
+  parallel::detail::through_host(parallel::detail::exchange_mover(mover_stream), op, comm.size(),
                                  [&](operation const& reachable) {
                                    CHECK(reachable.in != op.in);
                                    comm.submit(s, reachable).wait();
                                  });
 }
 
-TEST_CASE("every collective reaches guarded memory through the host's") {
+TEST_CASE("through_host: every collective works on guarded memory through host memory") {
   constexpr std::size_t count = 5;
   constexpr int ranks = 3;
   auto const memory = std::make_shared<guarded::memory>(std::size_t{1} << 20);
@@ -32,27 +32,27 @@ TEST_CASE("every collective reaches guarded memory through the host's") {
     guarded::device const device(memory);
     guarded::mover mover(memory);
     host::stream s;
-    auto const me = static_cast<std::uint64_t>(comm.rank());
+    auto const own_rank = static_cast<std::uint64_t>(comm.rank());
     auto const check = [&](operation_kind kind, std::size_t in, std::size_t out, bool in_place,
                            int peer) {
-      std::vector<std::uint64_t> given(in * count);
-      std::iota(given.begin(), given.end(), 1000 * me);
-      auto const from = device.allocate<std::uint64_t>(in * count);
-      auto const to = in_place ? from : device.allocate<std::uint64_t>(out * count);
-      device.upload(from.span(), std::span<std::uint64_t const>(given));
+      std::vector<std::uint64_t> input(in * count);
+      std::iota(input.begin(), input.end(), 1000 * own_rank);
+      auto const source = device.allocate<std::uint64_t>(in * count);
+      auto const target = in_place ? source : device.allocate<std::uint64_t>(out * count);
+      device.upload(source.span(), std::span<std::uint64_t const>(input));
       operation op{.kind = kind,
                    .type = dtype::u64,
                    .peer = peer,
                    .count = count,
-                   .in = from.data(),
-                   .out = to.data()};
+                   .in = source.data(),
+                   .out = target.data()};
       run(comm, mover, s, op);
-      std::vector<std::uint64_t> got(out * count), expected(out * count);
-      device.download(std::span(got), std::span<std::uint64_t const>(to.span()));
-      op.in = given.data();
+      std::vector<std::uint64_t> received(out * count), expected(out * count);
+      device.download(std::span(received), std::span<std::uint64_t const>(target.span()));
+      op.in = input.data();
       op.out = expected.data();
       comm.submit(s, op).wait();
-      CHECK(got == expected);
+      CHECK(received == expected);
     };
     using enum operation_kind;
     check(all_reduce, 1, 1, false, -1);
@@ -64,26 +64,28 @@ TEST_CASE("every collective reaches guarded memory through the host's") {
   });
 }
 
-TEST_CASE("ranks cut an operation at multiples of their number, so that as many bytes are sent") {
+TEST_CASE(
+    "through_host: chunks are multiples of the number of ranks, so that no more bytes are sent") {
   auto const memory = std::make_shared<guarded::memory>(std::size_t{1} << 20);
   guarded::mover mover(memory);
-  host::stream with_mover({.mover = &mover});
-  constexpr std::size_t place = parallel::detail::staging_bytes / 4 / sizeof(float);
+  host::stream mover_stream({.mover = &mover});
+  constexpr std::size_t capacity = parallel::detail::staging_bytes / 4 / sizeof(float);
   auto const chunks = [&](operation_kind kind, std::size_t count, int ranks, dtype type) {
     std::vector<std::size_t> out;
     operation const op{.kind = kind, .type = type, .count = count};
-    parallel::detail::staged_operation const staged(parallel::detail::exchange_mover(with_mover), op,
-                                                    static_cast<std::size_t>(ranks));
-    for (std::size_t k = 0; k < staged.chunks(); ++k) out.push_back(staged.chunk_operation(k).count);
+    parallel::detail::staged_operation const staged(parallel::detail::exchange_mover(mover_stream),
+                                                    op, static_cast<std::size_t>(ranks));
+    for (std::size_t k = 0; k < staged.chunks(); ++k)
+      out.push_back(staged.chunk_operation(k).count);
     return out;
   };
   using enum operation_kind;
   using sizes = std::vector<std::size_t>;
   CHECK(chunks(send, 0, 2, dtype::f32) == sizes{0});
-  CHECK(chunks(send, place, 2, dtype::f32) == sizes{place});
-  CHECK(chunks(recv, 2 * place + 1, 2, dtype::f32) == sizes{place, place, 1});
-  CHECK(chunks(all_reduce, place + 5, 3, dtype::f32) == sizes{place - 1, 6});
-  CHECK(chunks(all_gather, place, 4, dtype::bf16) == sizes{place / 2, place / 2});
+  CHECK(chunks(send, capacity, 2, dtype::f32) == sizes{capacity});
+  CHECK(chunks(recv, 2 * capacity + 1, 2, dtype::f32) == sizes{capacity, capacity, 1});
+  CHECK(chunks(all_reduce, capacity + 5, 3, dtype::f32) == sizes{capacity - 1, 6});
+  CHECK(chunks(all_gather, capacity, 4, dtype::bf16) == sizes{capacity / 2, capacity / 2});
   CHECK(chunks(reduce_scatter, 7, 3, dtype::f64) == sizes{7});
   CHECK_THROWS_WITH_AS(
       static_cast<void>(chunks(all_to_all, 1, 1 << 20, dtype::f64)),
@@ -91,12 +93,12 @@ TEST_CASE("ranks cut an operation at multiples of their number, so that as many 
       parallel::error);
 }
 
-TEST_CASE("without a mover the operation runs on its own memory") {
+TEST_CASE("through_host: without a mover the operation runs on its own memory") {
   host::stream const plain;
   int value = 7;
   operation const op{.type = dtype::i32, .count = 1, .in = &value, .out = &value};
   parallel::detail::through_host(parallel::detail::exchange_mover(plain), op, 2,
-                                 [&](operation const& same) { CHECK(same.in == &value); });
+                                 [&](operation const& copied) { CHECK(copied.in == &value); });
 }
 
 }  // namespace through_host_test

@@ -9,14 +9,15 @@ namespace launched_count_test {
 
 using variables = std::map<std::string, std::string>;
 
-parallel::mpi::launched_count count(variables const& all) {
+parallel::mpi::launched_count count(variables const& environment) {
   return parallel::mpi::count_launched([&](char const* name) {
-    auto const found = all.find(name);
-    return found == all.end() ? nullptr : found->second.c_str();
+    auto const found = environment.find(name);
+    return found == environment.end() ? nullptr : found->second.c_str();
   });
 }
 
-TEST_CASE("processes of a launcher: Open MPI, MPICH, MVAPICH and steps of srun say how many") {
+TEST_CASE(
+    "MPI launched count: Open MPI, MPICH, MVAPICH and srun steps give the number of processes") {
   CHECK(count({}).processes == 1);
   CHECK(count({}).variable.empty());
   for (char const* const name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"}) {

@@ -11,30 +11,30 @@ namespace nccl_launched_test {
 
 using variables = std::map<std::string, std::string>;
 
-std::optional<parallel::nccl::launched> of(variables const& all) {
+std::optional<parallel::nccl::launched> launched_with(variables const& environment) {
   return parallel::nccl::launched_by([&](char const* name) -> char const* {
-    auto const found = all.find(name);
-    return found == all.end() ? nullptr : found->second.c_str();
+    auto const found = environment.find(name);
+    return found == environment.end() ? nullptr : found->second.c_str();
   });
 }
-std::string refused(variables const& all) {
-  return parallel::conformance::message_of([&] { static_cast<void>(of(all)); });
+std::string refusal(variables const& environment) {
+  return parallel::conformance::message_of([&] { static_cast<void>(launched_with(environment)); });
 }
 
-TEST_CASE("who is started alone is none of several") {
-  CHECK(!of({}));
-  CHECK(!of({{"WORLD_SIZE", "4"}}));  // a program's own variable
+TEST_CASE("nccl launched: a process without a launcher's variables is not a rank of several") {
+  CHECK(!launched_with({}));
+  CHECK(!launched_with({{"WORLD_SIZE", "4"}}));  // a program's own variable
   // a batch script
-  CHECK(!of({{"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "7"}}));
-  CHECK(!of({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}}));
+  CHECK(!launched_with({{"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "7"}}));
+  CHECK(!launched_with({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}}));
 }
 
-TEST_CASE("torchrun, mpirun and srun say who this is") {
-  auto const torch = of({{"WORLD_SIZE", "16"},
-                         {"RANK", "11"},
-                         {"LOCAL_RANK", "3"},
-                         {"MASTER_ADDR", "node0"},
-                         {"MASTER_PORT", "29500"}});
+TEST_CASE("nccl launched: torchrun, mpirun and srun give rank, ranks and local rank") {
+  auto const torch = launched_with({{"WORLD_SIZE", "16"},
+                                    {"RANK", "11"},
+                                    {"LOCAL_RANK", "3"},
+                                    {"MASTER_ADDR", "node0"},
+                                    {"MASTER_PORT", "29500"}});
   REQUIRE(torch);
   CHECK(torch->launcher_name == "torchrun");
   CHECK(torch->rank == 11);
@@ -42,30 +42,30 @@ TEST_CASE("torchrun, mpirun and srun say who this is") {
   CHECK(torch->local_rank == 3);
   CHECK(torch->address == "node0");
   CHECK(torch->port == 29500);
-  auto const mpi = of({{"OMPI_COMM_WORLD_SIZE", "2"},
-                       {"OMPI_COMM_WORLD_RANK", "1"},
-                       {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}});
+  auto const mpi = launched_with({{"OMPI_COMM_WORLD_SIZE", "2"},
+                                  {"OMPI_COMM_WORLD_RANK", "1"},
+                                  {"OMPI_COMM_WORLD_LOCAL_RANK", "1"}});
   REQUIRE(mpi);
   CHECK(mpi->launcher_name == "mpirun");
   CHECK(mpi->rank == 1);
   CHECK(mpi->address.empty());
-  auto const slurm = of({{"SLURM_STEP_ID", "0"},
-                         {"SLURM_NTASKS", "8"},
-                         {"SLURM_PROCID", "5"},
-                         {"SLURM_LOCALID", "1"}});
+  auto const slurm = launched_with({{"SLURM_STEP_ID", "0"},
+                                    {"SLURM_NTASKS", "8"},
+                                    {"SLURM_PROCID", "5"},
+                                    {"SLURM_LOCALID", "1"}});
   REQUIRE(slurm);
   CHECK(slurm->launcher_name == "srun");
   CHECK(slurm->rank == 5);
   CHECK(slurm->local_rank == 1);
 }
 
-TEST_CASE("what is missing or no number is named") {
-  CHECK(refused({{"WORLD_SIZE", "4"}, {"RANK", "4"}, {"LOCAL_RANK", "0"}}) ==
+TEST_CASE("nccl launched: a missing variable and one that is not a number are named") {
+  CHECK(refusal({{"WORLD_SIZE", "4"}, {"RANK", "4"}, {"LOCAL_RANK", "0"}}) ==
         "RANK=4 (torchrun): expected a number from 0 to 3");
-  CHECK(refused({{"WORLD_SIZE", "4"}, {"RANK", "1"}})
+  CHECK(refusal({{"WORLD_SIZE", "4"}, {"RANK", "1"}})
             .starts_with("torchrun started this process with WORLD_SIZE but without LOCAL_RANK"));
-  CHECK(refused({{"WORLD_SIZE", "many"}, {"RANK", "1"}}).starts_with("WORLD_SIZE=many"));
-  CHECK(refused({{"WORLD_SIZE", "2"},
+  CHECK(refusal({{"WORLD_SIZE", "many"}, {"RANK", "1"}}).starts_with("WORLD_SIZE=many"));
+  CHECK(refusal({{"WORLD_SIZE", "2"},
                  {"RANK", "1"},
                  {"LOCAL_RANK", "0"},
                  {"MASTER_ADDR", "a"},

@@ -29,7 +29,7 @@ bool contains(std::string const& text, std::string const& part) {
   return text.find(part) != std::string::npos;
 }
 
-/// What each rank's program threw. A deadline would only come after minutes.
+/// The message of the exception that each rank's program threw. A deadline would take minutes.
 template <class Program>
 std::vector<std::string> messages_of(int ranks, Program program) {
   std::vector<std::string> out(static_cast<std::size_t>(ranks));
@@ -43,15 +43,16 @@ std::vector<std::string> messages_of(int ranks, Program program) {
   return out;
 }
 
-/// The same program over the bare communicator, a checked one, and a recorded checked one.
+/// Runs the program over the bare communicator, a checked one and a recorded checked one; each rank
+/// must report a deadlock with all `parts` in its message.
 template <class Program>
 void for_each_kind(int ranks, Program program, std::vector<std::string> const& parts) {
   auto const expect = [&](std::string const& kind, auto wrap) {
-    auto const found = messages_of(ranks, [&](any_communicator& comm) {
+    auto const messages = messages_of(ranks, [&](any_communicator& comm) {
       auto wrapped = wrap(std::move(comm));
       program(wrapped);
     });
-    for (std::string const& message : found) {
+    for (std::string const& message : messages) {
       CAPTURE(kind);
       CAPTURE(message);
       CHECK(contains(message, "deadlock: "));
@@ -65,41 +66,42 @@ void for_each_kind(int ranks, Program program, std::vector<std::string> const& p
   });
 }
 
-TEST_CASE("two ranks that both receive first are told at once") {
+TEST_CASE("wait graph: two ranks that both receive first get an error at once") {
   auto const program = [](auto& comm) {
     host::stream s;
     std::vector<float> x(4);
-    int const other = 1 - comm.rank();
-    comm.recv(s, std::span(x), other, 5).wait();
-    comm.send(s, std::span(x), other, 5).wait();
+    int const peer = 1 - comm.rank();
+    comm.recv(s, std::span(x), peer, 5).wait();
+    comm.send(s, std::span(x), peer, 5).wait();
   };
   for_each_kind(2, program,
                 {"rank 0 waits in recv of 4 f32 from rank 1, tag 5 at wait_graph_test.cpp:",
                  " for rank 1", "rank 1 waits in recv of 4 f32 from rank 0, tag 5", " for rank 0"});
 }
 
-TEST_CASE("two ranks that both send first on one stream are told though nobody waits yet") {
+TEST_CASE(
+    "wait graph: two sends before receives on one stream are a deadlock although no host waits") {
   auto const program = [](auto& comm) {
     host::stream s;
     std::vector<float> x(4), y(4);
-    int const other = 1 - comm.rank();
-    auto a = comm.send(s, std::span(x), other);
-    auto b = comm.recv(s, std::span(y), other);
-    s.synchronize();  // unseen by the communicator: the queue is enough
+    int const peer = 1 - comm.rank();
+    auto a = comm.send(s, std::span(x), peer);
+    auto b = comm.recv(s, std::span(y), peer);
+    s.synchronize();  // the communicator does not see this wait; the queues show the deadlock
   };
   for_each_kind(2, program, {"rank 0 waits in send of 4 f32 to rank 1", "rank 1 waits in send of"});
 }
 
-TEST_CASE("three ranks in a circle are all named, and a fourth that waits for them is not") {
+TEST_CASE("wait graph: the ranks of a cycle are named, and a rank that waits for them is not") {
   auto const program = [](auto& comm) {
     host::stream s;
     std::vector<float> x(4);
-    int const me = comm.rank();
-    if (me == 3)
+    int const own_rank = comm.rank();
+    if (own_rank == 3)
       comm.recv(s, std::span(x), 0).wait();
     else
-      comm.recv(s, std::span(x), (me + 1) % 3).wait();
-    comm.send(s, std::span(x), (me + 2) % 3).wait();
+      comm.recv(s, std::span(x), (own_rank + 1) % 3).wait();
+    comm.send(s, std::span(x), (own_rank + 2) % 3).wait();
   };
   for_each_kind(4, program,
                 {"rank 0 waits in recv of 4 f32 from rank 1",
@@ -109,7 +111,7 @@ TEST_CASE("three ranks in a circle are all named, and a fourth that waits for th
   for (auto const& message : messages_of(4, program)) CHECK(!contains(message, "rank 3 waits"));
 }
 
-TEST_CASE("collectives of two groups in different orders are told at once") {
+TEST_CASE("wait graph: collectives of two groups in different orders are found at once") {
   for_each_kind(2,
                 [](auto& comm) {
                   auto first = comm.split(0, "tensor");
@@ -124,18 +126,19 @@ TEST_CASE("collectives of two groups in different orders are told at once") {
                  "rank 1 waits in all_reduce(max) of 4 f32 over shard at wait_graph_test.cpp:"});
 }
 
-TEST_CASE("so are they when all calls are only queued, in groups of other ranks too") {
+TEST_CASE(
+    "wait graph: queued collectives of groups with different ranks in different orders are found") {
   for_each_kind(4,
                 [](auto& comm) {
-                  auto all = comm.split(0, "all");
+                  auto world = comm.split(0, "all");
                   auto pair = comm.split(comm.rank() / 2, "pair");
                   host::stream s;
                   std::vector<float> x(4);
                   std::vector<request> pending;
                   // Ranks 2 and 3 agree; 0 and 1 do not.
-                  if (comm.rank() != 1) pending.push_back(all.barrier(s));
+                  if (comm.rank() != 1) pending.push_back(world.barrier(s));
                   pending.push_back(pair.all_reduce(s, std::span(x), reduction::sum));
-                  if (comm.rank() == 1) pending.push_back(all.barrier(s));
+                  if (comm.rank() == 1) pending.push_back(world.barrier(s));
                   s.synchronize();
                 },
                 {"rank 0 waits in barrier over all",
@@ -143,29 +146,32 @@ TEST_CASE("so are they when all calls are only queued, in groups of other ranks 
                  "over pair"});
 }
 
-TEST_CASE("a collective of the whole and a message, or a split, that wait for each other") {
-  auto const message = [](auto& comm) {
+TEST_CASE(
+    "wait graph: a collective and a message, or a split, that wait for each other are found") {
+  auto const recv_program = [](auto& comm) {
     host::stream s;
     std::vector<float> x(4);
     if (comm.rank() == 0) comm.recv(s, std::span(x), 1).wait();
     comm.barrier(s).wait();
     if (comm.rank() == 1) comm.send(s, std::span(x), 0).wait();
   };
-  for_each_kind(2, message, {"rank 0 waits in recv of 4 f32 from rank 1", "rank 1 waits in barri"});
-  auto const part = [](any_communicator& comm) {
+  for_each_kind(2, recv_program,
+                {"rank 0 waits in recv of 4 f32 from rank 1", "rank 1 waits in barri"});
+  auto const split_program = [](any_communicator& comm) {
     host::stream s;
     if (comm.rank() == 0) (void)comm.split(0);
     comm.barrier(s).wait();
   };
-  for (auto const& told : messages_of(2, part)) {  // `checked` sees that the two calls differ
-    CHECK(contains(told, "deadlock: "));
-    CHECK(contains(told, "rank 0 waits in split into color 0 for rank 1"));
-    CHECK(contains(told, "rank 1 waits in barrier at wait_graph_test.cpp:"));
+  for (auto const& text :
+       messages_of(2, split_program)) {  // `checked` sees that the two calls differ
+    CHECK(contains(text, "deadlock: "));
+    CHECK(contains(text, "rank 0 waits in split into color 0 for rank 1"));
+    CHECK(contains(text, "rank 1 waits in barrier at wait_graph_test.cpp:"));
   }
 }
 
-TEST_CASE("a rank that can still come on another stream, or by another thread, is waited for") {
-  auto const ring = [](any_communicator& comm) {
+TEST_CASE("wait graph: no deadlock where a call can still come from another stream or thread") {
+  auto const two_streams = [](any_communicator& comm) {
     host::stream in, out;
     std::vector<float> x(4), y(4);
     auto received = comm.recv(in, std::span(y), 1 - comm.rank());
@@ -174,19 +180,19 @@ TEST_CASE("a rank that can still come on another stream, or by another thread, i
     received.wait();
     sent.wait();
   };
-  auto const helper = [](any_communicator& comm) {
+  auto const two_threads = [](any_communicator& comm) {
     host::stream s, other;
     std::vector<float> x(4), y(4);
     auto received = comm.recv(s, std::span(y), 1 - comm.rank());
-    std::jthread const second([&] {
-      comm.barrier(other).wait();  // from now on the rank has two threads that make calls
+    std::jthread const helper([&] {
+      comm.barrier(other).wait();  // from here on the rank has two threads that make calls
       std::this_thread::sleep_for(50ms);
       comm.send(other, std::span(x), 1 - comm.rank()).wait();
     });
     std::this_thread::sleep_for(20ms);  // used by one thread at a time
     received.wait();
   };
-  auto const patience = [](any_communicator& comm) {
+  auto const timed_wait = [](any_communicator& comm) {
     host::stream in, out;
     std::vector<float> x(4), y(4);
     auto received = comm.recv(in, std::span(y), 1 - comm.rank());
@@ -195,11 +201,12 @@ TEST_CASE("a rank that can still come on another stream, or by another thread, i
     comm.send(out, std::span(x), 1 - comm.rank()).wait();
     received.wait();
   };
-  for (auto const& program : {std::function<void(any_communicator&)>(ring), {helper}, {patience}})
+  for (auto const& program :
+       {std::function<void(any_communicator&)>(two_streams), {two_threads}, {timed_wait}})
     for (auto const& message : messages_of(2, program)) CHECK(message == "nothing was thrown");
 }
 
-TEST_CASE("a host that is about to wake up is not taken to wait") {
+TEST_CASE("wait graph: a host thread that is about to wake up does not count as waiting") {
   auto const program = [](any_communicator& comm) {
     host::stream s, other;
     for (int step = 0; step < 2000; ++step) {
@@ -222,61 +229,64 @@ TEST_CASE("a host that is about to wake up is not taken to wait") {
   for (auto const& message : messages_of(2, program)) CHECK(message == "nothing was thrown");
 }
 
-/// Every rank makes the same random calls, of four groups, in one order, on streams that it chooses
-/// itself, and now and then waits for one of them: no deadlock, whatever the delays.
+/// Every rank makes the same random calls of three groups, and messages, in one order on streams of
+/// its own choice, and sometimes waits for one of them. No delay can make that a deadlock.
 template <class C>
 void random_calls(C& comm, unsigned seed, int calls) {
   std::vector<C> groups;
   groups.push_back(comm.split(0, "all"));
   groups.push_back(comm.split(comm.rank() % 2, "odd"));
   groups.push_back(comm.split(comm.rank() / 2, "half"));
-  std::mt19937 shared(seed);
-  std::mt19937 own(seed * 100 + static_cast<unsigned>(comm.rank()));
+  std::mt19937 shared_random(seed);
+  std::mt19937 own_random(seed * 100 + static_cast<unsigned>(comm.rank()));
   host::stream streams[3];
   std::vector<std::vector<std::uint64_t>> data;
   data.reserve(static_cast<std::size_t>(calls));
   std::vector<std::uint64_t> expected;
   std::vector<request> pending;
-  for (int k = 0; k < calls; ++k) {
-    auto& s = streams[own() % 3];
-    auto const value = shared() % 1000;
-    auto& group = groups[shared() % 3];
-    int const from = static_cast<int>(shared() % 4);
-    int const to = static_cast<int>((static_cast<unsigned>(from) + 1 + shared() % 3) % 4);
-    bool const message = shared() % 2 == 0;
-    if (own() % 3 == 0)
-      s.enqueue([us = own() % 200] { std::this_thread::sleep_for(std::chrono::microseconds(us)); });
-    if (message && comm.rank() != from && comm.rank() != to) continue;
+  for (int call = 0; call < calls; ++call) {
+    auto& s = streams[own_random() % 3];
+    auto const value = shared_random() % 1000;
+    auto& group = groups[shared_random() % 3];
+    int const sender = static_cast<int>(shared_random() % 4);
+    int const receiver =
+        static_cast<int>((static_cast<unsigned>(sender) + 1 + shared_random() % 3) % 4);
+    bool const is_message = shared_random() % 2 == 0;
+    if (own_random() % 3 == 0)
+      s.enqueue([delay = own_random() % 200] {
+        std::this_thread::sleep_for(std::chrono::microseconds(delay));
+      });
+    if (is_message && comm.rank() != sender && comm.rank() != receiver) continue;
     auto& x = data.emplace_back(9, value);
-    expected.push_back(message ? value : value * static_cast<std::uint64_t>(group.size()));
-    if (!message) {
+    expected.push_back(is_message ? value : value * static_cast<std::uint64_t>(group.size()));
+    if (!is_message) {
       pending.push_back(group.all_reduce(s, std::span(x), reduction::sum));
-    } else if (comm.rank() == from) {
-      pending.push_back(comm.send(s, std::span(x), to, k % 3));
+    } else if (comm.rank() == sender) {
+      pending.push_back(comm.send(s, std::span(x), receiver, call % 3));
     } else {
       std::fill(x.begin(), x.end(), 0);
-      pending.push_back(comm.recv(s, std::span(x), from, k % 3));
+      pending.push_back(comm.recv(s, std::span(x), sender, call % 3));
     }
-    if (own() % 4 == 0) pending[own() % pending.size()].wait();
+    if (own_random() % 4 == 0) pending[own_random() % pending.size()].wait();
   }
-  for (auto& one : pending) one.wait();
+  for (auto& request : pending) request.wait();
   for (std::size_t i = 0; i < data.size(); ++i)
     require(data[i].front() == expected[i] && data[i].back() == expected[i], "call ", i);
 }
 
-TEST_CASE("no deadlock is seen where there is none, in random programs with random delays") {
+TEST_CASE("wait graph: random programs without a deadlock and with random delays report none") {
   for (unsigned seed = 0; seed < 6; ++seed)
-    for (bool const check : {false, true}) {
+    for (bool const is_checked : {false, true}) {
       CAPTURE(seed);
-      auto const found = messages_of(4, [&](any_communicator& comm) {
-        if (check) {
+      auto const messages = messages_of(4, [&](any_communicator& comm) {
+        if (is_checked) {
           checked checker(std::move(comm));
           random_calls(checker, seed, 300);
         } else {
           random_calls(comm, seed, 300);
         }
       });
-      for (auto const& message : found) CHECK(message == "nothing was thrown");
+      for (auto const& message : messages) CHECK(message == "nothing was thrown");
     }
 }
 

@@ -1,5 +1,5 @@
-// Blocks of threads as tests run them on the host: barriers, exchanges, the bounds of shared
-// memory, and what bodies get wrong with them.
+// Thread blocks as tests run them on the host: barriers, exchanges, the bounds of shared memory,
+// and errors of bodies in their use.
 #include <doctest/doctest.h>
 
 #include <cstddef>
@@ -27,7 +27,7 @@ struct add_all {
   }
 };
 
-TEST_CASE("sums over a block have all its numbers, in every thread and order") {
+TEST_CASE("combine_block: every thread gets the full sum, in every order of threads") {
   for (unsigned const threads : {32U, 96U, 1024U}) {
     std::vector<float> out(std::size_t{3} * threads);
     auto const expected = static_cast<float>(threads * (threads - 1) / 2);
@@ -40,7 +40,7 @@ TEST_CASE("sums over a block have all its numbers, in every thread and order") {
   }
 }
 
-/// What the first thread writes is read by the others without a barrier.
+/// The other threads read what the first thread writes without a barrier.
 struct lacks_a_barrier {
   int* out;
   template <class Block>
@@ -50,7 +50,7 @@ struct lacks_a_barrier {
   }
 };
 
-TEST_CASE("a missing barrier changes what comes out in some order") {
+TEST_CASE("host_block: a missing barrier changes the result in some order of threads") {
   std::vector<int> out(64);
   host_block::run_grid(1, 64, sizeof(int), thread_order::ascending, lacks_a_barrier{out.data()});
   CHECK(out[63] == 7);
@@ -58,7 +58,7 @@ TEST_CASE("a missing barrier changes what comes out in some order") {
   CHECK(out[63] == -1);  // shared memory begins as 0xff bytes
 }
 
-/// Half of the threads come to a barrier; half have ended.
+/// Half of the threads reach a barrier; the others have ended.
 struct half_a_barrier {
   template <class Block>
   void operator()(Block& b) const {
@@ -74,7 +74,7 @@ struct writes_behind {
   }
 };
 
-TEST_CASE("barriers that not all reach, and writes behind shared memory, are errors") {
+TEST_CASE("host_block: unreached barriers and writes beyond shared memory are errors") {
   auto const run = [](std::size_t shared, auto const& body) {
     host_block::run_grid(1, 64, shared, thread_order::ascending, body);
   };
@@ -83,7 +83,7 @@ TEST_CASE("barriers that not all reach, and writes behind shared memory, are err
                        error);
   CHECK_NOTHROW(run(12, writes_behind{11}));
   std::vector<float> out(64);
-  CHECK_NOTHROW(run(2 * sizeof(float), add_all{out.data()}));  // threads that stopped are gone
+  CHECK_NOTHROW(run(2 * sizeof(float), add_all{out.data()}));  // the stopped threads have no effect
   CHECK(out[40] == 2016);
 }
 

@@ -1,4 +1,4 @@
-// Faults of a GPU are said while who uses it waits for ever.
+// Faults of a GPU are reported while the program hangs.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -19,71 +19,72 @@ namespace fault_watch_test {
 
 using namespace std::chrono_literals;
 
-/// What was said; waits for it.
-class heard {
+/// Collects reports; wait_for(count) waits for so many.
+class report_log {
  public:
   void operator()(std::string const& text) {
     std::scoped_lock const lock(mutex_);
-    all_.push_back(text);
-    said_.notify_all();
+    texts_.push_back(text);
+    changed_.notify_all();
   }
-  [[nodiscard]] std::vector<std::string> all(std::size_t count) {
+  [[nodiscard]] std::vector<std::string> wait_for(std::size_t count) {
     std::unique_lock lock(mutex_);
-    said_.wait_for(lock, 20s, [&] { return all_.size() >= count; });
-    return all_;
+    changed_.wait_for(lock, 20s, [&] { return texts_.size() >= count; });
+    return texts_;
   }
 
  private:
   std::mutex mutex_;
-  std::condition_variable said_;
-  std::vector<std::string> all_;
+  std::condition_variable changed_;
+  std::vector<std::string> texts_;
 };
 
 using texts = std::vector<std::string>;
 constexpr unsigned long long critical = 0x8;
 
-TEST_CASE("a fault is said without being asked for, once") {
+TEST_CASE("fault_watch: a fault is reported once, without a call of poll") {
   test::fake_nvml const nvml;
-  if (!nvml.works()) {
+  if (!nvml.is_available()) {
     MESSAGE("no C compiler here: skipped");
     return;
   }
-  heard said;
-  parallel::cuda::fault_watch watch(parallel::cuda::gpu_faults(nvml.gpu()), std::ref(said), 1ms);
+  report_log reports;
+  parallel::cuda::fault_watch watch(parallel::cuda::gpu_faults(nvml.gpu()), std::ref(reports), 1ms);
   CHECK(nvml.state<unsigned long long>("types") != 0);
   nvml.report(critical, 79);
   auto const lost = "Xid 79 (the GPU has fallen off the bus; drain the machine)";
-  CHECK(said.all(1) == texts{lost});
-  watch.look();
-  CHECK(said.all(1) == texts{lost});
+  CHECK(reports.wait_for(1) == texts{lost});
+  watch.poll();
+  CHECK(reports.wait_for(1) == texts{lost});
   nvml.report(critical, 62);
-  CHECK(said.all(2) == texts{lost, "Xid 62"});
+  CHECK(reports.wait_for(2) == texts{lost, "Xid 62"});
 }
 
-TEST_CASE("who fails asks at once, and nobody waits for the watch to end") {
+TEST_CASE("fault_watch: poll reports at once, and the destructor does not wait for the interval") {
   test::fake_nvml const nvml;
-  if (!nvml.works()) return;
-  heard said;
+  if (!nvml.is_available()) return;
+  report_log reports;
   {
-    parallel::cuda::fault_watch watch(parallel::cuda::gpu_faults(nvml.gpu()), std::ref(said), 24h);
-    std::this_thread::sleep_for(20ms);  // its thread has looked, and waits
+    parallel::cuda::fault_watch watch(parallel::cuda::gpu_faults(nvml.gpu()), std::ref(reports),
+                                      24h);
+    std::this_thread::sleep_for(20ms);  // its thread has polled once and waits
     nvml.report(critical, 62);
-    watch.look();
-    CHECK(said.all(1) == texts{"Xid 62"});
+    watch.poll();
+    CHECK(reports.wait_for(1) == texts{"Xid 62"});
   }
   CHECK(nvml.state<int>("sets") == 0);
 }
 
-TEST_CASE("a machine without NVML is watched in silence") {
-  heard said;
+TEST_CASE("fault_watch: reports nothing on a machine without NVML") {
+  report_log reports;
   {
     parallel::cuda::fault_watch watch(
         parallel::cuda::gpu_faults(std::make_shared<parallel::cuda::nvml_device>(
             "0000:3b:00.0", "libthere-is-no-such-library.so")),
-        std::ref(said), 1ms);
-    watch.look();
+        std::ref(reports), 1ms);
+    watch.poll();
   }
-  CHECK(said.all(0).empty());
+  CHECK(reports.wait_for(0).empty());
 }
 
 }  // namespace fault_watch_test

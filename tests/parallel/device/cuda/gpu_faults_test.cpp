@@ -1,4 +1,4 @@
-// What went wrong with a GPU, by a library that plays NVML; and without one.
+// Faults of a GPU, with a fake NVML library and without one.
 #include <doctest/doctest.h>
 
 #include <memory>
@@ -14,15 +14,15 @@ using number = unsigned long long;
 
 constexpr number critical = 0x8, double_bit = 0x2, single_bit = 0x1;
 
-TEST_CASE("a machine without NVML tells of no faults") {
+TEST_CASE("gpu_faults: a machine without NVML has no faults") {
   gpu_faults faults(std::make_shared<parallel::cuda::nvml_device>(
       "0000:3b:00.0", "libthere-is-no-such-library.so"));
   CHECK(faults.take().empty());
 }
 
-TEST_CASE("faults since a GPU was watched are told once, with what they mean") {
+TEST_CASE("gpu_faults: new faults are returned once, with their meaning") {
   test::fake_nvml const nvml;
-  if (!nvml.works()) {
+  if (!nvml.is_available()) {
     MESSAGE("no C compiler here: skipped");
     return;
   }
@@ -33,7 +33,7 @@ TEST_CASE("faults since a GPU was watched are told once, with what they mean") {
   {
     gpu_faults faults(nvml.gpu());
     CHECK(types == (critical | double_bit));
-    CHECK(faults.take().empty());  // the five were there before
+    CHECK(faults.take().empty());  // the five older errors do not count
 
     nvml.report(critical, 79);
     CHECK(faults.take() == "Xid 79 (the GPU has fallen off the bus; drain the machine)");
@@ -50,7 +50,7 @@ TEST_CASE("faults since a GPU was watched are told once, with what they mean") {
     nvml.report(critical, 62);
     CHECK(faults.take() == "Xid 62, 3 uncorrected memory errors");
 
-    for (int i = 0; i < 90; ++i) nvml.report(critical, 31);  // is not asked for ever
+    for (int i = 0; i < 90; ++i) nvml.report(critical, 31);  // the number per call is limited
     CHECK(faults.take() ==
           "Xid 31 (an access to memory that is not mapped, mostly of the program)");
     nvml.state<int>("lost") = 1;
@@ -61,15 +61,15 @@ TEST_CASE("faults since a GPU was watched are told once, with what they mean") {
   CHECK(nvml.state<int>("users") == 0);
 }
 
-TEST_CASE("a GPU whose memory has no ECC still tells of its driver's errors") {
+TEST_CASE("gpu_faults: a GPU without ECC still reports the driver's errors") {
   test::fake_nvml const nvml;
-  if (!nvml.works()) return;
+  if (!nvml.is_available()) return;
   nvml.state<number>("refused") = double_bit | single_bit;
   gpu_faults faults(nvml.gpu());
   nvml.report(critical, 13);
   CHECK(faults.take() == "Xid 13 (an exception in a kernel, mostly of the program)");
 
-  nvml.state<number>("refused") = critical;  // of another: it tells nothing
+  nvml.state<number>("refused") = critical;  // registration of critical events fails
   gpu_faults silent(nvml.gpu());
   CHECK(nvml.state<int>("sets") == 1);
   CHECK(silent.take().empty());

@@ -1,4 +1,4 @@
-// The meter of a GPU, by a library that plays NVML; and without one.
+// The meter of a GPU, with a fake NVML library and without one.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -14,19 +14,19 @@ using parallel::cuda::gpu_meter;
 using readings = std::map<std::string, double>;
 
 [[nodiscard]] readings read(gpu_meter const& meter) {
-  auto const all = meter.read();
-  return {all.begin(), all.end()};
+  auto const readings = meter.read();
+  return {readings.begin(), readings.end()};
 }
 
-TEST_CASE("a machine without NVML has a meter that reads nothing") {
+TEST_CASE("gpu_meter: reads nothing on a machine without NVML") {
   gpu_meter const meter(std::make_shared<parallel::cuda::nvml_device>(
       "0000:3b:00.0", "libthere-is-no-such-library.so"));
   CHECK(meter.read().empty());
 }
 
-TEST_CASE("what the GPU tells is read, in our units, and what it does not is left out") {
+TEST_CASE("gpu_meter: supported readings have our units; unsupported ones are omitted") {
   test::fake_nvml const nvml;
-  if (!nvml.works()) {
+  if (!nvml.is_available()) {
     MESSAGE("no C compiler here: skipped");
     return;
   }
@@ -35,7 +35,7 @@ TEST_CASE("what the GPU tells is read, in our units, and what it does not is lef
   CHECK(users == 0);
   {
     gpu_meter const meter(nvml.gpu());
-    CHECK(users == 0);  // until it is read
+    CHECK(users == 0);  // NVML is loaded at the first read
     readings expected{
         {"device/utilisation", 0.87}, {"device/power_watts", 612.5}, {"device/sm_clock_mhz", 1755}};
     CHECK(read(meter) == expected);

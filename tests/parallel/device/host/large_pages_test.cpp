@@ -1,4 +1,4 @@
-// The advice to use large pages: on whole pages of memory that is there, and on nothing else.
+// The advice to use large pages affects only whole pages of allocated memory.
 #include <doctest/doctest.h>
 
 #include <cerrno>
@@ -12,19 +12,19 @@ namespace large_pages_test {
 using parallel::host::large_page;
 using parallel::host::prefer_large_pages;
 
-TEST_CASE("memory keeps its contents, wherever it begins and ends") {
-  std::vector<unsigned char> all(5 * large_page, 7);
+TEST_CASE("prefer_large_pages: memory keeps its contents for any begin and end") {
+  std::vector<unsigned char> memory(5 * large_page, 7);
   for (std::size_t const begin : {std::size_t{0}, std::size_t{64}, large_page - 1, large_page})
     for (std::size_t const bytes : {std::size_t{0}, std::size_t{1}, large_page - 1, large_page,
                                     2 * large_page + 4097, 4 * large_page - 1}) {
-      prefer_large_pages(all.data() + begin, bytes);
+      prefer_large_pages(memory.data() + begin, bytes);
     }
-  bool kept = true;
-  for (unsigned char const each : all) kept = kept && each == 7;
-  CHECK(kept);
+  bool is_unchanged = true;
+  for (unsigned char const byte : memory) is_unchanged = is_unchanged && byte == 7;
+  CHECK(is_unchanged);
 }
 
-TEST_CASE("memory without a whole large page is left alone, and nothing is an error") {
+TEST_CASE("prefer_large_pages: memory without a whole large page is no error") {
   errno = 0;
   std::vector<unsigned char> small(large_page / 2);
   prefer_large_pages(small.data(), small.size());

@@ -1,5 +1,4 @@
-// Processes that the system has killed for want of memory, counted in folders that play /proc and
-// /sys.
+// memory_kills on fake /proc and /sys folders.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -21,49 +20,49 @@ struct machine {
     std::filesystem::create_directories((root / file).parent_path());
     test::write_all(root / file, text);
   }
-  [[nodiscard]] memory_kills now() const { return count_memory_kills(root.path()); }
+  [[nodiscard]] memory_kills kills() const { return count_memory_kills(root.path()); }
 };
 
-TEST_CASE("a system that does not tell has killed nobody") {
-  machine const here;
-  auto const before = here.now();
-  CHECK(before.in_group == 0);
-  CHECK(before.on_machine == 0);
-  CHECK(here.now().since(before).empty());
+TEST_CASE("memory_kills: 0 if the system does not tell") {
+  machine const fake_machine;
+  auto const earlier = fake_machine.kills();
+  CHECK(earlier.in_group == 0);
+  CHECK(earlier.on_machine == 0);
+  CHECK(fake_machine.kills().since(earlier).empty());
 }
 
-TEST_CASE("a group's own count says that its limit was the cause, whatever the machine's says") {
+TEST_CASE("memory_kills: the group's count decides, whatever the machine's count is") {
   for (bool const second : {true, false}) {
-    machine const here;
-    here.write("proc/self/cgroup", second ? "0::/job/step\n" : "4:cpu,memory:/job/step\n");
-    here.write("proc/vmstat", "pgfault 17\noom_kill 5\n");
+    machine const fake_machine;
+    fake_machine.write("proc/self/cgroup", second ? "0::/job/step\n" : "4:cpu,memory:/job/step\n");
+    fake_machine.write("proc/vmstat", "pgfault 17\noom_kill 5\n");
     std::string const group = second ? "sys/fs/cgroup/job/step/memory.events"
                                      : "sys/fs/cgroup/memory/job/step/memory.oom_control";
     auto const killed = [&](int count) {
-      here.write(group,
-                 "oom_kill_disable 9\nmax 3\noom 4\noom_kill " + std::to_string(count) + "\n");
+      fake_machine.write(
+          group, "oom_kill_disable 9\nmax 3\noom 4\noom_kill " + std::to_string(count) + "\n");
     };
     killed(2);
-    auto const before = here.now();
-    CHECK(before.in_group == 2);
-    CHECK(before.on_machine == 5);
-    CHECK(here.now().since(before).empty());
+    auto const earlier = fake_machine.kills();
+    CHECK(earlier.in_group == 2);
+    CHECK(earlier.on_machine == 5);
+    CHECK(fake_machine.kills().since(earlier).empty());
     killed(3);
-    here.write("proc/vmstat", "pgfault 18\noom_kill 6\n");
-    CHECK(here.now().since(before) == "its control group may use no more memory");
+    fake_machine.write("proc/vmstat", "pgfault 18\noom_kill 6\n");
+    CHECK(fake_machine.kills().since(earlier) == "its control group may use no more memory");
   }
 }
 
-TEST_CASE("a group above counts, and the machine where no group does") {
-  machine const here;
-  here.write("proc/self/cgroup", "0::/job/step\n");
-  here.write("proc/vmstat", "oom_kill 5\n");
-  here.write("sys/fs/cgroup/job/memory.events", "oom_kill 0\n");
-  auto const before = here.now();
-  here.write("proc/vmstat", "oom_kill 6\n");
-  CHECK(here.now().since(before) == "the machine has no more memory");
-  here.write("sys/fs/cgroup/job/memory.events", "oom_kill 1\n");
-  CHECK(here.now().since(before) == "its control group may use no more memory");
+TEST_CASE("memory_kills: parent groups count; else the machine's count decides") {
+  machine const fake_machine;
+  fake_machine.write("proc/self/cgroup", "0::/job/step\n");
+  fake_machine.write("proc/vmstat", "oom_kill 5\n");
+  fake_machine.write("sys/fs/cgroup/job/memory.events", "oom_kill 0\n");
+  auto const earlier = fake_machine.kills();
+  fake_machine.write("proc/vmstat", "oom_kill 6\n");
+  CHECK(fake_machine.kills().since(earlier) == "the machine has no more memory");
+  fake_machine.write("sys/fs/cgroup/job/memory.events", "oom_kill 1\n");
+  CHECK(fake_machine.kills().since(earlier) == "its control group may use no more memory");
 }
 
 }  // namespace memory_kills_test

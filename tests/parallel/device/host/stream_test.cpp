@@ -25,7 +25,7 @@ using std::chrono_literals::operator""ms;
 
 [[noreturn]] void break_down(char const* reason) { throw std::runtime_error(reason); }
 
-TEST_CASE("tasks run in the order in which they were enqueued, thousands of them") {
+TEST_CASE("host::stream: thousands of tasks run in the order of enqueueing") {
   stream s;
   std::vector<int> order;
   for (int i = 0; i < 20000; ++i) s.enqueue([&order, i] { order.push_back(i); });
@@ -35,13 +35,13 @@ TEST_CASE("tasks run in the order in which they were enqueued, thousands of them
   CHECK(order == expected);
 }
 
-TEST_CASE("enqueueing does not wait for the work") {
+TEST_CASE("host::stream: enqueue does not wait for the task") {
   std::promise<void> open;
   stream s;
-  bool done = false;
+  bool has_run = false;
   s.enqueue([&, gate = open.get_future()] {
     gate.wait();
-    done = true;
+    has_run = true;
   });
   auto const mark = s.record();
   CHECK_FALSE(mark.ready());
@@ -49,44 +49,45 @@ TEST_CASE("enqueueing does not wait for the work") {
   open.set_value();
   CHECK(mark.wait_until(std::chrono::steady_clock::now() + std::chrono::minutes(1)));
   CHECK(mark.ready());
-  CHECK(done);
+  CHECK(has_run);
 }
 
-TEST_CASE("who enqueues faster than tasks run is held back") {
+TEST_CASE("host::stream: enqueue blocks while the queue is full") {
   constexpr int capacity = 8;
   constexpr int count = 200;
   std::atomic<int> enqueued = 0;
   int run = 0;
-  int most = 0;  // that had been enqueued and not run
-  stream s({.most_waiting = capacity});
+  int max_queued = 0;  // tasks that were enqueued and had not run
+  stream s({.max_queued_tasks = capacity});
   for (int i = 0; i < count; ++i) {
     s.enqueue([&, i] {
-      // every task sees a full queue behind it, but the last ones
+      // every task but the last ones sees a full queue
       while (enqueued < std::min(i + capacity / 2, count)) std::this_thread::yield();
-      most = std::max(most, enqueued - i);
+      max_queued = std::max(max_queued, enqueued - i);
       ++run;
     });
     ++enqueued;
-    (void)s.record();  // marks take no room
+    (void)s.record();  // marks do not count
   }
   s.synchronize();
   CHECK(run == count);
-  CHECK(most > capacity / 2);
-  CHECK(most <= capacity + 2);  // the one that runs, and the one whose caller is about to count it
+  CHECK(max_queued > capacity / 2);
+  CHECK(max_queued <=
+        capacity + 2);  // the running task, and the one that its caller is about to count
 }
 
-TEST_CASE("who is held back goes on where tasks wait for what comes later") {
+TEST_CASE("host::stream: a full queue grows if its tasks wait for later ones") {
   std::promise<void> open;
-  stream s({.most_waiting = 2});
+  stream s({.max_queued_tasks = 2});
   s.enqueue([gate = open.get_future()] { gate.wait(); });
   for (int i = 0; i < 10; ++i) s.enqueue([] {});
   open.set_value();
   s.synchronize();
 }
 
-TEST_CASE("who waits for room in a stream hears of its failure, and its own tasks never wait") {
+TEST_CASE("host::stream: a blocked enqueue rethrows a failure; the worker's never blocks") {
   std::promise<void> open;
-  stream s({.most_waiting = 1});
+  stream s({.max_queued_tasks = 1});
   s.enqueue([&] {
     for (int i = 0; i < 3; ++i) s.enqueue([] {});
     open.get_future().wait();
@@ -100,7 +101,7 @@ TEST_CASE("who waits for room in a stream hears of its failure, and its own task
   other.join();
 }
 
-TEST_CASE("an event is reached when what was enqueued before it has run, and not later work") {
+TEST_CASE("host::event: reached when earlier work has run, whatever is enqueued later") {
   std::promise<void> open;
   stream s;
   int value = 0;
@@ -113,11 +114,11 @@ TEST_CASE("an event is reached when what was enqueued before it has run, and not
   CHECK_FALSE(late.ready());
   open.set_value();
   late.wait();
-  late.wait();  // any number of times
+  late.wait();  // repeatedly
   CHECK(late.ready());
 }
 
-TEST_CASE("a stream waits for another stream's event before its later tasks") {
+TEST_CASE("host::stream: later tasks wait for another stream's event") {
   std::promise<void> open;
   stream producer;
   stream consumer;
@@ -136,10 +137,10 @@ TEST_CASE("a stream waits for another stream's event before its later tasks") {
   CHECK(seen == 7);
 }
 
-TEST_CASE("two streams hand one value back and forth thousands of times without a lock") {
+TEST_CASE("host::stream: two streams alternate on one value thousands of times without a lock") {
   stream left;
   stream right;
-  long value = 0;  // ordered by events alone
+  long value = 0;  // only events order the accesses
   for (int i = 0; i < 2000; ++i) {
     left.enqueue([&] { value += 1; });
     right.wait(left.record());
@@ -153,7 +154,7 @@ TEST_CASE("two streams hand one value back and forth thousands of times without 
   CHECK(value == expected);
 }
 
-TEST_CASE("many threads may enqueue on one stream; each one's tasks keep their order") {
+TEST_CASE("host::stream: many threads enqueue; the tasks of each thread keep their order") {
   constexpr int producers = 4;
   constexpr int tasks = 500;
   stream s;
@@ -175,23 +176,23 @@ TEST_CASE("many threads may enqueue on one stream; each one's tasks keep their o
   CHECK(last == std::vector<int>(producers, tasks - 1));
 }
 
-TEST_CASE("after a task threw, later tasks are skipped and the first failure is reported") {
+TEST_CASE("host::stream: after a failure, later tasks are skipped and the failure is rethrown") {
   stream s;
   int ran = 0;
   s.enqueue([&] { ++ran; });
-  auto const before = s.record();
+  auto const mark_before = s.record();
   s.enqueue([] { break_down("the first failure"); });
-  event const after = s.record();
-  CHECK_NOTHROW(before.wait());
-  CHECK_THROWS_WITH_AS(after.wait(), "the first failure", std::runtime_error);
-  CHECK(after.ready());
-  // the next enqueue says so, and what it brought does not run
+  event const mark_after = s.record();
+  CHECK_NOTHROW(mark_before.wait());
+  CHECK_THROWS_WITH_AS(mark_after.wait(), "the first failure", std::runtime_error);
+  CHECK(mark_after.ready());
+  // the next enqueue rethrows the failure, and its task does not run
   CHECK_THROWS_WITH_AS(s.enqueue([&] { ++ran; }), "the first failure", std::runtime_error);
   CHECK_THROWS_WITH_AS(s.synchronize(), "the first failure", std::runtime_error);
   CHECK(ran == 1);
 }
 
-TEST_CASE("of two failing tasks the first one is reported, and the second does not run") {
+TEST_CASE("host::stream: the first of two failures is reported; the second task does not run") {
   std::promise<void> open;
   stream s;
   bool second = false;
@@ -208,7 +209,7 @@ TEST_CASE("of two failing tasks the first one is reported, and the second does n
   CHECK_FALSE(second);
 }
 
-TEST_CASE("a failure reaches every stream that waits for it, along a chain") {
+TEST_CASE("host::stream: a failure propagates along a chain of waiting streams") {
   stream first;
   stream second;
   stream third;
@@ -225,14 +226,14 @@ TEST_CASE("a failure reaches every stream that waits for it, along a chain") {
   CHECK_THROWS_WITH_AS(third.synchronize(), "out of paper", std::runtime_error);
   CHECK_THROWS_WITH_AS(second.synchronize(), "out of paper", std::runtime_error);
   CHECK_FALSE(ran);
-  // other streams are not touched
+  // other streams are not affected
   stream fourth;
   fourth.enqueue([&] { ran = true; });
   CHECK_NOTHROW(fourth.synchronize());
   CHECK(ran);
 }
 
-TEST_CASE("waiting with a deadline rethrows the failure too") {
+TEST_CASE("host::event: wait_until rethrows the failure") {
   stream s;
   s.enqueue([] { break_down("late"); });
   auto const mark = s.record();
@@ -241,7 +242,7 @@ TEST_CASE("waiting with a deadline rethrows the failure too") {
                        "late", std::runtime_error);
 }
 
-TEST_CASE("a task may own what cannot be copied, and gives it up before the next task starts") {
+TEST_CASE("host::stream: a task may own move-only state, freed before the next task starts") {
   stream s;
   auto owned = std::make_shared<int>(5);
   std::weak_ptr<int> const alive = owned;
@@ -257,7 +258,7 @@ TEST_CASE("a task may own what cannot be copied, and gives it up before the next
   CHECK(freed);
 }
 
-TEST_CASE("destroying a stream first runs what was enqueued") {
+TEST_CASE("host::stream: the destructor runs the enqueued tasks first") {
   std::vector<int> order;
   {
     stream s;
@@ -266,7 +267,7 @@ TEST_CASE("destroying a stream first runs what was enqueued") {
   CHECK(order.size() == 1000);
 }
 
-TEST_CASE("destroying a failed stream is quiet, and its events stay valid") {
+TEST_CASE("host::stream: a failed stream is destroyed without a throw; its events stay valid") {
   std::optional<stream> s(std::in_place);
   s->enqueue([] { break_down("nobody asked"); });
   auto const mark = s->record();
@@ -275,7 +276,7 @@ TEST_CASE("destroying a failed stream is quiet, and its events stay valid") {
   CHECK_THROWS_AS(mark.wait(), std::runtime_error);
 }
 
-TEST_CASE("streams come and go by the hundred, idle and busy ones") {
+TEST_CASE("host::stream: hundreds of streams, idle and busy, are created and destroyed") {
   std::atomic<int> ran = 0;
   for (int i = 0; i < 300; ++i) {
     stream idle;
@@ -297,37 +298,38 @@ std::vector<int> own_cores() {
   return cores;
 }
 
-TEST_CASE("threads of a stream have a core each where there are enough, else share what there is") {
-  auto const all = own_cores();
-  if (all.size() < 2) {
+TEST_CASE("host::stream: threads have a core each if there are enough, else share them") {
+  auto const available_cores = own_cores();
+  if (available_cores.size() < 2) {
     MESSAGE("skipped: one core");
     return;
   }
   for (int const threads : {1, 2, 3}) {
     CAPTURE(threads);
-    std::vector<int> const cores = {all[1], all[0]};
+    std::vector<int> const cores = {available_cores[1], available_cores[0]};
     stream s({.threads = threads, .cores = cores});
     std::vector<std::vector<int>> seen(static_cast<std::size_t>(threads));
-    std::vector<std::thread::id> who(seen.size());
+    std::vector<std::thread::id> threads_seen(seen.size());
     s.enqueue([&] {
       parallel::host::parallel_for(threads, threads, 1, [&](parallel::index i, parallel::index) {
         seen[static_cast<std::size_t>(i)] = own_cores();
-        who[static_cast<std::size_t>(i)] = std::this_thread::get_id();
+        threads_seen[static_cast<std::size_t>(i)] = std::this_thread::get_id();
       });
     });
     s.synchronize();
-    bool const has_helpers = threads > 1 && who[1] != who[0];  // not without OpenMP
+    bool const has_helpers =
+        threads > 1 && threads_seen[1] != threads_seen[0];  // false without OpenMP
     for (std::size_t i = 0; i < seen.size(); ++i) {
       if (threads != 2)
-        CHECK(seen[i] == std::vector<int>{all[0], all[1]});
+        CHECK(seen[i] == std::vector<int>{available_cores[0], available_cores[1]});
       else
         CHECK(seen[i] == std::vector<int>{has_helpers ? cores[i] : cores[0]});
     }
   }
-  CHECK(own_cores() == all);
+  CHECK(own_cores() == available_cores);
 }
 
-TEST_CASE("a stream runs tasks on a thread of its own") {
+TEST_CASE("host::stream: tasks run on the worker thread") {
   stream s;
   std::thread::id id;
   s.enqueue([&] { id = std::this_thread::get_id(); });

@@ -17,7 +17,7 @@ void pretend_impl(stream& s) {
   s.enqueue([] { std::this_thread::sleep_for(std::chrono::milliseconds(2)); });
 }
 
-TEST_CASE("tasks are recorded by the name of what enqueued them, in order, with their times") {
+TEST_CASE("trace: tasks are recorded in order, with the enqueuing function's name and times") {
   trace record;
   {
     stream s({.record = &record});
@@ -41,7 +41,7 @@ TEST_CASE("tasks are recorded by the name of what enqueued them, in order, with 
   CHECK(record.take().empty());
 }
 
-TEST_CASE("work of two streams is seen to overlap, and waiting is a task of its own") {
+TEST_CASE("trace: overlap of two streams is visible, and a wait is a separate task") {
   trace first, second;
   {
     stream a({.record = &first});

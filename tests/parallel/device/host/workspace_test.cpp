@@ -8,7 +8,7 @@
 namespace workspace_test {
 namespace {
 
-TEST_CASE("a workspace grows to the largest request and stays") {
+TEST_CASE("workspace: grows to the largest request and does not shrink") {
   parallel::host::workspace memory;
   CHECK(memory.size() == 0);
   auto* const small = memory.take(100);
@@ -21,7 +21,7 @@ TEST_CASE("a workspace grows to the largest request and stays") {
   CHECK(memory.take(100) == large);
 }
 
-TEST_CASE("tasks of a stream have the same memory, one after another") {
+TEST_CASE("workspace: the tasks of a stream share the same memory in turn") {
   parallel::host::stream s;
   std::byte* first = nullptr;
   std::byte* second = nullptr;

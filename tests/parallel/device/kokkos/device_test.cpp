@@ -1,4 +1,4 @@
-// The laws of devices on Kokkos's, and what it says where Kokkos was not initialised.
+// kokkos::device conforms to the laws; its errors if Kokkos is not initialised.
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -20,7 +20,7 @@ namespace kokkos = parallel::kokkos;
 static_assert(parallel::device<kokkos::device>);
 static_assert(parallel::task_stream<kokkos::stream>);
 
-TEST_CASE("a stream is refused before Kokkos is initialised") {  // comes first in this file
+TEST_CASE("kokkos::stream: throws before Kokkos is initialised") {  // must be first in this file
   REQUIRE_FALSE(Kokkos::is_initialized());
   CHECK_THROWS_WITH_AS(
       kokkos::stream(),
@@ -28,13 +28,13 @@ TEST_CASE("a stream is refused before Kokkos is initialised") {  // comes first 
       parallel::error);
 }
 
-TEST_CASE("the laws of devices on Kokkos's") {
+TEST_CASE("kokkos::device: conforms to the laws") {
   test::with_kokkos();
   kokkos::device device;
   parallel::conformance::check_device(device);
 }
 
-TEST_CASE("every part is computed once, and all when the task is over") {
+TEST_CASE("kokkos::stream: every part is computed once, before the task ends") {
   test::with_kokkos();
   constexpr parallel::index parts = 1000;
   std::vector<std::atomic<int>> times(parts);
@@ -44,10 +44,10 @@ TEST_CASE("every part is computed once, and all when the task is over") {
         "test", parts, [data = times.data()](parallel::index part) { data[part].fetch_add(1); });
   });
   s.synchronize();
-  for (auto const& each : times) CHECK(each == 1);
+  for (auto const& count : times) CHECK(count == 1);
 }
 
-TEST_CASE("parts are computed at once where Kokkos has threads") {
+TEST_CASE("kokkos::stream: parts run concurrently if Kokkos has threads") {
   test::with_kokkos();
   if (kokkos::execution_space().concurrency() < 2) return;
   std::atomic<int> begun = 0, alone = 0;
@@ -65,50 +65,50 @@ TEST_CASE("parts are computed at once where Kokkos has threads") {
   CHECK(alone == 0);
 }
 
-TEST_CASE("many streams compute by Kokkos at once") {
+TEST_CASE("kokkos::stream: many streams compute at the same time") {
   test::with_kokkos();
   constexpr parallel::index streams = 4, tasks = 50, parts = 100;
   std::vector<std::atomic<parallel::index>> computed(streams);
   {
-    std::vector<kokkos::stream> all(streams);
+    std::vector<kokkos::stream> kokkos_streams(streams);
     for (parallel::index task = 0; task < tasks; ++task)
       for (parallel::index i = 0; i < streams; ++i)
-        all[i].enqueue([&count = computed[i]] {
+        kokkos_streams[i].enqueue([&count = computed[i]] {
           kokkos::stream::for_each_part("test", parts,
                                         [&](parallel::index) { count.fetch_add(1); });
         });
-    for (auto& s : all) s.synchronize();
+    for (auto& s : kokkos_streams) s.synchronize();
   }
-  for (auto const& each : computed) CHECK(each == tasks * parts);
+  for (auto const& count : computed) CHECK(count == tasks * parts);
 }
 
-TEST_CASE("a scope runs what many threads want on its own, one after another") {
+TEST_CASE("kokkos::scope: runs the work of many threads on its own thread, one after another") {
   test::with_kokkos();
   auto& scope = *kokkos::scope::current();
-  std::thread::id own;
-  scope.run([&] { own = std::this_thread::get_id(); });
-  CHECK(own != std::this_thread::get_id());
-  int done = 0, strangers = 0;
+  std::thread::id scope_thread;
+  scope.run([&] { scope_thread = std::this_thread::get_id(); });
+  CHECK(scope_thread != std::this_thread::get_id());
+  int run_count = 0, strangers = 0;
   {
     std::vector<std::jthread> threads;
     for (int thread = 0; thread < 4; ++thread)
       threads.emplace_back([&] {
         for (int i = 0; i < 100; ++i)
           scope.run([&] {
-            if (std::this_thread::get_id() != own) ++strangers;
-            ++done;
+            if (std::this_thread::get_id() != scope_thread) ++strangers;
+            ++run_count;
           });
       });
   }
-  CHECK(done == 400);
+  CHECK(run_count == 400);
   CHECK(strangers == 0);
   CHECK_THROWS_WITH_AS(scope.run([] { throw parallel::error("this part fails"); }),
                        "this part fails", parallel::error);
-  scope.run([&] { ++done; });
-  CHECK(done == 401);
+  scope.run([&] { ++run_count; });
+  CHECK(run_count == 401);
 }
 
-TEST_CASE("Kokkos is initialised once") {
+TEST_CASE("kokkos::scope: Kokkos is initialised only once") {
   test::with_kokkos();
   CHECK_THROWS_WITH_AS(kokkos::scope(), "a kokkos::scope initialises Kokkos, which is initialised",
                        parallel::error);

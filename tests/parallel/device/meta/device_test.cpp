@@ -5,7 +5,7 @@
 namespace meta_device_test {
 namespace {
 
-TEST_CASE("the meta device counts bytes and hands out sizes without memory") {
+TEST_CASE("meta::device: counts bytes and returns buffers without memory") {
   parallel::meta::device device;
   auto const a = device.allocate<double>(1000);
   auto const b = device.allocate_zeroed<char>(std::size_t{1} << 50);
@@ -15,7 +15,7 @@ TEST_CASE("the meta device counts bytes and hands out sizes without memory") {
   CHECK(device.bytes() == 8000 + (std::size_t{1} << 50));
 }
 
-TEST_CASE("the meta stream runs nothing and adds up operations") {
+TEST_CASE("meta::stream: runs nothing and counts operations") {
   parallel::meta::stream stream;
   bool ran = false;
   stream.enqueue([&] { ran = true; });
@@ -28,7 +28,7 @@ TEST_CASE("the meta stream runs nothing and adds up operations") {
   CHECK(stream.operations() == 42);
 }
 
-TEST_CASE("the meta stream keeps the greatest scratch that was needed, until it is asked") {
+TEST_CASE("meta::stream: take_scratch returns the largest scratch since the last call") {
   parallel::meta::stream stream({.deterministic = true});
   CHECK(stream.options().deterministic);
   stream.need_scratch(7);

@@ -225,7 +225,7 @@ class attention_plans final : public fused_attention {
   bool with_form(stream& s, attention_problem const& mask, index documents,
                  Beside const& other_bytes, Enqueue const& enqueue) {
     auto form = mask;
-    if (documents > 0 && !s.makes_graphs()) {
+    if (documents > 0 && !s.runs_graphs()) {
       form.max_documents = documents;
       auto const entry = table_.entries().lower_bound(form);
       if (entry != table_.entries().end()) form.max_documents = entry->first.max_documents;
@@ -286,7 +286,7 @@ class attention_plans final : public fused_attention {
     require(!known || (runs && plans.way().number() == entry->second),
             "attention tuning: cuDNN does not run its plan ", entry->second, " of attention over ",
             problem.sequence, " positions by ", problem.heads, " heads; tune again");
-    if (!runs || known || !tune_ || s.capturing()) return runs;
+    if (!runs || known || !tune_ || s.is_capturing()) return runs;
     plans.choose(max_timed, [&](int count, auto const& plan_at) {
       return fastest(s, count, [&](int i) {
         return fits(s, plan_at(i), problem, other_bytes) && tried(plan_at(i));

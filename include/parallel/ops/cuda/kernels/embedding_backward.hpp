@@ -32,7 +32,7 @@ struct list_rows {
 
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
-    for_each_of_grid(b, static_cast<std::size_t>(count), [this](std::size_t m) {
+    for_each_in_grid(b, static_cast<std::size_t>(count), [this](std::size_t m) {
       index const row = slice.row_of(ids[m], table_rows);
       rows[m] = static_cast<std::uint32_t>(row < 0 ? table_rows : row);
       tokens[m] = static_cast<std::uint32_t>(m);

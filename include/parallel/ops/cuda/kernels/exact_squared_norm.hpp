@@ -42,7 +42,8 @@ struct exact_squares_of_blocks {
             return;
           }
           auto const parts = exact_sum::split(square);
-          std::int64_t* const thread_digits = digits + parts.at * b.threads() + b.thread();
+          std::int64_t* const thread_digits =
+              digits + parts.lowest_digit * b.threads() + b.thread();
           unrolled<3>([&](unsigned k) { thread_digits[k * b.threads()] += parts.digits[k]; });
         });
       });

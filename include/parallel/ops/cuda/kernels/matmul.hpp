@@ -90,7 +90,7 @@ struct matmul {
   template <class Block>
   PARALLELLM_DEVICE void load(Block const& block, wide* strip, T const* from, index first,
                               index rows, index step, index row_stride, index stride) const {
-    for_each_of_block(block, tile * depth, [&](std::size_t t) {
+    for_each_in_block(block, tile * depth, [&](std::size_t t) {
       auto const i = static_cast<unsigned>(stride == 1 ? t / depth : t % tile);
       auto const d = static_cast<unsigned>(stride == 1 ? t % depth : t / tile);
       bool const exists = first + i < rows && step + d < k;

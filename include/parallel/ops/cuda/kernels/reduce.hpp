@@ -71,7 +71,7 @@ struct add_pieces {
   template <class Block>
   PARALLELLM_DEVICE void operator()(Block& b) const {
     S sum = 0;
-    for_each_of_block(b, count, [&](std::size_t p) { sum += partial[p]; });
+    for_each_in_block(b, count, [&](std::size_t p) { sum += partial[p]; });
     sum = combine_block(b, sum, b.template shared<S>(), plus{});
     if (b.thread() == 0) *out += sum;
   }

@@ -37,7 +37,7 @@ struct rope {
          row += static_cast<index>(b.blocks())) {
       index const batch = row / x.sequence;
       index const token = row - batch * x.sequence;
-      for_each_of_block(b, static_cast<std::size_t>(half), [&](std::size_t i) {
+      for_each_in_block(b, static_cast<std::size_t>(half), [&](std::size_t i) {
         double const angle = direction * static_cast<double>(first + token) * frequencies[i];
         double const growth =
             growths == nullptr
@@ -61,7 +61,7 @@ struct rope {
                                     A const* sines) const {
     auto const half = static_cast<unsigned>(x.head_dim / 2);
     unsigned const groups = half / n;  // per head
-    for_each_of_block(b, static_cast<std::size_t>(x.heads) * groups, [&](std::size_t g) {
+    for_each_in_block(b, static_cast<std::size_t>(x.heads) * groups, [&](std::size_t g) {
       unsigned const h = static_cast<unsigned>(g) / groups;
       unsigned const i = (static_cast<unsigned>(g) - h * groups) * n;
       T* const low_at = heads + index{h} * x.head_dim + i;

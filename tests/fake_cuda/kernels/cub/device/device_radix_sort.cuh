@@ -1,4 +1,4 @@
-// CUB's sort on the fake CUDA runtime: what the library calls of it.
+// CUB's radix sort on the fake CUDA runtime: the one overload that the library calls.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,17 +15,17 @@
 namespace cub {
 
 struct DeviceRadixSort {
-  /// Sorts by bits [first_bit, end_bit) of the keys; equal ones keep their order. Without memory it
-  /// only says how much it needs.
+  /// Sorts by bits [first_bit, end_bit) of the keys; the sort is stable. When `memory` is null,
+  /// only sets `bytes` to the size that the sort needs.
   template <class Key, class Value, class Count>
   static cudaError_t SortPairs(void* memory, std::size_t& bytes, Key const* keys, Key* sorted_keys,
                                Value const* values, Value* sorted_values, Count count,
-                               int first_bit, int end_bit, cudaStream_t on) {
+                               int first_bit, int end_bit, cudaStream_t stream) {
     auto const size = static_cast<std::size_t>(count);
     std::size_t const needed = std::max<std::size_t>(1, size * sizeof(std::uint32_t));
     if (memory == nullptr) return bytes = needed, cudaSuccess;
     if (bytes < needed) return cudaErrorInvalidValue;
-    return fake_cuda::enqueue(on, "a sort", [=, device = fake_cuda::device_of(on)] {
+    return fake_cuda::enqueue(stream, "a sort", [=, device = fake_cuda::device_of(stream)] {
       fake_cuda::require_access(device, memory, needed, "the sort's own memory");
       fake_cuda::require_access(device, keys, size * sizeof(Key), "the array of keys");
       fake_cuda::require_access(device, sorted_keys, size * sizeof(Key), "that of sorted keys");

@@ -1,6 +1,6 @@
-// Kernels on the fake CUDA runtime: the body that a GPU's threads would run, by fibers of the host,
-// a grid of the same blocks with the same shared memory. Stands before the library's file of this
-// name.
+// Kernels on the fake CUDA runtime: fibers of the host run the body that a GPU's threads would run,
+// in a grid of the same blocks with the same shared memory. This file precedes the library's file
+// of the same name in the include path.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -21,18 +21,20 @@ template <unsigned Threads, class Body>
 }
 
 template <unsigned Threads, class Body>
-[[nodiscard]] cudaError_t start(cudaStream_t on, std::size_t blocks, std::size_t shared_bytes,
+[[nodiscard]] cudaError_t start(cudaStream_t stream, std::size_t blocks, std::size_t shared_bytes,
                                 Body const& body) {
-  auto const kept = std::make_shared<Body const>(body);
+  auto const shared_body = std::make_shared<Body const>(body);
   static_cast<void>(fake_cuda::launch(
-      on,
-      {typeid(Body).name(), blocks, Threads, shared_bytes, std::as_bytes(std::span(kept.get(), 1))},
-      [kept, blocks, shared_bytes](std::uint64_t chance) {
+      stream,
+      {typeid(Body).name(), blocks, Threads, shared_bytes,
+       std::as_bytes(std::span(shared_body.get(), 1))},
+      [shared_body, blocks, shared_bytes](std::uint64_t chance) {
         using enum testing::thread_order;
         constexpr testing::thread_order orders[] = {ascending, descending, shuffled};
-        testing::host_block::run_grid(blocks, Threads, shared_bytes, orders[chance % 3], *kept);
+        testing::host_block::run_grid(blocks, Threads, shared_bytes, orders[chance % 3],
+                                      *shared_body);
       }));
-  return cudaGetLastError();  // whatever left it, as on a GPU
+  return cudaGetLastError();  // an earlier call may have left the error, as on a GPU
 }
 
 }  // namespace parallel::cuda::detail

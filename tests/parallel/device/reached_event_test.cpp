@@ -3,11 +3,11 @@
 #include <doctest/doctest.h>
 
 #include <parallel/device/concepts.hpp>
-#include <parallel/device/reached.hpp>
+#include <parallel/device/reached_event.hpp>
 
-TEST_CASE("nobody waits for what is never pending") {
-  static_assert(parallel::event<parallel::reached>);
-  parallel::reached const mark;
+TEST_CASE("reached_event: ready at once") {
+  static_assert(parallel::event<parallel::reached_event>);
+  parallel::reached_event const mark;
   mark.wait();
   CHECK(mark.ready());
   CHECK(mark.wait_until(std::chrono::steady_clock::now()));

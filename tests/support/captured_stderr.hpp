@@ -1,4 +1,4 @@
-// What a program prints on standard error while it is called.
+// Captures the text that a call prints on standard error.
 #pragma once
 
 #include <fcntl.h>
@@ -15,13 +15,14 @@
 
 namespace test {
 
-/// What `call` prints on standard error.
+/// Calls `call` and returns the text that it prints on standard error, which goes to the file
+/// `scratch` meanwhile.
 template <class Call>
-std::string said_by(std::filesystem::path const& scratch, Call const& call) {
+std::string captured_stderr(std::filesystem::path const& scratch, Call const& call) {
   std::fflush(stderr);
-  int const kept = ::dup(STDERR_FILENO);
+  int const saved_descriptor = ::dup(STDERR_FILENO);
   int const file = ::open(scratch.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  REQUIRE(kept >= 0);
+  REQUIRE(saved_descriptor >= 0);
   REQUIRE(file >= 0);
   ::dup2(file, STDERR_FILENO);
   std::string problem;
@@ -31,9 +32,9 @@ std::string said_by(std::filesystem::path const& scratch, Call const& call) {
     problem = error.what();
   }
   std::fflush(stderr);
-  ::dup2(kept, STDERR_FILENO);
+  ::dup2(saved_descriptor, STDERR_FILENO);
   ::close(file);
-  ::close(kept);
+  ::close(saved_descriptor);
   REQUIRE(problem == "");
   return test::read_all(scratch);
 }

@@ -1,12 +1,12 @@
-// reached: the event of streams on which nothing is ever pending.
+// reached_event: the event of streams on which nothing is ever pending.
 #pragma once
 
 #include <parallel/core/clock.hpp>
 
 namespace parallel {
 
-/// Whatever was enqueued before it has run, or never will.
-struct reached {
+/// An event that is always reached.
+struct reached_event {
   void wait() const {}
   [[nodiscard]] bool ready() const { return true; }
   [[nodiscard]] bool wait_until(steady_time) const { return true; }

@@ -1,5 +1,6 @@
-// touched: the memory that an operation on the meta device meets, for whoever wants to know what a
-// pass reads and writes (parallel/train/model_check.hpp). Addresses are compared, never followed.
+// memory_access: the memory that an operation reads and writes, as reported by the meta device. The
+// check of a model uses it (parallel/train/model_check.hpp). Addresses are compared, never
+// dereferenced.
 #pragma once
 
 #include <cstddef>
@@ -12,21 +13,21 @@
 
 namespace parallel::meta {
 
-/// Bytes [begin, end) of one argument; begin 0: a view of elements that is bound to nothing.
-struct touched {
+/// The access to bytes [begin, end) of one argument. begin is 0 if the view is not bound to memory.
+struct memory_access {
   std::uintptr_t begin = 0;
   std::uintptr_t end = 0;
   std::size_t elements = 0;
   bool reads = false;
   bool writes = false;
-  bool numbers = true;  // rather than token ids, labels or flags
+  bool is_numeric = true;  // rather than token ids, labels or flags
 
-  /// Whether there is memory behind it. Below the first page no system gives any: there it is of a
-  /// parameter that is bound to nothing, or a slice of one.
+  /// Whether the view is bound to memory. No system maps memory in the first page, so a smaller
+  /// address belongs to a parameter that is not bound, or to a slice of one.
   [[nodiscard]] bool is_bound() const { return elements == 0 || begin >= 4096; }
 };
 
-/// An argument that is read and written: what an operation adds to.
+/// An argument that an operation both reads and writes, such as one that it adds to.
 template <class View>
 struct updated {
   View view;
@@ -36,39 +37,41 @@ template <class View>
   return {view};
 }
 
-/// What becomes of the memory of an exchange along an axis.
+/// The kind of an exchange along an axis.
 enum class exchange_kind : std::uint8_t { all_gather, reduce_scatter, all_reduce, other };
 
-/// Who is told.
-class witness {
+/// Receives the accesses and exchanges of a meta stream.
+class access_observer {
  public:
-  virtual void operation(std::span<touched const> arguments) = 0;
-  virtual void exchange(std::string_view axis, exchange_kind kind, touched out, touched in) = 0;
+  virtual void operation(std::span<memory_access const> arguments) = 0;
+  virtual void exchange(std::string_view axis, exchange_kind kind, memory_access out,
+                        memory_access in) = 0;
 
  protected:
-  ~witness() = default;
+  ~access_observer() = default;
 };
 
 namespace detail {
 
 template <class T>
-[[nodiscard]] touched elements_at(T* data, std::size_t count, std::size_t reach) {
+[[nodiscard]] memory_access elements_at(T* data, std::size_t count, std::size_t reach) {
   using value = std::remove_cv_t<T>;
   auto const begin = reinterpret_cast<std::uintptr_t>(data);
-  return {.begin = begin,
-          .end = begin + reach * sizeof(T),
-          .elements = count,
-          .reads = std::is_const_v<T>,
-          .writes = !std::is_const_v<T>,
-          .numbers = !std::is_same_v<value, std::int32_t> && !std::is_same_v<value, std::uint8_t>};
+  return {
+      .begin = begin,
+      .end = begin + reach * sizeof(T),
+      .elements = count,
+      .reads = std::is_const_v<T>,
+      .writes = !std::is_const_v<T>,
+      .is_numeric = !std::is_same_v<value, std::int32_t> && !std::is_same_v<value, std::uint8_t>};
 }
 
 }  // namespace detail
 
-/// Of a span, tensor_view, rows_view or heads_view: const elements are read, others written. What
-/// lies between strided rows counts as touched.
+/// The access to a span, tensor_view, rows_view or heads_view: const elements are read, others are
+/// written. The gaps between strided rows are included.
 template <class View>
-[[nodiscard]] touched touch_of(View const& view) {
+[[nodiscard]] memory_access access_of(View const& view) {
   auto const count = [](auto... extents) { return (static_cast<std::size_t>(extents) * ...); };
   if constexpr (requires { view.heads; }) {
     auto const elements = static_cast<std::size_t>(view.size());
@@ -88,19 +91,19 @@ template <class View>
     return detail::elements_at(view.data(), elements, elements);
   }
 }
-[[nodiscard]] inline touched touch_of(touched const& known) { return known; }
+[[nodiscard]] inline memory_access access_of(memory_access const& access) { return access; }
 template <class View>
-[[nodiscard]] touched touch_of(updated<View> const& argument) {
-  auto out = touch_of(argument.view);
+[[nodiscard]] memory_access access_of(updated<View> const& argument) {
+  auto out = access_of(argument.view);
   out.reads = true;
   return out;
 }
 
-/// Before host code computes with these views: throws where one is bound to nothing.
+/// Throws if one of the views is not bound to memory. Called before host code computes with them.
 template <class... Views>
 void require_bound(Views const&... views) {
-  for (touched const& one : {touched{}, touch_of(views)...})
-    require(one.is_bound(), "an operation computes with ", one.elements,
+  for (memory_access const& access : {memory_access{}, access_of(views)...})
+    require(access.is_bound(), "an operation computes with ", access.elements,
             " elements that are bound ",
             "to nothing, as those of a parameter are that its layer's visit_parameters does not ",
             "show");

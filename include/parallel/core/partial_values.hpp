@@ -1,8 +1,8 @@
-// placed: values that are not what they seem on one rank alone.
+// partial_values: types for values of which one rank holds only a part.
 //
-// Forgetting a reduction is the classic silent bug of parallel training. An activation, or its
-// gradient, of which a rank holds an addend or some of the columns is another type than the whole,
-// and only an exchange over the axis turns the one into the other; layers take plain views.
+// A forgotten reduction is the classic silent bug of parallel training. So an activation, or its
+// gradient, of which a rank holds an addend or some of the columns has another type than the whole
+// value. Only an exchange over the axis converts one into the other. Layers take plain views.
 #pragma once
 
 #include <type_traits>
@@ -11,8 +11,8 @@
 
 namespace parallel {
 
-/// An activation, or its gradient, of which every rank of `Axis` holds an addend. Whoever sums it
-/// uses the addend up.
+/// An activation, or its gradient, of which every rank of `Axis` holds an addend. The reduction may
+/// overwrite the addend.
 template <class Axis, class T>
 struct partial_sum {
   using axis_type = Axis;
@@ -25,8 +25,8 @@ struct partial_sum {
   }
 };
 
-/// An activation, or its gradient, of which every rank of `Axis` holds all rows of some of the
-/// columns: its heads, its hidden units.
+/// An activation, or its gradient, of which every rank of `Axis` holds some columns in all rows:
+/// its attention heads or its hidden units.
 template <class Axis, class T>
 struct column_slice {
   using axis_type = Axis;
@@ -50,20 +50,19 @@ template <class Axis, class T>
 inline constexpr bool is_column_slice<column_slice<Axis, T>> = true;
 }  // namespace detail
 
-/// A value that may be used as it is: not one that still has to be summed.
+/// A value that does not have to be summed over ranks.
 template <class V>
 concept reduced_value = !detail::is_partial_sum<std::remove_cvref_t<V>>;
 
-/// Some of the columns of a value.
+/// A value of which the rank holds some of the columns.
 template <class V>
 concept sliced_value = detail::is_column_slice<std::remove_cvref_t<V>>;
 
-/// All of a value, as one rank alone would have it.
+/// A complete value, as a single rank would hold it.
 template <class V>
 concept whole_value = reduced_value<V> && !sliced_value<V>;
 
-/// What is here of a whole value, or of one that is sliced: for code that treats columns alike,
-/// wherever they are.
+/// The local matrix of a whole or sliced value, for code that treats each column alike.
 template <class T>
 [[nodiscard]] matrix_view<T> local(matrix_view<T> x) {
   return x;
@@ -73,13 +72,13 @@ template <class Axis, class T>
   return x.columns;
 }
 
-/// `x` as a value of the kind of the first argument: whole as it is, or a slice along its axis.
+/// `x` as the same kind of value as the first argument: a whole value, or a slice along its axis.
 template <class U, class T>
-[[nodiscard]] matrix_view<T> placed_like(matrix_view<U> const&, matrix_view<T> x) {
+[[nodiscard]] matrix_view<T> sliced_like(matrix_view<U> const&, matrix_view<T> x) {
   return x;
 }
 template <class Axis, class U, class T>
-[[nodiscard]] column_slice<Axis, T> placed_like(column_slice<Axis, U> const&, matrix_view<T> x) {
+[[nodiscard]] column_slice<Axis, T> sliced_like(column_slice<Axis, U> const&, matrix_view<T> x) {
   return {x};
 }
 
