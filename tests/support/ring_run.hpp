@@ -327,7 +327,7 @@ class ring_rank {
 
  private:
   [[nodiscard]] basic_ring_options<Comm> connected_options() {
-    auto out = how_.model.template alone_with<Comm>();
+    auto out = how_.model.template for_single_rank<Comm>();
     auto const options = parallel::comm_options<any>(device_);
     if (how_.context > 1)
       out.attention.ranks = {groups_.context, to_next_.emplace(options),

@@ -22,7 +22,7 @@ using drawn_model = test::drawn_model<>;
 using test::small_form;
 
 std::vector<ids> const& prompts = test::prompts();
-mpt::generation_options const& options = test::generated;
+mpt::generation_options const& options = test::generation;
 
 std::vector<ids> one_by_one(drawn_model& model) {
   std::vector<ids> out;
