@@ -11,20 +11,23 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 FUNCTION_WORDS = frozenset("""
-about above across after again against all along along among around as at before behind below beneath beside between both by
-each either enough ever every few fewer have has had here how in_between into least less like many more most much neither never
-nor now of off on once only onto or_else out_of over own per same several since so soon still such than that then there these
-those through thus till too toward under until unless upon very via when where whether which while_in who whoever whom whose
-why with within without yet
-am are be been being can could did do_it does done is it its may might mine must our ours shall should their theirs them they
-us was we were what whatever will would you your yours he him she me us
-another came come gave given gone had_been kept made making others said taken told went
-""".split()) - {"in_between", "or_else", "do_it", "while_in", "had_been", "out_of", "all", "is", "like"} | {"all"}
+about above across after again against all along among around as at before behind below beneath beside between both by each
+either enough ever every few fewer have has had here how into least less many more most much neither never nor now of off on
+once only onto over own per same several since so soon still such than that then there these those through thus till too
+toward under until unless upon very via when where whether which who whoever whom whose why with within without yet
+am are be been being can could did does done its may might mine must our ours shall should their theirs them they us was we
+were what whatever will would you your yours he him she me
+another came come gave given gone kept made making others said taken told went
+""".split())
 
-# The most per 1 000 lines. Folders whose names are not yet rewritten are held where they are.
+# The most per 1 000 lines. Folders of mpt, whose names are not yet rewritten, are held where they are.
 LIMITS = {"include/parallel/*": 5, "docs/examples": 5, "bench": 10, "apps/kernels": 5, "apps/instances": 5, "apps/launching": 5,
-          "tests/parallel/*": 10, "tests/*": 10,
-          "include/mpt/*": 125, "apps/mpt/*": 175, "apps/support": 60, "tests/mpt": 105}
+          "tests/parallel/*": 10, "tests/*": 10, "tests/mpt": 98, "apps/support": 53,
+          "include/mpt/callbacks": 34, "include/mpt/config": 8, "include/mpt/console": 16, "include/mpt/data": 37,
+          "include/mpt/eval": 64, "include/mpt/finetune": 34, "include/mpt/generate": 115, "include/mpt/hf": 38,
+          "include/mpt/log": 5, "include/mpt/model": 89, "include/mpt/tokenizer": 55, "include/mpt/train": 65,
+          "apps/mpt/config": 55, "apps/mpt/console": 77, "apps/mpt/data": 125, "apps/mpt/finetune": 153,
+          "apps/mpt/hf": 123, "apps/mpt/log": 46, "apps/mpt/tokenizer": 80}
 
 SOURCES = {".hpp", ".cpp", ".cu", ".cuh", ".h", ".inc"}
 TOKEN = re.compile(r'''
@@ -65,12 +68,11 @@ def main():
                 for line, word in function_words(file.read_text(errors="replace")):
                     print(f"{file}:{line}: {word}")
         return 0
-    failed, seen, checked = False, set(), 0
+    failed, checked = False, 0
     for pattern, limit in LIMITS.items():
         for folder in sorted(ROOT.glob(pattern)):
-            if folder in seen or not folder.is_dir() or (pattern == "tests/*" and folder.name in ("parallel", "mpt")):
+            if not folder.is_dir() or (pattern == "tests/*" and folder.name in ("parallel", "mpt")):
                 continue
-            seen.add(folder)
             texts = [file.read_text(errors="replace") for file in sources(folder)]
             lines = sum(text.count("\n") for text in texts)
             found = sum(len(list(function_words(text))) for text in texts)

@@ -87,16 +87,17 @@ class layer_passes {
         late || reused ? reference::task_start::deferred : reference::task_start::at_once;
     begin(first_, inputs, start);
     bind_values(inputs, late);
-    if (late) give_later(first_);
+    if (late)
+      for (auto* numbers : {&first_.x, &first_.output_gradient}) fill_in_task(first_, *numbers);
     if (condition == released_memory)
       for (arena* memory : {&first_.memory, &first_.scratch})
         memory->observe_releases([](std::span<std::byte> released) { overwrite(released); });
     std::vector<microbatch*> microbatches = {&first_};
     if (condition == two_microbatches || reused) {
-      auto others = inputs;
-      std::ranges::reverse(others.x);
-      std::ranges::reverse(others.output_gradient);
-      begin(second_, others, start);
+      auto second_inputs = inputs;
+      std::ranges::reverse(second_inputs.x);
+      std::ranges::reverse(second_inputs.output_gradient);
+      begin(second_, second_inputs, start);
       microbatches.push_back(&second_);
     }
     pass_results results;
@@ -175,7 +176,7 @@ class layer_passes {
     values_ = inputs.values;
     for (std::size_t p = 0; p < parameters_.size(); ++p) {
       parameters_[p]->data = values_[p].data();
-      if (late) give_later(first_, values_[p]);
+      if (late) fill_in_task(first_, values_[p]);
     }
   }
 
@@ -185,13 +186,9 @@ class layer_passes {
   }
 
   /// Takes the numbers away, and enqueues a task that brings them back.
-  static void give_later(microbatch& m, std::vector<double>& numbers) {
-    m.stream.enqueue([&numbers, given = numbers] { std::ranges::copy(given, numbers.begin()); });
+  static void fill_in_task(microbatch& m, std::vector<double>& numbers) {
+    m.stream.enqueue([&numbers, values = numbers] { std::ranges::copy(values, numbers.begin()); });
     overwrite(std::as_writable_bytes(std::span(numbers)));
-  }
-  static void give_later(microbatch& m) {
-    give_later(m, m.x);
-    give_later(m, m.output_gradient);
   }
 
   void run_tasks() {

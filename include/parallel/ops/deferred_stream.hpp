@@ -7,30 +7,24 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 
-#include <parallel/device/reached_event.hpp>
-#include <parallel/ops/operation.hpp>
+#include <parallel/ops/reference.hpp>
 
 namespace parallel::reference {
 
 /// When the tasks of a deferred_stream start: as they are enqueued, or in run().
 enum class task_start { at_once, deferred };
 
-class deferred_stream {
+class deferred_stream : public stream {
  public:
-  using event_type = reached_event;
-  /// Waiting happens on the calling thread, as do all tasks.
-  static constexpr bool waits_for_any_event = true;
-
   explicit deferred_stream(task_start start = task_start::deferred) : start_(start) {}
 
   template <class Task>
   void enqueue(Task&& task) {
     if (start_ == task_start::at_once) {
-      std::forward<Task>(task)();
+      stream::enqueue(std::forward<Task>(task));
       return;
     }
     // shared, since std::function takes only what can be copied
@@ -43,16 +37,6 @@ class deferred_stream {
   void run() {
     auto const tasks = std::exchange(tasks_, {});
     for (auto const& task : tasks) task();
-  }
-
-  /// Drops the tasks that have not started.
-  void drop() { tasks_.clear(); }
-
-  [[nodiscard]] reached_event record() { return {}; }
-
-  template <class Event>
-  void wait(Event const& event) {
-    event.wait();
   }
 
   void synchronize() { run(); }
@@ -69,8 +53,7 @@ class deferred_stream {
 /// Any operation.
 template <ops::operation_arguments Arguments>
 void run_operation(deferred_stream& s, Arguments const& a) {
-  if constexpr (requires { a.operands(); })
-    std::apply([](auto const&... operands) { meta::require_bound(operands...); }, a.operands());
+  require_bound_operands(a);
   s.enqueue([a] { ops::compute(a); });
 }
 

@@ -35,11 +35,17 @@ class stream {
   void synchronize() {}
 };
 
+/// Throws `error` where an operand has elements and is bound to no memory.
+template <ops::operation_arguments Arguments>
+void require_bound_operands(Arguments const& a) {
+  if constexpr (requires { a.operands(); })
+    std::apply([](auto const&... operands) { meta::require_bound(operands...); }, a.operands());
+}
+
 /// Any operation.
 template <ops::operation_arguments Arguments>
 void run_operation(stream&, Arguments const& a) {
-  if constexpr (requires { a.operands(); })
-    std::apply([](auto const&... operands) { meta::require_bound(operands...); }, a.operands());
+  require_bound_operands(a);
   ops::compute(a);
 }
 
