@@ -150,19 +150,24 @@ if(PARALLELLM_CLANG)
   endif()
 endif()
 
-# What compilers say of a forgotten reduction is short and says what to do: g++, which users have, and in
-# --full clang++ too.
+# Mistakes that a compiler names in a short message: g++, which users have, and in --full clang++ too.
 set(compilers ${PARALLELLM_GXX} ${PARALLELLM_CLANG})
 list(FILTER compilers EXCLUDE REGEX NOTFOUND)
+file(GLOB mistakes RELATIVE ${CMAKE_CURRENT_SOURCE_DIR}/messages CONFIGURE_DEPENDS
+  ${CMAKE_CURRENT_SOURCE_DIR}/messages/*.cpp)
 foreach(compiler IN LISTS compilers)
   get_filename_component(name ${compiler} NAME)
-  add_test(NAME messages/${name}
-    COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/messages/check.sh ${compiler})
-  set_tests_properties(messages/${name} PROPERTIES TIMEOUT 300)
+  set(labels "")
+  if(PARALLELLM_GXX AND NOT compiler STREQUAL PARALLELLM_GXX)
+    set(labels LABELS full)
+  endif()
+  foreach(mistake IN LISTS mistakes)
+    cmake_path(GET mistake STEM stem)
+    add_test(NAME messages/${name}/${stem}
+      COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/messages/check.sh ${compiler} ${mistake})
+    set_tests_properties(messages/${name}/${stem} PROPERTIES TIMEOUT 300 ${labels})
+  endforeach()
   add_test(NAME messages/options/${name}
     COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/messages/check_options.sh ${compiler})
   set_tests_properties(messages/options/${name} PROPERTIES TIMEOUT 60)
-  if(PARALLELLM_GXX AND NOT compiler STREQUAL PARALLELLM_GXX)
-    set_tests_properties(messages/${name} PROPERTIES LABELS full)
-  endif()
 endforeach()

@@ -1,26 +1,22 @@
 #!/usr/bin/env bash
-# check.sh COMPILER: no snippet beside this file compiles; what its first line says stands in the
-# first twelve lines of what the compiler says, but for how it came there; they are at most forty in
-# all.
+# check.sh COMPILER SNIPPET: the snippet beside this file does not compile. The text in its first line
+# stands in the first twelve lines of the compiler's message, without the lines that only say how the
+# compiler got there, and the whole message has at most forty lines.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
+snippet=$2
 
-failed=0
-way='^(In file included| +from |[^ ]+: +(recursively )?required |[^ ]+: +\[ skipping )'
-wrong() { # SNIPPET WHY MESSAGE
-  printf '%s: %s\n%s\n' "$1" "$2" "$3"
-  failed=1
+context='^(In file included| +from |[^ ]+: +(recursively )?required |[^ ]+: +\[ skipping )'
+fail() { # REASON
+  printf '%s: %s\n%s\n' "$snippet" "$1" "$message"
+  exit 1
 }
-for snippet in *.cpp; do
-  expected=$(sed -n '1s,^// ,,p' "$snippet")
-  if message=$("$1" -std=c++20 -fsyntax-only -I../../include "$snippet" 2>&1); then
-    wrong "$snippet" "compiles, but must not" ""
-  elif [[ -z $expected || $(grep -vE "$way" <<< "$message" | head -n 12) != *"$expected"* ]]; then
-    wrong "$snippet" "not in the first twelve lines: $expected" "$message"
-  elif (($(wc -l <<< "$message") > 40)); then
-    wrong "$snippet" "more than forty lines" "$message"
-  else
-    echo "$snippet: $(wc -l <<< "$message") lines"
-  fi
-done
-exit $failed
+message=
+expected=$(sed -n '1s,^// ,,p' "$snippet")
+[[ -n $expected ]] || fail "its first line names no expected text"
+if message=$("$1" -std=c++20 -fsyntax-only -I../../include "$snippet" 2>&1); then
+  fail "compiles, but must not"
+fi
+[[ $(grep -vE "$context" <<< "$message" | head -n 12) == *"$expected"* ]] ||
+  fail "not in the first twelve lines: $expected"
+(($(wc -l <<< "$message") <= 40)) || fail "more than forty lines"
