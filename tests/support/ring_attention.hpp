@@ -154,6 +154,7 @@ struct ring_attention_core {
 template <class Comm>
 struct basic_ring_attention {
   using element = ring;
+  static constexpr bool takes_divided_sequences = true;
   using group = context_parallel::group<Comm>;
 
   group ranks = {};

@@ -17,6 +17,7 @@ namespace test {
 /// y = x ∘ x.
 struct ring_square {
   using element = ring;
+  static constexpr bool takes_divided_sequences = true;
   struct saved {
     matrix_view<ring const> x;
   };
@@ -43,6 +44,7 @@ struct ring_square {
 /// Stands in for a norm: y = x ∘ (gain + Σ of the row). It mixes the elements of a row only.
 struct ring_norm {
   using element = ring;
+  static constexpr bool takes_divided_sequences = true;
 
   parallel::parameter<ring, 1> gain;  // [width]
 
@@ -82,6 +84,7 @@ struct ring_norm {
 /// Multiplies the columns of every head by one gain, a parameter that all heads share.
 struct ring_gain {
   using element = ring;
+  static constexpr bool takes_divided_sequences = true;
 
   parallel::parameter<ring, 1> gain;  // [dim of a head]
 
@@ -125,6 +128,7 @@ struct ring_gain {
 /// Packed rows: the results of one or more linear layers side by side.
 struct ring_projection {
   using element = ring;
+  static constexpr bool takes_divided_sequences = true;
   using linear = parallel::linear<ring>;
 
   std::vector<linear> parts;

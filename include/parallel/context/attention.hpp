@@ -33,6 +33,7 @@ template <class T, class Comm, class In = linear<T>, class Out = linear<T>,
           class QueryKeyNorm = query_key_norm<T>, class Positions = rotary_positions>
 struct attention {
   using element = T;
+  static constexpr bool takes_divided_sequences = true;
 
   qkv_projection<T, In> qkv;  // [row of the layout, D]; with queries alone: [their width, D]
   QueryKeyNorm query_key;     // of q and k, or absent

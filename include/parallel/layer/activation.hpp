@@ -9,6 +9,7 @@ namespace parallel {
 template <class T>
 struct activation {
   using element = T;
+  static constexpr bool takes_divided_sequences = true;
   static constexpr bool elementwise = true;
 
   ops::activation_kind kind = ops::activation_kind::gelu;

@@ -10,6 +10,7 @@
 
 #include <concepts>
 #include <span>
+#include <string_view>
 #include <type_traits>
 
 #include <parallel/core/parameter.hpp>
@@ -29,6 +30,45 @@ concept layer = requires(L const& l, L& mutable_layer, context<Stream>& c, typen
   l.backward_weight(c, state);
   mutable_layer.visit_parameters([](parameter_base<typename L::element>&) {});
 };
+
+/// How ranks divide the rows of each sequence: by context parallelism, or by sequence parallelism
+/// along the tensor axis.
+enum class sequence_division { by_context, by_tensor };
+
+namespace detail {
+/// The name of L as the compiler writes it.
+template <class L>
+[[nodiscard]] constexpr std::string_view type_name() {
+  std::string_view const function =
+      __PRETTY_FUNCTION__;  // "... [with L = NAME; ...]", "[L = NAME]"
+  auto const begin = function.find("L = ") + 4;
+  return function.substr(begin, function.find_first_of(";]", begin) - begin);
+}
+}  // namespace detail
+
+/// The name of the first layer in L that may need whole sequences; empty when all give the same
+/// result where a rank holds some rows of each sequence (context::share). A layer says that it does
+/// by `static constexpr bool takes_divided_sequences = true`: no row of its result depends on
+/// another row of the input, or it exchanges rows with the other ranks. A composition has a
+/// function of this name that asks its layers.
+template <class L>
+[[nodiscard]] constexpr std::string_view layer_of_whole_sequences(sequence_division division) {
+  if constexpr (requires { L::layer_of_whole_sequences(division); })
+    return L::layer_of_whole_sequences(division);
+  else if constexpr (requires { requires L::takes_divided_sequences; })
+    return {};
+  else
+    return detail::type_name<L>();
+}
+
+/// The first such name among several layers.
+template <class... Ls>
+[[nodiscard]] constexpr std::string_view first_layer_of_whole_sequences(
+    sequence_division division) {
+  std::string_view name;
+  static_cast<void>(((name = layer_of_whole_sequences<Ls>(division), !name.empty()) || ...));
+  return name;
+}
 
 namespace detail {
 

@@ -40,6 +40,10 @@ struct dropout {
   using element = typename Inner::element;
   using saved = typename Inner::saved;
 
+  static constexpr std::string_view layer_of_whole_sequences(sequence_division division) {
+    return parallel::layer_of_whole_sequences<Inner>(division);
+  }
+
   Inner inner;
   float probability = 0.0F;
   std::uint32_t operation = 0;  // stream_id of a name unique in the model

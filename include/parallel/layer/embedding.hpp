@@ -13,6 +13,7 @@ namespace parallel {
 template <class T>
 struct embedding {
   using element = T;
+  static constexpr bool takes_divided_sequences = true;
 
   parameter<T, 2> weight;  // [vocabulary, width]
 

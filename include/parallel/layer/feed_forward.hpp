@@ -18,6 +18,10 @@ template <class Activation, class In = linear<typename Activation::element>,
           class Out = linear<typename Activation::element>>
 struct feed_forward {
   using element = typename Activation::element;
+
+  static constexpr std::string_view layer_of_whole_sequences(sequence_division division) {
+    return first_layer_of_whole_sequences<Activation, In, Out>(division);
+  }
   using T = element;
 
   In up;           // [h, width]

@@ -27,6 +27,7 @@ void add_bias_onto(context<Stream>& c, matrix_view<T> y, parameter<T, 1> const& 
 template <class T>
 struct linear {
   using element = T;
+  static constexpr bool takes_divided_sequences = true;
 
   parameter<T, 2> weight;    // [out, in]
   parameter<T, 1> bias;      // [out], or absent

@@ -23,6 +23,7 @@ enum class norm_rule : std::uint8_t { layer, rms };
 template <class T>
 struct norm {
   using element = T;
+  static constexpr bool takes_divided_sequences = true;
 
   parameter<T, 1> weight;  // [width]
   parameter<T, 1> bias;    // [width], or absent; always absent with rms

@@ -26,6 +26,10 @@ template <class Inner>
 struct recompute {
   using element = typename Inner::element;
 
+  static constexpr std::string_view layer_of_whole_sequences(sequence_division division) {
+    return parallel::layer_of_whole_sequences<Inner>(division);
+  }
+
   struct saved {
     typename Inner::saved inner;   // of the last forward pass: its views may be invalid
     matrix_view<element const> x;  // [rows, width]

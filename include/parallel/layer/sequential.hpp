@@ -19,6 +19,10 @@ struct sequential {
   using element = typename First::element;
   using saved = std::tuple<typename First::saved, typename Rest::saved...>;
 
+  static constexpr std::string_view layer_of_whole_sequences(sequence_division division) {
+    return first_layer_of_whole_sequences<First, Rest...>(division);
+  }
+
   std::tuple<First, Rest...> layers;
 
   sequential() = default;
@@ -124,6 +128,10 @@ template <class Inner>
 struct residual {
   using element = typename Inner::element;
   using saved = typename Inner::saved;
+
+  static constexpr std::string_view layer_of_whole_sequences(sequence_division division) {
+    return parallel::layer_of_whole_sequences<Inner>(division);
+  }
 
   Inner inner;
 

@@ -12,6 +12,7 @@ namespace parallel::tensor {
 template <class T, class Comm>
 struct embedding {
   using element = T;
+  static constexpr bool takes_divided_sequences = true;
 
   region<Comm> tensor_region;
   parameter<T, 2> weight;  // some rows of [vocabulary, width]

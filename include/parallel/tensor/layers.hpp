@@ -17,6 +17,7 @@ namespace parallel::tensor {
 template <class T, class Comm>
 struct gather {
   using element = T;
+  static constexpr bool takes_divided_sequences = true;
   struct saved {};
 
   region<Comm> tensor_region;
@@ -39,6 +40,7 @@ struct gather {
 template <class T, class Comm>
 struct reduce {
   using element = T;
+  static constexpr bool takes_divided_sequences = true;
   struct saved {
     matrix_view<T const> dy;
   };
@@ -74,6 +76,13 @@ template <class Inner>
 struct sliced {
   using element = typename Inner::element;
   using saved = typename Inner::saved;
+
+  /// In a region of the tensor axis a rank has all rows that the context axis gives it.
+  static constexpr std::string_view layer_of_whole_sequences(sequence_division division) {
+    return division == sequence_division::by_tensor
+               ? std::string_view{}
+               : parallel::layer_of_whole_sequences<Inner>(division);
+  }
 
   Inner inner;
 

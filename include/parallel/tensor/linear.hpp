@@ -21,6 +21,7 @@ namespace parallel::tensor {
 template <class T, class Comm>
 struct column_linear {
   using element = T;
+  static constexpr bool takes_divided_sequences = true;
   struct saved : linear<T>::saved {
     matrix_view<T> gathered;  // all rows of x, where ranks hold different rows
   };
@@ -89,6 +90,7 @@ struct column_linear {
 template <class T, class Comm>
 struct row_linear {
   using element = T;
+  static constexpr bool takes_divided_sequences = true;
   struct saved {
     typename linear<T>::saved inner;
     matrix_view<T const> dy;  // of the local rows

@@ -68,6 +68,7 @@ class marked_passes final : public meta::access_observer {
 
   /// Throws one of the refusals that the head of this file lists.
   void run(typename Model::microbatch const& batch) {
+    if (share_of(model_, batch).whole != 0) require_divisible(sequence_division::by_context);
     for (bool const first : {true, false}) run(batch, first);
     gradients_.for_each(0, ~std::uintptr_t{0}, [&](use const& u) {
       require(
@@ -128,6 +129,8 @@ class marked_passes final : public meta::access_observer {
               " gathers rows of the tensor ranks, as a region does with .sequence = true, but by "
               "the model's share(batch) all of them begin with the same one; give it rows(batch) "
               "by region.rows_outside and share(batch) with .first_row = region.first_row_outside");
+      if (kind == meta::exchange_kind::reduce_scatter)
+        require_divisible(sequence_division::by_tensor);
       if (kind != meta::exchange_kind::other) known = {};
       known.rows = known.rows || kind == meta::exchange_kind::reduce_scatter;
     }
@@ -289,6 +292,17 @@ class marked_passes final : public meta::access_observer {
          "empty, with ops::copy, say, or what is called by ops::custom");
   }
 
+  /// Ranks hold some rows of each sequence: all layers of the blocks must be right there.
+  void require_divisible(sequence_division division) const {
+    static constexpr std::string_view names[] = {"context parallelism", "sequence parallelism"};
+    auto const layer = layer_of_whole_sequences<typename Model::block>(division);
+    require(layer.empty(), "with ", names[static_cast<std::size_t>(division)],
+            " a rank holds some rows of each sequence, and layer ", layer,
+            " of the model's blocks does not say that its results are the same there; where no row "
+            "of its results depends on another row of its input, declare in it static constexpr "
+            "bool takes_divided_sequences = true");
+  }
+
   void require_use(use const& u) const {
     if (u.model_part != part_)
       fail(name_of(u), " is used by ", part_name(), ", but visit_units says by ",
@@ -367,6 +381,8 @@ class model_check {
   void before_passes(Model& model, std::span<typename Model::microbatch const> batches,
                      int tensor_rank, int tensor_ranks) {
     require_initialised();
+    if (tensor_ranks == 1)  // else a rank can have some rows of a sequence
+      for (auto const& batch : batches) require_whole_sequences(model, batch);
     if (checked_) return;
     auto const tried =
         std::ranges::find_if(batches, [&](auto const& batch) { return model.rows(batch) > 0; });
@@ -390,6 +406,15 @@ class model_check {
   }
 
  private:
+  /// The rows of a microbatch on this rank are so many for each of its sequences.
+  template <class Model>
+  static void require_whole_sequences(Model const& model, typename Model::microbatch const& batch) {
+    index const rows = model.rows(batch), sequence = model.sequence(batch);
+    require(sequence > 0 && rows % sequence == 0, "a microbatch has ", rows,
+            " rows, of which the model's sequence(batch) says that ", sequence,
+            " are a sequence; give whole sequences");
+  }
+
   bool initialised_ = false;
   std::optional<std::uint64_t> seed_;
   bool checked_ = false;

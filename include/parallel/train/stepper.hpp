@@ -33,6 +33,7 @@
 #include <parallel/train/placed_units.hpp>
 #include <parallel/train/plan.hpp>
 #include <parallel/train/process_groups.hpp>
+#include <parallel/train/progress_check.hpp>
 #include <parallel/train/shared_results.hpp>
 #include <parallel/train/statistics_sum.hpp>
 #include <parallel/train/step_agreement.hpp>
@@ -127,6 +128,7 @@ class stepper {
     attempt(compute, &exchanges, [&] {
       step_batches<Model> const step{batches, first_sequences, current, pass::training};
       require_first_sequences(step);
+      progress_.before_step(current, learning_rate_factor);
       check_.before_passes(model_, batches, groups_.tensor.rank(), groups_.tensor.size());
       placed_.require_bound();
       placed_.require_trained();
@@ -156,6 +158,7 @@ class stepper {
       result.tensors = std::move(finished.tensors);
       result.outcome = outcome_;
       check_.after_step(result.sums.tokens);
+      progress_.after_step(outcome_, result.sums.loss, options_.keep_finite || limits_.any());
       return result;
     });
   }
@@ -379,6 +382,7 @@ class stepper {
   step_outcome outcome_ = step_outcome::updated;  // of the step that was begun last
   bool stale_ = false;  // the last step has left the gather of its updates to the next one
   model_check check_;
+  progress_check progress_;
   std::optional<stream> weights_;  // for weight gradients that run beside other passes
   pipeline::p2p_streams<Comm> links_;
   placed_units<Model, Device, Comm> placed_;

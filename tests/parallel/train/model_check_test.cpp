@@ -59,6 +59,23 @@ struct reading_norm : parallel::norm<float> {
 using reading_branch = parallel::residual<
     parallel::sequential<reading_norm, gather, tensor::sliced<feed_forward>, reduce>>;
 
+/// A norm that does not say that its results are the same where ranks divide the rows of sequences.
+struct undeclared_norm : parallel::norm<float> {
+  static constexpr bool takes_divided_sequences = false;
+};
+using undeclared_branch = parallel::residual<
+    parallel::sequential<undeclared_norm, gather, tensor::sliced<feed_forward>, reduce>>;
+
+/// The norm at the beginning of a branch.
+template <class Branch>
+struct norm_in {
+  using type = parallel::norm<float>;
+};
+template <class Norm, class... Rest>
+struct norm_in<parallel::residual<parallel::sequential<Norm, Rest...>>> {
+  using type = Norm;
+};
+
 constexpr index vocabulary = 8, features = 8, hidden = 16, blocks = 2, rows = 12;
 
 struct batch_view {
@@ -102,6 +119,7 @@ struct model {
 
   mistakes wrong;
   region ranks;
+  index sequence_length = 0;
   parallel::embedding<float> tokens;
   std::deque<Block> column;
   linear exit;
@@ -117,8 +135,7 @@ struct model {
     for (index i = 0; i < blocks; ++i) {
       auto const name = parallel::concat("block.", i, ".");
       auto const own_hidden = own_position.part_of(hidden, "hidden");
-      std::conditional_t<std::is_same_v<Block, reading_branch>, reading_norm, parallel::norm<float>>
-          norm;
+      typename norm_in<Block>::type norm;
       norm.weight = {name + "norm", {features}, parallel::constant_init{1.0F}};
       if (!wrong.copies_forgotten)
         norm.weight.replicated(wrong.partial_forgotten
@@ -145,7 +162,9 @@ struct model {
   std::size_t num_blocks() const { return blocks; }
   Block const& at(std::size_t i) const { return column[i]; }
   index rows(batch_view const& b) const { return ranks.rows_outside(b.ids.size()); }
-  index sequence(batch_view const& b) const { return b.ids.size(); }
+  index sequence(batch_view const& b) const {
+    return sequence_length == 0 ? b.ids.size() : sequence_length;
+  }
   parallel::row_share share(batch_view const& b) const {
     return {.first_row = wrong.share_forgotten ? 0 : ranks.first_row_outside(b.ids.size())};
   }
@@ -253,6 +272,7 @@ struct run_options {
   bool two_steppers = false;  // two steppers use one model
   bool no_data = false;       // the views of parameters are null
   bool small_arena = false;
+  index sequence_length = 0;  // that the model declares; 0: all rows are one sequence
 };
 
 /// Makes one step of a model with mistakes; returns the message of the refusal, or an empty string.
@@ -269,6 +289,7 @@ std::string refusal(mistakes const& wrong, run_options const& options = {}) {
       train::process_groups groups(world.split(0), shape, options.level);
       model<Block> net({.group = {groups.tensor, exchanges_of_group}, .sequence = options.sequence},
                        wrong);
+      net.sequence_length = options.sequence_length;
       double const other = world.rank() == 1 ? 0.5 : 0.25;
       parallel::decoupled_adamw const rule{.learning_rate = options.rate_by_rank ? other : 1e-3};
       auto clip = options.clip;
@@ -408,6 +429,25 @@ TEST_CASE("model check: rows that are gathered must also be divided by the model
                        ".sequence = true, but by the model's share(batch) all of them begin with "
                        "the same one"));
   CHECK(refusal({.share_forgotten = true}, {.tensor = 2}).empty());
+}
+
+TEST_CASE(
+    "model check: with sequence parallelism, a layer that does not declare that it takes divided "
+    "sequences is refused") {
+  CHECK(refusal<undeclared_branch>({}, {.tensor = 2}).empty());
+  CHECK(test::contains(
+      refusal<undeclared_branch>({}, {.tensor = 2, .sequence = true}),
+      "undeclared_norm of the model's blocks does not say that its results are the same there; "
+      "where no row of its results depends on another row of its input, declare in it static "
+      "constexpr bool takes_divided_sequences = true"));
+}
+
+TEST_CASE("model check: rows that the model's sequence does not divide are refused") {
+  CHECK(refusal({}, {.sequence_length = 4}).empty());
+  for (bool const evaluates : {false, true})
+    CHECK(test::contains(refusal({}, {.evaluates = evaluates, .sequence_length = 8}),
+                         "a microbatch has 12 rows, of which the model's sequence(batch) says that "
+                         "8 are a sequence; give whole sequences"));
 }
 
 TEST_CASE("model check: ranks with different initial values get an error") {
