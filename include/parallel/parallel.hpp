@@ -46,4 +46,6 @@
 #include <parallel/optim/decoupled_lion.hpp>
 #include <parallel/train/learning_rate.hpp>
 #include <parallel/train/stepper.hpp>
+#include <parallel/train/train_batches.hpp>
+#include <parallel/train/training_run.hpp>
 #include <parallel/train/weights.hpp>

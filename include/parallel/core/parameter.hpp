@@ -221,12 +221,28 @@ struct require_shown {
                 "empty where there are none (parallel/layer/concepts.hpp)");
 };
 
+/// The compiler's message for a layer of another element type, once for each layer type.
+template <class Layer>
+struct require_same_element {
+  static_assert(sizeof(Layer) == 0,
+                "a layer's type element is another than the model's; all layers of a model have the "
+                "element type that the model names");
+};
+
+/// Whether f takes the parameters of a layer that names its type element.
+template <class Layer, class F>
+concept takes_parameters_of = !requires { typename Layer::element; } ||
+    std::is_invocable_v<F&, parameter_base<typename Layer::element>&>;
+
 }  // namespace detail
 
-/// Calls layer.visit_parameters(f). A layer without this member gives one clear compiler error.
+/// Calls layer.visit_parameters(f). A layer without this member, or of elements that f does not
+/// take, gives one clear compiler error.
 template <class Layer, class F>
 void visit_parameters_of(Layer& layer, F&& f) {
-  if constexpr (requires { layer.visit_parameters(f); })
+  if constexpr (!detail::takes_parameters_of<Layer, F>)
+    static_cast<void>(sizeof(detail::require_same_element<Layer>));
+  else if constexpr (requires { layer.visit_parameters(f); })
     layer.visit_parameters(f);
   else
     static_cast<void>(sizeof(detail::require_shown<Layer>));

@@ -95,6 +95,7 @@ class stepper {
   /// Declares that the caller has filled the parameters; from a seed, which ranks compare.
   void mark_initialised(std::optional<std::uint64_t> seed = {}) {
     check_.mark_initialised(seed);
+    progress_ = {};
     stale_ = false;
   }
 
@@ -104,6 +105,7 @@ class stepper {
     require_finished("clear_states");
     for (auto& entry : placed_.units()) entry.memory.clear_states(compute);
     compute.synchronize();
+    progress_ = {};
   }
 
   /// Makes one update and waits for it. `batches`: this rank's microbatches, with their positions
@@ -240,6 +242,7 @@ class stepper {
   void agree_to_resume(Exchange& exchanges) {
     require_finished("agree_to_resume");
     begin_together(groups_.world(), groups_.shape(), exchanges, joint_work::resume);
+    progress_ = {};  // a rollback goes back to an earlier position
   }
 
   /// Whether this rank asks in the following steps that all stop: step_result::stop_asked tells
@@ -263,6 +266,7 @@ class stepper {
   /// The plans of its steps, to be shown (show_step.hpp), and what they know of this rank's units.
   [[nodiscard]] step_plans& plans() { return placed_.plans(); }
   [[nodiscard]] Device const& device() const { return device_; }
+  [[nodiscard]] process_groups<Comm>& groups() { return groups_; }
   [[nodiscard]] std::deque<unit_entry>& units() { return placed_.units(); }
   [[nodiscard]] std::deque<unit_entry> const& units() const { return placed_.units(); }
   [[nodiscard]] std::span<std::string_view const> state_names(int group) const {

@@ -1,0 +1,144 @@
+// session: what one rank trains with: a stepper, its two streams and the memory of its activations.
+//
+//   train::session run(model, device, groups, decoupled_adamw{.learning_rate = 1e-3}, {});
+//   run.stepper().initialise(1);
+//   auto const result = run.step({microbatches, first_sequences}, {.seed = 1, .step = 0}, 1.0);
+//   auto const held_out = run.evaluate({other_microbatches});
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <set>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <parallel/comm/comm_stream.hpp>
+#include <parallel/core/tensor.hpp>
+#include <parallel/device/arena.hpp>
+#include <parallel/layer/context.hpp>
+#include <parallel/train/model.hpp>
+#include <parallel/train/statistics_sum.hpp>
+#include <parallel/train/stepper.hpp>
+
+namespace parallel::train {
+
+/// The part of a global batch that one rank calculates.
+template <class Microbatch>
+struct rank_batch {
+  std::span<Microbatch const> microbatches;
+  /// The position of each microbatch's first sequence in the global batch; an evaluation needs
+  /// none.
+  std::span<index const> first_sequences = {};
+  /// The most microbatches that a rank has (data::max_microbatches): a rank that has fewer is given
+  /// empty ones, since all ranks take part in every exchange. 0: every rank has as many.
+  std::size_t max_microbatches = 0;
+  /// The numbers of the samples in the data set, where the loader knows them (data::sample_check).
+  std::span<index const> samples = {};
+};
+
+template <class Model, class Device, class Comm, class Optimizer>
+class session {
+ public:
+  using stepper_type = train::stepper<Model, Device, Comm, Optimizer>;
+  using stream = typename Device::stream_type;
+  using exchange_stream = comm_stream<Device, Comm>;
+  using microbatch = typename Model::microbatch;
+  using loss = loss_type<typename Model::element>;
+
+  /// Makes the streams with the options of `device`, and a stepper; its constructor says what lives
+  /// longer. Collective over the ranks. `Optimizers`: an Optimizer, or optimizer_groups of it.
+  template <class Ranks, class Optimizers>
+  session(Model& model, Device& device, Ranks& ranks, Optimizers optimizers,
+          stepper_options options)
+      : session(model, device, ranks, std::move(optimizers), std::move(options),
+                device.compute_options(), comm_options<Comm>(device)) {}
+
+  /// Makes the streams with other options, such as one that records a trace.
+  template <class Ranks, class Optimizers, class ComputeOptions, class ExchangeOptions>
+  session(Model& model, Device& device, Ranks& ranks, Optimizers optimizers,
+          stepper_options options, ComputeOptions compute_options, ExchangeOptions exchange_options)
+      : model_(model),
+        device_(device),
+        compute_(std::move(compute_options)),
+        exchanges_(std::move(exchange_options)),
+        stepper_(model, device, ranks, std::move(optimizers), std::move(options)) {}
+
+  session(session const&) = delete;
+  session& operator=(session const&) = delete;
+
+  [[nodiscard]] stepper_type& stepper() { return stepper_; }
+  [[nodiscard]] Device& device() { return device_; }
+  [[nodiscard]] stream& compute() { return compute_; }
+  [[nodiscard]] exchange_stream& exchanges() { return exchanges_; }
+  /// The memory of activations, as far as it is reserved.
+  [[nodiscard]] arena& memory() { return memory_; }
+
+  /// Allocates memory for activations, unless there is as much; steps and evaluations reserve what
+  /// they need. Nothing may use the memory at that time.
+  void reserve(std::size_t bytes) {
+    if (bytes <= reserved_bytes_) return;
+    memory_ = arena();  // releases before it allocates
+    memory_ = arena(device_.template allocate<std::byte>(bytes));
+    reserved_bytes_ = bytes;
+  }
+
+  /// Makes one update from this rank's part of a global batch and waits for it: stepper::step.
+  step_result<loss> step(rank_batch<microbatch> const& batch, position current,
+                         double learning_rate_factor) {
+    auto const microbatches =
+        padded(batch, stepper_.least_microbatches(count_on_every_rank(batch)));
+    std::vector<index> first(batch.first_sequences.begin(), batch.first_sequences.end());
+    first.resize(microbatches.size());
+    reserve_for(microbatches, pass::training);
+    return stepper_.step(compute_, exchanges_, memory_, microbatches, first, current,
+                         learning_rate_factor);
+  }
+
+  /// The sums of losses and counts over all ranks' parts. Collective; blocks.
+  [[nodiscard]] statistics<loss> evaluate(rank_batch<microbatch> const& batch) {
+    auto const microbatches = padded(batch, count_on_every_rank(batch));
+    reserve_for(microbatches, pass::inference);
+    statistics_sum<loss> sums;
+    stepper_.add_evaluation(compute_, memory_, microbatches, sums);
+    return stepper_.over_ranks(exchanges_, sums);
+  }
+
+ private:
+  [[nodiscard]] static std::size_t count_on_every_rank(rank_batch<microbatch> const& batch) {
+    return std::max(batch.microbatches.size(), batch.max_microbatches);
+  }
+  [[nodiscard]] static std::vector<microbatch> padded(rank_batch<microbatch> const& batch,
+                                                      std::size_t count) {
+    std::vector<microbatch> out(batch.microbatches.begin(), batch.microbatches.end());
+    out.resize(std::max(count, out.size()));
+    return out;
+  }
+
+  /// Reserves what passes of these microbatches need; what was planned once is not planned again.
+  void reserve_for(std::span<microbatch const> microbatches, pass mode) {
+    std::set<std::pair<index, index>> extents;
+    for (auto const& part : microbatches) extents.insert(extent_of(model_, part));
+    if (planned_.emplace(mode, microbatches.size(), std::move(extents)).second)
+      reserve(stepper_.plan_activations(microbatches, mode));
+  }
+
+  Model& model_;
+  Device& device_;
+  stream compute_;
+  exchange_stream exchanges_;
+  stepper_type stepper_;
+  arena memory_;
+  std::size_t reserved_bytes_ = 0;
+  std::set<std::tuple<pass, std::size_t, std::set<std::pair<index, index>>>> planned_;
+};
+
+template <class M, class D, class C, class O>
+session(M&, D&, process_groups<C>&, O, stepper_options) -> session<M, D, C, O>;
+template <class M, class D, class C, class O>
+session(M&, D&, process_groups<C>&, optimizer_groups<O>, stepper_options) -> session<M, D, C, O>;
+template <class M, class D, class C, class O>
+session(M&, D&, C&, O, stepper_options) -> session<M, D, C, O>;
+
+}  // namespace parallel::train
