@@ -39,13 +39,13 @@ void write(fs::path const& folder, mpt::model_config const& config) {
 }
 
 /// Begins with a model in a layout and saves what the ranks hold; the checkpoint.
-fs::path begin_and_save(train_config config, grid const& how, fs::path const& from,
+fs::path begin_and_save(train_config config, grid const& layout, fs::path const& from,
                         fs::path const& root) {
   config.checkpoint.load_path = from;
   auto const found = mpt::checkpoint_to_load(config);
   REQUIRE(found.has_value());
   CHECK(found->weights_only);
-  return load_and_save<float>(std::move(config), how, *found, root);
+  return load_and_save<float>(std::move(config), layout, *found, root);
 }
 
 /// The checkpoint's parameters are those of the model, bit for bit.
@@ -64,30 +64,30 @@ void check_equal(fs::path const& checkpoint, fs::path const& model) {
 }
 
 TEST_CASE("every layout holds the folder's weights, its columns and rows and shares of them") {
-  place const here;
-  auto const config = divisible(here, 1);
-  write(here.folder / "model", config.model);
-  CHECK(fs::exists(here.folder / "model/model.safetensors.index.json"));
+  run_files const files;
+  auto const config = divisible_config(files, 1);
+  write(files.folder / "model", config.model);
+  CHECK(fs::exists(files.folder / "model/model.safetensors.index.json"));
   auto all = grids;
   all.emplace_back();
   for (std::size_t g = 0; g < all.size(); ++g) {
     CAPTURE(g);
-    check_equal(begin_and_save(config, all[g], here.folder / "model",
-                               here.folder / ("out" + std::to_string(g))),
-                here.folder / "model");
+    check_equal(begin_and_save(config, all[g], files.folder / "model",
+                               files.folder / ("out" + std::to_string(g))),
+                files.folder / "model");
   }
 }
 
 TEST_CASE("new adapters are the same in every layout, beside the folder's weights") {
-  place const here;
-  auto config = divisible(here, 1);
-  write(here.folder / "model", config.model);
+  run_files const files;
+  auto config = divisible_config(files, 1);
+  write(files.folder / "model", config.model);
   config.model.lora = mpt::lora_config{.rank = 3, .targets = {"Wqkv", "out_proj", "down_proj"}};
-  auto const load = [&](grid const& how, std::string const& name) {
-    return begin_and_save(config, how, here.folder / "model", here.folder / name);
+  auto const load = [&](grid const& layout, std::string const& name) {
+    return begin_and_save(config, layout, files.folder / "model", files.folder / name);
   };
   auto const first = load({}, "one");
-  check_equal(first, here.folder / "model");
+  check_equal(first, files.folder / "model");
   auto const one = content_of(first);
   int adapters = 0;
   for (auto const& at : one) {
@@ -116,55 +116,55 @@ TEST_CASE("new adapters are the same in every layout, beside the folder's weight
 }
 
 TEST_CASE("pickles, in one file, in shards, or in Composer's checkpoint, are read the same way") {
-  place const here;
-  auto config = here.config(1);
+  run_files const files;
+  auto config = files.config(1);
   auto const golden = test::golden_folder() / "torch";
   config.model = mpt::model_source(golden / "bin").config();
   std::vector<grid> const some = {
       {}, {.zero_stage = 3, .data = 2}, {.parallelism = {.tensor = 2, .pipeline = 2}}};
   int count = 0;
   for (auto const* const from : {"bin", "shards", "composer.pt"})
-    for (auto const& how : some)
-      check_equal(begin_and_save(config, how, golden / from,
-                                 here.folder / ("out" + std::to_string(count++))),
+    for (auto const& layout : some)
+      check_equal(begin_and_save(config, layout, golden / from,
+                                 files.folder / ("out" + std::to_string(count++))),
                   golden / from);
 }
 
 TEST_CASE("a run begun with a folder goes as one begun with the checkpoint made of it") {
-  place const here;
-  auto config = divisible(here, 2);
-  write(here.folder / "model", config.model);
-  config.checkpoint.load_path = mpt::import_hugging_face(mpt::model_source(here.folder / "model"),
-                                                         here.folder / "import", {});
+  run_files const files;
+  auto config = divisible_config(files, 2);
+  write(files.folder / "model", config.model);
+  config.checkpoint.load_path = mpt::import_hugging_face(mpt::model_source(files.folder / "model"),
+                                                         files.folder / "import", {});
   config.checkpoint.load_weights_only = true;
   double const expected = train<float>(config).loss;
   config.checkpoint.load_weights_only = false;
-  config.checkpoint.load_path = here.folder / "model";
+  config.checkpoint.load_path = files.folder / "model";
   CHECK(train<float>(config).loss == expected);
   config.checkpoint.load_path.clear();
   CHECK(train<float>(config).loss != expected);
 }
 
 TEST_CASE("a model of another form is refused, with what differs") {
-  place const here;
-  auto config = here.config(1);
-  write(here.folder / "model", config.model);
+  run_files const files;
+  auto config = files.config(1);
+  write(files.folder / "model", config.model);
   auto const problem = [&] {
-    config.checkpoint.load_path = here.folder / "model";
+    config.checkpoint.load_path = files.folder / "model";
     return test::message_of([&] { (void)train<float>(config); });
   };
   config.model.attn.alibi = true;
   config.model.learned_pos_emb = false;
   CHECK(test::contains(problem(), "its config.json says attn_config.alibi = false, this run's"));
-  config = here.config(1);
+  config = files.config(1);
   config.model.ffn_hidden_size = 5;
   CHECK(test::contains(problem(), "its config.json says ffn_config"));
-  config = here.config(1);
+  config = files.config(1);
   auto tensors = hf::shapes_of(config.model);
   tensors.pop_back();
   tensors.push_back({"surprise", {3}});
-  fs::remove_all(here.folder / "model");
-  hf::hf_export(here.folder / "model", tensors,
+  fs::remove_all(files.folder / "model");
+  hf::hf_export(files.folder / "model", tensors,
                 [](std::string const&, parallel::index, std::span<float>) {},
                 {.type = hf::precision::fp32, .config = mpt::to_hf_json(config.model, "float32")});
   CHECK(test::contains(problem(),

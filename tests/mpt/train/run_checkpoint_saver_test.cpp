@@ -82,12 +82,12 @@ bool wait_for(Done const& done, std::chrono::milliseconds at_most = std::chrono:
 }
 
 TEST_CASE("a save is what there was when it began; it is there when every rank has written") {
-  place const here;
-  auto config = here.config(8);
+  run_files const files;
+  auto config = files.config(8);
   config.zero_stage = 1;
   auto const config_for = [&](std::string const& name) {
     auto out = config;
-    out.checkpoint.save_folder = here.folder / name;
+    out.checkpoint.save_folder = files.folder / name;
     return out;
   };
   auto const expected = config_for("expected"), later = config_for("later"),
@@ -132,16 +132,16 @@ TEST_CASE("a save is what there was when it began; it is there when every rank h
     CHECK(saver.costs().seconds > saver.costs().held_up_seconds);
     (void)pc::save(step, comm, exchanges, later.checkpoint.save_folder, state);
   });
-  auto const whole = content_of(here.folder / "expected");
+  auto const whole = content_of(files.folder / "expected");
   CHECK(whole.size() == 4);  // two ranks, manifest, latest
-  CHECK(content_of(here.folder / "got") == whole);
-  CHECK(content_of(here.folder / "later") != whole);  // there was something to change
+  CHECK(content_of(files.folder / "got") == whole);
+  CHECK(content_of(files.folder / "later") != whole);  // there was something to change
 }
 
 TEST_CASE("a save while one is under way completes that first") {
-  place const here;
-  auto config = here.config(8);
-  config.checkpoint.save_folder = here.folder / "run";
+  run_files const files;
+  auto config = files.config(8);
+  config.checkpoint.save_folder = files.folder / "run";
   config.checkpoint.save_num_checkpoints_to_keep = 2;
   with_steppers(config, 2, [&](auto& step, auto& comm, auto& exchanges) {
     pc::stepper_saver saver(step, comm, exchanges, config.checkpoint.save_folder, true,
@@ -155,8 +155,8 @@ TEST_CASE("a save while one is under way completes that first") {
     saver.complete();
     CHECK(saver.last().filename() == "ep0-ba3");
   });
-  CHECK(fs::read_symlink(here.folder / "run" / "latest") == "ep0-ba3");
-  CHECK(pc::list_checkpoints(here.folder / "run").size() == 2);
+  CHECK(fs::read_symlink(files.folder / "run" / "latest") == "ep0-ba3");
+  CHECK(pc::list_checkpoints(files.folder / "run").size() == 2);
 }
 
 TEST_CASE("a run over another one's checkpoints replaces them by its first, and no later one") {
@@ -166,9 +166,9 @@ TEST_CASE("a run over another one's checkpoints replaces them by its first, and 
       bool const from = !name.empty();
       CAPTURE(behind);
       CAPTURE(name);
-      place const here;
-      auto config = here.config(8);
-      auto const root = here.folder / "run";
+      run_files const files;
+      auto config = files.config(8);
+      auto const root = files.folder / "run";
       config.checkpoint.save_folder = root;
       config.checkpoint.save_overwrite = true;
       auto const there = [&] {
@@ -202,7 +202,7 @@ TEST_CASE("a run over another one's checkpoints replaces them by its first, and 
 }
 
 TEST_CASE("a run that goes on has the streams and separators of before, where those were kept") {
-  auto config = place().config(8);
+  auto config = run_files().config(8);
   config.train_loader.streams.resize(2);
   config.train_loader.streams[0].weight.proportion = 0.9;
   config.train_loader.eos_token_id = 1;
@@ -236,12 +236,12 @@ TEST_CASE("a run that goes on has the streams and separators of before, where th
 }
 
 TEST_CASE("rank 0's thread makes the checkpoint and removes others; no rank's training waits") {
-  place const here;
-  auto config = here.config(8);
-  config.checkpoint.save_folder = here.folder / "run";
+  run_files const files;
+  auto config = files.config(8);
+  config.checkpoint.save_folder = files.folder / "run";
   config.checkpoint.save_num_checkpoints_to_keep = 1;
   auto const folder = [&](int batch) {
-    return here.folder / "run" / pc::checkpoint_id{0, batch}.text();
+    return files.folder / "run" / pc::checkpoint_id{0, batch}.text();
   };
   for (std::string const held : {"rename link", "remove trash"}) {
     CAPTURE(held);
@@ -273,15 +273,15 @@ TEST_CASE("rank 0's thread makes the checkpoint and removes others; no rank's tr
       saver.complete();
       CHECK(saver.last() == folder(batch));
     });
-    CHECK(fs::read_symlink(here.folder / "run" / "latest") == folder(batch).filename());
+    CHECK(fs::read_symlink(files.folder / "run" / "latest") == folder(batch).filename());
     CHECK_FALSE(fs::exists(folder(batch - 1)));
   }
 }
 
 TEST_CASE("a checkpoint that cannot be made stops the run") {
-  place const here;
-  auto config = here.config(8);
-  config.checkpoint.save_folder = here.folder / "run";
+  run_files const files;
+  auto config = files.config(8);
+  config.checkpoint.save_folder = files.folder / "run";
   auto const message = test::message_of([&] {
     with_steppers(config, 2, [&](auto& step, auto& comm, auto& exchanges) {
       auto const fail = [](std::string_view s) {
@@ -297,9 +297,9 @@ TEST_CASE("a checkpoint that cannot be made stops the run") {
 }
 
 TEST_CASE("without memory for copies a save is done when `save` returns") {
-  place const here;
-  auto config = here.config(8);
-  config.checkpoint.save_folder = here.folder / "run";
+  run_files const files;
+  auto config = files.config(8);
+  config.checkpoint.save_folder = files.folder / "run";
   with_steppers(config, 2, [&](auto& step, auto& comm, auto& exchanges) {
     pc::stepper_saver saver(step, comm, exchanges, config.checkpoint.save_folder, false);
     saver.save(state_of(config, 2));
@@ -310,12 +310,12 @@ TEST_CASE("without memory for copies a save is done when `save` returns") {
 }
 
 TEST_CASE("what is to be saved is what was planned, less what fills units up") {
-  place const here;
+  run_files const files;
   for (std::size_t g = 0; g < grids.size(); ++g) {
     CAPTURE(g);
-    auto config = on(divisible(here, 1), grids[g]);
+    auto config = with_layout(divisible_config(files, 1), grids[g]);
     config.optimizer.disable_grad = {{"norm_1.weight", ""}};
-    config.checkpoint.save_folder = here.folder / std::to_string(g);
+    config.checkpoint.save_folder = files.folder / std::to_string(g);
     config.checkpoint.save_weights_only = g % 2 == 1;
     auto const plan = mpt::plan_run<bf16>(config, grids[g].ranks());
     pc::checkpoint_reader const saved(train<bf16>(config, grids[g].ranks()).checkpoint);
@@ -334,19 +334,19 @@ TEST_CASE("what is to be saved is what was planned, less what fills units up") {
 
 TEST_CASE_TEMPLATE("a run leaves the same checkpoints, behind its training or not", T, float,
                    bf16) {
-  place const here;
-  auto config = here.config(5);
+  run_files const files;
+  auto config = files.config(5);
   config.checkpoint.save_interval = {1, time_unit::batch};
-  config.eval_loaders = {here.held_out()};
+  config.eval_loaders = {files.held_out()};
   config.evaluation.eval_interval = {2, time_unit::batch};
   for (int const stage : {0, 3}) {
     config.zero_stage = stage;
     auto const root = [&](std::string const& name) {
-      config.checkpoint.save_folder = here.folder / (name + std::to_string(stage));
+      config.checkpoint.save_folder = files.folder / (name + std::to_string(stage));
       return fs::path(config.checkpoint.save_folder);
     };
     auto const stopping = root("stopping");
-    (void)train<T>(config, 2, {.behind = false});
+    (void)train<T>(config, 2, {.in_background = false});
     auto const expected = content_of(stopping);
     CHECK(expected.contains("ep0-ba1/manifest.json"));
     CHECK(expected.at("latest") == "ep1-ba5");
@@ -364,24 +364,24 @@ constexpr std::int64_t far = 100'000;  // batches from a save to the next one, n
 /// A run on two ranks that goes on from batch far - 1: it saves after its first batch.
 struct long_run {
   long_run() {
-    auto start = here.config(1);
-    start.checkpoint.save_folder = here.folder / "start";
+    auto start = files.config(1);
+    start.checkpoint.save_folder = files.folder / "start";
     with_steppers(start, 2, [&](auto& step, auto& comm, auto& exchanges) {
       auto state = state_of(start, far - 1);
       state.epoch = (far - 1) / 3;  // an epoch has three batches
       (void)pc::save(step, comm, exchanges, start.checkpoint.save_folder, state);
     });
-    config = here.config(2 * far);
+    config = files.config(2 * far);
     config.scheduler.t_max = config.max_duration;
-    config.checkpoint.load_path = here.folder / "start";
-    config.checkpoint.save_folder = here.folder / "run";
+    config.checkpoint.load_path = files.folder / "start";
+    config.checkpoint.save_folder = files.folder / "run";
     config.checkpoint.save_interval = {far, time_unit::batch};
-    config.logging.metrics_file = here.folder / "metrics.jsonl";
+    config.logging.metrics_file = files.folder / "metrics.jsonl";
   }
-  [[nodiscard]] std::size_t batches() const { return lines_of(here.folder / "metrics.jsonl"); }
-  [[nodiscard]] bool saved() const { return fs::exists(here.folder / "run" / "latest"); }
+  [[nodiscard]] std::size_t batches() const { return lines_of(files.folder / "metrics.jsonl"); }
+  [[nodiscard]] bool saved() const { return fs::exists(files.folder / "run" / "latest"); }
 
-  place const here;
+  run_files const files;
   train_config config;
 };
 
@@ -414,7 +414,7 @@ TEST_CASE("batches are trained while a save is being written, which is there soo
       CHECK(batches_at_commit >= 4);
     else
       CHECK(batches_at_commit == 1);
-    pc::checkpoint_reader(run.here.folder / "run" / "latest").verify();
+    pc::checkpoint_reader(run.files.folder / "run" / "latest").verify();
   }
 }
 
@@ -433,10 +433,10 @@ TEST_CASE("when one rank cannot write, the run ends on all with its message") {
 }
 
 TEST_CASE("a full disk ends the run, and the checkpoint before it stays; then it goes on") {
-  place const here;
+  run_files const files;
   for (int const ranks : {1, 3}) {
-    auto config = here.config(2);
-    config.checkpoint.save_folder = here.folder / std::to_string(ranks);
+    auto config = files.config(2);
+    config.checkpoint.save_folder = files.folder / std::to_string(ranks);
     config.checkpoint.autoresume = true;
     auto const first = train<float>(config, ranks).checkpoint;
     auto const whole = tensors_of(first);
@@ -455,11 +455,11 @@ TEST_CASE("a full disk ends the run, and the checkpoint before it stays; then it
 }
 
 TEST_CASE("a run that fails by its loss keeps the save under way") {
-  place const here;
-  auto wild = here.config(20);
+  run_files const files;
+  auto wild = files.config(20);
   wild.optimizer.lr = 1e30;
   wild.clip = {};
-  wild.checkpoint.save_folder = here.folder / "run";
+  wild.checkpoint.save_folder = files.folder / "run";
   wild.checkpoint.save_interval = {1, time_unit::batch};
   auto const message = test::message_of([&] {
     (void)train<float>(wild, 2, {true, [](int, std::string_view step) {  // it is under way then
@@ -468,7 +468,7 @@ TEST_CASE("a run that fails by its loss keeps the save under way") {
                                  }});
   });
   REQUIRE(contains(message, "is not finite"));
-  auto const newest = pc::latest(here.folder / "run");
+  auto const newest = pc::latest(files.folder / "run");
   REQUIRE(newest.folder.has_value());
   auto const batch = pc::checkpoint_id::parse(newest.folder->filename().string())->batch;
   CHECK(contains(message, parallel::concat("batch ", batch + 1, ":")));

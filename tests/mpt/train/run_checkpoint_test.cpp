@@ -18,14 +18,14 @@ std::string name_of(std::size_t g) { return "grid" + std::to_string(g); }
 
 template <class T>
 void check_pairs(std::vector<grid> const& all,
-                 train_config (*make)(place const&, double) = divisible) {
-  place const here;
-  auto config = make(here, 3);
+                 train_config (*make)(run_files const&, double) = divisible_config) {
+  run_files const files;
+  auto config = make(files, 3);
   config.optimizer.disable_grad = {{"norm_1.weight", ""}};  // frozen ones are saved, too
   std::vector<fs::path> saved;
   for (std::size_t g = 0; g < all.size(); ++g) {
-    auto of = on(config, all[g]);
-    of.checkpoint.save_folder = here.folder / name_of(g);
+    auto of = with_layout(config, all[g]);
+    of.checkpoint.save_folder = files.folder / name_of(g);
     saved.emplace_back(train<T>(of, all[g].ranks()).checkpoint);
   }
   // where one run goes on alone, the loss of batch 6
@@ -40,13 +40,13 @@ void check_pairs(std::vector<grid> const& all,
     CHECK(expected.contains("transformer.wte.weight#exp_avg"));
     auto const again =
         load_and_save<T>(config, all[b], {.folder = saved[a], .weights_only = false, .note = {}},
-                         here.folder / (name_of(a) + "again"));
+                         files.folder / (name_of(a) + "again"));
     CHECK(content_of(again) == expected);
 
     auto next = longer;
     next.checkpoint.load_path = saved[a];
-    double const same = train<T>(on(next, all[a]), all[a].ranks()).loss;
-    double const other = train<T>(on(next, all[b]), all[b].ranks()).loss;
+    double const same = train<T>(with_layout(next, all[a]), all[a].ranks()).loss;
+    double const other = train<T>(with_layout(next, all[b]), all[b].ranks()).loss;
     CHECK(other == doctest::Approx(same).epsilon(std::is_same_v<T, float> ? 2e-4 : 2e-2));
   }
 }
@@ -64,12 +64,12 @@ TEST_CASE("[full] what any of twelve layouts saves any other loads bit for bit")
   all.push_back({.zero_stage = 2, .data = 3});
   all.push_back({.zero_stage = 3, .data = 2, .parallelism = {.context = 2}});
   REQUIRE(all.size() == 12);
-  place const here;
-  auto const config = divisible(here, 3);
+  run_files const files;
+  auto const config = divisible_config(files, 3);
   for (std::size_t a = 0; a < all.size(); ++a) {
     CAPTURE(a);
-    auto of = on(config, all[a]);
-    of.checkpoint.save_folder = here.folder / name_of(a);
+    auto of = with_layout(config, all[a]);
+    of.checkpoint.save_folder = files.folder / name_of(a);
     fs::path const saved = train<float>(of, all[a].ranks()).checkpoint;
     auto const expected = content_of(saved);
     CHECK(expected.contains("transformer.wte.weight#exp_avg_sq"));
@@ -77,9 +77,9 @@ TEST_CASE("[full] what any of twelve layouts saves any other loads bit for bit")
       CAPTURE(b);
       auto const again =
           load_and_save<float>(config, all[b], {.folder = saved, .weights_only = false, .note = {}},
-                               here.folder / "again");
+                               files.folder / "again");
       CHECK(content_of(again) == expected);
-      fs::remove_all(here.folder / "again");
+      fs::remove_all(files.folder / "again");
     }
   }
 }
@@ -91,7 +91,7 @@ TEST_CASE("the same in bf16 with master weights") {
 TEST_CASE("slices and shares that are unequal, too: other layouts continue them") {
   auto all = uneven_grids;
   all.emplace_back();
-  check_pairs<float>(all, indivisible);
+  check_pairs<float>(all, indivisible_config);
 }
 
 /// Changes one bit of a tensor's first slice.
@@ -104,20 +104,20 @@ void damage(fs::path const& checkpoint, std::string const& tensor) {
 }
 
 TEST_CASE("a flipped bit is found by every layout that would read a part of it") {
-  place const here;
-  auto config = divisible(here, 1);
+  run_files const files;
+  auto config = divisible_config(files, 1);
   for (std::string const tensor :
        {"transformer.wte.weight", "transformer.blocks.2.ffn.down_proj.weight#exp_avg_sq"}) {
     CAPTURE(tensor);
-    config.checkpoint.save_folder = here.folder / tensor;
+    config.checkpoint.save_folder = files.folder / tensor;
     fs::path const saved = train<float>(config).checkpoint;
     damage(saved, tensor);
-    auto next = divisible(here, 2);
+    auto next = divisible_config(files, 2);
     next.checkpoint.load_path = saved;
     for (std::size_t const g : {0U, 3U, 8U}) {
       CAPTURE(g);
-      auto const message =
-          test::message_of([&] { (void)train<float>(on(next, grids[g]), grids[g].ranks()); });
+      auto const message = test::message_of(
+          [&] { (void)train<float>(with_layout(next, grids[g]), grids[g].ranks()); });
       CHECK(test::contains(message, "of tensor \"" + tensor + "\""));
       CHECK(test::contains(message, "are damaged"));
     }
@@ -125,11 +125,11 @@ TEST_CASE("a flipped bit is found by every layout that would read a part of it")
 }
 
 TEST_CASE("columns make one slice a rank, not one a row") {
-  place const here;
-  auto config = divisible(here, 1);
-  config.checkpoint.save_folder = here.folder / "columns";
+  run_files const files;
+  auto config = divisible_config(files, 1);
+  config.checkpoint.save_folder = files.folder / "columns";
   grid const two{.parallelism = {.tensor = 2}};
-  pc::checkpoint_reader const reader(train<float>(on(config, two), 2).checkpoint);
+  pc::checkpoint_reader const reader(train<float>(with_layout(config, two), 2).checkpoint);
   auto const& tensor = reader.at("transformer.blocks.0.ffn.down_proj.weight");
   REQUIRE(tensor.slices.size() == 2);
   for (parallel::index const rank : {0, 1}) {

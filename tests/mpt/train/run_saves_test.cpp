@@ -20,11 +20,11 @@ namespace pc = parallel::checkpoint;
 std::vector<std::string> const two_nodes{"a", "a", "b", "b"};
 
 /// Saves into save_folder after four batches and onto two nodes' disks after each.
-train_config saving_locally(place const& here, std::string const& name) {
-  auto config = here.config(8);
+train_config locally_saving_config(run_files const& files, std::string const& name) {
+  auto config = files.config(8);
   config.zero_stage = 1;
-  config.checkpoint.save_folder = here.folder / name;
-  config.checkpoint.local_save_folder = here.folder / (name + "-{node_rank}");
+  config.checkpoint.save_folder = files.folder / name;
+  config.checkpoint.local_save_folder = files.folder / (name + "-{node_rank}");
   config.checkpoint.save_interval = {4, time_unit::batch};
   config.checkpoint.local_save_interval = {1, time_unit::batch};
   config.checkpoint.autoresume = true;
@@ -45,12 +45,12 @@ void fail_at_shared_save(train_config const& config, int times = 1) {
 }
 
 TEST_CASE("saves onto the nodes' disks change nothing of a run, nor of what it saves besides") {
-  place const here;
-  auto plain = saving_locally(here, "plain");
+  run_files const files;
+  auto plain = locally_saving_config(files, "plain");
   plain.checkpoint.local_save_folder.clear();
   auto const expected = train<float>(plain, 4);
   for (bool const behind : {true, false}) {
-    auto const config = saving_locally(here, behind ? "behind" : "stopping");
+    auto const config = locally_saving_config(files, behind ? "behind" : "stopping");
     auto const got = train<float>(config, 4, {behind, {}, two_nodes});
     CHECK(got.saves.saves == 2);
     CHECK(got.local_saves.saves <= 6);
@@ -64,13 +64,13 @@ TEST_CASE("saves onto the nodes' disks change nothing of a run, nor of what it s
 }
 
 TEST_CASE("a run goes on from its nodes' disks, one of which is lost, to the same bits") {
-  place const here;
-  auto undisturbed = saving_locally(here, "undisturbed");
+  run_files const files;
+  auto undisturbed = locally_saving_config(files, "undisturbed");
   undisturbed.checkpoint.local_save_folder.clear();
   auto const expected = tensors_of(train<float>(undisturbed, 4).checkpoint);
   for (std::string const lost : {"-0", "-1", "none"}) {
-    auto config = saving_locally(here, "lost" + lost);
-    config.logging.metrics_file = here.folder / ("metrics" + lost);
+    auto config = locally_saving_config(files, "lost" + lost);
+    config.logging.metrics_file = files.folder / ("metrics" + lost);
     fail_at_shared_save(config);
     CHECK_FALSE(pc::latest(config.checkpoint.save_folder).folder);
     fs::remove_all(config.checkpoint.save_folder + lost);
@@ -87,12 +87,12 @@ TEST_CASE("another number of ranks on fewer nodes goes on from there, in the can
     return train_on<float>(
         config, ranks, [] { return parallel::host::device(); }, [](auto const&, auto const&) {});
   };
-  place const here;
-  auto undisturbed = saving_locally(here, "undisturbed");
+  run_files const files;
+  auto undisturbed = locally_saving_config(files, "undisturbed");
   undisturbed.reduction_order = parallel::zero::reduction_order::canonical_tree;
   undisturbed.checkpoint.local_save_folder.clear();
   auto const expected = content_of(trained(undisturbed, 4).checkpoint);
-  auto config = saving_locally(here, "run");
+  auto config = locally_saving_config(files, "run");
   config.reduction_order = undisturbed.reduction_order;
   fail_at_shared_save(config, 2);  // the first lies in save_folder
   CHECK(pc::latest(config.checkpoint.save_folder).folder->filename() == "ep1-ba4");
@@ -104,8 +104,8 @@ TEST_CASE("another number of ranks on fewer nodes goes on from there, in the can
 }
 
 TEST_CASE("what is left on nodes' disks is neither started over nor passed over without a word") {
-  place const here;
-  auto config = saving_locally(here, "run");
+  run_files const files;
+  auto config = locally_saving_config(files, "run");
   fail_at_shared_save(config);
   config.checkpoint.autoresume = false;
   CHECK(contains(test::message_of([&] { (void)train<float>(config, 4, {.nodes = two_nodes}); }),

@@ -96,7 +96,7 @@ class golden_training {
 
   /// The same training by the trainer, with elements T in a layout, from the same parameters on.
   template <class T>
-  [[nodiscard]] outcome train(std::string const& run, tiny_run::grid const& how = {}) const {
+  [[nodiscard]] outcome train(std::string const& run, tiny_run::grid const& layout = {}) const {
     test::temporary_folder const folder;
     auto const metrics = folder / "metrics.jsonl";
     std::vector<std::string> const paths{
@@ -106,7 +106,8 @@ class golden_training {
     auto config = mpt::read_train_config(mpt::make_document(runs_.at(run), run, paths));
     config.callbacks.gpu_flops_available = 1e12;  // not measured
     config.model.logits_bytes = 1;                // chunks of 128 rows
-    auto const summary = tiny_run::train<T>(tiny_run::on(std::move(config), how), how.ranks());
+    auto const summary =
+        tiny_run::train<T>(tiny_run::with_layout(std::move(config), layout), layout.ranks());
     outcome out;
     for (auto const& record : tiny_run::records(metrics)) {
       out.loss.push_back(record.at("loss/train/total").get<double>());
@@ -190,9 +191,9 @@ TEST_CASE("fp64: so they are over ranks, whatever those divide") {
       {.zero_stage = 3, .data = 2, .parallelism = {.tensor = 2, .sequence_parallel = true}},
       {.zero_stage = 1, .data = 2, .parallelism = {.context = 2, .pipeline = 2}}};
   for_each_run([&](golden_training const& golden, std::string const& run) {
-    for (auto const& how : some) {
-      CAPTURE(how.zero_stage);
-      check_close(golden.train<double>(run, how), golden.expected(run), 1e-10);
+    for (auto const& layout : some) {
+      CAPTURE(layout.zero_stage);
+      check_close(golden.train<double>(run, layout), golden.expected(run), 1e-10);
     }
   });
 }

@@ -48,14 +48,14 @@ std::map<std::string, row> rows_of(std::string const& said) {
 }
 
 TEST_CASE("a profile has a row for every operation, and a trace of the same tasks") {
-  place const here;
-  auto config = here.config(6);
+  run_files const files;
+  auto config = files.config(6);
   config.profile = true;
-  config.checkpoint.save_folder = here.folder / "run";
-  auto const said = captured_stderr(here.folder / "said", [&] { (void)train<float>(config, 2); });
+  config.checkpoint.save_folder = files.folder / "run";
+  auto const said = captured_stderr(files.folder / "said", [&] { (void)train<float>(config, 2); });
   CHECK(contains(said, "stream    operation"));
   CHECK(contains(said, "trace of these 3 batches, for Perfetto or chrome://tracing: " +
-                           (here.folder / "run/profile.json").string()));
+                           (files.folder / "run/profile.json").string()));
   auto const rows = rows_of(said);
   // two microbatches, of two sequences and of one, through two layers
   CHECK(rows.at("compute embedding").calls == 2);
@@ -68,7 +68,7 @@ TEST_CASE("a profile has a row for every operation, and a trace of the same task
   CHECK(contains(said, " GF/s"));
   CHECK(contains(said, " GB/s"));
 
-  auto const trace = nlohmann::json::parse(test::read_all(here.folder / "run/profile.json"));
+  auto const trace = nlohmann::json::parse(test::read_all(files.folder / "run/profile.json"));
   std::map<std::string, row> traced;
   for (auto const& event : trace.at("traceEvents")) {
     if (event.at("ph") != "X") continue;
@@ -93,11 +93,11 @@ TEST_CASE("a profile has a row for every operation, and a trace of the same task
 }
 
 TEST_CASE("what a plan recomputes is recomputed: other memory, as planned, and the same bits") {
-  place const here;
-  auto config = here.config(3);
+  run_files const files;
+  auto config = files.config(3);
   auto const weights_with = [&](char const* name, mpt::block_recomputation const& again) {
     config.recompute = again;
-    config.checkpoint.save_folder = here.folder / name;
+    config.checkpoint.save_folder = files.folder / name;
     return tensors_of(train<float>(config, 2).checkpoint);
   };
   auto const kept = weights_with("kept", {});
@@ -106,23 +106,23 @@ TEST_CASE("what a plan recomputes is recomputed: other memory, as planned, and t
 }
 
 TEST_CASE("a run too short for a whole profile gives what it has, or says why there is nothing") {
-  place const here;
-  auto config = here.config(3);
+  run_files const files;
+  auto config = files.config(3);
   config.profile = true;
-  config.checkpoint.save_folder = here.folder / "run";
+  config.checkpoint.save_folder = files.folder / "run";
   config.checkpoint.autoresume = true;
   auto const after = [&](double batches) {
     config.max_duration.count = batches;
-    return captured_stderr(here.folder / "said", [&] { (void)train<float>(config); });
+    return captured_stderr(files.folder / "said", [&] { (void)train<float>(config); });
   };
   auto const none = after(1);
   CHECK(contains(none, "no profile: the first batch"));
   CHECK(contains(none, "no other was trained here"));
-  CHECK(!fs::exists(here.folder / "run/profile.json"));
+  CHECK(!fs::exists(files.folder / "run/profile.json"));
   auto const two = after(4);  // three more, of which two are timed
   CHECK(contains(two, "trace of these 2 batches"));
   CHECK(rows_of(two).at("compute attention").calls == 6);  // three microbatches, two layers
-  CHECK(fs::exists(here.folder / "run/profile.json"));
+  CHECK(fs::exists(files.folder / "run/profile.json"));
   auto const one = after(6);
   CHECK(contains(one, "trace of this batch"));
   CHECK(rows_of(one).at("compute attention").calls == 6);
@@ -132,16 +132,16 @@ TEST_CASE("a run too short for a whole profile gives what it has, or says why th
 }
 
 TEST_CASE("a run that waits for data says so in the batches that do") {
-  place const here;
+  run_files const files;
   std::vector<std::vector<std::int32_t>> rows;
   for (std::int32_t i = 0; i < 24; ++i)  // the fourth batch of an epoch is read for long
     rows.emplace_back(i < 18 ? length : std::int32_t{1} << 21, i % vocabulary);
-  test::write_token_set(here.folder / "slow", rows);
-  auto config = here.config(12);
-  config.train_loader.streams = {{.local = here.folder / "slow"}};
+  test::write_token_set(files.folder / "slow", rows);
+  auto config = files.config(12);
+  config.train_loader.streams = {{.local = files.folder / "slow"}};
   config.train_loader.shuffle = false;
   config.callbacks.speed_window = 1;
-  config.logging.metrics_file = here.folder / "metrics.jsonl";
+  config.logging.metrics_file = files.folder / "metrics.jsonl";
   config.logging.log_to_console = true;
   mpt::run_summary summary;
   std::string said;
@@ -156,7 +156,7 @@ TEST_CASE("a run that waits for data says so in the batches that do") {
   // asked again.
   for (int attempt = 0; attempt < 10 && (share.empty() || !others_wait_less()); ++attempt) {
     fs::remove(config.logging.metrics_file);
-    said = captured_stderr(here.folder / "said", [&] { summary = train<float>(config); });
+    said = captured_stderr(files.folder / "said", [&] { summary = train<float>(config); });
     share.clear();
     for (auto const& record : records(config.logging.metrics_file))
       share.push_back(record.at("time/data_wait_share").get<double>());
@@ -189,8 +189,8 @@ std::map<std::string, std::vector<float>> weights_of(fs::path const& folder) {
 }
 
 TEST_CASE("Lion steps by its group's learning rate in every element, and frozen ones stay") {
-  place const here;
-  auto config = divisible(here, 3);
+  run_files const files;
+  auto config = divisible_config(files, 3);
   config.optimizer.name = "decoupled_lionw";
   config.optimizer.lr = 1e-3;
   config.optimizer.beta2 = 0.99;
@@ -205,13 +205,13 @@ TEST_CASE("Lion steps by its group's learning rate in every element, and frozen 
   config.callbacks.frozen_layers = {"model.transformer.norm_f.weight"};
   config.checkpoint.save_interval = {1, time_unit::batch};
   int number = 0;
-  for (auto const& how : {grid{}, grids[3], grids[4], grids[6]}) {
+  for (auto const& layout : {grid{}, grids[3], grids[4], grids[6]}) {
     CAPTURE(number);
-    auto of = on(config, how);
+    auto of = with_layout(config, layout);
     auto const name = std::to_string(number++);
-    of.checkpoint.save_folder = here.folder / name;
-    of.logging.metrics_file = here.folder / (name + ".jsonl");
-    (void)train<float>(of, how.ranks());
+    of.checkpoint.save_folder = files.folder / name;
+    of.logging.metrics_file = files.folder / (name + ".jsonl");
+    (void)train<float>(of, layout.ranks());
     auto const all = records(of.logging.metrics_file);
     REQUIRE(all.size() == 3);
     for (int batch = 2; batch <= 3; ++batch) {
@@ -252,25 +252,26 @@ TEST_CASE("Lion steps by its group's learning rate in every element, and frozen 
 }
 
 /// Records of a run that measures all tensors in every batch.
-std::vector<nlohmann::json> measured(place const& here, train_config config, grid const& how = {}) {
+std::vector<nlohmann::json> measured(run_files const& files, train_config config,
+                                     grid const& layout = {}) {
   static int number = 0;
-  config = on(std::move(config), how);
+  config = with_layout(std::move(config), layout);
   config.callbacks.optimizer_monitor_interval = 1;
-  config.logging.metrics_file = here.folder / fmt::format("measured{}.jsonl", number++);
-  (void)train<float>(config, how.ranks());
+  config.logging.metrics_file = files.folder / fmt::format("measured{}.jsonl", number++);
+  (void)train<float>(config, layout.ranks());
   return records(config.logging.metrics_file);
 }
 
 TEST_CASE("value clipping bounds every element, adaptive clipping every row, in any layout") {
   using kind = parallel::train::clipping_kind;
-  place const here;
-  auto config = divisible(here, 3);
+  run_files const files;
+  auto config = divisible_config(files, 3);
   for (auto const clip : {kind::value, kind::adaptive}) {
     CAPTURE(static_cast<int>(clip));
     // so small that all are clipped: then the norm is known
     config.optimizer.lr = 1e-9;
     config.clip = {clip, 1e-6};
-    for (auto const& record : measured(here, config)) {
+    for (auto const& record : measured(files, config)) {
       auto const of = [&](std::string const& what) {
         return record.at("l2_norm/" + what + "/model.transformer.blocks.1.ffn.up_proj.weight")
             .get<double>();
@@ -281,14 +282,14 @@ TEST_CASE("value clipping bounds every element, adaptive clipping every row, in 
     // so large that some are
     config.optimizer.lr = 1e-2;
     config.clip = {clip, clip == kind::value ? 2e-3 : 2e-2};
-    auto const one = measured(here, config);
+    auto const one = measured(files, config);
     REQUIRE(one.size() == 3);
     auto free = config;
     free.clip = {};
-    CHECK(measured(here, free)[0].at("l2_norm/grad/global") > one[0].at("l2_norm/grad/global"));
+    CHECK(measured(files, free)[0].at("l2_norm/grad/global") > one[0].at("l2_norm/grad/global"));
     for (std::size_t const g : {1U, 3U, 4U, 6U}) {
       CAPTURE(g);
-      auto const other = measured(here, config, grids[g]);
+      auto const other = measured(files, config, grids[g]);
       REQUIRE(other.size() == 3);
       for (std::size_t r = 0; r < 3; ++r)
         for (auto const& at : one[r].items()) {
@@ -305,9 +306,9 @@ TEST_CASE("value clipping bounds every element, adaptive clipping every row, in 
 }
 
 TEST_CASE("early_stopper stops a resumed run where the uninterrupted one stops") {
-  place const here;
-  auto config = here.config(20);
-  config.eval_loaders = {here.held_out()};
+  run_files const files;
+  auto config = files.config(20);
+  config.eval_loaders = {files.held_out()};
   config.evaluation.eval_interval = {2, time_unit::batch};
   int number = 0;
   for (std::string const label : {"train", "eval"}) {
@@ -318,12 +319,12 @@ TEST_CASE("early_stopper stops a resumed run where the uninterrupted one stops")
                                       .patience = {3, time_unit::batch}};
     auto const run = [&](std::vector<double> const& ends) {
       auto part = config;
-      part.checkpoint.save_folder = here.folder / std::to_string(number++);
+      part.checkpoint.save_folder = files.folder / std::to_string(number++);
       part.checkpoint.autoresume = true;
       mpt::run_summary last;
       for (double const end : ends) {
         part.max_duration.count = end;
-        (void)captured_stderr(here.folder / "said", [&] { last = train<float>(part, 2); });
+        (void)captured_stderr(files.folder / "said", [&] { last = train<float>(part, 2); });
       }
       return last;
     };
@@ -349,56 +350,58 @@ std::vector<float> values_of(std::string const& events, std::string const& tag) 
 }
 
 TEST_CASE("loggers.tensorboard gets the metrics file's numbers, a resumed run's in a new file") {
-  place const here;
-  auto config = here.config(3);
-  config.eval_loaders = {here.held_out()};
+  run_files const files;
+  auto config = files.config(3);
+  config.eval_loaders = {files.held_out()};
   config.evaluation.eval_interval = {3, time_unit::batch};
-  config.checkpoint.save_folder = here.folder / "run";
+  config.checkpoint.save_folder = files.folder / "run";
   config.checkpoint.autoresume = true;
-  config.logging.tensorboard = here.folder / "events";
-  config.logging.metrics_file = here.folder / "metrics.jsonl";
-  std::vector<std::string> files;
+  config.logging.tensorboard = files.folder / "events";
+  config.logging.metrics_file = files.folder / "metrics.jsonl";
+  std::vector<std::string> event_files;
   for (double const end : {3.0, 5.0}) {
     config.max_duration.count = end;
-    (void)captured_stderr(here.folder / "said", [&] { (void)train<float>(config, 2); });
-    for (auto const& entry : fs::directory_iterator(here.folder / "events/tiny"))
-      if (std::ranges::find(files, entry.path().string()) == files.end())
-        files.push_back(entry.path());
+    (void)captured_stderr(files.folder / "said", [&] { (void)train<float>(config, 2); });
+    for (auto const& entry : fs::directory_iterator(files.folder / "events/tiny"))
+      if (std::ranges::find(event_files, entry.path().string()) == event_files.end())
+        event_files.push_back(entry.path());
   }
-  REQUIRE(files.size() == 2);  // rank 0's alone
+  REQUIRE(event_files.size() == 2);  // rank 0's alone
   for (std::string const tag : {"loss/train/total", "l2_norm/grad/global",
                                 "lr-DecoupledAdamW/group0", "metrics/eval/LanguageCrossEntropy"}) {
     CAPTURE(tag);
     std::vector<float> expected;
     for (auto const& record : records(config.logging.metrics_file))
       if (record.contains(tag)) expected.push_back(record.at(tag).get<float>());
-    auto all = values_of(test::read_all(files[0]), tag);
+    auto all = values_of(test::read_all(event_files[0]), tag);
     CHECK(all.size() == (tag.starts_with("metrics/eval") ? 1 : 3));
-    std::ranges::copy(values_of(test::read_all(files[1]), tag), std::back_inserter(all));
+    std::ranges::copy(values_of(test::read_all(event_files[1]), tag), std::back_inserter(all));
     CHECK(all == expected);
   }
 }
 
 TEST_CASE("save_weights_only writes the weights alone, with which a run can begin but not go on") {
-  place const here;
-  auto config = divisible(here, 2);
+  run_files const files;
+  auto config = divisible_config(files, 2);
   config.optimizer.disable_grad = {{"norm_1.weight", ""}};
-  grid const layout{.zero_stage = 3, .data = 2, .parallelism = {.tensor = 2}};
-  config.checkpoint.save_folder = here.folder / "whole";
-  auto const whole = content_of(train<float>(on(config, layout), layout.ranks()).checkpoint);
-  config.checkpoint.save_folder = here.folder / "weights";
+  grid const shards{.zero_stage = 3, .data = 2, .parallelism = {.tensor = 2}};
+  config.checkpoint.save_folder = files.folder / "whole";
+  auto const whole =
+      content_of(train<float>(with_layout(config, shards), shards.ranks()).checkpoint);
+  config.checkpoint.save_folder = files.folder / "weights";
   config.checkpoint.save_weights_only = true;
-  for (bool const behind : {true, false}) {
-    config.checkpoint.save_overwrite = !behind;
+  for (bool const in_background : {true, false}) {
+    config.checkpoint.save_overwrite = !in_background;
     fs::path const saved =
-        train<float>(on(config, layout), layout.ranks(), {.behind = behind}).checkpoint;
+        train<float>(with_layout(config, shards), shards.ranks(), {.in_background = in_background})
+            .checkpoint;
     auto const weights = content_of(saved);
     for (auto const& [name, bytes] : whole)
       if (name.find('#') == std::string::npos)
         CHECK(weights.at(name) == bytes);
       else
         CHECK_FALSE(weights.contains(name));
-    if (!behind) continue;
+    if (!in_background) continue;
     config.max_duration.count = 4;
     config.checkpoint.load_path = saved;
     config.checkpoint.save_folder.clear();
@@ -409,7 +412,7 @@ TEST_CASE("save_weights_only writes the weights alone, with which a run can begi
     CHECK(train<float>(config).batches == 4);
     config.max_duration.count = 2;
     config.checkpoint.load_path.clear();
-    config.checkpoint.save_folder = here.folder / "weights";
+    config.checkpoint.save_folder = files.folder / "weights";
   }
 }
 

@@ -23,7 +23,7 @@ using policy = mpt::bad_batch_policy;
 constexpr std::int64_t spike = 15;  // the first batch of random tokens, from 1
 
 /// Batches of the same six sequences, but for `spikes` of tokens that follow from nothing.
-struct spiked : place {
+struct spiked : run_files {
   explicit spiked(std::int64_t spikes = 1, std::int32_t batches = 27) {
     std::vector<std::vector<std::int32_t>> rows;
     std::uint32_t random = 1;
@@ -79,14 +79,14 @@ mpt::run_summary train_to(train_config config, std::vector<double> const& ends, 
 }
 
 TEST_CASE("a spike is skipped in any layout, also by a run that is resumed before or after it") {
-  spiked const here;
+  spiked const files;
   int number = 0;
-  for (auto const& how :
+  for (auto const& layout :
        {grid{}, grid{.zero_stage = 3, .data = 2, .parallelism = {.tensor = 2, .pipeline = 2}}}) {
     CAPTURE(number);
     auto const name = parallel::concat("run", number++);
-    auto const config = on(here.run(name, 20, policy::skip), how);
-    auto const calm = train<float>(config, how.ranks());
+    auto const config = with_layout(files.run(name, 20, policy::skip), layout);
+    auto const calm = train<float>(config, layout.ranks());
     auto const state = state_of(calm.checkpoint);
     CHECK(calm.batches == 20);
     CHECK(state.at("skipped").dump() == "[[15,15]]");
@@ -94,15 +94,15 @@ TEST_CASE("a spike is skipped in any layout, also by a run that is resumed befor
     auto const told = records(config.logging.metrics_file);
     REQUIRE(told.size() == 19);  // nobody is told of the spike
 
-    auto const resumed_config = on(here.run(name + "resumed", 20, policy::skip), how);
-    auto const resumed = train_to(resumed_config, {14, 15, 20}, how.ranks());
+    auto const resumed_config = with_layout(files.run(name + "resumed", 20, policy::skip), layout);
+    auto const resumed = train_to(resumed_config, {14, 15, 20}, layout.ranks());
     CHECK(tensors_of(resumed.checkpoint) == tensors_of(calm.checkpoint));
     CHECK(state_of(resumed.checkpoint).at("spikes") == state.at("spikes"));
     CHECK(state_of(resumed.checkpoint).at("skipped") == state.at("skipped"));
 
-    auto free = on(here.run(name + "free", 20, policy::skip), how);
+    auto free = with_layout(files.run(name + "free", 20, policy::skip), layout);
     free.spike_check.reset();
-    auto const spoilt = train<float>(free, how.ranks());
+    auto const spoilt = train<float>(free, layout.ranks());
     CHECK(tensors_of(spoilt.checkpoint) != tensors_of(calm.checkpoint));
     CHECK(state_of(spoilt.checkpoint).at("skipped").empty());
     CHECK(state_of(spoilt.checkpoint).at("spikes").is_null());
@@ -118,26 +118,26 @@ train_config timeless(train_config config) {
 }
 
 TEST_CASE("a batch that is skipped or gone back over is no update: the optimizer counts none") {
-  spiked const here, calm(0);
+  spiked const files, calm(0);
   auto const whole = train<float>(timeless(calm.run("calm", 17, policy::skip)));
   auto const one_less = train<float>(timeless(calm.run("less", 15, policy::skip)));
-  auto const skipped = train<float>(timeless(here.run("skipped", 18, policy::skip)));
+  auto const skipped = train<float>(timeless(files.run("skipped", 18, policy::skip)));
   CHECK(state_of(skipped.checkpoint).at("skipped").dump() == "[[15,15]]");
   CHECK(tensors_of(skipped.checkpoint) == tensors_of(whole.checkpoint));
-  auto const back = train<float>(timeless(here.run("back", 18, policy::roll_back)));
+  auto const back = train<float>(timeless(files.run("back", 18, policy::roll_back)));
   CHECK(state_of(back.checkpoint).at("skipped").dump() == "[[13,15]]");
   CHECK(tensors_of(back.checkpoint) == tensors_of(one_less.checkpoint));
   auto const resumed =
-      train_to(timeless(here.run("resumed", 18, policy::skip)), {16, 18}, 2).checkpoint;
+      train_to(timeless(files.run("resumed", 18, policy::skip)), {16, 18}, 2).checkpoint;
   auto const two = train<float>(timeless(calm.run("two", 17, policy::skip)), 2);
   CHECK(tensors_of(resumed) == tensors_of(two.checkpoint));
 }
 
 TEST_CASE("ranks that check each other skip the same") {
-  spiked const here;
-  auto config = on(here.run("plain", 18, policy::skip), {.zero_stage = 2, .data = 2});
+  spiked const files;
+  auto config = with_layout(files.run("plain", 18, policy::skip), {.zero_stage = 2, .data = 2});
   auto const plain = train<float>(config, 2);
-  config.checkpoint.save_folder = here.folder / "checked";
+  config.checkpoint.save_folder = files.folder / "checked";
   config.corruption_check.interval = {1, time_unit::batch};
   auto const checked = train<float>(config, 2);
   CHECK(state_of(checked.checkpoint).at("skipped").dump() == "[[15,15]]");
@@ -145,12 +145,12 @@ TEST_CASE("ranks that check each other skip the same") {
 }
 
 TEST_CASE("a run goes back before a spike to its last checkpoint, and to the numbers of then") {
-  spiked const here;
-  auto const config = here.run("run", 20, policy::roll_back);
+  spiked const files;
+  auto const config = files.run("run", 20, policy::roll_back);
   auto const whole = train<float>(config, 2);
   CHECK(state_of(whole.checkpoint).at("skipped").dump() == "[[13,15]]");
 
-  auto const parts = here.run("parts", 20, policy::roll_back);
+  auto const parts = files.run("parts", 20, policy::roll_back);
   auto const at_spike = train_to(parts, {15}, 2).checkpoint;
   auto const before = saved_at(parts, 12);
   CHECK(at_spike != before);
@@ -161,8 +161,8 @@ TEST_CASE("a run goes back before a spike to its last checkpoint, and to the num
 }
 
 TEST_CASE("a run that is to stop at a spike says so before anything is updated") {
-  spiked const here;
-  auto config = here.run("run", 20, policy::stop);
+  spiked const files;
+  auto config = files.run("run", 20, policy::stop);
   std::string message;
   try {
     static_cast<void>(train<float>(config, 2));
@@ -181,14 +181,14 @@ TEST_CASE("a run that is to stop at a spike says so before anything is updated")
   CHECK(state_of(*last.folder).at("batches") == 12);
   // it goes on from there as a run that skips does from the beginning
   config.spike_check->on_spike = policy::skip;
-  auto const on = train<float>(config, 2);
-  auto const other = train<float>(here.run("other", 20, policy::skip), 2);
-  CHECK(tensors_of(on.checkpoint) == tensors_of(other.checkpoint));
+  auto const continued = train<float>(config, 2);
+  auto const other = train<float>(files.run("other", 20, policy::skip), 2);
+  CHECK(tensors_of(continued.checkpoint) == tensors_of(other.checkpoint));
 }
 
 TEST_CASE("ten spikes in a row end the run") {
-  spiked const here(12);
-  auto const config = here.run("run", 26, policy::skip);
+  spiked const files(12);
+  auto const config = files.run("run", 26, policy::skip);
   std::string message;
   try {
     static_cast<void>(train<float>(config));

@@ -37,15 +37,15 @@ std::vector<std::string> folders_in(fs::path const& root) {
 
 TEST_CASE_TEMPLATE("stopped and resumed equals not stopped, bit for bit, in mid-epoch too", T,
                    float, bf16) {
-  place const here;
+  run_files const files;
   for (int const ranks : {1, 3}) {
     CAPTURE(ranks);
-    auto config = here.config(11);
+    auto config = files.config(11);
     config.zero_stage = 1;
     auto const name = "run" + std::to_string(ranks);
-    config.checkpoint.save_folder = here.folder / (name + "calm");
+    config.checkpoint.save_folder = files.folder / (name + "calm");
     auto const calm = train<T>(config, ranks);
-    config.checkpoint.save_folder = here.folder / (name + "stopped");
+    config.checkpoint.save_folder = files.folder / (name + "stopped");
     config.checkpoint.autoresume = true;
     for (double const end : {1.0, 5.0, 11.0}) {
       config.max_duration.count = end;
@@ -70,7 +70,7 @@ TEST_CASE_TEMPLATE("stopped and resumed equals not stopped, bit for bit, in mid-
 }
 
 /// A run's layout: ranks, stage, and of how many a copy is made.
-struct layout {
+struct zero_layout {
   int ranks;
   int stage;
   std::optional<int> shards = {};
@@ -85,9 +85,9 @@ struct layout {
 
 TEST_CASE_TEMPLATE("a checkpoint of any number of ranks and stage is continued by any other", T,
                    float, bf16) {
-  place const here;
-  auto config = here.config(3);
-  config.eval_loaders = {here.held_out()};
+  run_files const files;
+  auto config = files.config(3);
+  config.eval_loaders = {files.held_out()};
   config.evaluation.eval_interval = {6, time_unit::batch};
   config.scheduler.t_max = {6, time_unit::batch};
   config.device_train_microbatch_size = 6;  // one a rank: no sum is in another order
@@ -99,8 +99,8 @@ TEST_CASE_TEMPLATE("a checkpoint of any number of ranks and stage is continued b
     std::optional<std::map<std::string, std::string>> saved;
     fs::path checkpoint;
     for (int const stage : {0, 1, 2, 3}) {
-      layout{ranks, stage}.set(config);
-      config.checkpoint.save_folder = here.folder / std::to_string(++number);
+      zero_layout{ranks, stage}.set(config);
+      config.checkpoint.save_folder = files.folder / std::to_string(++number);
       checkpoint = train<T>(config, ranks).checkpoint;
       auto const tensors = tensors_of(checkpoint);
       if (!saved) saved = tensors;
@@ -112,28 +112,28 @@ TEST_CASE_TEMPLATE("a checkpoint of any number of ranks and stage is continued b
     next.checkpoint.load_path = checkpoint;
     next.max_duration.count = 6;
     std::map<int, std::vector<nlohmann::json>> told;  // by ranks
-    for (auto const& to : {layout{1, 0},
-                           {1, 3},
-                           {2, 0},
-                           {2, 1},
-                           {2, 2},
-                           {2, 3},
-                           {2, 3, 2, false},
-                           {3, 0},
-                           {3, 1},
-                           {3, 2},
-                           {3, 3},
-                           {3, 2, 1},
-                           {6, 3, 2},
-                           {6, 2, 3}}) {
+    for (auto const& target : {zero_layout{1, 0},
+                               {1, 3},
+                               {2, 0},
+                               {2, 1},
+                               {2, 2},
+                               {2, 3},
+                               {2, 3, 2, false},
+                               {3, 0},
+                               {3, 1},
+                               {3, 2},
+                               {3, 3},
+                               {3, 2, 1},
+                               {6, 3, 2},
+                               {6, 2, 3}}) {
       CAPTURE(ranks);
-      CAPTURE(to.ranks);
-      CAPTURE(to.stage);
-      to.set(next);
+      CAPTURE(target.ranks);
+      CAPTURE(target.stage);
+      target.set(next);
       auto const name = std::to_string(++number);
-      next.checkpoint.save_folder = here.folder / name;
-      next.logging.metrics_file = here.folder / (name + ".jsonl");
-      CHECK(train<T>(next, to.ranks).batches == 6);
+      next.checkpoint.save_folder = files.folder / name;
+      next.logging.metrics_file = files.folder / (name + ".jsonl");
+      CHECK(train<T>(next, target.ranks).batches == 6);
       auto const all = records(next.logging.metrics_file);
       REQUIRE(all.size() >= 4);
       std::vector<nlohmann::json> numbers;
@@ -143,10 +143,10 @@ TEST_CASE_TEMPLATE("a checkpoint of any number of ranks and stage is continued b
           if (record.contains(key)) numbers.push_back(record.at(key));
       REQUIRE(numbers.size() == 7);
       // ranks of one number sum in the same order in every stage; copies of shards do not
-      bool const same_order = to.ranks < 6;
+      bool const same_order = target.ranks < 6;
       if (same_order) {
-        if (!told.contains(to.ranks)) told[to.ranks] = numbers;
-        CHECK(numbers == told[to.ranks]);
+        if (!told.contains(target.ranks)) told[target.ranks] = numbers;
+        CHECK(numbers == told[target.ranks]);
       }
       // and all do the same arithmetic
       double const rounding = std::is_same_v<T, float> ? 1e-4 : 0.05;
@@ -160,17 +160,17 @@ TEST_CASE_TEMPLATE("a checkpoint of any number of ranks and stage is continued b
 }
 
 TEST_CASE_TEMPLATE("the loss falls", T, float, bf16) {
-  place const here;
-  auto config = here.config(120);
+  run_files const files;
+  auto config = files.config(120);
   config.scheduler.t_max = config.max_duration;
-  config.logging.metrics_file = here.folder / "metrics.jsonl";
+  config.logging.metrics_file = files.folder / "metrics.jsonl";
   auto const summary = train<T>(config, 2);
   CHECK(summary.batches == 120);
   CHECK(summary.tokens == 120 * 6 * length);
   CHECK(summary.checkpoint.empty());
   CHECK(summary.tokens_per_second > 0);
   CHECK(summary.mfu > summary.mfu_causal);
-  auto const all = records(here.folder / "metrics.jsonl");
+  auto const all = records(files.folder / "metrics.jsonl");
   REQUIRE(all.size() == 120);
   double const first = all.front().at("loss/train/total").get<double>();
   CHECK(first == doctest::Approx(std::log(vocabulary)).epsilon(0.2));
@@ -200,16 +200,16 @@ TEST_CASE_TEMPLATE("the loss falls", T, float, bf16) {
 }
 
 TEST_CASE("evaluation and saving keep their intervals, and the last batch has both") {
-  place const here;
-  auto config = here.config(8);
-  config.eval_loaders = {here.held_out()};
+  run_files const files;
+  auto config = files.config(8);
+  config.eval_loaders = {files.held_out()};
   config.evaluation.eval_interval = {3, time_unit::batch};
   config.evaluation.eval_first = true;
-  config.checkpoint.save_folder = here.folder / "saved";
+  config.checkpoint.save_folder = files.folder / "saved";
   config.checkpoint.save_interval = {1, time_unit::epoch};
-  config.logging.metrics_file = here.folder / "metrics.jsonl";
+  config.logging.metrics_file = files.folder / "metrics.jsonl";
   auto const summary = train<float>(config, 2);
-  auto const all = records(here.folder / "metrics.jsonl");
+  auto const all = records(files.folder / "metrics.jsonl");
   CHECK(batches_with(all, "metrics/eval/LanguageCrossEntropy") == std::vector{0, 3, 6, 8});
   REQUIRE(summary.evaluation);
   CHECK(summary.evaluation->batch == 8);
@@ -229,7 +229,7 @@ TEST_CASE("evaluation and saving keep their intervals, and the last batch has bo
   for (auto const& record : all)
     if (record.contains("metrics/eval/tokens"))
       CHECK(record.at("metrics/eval/tokens") == 7 * (length - 1));  // every token once
-  CHECK(folders_in(here.folder / "saved") ==
+  CHECK(folders_in(files.folder / "saved") ==
         std::vector<std::string>{"ep1-ba3", "ep2-ba6", "ep2-ba8"});
   CHECK(fs::path(summary.checkpoint).filename() == "ep2-ba8");
   double held_up = 0;
@@ -243,43 +243,44 @@ TEST_CASE("evaluation and saving keep their intervals, and the last batch has bo
   // no interval, no evaluation; the oldest checkpoints go
   config.evaluation.eval_interval = {0, time_unit::batch};
   config.evaluation.eval_first = false;
-  config.checkpoint.save_folder = here.folder / "few";
+  config.checkpoint.save_folder = files.folder / "few";
   config.checkpoint.save_num_checkpoints_to_keep = 1;
-  config.logging.metrics_file = here.folder / "quiet.jsonl";
+  config.logging.metrics_file = files.folder / "quiet.jsonl";
   (void)train<float>(config, 1);
-  CHECK(batches_with(records(here.folder / "quiet.jsonl"), "metrics/eval/tokens").empty());
-  CHECK(folders_in(here.folder / "few") == std::vector<std::string>{"ep2-ba8"});
+  CHECK(batches_with(records(files.folder / "quiet.jsonl"), "metrics/eval/tokens").empty());
+  CHECK(folders_in(files.folder / "few") == std::vector<std::string>{"ep2-ba8"});
 }
 
 TEST_CASE("weights alone begin another run at batch 0") {
-  place const here;
-  auto config = here.config(30);
-  config.checkpoint.save_folder = here.folder / "first";
+  run_files const files;
+  auto config = files.config(30);
+  config.checkpoint.save_folder = files.folder / "first";
   (void)train<float>(config);
-  auto next = here.config(2);
-  next.checkpoint.load_path = here.folder / "first";
+  auto next = files.config(2);
+  next.checkpoint.load_path = files.folder / "first";
   next.checkpoint.load_weights_only = true;
   next.seed = 4;  // other dropout, other everything: weights do not care
-  next.logging.metrics_file = here.folder / "metrics.jsonl";
+  next.logging.metrics_file = files.folder / "metrics.jsonl";
   CHECK(train<float>(next).batches == 2);
-  auto const all = records(here.folder / "metrics.jsonl");
+  auto const all = records(files.folder / "metrics.jsonl");
   REQUIRE(all.size() == 2);
   CHECK(all[0].at("time/batch") == 1);
   CHECK(all[0].at("loss/train/total").get<double>() < 0.7 * std::log(vocabulary));
 }
 
-void check_layouts(place const& here, train_config config, std::vector<grid> const& all_grids) {
-  config.eval_loaders = {here.held_out()};
+void check_layouts(run_files const& files, train_config config,
+                   std::vector<grid> const& all_grids) {
+  config.eval_loaders = {files.held_out()};
   config.evaluation.eval_interval = {3, time_unit::batch};
   config.callbacks.optimizer_monitor_interval = 2;
-  auto const run = [&](grid const& how, std::string const& name) {
-    auto of = on(config, how);
-    of.logging.metrics_file = here.folder / name;
-    (void)train<float>(of, how.ranks());
+  auto const run = [&](grid const& layout, std::string const& name) {
+    auto of = with_layout(config, layout);
+    of.logging.metrics_file = files.folder / name;
+    (void)train<float>(of, layout.ranks());
     of.callbacks.optimizer_monitor_interval = 0;
     of.logging.metrics_file.clear();
-    (void)train<float>(of, how.ranks());
-    return records(here.folder / name);
+    (void)train<float>(of, layout.ranks());
+    return records(files.folder / name);
   };
   auto const one = run({}, "one.jsonl");
   REQUIRE(one.size() == 8);
@@ -303,22 +304,22 @@ void check_layouts(place const& here, train_config config, std::vector<grid> con
 }
 
 TEST_CASE("every layout trains and evaluates as one rank does, in the memory that was planned") {
-  place const here;
-  check_layouts(here, divisible(here, 6), grids);
+  run_files const files;
+  check_layouts(files, divisible_config(files, 6), grids);
 }
 
 TEST_CASE("so it is where tensor ranks hold unequal slices, and data ranks unequal shares") {
-  place const here;
-  check_layouts(here, indivisible(here, 6), uneven_grids);
+  run_files const files;
+  check_layouts(files, indivisible_config(files, 6), uneven_grids);
 }
 
 TEST_CASE("what cannot be trained is one clear error") {
-  place const here;
+  run_files const files;
   auto const message = [](train_config const& config, int ranks = 1) {
     return test::message_of([&] { (void)train<float>(config, ranks); });
   };
-  auto config = here.config(3);
-  config.checkpoint.save_folder = here.folder / "run";
+  auto config = files.config(3);
+  config.checkpoint.save_folder = files.folder / "run";
   CHECK(message(config).empty());
   CHECK(contains(message(config),
                  "holds checkpoints of an earlier run; continue it with "
@@ -333,22 +334,22 @@ TEST_CASE("what cannot be trained is one clear error") {
                  "its manifest says n_heads = 2, this run's model 4; make them equal to go on from "
                  "its weights"));
   config.checkpoint.autoresume = false;
-  config.checkpoint.load_path = here.folder / "run";
+  config.checkpoint.load_path = files.folder / "run";
   config.checkpoint.save_folder.clear();
   config.checkpoint.load_weights_only = true;
   CHECK(contains(message(config), "its manifest says n_heads = 2, this run's model 4"));
 
-  auto large = here.config(3);
+  auto large = files.config(3);
   large.global_train_batch_size = 21;
   CHECK(contains(message(large),
                  "train: an epoch has 20 samples, fewer than one global batch of 21"));
-  CHECK(contains(message(here.config(3), 7),
+  CHECK(contains(message(files.config(3), 7),
                  "global_train_batch_size 6 is less than a sequence for each of 7 ranks; use 7 or "
                  "more"));
-  auto nowhere = here.config(3);
-  nowhere.checkpoint.load_path = here.folder / "val";
+  auto nowhere = files.config(3);
+  nowhere.checkpoint.load_path = files.folder / "val";
   CHECK(contains(message(nowhere, 2), "there is no checkpoint here"));
-  auto wild = here.config(20);
+  auto wild = files.config(20);
   wild.optimizer.lr = 1e30;
   wild.clip = {};
   CHECK(
