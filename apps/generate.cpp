@@ -83,8 +83,8 @@ std::vector<continuation> continue_all(arguments const& args, apps::loaded_model
   auto const end_of_turn = args.chat ? words.id_of(mpt::chat_end) : std::nullopt;
   double decoding = 0;
   auto options = args.options;
-  options.first = first;
-  options.last = [&](std::size_t i, std::int32_t id) {
+  options.first_text = first;
+  options.ends_text = [&](std::size_t i, std::int32_t id) {
     if (id == end_of_turn) return true;
     auto const from = std::chrono::steady_clock::now();
     bool const ended = made[i].add(id);
@@ -182,7 +182,7 @@ void of_prompts(arguments const& args, std::vector<mpt::file_prompt> const& prom
     try {
       for (auto& one : go_on(group, streams ? show(print) : show())) made.push_back(std::move(one));
     } catch (parallel::error const& problem) {
-      parallel::fail(prompts[at].place, end > at + 1 ? " and those after it: " : ": ",
+      parallel::fail(prompts[at].location, end > at + 1 ? " and those after it: " : ": ",
                      problem.what());
     }
     if (streams) print("\n");
@@ -192,7 +192,7 @@ void of_prompts(arguments const& args, std::vector<mpt::file_prompt> const& prom
       if (static_cast<std::int64_t>(one.prompt_tokens + one.tokens) == longest &&
           static_cast<std::int64_t>(one.tokens) < args.options.max_new_tokens)
         mpt::console::say("note: {}: ends after {} tokens, as the model reads {} at most\n",
-                          prompts[at].place, one.tokens, longest);
+                          prompts[at].location, one.tokens, longest);
     }
   }
   if (args.prompts.empty())

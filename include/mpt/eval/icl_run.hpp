@@ -84,7 +84,7 @@ template <class Model>
         model.generate(example.options[0].ids,
                        {.max_new_tokens = example.new_tokens,
                         .end_tokens = ends,
-                        .last = [&](std::size_t, std::int32_t id) { return text.add(id); }}));
+                        .ends_text = [&](std::size_t, std::int32_t id) { return text.add(id); }}));
     out.output = text.finish();
     out.correct = answer_is_right(task, out.output, row.options);
     return out;

@@ -103,12 +103,12 @@ class trainer {
     }
     if (comm_.rank() == 0) report_.emplace(config_, comm_.size(), batch_ + 1);
     for (auto const& note : notes) say(note);
-    if (bool const over = batch_ >= last || control_.stopped(); exports_ && batch_ > 0)
-      say(exports_->go_on(step_, comm_, host_, batch_, clock_, over));
+    if (bool const over = batch_ >= last || control_.is_stopped(); exports_ && batch_ > 0)
+      say(exports_->resume(step_, comm_, host_, batch_, clock_, over));
     phases_.enter(&run_deadlines::first_step);
     if (config_.evaluation.eval_first && batch_ == 0) pace_.evaluate([this] { evaluate(); });
     pace_.begin(*batches_, batch_, config_.train_loader.finetuning.has_value(), clock_);
-    while (batch_ < last && !control_.stopped()) {
+    while (batch_ < last && !control_.is_stopped()) {
       auto const result = slow_.batch([this] { return train_batch(); });
       say(slow_.look(comm_, host_));
       if (pace_.batches() == 1) say(plain_attention_note(compute_));
@@ -128,7 +128,7 @@ class trainer {
       phases_.enter(&run_deadlines::save);
       if (saves_) save(last);
       if (exports_)
-        say(exports_->save_if_due(step_, comm_, host_, batch_, clock_, control_.stopped()));
+        say(exports_->save_if_due(step_, comm_, host_, batch_, clock_, control_.is_stopped()));
       phases_.enter(&run_deadlines::step);
       profile();
       peak_->look(pace_.batches(), pace_.training_seconds(), flops_per_second(), comm_, host_);
@@ -205,7 +205,7 @@ class trainer {
       callbacks_.restore(control_, state.callbacks);
       summary_.checkpoint = summary_.begun_from;
     }
-    add_notes(notes, found, config_, batch_, control_.stopped());
+    add_notes(notes, found, config_, batch_, control_.is_stopped());
     return notes;
   }
 
@@ -216,7 +216,7 @@ class trainer {
   step_result train_batch() {
     control_.clear();
     callbacks_.batch_begin(control_, batch_ + 1);
-    step_.measure_tensors(control_.measuring());
+    step_.measure_tensors(control_.is_measuring());
     step_.ask_to_stop(hooks_.stop_asked && hooks_.stop_asked());
     step_.limit(guard_.limits());
     factor_ = learning_rate_multiplier(config_.scheduler, batch_, clock_);
@@ -279,7 +279,7 @@ class trainer {
     summary_.loss = r.loss;
     completing_saves([&] { callbacks_.batch_end(control_, r); });
     guard_.updated(r);
-    if (samples_ && samples_->due(batch_, clock_)) {
+    if (samples_ && samples_->is_due(batch_, clock_)) {
       decoder_type reads(place_of_decoder(), samples_->room());
       samples_->write(reads.texts(), control_, batch_);
       reads.finish();
@@ -330,7 +330,7 @@ class trainer {
   /// Saves after this batch, if that is due; the run does not end before it is done.
   void save(std::int64_t last) {
     bool const shared =
-        is_due(config_.checkpoint.save_interval, batch_, clock_) || control_.stopped();
+        is_due(config_.checkpoint.save_interval, batch_, clock_) || control_.is_stopped();
     if (shared || saves_->local_due(batch_, clock_)) {
       bool const best = shared && best_.take(batch_);
       run_state state{.batches = batch_,
@@ -344,7 +344,7 @@ class trainer {
       guard_.save(state);
       saves_->save(saved_state(config_, state, parts_.adapter_base), shared);
     }
-    if (batch_ == last || control_.stopped()) saves_->complete();
+    if (batch_ == last || control_.is_stopped()) saves_->complete();
   }
 
   train_config const& config_;
