@@ -33,7 +33,7 @@ struct run_hooks {
   /// as it is.
   std::optional<parallel::shared_deadline> deadline = {};
   /// Seconds that this rank's exchanges have taken so far; none: slow ranks are not looked for.
-  std::function<double()> waited = {};
+  std::function<double()> exchange_seconds = {};
 };
 
 /// Where the node of `rank` keeps checkpoints, if the run has such.

@@ -87,7 +87,7 @@ TEST_CASE("trimmed rows are as long as the global batch needs, on every rank") {
     auto const there = second.at(b);
     CHECK(here.length() == (b == 0 ? 40 : there.length()));
     CHECK(here.length() % 8 == 0);
-    CHECK(first.places() == 4 * here.length());
+    CHECK(first.padded_tokens() == 4 * here.length());
     CHECK(first.tokens() == whole.tokens());
     auto both = trained_in({here});
     for (auto const& [pair, times] : trained_in({there})) both[pair] += times;

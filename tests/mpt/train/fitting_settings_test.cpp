@@ -11,24 +11,26 @@ TEST_CASE("what is tried grows dearer, and each try is what a command line takes
   using all = std::vector<mpt::settings>;
   std::string const micro = "device_train_microbatch_size=auto";
   std::string const again = "fsdp_config.activation_checkpointing=true";
-  CHECK(mpt::less_memory(config, 8, 16) == all{{micro},
-                                               {micro, "zero_stage=2"},
-                                               {micro, "zero_stage=3"},
-                                               {micro, "zero_stage=1", again},
-                                               {micro, "zero_stage=3", again},
-                                               {micro, "ranks=16", "zero_stage=3"},
-                                               {micro, "ranks=16", "zero_stage=3", again}});
+  CHECK(mpt::memory_saving_settings(config, 8, 16) ==
+        all{{micro},
+            {micro, "zero_stage=2"},
+            {micro, "zero_stage=3"},
+            {micro, "zero_stage=1", again},
+            {micro, "zero_stage=3", again},
+            {micro, "ranks=16", "zero_stage=3"},
+            {micro, "ranks=16", "zero_stage=3", again}});
 }
 
 TEST_CASE("what a run has is not tried again") {
   mpt::train_config config;  // the microbatch is automatic
   config.zero_stage = 3;
   config.recompute = mpt::block_recomputation(2);
-  CHECK(mpt::less_memory(config, 8, 8).empty());
-  CHECK(mpt::less_memory(config, 8, 32) == std::vector<mpt::settings>{{"ranks=16"}, {"ranks=32"}});
+  CHECK(mpt::memory_saving_settings(config, 8, 8).empty());
+  CHECK(mpt::memory_saving_settings(config, 8, 32) ==
+        std::vector<mpt::settings>{{"ranks=16"}, {"ranks=32"}});
   config.recompute.reset();
   config.zero_stage = 0;  // one rank shards nothing
-  CHECK(mpt::less_memory(config, 1, 1) ==
+  CHECK(mpt::memory_saving_settings(config, 1, 1) ==
         std::vector<mpt::settings>{{"zero_stage=0", "fsdp_config.activation_checkpointing=true"}});
 }
 

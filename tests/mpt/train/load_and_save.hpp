@@ -28,7 +28,7 @@ fs::path load_and_save(train_config config, grid const& layout, mpt::found_check
     parallel::host::device device;
     parallel::host::stream exchanges;
     mpt::run_mesh mesh(config, any, device);
-    mpt::model<T> net(config.model, mesh.of_model());
+    mpt::model<T> net(config.model, mesh.groups_of_model());
     parallel::train::stepper step(
         net, device, mesh.ranks(), groups_of(config, net),
         {.level = mpt::level_of(config), .pipeline = config.parallelism.pipeline_options()});

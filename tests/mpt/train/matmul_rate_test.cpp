@@ -37,7 +37,7 @@ double peak_of(std::vector<Device> const& devices, std::optional<double> told = 
     auto const rank = static_cast<std::size_t>(comm.rank());
     parallel::any_communicator any(std::move(comm));
     stream compute({.threads = 1}), exchanges;
-    found[rank] = mpt::peak_of_devices<float>(devices[rank], compute, told, any, exchanges);
+    found[rank] = mpt::total_peak_rate<float>(devices[rank], compute, told, any, exchanges);
   });
   for (double const one : found) CHECK(one == found.front());
   return found.front();
@@ -81,21 +81,21 @@ TEST_CASE("a peak measured while the machine was busy is measured again, and the
       ++measured;
       return measured == 1 ? 400.0 : 300.0;
     });
-    CHECK(peak.seen(60).empty());
+    CHECK(peak.observe(60).empty());
     // 150 of 100: what the run does is less than the peak, whatever was measured
-    CHECK(test::contains(peak.seen(150), "the run does 150 FLOP/s, more than the 100 of"));
+    CHECK(test::contains(peak.observe(150), "the run does 150 FLOP/s, more than the 100 of"));
     CHECK(peak.flops() == 150);
     CHECK(peak.source() == "what the run itself has done");
-    CHECK(peak.seen(160).empty());  // said once
+    CHECK(peak.observe(160).empty());  // said once
     CHECK(peak.flops() == 160);
-    peak.look(3, 0, 160, comm, exchanges);  // only after 1, 2, 4, 8, ... batches
+    peak.remeasure_if_due(3, 0, 160, comm, exchanges);  // only after 1, 2, 4, 8, ... batches
     CHECK(measured == 0);
-    peak.look(4, 0, 160, comm, exchanges);
+    peak.remeasure_if_due(4, 0, 160, comm, exchanges);
     CHECK(measured == 1);
     CHECK(peak.flops() == 400);
     CHECK(peak.source() == "measured matrix products");
-    CHECK(peak.seen(160).empty());
-    peak.look(8, 1e3, 160, comm, exchanges);
+    CHECK(peak.observe(160).empty());
+    peak.remeasure_if_due(8, 1e3, 160, comm, exchanges);
     CHECK(peak.flops() == 400);
   });
 }
@@ -104,10 +104,10 @@ TEST_CASE("a peak that nothing doubts is measured again only where that costs ne
   alone([](auto& comm, auto& exchanges) {
     int measured = 0;
     mpt::watched_peak peak(100, "", [&] { return ++measured, 90.0; });
-    peak.look(1, 1, 50, comm, exchanges);
+    peak.remeasure_if_due(1, 1, 50, comm, exchanges);
     peak.finish(50, comm, exchanges);
     CHECK(measured == 0);
-    peak.look(2, 7, 50, comm, exchanges);  // 6 s since then
+    peak.remeasure_if_due(2, 7, 50, comm, exchanges);  // 6 s since then
     CHECK(measured == 1);
     peak.finish(95, comm, exchanges);  // training does not come so near to a true peak
     CHECK(measured == 2);
@@ -119,14 +119,14 @@ TEST_CASE("a peak that nothing doubts is measured again only where that costs ne
 
 TEST_CASE("a peak that is told or stated stays, and what is done beyond it is said once") {
   alone([](auto& comm, auto& exchanges) {
-    mpt::watched_peak told(100, std::string(mpt::watched_peak::told));
-    CHECK(test::contains(told.seen(130), "correct callbacks.speed_monitor.gpu_flops_available"));
-    CHECK(told.seen(130).empty());
-    told.look(1, 1e3, 130, comm, exchanges);
+    mpt::watched_peak told(100, std::string(mpt::watched_peak::configured));
+    CHECK(test::contains(told.observe(130), "correct callbacks.speed_monitor.gpu_flops_available"));
+    CHECK(told.observe(130).empty());
+    told.remeasure_if_due(1, 1e3, 130, comm, exchanges);
     told.finish(130, comm, exchanges);
     CHECK(told.flops() == 100);
     mpt::watched_peak stated(100, "data sheet");
-    CHECK(test::contains(stated.seen(130), "which throughput/device/mfu_causal does not"));
+    CHECK(test::contains(stated.observe(130), "which throughput/device/mfu_causal does not"));
   });
 }
 

@@ -123,8 +123,8 @@ TEST_CASE("recomputation takes the memory that was planned, and less; the plan s
       for (std::size_t const i : {1U, 2U, 3U}) config.recompute->at(i).*part = true;
       auto const plan = mpt::plan_run<float>(config, 1);
       CHECK(plan.memory.activations < keeping.memory.activations);
-      CHECK(plan.keeping.activations == keeping.memory.activations);
-      CHECK(plan.microbatch.operations > plan.keeping.operations);
+      CHECK(plan.without_recomputation.activations == keeping.memory.activations);
+      CHECK(plan.microbatch.operations > plan.without_recomputation.operations);
       CHECK(plan.recomputed_per_token(12) * 3 * 12 ==
             static_cast<double>(plan.memory.operations - keeping.memory.operations));
       check<float>(config, 2);
@@ -203,13 +203,13 @@ TEST_CASE("a smaller last batch has room, also when its logits make fewer and la
 TEST_CASE("an automatic microbatch is the whole batch of a rank when it fits") {
   auto config = configuration(false);
   auto const plan = mpt::plan_run<float>(config, 3);
-  CHECK(plan.automatic);
+  CHECK(plan.is_microbatch_automatic);
   CHECK(plan.split.device_batch == 4);
   CHECK(plan.split.microbatch == 4);
   CHECK(plan.split.accumulation == 1);
   config.device_train_microbatch_size = 3;
   auto const told = mpt::plan_run<float>(config, 3);
-  CHECK_FALSE(told.automatic);
+  CHECK_FALSE(told.is_microbatch_automatic);
   CHECK(told.split.microbatch == 3);
   CHECK(told.split.accumulation == 2);
 }
@@ -384,8 +384,8 @@ TEST_CASE("copies for saves get what training leaves, and never make the microba
     auto const plan = mpt::plan_run<bf16>(config, 1, available, host);
     CHECK(plan.split.microbatch == 12);
     CHECK(test::contains(describe_plan(config, plan, 1, 3), "no memory for a copy") !=
-          plan.saves_behind);
-    return plan.saves_behind;
+          plan.saves_in_background);
+    return plan.saves_in_background;
   };
   for (bool const offload : {false, true}) {
     config.offload_optimizer = offload;

@@ -30,7 +30,7 @@ mpt::batch_record record() {
                    .recomputed_flops_per_token = 2},
           .microbatch = 2,
           .batches_per_second = 0.5,
-          .places_per_second = 60,
+          .padded_tokens_per_second = 60,
           .tokens_per_second = 48,
           .trained_tokens_per_second = 24,
           .data_wait_share = 0.125,

@@ -38,7 +38,7 @@ void with_steppers(train_config const& config, int ranks, F const& f) {
     parallel::host::device device;
     parallel::host::stream exchanges;
     mpt::run_mesh mesh(config, any, device);
-    mpt::model<float> net(config.model, mesh.of_model());
+    mpt::model<float> net(config.model, mesh.groups_of_model());
     parallel::train::stepper step(net, device, mesh.ranks(), groups_of(config, net),
                                   {.level = mpt::level_of(config)});
     step.initialise(config.seed);

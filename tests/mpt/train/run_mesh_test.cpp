@@ -45,7 +45,7 @@ TEST_CASE("8 ranks: tensor x context x 2 data ranks, whose groups shift and whos
     mpt::run_mesh mesh(config, world, device);
     CHECK(mesh.layout().text() == "replicate 2 x context 2 x tensor 2");
     CHECK(mesh.data_ranks() == 2);
-    auto const groups = mesh.of_model();
+    auto const groups = mesh.groups_of_model();
     CHECK(groups.tensor.divides_rows());
     CHECK(groups.tensor.rank() == world.rank() % 2);
     CHECK(groups.context.group.rank() == world.rank() / 2 % 2);
@@ -59,7 +59,7 @@ TEST_CASE("8 ranks: tensor x context x 2 data ranks, whose groups shift and whos
     CHECK(from_neighbour(groups.tensor.group) == (world.rank() ^ 1));
     CHECK(from_neighbour(groups.context.group) == (world.rank() ^ 2));
     std::vector<std::int32_t> const ids{0, 1, 2, 3, 4, 5, 6, 7};
-    auto const here = mesh.rows_of(mpt::sequences(ids, 8));
+    auto const here = mesh.local_rows(mpt::sequences(ids, 8));
     auto const view = here.view({0, 1});
     std::scoped_lock const guard(lock);
     readers.insert(mesh.data_rank());
@@ -108,13 +108,13 @@ TEST_CASE("one rank has no groups and reads everything") {
     parallel::host::device device;
     parallel::any_communicator world(std::move(comm));
     mpt::run_mesh mesh(config, world, device);
-    auto const groups = mesh.of_model();
+    auto const groups = mesh.groups_of_model();
     CHECK(groups.tensor.is_single_rank());
     CHECK(groups.context.is_single_rank());
     CHECK(mesh.data_ranks() == 1);
     CHECK(mesh.data_rank() == 0);
     std::vector<std::int32_t> const ids(8, 1);
-    CHECK(mesh.rows_of(mpt::sequences(ids, 8)).length() == 8);
+    CHECK(mesh.local_rows(mpt::sequences(ids, 8)).length() == 8);
   });
 }
 

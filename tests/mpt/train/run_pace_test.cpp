@@ -20,7 +20,7 @@ class batches final : public mpt::run_batches {
   [[nodiscard]] mpt::sequences at(parallel::index) override { throw parallel::error("unused"); }
   [[nodiscard]] bool in_memory() const override { return true; }
   [[nodiscard]] std::int64_t tokens() const override { return 10; }
-  [[nodiscard]] std::int64_t places() const override { return 12; }
+  [[nodiscard]] std::int64_t padded_tokens() const override { return 12; }
   [[nodiscard]] double waited_seconds() const override { return 0; }
 
  private:
@@ -81,37 +81,37 @@ TEST_CASE("a run's pace: evaluations are apart from training, those before it to
 TEST_CASE("a run's pace: tokens of the epoch are counted from where they are known") {
   batches const data;
   run_pace texts{mpt::callbacks_config()};
-  texts.go_on(60);
+  texts.resume_at(60);
   texts.begin(data, 6, false, clock);  // two batches into the second epoch
   CHECK(texts.tokens_of_run() == 60);
   CHECK(texts.tokens_of_epoch() == 20);
-  texts.trained(data, 7, false);
+  texts.record_batch(data, 7, false);
   CHECK(texts.tokens_of_epoch() == 30);
   CHECK(texts.tokens_of_run() == 70);
   CHECK(texts.batches() == 1);
   CHECK(texts.tokens() == 10);
-  CHECK(texts.places() == 12);
+  CHECK(texts.padded_tokens() == 12);
   run_pace examples{mpt::callbacks_config()};
-  examples.go_on(60);
+  examples.resume_at(60);
   examples.begin(data, 6, true, clock);
-  examples.trained(data, 7, false);
+  examples.record_batch(data, 7, false);
   CHECK(examples.tokens_of_epoch() < 0);
-  examples.trained(data, 7, true);
+  examples.record_batch(data, 7, true);
   CHECK(examples.tokens_of_epoch() == 10);
 }
 
 TEST_CASE("a run's pace: the summary's speeds are of this program's batches alone") {
   batches const data;
   run_pace pace{mpt::callbacks_config()};
-  pace.go_on(1000);
+  pace.resume_at(1000);
   pace.begin(data, 100, false, clock);
-  pace.trained(data, 7, true);
+  pace.record_batch(data, 7, true);
   std::this_thread::sleep_for(10ms);
-  pace.trained(data, 7, false);
+  pace.record_batch(data, 7, false);
   pace.end();
   mpt::run_summary summary;
-  mpt::watched_peak const peak(1e6, std::string(mpt::watched_peak::told));
-  pace.tell(summary, {.flops_per_token = 100, .causal_flops_per_token = 80}, peak, 6);
+  mpt::watched_peak const peak(1e6, std::string(mpt::watched_peak::configured));
+  pace.summarize(summary, {.flops_per_token = 100, .causal_flops_per_token = 80}, peak, 6);
   double const seconds = summary.seconds;
   CHECK(seconds >= 0.01);
   CHECK(summary.batches_here == 2);

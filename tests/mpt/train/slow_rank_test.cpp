@@ -45,12 +45,12 @@ TEST_CASE("a rank that computes for longer is named once, on every rank") {
     mpt::slow_rank_watch watch(
         [&] { return std::chrono::duration<double>(recorder->time_in_calls()).count(); }, 0);
     for (int batch = 0; batch < 2 * mpt::slow_rank_watch::batches; ++batch) {
-      watch.batch([&] {
+      watch.time_batch([&] {
         if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(42));
         comm.barrier(s).wait();
         return 0;
       });
-      if (auto text = watch.look(comm, s); !text.empty())
+      if (auto text = watch.describe_slow_rank(comm, s); !text.empty())
         said[static_cast<std::size_t>(rank)].push_back(std::move(text));
     }
   });
@@ -69,8 +69,8 @@ TEST_CASE("without times nobody looks, and nothing is exchanged") {
     parallel::host::stream s;
     mpt::slow_rank_watch watch({}, 0);
     for (int batch = 0; batch < 60; ++batch) {
-      CHECK(watch.batch([&] { return batch; }) == batch);
-      CHECK(watch.look(comm, s).empty());
+      CHECK(watch.time_batch([&] { return batch; }) == batch);
+      CHECK(watch.describe_slow_rank(comm, s).empty());
     }
     CHECK(recorder->calls().empty());
   });

@@ -103,7 +103,7 @@ mpt::run_summary train_on(train_config const& config, int ranks, MakeDevice cons
                           OnEnd const& on_end, save_behaviour const& saves = {}) {
   using device_type = std::invoke_result_t<MakeDevice>;
   auto plan = mpt::plan_run<T>(config, ranks);
-  plan.saves_behind = saves.in_background;
+  plan.saves_in_background = saves.in_background;
   auto const parts = parts_of(config);
   mpt::run_summary out;
   parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {

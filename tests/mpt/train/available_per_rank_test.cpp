@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include <mpt/train/available_to_each.hpp>
+#include <mpt/train/available_per_rank.hpp>
 #include <parallel/comm/threads/run.hpp>
 
-namespace available_to_each_test {
+namespace available_per_rank_test {
 
 /// One rank's memory, and how many ranks share it.
 struct memory {
@@ -23,7 +23,7 @@ std::vector<std::size_t> told(std::vector<memory> const& ranks) {
   parallel::threads::run(static_cast<int>(ranks.size()), [&](auto& comm) {
     auto const rank = static_cast<std::size_t>(comm.rank());
     parallel::any_communicator any(std::move(comm));
-    out[rank] = mpt::available_to_each(ranks[rank].found, ranks[rank].sharing, any);
+    out[rank] = mpt::available_per_rank(ranks[rank].found, ranks[rank].sharing, any);
   });
   return out;
 }
@@ -75,4 +75,4 @@ TEST_CASE("a GPU is shared by the ranks that have it, not by all of the machine"
   CHECK(sharing({{"a"}, {"b"}, {"a"}}) == std::vector{2, 1, 2});
 }
 
-}  // namespace available_to_each_test
+}  // namespace available_per_rank_test
