@@ -39,11 +39,11 @@ namespace {
   std::vector<std::string> out;
   if (node.is_scalar()) out.push_back(node.text);
   for (auto const& item : node.items) {
-    parallel::require(item.is_scalar(), item.place, ": expected a path or a list of paths, found ",
-                      describe(item));
+    parallel::require(item.is_scalar(), item.location,
+                      ": expected a path or a list of paths, found ", describe(item));
     out.push_back(item.text);
   }
-  parallel::require(!out.empty() && !node.is_map(), node.place,
+  parallel::require(!out.empty() && !node.is_map(), node.location,
                     ": expected a path or a list of paths, found ", describe(node));
   return out;
 }
@@ -56,7 +56,7 @@ namespace {
   for (auto const& item : node.items) {
     config_node const* const split = item.find("split");
     config_node const* const path = item.find("path");
-    parallel::require(split != nullptr && split->is_scalar() && path != nullptr, item.place,
+    parallel::require(split != nullptr && split->is_scalar() && path != nullptr, item.location,
                       ": expected {split: NAME, path: PATH} in data_files");
     for (auto& text : texts_of(*path)) out[split->text].push_back(std::move(text));
   }
@@ -65,7 +65,7 @@ namespace {
 
 [[nodiscard]] card_config read_card_config(config_node const& node) {
   config_node const* const name = node.find("config_name");
-  parallel::require(name != nullptr && name->is_scalar(), node.place,
+  parallel::require(name != nullptr && name->is_scalar(), node.location,
                     ": expected config_name in each of configs");
   card_config out{.name = name->text};
   if (config_node const* const is_default = node.find("default"))
@@ -87,7 +87,7 @@ std::optional<card_config> read_dataset_card(std::filesystem::path const& folder
   auto const root = parse_yaml(text, file.native());
   config_node const* const list = root.find("configs");
   if (list == nullptr || list->is_null()) return std::nullopt;
-  parallel::require(list->is_list() && !list->items.empty(), list->place,
+  parallel::require(list->is_list() && !list->items.empty(), list->location,
                     ": configs: expected a list of mappings, found ", describe(*list));
   std::vector<card_config> all;
   for (auto const& item : list->items) all.push_back(read_card_config(item));

@@ -50,7 +50,7 @@ template <class T>
   };
   for (auto const length : row_lengths(config)) {  // shorter ones too, for the same reason as below
     std::vector sizes{sequences::shape_of(split.microbatch, length / context)};
-    for (auto const rest : split.rests)
+    for (auto const rest : split.remainders)
       sizes.push_back(sequences::shape_of(rest, length / context));
     plan(count, sizes, pass::training);
   }
@@ -185,7 +185,8 @@ run_plan plan_run(train_config const& config, int ranks, std::size_t available,
   };
   auto plan = plan_with(config.recompute.value_or(block_recomputation()));
   if (config.recompute || (fits(plan) && !detail::recomputation_pays(config, plan))) return plan;
-  auto again = plan_with(with_cheap({}, static_cast<std::size_t>(config.model.n_layers)));
+  auto again =
+      plan_with(with_cheap_recomputation({}, static_cast<std::size_t>(config.model.n_layers)));
   bool const better = !fits(plan) || again.split.microbatch > plan.split.microbatch;
   return fits(again) && better ? again : plan;
 }

@@ -226,7 +226,7 @@ inline void require_fits(run_plan const& plan) {
           fmt::format("{} ({} + 12·L·d·S), causal {}", console::count(flops),
                       m.lora ? "4N + 6 of adapters" : "6N",
                       console::count(static_cast<double>(causal_flops_per_token(m, length)))));
-  out.rule();
+  out.separator();
   out.row("memory per rank", size(plan.memory.total()));
   out.row("  parameters", size(plan.memory.values));
   out.row("  gradients", size(plan.memory.gradients));

@@ -96,7 +96,8 @@ class trainer {
     phases_.enter(&run_deadlines::load);
     auto notes = start(is_initialised);
     auto const last = total_batches(clock_);
-    for (auto& note : notes_of_epochs(config_.scheduler, clock_)) notes.push_back(std::move(note));
+    for (auto& note : unfinished_parts_in_epochs(config_.scheduler, clock_))
+      notes.push_back(std::move(note));
     if (!config_.checkpoint.save_folder.empty() && batch_ < last) {
       auto const from = batch_ > 0 ? summary_.begun_from : std::string();  // else weights alone
       saves_.emplace(step_, comm_, host_, config_.checkpoint, hooks_, from,

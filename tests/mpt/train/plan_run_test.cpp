@@ -218,7 +218,7 @@ TEST_CASE("what is cheap is made again where more sequences fit for it, or any a
   auto config = configuration(true);  // rows of 12, and a width of 24
   config.model.n_layers = 8;
   config.global_train_batch_size = 8;
-  auto const cheap = mpt::with_cheap({}, 8);
+  auto const cheap = mpt::with_cheap_recomputation({}, 8);
   auto const bytes = [&](index microbatch, mpt::block_recomputation const& again) {
     auto told = config;
     told.device_train_microbatch_size = microbatch;

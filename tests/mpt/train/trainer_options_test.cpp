@@ -101,7 +101,7 @@ TEST_CASE("what a plan recomputes is recomputed: other memory, as planned, and t
     return tensors_of(train<float>(config, 2).checkpoint);
   };
   auto const kept = weights_with("kept", {});
-  CHECK(weights_with("cheap", mpt::with_cheap({}, 2)) == kept);
+  CHECK(weights_with("cheap", mpt::with_cheap_recomputation({}, 2)) == kept);
   CHECK(weights_with("all", mpt::recompute_all(2)) == kept);
 }
 
