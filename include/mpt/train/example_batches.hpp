@@ -83,7 +83,7 @@ class example_batches {
 
   /// The share of global batch `batch`. One before the last asked for costs a replay of packing.
   [[nodiscard]] sequences at(index batch) {
-    auto const bins = order_.at(static_cast<std::size_t>(batch));
+    auto const bins = order_.batch_rows(static_cast<std::size_t>(batch));
     auto const size = [](auto n) { return static_cast<std::size_t>(n); };
     auto const length = static_cast<index>(
         finetune::row_length(bins, size(most_), trimming_, size(batch), size(granule_)));

@@ -65,7 +65,7 @@ TEST_CASE("a Parquet file is read by the reader that is given") {
   place const here;
   here.write("rows.parquet", "");
   auto const c = here.config(here.path("rows.parquet"));
-  auto const one_row = [](std::filesystem::path const&, mpt::finetune::use_row const& use) {
+  auto const one_row = [](std::filesystem::path const&, mpt::finetune::row_consumer const& use) {
     use({{"prompt", "The fox"}, {"response", " the dog"}}, "row 1");
   };
   CHECK(mpt::read_run_examples(c, {.parquet = one_row, .templates = {}}).train->examples.size() ==
