@@ -1,4 +1,4 @@
-// What ranks may plan with is the same on all of them, and the least that any has.
+// The memory that ranks plan with is the same on all ranks: the least that any rank has.
 #include <doctest/doctest.h>
 
 #include <cstddef>
@@ -11,14 +11,14 @@
 
 namespace available_per_rank_test {
 
-/// One rank's memory, and how many ranks share it.
+/// One rank's memory, and the number of ranks that share it.
 struct memory {
   std::size_t found;
   int sharing = 1;
 };
 
-/// What each rank is told.
-std::vector<std::size_t> told(std::vector<memory> const& ranks) {
+/// The memory that each rank plans with.
+std::vector<std::size_t> planned_memory(std::vector<memory> const& ranks) {
   std::vector<std::size_t> out(ranks.size());
   parallel::threads::run(static_cast<int>(ranks.size()), [&](auto& comm) {
     auto const rank = static_cast<std::size_t>(comm.rank());
@@ -28,46 +28,46 @@ std::vector<std::size_t> told(std::vector<memory> const& ranks) {
   return out;
 }
 
-using all = std::vector<std::size_t>;
+using sizes = std::vector<std::size_t>;
 
-TEST_CASE("every rank plans with the least that any finds") {
-  CHECK(told({{1000}}) == all{900});
-  for (std::size_t least = 0; least < 4; ++least) {
+TEST_CASE("available memory: every rank plans with the least that any rank finds") {
+  CHECK(planned_memory({{1000}}) == sizes{900});
+  for (std::size_t smallest = 0; smallest < 4; ++smallest) {
     std::vector<memory> ranks{{1000}, {2000}, {3000}, {4000}};
-    ranks[least].found = 500;
-    CHECK(told(ranks) == all(4, 450));
+    ranks[smallest].found = 500;
+    CHECK(planned_memory(ranks) == sizes(4, 450));
   }
 }
 
-TEST_CASE("ranks that share a memory have equal parts of it") {
-  CHECK(told({{6000, 3}, {6000, 3}, {6000, 3}}) == all(3, 1800));
+TEST_CASE("available memory: ranks that share memory have equal parts of it") {
+  CHECK(planned_memory({{6000, 3}, {6000, 3}, {6000, 3}}) == sizes(3, 1800));
   // one machine has less memory, and the other more ranks
-  CHECK(told({{4000, 1}, {9000, 3}, {9000, 3}, {9000, 3}}) == all(4, 2700));
-  CHECK(told({{2000, 1}, {9000, 3}, {9000, 3}, {9000, 3}}) == all(4, 1800));
+  CHECK(planned_memory({{4000, 1}, {9000, 3}, {9000, 3}, {9000, 3}}) == sizes(4, 2700));
+  CHECK(planned_memory({{2000, 1}, {9000, 3}, {9000, 3}, {9000, 3}}) == sizes(4, 1800));
 }
 
-TEST_CASE("where one rank does not know, nobody does") {
-  CHECK(told({{1000}, {0}, {2000}}) == all(3, 0));
+TEST_CASE("available memory: where it is unknown on one rank, it is unknown on all") {
+  CHECK(planned_memory({{1000}, {0}, {2000}}) == sizes(3, 0));
 }
 
-TEST_CASE("memory of many terabytes is counted") {
+TEST_CASE("available memory: many terabytes are counted without overflow") {
   std::size_t const large = std::size_t{1} << 50;
-  CHECK(told({{large}, {large}}) == all(2, large / 10 * 9));
+  CHECK(planned_memory({{large}, {large}}) == sizes(2, large / 10 * 9));
 }
 
-/// A GPU, of which a process may see no other.
+/// A GPU, known by its identity.
 struct gpu {
   std::string uuid;
   [[nodiscard]] std::string identity() const { return uuid; }
 };
 
-TEST_CASE("a GPU is shared by the ranks that have it, not by all of the machine") {
-  auto const sharing = [](std::vector<gpu> const& of) {
-    std::vector<int> out(of.size());
-    parallel::threads::run(static_cast<int>(of.size()), [&](auto& comm) {
+TEST_CASE("ranks on a device: only ranks on the same GPU share it, not all of the machine") {
+  auto const sharing = [](std::vector<gpu> const& devices) {
+    std::vector<int> out(devices.size());
+    parallel::threads::run(static_cast<int>(devices.size()), [&](auto& comm) {
       auto const rank = static_cast<std::size_t>(comm.rank());
       parallel::any_communicator any(std::move(comm));
-      out[rank] = mpt::ranks_on_device(of[rank], any);
+      out[rank] = mpt::ranks_on_device(devices[rank], any);
     });
     return out;
   };

@@ -14,13 +14,13 @@ mpt::train_config config_of(policy on_not_finite, policy on_spike) {
   return config;
 }
 
-/// After updates with losses 1, 3, 5 and norms 10, 14, 18: the limits are 7 and 22.
+/// Adds updates with losses 1, 3, 5 and norms 10, 14, 18, which make the limits 7 and 22.
 void fill(mpt::batch_guard& guard) {
   for (int i = 0; i < 3; ++i)
     guard.record_update({.batch = i + 1, .loss = 1.0 + 2 * i, .gradient_norm = 10.0 + 4 * i});
 }
 
-TEST_CASE("a spike and what is not finite have each its own policy") {
+TEST_CASE("batch guard: spikes and values that are not finite have separate policies") {
   for (auto const not_finite_goes : {policy::skip, policy::roll_back})
     for (auto const spike_goes : {policy::skip, policy::roll_back}) {
       auto const config = config_of(not_finite_goes, spike_goes);
@@ -37,11 +37,11 @@ TEST_CASE("a spike and what is not finite have each its own policy") {
       CHECK(guard.skip(5, 6) ==
             "batch 6: the loss or the gradient is not finite; back to batch 4, those from 5 are "
             "skipped");
-      CHECK(guard.limits() == parallel::train::step_limits{7, 22});  // neither is remembered
+      CHECK(guard.limits() == parallel::train::step_limits{7, 22});  // neither batch counts
     }
 }
 
-TEST_CASE("where a run is to stop, or has nothing to go back to, it says why") {
+TEST_CASE("batch guard: a run that stops, or cannot roll back, says why") {
   auto const config = config_of(policy::stop, policy::stop);
   mpt::batch_guard guard(config);
   fill(guard);
@@ -64,7 +64,7 @@ TEST_CASE("where a run is to stop, or has nothing to go back to, it says why") {
   CHECK(guard.rollback_checkpoint("run/ep0-ba2", 4).folder == "run/ep0-ba2");
 }
 
-TEST_CASE("a checkpoint brings all back; going back to one keeps what was skipped since") {
+TEST_CASE("batch guard: a checkpoint restores all; rolling back keeps the batches skipped since") {
   auto const config = config_of(policy::skip, policy::skip);
   mpt::batch_guard guard(config);
   fill(guard);
@@ -73,17 +73,17 @@ TEST_CASE("a checkpoint brings all back; going back to one keeps what was skippe
   mpt::run_state state;
   guard.save(state);
   CHECK(state.skipped.dump() == "[[4,4]]");
-  mpt::batch_guard again(config);
-  again.restore(state);
-  CHECK(again.limits() == guard.limits());
+  mpt::batch_guard resumed(config);
+  resumed.restore(state);
+  CHECK(resumed.limits() == guard.limits());
 
-  again.record_update({.batch = 5, .loss = 6, .gradient_norm = 20});
-  CHECK(again.limits() != guard.limits());
-  static_cast<void>(again.must_roll_back(not_finite, {.batch = 7}));
-  static_cast<void>(again.skip(7, 7));
-  again.roll_back(state);
-  CHECK(again.limits() == guard.limits());
-  again.save(state);
+  resumed.record_update({.batch = 5, .loss = 6, .gradient_norm = 20});
+  CHECK(resumed.limits() != guard.limits());
+  static_cast<void>(resumed.must_roll_back(not_finite, {.batch = 7}));
+  static_cast<void>(resumed.skip(7, 7));
+  resumed.roll_back(state);
+  CHECK(resumed.limits() == guard.limits());
+  resumed.save(state);
   CHECK(state.skipped.dump() == "[[4,4],[7,7]]");
 
   mpt::train_config none;

@@ -4,7 +4,7 @@
 
 #include <mpt/train/best_evaluation.hpp>
 
-TEST_CASE("the best checkpoint is the one that was evaluated with the least loss") {
+TEST_CASE("best evaluation: the best checkpoint is the one with the least evaluation loss") {
   mpt::best_evaluation best;
   CHECK(!best.claim_best(0));  // not evaluated
   CHECK(!best.loss());

@@ -1,5 +1,5 @@
-// The data of a run behind one form: text, examples, and a run that trains on examples: the loss
-// does not depend on padding or packing, nor the parameters on the layout.
+// The data of a run, text or examples, behind one interface. In runs on examples the loss does not
+// depend on padding or packing, nor do the parameters depend on the layout.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -16,16 +16,17 @@ namespace {
 using namespace tiny_run;
 using parallel::index;
 
-/// Examples of 4 ids, two of which fill a row, and one of them asks for the other's answer.
-mpt::run_examples some(int count) {
+/// Examples of 4 ids, of which two fill a row; if one saw the other in a packed row, its loss would
+/// change.
+mpt::run_examples make_examples(int count) {
   mpt::example_set set;
   for (int i = 0; i < count; ++i) {
     std::int32_t const a = i % vocabulary;
     std::int32_t const b = (a + 1 + i % 2) % vocabulary;
     set.examples.push_back({{a, b, a, b}, {mpt::finetune::no_label, a, b, -100}});
   }
-  auto const all = std::make_shared<mpt::example_set const>(set);
-  return {all, {all}};
+  auto const shared_set = std::make_shared<mpt::example_set const>(set);
+  return {shared_set, {shared_set}};
 }
 
 train_config config(run_files const& files, double batches) {
@@ -54,7 +55,7 @@ mpt::run_summary run(train_config const& config, mpt::run_examples const& exampl
   return out;
 }
 
-TEST_CASE("text and examples have one form") {
+TEST_CASE("run data: text and examples have one interface") {
   run_files const files;
   mpt::configured_batches text(files.config(3), nullptr, 0, 1);
   CHECK(text.batches_per_epoch() == 3);
@@ -63,19 +64,20 @@ TEST_CASE("text and examples have one form") {
   CHECK(text.tokens() == 6 * length);
   CHECK(text.share().size() == 6);
   auto const c = config(files, 3);
-  mpt::configured_batches examples(c, some(20).train, 0, 1);
+  mpt::configured_batches examples(c, make_examples(20).train, 0, 1);
   CHECK(examples.batches_per_epoch() == 3);
   CHECK(examples.set().samples == 20);
-  auto turned = *some(20).train;
-  std::ranges::reverse(turned.examples);
-  auto const reversed = std::make_shared<mpt::example_set const>(turned);
+  auto reordered = *make_examples(20).train;
+  std::ranges::reverse(reordered.examples);
+  auto const reversed = std::make_shared<mpt::example_set const>(reordered);
   CHECK(mpt::configured_batches(c, reversed, 0, 1).set().checksum != examples.set().checksum);
-  CHECK(mpt::configured_batches(c, some(20).train, 0, 1).set().checksum == examples.set().checksum);
+  CHECK(mpt::configured_batches(c, make_examples(20).train, 0, 1).set().checksum ==
+        examples.set().checksum);
   CHECK(examples.at(0).count() == 6);
   CHECK(examples.tokens() == 6 * 4);
   CHECK(examples.waited_seconds() == 0);
   CHECK_THROWS_AS(mpt::configured_batches(c, nullptr, 0, 1), parallel::error);
-  mpt::configured_set const set(c, 0, some(7).train);
+  mpt::configured_set const set(c, 0, make_examples(7).train);
   for (int time = 0; time < 2; ++time) {
     auto const next = set.batches(0, 1);
     index rows = 0;
@@ -84,9 +86,9 @@ TEST_CASE("text and examples have one form") {
   }
 }
 
-TEST_CASE("packed and padded rows of the same examples give the same losses") {
+TEST_CASE("run data: packed and padded rows of the same examples give the same losses") {
   run_files const files;
-  auto const examples = some(24);
+  auto const examples = make_examples(24);
   auto padded = config(files, 4);
   padded.global_train_batch_size = 6;
   padded.model.attn.attn_uses_sequence_id = true;
@@ -94,7 +96,7 @@ TEST_CASE("packed and padded rows of the same examples give the same losses") {
   padded.logging.metrics_file = files.folder / "padded.jsonl";
   CHECK(run(padded, examples, 1).tokens == 4 * 24);
   auto packed = padded;
-  packed.global_train_batch_size = 3;  // of two examples
+  packed.global_train_batch_size = 3;  // rows of two examples
   packed.train_loader.finetuning->packing = mpt::packing_config{2.0, {}};
   packed.eval_loaders[0].finetuning->packing = packed.train_loader.finetuning->packing;
   packed.logging.metrics_file = files.folder / "packed.jsonl";
@@ -122,9 +124,9 @@ TEST_CASE("packed and padded rows of the same examples give the same losses") {
         doctest::Approx(one[1].at("loss/train/total").get<double>()).epsilon(1e-4));
 }
 
-TEST_CASE("padding that falls away changes no loss, in any layout, and needs no more memory") {
+TEST_CASE("run data: trimmed padding changes no loss in any layout") {
   run_files const files;
-  auto const examples = some(24);
+  auto const examples = make_examples(24);
   auto padded = config(files, 4);
   padded.global_train_batch_size = 6;
   padded.train_loader.max_seq_len = 24;
@@ -158,21 +160,21 @@ TEST_CASE("padding that falls away changes no loss, in any layout, and needs no 
   }
 }
 
-TEST_CASE("the checkpoint with the least evaluation loss is called best, and kept") {
+TEST_CASE("run data: the checkpoint with the least evaluation loss is kept and linked as `best`") {
   run_files const files;
   auto c = config(files, 8);
-  c.optimizer.lr = 0.1;  // does not only fall
+  c.optimizer.lr = 0.1;  // so large that the evaluation loss also rises
   c.evaluation.eval_interval = c.checkpoint.save_interval = {2, time_unit::batch};
   c.checkpoint.save_folder = files.folder / "saved";
   c.checkpoint.save_num_checkpoints_to_keep = 1;
   c.logging.metrics_file = files.folder / "metrics.jsonl";
-  run(c, some(24), 2);
-  double least = 1e9;
+  run(c, make_examples(24), 2);
+  double least_loss = 1e9;
   std::int64_t batch = 0;
   for (auto const& record : records(files.folder / "metrics.jsonl"))
     if (record.contains("metrics/eval/LanguageCrossEntropy") &&
-        record.at("metrics/eval/LanguageCrossEntropy").get<double>() < least) {
-      least = record.at("metrics/eval/LanguageCrossEntropy").get<double>();
+        record.at("metrics/eval/LanguageCrossEntropy").get<double>() < least_loss) {
+      least_loss = record.at("metrics/eval/LanguageCrossEntropy").get<double>();
       batch = record.at("time/batch").get<std::int64_t>();
     }
   auto const best = fs::read_symlink(files.folder / "saved" / "best").string();
@@ -184,9 +186,9 @@ TEST_CASE("the checkpoint with the least evaluation loss is called best, and kep
   CHECK(folders == (batch == 8 ? 1 : 2));
 }
 
-TEST_CASE("layouts agree on packed examples") {
+TEST_CASE("run data: packed examples give the same loss in every layout") {
   run_files const files;
-  auto const examples = some(40);
+  auto const examples = make_examples(40);
   auto c = divisible_config(files, 3);
   c.model.resid_pdrop = 0;
   c.train_loader = config(files, 3).train_loader;

@@ -1,4 +1,4 @@
-// Texts that are read and written between the steps of a run do not depend on its layout.
+// Generated texts and task scores between the steps of a run do not depend on the run's layout.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -31,7 +31,7 @@ icl::task_config task_of(std::string const& name, icl::task_kind kind) {
   return out;
 }
 
-/// A model of some form that reads the golden tokenizer's tokens, prompts, and a task of each kind.
+/// The configuration of a run with the golden tokenizer, prompts, and a task of each kind.
 train_config reading_config(run_files const& files, bool learned_positions) {
   auto config = divisible_config(files, 2);
   config.model.vocab_size = 421;  // 420 tokens; not divisible by two
@@ -54,7 +54,7 @@ train_config reading_config(run_files const& files, bool learned_positions) {
   return config;
 }
 
-/// What a run's records say of prompts and tasks.
+/// The metrics of prompts and tasks, by "batch name".
 std::map<std::string, nlohmann::json> text_records(fs::path const& file) {
   std::map<std::string, nlohmann::json> out;
   for (auto const& record : records(file))
@@ -75,7 +75,7 @@ std::vector<grid> const layouts{
      .parallelism = {.pipeline = 2, .schedule = "interleaved", .stages_per_rank = 2}},
 };
 
-TEST_CASE("every layout writes the same texts and has the same scores as one rank") {
+TEST_CASE("run decoder: every layout writes the texts and has the scores of one rank") {
   run_files const files;
   for (bool const learned : {false, true}) {
     CAPTURE(learned);
@@ -97,7 +97,7 @@ TEST_CASE("every layout writes the same texts and has the same scores as one ran
   }
 }
 
-TEST_CASE("scores are those of the weights that a checkpoint holds") {
+TEST_CASE("run decoder: a run's scores are those of its checkpoint's weights") {
   run_files const files;
   auto config = reading_config(files, false);
   config.callbacks.generate.reset();

@@ -1,6 +1,6 @@
-// A whole run on memory that the host cannot reach: it trains, evaluates, saves, is stopped,
-// resumes; its files are those of a run on the host, byte for byte. What it made is evaluated and
-// continues a prompt there, too.
+// A whole run on memory that the host cannot reach: it trains, evaluates, saves, stops and resumes.
+// Its files equal those of a run on the host, byte for byte. Its model is also evaluated, and
+// continues a prompt, on such memory.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -22,7 +22,7 @@ namespace {
 using namespace tiny_run;
 using parallel::bf16;
 
-TEST_CASE_TEMPLATE("a run there leaves the files of a run on the host", T, float, bf16) {
+TEST_CASE_TEMPLATE("device memory: a run leaves the files of a run on the host", T, float, bf16) {
   run_files const files;
   auto config = files.config(6);
   config.eval_loaders = {files.held_out()};
@@ -52,7 +52,7 @@ TEST_CASE_TEMPLATE("a run there leaves the files of a run on the host", T, float
   }
 }
 
-TEST_CASE("what was trained is evaluated there, and continues a prompt there") {
+TEST_CASE("device memory: a trained model has the host's evaluation and generated text") {
   run_files const files;
   auto config = files.config(8);
   config.checkpoint.save_folder = files.folder / "run";
