@@ -38,22 +38,23 @@ namespace {
   auto const& encoding = layout.encodings[column];
   auto const bytes = sample.bytes(column);
   using kind = data::mds_encoding::kind;
-  parallel::require(encoding.what == kind::array || encoding.what == kind::bytes, sample.where(),
-                    ": column \"", name, "\" has encoding \"", encoding.name,
+  parallel::require(encoding.value_kind == kind::array || encoding.value_kind == kind::bytes,
+                    sample.location(), ": column \"", name, "\" has encoding \"", encoding.name,
                     "\", expected an array of ids");
   data::mds_array array{raw_type, {}, bytes};
-  if (encoding.what == kind::array) array = encoding.decode_array(bytes, sample.where());
-  parallel::require(bytes.size() % data::size_of(array.type) == 0, sample.where(), ": ",
+  if (encoding.value_kind == kind::array) array = encoding.decode_array(bytes, sample.location());
+  parallel::require(bytes.size() % data::size_of(array.type) == 0, sample.location(), ": ",
                     bytes.size(), " bytes of \"", name, "\" are not a whole number of ",
                     data::name_of(array.type),
                     " ids; set token_encoding_type to what the set was written with");
-  parallel::require(!data::name_of(array.type).starts_with("float"), sample.where(), ": column \"",
-                    name, "\" holds ", data::name_of(array.type), ", expected integers");
+  parallel::require(!data::name_of(array.type).starts_with("float"), sample.location(),
+                    ": column \"", name, "\" holds ", data::name_of(array.type),
+                    ", expected integers");
   auto const values = array.to<std::int64_t>();
   std::vector<std::int32_t> ids;
   for (auto const value : values) {
-    parallel::require(value >= 0 && value < limit, sample.where(), ": \"", name, "\" holds ", value,
-                      " at ", ids.size(), "; expected an id from 0 to ", limit - 1,
+    parallel::require(value >= 0 && value < limit, sample.location(), ": \"", name, "\" holds ",
+                      value, " at ", ids.size(), "; expected an id from 0 to ", limit - 1,
                       ": the set was prepared with another tokenizer, or has another "
                       "token_encoding_type");
     ids.push_back(static_cast<std::int32_t>(value));
@@ -71,7 +72,7 @@ namespace {
 std::optional<std::vector<turn>> turns_of(data::mds_sample const& sample,
                                           id_options const& options) {
   std::vector<turn> turns;
-  auto const& location = sample.where();
+  auto const& location = sample.location();
   if (has_column(sample, "turns")) {
     auto const list = sample.json("turns");
     parallel::require(list.is_array(), location, ": \"turns\" is of type ", list.type_name(),
@@ -102,11 +103,11 @@ nlohmann::json text_row(data::mds_sample const& sample) {
     auto const bytes = sample.bytes(column);
     auto& value = row[layout.names[column]];
     if (encoding.name == "json") {
-      value = data::parse_json(bytes, sample.where());
-    } else if (encoding.what == data::mds_encoding::kind::text ||
-               encoding.what == data::mds_encoding::kind::bytes) {
-      parallel::require(utf8::is_valid(bytes), sample.where(), ": column \"", layout.names[column],
-                        "\" is not UTF-8");
+      value = data::parse_json(bytes, sample.location());
+    } else if (encoding.value_kind == data::mds_encoding::kind::text ||
+               encoding.value_kind == data::mds_encoding::kind::bytes) {
+      parallel::require(utf8::is_valid(bytes), sample.location(), ": column \"",
+                        layout.names[column], "\" is not UTF-8");
       value = std::string(bytes);
     }
   }

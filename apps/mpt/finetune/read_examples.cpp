@@ -42,7 +42,7 @@ std::vector<example> read_examples(finetuning_source const& source, tokenizer co
       if (auto const turns = turns_of(sample, ids))
         add(*turns);
       else
-        add_row(text_row(sample), sample.where());
+        add_row(text_row(sample), sample.location());
     }
   }
   if (report != nullptr) *report = counts;

@@ -20,10 +20,11 @@ std::vector<turn> row_tokenizer::turns(formatted_row const& row, std::string_vie
   return turns;
 }
 
-std::vector<std::int32_t> row_tokenizer::encode(std::string_view text, around_text const& affixes) {
-  auto ids = affixes.before;
+std::vector<std::int32_t> row_tokenizer::encode(std::string_view text,
+                                                text_affixes const& affixes) {
+  auto ids = affixes.prefix;
   tokenizer_->encode(text, ids, cache_);
-  ids.insert(ids.end(), affixes.after.begin(), affixes.after.end());
+  ids.insert(ids.end(), affixes.suffix.begin(), affixes.suffix.end());
   return ids;
 }
 

@@ -39,8 +39,8 @@ std::size_t first_unstable(std::string_view text) {
 std::string nfc(std::string_view text) {
   std::string out;
   out.reserve(text.size() + text.size() / 8);
-  std::size_t begin = 0;    // everything before is in `out`
-  std::size_t stretch = 0;  // where the stretch to normalise begins: its last stable character
+  std::size_t begin = 0;    // everything before it is in `out`
+  std::size_t stretch = 0;  // start of the stretch to normalise: the last stable character
   bool unstable = false;    // whether the stretch holds anything to normalise
   auto const flush = [&](std::size_t end) {
     if (unstable) {

@@ -65,13 +65,13 @@ void read_merges(detail::json_fields const& model, tokenizer_parts& parts) {
   parts.merges = merge_table(merges.size());
   std::int32_t rank = 0;
   for (std::size_t i = 0; i < merges.size(); ++i) {
-    // The first line of the old merges.txt, which some files have kept.
+    // The first line of the old merges.txt, which some files still have.
     if (merges[i].is_string() && merges[i].get_ref<std::string const&>().starts_with("#version"))
       continue;
     auto const [left, right] = read_merge(merges[i], place, i);
-    auto const id_of = [&](std::string_view token, std::string_view what) {
+    auto const id_of = [&](std::string_view token, std::string_view token_name) {
       auto const id = parts.tokens.id_of(token);
-      parallel::require(id.has_value(), place, "[", i, "]: ", what, " \"", token,
+      parallel::require(id.has_value(), place, "[", i, "]: ", token_name, " \"", token,
                         "\" is not in model.vocab");
       return *id;
     };
@@ -107,7 +107,7 @@ void read_added_tokens(detail::json_fields const& root, std::string const& name,
     auto const known = parts.tokens.id_of(content);
     parallel::require(!known || *known == id, token.place("id"), " is ", id, ", but \"", content,
                       "\" has id ", known.value_or(-1), " in model.vocab");
-    // The reference implementation numbers tokens that are new to the model by itself.
+    // The reference implementation assigns the ids of tokens that are not in the model.
     auto const expected = largest >= model_tokens ? largest + 1 : model_tokens;
     parallel::require(known || id == expected, token.place("id"), " of \"", content, "\" is ", id,
                       ", but Hugging Face's tokenizers would make it ", expected,

@@ -15,7 +15,7 @@
 
 #include <mpt/finetune/example.hpp>
 #include <mpt/finetune/format_row.hpp>
-#include <mpt/tokenizer/around_text.hpp>
+#include <mpt/tokenizer/text_affixes.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 
 namespace mpt::finetune {
@@ -27,21 +27,22 @@ class row_tokenizer {
   explicit row_tokenizer(tokenizer const& tokenizer, template_engine engine = {})
       : tokenizer_(&tokenizer),
         engine_(std::move(engine)),
-        affixes_(read_around_text(tokenizer)),
+        affixes_(read_text_affixes(tokenizer)),
         bos_id_(tokenizer.id_of_role("bos_token")) {}
 
   /// The turns of a row. Errors name `location`.
   [[nodiscard]] std::vector<turn> turns(formatted_row const& row, std::string_view location);
 
  private:
-  [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text, around_text const& affixes);
+  [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text,
+                                                 text_affixes const& affixes);
 
   [[nodiscard]] chat_renderer const& renderer(std::string_view location);
 
   tokenizer const* tokenizer_;
   template_engine engine_;
   chat_renderer renderer_;
-  around_text affixes_;
+  text_affixes affixes_;
   std::optional<std::int32_t> bos_id_;
   word_cache cache_;
 };
