@@ -48,6 +48,6 @@ void fuzz::finetuning_set(std::string_view input) {
           for (auto const id : *part) ensure(id >= 0 && id < 300, "ids are of the vocabulary");
       return;
     }
-    static_cast<void>(ft::format_row(ft::text_row(sample), sample.where()));
+    static_cast<void>(ft::format_row(ft::text_row(sample), sample.location()));
   });
 }

@@ -281,8 +281,8 @@ TEST_CASE("prepare_share: a part with less than one sample is complete without s
   data_test::scratch_folder const folder;
   auto options = options_in(folder.path());
   options.inputs.resize(3);
-  auto const put = [&](std::size_t file,
-                       std::size_t ids) {  // one document of `ids` ids, eos included
+  auto const write_document = [&](std::size_t file,
+                                  std::size_t ids) {  // one document of `ids` ids, eos included
     data_test::put_file(options.inputs[file],
                         "{\"text\": \"" + std::string(ids - 1, 'a') + "\"}\n");
   };
