@@ -16,7 +16,7 @@ namespace {
   std::vector<std::string> out;
   for (auto const& element : list) {
     parallel::require(element.is_string(), location, ": \"", key,
-                      "\" holds something not a string");
+                      "\" holds an element that is not a string");
     out.push_back(element.get<std::string>());
   }
   return out;

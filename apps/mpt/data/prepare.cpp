@@ -151,7 +151,7 @@ prepare_result prepare(prepare_options const& options,
   parallel::require(options.workers > 0 && options.batch_bytes > 0,
                     "prepare needs at least one worker and a positive batch size");
   parallel::require(!options.concat.bos.empty() || !options.concat.eos.empty(),
-                    "documents would run into each other: give a text to stand between them, for "
+                    "documents would run together: give a text that separates them, for "
                     "GPT-NeoX --eos_text '<|endoftext|>'");
   parallel::require(options.part == document_part::all || options.hold_out_every >= 2,
                     "at least every second document must stay: hold_out_every is ",
@@ -193,7 +193,7 @@ prepare_result prepare(prepare_options const& options,
   mds_writer writer(result.folder, layout, journal.shards());
   concatenator concatenated(options.concat, {counts.documents, start.offset});
   std::deque<detail::prepare_position>
-      document_starts;  // of documents from `oldest` to the last appended
+      document_starts;  // from document `first_document` to the last appended one
   std::uint64_t first_document = counts.documents;
 
   std::vector<std::uint64_t> const dims{options.concat.sample_ids};

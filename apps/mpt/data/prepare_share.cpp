@@ -53,7 +53,7 @@ void require_same_parts(std::filesystem::path const& folder, nlohmann::json cons
         differences_of(recorded, detail::as_recorded(expected, recorded), part);
     parallel::require(
         differences.empty(), part.native(),
-        ": was prepared by a process that was started otherwise than this one:", differences,
+        ": was prepared by a process with other files or options than this one:", differences,
         "\nAll processes of a set give the same files in the same order and the same "
         "options: repeat them, or choose another folder, or remove this part.");
   }

@@ -52,9 +52,8 @@ std::string other_tokenizer_note(std::filesystem::path const& folder,
   return parallel::concat(folder.native(), " was made with another tokenizer than ", file.native(),
                           " (its prepare.json has ", set_fingerprint->substr(0, 16), ", that file ",
                           file_fingerprint,
-                          "): unless the two files differ in form alone, the same numbers are "
-                          "other tokens there; name the tokenizer that made the set, or make the "
-                          "set again");
+                          "): unless the two files differ only in form, its ids stand for other "
+                          "tokens; name the tokenizer that made the set, or make the set again");
 }
 
 }  // namespace mpt::data

@@ -73,7 +73,7 @@ void token_dataset::sample(std::uint64_t index, std::span<std::int32_t> out) con
   if (is_untyped && is_read_too_narrow(out))
     if (auto const other_type = type_advice(); !other_type.empty())
       parallel::fail(sample.location(), ": every second id of type ", name_of(array.type),
-                     " is 0, which are the upper halves of wider ones", other_type);
+                     " is 0, like the upper halves of ids of a wider type", other_type);
 }
 
 void token_dataset::fail_without_ids(std::vector<std::string> const& names) const {
@@ -83,13 +83,12 @@ void token_dataset::fail_without_ids(std::vector<std::string> const& names) cons
     known += (known.empty() ? "'" : ", '") + name + "'";
     has_text = has_text || name == "text";
   }
-  parallel::fail(reader_.folder().native(), ": has no column '", options_.column,
-                 "' of token ids; it has ", known,
-                 has_text
-                     ? ": text is not tokenised while a model is trained; make a set of ids of "
-                       "the files that it was made of: prepare --tokenizer FOLDER --concat_tokens "
-                       "N --out_root NEW_SET FILES"
-                     : ": name a set that prepare made of text");
+  parallel::fail(
+      reader_.folder().native(), ": has no column '", options_.column, "' of token ids; it has ",
+      known,
+      has_text ? ": training does not tokenise text; make a set of ids from the original "
+                 "files: prepare --tokenizer FOLDER --concat_tokens N --out_root NEW_SET FILES"
+               : ": name a set that prepare made of text");
 }
 
 std::int64_t token_dataset::id_limit() const {

@@ -56,7 +56,7 @@ class json_fields {
   json_fields(nlohmann::json const& object, std::string name, std::string path);
 
   /// The path of a field for error messages: "file: model.merges".
-  [[nodiscard]] std::string place(std::string_view field) const;
+  [[nodiscard]] std::string path_of(std::string_view field) const;
   /// The field, or nullptr if it is absent or null.
   [[nodiscard]] nlohmann::json const* find(char const* field) const;
   [[nodiscard]] nlohmann::json const& get(char const* field) const;

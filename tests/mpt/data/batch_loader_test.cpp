@@ -236,13 +236,13 @@ TEST_CASE("batch loader: an error in reading reaches the caller at the batch tha
   std::filesystem::resize_file(folder / "shard.00003.mds", 100);
   batch_loader loader(
       set, {.mode = loader_mode::evaluate, .global_batch_size = 2, .last_row = 2, .prefetch = 3});
-  std::uint64_t good = 0;
+  std::uint64_t batch_count = 0;
   auto const message = message_of([&] {
-    while (loader.next()) ++good;
+    while (loader.next()) ++batch_count;
   });
   CHECK(contains(message, "shard.00003.mds: has 100 bytes"));
   auto const& shards = set->reader().shards();
-  CHECK(good == (shards[0].samples + shards[1].samples + shards[2].samples) / 2);
+  CHECK(batch_count == (shards[0].samples + shards[1].samples + shards[2].samples) / 2);
   CHECK(message_of([&] { (void)loader.next(); }) ==
         message);  // a repeated call throws again and never hangs
 }

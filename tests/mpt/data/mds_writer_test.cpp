@@ -208,8 +208,9 @@ TEST_CASE("MDS writer: values that a set cannot hold are refused before anything
   CHECK(contains(make({{{"a", "string"}}, "", {}, 10}), "unknown MDS encoding 'string'"));
   CHECK(contains(make({{{"a", "str"}}, "", {"md5"}, 10}), "hash 'md5'"));
   CHECK(contains(make({{{"a", "str"}}, "", {}, std::uint64_t{1} << 32}), "4 GiB"));
-  for (std::string const bad : {"gz", "zstd:", "zstd:0", "zstd:23", "zstd:3x", "zst"})
-    CHECK(contains(make({{{"a", "str"}}, bad, {}, 10}), "compression '" + bad + "'"));
+  for (std::string const compression : {"gz", "zstd:", "zstd:0", "zstd:23", "zstd:3x", "zst"})
+    CHECK(
+        contains(make({{{"a", "str"}}, compression, {}, 10}), "compression '" + compression + "'"));
   CHECK_FALSE(std::filesystem::exists(folder / "never"));
 
   mds_writer writer(folder.path(), {{{"a", "int"}, {"b", "str"}}, "", {}, 10});

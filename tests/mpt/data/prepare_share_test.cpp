@@ -201,10 +201,10 @@ TEST_CASE("prepare_share: parts that differ in files, their order or options are
     change(other);
     return message_of([&] { (void)mpt::data::prepare_share(other, {index, 2}, bytes_as_ids); });
   };
-  auto const otherwise =
-      "part-00000-of-00002: was prepared by a process that was started otherwise";
+  auto const difference =
+      "part-00000-of-00002: was prepared by a process with other files or options than this one";
   auto const swapped = [](auto& o) { std::swap(o.inputs[0], o.inputs[8]); };
-  CHECK(contains(error(swapped), otherwise));
+  CHECK(contains(error(swapped), difference));
   CHECK(contains(error(swapped), "\n  all_inputs: file 1 was \"0.jsonl, "));
   CHECK(contains(error(swapped), "give the same files in the same order and the same options"));
   CHECK(contains(error([](auto& o) { o.inputs.pop_back(); }),

@@ -119,9 +119,9 @@ TEST_CASE("token dataset: the error for a set of texts names its folder and the 
   writer.finish();
   CHECK(message_of([&] { token_dataset(folder.path(), {}); }) ==
         folder.path().native() +
-            ": has no column 'tokens' of token ids; it has 'text': text is not tokenised while a "
-            "model is trained; make a set of ids of the files that it was made of: prepare "
-            "--tokenizer FOLDER --concat_tokens N --out_root NEW_SET FILES");
+            ": has no column 'tokens' of token ids; it has 'text': training does not tokenise "
+            "text; make a set of ids from the original files: prepare --tokenizer FOLDER "
+            "--concat_tokens N --out_root NEW_SET FILES");
 }
 
 TEST_CASE("token dataset: for ids as raw bytes the error names another type that fits") {
@@ -143,8 +143,8 @@ TEST_CASE("token dataset: for ids as raw bytes the error names another type that
   CHECK(error(8, mds_type::int64).ends_with("set token_encoding_type to uint16"));
   make_set<std::int64_t>(folder.path(), "bytes", {9, 8, 7, 6, 5, 4, 3, 2});
   CHECK(error(8, mds_type::int32)
-            .ends_with("sample 0: every second id of type int32 is 0, which are the upper halves "
-                       "of wider ones; as int64 they are 8 ids below 4096: set "
+            .ends_with("sample 0: every second id of type int32 is 0, like the upper halves of ids "
+                       "of a wider type; as int64 they are 8 ids below 4096: set "
                        "token_encoding_type to int64"));
   CHECK(error(8, mds_type::int64) == "no error");
   CHECK(error(9, mds_type::int64).ends_with("prepare the data again with more --concat_tokens"));

@@ -46,12 +46,12 @@ TEST_CASE("UTF-8: wrong bytes are found at every offset from a word of eight byt
     std::string const ascii(length, 'x');
     CHECK(mpt::utf8::is_valid(ascii));
     for (std::size_t position = 0; position < length; ++position) {
-      auto bad = ascii;
-      bad[position] = '\x80';
-      CHECK_FALSE(mpt::utf8::is_valid(bad));
-      auto good = ascii;
-      good.insert(position, "\u20AC");
-      CHECK(mpt::utf8::is_valid(good));
+      auto invalid = ascii;
+      invalid[position] = '\x80';
+      CHECK_FALSE(mpt::utf8::is_valid(invalid));
+      auto valid = ascii;
+      valid.insert(position, "\u20AC");
+      CHECK(mpt::utf8::is_valid(valid));
     }
   }
 }
