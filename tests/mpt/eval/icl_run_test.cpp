@@ -27,7 +27,7 @@ struct stub_model {
       if (static_cast<std::int64_t>(out.size()) == options.max_new_tokens) break;
       if (std::ranges::find(options.end_tokens, id) != options.end_tokens.end()) break;
       out.push_back(id);
-      if (options.last(0, id)) break;
+      if (options.ends_text(0, id)) break;
     }
     return out;
   }
