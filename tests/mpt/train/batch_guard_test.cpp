@@ -86,12 +86,12 @@ TEST_CASE("batch guard: a checkpoint restores all; rolling back keeps the batche
   resumed.save(state);
   CHECK(state.skipped.dump() == "[[4,4],[7,7]]");
 
-  mpt::train_config none;
-  mpt::batch_guard free(none);
-  free.restore(state);
-  CHECK_FALSE(free.limits().any());
+  mpt::train_config no_guard;
+  mpt::batch_guard unguarded(no_guard);
+  unguarded.restore(state);
+  CHECK_FALSE(unguarded.limits().any());
   mpt::run_state saved;
-  free.save(saved);
+  unguarded.save(saved);
   CHECK(saved.spikes.is_null());
 }
 

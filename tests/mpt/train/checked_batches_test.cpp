@@ -50,33 +50,34 @@ TEST_CASE("corruption_check: a bit that flips in a matrix product leaves no trac
   auto config = files.config(3);
   config.model.resid_pdrop = 0;  // dropout might drop the flipped element
   config.corruption_check.interval.count = 1;
-  std::atomic<int> products = 0;
-  auto const train_struck = [&](std::string const& name, int product) {
-    products = 0;
+  std::atomic<int> product_number = 0;
+  auto const train_with_flip = [&](std::string const& name, int flipped_product) {
+    product_number = 0;
     config.checkpoint.save_folder = files.folder / name;
     auto const out = train_guarded<float>(
         config, 3, [&](parallel::host::stream& s, std::string_view operation, auto const& written) {
-          if (operation != "matmul" || ++products != product) return;
+          if (operation != "matmul" || ++product_number != flipped_product) return;
           s.enqueue([element = reinterpret_cast<std::uint32_t*>(written.begin) +
                                written.elements * 3 / 4] { *element ^= 1U << 22; });
         });
     return tensors_of(out.checkpoint);
   };
-  auto const undisturbed = train_struck("calm", 0);
-  int const product_count = products;
+  auto const undisturbed = train_with_flip("calm", 0);
+  int const product_count = product_number;
   CHECK(undisturbed.size() >= 2);
-  for (int const product :
+  for (int const flipped_product :
        {product_count / 5, product_count / 2, product_count - product_count / 7}) {
-    CAPTURE(product);
-    CHECK(train_struck(parallel::concat("struck", product), product) == undisturbed);
-    CHECK(products > product_count);  // the wrong product was found and recomputed
+    CAPTURE(flipped_product);
+    CHECK(train_with_flip(parallel::concat("struck", flipped_product), flipped_product) ==
+          undisturbed);
+    CHECK(product_number > product_count);  // the wrong product was found and recomputed
   }
   config.corruption_check.on_transient = mpt::transient_policy::stop;
-  CHECK_THROWS_AS(train_struck("stopped", product_count / 2), parallel::corrupted);
+  CHECK_THROWS_AS(train_with_flip("stopped", product_count / 2), parallel::corrupted);
   config.corruption_check.interval.count = 0;
-  auto const spoilt = train_struck("spoilt", product_count / 5);
-  CHECK(spoilt.size() == undisturbed.size());
-  CHECK(spoilt != undisturbed);
+  auto const unchecked = train_with_flip("spoilt", product_count / 5);
+  CHECK(unchecked.size() == undisturbed.size());
+  CHECK(unchecked != undisturbed);
 }
 
 TEST_CASE("corruption_check: a rank that always computes wrong values is named and ends the run") {

@@ -77,10 +77,10 @@ void with_one_rank(F const& f) {
 
 TEST_CASE("watched peak: a peak measured on a busy machine is measured again; the larger counts") {
   with_one_rank([](auto& comm, auto& exchanges) {
-    int measured = 0;
+    int measurements = 0;
     mpt::watched_peak peak(100, std::string(mpt::watched_peak::measured), [&] {
-      ++measured;
-      return measured == 1 ? 400.0 : 300.0;
+      ++measurements;
+      return measurements == 1 ? 400.0 : 300.0;
     });
     CHECK(peak.observe(60).empty());
     // The run does 150 where 100 was measured, so that the true peak must be larger.
@@ -90,9 +90,9 @@ TEST_CASE("watched peak: a peak measured on a busy machine is measured again; th
     CHECK(peak.observe(160).empty());  // reported only once
     CHECK(peak.flops() == 160);
     peak.remeasure_if_due(3, 0, 160, comm, exchanges);  // only after 1, 2, 4, 8, ... batches
-    CHECK(measured == 0);
+    CHECK(measurements == 0);
     peak.remeasure_if_due(4, 0, 160, comm, exchanges);
-    CHECK(measured == 1);
+    CHECK(measurements == 1);
     CHECK(peak.flops() == 400);
     CHECK(peak.source() == "measured matrix products");
     CHECK(peak.observe(160).empty());
@@ -104,15 +104,15 @@ TEST_CASE("watched peak: a peak measured on a busy machine is measured again; th
 TEST_CASE(
     "watched peak: a plausible peak is measured again only where that costs next to nothing") {
   with_one_rank([](auto& comm, auto& exchanges) {
-    int measured = 0;
-    mpt::watched_peak peak(100, "", [&] { return ++measured, 90.0; });
+    int measurements = 0;
+    mpt::watched_peak peak(100, "", [&] { return ++measurements, 90.0; });
     peak.remeasure_if_due(1, 1, 50, comm, exchanges);
     peak.finish(50, comm, exchanges);
-    CHECK(measured == 0);
+    CHECK(measurements == 0);
     peak.remeasure_if_due(2, 7, 50, comm, exchanges);  // 6 s after the last measurement
-    CHECK(measured == 1);
+    CHECK(measurements == 1);
     peak.finish(95, comm, exchanges);  // training does not come this close to a true peak
-    CHECK(measured == 2);
+    CHECK(measurements == 2);
     CHECK(peak.flops() == 100);
     peak.finish(120, comm, exchanges);
     CHECK(peak.flops() == 120);

@@ -460,16 +460,17 @@ TEST_CASE("saver: a full disk ends the run, which can be resumed from the checkp
 
 TEST_CASE("saver: a run that ends by a loss that is not finite completes the save under way") {
   run_files const files;
-  auto wild = files.config(20);
-  wild.optimizer.lr = 1e30;
-  wild.clip = {};
-  wild.checkpoint.save_folder = files.folder / "run";
-  wild.checkpoint.save_interval = {1, time_unit::batch};
+  auto diverging = files.config(20);
+  diverging.optimizer.lr = 1e30;
+  diverging.clip = {};
+  diverging.checkpoint.save_folder = files.folder / "run";
+  diverging.checkpoint.save_interval = {1, time_unit::batch};
   auto const message = test::message_of([&] {
-    (void)train<float>(wild, 2, {true, [](int, std::string_view step) {  // keeps the save under way
-                                   if (step == "write slice")
-                                     std::this_thread::sleep_for(std::chrono::milliseconds(5));
-                                 }});
+    (void)train<float>(diverging, 2,
+                       {true, [](int, std::string_view step) {  // keeps the save under way
+                          if (step == "write slice")
+                            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+                        }});
   });
   REQUIRE(contains(message, "is not finite"));
   auto const newest = pc::latest(files.folder / "run");

@@ -102,10 +102,10 @@ TEST_CASE("spike: it is skipped in any layout, also by a run that is resumed bef
 
     auto unchecked = with_layout(files.run(name + "free", 20, policy::skip), layout);
     unchecked.spike_check.reset();
-    auto const spoilt = train<float>(unchecked, layout.ranks());
-    CHECK(tensors_of(spoilt.checkpoint) != tensors_of(uninterrupted.checkpoint));
-    CHECK(state_of(spoilt.checkpoint).at("skipped").empty());
-    CHECK(state_of(spoilt.checkpoint).at("spikes").is_null());
+    auto const trained_on_spike = train<float>(unchecked, layout.ranks());
+    CHECK(tensors_of(trained_on_spike.checkpoint) != tensors_of(uninterrupted.checkpoint));
+    CHECK(state_of(trained_on_spike.checkpoint).at("skipped").empty());
+    CHECK(state_of(trained_on_spike.checkpoint).at("spikes").is_null());
   }
 }
 
@@ -119,19 +119,22 @@ train_config timeless(train_config config) {
 }
 
 TEST_CASE("spike: the optimizer counts no update for a batch that is skipped or rolled back") {
-  spiked_files const files, calm(0);
-  auto const whole = train<float>(timeless(calm.run("calm", 17, policy::skip)));
-  auto const one_less = train<float>(timeless(calm.run("less", 15, policy::skip)));
+  spiked_files const files, files_without_spike(0);
+  auto const without_spike =
+      train<float>(timeless(files_without_spike.run("calm", 17, policy::skip)));
+  auto const two_batches_less =
+      train<float>(timeless(files_without_spike.run("less", 15, policy::skip)));
   auto const skipped = train<float>(timeless(files.run("skipped", 18, policy::skip)));
   CHECK(state_of(skipped.checkpoint).at("skipped").dump() == "[[15,15]]");
-  CHECK(tensors_of(skipped.checkpoint) == tensors_of(whole.checkpoint));
-  auto const back = train<float>(timeless(files.run("back", 18, policy::roll_back)));
-  CHECK(state_of(back.checkpoint).at("skipped").dump() == "[[13,15]]");
-  CHECK(tensors_of(back.checkpoint) == tensors_of(one_less.checkpoint));
+  CHECK(tensors_of(skipped.checkpoint) == tensors_of(without_spike.checkpoint));
+  auto const rolled_back = train<float>(timeless(files.run("back", 18, policy::roll_back)));
+  CHECK(state_of(rolled_back.checkpoint).at("skipped").dump() == "[[13,15]]");
+  CHECK(tensors_of(rolled_back.checkpoint) == tensors_of(two_batches_less.checkpoint));
   auto const resumed =
       train_to(timeless(files.run("resumed", 18, policy::skip)), {16, 18}, 2).checkpoint;
-  auto const two = train<float>(timeless(calm.run("two", 17, policy::skip)), 2);
-  CHECK(tensors_of(resumed) == tensors_of(two.checkpoint));
+  auto const on_two_ranks =
+      train<float>(timeless(files_without_spike.run("two", 17, policy::skip)), 2);
+  CHECK(tensors_of(resumed) == tensors_of(on_two_ranks.checkpoint));
 }
 
 TEST_CASE("spike: ranks with corruption_check skip the same batch and have the same tensors") {
@@ -148,17 +151,18 @@ TEST_CASE("spike: ranks with corruption_check skip the same batch and have the s
 TEST_CASE("spike: roll_back restores the tensors and spike statistics of the last checkpoint") {
   spiked_files const files;
   auto const config = files.run("run", 20, policy::roll_back);
-  auto const whole = train<float>(config, 2);
-  CHECK(state_of(whole.checkpoint).at("skipped").dump() == "[[13,15]]");
+  auto const uninterrupted = train<float>(config, 2);
+  CHECK(state_of(uninterrupted.checkpoint).at("skipped").dump() == "[[13,15]]");
 
-  auto const parts = files.run("parts", 20, policy::roll_back);
-  auto const at_spike = train_to(parts, {15}, 2).checkpoint;
-  auto const before_spike = saved_at(parts, 12);
+  auto const resumed_config = files.run("parts", 20, policy::roll_back);
+  auto const at_spike = train_to(resumed_config, {15}, 2).checkpoint;
+  auto const before_spike = saved_at(resumed_config, 12);
   CHECK(at_spike != before_spike);
   CHECK(state_of(at_spike).at("batches") == 15);
   CHECK(content_of(at_spike) == content_of(before_spike));
   CHECK(state_of(at_spike).at("spikes") == state_of(before_spike).at("spikes"));
-  CHECK(tensors_of(train_to(parts, {20}, 2).checkpoint) == tensors_of(whole.checkpoint));
+  CHECK(tensors_of(train_to(resumed_config, {20}, 2).checkpoint) ==
+        tensors_of(uninterrupted.checkpoint));
 }
 
 TEST_CASE("spike: policy `stop` ends the run with a message before anything is updated") {
@@ -183,8 +187,8 @@ TEST_CASE("spike: policy `stop` ends the run with a message before anything is u
   // Resumed with policy `skip`, the run equals one that skips from the beginning.
   config.spike_check->on_spike = policy::skip;
   auto const continued = train<float>(config, 2);
-  auto const other = train<float>(files.run("other", 20, policy::skip), 2);
-  CHECK(tensors_of(continued.checkpoint) == tensors_of(other.checkpoint));
+  auto const skipping = train<float>(files.run("other", 20, policy::skip), 2);
+  CHECK(tensors_of(continued.checkpoint) == tensors_of(skipping.checkpoint));
 }
 
 TEST_CASE("spike: ten in a row end the run") {

@@ -234,13 +234,13 @@ TEST_CASE("trainer: evaluation and saving keep their intervals, and the last bat
   CHECK(folders_in(files.folder / "saved") ==
         std::vector<std::string>{"ep1-ba3", "ep2-ba6", "ep2-ba8"});
   CHECK(fs::path(summary.checkpoint).filename() == "ep2-ba8");
-  double held_up = 0;
+  double blocked_seconds = 0;
   for (auto const& record : metrics) {
     if (!record.contains("time/checkpoint_blocked")) continue;  // an evaluation
     double const seconds = record.at("time/checkpoint_blocked").get<double>();
     CHECK((seconds > 0) == (record.at("time/batch") > 3));
-    CHECK(seconds >= held_up);
-    held_up = seconds;
+    CHECK(seconds >= blocked_seconds);
+    blocked_seconds = seconds;
   }
   // Without an interval nothing is evaluated; the oldest checkpoints are removed.
   config.evaluation.eval_interval = {0, time_unit::batch};
@@ -342,21 +342,21 @@ TEST_CASE("trainer: a run that cannot be trained is refused with one clear error
   config.checkpoint.load_weights_only = true;
   CHECK(contains(message(config), "its manifest says n_heads = 2, this run's model 4"));
 
-  auto large = files.config(3);
-  large.global_train_batch_size = 21;
-  CHECK(contains(message(large),
+  auto large_batch = files.config(3);
+  large_batch.global_train_batch_size = 21;
+  CHECK(contains(message(large_batch),
                  "train: an epoch has 20 samples, fewer than one global batch of 21"));
   CHECK(contains(message(files.config(3), 7),
                  "global_train_batch_size 6 is less than a sequence for each of 7 ranks; use 7 or "
                  "more"));
-  auto nowhere = files.config(3);
-  nowhere.checkpoint.load_path = files.folder / "val";
-  CHECK(contains(message(nowhere, 2), "there is no checkpoint here"));
-  auto wild = files.config(20);
-  wild.optimizer.lr = 1e30;
-  wild.clip = {};
-  CHECK(
-      contains(message(wild, 2), "is not finite; lower the learning rate, resume from an earlier"));
+  auto without_checkpoint = files.config(3);
+  without_checkpoint.checkpoint.load_path = files.folder / "val";
+  CHECK(contains(message(without_checkpoint, 2), "there is no checkpoint here"));
+  auto diverging = files.config(20);
+  diverging.optimizer.lr = 1e30;
+  diverging.clip = {};
+  CHECK(contains(message(diverging, 2),
+                 "is not finite; lower the learning rate, resume from an earlier"));
 }
 
 }  // namespace
