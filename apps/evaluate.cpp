@@ -21,7 +21,7 @@
 #include <mpt/eval/icl_report.hpp>
 #include <mpt/hf/model_source.hpp>
 #include <mpt/hf/text_ends.hpp>
-#include <mpt/tokenizer/around_text.hpp>
+#include <mpt/tokenizer/text_affixes.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <nlohmann/json.hpp>
 

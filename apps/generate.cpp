@@ -16,7 +16,7 @@
 #include <mpt/generate/stop_strings.hpp>
 #include <mpt/hf/model_source.hpp>
 #include <mpt/hf/text_ends.hpp>
-#include <mpt/tokenizer/around_text.hpp>
+#include <mpt/tokenizer/text_affixes.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <mpt/tokenizer/utf8.hpp>
 #include <nlohmann/json.hpp>
@@ -65,7 +65,7 @@ using continue_texts = std::function<std::vector<continuation>(texts const&, sho
 
 std::vector<continuation> continue_all(arguments const& args, apps::loaded_model& model,
                                        parallel::index longest, mpt::tokenizer const& words,
-                                       mpt::around_text const& around, std::uint64_t first,
+                                       mpt::text_affixes const& affixes, std::uint64_t first,
                                        texts const& prompts, show const& shown) {
   std::vector<continuation> out(prompts.size());
   std::vector<std::vector<std::int32_t>> ids;
@@ -73,7 +73,7 @@ std::vector<continuation> continue_all(arguments const& args, apps::loaded_model
   std::size_t most = 0;
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     auto const begin = std::chrono::steady_clock::now();
-    ids.push_back(encode_with(around, words, prompts[i]));
+    ids.push_back(encode_with_affixes(affixes, words, prompts[i]));
     out[i].encode = seconds_since(begin);
     out[i].prompt_tokens = ids.back().size();
     made.emplace_back(words, args.stops);
@@ -83,8 +83,8 @@ std::vector<continuation> continue_all(arguments const& args, apps::loaded_model
   auto const end_of_turn = args.chat ? words.id_of(mpt::chat_end) : std::nullopt;
   double decoding = 0;
   auto options = args.options;
-  options.first = first;
-  options.last = [&](std::size_t i, std::int32_t id) {
+  options.first_text = first;
+  options.ends_text = [&](std::size_t i, std::int32_t id) {
     if (id == end_of_turn) return true;
     auto const from = std::chrono::steady_clock::now();
     bool const ended = made[i].add(id);
@@ -182,7 +182,7 @@ void of_prompts(arguments const& args, std::vector<mpt::file_prompt> const& prom
     try {
       for (auto& one : go_on(group, streams ? show(print) : show())) made.push_back(std::move(one));
     } catch (parallel::error const& problem) {
-      parallel::fail(prompts[at].place, end > at + 1 ? " and those after it: " : ": ",
+      parallel::fail(prompts[at].location, end > at + 1 ? " and those after it: " : ": ",
                      problem.what());
     }
     if (streams) print("\n");
@@ -192,7 +192,7 @@ void of_prompts(arguments const& args, std::vector<mpt::file_prompt> const& prom
       if (static_cast<std::int64_t>(one.prompt_tokens + one.tokens) == longest &&
           static_cast<std::int64_t>(one.tokens) < args.options.max_new_tokens)
         mpt::console::say("note: {}: ends after {} tokens, as the model reads {} at most\n",
-                          prompts[at].place, one.tokens, longest);
+                          prompts[at].location, one.tokens, longest);
     }
   }
   if (args.prompts.empty())
@@ -289,13 +289,13 @@ void check(arguments const& args) {
 
 /// What is to be continued, each text short enough for the model.
 std::vector<mpt::file_prompt> read_prompts(arguments const& args, mpt::tokenizer const& words,
-                                           mpt::around_text const& around, std::int64_t longest) {
+                                           mpt::text_affixes const& affixes, std::int64_t longest) {
   if (args.chat) return {};
   auto out = args.prompts.empty() ? std::vector<mpt::file_prompt>{{"--prompt", args.prompt}}
                                   : mpt::read_prompts(args.prompts);
   for (auto const& [place, text] : out) {
     parallel::require(mpt::utf8::is_valid(text), place, ": is not UTF-8 text");
-    mpt::check_prompt(encode_with(around, words, text).size(), longest, place + ": ");
+    mpt::check_prompt(encode_with_affixes(affixes, words, text).size(), longest, place + ": ");
   }
   return out;
 }
@@ -316,8 +316,8 @@ void generate(arguments args) {
   if (!ends.note.empty() && apps::is_primary_here()) mpt::console::say("note: {}\n", ends.note);
   args.options.end_tokens = std::move(ends.tokens);
   auto const longest = source.config().max_seq_len;
-  auto const around = args.chat ? mpt::around_text() : mpt::read_around_text(words);
-  auto const prompts = apps::is_primary_here() ? read_prompts(args, words, around, longest)
+  auto const affixes = args.chat ? mpt::text_affixes() : mpt::read_text_affixes(words);
+  auto const prompts = apps::is_primary_here() ? read_prompts(args, words, affixes, longest)
                                                : std::vector<mpt::file_prompt>();
   mpt::chat_renderer render;
   if (args.chat) {
@@ -329,7 +329,7 @@ void generate(arguments args) {
     std::uint64_t begun = 0;  // texts so far, the same on every rank
     shared_work shared(ranks, [&](texts const& some, show const& shown) {
       auto const first = std::exchange(begun, begun + some.size());
-      return continue_all(args, model, longest, words, around, first, some, shown);
+      return continue_all(args, model, longest, words, affixes, first, some, shown);
     });
     if (ranks.rank() > 0) return shared.follow();
     if (args.chat)

@@ -20,7 +20,7 @@
 #include <mpt/data/prepare_share.hpp>
 #include <mpt/data/set_tokenizer.hpp>
 #include <mpt/finetune/write_set.hpp>
-#include <mpt/tokenizer/around_text.hpp>
+#include <mpt/tokenizer/text_affixes.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 
 #include "support/app.hpp"
@@ -61,7 +61,7 @@ mpt::data::process_share share_of(std::string const& text) {
 /// Says what is odd about --bos_text and --eos_text, as LLM Foundry does; refuses what is spelt
 /// like a special token and is none of the tokenizer's.
 void check_separators(arguments const& args, mpt::tokenizer const& tokenizer,
-                      mpt::around_text const& around) {
+                      mpt::text_affixes const& affixes) {
   for (auto const& [option, text] :
        {std::pair("--bos_text", args.bos_text), std::pair("--eos_text", args.eos_text)}) {
     auto const count = tokenizer.encode(text).size();
@@ -79,8 +79,8 @@ void check_separators(arguments const& args, mpt::tokenizer const& tokenizer,
         "note: {} '{}' is {} tokens, not one: no program finds by it where a document ends\n",
         option, mpt::printable(text), count);
   }
-  bool const twice = (!around.before.empty() && !args.bos_text.empty()) ||
-                     (!around.after.empty() && !args.eos_text.empty());
+  bool const twice = (!affixes.prefix.empty() && !args.bos_text.empty()) ||
+                     (!affixes.suffix.empty() && !args.eos_text.empty());
   if (twice)
     mpt::console::say(
         "note: the tokenizer itself puts a token around every text, and --bos_text or --eos_text "
@@ -96,11 +96,11 @@ void prepare(arguments const& args) {
   options.split = args.split;
   options.tokenizer = mpt::data::fingerprint_text(tokenizer.fingerprint());
   options.concat.sample_ids = args.concat_tokens;
-  auto const around = mpt::read_around_text(tokenizer);
-  check_separators(args, tokenizer, around);
+  auto const affixes = mpt::read_text_affixes(tokenizer);
+  check_separators(args, tokenizer, affixes);
   options.concat.bos = tokenizer.encode(args.bos_text);
-  options.concat.bos.insert(options.concat.bos.end(), around.before.begin(), around.before.end());
-  options.concat.eos = around.after;
+  options.concat.bos.insert(options.concat.bos.end(), affixes.prefix.begin(), affixes.prefix.end());
+  options.concat.eos = affixes.suffix;
   auto const end = tokenizer.encode(args.eos_text);
   options.concat.eos.insert(options.concat.eos.end(), end.begin(), end.end());
   options.concat.wrapping = args.no_wrap ? mpt::data::wrap::no : mpt::data::wrap::yes;
@@ -134,11 +134,11 @@ void prepare(arguments const& args) {
   };
   mpt::data::prepare_share_result shared;
   if (share.count == 1)
-    shared.own = mpt::data::prepare(options, make_encoder);
+    shared.part = mpt::data::prepare(options, make_encoder);
   else
     shared = mpt::data::prepare_share(options, share, make_encoder);
   bar.finish();
-  auto const& result = shared.own;
+  auto const& result = shared.part;
   bool const before = result.status == mpt::data::prepare_status::already_complete;
   if (result.folder.empty())
     fmt::print("process {} has nothing to do: whole files go to processes, none to this one\n",

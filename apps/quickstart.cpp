@@ -165,7 +165,7 @@ class quickstart {
     table.row("wall clock",
               args_.trained ? training
                             : fmt::format("{} in all, {}", console::duration(seconds), training));
-    table.rule();
+    table.separator();
     table.row("checkpoints", (out / "checkpoints").string());
     table.row("Hugging Face", (out / "huggingface").string() + " (MptForCausalLM)");
     table.row("metrics", (out / "metrics.jsonl").string());

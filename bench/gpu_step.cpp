@@ -30,7 +30,7 @@
 #include <mpt/config/flops.hpp>
 #include <mpt/config/sizes.hpp>
 #include <mpt/model/model.hpp>
-#include <mpt/train/placed_sequences.hpp>
+#include <mpt/train/device_sequences.hpp>
 #include <nlohmann/json.hpp>
 #include <parallel/comm/cuda/comm_stream.hpp>
 #include <parallel/comm/single.hpp>
@@ -119,7 +119,7 @@ class gpu_training {
 
   /// Replaces the batch that steps train on.
   void set_batch(std::vector<std::int32_t> ids) {
-    batch_.place(mpt::sequences(std::move(ids), args_.number("length")));
+    batch_.assign(mpt::sequences(std::move(ids), args_.number("length")));
     parts_.clear();
     first_.clear();
     for (auto const& part :
@@ -258,7 +258,7 @@ class gpu_training {
                            parallel::decoupled_adamw>
       step_;
   parallel::arena memory_;
-  mpt::placed_sequences<bench::timed_device> batch_;
+  mpt::device_sequences<bench::timed_device> batch_;
   std::vector<mpt::microbatch> parts_;
   std::vector<index> first_;
   index step_count_ = 0;

@@ -34,11 +34,11 @@ class model_here final : public apps::loaded_model {
   }
   [[nodiscard]] std::unique_ptr<mpt::text_model> texts(mpt::decoder_room room) override {
     return std::make_unique<mpt::model_decoder<T, Device, Comm>>(net_, device_, stream_, room,
-                                                                 ranks_.of_model());
+                                                                 ranks_.model_ranks());
   }
   [[nodiscard]] mpt::evaluation_result evaluate(
       batch_reader const& next, std::function<void(std::int64_t)> const& seen) override {
-    return mpt::evaluate(net_, device_, stream_, next, seen, &ranks_.all());
+    return mpt::evaluate(net_, device_, stream_, next, seen, &ranks_.ranks());
   }
   [[nodiscard]] std::string attention_note() override { return mpt::plain_attention_note(stream_); }
 
@@ -56,8 +56,8 @@ void load(apps::model_request const& request, parallel::any_communicator& ranks,
           std::function<void(apps::loaded_model&)> const& work) {
   apps::with_device(request.device, [&]<class Device>(Device& device, auto const&) {
     apps::with_replicas(ranks, device, request.tensor, deadline, where,
-                        [&]<class Comm>(mpt::replicas<Device, Comm>& all) {
-                          model_here<T, Device, Comm> model(request.source, device, all);
+                        [&]<class Comm>(mpt::replicas<Device, Comm>& replicas) {
+                          model_here<T, Device, Comm> model(request.source, device, replicas);
                           work(model);
                         });
   });

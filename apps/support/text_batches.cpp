@@ -7,8 +7,8 @@
 
 #include <mpt/data/document_reader.hpp>
 #include <mpt/data/set_tokenizer.hpp>
-#include <mpt/tokenizer/around_text.hpp>
 #include <mpt/tokenizer/end_of_text.hpp>
+#include <mpt/tokenizer/text_affixes.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <mpt/train/training_data.hpp>
 
@@ -48,9 +48,9 @@ apps::text_batches of_text(apps::text_request const& args, mpt::model_source con
   parallel::require(tokenizer.size() <= model.config().vocab_size, where, ": has ",
                     tokenizer.size(), " tokens, the model only ", model.config().vocab_size,
                     "; name the model's own");
-  auto const around = mpt::read_around_text(tokenizer);
+  auto const affixes = mpt::read_text_affixes(tokenizer);
   auto const end = tokenizer.eos_id();
-  bool const ends = end && (around.after.empty() || around.after.back() != *end);
+  bool const ends = end && (affixes.suffix.empty() || affixes.suffix.back() != *end);
   mpt::document_separator separator;
   if (end) separator = {mpt::document_separator::side::ends_document, *end};
   parallel::require(!model.config().attn.attn_uses_sequence_id || end, where,
@@ -61,12 +61,12 @@ apps::text_batches of_text(apps::text_request const& args, mpt::model_source con
                                     {.plain_text_bytes = mpt::data::document_options::whole_file});
   mpt::word_cache cache(std::size_t{1} << 16);
   for (std::string row; reader.next(row);) {
-    ids.insert(ids.end(), around.before.begin(), around.before.end());
+    ids.insert(ids.end(), affixes.prefix.begin(), affixes.prefix.end());
     tokenizer.encode(reader.format() == mpt::data::text_format::json_lines
                          ? mpt::data::text_of_row(row, reader.name(), reader.line())
                          : row,
                      ids, cache);
-    ids.insert(ids.end(), around.after.begin(), around.after.end());
+    ids.insert(ids.end(), affixes.suffix.begin(), affixes.suffix.end());
     if (ends) ids.push_back(*end);
   }
   auto const tokens = static_cast<double>(ids.size());

@@ -18,7 +18,7 @@
 
 #include <mpt/config/read_train.hpp>
 #include <mpt/console/say.hpp>
-#include <mpt/train/available_to_each.hpp>
+#include <mpt/train/available_per_rank.hpp>
 #include <mpt/train/fitting_settings.hpp>
 #include <mpt/train/idle_ranks.hpp>
 #include <mpt/train/metrics.hpp>
@@ -64,7 +64,7 @@ template <class Device>
 std::size_t memory_of_each(Device const& device, parallel::any_communicator& comm) {
   int sharing = apps::ranks_on_this_machine(comm.size());
   if constexpr (!parallel::host_reaches<Device>) sharing = mpt::ranks_on_device(device, comm);
-  return mpt::available_to_each(device.available_bytes(), sharing, comm);
+  return mpt::available_per_rank(device.available_bytes(), sharing, comm);
 }
 
 /// What each rank may use of the machine's memory beside a GPU's; none: there is only one memory.
@@ -144,7 +144,7 @@ void print_plan(mpt::train_config const& config, mpt::run_parts const& parts, in
     return;
   }
   std::string const fitting =
-      mpt::settings_that_fit(less_memory(config, ranks), [&](mpt::settings const& some) {
+      mpt::settings_that_fit(memory_saving_settings(config, ranks), [&](mpt::settings const& some) {
         try {
           auto const other = changed(some);
           auto const of = static_cast<int>(other.ranks.value_or(ranks));
@@ -241,7 +241,7 @@ void train(mpt::train_config const& config, mpt::run_parts const& parts,
     mpt::console::say("{} parameters, ranks {}, {} each, microbatch {}{}, {} per rank\n",
                       mpt::console::count(static_cast<double>(parameter_count(config.model))),
                       describe_layout(config, plan.layout), device_name, plan.split.microbatch,
-                      plan.automatic ? " (automatic)" : "",
+                      plan.is_microbatch_automatic ? " (automatic)" : "",
                       mpt::console::bytes(static_cast<double>(plan.memory.total())));
   if (is_primary)
     for (auto const& note : notes_on_idle_ranks(config, plan))
@@ -254,7 +254,7 @@ void train(mpt::train_config const& config, mpt::run_parts const& parts,
         claims = apps::claim_save_folders(config, comm, hooks);
         where.keep_calls();
         if (where.recorder)
-          hooks.waited = [recorder = where.recorder] {
+          hooks.exchange_seconds = [recorder = where.recorder] {
             return std::chrono::duration<double>(recorder->time_in_calls()).count();
           };
         return mpt::run_training<T>(config, comm, exchanges, device, plan, parts, hooks);

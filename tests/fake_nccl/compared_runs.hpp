@@ -56,8 +56,8 @@ inline std::map<std::string, double> losses(fs::path const& file) {
 
 /// The configuration of a tiny run without biases: the gradients of keys' biases are rounding
 /// errors alone, which AdamW would turn into full steps.
-inline train_config configuration(place const& files, double batches) {
-  auto config = divisible(files, batches);
+inline train_config configuration(run_files const& files, double batches) {
+  auto config = divisible_config(files, batches);
   config.model.n_layers = 2;
   config.model.no_bias = true;
   config.global_train_batch_size = 4;

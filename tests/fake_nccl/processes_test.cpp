@@ -50,9 +50,9 @@ struct rank_task {
 constexpr char const* const variables[] = {"FAKE_RANK", "FAKE_LAYOUT", "FAKE_BATCHES",
                                            "FAKE_SECONDS", "FAKE_FOLDER"};
 
-train_config config_of(place const& files, rank_task const& task) {
+train_config config_of(run_files const& files, rank_task const& task) {
   auto const& layout = layouts[static_cast<std::size_t>(task.layout)];
-  auto config = on(configuration(files, task.batches), layout);
+  auto config = with_layout(configuration(files, task.batches), layout);
   config.global_train_batch_size = 8;
   config.eval_loaders = {files.held_out()};
   config.evaluation.eval_interval = {2, time_unit::batch};
@@ -65,7 +65,7 @@ train_config config_of(place const& files, rank_task const& task) {
 
 /// Trains as one rank; returns the message of its exception and all failures.
 std::string train_as(rank_task const& task) {
-  place const files;
+  run_files const files;
   auto const config = config_of(files, task);
   int const ranks = layouts[static_cast<std::size_t>(task.layout)].ranks();
   fake_cuda::restart({.devices = ranks,
@@ -192,7 +192,7 @@ class processes {
 
 void check_layout(int layout, int batches) {
   CAPTURE(layout);
-  place const files;
+  run_files const files;
   rank_task task{.layout = layout, .batches = batches, .folder = files.folder / "processes"};
   for (auto const& message : processes(task).wait_for_messages())
     CHECK(message == "nothing was thrown");
@@ -223,7 +223,7 @@ TEST_CASE("[full] trainer of processes: more layouts have the host's losses and 
 
 /// The ranks' messages of a run whose rank 2 is killed before the first batch.
 std::vector<std::string> messages_after_kill(int layout) {
-  place const files;
+  run_files const files;
   rank_task const task{
       .layout = layout, .batches = 30, .seconds = 5, .folder = files.folder / "run"};
   fs::create_directories(task.folder);

@@ -122,7 +122,7 @@ std::vector<grid> const layouts{
 
 /// The losses that run() writes to a metrics file; each run has folders of its own.
 template <class Run>
-std::map<std::string, double> losses_of(place const& files, train_config& config,
+std::map<std::string, double> losses_of(run_files const& files, train_config& config,
                                         std::string const& name, Run&& run) {
   config.checkpoint.save_folder = files.folder / name;
   config.logging.metrics_file = files.folder / (name + ".jsonl");
@@ -131,7 +131,7 @@ std::map<std::string, double> losses_of(place const& files, train_config& config
 }
 
 /// Trains on the host and on fake GPUs, and checks that losses and weights agree up to rounding.
-void check_run(place const& files, train_config config, int ranks, std::uint64_t seed) {
+void check_run(run_files const& files, train_config config, int ranks, std::uint64_t seed) {
   config.eval_loaders = {files.held_out()};
   config.evaluation.eval_interval = {2, time_unit::batch};
   fs::path expected;
@@ -157,11 +157,11 @@ void check_run(place const& files, train_config config, int ranks, std::uint64_t
 }
 
 void check_runs(std::vector<grid> const& grids, double batches) {
-  place const files;
+  run_files const files;
   std::uint64_t seed = 0;
   for (auto const& layout : grids) {
     CAPTURE(seed);
-    check_run(files, on(configuration(files, batches), layout), layout.ranks(), ++seed);
+    check_run(files, with_layout(configuration(files, batches), layout), layout.ranks(), ++seed);
   }
 }
 
@@ -224,8 +224,8 @@ TEST_CASE("trainer over NCCL: every option of a step has the host's losses and w
   std::uint64_t seed = 10;
   for (auto const& variation : options) {
     CAPTURE(variation.name);
-    place const files;
-    auto config = on(configuration(files, 2), variation.layout);
+    run_files const files;
+    auto config = with_layout(configuration(files, 2), variation.layout);
     variation.set(config);
     check_run(files, config, variation.layout.ranks(), ++seed);
   }
@@ -234,9 +234,9 @@ TEST_CASE("trainer over NCCL: every option of a step has the host's losses and w
 TEST_CASE(
     "trainer over NCCL: bf16 runs have the host's losses up to rounding, with bf16 gradients and "
     "offloaded states") {
-  place const files;
+  run_files const files;
   grid const layout{.zero_stage = 3, .data = 2};
-  auto config = on(configuration(files, 4), layout);
+  auto config = with_layout(configuration(files, 4), layout);
   config.precision = mpt::precision_kind::amp_bf16;
   config.cuda_graphs = true;
   for (bool const half : {false, true}) {
@@ -267,8 +267,8 @@ TEST_CASE(
 }
 
 TEST_CASE("trainer over NCCL: a new run uploads its initial values once") {
-  place const files;
-  auto const config = on(configuration(files, 1), {.zero_stage = 3, .data = 2});
+  run_files const files;
+  auto const config = with_layout(configuration(files, 1), {.zero_stage = 3, .data = 2});
   check_success(train_on_gpus<parallel::bf16>(config, 2));
   auto const single_upload =
       6 * static_cast<std::size_t>(mpt::parameter_count(config.model));  // both precisions
@@ -278,8 +278,8 @@ TEST_CASE("trainer over NCCL: a new run uploads its initial values once") {
 }
 
 TEST_CASE("trainer over NCCL: a warning says once that bf16 attention runs on plain kernels") {
-  place const files;
-  auto config = on(configuration(files, 2), layouts[0]);
+  run_files const files;
+  auto config = with_layout(configuration(files, 2), layouts[0]);
   config.model.attn.attn_logit_softcapping = 30;
   auto const console_output = [&]<class T>(T) {
     return test::captured_stderr(files.folder / "said", [&] {
@@ -295,9 +295,9 @@ TEST_CASE("trainer over NCCL: a warning says once that bf16 attention runs on pl
 }
 
 TEST_CASE("trainer over NCCL: texts generated between steps equal the host's") {
-  place const files;
+  run_files const files;
   grid const layout{.zero_stage = 1, .data = 2, .parallelism = {.tensor = 2}};
-  auto config = on(configuration(files, 1), layout);
+  auto config = with_layout(configuration(files, 1), layout);
   config.model.vocab_size = 421;  // 420 tokens; not divisible by two
   config.model.max_seq_len = 64;
   config.tokenizer.name = icl_test::folder() / "tokenizer_a";
@@ -323,9 +323,9 @@ TEST_CASE("trainer over NCCL: texts generated between steps equal the host's") {
 }
 
 TEST_CASE("trainer over NCCL: a resumed run equals an uninterrupted one bit for bit") {
-  place const files;
+  run_files const files;
   grid const layout{.zero_stage = 2, .data = 2};
-  auto config = on(configuration(files, 4), layout);
+  auto config = with_layout(configuration(files, 4), layout);
   config.checkpoint.save_folder = files.folder / "calm";
   auto const uninterrupted = train_on_gpus(config, layout.ranks(), 3);
   check_success(uninterrupted);
@@ -345,9 +345,9 @@ TEST_CASE("trainer over NCCL: a resumed run equals an uninterrupted one bit for 
 }
 
 TEST_CASE("trainer over NCCL: every rank that waits in a step names the rank that failed") {
-  place const files;
+  run_files const files;
   auto const layout = layouts[3];
-  auto const config = on(configuration(files, 5), layout);
+  auto const config = with_layout(configuration(files, 5), layout);
   auto const got = train_on_gpus(config, layout.ranks(), 1, {}, [](auto& control, int batch) {
     parallel::require(control.rank() != 1 || batch != 1, "the disk is full");
   });
@@ -357,8 +357,8 @@ TEST_CASE("trainer over NCCL: every rank that waits in a step names the rank tha
 }
 
 TEST_CASE("trainer over NCCL: an asynchronous error of NCCL ends the run on all ranks") {
-  place const files;
-  auto const config = on(configuration(files, 40), layouts[0]);
+  run_files const files;
+  auto const config = with_layout(configuration(files, 40), layouts[0]);
   auto const got =
       train_on_gpus(config, 2, 1, {.fault = fake_nccl::fault::asynchronous_error},
                     [](auto&, int) { std::this_thread::sleep_for(std::chrono::milliseconds(5)); });
@@ -367,8 +367,8 @@ TEST_CASE("trainer over NCCL: an asynchronous error of NCCL ends the run on all 
 }
 
 TEST_CASE("trainer over NCCL: deadlines.step bounds the wait for a rank that misses a step") {
-  place const files;
-  auto config = on(configuration(files, 5), layouts[0]);
+  run_files const files;
+  auto config = with_layout(configuration(files, 5), layouts[0]);
   config.deadlines.step = 0.5;
   auto const got = train_on_gpus(config, 2, 1, {}, [](auto& control, int batch) {
     while (control.rank() == 1 && batch == 1 && !control.abort_reason())
@@ -387,9 +387,9 @@ TEST_CASE("trainer over NCCL: deadlines.step bounds the wait for a rank that mis
 }
 
 TEST_CASE("trainer over NCCL: faults of the fake library change a run's outcome") {
-  place const files;
+  run_files const files;
   grid const layout{.zero_stage = 3, .data = 2};
-  auto const config = on(configuration(files, 2), layout);
+  auto const config = with_layout(configuration(files, 2), layout);
   auto const loss_with = [&](fake_nccl::options const& library) {
     auto const got = train_on_gpus(config, layout.ranks(), 1, library);
     bool const has_succeeded = std::ranges::all_of(

@@ -41,7 +41,7 @@ std::map<std::string, std::string> tensors_of(fs::path const& checkpoint) {
 
 TEST_CASE("trainer on a GPU: the loss falls") {
   if (!test::has_gpu()) return;
-  tiny_run::place const files;
+  tiny_run::run_files const files;
   auto config = files.config(120);
   config.scheduler.t_max = config.max_duration;
   auto const summary = train(config, 2);
@@ -51,7 +51,7 @@ TEST_CASE("trainer on a GPU: the loss falls") {
 
 TEST_CASE("trainer on a GPU: a resumed run equals an uninterrupted one bit for bit") {
   if (!test::has_gpu()) return;
-  tiny_run::place const files;
+  tiny_run::run_files const files;
   for (int const ranks : {1, 3}) {
     CAPTURE(ranks);
     auto config = files.config(11);

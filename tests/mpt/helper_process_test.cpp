@@ -8,10 +8,10 @@ namespace helper_process_test {
 
 using namespace std::chrono_literals;
 
-/// Calls itself through a pointer that no compiler sees through.
+/// Calls itself without end, through a pointer that no compiler can optimise.
 inline int endless(int depth) {
-  int (*volatile again)(int) = endless;
-  return again(depth + 1) + 1;
+  int (*volatile recurse)(int) = endless;
+  return recurse(depth + 1) + 1;
 }
 
 inline std::string answer(std::string const& question) {
@@ -20,8 +20,8 @@ inline std::string answer(std::string const& question) {
   if (question.starts_with("stop")) ::raise(SIGSTOP);
   if (question == "die") ::_exit(3);
   if (question == "grow") {
-    std::string all = "ab";
-    while (true) all += all;
+    std::string text = "ab";
+    while (true) text += text;
   }
   if (question == "divide") ::raise(SIGFPE);
   if (question == "killed") ::raise(SIGKILL);
@@ -29,11 +29,11 @@ inline std::string answer(std::string const& question) {
   return question + question;
 }
 
-std::string message(mpt::helper_process& of, std::string const& question) {
-  return data_test::message_of([&] { static_cast<void>(of.ask(question)); });
+std::string message(mpt::helper_process& helper, std::string const& question) {
+  return data_test::message_of([&] { static_cast<void>(helper.ask(question)); });
 }
 
-TEST_CASE("a helper answers, and what it throws is thrown here") {
+TEST_CASE("helper process: it answers, and its exceptions are thrown in the caller") {
   mpt::helper_process helper(answer);
   CHECK(helper.ask("a") == "aa");
   CHECK(helper.ask("").empty());
@@ -42,18 +42,18 @@ TEST_CASE("a helper answers, and what it throws is thrown here") {
   CHECK(helper.ask(large) == large + large);
 }
 
-TEST_CASE("work that does not end, or ends its process, is an error, then and later") {
+TEST_CASE("helper process: work that hangs or ends the process is an error, now and later") {
   for (auto const& row :
        {std::pair{"sleep", "it does not end within 500 ms"}, std::pair{"die", "its process ended"},
         std::pair{"deep", "it overflows the stack: it recurses, or is nested, too deep"},
         std::pair{"divide", "it divides by zero"},
         std::pair{"killed", "its process was ended by signal 9 (Killed)"}}) {
     std::string const question = row.first;
-    std::string const why = row.second;
+    std::string const expected = row.second;
     CAPTURE(question);
     mpt::helper_process helper(answer,
                                {.time = question == "sleep" ? 500ms : 60000ms, .memory = 64 << 20});
-    CHECK(message(helper, question) == why);
+    CHECK(message(helper, question) == expected);
     CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);  // no zombie is left
     CHECK(message(helper, "a") == "it was given up");
   }
@@ -61,14 +61,14 @@ TEST_CASE("work that does not end, or ends its process, is an error, then and la
   CHECK(message(helper, "grow") == "it needs too much memory");
 }
 
-TEST_CASE("a helper that stands still is given up, however long the question") {
+TEST_CASE("helper process: a stopped helper is given up, however long the question is") {
   mpt::helper_process helper(answer, {.time = 300ms});
   CHECK(message(helper, "stop") == "it does not end within 300 ms");
   mpt::helper_process other(answer, {.time = 300ms});
   CHECK(message(other, "stop" + std::string(8'000'000, 'x')) == "it does not end within 300 ms");
 }
 
-TEST_CASE("an answer that is too long is refused") {
+TEST_CASE("helper process: an answer that is too long is refused") {
   mpt::helper_process helper(answer, {.answer_bytes = 100});
   CHECK(helper.ask(std::string(50, 'x')).size() == 100);
   CHECK(message(helper, std::string(51, 'x')) == "its text has 102 bytes, more than 100");

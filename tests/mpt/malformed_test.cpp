@@ -1,5 +1,6 @@
-// What bad input gets: docs/errors.md is made of this table, and this test holds the two equal.
-// When a message changes, copy the file that the test leaves beside itself over docs/errors.md.
+// The messages for malformed input. docs/errors.md is generated from this table, and the test
+// checks that both are equal. When a message changes, copy the errors.md that the test writes into
+// its working directory over docs/errors.md.
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -37,9 +38,9 @@ namespace pc = parallel::checkpoint;
 using data_test::put_file;
 using nlohmann::json;
 
-/// One row: what was given, and the message for it.
+/// One row: the malformed input, and the message for it.
 struct row {
-  std::string given;
+  std::string input;
   std::string message;
 };
 
@@ -49,7 +50,7 @@ struct group {
   std::vector<row> rows;
 };
 
-/// Text as it can stand in a cell of a Markdown table.
+/// Escapes text for a cell of a Markdown table.
 std::string cell(std::string_view text) {
   std::string out;
   for (char const c : text) {
@@ -63,22 +64,23 @@ std::string cell(std::string_view text) {
   return out;
 }
 
-/// The message of `action` with the scratch folder's name taken out.
+/// The message of the error that `action` throws, without the scratch folder's name.
 template <class Action>
 std::string message_of(fs::path const& folder, Action const& action) {
   auto message = data_test::message_of(action);
   if (folder.empty()) return message;
   auto const prefix = folder.native() + "/";
-  for (auto at = message.find(prefix); at != message.npos; at = message.find(prefix))
-    message.erase(at, prefix.size());
-  for (auto at = message.find(folder.native()); at != message.npos;
-       at = message.find(folder.native()))
-    message.replace(at, folder.native().size(), "FOLDER");
+  for (auto position = message.find(prefix); position != message.npos;
+       position = message.find(prefix))
+    message.erase(position, prefix.size());
+  for (auto position = message.find(folder.native()); position != message.npos;
+       position = message.find(folder.native()))
+    message.replace(position, folder.native().size(), "FOLDER");
   return message;
 }
 
 std::string code(std::string_view text) {
-  // a text that ends in a quote mark of Markdown is none of ours
+  // no text of this test ends in a backquote
   return "`" + std::string(text) + "`";
 }
 
@@ -104,9 +106,9 @@ group yaml_group() {
   add(std::string(33, '[') + std::string(33, ']'), "33 nested lists");
   std::string laughs = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
   for (int i = 1; i < 9; ++i) {
-    auto const before = "*a" + std::to_string(i - 1);
+    auto const reference = "*a" + std::to_string(i - 1);
     laughs += parallel::concat("a", i, ": &a", i, " [");
-    for (int k = 0; k < 10; ++k) laughs += (k == 0 ? "" : ", ") + before;
+    for (int k = 0; k < 10; ++k) laughs += (k == 0 ? "" : ", ") + reference;
     laughs += "]\n";
   }
   add(laughs, "aliases of aliases that stand for 10⁹ values");
@@ -124,8 +126,8 @@ group yaml_group() {
   return out;
 }
 
-/// The smallest configuration, a line a key, with one line replaced or added.
-std::string with(std::string const& key, std::string const& line) {
+/// The smallest configuration, one line per key, with one line replaced or added.
+std::string config_with(std::string const& key, std::string const& line) {
   std::vector<std::pair<std::string, std::string>> lines = {
       {"max_seq_len", "max_seq_len: 64"},
       {"max_duration", "max_duration: 10ba"},
@@ -138,10 +140,10 @@ std::string with(std::string const& key, std::string const& line) {
   std::string text;
   bool replaced = false;
   for (auto const& [name, old] : lines) {
-    bool const here = name == key;
-    replaced = replaced || here;
-    if (here && line.empty()) continue;
-    text += (here ? line : old) + "\n";
+    bool const is_key = name == key;
+    replaced = replaced || is_key;
+    if (is_key && line.empty()) continue;
+    text += (is_key ? line : old) + "\n";
   }
   return replaced ? text : text + line + "\n";
 }
@@ -149,7 +151,7 @@ std::string with(std::string const& key, std::string const& line) {
 group config_group() {
   group out{"A configuration that says something wrong", {}};
   auto const add = [&](std::string const& key, std::string const& line) {
-    auto const text = with(key, line);
+    auto const text = config_with(key, line);
     out.rows.push_back({line.empty() ? "no " + code(key) : code(line), message_of("", [&] {
                           (void)mpt::read_train_config(mpt::make_document(text, "run.yaml"));
                         })});
@@ -236,10 +238,10 @@ group hf_group() {
 group tokenizer_group() {
   group out{"A `tokenizer.json`", {}};
   auto const good = json::parse(tokenizer_test::small_tokenizer().files().json);
-  auto const add = [&](std::string const& given, auto const& change) {
+  auto const add = [&](std::string const& input, auto const& change) {
     auto file = good;
     change(file);
-    out.rows.push_back({given, message_of("", [&] {
+    out.rows.push_back({input, message_of("", [&] {
                           (void)mpt::read_tokenizer_json(file.dump(), "tokenizer.json");
                         })});
   };
@@ -266,9 +268,9 @@ group tokenizer_group() {
 group safetensors_group() {
   group out{"A safetensors file", {}};
   data_test::scratch_folder const folder;
-  auto const add = [&](std::string const& given, std::string const& bytes) {
+  auto const add = [&](std::string const& input, std::string const& bytes) {
     put_file(folder / "w.safetensors", bytes);
-    out.rows.push_back({given, message_of(folder.path(), [&] {
+    out.rows.push_back({input, message_of(folder.path(), [&] {
                           pc::safetensors_file const file(folder / "w.safetensors");
                         })});
   };
@@ -294,8 +296,8 @@ group safetensors_group() {
 group folder_group() {
   group out{"A folder of weights, a checkpoint", {}};
   data_test::scratch_folder const folder;
-  auto const add = [&](std::string const& given, auto const& action) {
-    out.rows.push_back({given, message_of(folder.path(), action)});
+  auto const add = [&](std::string const& input, auto const& action) {
+    out.rows.push_back({input, message_of(folder.path(), action)});
   };
   auto const open = [&] { pc::tensor_folder const tensors(folder.path()); };
   add("an empty folder", open);
@@ -326,8 +328,8 @@ group folder_group() {
   sealed(manifest);
   add("a slice that nobody saved", read);
 
-  auto const count = [&](std::string const& given, json const& state) {
-    out.rows.push_back({given, message_of(folder.path(), [&] {
+  auto const count = [&](std::string const& input, json const& state) {
+    out.rows.push_back({input, message_of(folder.path(), [&] {
                           mpt::training_clock const clock{.tokens_per_batch = 64,
                                                           .batches_per_epoch = 16};
                           mpt::require_possible_counters(state, clock, checkpoint);
@@ -357,17 +359,17 @@ group torch_group() {
   group out{"A pytorch_model.bin, a Composer checkpoint", {}};
   data_test::scratch_folder const folder;
   auto const path = folder / "m.bin";
-  auto const add = [&](std::string const& given) {
-    out.rows.push_back({given, message_of(folder.path(), [&] {
+  auto const add = [&](std::string const& input) {
+    out.rows.push_back({input, message_of(folder.path(), [&] {
                           mpt::hf::torch_file const file(path);
                           std::vector<float> one(1);
                           file.read(file.tensors().at("w"), 0, std::span(one));
                         })});
   };
-  auto const with = [&](std::string const& given, std::string const& pickle,
-                        test::zip_member const& data = {"m/data/0", "12345678"}) {
+  auto const add_pickle = [&](std::string const& input, std::string const& pickle,
+                              test::zip_member const& data = {"m/data/0", "12345678"}) {
     test::write_zip(path, {{"m/data.pkl", pickle}, data});
-    add(given);
+    add(input);
   };
   auto const weight = [](std::string_view type, std::int64_t stored, std::int64_t size,
                          std::int64_t first) {
@@ -386,18 +388,19 @@ group torch_group() {
   auto const whole = data_test::get_file(path);
   put_file(path, whole.substr(0, whole.size() / 2));
   add("cut short");
-  with("a pickle that calls os.system",
-       test::pickle_code().global("os", "system").raw("(").text("id").raw("tR").stop());
-  with("a pickle that makes an object by its class", test::pickle_code().raw("(ios\nf\n").stop());
-  with("a pickle cut short", good.substr(0, good.size() - 4));
-  with("a pickle of a number", test::pickle_code().integer(1).stop());
-  with("a million lists", test::pickle_code().raw(std::string((1 << 20) + 1, ']')).stop());
-  with("a tensor beyond its storage", weight("FloatStorage", 2, 2, 1));
-  with("a storage without its bytes", weight("FloatStorage", 4, 2, 0));
-  with("bytes of another name", good, {"m/data/1", "12345678"});
-  with("a tensor of integers", weight("LongStorage", 1, 1, 0));
-  with("zeros, 2 MiB of them compressed", good,
-       {"m/data/0", std::string(std::size_t{1} << 21, '\0'), true});
+  add_pickle("a pickle that calls os.system",
+             test::pickle_code().global("os", "system").raw("(").text("id").raw("tR").stop());
+  add_pickle("a pickle that makes an object by its class",
+             test::pickle_code().raw("(ios\nf\n").stop());
+  add_pickle("a pickle cut short", good.substr(0, good.size() - 4));
+  add_pickle("a pickle of a number", test::pickle_code().integer(1).stop());
+  add_pickle("a million lists", test::pickle_code().raw(std::string((1 << 20) + 1, ']')).stop());
+  add_pickle("a tensor beyond its storage", weight("FloatStorage", 2, 2, 1));
+  add_pickle("a storage without its bytes", weight("FloatStorage", 4, 2, 0));
+  add_pickle("bytes of another name", good, {"m/data/1", "12345678"});
+  add_pickle("a tensor of integers", weight("LongStorage", 1, 1, 0));
+  add_pickle("zeros, 2 MiB of them compressed", good,
+             {"m/data/0", std::string(std::size_t{1} << 21, '\0'), true});
   test::write_zip(path, {{"word/document.xml", "x"}});
   add("a zip file of something else");
   return out;
@@ -417,17 +420,17 @@ group mds_group() {
   }
   auto const index = data_test::get_file(folder / "index.json");
   auto const shard = data_test::get_file(folder / "shard.00000.mds");
-  auto const verify = [&](std::string const& given, std::string const& new_index,
+  auto const verify = [&](std::string const& input, std::string const& new_index,
                           std::string const& new_shard) {
     put_file(folder / "index.json", new_index);
     put_file(folder / "shard.00000.mds", new_shard);
     out.rows.push_back(
-        {given, message_of(folder.path(), [&] { (void)mds_reader(folder.path()).verify(); })});
+        {input, message_of(folder.path(), [&] { (void)mds_reader(folder.path()).verify(); })});
   };
   auto const changed = [](std::string text, std::string_view from, std::string_view to) {
-    auto const at = text.find(from);
-    REQUIRE(at != text.npos);
-    return text.replace(at, from.size(), to);
+    auto const position = text.find(from);
+    REQUIRE(position != text.npos);
+    return text.replace(position, from.size(), to);
   };
   auto const bad_index = [&](std::string_view from, std::string_view to) {
     verify(code(std::string(to)) + " in index.json", changed(index, from, to), shard);
@@ -474,10 +477,10 @@ group mds_group() {
 group text_group() {
   group out{"Text to prepare", {}};
   data_test::scratch_folder const folder;
-  auto const add = [&](std::string const& given, std::string const& name,
+  auto const add = [&](std::string const& input, std::string const& name,
                        std::string const& bytes) {
     put_file(folder / name, bytes);
-    out.rows.push_back({given, message_of(folder.path(), [&] {
+    out.rows.push_back({input, message_of(folder.path(), [&] {
                           mpt::data::document_reader reader(folder / name);
                           std::string document;
                           while (reader.next(document))
@@ -569,20 +572,23 @@ group finetuning_group() {
   find("hf_name `json` alone", {.name = "json", .split = "train"});
   find("a folder and split `test`", {.name = folder.path().native(), .split = "test"});
   find("split `train[:5%]`", {.name = folder.path().native(), .split = "train[:5%]"});
-  auto const also = [&](std::string const& shown, auto const& action) {
+  auto const add_action = [&](std::string const& shown, auto const& action) {
     out.rows.push_back({shown, message_of(folder.path(), action)});
   };
-  also("preprocessing_fn `pkg.mod:fn`", [] { (void)ft::named_preprocessor("pkg.mod:fn"); });
-  also("preprocessing_fn `dolly`", [] { (void)ft::named_preprocessor("dolly"); });
-  also("target_prompts `length>=x`", [] { (void)ft::read_target_policy("length>=x", "last"); });
+  add_action("preprocessing_fn `pkg.mod:fn`", [] { (void)ft::named_preprocessor("pkg.mod:fn"); });
+  add_action("preprocessing_fn `dolly`", [] { (void)ft::named_preprocessor("dolly"); });
+  add_action("target_prompts `length>=x`",
+             [] { (void)ft::read_target_policy("length>=x", "last"); });
   put_file(folder / "a.jsonl", R"({"prompt": "a", "response": "b"})");
-  also("a tokenizer without an end-of-text token", [&] {
+  add_action("a tokenizer without an end-of-text token", [&] {
     mpt::tokenizer const endless(
         {.json = tokens.files().json, .config = R"({"eos_token": null})", .source = {}});
     (void)ft::read_examples({.files = {folder / "a.jsonl"}}, endless);
   });
-  also("packing_ratio `0.5`", [] { ft::batch_order({1, 1}, {.rows = 1, .packing_ratio = 0.5}); });
-  also("3 examples for a batch of 4", [] { ft::batch_order({1, 1, 1}, {.rows = 4}); });
+  add_action("packing_ratio `0.5`", [] {
+    ft::batch_order({1, 1}, {.rows = 1, .packing_ratio = 0.5});
+  });
+  add_action("3 examples for a batch of 4", [] { ft::batch_order({1, 1, 1}, {.rows = 4}); });
   return out;
 }
 
@@ -633,32 +639,33 @@ std::string document_of(std::vector<group> const& groups) {
       "others or mpirun name it.\n";
   for (auto const& [heading, rows] : groups) {
     text += "\n## " + heading + "\n\n| given | message |\n|---|---|\n";
-    for (auto const& [given, message] : rows)
-      text += "| " + cell(given) + " | " + cell(message) + " |\n";
+    for (auto const& [input, message] : rows)
+      text += "| " + cell(input) + " | " + cell(message) + " |\n";
   }
   return text;
 }
 
-TEST_CASE("docs/errors.md holds the messages of these malformed inputs") {
+TEST_CASE("malformed input: docs/errors.md holds the messages of this test") {
   std::vector<group> const groups = {yaml_group(),       config_group(), hf_group(),
                                      tokenizer_group(),  mds_group(),    text_group(),
                                      finetuning_group(), task_group(),   safetensors_group(),
                                      folder_group(),     torch_group()};
   std::size_t rows = 0;
-  for (auto const& one : groups)
-    for (auto const& at : one.rows) {
-      auto const& [given, message] = at;
+  for (auto const& group : groups)
+    for (auto const& row : group.rows) {
+      auto const& [input, message] = row;
       ++rows;
-      CAPTURE(at.given);
+      CAPTURE(row.input);
       CHECK(message != "no error");
       CHECK(message.size() < 400);  // about three lines
     }
   CHECK(rows >= 150);
   auto const text = document_of(groups);
   auto const page = fs::path(__FILE__).parent_path() / "../../docs/errors.md";
-  bool const same = data_test::get_file(page) == text;
-  if (!same) put_file(fs::current_path() / "errors.md", text);
-  CHECK_MESSAGE(same, "docs/errors.md differs from ", (fs::current_path() / "errors.md").string());
+  bool const is_current = data_test::get_file(page) == text;
+  if (!is_current) put_file(fs::current_path() / "errors.md", text);
+  CHECK_MESSAGE(is_current, "docs/errors.md differs from ",
+                (fs::current_path() / "errors.md").string());
 }
 
 }  // namespace

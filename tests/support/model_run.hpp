@@ -10,7 +10,7 @@
 #include <vector>
 
 #include <mpt/model/model.hpp>
-#include <mpt/train/placed_sequences.hpp>
+#include <mpt/train/device_sequences.hpp>
 #include <parallel/comm/threads/run.hpp>
 #include <parallel/data/share.hpp>
 #include <parallel/device/host/device.hpp>
@@ -105,9 +105,9 @@ template <class T = double, class Make, class Launch>
     for (std::size_t i = 0; i < ids.size(); ++i)
       ids[i] = static_cast<std::int32_t>(random.bits(i) % 18U);
     using side = mpt::document_separator::side;
-    mpt::placed_sequences<device_type> own_sequences(device);
+    mpt::device_sequences<device_type> own_sequences(device);
     mpt::sequences const all_sequences(ids, length, {side::ends_document, ids[2]});
-    own_sequences.place(all_sequences.divided(parallel::context_parallel::sequence_partition(
+    own_sequences.assign(all_sequences.divided(parallel::context_parallel::sequence_partition(
         ranks.context.rank(), layout.context, length)));
     std::vector<mpt::microbatch> batches;
     std::vector<index> first;

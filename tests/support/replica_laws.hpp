@@ -53,7 +53,7 @@ void check_replica(mpt::model_config const& config, parallel::any_communicator& 
   auto options = generation;
   for (auto const& prompt : prompts()) {
     expected_texts.push_back(mpt::generate(whole.net, whole.device, whole.stream, prompt, options));
-    ++options.first;
+    ++options.first_text;
   }
 
   mpt::replicas<Device, Comm> ranks(control, exchanges, device, tensor);
@@ -61,7 +61,7 @@ void check_replica(mpt::model_config const& config, parallel::any_communicator& 
   auto const found = mpt::evaluate(model.net, model.device, model.stream,
                                    some_batches(ranks.index(), ranks.count()), {}, &control);
   mpt::model_decoder<float, Device, Comm> decoder(model.net, model.device, model.stream,
-                                                  {.tokens = 16, .texts = 3}, ranks.of_model());
+                                                  {.tokens = 16, .texts = 3}, ranks.model_ranks());
   auto const generated = mpt::generate(decoder, std::span(prompts()), generation);
   auto const names = ranks.gather("replica " + std::to_string(ranks.index()));
 

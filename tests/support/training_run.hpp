@@ -9,7 +9,7 @@
 
 #include <mpt/config/sizes.hpp>
 #include <mpt/model/model.hpp>
-#include <mpt/train/placed_sequences.hpp>
+#include <mpt/train/device_sequences.hpp>
 #include <parallel/comm/comm_stream.hpp>
 #include <parallel/comm/single.hpp>
 #include <parallel/device/transfer.hpp>
@@ -54,7 +54,7 @@ class training {
       std::vector<std::int32_t> ids(batch_elements);
       for (std::size_t i = 0; i < ids.size(); ++i)
         ids[i] = static_cast<std::int32_t>(random.bits(i) % 500U);
-      batch_.place(mpt::sequences(std::move(ids), length));
+      batch_.assign(mpt::sequences(std::move(ids), length));
       std::vector<mpt::microbatch> views;
       std::vector<parallel::index> first;
       for (std::ptrdiff_t m = 0; m < microbatches; ++m) {
@@ -144,7 +144,7 @@ class training {
   mpt::model<T> net_;
   stepper_type step_;
   parallel::arena memory_;
-  mpt::placed_sequences<Device> batch_;
+  mpt::device_sequences<Device> batch_;
   std::ptrdiff_t done_steps_ = 0;
 };
 

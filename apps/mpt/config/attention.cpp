@@ -2,7 +2,7 @@
 
 namespace mpt {
 
-attention_config overridden(attention_config attn, layer_override const& layer) {
+attention_config with_overrides(attention_config attn, layer_override const& layer) {
   attn.sliding_window_size = layer.sliding_window_size.value_or(attn.sliding_window_size);
   attn.temperature.floor_scale = layer.floor_scale.value_or(attn.temperature.floor_scale);
   attn.temperature.attn_scale = layer.attn_scale.value_or(attn.temperature.attn_scale);
@@ -14,49 +14,49 @@ attention_config overridden(attention_config attn, layer_override const& layer) 
 }
 
 void check_attention(attention_config const& attn, std::int64_t n_heads, std::int64_t head_dim,
-                     std::string_view where) {
+                     std::string_view prefix) {
   using parallel::require;
-  require(attn.attn_pdrop >= 0 && attn.attn_pdrop < 1, where,
+  require(attn.attn_pdrop >= 0 && attn.attn_pdrop < 1, prefix,
           "attn_config.attn_pdrop is a dropout probability from 0 to below 1, found ",
           attn.attn_pdrop);
   if (attn.kv_n_heads)
     require(*attn.kv_n_heads >= 1 && *attn.kv_n_heads <= n_heads && n_heads % *attn.kv_n_heads == 0,
-            where, "attn_config.kv_n_heads must be a number of key heads that divides n_heads ",
+            prefix, "attn_config.kv_n_heads must be a number of key heads that divides n_heads ",
             n_heads, ", found ", *attn.kv_n_heads);
   if (attn.clip_qkv)
-    require(*attn.clip_qkv > 0, where,
+    require(*attn.clip_qkv > 0, prefix,
             "attn_config.clip_qkv must be above 0, or null for none, found ", *attn.clip_qkv);
-  require(!(attn.qk_ln && attn.qk_gn), where,
+  require(!(attn.qk_ln && attn.qk_gn), prefix,
           "attn_config.qk_ln and attn_config.qk_gn cannot both be true; choose the norm over the "
           "full width (qk_ln) or over each head (qk_gn)");
   if (attn.attn_logit_softcapping)
-    require(*attn.attn_logit_softcapping > 0, where,
+    require(*attn.attn_logit_softcapping > 0, prefix,
             "attn_config.attn_logit_softcapping must be above 0, or null for none, found ",
             *attn.attn_logit_softcapping);
-  require(attn.sliding_window_size >= -1, where,
+  require(attn.sliding_window_size >= -1, prefix,
           "attn_config.sliding_window_size must be a number of tokens, or -1 for all, found ",
           attn.sliding_window_size);
-  require(attn.temperature.floor_scale > 0, where,
+  require(attn.temperature.floor_scale > 0, prefix,
           "attn_config.attn_temperature_tuning.floor_scale must be above 0, found ",
           attn.temperature.floor_scale);
-  require(attn.alibi_bias_max > 0, where, "attn_config.alibi_bias_max must be above 0, found ",
+  require(attn.alibi_bias_max > 0, prefix, "attn_config.alibi_bias_max must be above 0, found ",
           attn.alibi_bias_max);
   if (!attn.rope) return;
   auto const& rope = *attn.rope;
-  require(head_dim % 2 == 0, where,
+  require(head_dim % 2 == 0, prefix,
           "attn_config.rope turns elements in pairs, but d_model / n_heads is ", head_dim,
           ", which is odd");
-  require(rope.theta > 0, where, "attn_config.rope_theta must be above 0, found ", rope.theta);
-  require(rope.factor >= 1, where, "attn_config.rope_hf_config.factor must be at least 1, found ",
+  require(rope.theta > 0, prefix, "attn_config.rope_theta must be above 0, found ", rope.theta);
+  require(rope.factor >= 1, prefix, "attn_config.rope_hf_config.factor must be at least 1, found ",
           rope.factor);
-  require(rope.low_freq_factor > 0 && rope.low_freq_factor < rope.high_freq_factor, where,
+  require(rope.low_freq_factor > 0 && rope.low_freq_factor < rope.high_freq_factor, prefix,
           "attn_config.rope_hf_config.low_freq_factor must be above 0 and below high_freq_factor ",
           rope.high_freq_factor, ", found ", rope.low_freq_factor);
   if (rope.xpos_scale_base)
-    require(*rope.xpos_scale_base > 0, where,
+    require(*rope.xpos_scale_base > 0, prefix,
             "attn_config.rope_dail_config.xpos_scale_base must be above 0, found ",
             *rope.xpos_scale_base);
-  require(rope.original_max_position_embeddings > 0, where,
+  require(rope.original_max_position_embeddings > 0, prefix,
           "attn_config.rope_hf_config.original_max_position_embeddings must be above 0, found ",
           rope.original_max_position_embeddings);
 }

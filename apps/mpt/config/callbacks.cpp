@@ -93,7 +93,7 @@ namespace {
     generate.top_k = 50;  // transformers' own defaults
   }
   if (samples == false)
-    reader.without_effect("temperature", "do_sample is false, the likeliest token is taken");
+    reader.accept_without_effect("temperature", "do_sample is false, the likeliest token is taken");
   else
     generate.temperature = reader.get("temperature", generate.temperature);
   generate.top_k = reader.get("top_k", generate.top_k);
@@ -102,57 +102,64 @@ namespace {
   reader.check("top_k", generate.top_k >= 0, "must not be negative");
   reader.check("top_p", generate.top_p > 0 && generate.top_p <= 1, "must be above 0 and at most 1");
   if (generate.temperature == 0)
-    reader.none_has_effect({"top_k", "top_p"}, "the likeliest token is taken: temperature is 0");
-  reader.without_effect("batch_size", "prompts are continued one by one");
-  reader.without_effect("use_cache", "keys and values are always cached");
+    reader.report_all_without_effect({"top_k", "top_p"},
+                                     "the likeliest token is taken: temperature is 0");
+  reader.accept_without_effect("batch_size", "prompts are continued one by one");
+  reader.accept_without_effect("use_cache", "keys and values are always cached");
   reader.finish();
   return generate;
 }
 
 [[nodiscard]] hf_checkpointer_config read_hf_checkpointer(config_reader reader) {
-  hf_checkpointer_config saves;
-  saves.save_folder = reader.required<std::string>("save_folder");
+  hf_checkpointer_config checkpointer;
+  checkpointer.save_folder = reader.required<std::string>("save_folder");
   reader.check("save_folder",
-               !saves.save_folder.empty() && saves.save_folder.find("://") == std::string::npos,
-               "'", printable(saves.save_folder),
+               !checkpointer.save_folder.empty() &&
+                   checkpointer.save_folder.find("://") == std::string::npos,
+               "'", printable(checkpointer.save_folder),
                "' is not yet supported; use a path on this machine");
-  auto const only = [&](std::string_view key, std::string text,
-                        std::initializer_list<std::string_view> names) {
+  auto const allow_placeholders = [&](std::string_view key, std::string text,
+                                      std::initializer_list<std::string_view> names) {
     for (auto const name : names)
-      for (auto at = text.find(name); at != std::string::npos; at = text.find(name))
-        text.erase(at, name.size());
+      for (auto position = text.find(name); position != std::string::npos;
+           position = text.find(name))
+        text.erase(position, name.size());
     reader.check(key, text.find_first_of("{}") == std::string::npos, "only ", *names.begin(),
                  names.size() > 1 ? " and {epoch}" : "", " can stand in braces");
   };
-  only("save_folder", saves.save_folder, {"{run_name}"});
+  allow_placeholders("save_folder", checkpointer.save_folder, {"{run_name}"});
   reader.check("save_interval", reader.has("save_interval"), "missing; it is required");
-  saves.save_interval = read_epochs_or_time(reader, "save_interval", saves.save_interval);
-  reader.check("save_interval", saves.save_interval.count > 0, "must be above 0");
-  saves.folder_name = reader.get("huggingface_folder_name", saves.folder_name);
-  only("huggingface_folder_name", saves.folder_name, {"{batch}", "{epoch}"});
-  reader.check("huggingface_folder_name", parallel::is_plain_name(saves.folder_name),
-               "must be a plain name, found '", printable(saves.folder_name), "'");
-  saves.precision = reader.one_of("precision", saves.precision, {"float32", "bfloat16", "float16"});
-  saves.overwrite = reader.get("overwrite", saves.overwrite);
+  checkpointer.save_interval =
+      read_epochs_or_time(reader, "save_interval", checkpointer.save_interval);
+  reader.check("save_interval", checkpointer.save_interval.count > 0, "must be above 0");
+  checkpointer.folder_name = reader.get("huggingface_folder_name", checkpointer.folder_name);
+  allow_placeholders("huggingface_folder_name", checkpointer.folder_name, {"{batch}", "{epoch}"});
+  reader.check("huggingface_folder_name", parallel::is_plain_name(checkpointer.folder_name),
+               "must be a plain name, found '", printable(checkpointer.folder_name), "'");
+  checkpointer.precision =
+      reader.one_of("precision", checkpointer.precision, {"float32", "bfloat16", "float16"});
+  checkpointer.overwrite = reader.get("overwrite", checkpointer.overwrite);
   for (std::string_view const key : {"mlflow_registered_model_name", "mlflow_logging_config"})
-    reader.not_yet(key, "register the folder with MLflow's own client");
-  reader.not_yet("final_register_only", "it belongs to mlflow_registered_model_name", {"false"});
-  reader.without_effect("flatten_imports", "there is one small model file");
-  reader.without_effect("register_wait_seconds", "nothing is registered");
+    reader.refuse_unsupported(key, "register the folder with MLflow's own client");
+  reader.refuse_unsupported("final_register_only", "it belongs to mlflow_registered_model_name",
+                            {"false"});
+  reader.accept_without_effect("flatten_imports", "there is one small model file");
+  reader.accept_without_effect("register_wait_seconds", "nothing is registered");
   reader.finish();
-  return saves;
+  return checkpointer;
 }
 
 /// Callbacks that only watch, whose numbers are always there. What Composer's can be told besides
 /// would change those numbers.
-void read_those_always_on(config_reader& reader) {
+void read_permanent_monitors(config_reader& reader) {
   for (std::string_view const key : {"lr_monitor", "memory_monitor", "nan_monitor"})
-    reader.without_effect(key, "always on");
+    reader.accept_without_effect(key, "always on");
   reader.members("lr_monitor").finish();
   reader.members("nan_monitor").finish();
   auto memory = reader.members("memory_monitor");
-  memory.not_yet("memory_keys", "leave it blank: metrics have one name each");
-  memory.not_yet("dist_aggregate_batch_interval", "leave it blank: rank 0 tells its memory");
+  memory.refuse_unsupported("memory_keys", "leave it blank: metrics have one name each");
+  memory.refuse_unsupported("dist_aggregate_batch_interval",
+                            "leave it blank: rank 0 tells its memory");
   memory.finish();
 }
 
@@ -183,8 +190,8 @@ callbacks_config read_callbacks(config_reader reader) {
     callbacks.optimizer_monitor_interval = monitor.get<std::int64_t>("batch_log_interval", 10);
     monitor.check("batch_log_interval", callbacks.optimizer_monitor_interval >= 1,
                   "must be at least 1, found ", callbacks.optimizer_monitor_interval);
-    monitor.without_effect("log_optimizer_metrics", "all are logged");
-    monitor.without_effect("only_global", "all are logged");
+    monitor.accept_without_effect("log_optimizer_metrics", "all are logged");
+    monitor.accept_without_effect("only_global", "all are logged");
     monitor.finish();
   }
   if (reader.is_named("layer_freezing")) {
@@ -192,7 +199,7 @@ callbacks_config read_callbacks(config_reader reader) {
     callbacks.frozen_layers = read_texts(freezing, "layer_names");
     freezing.finish();
   }
-  read_those_always_on(reader);
+  read_permanent_monitors(reader);
   auto estimator = reader.section("runtime_estimator");
   callbacks.remaining_skip_batches =
       estimator.get("skip_batches", callbacks.remaining_skip_batches);
@@ -203,13 +210,13 @@ callbacks_config read_callbacks(config_reader reader) {
   for (std::string_view const key :
        {"system_metrics_monitor", "memory_snapshot", "oom_observer", "env_logging",
         "eval_output_logging", "loss_perp_v_len", "mbmoe_tok_per_expert", "fdiff_metrics"})
-    reader.must_not_be_named(key, "what there is to see goes to metrics_file and tensorboard");
-  reader.without_effect("scheduled_gc", "there is no garbage collector");
-  reader.must_not_be_named("run_timeout", "dist_timeout ends a run that stands still");
+    reader.refuse_named(key, "what there is to see goes to metrics_file and tensorboard");
+  reader.accept_without_effect("scheduled_gc", "there is no garbage collector");
+  reader.refuse_named("run_timeout", "dist_timeout ends a run that stands still");
   for (std::string_view const key :
        {"global_lr_scaling", "mono_checkpoint_saver", "load_checkpoint", "async_eval",
         "curriculum_learning", "dataset_swap"})
-    reader.must_not_be_named(
+    reader.refuse_named(
         key,
         "of the callbacks that do something, early_stopper, kill_loss_spike, "
         "generate_callback, hf_checkpointer, optimizer_monitor and layer_freezing are there");
@@ -219,17 +226,17 @@ callbacks_config read_callbacks(config_reader reader) {
 
 std::optional<std::string> read_loggers(config_reader reader) {
   std::optional<std::string> log_dir;
-  bool const wanted = reader.is_named("tensorboard");
+  bool const enabled = reader.is_named("tensorboard");
   auto tensorboard = reader.section("tensorboard");
   auto const folder = tensorboard.get<std::string>("log_dir", "tensorboard_logs");
-  if (wanted) log_dir = folder;
-  tensorboard.without_effect("flush_interval", "every record is written at once");
-  tensorboard.without_effect("rank_zero_only", "rank 0 writes");
+  if (enabled) log_dir = folder;
+  tensorboard.accept_without_effect("flush_interval", "every record is written at once");
+  tensorboard.accept_without_effect("rank_zero_only", "rank 0 writes");
   tensorboard.finish();
   for (std::string_view const key :
        {"wandb", "mlflow", "mosaicml", "inmemory_logger", "in_memory_logger", "comet_ml", "neptune",
         "file_logger", "slack_logger", "remote_uploader_downloader"})
-    reader.must_not_be_named(key, "metrics go to the console, metrics_file and tensorboard");
+    reader.refuse_named(key, "metrics go to the console, metrics_file and tensorboard");
   reader.finish(true);
   return log_dir;
 }

@@ -31,14 +31,14 @@ void refuse_unused(config_node const& resolved) {
   for (std::string_view const root : referred_mappings) {
     config_node const* const node = resolved.find(root);
     if (node == nullptr || !node->is_map()) continue;
-    std::vector<std::string> used;
+    std::vector<std::string> referred_names;
     for_each_leaf(*node, "", [&](std::string const& name, config_key const& key, auto const&) {
-      if (!key.is_unused) used.push_back(name);
+      if (!key.is_unused) referred_names.push_back(name);
     });
     for_each_leaf(
         *node, "", [&](std::string const& name, config_key const& key, config_node const& value) {
-          if (!key.is_unused || !value.place.ends_with(command_line)) return;
-          auto const nearest = nearest_name(name, used);
+          if (!key.is_unused || !value.location.ends_with(command_line)) return;
+          auto const nearest = nearest_name(name, referred_names);
           auto const advice = nearest.empty()
                                   ? std::string("leave it out")
                                   : parallel::concat("did you mean '", root, ".", nearest, "'?");
@@ -51,43 +51,44 @@ void refuse_unused(config_node const& resolved) {
 }  // namespace
 
 void apply_override(config_node& root, std::string_view text, config_limits const& limits) {
-  std::string const place(command_line);
+  std::string const location(command_line);
   auto const equals = text.find('=');
-  parallel::require(equals != std::string_view::npos && equals > 0, place, ": '", printable(text),
-                    "' is not key=value");
-  std::string_view rest = text.substr(0, equals);
-  config_node value = parse_yaml(text.substr(equals + 1), place, limits);
+  parallel::require(equals != std::string_view::npos && equals > 0, location, ": '",
+                    printable(text), "' is not key=value");
+  std::string_view remaining_path = text.substr(0, equals);
+  config_node value = parse_yaml(text.substr(equals + 1), location, limits);
   config_node* node = &root;
   std::size_t depth = 0;
   while (true) {
-    parallel::require(++depth <= limits.depth, place, ": '", printable(text),
+    parallel::require(++depth <= limits.depth, location, ": '", printable(text),
                       "' is nested more than ", limits.depth, " levels deep");
-    auto const dot = rest.find('.');
-    std::string const segment(rest.substr(0, dot));
-    parallel::require(!segment.empty(), place, ": '", printable(text),
+    auto const dot = remaining_path.find('.');
+    std::string const segment(remaining_path.substr(0, dot));
+    parallel::require(!segment.empty(), location, ": '", printable(text),
                       "': a part of the key is empty");
     if (node->is_null()) node->type = config_node::kind::map;
     config_node* next = nullptr;
     if (node->is_list()) {
       auto const number = parse_integer(segment);
       parallel::require(
-          number && *number >= 0 && static_cast<std::size_t>(*number) < node->items.size(), place,
-          ": '", printable(text), "': '", printable(segment), "' is no item of the list at ",
-          node->place, ", which has ", node->items.size());
+          number && *number >= 0 && static_cast<std::size_t>(*number) < node->items.size(),
+          location, ": '", printable(text), "': '", printable(segment),
+          "' is no item of the list at ", node->location, ", which has ", node->items.size());
       next = &node->items[static_cast<std::size_t>(*number)];
     } else {
-      parallel::require(node->is_map(), place, ": '", printable(text), "': '", printable(segment),
-                        "' cannot be set inside ", describe(*node), " (", node->place, ")");
+      parallel::require(node->is_map(), location, ": '", printable(text), "': '",
+                        printable(segment), "' cannot be set inside ", describe(*node), " (",
+                        node->location, ")");
       if (node->find(segment) == nullptr) {
-        config_node nothing;
-        nothing.place = place;
-        node->set({segment, place}, std::move(nothing));
+        config_node empty;
+        empty.location = location;
+        node->set({segment, location}, std::move(empty));
       }
       next = node->find(segment);
     }
     node = next;
     if (dot == std::string_view::npos) break;
-    rest.remove_prefix(dot + 1);
+    remaining_path.remove_prefix(dot + 1);
   }
   merge_into(*node, std::move(value));
 }
@@ -96,13 +97,13 @@ config_node make_document(std::string_view text, std::string const& source,
                           std::span<std::string const> overrides, config_limits const& limits) {
   config_node root = parse_yaml(text, source, limits);
   if (root.is_null()) root.type = config_node::kind::map;
-  parallel::require(root.is_map(), root.place, ": expected `key: value` lines, found ",
+  parallel::require(root.is_map(), root.location, ": expected `key: value` lines, found ",
                     describe(root));
   for (std::string const& text_of_override : overrides)
     apply_override(root, text_of_override, limits);
   config_node resolved = resolve_references(root, limits);
   refuse_unused(resolved);
-  resolved.place = source;
+  resolved.location = source;
   return resolved;
 }
 

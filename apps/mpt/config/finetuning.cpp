@@ -58,14 +58,14 @@ void read_trimming(config_reader& data, finetuning_config& out) {
   using enum finetune::row_trimming;
   for (auto const& [key, trimming] :
        {std::pair{"allow_pad_trimming", to_multiple}, std::pair{"pad_to_longest", to_longest}}) {
-    bool const asked = data.get(key, false);
-    if (asked && out.packing)
-      data.without_effect(key, "packed rows have max_seq_len tokens");
-    else if (asked)
+    bool const requested = data.get(key, false);
+    if (requested && out.packing)
+      data.accept_without_effect(key, "packed rows have max_seq_len tokens");
+    else if (requested)
       out.trimming = trimming;
   }
   if (out.trimming == to_longest && data.get("allow_pad_trimming", false))
-    data.without_effect_here("allow_pad_trimming", "pad_to_longest decides");
+    data.report_without_effect("allow_pad_trimming", "pad_to_longest decides");
 }
 
 /// preprocessing_fn: the name of a known set, or a mapping of columns.
@@ -86,7 +86,7 @@ void read_preprocessing(config_reader& data, finetuning_config& out) {
   try {
     static_cast<void>(finetune::named_preprocessor(out.preprocessing));
   } catch (parallel::error const& problem) {
-    parallel::fail(node->place, ": ", data.full_name("preprocessing_fn"), ": ", problem.what());
+    parallel::fail(node->location, ": ", data.full_name("preprocessing_fn"), ": ", problem.what());
   }
 }
 
@@ -102,7 +102,7 @@ finetuning_config read_finetuning(config_reader& data) {
   auto kwargs = data.section("hf_kwargs");
   out.data_dir = kwargs.get<std::string>("data_dir", "");
   out.data_files = read_data_files(kwargs);
-  kwargs.without_effect("trust_remote_code", "no code of a data set is run");
+  kwargs.accept_without_effect("trust_remote_code", "no code of a data set is run");
   kwargs.finish();
   out.split = data.get<std::string>("split", "");
   read_preprocessing(data, out);
@@ -110,9 +110,9 @@ finetuning_config read_finetuning(config_reader& data) {
   out.target_responses = data.get("target_responses", out.target_responses);
   out.packing = read_packing(data);
   read_trimming(data, out);
-  data.not_yet("decoder_only_format", "use true: an MPT reads prompt and response as one sequence",
-               {"true"});
-  data.without_effect("safe_load", "files are only read, nothing in them is run");
+  data.refuse_unsupported("decoder_only_format",
+                          "use true: an MPT reads prompt and response as one sequence", {"true"});
+  data.accept_without_effect("safe_load", "files are only read, nothing in them is run");
   return out;
 }
 
@@ -121,7 +121,8 @@ void refuse_finetuning(config_reader& data) {
        {"hf_name", "hf_kwargs", "preprocessing_fn", "decoder_only_format", "packing_ratio",
         "safe_load", "allow_pad_trimming", "pad_to_longest", "target_prompts", "target_responses",
         "max_leftover_bins_to_keep"})
-    data.not_yet(key, "it belongs to a loader with name: finetuning, this one has name: text");
+    data.refuse_unsupported(
+        key, "it belongs to a loader with name: finetuning, this one has name: text");
 }
 
 }  // namespace mpt::detail

@@ -23,8 +23,8 @@ std::int64_t causal_flops_per_token(model_config const& model, std::int64_t seq_
   std::int64_t pairs = 0;  // of one sequence, over layers
   for (std::int64_t i = 0; i < model.n_layers; ++i) {
     auto const window = attention_of_layer(model, i).sliding_window_size;
-    std::int64_t const most = window < 0 ? seq_len : std::min(seq_len, window + 1);
-    pairs += most * (most + 1) / 2 + (seq_len - most) * most;
+    std::int64_t const full_window = window < 0 ? seq_len : std::min(seq_len, window + 1);
+    pairs += full_window * (full_window + 1) / 2 + (seq_len - full_window) * full_window;
   }
   return parameter_flops_per_token(model) +
          static_cast<std::int64_t>(12.0L * static_cast<long double>(model.d_model) *

@@ -59,41 +59,44 @@ constexpr std::string_view pretrained_config_keys[] = {"_name_or_path",
 
 std::vector<std::string> transformers_gaps(model_config const& model) {
   std::vector<std::string> gaps;
-  auto const unless = [&](bool same, std::string_view gap) {
-    if (!same) gaps.emplace_back(gap);
+  auto const add_gap_unless = [&](bool represented, std::string_view gap) {
+    if (!represented) gaps.emplace_back(gap);
   };
-  unless(!model.learned_pos_emb, "positions are learned; it always uses ALiBi");
-  unless(model.attn.alibi || model.attn.rope || model.learned_pos_emb,
-         "there are no positions; it always uses ALiBi");
-  unless(model.attn.alibi_bias_max == 8, "attn_config.alibi_bias_max is not 8, which it assumes");
-  unless(model.no_bias, "norms and FFN have biases; it has none");
-  unless(!has_attention_bias(model), "attention has biases; it has none");
-  unless(ffn_hidden(model) == 4 * model.d_model, "the FFN is not 4 times d_model wide");
-  unless(!is_rms(model.norm_type), "norms are rmsnorm; it uses layernorm");
-  unless(model.ffn_type == ffn_kind::mptmlp, "the FFN is gated (mptglu); it has none");
-  unless(model.ffn_act_fn == parallel::ops::activation_kind::gelu,
-         "ffn_act_fn is not the exact gelu, which it uses");
-  unless(!model.attn.qk_ln, "q and k are normalised (qk_ln); it ignores that");
-  unless(!model.attn.qk_gn, "q and k are normalised by head (qk_gn); it ignores that");
-  unless(kv_heads(model) == model.n_heads && model.attn.fused_qkv,
-         "heads share keys, or q, k and v are projected apart; it has one Wqkv for all heads");
-  unless(model.attn.sliding_window_size < 0 && !model.attn.attn_logit_softcapping &&
-             model.attn.temperature.attn_scale == 0 && model.layers.empty(),
-         "attention has a window, a cap, a temperature, or differs by layer; it ignores that");
-  unless(!model.attn.rope, "positions are rotary; it always uses ALiBi alone");
-  unless(!model.logit_scale, "logits are scaled (logit_scale); it ignores that");
-  unless(!model.final_logit_softcapping,
-         "logits are capped (final_logit_softcapping); it ignores that");
+  add_gap_unless(!model.learned_pos_emb, "positions are learned; it always uses ALiBi");
+  add_gap_unless(model.attn.alibi || model.attn.rope || model.learned_pos_emb,
+                 "there are no positions; it always uses ALiBi");
+  add_gap_unless(model.attn.alibi_bias_max == 8,
+                 "attn_config.alibi_bias_max is not 8, which it assumes");
+  add_gap_unless(model.no_bias, "norms and FFN have biases; it has none");
+  add_gap_unless(!has_attention_bias(model), "attention has biases; it has none");
+  add_gap_unless(ffn_hidden(model) == 4 * model.d_model, "the FFN is not 4 times d_model wide");
+  add_gap_unless(!is_rms(model.norm_type), "norms are rmsnorm; it uses layernorm");
+  add_gap_unless(model.ffn_type == ffn_kind::mptmlp, "the FFN is gated (mptglu); it has none");
+  add_gap_unless(model.ffn_act_fn == parallel::ops::activation_kind::gelu,
+                 "ffn_act_fn is not the exact gelu, which it uses");
+  add_gap_unless(!model.attn.qk_ln, "q and k are normalised (qk_ln); it ignores that");
+  add_gap_unless(!model.attn.qk_gn, "q and k are normalised by head (qk_gn); it ignores that");
+  add_gap_unless(
+      kv_heads(model) == model.n_heads && model.attn.fused_qkv,
+      "heads share keys, or q, k and v are projected apart; it has one Wqkv for all heads");
+  add_gap_unless(
+      model.attn.sliding_window_size < 0 && !model.attn.attn_logit_softcapping &&
+          model.attn.temperature.attn_scale == 0 && model.layers.empty(),
+      "attention has a window, a cap, a temperature, or differs by layer; it ignores that");
+  add_gap_unless(!model.attn.rope, "positions are rotary; it always uses ALiBi alone");
+  add_gap_unless(!model.logit_scale, "logits are scaled (logit_scale); it ignores that");
+  add_gap_unless(!model.final_logit_softcapping,
+                 "logits are capped (final_logit_softcapping); it ignores that");
   return gaps;
 }
 
 nlohmann::json to_hf_json(model_config const& model, std::string_view dtype) {
   parallel::require(dtype == "float32" || dtype == "bfloat16" || dtype == "float16",
                     "torch_dtype must be float32, bfloat16 or float16, found ", dtype);
-  bool const own = transformers_gaps(model).empty();
+  bool const is_transformers_form = transformers_gaps(model).empty();
   nlohmann::json json = {
-      {"architectures", {own ? "MptForCausalLM" : remote_architecture}},
-      {"model_type", own ? "mpt" : remote_model_type},
+      {"architectures", {is_transformers_form ? "MptForCausalLM" : remote_architecture}},
+      {"model_type", is_transformers_form ? "mpt" : remote_model_type},
       {"torch_dtype", dtype},
       {"d_model", model.d_model},
       {"n_heads", model.n_heads},
@@ -135,50 +138,52 @@ hf_model from_hf_json(nlohmann::json const& json, std::string const& source) {
   parallel::require(quantised == nullptr || quantised->is_null(), source,
                     ": quantization_config: quantised weights are not read; expected float32, "
                     "bfloat16 or float16");
-  bool const remote = text_of("model_type") == remote_model_type;
-  parallel::require(remote || text_of("model_type") == "mpt", source, ": model_type is '",
+  bool const is_remote_form = text_of("model_type") == remote_model_type;
+  parallel::require(is_remote_form || text_of("model_type") == "mpt", source, ": model_type is '",
                     printable(text_of("model_type")), "'; expected 'mpt' or '", remote_model_type,
                     "'");
   for (std::string_view const key : {"d_model", "n_heads", "n_layers", "vocab_size"})
     parallel::require(!text_of(key).empty(), source, ": lacks ", key,
                       ", a number; a model's size is not guessed");
-  bool from_transformers = !remote && root.find("layer_norm_epsilon") != nullptr;
-  if (config_node const* const names = root.find("architectures"); !remote && names != nullptr)
+  bool from_transformers = !is_remote_form && root.find("layer_norm_epsilon") != nullptr;
+  if (config_node const* const names = root.find("architectures");
+      !is_remote_form && names != nullptr)
     for (config_node const& name : names->items) from_transformers = name.text.starts_with("Mpt");
 
   // The two programs name and default things differently.
   if (config_node const* const eps = root.find("layer_norm_epsilon");
       eps != nullptr && (from_transformers || root.find("norm_eps") == nullptr))
     root.set({"norm_eps", source}, *eps);
-  config_node truth;
-  truth.type = config_node::kind::scalar;
-  truth.text = "true";
-  truth.place = source;
-  if (from_transformers && root.find("no_bias") == nullptr) root.set({"no_bias", source}, truth);
+  config_node true_node;
+  true_node.type = config_node::kind::scalar;
+  true_node.text = "true";
+  true_node.location = source;
+  if (from_transformers && root.find("no_bias") == nullptr)
+    root.set({"no_bias", source}, true_node);
   // from here on the root stays as it is: what it holds would move
   config_node* attention = root.find("attn_config");
   if (attention == nullptr || attention->is_null()) {
     config_node empty;
     empty.type = config_node::kind::map;
-    empty.place = source;
+    empty.location = source;
     root.set({"attn_config", source}, std::move(empty));
     attention = root.find("attn_config");
   }
   parallel::require(attention->is_map(), source, ": attn_config: expected a mapping, found ",
                     describe(*attention));
   if (from_transformers && attention->find("alibi") == nullptr)
-    attention->set({"alibi", source}, truth);
-  config_node kept;
-  kept.type = config_node::kind::map;
-  kept.place = source;
+    attention->set({"alibi", source}, true_node);
+  config_node attention_settings;
+  attention_settings.type = config_node::kind::map;
+  attention_settings.location = source;
   for (std::size_t i = 0; i < attention->keys.size(); ++i)
     if (std::ranges::find(pretrained_config_keys, attention->keys[i].name) ==
         std::end(pretrained_config_keys))
-      kept.set(attention->keys[i], attention->items[i]);
-  *attention = std::move(kept);
+      attention_settings.set(attention->keys[i], attention->items[i]);
+  *attention = std::move(attention_settings);
 
-  config_report unused;
-  config_reader reader(root, "", unused);
+  config_report report;
+  config_reader reader(root, "", report);
   hf_model result;
   result.model = read_model(reader);
   result.end_tokens = read_token_ids(json, "eos_token_id", source);
@@ -199,8 +204,8 @@ hf_model from_hf_json(nlohmann::json const& json, std::string const& source) {
 
 std::optional<setting_difference> difference_of(model_config const& first,
                                                 model_config const& second,
-                                                std::string_view except) {
-  auto const meaning = [](model_config const& model) {
+                                                std::string_view ignored_prefix) {
+  auto const settings_with_meaning = [](model_config const& model) {
     auto json = to_hf_json(model, "float32");
     for (char const* const key :
          {"architectures", "auto_map", "model_type", "torch_dtype", "max_seq_len", "resid_pdrop",
@@ -210,29 +215,31 @@ std::optional<setting_difference> difference_of(model_config const& first,
     for (char const* const key : {"attn_impl", "attn_pdrop", "attn_uses_sequence_id", "attn_type"})
       attn.erase(key);
     if (!model.attn.alibi) attn.erase("alibi_bias_max");
-    auto const norm = [](norm_kind kind) { return is_rms(kind) ? "rmsnorm" : "layernorm"; };
-    json["norm_type"] = norm(model.norm_type);
+    auto const norm_rule = [](norm_kind kind) { return is_rms(kind) ? "rmsnorm" : "layernorm"; };
+    json["norm_type"] = norm_rule(model.norm_type);
     if (model.attn.qk_ln || model.attn.qk_gn)
-      attn["norm_type"] = norm(model.attn.norm_type);
+      attn["norm_type"] = norm_rule(model.attn.norm_type);
     else
       attn.erase("norm_type");
     json["ffn_config"]["ffn_hidden_size"] = ffn_hidden(model);
     json["ffn_config"]["ffn_type"] = model.ffn_type == ffn_kind::mptglu ? "mptglu" : "mptmlp";
     json["attention_bias"] = has_attention_bias(model);
     if (kv_heads(model) == model.n_heads) attn["kv_n_heads"] = nullptr;
-    auto const usual = 1 / std::sqrt(static_cast<double>(model.d_model / model.n_heads));
-    if (model.attn.softmax_scale.value_or(usual) == usual) attn["softmax_scale"] = nullptr;
+    auto const default_scale = 1 / std::sqrt(static_cast<double>(model.d_model / model.n_heads));
+    if (model.attn.softmax_scale.value_or(default_scale) == default_scale)
+      attn["softmax_scale"] = nullptr;
     return json.flatten();
   };
-  auto const written = [](std::string const& pointer) {  // "/attn_config/alibi" as in a YAML
+  auto const dotted_name = [](std::string const& pointer) {  // "/attn_config/alibi" as in a YAML
     auto name = pointer.substr(1);
     std::ranges::replace(name, '/', '.');
     return name;
   };
-  auto found = first_difference(meaning(first), meaning(second), [&](std::string const& pointer) {
-    return except.empty() || !written(pointer).starts_with(except);
-  });
-  if (found) found->name = written(found->name);
+  auto found = first_difference(
+      settings_with_meaning(first), settings_with_meaning(second), [&](std::string const& pointer) {
+        return ignored_prefix.empty() || !dotted_name(pointer).starts_with(ignored_prefix);
+      });
+  if (found) found->name = dotted_name(found->name);
   return found;
 }
 
@@ -246,20 +253,20 @@ hf_model read_hf_config(std::filesystem::path path) {
 
 namespace mpt::detail {
 
-config_node node_of(nlohmann::json const& json, std::string const& place, std::size_t depth) {
-  parallel::require(depth > 0, place, ": nested too deeply");
+config_node node_of(nlohmann::json const& json, std::string const& location, std::size_t depth) {
+  parallel::require(depth > 0, location, ": nested too deeply");
   config_node node;
-  node.place = place;
+  node.location = location;
   if (json.is_null()) return node;
   if (json.is_object()) {
     node.type = config_node::kind::map;
     for (auto const& [key, value] : json.items()) {
-      node.keys.push_back({key, place});
-      node.items.push_back(node_of(value, place, depth - 1));
+      node.keys.push_back({key, location});
+      node.items.push_back(node_of(value, location, depth - 1));
     }
   } else if (json.is_array()) {
     node.type = config_node::kind::list;
-    for (auto const& value : json) node.items.push_back(node_of(value, place, depth - 1));
+    for (auto const& value : json) node.items.push_back(node_of(value, location, depth - 1));
   } else {
     node.type = config_node::kind::scalar;
     node.is_string = json.is_string();

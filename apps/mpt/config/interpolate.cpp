@@ -18,12 +18,12 @@ class interpolator {
 
   [[nodiscard]] config_node resolve(config_node const& node, std::size_t depth = 0) {
     count(node);
-    parallel::require(depth <= limits_.depth, node.place, ": nested more than ", limits_.depth,
+    parallel::require(depth <= limits_.depth, node.location, ": nested more than ", limits_.depth,
                       " levels deep after ${...} is replaced");
     if (node.is_scalar()) return resolve_scalar(node, depth);
     config_node result;
     result.type = node.type;
-    result.place = node.place;
+    result.location = node.location;
     result.keys = node.keys;
     result.items.reserve(node.items.size());
     for (config_node const& item : node.items) result.items.push_back(resolve(item, depth + 1));
@@ -39,7 +39,7 @@ class interpolator {
       if (item.is_map() && !item.items.empty())
         mark_unused(item, resolved.items[i]);
       else
-        resolved.keys[i].is_unused = !passed_.contains(&item);
+        resolved.keys[i].is_unused = !traversed_.contains(&item);
     }
   }
 
@@ -50,31 +50,32 @@ class interpolator {
     if (text.starts_with("${") && text.find('}') == text.size() - 1) {
       auto const name = trimmed(text.substr(2, text.size() - 3));
       config_node value = follow(name, node, depth);
-      value.place = parallel::concat(value.place, ", by ${", printable(name), "} at ", node.place);
+      value.location =
+          parallel::concat(value.location, ", by ${", printable(name), "} at ", node.location);
       return value;
     }
     config_node result = node;
     result.is_string = true;
     result.text.clear();
-    for (std::size_t at = 0; at < text.size();) {
-      if (text.substr(at).starts_with("\\${")) {
+    for (std::size_t offset = 0; offset < text.size();) {
+      if (text.substr(offset).starts_with("\\${")) {
         result.text += "${";
-        at += 3;
-      } else if (text.substr(at).starts_with("${")) {
-        auto const close = text.find('}', at);
-        parallel::require(close != std::string_view::npos, node.place, ": '", printable(text),
+        offset += 3;
+      } else if (text.substr(offset).starts_with("${")) {
+        auto const close = text.find('}', offset);
+        parallel::require(close != std::string_view::npos, node.location, ": '", printable(text),
                           "': '${' without '}'");
-        auto const name = trimmed(text.substr(at + 2, close - at - 2));
+        auto const name = trimmed(text.substr(offset + 2, close - offset - 2));
         config_node const value = follow(name, node, depth);
-        parallel::require(value.is_scalar(), node.place, ": '", printable(text), "': ${",
-                          printable(name), "} is ", describe(value), " (", value.place,
+        parallel::require(value.is_scalar(), node.location, ": '", printable(text), "': ${",
+                          printable(name), "} is ", describe(value), " (", value.location,
                           "); only a scalar can stand inside text");
         result.text += value.text;
-        parallel::require(result.text.size() <= limits_.scalar, node.place, ": longer than ",
+        parallel::require(result.text.size() <= limits_.scalar, node.location, ": longer than ",
                           limits_.scalar, " bytes after ${...} is replaced");
-        at = close + 1;
+        offset = close + 1;
       } else {
-        result.text += text[at++];
+        result.text += text[offset++];
       }
     }
     count(result);
@@ -86,7 +87,7 @@ class interpolator {
     size_.values += 1;
     size_.text += node.text.size();
     for (config_key const& key : node.keys) size_.text += key.name.size();
-    check_size(size_, limits_, node.place);
+    check_size(size_, limits_, node.location);
   }
 
   [[nodiscard]] static std::string trimmed(std::string_view name) {
@@ -96,34 +97,34 @@ class interpolator {
   }
 
   /// The resolved value that `name` refers to; `from` is where the reference stands.
-  [[nodiscard]] config_node follow(std::string const& name, config_node const& from,
+  [[nodiscard]] config_node follow(std::string const& name, config_node const& reference,
                                    std::size_t depth) {
     parallel::require(name.find(':') == std::string::npos && name.find("${") == std::string::npos &&
                           !name.starts_with('.') && name.find('[') == std::string::npos,
-                      from.place, ": '${", printable(name),
+                      reference.location, ": '${", printable(name),
                       "}' is not supported; write the absolute name of a key, as ${variables.x}");
     if (std::find(active_.begin(), active_.end(), name) != active_.end()) {
       std::string chain;
       for (std::string const& link : active_) chain += printable(link) + " -> ";
-      parallel::fail(from.place, ": ${", printable(name), "} refers to itself: ", chain,
+      parallel::fail(reference.location, ": ${", printable(name), "} refers to itself: ", chain,
                      printable(name));
     }
-    parallel::require(active_.size() < limits_.depth, from.place, ": a chain of more than ",
+    parallel::require(active_.size() < limits_.depth, reference.location, ": a chain of more than ",
                       limits_.depth, " ${...}");
-    config_node const& target = find(name, from);
+    config_node const& target = find(name, reference);
     active_.push_back(name);
     config_node value = resolve(target, depth + 1);
     active_.pop_back();
     return value;
   }
 
-  [[nodiscard]] config_node const& find(std::string_view name, config_node const& from) {
+  [[nodiscard]] config_node const& find(std::string_view name, config_node const& reference) {
     config_node const* node = &root_;
-    std::string_view rest = name;
+    std::string_view remaining_path = name;
     std::string parent;
     while (true) {
-      auto const dot = rest.find('.');
-      auto const segment = rest.substr(0, dot);
+      auto const dot = remaining_path.find('.');
+      auto const segment = remaining_path.substr(0, dot);
       config_node const* next = nullptr;
       if (node->is_map()) {
         next = node->find(segment);
@@ -136,26 +137,26 @@ class interpolator {
         std::vector<std::string> names;
         for (config_key const& key : node->keys) names.push_back(parent + key.name);
         auto const nearest = nearest_name(parent + std::string(segment), names);
-        parallel::fail(from.place, ": ${", printable(name), "} names nothing",
+        parallel::fail(reference.location, ": ${", printable(name), "} names nothing",
                        nearest.empty() ? "" : "; the nearest is ", printable(nearest));
       }
       node = next;
-      passed_.insert(node);
+      traversed_.insert(node);
       if (dot == std::string_view::npos) {
         targets_.insert(node);
         return *node;
       }
       parent.append(segment).append(".");
-      rest.remove_prefix(dot + 1);
+      remaining_path.remove_prefix(dot + 1);
     }
   }
 
   config_node const& root_;
   config_limits limits_;
-  std::vector<std::string> active_;       ///< references being followed, outermost first
-  config_size size_;                      ///< of everything resolved so far
-  std::set<config_node const*> passed_;   ///< values that references named or went through
-  std::set<config_node const*> targets_;  ///< those that they named
+  std::vector<std::string> active_;         ///< references being followed, outermost first
+  config_size size_;                        ///< of everything resolved so far
+  std::set<config_node const*> traversed_;  ///< values that references named or went through
+  std::set<config_node const*> targets_;    ///< those that they named
 };
 
 }  // namespace

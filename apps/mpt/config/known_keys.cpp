@@ -27,11 +27,11 @@ eval_loader: {dataset: {local: d}}
       "{prompt: p, response: r}}}"};
   for (auto const& key :
        read_train_config(make_document(smallest, "smallest", finetuning)).report.known) {
-    auto const same = std::ranges::find(known, key.name, &known_key::name);
-    if (same == known.end())
+    auto const entry = std::ranges::find(known, key.name, &known_key::name);
+    if (entry == known.end())
       known.push_back(key);
     else if (key.role == key_role::effective)
-      same->role = key.role;
+      entry->role = key.role;
   }
   std::sort(known.begin(), known.end(),
             [](known_key const& a, known_key const& b) { return a.name < b.name; });

@@ -10,21 +10,22 @@ namespace mpt {
 namespace {
 
 /// Says which of the keys of a shuffle change nothing beside what else is written.
-void say_what_shuffles_nothing(config_reader& dataset, loader_config const& loader,
-                               bool evaluates) {
+void report_unused_shuffle_keys(config_reader& dataset, loader_config const& loader,
+                                bool is_evaluation) {
   constexpr std::string_view in_order = "evaluation takes what it takes in the order it has";
-  if (loader.shuffle && evaluates) dataset.without_effect_here("shuffle", in_order);
-  bool const shuffles = loader.shuffle && !evaluates;
-  std::string_view const why = evaluates ? in_order : "shuffle is false";
-  bool const draws = loader.epoch_size || std::ranges::any_of(loader.streams, [](auto const& one) {
-                       return one.weight != data::stream_weight{};
-                     });
-  if (!shuffles && !draws) dataset.without_effect_here("shuffle_seed", why);
+  if (loader.shuffle && is_evaluation) dataset.report_without_effect("shuffle", in_order);
+  bool const shuffles = loader.shuffle && !is_evaluation;
+  std::string_view const reason = is_evaluation ? in_order : "shuffle is false";
+  bool const has_weights =
+      loader.epoch_size || std::ranges::any_of(loader.streams, [](auto const& stream) {
+        return stream.weight != data::stream_weight{};
+      });
+  if (!shuffles && !has_weights) dataset.report_without_effect("shuffle_seed", reason);
   if (loader.finetuning) return;  // the others are said already
   if (!shuffles)
-    dataset.none_has_effect({"shuffle_algo", "shuffle_block_size"}, why);
+    dataset.report_all_without_effect({"shuffle_algo", "shuffle_block_size"}, reason);
   else if (loader.reach != shuffle_reach::block)
-    dataset.without_effect_here("shuffle_block_size", "belongs to py1b, py1br and py1e");
+    dataset.report_without_effect("shuffle_block_size", "belongs to py1b, py1br and py1e");
 }
 
 }  // namespace
@@ -43,7 +44,7 @@ bool is_remote(std::string_view path) {
   return true;
 }
 
-stream_config read_place(config_reader& data, std::string name, std::string split) {
+stream_config read_stream(config_reader& data, std::string name, std::string split) {
   stream_config out{.name = std::move(name)};
   out.remote = data.get<std::string>("remote", "");
   out.local = out.remote.empty() ? data.required<std::string>("local")
@@ -73,12 +74,12 @@ std::vector<stream_config> read_streams(config_reader& data, bool finetuning) {
   auto streams = data.section("streams");
   for (auto const& key : node->keys) {
     auto stream = streams.section(key.name);
-    out.push_back(read_place(stream, key.name, split));
+    out.push_back(read_stream(stream, key.name, split));
     if (finetuning) {
-      constexpr std::string_view once = "every example comes once an epoch: leave it out";
-      for (std::string_view const share : {"proportion", "repeat"})
-        stream.not_yet(share, once, {"1"});
-      stream.not_yet("choose", once);
+      constexpr std::string_view advice = "every example comes once an epoch: leave it out";
+      for (std::string_view const key : {"proportion", "repeat"})
+        stream.refuse_unsupported(key, advice, {"1"});
+      stream.refuse_unsupported("choose", advice);
     }
     auto& weight = out.back().weight;
     weight.proportion = stream.optional<double>("proportion");
@@ -88,8 +89,9 @@ std::vector<stream_config> read_streams(config_reader& data, bool finetuning) {
       weight.choose = static_cast<std::uint64_t>(*choose);
     }
     for (std::string_view const ignored : {"download_retry", "download_timeout", "keep_zip"})
-      stream.without_effect(ignored, "nothing is downloaded");
-    stream.without_effect("validate_hash", "what an index has checksums of is always checked");
+      stream.accept_without_effect(ignored, "nothing is downloaded");
+    stream.accept_without_effect("validate_hash",
+                                 "what an index has checksums of is always checked");
     stream.finish();
   }
   streams.finish();
@@ -101,15 +103,15 @@ loader_config read_loader(config_reader reader, loader_defaults const& defaults)
   bool const finetuning = reader.one_of("name", "text", {"text", "finetuning"}) == "finetuning";
   loader.label = reader.get<std::string>("label", "");
   if (defaults.drop_last)
-    reader.without_effect_here("label", "it tells evaluation sets apart, not what is trained on");
+    reader.report_without_effect("label", "it tells evaluation sets apart, not what is trained on");
   if (reader.get("drop_last", defaults.drop_last) != defaults.drop_last)
-    reader.without_effect_here("drop_last", defaults.drop_last
-                                                ? "training leaves out an epoch's last batch where "
-                                                  "it is not full"
-                                                : "evaluation takes all there is");
+    reader.report_without_effect(
+        "drop_last", defaults.drop_last ? "training leaves out an epoch's last batch where "
+                                          "it is not full"
+                                        : "evaluation takes all there is");
   for (std::string_view const key :
        {"num_workers", "pin_memory", "prefetch_factor", "persistent_workers", "timeout"})
-    reader.without_effect(key, "batches are read ahead without worker processes");
+    reader.accept_without_effect(key, "batches are read ahead without worker processes");
 
   auto dataset = reader.section("dataset");
   if (finetuning)
@@ -117,27 +119,27 @@ loader_config read_loader(config_reader reader, loader_defaults const& defaults)
   else
     detail::refuse_finetuning(dataset);
   loader.streams = read_streams(dataset, finetuning);
-  bool const several = !loader.streams.empty();
-  bool const elsewhere = finetuning && !loader.finetuning->name.empty();
+  bool const has_streams = !loader.streams.empty();
+  bool const has_hf_name = finetuning && !loader.finetuning->name.empty();
   dataset.check(
       "hf_name",
-      !finetuning || elsewhere || several || dataset.has("local") || dataset.has("remote"),
+      !finetuning || has_hf_name || has_streams || dataset.has("local") || dataset.has("remote"),
       "missing; give a file or folder of prompts and responses, or local, an MDS set of "
       "them");
   dataset.check("hf_name",
-                !(elsewhere && (several || dataset.has("local") || dataset.has("remote"))),
+                !(has_hf_name && (has_streams || dataset.has("local") || dataset.has("remote"))),
                 "stands beside local, remote or streams; the data are one or the other");
-  if (!several && !elsewhere) loader.streams.push_back(read_place(dataset, "", ""));
-  if (elsewhere)
+  if (!has_streams && !has_hf_name) loader.streams.push_back(read_stream(dataset, "", ""));
+  if (has_hf_name)
     for (std::string_view const key : {"local", "remote"}) static_cast<void>(dataset.raw(key));
   else if (finetuning)
-    dataset.without_effect_here("hf_kwargs", "belongs to hf_name");
+    dataset.report_without_effect("hf_kwargs", "belongs to hf_name");
   if (finetuning) {
-    dataset.not_yet("epoch_size", "an epoch is every example once: leave it out");
+    dataset.refuse_unsupported("epoch_size", "an epoch is every example once: leave it out");
     for (std::string_view const key : {"shuffle_algo", "shuffle_block_size"})
-      dataset.without_effect(key, "examples are shuffled over the whole set");
+      dataset.accept_without_effect(key, "examples are shuffled over the whole set");
     for (std::string_view const key : {"eos_token_id", "bos_token_id"})
-      dataset.without_effect(key, "examples are told apart without separators");
+      dataset.accept_without_effect(key, "examples are told apart without separators");
   }
   if (auto const size = dataset.optional<std::int64_t>("epoch_size")) {
     dataset.check("epoch_size", *size > 0, "must be above 0, found ", *size);
@@ -161,7 +163,7 @@ loader_config read_loader(config_reader reader, loader_defaults const& defaults)
   loader.shuffle_block_size = dataset.optional<std::int64_t>("shuffle_block_size");
   dataset.check("shuffle_block_size", loader.shuffle_block_size.value_or(1) >= 1,
                 "must be above 0, found ", loader.shuffle_block_size.value_or(1));
-  say_what_shuffles_nothing(dataset, loader, !defaults.drop_last);
+  report_unused_shuffle_keys(dataset, loader, !defaults.drop_last);
   loader.max_seq_len = dataset.get("max_seq_len", defaults.max_seq_len);
   dataset.check("max_seq_len", loader.max_seq_len >= 2 && loader.max_seq_len <= largest_seq_len,
                 "must be from 2 to ", largest_seq_len, ", found ", loader.max_seq_len);
@@ -169,28 +171,29 @@ loader_config read_loader(config_reader reader, loader_defaults const& defaults)
       dataset.one_of("token_encoding_type", loader.token_encoding_type,
                      {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"});
 
-  if (elsewhere) dataset.without_effect_here("token_encoding_type", "belongs to MDS sets");
-  if (several || loader.epoch_size) {
-    dataset.not_yet("batching_method", "streams are mixed evenly", {"random"});
-    dataset.not_yet("sampling_method", "every sample comes equally often over epochs",
-                    {"balanced"});
+  if (has_hf_name) dataset.report_without_effect("token_encoding_type", "belongs to MDS sets");
+  if (has_streams || loader.epoch_size) {
+    dataset.refuse_unsupported("batching_method", "streams are mixed evenly", {"random"});
+    dataset.refuse_unsupported("sampling_method", "every sample comes equally often over epochs",
+                               {"balanced"});
   } else {
     for (std::string_view const key : {"batching_method", "sampling_method"})
-      dataset.without_effect(key, "there is one stream, every sample of which comes once");
+      dataset.accept_without_effect(key, "there is one stream, every sample of which comes once");
   }
-  dataset.not_yet("mlm_probability",
-                  "tokens are predicted from those before, none is masked: leave it blank");
-  dataset.not_yet("replication", "leave it blank", {"1"});
-  dataset.not_yet("stream_name", "leave it blank", {"stream"});
-  dataset.not_yet("stream_config", "leave it blank");
+  dataset.refuse_unsupported(
+      "mlm_probability", "tokens are predicted from those before, none is masked: leave it blank");
+  dataset.refuse_unsupported("replication", "leave it blank", {"1"});
+  dataset.refuse_unsupported("stream_name", "leave it blank", {"stream"});
+  dataset.refuse_unsupported("stream_config", "leave it blank");
   for (std::string_view const key :
        {"num_canonical_nodes", "partition_algo", "sampling_granularity", "batch_size"})
-    dataset.without_effect(key, "the order is our own and the same for any number of ranks");
-  dataset.without_effect("validate_hash", "what an index has checksums of is always checked");
+    dataset.accept_without_effect(key, "the order is our own and the same for any number of ranks");
+  dataset.accept_without_effect("validate_hash",
+                                "what an index has checksums of is always checked");
   for (std::string_view const key :
        {"download_retry", "download_timeout", "predownload", "cache_limit", "keep_zip"})
-    dataset.without_effect(key, "nothing is downloaded");
-  dataset.without_effect("allow_unsafe_types", "pickled samples are never read");
+    dataset.accept_without_effect(key, "nothing is downloaded");
+  dataset.accept_without_effect("allow_unsafe_types", "pickled samples are never read");
   for (auto const& [key, field] : {std::pair{"eos_token_id", &loader.eos_token_id},
                                    std::pair{"bos_token_id", &loader.bos_token_id}})
     if (auto const id = dataset.optional<std::int64_t>(key)) {
@@ -219,10 +222,10 @@ std::vector<loader_config> read_eval_loaders(config_reader& parent,
     config_reader item(node->items[i], parallel::concat("eval_loader.", i), parent.report());
     loaders.push_back(read_loader(std::move(item), defaults));
     auto const& label = loaders.back().label;
-    parallel::require(!label.empty(), node->items[i].place, ": eval_loader.", i,
+    parallel::require(!label.empty(), node->items[i].location, ": eval_loader.", i,
                       ".label: missing; each loader of a list needs one");
     for (std::size_t k = 0; k < i; ++k)
-      parallel::require(loaders[k].label != label, node->items[i].place, ": eval_loader.", i,
+      parallel::require(loaders[k].label != label, node->items[i].location, ": eval_loader.", i,
                         ".label: '", printable(label), "' is also the label of eval_loader.", k);
   }
   return loaders;

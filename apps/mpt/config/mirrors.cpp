@@ -20,21 +20,21 @@ hub_mirrors read_mirrors(config_reader& parent) {
   return out;
 }
 
-void say_unused_mirrors(config_reader& parent, config_node const& document,
-                        hub_mirrors const& mirrors) {
+void report_unused_mirrors(config_reader& parent, config_node const& document,
+                           hub_mirrors const& mirrors) {
   std::set<std::string> names;
-  auto const gather = [&](auto const& self, config_node const& node) -> void {
+  auto const collect_names = [&](auto const& self, config_node const& node) -> void {
     if (node.is_scalar()) names.insert(node.text);
     for (config_node const& item : node.items) self(self, item);
   };
-  gather(gather, document);
+  collect_names(collect_names, document);
   for (auto const& mirror : mirrors)
     if (!names.contains(mirror.first))
       parent.report().ignored.push_back(
           {parallel::concat("mirrors.", printable(mirror.first)), "nothing here has that name"});
 }
 
-std::string mirrored(hub_mirrors const& mirrors, std::string const& name) {
+std::string mirrored_path(hub_mirrors const& mirrors, std::string const& name) {
   auto const found = mirrors.find(name);
   return found == mirrors.end() ? name : found->second;
 }

@@ -23,15 +23,16 @@ std::int64_t kv_heads(model_config const& model) {
 }
 
 attention_config attention_of_layer(model_config const& model, std::int64_t i) {
-  return model.layers.empty() ? model.attn
-                              : overridden(model.attn, model.layers[static_cast<std::size_t>(i)]);
+  return model.layers.empty()
+             ? model.attn
+             : with_overrides(model.attn, model.layers[static_cast<std::size_t>(i)]);
 }
 
 std::int64_t key_source(model_config const& model, std::int64_t i) {
   while (!model.layers.empty()) {
-    auto const& back = model.layers[static_cast<std::size_t>(i)].reuse_kv_layer_idx;
-    if (!back) break;
-    i += *back;
+    auto const& offset = model.layers[static_cast<std::size_t>(i)].reuse_kv_layer_idx;
+    if (!offset) break;
+    i += *offset;
   }
   return i;
 }
@@ -64,70 +65,70 @@ double softmax_scale(model_config const& model) {
   return model.attn.softmax_scale.value_or(1 / std::sqrt(static_cast<double>(head_dim(model))));
 }
 
-void check_model(model_config const& model, std::string_view where) {
-  auto const within = [&](std::int64_t value, std::int64_t largest, std::string_view name) {
-    parallel::require(value >= 1 && value <= largest, where, name, " must be from 1 to ", largest,
+void check_model(model_config const& model, std::string_view prefix) {
+  auto const require_range = [&](std::int64_t value, std::int64_t largest, std::string_view name) {
+    parallel::require(value >= 1 && value <= largest, prefix, name, " must be from 1 to ", largest,
                       ", found ", value);
   };
   auto const probability = [&](double value, std::string_view name) {
-    parallel::require(value >= 0 && value < 1, where, name,
+    parallel::require(value >= 0 && value < 1, prefix, name,
                       " is a dropout probability from 0 to below 1, found ", value);
   };
-  within(model.d_model, largest_d_model, "d_model");
-  within(model.n_heads, model.d_model, "n_heads");
-  within(model.n_layers, largest_n_layers, "n_layers");
-  within(model.max_seq_len, largest_seq_len, "max_seq_len");
-  within(model.vocab_size, largest_vocab, "vocab_size");
-  parallel::require(model.d_model % model.n_heads == 0, where, "d_model ", model.d_model,
+  require_range(model.d_model, largest_d_model, "d_model");
+  require_range(model.n_heads, model.d_model, "n_heads");
+  require_range(model.n_layers, largest_n_layers, "n_layers");
+  require_range(model.max_seq_len, largest_seq_len, "max_seq_len");
+  require_range(model.vocab_size, largest_vocab, "vocab_size");
+  parallel::require(model.d_model % model.n_heads == 0, prefix, "d_model ", model.d_model,
                     " must be divisible by n_heads ", model.n_heads);
   if (model.ffn_hidden_size) {
-    within(*model.ffn_hidden_size, largest_ffn, "ffn_config.ffn_hidden_size");
+    require_range(*model.ffn_hidden_size, largest_ffn, "ffn_config.ffn_hidden_size");
   } else {
     double const hidden = model.expansion_ratio * static_cast<double>(model.d_model);
     parallel::require(hidden >= 1 && hidden <= static_cast<double>(largest_ffn) &&
                           std::fabs(hidden - std::round(hidden)) < 1e-6,
-                      where, "expansion_ratio ", model.expansion_ratio, " times d_model ",
+                      prefix, "expansion_ratio ", model.expansion_ratio, " times d_model ",
                       model.d_model, " must be a whole number from 1 to ", largest_ffn);
   }
   probability(model.resid_pdrop, "resid_pdrop");
   probability(model.emb_pdrop, "emb_pdrop");
-  parallel::require(model.norm_eps > 0 && model.norm_eps < 1, where,
+  parallel::require(model.norm_eps > 0 && model.norm_eps < 1, prefix,
                     "norm_eps must be above 0 and below 1, found ", model.norm_eps);
-  parallel::require(model.embedding_fraction > 0 && model.embedding_fraction <= 1, where,
+  parallel::require(model.embedding_fraction > 0 && model.embedding_fraction <= 1, prefix,
                     "embedding_fraction must be above 0 and at most 1, found ",
                     model.embedding_fraction);
   if (model.final_logit_softcapping)
-    parallel::require(*model.final_logit_softcapping > 0, where,
+    parallel::require(*model.final_logit_softcapping > 0, prefix,
                       "final_logit_softcapping must be above 0, or null for none, found ",
                       *model.final_logit_softcapping);
-  check_attention(model.attn, model.n_heads, head_dim(model), where);
+  check_attention(model.attn, model.n_heads, head_dim(model), prefix);
   if (model.attn.rope && model.attn.rope->xpos_scale_base) {
     double const needed = static_cast<double>(model.max_seq_len) * largest_xpos_decay / 2 /
                           64;  // e^64 leaves room for what is multiplied with it
-    parallel::require(*model.attn.rope->xpos_scale_base >= needed, where,
+    parallel::require(*model.attn.rope->xpos_scale_base >= needed, prefix,
                       "attn_config.rope_dail_config.xpos_scale_base ",
                       *model.attn.rope->xpos_scale_base, " lets queries of sequences of ",
                       model.max_seq_len, " grow beyond float32; it must be at least ",
                       std::ceil(needed));
   }
-  parallel::require(!((model.attn.alibi || model.attn.rope) && model.learned_pos_emb), where,
+  parallel::require(!((model.attn.alibi || model.attn.rope) && model.learned_pos_emb), prefix,
                     "learned_pos_emb must be false with attn_config.alibi and attn_config.rope");
   parallel::require(
       model.layers.empty() || static_cast<std::int64_t>(model.layers.size()) == model.n_layers,
-      where, "block_overrides describes ", model.layers.size(), " layers, but n_layers is ",
+      prefix, "block_overrides describes ", model.layers.size(), " layers, but n_layers is ",
       model.n_layers);
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     auto const& layer = model.layers[i];
-    auto const back = layer.reuse_kv_layer_idx.value_or(-1);
-    parallel::require(back < 0, where,
+    auto const offset = layer.reuse_kv_layer_idx.value_or(-1);
+    parallel::require(offset < 0, prefix,
                       "block_overrides: reuse_kv_layer_idx counts layers backwards "
                       "from the one that has it (-1 is the layer before), found ",
-                      back);
-    parallel::require(!layer.reuse_kv_layer_idx || static_cast<std::int64_t>(i) + back >= 0, where,
-                      "block_overrides: reuse_kv_layer_idx ", back, " of layer ", i,
+                      offset);
+    parallel::require(!layer.reuse_kv_layer_idx || static_cast<std::int64_t>(i) + offset >= 0,
+                      prefix, "block_overrides: reuse_kv_layer_idx ", offset, " of layer ", i,
                       " leads before the first layer");
-    check_attention(overridden(model.attn, layer), model.n_heads, head_dim(model), where);
-    parallel::require(!(layer.nope && model.learned_pos_emb), where,
+    check_attention(with_overrides(model.attn, layer), model.n_heads, head_dim(model), prefix);
+    parallel::require(!(layer.nope && model.learned_pos_emb), prefix,
                       "block_overrides: nope switches rope or ALiBi off in a layer; it cannot be "
                       "used with learned_pos_emb");
   }
@@ -136,30 +137,33 @@ void check_model(model_config const& model, std::string_view where) {
 std::int64_t non_embedding_parameter_count(model_config const& model) {
   std::int64_t const d = model.d_model;
   std::int64_t const hidden = ffn_hidden(model);
-  auto const norm_of = [&](norm_kind kind, std::int64_t width) {
+  auto const norm_parameters = [&](norm_kind kind, std::int64_t width) {
     return has_norm_bias(model, kind) ? 2 * width : width;
   };
-  std::int64_t const norm = norm_of(model.norm_type, d);
-  std::int64_t const kv = kv_heads(model) * head_dim(model);
-  std::int64_t const normed =
-      model.attn.qk_ln ? d + kv : (model.attn.qk_gn ? 2 * head_dim(model) : 0);
-  std::int64_t const attention = 2 * d * (d + kv) + (has_attention_bias(model) ? d + 2 * kv : 0) +
-                                 (model.no_bias ? 0 : d) + norm_of(model.attn.norm_type, normed);
+  std::int64_t const norm = norm_parameters(model.norm_type, d);
+  std::int64_t const kv_width = kv_heads(model) * head_dim(model);
+  std::int64_t const norm_width =
+      model.attn.qk_ln ? d + kv_width : (model.attn.qk_gn ? 2 * head_dim(model) : 0);
+  std::int64_t const attention =
+      2 * d * (d + kv_width) + (has_attention_bias(model) ? d + 2 * kv_width : 0) +
+      (model.no_bias ? 0 : d) + norm_parameters(model.attn.norm_type, norm_width);
   // Wk, Wv and k_ln, which layers that reuse keys do not have
-  std::int64_t const keys = 2 * d * kv + (has_attention_bias(model) ? 2 * kv : 0) +
-                            norm_of(model.attn.norm_type, model.attn.qk_ln   ? kv
-                                                          : model.attn.qk_gn ? head_dim(model)
-                                                                             : 0);
-  std::int64_t const into_hidden = model.ffn_type == ffn_kind::mptglu ? 2 : 1;
+  std::int64_t const reused_parameters =
+      2 * d * kv_width + (has_attention_bias(model) ? 2 * kv_width : 0) +
+      norm_parameters(model.attn.norm_type, model.attn.qk_ln   ? kv_width
+                                            : model.attn.qk_gn ? head_dim(model)
+                                                               : 0);
+  std::int64_t const input_projections = model.ffn_type == ffn_kind::mptglu ? 2 : 1;
   std::int64_t const ffn =
-      (into_hidden + 1) * d * hidden + (model.no_bias ? 0 : into_hidden * hidden + d);
-  return model.n_layers * (attention + ffn + 2 * norm) - key_reuses(model) * keys + norm;
+      (input_projections + 1) * d * hidden + (model.no_bias ? 0 : input_projections * hidden + d);
+  return model.n_layers * (attention + ffn + 2 * norm) - key_reuses(model) * reused_parameters +
+         norm;
 }
 
 std::int64_t parameter_count(model_config const& model) {
   std::int64_t const positions = model.learned_pos_emb ? model.max_seq_len : 0;
-  std::int64_t const vocabularies = model.tie_word_embeddings ? 1 : 2;
-  return (vocabularies * model.vocab_size + positions) * model.d_model +
+  std::int64_t const embedding_tables = model.tie_word_embeddings ? 1 : 2;
+  return (embedding_tables * model.vocab_size + positions) * model.d_model +
          non_embedding_parameter_count(model);
 }
 

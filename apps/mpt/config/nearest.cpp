@@ -23,13 +23,13 @@ std::string nearest_name(std::string_view written, std::span<std::string const> 
   constexpr std::size_t longest = 100;
   std::string best;
   if (written.size() > longest) return best;
-  std::size_t least = longest;
+  std::size_t smallest_distance = longest;
   for (std::string const& name : names) {
     if (name.size() > longest) continue;
     std::size_t const distance = edit_distance(written, name);
-    if (distance < least && 2 * distance <= std::max(written.size(), name.size())) {
+    if (distance < smallest_distance && 2 * distance <= std::max(written.size(), name.size())) {
       best = name;
-      least = distance;
+      smallest_distance = distance;
     }
   }
   return best;

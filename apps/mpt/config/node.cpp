@@ -34,10 +34,10 @@ void add_size(config_node const& node, config_size& size) {
   for (config_node const& item : node.items) add_size(item, size);
 }
 
-void check_size(config_size const& size, config_limits const& limits, std::string const& place) {
-  parallel::require(size.values <= limits.values, place, ": more than ", limits.values,
+void check_size(config_size const& size, config_limits const& limits, std::string const& location) {
+  parallel::require(size.values <= limits.values, location, ": more than ", limits.values,
                     " values, aliases and ${...} counted by what they stand for");
-  parallel::require(size.text <= limits.text, place, ": more than ", limits.text,
+  parallel::require(size.text <= limits.text, location, ": more than ", limits.text,
                     " bytes of text, aliases and ${...} counted by what they stand for");
 }
 

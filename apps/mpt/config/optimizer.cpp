@@ -29,9 +29,9 @@ namespace {
   if (optimizer == "decoupled_adamw") {
     settings.eps = reader.get("eps", settings.eps);
     reader.check("eps", settings.eps >= 0, "must not be negative, found ", settings.eps);
-    reader.not_yet("amsgrad", "use false", {"false"});
+    reader.refuse_unsupported("amsgrad", "use false", {"false"});
   } else {
-    reader.without_effect("eps", "decoupled_lionw has none");
+    reader.accept_without_effect("eps", "decoupled_lionw has none");
   }
   settings.weight_decay = reader.get("weight_decay", settings.weight_decay);
   reader.check("weight_decay", settings.weight_decay >= 0 && settings.weight_decay < 1,
@@ -53,7 +53,7 @@ namespace {
     reader.check(key, item.is_scalar() && !item.text.empty() && item.text.size() <= 200,
                  "expected a regular expression of 1 to 200 characters or a list of such, found ",
                  describe(item));
-    patterns.push_back({item.text, parallel::concat(item.place, ": ", reader.full_name(key))});
+    patterns.push_back({item.text, parallel::concat(item.location, ": ", reader.full_name(key))});
   };
   if (!node->is_list()) add(*node);
   for (config_node const& item : node->items) add(item);
@@ -127,10 +127,10 @@ optimizer_config read_optimizer(config_reader reader) {
   optimizer_settings defaults;
   if (optimizer.name == "muon") {
     optimizer.muon = read_muon(reader);
-    auto others = reader.section("adamw");
+    auto adamw_reader = reader.section("adamw");
     static_cast<optimizer_settings&>(optimizer) =
-        read_settings(others, "decoupled_adamw", defaults);
-    others.finish();
+        read_settings(adamw_reader, "decoupled_adamw", defaults);
+    adamw_reader.finish();
     optimizer.disable_grad = read_patterns(reader, "disable_grad");
     reader.finish();
     return optimizer;

@@ -13,33 +13,32 @@ namespace {
   using kind = parallel::train::clipping_kind;
   constexpr std::array<std::pair<std::string_view, kind>, 3> kinds{
       {{"norm", kind::norm}, {"value", kind::value}, {"adaptive", kind::adaptive}}};
-  bool const clips = parent.is_named("gradient_clipping");
+  bool const is_enabled = parent.is_named("gradient_clipping");
   auto section = parent.section("gradient_clipping");
   auto const type = section.one_of("clipping_type", "norm", {"norm", "value", "adaptive"});
   section.check("clipping_type", !new_adapters || type != "adaptive",
                 "'adaptive' holds a gradient against its parameter, and new adapters "
                 "(model.peft_config) begin at zero, so nothing would be trained; choose norm");
   auto const threshold = section.optional<double>("clipping_threshold");
-  section.check("clipping_threshold", !clips || threshold, "missing; it is required");
+  section.check("clipping_threshold", !is_enabled || threshold, "missing; it is required");
   section.check("clipping_threshold", !threshold || *threshold > 0, "must be above 0, found ",
                 threshold.value_or(0));
   section.finish();
   parallel::train::clipping clip;
-  for (auto const& [name, one] : kinds)
-    if (threshold && type == name) clip = {one, *threshold};
+  for (auto const& [name, value] : kinds)
+    if (threshold && type == name) clip = {value, *threshold};
   return clip;
 }
 
 /// Accepts an algorithm that would make the model what it is, and refuses it for any other.
-void read_surgery(config_reader& reader, std::string_view key, bool is_so,
+void read_surgery(config_reader& reader, std::string_view key, bool model_has_it,
                   std::string_view option) {
   config_node const* const settings = reader.peek(key);
-  bool const has_none = settings == nullptr || (settings->is_map() && settings->items.empty());
-  if (is_so && has_none)
-    reader.without_effect(key, parallel::concat("the model is so by ", option));
+  bool const is_empty = settings == nullptr || (settings->is_map() && settings->items.empty());
+  if (model_has_it && is_empty)
+    reader.accept_without_effect(key, parallel::concat("the model is so by ", option));
   else
-    reader.must_not_be_named(key,
-                             parallel::concat("a model is what its own keys say: set ", option));
+    reader.refuse_named(key, parallel::concat("a model is what its own keys say: set ", option));
 }
 
 }  // namespace

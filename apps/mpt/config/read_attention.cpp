@@ -16,7 +16,7 @@ void read_rope(config_reader& reader, attention_config& attention) {
   constexpr std::string_view keys[] = {"rope_theta", "rope_impl", "rope_dail_config",
                                        "rope_hf_config"};
   if (!reader.get("rope", false)) {
-    for (auto const key : keys) reader.without_effect(key, "belongs to rope");
+    for (auto const key : keys) reader.accept_without_effect(key, "belongs to rope");
     return;
   }
   rope_config rope;
@@ -26,10 +26,10 @@ void read_rope(config_reader& reader, attention_config& attention) {
     if (dail.one_of("type", "original", {"original", "xpos"}) == "xpos")
       rope.xpos_scale_base = dail.get("xpos_scale_base", 512.0);
     else
-      dail.without_effect("xpos_scale_base", "belongs to type xpos");
-    dail.without_effect("pos_idx_in_fp32", "angles are computed in double");
+      dail.accept_without_effect("xpos_scale_base", "belongs to type xpos");
+    dail.accept_without_effect("pos_idx_in_fp32", "angles are computed in double");
     dail.finish();
-    reader.without_effect("rope_hf_config", "belongs to rope_impl hf");
+    reader.accept_without_effect("rope_hf_config", "belongs to rope_impl hf");
   } else {
     auto hf = reader.section("rope_hf_config");
     auto const type =
@@ -43,16 +43,16 @@ void read_rope(config_reader& reader, attention_config& attention) {
     number("factor", rope.factor);
     number("low_freq_factor", rope.low_freq_factor);
     number("high_freq_factor", rope.high_freq_factor);
-    constexpr std::string_view trained = "original_max_position_embeddings";
+    constexpr std::string_view trained_length = "original_max_position_embeddings";
     rope.original_max_position_embeddings =
-        type == "llama3" ? hf.required<std::int64_t>(trained)
-                         : hf.get(trained, rope.original_max_position_embeddings);
+        type == "llama3" ? hf.required<std::int64_t>(trained_length)
+                         : hf.get(trained_length, rope.original_max_position_embeddings);
     if (type != "llama3")
-      hf.none_has_effect({"low_freq_factor", "high_freq_factor", trained},
-                         "belongs to type llama3");
-    if (type == "no_scaling") hf.without_effect_here("factor", "type is no_scaling");
+      hf.report_all_without_effect({"low_freq_factor", "high_freq_factor", trained_length},
+                                   "belongs to type llama3");
+    if (type == "no_scaling") hf.report_without_effect("factor", "type is no_scaling");
     hf.finish();
-    reader.without_effect("rope_dail_config", "belongs to rope_impl dail");
+    reader.accept_without_effect("rope_dail_config", "belongs to rope_impl dail");
   }
   attention.rope = rope;
 }
@@ -79,10 +79,11 @@ void read_kv_dim(config_reader& reader, attention_config const& attention, std::
   tuning.finish();
   out.nope = attention.get("nope", false);
   out.reuse_kv_layer_idx = attention.optional<std::int64_t>("reuse_kv_layer_idx");
-  attention.not_yet("reuse_kv_x_layer_idx",
-                    "it projects an earlier layer's input by weights of this layer; "
-                    "reuse_kv_layer_idx, which takes the earlier layer's keys and values as they "
-                    "are, is another model");
+  attention.refuse_unsupported(
+      "reuse_kv_x_layer_idx",
+      "it projects an earlier layer's input by weights of this layer; "
+      "reuse_kv_layer_idx, which takes the earlier layer's keys and values as they "
+      "are, is another model");
   attention.finish();
   reader.finish();
   return out;
@@ -92,9 +93,9 @@ using named_overrides = std::vector<std::pair<std::string, layer_override>>;
 
 /// Appends the layers of an `order` list: items {name, repeat} or {order, repeat}, nested.
 void expand_order(config_node const& order, std::string const& path, config_report& report,
-                  named_overrides const& known, std::size_t n_layers,
+                  named_overrides const& known_overrides, std::size_t n_layers,
                   std::vector<layer_override>& layers) {
-  parallel::require(order.is_list(), order.place, ": ", path, ": expected a list, found ",
+  parallel::require(order.is_list(), order.location, ": ", path, ": expected a list, found ",
                     describe(order));
   for (std::size_t i = 0; i < order.items.size(); ++i) {
     config_reader item(order.items[i], parallel::concat(path, ".", i), report);
@@ -103,25 +104,25 @@ void expand_order(config_node const& order, std::string const& path, config_repo
                "must be from 1 to n_layers, found ", repeat);
     auto const name = item.optional<std::string>("name");
     config_node const* const nested = item.raw("order");
-    parallel::require(name.has_value() != (nested != nullptr), order.items[i].place, ": ", path,
+    parallel::require(name.has_value() != (nested != nullptr), order.items[i].location, ": ", path,
                       ".", i, ": give exactly one of name and order");
-    layer_override named;
-    bool found = name == "default";
-    for (auto const& [other, changes] : known)
-      if (name == other) {
-        named = changes;
-        found = true;
+    layer_override layer;
+    bool is_known = name == "default";
+    for (auto const& [known_name, changes] : known_overrides)
+      if (name == known_name) {
+        layer = changes;
+        is_known = true;
       }
     if (name)
-      item.check("name", found, "'", printable(*name),
+      item.check("name", is_known, "'", printable(*name),
                  "' is neither 'default' nor a name in block_overrides.overrides");
     for (std::int64_t k = 0; k < repeat; ++k) {
       if (nested != nullptr)
-        expand_order(*nested, parallel::concat(path, ".", i, ".order"), report, known, n_layers,
-                     layers);
+        expand_order(*nested, parallel::concat(path, ".", i, ".order"), report, known_overrides,
+                     n_layers, layers);
       else
-        layers.push_back(named);
-      parallel::require(layers.size() <= n_layers, order.place, ": ", path,
+        layers.push_back(layer);
+      parallel::require(layers.size() <= n_layers, order.location, ": ", path,
                         ": describes more layers than n_layers = ", n_layers);
     }
     item.finish();
@@ -154,7 +155,7 @@ attention_config read_attention(config_reader& reader, std::int64_t d_model) {
   attention.norm_type =
       read_name(reader, "norm_type", "low_precision_layernorm", norm_kind_names, "a norm");
   if (!attention.qk_ln && !attention.qk_gn)
-    reader.without_effect_here("norm_type", "belongs to qk_ln and qk_gn");
+    reader.report_without_effect("norm_type", "belongs to qk_ln and qk_gn");
   attention.softmax_scale = reader.optional<double>("softmax_scale");
   attention.attn_logit_softcapping = reader.optional<double>("attn_logit_softcapping");
   attention.sliding_window_size = reader.get("sliding_window_size", attention.sliding_window_size);
@@ -162,18 +163,18 @@ attention_config read_attention(config_reader& reader, std::int64_t d_model) {
       reader.get("attn_uses_sequence_id", attention.attn_uses_sequence_id);
   attention.alibi = reader.get("alibi", attention.alibi);
   attention.alibi_bias_max = reader.get("alibi_bias_max", attention.alibi_bias_max);
-  if (!attention.alibi) reader.without_effect_here("alibi_bias_max", "belongs to alibi");
+  if (!attention.alibi) reader.report_without_effect("alibi_bias_max", "belongs to alibi");
   read_rope(reader, attention);
   auto tuning = reader.section("attn_temperature_tuning");
   attention.temperature.floor_scale = tuning.get("floor_scale", attention.temperature.floor_scale);
   attention.temperature.attn_scale = tuning.get("attn_scale", attention.temperature.attn_scale);
   tuning.finish();
-  reader.without_effect("attn_impl", "attention has one implementation per device");
-  reader.without_effect("verbose", "there is nothing more to say");
-  reader.not_yet("nope", "it is set for single layers, by block_overrides", {"false"});
+  reader.accept_without_effect("attn_impl", "attention has one implementation per device");
+  reader.accept_without_effect("verbose", "there is nothing more to say");
+  reader.refuse_unsupported("nope", "it is set for single layers, by block_overrides", {"false"});
   read_kv_dim(reader, attention, d_model);
-  reader.not_yet("prefix_lm", "attention is causal", {"false"});
-  reader.not_yet("seq_parallel_world_size", "leave it blank", {"1"});
+  reader.refuse_unsupported("prefix_lm", "attention is causal", {"false"});
+  reader.refuse_unsupported("seq_parallel_world_size", "leave it blank", {"1"});
   return attention;
 }
 
@@ -184,14 +185,14 @@ std::vector<layer_override> read_overrides(config_reader& model, std::int64_t n_
     return layers;
   }
   auto reader = model.section("block_overrides");
-  named_overrides known;
+  named_overrides named;
   config_node const* const overrides = reader.raw("overrides");
   reader.check("overrides", overrides != nullptr && overrides->is_map(),
                "expected a mapping of names to what they change");
   for (std::size_t i = 0; i < overrides->keys.size(); ++i) {
     auto const& name = overrides->keys[i].name;
     reader.check("overrides", name != "default", "'default' is a layer without overrides");
-    known.emplace_back(
+    named.emplace_back(
         name, read_override({overrides->items[i],
                              reader.full_name(parallel::concat("overrides.", printable(name))),
                              reader.report()}));
@@ -202,7 +203,7 @@ std::vector<layer_override> read_overrides(config_reader& model, std::int64_t n_
   reader.check("repeat", repeat >= 1 && repeat <= n_layers, "must be from 1 to n_layers, found ",
                repeat);
   for (std::int64_t k = 0; k < repeat; ++k)
-    expand_order(*order, reader.full_name("order"), reader.report(), known,
+    expand_order(*order, reader.full_name("order"), reader.report(), named,
                  static_cast<std::size_t>(n_layers), layers);
   reader.check("order", static_cast<std::int64_t>(layers.size()) == n_layers, "describes ",
                layers.size(), " layers, but n_layers is ", n_layers);

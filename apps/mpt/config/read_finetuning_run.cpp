@@ -12,7 +12,7 @@ namespace mpt {
 namespace {
 
 /// Whether the YAML itself, not a folder's config.json, says if packed texts see each other.
-[[nodiscard]] bool says_documents(config_node const& document) {
+[[nodiscard]] bool sets_sequence_id(config_node const& document) {
   config_node const* node = document.find("model");
   if (node == nullptr) return false;
   if (config_node const* const overrides = node->find("config_overrides")) node = overrides;
@@ -25,12 +25,12 @@ void read_adapters(config_reader& reader, train_config& config, hub_mirrors cons
   constexpr std::string_view key = "pretrained_lora_id_or_path";
   config_node const* const node = reader.raw("peft_config");
   auto const name = reader.get<std::string>(key, "");
-  reader.not_yet("should_save_peft_only",
-                 "folders of adapters are written alone; convert --merge writes the whole model",
-                 {"true"});
+  reader.refuse_unsupported(
+      "should_save_peft_only",
+      "folders of adapters are written alone; convert --merge writes the whole model", {"true"});
   if (!name.empty()) {
     reader.check(key, node == nullptr, "give peft_config, or the adapter to go on with, not both");
-    config.adapter = mirrored(mirrors, name);
+    config.adapter = mirrored_path(mirrors, name);
     reader.check(key, is_adapter_folder(config.adapter), "'", printable(config.adapter),
                  "' is no folder with ", adapter_config_name, "; ",
                  mirror_advice(reader.full_name(key), name));
@@ -48,7 +48,7 @@ void read_adapters(config_reader& reader, train_config& config, hub_mirrors cons
 
 namespace mpt::detail {
 
-void read_model_of(config_reader& reader, train_config& config, hub_mirrors const& mirrors) {
+void read_trained_model(config_reader& reader, train_config& config, hub_mirrors const& mirrors) {
   if (reader.get<std::string>("name", "mpt_causal_lm") != "hf_causal_lm") {
     config.model = read_model(reader);
   } else {
@@ -59,24 +59,25 @@ void read_model_of(config_reader& reader, train_config& config, hub_mirrors cons
   read_adapters(reader, config, mirrors);
 }
 
-void settle_finetuning(config_reader& reader, config_node const& document, train_config& config,
-                       hub_mirrors const& mirrors) {
-  auto const settle = [&](loader_config& loader) {
-    if (loader.finetuning) loader.finetuning->name = mirrored(mirrors, loader.finetuning->name);
+void adapt_to_finetuning(config_reader& reader, config_node const& document, train_config& config,
+                         hub_mirrors const& mirrors) {
+  auto const apply_mirror = [&](loader_config& loader) {
+    if (loader.finetuning)
+      loader.finetuning->name = mirrored_path(mirrors, loader.finetuning->name);
     return loader.finetuning && loader.finetuning->packing;
   };
-  bool packs = settle(config.train_loader);
-  bool const trains_by_example = packs || config.train_loader.finetuning;
-  for (auto& loader : config.eval_loaders) packs = settle(loader) || packs;
-  if (packs && !says_documents(document)) {
+  bool has_packing = apply_mirror(config.train_loader);
+  bool const train_examples_are_separate = has_packing || config.train_loader.finetuning;
+  for (auto& loader : config.eval_loaders) has_packing = apply_mirror(loader) || has_packing;
+  if (has_packing && !sets_sequence_id(document)) {
     reader.check(
-        "eval_loader", trains_by_example,
+        "eval_loader", train_examples_are_separate,
         "packs examples (packing_ratio), which are not to see each other, but the texts of "
         "train_loader do; leave packing_ratio out of eval_loader, or say by "
         "model.attn_config.attn_uses_sequence_id how it is to be for both");
     config.model.attn.attn_uses_sequence_id = true;
   }
-  if (packs && !config.model.attn.attn_uses_sequence_id)
+  if (has_packing && !config.model.attn.attn_uses_sequence_id)
     config.report.notes.emplace_back(
         "model.attn_config.attn_uses_sequence_id is false: examples packed into one row attend to "
         "those before them, and the loss depends on the packing; set it to true, or leave it out");

@@ -19,13 +19,13 @@ namespace mpt {
 namespace {
 
 /// Puts the members of `over` into `base`, of mappings one by one.
-void merge_members(config_node& base, config_node const& over) {
-  for (std::size_t i = 0; i < over.keys.size(); ++i) {
-    config_node* const old = base.find(over.keys[i].name);
-    if (old != nullptr && old->is_map() && over.items[i].is_map())
-      merge_members(*old, over.items[i]);
+void merge_members(config_node& base, config_node const& overrides) {
+  for (std::size_t i = 0; i < overrides.keys.size(); ++i) {
+    config_node* const member = base.find(overrides.keys[i].name);
+    if (member != nullptr && member->is_map() && overrides.items[i].is_map())
+      merge_members(*member, overrides.items[i]);
     else
-      base.set(over.keys[i], over.items[i]);
+      base.set(overrides.keys[i], overrides.items[i]);
   }
 }
 
@@ -44,22 +44,24 @@ void merge_members(config_node& base, config_node const& over) {
   json["attn_config"].erase("attn_impl");
   config_node merged =
       detail::node_of(json, (folder / "config.json").string(), config_limits{}.depth);
-  merged.place = overrides->place;
+  merged.location = overrides->location;
   merge_members(merged, *overrides);
   auto const prefix = reader.full_name("config_overrides");
-  config_reader all(merged, prefix, reader.report());
-  auto const before = reader.report().ignored.size();
-  auto model = read_model(all);
-  all.finish();
-  std::vector<std::string> written;
-  for_each_leaf(*overrides, prefix, [&](auto const& name, auto&&...) { written.push_back(name); });
+  config_reader model_reader(merged, prefix, reader.report());
+  auto const ignored_before = reader.report().ignored.size();
+  auto model = read_model(model_reader);
+  model_reader.finish();
+  std::vector<std::string> overridden_names;
+  for_each_leaf(*overrides, prefix,
+                [&](auto const& name, auto&&...) { overridden_names.push_back(name); });
   auto& ignored = reader.report().ignored;
-  auto const said = ignored.begin() + static_cast<std::ptrdiff_t>(before);
-  ignored.erase(std::remove_if(said, ignored.end(),  // of the folder's own, nothing is said
+  auto const first_new = ignored.begin() + static_cast<std::ptrdiff_t>(ignored_before);
+  ignored.erase(std::remove_if(first_new, ignored.end(),  // of the folder's own, nothing is said
                                [&](ignored_key const& key) {
-                                 return std::ranges::none_of(written, [&](auto const& name) {
-                                   return name == key.name || name.starts_with(key.name + '.');
-                                 });
+                                 return std::ranges::none_of(
+                                     overridden_names, [&](auto const& name) {
+                                       return name == key.name || name.starts_with(key.name + '.');
+                                     });
                                }),
                 ignored.end());
   return model;
@@ -69,18 +71,18 @@ void merge_members(config_node& base, config_node const& over) {
 void require_mpt(config_reader const& reader, std::string const& name,
                  std::filesystem::path const& folder) {
   constexpr std::string_view key = "pretrained_model_name_or_path";
-  std::error_code unreadable;  // then it is not there
+  std::error_code code;  // then it is not there
   auto const config = folder / "config.json";
-  if (!std::filesystem::exists(config, unreadable)) {
-    constexpr std::array<std::string_view, 9> others{"gpt2", "gpt-",  "t5-",     "llama", "opt-",
-                                                     "dbrx", "bloom", "mistral", "pythia"};
-    std::string last = name.substr(name.rfind('/') + 1);  // all of it without a '/'
-    for (char& c : last)
+  if (!std::filesystem::exists(config, code)) {
+    constexpr std::array<std::string_view, 9> other_families{
+        "gpt2", "gpt-", "t5-", "llama", "opt-", "dbrx", "bloom", "mistral", "pythia"};
+    std::string short_name = name.substr(name.rfind('/') + 1);  // all of it without a '/'
+    for (char& c : short_name)
       if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    for (auto const other : others)
-      reader.check(key, !last.starts_with(other), "'", printable(name),
+    for (auto const family : other_families)
+      reader.check(key, !short_name.starts_with(family), "'", printable(name),
                    "' is not an MPT, the one kind of model that is trained here; choose an MPT");
-    reader.check(key, !std::filesystem::exists(folder, unreadable), "'", printable(folder.string()),
+    reader.check(key, !std::filesystem::exists(folder, code), "'", printable(folder.string()),
                  "' holds no config.json; give a Hugging Face folder of an MPT");
     reader.fail(key, "'", printable(folder.string()), "' is no folder on this machine; ",
                 mirror_advice(reader.full_name(key), name));
@@ -88,8 +90,8 @@ void require_mpt(config_reader const& reader, std::string const& name,
   auto const json = parallel::checkpoint::parse_json(read_small_file(config), config.string());
   auto const kind =
       json.is_object() ? json.value("model_type", nlohmann::json()) : nlohmann::json();
-  bool const known = kind == "mpt" || kind == remote_model_type;
-  reader.check(key, known, "the model in '", printable(folder.string()), "' is of type ",
+  bool const is_mpt = kind == "mpt" || kind == remote_model_type;
+  reader.check(key, is_mpt, "the model in '", printable(folder.string()), "' is of type ",
                printable(kind.dump()),
                ", not an MPT, the one kind of model that is trained here; choose an MPT");
 }
@@ -99,20 +101,21 @@ void require_mpt(config_reader const& reader, std::string const& name,
 hf_causal_lm read_hf_causal_lm(config_reader& reader, hub_mirrors const& mirrors) {
   hf_causal_lm out;
   auto const name = reader.required<std::string>("pretrained_model_name_or_path");
-  out.folder = mirrored(mirrors, name);
+  out.folder = mirrored_path(mirrors, name);
   require_mpt(reader, name, out.folder);
   out.pretrained = reader.get("pretrained", out.pretrained);
   out.model = read_overridden(reader, out.folder);
   for (std::string_view const key : {"use_auth_token", "trust_remote_code"})
-    reader.without_effect(key, "the folder is on this machine, no code of it is run");
+    reader.accept_without_effect(key, "the folder is on this machine, no code of it is run");
   for (std::string_view const key : {"use_flash_attention_2", "attn_implementation"})
-    reader.without_effect(key, "attention has one implementation per device");
-  reader.without_effect("init_device", "weights are created where they stay");
-  reader.without_effect("use_train_metrics", "training metrics cost nothing here");
+    reader.accept_without_effect(key, "attention has one implementation per device");
+  reader.accept_without_effect("init_device", "weights are created where they stay");
+  reader.accept_without_effect("use_train_metrics", "training metrics cost nothing here");
   for (std::string_view const key : {"additional_train_metrics", "additional_eval_metrics"})
-    reader.not_yet(key, "loss, perplexity and token accuracy are always measured");
-  reader.not_yet("load_in_8bit", "use false", {"false"});
-  reader.not_yet("allow_embedding_resizing", "the vocabulary stays as it is: use false", {"false"});
+    reader.refuse_unsupported(key, "loss, perplexity and token accuracy are always measured");
+  reader.refuse_unsupported("load_in_8bit", "use false", {"false"});
+  reader.refuse_unsupported("allow_embedding_resizing", "the vocabulary stays as it is: use false",
+                            {"false"});
   return out;
 }
 

@@ -10,21 +10,21 @@
 #include <vector>
 
 #include <mpt/config/hf.hpp>
+#include <mpt/config/hf_attention.hpp>
 #include <mpt/config/linear_layers.hpp>
 #include <mpt/config/small_file.hpp>
-#include <mpt/config/hf_attention.hpp>
 
 namespace mpt {
 namespace {
 
 /// The last parts of these layers' names, each once.
-[[nodiscard]] std::vector<std::string> last_parts(std::vector<linear_layer> const& layers) {
+[[nodiscard]] std::vector<std::string> distinct_endings(std::vector<linear_layer> const& layers) {
   std::vector<std::string> out;
   for (auto const& layer : layers) {
-    auto part = layer.name.substr(layer.name.rfind('.') + 1);
+    auto ending = layer.name.substr(layer.name.rfind('.') + 1);
     bool known = false;
-    for (auto const& one : out) known = known || one == part;
-    if (!known) out.push_back(std::move(part));
+    for (auto const& seen : out) known = known || seen == ending;
+    if (!known) out.push_back(std::move(ending));
   }
   return out;
 }
@@ -33,13 +33,13 @@ namespace {
                                                     model_config const& model) {
   constexpr std::string_view key = "target_modules";
   auto const layers = linear_layers(model);
-  auto const all = last_parts(layers);
+  auto const endings = distinct_endings(layers);
   config_node const* const node = reader.raw(key);
   if (node == nullptr) {  // as PEFT, which knows MPT
     reader.check(key, model.attn.fused_qkv, "missing; name layers, or use all-linear");
     return {"Wqkv"};
   }
-  if (node->is_scalar() && node->text == "all-linear") return all;
+  if (node->is_scalar() && node->text == "all-linear") return endings;
   reader.check(key, node->is_list() && !node->items.empty(),
                "expected a list of layers' names, or all-linear, found ", describe(*node));
   std::vector<std::string> out;
@@ -47,8 +47,8 @@ namespace {
     bool found = false;
     for (auto const& layer : layers) found = found || is_target(item.text, layer.name);
     std::string names;
-    for (auto const& name : all) names += (names.empty() ? "" : ", ") + name;
-    parallel::require(item.is_scalar() && found, item.place, ": ", reader.full_name(key), ": '",
+    for (auto const& name : endings) names += (names.empty() ? "" : ", ") + name;
+    parallel::require(item.is_scalar() && found, item.location, ": ", reader.full_name(key), ": '",
                       printable(item.text), "' is no linear layer of this model's blocks; it has ",
                       names);
     out.push_back(item.text);
@@ -58,11 +58,11 @@ namespace {
 
 /// Whether `name` can be a layer's name or its last parts, and no regular expression.
 [[nodiscard]] bool is_layer_name(std::string_view name) {
-  bool plain = !name.empty();
+  bool is_plain = !name.empty();
   for (char const c : name)
-    plain = plain && (c == '_' || c == '.' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-                      (c >= 'A' && c <= 'Z'));
-  return plain;
+    is_plain = is_plain && (c == '_' || c == '.' || (c >= '0' && c <= '9') ||
+                            (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'));
+  return is_plain;
 }
 
 /// Throws unless every exception names an adapted layer, and no two name one with different values
@@ -71,16 +71,16 @@ template <class T>
 void check_exceptions(config_reader const& reader, std::string_view key,
                       std::vector<layer_exception<T>> const& exceptions, lora_config const& lora,
                       std::vector<linear_layer> const& layers) {
-  for (auto const& one : exceptions) {
+  for (auto const& exception : exceptions) {
     bool found = false;
     for (auto const& layer : layers) {
-      if (!is_adapted(lora, layer.name) || !is_target(one.layers, layer.name)) continue;
+      if (!is_adapted(lora, layer.name) || !is_target(exception.layers, layer.name)) continue;
       found = true;
-      auto const taken = value_for(exceptions, layer.name, one.value);
-      reader.check(key, taken == one.value, "gives ", layer.name, " two values, ", taken, " and ",
-                   one.value, "; name each layer once");
+      auto const effective_value = value_for(exceptions, layer.name, exception.value);
+      reader.check(key, effective_value == exception.value, "gives ", layer.name, " two values, ",
+                   effective_value, " and ", exception.value, "; name each layer once");
     }
-    reader.check(key, found, "'", printable(one.layers),
+    reader.check(key, found, "'", printable(exception.layers),
                  "' names no layer with an adapter, as target_modules does; regular expressions "
                  "are not read");
   }
@@ -108,8 +108,8 @@ template <class T>
       else
         value = parse_number(item.text);
     }
-    bool const good = value && *value > 0 && (!is_rank || *value <= T{largest_d_model});
-    parallel::require(good, item.place, ": ", reader.full_name(key), ".", printable(name),
+    bool const is_valid = value && *value > 0 && (!is_rank || *value <= T{largest_d_model});
+    parallel::require(is_valid, item.location, ": ", reader.full_name(key), ".", printable(name),
                       ": expected ", is_rank ? "a rank from 1 to " : "a number above 0",
                       is_rank ? std::to_string(largest_d_model) : "", ", found ", describe(item));
     out.push_back({name, value.value_or(T{1})});
@@ -140,24 +140,26 @@ constexpr std::string_view keys_without_effect[] = {"base_model_name_or_path",
                                                     "layers_pattern"};
 
 /// What gives the model of an adapter that is not read.
-constexpr std::string_view merge_by_peft =
+constexpr std::string_view advice_merge_by_peft =
     "let PEFT make one model of both (PeftModel.from_pretrained(model, folder)"
     ".merge_and_unload().save_pretrained(other)) and use that";
 
-constexpr std::string_view save_as_lora =
+constexpr std::string_view advice_save_as_lora =
     "write it where it was trained as plain LoRA (PEFT's "
     "save_pretrained(folder, path_initial_model_for_weight_conversion=...)), or merged into its "
     "model";
 
 /// Whether PEFT changes the model again as it did when the adapter began, so that it can merge
 /// both.
-[[nodiscard]] bool repeats_beginning(nlohmann::json const& begun) {
-  return begun == "pissa" || begun == "olora";
+[[nodiscard]] bool is_reproducible_start(nlohmann::json const& init_lora_weights) {
+  return init_lora_weights == "pissa" || init_lora_weights == "olora";
 }
 
 /// Why an adapter with this setting is more, or other, than B A beside layers; empty: it is not.
-[[nodiscard]] std::string_view beyond_lora(std::string_view key, nlohmann::json const& value) {
-  constexpr std::string_view other = "is not read, and without it the adapter would be another";
+[[nodiscard]] std::string_view unsupported_reason(std::string_view key,
+                                                  nlohmann::json const& value) {
+  constexpr std::string_view unknown_key =
+      "is not read, and without it the adapter would be another";
   auto const text = value.is_string() ? value.get<std::string>() : std::string();
   if (key == "peft_type") return text == "LORA" ? "" : "adapters of this kind are not read";
   if (key == "task_type") return text == "CAUSAL_LM" ? "" : "it is no adapter of a language model";
@@ -175,7 +177,7 @@ constexpr std::string_view save_as_lora =
         return "it names layers by a regular expression, which is not read";
   bool const known = std::ranges::find(adapter_keys, key) != std::end(adapter_keys) ||
                      std::ranges::find(keys_without_effect, key) != std::end(keys_without_effect);
-  return known ? "" : other;
+  return known ? "" : unknown_key;
 }
 
 }  // namespace
@@ -185,7 +187,7 @@ lora_config read_lora(config_reader& reader, model_config const& model) {
   auto const type = reader.get<std::string>("peft_type", "LORA");
   reader.check("peft_type", type == "LORA" || type == "lora", "'", printable(type),
                "' is not supported; use LORA");
-  reader.not_yet("task_type", "use CAUSAL_LM", {"CAUSAL_LM"});
+  reader.refuse_unsupported("task_type", "use CAUSAL_LM", {"CAUSAL_LM"});
   out.rank = reader.get("r", out.rank);
   reader.check("r", out.rank >= 1 && out.rank <= largest_d_model, "must be from 1 to ",
                largest_d_model, ", found ", out.rank);
@@ -199,25 +201,27 @@ lora_config read_lora(config_reader& reader, model_config const& model) {
   auto const layers = linear_layers(model);
   out.rank_pattern = read_exceptions<std::int64_t>(reader, "rank_pattern", out, layers);
   out.alpha_pattern = read_exceptions<double>(reader, "alpha_pattern", out, layers);
-  reader.not_yet("bias", "biases stay as they are: use none", {"none"});
-  reader.not_yet("init_lora_weights", "A is uniform and B zero at first: use true", {"true"});
+  reader.refuse_unsupported("bias", "biases stay as they are: use none", {"none"});
+  reader.refuse_unsupported("init_lora_weights", "A is uniform and B zero at first: use true",
+                            {"true"});
   for (std::string_view const key :
        {"use_dora", "use_qalora", "use_bdlora", "fan_in_fan_out", "lora_bias"})
-    reader.not_yet(key, "use false", {"false"});
+    reader.refuse_unsupported(key, "use false", {"false"});
   for (std::string_view const key :
        {"modules_to_save", "layers_to_transform", "layers_pattern", "layer_replication",
         "exclude_modules", "target_parameters", "trainable_token_indices"})
-    reader.not_yet(key, "leave it out; target_modules names the layers that have adapters");
+    reader.refuse_unsupported(key,
+                              "leave it out; target_modules names the layers that have adapters");
   for (std::string_view const key :
        {"base_model_name_or_path", "revision", "inference_mode", "auto_mapping", "peft_version"})
-    reader.without_effect(key, "the adapter stands beside this model");
+    reader.accept_without_effect(key, "the adapter stands beside this model");
   reader.finish();
   return out;
 }
 
 bool is_adapter_folder(std::filesystem::path const& folder) {
-  std::error_code unreadable;  // then it is none
-  return std::filesystem::exists(folder / adapter_config_name, unreadable);
+  std::error_code code;  // then it is none
+  return std::filesystem::exists(folder / adapter_config_name, code);
 }
 
 nlohmann::json read_adapter_json(std::filesystem::path const& folder) {
@@ -229,19 +233,20 @@ nlohmann::json read_adapter_json(std::filesystem::path const& folder) {
 
 lora_config from_peft_json(nlohmann::json const& json, model_config const& model,
                            std::string const& source) {
-  auto told = nlohmann::json::object();  // what is not there is not asked for
+  auto settings = nlohmann::json::object();  // what is not there is not asked for
   for (auto const& [key, value] : json.items()) {
     if (value.is_null() || value == false || (value.is_structured() && value.empty())) continue;
-    auto const beyond = beyond_lora(key, value);
-    parallel::require(
-        beyond.empty(), source, ": ", printable(key), " is ", printable(value.dump()), ": ", beyond,
-        "; ",
-        key == "init_lora_weights" && !repeats_beginning(value) ? save_as_lora : merge_by_peft);
-    if (std::ranges::find(adapter_keys, key) != std::end(adapter_keys)) told[key] = value;
+    auto const reason = unsupported_reason(key, value);
+    parallel::require(reason.empty(), source, ": ", printable(key), " is ", printable(value.dump()),
+                      ": ", reason, "; ",
+                      key == "init_lora_weights" && !is_reproducible_start(value)
+                          ? advice_save_as_lora
+                          : advice_merge_by_peft);
+    if (std::ranges::find(adapter_keys, key) != std::end(adapter_keys)) settings[key] = value;
   }
-  auto const root = detail::node_of(told, source, config_limits{}.depth);
-  config_report unused;
-  config_reader reader(root, "", unused);
+  auto const root = detail::node_of(settings, source, config_limits{}.depth);
+  config_report report;
+  config_reader reader(root, "", report);
   return read_lora(reader, model);
 }
 

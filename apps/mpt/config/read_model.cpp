@@ -20,18 +20,19 @@ namespace {
 }
 
 /// Says which keys the chosen initialisation does not know.
-void say_what_initialises_nothing(config_reader& reader, init_scheme scheme,
-                                  std::string_view nonlinearity) {
+void report_unused_init_keys(config_reader& reader, init_scheme scheme,
+                             std::string_view nonlinearity) {
   using enum init_scheme;
   bool const kaiming = scheme == kaiming_normal || scheme == kaiming_uniform;
   bool const xavier = scheme == xavier_normal || scheme == xavier_uniform;
-  if (scheme != baseline) reader.without_effect_here("init_std", "belongs to baseline_");
+  if (scheme != baseline) reader.report_without_effect("init_std", "belongs to baseline_");
   if (!xavier && !(kaiming && nonlinearity == "leaky_relu"))
-    reader.without_effect_here("init_gain", "belongs to xavier, and to kaiming with leaky_relu");
-  if (!kaiming) reader.none_has_effect({"fan_mode", "init_nonlinearity"}, "belongs to kaiming");
+    reader.report_without_effect("init_gain", "belongs to xavier, and to kaiming with leaky_relu");
+  if (!kaiming)
+    reader.report_all_without_effect({"fan_mode", "init_nonlinearity"}, "belongs to kaiming");
   if (scheme == torch_default)
-    reader.none_has_effect({"emb_init_std", "emb_init_uniform_lim"},
-                           "default_ is PyTorch's own, of embeddings too");
+    reader.report_all_without_effect({"emb_init_std", "emb_init_uniform_lim"},
+                                     "default_ is PyTorch's own, of embeddings too");
 }
 
 [[nodiscard]] init_config read_init(config_reader& reader) {
@@ -71,8 +72,8 @@ void say_what_initialises_nothing(config_reader& reader, init_scheme scheme,
   init.init_nonlinearity =
       reader.one_of("init_nonlinearity", init.init_nonlinearity,
                     {"linear", "sigmoid", "tanh", "relu", "leaky_relu", "selu"});
-  reader.without_effect("verbose", "there is nothing more to say");
-  say_what_initialises_nothing(reader, init.name, init.init_nonlinearity);
+  reader.accept_without_effect("verbose", "there is nothing more to say");
+  report_unused_init_keys(reader, init.name, init.init_nonlinearity);
   for (auto const& [key, deviation] :
        {std::pair{"emb_init_std", init.emb_init_std}, std::pair{"init_std", init.init_std}})
     reader.check(key, deviation.value_or(0) >= 0, "a standard deviation cannot be negative");
@@ -91,12 +92,12 @@ void read_fc_type(config_reader& reader) {
   if (node == nullptr) return;
   if (node->is_map()) {
     auto section = reader.section("fc_type");
-    section.not_yet("name", "use torch", {"torch"});
-    section.without_effect("bias", "no_bias and attention_bias decide");
-    section.without_effect("device", "weights are created where they stay");
+    section.refuse_unsupported("name", "use torch", {"torch"});
+    section.accept_without_effect("bias", "no_bias and attention_bias decide");
+    section.accept_without_effect("device", "weights are created where they stay");
     section.finish();
   } else {
-    reader.not_yet("fc_type", "use torch", {"torch"});
+    reader.refuse_unsupported("fc_type", "use torch", {"torch"});
   }
 }
 
@@ -154,7 +155,7 @@ model_config read_model(config_reader& reader) {
   attention.finish();
   if (model.attn.alibi || model.attn.rope) {  // as LLM Foundry does, whatever is written
     if (model.learned_pos_emb && reader.has("learned_pos_emb"))
-      reader.without_effect_here("learned_pos_emb", "alibi and rope stand in its place");
+      reader.report_without_effect("learned_pos_emb", "alibi and rope stand in its place");
     model.learned_pos_emb = false;
   }
   model.layers = detail::read_overrides(reader, model.n_layers);
@@ -162,7 +163,7 @@ model_config read_model(config_reader& reader) {
       model.layers, [](layer_override const& layer) { return layer.attn_scale.has_value(); });
   if (model.attn.temperature.attn_scale == 0 && !is_tuned)
     attention.members("attn_temperature_tuning")
-        .without_effect_here("floor_scale", "attn_scale is 0: nothing is tuned");
+        .report_without_effect("floor_scale", "attn_scale is 0: nothing is tuned");
   auto init = reader.section("init_config");
   model.init = read_init(init);
   init.finish();
@@ -170,26 +171,27 @@ model_config read_model(config_reader& reader) {
   read_ffn(ffn, model);
   read_fc_type(reader);
   if (model.ffn_hidden_size)
-    reader.without_effect_here("expansion_ratio", "ffn_config.ffn_hidden_size is the width");
+    reader.report_without_effect("expansion_ratio", "ffn_config.ffn_hidden_size is the width");
 
-  reader.not_yet("name", "use mpt_causal_lm", {"mpt_causal_lm"});
+  reader.refuse_unsupported("name", "use mpt_causal_lm", {"mpt_causal_lm"});
   model.tie_word_embeddings = reader.get("tie_word_embeddings", model.tie_word_embeddings);
   model.embedding_fraction = reader.get("embedding_fraction", model.embedding_fraction);
   model.final_logit_softcapping = reader.optional<double>("final_logit_softcapping");
-  reader.without_effect(
+  reader.accept_without_effect(
       "fuse_norm_attn_norm",
       "it groups modules; the names of tensors are the plain ones, either is read");
-  reader.not_yet("additional_train_metrics",
-                 "loss, perplexity and token accuracy are always measured");
-  reader.not_yet("master_weights_dtype", "master weights are float32", {"float32", "fp32"});
-  reader.without_effect("init_device", "weights are created where they stay");
-  reader.without_effect("loss_fn", "there is one cross entropy, fused and exact");
-  reader.without_effect("use_train_metrics", "training metrics cost nothing here");
-  reader.without_effect("use_cache", "generation always keeps keys and values");
-  reader.without_effect("use_pad_tok_in_ffn", "there is no padding");
-  reader.without_effect("verbose", "there is nothing more to say");
+  reader.refuse_unsupported("additional_train_metrics",
+                            "loss, perplexity and token accuracy are always measured");
+  reader.refuse_unsupported("master_weights_dtype", "master weights are float32",
+                            {"float32", "fp32"});
+  reader.accept_without_effect("init_device", "weights are created where they stay");
+  reader.accept_without_effect("loss_fn", "there is one cross entropy, fused and exact");
+  reader.accept_without_effect("use_train_metrics", "training metrics cost nothing here");
+  reader.accept_without_effect("use_cache", "generation always keeps keys and values");
+  reader.accept_without_effect("use_pad_tok_in_ffn", "there is no padding");
+  reader.accept_without_effect("verbose", "there is nothing more to say");
 
-  check_model(model, parallel::concat(reader.place_of(""), ": ", reader.full_name("")));
+  check_model(model, parallel::concat(reader.location_of(""), ": ", reader.full_name("")));
   return model;
 }
 

@@ -8,11 +8,11 @@
 namespace mpt::detail {
 
 std::string with_run_name(std::string path, std::string const& run_name) {
-  return filled(std::move(path), "{run_name}", run_name);
+  return fill_in(std::move(path), "{run_name}", run_name);
 }
 
 std::string read_path(config_reader& reader, std::string_view key, std::string const& run_name,
-                      std::string_view later) {
+                      std::string_view later_mark) {
   auto const path = reader.get<std::string>(key, "");
   reader.check(key, !is_remote(path), "'", printable(path),
                "' is not yet supported; use a path on this machine");
@@ -25,10 +25,11 @@ std::string read_path(config_reader& reader, std::string_view key, std::string c
                "folder, ",
                printable(slash == std::string::npos ? "." : path.substr(0, slash)),
                ", whose latest checkpoint is taken, and of Composer's the file of rank 0, ",
-               printable(filled(path, rank, "0")));
-  auto const rest = later.empty() ? with_name : filled(with_name, later, "");
-  reader.check(key, rest.find('{') == std::string::npos, "'", printable(path), "': only {run_name}",
-               later.empty() ? "" : " and ", later, " can stand in braces");
+               printable(fill_in(path, rank, "0")));
+  auto const unmarked = later_mark.empty() ? with_name : fill_in(with_name, later_mark, "");
+  reader.check(key, unmarked.find('{') == std::string::npos, "'", printable(path),
+               "': only {run_name}", later_mark.empty() ? "" : " and ", later_mark,
+               " can stand in braces");
   return with_name;
 }
 

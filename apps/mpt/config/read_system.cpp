@@ -22,15 +22,15 @@ namespace {
 /// holds where activation_checkpointing is on. `config.precision` and `config.reduce_dtype` must be
 /// read before.
 void read_fsdp(config_reader& parent, train_config& config) {
-  bool const given = parent.has("fsdp_config");
+  bool const is_written = parent.has("fsdp_config");
   auto reader = parent.section("fsdp_config");
   auto& notes = parent.report().notes;
   auto const precision = config.precision;
   auto const strategy = reader.one_of(
       "sharding_strategy", "FULL_SHARD",
       {"FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD", "HYBRID_SHARD", "_HYBRID_SHARD_ZERO2"});
-  bool const gradients = strategy == "SHARD_GRAD_OP" || strategy == "_HYBRID_SHARD_ZERO2";
-  config.zero_stage = !given || strategy == "NO_SHARD" ? 0 : gradients ? 2 : 3;
+  bool const shards_gradients = strategy == "SHARD_GRAD_OP" || strategy == "_HYBRID_SHARD_ZERO2";
+  config.zero_stage = !is_written || strategy == "NO_SHARD" ? 0 : shards_gradients ? 2 : 3;
   config.reshard_after_forward = read_planned(reader, "reshard_after_forward");
   auto& degrees = config.parallelism;
   auto const read_degree = [&](std::string_view key, std::optional<int>& out) {
@@ -54,24 +54,25 @@ void read_fsdp(config_reader& parent, train_config& config) {
         "fsdp_config.mixed_precision FULL: parameters are bf16 with fp32 master weights; use "
         "precision fp32 for fp32 parameters");
   if (precision == precision_kind::fp32 && mixed != "DEFAULT")
-    reader.without_effect_here("mixed_precision", "all is fp32");
-  auto const again = read_planned(reader, "activation_checkpointing");
-  if (!again)
+    reader.report_without_effect("mixed_precision", "all is fp32");
+  auto const recomputes_activations = read_planned(reader, "activation_checkpointing");
+  if (!recomputes_activations)
     config.recompute.reset();
-  else if (!*again)
+  else if (!*recomputes_activations)
     config.recompute = block_recomputation();
   for (std::string_view const key :
        {"activation_checkpointing_reentrant", "activation_cpu_offload", "auto_wrap",
         "backward_prefetch", "backward_prefetch_limit", "forward_prefetch",
         "forward_prefetch_limit", "limit_all_gathers", "sync_module_states", "use_orig_params",
         "process_group", "te_checkpoint_wrapper", "te_shard_fp8_weight", "verbose"})
-    reader.without_effect(key, "sharding needs no such choice here");
+    reader.accept_without_effect(key, "sharding needs no such choice here");
   for (std::string_view const key : {"state_dict_type", "sharded_ckpt_prefix_dir", "load_planner",
                                      "save_planner", "load_monolith_rank0_only"})
-    reader.without_effect(key, "checkpoints have one form");
-  reader.not_yet("cpu_offload", "use false", {"false"});
-  reader.not_yet("keep_low_precision_grads", "gradients are summed in fp32 (false)", {"false"});
-  reader.not_yet("ignored_modules", "leave it blank");
+    reader.accept_without_effect(key, "checkpoints have one form");
+  reader.refuse_unsupported("cpu_offload", "use false", {"false"});
+  reader.refuse_unsupported("keep_low_precision_grads", "gradients are summed in fp32 (false)",
+                            {"false"});
+  reader.refuse_unsupported("ignored_modules", "leave it blank");
   reader.finish();
 }
 
@@ -96,12 +97,13 @@ constexpr std::array<std::pair<std::string_view, transient_policy>, 2> transient
 /// `deadlines`; `config.dist_timeout`, of those that are not given, must be read before.
 void read_deadlines(config_reader& parent, train_config& config) {
   auto reader = parent.section("deadlines");
-  auto& all = config.deadlines;
-  std::array<std::pair<std::string_view, double*>, 5> const phases{{{"setup", &all.setup},
-                                                                    {"first_step", &all.first_step},
-                                                                    {"step", &all.step},
-                                                                    {"save", &all.save},
-                                                                    {"load", &all.load}}};
+  auto& deadlines = config.deadlines;
+  std::array<std::pair<std::string_view, double*>, 5> const phases{
+      {{"setup", &deadlines.setup},
+       {"first_step", &deadlines.first_step},
+       {"step", &deadlines.step},
+       {"save", &deadlines.save},
+       {"load", &deadlines.load}}};
   for (auto const& [key, seconds] : phases) {
     // nothing of the setup takes long, and what watches processes begins only after it
     *seconds = reader.get(
@@ -113,13 +115,15 @@ void read_deadlines(config_reader& parent, train_config& config) {
 }
 
 /// Says which settings of sharding change nothing at this stage.
-void say_what_shards_nothing(config_reader& reader, train_config const& config) {
+void report_unused_sharding_keys(config_reader& reader, train_config const& config) {
   auto fsdp = reader.members("fsdp_config");
-  if (reader.has("zero_stage")) fsdp.without_effect_here("sharding_strategy", "zero_stage decides");
+  if (reader.has("zero_stage"))
+    fsdp.report_without_effect("sharding_strategy", "zero_stage decides");
   if (config.zero_stage < 3)
-    fsdp.without_effect_here("reshard_after_forward", "parameters are divided at stage 3 alone");
+    fsdp.report_without_effect("reshard_after_forward", "parameters are divided at stage 3 alone");
   if (config.zero_stage < 2)
-    reader.without_effect_here("reduce_every_microbatch", "gradients are divided from stage 2 on");
+    reader.report_without_effect("reduce_every_microbatch",
+                                 "gradients are divided from stage 2 on");
 }
 
 }  // namespace
@@ -129,10 +133,10 @@ void say_what_shards_nothing(config_reader& reader, train_config const& config) 
 namespace mpt::detail {
 
 std::optional<std::int64_t> read_ranks(config_reader& reader, std::string_view key) {
-  constexpr std::int64_t most = 4096;
+  constexpr std::int64_t largest_count = 4096;
   auto const count = reader.optional<std::int64_t>(key);
-  reader.check(key, !count || (*count >= 1 && *count <= most), "must be from 1 to ", most,
-               ", found ", count.value_or(0));
+  reader.check(key, !count || (*count >= 1 && *count <= largest_count), "must be from 1 to ",
+               largest_count, ", found ", count.value_or(0));
   return count;
 }
 
@@ -143,15 +147,16 @@ logging_config read_logging(config_reader& reader) {
   logging.console_log_interval = reader.get("console_log_interval", logging.console_log_interval);
   reader.check("console_log_interval", logging.console_log_interval.count > 0, "must be above 0");
   if (logging.progress_bar)
-    reader.none_has_effect({"log_to_console", "console_log_interval"}, "there is a progress bar");
+    reader.report_all_without_effect({"log_to_console", "console_log_interval"},
+                                     "there is a progress bar");
   else if (!logging.log_to_console)
-    reader.without_effect_here("console_log_interval", "log_to_console is false");
+    reader.report_without_effect("console_log_interval", "log_to_console is false");
   logging.tensorboard = read_loggers(reader.section("loggers"));
   return logging;
 }
 
 void read_spike_check(config_reader& parent, train_config& config) {
-  bool const given = parent.has("spike_check");
+  bool const is_written = parent.has("spike_check");
   auto reader = parent.section("spike_check");
   spike_check_config check;
   check.on_spike = read_name(reader, "on_spike", "skip", bad_batch_names, "a way to go on");
@@ -162,7 +167,7 @@ void read_spike_check(config_reader& parent, train_config& config) {
   reader.check("window", check.window >= 4 && check.window <= 10000,
                "must be from 4 to 10000 updates, found ", check.window);
   reader.finish();
-  if (given) config.spike_check = check;
+  if (is_written) config.spike_check = check;
 }
 
 void read_corruption_check(config_reader& parent, train_config& config) {
@@ -172,7 +177,7 @@ void read_corruption_check(config_reader& parent, train_config& config) {
   check.on_transient =
       read_name(reader, "on_transient", "repeat", transient_names, "a way to go on");
   if (check.interval.count == 0)
-    reader.without_effect_here("on_transient", "interval is 0: nothing is looked for");
+    reader.report_without_effect("on_transient", "interval is 0: nothing is looked for");
   reader.finish();
 }
 
@@ -184,15 +189,15 @@ void read_system(config_reader& reader, train_config& config) {
   config.on_not_finite =
       read_name(reader, "on_not_finite", "stop", bad_batch_names, "a way to go on");
   read_spike_check(reader, config);
-  auto const& saves = config.checkpoint;
-  bool const goes_back =
+  auto const& checkpoint = config.checkpoint;
+  bool const rolls_back =
       config.on_not_finite == bad_batch_policy::roll_back ||
       (config.spike_check && config.spike_check->on_spike == bad_batch_policy::roll_back);
-  reader.check("on_not_finite", !goes_back || !saves.save_weights_only,
+  reader.check("on_not_finite", !rolls_back || !checkpoint.save_weights_only,
                "roll_back, here or in spike_check, needs checkpoints to go back to, which "
                "save_weights_only leaves the optimizer out of");
   reader.check("on_not_finite",
-               !goes_back || !saves.save_folder.empty() || !saves.load_path.empty(),
+               !rolls_back || !checkpoint.save_folder.empty() || !checkpoint.load_path.empty(),
                "roll_back, here or in spike_check, needs save_folder, where the checkpoint to go "
                "back to is kept");
   read_corruption_check(reader, config);
@@ -210,7 +215,7 @@ void read_system(config_reader& reader, train_config& config) {
     if (*stage == 0) config.parallelism.shard_within_node = false;
   }
   config.reduce_every_microbatch = read_planned(reader, "reduce_every_microbatch");
-  say_what_shards_nothing(reader, config);
+  report_unused_sharding_keys(reader, config);
   config.device = reader.one_of("device", config.device, {"auto", "cpu", "cuda", "kokkos"});
   config.ranks = read_ranks(reader, "ranks");
   config.threads = read_ranks(reader, "threads");

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include <mpt/config/document.hpp>
+#include <mpt/config/interpolate.hpp>
 #include <mpt/config/mirrors.hpp>
 #include <mpt/config/read_algorithms.hpp>
 #include <mpt/config/read_finetuning_run.hpp>
@@ -15,25 +16,25 @@
 #include <mpt/config/read_recompute.hpp>
 #include <mpt/config/read_system.hpp>
 #include <mpt/eval/read_icl_tasks.hpp>
-#include <mpt/config/interpolate.hpp>
 
 namespace mpt {
 namespace {
 
 /// A name that can stand in paths as it is.
-void check_run_name(std::string const& name, std::string_view where) {
-  bool plain = !name.empty() && name.size() <= 200 && !name.starts_with('.');
+void check_run_name(std::string const& name, std::string_view prefix) {
+  bool is_plain = !name.empty() && name.size() <= 200 && !name.starts_with('.');
   for (char const c : name)
-    plain = plain && ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                      c == '_' || c == '-' || c == '.');
-  parallel::require(plain, where, ": '", printable(name),
+    is_plain = is_plain && ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                            (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.');
+  parallel::require(is_plain, prefix, ": '", printable(name),
                     "' cannot name a run; use letters, digits, '-', '_' and '.'");
 }
 
 [[nodiscard]] std::int64_t positive(config_reader& reader, std::string_view key,
                                     std::int64_t value) {
-  constexpr std::int64_t most = std::int64_t{1} << 30;
-  reader.check(key, value >= 1 && value <= most, "must be from 1 to ", most, ", found ", value);
+  constexpr std::int64_t largest_value = std::int64_t{1} << 30;
+  reader.check(key, value >= 1 && value <= largest_value, "must be from 1 to ", largest_value,
+               ", found ", value);
   return value;
 }
 
@@ -70,7 +71,7 @@ void check_run_name(std::string const& name, std::string_view where) {
   reader.check("icl_seq_len", length >= 2 && length <= largest_seq_len, "must be from 2 to ",
                largest_seq_len, ", found ", length);
   if (has_blank_tasks(reader))
-    reader.without_effect("icl_tasks", "every dataset_uri is blank");
+    reader.accept_without_effect("icl_tasks", "every dataset_uri is blank");
   else
     out.tasks = icl::read_icl_tasks(
         reader, {.file = file, .batch_size = batch_size, .max_seq_len = length});
@@ -82,38 +83,39 @@ void check_run_name(std::string const& name, std::string_view where) {
                !out.subset_batches || *out.subset_batches == -1 || *out.subset_batches > 0,
                "expected -1 for all or a number above 0, found ", out.subset_batches.value_or(0));
   if (out.tasks.empty())
-    reader.none_has_effect({"icl_seq_len", "icl_subset_num_batches"}, "there are no icl_tasks");
-  reader.without_effect("icl_max_seq_len", "is icl_seq_len here and in LLM Foundry");
+    reader.report_all_without_effect({"icl_seq_len", "icl_subset_num_batches"},
+                                     "there are no icl_tasks");
+  reader.accept_without_effect("icl_max_seq_len", "is icl_seq_len here and in LLM Foundry");
   return out;
 }
 
 /// Says which keys of evaluation change nothing where there is nothing to evaluate on.
-void say_what_evaluates_nothing(config_reader& reader, train_config const& config) {
+void report_unused_evaluation_keys(config_reader& reader, train_config const& config) {
   if (!config.eval_loaders.empty()) return;
-  reader.without_effect_here("eval_subset_num_batches", "there is no eval_loader");
+  reader.report_without_effect("eval_subset_num_batches", "there is no eval_loader");
   if (config.icl.tasks.empty())
-    reader.none_has_effect({"eval_interval", "eval_first", "device_eval_batch_size"},
-                           "there is no eval_loader");
+    reader.report_all_without_effect({"eval_interval", "eval_first", "device_eval_batch_size"},
+                                     "there is no eval_loader");
 }
 
 /// Top-level keys that change nothing here, and those we do not have.
-void read_the_rest(config_reader& reader) {
+void read_remaining_keys(config_reader& reader) {
   for (std::string_view const key : {"python_log_level", "log_config"})
-    reader.without_effect(key, "the console shows one short form");
+    reader.accept_without_effect(key, "the console shows one short form");
   for (std::string_view const key : {"metadata", "flatten_metadata"})
-    reader.without_effect(key, "no logger here takes it");
+    reader.accept_without_effect(key, "no logger here takes it");
   for (std::string_view const key : {"max_split_size_mb", "expandable_segments", "cuda_load_lazy"})
-    reader.without_effect(key, "memory is planned before the start");
-  reader.without_effect("code_paths", "no Python is run");
-  reader.without_effect("compile_config", "everything is compiled");
-  reader.not_yet("profiler", "leave it out; profile: true times three batches");
-  reader.without_effect("spin_dataloaders", "data is resumed by position");
-  reader.not_yet("accumulate_train_batch_on_tokens", "losses are always weighted by tokens (true)",
-                 {"true"});
+    reader.accept_without_effect(key, "memory is planned before the start");
+  reader.accept_without_effect("code_paths", "no Python is run");
+  reader.accept_without_effect("compile_config", "everything is compiled");
+  reader.refuse_unsupported("profiler", "leave it out; profile: true times three batches");
+  reader.accept_without_effect("spin_dataloaders", "data is resumed by position");
+  reader.refuse_unsupported("accumulate_train_batch_on_tokens",
+                            "losses are always weighted by tokens (true)", {"true"});
   for (std::string_view const key :
        {"device_train_batch_size", "device_train_grad_accum", "n_gpus"})
-    reader.not_yet(key, "it follows from global_train_batch_size, microbatch and ranks");
-  for (std::string_view const key : referred_mappings) reader.without_effect_unless_referred(key);
+    reader.refuse_unsupported(key, "it follows from global_train_batch_size, microbatch and ranks");
+  for (std::string_view const key : referred_mappings) reader.report_unreferenced(key);
 }
 
 }  // namespace
@@ -123,9 +125,10 @@ config_environment process_environment(std::filesystem::path const& file) {
   if (char const* const name = std::getenv("RUN_NAME")) environment.run_name = name;
   std::string stem;
   for (char const c : file.stem().string()) {
-    bool const plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       c == '_' || c == '-' || (c == '.' && !stem.empty());
-    stem += plain ? c : '-';
+    bool const is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                          (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+                          (c == '.' && !stem.empty());
+    stem += is_plain ? c : '-';
   }
   if (!stem.empty()) environment.default_run_name = stem.substr(0, 100);
   return environment;
@@ -135,13 +138,13 @@ train_config read_train_config(config_node const& document, config_environment c
   train_config config;
   config_reader reader(document, "", config.report);
   config.run_name = reader.get<std::string>("run_name", "");
-  std::string where = parallel::concat(reader.place_of("run_name"), ": run_name");
+  std::string name_source = parallel::concat(reader.location_of("run_name"), ": run_name");
   if (config.run_name.empty()) {
     config.run_name = environment.run_name;
-    where = "$RUN_NAME";
+    name_source = "$RUN_NAME";
   }
   if (config.run_name.empty()) config.run_name = environment.default_run_name;
-  check_run_name(config.run_name, where);
+  check_run_name(config.run_name, name_source);
 
   config.max_seq_len = reader.required<std::int64_t>("max_seq_len");
   reader.check("max_seq_len", config.max_seq_len >= 2 && config.max_seq_len <= largest_seq_len,
@@ -149,40 +152,42 @@ train_config read_train_config(config_node const& document, config_environment c
   reader.check("model", reader.has("model"), "missing; it is required");
   auto model = reader.section("model");
   auto const mirrors = read_mirrors(reader);
-  detail::read_model_of(model, config, mirrors);
+  detail::read_trained_model(model, config, mirrors);
   bool const has_targets = model.has("activation_checkpointing_target");
   auto recompute = detail::read_recompute(model, config.model.n_layers);
   model.finish();
   for (std::string_view const key : {"tokenizer", "optimizer", "scheduler", "train_loader"})
     reader.check(key, reader.has(key), "missing; it is required");
   config.tokenizer = detail::read_tokenizer(reader.section("tokenizer"));
-  config.tokenizer.name = mirrored(mirrors, config.tokenizer.name);
+  config.tokenizer.name = mirrored_path(mirrors, config.tokenizer.name);
   config.optimizer = read_optimizer(reader.section("optimizer"));
-  bool const anew = config.model.lora && config.adapter.empty() && !reader.has("load_path");
-  config.clip = read_algorithms(reader.section("algorithms"), config.model, anew);
+  bool const has_new_adapters =
+      config.model.lora && config.adapter.empty() && !reader.has("load_path");
+  config.clip = read_algorithms(reader.section("algorithms"), config.model, has_new_adapters);
   config.scheduler = read_scheduler(reader.section("scheduler"));
   config.train_loader = read_loader(reader.section("train_loader"),
                                     {.max_seq_len = config.max_seq_len, .drop_last = true});
   config.eval_loaders =
       read_eval_loaders(reader, {.max_seq_len = config.max_seq_len, .drop_last = false});
-  bool const is_default = std::ranges::any_of(config.eval_loaders, [&](auto const& loader) {
-    return loader.max_seq_len == config.max_seq_len;
-  });
-  if (config.train_loader.max_seq_len != config.max_seq_len && !is_default &&
+  bool const default_length_is_used = std::ranges::any_of(
+      config.eval_loaders,
+      [&](auto const& loader) { return loader.max_seq_len == config.max_seq_len; });
+  if (config.train_loader.max_seq_len != config.max_seq_len && !default_length_is_used &&
       !reader.has("icl_tasks"))
-    reader.without_effect_here(
+    reader.report_without_effect(
         "max_seq_len",
         parallel::concat("train_loader.dataset.max_seq_len is ", config.train_loader.max_seq_len));
-  auto const most = config.model.max_seq_len;
+  auto const longest = config.model.max_seq_len;
   auto const check_length = [&](std::string const& name, loader_config const& loader) {
-    reader.check("max_seq_len", loader.max_seq_len <= most, name, ".dataset.max_seq_len ",
+    reader.check("max_seq_len", loader.max_seq_len <= longest, name, ".dataset.max_seq_len ",
                  loader.max_seq_len, " is longer than ",
                  config.model.learned_pos_emb
-                     ? parallel::concat("the ", most, " learned positions of model.max_seq_len")
-                     : parallel::concat(
-                           "model.max_seq_len ", most, ", beyond which nothing reads the model; ",
-                           config.pretrained.empty() ? "raise model.max_seq_len"
-                                                     : "raise model.config_overrides.max_seq_len"));
+                     ? parallel::concat("the ", longest, " learned positions of model.max_seq_len")
+                     : parallel::concat("model.max_seq_len ", longest,
+                                        ", beyond which nothing reads the model; ",
+                                        config.pretrained.empty()
+                                            ? "raise model.max_seq_len"
+                                            : "raise model.config_overrides.max_seq_len"));
   };
   check_length("train_loader", config.train_loader);
   for (auto const& loader : config.eval_loaders) check_length(eval_loader_name(loader), loader);
@@ -210,13 +215,13 @@ train_config read_train_config(config_node const& document, config_environment c
   auto const seed = reader.get<std::int64_t>("seed", 17);
   reader.check("seed", seed >= 0, "must not be negative, found ", seed);
   config.seed = static_cast<std::uint64_t>(seed);
-  reader.not_yet("precision", "use fp32 or amp_bf16", {"fp32", "amp_bf16"});
+  reader.refuse_unsupported("precision", "use fp32 or amp_bf16", {"fp32", "amp_bf16"});
   if (reader.get<std::string>("precision", "amp_bf16") == "fp32")
     config.precision = precision_kind::fp32;
   config.evaluation = read_evaluation(reader, config.device_train_microbatch_size.value_or(1));
   config.icl = read_icl(reader, environment.file, config.evaluation.device_eval_batch_size,
                         config.max_seq_len);
-  say_what_evaluates_nothing(reader, config);
+  report_unused_evaluation_keys(reader, config);
   config.checkpoint = detail::read_checkpoint(reader, config.run_name);
   config.callbacks = read_callbacks(reader.section("callbacks"));
   if (auto& saves = config.callbacks.hf_checkpointer)
@@ -230,9 +235,9 @@ train_config read_train_config(config_node const& document, config_environment c
         "model.activation_checkpointing_target: has no effect without "
         "fsdp_config.activation_checkpointing: true");
   config.parallelism = detail::read_parallelism(reader, std::move(config.parallelism));
-  detail::settle_finetuning(reader, document, config, mirrors);
-  say_unused_mirrors(reader, document, mirrors);
-  read_the_rest(reader);
+  detail::adapt_to_finetuning(reader, document, config, mirrors);
+  report_unused_mirrors(reader, document, mirrors);
+  read_remaining_keys(reader);
   reader.finish();
 
   bool const in_epochs = config.max_duration.unit == time_unit::epoch ||
@@ -241,7 +246,7 @@ train_config read_train_config(config_node const& document, config_environment c
     try {
       check_schedule(config.scheduler, clock_of(config));
     } catch (parallel::error const& problem) {
-      parallel::fail(reader.place_of("scheduler"), ": ", problem.what());
+      parallel::fail(reader.location_of("scheduler"), ": ", problem.what());
     }
   }
   if (!needs_epochs(config.scheduler, config.max_duration))
@@ -263,11 +268,11 @@ tokenizer_config read_tokenizer(config_reader reader) {
   tokenizer_config tokenizer;
   tokenizer.name = reader.required<std::string>("name");
   auto kwargs = reader.section("kwargs");
-  kwargs.without_effect("model_max_length", "sequences have max_seq_len tokens");
+  kwargs.accept_without_effect("model_max_length", "sequences have max_seq_len tokens");
   for (std::string_view const key : {"use_fast", "trust_remote_code", "padding_side"})
-    kwargs.without_effect(key, "one tokenizer, from tokenizer.json");
+    kwargs.accept_without_effect(key, "one tokenizer, from tokenizer.json");
   for (std::string_view const key : {"add_bos_token", "add_eos_token"})
-    kwargs.not_yet(key, "prepare has --bos_text and --eos_text", {"false"});
+    kwargs.refuse_unsupported(key, "prepare has --bos_text and --eos_text", {"false"});
   kwargs.finish();
   reader.finish();
   return tokenizer;
@@ -302,11 +307,11 @@ checkpoint_config read_checkpoint(config_reader& reader, std::string const& run_
   checkpoint.keep_every = reader.get("keep_every", checkpoint.keep_every);
   reader.check("keep_every", checkpoint.keep_every >= 0,
                "expected a number of batches, or 0 for none, found ", checkpoint.keep_every);
-  auto const& saves = checkpoint.save_interval;
+  auto const& interval = checkpoint.save_interval;
   reader.check("keep_every",
-               saves.unit != time_unit::batch ||
-                   checkpoint.keep_every % static_cast<std::int64_t>(saves.count) == 0,
-               "expected a multiple of save_interval (", to_string(saves),
+               interval.unit != time_unit::batch ||
+                   checkpoint.keep_every % static_cast<std::int64_t>(interval.count) == 0,
+               "expected a multiple of save_interval (", to_string(interval),
                "), as only what is saved can be kept, found ", checkpoint.keep_every);
   checkpoint.save_overwrite = reader.get("save_overwrite", checkpoint.save_overwrite);
   checkpoint.load_path = read_path(reader, "load_path", run_name);
@@ -320,24 +325,25 @@ checkpoint_config read_checkpoint(config_reader& reader, std::string const& run_
   if (checkpoint.save_folder.empty())
     for (std::string_view const key : {"save_interval", "save_num_checkpoints_to_keep",
                                        "keep_every", "save_overwrite", "save_weights_only"})
-      reader.without_effect_here(key, "there is no save_folder");
+      reader.report_without_effect(key, "there is no save_folder");
   else if (checkpoint.save_num_checkpoints_to_keep == -1)
-    reader.without_effect_here("keep_every", "save_num_checkpoints_to_keep is -1: all stay");
+    reader.report_without_effect("keep_every", "save_num_checkpoints_to_keep is -1: all stay");
   if (checkpoint.load_path.empty())
-    reader.without_effect_here("load_weights_only", "there is no load_path");
+    reader.report_without_effect("load_weights_only", "there is no load_path");
   for (std::string_view const key : {"save_filename", "save_latest_filename"})
-    reader.without_effect(key, "checkpoints are folders named by batch, and 'latest'");
-  reader.without_effect("only_composer_checkpoint", "checkpoints have one form");
+    reader.accept_without_effect(key, "checkpoints are folders named by batch, and 'latest'");
+  reader.accept_without_effect("only_composer_checkpoint", "checkpoints have one form");
   checkpoint.save_weights_only = reader.get("save_weights_only", checkpoint.save_weights_only);
   reader.check("save_weights_only", !checkpoint.save_weights_only || !checkpoint.autoresume,
                "cannot go with autoresume: a run cannot go on from weights without the optimizer");
   reader.check("save_weights_only",
                !checkpoint.save_weights_only || checkpoint.local_save_folder.empty(),
                "cannot go with local_save_folder, which is there to go on from");
-  reader.not_yet("only_hf_checkpoint", "use false; convert makes a Hugging Face folder", {"false"});
-  reader.not_yet("save_ignore_keys", "leave it blank");
-  reader.not_yet("load_ignore_keys", "leave it blank");
-  reader.not_yet("load_strict_model_weights", "use true", {"true"});
+  reader.refuse_unsupported("only_hf_checkpoint", "use false; convert makes a Hugging Face folder",
+                            {"false"});
+  reader.refuse_unsupported("save_ignore_keys", "leave it blank");
+  reader.refuse_unsupported("load_ignore_keys", "leave it blank");
+  reader.refuse_unsupported("load_strict_model_weights", "use true", {"true"});
   return checkpoint;
 }
 

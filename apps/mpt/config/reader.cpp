@@ -11,11 +11,11 @@ namespace {
 [[nodiscard]] std::string quoted_list(std::initializer_list<std::string_view> words,
                                       std::string_view last = " or ") {
   std::string text;
-  std::size_t left = words.size();
+  std::size_t remaining = words.size();
   for (std::string_view const word : words) {
     text += parallel::concat("'", word, "'");
-    --left;
-    if (left > 0) text += left == 1 ? last : std::string_view(", ");
+    --remaining;
+    if (remaining > 0) text += remaining == 1 ? last : std::string_view(", ");
   }
   return text;
 }
@@ -23,8 +23,8 @@ namespace {
 }  // namespace
 
 config_reader::config_reader(config_node const& node, std::string path, config_report& report)
-    : node_(&node), place_(node.place), path_(std::move(path)), report_(&report) {
-  parallel::require(node.is_map() || node.is_null(), node.place, ": ",
+    : node_(&node), location_(node.location), path_(std::move(path)), report_(&report) {
+  parallel::require(node.is_map() || node.is_null(), node.location, ": ",
                     path_.empty() ? "the document" : path_, ": expected a mapping, found ",
                     describe(node));
 }
@@ -35,14 +35,14 @@ bool config_reader::has(std::string_view key) const {
 }
 
 bool config_reader::is_named(std::string_view key) {
-  note(key, key_role::effective);
-  return stands(key);
+  register_key(key, key_role::effective);
+  return is_present(key);
 }
 
 config_reader config_reader::section(std::string_view key) {
-  note(key, key_role::effective);
+  register_key(key, key_role::effective);
   config_reader result(has(key) ? *find(key) : nothing_, full_name(key), *report_);
-  if (!has(key)) result.place_ = place_of(key);
+  if (!has(key)) result.location_ = location_of(key);
   return result;
 }
 
@@ -51,7 +51,7 @@ config_reader config_reader::members(std::string_view key) const {
 }
 
 config_node const* config_reader::raw(std::string_view key) {
-  note(key, key_role::effective);
+  register_key(key, key_role::effective);
   return has(key) ? find(key) : nullptr;
 }
 
@@ -59,31 +59,33 @@ config_node const* config_reader::peek(std::string_view key) const {
   return has(key) ? find(key) : nullptr;
 }
 
-void config_reader::without_effect(std::string_view key, std::string_view reason) {
-  note(key, key_role::without_effect);
-  without_effect_here(key, reason);
+void config_reader::accept_without_effect(std::string_view key, std::string_view reason) {
+  register_key(key, key_role::without_effect);
+  report_without_effect(key, reason);
 }
 
-void config_reader::without_effect_here(std::string_view key, std::string_view reason) {
+void config_reader::report_without_effect(std::string_view key, std::string_view reason) {
   if (find(key) != nullptr) report_->ignored.push_back({full_name(key), std::string(reason)});
 }
 
-void config_reader::without_effect_unless_referred(std::string_view key) {
+void config_reader::report_unreferenced(std::string_view key) {
   config_node const* const node = raw(key);
   if (node == nullptr) return;
-  for_each_leaf(*node, full_name(key), [&](std::string const& name, config_key const& one, auto&) {
-    if (one.is_unused) report_->ignored.push_back({printable(name), "nothing refers to it"});
-  });
+  for_each_leaf(*node, full_name(key),
+                [&](std::string const& name, config_key const& member, auto&) {
+                  if (member.is_unused)
+                    report_->ignored.push_back({printable(name), "nothing refers to it"});
+                });
 }
 
-void config_reader::none_has_effect(std::initializer_list<std::string_view> keys,
-                                    std::string_view reason) {
-  for (std::string_view const key : keys) without_effect_here(key, reason);
+void config_reader::report_all_without_effect(std::initializer_list<std::string_view> keys,
+                                              std::string_view reason) {
+  for (std::string_view const key : keys) report_without_effect(key, reason);
 }
 
-void config_reader::not_yet(std::string_view key, std::string_view supported,
-                            std::initializer_list<std::string_view> accepted) {
-  note(key, key_role::restricted);
+void config_reader::refuse_unsupported(std::string_view key, std::string_view supported,
+                                       std::initializer_list<std::string_view> accepted) {
+  register_key(key, key_role::restricted);
   if (!has(key)) return;
   config_node const& value = *find(key);
   if (value.is_scalar())
@@ -91,19 +93,19 @@ void config_reader::not_yet(std::string_view key, std::string_view supported,
       if (same_scalar(value, word)) return;
   if (value.items.empty() && !value.is_scalar()) return;  // {} or []
   parallel::fail(
-      value.place, ": ", full_name(key), ": ",
+      value.location, ": ", full_name(key), ": ",
       value.is_scalar() ? parallel::concat("'", printable(value.text), "' is ") : std::string(),
       "not yet supported; ", supported);
 }
 
-void config_reader::must_be_absent(std::string_view key, std::string_view instead) {
-  note(key, key_role::restricted);
+void config_reader::refuse_present(std::string_view key, std::string_view instead) {
+  register_key(key, key_role::restricted);
   check(key, !has(key), "not yet supported; leave it out; ", instead);
 }
 
-void config_reader::must_not_be_named(std::string_view key, std::string_view instead) {
-  note(key, key_role::restricted);
-  check(key, !stands(key), "not yet supported; leave it out; ", instead);
+void config_reader::refuse_named(std::string_view key, std::string_view instead) {
+  register_key(key, key_role::restricted);
+  check(key, !is_present(key), "not yet supported; leave it out; ", instead);
 }
 
 std::string config_reader::one_of(std::string_view key, std::string fallback,
@@ -114,34 +116,34 @@ std::string config_reader::one_of(std::string_view key, std::string fallback,
   fail(key, "expected ", quoted_list(words), ", found '", printable(value), "'");
 }
 
-std::string const& config_reader::place_of(std::string_view key) const {
+std::string const& config_reader::location_of(std::string_view key) const {
   config_node const* const value = find(key);
-  return value != nullptr ? value->place : place_;
+  return value != nullptr ? value->location : location_;
 }
 
 std::string config_reader::full_name(std::string_view key) const {
   return path_.empty() ? std::string(key) : parallel::concat(path_, ".", key);
 }
 
-void config_reader::finish(bool lists) const {
+void config_reader::finish(bool list_supported) const {
   for (config_key const& key : node_->keys) {
     bool known = false;
-    for (std::string const& name : asked_) known = known || name == key.name;
+    for (std::string const& name : requested_keys_) known = known || name == key.name;
     if (known) continue;
-    auto const inner = known_below(key.name);
-    auto const nearest = nearest_name(key.name, asked_);
+    auto const inner = known_key_below(key.name);
+    auto const nearest = nearest_name(key.name, requested_keys_);
     std::string advice;
     if (!inner.empty())
       advice = parallel::concat("; did you mean '", inner, "'?");
     else if (!nearest.empty())
       advice = parallel::concat("; did you mean '", full_name(nearest), "'?");
-    if (lists)
+    if (list_supported)
       advice += parallel::concat(advice.empty() ? "; there are " : " There are ", supported_keys());
-    parallel::fail(key.place, ": ", full_name(printable(key.name)), ": unknown key", advice);
+    parallel::fail(key.location, ": ", full_name(printable(key.name)), ": unknown key", advice);
   }
 }
 
-std::string config_reader::known_below(std::string_view key) const {
+std::string config_reader::known_key_below(std::string_view key) const {
   auto const ending = parallel::concat(".", key);
   auto const beginning = full_name("");
   for (known_key const& known : report_->known)
@@ -154,28 +156,28 @@ std::string config_reader::known_below(std::string_view key) const {
 
 std::string config_reader::supported_keys() const {
   std::string out;
-  for (std::string const& asked : asked_)
+  for (std::string const& requested : requested_keys_)
     for (known_key const& known : report_->known)
-      if (known.name == full_name(asked) && known.role != key_role::restricted)
-        out.append(out.empty() ? "" : ", ").append(asked);
+      if (known.name == full_name(requested) && known.role != key_role::restricted)
+        out.append(out.empty() ? "" : ", ").append(requested);
   return out;
 }
 
-bool config_reader::stands(std::string_view key) const {
+bool config_reader::is_present(std::string_view key) const {
   config_node const* const value = find(key);
-  return value != nullptr && (!value->is_null() || value->place != "command line");
+  return value != nullptr && (!value->is_null() || value->location != "command line");
 }
 
-void config_reader::note(std::string_view key, key_role role) {
+void config_reader::register_key(std::string_view key, key_role role) {
   auto name = full_name(key);
-  for (std::string const& asked : asked_) {
-    if (asked != key) continue;
+  for (std::string const& requested : requested_keys_) {
+    if (requested != key) continue;
     if (role == key_role::effective)
       for (known_key& known : report_->known)
         if (known.name == name) known.role = role;
     return;
   }
-  asked_.emplace_back(key);
+  requested_keys_.emplace_back(key);
   report_->known.push_back({std::move(name), role});
 }
 

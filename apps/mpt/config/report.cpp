@@ -8,12 +8,13 @@ namespace mpt {
 std::string describe_ignored(config_report const& report) {
   std::vector<std::pair<std::string, std::string>> groups;  // reason, names
   for (ignored_key const& key : report.ignored) {
-    auto const same = std::find_if(groups.begin(), groups.end(),
-                                   [&](auto const& group) { return group.first == key.reason; });
-    if (same == groups.end())
+    auto const group = std::find_if(groups.begin(), groups.end(), [&](auto const& candidate) {
+      return candidate.first == key.reason;
+    });
+    if (group == groups.end())
       groups.emplace_back(key.reason, key.name);
     else
-      same->second.append(", ").append(key.name);
+      group->second.append(", ").append(key.name);
   }
   std::string line;
   for (auto const& [reason, names] : groups) {

@@ -36,7 +36,7 @@ namespace {
 
 /// `1:30`: whole parts, each of those after the first below sixty.
 [[nodiscard]] std::optional<std::uint64_t> parse_sixtieths(std::string_view text) {
-  constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max() / 60 - 1;
+  constexpr std::uint64_t largest = std::numeric_limits<std::uint64_t>::max() / 60 - 1;
   if (text.front() < '1' || text.front() > '9') return std::nullopt;
   auto colon = text.find(':');
   auto value = parse_digits(text.substr(0, colon), 10);
@@ -44,10 +44,10 @@ namespace {
     text.remove_prefix(colon + 1);
     colon = text.find(':');
     auto const part = text.substr(0, colon);
-    auto const more =
+    auto const digits =
         part.size() <= 2 && part.find('_') == part.npos ? parse_digits(part, 10) : std::nullopt;
-    if (!more || *more >= 60 || *value > most) return std::nullopt;
-    value = *value * 60 + *more;
+    if (!digits || *digits >= 60 || *value > largest) return std::nullopt;
+    value = *value * 60 + *digits;
   }
   return value;
 }
@@ -68,8 +68,8 @@ namespace {
   bool const is_negative = text.starts_with('-');
   if (is_negative || text.starts_with('+')) text.remove_prefix(1);
   auto const magnitude = parse_magnitude(text);
-  constexpr auto most = std::uint64_t{std::numeric_limits<std::int64_t>::max()};
-  if (!magnitude || *magnitude > most) return std::nullopt;
+  constexpr auto largest = std::uint64_t{std::numeric_limits<std::int64_t>::max()};
+  if (!magnitude || *magnitude > largest) return std::nullopt;
   auto const value = static_cast<std::int64_t>(*magnitude);
   return is_negative ? -value : value;
 }
@@ -84,8 +84,9 @@ std::optional<double> parse_decimal(std::string_view text) {
   if (*begin == '+') ++begin;
   if (begin == end || (begin != digits->data() && (*begin == '+' || *begin == '-')))
     return std::nullopt;
-  char const first = *begin == '-' && begin + 1 != end ? begin[1] : *begin;
-  if (first != '.' && (first < '0' || first > '9')) return std::nullopt;  // inf, nan, words
+  char const first_digit = *begin == '-' && begin + 1 != end ? begin[1] : *begin;
+  if (first_digit != '.' && (first_digit < '0' || first_digit > '9'))
+    return std::nullopt;  // inf, nan, words
   double value = 0;
   auto const [stop, code] = std::from_chars(begin, end, value);
   if (code != std::errc{} || stop != end || !std::isfinite(value)) return std::nullopt;
@@ -95,8 +96,8 @@ std::optional<double> parse_decimal(std::string_view text) {
 std::optional<double> parse_number(std::string_view text) {
   if (auto const whole = parse_whole(text)) return static_cast<double>(*whole);
   auto const digits = text.starts_with('-') || text.starts_with('+') ? text.substr(1) : text;
-  bool const says_decimal = text.find_first_of(".eE") != std::string_view::npos;
-  if (digits.starts_with('0') && !says_decimal) return std::nullopt;  // `08`, which is text
+  bool const is_decimal = text.find_first_of(".eE") != std::string_view::npos;
+  if (digits.starts_with('0') && !is_decimal) return std::nullopt;  // `08`, which is text
   return parse_decimal(text);
 }
 

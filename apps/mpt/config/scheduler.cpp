@@ -38,7 +38,7 @@ std::vector<std::string> unfinished_parts(scheduler_config const& schedule,
                                           training_clock const& clock) {
   std::vector<std::string> out;
   auto const duration = total_batches(clock);
-  auto const text_of = [&](time_value const& time) {
+  auto const text_in_batches = [&](time_value const& time) {
     return time.unit == clock.max_duration.unit
                ? to_string(time)
                : parallel::concat(to_string(time), " (", in_batches(time, clock), " batches)");
@@ -46,22 +46,22 @@ std::vector<std::string> unfinished_parts(scheduler_config const& schedule,
   auto const& warmup = schedule.t_warmup;
   if (warmup.count > 0 && batches_to_reach(warmup, clock) >= duration)
     out.push_back(parallel::concat(
-        "scheduler.t_warmup ", text_of(warmup), " is not shorter than max_duration ",
+        "scheduler.t_warmup ", text_in_batches(warmup), " is not shorter than max_duration ",
         to_string(clock.max_duration), ": the learning rate does not come to its value"));
   bool const decays = schedule.kind == schedule_kind::cosine_with_warmup ||
                       schedule.kind == schedule_kind::linear_decay_with_warmup;
   bool const cools_down =
       schedule.kind == schedule_kind::inv_sqrt_with_warmup && schedule.t_cooldown.count > 0;
   if ((decays || cools_down) && batches_to_reach(schedule.t_max, clock) > duration)
-    out.push_back(parallel::concat("scheduler.t_max ", text_of(schedule.t_max),
+    out.push_back(parallel::concat("scheduler.t_max ", text_in_batches(schedule.t_max),
                                    " is longer than max_duration ", to_string(clock.max_duration),
                                    ": the learning rate does not come down to ",
                                    decays ? "alpha_f" : "alpha_f_cooldown"));
   return out;
 }
 
-std::vector<std::string> notes_of_epochs(scheduler_config const& schedule,
-                                         training_clock const& clock) {
+std::vector<std::string> unfinished_parts_in_epochs(scheduler_config const& schedule,
+                                                    training_clock const& clock) {
   return needs_epochs(schedule, clock.max_duration) ? unfinished_parts(schedule, clock)
                                                     : std::vector<std::string>();
 }
@@ -70,30 +70,30 @@ double learning_rate_multiplier(scheduler_config const& schedule, std::int64_t b
                                 training_clock const& clock) {
   time_value warmup = detail::without_fractions(schedule.t_warmup, clock);
   time_value end = detail::without_fractions(schedule.t_max, clock);
-  double now = static_cast<double>(batch);
+  double progress = static_cast<double>(batch);
   if (warmup.unit == end.unit)
-    now *= detail::per_batch(end.unit, clock);
+    progress *= detail::units_per_batch(end.unit, clock);
   else {
-    warmup.count /= detail::per_batch(warmup.unit, clock);
-    end.count /= detail::per_batch(end.unit, clock);
+    warmup.count /= detail::units_per_batch(warmup.unit, clock);
+    end.count /= detail::units_per_batch(end.unit, clock);
   }
   using enum parallel::train::decay;
   bool const starts_at_1 = schedule.kind == schedule_kind::cosine_with_warmup ||
                            schedule.kind == schedule_kind::inv_sqrt_with_warmup;
-  parallel::train::learning_rate_schedule of{.shape = cosine,
-                                             .warmup = warmup.count,
-                                             .end = end.count,
-                                             .from = starts_at_1 ? 1 : schedule.alpha_i,
-                                             .to = schedule.alpha_f};
-  if (schedule.kind == schedule_kind::constant_with_warmup) of.shape = constant;
-  if (schedule.kind == schedule_kind::linear_decay_with_warmup) of.shape = linear;
+  parallel::train::learning_rate_schedule schedule_shape{.shape = cosine,
+                                                         .warmup = warmup.count,
+                                                         .end = end.count,
+                                                         .from = starts_at_1 ? 1 : schedule.alpha_i,
+                                                         .to = schedule.alpha_f};
+  if (schedule.kind == schedule_kind::constant_with_warmup) schedule_shape.shape = constant;
+  if (schedule.kind == schedule_kind::linear_decay_with_warmup) schedule_shape.shape = linear;
   if (schedule.kind == schedule_kind::inv_sqrt_with_warmup) {
-    of.shape = inverse_root;
-    of.scale = detail::without_fractions(schedule.t_scale, clock).count;
-    of.cooldown = detail::without_fractions(schedule.t_cooldown, clock).count;
-    of.cooled_down = schedule.alpha_f_cooldown;
+    schedule_shape.shape = inverse_root;
+    schedule_shape.scale = detail::without_fractions(schedule.t_scale, clock).count;
+    schedule_shape.cooldown = detail::without_fractions(schedule.t_cooldown, clock).count;
+    schedule_shape.cooled_down = schedule.alpha_f_cooldown;
   }
-  return of.at(now);
+  return schedule_shape.at(progress);
 }
 
 double learning_rate(scheduler_config const& schedule, optimizer_config const& optimizer,
@@ -122,7 +122,7 @@ scheduler_config read_scheduler(config_reader reader) {
   if (schedule.kind == schedule_kind::constant_with_warmup) {
     schedule.alpha_i = multiplier("alpha", schedule.alpha_i);
     schedule.alpha_f = schedule.alpha_i;
-    reader.without_effect_here("t_max", "the learning rate stays as it is after the warm-up");
+    reader.report_without_effect("t_max", "the learning rate stays as it is after the warm-up");
   } else if (schedule.kind == schedule_kind::inv_sqrt_with_warmup) {
     schedule.t_scale = reader.required<time_value>("t_scale");
     reader.check("t_scale", schedule.t_scale.count > 0, "must be above 0");
@@ -145,7 +145,7 @@ scheduler_config read_scheduler(config_reader reader) {
     schedule.alpha_f = multiplier("alpha_f", schedule.alpha_f);
   }
   if (schedule.kind != schedule_kind::inv_sqrt_with_warmup)
-    reader.without_effect("scale_warmup", "durations are never rescaled");
+    reader.accept_without_effect("scale_warmup", "durations are never rescaled");
   reader.finish();
   return schedule;
 }

@@ -47,7 +47,7 @@ time_value parse_time(std::string_view text) {
 
 double in_batches(time_value const& time, training_clock const& clock) {
   time_value const whole = detail::without_fractions(time, clock);
-  return whole.count / detail::per_batch(whole.unit, clock);
+  return whole.count / detail::units_per_batch(whole.unit, clock);
 }
 
 std::int64_t batches_to_reach(time_value const& time, training_clock const& clock) {
@@ -64,18 +64,20 @@ std::int64_t total_batches(training_clock const& clock) {
 bool is_due(time_value const& interval, std::int64_t batch, training_clock const& clock) {
   if (interval.count <= 0 || batch <= 0) return false;
   if (batch == total_batches(clock)) return true;
-  time_value step = interval;
+  time_value whole_interval = interval;
   if (interval.unit == time_unit::duration) {  // rounded up to whole units, as Composer does
-    step = detail::without_fractions({1, time_unit::duration}, clock);
-    step.count = clock.max_duration.unit == time_unit::epoch
-                     ? std::ceil(clock.max_duration.count * interval.count *
-                                 static_cast<double>(clock.batches_per_epoch))
-                     : std::ceil(interval.count * step.count);
+    whole_interval = detail::without_fractions({1, time_unit::duration}, clock);
+    whole_interval.count = clock.max_duration.unit == time_unit::epoch
+                               ? std::ceil(clock.max_duration.count * interval.count *
+                                           static_cast<double>(clock.batches_per_epoch))
+                               : std::ceil(interval.count * whole_interval.count);
   }
-  step = detail::without_fractions(step, clock);
-  double const size = detail::per_batch(step.unit, clock);
-  double const before = std::floor(static_cast<double>(batch - 1) * size / step.count);
-  return before != std::floor(static_cast<double>(batch) * size / step.count);
+  whole_interval = detail::without_fractions(whole_interval, clock);
+  double const batch_units = detail::units_per_batch(whole_interval.unit, clock);
+  double const intervals_before =
+      std::floor(static_cast<double>(batch - 1) * batch_units / whole_interval.count);
+  return intervals_before !=
+         std::floor(static_cast<double>(batch) * batch_units / whole_interval.count);
 }
 
 }  // namespace mpt
@@ -101,7 +103,7 @@ time_value without_fractions(time_value time, training_clock const& clock) {
   return time;
 }
 
-double per_batch(time_unit unit, training_clock const& clock) {
+double units_per_batch(time_unit unit, training_clock const& clock) {
   if (unit == time_unit::sample) return static_cast<double>(clock.samples_per_batch);
   if (unit == time_unit::token) return static_cast<double>(clock.tokens_per_batch);
   return 1;

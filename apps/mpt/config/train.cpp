@@ -6,17 +6,18 @@ namespace mpt {
 namespace {
 
 /// Adds the last forward pass of a rank with so many sequences, when it is a smaller one.
-void add_rest(batch_split& split, std::int64_t sequences) {
-  auto const rest = sequences % split.microbatch;
-  if (rest > 0 && std::ranges::find(split.rests, rest) == split.rests.end())
-    split.rests.push_back(rest);
+void add_remainder(batch_split& split, std::int64_t sequences) {
+  auto const remainder = sequences % split.microbatch;
+  if (remainder > 0 && std::ranges::find(split.remainders, remainder) == split.remainders.end())
+    split.remainders.push_back(remainder);
 }
 
 }  // namespace
 
-std::string filled(std::string text, std::string_view mark, std::string_view value) {
-  for (auto at = text.find(mark); at != std::string::npos; at = text.find(mark, at + value.size()))
-    text.replace(at, mark.size(), value);
+std::string fill_in(std::string text, std::string_view mark, std::string_view value) {
+  for (auto position = text.find(mark); position != std::string::npos;
+       position = text.find(mark, position + value.size()))
+    text.replace(position, mark.size(), value);
   return text;
 }
 
@@ -30,35 +31,36 @@ bool recomputes(train_config const& config) {
 
 batch_split split_batch(train_config const& config, std::int64_t ranks,
                         std::int64_t planned_microbatch) {
-  std::int64_t const global = config.global_train_batch_size;
+  std::int64_t const global_batch = config.global_train_batch_size;
   parallel::require(ranks >= 1, "the number of ranks must be at least 1, found ", ranks);
-  std::int64_t const wanted = config.device_train_microbatch_size.value_or(planned_microbatch);
-  parallel::require(wanted >= 1, "the microbatch must be at least 1, found ", wanted);
+  std::int64_t const requested = config.device_train_microbatch_size.value_or(planned_microbatch);
+  parallel::require(requested >= 1, "the microbatch must be at least 1, found ", requested);
   batch_split split;
   if (is_canonical(config)) {
-    split.microbatch = std::min(wanted, global);
+    split.microbatch = std::min(requested, global_batch);
     split.device_batch =
-        parallel::data::aligned_share_of(global, split.microbatch, 0, ranks).size();
+        parallel::data::aligned_share_of(global_batch, split.microbatch, 0, ranks).size();
     split.accumulation = (split.device_batch + split.microbatch - 1) / split.microbatch;
-    add_rest(split, global);
+    add_remainder(split, global_batch);
     return split;
   }
-  parallel::require(global >= ranks, "global_train_batch_size ", global,
+  parallel::require(global_batch >= ranks, "global_train_batch_size ", global_batch,
                     " is less than a sequence for each of ", ranks, " ranks; use ", ranks,
-                    " or more, or at most ", global, " ranks that read data");
-  split.device_batch = parallel::data::share_of(global, 0, ranks).size();
-  split.microbatch = std::min(wanted, split.device_batch);
+                    " or more, or at most ", global_batch, " ranks that read data");
+  split.device_batch = parallel::data::share_of(global_batch, 0, ranks).size();
+  split.microbatch = std::min(requested, split.device_batch);
   split.accumulation = (split.device_batch + split.microbatch - 1) / split.microbatch;
-  add_rest(split, split.device_batch);
-  add_rest(split, parallel::data::share_of(global, ranks - 1, ranks).size());
+  add_remainder(split, split.device_batch);
+  add_remainder(split, parallel::data::share_of(global_batch, ranks - 1, ranks).size());
   return split;
 }
 
 parallel::data::share share_of(train_config const& config, std::int64_t rank, std::int64_t ranks) {
-  std::int64_t const global = config.global_train_batch_size;
-  return is_canonical(config) ? parallel::data::aligned_share_of(
-                                    global, split_batch(config, ranks).microbatch, rank, ranks)
-                              : parallel::data::share_of(global, rank, ranks);
+  std::int64_t const global_batch = config.global_train_batch_size;
+  return is_canonical(config)
+             ? parallel::data::aligned_share_of(global_batch, split_batch(config, ranks).microbatch,
+                                                rank, ranks)
+             : parallel::data::share_of(global_batch, rank, ranks);
 }
 
 training_clock clock_of(train_config const& config, std::int64_t batches_per_epoch) {

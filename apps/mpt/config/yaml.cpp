@@ -23,25 +23,25 @@ class tree_builder final : public YAML::EventHandler {
   void OnDocumentEnd() override {}
   void OnNull(YAML::Mark const& mark, YAML::anchor_t anchor) override {
     config_node node;
-    node.place = place_of(mark);
+    node.location = location_of(mark);
     count(node);
     finish(std::move(node), anchor);
   }
   void OnAlias(YAML::Mark const& mark, YAML::anchor_t anchor) override {
     auto const found = anchors_.find(anchor);
-    parallel::require(found != anchors_.end(), place_of(mark),
+    parallel::require(found != anchors_.end(), location_of(mark),
                       ": an alias refers to the value that contains it");
     add_size(found->second, size_);
-    check_size(size_, limits_, place_of(mark));
+    check_size(size_, limits_, location_of(mark));
     finish(found->second, 0);
   }
   void OnScalar(YAML::Mark const& mark, std::string const& tag, YAML::anchor_t anchor,
                 std::string const& value) override {
     config_node node;
     node.type = config_node::kind::scalar;
-    node.place = place_of(mark);
+    node.location = location_of(mark);
     check_tag(node, tag);
-    parallel::require(value.size() <= limits_.scalar, node.place, ": a scalar of ", value.size(),
+    parallel::require(value.size() <= limits_.scalar, node.location, ": a scalar of ", value.size(),
                       " bytes; at most ", limits_.scalar, " are read");
     node.is_string = tag == "!";  // yaml-cpp's mark of quoted and block scalars
     node.text = value;
@@ -67,13 +67,13 @@ class tree_builder final : public YAML::EventHandler {
     bool has_key = false;
   };
 
-  [[nodiscard]] std::string place_of(YAML::Mark const& mark) const {
+  [[nodiscard]] std::string location_of(YAML::Mark const& mark) const {
     if (source_ == "command line" || mark.line < 0) return source_;
     return parallel::concat(source_, ":", mark.line + 1, ":", mark.column + 1);
   }
 
   static void check_tag(config_node const& node, std::string const& tag) {
-    parallel::require(tag.empty() || tag == "?" || tag == "!", node.place, ": the tag '",
+    parallel::require(tag.empty() || tag == "?" || tag == "!", node.location, ": the tag '",
                       printable(tag), "' is not supported; write a plain value");
   }
 
@@ -81,20 +81,20 @@ class tree_builder final : public YAML::EventHandler {
             YAML::anchor_t anchor) {
     frame next;
     next.node.type = type;
-    next.node.place = place_of(mark);
+    next.node.location = location_of(mark);
     next.anchor = anchor;
     check_tag(next.node, tag);
     count(next.node);
-    parallel::require(stack_.size() < limits_.depth, next.node.place, ": nested more than ",
+    parallel::require(stack_.size() < limits_.depth, next.node.location, ": nested more than ",
                       limits_.depth, " levels deep");
     stack_.push_back(std::move(next));
   }
 
   void close() {
-    frame done = std::move(stack_.back());
+    frame closed = std::move(stack_.back());
     stack_.pop_back();
-    if (done.node.is_map()) merge_defaults(done.node);
-    finish(std::move(done.node), done.anchor);
+    if (closed.node.is_map()) merge_defaults(closed.node);
+    finish(std::move(closed.node), closed.anchor);
   }
 
   /// `<<: *other` and `<<: [*a, *b]`: members that the mapping does not have itself.
@@ -112,7 +112,7 @@ class tree_builder final : public YAML::EventHandler {
     }
   }
   void add_missing(config_node& map, config_node const& source) {
-    parallel::require(source.is_map(), source.place, ": '<<' takes a mapping, found ",
+    parallel::require(source.is_map(), source.location, ": '<<' takes a mapping, found ",
                       describe(source));
     for (std::size_t i = 0; i < source.keys.size(); ++i)
       if (map.find(source.keys[i].name) == nullptr) map.set(source.keys[i], source.items[i]);
@@ -120,7 +120,7 @@ class tree_builder final : public YAML::EventHandler {
 
   void count(config_node const& node) {
     add_size(node, size_);
-    check_size(size_, limits_, node.place);
+    check_size(size_, limits_, node.location);
   }
 
   void finish(config_node node, YAML::anchor_t anchor) {
@@ -134,12 +134,12 @@ class tree_builder final : public YAML::EventHandler {
     if (parent.node.is_list()) {
       parent.node.items.push_back(std::move(node));
     } else if (!parent.has_key) {
-      parallel::require(node.is_scalar() && !node.text.empty(), node.place,
+      parallel::require(node.is_scalar() && !node.text.empty(), node.location,
                         ": expected the name of a key, found ", describe(node));
-      parallel::require(parent.node.find(node.text) == nullptr, node.place, ": the key '",
+      parallel::require(parent.node.find(node.text) == nullptr, node.location, ": the key '",
                         printable(node.text), "' is written twice; the first is at ",
-                        first_place(parent.node, node.text));
-      parent.key = {std::move(node.text), std::move(node.place)};
+                        first_location(parent.node, node.text));
+      parent.key = {std::move(node.text), std::move(node.location)};
       parent.has_key = true;
     } else {
       parent.node.keys.push_back(std::move(parent.key));
@@ -148,9 +148,9 @@ class tree_builder final : public YAML::EventHandler {
     }
   }
 
-  [[nodiscard]] static std::string first_place(config_node const& map, std::string_view name) {
+  [[nodiscard]] static std::string first_location(config_node const& map, std::string_view name) {
     for (config_key const& key : map.keys)
-      if (key.name == name) return key.place;
+      if (key.name == name) return key.location;
     return {};
   }
 
@@ -162,9 +162,9 @@ class tree_builder final : public YAML::EventHandler {
   config_size size_;
 };
 
-void check_depth(config_node const& node, std::size_t left) {
-  parallel::require(left > 0 || node.items.empty(), node.place, ": nested too deeply");
-  for (config_node const& item : node.items) check_depth(item, left - 1);
+void check_depth(config_node const& node, std::size_t remaining) {
+  parallel::require(remaining > 0 || node.items.empty(), node.location, ": nested too deeply");
+  for (config_node const& item : node.items) check_depth(item, remaining - 1);
 }
 
 /// The offset of the first byte that is not UTF-8 text (NUL is not text), or npos.
@@ -183,27 +183,27 @@ config_node parse_yaml(std::string_view text, std::string const& source,
                        config_limits const& limits) {
   parallel::require(text.size() <= limits.bytes, source, ": ", text.size(),
                     " bytes; a configuration has at most ", limits.bytes);
-  auto const odd = first_non_text(text);
-  parallel::require(odd == std::string_view::npos, source, ": byte ", odd,
+  auto const non_text_offset = first_non_text(text);
+  parallel::require(non_text_offset == std::string_view::npos, source, ": byte ", non_text_offset,
                     " is not UTF-8 text; save the file as UTF-8");
   tree_builder builder(source, limits);
   try {
     std::istringstream stream{std::string(text)};
     YAML::Parser parser(stream);
     if (!parser.HandleNextDocument(builder)) {
-      config_node nothing;
-      nothing.place = source;
-      return nothing;
+      config_node empty;
+      empty.location = source;
+      return empty;
     }
     tree_builder second(source, limits);
     parallel::require(!parser.HandleNextDocument(second), source,
                       ": more than one YAML document; expected one");
   } catch (YAML::Exception const& problem) {
-    auto const place =
+    auto const location =
         problem.mark.is_null() || source == "command line"
             ? source
             : parallel::concat(source, ":", problem.mark.line + 1, ":", problem.mark.column + 1);
-    parallel::fail(place, ": not YAML: ", problem.msg,
+    parallel::fail(location, ": not YAML: ", problem.msg,
                    "; look at indentation, brackets and quotes there");
   }
   config_node root = builder.take();

@@ -40,8 +40,8 @@ std::string duration(double seconds) {
 
 std::string grouped(std::int64_t value) {
   std::string digits = std::to_string(value < 0 ? -value : value);
-  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
-    digits.insert(static_cast<std::size_t>(at), ",");
+  for (auto position = static_cast<std::ptrdiff_t>(digits.size()) - 3; position > 0; position -= 3)
+    digits.insert(static_cast<std::size_t>(position), ",");
   return value < 0 ? "-" + digits : digits;
 }
 

@@ -18,18 +18,18 @@ batch_loader::batch_loader(token_streams streams, batch_loader_options const& op
       "rows [", options_.first_row, ", ", options_.last_row,
       ") are not a share of a global batch of ", options_.global_batch_size);
   parallel::require(options_.prefetch > 0, "a loader reads at least one batch ahead");
-  bool const train = options_.mode == loader_mode::train;
+  bool const is_training = options_.mode == loader_mode::train;
   size_ = streams_.size();
-  if (train && options_.epoch_batches > 0)
+  if (is_training && options_.epoch_batches > 0)
     size_ = std::min(size_, options_.epoch_batches * options_.global_batch_size);
-  parallel::require(!train || size_ >= options_.global_batch_size, streams_.name(), ": has ", size_,
-                    " samples, fewer than one global batch of ", options_.global_batch_size,
+  parallel::require(!is_training || size_ >= options_.global_batch_size, streams_.name(), ": has ",
+                    size_, " samples, fewer than one global batch of ", options_.global_batch_size,
                     "; prepare more data or lower global_train_batch_size");
   parallel::require(options_.start.sample_in_epoch <= size_, streams_.name(), ": has ", size_,
                     " samples, a run cannot resume at sample ", options_.start.sample_in_epoch,
                     ": this is not the set it was trained on");
-  if (!train) options_.order.mode = shuffle::none;
-  settle(next_);
+  if (!is_training) options_.order.mode = shuffle::none;
+  skip_incomplete_batch(next_);
   reading_ = next_;
   order_.emplace(streams_.order(options_.order, reading_.epoch));
   streams_.reserve_cache(*order_, options_.max_cache_bytes);
@@ -38,53 +38,54 @@ batch_loader::batch_loader(token_streams streams, batch_loader_options const& op
 
 std::optional<token_batch> batch_loader::next() {
   std::unique_lock lock(mutex_);
-  if (ready_.empty() && !ended_) {
+  if (ready_.empty() && !has_ended_) {
     auto const begin = std::chrono::steady_clock::now();
-    changed_.wait(lock, [&] { return !ready_.empty() || ended_; });
-    waited_ += std::chrono::steady_clock::now() - begin;
+    changed_.wait(lock, [&] { return !ready_.empty() || has_ended_; });
+    wait_time_ += std::chrono::steady_clock::now() - begin;
   }
   if (ready_.empty()) {
-    if (problem_) std::rethrow_exception(problem_);
+    if (failure_) std::rethrow_exception(failure_);
     return std::nullopt;
   }
   auto batch = std::move(ready_.front());
   ready_.pop_front();
-  next_ = after(batch.position, batch.global_rows);
+  next_ = advanced(batch.position, batch.global_rows);
   lock.unlock();
   changed_.notify_all();
   return batch;
 }
 
 std::uint64_t batch_loader::batches_per_epoch() const {
-  auto const group = options_.global_batch_size;
-  return options_.mode == loader_mode::train ? size_ / group : (size_ + group - 1) / group;
+  auto const batch_size = options_.global_batch_size;
+  return options_.mode == loader_mode::train ? size_ / batch_size
+                                             : (size_ + batch_size - 1) / batch_size;
 }
 
-void batch_loader::settle(loader_position& at) const {
+void batch_loader::skip_incomplete_batch(loader_position& position) const {
   if (options_.mode == loader_mode::train &&
-      size_ - at.sample_in_epoch < options_.global_batch_size)
-    at = {at.epoch + 1, 0};
+      size_ - position.sample_in_epoch < options_.global_batch_size)
+    position = {position.epoch + 1, 0};
 }
 
-loader_position batch_loader::after(loader_position at, std::uint64_t rows) const {
-  at.sample_in_epoch += rows;
-  settle(at);
-  return at;
+loader_position batch_loader::advanced(loader_position position, std::uint64_t rows) const {
+  position.sample_in_epoch += rows;
+  skip_incomplete_batch(position);
+  return position;
 }
 
-token_batch batch_loader::load(loader_position at) const {
+token_batch batch_loader::load(loader_position position) const {
   token_batch out;
-  out.position = at;
+  out.position = position;
   out.sequence_length = streams_.sequence_length();
-  out.global_rows = std::min(options_.global_batch_size, size_ - at.sample_in_epoch);
+  out.global_rows = std::min(options_.global_batch_size, size_ - position.sample_in_epoch);
   auto const last = std::min(options_.last_row, out.global_rows);
   auto const first = std::min(options_.first_row, last);
   out.rows = last - first;
   out.ids.resize(out.rows * out.sequence_length);
   for (std::uint64_t row = 0; row < out.rows; ++row) {
-    auto const place = (*order_)(at.sample_in_epoch + first + row);
-    streams_.set(place.stream)
-        .sample(place.sample,
+    auto const location = (*order_)(position.sample_in_epoch + first + row);
+    streams_.set(location.stream)
+        .sample(location.sample,
                 std::span(out.ids).subspan(row * out.sequence_length, out.sequence_length));
   }
   return out;
@@ -97,7 +98,7 @@ void batch_loader::read_ahead(std::stop_token const& stop) {
       if (epoch != reading_.epoch)
         order_.emplace(streams_.order(options_.order, epoch = reading_.epoch));
       auto batch = load(reading_);
-      reading_ = after(reading_, batch.global_rows);
+      reading_ = advanced(reading_, batch.global_rows);
       std::unique_lock lock(mutex_);
       if (!changed_.wait(lock, stop, [&] { return ready_.size() < options_.prefetch; })) return;
       ready_.push_back(std::move(batch));
@@ -106,11 +107,11 @@ void batch_loader::read_ahead(std::stop_token const& stop) {
     }
   } catch (...) {
     std::scoped_lock const lock(mutex_);
-    problem_ = std::current_exception();
+    failure_ = std::current_exception();
   }
   {
     std::scoped_lock const lock(mutex_);
-    ended_ = true;
+    has_ended_ = true;
   }
   changed_.notify_all();
 }

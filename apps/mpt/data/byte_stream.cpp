@@ -26,37 +26,39 @@ compression compression_of(std::string_view whole_name) {
 }
 
 byte_stream::byte_stream(std::filesystem::path path, compression kind)
-    : file_(std::move(path)), kind_(kind), window_(std::size_t{1} << 18) {
-  if (kind_ == compression::gzip) {
+    : file_(std::move(path)), compression_(kind), window_(std::size_t{1} << 18) {
+  if (compression_ == compression::gzip) {
     auto stream = std::make_unique<::z_stream>();
     // 15: largest window; + 16: gzip header and checksum required
     parallel::require(::inflateInit2(stream.get(), 15 + 16) == Z_OK, "zlib: out of memory");
     gzip_.reset(stream.release());
-  } else if (kind_ == compression::zstd) {
+  } else if (compression_ == compression::zstd) {
     zstd_.reset(ZSTD_createDCtx());
     parallel::require(zstd_ != nullptr, "zstd: out of memory");
   }
 }
 
 std::size_t byte_stream::read(char* out, std::size_t count) {
-  if (kind_ == compression::none) {
-    auto const got = file_.read_some(read_, std::as_writable_bytes(std::span(out, count)));
-    read_ += got;
-    return got;
+  if (compression_ == compression::none) {
+    auto const count_read =
+        file_.read_some(read_bytes_, std::as_writable_bytes(std::span(out, count)));
+    read_bytes_ += count_read;
+    return count_read;
   }
   for (;;) {
     if (window_begin_ == window_end_) refill();
-    bool const input_left = window_begin_ != window_end_;
-    auto const got = kind_ == compression::gzip ? inflate(out, count) : decompress(out, count);
-    made_ += got;
-    parallel::require(expands_as_data(made_, consumed()), file_.name(), ": more than ",
-                      largest_ratio, " times its size when decompressed (", made_, " bytes of ",
-                      consumed(),
+    bool const has_input = window_begin_ != window_end_;
+    auto const count_read =
+        compression_ == compression::gzip ? inflate(out, count) : decompress(out, count);
+    decompressed_bytes_ += count_read;
+    parallel::require(is_plausible_expansion(decompressed_bytes_, consumed()), file_.name(),
+                      ": more than ", max_expansion_ratio, " times its size when decompressed (",
+                      decompressed_bytes_, " bytes of ", consumed(),
                       "): not text, maybe a bomb; decompress it yourself if that is meant");
-    if (got > 0) return got;
-    if (!input_left) {
-      parallel::require(between_frames_ && read_ > 0, file_.name(), ": the ",
-                        kind_ == compression::gzip ? "gzip" : "zstd",
+    if (count_read > 0) return count_read;
+    if (!has_input) {
+      parallel::require(is_between_frames_ && read_bytes_ > 0, file_.name(), ": the ",
+                        compression_ == compression::gzip ? "gzip" : "zstd",
                         " data ends in the middle, at byte ", consumed(),
                         ": the file is cut short; fetch it again");
       return 0;
@@ -64,26 +66,26 @@ std::size_t byte_stream::read(char* out, std::size_t count) {
   }
 }
 
-void byte_stream::end_inflate::operator()(::z_stream* stream) const {
+void byte_stream::inflate_deleter::operator()(::z_stream* stream) const {
   ::inflateEnd(stream);
   delete stream;
 }
 
-void byte_stream::free_context::operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
+void byte_stream::context_deleter::operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
 
 void byte_stream::refill() {
   window_begin_ = 0;
-  window_end_ = file_.read_some(read_, std::as_writable_bytes(std::span(window_)));
-  read_ += window_end_;
+  window_end_ = file_.read_some(read_bytes_, std::as_writable_bytes(std::span(window_)));
+  read_bytes_ += window_end_;
 }
 
-void byte_stream::damaged(std::string_view why) const {
-  parallel::fail(file_.name(), ": damaged ", kind_ == compression::gzip ? "gzip" : "zstd",
-                 " data near byte ", consumed(), " of the file: ", why, "; fetch it again");
+void byte_stream::fail_damaged(std::string_view reason) const {
+  parallel::fail(file_.name(), ": damaged ", compression_ == compression::gzip ? "gzip" : "zstd",
+                 " data near byte ", consumed(), " of the file: ", reason, "; fetch it again");
 }
 
 std::size_t byte_stream::inflate(char* out, std::size_t count) {
-  if (between_frames_) {
+  if (is_between_frames_) {
     if (window_begin_ == window_end_) return 0;
     ::inflateReset(gzip_.get());
   }
@@ -95,19 +97,19 @@ std::size_t byte_stream::inflate(char* out, std::size_t count) {
   auto const status = ::inflate(gzip_.get(), Z_NO_FLUSH);
   window_begin_ = window_end_ - gzip_->avail_in;
   if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR)
-    damaged(gzip_->msg != nullptr ? gzip_->msg : "zlib error");
-  between_frames_ = status == Z_STREAM_END;
+    fail_damaged(gzip_->msg != nullptr ? gzip_->msg : "zlib error");
+  is_between_frames_ = status == Z_STREAM_END;
   return room - gzip_->avail_out;
 }
 
 std::size_t byte_stream::decompress(char* out, std::size_t count) {
   ZSTD_inBuffer input{window_.data(), window_end_, window_begin_};
   ZSTD_outBuffer output{out, count, 0};
-  if (between_frames_ && input.pos == input.size) return 0;
+  if (is_between_frames_ && input.pos == input.size) return 0;
   auto const status = ZSTD_decompressStream(zstd_.get(), &output, &input);
   window_begin_ = input.pos;
-  if (ZSTD_isError(status) != 0) damaged(ZSTD_getErrorName(status));
-  between_frames_ = status == 0;
+  if (ZSTD_isError(status) != 0) fail_damaged(ZSTD_getErrorName(status));
+  is_between_frames_ = status == 0;
   return output.pos;
 }
 

@@ -2,8 +2,8 @@
 
 namespace mpt::data {
 
-concatenator::concatenator(concatenator_options options, token_position from)
-    : options_(std::move(options)), next_document_(from.document), skip_(from.offset) {
+concatenator::concatenator(concatenator_options options, token_position start)
+    : options_(std::move(options)), next_document_(start.document), skipped_ids_(start.offset) {
   parallel::require(options_.sample_ids > 0, "the number of ids in a sample must be positive");
 }
 

@@ -10,49 +10,50 @@
 namespace mpt::data {
 namespace {
 
-/// Takes "text" out of one row without building it: the row's other values are only skipped.
+/// A SAX handler that extracts "text" from one row and skips the row's other values.
 class text_row {
  public:
   bool key(std::string& name) {
     if (depth_ == 1) {
-      if (wanted_ = name == "text"; wanted_ && std::exchange(had_text_, true)) return fail_twice();
+      if (is_text_key_ = name == "text"; is_text_key_ && std::exchange(has_text_key_, true))
+        return fail_duplicate();
       if (keys_.size() < 300) keys_ += (keys_.empty() ? "\"" : ", \"") + name + "\"";
     }
     return true;
   }
   bool string(std::string& value) {
-    if (depth_ == 1 && wanted_) {
+    if (depth_ == 1 && is_text_key_) {
       text = std::move(value);
-      found = true;
-      found_type = "string";
+      has_text = true;
+      text_type = "string";
     }
     return depth_ > 0 || fail_root();
   }
-  bool null() { return other("null"); }
-  bool boolean(bool) { return other("boolean"); }
-  bool number_integer(std::int64_t) { return other("number"); }
-  bool number_unsigned(std::uint64_t) { return other("number"); }
-  bool number_float(double, std::string const&) { return other("number"); }
-  bool binary(std::vector<std::uint8_t>&) { return other("binary"); }
+  bool null() { return skip_value("null"); }
+  bool boolean(bool) { return skip_value("boolean"); }
+  bool number_integer(std::int64_t) { return skip_value("number"); }
+  bool number_unsigned(std::uint64_t) { return skip_value("number"); }
+  bool number_float(double, std::string const&) { return skip_value("number"); }
+  bool binary(std::vector<std::uint8_t>&) { return skip_value("binary"); }
   bool start_object(std::size_t) {
-    if (depth_ == 1 && wanted_) reject("object");
-    return ++depth_ <= max_depth || fail_deep();
+    if (depth_ == 1 && is_text_key_) reject("object");
+    return ++depth_ <= max_depth || fail_depth();
   }
-  bool end_object() { return leave(); }
+  bool end_object() { return leave_level(); }
   bool start_array(std::size_t) {
     if (depth_ == 0) return fail_root();
-    if (depth_ == 1 && wanted_) reject("array");
-    return ++depth_ <= max_depth || fail_deep();
+    if (depth_ == 1 && is_text_key_) reject("array");
+    return ++depth_ <= max_depth || fail_depth();
   }
-  bool end_array() { return leave(); }
+  bool end_array() { return leave_level(); }
   bool parse_error(std::size_t, std::string const&, nlohmann::json::exception const& problem) {
     error = parallel::concat("not valid JSON: ", parallel::checkpoint::words_of(problem));
     return false;
   }
 
   std::string text;
-  bool found = false;      // the last "text" was a string
-  std::string found_type;  // of the last "text"
+  bool has_text = false;  // the last "text" was a string
+  std::string text_type;  // of the last "text"
   std::string error;
 
   [[nodiscard]] std::string const& keys() const { return keys_; }
@@ -61,14 +62,14 @@ class text_row {
   static constexpr int max_depth = 64;
 
   void reject(char const* type) {
-    found = false;
-    found_type = type;
+    has_text = false;
+    text_type = type;
   }
-  bool other(char const* type) {
-    if (depth_ == 1 && wanted_) reject(type);
+  bool skip_value(char const* type) {
+    if (depth_ == 1 && is_text_key_) reject(type);
     return depth_ > 0 || fail_root();
   }
-  bool leave() {
+  bool leave_level() {
     --depth_;
     return true;
   }
@@ -76,22 +77,22 @@ class text_row {
     error = "expected one JSON object a line ({\"text\": ...})";
     return false;
   }
-  bool fail_deep() {
+  bool fail_depth() {
     error = "nested deeper than 64";
     return false;
   }
-  bool fail_twice() {
+  bool fail_duplicate() {
     error = "\"text\" stands twice in the row";
     return false;
   }
 
   int depth_ = 0;
-  bool wanted_ = false;
-  bool had_text_ = false;
+  bool is_text_key_ = false;
+  bool has_text_key_ = false;
   std::string keys_;
 };
 
-/// Where rows of such keys belong that have no "text"; or "".
+/// Advice about rows with these keys and without "text"; or "".
 [[nodiscard]] std::string_view advice_on(std::string const& keys) {
   for (auto const* const key : {"\"response\"", "\"completion\"", "\"messages\""})
     if (keys.find(key) != std::string::npos)
@@ -107,36 +108,38 @@ std::string text_of_row(std::string_view row, std::string_view file, std::uint64
   parallel::require(parsed, file, ":", line, ": ", handler.error);
   auto const& keys = handler.keys();
   parallel::require(
-      handler.found, file, ":", line,
-      handler.found_type.empty()
+      handler.has_text, file, ":", line,
+      handler.text_type.empty()
           ? parallel::concat(": the row has no \"text\"; its keys are ",
                              keys.empty() ? "none" : keys, advice_on(keys))
-          : parallel::concat(": \"text\" is of type ", handler.found_type, ", expected a string"));
+          : parallel::concat(": \"text\" is of type ", handler.text_type, ", expected a string"));
   return std::move(handler.text);
 }
 
 document_reader::document_reader(std::filesystem::path const& path, document_options options)
     : options_(options), stream_(path, compression_of(path.native())), buffer_(1U << 18) {
   parallel::require(options_.plain_text_bytes > 0, "plain_text_bytes must be positive");
-  while (end_ < longest_mark) {
-    auto const got = stream_.read(buffer_.data() + end_, buffer_.size() - end_);
-    if (got == 0) break;
-    end_ += got;
+  while (end_ < max_mark_bytes) {
+    auto const count_read = stream_.read(buffer_.data() + end_, buffer_.size() - end_);
+    if (count_read == 0) break;
+    end_ += count_read;
   }
   begin_ = byte_order_mark(std::string_view(buffer_.data(), end_), name());
-  auto inner = path.filename();
-  if (compression_of(inner.native()) != compression::none) inner = inner.stem();
-  auto const ending = lower_case(inner.extension().native());
-  bool const told_nothing = ending.empty() && compression_of(path.native()) != compression::none;
-  if (is_json_ending(ending) || begins_with_row(told_nothing)) format_ = text_format::json_lines;
+  auto inner_name = path.filename();
+  if (compression_of(inner_name.native()) != compression::none) inner_name = inner_name.stem();
+  auto const ending = lower_case(inner_name.extension().native());
+  bool const has_no_format_ending =
+      ending.empty() && compression_of(path.native()) != compression::none;
+  if (is_json_ending(ending) || begins_with_row(has_no_format_ending))
+    format_ = text_format::json_lines;
 }
 
 bool document_reader::next(std::string& out) {
   if (format_ == text_format::json_lines) return next_row(out);
-  bool const more = next_piece(out);
+  bool const has_document = next_piece(out);
   parallel::require(out.find('\0') == std::string::npos, name(), ":", document_line_,
                     ": a zero byte follows, so this is no text in UTF-8; give text or JSON lines");
-  return more;
+  return has_document;
 }
 
 bool document_reader::refill() {
@@ -148,44 +151,44 @@ bool document_reader::refill() {
 bool document_reader::begins_with_row(bool brace_is_enough) {
   constexpr std::string_view blank = " \t\r\n";
   while (true) {
-    std::string_view const start(buffer_.data(), end_);
-    auto const first = start.find_first_not_of(blank, begin_);
-    if (first != start.npos && start[first] != '{') return false;
-    if (first != start.npos && brace_is_enough) return true;
-    auto const newline = first == start.npos ? start.npos : start.find('\n', first);
-    if (newline != start.npos) return is_row_with_text(start.substr(first, newline - first));
+    std::string_view const window(buffer_.data(), end_);
+    auto const first = window.find_first_not_of(blank, begin_);
+    if (first != window.npos && window[first] != '{') return false;
+    if (first != window.npos && brace_is_enough) return true;
+    auto const newline = first == window.npos ? window.npos : window.find('\n', first);
+    if (newline != window.npos) return is_row_with_text(window.substr(first, newline - first));
     if (end_ == buffer_.size()) {
-      if (first == start.npos || end_ >= options_.max_line_bytes) return false;
+      if (first == window.npos || end_ >= options_.max_line_bytes) return false;
       buffer_.resize(2 * buffer_.size());
     }
-    auto const got = stream_.read(buffer_.data() + end_, buffer_.size() - end_);
-    if (got == 0) return first != start.npos && is_row_with_text(start.substr(first));
-    end_ += got;
+    auto const count_read = stream_.read(buffer_.data() + end_, buffer_.size() - end_);
+    if (count_read == 0) return first != window.npos && is_row_with_text(window.substr(first));
+    end_ += count_read;
   }
 }
 
 bool document_reader::is_row_with_text(std::string_view row) {
   text_row handler;
-  return nlohmann::json::sax_parse(row.begin(), row.end(), &handler) && handler.found;
+  return nlohmann::json::sax_parse(row.begin(), row.end(), &handler) && handler.has_text;
 }
 
 bool document_reader::append_line(std::string& out, std::uint64_t limit) {
-  bool any = false;
+  bool has_appended = false;
   while (limit > 0) {
-    if (begin_ == end_ && !refill()) return any;
+    if (begin_ == end_ && !refill()) return has_appended;
     auto rest = std::string_view(buffer_.data() + begin_, end_ - begin_).substr(0, limit);
     auto const newline = rest.find('\n');
     if (newline != std::string_view::npos) rest = rest.substr(0, newline + 1);
     out += rest;
     begin_ += rest.size();
     limit -= rest.size();
-    any = true;
+    has_appended = true;
     if (newline != std::string_view::npos) {
       ++lines_;
       return true;
     }
   }
-  return any;
+  return has_appended;
 }
 
 bool document_reader::next_row(std::string& out) {
@@ -204,12 +207,12 @@ bool document_reader::next_row(std::string& out) {
 bool document_reader::next_piece(std::string& out) {
   out = std::exchange(pending_, {});
   document_line_ = lines_ + 1;
-  auto const longest = 4 * options_.plain_text_bytes;
-  for (std::size_t start = out.size(); out.size() < longest; start = out.size()) {
-    if (!append_line(out, longest - start)) return !out.empty();
-    bool const blank =
+  auto const max_bytes = 4 * options_.plain_text_bytes;
+  for (std::size_t start = out.size(); out.size() < max_bytes; start = out.size()) {
+    if (!append_line(out, max_bytes - start)) return !out.empty();
+    bool const is_blank =
         std::string_view(out).substr(start).find_first_not_of(" \t\r\n") == std::string::npos;
-    if (blank && out.back() == '\n' && out.size() >= options_.plain_text_bytes) return true;
+    if (is_blank && out.back() == '\n' && out.size() >= options_.plain_text_bytes) return true;
   }
   cut(out);
   return true;
@@ -217,18 +220,19 @@ bool document_reader::next_piece(std::string& out) {
 
 void document_reader::cut(std::string& out) {
   if (out.back() == '\n') return;
-  auto at = out.rfind('\n');
-  if (at != std::string::npos) {
-    ++at;
+  auto end = out.rfind('\n');
+  if (end != std::string::npos) {
+    ++end;
   } else {
-    at = out.size();
-    for (int i = 0; i < 3 && (static_cast<unsigned char>(out[at - 1]) & 0xC0U) == 0x80U; ++i) --at;
-    // out[at - 1] now leads a character that may be cut short: it goes to the next piece
-    if (static_cast<unsigned char>(out[at - 1]) >= 0xC0U) --at;
-    if (at == 0) at = out.size();
+    end = out.size();
+    for (int i = 0; i < 3 && (static_cast<unsigned char>(out[end - 1]) & 0xC0U) == 0x80U; ++i)
+      --end;
+    // out[end - 1] now leads a character that may be cut short: it goes to the next piece
+    if (static_cast<unsigned char>(out[end - 1]) >= 0xC0U) --end;
+    if (end == 0) end = out.size();
   }
-  pending_.assign(out, at);
-  out.resize(at);
+  pending_.assign(out, end);
+  out.resize(end);
 }
 
 }  // namespace mpt::data

@@ -18,26 +18,26 @@ template <class Word>
   return out;
 }
 
-/// The message padded as FIPS 180-4 section 5.1.1 says, cut into 64-byte blocks of big-endian
-/// words.
+/// Pads the message as in FIPS 180-4, section 5.1.1, and calls `visit` for each 64-byte block of
+/// big-endian words.
 template <class Block>
-void for_each_sha_block(std::string_view message, Block const& block) {
+void for_each_sha_block(std::string_view message, Block const& visit) {
   auto const bytes = message.size();
   std::size_t const blocks = (bytes + 8) / 64 + 1;
-  for (std::size_t at = 0; at < blocks; ++at) {
+  for (std::size_t block_index = 0; block_index < blocks; ++block_index) {
     std::array<std::uint32_t, 16> words{};
     for (std::size_t i = 0; i < 64; ++i) {
-      std::size_t const position = at * 64 + i;
+      std::size_t const position = block_index * 64 + i;
       std::uint64_t byte = 0;
       if (position < bytes)
         byte = static_cast<unsigned char>(message[position]);
       else if (position == bytes)
         byte = 0x80;
-      else if (at + 1 == blocks && i >= 56)
+      else if (block_index + 1 == blocks && i >= 56)
         byte = ((static_cast<std::uint64_t>(bytes) * 8) >> (8 * (63 - i))) & 255U;
       words[i / 4] |= static_cast<std::uint32_t>(byte) << (24 - 8 * (i % 4));
     }
-    block(words);
+    visit(words);
   }
 }
 

@@ -34,16 +34,16 @@ mds_encoding mds_encoding::parse(std::string_view name) {
   mds_encoding out;
   out.name = name;
   if (name == "bytes") {
-    out.what = kind::bytes;
+    out.value_kind = kind::bytes;
   } else if (name == "str" || name == "json" || name == "str_int" || name == "str_float" ||
              name == "str_decimal") {
-    out.what = kind::text;
+    out.value_kind = kind::text;
   } else if (auto const scalar = name == "int" ? mds_type::int64 : mds_type_named(name)) {
-    out.what = kind::scalar;
+    out.value_kind = kind::scalar;
     out.type = scalar;
     out.fixed_bytes = size_of(*scalar);
   } else if (name == "ndarray" || name.starts_with("ndarray:")) {
-    out.what = kind::array;
+    out.value_kind = kind::array;
     auto rest = name.substr(std::min<std::size_t>(name.size(), 8));
     auto const colon = rest.find(':');
     if (!rest.empty()) {
@@ -73,48 +73,48 @@ mds_encoding mds_encoding::parse(std::string_view name) {
     constexpr std::array<std::string_view, 9> opaque{"pil",        "jpeg",      "jpeg_array",
                                                      "jpegarray",  "png",       "list[pil]",
                                                      "list[jpeg]", "list[png]", "pkl"};
-    bool known = false;
-    for (auto const candidate : opaque) known = known || candidate == name;
-    parallel::require(known, "unknown MDS encoding '", name,
+    bool is_known = false;
+    for (auto const candidate : opaque) is_known = is_known || candidate == name;
+    parallel::require(is_known, "unknown MDS encoding '", name,
                       "'; known are bytes, str, int, ndarray[:dtype[:shape]], int8..64, uint8..64, "
                       "float16..64, json, str_int, str_float, str_decimal and images");
   }
   return out;
 }
 
-mds_array mds_encoding::decode_array(std::string_view bytes, std::string_view where) const {
-  parallel::require(what == kind::array, where, ": encoding '", name, "' is not an array");
-  std::size_t at = 0;
-  auto const byte = [&](std::string_view part) {
-    parallel::require(at < bytes.size(), where, ": array ends before its ", part);
-    return static_cast<std::uint8_t>(bytes[at++]);
+mds_array mds_encoding::decode_array(std::string_view bytes, std::string_view location) const {
+  parallel::require(value_kind == kind::array, location, ": encoding '", name, "' is not an array");
+  std::size_t offset = 0;
+  auto const next_byte = [&](std::string_view part_name) {
+    parallel::require(offset < bytes.size(), location, ": array ends before its ", part_name);
+    return static_cast<std::uint8_t>(bytes[offset++]);
   };
   mds_array out;
   if (type) {
     out.type = *type;
   } else {
-    auto const code = byte("dtype code");
+    auto const code = next_byte("dtype code");
     out.type = static_cast<mds_type>(code);
-    parallel::require(name_of(out.type) != "?", where, ": unknown dtype code ", code);
+    parallel::require(name_of(out.type) != "?", location, ": unknown dtype code ", code);
   }
   if (shape.empty()) {
-    auto const code = byte("shape code");
+    auto const code = next_byte("shape code");
     std::size_t const dims = code >> 2;
     std::size_t const width = std::size_t{1} << (code & 3U);
-    parallel::require(dims > 0 && dims * width <= bytes.size() - at, where,
+    parallel::require(dims > 0 && dims * width <= bytes.size() - offset, location,
                       ": array header asks for ", dims, " dimensions of ", width, " bytes, but ",
-                      bytes.size() - at, " bytes are left");
-    for (std::size_t i = 0; i < dims; ++i, at += width) {
+                      bytes.size() - offset, " bytes are left");
+    for (std::size_t i = 0; i < dims; ++i, offset += width) {
       std::uint64_t extent = 0;
-      std::memcpy(&extent, bytes.data() + at, width);
+      std::memcpy(&extent, bytes.data() + offset, width);
       out.shape.push_back(extent);
     }
   } else {
     out.shape = shape;
   }
-  out.values = bytes.substr(at);
+  out.values = bytes.substr(offset);
   auto const volume = detail::checked_volume(out.shape, out.values.size());
-  parallel::require(volume && *volume * size_of(out.type) == out.values.size(), where,
+  parallel::require(volume && *volume * size_of(out.type) == out.values.size(), location,
                     ": array shape does not match its ", out.values.size(), " bytes of ",
                     name_of(out.type));
   return out;

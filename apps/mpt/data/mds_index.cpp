@@ -9,38 +9,39 @@ namespace mpt::data {
 namespace {
 
 [[nodiscard]] std::vector<std::string> string_list(nlohmann::json const& object, char const* key,
-                                                   std::string_view where) {
-  auto const& list = detail::member(object, key, where);
-  parallel::require(list.is_array() && list.size() <= 1024, where, ": \"", key,
+                                                   std::string_view location) {
+  auto const& list = detail::member(object, key, location);
+  parallel::require(list.is_array() && list.size() <= 1024, location, ": \"", key,
                     "\" is not a list of at most 1024 strings");
   std::vector<std::string> out;
   for (auto const& element : list) {
-    parallel::require(element.is_string(), where, ": \"", key, "\" holds something not a string");
+    parallel::require(element.is_string(), location, ": \"", key,
+                      "\" holds an element that is not a string");
     out.push_back(element.get<std::string>());
   }
   return out;
 }
 
 [[nodiscard]] mds_encoding encoding_named(std::string_view encoding, std::string_view column,
-                                          std::string_view where) {
+                                          std::string_view location) {
   try {
     return mds_encoding::parse(encoding);
   } catch (parallel::error const& problem) {
-    parallel::fail(where, ": column '", column, "': ", std::string_view(problem.what()));
+    parallel::fail(location, ": column '", column, "': ", std::string_view(problem.what()));
   }
 }
 
-[[nodiscard]] mds_file file_from_json(nlohmann::json const& object, std::string_view where) {
+[[nodiscard]] mds_file file_from_json(nlohmann::json const& object, std::string_view location) {
   mds_file out;
-  out.basename = detail::string_member(object, "basename", where);
-  parallel::require(is_plain_path(out.basename), where, ": file name ",
+  out.basename = detail::string_member(object, "basename", location);
+  parallel::require(is_plain_path(out.basename), location, ": file name ",
                     nlohmann::json(out.basename).dump(-1, ' ', true),
                     " is not a plain relative name");
-  out.bytes = detail::count_member(object, "bytes", where);
-  auto const& hashes = detail::member(object, "hashes", where);
-  parallel::require(hashes.is_object(), where, ": \"hashes\" of a file is not an object");
+  out.bytes = detail::count_member(object, "bytes", location);
+  auto const& hashes = detail::member(object, "hashes", location);
+  parallel::require(hashes.is_object(), location, ": \"hashes\" of a file is not an object");
   for (auto const& [algorithm, digest] : hashes.items()) {
-    parallel::require(digest.is_string(), where, ": a digest is not a string");
+    parallel::require(digest.is_string(), location, ": a digest is not a string");
     out.hashes[algorithm] = digest.get<std::string>();
   }
   return out;
@@ -56,14 +57,14 @@ namespace {
 
 bool is_plain_path(std::string_view name) {
   if (name.empty() || name.size() > 4096) return false;
-  for (std::size_t at = 0;;) {
-    auto const slash = name.find('/', at);
-    auto const part = name.substr(at, slash == std::string_view::npos ? slash : slash - at);
+  for (std::size_t begin = 0;;) {
+    auto const slash = name.find('/', begin);
+    auto const part = name.substr(begin, slash == std::string_view::npos ? slash : slash - begin);
     if (part.empty() || part == "." || part == "..") return false;
     for (char const character : part)
       if (static_cast<unsigned char>(character) < 0x20 || character == '\\') return false;
     if (slash == std::string_view::npos) return true;
-    at = slash + 1;
+    begin = slash + 1;
   }
 }
 
@@ -94,34 +95,34 @@ nlohmann::json mds_layout::to_json() const {
       {"column_sizes", sizes}};
 }
 
-mds_layout mds_layout::from_json(nlohmann::json const& object, std::string_view where) {
-  auto const version = detail::count_member(object, "version", where);
-  parallel::require(version == 2, where, ": MDS version ", version, "; only version 2 is known");
-  auto const format = detail::string_member(object, "format", where);
-  parallel::require(format == "mds", where, ": format '", format, "'; only 'mds' is known");
+mds_layout mds_layout::from_json(nlohmann::json const& object, std::string_view location) {
+  auto const version = detail::count_member(object, "version", location);
+  parallel::require(version == 2, location, ": MDS version ", version, "; only version 2 is known");
+  auto const format = detail::string_member(object, "format", location);
+  parallel::require(format == "mds", location, ": format '", format, "'; only 'mds' is known");
   mds_layout out;
-  auto const& compression = detail::member(object, "compression", where);
-  parallel::require(compression.is_null() || compression.is_string(), where,
+  auto const& compression = detail::member(object, "compression", location);
+  parallel::require(compression.is_null() || compression.is_string(), location,
                     ": \"compression\" is neither null nor a string");
   if (compression.is_string()) out.compression = compression.get<std::string>();
-  auto const& limit = detail::member(object, "size_limit", where);
+  auto const& limit = detail::member(object, "size_limit", location);
   out.size_limit.reset();
-  if (!limit.is_null()) out.size_limit = detail::count_member(object, "size_limit", where);
-  out.hashes = string_list(object, "hashes", where);
-  out.names = string_list(object, "column_names", where);
-  auto const encodings = string_list(object, "column_encodings", where);
-  auto const& sizes = detail::member(object, "column_sizes", where);
+  if (!limit.is_null()) out.size_limit = detail::count_member(object, "size_limit", location);
+  out.hashes = string_list(object, "hashes", location);
+  out.names = string_list(object, "column_names", location);
+  auto const encodings = string_list(object, "column_encodings", location);
+  auto const& sizes = detail::member(object, "column_sizes", location);
   parallel::require(!out.names.empty() && encodings.size() == out.names.size() &&
                         sizes.is_array() && sizes.size() == out.names.size(),
-                    where, ": column_names, column_encodings and column_sizes do not match");
+                    location, ": column_names, column_encodings and column_sizes do not match");
   for (std::size_t i = 0; i < encodings.size(); ++i) {
-    auto encoding = encoding_named(encodings[i], out.names[i], where);
+    auto encoding = encoding_named(encodings[i], out.names[i], location);
     auto const& size = sizes[i];
-    bool const same = encoding.fixed_bytes
-                          ? size.is_number_unsigned() && size == *encoding.fixed_bytes
-                          : size.is_null();
-    parallel::require(same, where, ": column '", out.names[i], "' of encoding '", encodings[i],
-                      "' declares size ", size.dump(), ", expected ",
+    bool const has_expected_size = encoding.fixed_bytes
+                                       ? size.is_number_unsigned() && size == *encoding.fixed_bytes
+                                       : size.is_null();
+    parallel::require(has_expected_size, location, ": column '", out.names[i], "' of encoding '",
+                      encodings[i], "' declares size ", size.dump(), ", expected ",
                       encoding.fixed_bytes ? std::to_string(*encoding.fixed_bytes) : "null");
     out.encodings.push_back(std::move(encoding));
   }
@@ -136,35 +137,36 @@ nlohmann::json mds_shard::to_json() const {
   return out;
 }
 
-mds_shard mds_shard::from_json(nlohmann::json const& object, std::string_view where) {
+mds_shard mds_shard::from_json(nlohmann::json const& object, std::string_view location) {
   mds_shard out;
-  out.layout = mds_layout::from_json(object, where);
-  out.samples = detail::count_member(object, "samples", where);
-  out.raw = file_from_json(detail::member(object, "raw_data", where), where);
-  auto const& zip = detail::member(object, "zip_data", where);
-  if (!zip.is_null()) out.zip = file_from_json(zip, where);
-  parallel::require(out.zip.has_value() == !out.layout.compression.empty(), where,
+  out.layout = mds_layout::from_json(object, location);
+  out.samples = detail::count_member(object, "samples", location);
+  out.raw = file_from_json(detail::member(object, "raw_data", location), location);
+  auto const& zip = detail::member(object, "zip_data", location);
+  if (!zip.is_null()) out.zip = file_from_json(zip, location);
+  parallel::require(out.zip.has_value() == !out.layout.compression.empty(), location,
                     ": \"zip_data\" and \"compression\" contradict each other");
   constexpr auto limit = std::uint64_t{1} << 32;
-  parallel::require(out.raw.bytes < limit && (!out.zip || out.zip->bytes < limit), where,
+  parallel::require(out.raw.bytes < limit && (!out.zip || out.zip->bytes < limit), location,
                     ": a shard file has 4 GiB or more, which the format cannot address");
-  parallel::require(out.samples <= out.raw.bytes / 4, where, ": ", out.samples,
+  parallel::require(out.samples <= out.raw.bytes / 4, location, ": ", out.samples,
                     " samples cannot lie in a shard of ", out.raw.bytes, " bytes");
   return out;
 }
 
-std::vector<mds_shard> parse_mds_index(std::string_view text, std::string_view where) {
-  auto const root = parse_json(text, where);
-  auto const version = detail::count_member(root, "version", where);
-  parallel::require(version == 2, where, ": index version ", version, "; only version 2 is known");
-  auto const& list = detail::member(root, "shards", where);
-  parallel::require(list.is_array(), where, ": \"shards\" is not a list");
+std::vector<mds_shard> parse_mds_index(std::string_view text, std::string_view location) {
+  auto const root = parse_json(text, location);
+  auto const version = detail::count_member(root, "version", location);
+  parallel::require(version == 2, location, ": index version ", version,
+                    "; only version 2 is known");
+  auto const& list = detail::member(root, "shards", location);
+  parallel::require(list.is_array(), location, ": \"shards\" is not a list");
   std::vector<mds_shard> out;
   for (auto const& object : list)
-    out.push_back(mds_shard::from_json(object, parallel::concat(where, ": shard ", out.size())));
+    out.push_back(mds_shard::from_json(object, parallel::concat(location, ": shard ", out.size())));
   std::set<std::string_view> names;
   for (std::size_t i = 0; i < out.size(); ++i)
-    parallel::require(names.insert(out[i].raw.basename).second, where, ": shard ", i, ": ",
+    parallel::require(names.insert(out[i].raw.basename).second, location, ": shard ", i, ": ",
                       nlohmann::json(out[i].raw.basename).dump(-1, ' ', true),
                       " is the file of another shard, too");
   return out;

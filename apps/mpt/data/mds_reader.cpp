@@ -8,7 +8,7 @@
 
 namespace mpt::data {
 
-std::size_t most_open_shards() {
+std::size_t max_open_shards() {
   ::rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
   return std::max<std::size_t>(8, static_cast<std::size_t>(limit.rlim_cur) / 64);
@@ -33,11 +33,11 @@ mds_reader::mds_reader(std::filesystem::path folder, mds_reader_options options)
   for (auto const& shard : shards_) ends_.push_back(total += shard.samples);
 }
 
-mds_sample mds_reader::sample(std::uint64_t at) const {
-  parallel::require(at < size(), folder_.native(), ": sample ", at, " of ", size());
+mds_sample mds_reader::sample(std::uint64_t index) const {
+  parallel::require(index < size(), folder_.native(), ": sample ", index, " of ", size());
   auto const shard =
-      static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), at) - ends_.begin());
-  return open(shard)->sample(at - (ends_[shard] - shards_[shard].samples));
+      static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), index) - ends_.begin());
+  return open(shard)->sample(index - (ends_[shard] - shards_[shard].samples));
 }
 
 void mds_reader::grow_cache(std::uint64_t bytes, std::size_t shards) const {
@@ -61,26 +61,26 @@ mds_verification mds_reader::verify() const {
   return out;
 }
 
-mds_reader::opened mds_reader::open(std::size_t shard) const {
+mds_reader::shard_pointer mds_reader::open(std::size_t shard) const {
   std::unique_lock lock(mutex_);
   if (auto const found = cache_.find(shard); found != cache_.end()) {
-    recent_.splice(recent_.begin(), recent_, found->second.place);
+    recently_used_.splice(recently_used_.begin(), recently_used_, found->second.use_position);
     auto const file = found->second.file;
     lock.unlock();
     return file.get();
   }
-  std::promise<opened> promise;
-  recent_.push_front(shard);
-  cache_[shard] = {promise.get_future().share(), recent_.begin(), 0};
-  bool const first = !is_checked_[shard];
+  std::promise<shard_pointer> promise;
+  recently_used_.push_front(shard);
+  cache_[shard] = {promise.get_future().share(), recently_used_.begin(), 0};
+  bool const check_hashes = !is_checked_[shard];
   lock.unlock();
   try {
-    auto file = std::make_shared<mds_shard_file const>(folder_, shards_[shard], first);
+    auto file = std::make_shared<mds_shard_file const>(folder_, shards_[shard], check_hashes);
     promise.set_value(file);
     lock.lock();
     is_checked_[shard] = true;
     if (auto const found = cache_.find(shard); found != cache_.end()) {
-      used_ += file->memory() - found->second.memory;
+      used_bytes_ += file->memory() - found->second.memory;
       found->second.memory = file->memory();
     }
     evict();
@@ -96,15 +96,15 @@ mds_reader::opened mds_reader::open(std::size_t shard) const {
 void mds_reader::forget(std::size_t shard) const {
   auto const found = cache_.find(shard);
   if (found == cache_.end()) return;
-  used_ -= found->second.memory;
-  recent_.erase(found->second.place);
+  used_bytes_ -= found->second.memory;
+  recently_used_.erase(found->second.use_position);
   cache_.erase(found);
 }
 
 void mds_reader::evict() const {
-  while (recent_.size() > 1 &&
-         (used_ > options_.cache_bytes || recent_.size() > options_.cache_shards))
-    forget(recent_.back());
+  while (recently_used_.size() > 1 &&
+         (used_bytes_ > options_.cache_bytes || recently_used_.size() > options_.cache_shards))
+    forget(recently_used_.back());
 }
 
 }  // namespace mpt::data

@@ -11,13 +11,13 @@
 
 namespace mpt::data {
 
-mds_sample::mds_sample(mds_layout const& layout, std::string bytes, std::string where)
-    : layout_(&layout), where_(std::move(where)), bytes_(std::move(bytes)) {
+mds_sample::mds_sample(mds_layout const& layout, std::string bytes, std::string location)
+    : layout_(&layout), location_(std::move(location)), bytes_(std::move(bytes)) {
   std::uint64_t lengths = 0;
   for (auto const& encoding : layout.encodings) lengths += encoding.fixed_bytes ? 0 : 4;
-  parallel::require(lengths <= bytes_.size(), where_, ": ", bytes_.size(),
+  parallel::require(lengths <= bytes_.size(), location_, ": ", bytes_.size(),
                     " bytes are too few for its column lengths");
-  std::uint64_t at = lengths;
+  std::uint64_t offset = lengths;
   std::size_t next_length = 0;
   for (auto const& encoding : layout.encodings) {
     std::uint64_t size = encoding.fixed_bytes.value_or(0);
@@ -25,13 +25,13 @@ mds_sample::mds_sample(mds_layout const& layout, std::string bytes, std::string 
       size = detail::load<std::uint32_t>(bytes_.data() + next_length);
       next_length += 4;
     }
-    parallel::require(size <= bytes_.size() - at, where_, ": a column of ", size,
-                      " bytes does not fit in the ", bytes_.size() - at, " left");
-    starts_.push_back(at);
-    at += size;
+    parallel::require(size <= bytes_.size() - offset, location_, ": a column of ", size,
+                      " bytes does not fit in the ", bytes_.size() - offset, " left");
+    starts_.push_back(offset);
+    offset += size;
   }
-  starts_.push_back(at);
-  parallel::require(at == bytes_.size(), where_, ": has ", bytes_.size() - at,
+  starts_.push_back(offset);
+  parallel::require(offset == bytes_.size(), location_, ": has ", bytes_.size() - offset,
                     " bytes beyond its columns");
 }
 
@@ -48,12 +48,12 @@ std::string mds_sample::text(std::string_view column) && {
 }
 
 nlohmann::json mds_sample::json(std::string_view column) const {
-  return parse_json(bytes(column), where_);
+  return parse_json(bytes(column), location_);
 }
 
 mds_array mds_sample::array(std::string_view column) const& {
-  auto const at = layout_->column(column);
-  return layout_->encodings[at].decode_array(bytes(at), where_);
+  auto const index = layout_->column(column);
+  return layout_->encodings[index].decode_array(bytes(index), location_);
 }
 
 mds_shard_file::mds_shard_file(std::filesystem::path const& folder, mds_shard const& shard,
@@ -76,18 +76,19 @@ mds_shard_file::mds_shard_file(std::filesystem::path const& folder, mds_shard co
   check_header();
 }
 
-mds_sample mds_shard_file::sample(std::uint64_t at) const {
-  auto const begin = offsets_[at];
-  std::string bytes(offsets_[at + 1] - begin, '\0');
-  auto where = parallel::concat(name_, ", sample ", at);
-  read(begin, bytes.data(), bytes.size(), where);
-  return {shard_->layout, std::move(bytes), std::move(where)};
+mds_sample mds_shard_file::sample(std::uint64_t index) const {
+  auto const begin = offsets_[index];
+  std::string bytes(offsets_[index + 1] - begin, '\0');
+  auto location = parallel::concat(name_, ", sample ", index);
+  read(begin, bytes.data(), bytes.size(), location);
+  return {shard_->layout, std::move(bytes), std::move(location)};
 }
 
 void mds_shard_file::read(std::uint64_t offset, char* out, std::size_t count,
-                          std::string_view what) const {
-  if (file_) return file_->read(offset, std::as_writable_bytes(std::span(out, count)), what);
-  parallel::require(offset + count <= content_.size(), name_, ": ends inside ", what);
+                          std::string_view content_name) const {
+  if (file_)
+    return file_->read(offset, std::as_writable_bytes(std::span(out, count)), content_name);
+  parallel::require(offset + count <= content_.size(), name_, ": ends inside ", content_name);
   std::memcpy(out, content_.data() + offset, count);
 }
 
@@ -112,16 +113,18 @@ void mds_shard_file::decompress(std::filesystem::path const& path, bool check_ha
                     " bytes, index.json says ", shard_->zip->bytes,
                     ": the file is incomplete or belongs to another set");
   if (check_hashes) require_hashes(packed, *shard_->zip);
-  // The frame's own claim of its size is looked at before memory is taken for the index's claim.
-  auto const claimed = ZSTD_getFrameContentSize(packed.data(), packed.size());
-  bool const told = claimed != ZSTD_CONTENTSIZE_UNKNOWN && claimed != ZSTD_CONTENTSIZE_ERROR;
-  parallel::require(!told || claimed <= shard_->raw.bytes, name_, ": decompresses to ", claimed,
-                    " bytes, index.json says ", shard_->raw.bytes);
-  // A frame need not say: then what zstd can make of so few bytes at most (128 KiB of 4) counts.
+  // The size that the frame declares is checked before memory of the index's size is allocated.
+  auto const declared_size = ZSTD_getFrameContentSize(packed.data(), packed.size());
+  bool const is_declared =
+      declared_size != ZSTD_CONTENTSIZE_UNKNOWN && declared_size != ZSTD_CONTENTSIZE_ERROR;
+  parallel::require(!is_declared || declared_size <= shard_->raw.bytes, name_, ": decompresses to ",
+                    declared_size, " bytes, index.json says ", shard_->raw.bytes);
+  // A frame may declare no size: then zstd's largest possible expansion (4 bytes to 128 KiB) limits
+  // it.
   parallel::require(shard_->raw.bytes / (1U << 15) <= packed.size(), name_, ": its ", packed.size(),
                     " bytes cannot become the ", shard_->raw.bytes, " that index.json says");
-  parallel::require(expands_as_data(shard_->raw.bytes, packed.size()), name_, ": more than ",
-                    largest_ratio, " times its size when decompressed (", shard_->raw.bytes,
+  parallel::require(is_plausible_expansion(shard_->raw.bytes, packed.size()), name_, ": more than ",
+                    max_expansion_ratio, " times its size when decompressed (", shard_->raw.bytes,
                     " bytes of ", packed.size(),
                     "): no tokens, maybe a bomb; if it is meant, decompress it to ",
                     shard_->raw.basename, " beside it and remove it");
@@ -157,12 +160,12 @@ void mds_shard_file::check_header() {
   parallel::require(header_bytes <= (1U << 20), name_, ": header of ", header_bytes, " bytes");
   std::string header(header_bytes, '\0');
   read(table, header.data(), header.size(), "the header");
-  auto const where = name_ + ": header";
-  auto const found = mds_layout::from_json(parse_json(header, where), where);
-  bool same = found.names == shard_->layout.names;
-  for (std::size_t i = 0; same && i < found.names.size(); ++i)
-    same = found.encodings[i].name == shard_->layout.encodings[i].name;
-  parallel::require(same, where, ": columns differ from those in index.json");
+  auto const location = name_ + ": header";
+  auto const found = mds_layout::from_json(parse_json(header, location), location);
+  bool has_same_columns = found.names == shard_->layout.names;
+  for (std::size_t i = 0; has_same_columns && i < found.names.size(); ++i)
+    has_same_columns = found.encodings[i].name == shard_->layout.encodings[i].name;
+  parallel::require(has_same_columns, location, ": columns differ from those in index.json");
 }
 
 }  // namespace mpt::data

@@ -14,7 +14,7 @@
 namespace mpt::data {
 namespace {
 
-/// The zstd level a compression name asks for; throws for other compressions.
+/// The zstd level of a compression name. Throws for other compressions.
 [[nodiscard]] int zstd_level(std::string_view compression) {
   if (compression == "zstd") return 3;
   int level = 0;

@@ -20,11 +20,11 @@ std::uint64_t numpy_random::next64() {
   return std::rotr(folded, static_cast<int>(state_ >> 122));
 }
 
-std::uint32_t numpy_random::next_below(std::uint32_t below) {
-  if (below == 1) return 0;  // takes no number
-  std::uint64_t product = std::uint64_t{next32()} * below;
-  std::uint32_t const rejected = (0U - below) % below;
-  while (static_cast<std::uint32_t>(product) < rejected) product = std::uint64_t{next32()} * below;
+std::uint32_t numpy_random::next_below(std::uint32_t limit) {
+  if (limit == 1) return 0;  // draws no number
+  std::uint64_t product = std::uint64_t{next32()} * limit;
+  std::uint32_t const rejected = (0U - limit) % limit;
+  while (static_cast<std::uint32_t>(product) < rejected) product = std::uint64_t{next32()} * limit;
   return static_cast<std::uint32_t>(product >> 32);
 }
 
@@ -33,8 +33,8 @@ std::vector<std::size_t> numpy_random::choose(std::size_t size, std::size_t coun
   std::vector<std::size_t> chosen;
   for (std::size_t last = size - count; last < size; ++last) {
     std::size_t const drawn = next_below(static_cast<std::uint32_t>(last + 1));
-    bool const taken = std::find(chosen.begin(), chosen.end(), drawn) != chosen.end();
-    chosen.push_back(taken ? last : drawn);
+    bool const is_chosen = std::find(chosen.begin(), chosen.end(), drawn) != chosen.end();
+    chosen.push_back(is_chosen ? last : drawn);
   }
   return chosen;
 }
@@ -44,10 +44,10 @@ void numpy_random::step() {
 }
 
 std::uint32_t numpy_random::next32() {
-  if (std::exchange(half_, !half_)) return high_;
-  auto const both = next64();
-  high_ = static_cast<std::uint32_t>(both >> 32);
-  return static_cast<std::uint32_t>(both);
+  if (std::exchange(has_high_, !has_high_)) return high_;
+  auto const word = next64();
+  high_ = static_cast<std::uint32_t>(word >> 32);
+  return static_cast<std::uint32_t>(word);
 }
 
 std::array<std::uint64_t, 4> numpy_random::spread(std::uint64_t seed) {
@@ -61,11 +61,12 @@ std::array<std::uint64_t, 4> numpy_random::spread(std::uint64_t seed) {
   std::array<std::uint32_t, 4> pool{static_cast<std::uint32_t>(seed),
                                     static_cast<std::uint32_t>(seed >> 32)};
   for (auto& word : pool) word = hash(word, 0x931e8875U);
-  for (std::size_t from = 0; from < 4; ++from)
-    for (std::size_t to = 0; to < 4; ++to)
-      if (from != to) {
-        auto const mixed = 0xca01f9ddU * pool[to] - 0x4973f715U * hash(pool[from], 0x931e8875U);
-        pool[to] = mixed ^ (mixed >> 16);
+  for (std::size_t source = 0; source < 4; ++source)
+    for (std::size_t target = 0; target < 4; ++target)
+      if (source != target) {
+        auto const mixed =
+            0xca01f9ddU * pool[target] - 0x4973f715U * hash(pool[source], 0x931e8875U);
+        pool[target] = mixed ^ (mixed >> 16);
       }
   constant = 0x8b51f9ddU;
   std::array<std::uint64_t, 4> out{};

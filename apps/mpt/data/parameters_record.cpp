@@ -11,18 +11,19 @@
 namespace mpt::data {
 namespace {
 
-/// Two values that differ, as a line of a message; of lists of files the first that differs.
-[[nodiscard]] std::string line_of_difference(std::string const& key, nlohmann::json const& then,
-                                             nlohmann::json const& now) {
-  if (key.ends_with("inputs") && then.is_array() && now.is_array()) {
-    if (then.size() != now.size())
-      return parallel::concat("\n  ", key, ": were ", then.size(), " files, now ", now.size());
-    for (std::size_t i = 0; i < now.size(); ++i)
-      if (then[i] != now[i])
-        return parallel::concat("\n  ", key, ": file ", i + 1, " was ", python_json(then[i]),
-                                ", now ", python_json(now[i]));
+/// Two values that differ, as a line of a message; for lists of files the first files that differ.
+[[nodiscard]] std::string line_of_difference(std::string const& key, nlohmann::json const& recorded,
+                                             nlohmann::json const& current) {
+  if (key.ends_with("inputs") && recorded.is_array() && current.is_array()) {
+    if (recorded.size() != current.size())
+      return parallel::concat("\n  ", key, ": were ", recorded.size(), " files, now ",
+                              current.size());
+    for (std::size_t i = 0; i < current.size(); ++i)
+      if (recorded[i] != current[i])
+        return parallel::concat("\n  ", key, ": file ", i + 1, " was ", python_json(recorded[i]),
+                                ", now ", python_json(current[i]));
   }
-  return "\n  " + key + ": was " + python_json(then) + ", now " + python_json(now);
+  return "\n  " + key + ": was " + python_json(recorded) + ", now " + python_json(current);
 }
 
 }  // namespace
@@ -44,13 +45,13 @@ nlohmann::json identities_of(std::vector<std::filesystem::path> const& files) {
   return out;
 }
 
-std::string differences_of(nlohmann::json const& then, nlohmann::json const& now,
+std::string differences_of(nlohmann::json const& recorded, nlohmann::json const& current,
                            std::filesystem::path const& folder) {
-  parallel::require(then.is_object(), folder.native(), ": the record of parameters is damaged");
+  parallel::require(recorded.is_object(), folder.native(), ": the record of parameters is damaged");
   std::string out;
-  for (auto const& [key, value] : now.items()) {
-    auto const old = then.contains(key) ? then[key] : nlohmann::json(nullptr);
-    if (old != value) out += line_of_difference(key, old, value);
+  for (auto const& [key, value] : current.items()) {
+    auto const recorded_value = recorded.contains(key) ? recorded[key] : nlohmann::json(nullptr);
+    if (recorded_value != value) out += line_of_difference(key, recorded_value, value);
   }
   return out;
 }

@@ -7,18 +7,18 @@
 #include <utility>
 
 #include <mpt/data/folder_lock.hpp>
-#include <mpt/data/parameters_record.hpp>
 #include <mpt/data/json.hpp>
+#include <mpt/data/parameters_record.hpp>
 
 namespace mpt::data {
 namespace {
 
-/// Reads batches of rows from all inputs, from a position on.
+/// Reads batches of rows from all inputs, beginning at a position.
 class batch_reader {
  public:
   struct batch {
     std::uint64_t file = 0;
-    std::vector<std::uint64_t> documents;  // places of the rows within the file
+    std::vector<std::uint64_t> documents;  // numbers of the rows within the file
     std::string name;
     text_format format = text_format::plain;
     std::vector<std::string> rows;
@@ -26,18 +26,18 @@ class batch_reader {
     std::uint64_t input_read = 0;
   };
 
-  batch_reader(prepare_options const& options, detail::prepare_position const& from)
-      : options_(&options), file_(from.file), skip_(from.document) {
+  batch_reader(prepare_options const& options, detail::prepare_position const& start)
+      : options_(&options), file_(start.file), skipped_documents_(start.document) {
     for (std::size_t i = 0; i < options.inputs.size(); ++i) {
       auto const bytes = std::filesystem::file_size(options.inputs[i]);
       input_total += bytes;
-      if (i < file_) done_ += bytes;
+      if (i < file_) finished_bytes_ += bytes;
     }
   }
 
   std::uint64_t input_total = 0;
 
-  /// The next rows, about `batch_bytes` of them and of one file; false when all inputs are read.
+  /// The next rows, about `batch_bytes` of one file; returns false when all inputs are read.
   [[nodiscard]] bool next(batch& out) {
     out = {};
     std::uint64_t bytes = 0;
@@ -45,26 +45,27 @@ class batch_reader {
     while (out.rows.empty() && file_ < options_->inputs.size()) {
       if (!reader_) {
         reader_ = std::make_unique<document_reader>(options_->inputs[file_], options_->documents);
-        for (document_ = 0; document_ < skip_; ++document_)
-          parallel::require(reader_->next(row), reader_->name(), ": has fewer than the ", skip_,
+        for (document_ = 0; document_ < skipped_documents_; ++document_)
+          parallel::require(reader_->next(row), reader_->name(), ": has fewer than the ",
+                            skipped_documents_,
                             " documents the interrupted run saw; start over in an empty folder");
-        skip_ = 0;
+        skipped_documents_ = 0;
       }
       out.file = file_;
       out.name = reader_->name();
       out.format = reader_->format();
       while (bytes < options_->batch_bytes && reader_->next(row)) {
-        if (wanted(document_)) {
-          bytes += row.size();  // of wanted rows only, else a batch could end empty
+        if (is_selected(document_)) {
+          bytes += row.size();  // of selected rows only, else a batch could end empty
           out.rows.push_back(std::move(row));
           out.lines.push_back(reader_->line());
           out.documents.push_back(document_);
         }
         ++document_;
       }
-      out.input_read = done_ + reader_->consumed();
+      out.input_read = finished_bytes_ + reader_->consumed();
       if (bytes < options_->batch_bytes) {
-        done_ += std::filesystem::file_size(options_->inputs[file_]);
+        finished_bytes_ += std::filesystem::file_size(options_->inputs[file_]);
         reader_.reset();
         ++file_;
       }
@@ -73,8 +74,9 @@ class batch_reader {
   }
 
  private:
-  /// One of every k documents is held out, beginning elsewhere in each file.
-  [[nodiscard]] bool wanted(std::uint64_t document) const {
+  /// Whether the set holds `document`. One of every k documents is held out; the first one differs
+  /// from file to file.
+  [[nodiscard]] bool is_selected(std::uint64_t document) const {
     if (options_->part == document_part::all) return true;
     bool const held_out = (options_->first_input + file_ + document) % options_->hold_out_every ==
                           options_->hold_out_every - 1;
@@ -83,13 +85,13 @@ class batch_reader {
 
   prepare_options const* options_;
   std::uint64_t file_;
-  std::uint64_t skip_;
+  std::uint64_t skipped_documents_;
   std::uint64_t document_ = 0;
-  std::uint64_t done_ = 0;  // bytes of the files before file_
+  std::uint64_t finished_bytes_ = 0;  // bytes of the files before file_
   std::unique_ptr<document_reader> reader_;
 };
 
-/// A batch after a worker: all ids end to end, and where each document's end.
+/// A batch after tokenisation: the ids of all documents end to end, and the end of each document.
 struct encoded_batch {
   std::uint64_t file = 0;
   std::vector<std::uint64_t> documents;
@@ -112,7 +114,8 @@ struct encoded_batch {
   return out;
 }
 
-/// Decides whether `folder` is fresh, interrupted or complete; throws when it is someone else's.
+/// Decides whether `folder` is new, interrupted or complete. Throws if another program or another
+/// run left files there.
 [[nodiscard]] prepare_status inspect_output(std::filesystem::path const& folder,
                                             nlohmann::json const& parameters) {
   bool const indexed = std::filesystem::exists(folder / "index.json");
@@ -143,12 +146,12 @@ struct encoded_batch {
 
 prepare_result prepare(prepare_options const& options,
                        std::function<text_encoder()> const& make_encoder) {
-  auto const start = std::chrono::steady_clock::now();
+  auto const start_time = std::chrono::steady_clock::now();
   parallel::require(!options.inputs.empty(), "prepare needs at least one input file");
   parallel::require(options.workers > 0 && options.batch_bytes > 0,
                     "prepare needs at least one worker and a positive batch size");
   parallel::require(!options.concat.bos.empty() || !options.concat.eos.empty(),
-                    "documents would run into each other: give a text to stand between them, for "
+                    "documents would run together: give a text that separates them, for "
                     "GPT-NeoX --eos_text '<|endoftext|>'");
   parallel::require(options.part == document_part::all || options.hold_out_every >= 2,
                     "at least every second document must stay: hold_out_every is ",
@@ -183,47 +186,48 @@ prepare_result prepare(prepare_options const& options,
   else
     journal.create(parameters);
 
-  auto const from = journal.position();
-  detail::prepare_counts counts = from.before;
+  auto const start = journal.position();
+  detail::prepare_counts counts = start.counts;
   auto& total = result.total;
   for (auto const& shard : journal.shards()) total.samples += shard.samples;
   mds_writer writer(result.folder, layout, journal.shards());
-  concatenator joined(options.concat, {counts.documents, from.offset});
-  std::deque<detail::prepare_position> starts;  // of documents from `oldest` to the last appended
-  std::uint64_t oldest = counts.documents;
+  concatenator concatenated(options.concat, {counts.documents, start.offset});
+  std::deque<detail::prepare_position>
+      document_starts;  // from document `first_document` to the last appended one
+  std::uint64_t first_document = counts.documents;
 
   std::vector<std::uint64_t> const dims{options.concat.sample_ids};
   std::string value;
   auto const emit = [&](std::span<std::int32_t const> ids, token_position begin) {
-    for (; oldest < begin.document; ++oldest) starts.pop_front();
+    for (; first_document < begin.document; ++first_document) document_starts.pop_front();
     value.clear();
     encoding.encode_array(value, ids, dims);
     std::string_view const values[] = {value};
     if (writer.write(values)) {
-      auto position = starts.front();
+      auto position = document_starts.front();
       position.offset = begin.offset;
       journal.append(writer.shards().back(), position);
     }
     ++total.samples;
   };
 
-  batch_reader reader(options, from);
+  batch_reader reader(options, start);
   total.input_total = reader.input_total;
   ordered_workers<batch_reader::batch, encoded_batch> workers(options.workers, [&] {
     return
         [encode = make_encoder()](batch_reader::batch& rows) { return encode_batch(rows, encode); };
   });
-  for (bool more = true; more || workers.pending() > 0;) {
+  for (bool has_more = true; has_more || workers.pending() > 0;) {
     batch_reader::batch rows;
-    while (more && workers.pending() < 2 * options.workers + 2)
-      if ((more = reader.next(rows))) workers.push(std::move(rows));
+    while (has_more && workers.pending() < 2 * options.workers + 2)
+      if ((has_more = reader.next(rows))) workers.push(std::move(rows));
     if (workers.pending() == 0) break;
     auto const batch = workers.pop();
     for (std::size_t i = 0; i < batch.ends.size(); ++i) {
       auto const begin = i == 0 ? 0 : batch.ends[i - 1];
-      starts.push_back({batch.file, batch.documents[i], 0, counts});
+      document_starts.push_back({batch.file, batch.documents[i], 0, counts});
       counts.tokens +=
-          joined.append(std::span(batch.ids).subspan(begin, batch.ends[i] - begin), emit);
+          concatenated.append(std::span(batch.ids).subspan(begin, batch.ends[i] - begin), emit);
       counts.bytes += batch.text_bytes[i];
       ++counts.documents;
     }
@@ -232,20 +236,22 @@ prepare_result prepare(prepare_options const& options,
     total.tokens = counts.tokens;
     total.shards = writer.shards().size();
     total.input_read = batch.input_read;
-    total.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    total.seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start_time).count();
     if (options.progress) options.progress(total);
   }
   parallel::require(options.may_be_empty || total.samples > 0, "the inputs give ", counts.tokens,
                     " ids, fewer than one sample of ", options.concat.sample_ids,
                     ": give more text or a smaller concat_tokens");
   total.shards = writer.finish().size();
-  auto done = detail::to_json(counts);
-  done["parameters"] = parameters;
-  done["samples"] = total.samples;
-  done["shards"] = total.shards;
-  parallel::replace_text_file(record, python_json(done) + "\n");
+  auto summary = detail::to_json(counts);
+  summary["parameters"] = parameters;
+  summary["samples"] = total.samples;
+  summary["shards"] = total.shards;
+  parallel::replace_text_file(record, python_json(summary) + "\n");
   journal.remove();
-  total.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  total.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start_time).count();
   return result;
 }
 

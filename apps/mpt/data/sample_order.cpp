@@ -7,8 +7,9 @@ namespace mpt::data {
 sample_order::sample_order(std::span<std::uint64_t const> shard_samples,
                            sample_order_options options, std::uint64_t epoch)
     : options_(options), epoch_(static_cast<std::uint32_t>(epoch)) {
-  std::vector<std::uint64_t> first(shard_samples.size());
-  std::exclusive_scan(shard_samples.begin(), shard_samples.end(), first.begin(), std::uint64_t{0});
+  std::vector<std::uint64_t> first_samples(shard_samples.size());
+  std::exclusive_scan(shard_samples.begin(), shard_samples.end(), first_samples.begin(),
+                      std::uint64_t{0});
   std::vector<std::size_t> order(shard_samples.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   if (options_.mode == shuffle::blocks)
@@ -17,7 +18,7 @@ sample_order::sample_order(std::span<std::uint64_t const> shard_samples,
   std::uint64_t largest = 1;
   for (auto const shard : order) {
     ends_.push_back(total += shard_samples[shard]);
-    first_.push_back(first[shard]);
+    first_samples_.push_back(first_samples[shard]);
     largest = std::max(largest, shard_samples[shard]);
   }
   if (options_.block_size == 0) options_.block_size = 4 * largest;
@@ -37,29 +38,29 @@ std::uint64_t sample_order::operator()(std::uint64_t position) const {
   }
   auto const shard = static_cast<std::size_t>(
       std::upper_bound(ends_.begin(), ends_.end(), position) - ends_.begin());
-  return first_[shard] + position - (shard == 0 ? 0 : ends_[shard - 1]);
+  return first_samples_[shard] + position - (shard == 0 ? 0 : ends_[shard - 1]);
 }
 
 std::size_t sample_order::shards_in_block() const {
   if (options_.mode == shuffle::none) return 1;
-  std::size_t most = 0;
+  std::size_t max_shards = 0;
   std::size_t begin = 0;
   for (std::uint64_t start = 0; start < size(); start += options_.block_size) {
     auto const last = std::min(start + options_.block_size, size()) - 1;
     while (ends_[begin] <= start) ++begin;
     std::size_t end = begin;
     while (ends_[end] <= last) ++end;
-    most = std::max(most, end - begin + 1);
+    max_shards = std::max(max_shards, end - begin + 1);
   }
-  return most;
+  return max_shards;
 }
 
-std::size_t sample_order::draw(std::size_t below) const {
+std::size_t sample_order::draw(std::size_t limit) const {
   auto const words = parallel::philox4x32(
-      {static_cast<std::uint32_t>(below), static_cast<std::uint32_t>(std::uint64_t{below} >> 32),
+      {static_cast<std::uint32_t>(limit), static_cast<std::uint32_t>(std::uint64_t{limit} >> 32),
        epoch_, parallel::stream_id("sample_order/shards")},
       {static_cast<std::uint32_t>(options_.seed), static_cast<std::uint32_t>(options_.seed >> 32)});
-  return static_cast<std::size_t>((std::uint64_t{words[1]} << 32 | words[0]) % below);
+  return static_cast<std::size_t>((std::uint64_t{words[1]} << 32 | words[0]) % limit);
 }
 
 }  // namespace mpt::data

@@ -17,20 +17,21 @@ std::string fingerprint_text(std::uint64_t fingerprint) {
 
 std::optional<std::string> tokenizer_of_set(std::filesystem::path const& folder) {
   namespace fs = std::filesystem;
-  std::error_code unreadable;  // then there is no record
-  std::vector<fs::path> places{folder};
+  std::error_code unreadable;  // an unreadable folder has no record
+  std::vector<fs::path> folders{folder};
   for (auto const& entry : fs::directory_iterator(folder, unreadable))
-    if (entry.path().filename().native().starts_with("part-")) places.push_back(entry.path());
-  std::sort(places.begin() + 1, places.end());
-  for (auto const& place : places) try {
-      auto const record = place / "prepare.json";
+    if (entry.path().filename().native().starts_with("part-")) folders.push_back(entry.path());
+  std::sort(folders.begin() + 1, folders.end());
+  for (auto const& set_folder : folders) try {
+      auto const record = set_folder / "prepare.json";
       if (!fs::exists(record, unreadable)) continue;
       auto const json = parse_json(parallel::read_text_file(record, 1U << 26), record.native());
       auto const parameters = json.is_object() ? json.find("parameters") : json.end();
       if (parameters == json.end() || !parameters->is_object()) continue;
       auto const found = parameters->find("tokenizer");
       if (found != parameters->end() && found->is_string()) return found->get<std::string>();
-    } catch (parallel::error const&) {  // another program's file: it says nothing of tokenizers
+    } catch (
+        parallel::error const&) {  // a file of another program, which does not name a tokenizer
       continue;
     }
   return std::nullopt;
@@ -39,20 +40,20 @@ std::optional<std::string> tokenizer_of_set(std::filesystem::path const& folder)
 std::string other_tokenizer_note(std::filesystem::path const& folder,
                                  std::filesystem::path const& tokenizer) {
   namespace fs = std::filesystem;
-  std::error_code unreadable;  // then it is not known
+  std::error_code unreadable;  // the tokenizer is then not known
   auto const file =
       fs::is_directory(tokenizer, unreadable) ? tokenizer / "tokenizer.json" : tokenizer;
   if (tokenizer.empty() || !fs::is_regular_file(file, unreadable)) return {};
-  auto const made = tokenizer_of_set(folder);
-  if (!made) return {};
-  auto const given = fingerprint_text(
+  auto const set_fingerprint = tokenizer_of_set(folder);
+  if (!set_fingerprint) return {};
+  auto const file_fingerprint = fingerprint_text(
       tokenizer_fingerprint(parallel::read_text_file(file, largest_tokenizer_file)));
-  if (given == *made) return {};
+  if (file_fingerprint == *set_fingerprint) return {};
   return parallel::concat(folder.native(), " was made with another tokenizer than ", file.native(),
-                          " (its prepare.json has ", made->substr(0, 16), ", that file ", given,
-                          "): unless the two files differ in form alone, the same numbers are "
-                          "other tokens there; name the tokenizer that made the set, or make the "
-                          "set again");
+                          " (its prepare.json has ", set_fingerprint->substr(0, 16), ", that file ",
+                          file_fingerprint,
+                          "): unless the two files differ only in form, its ids stand for other "
+                          "tokens; name the tokenizer that made the set, or make the set again");
 }
 
 }  // namespace mpt::data

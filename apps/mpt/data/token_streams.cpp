@@ -37,20 +37,20 @@ mixture_order token_streams::order(sample_order_options const& options, std::uin
 }
 
 void token_streams::reserve_cache(mixture_order const& order, std::uint64_t max_bytes) const {
-  std::uint64_t all = 0;
+  std::uint64_t total_bytes = 0;
   for (std::size_t s = 0; s < sets_.size(); ++s) {
     auto const& reader = sets_[s]->reader();
     std::uint64_t largest = 0;
     for (auto const& shard : reader.shards())
       if (shard.zip) largest = std::max(largest, shard.raw.bytes + 4 * shard.samples);
-    auto const shards = order.open_shards(s) + 2;  // another epoch may touch one or two more
+    auto const shards = order.open_shards(s) + 2;  // the next epoch may touch one or two more
     auto const needed = largest * std::min<std::uint64_t>(shards, reader.shards().size());
-    all += needed;
-    parallel::require(all <= max_bytes, reader.folder().native(), ": a shuffle block of ",
+    total_bytes += needed;
+    parallel::require(total_bytes <= max_bytes, reader.folder().native(), ": a shuffle block of ",
                       order.block_size(), " samples spans ", shards, " compressed shards, ",
-                      all >> 20, " MiB in memory, more than the ", max_bytes >> 20,
+                      total_bytes >> 20, " MiB in memory, more than the ", max_bytes >> 20,
                       " MiB allowed; lower shuffle_block_size or decompress the set");
-    reader.grow_cache(needed, largest > 0 ? shards : std::min(shards, most_open_shards()));
+    reader.grow_cache(needed, largest > 0 ? shards : std::min(shards, max_open_shards()));
   }
 }
 

@@ -13,48 +13,51 @@ std::string render_chatml(std::span<chat_message const> messages, bool answer_ne
   return chatml(messages, answer_next);
 }
 
-std::vector<chat_message> read_messages(nlohmann::json const& value, std::string_view where) {
-  parallel::require(value.is_array(), where, ": \"messages\" is of type ", value.type_name(),
+std::vector<chat_message> read_messages(nlohmann::json const& value, std::string_view location) {
+  parallel::require(value.is_array(), location, ": \"messages\" is of type ", value.type_name(),
                     ", expected a list of {\"role\": ..., \"content\": ...}");
-  parallel::require(value.size() > 1, where, ": a conversation of ", value.size(),
+  parallel::require(value.size() > 1, location, ": a conversation of ", value.size(),
                     " messages; expected at least a question and an answer");
   constexpr std::array<std::string_view, 4> roles = {"user", "assistant", "system", "tool"};
-  std::vector<chat_message> out;
-  for (auto const& one : value) {
-    auto const place = parallel::concat(where, ": message ", out.size() + 1);
-    parallel::require(one.is_object(), place, " is of type ", one.type_name(),
+  std::vector<chat_message> messages;
+  for (auto const& item : value) {
+    auto const message_location = parallel::concat(location, ": message ", messages.size() + 1);
+    parallel::require(item.is_object(), message_location, " is of type ", item.type_name(),
                       ", expected {\"role\": ..., \"content\": ...}");
-    chat_message made{.role = data::detail::string_member(one, "role", place),
-                      .content = data::detail::string_member(one, "content", place)};
-    parallel::require(one.size() == 2, place, " has ", one.size(),
+    chat_message message{.role = data::detail::string_member(item, "role", message_location),
+                         .content = data::detail::string_member(item, "content", message_location)};
+    parallel::require(item.size() == 2, message_location, " has ", item.size(),
                       " keys; expected \"role\" and \"content\" alone");
-    parallel::require(std::ranges::find(roles, made.role) != roles.end(), place, " has the role \"",
-                      made.role, "\"; expected user, assistant, system or tool");
-    parallel::require(out.empty() || out.back().role != made.role, place, " is another one of \"",
-                      made.role, "\"; join the two");
-    out.push_back(std::move(made));
+    parallel::require(std::ranges::find(roles, message.role) != roles.end(), message_location,
+                      " has the role \"", message.role,
+                      "\"; expected user, assistant, system or tool");
+    parallel::require(messages.empty() || messages.back().role != message.role, message_location,
+                      " is another one of \"", message.role, "\"; join the two");
+    messages.push_back(std::move(message));
   }
-  parallel::require(out.back().role == "assistant", where, ": the last message is of \"",
-                    out.back().role, "\"; expected the assistant's, which is what is learnt");
-  return out;
+  parallel::require(messages.back().role == "assistant", location, ": the last message is of \"",
+                    messages.back().role, "\"; expected the assistant's, which is what is learnt");
+  return messages;
 }
 
 std::vector<turn_text> cut_into_turns(std::span<chat_message const> messages,
-                                      chat_renderer const& render, std::string_view where) {
-  std::vector<turn_text> out;
-  std::string before;
+                                      chat_renderer const& render, std::string_view location) {
+  std::vector<turn_text> turns;
+  std::string previous_text;
   for (std::size_t i = 0; i < messages.size(); ++i) {
     if (messages[i].role != "assistant") continue;
-    auto whole = render(messages.first(i + 1), false);
-    auto const asked = render(messages.first(i), true);
-    parallel::require(asked.starts_with(before) && whole.starts_with(asked), where,
-                      ": under the tokenizer's chat template message ", i + 1,
-                      " does not go on where the messages before it end, so that its tokens cannot "
-                      "be told from theirs; use another template");
-    out.push_back({asked.substr(before.size()), whole.substr(asked.size())});
-    before = std::move(whole);
+    auto answered_text = render(messages.first(i + 1), false);
+    auto const prompt_text = render(messages.first(i), true);
+    parallel::require(
+        prompt_text.starts_with(previous_text) && answered_text.starts_with(prompt_text), location,
+        ": under the tokenizer's chat template message ", i + 1,
+        " does not go on where the messages before it end, so that its tokens cannot "
+        "be told from theirs; use another template");
+    turns.push_back(
+        {prompt_text.substr(previous_text.size()), answered_text.substr(prompt_text.size())});
+    previous_text = std::move(answered_text);
   }
-  return out;
+  return turns;
 }
 
 }  // namespace mpt::finetune

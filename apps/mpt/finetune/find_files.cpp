@@ -12,15 +12,15 @@
 namespace mpt::finetune {
 namespace {
 
-/// The files that one path of data_files names, which may have * and ? below its folder. `namer`:
-/// what has the path, for errors.
+/// The files that one path of data_files names, which may have the wildcards * and ? below its
+/// folder. `source` has the path, for errors.
 [[nodiscard]] std::vector<std::filesystem::path> matching_files(
     std::filesystem::path const& base, std::string const& pattern,
-    std::string_view namer = "data_files") {
+    std::string_view source = "data_files") {
   auto const path = base / pattern;
   if (pattern.find_first_of("*?[") == pattern.npos) {
     parallel::require(std::filesystem::is_regular_file(path), path.native(), ": not a file; ",
-                      namer, " names it");
+                      source, " names it");
     parallel::require(is_data_file(path), path.native(),
                       ": not of a format that is read; expected .jsonl, .json, .csv or .parquet "
                       "(.gz and .zst too)");
@@ -32,66 +32,72 @@ namespace {
     folder /= part;
   }
   if (folder.empty()) folder = ".";
-  std::vector<std::filesystem::path> out;
+  std::vector<std::filesystem::path> files;
   std::error_code failure;
-  bool const there = std::filesystem::is_directory(folder, failure);
-  auto const wanted = path.lexically_relative(folder).native();
-  // "**" reaches through folders, "*" does not
-  int const flags = wanted.find("**") == wanted.npos ? FNM_PATHNAME : 0;
-  if (there)
+  bool const folder_exists = std::filesystem::is_directory(folder, failure);
+  auto const relative_pattern = path.lexically_relative(folder).native();
+  // "**" matches across folders, "*" does not
+  int const flags = relative_pattern.find("**") == relative_pattern.npos ? FNM_PATHNAME : 0;
+  if (folder_exists)
     for (auto const& file : data_files_below(folder))
-      if (::fnmatch(wanted.c_str(), file.lexically_relative(folder).c_str(), flags) == 0)
-        out.push_back(file);
-  parallel::require(!out.empty(), path.native(), ": no data file is named so; ", namer,
+      if (::fnmatch(relative_pattern.c_str(), file.lexically_relative(folder).c_str(), flags) == 0)
+        files.push_back(file);
+  parallel::require(!files.empty(), path.native(), ": no data file is named so; ", source,
                     " asks for it");
-  return out;
+  return files;
 }
 
-/// A file that is named alone, if it is of `split`, by its name's words; without such, of train or
-/// of what its folder is called; or no split is given.
+/// Returns `file`, the only file that hf_name names, if it belongs to `split`. Words in the file's
+/// name say its splits; without such words it belongs to train and to the split that its folder
+/// names. An empty `split` accepts any file.
 [[nodiscard]] std::filesystem::path file_of_split(std::filesystem::path const& file,
                                                   std::string const& split) {
   auto const name = file.filename().native();
-  auto const asks = [&](detail::split_words const& one) {  // by any of its words
-    return one.split == split || std::ranges::find(one.words, split) != one.words.end();
-  };
-  std::string there;
-  bool is = split.empty() || name.starts_with(split + ".");
-  for (auto const& one : detail::known_splits) {
-    if (!detail::names_split(name, one)) continue;
-    there += parallel::concat(there.empty() ? "" : ", ", one.split);
-    is |= asks(one);
+  auto const is_requested =
+      [&](detail::split_words const& known_split) {  // by its name or any of its words
+        return known_split.split == split ||
+               std::ranges::find(known_split.words, split) != known_split.words.end();
+      };
+  std::string split_names;
+  bool belongs_to_split = split.empty() || name.starts_with(split + ".");
+  for (auto const& known_split : detail::known_splits) {
+    if (!detail::names_split(name, known_split)) continue;
+    split_names += parallel::concat(split_names.empty() ? "" : ", ", known_split.split);
+    belongs_to_split |= is_requested(known_split);
   }
-  if (there.empty()) {
-    there = "train";
-    is |= split == "train";
+  if (split_names.empty()) {
+    split_names = "train";
+    belongs_to_split |= split == "train";
     auto const folder = file.parent_path().filename();
-    for (auto const& one : detail::known_splits)
-      is |= asks(one) && detail::names_split(folder.native(), one);
+    for (auto const& known_split : detail::known_splits)
+      belongs_to_split |=
+          is_requested(known_split) && detail::names_split(folder.native(), known_split);
   }
-  parallel::require(is, file.native(), ": is of split ", there, " by its name, and split \"", split,
-                    "\" is asked for; name a file of that split, such as ", split,
-                    format_ending(file), ", or set split: ", there.substr(0, there.find(',')));
+  parallel::require(
+      belongs_to_split, file.native(), ": is of split ", split_names, " by its name, and split \"",
+      split, "\" is asked for; name a file of that split, such as ", split, format_ending(file),
+      ", or set split: ", split_names.substr(0, split_names.find(',')));
   return file;
 }
 
-/// The files that `folder`'s README.md gives a split.
+/// The files that the README.md of `folder` lists for a split.
 [[nodiscard]] std::vector<std::filesystem::path> files_of_card(std::filesystem::path const& folder,
                                                                card_config const& card,
                                                                std::string const& split) {
   auto const base = card.data_dir.empty() ? folder : folder / card.data_dir;
   if (card.data_files.empty()) return split_files(base, split);
   auto const found = card.data_files.find(split);
-  std::string there;
-  for (auto const& [name, its] : card.data_files) there += (there.empty() ? "" : ", ") + name;
+  std::string split_names;
+  for (auto const& [name, paths] : card.data_files)
+    split_names += (split_names.empty() ? "" : ", ") + name;
   parallel::require(found != card.data_files.end(), (folder / "README.md").native(),
                     ": its configuration ", card.name, " has no split \"", split, "\"; it has ",
-                    there);
-  std::vector<std::filesystem::path> out;
+                    split_names);
+  std::vector<std::filesystem::path> files;
   for (auto const& pattern : found->second)
     for (auto& file : matching_files(base, pattern, "README.md"))
-      if (std::ranges::find(out, file) == out.end()) out.push_back(std::move(file));
-  return files_of_one_format(out);
+      if (std::ranges::find(files, file) == files.end()) files.push_back(std::move(file));
+  return files_of_one_format(files);
 }
 
 }  // namespace
@@ -99,32 +105,34 @@ namespace {
 std::vector<std::filesystem::path> find_files(file_names const& names) {
   namespace fs = std::filesystem;
   std::error_code failure;
-  bool const alone = names.data_files.empty() && fs::is_regular_file(names.name, failure);
-  parallel::require(!names.split.empty() || alone, "the split of \"", names.name,
+  bool const is_single_file = names.data_files.empty() && fs::is_regular_file(names.name, failure);
+  parallel::require(!names.split.empty() || is_single_file, "the split of \"", names.name,
                     "\" is not given; set split, such as train");
   parallel::require(names.split.find_first_of("[+") == std::string::npos, "split \"", names.split,
                     "\": parts and sums of splits are not supported; write those rows to a file of "
                     "their own");
-  bool const format = names.name == "json" || names.name == "csv" || names.name == "parquet";
-  bool const folder = fs::is_directory(names.name, failure);
+  bool const is_format = names.name == "json" || names.name == "csv" || names.name == "parquet";
+  bool const is_folder = fs::is_directory(names.name, failure);
   if (!names.data_files.empty()) {
     auto const base =
-        folder && !format ? fs::path(names.name) / names.data_dir : fs::path(names.data_dir);
+        is_folder && !is_format ? fs::path(names.name) / names.data_dir : fs::path(names.data_dir);
     auto const found = names.data_files.find(names.split);
-    std::string there;
-    for (auto const& [split, its] : names.data_files) there += (there.empty() ? "" : ", ") + split;
+    std::string split_names;
+    for (auto const& [split, paths] : names.data_files)
+      split_names += (split_names.empty() ? "" : ", ") + split;
     parallel::require(found != names.data_files.end(), "data_files has no split \"", names.split,
-                      "\"; it has ", there);
-    std::vector<fs::path> out;
+                      "\"; it has ", split_names);
+    std::vector<fs::path> files;
     for (auto const& pattern : found->second)
-      for (auto& file : matching_files(base, pattern)) out.push_back(std::move(file));
-    return out;
+      for (auto& file : matching_files(base, pattern)) files.push_back(std::move(file));
+    return files;
   }
-  if (folder && !format && names.data_dir.empty())
+  if (is_folder && !is_format && names.data_dir.empty())
     if (auto const card = read_dataset_card(names.name))
       return files_of_card(names.name, *card, names.split);
-  if (folder && !format) return split_files(fs::path(names.name) / names.data_dir, names.split);
-  if (format) {
+  if (is_folder && !is_format)
+    return split_files(fs::path(names.name) / names.data_dir, names.split);
+  if (is_format) {
     parallel::require(!names.data_dir.empty(), "hf_name is the format \"", names.name,
                       "\", whose files are not named; set hf_kwargs.data_dir or "
                       "hf_kwargs.data_files");
@@ -132,7 +140,7 @@ std::vector<std::filesystem::path> find_files(file_names const& names) {
                       ": not a folder; hf_kwargs.data_dir names it");
     return split_files(names.data_dir, names.split);
   }
-  if (alone) {
+  if (is_single_file) {
     parallel::require(is_data_file(names.name), names.name,
                       ": not of a format that is read; expected .jsonl, .json, .csv or .parquet "
                       "(.gz and .zst too)");

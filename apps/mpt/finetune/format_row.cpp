@@ -5,8 +5,8 @@
 namespace mpt::finetune {
 namespace {
 
-/// What to do with a row that has other columns than finetuning knows.
-[[nodiscard]] std::string_view advice_on_columns(nlohmann::json const& row) {
+/// Advice to the user on a row whose columns are not those that finetuning knows.
+[[nodiscard]] std::string_view column_advice(nlohmann::json const& row) {
   auto const holds_ids = [&](char const* name) {
     auto const found = row.find(name);
     return found != row.end() && found->is_array() && !found->empty() &&
@@ -33,20 +33,20 @@ namespace {
 
 }  // namespace
 
-formatted_row format_row(nlohmann::json const& row, std::string_view where) {
-  parallel::require(row.is_object(), where, ": a row of type ", row.type_name(),
+formatted_row format_row(nlohmann::json const& row, std::string_view location) {
+  parallel::require(row.is_object(), location, ": a row of type ", row.type_name(),
                     ", expected an object {\"prompt\": ..., \"response\": ...} or {\"messages\": "
                     "[...]}");
-  if (row.size() == 1 && row.contains("messages")) return read_messages(row["messages"], where);
-  bool const completion = !row.contains("response");
-  bool const fits =
-      row.size() == 2 && row.contains("prompt") && (!completion || row.contains("completion"));
-  parallel::require(fits, where, ": the row has ", columns_of(row),
+  if (row.size() == 1 && row.contains("messages")) return read_messages(row["messages"], location);
+  bool const is_completion = !row.contains("response");
+  bool const has_known_columns =
+      row.size() == 2 && row.contains("prompt") && (!is_completion || row.contains("completion"));
+  parallel::require(has_known_columns, location, ": the row has ", columns_of(row),
                     "; expected \"prompt\" and \"response\" (or \"completion\"), or \"messages\", "
                     "and nothing else; ",
-                    advice_on_columns(row));
-  return turn_text{text_column(row, "prompt", where),
-                   text_column(row, completion ? "completion" : "response", where)};
+                    column_advice(row));
+  return turn_text{text_column(row, "prompt", location),
+                   text_column(row, is_completion ? "completion" : "response", location)};
 }
 
 }  // namespace mpt::finetune

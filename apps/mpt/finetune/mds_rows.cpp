@@ -13,22 +13,22 @@
 namespace mpt::finetune {
 namespace {
 
-/// Ids of a JSON list. Error: what is no id below `limit`.
+/// The ids of a JSON list. Error: an element that is not an id below `limit`.
 [[nodiscard]] std::vector<std::int32_t> ids_of(nlohmann::json const& list, char const* name,
-                                               std::int64_t limit, std::string_view where) {
-  parallel::require(list.is_array(), where, ": \"", name, "\" is of type ", list.type_name(),
+                                               std::int64_t limit, std::string_view location) {
+  parallel::require(list.is_array(), location, ": \"", name, "\" is of type ", list.type_name(),
                     ", expected a list of ids");
-  std::vector<std::int32_t> out;
-  out.reserve(list.size());
-  for (auto const& id : list) {
+  std::vector<std::int32_t> ids;
+  ids.reserve(list.size());
+  for (auto const& item : list) {
     bool const fits =
-        id.is_number_unsigned() && id.get<std::uint64_t>() < static_cast<std::uint64_t>(limit);
-    parallel::require(fits, where, ": \"", name, "\" holds ", id.dump().substr(0, 40), " at ",
-                      out.size(), "; expected an id from 0 to ", limit - 1,
+        item.is_number_unsigned() && item.get<std::uint64_t>() < static_cast<std::uint64_t>(limit);
+    parallel::require(fits, location, ": \"", name, "\" holds ", item.dump().substr(0, 40), " at ",
+                      ids.size(), "; expected an id from 0 to ", limit - 1,
                       ": the set was prepared with another tokenizer");
-    out.push_back(id.get<std::int32_t>());
+    ids.push_back(item.get<std::int32_t>());
   }
-  return out;
+  return ids;
 }
 
 [[nodiscard]] std::vector<std::int32_t> ids_of(data::mds_sample const& sample, char const* name,
@@ -38,27 +38,28 @@ namespace {
   auto const& encoding = layout.encodings[column];
   auto const bytes = sample.bytes(column);
   using kind = data::mds_encoding::kind;
-  parallel::require(encoding.what == kind::array || encoding.what == kind::bytes, sample.where(),
-                    ": column \"", name, "\" has encoding \"", encoding.name,
+  parallel::require(encoding.value_kind == kind::array || encoding.value_kind == kind::bytes,
+                    sample.location(), ": column \"", name, "\" has encoding \"", encoding.name,
                     "\", expected an array of ids");
   data::mds_array array{raw_type, {}, bytes};
-  if (encoding.what == kind::array) array = encoding.decode_array(bytes, sample.where());
-  parallel::require(bytes.size() % data::size_of(array.type) == 0, sample.where(), ": ",
+  if (encoding.value_kind == kind::array) array = encoding.decode_array(bytes, sample.location());
+  parallel::require(bytes.size() % data::size_of(array.type) == 0, sample.location(), ": ",
                     bytes.size(), " bytes of \"", name, "\" are not a whole number of ",
                     data::name_of(array.type),
                     " ids; set token_encoding_type to what the set was written with");
-  parallel::require(!data::name_of(array.type).starts_with("float"), sample.where(), ": column \"",
-                    name, "\" holds ", data::name_of(array.type), ", expected integers");
-  auto const ids = array.to<std::int64_t>();
-  std::vector<std::int32_t> out;
-  for (auto const id : ids) {
-    parallel::require(id >= 0 && id < limit, sample.where(), ": \"", name, "\" holds ", id, " at ",
-                      out.size(), "; expected an id from 0 to ", limit - 1,
+  parallel::require(!data::name_of(array.type).starts_with("float"), sample.location(),
+                    ": column \"", name, "\" holds ", data::name_of(array.type),
+                    ", expected integers");
+  auto const values = array.to<std::int64_t>();
+  std::vector<std::int32_t> ids;
+  for (auto const value : values) {
+    parallel::require(value >= 0 && value < limit, sample.location(), ": \"", name, "\" holds ",
+                      value, " at ", ids.size(), "; expected an id from 0 to ", limit - 1,
                       ": the set was prepared with another tokenizer, or has another "
                       "token_encoding_type");
-    out.push_back(static_cast<std::int32_t>(id));
+    ids.push_back(static_cast<std::int32_t>(value));
   }
-  return out;
+  return ids;
 }
 
 [[nodiscard]] bool has_column(data::mds_sample const& sample, std::string_view name) {
@@ -70,28 +71,28 @@ namespace {
 
 std::optional<std::vector<turn>> turns_of(data::mds_sample const& sample,
                                           id_options const& options) {
-  std::vector<turn> out;
-  auto const& where = sample.where();
+  std::vector<turn> turns;
+  auto const& location = sample.location();
   if (has_column(sample, "turns")) {
     auto const list = sample.json("turns");
-    parallel::require(list.is_array(), where, ": \"turns\" is of type ", list.type_name(),
+    parallel::require(list.is_array(), location, ": \"turns\" is of type ", list.type_name(),
                       ", expected a list of {\"input_ids\": [...], \"labels\": [...]}");
-    for (auto const& one : list)
-      out.push_back({ids_of(data::detail::member(one, "input_ids", where), "input_ids",
-                            options.vocab_size, where),
-                     ids_of(data::detail::member(one, "labels", where), "labels",
-                            options.vocab_size, where)});
-    return out;
+    for (auto const& item : list)
+      turns.push_back({ids_of(data::detail::member(item, "input_ids", location), "input_ids",
+                              options.vocab_size, location),
+                       ids_of(data::detail::member(item, "labels", location), "labels",
+                              options.vocab_size, location)});
+    return turns;
   }
   if (!has_column(sample, "input_ids")) return std::nullopt;
-  parallel::require(has_column(sample, "labels"), where,
+  parallel::require(has_column(sample, "labels"), location,
                     ": has \"input_ids\" but no \"labels\"; expected both");
-  turn one{ids_of(sample, "input_ids", options.raw_type, options.vocab_size),
-           ids_of(sample, "labels", options.raw_type, options.vocab_size)};
-  for (auto* const part : {&one.prompt, &one.response})
-    part->resize(std::min(part->size(), options.longest));
-  out.push_back(std::move(one));
-  return out;
+  turn tokenised{ids_of(sample, "input_ids", options.raw_type, options.vocab_size),
+                 ids_of(sample, "labels", options.raw_type, options.vocab_size)};
+  for (auto* const ids : {&tokenised.prompt, &tokenised.response})
+    ids->resize(std::min(ids->size(), options.max_ids));
+  turns.push_back(std::move(tokenised));
+  return turns;
 }
 
 nlohmann::json text_row(data::mds_sample const& sample) {
@@ -102,11 +103,11 @@ nlohmann::json text_row(data::mds_sample const& sample) {
     auto const bytes = sample.bytes(column);
     auto& value = row[layout.names[column]];
     if (encoding.name == "json") {
-      value = data::parse_json(bytes, sample.where());
-    } else if (encoding.what == data::mds_encoding::kind::text ||
-               encoding.what == data::mds_encoding::kind::bytes) {
-      parallel::require(utf8::is_valid(bytes), sample.where(), ": column \"", layout.names[column],
-                        "\" is not UTF-8");
+      value = data::parse_json(bytes, sample.location());
+    } else if (encoding.value_kind == data::mds_encoding::kind::text ||
+               encoding.value_kind == data::mds_encoding::kind::bytes) {
+      parallel::require(utf8::is_valid(bytes), sample.location(), ": column \"",
+                        layout.names[column], "\" is not UTF-8");
       value = std::string(bytes);
     }
   }

@@ -16,25 +16,25 @@ std::vector<example> read_examples(finetuning_source const& source, tokenizer co
   auto const policy = read_target_policy(source.target_prompts, source.target_responses);
   auto const end = require_end(tokenizer, "a response trained without it would never end");
   row_tokenizer tokenize(tokenizer, source.templates);
-  std::vector<example> out;
-  read_report found;
+  std::vector<example> examples;
+  read_report counts;
   auto const add = [&](std::vector<turn> const& turns) {
-    ++found.rows;
-    auto made = stitch_turns(turns, policy, source.max_seq_len, end);
-    if (!made) {
-      ++found.dropped;
+    ++counts.rows;
+    auto new_example = stitch_turns(turns, policy, source.max_seq_len, end);
+    if (!new_example) {
+      ++counts.dropped;
       return;
     }
-    found.truncated += length_of(turns, end) > source.max_seq_len ? 1 : 0;
-    out.push_back(std::move(*made));
+    counts.truncated += joined_length(turns, end) > source.max_seq_len ? 1 : 0;
+    examples.push_back(std::move(*new_example));
   };
-  auto const add_row = [&](nlohmann::json const& row, std::string_view where) {
-    auto const columns = source.preprocess ? source.preprocess(row, where) : row;
-    add(tokenize.turns(format_row(columns, where), where));
+  auto const add_row = [&](nlohmann::json const& row, std::string_view location) {
+    auto const columns = source.preprocess ? source.preprocess(row, location) : row;
+    add(tokenize.turns(format_row(columns, location), location));
   };
   for (auto const& file : source.files) read_rows(file, add_row, source.parquet);
   auto ids = source.ids;
-  ids.longest = source.max_seq_len;
+  ids.max_ids = source.max_seq_len;
   for (auto const& folder : source.folders) {
     data::mds_reader const set(folder);
     for (std::uint64_t i = 0; i < set.size(); ++i) {
@@ -42,19 +42,19 @@ std::vector<example> read_examples(finetuning_source const& source, tokenizer co
       if (auto const turns = turns_of(sample, ids))
         add(*turns);
       else
-        add_row(text_row(sample), sample.where());
+        add_row(text_row(sample), sample.location());
     }
   }
-  if (report != nullptr) *report = found;
-  parallel::require(found.rows > 0, "the finetuning data hold no rows; look into ",
+  if (report != nullptr) *report = counts;
+  parallel::require(counts.rows > 0, "the finetuning data hold no rows; look into ",
                     source.files.empty()      ? std::string("their folders")
                     : source.files.size() > 1 ? parallel::concat(source.files.size(), " files")
                                               : source.files[0].native());
-  parallel::require(!out.empty(), "of ", found.rows,
+  parallel::require(!examples.empty(), "of ", counts.rows,
                     " rows of finetuning data none is left to train on: prompt or response is "
                     "empty, or the prompt alone has max_seq_len (",
                     source.max_seq_len, ") tokens");
-  return out;
+  return examples;
 }
 
 }  // namespace mpt::finetune

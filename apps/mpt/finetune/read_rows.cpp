@@ -7,10 +7,10 @@
 namespace mpt::finetune {
 namespace {
 
-[[nodiscard]] nlohmann::json parsed_row(json_rows const& rows, std::string_view text,
-                                        std::string_view where) {
+[[nodiscard]] nlohmann::json parse_row(json_rows const& rows, std::string_view text,
+                                       std::string_view location) {
   try {
-    return data::parse_json(text, where);
+    return data::parse_json(text, location);
   } catch (parallel::error const& problem) {
     if (rows.is_list()) throw;
     parallel::fail(problem.what(), "; expected a row a line, or all in one list [...]");
@@ -19,11 +19,12 @@ namespace {
 
 }  // namespace
 
-void read_rows(std::filesystem::path const& file, use_row const& use, row_reader const& parquet) {
+void read_rows(std::filesystem::path const& file, row_consumer const& consume,
+               row_reader const& parquet) {
   auto const ending = format_ending(file);
   if (ending == ".csv") {
     csv_rows rows(file);
-    for (nlohmann::json row; rows.next(row);) use(row, rows.where());
+    for (nlohmann::json row; rows.next(row);) consume(row, rows.location());
     return;
   }
   if (ending == ".parquet") {
@@ -32,7 +33,7 @@ void read_rows(std::filesystem::path const& file, use_row const& use, row_reader
                       "convert it: python3 -c \"import "
                       "pandas; pandas.read_parquet('IN.parquet').to_json('OUT.jsonl', "
                       "orient='records', lines=True)\"");
-    parquet(file, use);
+    parquet(file, consume);
     return;
   }
   parallel::require(data::is_json_ending(ending), file.native(),
@@ -40,11 +41,11 @@ void read_rows(std::filesystem::path const& file, use_row const& use, row_reader
                     "too)");
   json_rows rows(file);
   for (std::string text; rows.next(text);) {
-    auto const where = rows.where();
-    auto const row = parsed_row(rows, text, where);
-    parallel::require(row.is_object(), where, ": a row of type ", row.type_name(),
+    auto const location = rows.location();
+    auto const row = parse_row(rows, text, location);
+    parallel::require(row.is_object(), location, ": a row of type ", row.type_name(),
                       "; expected an object of columns");
-    use(row, where);
+    consume(row, location);
   }
 }
 

@@ -12,22 +12,24 @@ rows make_rows(std::span<example const> examples, std::span<bin const> bins,
   out.labels.assign(size, no_label);
   out.document_begins.assign(size, 0);
   for (std::size_t row = 0; row < bins.size(); ++row) {
-    auto const& one = bins[row];
-    parallel::require(one.tokens <= out.length, "a row of ", one.tokens,
+    auto const& row_bin = bins[row];
+    parallel::require(row_bin.tokens <= out.length, "a row of ", row_bin.tokens,
                       " tokens does not fit into ", out.length);
-    auto const pad = out.length - one.tokens;
-    auto at = options.side == padding_side::left ? pad : 0;
-    for (auto const number : one.examples) {
-      auto const& [ids, labels] = examples[number];
-      auto const place = static_cast<std::ptrdiff_t>(row * out.length + at);
-      std::ranges::copy(ids, out.ids.begin() + place);
-      std::ranges::copy(labels, out.labels.begin() + place);
-      std::fill_n(out.document_begins.begin() + place, ids.size(), static_cast<std::int32_t>(at));
-      at += ids.size();
+    auto const padding = out.length - row_bin.tokens;
+    auto column = options.side == padding_side::left ? padding : 0;
+    for (auto const example : row_bin.examples) {
+      auto const& [ids, labels] = examples[example];
+      auto const offset = static_cast<std::ptrdiff_t>(row * out.length + column);
+      std::ranges::copy(ids, out.ids.begin() + offset);
+      std::ranges::copy(labels, out.labels.begin() + offset);
+      std::fill_n(out.document_begins.begin() + offset, ids.size(),
+                  static_cast<std::int32_t>(column));
+      column += ids.size();
     }
     if (options.side == padding_side::right)
-      std::fill_n(out.document_begins.begin() + static_cast<std::ptrdiff_t>(row * out.length + at),
-                  pad, static_cast<std::int32_t>(at));
+      std::fill_n(
+          out.document_begins.begin() + static_cast<std::ptrdiff_t>(row * out.length + column),
+          padding, static_cast<std::int32_t>(column));
   }
   return out;
 }

@@ -7,14 +7,13 @@
 namespace mpt::finetune {
 namespace {
 
-/// Whether `word` stands in `name` between its ends, digits and signs. A file's name goes on behind
-/// the word, with its ending at least.
+/// Whether `name` contains `word` as a separate word: between its ends, digits and separators.
 [[nodiscard]] bool names_word(std::string_view name, std::string_view word) {
-  constexpr std::string_view between = "-._ 0123456789";
-  for (auto at = name.find(word); at != name.npos; at = name.find(word, at + 1)) {
-    auto const after = at + word.size();
-    if ((at == 0 || between.find(name[at - 1]) != between.npos) &&
-        (after == name.size() || between.find(name[after]) != between.npos))
+  constexpr std::string_view separators = "-._ 0123456789";
+  for (auto begin = name.find(word); begin != name.npos; begin = name.find(word, begin + 1)) {
+    auto const end = begin + word.size();
+    if ((begin == 0 || separators.find(name[begin - 1]) != separators.npos) &&
+        (end == name.size() || separators.find(name[end]) != separators.npos))
       return true;
   }
   return false;
@@ -22,13 +21,13 @@ namespace {
 
 /// SPLIT of "SPLIT-00000-of-00003.jsonl"; empty for other names.
 [[nodiscard]] std::string_view sharded_split(std::string_view name) {
-  for (auto at = name.find('-'); at != name.npos; at = name.find('-', at + 1)) {
-    auto const rest = name.substr(at);
-    constexpr std::string_view shape = "-00000-of-00000";
-    bool fits = rest.size() > shape.size();
-    for (std::size_t i = 0; fits && i < shape.size(); ++i)
-      fits = shape[i] == '0' ? rest[i] >= '0' && rest[i] <= '9' : rest[i] == shape[i];
-    if (fits) return name.substr(0, at);
+  for (auto dash = name.find('-'); dash != name.npos; dash = name.find('-', dash + 1)) {
+    auto const rest = name.substr(dash);
+    constexpr std::string_view pattern = "-00000-of-00000";
+    bool matches = rest.size() > pattern.size();
+    for (std::size_t i = 0; matches && i < pattern.size(); ++i)
+      matches = pattern[i] == '0' ? rest[i] >= '0' && rest[i] <= '9' : rest[i] == pattern[i];
+    if (matches) return name.substr(0, dash);
   }
   return {};
 }
@@ -53,70 +52,71 @@ bool describes_set(std::string_view name) {
 }
 
 std::vector<std::filesystem::path> data_files_below(std::filesystem::path const& folder) {
-  std::vector<std::filesystem::path> out;
+  std::vector<std::filesystem::path> files;
   std::error_code failure;
-  std::filesystem::recursive_directory_iterator place(folder, failure);
-  for (; !failure && place != std::filesystem::end(place); place.increment(failure)) {
-    auto const name = place->path().filename().native();
+  std::filesystem::recursive_directory_iterator entry(folder, failure);
+  for (; !failure && entry != std::filesystem::end(entry); entry.increment(failure)) {
+    auto const name = entry->path().filename().native();
     bool const hidden = name.starts_with('.');
-    if (place->is_directory() && (hidden || name.starts_with("__")))
-      place.disable_recursion_pending();
-    if (!hidden && !describes_set(name) && place->is_regular_file() && is_data_file(place->path()))
-      out.push_back(place->path());
+    if (entry->is_directory() && (hidden || name.starts_with("__")))
+      entry.disable_recursion_pending();
+    if (!hidden && !describes_set(name) && entry->is_regular_file() && is_data_file(entry->path()))
+      files.push_back(entry->path());
   }
   parallel::require(!failure, folder.native(), ": cannot be listed: ", failure.message());
-  std::ranges::sort(out);
-  return out;
+  std::ranges::sort(files);
+  return files;
 }
 
 std::map<std::string, std::vector<std::filesystem::path>> splits_of(
     std::filesystem::path const& folder, std::vector<std::filesystem::path> const& files) {
-  std::map<std::string, std::vector<std::filesystem::path>> out;
+  std::map<std::string, std::vector<std::filesystem::path>> splits;
   for (auto const& file : files) {
     if (file.parent_path() != folder / "data") continue;
     std::string const name = file.filename().native();
     if (auto const split = sharded_split(name); !split.empty())
-      out[std::string(split)].push_back(file);
+      splits[std::string(split)].push_back(file);
   }
   for (bool const by_folder : {true, false}) {
-    if (!out.empty()) return out;
+    if (!splits.empty()) return splits;
     for (auto const& file : files)
       for (auto const& split : detail::known_splits) {
-        bool named = !by_folder && detail::names_split(file.filename().native(), split);
+        bool names_this_split = !by_folder && detail::names_split(file.filename().native(), split);
         if (by_folder)
           for (auto const& part : file.parent_path().lexically_relative(folder))
-            named |= detail::names_split(part.native(), split);
-        if (named) out[std::string(split.split)].push_back(file);
+            names_this_split |= detail::names_split(part.native(), split);
+        if (names_this_split) splits[std::string(split.split)].push_back(file);
       }
   }
-  if (out.empty() && !files.empty()) out["train"] = files;
-  return out;
+  if (splits.empty() && !files.empty()) splits["train"] = files;
+  return splits;
 }
 
 std::vector<std::filesystem::path> files_of_one_format(
     std::vector<std::filesystem::path> const& files) {
   std::map<std::string, std::size_t> counts;
   for (auto const& file : files) ++counts[format_ending(file)];
-  std::string most;
+  std::string most_frequent;
   for (std::string_view const ending :
        {".parquet", ".jsonl", ".json", ".csv", ".ndjson", ".jsonlines"})
     if (auto const found = counts.find(std::string(ending));
-        found != counts.end() && (most.empty() || found->second > counts[most]))
-      most = ending;
-  bool const json = data::is_json_ending(most);
-  std::vector<std::filesystem::path> out;
+        found != counts.end() && (most_frequent.empty() || found->second > counts[most_frequent]))
+      most_frequent = ending;
+  bool const is_json = data::is_json_ending(most_frequent);
+  std::vector<std::filesystem::path> chosen;
   for (auto const& file : files) {
     auto const ending = format_ending(file);
-    if (ending == most || (json && data::is_json_ending(ending))) out.push_back(file);
+    if (ending == most_frequent || (is_json && data::is_json_ending(ending)))
+      chosen.push_back(file);
   }
-  return out;
+  return chosen;
 }
 
 std::vector<std::filesystem::path> split_files(std::filesystem::path folder,
                                                std::string const& split) {
   if (!folder.has_filename()) folder = folder.parent_path();  // "folder/" is "folder"
   auto const files = data_files_below(folder);
-  std::error_code unreadable;  // then it is not there
+  std::error_code unreadable;  // an unreadable file counts as absent
   parallel::require(!files.empty() || !std::filesystem::exists(folder / "state.json", unreadable),
                     folder.native(),
                     ": was written by save_to_disk, in Arrow's own form, which is not read; write "
@@ -131,9 +131,9 @@ std::vector<std::filesystem::path> split_files(std::filesystem::path folder,
   for (auto const& file : files)
     if (file.parent_path() == folder && file.filename().native() == split + format_ending(file))
       return {file};
-  std::string there;
-  for (auto const& [name, its] : splits) there += (there.empty() ? "" : ", ") + name;
-  parallel::fail(folder.native(), ": has no split \"", split, "\"; it has ", there, " (",
+  std::string split_names;
+  for (auto const& [name, paths] : splits) split_names += (split_names.empty() ? "" : ", ") + name;
+  parallel::fail(folder.native(), ": has no split \"", split, "\"; it has ", split_names, " (",
                  files.size(), " files; the first is ",
                  files[0].lexically_relative(folder).native(), ")");
 }

@@ -7,8 +7,9 @@
 
 namespace mpt::finetune {
 
-bool target_policy::takes_prompt(std::size_t ids) const {
-  return prompt == prompts::all || (prompt == prompts::long_ones && ids >= least_prompt);
+bool target_policy::trains_prompt(std::size_t ids) const {
+  return prompt == prompts::all_prompts ||
+         (prompt == prompts::long_prompts && ids >= min_prompt_ids);
 }
 
 target_policy read_target_policy(std::string_view prompts, std::string_view responses) {
@@ -18,34 +19,36 @@ target_policy read_target_policy(std::string_view prompts, std::string_view resp
       if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
     return out;
   };
-  target_policy out;
-  auto const given = lower(prompts);
-  constexpr std::string_view least = "length>=";
-  if (given.starts_with(least)) {
-    auto const* const end = given.data() + given.size();
-    auto const read = std::from_chars(given.data() + least.size(), end, out.least_prompt);
-    parallel::require(read.ec == std::errc{} && read.ptr == end && out.least_prompt > 0,
+  target_policy policy;
+  auto const lower_prompts = lower(prompts);
+  constexpr std::string_view length_prefix = "length>=";
+  if (lower_prompts.starts_with(length_prefix)) {
+    auto const* const end = lower_prompts.data() + lower_prompts.size();
+    auto const read =
+        std::from_chars(lower_prompts.data() + length_prefix.size(), end, policy.min_prompt_ids);
+    parallel::require(read.ec == std::errc{} && read.ptr == end && policy.min_prompt_ids > 0,
                       "target_prompts is \"", prompts,
                       "\"; after \"length>=\" a whole number above 0 is expected");
-    out.prompt = target_policy::prompts::long_ones;
+    policy.prompt = target_policy::prompts::long_prompts;
   } else {
-    parallel::require(given == "none" || given == "all", "target_prompts is \"", prompts,
+    parallel::require(lower_prompts == "none" || lower_prompts == "all", "target_prompts is \"",
+                      prompts,
                       "\"; expected none, all or length>=N (prompts of at least N tokens)");
-    if (given == "all") out.prompt = target_policy::prompts::all;
+    if (lower_prompts == "all") policy.prompt = target_policy::prompts::all_prompts;
   }
-  auto const which = lower(responses);
-  parallel::require(which == "last" || which == "all", "target_responses is \"", responses,
-                    "\"; expected last or all");
-  out.all_responses = which == "all";
-  return out;
+  auto const lower_responses = lower(responses);
+  parallel::require(lower_responses == "last" || lower_responses == "all", "target_responses is \"",
+                    responses, "\"; expected last or all");
+  policy.all_responses = lower_responses == "all";
+  return policy;
 }
 
-std::size_t length_of(std::span<turn const> turns, std::optional<std::int32_t> end) {
-  std::size_t out = 0;
-  for (auto const& one : turns) out += one.prompt.size() + one.response.size();
-  bool const ended =
+std::size_t joined_length(std::span<turn const> turns, std::optional<std::int32_t> end) {
+  std::size_t length = 0;
+  for (auto const& turn : turns) length += turn.prompt.size() + turn.response.size();
+  bool const has_end =
       turns.empty() || turns.back().response.empty() || turns.back().response.back() == end;
-  return out + (end && !ended ? 1 : 0);
+  return length + (end && !has_end ? 1 : 0);
 }
 
 std::optional<example> stitch_turns(std::span<turn const> turns, target_policy const& policy,
@@ -53,30 +56,30 @@ std::optional<example> stitch_turns(std::span<turn const> turns, target_policy c
   example out;
   auto& ids = out.ids;
   auto& labels = out.labels;
-  // As the reference does, whether anything is trained on is asked before the end is appended.
-  bool trained = false;
-  auto const append = [&](std::span<std::int32_t const> part, bool target) {
-    trained |= target && ids.size() < max_seq_len;
+  // As in LLM Foundry, the appended end-of-text token alone does not count as a target.
+  bool has_target = false;
+  auto const append = [&](std::span<std::int32_t const> part, bool is_target) {
+    has_target |= is_target && ids.size() < max_seq_len;
     ids.insert(ids.end(), part.begin(), part.end());
-    if (target)
+    if (is_target)
       labels.insert(labels.end(), part.begin(), part.end());
     else
       labels.resize(ids.size(), no_label);
   };
   for (auto const& turn : turns) {
     if (turn.prompt.empty() || turn.response.empty()) return std::nullopt;
-    bool const last = &turn == &turns.back();
-    append(turn.prompt, policy.takes_prompt(turn.prompt.size()));
-    append(turn.response, policy.takes_response(last));
-    if (last && end && turn.response.back() != *end) {
+    bool const is_last = &turn == &turns.back();
+    append(turn.prompt, policy.trains_prompt(turn.prompt.size()));
+    append(turn.response, policy.trains_response(is_last));
+    if (is_last && end && turn.response.back() != *end) {
       ids.push_back(*end);
       labels.push_back(*end);
     }
   }
-  if (!trained) return std::nullopt;
+  if (!has_target) return std::nullopt;
   ids.resize(std::min(ids.size(), max_seq_len));
   labels.resize(ids.size());
-  // from "the id here is trained on" to "the id that this position predicts"
+  // From labels of the ids themselves to labels of the positions that predict these ids.
   std::shift_left(labels.begin(), labels.end(), 1);
   labels.back() = no_label;
   return out;

@@ -4,36 +4,38 @@
 
 namespace mpt::finetune {
 
-std::vector<turn> row_tokenizer::turns(formatted_row const& row, std::string_view where) {
-  std::vector<turn> out;
+std::vector<turn> row_tokenizer::turns(formatted_row const& row, std::string_view location) {
+  std::vector<turn> turns;
   if (auto const* const text = std::get_if<turn_text>(&row)) {
-    turn one{encode(text->prompt, around_), encode(text->response, around_)};
-    bool const both = begin_ && !one.prompt.empty() && !one.response.empty() &&
-                      one.prompt.front() == *begin_ && one.response.front() == *begin_;
-    if (both) one.response.erase(one.response.begin());
-    out.push_back(std::move(one));
-    return out;
+    turn turn_ids{encode(text->prompt, affixes_), encode(text->response, affixes_)};
+    bool const both_begin_with_bos =
+        bos_id_ && !turn_ids.prompt.empty() && !turn_ids.response.empty() &&
+        turn_ids.prompt.front() == *bos_id_ && turn_ids.response.front() == *bos_id_;
+    if (both_begin_with_bos) turn_ids.response.erase(turn_ids.response.begin());
+    turns.push_back(std::move(turn_ids));
+    return turns;
   }
-  for (auto const& text : cut_into_turns(std::get<1>(row), renderer(where), where))
-    out.push_back({encode(text.prompt, {}), encode(text.response, {})});
-  return out;
+  for (auto const& text : cut_into_turns(std::get<1>(row), renderer(location), location))
+    turns.push_back({encode(text.prompt, {}), encode(text.response, {})});
+  return turns;
 }
 
-std::vector<std::int32_t> row_tokenizer::encode(std::string_view text, around_text const& around) {
-  auto out = around.before;
-  tokenizer_->encode(text, out, cache_);
-  out.insert(out.end(), around.after.begin(), around.after.end());
-  return out;
+std::vector<std::int32_t> row_tokenizer::encode(std::string_view text,
+                                                text_affixes const& affixes) {
+  auto ids = affixes.prefix;
+  tokenizer_->encode(text, ids, cache_);
+  ids.insert(ids.end(), affixes.suffix.begin(), affixes.suffix.end());
+  return ids;
 }
 
-chat_renderer const& row_tokenizer::renderer(std::string_view where) {
-  if (render_) return render_;
-  auto const own = read_chat_template(tokenizer_->files());
-  parallel::require(!own || engine_, where, ": ", tokenizer_->files().name(),
+chat_renderer const& row_tokenizer::renderer(std::string_view location) {
+  if (renderer_) return renderer_;
+  auto const own_template = read_chat_template(tokenizer_->files());
+  parallel::require(!own_template || engine_, location, ": ", tokenizer_->files().name(),
                     " has a chat_template of its own, and ", jinja_advice,
                     "; or take it out of tokenizer_config.json to use ChatML");
-  render_ = own ? engine_(*own) : chat_renderer(render_chatml);
-  return render_;
+  renderer_ = own_template ? engine_(*own_template) : chat_renderer(render_chatml);
+  return renderer_;
 }
 
 }  // namespace mpt::finetune

@@ -23,18 +23,18 @@ appended_file::appended_file(std::filesystem::path path)
 
 void appended_file::add(std::string_view record) {
   if (handle_.get() < 0) return;
-  std::size_t done = 0;
-  while (done < record.size()) {
-    auto const put = ::write(handle_.get(), record.data() + done, record.size() - done);
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) break;
-    done += static_cast<std::size_t>(put);
+  std::size_t written = 0;
+  while (written < record.size()) {
+    auto const count = ::write(handle_.get(), record.data() + written, record.size() - written);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    written += static_cast<std::size_t>(count);
   }
-  if (done == record.size()) return;
+  if (written == record.size()) return;
   ++lost_;
   struct ::stat status {};
-  if (done > 0 && ::fstat(handle_.get(), &status) == 0 && S_ISREG(status.st_mode))
-    static_cast<void>(::ftruncate(handle_.get(), status.st_size - static_cast<::off_t>(done)));
+  if (written > 0 && ::fstat(handle_.get(), &status) == 0 && S_ISREG(status.st_mode))
+    static_cast<void>(::ftruncate(handle_.get(), status.st_size - static_cast<::off_t>(written)));
 }
 
 appended_file open_for_appending(std::filesystem::path const& path, std::string_view subject,

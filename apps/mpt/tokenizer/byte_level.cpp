@@ -16,13 +16,13 @@ std::string spell(unsigned char byte) {
 
 std::string read(std::string_view token) {
   std::string out;
-  for (std::size_t place = 0; place < token.size();) {
-    auto const next = utf8::read(token, place);
+  for (std::size_t position = 0; position < token.size();) {
+    auto const next = utf8::read(token, position);
     if (next.state != utf8::status::valid || next.code_point >= reading.size() ||
         reading[next.code_point] < 0)
       return std::string(token);
     out.push_back(static_cast<char>(reading[next.code_point]));
-    place += next.bytes;
+    position += next.bytes;
   }
   return out;
 }

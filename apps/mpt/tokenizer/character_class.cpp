@@ -13,7 +13,7 @@ struct class_range {
   character_class kind;
 };
 
-/// Letters and numbers that came with Unicode 15.1 and 16.
+/// Letters and numbers that Unicode 15.1 and 16 added.
 constexpr class_range newer_classes[] = {
     {0x1C89, 0x1C8A, character_class::letter},   {0xA7CB, 0xA7CD, character_class::letter},
     {0xA7DA, 0xA7DC, character_class::letter},   {0x105C0, 0x105F3, character_class::letter},

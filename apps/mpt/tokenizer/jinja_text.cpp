@@ -11,7 +11,7 @@
 namespace mpt {
 namespace {
 
-/// Methods of str that are rewritten, with what they become.
+/// Methods of str that are rewritten: "upper" becomes py_upper.
 constexpr std::array python_methods{"upper",  "lower",  "title", "capitalize", "strip",
                                     "lstrip", "rstrip", "split", "replace"};
 
@@ -22,137 +22,144 @@ constexpr std::array python_methods{"upper",  "lower",  "title", "capitalize", "
 class jinja_rewriter {
  public:
   explicit jinja_rewriter(std::string_view text) : text_(text) {
-    constexpr std::size_t most = std::size_t{1} << 20;
-    parallel::require(text.size() <= most, "it has ", text.size(), " bytes, more than ", most);
+    constexpr std::size_t max_bytes = std::size_t{1} << 20;
+    parallel::require(text.size() <= max_bytes, "it has ", text.size(), " bytes, more than ",
+                      max_bytes);
   }
 
   [[nodiscard]] std::string result() && {
-    while (at_ < text_.size()) {
-      auto const here = text_.substr(at_, 2);
-      if (here == "{#")
-        copy(std::min(text_.find("#}", at_ + 2), text_.size() - 2) + 2);
-      else if (here == "{{" || here == "{%")
-        tag(here == "{%");
+    while (position_ < text_.size()) {
+      auto const delimiter = text_.substr(position_, 2);
+      if (delimiter == "{#")
+        copy(std::min(text_.find("#}", position_ + 2), text_.size() - 2) + 2);
+      else if (delimiter == "{{" || delimiter == "{%")
+        rewrite_tag(delimiter == "{%");
       else
-        out_ += text_[at_++];
+        out_ += text_[position_++];
     }
     return std::move(out_);
   }
 
  private:
   enum class bracket { group, subscript, braces, method };
-  struct opened {
+  struct open_bracket {
     bracket kind;
-    std::size_t operand;                   // where in out_ begins what it is part of
-    std::size_t begin;                     // where in out_ its content begins
-    std::vector<std::size_t> colons = {};  // of a slice, in out_
+    std::size_t operand;  // start in out_ of the operand that the bracket belongs to
+    std::size_t begin;    // start in out_ of its content
+    std::vector<std::size_t> colons = {};  // of a slice, positions in out_
   };
   static constexpr auto none = std::string::npos;
 
-  void copy(std::size_t until) {
-    out_ += text_.substr(at_, until - at_);
-    at_ = until;
+  void copy(std::size_t end) {
+    out_ += text_.substr(position_, end - position_);
+    position_ = end;
   }
 
-  /// {{ … }} or {% … %}.
-  void tag(bool is_block) {
+  /// Rewrites {{ … }} or {% … %}.
+  void rewrite_tag(bool is_block) {
     std::string_view const end = is_block ? "%}" : "}}";
-    copy(at_ + 2);
-    if (at_ < text_.size() && (text_[at_] == '-' || text_[at_] == '+')) out_ += text_[at_++];
-    open_.clear();
+    copy(position_ + 2);
+    if (position_ < text_.size() && (text_[position_] == '-' || text_[position_] == '+'))
+      out_ += text_[position_++];
+    open_brackets_.clear();
     operand_ = items_ = none;
-    words_ = 0;
+    word_count_ = 0;
     is_for_ = false;
-    while (at_ < text_.size()) {
-      auto const rest = text_.substr(at_);
+    while (position_ < text_.size()) {
+      auto const rest = text_.substr(position_);
       bool const trims = (rest[0] == '-' || rest[0] == '+') && rest.substr(1).starts_with(end);
-      if (open_.empty() && (trims || rest.starts_with(end))) {
+      if (open_brackets_.empty() && (trims || rest.starts_with(end))) {
         end_items();
-        return copy(at_ + (trims ? 3 : 2));
+        return copy(position_ + (trims ? 3 : 2));
       }
-      token(is_block);
+      rewrite_token(is_block);
     }
   }
 
-  void token(bool is_block) {
-    char const c = text_[at_];
-    if (c == '"' || c == '\'') return string(c);
-    if (is_name_character(c)) return word(is_block);
+  void rewrite_token(bool is_block) {
+    char const c = text_[position_];
+    if (c == '"' || c == '\'') return rewrite_string(c);
+    if (is_name_character(c)) return rewrite_word(is_block);
     if (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
       out_ += c;
-      ++at_;
+      ++position_;
     } else if (c == '(' || c == '[' || c == '{') {
-      open(c);
+      begin_bracket(c);
     } else if (c == ')' || c == ']' || c == '}') {
-      close(c);
-    } else if (c == '.' && operand_ != none && method()) {
+      end_bracket(c);
+    } else if (c == '.' && operand_ != none && rewrite_method()) {
     } else {
-      if (c == ':' && !open_.empty() && open_.back().kind == bracket::subscript)
-        open_.back().colons.push_back(out_.size());
+      if (c == ':' && !open_brackets_.empty() && open_brackets_.back().kind == bracket::subscript)
+        open_brackets_.back().colons.push_back(out_.size());
       if (c != '.') operand_ = none;
-      filtered_ = c == '|';
+      is_filter_ = c == '|';
       out_ += c;
-      ++at_;
+      ++position_;
     }
   }
 
-  void open(char c) {
-    constexpr std::size_t deepest = 200;
-    parallel::require(open_.size() < deepest, "brackets are nested more than ", deepest, " deep");
-    bool const subscript = c == '[' && operand_ != none;
+  void begin_bracket(char c) {
+    constexpr std::size_t max_depth = 200;
+    parallel::require(open_brackets_.size() < max_depth, "brackets are nested more than ",
+                      max_depth, " deep");
+    bool const is_subscript = c == '[' && operand_ != none;
     auto const operand = c == '{' || operand_ == none ? out_.size() : operand_;
     out_ += c;
-    ++at_;
-    open_.push_back({subscript  ? bracket::subscript
-                     : c == '{' ? bracket::braces
-                                : bracket::group,
-                     operand, out_.size()});
+    ++position_;
+    open_brackets_.push_back({is_subscript ? bracket::subscript
+                              : c == '{'   ? bracket::braces
+                                           : bracket::group,
+                              operand, out_.size()});
     operand_ = none;
-    filtered_ = false;
+    is_filter_ = false;
   }
 
-  void close(char c) {
+  void end_bracket(char c) {
     out_ += c;
-    ++at_;
+    ++position_;
     operand_ = none;
-    if (open_.empty()) return;
-    auto const last = open_.back();
-    open_.pop_back();
-    if (last.kind == bracket::subscript && c == ']') subscript(last);
+    if (open_brackets_.empty()) return;
+    auto const last = open_brackets_.back();
+    open_brackets_.pop_back();
+    if (last.kind == bracket::subscript && c == ']') rewrite_subscript(last);
     if (last.kind == bracket::method) out_ += ')';
     operand_ = last.operand;
   }
 
-  /// base[index] is complete in out_.
-  void subscript(opened const& place) {
-    auto const index = out_.substr(place.begin, out_.size() - 1 - place.begin);
-    auto const base = out_.substr(place.operand, place.begin - 1 - place.operand);
-    bool const constant = index.find_first_not_of(" \t\n\r") != none &&
-                          (index[index.find_first_not_of(" \t\n\r")] == '\'' ||
-                           index[index.find_first_not_of(" \t\n\r")] == '"');
-    if (constant) return;
-    out_.resize(place.operand);
-    if (place.colons.empty()) {
+  /// Rewrites base[index], which is complete in out_.
+  void rewrite_subscript(open_bracket const& bracket_range) {
+    auto const index = out_.substr(bracket_range.begin, out_.size() - 1 - bracket_range.begin);
+    auto const base =
+        out_.substr(bracket_range.operand, bracket_range.begin - 1 - bracket_range.operand);
+    bool const is_constant = index.find_first_not_of(" \t\n\r") != none &&
+                             (index[index.find_first_not_of(" \t\n\r")] == '\'' ||
+                              index[index.find_first_not_of(" \t\n\r")] == '"');
+    if (is_constant) return;
+    out_.resize(bracket_range.operand);
+    if (bracket_range.colons.empty()) {
       out_ += "(py_item(" + base + ", " + index + "))";
       return;
     }
     out_ += "(py_slice(" + base;
     auto begin = std::size_t{0};
     for (std::size_t part = 0; part < 3; ++part) {
-      bool const there = part <= place.colons.size();
-      auto const end = part < place.colons.size() ? place.colons[part] - place.begin : index.size();
-      auto const text = there ? index.substr(begin, end - begin) : std::string();
+      bool const is_given = part <= bracket_range.colons.size();
+      auto const end = part < bracket_range.colons.size()
+                           ? bracket_range.colons[part] - bracket_range.begin
+                           : index.size();
+      auto const text = is_given ? index.substr(begin, end - begin) : std::string();
       out_ += ", " + (text.find_first_not_of(" \t\n\r") == none ? "none" + text : text);
       begin = std::min(end + 1, index.size());
     }
     out_ += "))";
   }
 
-  /// .name( of a method that is rewritten; false: it is none.
-  [[nodiscard]] bool method() {
-    auto begin = at_ + 1;
-    auto const skip = [&](std::size_t& at) {
-      while (at < text_.size() && (text_[at] == ' ' || text_[at] == '\n')) ++at;
+  /// Rewrites ".name(" of a method of str. Returns false if the text is anything else.
+  [[nodiscard]] bool rewrite_method() {
+    auto begin = position_ + 1;
+    auto const skip = [&](std::size_t& position) {
+      while (position < text_.size() && (text_[position] == ' ' || text_[position] == '\n'))
+        ++position;
     };
     skip(begin);
     auto end = begin;
@@ -166,39 +173,42 @@ class jinja_rewriter {
     auto const start = operand_;
     out_.resize(start);
     out_ += "(py_" + std::string(name) + "(" + base;
-    at_ = opening + 1;
-    auto next = at_;
+    position_ = opening + 1;
+    auto next = position_;
     while (next < text_.size() && (text_[next] == ' ' || text_[next] == '\n')) ++next;
     if (next < text_.size() && text_[next] != ')') out_ += ", ";
-    open_.push_back({bracket::method, start, out_.size()});
+    open_brackets_.push_back({bracket::method, start, out_.size()});
     operand_ = none;
     return true;
   }
 
-  void word(bool is_block) {
+  void rewrite_word(bool is_block) {
     auto const begin = out_.size();
-    auto const start = at_;
-    while (at_ < text_.size() && is_name_character(text_[at_])) out_ += text_[at_++];
-    auto const name = text_.substr(start, at_ - start);
-    bool const number = name[0] >= '0' && name[0] <= '9';
-    if (number && at_ + 1 < text_.size() && text_[at_] == '.' && text_[at_ + 1] >= '0' &&
-        text_[at_ + 1] <= '9')  // its fraction
-      for (out_ += text_[at_++]; at_ < text_.size() && is_name_character(text_[at_]);)
-        out_ += text_[at_++];
-    bool const first = ++words_ == 1;
-    bool const attribute = operand_ != none && out_[begin - 1] == '.';
-    if (attribute) return;
+    auto const start = position_;
+    while (position_ < text_.size() && is_name_character(text_[position_]))
+      out_ += text_[position_++];
+    auto const name = text_.substr(start, position_ - start);
+    bool const is_number = name[0] >= '0' && name[0] <= '9';
+    if (is_number && position_ + 1 < text_.size() && text_[position_] == '.' &&
+        text_[position_ + 1] >= '0' && text_[position_ + 1] <= '9')  // the fraction of a number
+      for (out_ += text_[position_++];
+           position_ < text_.size() && is_name_character(text_[position_]);)
+        out_ += text_[position_++];
+    bool const is_first = ++word_count_ == 1;
+    bool const is_attribute = operand_ != none && out_[begin - 1] == '.';
+    if (is_attribute) return;
     operand_ = none;
-    if (is_block && first) {
+    if (is_block && is_first) {
       is_for_ = name == "for";
       return;
     }
-    if (is_for_ && open_.empty() && items_ == none && name == "in") {
+    if (is_for_ && open_brackets_.empty() && items_ == none && name == "in") {
       out_ += " py_items(";
       items_ = out_.size();
       return;
     }
-    if (is_for_ && open_.empty() && items_ != none && (name == "if" || name == "recursive")) {
+    if (is_for_ && open_brackets_.empty() && items_ != none &&
+        (name == "if" || name == "recursive")) {
       out_.resize(begin);
       end_items();
       out_ += " " + std::string(name);
@@ -206,8 +216,8 @@ class jinja_rewriter {
     }
     constexpr std::array operators{"and", "or", "not", "in", "is", "if", "else"};
     bool const is_operator = std::ranges::find(operators, name) != operators.end();
-    if (!is_operator && !filtered_) operand_ = begin;
-    filtered_ = false;
+    if (!is_operator && !is_filter_) operand_ = begin;
+    is_filter_ = false;
   }
 
   void end_items() {
@@ -215,47 +225,47 @@ class jinja_rewriter {
     is_for_ = false;
   }
 
-  void string(char quote) {
+  void rewrite_string(char quote) {
     operand_ = out_.size();
-    filtered_ = false;
-    out_ += text_[at_++];
-    while (at_ < text_.size() && text_[at_] != quote) {
-      if (text_[at_] != '\\') {
-        out_ += text_[at_++];
-      } else if (!escape()) {
-        out_ += text_[at_++];
-        if (at_ < text_.size()) out_ += text_[at_++];
+    is_filter_ = false;
+    out_ += text_[position_++];
+    while (position_ < text_.size() && text_[position_] != quote) {
+      if (text_[position_] != '\\') {
+        out_ += text_[position_++];
+      } else if (!rewrite_escape()) {
+        out_ += text_[position_++];
+        if (position_ < text_.size()) out_ += text_[position_++];
       }
     }
-    if (at_ < text_.size()) out_ += text_[at_++];
+    if (position_ < text_.size()) out_ += text_[position_++];
   }
 
-  /// \xHH, \uHHHH and \UHHHHHHHH; false: another escape.
-  [[nodiscard]] bool escape() {
-    auto const kind = text_.substr(at_ + 1, 1);
+  /// Replaces \xHH, \uHHHH and \UHHHHHHHH. Returns false for another escape.
+  [[nodiscard]] bool rewrite_escape() {
+    auto const kind = text_.substr(position_ + 1, 1);
     std::size_t const digits = kind == "x" ? 2 : kind == "u" ? 4 : kind == "U" ? 8 : 0;
-    auto const hex = text_.substr(std::min(at_ + 2, text_.size()), digits);
+    auto const hex = text_.substr(std::min(position_ + 2, text_.size()), digits);
     if (digits == 0 || hex.size() < digits ||
         hex.find_first_not_of("0123456789abcdefABCDEF") != none)
       return false;
     auto const code = std::stoul(std::string(hex), nullptr, 16);
     parallel::require(code <= 0x10FFFF && (code < 0xD800 || code > 0xDFFF), "the escape \\", kind,
                       hex, " is no character");
-    at_ += 2 + digits;
+    position_ += 2 + digits;
     if (code == '\'' || code == '"' || code == '\\') out_ += '\\';
     utf8::append(out_, static_cast<char32_t>(code));
     return true;
   }
 
   std::string_view text_;
-  std::size_t at_ = 0;
+  std::size_t position_ = 0;
   std::string out_;
-  std::vector<opened> open_;
-  std::size_t operand_ = none;  // where in out_ begins the operand just complete
-  std::size_t items_ = none;    // where in out_ begins what a for goes through
-  std::size_t words_ = 0;       // of this tag so far
+  std::vector<open_bracket> open_brackets_;
+  std::size_t operand_ = none;  // start in out_ of the last complete operand
+  std::size_t items_ = none;    // start in out_ of the sequence of a for loop
+  std::size_t word_count_ = 0;  // in this tag so far
   bool is_for_ = false;
-  bool filtered_ = false;  // a | is in front
+  bool is_filter_ = false;  // the last token was '|'
 };
 
 }  // namespace

@@ -8,36 +8,36 @@
 namespace mpt {
 namespace {
 
-/// Counts of pairs of neighbouring tokens, and the words each pair has been seen in.
+/// Counts of pairs of neighbouring tokens, and the words in which each pair was seen.
 class pair_counts {
  public:
   using pair = std::pair<std::int32_t, std::int32_t>;
 
-  /// Adds to a pair's count and remembers the word it was seen in.
-  void see(pair key, std::int64_t count, std::uint32_t word) {
-    auto& row = rows_[packed(key)];
-    row.count += count;
-    if (row.words.empty() || row.words.back() != word) row.words.push_back(word);
+  /// Adds to the count of a pair and records the word in which it was seen.
+  void add(pair key, std::int64_t count, std::uint32_t word) {
+    auto& entry = tallies_[packed(key)];
+    entry.count += count;
+    if (entry.words.empty() || entry.words.back() != word) entry.words.push_back(word);
   }
-  /// Takes from a pair's count. Its words stay: they are looked through again in vain at worst.
-  void lose(pair key, std::int64_t count) { rows_[packed(key)].count -= count; }
-  /// Puts a pair into the heap, if it occurs.
-  void offer(pair key) {
-    auto const count = rows_[packed(key)].count;
+  /// Subtracts from the count of a pair. Its words stay; at worst they are searched in vain.
+  void subtract(pair key, std::int64_t count) { tallies_[packed(key)].count -= count; }
+  /// Pushes a pair onto the heap if it occurs.
+  void push(pair key) {
+    auto const count = tallies_[packed(key)].count;
     if (count > 0) heap_.push({count, key});
   }
-  void offer_all() {
-    for (auto const& [key, row] : rows_) {
+  void push_all() {
+    for (auto const& [key, entry] : tallies_) {
       auto const left = static_cast<std::int32_t>(key >> 32);
-      if (row.count > 0) heap_.push({row.count, {left, static_cast<std::int32_t>(key & mask)}});
+      if (entry.count > 0) heap_.push({entry.count, {left, static_cast<std::int32_t>(key & mask)}});
     }
   }
-  /// Takes out the most frequent pair and says how often it occurs; 0 if none is left.
+  /// Pops the most frequent pair into `key` and returns its count; 0 if none is left.
   [[nodiscard]] std::int64_t pop(pair& key) {
     while (!heap_.empty()) {
       auto const top = heap_.top();
       heap_.pop();
-      auto const count = rows_[packed(top.key)].count;
+      auto const count = tallies_[packed(top.key)].count;
       if (count == top.count) {
         key = top.key;
         return count;
@@ -46,9 +46,9 @@ class pair_counts {
     }
     return 0;
   }
-  /// The words a pair was seen in (some may have lost it), which are forgotten here.
+  /// Returns and forgets the words in which a pair was seen (some may no longer have it).
   [[nodiscard]] std::vector<std::uint32_t> take_words(pair key) {
-    return std::exchange(rows_[packed(key)].words, {});
+    return std::exchange(tallies_[packed(key)].words, {});
   }
 
  private:
@@ -69,37 +69,37 @@ class pair_counts {
            static_cast<std::uint32_t>(key.second);
   }
 
-  std::unordered_map<std::uint64_t, tally> rows_;
+  std::unordered_map<std::uint64_t, tally> tallies_;
   std::priority_queue<candidate> heap_;
 };
 
-/// Replaces a pair in a word and keeps the counts of the pairs around it; `formed` gets the pairs
-/// that came into being.
+/// Replaces a pair in a word and updates the counts of neighbouring pairs; `formed` gets the new
+/// pairs.
 void merge_in_word(counted_word& word, std::uint32_t index, learnt_merge const& merge,
                    pair_counts& counts, std::vector<pair_counts::pair>& formed) {
   auto& ids = word.ids;
-  std::size_t kept = 0;  // ids[0, kept) is the new word so far
-  for (std::size_t i = 0; i < ids.size(); ++kept) {
+  std::size_t new_size = 0;  // ids[0, new_size) is the new word so far
+  for (std::size_t i = 0; i < ids.size(); ++new_size) {
     if (ids[i] != merge.left || i + 1 == ids.size() || ids[i + 1] != merge.right) {
-      ids[kept] = ids[i++];
+      ids[new_size] = ids[i++];
       continue;
     }
-    auto const form = [&](pair_counts::pair key) {
-      counts.see(key, word.count, index);
+    auto const add_formed = [&](pair_counts::pair key) {
+      counts.add(key, word.count, index);
       formed.push_back(key);
     };
-    if (kept > 0) {
-      counts.lose({ids[kept - 1], merge.left}, word.count);
-      form({ids[kept - 1], merge.merged});
+    if (new_size > 0) {
+      counts.subtract({ids[new_size - 1], merge.left}, word.count);
+      add_formed({ids[new_size - 1], merge.merged});
     }
     i += 2;
     if (i < ids.size()) {
-      counts.lose({merge.right, ids[i]}, word.count);
-      form({merge.merged, ids[i]});
+      counts.subtract({merge.right, ids[i]}, word.count);
+      add_formed({merge.merged, ids[i]});
     }
-    ids[kept] = merge.merged;
+    ids[new_size] = merge.merged;
   }
-  ids.resize(kept);
+  ids.resize(new_size);
 }
 
 }  // namespace
@@ -111,9 +111,9 @@ std::vector<learnt_merge> learn_merges(std::vector<counted_word>& words,
   pair_counts counts;
   for (std::size_t w = 0; w < words.size(); ++w)
     for (std::size_t i = 1; i < words[w].ids.size(); ++i)
-      counts.see({words[w].ids[i - 1], words[w].ids[i]}, words[w].count,
+      counts.add({words[w].ids[i - 1], words[w].ids[i]}, words[w].count,
                  static_cast<std::uint32_t>(w));
-  counts.offer_all();
+  counts.push_all();
   std::unordered_map<std::string, std::int32_t> ids;
   for (std::size_t id = 0; id < tokens.size(); ++id)
     ids.emplace(tokens[id], static_cast<std::int32_t>(id));
@@ -126,7 +126,7 @@ std::vector<learnt_merge> learn_merges(std::vector<counted_word>& words,
     auto const next = static_cast<std::int32_t>(tokens.size());
     auto const spelt = tokens[static_cast<std::size_t>(best.first)] +
                        tokens[static_cast<std::size_t>(best.second)];
-    // Two pairs may spell one token: then it is the same token.
+    // Two pairs that spell the same token become the same token.
     auto const [known, is_new] = ids.emplace(spelt, next);
     if (is_new) tokens.push_back(spelt);
     merges.push_back({best.first, best.second, known->second});
@@ -135,7 +135,7 @@ std::vector<learnt_merge> learn_merges(std::vector<counted_word>& words,
       merge_in_word(words[w], w, merges.back(), counts, formed);
     std::sort(formed.begin(), formed.end());
     formed.erase(std::unique(formed.begin(), formed.end()), formed.end());
-    for (auto const& key : formed) counts.offer(key);
+    for (auto const& key : formed) counts.push(key);
   }
   return merges;
 }

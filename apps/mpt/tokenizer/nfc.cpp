@@ -26,12 +26,12 @@ void append_nfc(std::string& out, std::string_view stretch) {
 }  // namespace
 
 std::size_t first_unstable(std::string_view text) {
-  for (auto place = utf8::skip_ascii(text, 0); place < text.size();) {
-    auto const next = utf8::read(text, place);
-    if (!detail::contains(detail::stable_characters, next.code_point)) return place;
-    place += next.bytes;
-    if (place < text.size() && static_cast<unsigned char>(text[place]) < 0x80)
-      place = utf8::skip_ascii(text, place);
+  for (auto position = utf8::skip_ascii(text, 0); position < text.size();) {
+    auto const next = utf8::read(text, position);
+    if (!detail::contains(detail::stable_characters, next.code_point)) return position;
+    position += next.bytes;
+    if (position < text.size() && static_cast<unsigned char>(text[position]) < 0x80)
+      position = utf8::skip_ascii(text, position);
   }
   return text.size();
 }
@@ -39,8 +39,8 @@ std::size_t first_unstable(std::string_view text) {
 std::string nfc(std::string_view text) {
   std::string out;
   out.reserve(text.size() + text.size() / 8);
-  std::size_t begin = 0;    // everything before is in `out`
-  std::size_t stretch = 0;  // where the stretch to normalise begins: its last stable character
+  std::size_t begin = 0;    // everything before it is in `out`
+  std::size_t stretch = 0;  // start of the stretch to normalise: the last stable character
   bool unstable = false;    // whether the stretch holds anything to normalise
   auto const flush = [&](std::size_t end) {
     if (unstable) {
@@ -50,18 +50,18 @@ std::string nfc(std::string_view text) {
     }
     unstable = false;
   };
-  for (std::size_t place = 0; place < text.size();) {
-    auto const next = utf8::read(text, place);
+  for (std::size_t position = 0; position < text.size();) {
+    auto const next = utf8::read(text, position);
     if (detail::contains(detail::stable_characters, next.code_point)) {
-      flush(place);
-      stretch = place;
+      flush(position);
+      stretch = position;
     } else if (detail::contains(detail::inert_characters, next.code_point)) {
-      flush(place);
-      stretch = place + next.bytes;  // nothing composes with it
+      flush(position);
+      stretch = position + next.bytes;  // nothing composes with it
     } else {
       unstable = true;
     }
-    place += next.bytes;
+    position += next.bytes;
   }
   flush(text.size());
   out += text.substr(begin);

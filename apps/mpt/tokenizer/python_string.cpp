@@ -9,9 +9,9 @@
 namespace mpt::python {
 namespace {
 
-/// Characters whose capitals are several (SpecialCasing.txt of Unicode): each with those, then a
-/// space.
-constexpr std::u32string_view several_capitals =
+/// Characters whose upper case is several characters (Unicode's SpecialCasing.txt): each entry is
+/// the character, its upper case and a space.
+constexpr std::u32string_view expanded_capitals =
     U"\u00DFSS \u0149\u02BCN \u01F0J\u030C \u0390\u0399\u0308\u0301 \u03B0\u03A5\u0308\u0301 "
     U"\u0587\u0535\u0552 \u1E96H\u0331 \u1E97T\u0308 \u1E98W\u030A \u1E99Y\u030A "
     U"\u1E9AA\u02BE \u1F50\u03A5\u0313 \u1F52\u03A5\u0313\u0300 \u1F54\u03A5\u0313\u0301 "
@@ -40,9 +40,9 @@ constexpr std::u32string_view several_capitals =
 
 [[nodiscard]] std::u32string_view capitals_of(char32_t c) {
   if (c < 0xDF) return {};
-  for (std::size_t begin = 0; begin < several_capitals.size();) {
-    auto const end = several_capitals.find(U' ', begin);
-    if (several_capitals[begin] == c) return several_capitals.substr(begin + 1, end - begin - 1);
+  for (std::size_t begin = 0; begin < expanded_capitals.size();) {
+    auto const end = expanded_capitals.find(U' ', begin);
+    if (expanded_capitals[begin] == c) return expanded_capitals.substr(begin + 1, end - begin - 1);
     begin = end + 1;
   }
   return {};
@@ -60,58 +60,58 @@ constexpr std::u32string_view several_capitals =
   return static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c)));
 }
 
-/// Whether a character has a case, as the rule for the Greek final sigma asks.
+/// Whether a character has a case, in the sense of the rule for the Greek final sigma.
 [[nodiscard]] bool is_cased(char32_t c) {
   return lower_of(c) != c || upper_of(c) != c || title_of(c) != c || !capitals_of(c).empty();
 }
 
 [[nodiscard]] bool is_ignored_by_case(char32_t c) {
-  auto const kind = utf8proc_category(static_cast<utf8proc_int32_t>(c));
-  return kind == UTF8PROC_CATEGORY_MN || kind == UTF8PROC_CATEGORY_ME ||
-         kind == UTF8PROC_CATEGORY_CF || kind == UTF8PROC_CATEGORY_LM ||
-         kind == UTF8PROC_CATEGORY_SK || c == U'\'' || c == U'.' || c == U':' || c == 0xB7 ||
+  auto const category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
+  return category == UTF8PROC_CATEGORY_MN || category == UTF8PROC_CATEGORY_ME ||
+         category == UTF8PROC_CATEGORY_CF || category == UTF8PROC_CATEGORY_LM ||
+         category == UTF8PROC_CATEGORY_SK || c == U'\'' || c == U'.' || c == U':' || c == 0xB7 ||
          c == 0x2019 || c == 0x2018;
 }
 
-/// Whether the sigma at `at` ends a word.
-[[nodiscard]] bool is_final(std::u32string_view text, std::size_t at) {
-  auto before = at;
-  while (before > 0 && is_ignored_by_case(text[before - 1])) --before;
-  auto after = at + 1;
-  while (after < text.size() && is_ignored_by_case(text[after])) ++after;
-  return before > 0 && is_cased(text[before - 1]) &&
-         (after == text.size() || !is_cased(text[after]));
+/// Whether the sigma at `position` ends a word.
+[[nodiscard]] bool is_final(std::u32string_view text, std::size_t position) {
+  auto begin = position;
+  while (begin > 0 && is_ignored_by_case(text[begin - 1])) --begin;
+  auto end = position + 1;
+  while (end < text.size() && is_ignored_by_case(text[end])) ++end;
+  return begin > 0 && is_cased(text[begin - 1]) && (end == text.size() || !is_cased(text[end]));
 }
 
-void append_lower(std::u32string& out, std::u32string_view text, std::size_t at) {
-  auto const c = text[at];
+void append_lower(std::u32string& out, std::u32string_view text, std::size_t position) {
+  auto const c = text[position];
   if (c == 0x130)
     out += U"i\u0307";
   else if (c == 0x3A3)
-    out += is_final(text, at) ? char32_t{0x3C2} : char32_t{0x3C3};
+    out += is_final(text, position) ? char32_t{0x3C2} : char32_t{0x3C3};
   else
     out += lower_of(c);
 }
 
 void append_title(std::u32string& out, char32_t c) {
-  auto const several = capitals_of(c);
-  bool const has_one = c >= 0x1F80 && c <= 0x1FFC && title_of(c) != c;  // Greek, with an iota
-  if (several.empty() || has_one) {
+  auto const capitals = capitals_of(c);
+  bool const has_title_form =
+      c >= 0x1F80 && c <= 0x1FFC && title_of(c) != c;  // Greek letters with iota
+  if (capitals.empty() || has_title_form) {
     out += title_of(c);
     return;
   }
-  out += several.front();
-  for (auto const next : several.substr(1)) out += c == 0x149 ? next : lower_of(next);
+  out += capitals.front();
+  for (auto const next : capitals.substr(1)) out += c == 0x149 ? next : lower_of(next);
 }
 
 }  // namespace
 
 std::u32string decode(std::string_view text) {
   std::u32string out;
-  for (std::size_t place = 0; place < text.size();) {
-    auto const next = utf8::read(text, place);
+  for (std::size_t position = 0; position < text.size();) {
+    auto const next = utf8::read(text, position);
     out += next.code_point;
-    place += next.bytes;
+    position += next.bytes;
   }
   return out;
 }
@@ -131,11 +131,11 @@ std::u32string lower(std::u32string_view text) {
 std::u32string upper(std::u32string_view text) {
   std::u32string out;
   for (auto const c : text) {
-    auto const several = capitals_of(c);
-    if (several.empty())
+    auto const capitals = capitals_of(c);
+    if (capitals.empty())
       out += upper_of(c);
     else
-      out += several;
+      out += capitals;
   }
   return out;
 }
@@ -162,18 +162,18 @@ std::u32string title(std::u32string_view text) {
 
 std::u32string_view strip(std::u32string_view text, bool left, bool right,
                           std::optional<std::u32string_view> characters) {
-  auto const goes = [&](char32_t c) {
+  auto const is_stripped = [&](char32_t c) {
     return characters ? characters->find(c) != std::u32string_view::npos : is_space(c);
   };
-  while (left && !text.empty() && goes(text.front())) text.remove_prefix(1);
-  while (right && !text.empty() && goes(text.back())) text.remove_suffix(1);
+  while (left && !text.empty() && is_stripped(text.front())) text.remove_prefix(1);
+  while (right && !text.empty() && is_stripped(text.back())) text.remove_suffix(1);
   return text;
 }
 
-std::vector<std::u32string_view> split(std::u32string_view text, std::int64_t times) {
+std::vector<std::u32string_view> split(std::u32string_view text, std::int64_t max_splits) {
   std::vector<std::u32string_view> out;
   for (text = strip(text, true, false, {}); !text.empty(); text = strip(text, true, false, {})) {
-    if (times >= 0 && static_cast<std::int64_t>(out.size()) == times) {
+    if (max_splits >= 0 && static_cast<std::int64_t>(out.size()) == max_splits) {
       out.push_back(strip(text, false, true, {}));
       return out;
     }
@@ -187,18 +187,19 @@ std::vector<std::u32string_view> split(std::u32string_view text, std::int64_t ti
 std::vector<std::size_t> slice_of(std::size_t size, std::optional<std::int64_t> begin,
                                   std::optional<std::int64_t> end, std::int64_t step) {
   auto const count = static_cast<std::int64_t>(size);
-  auto const least = step < 0 ? std::int64_t{-1} : std::int64_t{0};
-  auto const most = step < 0 ? count - 1 : count;
-  auto const within = [&](std::int64_t at) {
-    return std::clamp(at < 0 ? at + count : at, least, most);
+  auto const lower_bound = step < 0 ? std::int64_t{-1} : std::int64_t{0};
+  auto const upper_bound = step < 0 ? count - 1 : count;
+  auto const clamped = [&](std::int64_t index) {
+    return std::clamp(index < 0 ? index + count : index, lower_bound, upper_bound);
   };
-  auto const from = begin ? within(*begin) : (step < 0 ? most : least);
-  auto const to = end ? within(*end) : (step < 0 ? least : most);
+  auto const first = begin ? clamped(*begin) : (step < 0 ? upper_bound : lower_bound);
+  auto const last = end ? clamped(*end) : (step < 0 ? lower_bound : upper_bound);
   std::vector<std::size_t> out;
-  for (auto at = from; step > 0 ? at < to : at > to;) {
-    out.push_back(static_cast<std::size_t>(at));
-    if (step > 0 ? step >= to - at : step <= to - at) break;  // the next would be out, or overflow
-    at += step;
+  for (auto index = first; step > 0 ? index < last : index > last;) {
+    out.push_back(static_cast<std::size_t>(index));
+    if (step > 0 ? step >= last - index : step <= last - index)
+      break;  // the next index would be outside or overflow
+    index += step;
   }
   return out;
 }

@@ -21,7 +21,8 @@ tokenizer::tokenizer(tokenizer_files files)
     auto const spelling = byte_level::spell(static_cast<unsigned char>(byte));
     bytes_[byte] = id_of(spelling).value_or(-1);  // -1 only for bytes that UTF-8 never has
   }
-  // Where two tokens have one normalised spelling, special ones count first, as in the reference.
+  // If two tokens have the same normalised spelling, special tokens come first, as in the
+  // reference.
   for (bool const special : {true, false})
     for (auto const& token : parts_.added) {
       if (token.special != special) continue;

@@ -7,15 +7,15 @@
 namespace mpt {
 namespace {
 
-/// A file's text as an object; empty where there is no file.
+/// The text of a file as a JSON object; empty if there is no file.
 [[nodiscard]] nlohmann::json object_of(std::string const& text, std::string const& name) {
   auto out = text.empty() ? nlohmann::json::object() : parse_json(text, name);
   parallel::require(out.is_object(), name, ": must hold a JSON object");
   return out;
 }
 
-/// The token that transformers' class gives a role which no file names. A folder that names no
-/// class is read as an MPT's, by GPT-NeoX's class.
+/// The token that transformers' class has for a role that no file names. A folder that names no
+/// class is read like MPT's, by GPT-NeoX's class.
 [[nodiscard]] std::optional<std::string> token_of_class(nlohmann::json const& config,
                                                         std::string_view role) {
   auto const found = config.find("tokenizer_class");
@@ -36,10 +36,10 @@ std::string tokenizer_files::name() const {
 
 tokenizer_files read_tokenizer_files(std::filesystem::path const& file_or_folder) {
   std::error_code failure;
-  bool const folder = std::filesystem::is_directory(file_or_folder, failure);
-  bool const there = folder || std::filesystem::exists(file_or_folder, failure);
+  bool const is_folder = std::filesystem::is_directory(file_or_folder, failure);
+  bool const is_found = is_folder || std::filesystem::exists(file_or_folder, failure);
   parallel::require(
-      there, "there is no tokenizer at \"", file_or_folder.string(),
+      is_found, "there is no tokenizer at \"", file_or_folder.string(),
       "\": give the path of a tokenizer.json, or of the folder that holds it. Nothing is "
       "downloaded: "
       "for a name such as \"EleutherAI/gpt-neox-20b\", get tokenizer.json and "
@@ -47,7 +47,7 @@ tokenizer_files read_tokenizer_files(std::filesystem::path const& file_or_folder
       "from the \"Files\" of that model on the Hugging Face Hub, put them into a folder, and give "
       "that folder");
   tokenizer_files files;
-  files.source = folder ? file_or_folder / "tokenizer.json" : file_or_folder;
+  files.source = is_folder ? file_or_folder / "tokenizer.json" : file_or_folder;
   parallel::require(std::filesystem::exists(files.source, failure), "the folder \"",
                     file_or_folder.string(),
                     "\" holds no tokenizer.json; a tokenizer of vocab.json "
@@ -84,7 +84,7 @@ std::string make_tokenizer_config(std::string_view eos_token, std::int64_t model
   config["clean_up_tokenization_spaces"] = false;
   if (!eos_token.empty())
     for (char const* const role : {"bos_token", "eos_token", "unk_token"}) config[role] = eos_token;
-  // Without this the class also returns token_type_ids, which MPT's generate does not take.
+  // Without this the class also returns token_type_ids, which MPT's generate does not accept.
   config["model_input_names"] = {"input_ids", "attention_mask"};
   if (model_max_length > 0) config["model_max_length"] = model_max_length;
   return config.dump(2) + "\n";
@@ -99,8 +99,9 @@ void write_tokenizer_files(tokenizer_files const& files, std::filesystem::path c
     parallel::replace_text_file(folder / "tokenizer_config.json", files.config);
   if (!files.special_tokens.empty())
     parallel::replace_text_file(folder / "special_tokens_map.json", files.special_tokens);
-  parallel::replace_text_file(folder / "tokenizer.json",
-                              files.json);  // last: it says that all is there
+  parallel::replace_text_file(
+      folder / "tokenizer.json",
+      files.json);  // written last: its presence means that the folder is complete
 }
 
 }  // namespace mpt

@@ -10,30 +10,30 @@
 namespace mpt {
 namespace {
 
-[[nodiscard]] std::int32_t checked_id(nlohmann::json const& value, std::string_view place,
+[[nodiscard]] std::int32_t checked_id(nlohmann::json const& value, std::string_view path,
                                       std::string_view token) {
   auto const valid = value.is_number_unsigned() &&
                      value.get<std::uint64_t>() < std::uint64_t{vocabulary::id_limit};
-  parallel::require(valid, place, ": the id of \"", token, "\" must be a whole number from 0 to ",
+  parallel::require(valid, path, ": the id of \"", token, "\" must be a whole number from 0 to ",
                     vocabulary::id_limit - 1);
   return static_cast<std::int32_t>(value.get<std::uint64_t>());
 }
 
 void read_vocabulary(detail::json_fields const& model, tokenizer_parts& parts) {
-  auto const place = model.place("vocab");
+  auto const path = model.path_of("vocab");
   auto const& vocab = model.get("vocab");
-  parallel::require(vocab.is_object(), place, " must be an object of token to id, not ",
+  parallel::require(vocab.is_object(), path, " must be an object of token to id, not ",
                     std::string_view(vocab.type_name()));
   for (auto const& [token, value] : vocab.items()) {
-    parallel::require(!token.empty(), place, " holds an empty token");
-    auto const id = checked_id(value, place, token);
-    parallel::require(parts.tokens.insert(token, id) == vocabulary::outcome::added, place,
+    parallel::require(!token.empty(), path, " holds an empty token");
+    auto const id = checked_id(value, path, token);
+    parallel::require(parts.tokens.insert(token, id) == vocabulary::outcome::added, path,
                       ": the id ", id, " belongs to two tokens, one is \"", token, "\"");
   }
   for (std::size_t byte = 0; byte < 256; ++byte) {
     auto const spelling = byte_level::spell(static_cast<unsigned char>(byte));
     parallel::require(!byte_level::occurs_in_utf8(byte) || parts.tokens.id_of(spelling).has_value(),
-                      place, " has no token for byte ", byte, " (spelt \"", spelling,
+                      path, " has no token for byte ", byte, " (spelt \"", spelling,
                       "\"): every byte of UTF-8 is needed, else some text has no ids");
   }
 }
@@ -44,7 +44,7 @@ struct merge_halves {
   std::string_view right;
 };
 
-[[nodiscard]] merge_halves read_merge(nlohmann::json const& value, std::string_view place,
+[[nodiscard]] merge_halves read_merge(nlohmann::json const& value, std::string_view path,
                                       std::size_t index) {
   if (value.is_array() && value.size() == 2 && value[0].is_string() && value[1].is_string())
     return {value[0].get_ref<std::string const&>(), value[1].get_ref<std::string const&>()};
@@ -52,33 +52,33 @@ struct merge_halves {
       value.is_string() ? std::string_view(value.get_ref<std::string const&>()) : "";
   auto const space = text.find(' ');
   parallel::require(
-      space != std::string_view::npos && text.find(' ', space + 1) == std::string_view::npos, place,
+      space != std::string_view::npos && text.find(' ', space + 1) == std::string_view::npos, path,
       "[", index, "] must be two tokens, as \"a b\" or [\"a\", \"b\"]");
   return {text.substr(0, space), text.substr(space + 1)};
 }
 
 void read_merges(detail::json_fields const& model, tokenizer_parts& parts) {
-  auto const place = model.place("merges");
+  auto const path = model.path_of("merges");
   auto const& merges = model.get("merges");
-  parallel::require(merges.is_array(), place, " must be an array, not ",
+  parallel::require(merges.is_array(), path, " must be an array, not ",
                     std::string_view(merges.type_name()));
   parts.merges = merge_table(merges.size());
   std::int32_t rank = 0;
   for (std::size_t i = 0; i < merges.size(); ++i) {
-    // The first line of the old merges.txt, which some files have kept.
+    // The first line of the old merges.txt, which some files still have.
     if (merges[i].is_string() && merges[i].get_ref<std::string const&>().starts_with("#version"))
       continue;
-    auto const [left, right] = read_merge(merges[i], place, i);
-    auto const id_of = [&](std::string_view token, std::string_view what) {
+    auto const [left, right] = read_merge(merges[i], path, i);
+    auto const id_of = [&](std::string_view token, std::string_view token_name) {
       auto const id = parts.tokens.id_of(token);
-      parallel::require(id.has_value(), place, "[", i, "]: ", what, " \"", token,
+      parallel::require(id.has_value(), path, "[", i, "]: ", token_name, " \"", token,
                         "\" is not in model.vocab");
       return *id;
     };
     auto const left_id = id_of(left, "the left token");
     auto const right_id = id_of(right, "the right token");
     auto const merged = id_of(std::string(left).append(right), "the merged token");
-    parallel::require(parts.merges.insert(left_id, right_id, {rank, merged}), place, "[", i,
+    parallel::require(parts.merges.insert(left_id, right_id, {rank, merged}), path, "[", i,
                       "]: the pair \"", left, "\" \"", right, "\" has been merged before");
     ++rank;
   }
@@ -92,28 +92,28 @@ void read_added_tokens(detail::json_fields const& root, std::string const& name,
   std::unordered_set<std::string_view> listed;
   auto const* const list = root.find("added_tokens");
   if (list == nullptr) return;
-  parallel::require(list->is_array(), root.place("added_tokens"), " must be an array, not ",
+  parallel::require(list->is_array(), root.path_of("added_tokens"), " must be an array, not ",
                     std::string_view(list->type_name()));
   for (std::size_t i = 0; i < list->size(); ++i) {
     detail::json_fields const token((*list)[i], name, parallel::concat("added_tokens[", i, "]"));
     auto const& content = token.text("content");
-    parallel::require(!content.empty() && content.size() <= longest, token.place("content"),
+    parallel::require(!content.empty() && content.size() <= longest, token.path_of("content"),
                       " must have 1 to ", longest, " bytes, not ", content.size());
-    parallel::require(!token.flag_or("single_word", false), token.place("single_word"),
+    parallel::require(!token.flag_or("single_word", false), token.path_of("single_word"),
                       " is true (token \"", content, "\"), which is not supported");
-    auto const id = checked_id(token.get("id"), token.place("id"), content);
-    parallel::require(listed.insert(content).second, token.place("content"), ": \"", content,
+    auto const id = checked_id(token.get("id"), token.path_of("id"), content);
+    parallel::require(listed.insert(content).second, token.path_of("content"), ": \"", content,
                       "\" is listed twice");
     auto const known = parts.tokens.id_of(content);
-    parallel::require(!known || *known == id, token.place("id"), " is ", id, ", but \"", content,
+    parallel::require(!known || *known == id, token.path_of("id"), " is ", id, ", but \"", content,
                       "\" has id ", known.value_or(-1), " in model.vocab");
-    // The reference implementation numbers tokens that are new to the model by itself.
+    // The reference implementation assigns the ids of tokens that are not in the model.
     auto const expected = largest >= model_tokens ? largest + 1 : model_tokens;
-    parallel::require(known || id == expected, token.place("id"), " of \"", content, "\" is ", id,
+    parallel::require(known || id == expected, token.path_of("id"), " of \"", content, "\" is ", id,
                       ", but Hugging Face's tokenizers would make it ", expected,
                       ": added tokens must follow the model's, in order and without gaps");
     parallel::require(known || parts.tokens.insert(content, id) == vocabulary::outcome::added,
-                      token.place("id"), ": id ", id, " of \"", content,
+                      token.path_of("id"), ": id ", id, " of \"", content,
                       "\" belongs to another token");
     largest = std::max(largest, id);
     bool const special = token.flag_or("special", false);
@@ -160,7 +160,7 @@ json_fields::json_fields(nlohmann::json const& object, std::string name, std::st
                     " must be an object, not ", std::string_view(object.type_name()));
 }
 
-std::string json_fields::place(std::string_view field) const {
+std::string json_fields::path_of(std::string_view field) const {
   return parallel::concat(name_, ": ", path_, path_.empty() ? "" : ".", field);
 }
 
@@ -171,7 +171,7 @@ nlohmann::json const* json_fields::find(char const* field) const {
 
 nlohmann::json const& json_fields::get(char const* field) const {
   auto const* const value = find(field);
-  parallel::require(value != nullptr, place(field), " is missing");
+  parallel::require(value != nullptr, path_of(field), " is missing");
   return *value;
 }
 
@@ -181,14 +181,14 @@ json_fields json_fields::object(char const* field) const {
 
 std::string const& json_fields::text(char const* field) const {
   auto const& value = get(field);
-  parallel::require(value.is_string(), place(field), " must be a string, not ",
+  parallel::require(value.is_string(), path_of(field), " must be a string, not ",
                     std::string_view(value.type_name()));
   return value.get_ref<std::string const&>();
 }
 
 bool json_fields::flag(char const* field) const {
   auto const& value = get(field);
-  parallel::require(value.is_boolean(), place(field), " must be true or false, not ",
+  parallel::require(value.is_boolean(), path_of(field), " must be true or false, not ",
                     std::string_view(value.type_name()));
   return value.get<bool>();
 }
@@ -199,7 +199,7 @@ bool json_fields::flag_or(char const* field, bool fallback) const {
 
 void json_fields::require_type(std::string_view expected) const {
   auto const& type = text("type");
-  parallel::require(type == expected, place("type"), " is \"", type,
+  parallel::require(type == expected, path_of("type"), " is \"", type,
                     "\"; only byte-level BPE is supported, and so only \"", expected, "\" here");
 }
 
@@ -207,12 +207,13 @@ void read_model(json_fields const& root, tokenizer_parts& parts) {
   auto const model = root.object("model");
   if (model.find("type") != nullptr || model.find("merges") == nullptr) model.require_type("BPE");
   parallel::require(
-      model.find("dropout") == nullptr, model.place("dropout"),
+      model.find("dropout") == nullptr, model.path_of("dropout"),
       " is set; encoding here is deterministic and has no BPE dropout: set it to null");
-  parallel::require(!model.flag_or("byte_fallback", false), model.place("byte_fallback"),
+  parallel::require(!model.flag_or("byte_fallback", false), model.path_of("byte_fallback"),
                     " is true; only byte-level BPE is supported, which needs no fallback");
   for (char const* const field : {"continuing_subword_prefix", "end_of_word_suffix"})
-    parallel::require(model.find(field) == nullptr || model.text(field).empty(), model.place(field),
+    parallel::require(model.find(field) == nullptr || model.text(field).empty(),
+                      model.path_of(field),
                       " is set; only byte-level BPE is supported, which has none");
   parts.whole_words_first = model.flag_or("ignore_merges", false);
   read_vocabulary(model, parts);

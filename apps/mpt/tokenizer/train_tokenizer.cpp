@@ -40,7 +40,7 @@ class word_counter {
   std::unordered_map<std::string, std::int64_t, hash, std::equal_to<>> counts_;
 };
 
-/// The text of a tokenizer.json. `tokens` are spelt as in the file, by id.
+/// The text of a tokenizer.json. `tokens` has the spelling of each id in the file.
 [[nodiscard]] std::string write_tokenizer_json(std::vector<std::string> const& tokens,
                                                std::size_t special,
                                                std::vector<learnt_merge> const& merges) {
@@ -82,21 +82,21 @@ class word_counter {
   std::vector<std::string> bytes;
   for (std::size_t byte = 0; byte < 256; ++byte)
     bytes.push_back(byte_level::spell(static_cast<unsigned char>(byte)));
-  std::sort(bytes.begin(), bytes.end());  // UTF-8 sorts as code points do
+  std::sort(bytes.begin(), bytes.end());  // UTF-8 sorts like code points
   std::vector<std::string> tokens;
   for (auto const& special : options.special_tokens) {
     parallel::require(!special.empty() && utf8::is_valid(special), "special token \"",
                       utf8::lossy(special), "\" must be UTF-8 and not empty");
-    bool const taken = std::find(tokens.begin(), tokens.end(), special) != tokens.end() ||
-                       std::find(bytes.begin(), bytes.end(), special) != bytes.end();
-    parallel::require(!taken, "special token \"", special,
+    bool const is_taken = std::find(tokens.begin(), tokens.end(), special) != tokens.end() ||
+                          std::find(bytes.begin(), bytes.end(), special) != bytes.end();
+    parallel::require(!is_taken, "special token \"", special,
                       "\" is given twice, or is the spelling of a single byte");
     tokens.push_back(special);
   }
   tokens.insert(tokens.end(), bytes.begin(), bytes.end());
-  auto const least = static_cast<std::int64_t>(tokens.size());
-  parallel::require(options.vocab_size >= least && options.vocab_size <= vocabulary::id_limit,
-                    "vocab_size ", options.vocab_size, " must lie between ", least,
+  auto const min_size = static_cast<std::int64_t>(tokens.size());
+  parallel::require(options.vocab_size >= min_size && options.vocab_size <= vocabulary::id_limit,
+                    "vocab_size ", options.vocab_size, " must lie between ", min_size,
                     " (256 bytes and the special tokens) and ", vocabulary::id_limit);
   return tokens;
 }

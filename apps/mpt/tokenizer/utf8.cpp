@@ -4,9 +4,9 @@
 
 namespace mpt::utf8 {
 
-character read(std::string_view text, std::size_t place) {
+character read(std::string_view text, std::size_t position) {
   auto const byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
-  std::uint8_t const first = byte(place);
+  std::uint8_t const first = byte(position);
   if (first < 0x80) return {first, 1, status::valid};
   // Length and the range of the second byte (which rules out overlong forms, surrogates, > 10FFFF).
   std::uint32_t length = 0;
@@ -27,8 +27,8 @@ character read(std::string_view text, std::size_t place) {
   }
   auto value = static_cast<char32_t>(first & (0xFFU >> (length + 1)));
   for (std::uint32_t i = 1; i < length; ++i) {
-    if (place + i == text.size()) return {0xFFFD, i, status::incomplete};
-    std::uint8_t const next = byte(place + i);
+    if (position + i == text.size()) return {0xFFFD, i, status::incomplete};
+    std::uint8_t const next = byte(position + i);
     if (next < low || next > high) return {0xFFFD, i, status::invalid};
     low = 0x80;
     high = 0xBF;
@@ -56,24 +56,24 @@ void append(std::string& out, char32_t code_point) {
   }
 }
 
-std::size_t skip_ascii(std::string_view text, std::size_t place) {
-  while (place + 8 <= text.size()) {
+std::size_t skip_ascii(std::string_view text, std::size_t position) {
+  while (position + 8 <= text.size()) {
     std::uint64_t bytes = 0;
-    std::memcpy(&bytes, text.data() + place, 8);
+    std::memcpy(&bytes, text.data() + position, 8);
     if ((bytes & 0x8080808080808080U) != 0) break;
-    place += 8;
+    position += 8;
   }
-  while (place < text.size() && static_cast<std::uint8_t>(text[place]) < 0x80) ++place;
-  return place;
+  while (position < text.size() && static_cast<std::uint8_t>(text[position]) < 0x80) ++position;
+  return position;
 }
 
 bool is_valid(std::string_view text) {
-  for (std::size_t place = skip_ascii(text, 0); place < text.size();) {
-    auto const next = read(text, place);
+  for (std::size_t position = skip_ascii(text, 0); position < text.size();) {
+    auto const next = read(text, position);
     if (next.state != status::valid) return false;
-    place += next.bytes;
-    if (place < text.size() && static_cast<std::uint8_t>(text[place]) < 0x80)
-      place = skip_ascii(text, place);
+    position += next.bytes;
+    if (position < text.size() && static_cast<std::uint8_t>(text[position]) < 0x80)
+      position = skip_ascii(text, position);
   }
   return true;
 }
@@ -81,10 +81,10 @@ bool is_valid(std::string_view text) {
 std::string lossy(std::string_view text) {
   std::string out;
   out.reserve(text.size());
-  for (std::size_t place = 0; place < text.size();) {
-    auto const next = read(text, place);
-    out += next.state == status::valid ? text.substr(place, next.bytes) : replacement;
-    place += next.bytes;
+  for (std::size_t position = 0; position < text.size();) {
+    auto const next = read(text, position);
+    out += next.state == status::valid ? text.substr(position, next.bytes) : replacement;
+    position += next.bytes;
   }
   return out;
 }

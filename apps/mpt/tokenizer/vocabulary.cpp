@@ -3,12 +3,12 @@
 namespace mpt {
 
 vocabulary::outcome vocabulary::insert(std::string_view spelling, std::int32_t id) {
-  auto const at = static_cast<std::size_t>(id);
+  auto const index = static_cast<std::size_t>(id);
   if (ids_.contains(spelling)) return outcome::spelling_known;
-  if (at < tokens_.size() && tokens_[at].used) return outcome::id_taken;
-  if (at >= tokens_.size()) tokens_.resize(at + 1);
+  if (index < tokens_.size() && tokens_[index].is_used) return outcome::id_taken;
+  if (index >= tokens_.size()) tokens_.resize(index + 1);
   ids_.emplace(spelling, id);
-  tokens_[at] = {std::string(spelling), byte_level::read(spelling), true};
+  tokens_[index] = {std::string(spelling), byte_level::read(spelling), true};
   return outcome::added;
 }
 
@@ -19,7 +19,7 @@ std::optional<std::int32_t> vocabulary::id_of(std::string_view spelling) const {
 }
 
 bool vocabulary::contains(std::int32_t id) const {
-  return id >= 0 && id < size() && tokens_[static_cast<std::size_t>(id)].used;
+  return id >= 0 && id < size() && tokens_[static_cast<std::size_t>(id)].is_used;
 }
 
 std::string_view vocabulary::spelling(std::int32_t id) const {

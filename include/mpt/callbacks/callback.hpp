@@ -1,8 +1,8 @@
-// callback: a small component that watches a run and may log, speak, or stop it.
+// callback: a small component that watches a run and may log, print a line, or stop the run.
 //
-// Every rank has its own and all are told the same numbers, sums over the whole batch, so all come
-// to the same conclusion without talking. What a callback remembers goes into the checkpoint, so a
-// resumed run stops where the uninterrupted one would have.
+// Every rank has its own callbacks, and all receive the same numbers, sums over the whole batch, so
+// that all ranks decide alike without communication. A callback's state is saved in the checkpoint,
+// so that a resumed run stops where the uninterrupted run would have.
 #pragma once
 
 #include <concepts>
@@ -36,119 +36,121 @@ struct batch_result {
 
 /// One finished evaluation set.
 struct evaluation_report {
-  std::string label;  // "" when there is only one
+  std::string label;  // "" when there is only one set
   std::int64_t batch = 0;
   std::int64_t epoch = 0;
   double loss = 0;
   double accuracy = 0;
 };
 
-/// What a callback can do to the run.
+/// The actions that a callback can take on a run.
 class run_control {
  public:
-  /// `speak` shows a line; it does nothing where nobody reads.
+  /// `speak` prints a line; on ranks that print nothing it does nothing.
   explicit run_control(std::function<void(std::string const&)> speak) : speak_(std::move(speak)) {}
 
   void say(std::string const& text) const { speak_(text); }
 
-  /// Adds numbers or texts to this batch's record.
+  /// Adds a number or a text to the log record of this batch.
   void log(std::string const& name, double value) { numbers_.emplace_back(name, value); }
   void log(std::string const& name, std::string text) {
     texts_.emplace_back(name, std::move(text));
   }
 
-  /// Wishes that the coming batch measures every tensor.
-  void measure_tensors() { measuring_ = true; }
+  /// Requests that the next batch measures every tensor.
+  void measure_tensors() { is_measuring_ = true; }
 
   /// Ends the run after this batch.
   void stop(std::string const& reason) {
-    if (!stopped_) say(reason);
-    stopped_ = true;
+    if (!is_stopped_) say(reason);
+    is_stopped_ = true;
   }
 
-  [[nodiscard]] bool stopped() const { return stopped_; }
-  [[nodiscard]] bool measuring() const { return measuring_; }
+  [[nodiscard]] bool is_stopped() const { return is_stopped_; }
+  [[nodiscard]] bool is_measuring() const { return is_measuring_; }
   [[nodiscard]] auto const& numbers() const { return numbers_; }
   [[nodiscard]] auto const& texts() const { return texts_; }
 
-  /// Before the next batch.
+  /// Resets everything that belongs to one batch; called before the next.
   void clear() {
     numbers_.clear();
     texts_.clear();
-    measuring_ = false;
+    is_measuring_ = false;
   }
 
  private:
   std::function<void(std::string const&)> speak_;
   std::vector<std::pair<std::string, double>> numbers_;
   std::vector<std::pair<std::string, std::string>> texts_;
-  bool measuring_ = false;
-  bool stopped_ = false;
+  bool is_measuring_ = false;
+  bool is_stopped_ = false;
 };
 
 template <class C>
-concept hears_batch_begin = requires(C& c, run_control& run, std::int64_t batch) {
+concept handles_batch_begin = requires(C& c, run_control& run, std::int64_t batch) {
   c.batch_begin(run, batch);  // the batch's number, from 1
 };
 template <class C>
-concept hears_batch_end = requires(C& c, run_control& run, batch_result const& result) {
+concept handles_batch_end = requires(C& c, run_control& run, batch_result const& result) {
   c.batch_end(run, result);
 };
 template <class C>
-concept hears_evaluation_end = requires(C& c, run_control& run, evaluation_report const& result) {
+concept handles_evaluation_end = requires(C& c, run_control& run, evaluation_report const& result) {
   c.evaluation_end(run, result);
 };
 template <class C>
-concept remembers = requires(C& c, C const& cc, nlohmann::json const& saved) {
+concept has_state = requires(C& c, C const& cc, nlohmann::json const& saved) {
   { cc.state() } -> std::same_as<nlohmann::json>;
   c.restore(saved);
 };
 
-/// Has LLM Foundry's name and hears of something.
+/// A callback has LLM Foundry's name and handles at least one event.
 template <class C>
 concept callback = requires {
   { C::name } -> std::convertible_to<std::string_view>;
 }
-&&(hears_batch_begin<C> || hears_batch_end<C> || hears_evaluation_end<C>);
+&&(handles_batch_begin<C> || handles_batch_end<C> || handles_evaluation_end<C>);
 
-/// Callbacks that are there or not, told of events in their order.
+/// A fixed list of callbacks, each of which may be absent. Events reach them in the list's order.
 template <callback... Callbacks>
 class callback_list {
  public:
-  explicit callback_list(std::optional<Callbacks>... all) : all_(std::move(all)...) {}
+  explicit callback_list(std::optional<Callbacks>... callbacks)
+      : callbacks_(std::move(callbacks)...) {}
 
   void batch_begin(run_control& run, std::int64_t batch) {
     for_each([&](auto& c) {
-      if constexpr (hears_batch_begin<std::decay_t<decltype(c)>>) c.batch_begin(run, batch);
+      if constexpr (handles_batch_begin<std::decay_t<decltype(c)>>) c.batch_begin(run, batch);
     });
   }
   void batch_end(run_control& run, batch_result const& result) {
     for_each([&](auto& c) {
-      if constexpr (hears_batch_end<std::decay_t<decltype(c)>>) c.batch_end(run, result);
+      if constexpr (handles_batch_end<std::decay_t<decltype(c)>>) c.batch_end(run, result);
     });
   }
   void evaluation_end(run_control& run, evaluation_report const& result) {
     for_each([&](auto& c) {
-      if constexpr (hears_evaluation_end<std::decay_t<decltype(c)>>) c.evaluation_end(run, result);
+      if constexpr (handles_evaluation_end<std::decay_t<decltype(c)>>)
+        c.evaluation_end(run, result);
     });
   }
 
-  /// What all remember, by name.
+  /// The states of all callbacks that have one, by name.
   [[nodiscard]] nlohmann::json state() {
     auto out = nlohmann::json::object();
     for_each([&](auto& c) {
       using type = std::decay_t<decltype(c)>;
-      if constexpr (remembers<type>) out[std::string(type::name)] = std::as_const(c).state();
+      if constexpr (has_state<type>) out[std::string(type::name)] = std::as_const(c).state();
     });
     return out;
   }
 
-  /// Restores those that are in `saved`, which comes from a file; others begin afresh. Each may end
-  /// the run at once.
+  /// Restores the callbacks whose state is in `saved`, which comes from a file; the others start
+  /// anew. A restored callback may stop the run at once.
   void restore(run_control& run, nlohmann::json const& saved) {
     for_each([&](auto& c) {
       using type = std::decay_t<decltype(c)>;
-      if constexpr (remembers<type>) {
+      if constexpr (has_state<type>) {
         std::string const key(type::name);
         if (!saved.is_object() || !saved.contains(key)) return;
         try {
@@ -165,10 +167,10 @@ class callback_list {
  private:
   template <class F>
   void for_each(F&& f) {
-    std::apply([&](auto&... c) { ((c ? f(*c) : void()), ...); }, all_);
+    std::apply([&](auto&... c) { ((c ? f(*c) : void()), ...); }, callbacks_);
   }
 
-  std::tuple<std::optional<Callbacks>...> all_;
+  std::tuple<std::optional<Callbacks>...> callbacks_;
 };
 
 }  // namespace mpt

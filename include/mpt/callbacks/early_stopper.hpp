@@ -1,4 +1,4 @@
-// early_stopper: ends the run when a metric has not improved for `patience` (Composer's rule).
+// early_stopper: stops the run when a metric has not improved for `patience` (Composer's rule).
 #pragma once
 
 #include <cmath>
@@ -16,42 +16,44 @@ class early_stopper {
 
   explicit early_stopper(early_stopper_config config) : config_(std::move(config)) {}
 
-  /// Whether it looks at the evaluation set of this label ("" when there is only one).
+  /// Whether the callback watches the evaluation set of this label ("" when there is only one).
   [[nodiscard]] bool watches(std::string const& label) const {
     auto const& wanted = config_.dataloader_label;
     return label.empty() ? wanted == "eval" : wanted == label || wanted == "eval/" + label;
   }
 
-  /// A training metric is looked at when an epoch ends, and with a patience in batches always.
+  /// Checks a training metric at the end of an epoch, or after every batch when the patience is in
+  /// batches.
   void batch_end(run_control& run, batch_result const& r) {
     if (config_.dataloader_label != "train") return;
     if (r.ends_epoch || config_.patience.unit == time_unit::batch)
-      look(run, value_of(r.loss, r.accuracy), r.batch, r.epoch);
+      check(run, value_of(r.loss, r.accuracy), r.batch, r.epoch);
   }
 
   void evaluation_end(run_control& run, evaluation_report const& r) {
-    if (watches(r.label)) look(run, value_of(r.loss, r.accuracy), r.batch, r.epoch);
+    if (watches(r.label)) check(run, value_of(r.loss, r.accuracy), r.batch, r.epoch);
   }
 
   [[nodiscard]] nlohmann::json state() const {
     nlohmann::json out = {
-        {"seen", seen_}, {"of", settings()}, {"patience", patience()}, {"why", why_}};
-    if (seen_) out.update({{"best", best_}, {"batch", best_batch_}, {"epoch", best_epoch_}});
+        {"seen", has_best_}, {"of", settings()}, {"patience", patience()}, {"why", reason_}};
+    if (has_best_) out.update({{"best", best_}, {"batch", best_batch_}, {"epoch", best_epoch_}});
     return out;
   }
-  /// What was the best by other settings says nothing; with the same, and the same patience, a run
-  /// that had stopped stops again.
+  /// A best value that was saved with other settings is discarded. With the same settings and
+  /// patience, a run that this callback had stopped stops again.
   void restore(nlohmann::json const& saved) {
-    bool const is_ours = saved.value("of", settings()) == settings();
-    seen_ = saved.at("seen").get<bool>() && is_ours;
-    if (is_ours && saved.value("patience", patience()) == patience()) why_ = saved.value("why", "");
-    if (!seen_) return;
+    bool const has_same_settings = saved.value("of", settings()) == settings();
+    has_best_ = saved.at("seen").get<bool>() && has_same_settings;
+    if (has_same_settings && saved.value("patience", patience()) == patience())
+      reason_ = saved.value("why", "");
+    if (!has_best_) return;
     best_ = saved.at("best").get<double>();
     best_batch_ = saved.at("batch").get<std::int64_t>();
     best_epoch_ = saved.at("epoch").get<std::int64_t>();
   }
   void resumed(run_control& run) const {
-    if (!why_.empty()) run.stop(why_);
+    if (!reason_.empty()) run.stop(reason_);
   }
 
  private:
@@ -60,25 +62,25 @@ class early_stopper {
     return config_.monitor == "LanguagePerplexity" ? std::exp(loss) : loss;
   }
 
-  void look(run_control& run, double value, std::int64_t batch, std::int64_t epoch) {
-    bool const better = config_.greater_is_better ? value > best_ : value < best_;
-    if (!seen_ || (better && std::abs(value - best_) > config_.min_delta)) {
-      seen_ = true;
+  void check(run_control& run, double value, std::int64_t batch, std::int64_t epoch) {
+    bool const is_better = config_.greater_is_better ? value > best_ : value < best_;
+    if (!has_best_ || (is_better && std::abs(value - best_) > config_.min_delta)) {
+      has_best_ = true;
       best_ = value;
       best_batch_ = batch;
       best_epoch_ = epoch;
     }
     bool const in_epochs = config_.patience.unit == time_unit::epoch;
-    auto const waited = in_epochs ? epoch - best_epoch_ : batch - best_batch_;
-    if (static_cast<double>(waited) <= config_.patience.count) return;
-    why_ = parallel::concat("early_stopper: ", config_.monitor, " of ", config_.dataloader_label,
-                            " has been no better than ", best_, " for ", waited,
-                            in_epochs ? " epochs" : " batches", "; training ends");
-    run.stop(why_);
+    auto const elapsed = in_epochs ? epoch - best_epoch_ : batch - best_batch_;
+    if (static_cast<double>(elapsed) <= config_.patience.count) return;
+    reason_ = parallel::concat("early_stopper: ", config_.monitor, " of ", config_.dataloader_label,
+                               " has been no better than ", best_, " for ", elapsed,
+                               in_epochs ? " epochs" : " batches", "; training ends");
+    run.stop(reason_);
   }
 
   [[nodiscard]] std::string patience() const { return to_string(config_.patience); }
-  /// All that decides what is better.
+  /// The settings that decide which of two values is better.
   [[nodiscard]] nlohmann::json settings() const {
     return {{"monitor", config_.monitor},
             {"dataloader_label", config_.dataloader_label},
@@ -87,11 +89,11 @@ class early_stopper {
   }
 
   early_stopper_config config_;
-  bool seen_ = false;
+  bool has_best_ = false;
   double best_ = 0;
   std::int64_t best_batch_ = 0;
   std::int64_t best_epoch_ = 0;
-  std::string why_;  // it stopped the run
+  std::string reason_;  // why this callback stopped the run; empty: it did not
 };
 
 }  // namespace mpt

@@ -1,4 +1,4 @@
-// generate_callback: what the model makes of a few prompts, now and then while it trains.
+// generate_callback: continues a few prompts with the model at intervals of the training run.
 #pragma once
 
 #include <algorithm>
@@ -17,9 +17,9 @@
 
 namespace mpt {
 
-/// Room for any of the prompts, one at a time, and what is written behind it: a token is at least a
-/// byte of a prompt, which normalisation (NFC) makes at most three times as long, and a few may
-/// mark where it begins and ends.
+/// Room for the longest prompt and its new tokens, one prompt at a time. A token takes at least one
+/// byte of the prompt, normalisation (NFC) makes the prompt at most three times as long, and a few
+/// tokens may mark its beginning and end.
 [[nodiscard]] inline decoder_room room_of(generate_config const& config, index longest) {
   std::size_t bytes = 0;
   for (auto const& prompt : config.prompts) bytes = std::max(bytes, prompt.size());
@@ -30,22 +30,21 @@ namespace mpt {
 
 class generate_callback {
  public:
-  /// Of a configuration that has one. `prompts`: its, or null where this rank does not share the
-  /// model that reads them.
+  /// The configuration must have a generate_callback. `prompts`: its prompts, or null on a rank
+  /// that does not take part in reading them.
   generate_callback(train_config const& config, std::shared_ptr<sample_prompts const> prompts)
       : config_(*config.callbacks.generate),
         room_(room_of(config_, config.model.max_seq_len)),
         seed_(config.seed),
         prompts_(std::move(prompts)) {}
 
-  [[nodiscard]] bool due(std::int64_t batch, training_clock const& clock) const {
-    return is_due(config_.interval, batch, clock);
+  [[nodiscard]] bool is_due(std::int64_t batch, training_clock const& clock) const {
+    return mpt::is_due(config_.interval, batch, clock);
   }
 
   [[nodiscard]] decoder_room room() const { return room_; }
 
-  /// Continues the prompts, says and logs what comes of them; nothing where this rank does not
-  /// read.
+  /// Continues the prompts, prints the texts and logs them. Does nothing on a rank without prompts.
   void write(text_model& model, run_control& run, std::int64_t batch) const {
     if (prompts_ == nullptr) return;
     for (std::size_t i = 0; i < prompts_->ids.size(); ++i) {
@@ -56,7 +55,7 @@ class generate_callback {
                                         .top_k = config_.top_k,
                                         .top_p = config_.top_p,
                                         .seed = seed_ + static_cast<std::uint64_t>(batch)},
-                           .first = i})
+                           .first_text = i})
                      .front();
       std::erase_if(ids, [&](std::int32_t id) { return id >= prompts_->tokens; });  // padding rows
       auto const text = prompts_->text_of(ids);

@@ -1,5 +1,5 @@
-// hf_checkpointer: Hugging Face folders of a model while it trains, or PEFT's of its adapters, each
-// written by all ranks together.
+// hf_checkpointer: writes Hugging Face folders of the model during training, or PEFT folders of its
+// adapters. All ranks write a folder together.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace mpt {
 
-/// What the folders of a run hold; made by hf_exports_of.
+/// The tensors and options of a run's folders; hf_exports_of reads them.
 struct hf_exports {
   std::vector<hf::named_shape> tensors;
   hf::export_options options;
@@ -24,75 +24,79 @@ struct hf_exports {
 
 class hf_checkpointer {
  public:
-  /// Of a configuration that has one. `what` is shared by the ranks of a process.
-  hf_checkpointer(train_config const& config, std::shared_ptr<hf_exports const> what)
-      : settings_(config.callbacks.hf_checkpointer.value()), what_(std::move(what)) {}
+  /// The configuration must have an hf_checkpointer. `exports` is shared by the ranks of a process.
+  hf_checkpointer(train_config const& config, std::shared_ptr<hf_exports const> exports)
+      : settings_(config.callbacks.hf_checkpointer.value()), exports_(std::move(exports)) {}
 
-  /// Whether this batch, or the one at which the run stops, ends with a folder.
-  [[nodiscard]] bool due(std::int64_t batch, training_clock const& clock, bool stopped) const {
-    return is_due(settings_.save_interval, batch, clock) || (stopped && batch > 0);
+  /// Whether a folder is written after this batch; `stopped`: the run stops after it.
+  [[nodiscard]] bool is_due(std::int64_t batch, training_clock const& clock, bool stopped) const {
+    return mpt::is_due(settings_.save_interval, batch, clock) || (stopped && batch > 0);
   }
 
-  /// The folder of a batch.
+  /// The folder that is written after a batch.
   [[nodiscard]] std::filesystem::path folder_of(std::int64_t batch, std::int64_t epoch) const {
     auto name = settings_.folder_name;
-    auto const fill = [&](std::string const& what, std::int64_t value) {
-      for (auto at = name.find(what); at != std::string::npos; at = name.find(what))
-        name.replace(at, what.size(), std::to_string(value));
+    auto const fill = [&](std::string const& placeholder, std::int64_t value) {
+      for (auto position = name.find(placeholder); position != std::string::npos;
+           position = name.find(placeholder))
+        name.replace(position, placeholder.size(), std::to_string(value));
     };
     fill("{batch}", batch);
     fill("{epoch}", epoch);
     return std::filesystem::path(settings_.save_folder) / name;
   }
 
-  /// Collective, between two steps: writes the folder, as hf::save_folder says, and returns it.
+  /// Writes the folder as hf::save_folder describes, and returns its path. Collective, between two
+  /// steps.
   template <class Stepper, class Comm, class Exchange>
   std::filesystem::path save(Stepper& step, Comm& world, Exchange& exchanges, std::int64_t batch,
                              std::int64_t epoch) const {
     auto out = folder_of(batch, epoch);
-    hf::save_folder(step, world, exchanges, out, what_->tensors, what_->options);
+    hf::save_folder(step, world, exchanges, out, exports_->tensors, exports_->options);
     return out;
   }
 
-  /// Collective: does so after this batch, if that is due. Returns what there is to say about it.
+  /// Writes the folder of this batch if one is due. Returns a message for the user; empty: none.
+  /// Collective.
   template <class Stepper, class Comm, class Exchange>
   std::string save_if_due(Stepper& step, Comm& world, Exchange& exchanges, std::int64_t batch,
                           training_clock const& clock, bool stopped) const {
-    if (!due(batch, clock, stopped)) return {};
+    if (!is_due(batch, clock, stopped)) return {};
     auto const epoch = batch / clock.batches_per_epoch;
-    if (goes_on_ && !settings_.overwrite) {  // it comes to batches whose folders it has written
+    if (is_resumed_ && !settings_.overwrite) {  // the run may repeat batches that wrote a folder
       auto const folder = folder_of(batch, epoch);
-      if (is_there(world, exchanges, folder))
+      if (folder_exists(world, exchanges, folder))
         return folder.string() + " is there already, and stays (overwrite: false)";
     }
     return "model written to " + save(step, world, exchanges, batch, epoch).string();
   }
 
-  /// Collective: the run goes on from a checkpoint of this batch. Where it is `over` its last
-  /// folder is written now, if what was to write it did not come to that.
+  /// Notes that the run resumes from a checkpoint of this batch. When the run `is_finished` and its
+  /// last folder does not exist, because the earlier process ended before it, writes that folder
+  /// now. Returns a message for the user; empty: none. Collective.
   template <class Stepper, class Comm, class Exchange>
-  std::string go_on(Stepper& step, Comm& world, Exchange& exchanges, std::int64_t batch,
-                    training_clock const& clock, bool over) {
-    goes_on_ = true;
+  std::string resume(Stepper& step, Comm& world, Exchange& exchanges, std::int64_t batch,
+                     training_clock const& clock, bool is_finished) {
+    is_resumed_ = true;
     auto const epoch = batch / clock.batches_per_epoch;
-    if (!over || is_there(world, exchanges, folder_of(batch, epoch))) return {};
+    if (!is_finished || folder_exists(world, exchanges, folder_of(batch, epoch))) return {};
     return "model written to " + save(step, world, exchanges, batch, epoch).string();
   }
 
  private:
-  /// As rank 0 sees it.
+  /// Whether rank 0 sees the folder; the same answer on all ranks.
   template <class Comm, class Exchange>
-  [[nodiscard]] static bool is_there(Comm& world, Exchange& exchanges,
-                                     std::filesystem::path const& folder) {
-    std::error_code nowhere;
-    std::int64_t found = world.rank() == 0 && std::filesystem::exists(folder, nowhere);
+  [[nodiscard]] static bool folder_exists(Comm& world, Exchange& exchanges,
+                                          std::filesystem::path const& folder) {
+    std::error_code unreadable;
+    std::int64_t found = world.rank() == 0 && std::filesystem::exists(folder, unreadable);
     world.broadcast(exchanges, std::span(&found, 1), 0).wait();
     return found != 0;
   }
 
   hf_checkpointer_config settings_;
-  std::shared_ptr<hf_exports const> what_;
-  bool goes_on_ = false;
+  std::shared_ptr<hf_exports const> exports_;
+  bool is_resumed_ = false;
 };
 
 }  // namespace mpt

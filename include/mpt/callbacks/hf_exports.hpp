@@ -1,4 +1,4 @@
-// hf_exports_of: what the folders of an hf_checkpointer hold beside weights, read before any rank
+// hf_exports_of: reads what the folders of an hf_checkpointer hold beside weights, before any rank
 // trains.
 #pragma once
 
@@ -13,8 +13,8 @@
 
 namespace mpt {
 
-/// Of a configuration that has such a callback; reads the tokenizer's files, where there are some.
-/// `base`: of a run that trains adapters, see adapter_base_of.
+/// The exports of a configuration that has an hf_checkpointer. Reads the tokenizer's files if they
+/// exist. `base`: the base model of a run that trains adapters, see adapter_base_of.
 [[nodiscard]] inline hf_exports hf_exports_of(train_config const& config, std::string const& base) {
   auto const& settings = config.callbacks.hf_checkpointer.value();
   hf_exports out{hf::shapes_of(config.model), {}};
@@ -22,10 +22,11 @@ namespace mpt {
     out.tensors = hf::adapters_of(out.tensors);
     out.options = hf::adapter_options_of(*lora, precision_named(settings.precision), base);
   } else {
-    std::error_code unreadable;  // then it is not there
+    std::error_code unreadable;  // an unreadable path counts as absent
     auto const& name = config.tokenizer.name;
-    bool const there = !name.empty() && std::filesystem::exists(name, unreadable);
-    out.options = export_options_of(config.model, settings.precision, there ? name : std::string());
+    bool const has_tokenizer = !name.empty() && std::filesystem::exists(name, unreadable);
+    out.options =
+        export_options_of(config.model, settings.precision, has_tokenizer ? name : std::string());
   }
   if (settings.overwrite) out.options.existing = parallel::checkpoint::if_exists::replace;
   return out;

@@ -1,5 +1,5 @@
-// nan_monitor: a run whose loss or gradient is not finite cannot be saved by going on. Always
-// there.
+// nan_monitor: ends a run whose loss or gradient is not finite, because further batches cannot
+// repair it. Every run has this callback.
 #pragma once
 
 #include <cmath>

@@ -15,16 +15,16 @@
 
 namespace mpt {
 
-/// Of a configuration that has such a callback. Throws when the tokenizer is not there or has more
-/// tokens than the model, or the model cannot read a prompt.
+/// The prompts of a configuration that has a generate_callback. Throws when the tokenizer does not
+/// exist or has more tokens than the model, or a prompt is too long for the model.
 [[nodiscard]] inline sample_prompts read_sample_prompts(train_config const& config) {
-  auto const& where = config.tokenizer.name;
-  std::error_code unreadable;  // then it is not there
-  require(std::filesystem::exists(where, unreadable),
-          "callbacks.generate_callback needs the tokenizer, but tokenizer.name ", where,
+  auto const& location = config.tokenizer.name;
+  std::error_code unreadable;  // an unreadable path counts as absent
+  require(std::filesystem::exists(location, unreadable),
+          "callbacks.generate_callback needs the tokenizer, but tokenizer.name ", location,
           " is no folder or file here");
-  auto const words = std::make_shared<tokenizer const>(tokenizer::load(where));
-  require(words->size() <= config.model.vocab_size, "tokenizer.name ", where, ": has ",
+  auto const words = std::make_shared<tokenizer const>(tokenizer::load(location));
+  require(words->size() <= config.model.vocab_size, "tokenizer.name ", location, ": has ",
           words->size(), " tokens, the model only ", config.model.vocab_size);
   sample_prompts out{.ids = {},
                      .end_tokens = {},
@@ -34,9 +34,9 @@ namespace mpt {
                      }};
   if (auto const end = words->eos_id()) out.end_tokens.push_back(*end);
   for (auto const& prompt : config.callbacks.generate.value().prompts) {
-    auto const place = concat("callbacks.generate_callback.prompts.", out.ids.size(), ": ");
+    auto const prefix = concat("callbacks.generate_callback.prompts.", out.ids.size(), ": ");
     out.ids.push_back(words->encode(prompt));
-    check_prompt(out.ids.back().size(), config.model.max_seq_len, place);
+    check_prompt(out.ids.back().size(), config.model.max_seq_len, prefix);
   }
   return out;
 }

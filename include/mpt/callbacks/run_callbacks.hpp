@@ -13,7 +13,7 @@
 
 namespace mpt {
 
-/// In the order in which they are told.
+/// The callbacks in the order in which events reach them.
 using run_callbacks = callback_list<nan_monitor, optimizer_monitor, kill_loss_spike, early_stopper>;
 
 [[nodiscard]] inline run_callbacks make_callbacks(train_config const& config,
@@ -26,9 +26,11 @@ using run_callbacks = callback_list<nan_monitor, optimizer_monitor, kill_loss_sp
   std::optional<early_stopper> stopper;
   if (c.early_stopper) {
     stopper.emplace(*c.early_stopper);
-    bool known = c.early_stopper->dataloader_label == "train";
-    for (auto const& loader : config.eval_loaders) known = known || stopper->watches(loader.label);
-    require(known, "callbacks.early_stopper.dataloader_label: '", c.early_stopper->dataloader_label,
+    bool is_known = c.early_stopper->dataloader_label == "train";
+    for (auto const& loader : config.eval_loaders)
+      is_known = is_known || stopper->watches(loader.label);
+    require(is_known, "callbacks.early_stopper.dataloader_label: '",
+            c.early_stopper->dataloader_label,
             "' is neither train nor an evaluation set; use train, eval, or a label of eval_loader");
   }
   return run_callbacks(nan_monitor{}, std::move(monitor), std::move(spike), std::move(stopper));

@@ -71,10 +71,10 @@ struct layer_override {
 };
 
 /// attn_config with a layer's overrides applied.
-[[nodiscard]] attention_config overridden(attention_config attn, layer_override const& layer);
+[[nodiscard]] attention_config with_overrides(attention_config attn, layer_override const& layer);
 
 /// Fails unless it can be built for `n_heads` heads of `head_dim` elements.
 void check_attention(attention_config const& attn, std::int64_t n_heads, std::int64_t head_dim,
-                     std::string_view where);
+                     std::string_view prefix);
 
 }  // namespace mpt

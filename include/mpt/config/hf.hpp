@@ -46,7 +46,7 @@ inline constexpr std::string_view remote_architecture = "ParallelMptForCausalLM"
 namespace detail {
 
 /// A JSON value as a configuration value; `place` is the file and the name of the key.
-[[nodiscard]] config_node node_of(nlohmann::json const& json, std::string const& place,
+[[nodiscard]] config_node node_of(nlohmann::json const& json, std::string const& location,
                                   std::size_t depth);
 
 /// The name of a kind in a table such as norm_kind_names.
@@ -79,12 +79,12 @@ template <class Counts>
 [[nodiscard]] std::optional<setting_difference> first_difference(nlohmann::json const& first,
                                                                  nlohmann::json const& second,
                                                                  Counts counts) {
-  auto const value = [](nlohmann::json const& all, std::string const& name) {
-    return all.contains(name) ? all.at(name).dump() : std::string("nothing");
+  auto const value = [](nlohmann::json const& object, std::string const& name) {
+    return object.contains(name) ? object.at(name).dump() : std::string("nothing");
   };
-  auto all = first;
-  all.update(second);
-  for (auto const& [name, unused] : all.items()) {
+  auto object = first;
+  object.update(second);
+  for (auto const& [name, unused] : object.items()) {
     setting_difference found{name, value(first, name), value(second, name)};
     if (found.first != found.second && counts(name)) return found;
   }
@@ -96,7 +96,7 @@ template <class Counts>
 /// kernels depends on does not count, nor names that begin with `except`, unless that is "".
 [[nodiscard]] std::optional<setting_difference> difference_of(model_config const& first,
                                                               model_config const& second,
-                                                              std::string_view except = {});
+                                                              std::string_view ignored_prefix = {});
 
 /// Reads the `config.json` of a folder or the file itself.
 [[nodiscard]] hf_model read_hf_config(std::filesystem::path path);

@@ -65,7 +65,7 @@ struct loader_defaults {
 };
 
 /// Reads where a set is, from `dataset` or one of its streams; `split` is the default.
-[[nodiscard]] stream_config read_place(config_reader& data, std::string name, std::string split);
+[[nodiscard]] stream_config read_stream(config_reader& data, std::string name, std::string split);
 
 /// Reads `dataset.streams`, a mapping from names to sets with weights.
 [[nodiscard]] std::vector<stream_config> read_streams(config_reader& data, bool finetuning);

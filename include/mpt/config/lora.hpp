@@ -38,10 +38,10 @@ struct lora_config {
 /// The value of an exception for this layer, or `otherwise`.
 template <class T>
 [[nodiscard]] T value_for(std::vector<layer_exception<T>> const& exceptions, std::string_view layer,
-                          T otherwise) {
-  for (auto const& one : exceptions)
-    if (is_target(one.layers, layer)) return one.value;
-  return otherwise;
+                          T fallback) {
+  for (auto const& exception : exceptions)
+    if (is_target(exception.layers, layer)) return exception.value;
+  return fallback;
 }
 
 /// The rank of this layer's adapter.

@@ -20,11 +20,11 @@ using hub_mirrors = std::map<std::string, std::string>;
 [[nodiscard]] hub_mirrors read_mirrors(config_reader& parent);
 
 /// Says which mirrors stand for a name that nothing in the document has.
-void say_unused_mirrors(config_reader& parent, config_node const& document,
-                        hub_mirrors const& mirrors);
+void report_unused_mirrors(config_reader& parent, config_node const& document,
+                           hub_mirrors const& mirrors);
 
 /// The path of `name`: that of its mirror, else itself.
-[[nodiscard]] std::string mirrored(hub_mirrors const& mirrors, std::string const& name);
+[[nodiscard]] std::string mirrored_path(hub_mirrors const& mirrors, std::string const& name);
 
 /// What to do about a name that is no path on this machine: for the end of a message. `key`: what
 /// else may be set to a path.

@@ -132,7 +132,7 @@ inline constexpr std::int64_t largest_vocab = std::int64_t{1} << 24;
 [[nodiscard]] double softmax_scale(model_config const& model);
 
 /// Fails unless the shape is one that can be built. Readers call it with the name of their source.
-void check_model(model_config const& model, std::string_view where);
+void check_model(model_config const& model, std::string_view prefix);
 
 /// Parameters outside the embedding tables (wte, wpe) and a head of its own (lm_head).
 [[nodiscard]] std::int64_t non_embedding_parameter_count(model_config const& model);

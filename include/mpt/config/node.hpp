@@ -27,7 +27,7 @@ struct config_limits {
 /// The key of a mapping's member and where it was written.
 struct config_key {
   std::string name;
-  std::string place;
+  std::string location;
   bool is_unused = false;  ///< of a variable: no ${...} refers to it
 };
 
@@ -39,7 +39,7 @@ struct config_node {
   bool is_string = false;        ///< a scalar written in quotes or made by interpolation
   bool has_anchor = false;       ///< written as &name, so that aliases stand for it elsewhere
   std::string text;              ///< of a scalar, as written
-  std::string place;             ///< "file:line:column" or "command line"
+  std::string location;          ///< "file:line:column" or "command line"
   std::vector<config_key> keys;  ///< of a mapping: keys[i] belongs to items[i]
   std::vector<config_node> items;
 
@@ -80,7 +80,7 @@ struct config_size {
 void add_size(config_node const& node, config_size& size);
 
 /// Fails when `size` is over the limits; `place` is where that was noticed.
-void check_size(config_size const& size, config_limits const& limits, std::string const& place);
+void check_size(config_size const& size, config_limits const& limits, std::string const& location);
 
 /// Text for an error message: control characters are shown as '?', long text is cut.
 [[nodiscard]] std::string printable(std::string_view text);

@@ -33,7 +33,7 @@ struct optimizer_settings {
 /// A regular expression that picks parameters by name, and where it was written.
 struct name_pattern {
   std::string text;
-  std::string place;  ///< "file:line:column: key"
+  std::string location;  ///< "file:line:column: key"
 
   friend bool operator==(name_pattern const&, name_pattern const&) = default;
 };

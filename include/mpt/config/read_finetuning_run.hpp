@@ -10,10 +10,10 @@ namespace mpt::detail {
 
 /// `model`, of either kind; the weights of a Hugging Face folder become `load_path` unless that is
 /// given.
-void read_model_of(config_reader& reader, train_config& config, hub_mirrors const& mirrors);
+void read_trained_model(config_reader& reader, train_config& config, hub_mirrors const& mirrors);
 
 /// Checks what finetuning data ask of the rest, and lets packed examples see only themselves.
-void settle_finetuning(config_reader& reader, config_node const& document, train_config& config,
-                       hub_mirrors const& mirrors);
+void adapt_to_finetuning(config_reader& reader, config_node const& document, train_config& config,
+                         hub_mirrors const& mirrors);
 
 }  // namespace mpt::detail

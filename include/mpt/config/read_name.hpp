@@ -15,14 +15,14 @@ namespace mpt::detail {
 template <class Kind, std::size_t Size>
 [[nodiscard]] Kind read_name(config_reader& reader, std::string_view key, std::string_view fallback,
                              std::array<std::pair<std::string_view, Kind>, Size> const& names,
-                             std::string_view what) {
+                             std::string_view noun) {
   auto const word = reader.get<std::string>(key, std::string(fallback));
   std::string known;
   for (auto const& [name, kind] : names) {
     if (name == word) return kind;
     known.append(known.empty() ? "" : ", ").append(name);
   }
-  reader.fail(key, "'", printable(word), "' is not ", what, "; there are ", known);
+  reader.fail(key, "'", printable(word), "' is not ", noun, "; there are ", known);
 }
 
 }  // namespace mpt::detail

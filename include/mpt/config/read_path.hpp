@@ -13,6 +13,6 @@ namespace mpt::detail {
 /// A path on this machine with {run_name} filled in; "" when blank. `later`: what else may stand in
 /// braces, and is filled in by others.
 [[nodiscard]] std::string read_path(config_reader& reader, std::string_view key,
-                                    std::string const& run_name, std::string_view later = {});
+                                    std::string const& run_name, std::string_view later_mark = {});
 
 }  // namespace mpt::detail

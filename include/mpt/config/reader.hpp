@@ -44,15 +44,16 @@ class config_reader {
   /// The value of a key that must be there.
   template <config_value T>
   [[nodiscard]] T required(std::string_view key) {
-    note(key, key_role::effective);
-    parallel::require(has(key), place_of(key), ": ", full_name(key), ": missing; it is required");
+    register_key(key, key_role::effective);
+    parallel::require(has(key), location_of(key), ": ", full_name(key),
+                      ": missing; it is required");
     return convert<T>(key, *find(key));
   }
 
   /// The value, or nothing when the key is absent or blank.
   template <config_value T>
   [[nodiscard]] std::optional<T> optional(std::string_view key) {
-    note(key, key_role::effective);
+    register_key(key, key_role::effective);
     if (!has(key)) return std::nullopt;
     return convert<T>(key, *find(key));
   }
@@ -77,26 +78,27 @@ class config_reader {
   [[nodiscard]] config_node const* peek(std::string_view key) const;
 
   /// Accepts a key that has no effect here, and says so in the report if it is written.
-  void without_effect(std::string_view key, std::string_view reason);
+  void accept_without_effect(std::string_view key, std::string_view reason);
   /// Says in the report of a key that has been read, if it is written, that it has no effect beside
   /// what else is written.
-  void without_effect_here(std::string_view key, std::string_view reason);
+  void report_without_effect(std::string_view key, std::string_view reason);
 
   /// Says in the report what under this key, a mapping of variables, nothing refers to.
-  void without_effect_unless_referred(std::string_view key);
-  /// As without_effect_here, of each of the keys.
-  void none_has_effect(std::initializer_list<std::string_view> keys, std::string_view reason);
+  void report_unreferenced(std::string_view key);
+  /// Calls report_without_effect for each of the keys.
+  void report_all_without_effect(std::initializer_list<std::string_view> keys,
+                                 std::string_view reason);
 
   /// Refuses a known key unless it is absent, blank, or one of the `accepted` spellings of LLM
   /// Foundry's default. `supported` says what to do instead.
-  void not_yet(std::string_view key, std::string_view supported,
-               std::initializer_list<std::string_view> accepted = {});
+  void refuse_unsupported(std::string_view key, std::string_view supported,
+                          std::initializer_list<std::string_view> accepted = {});
 
   /// Refuses a known key that asks for something by being there, `{}` too.
-  void must_be_absent(std::string_view key, std::string_view instead);
+  void refuse_present(std::string_view key, std::string_view instead);
 
   /// Refuses a known key that is written at all, blank or not.
-  void must_not_be_named(std::string_view key, std::string_view instead);
+  void refuse_named(std::string_view key, std::string_view instead);
 
   /// Fails at a key unless the condition holds: "place: name: parts".
   template <class... Parts>
@@ -105,7 +107,7 @@ class config_reader {
   }
   template <class... Parts>
   [[noreturn]] void fail(std::string_view key, Parts const&... parts) const {
-    parallel::fail(place_of(key), ": ", full_name(key), ": ", parts...);
+    parallel::fail(location_of(key), ": ", full_name(key), ": ", parts...);
   }
 
   /// The name of one of a few values; fails on any other.
@@ -113,33 +115,33 @@ class config_reader {
                                    std::initializer_list<std::string_view> words);
 
   /// Where the key's value was written, or the mapping when it was not.
-  [[nodiscard]] std::string const& place_of(std::string_view key) const;
+  [[nodiscard]] std::string const& location_of(std::string_view key) const;
   [[nodiscard]] std::string full_name(std::string_view key) const;
   [[nodiscard]] config_report& report() const { return *report_; }
 
   /// Fails on the first key that nobody asked for; says which key it may be meant for, and, where
   /// keys are names of things (`lists`), which there are.
-  void finish(bool lists = false) const;
+  void finish(bool list_supported = false) const;
 
  private:
   /// The full name of a key in a section of this mapping that is called so; or "".
-  [[nodiscard]] std::string known_below(std::string_view key) const;
+  [[nodiscard]] std::string known_key_below(std::string_view key) const;
 
   /// The keys of this mapping that are not refused.
   [[nodiscard]] std::string supported_keys() const;
 
-  [[nodiscard]] bool stands(std::string_view key) const;
+  [[nodiscard]] bool is_present(std::string_view key) const;
   [[nodiscard]] config_node const* find(std::string_view key) const { return node_->find(key); }
 
-  void note(std::string_view key, key_role role);
+  void register_key(std::string_view key, key_role role);
 
   /// Equal as text, as numbers or as booleans.
   [[nodiscard]] static bool same_scalar(config_node const& value, std::string_view word);
 
   template <class T>
   [[nodiscard]] T convert(std::string_view key, config_node const& value) const {
-    auto const expected = [&](std::string_view what) {
-      parallel::fail(value.place, ": ", full_name(key), ": expected ", what, ", found ",
+    auto const expected = [&](std::string_view form) {
+      parallel::fail(value.location, ": ", full_name(key), ": expected ", form, ", found ",
                      describe(value));
     };
     if constexpr (std::same_as<T, std::string>) {
@@ -150,7 +152,7 @@ class config_reader {
       try {
         return parse_time(value.text);
       } catch (parallel::error const& problem) {
-        parallel::fail(value.place, ": ", full_name(key), ": ", problem.what());
+        parallel::fail(value.location, ": ", full_name(key), ": ", problem.what());
       }
     } else {
       constexpr bool is_bool = std::same_as<T, bool>;
@@ -170,10 +172,10 @@ class config_reader {
   static inline config_node const nothing_{};
 
   config_node const* node_;
-  std::string place_;  ///< where missing keys would stand
+  std::string location_;  ///< where missing keys would stand
   std::string path_;
   config_report* report_;
-  std::vector<std::string> asked_;
+  std::vector<std::string> requested_keys_;
 };
 
 }  // namespace mpt

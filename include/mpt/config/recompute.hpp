@@ -27,6 +27,7 @@ using block_recomputation = std::vector<recomputation>;
 [[nodiscard]] block_recomputation recompute_all(std::size_t blocks);
 
 /// `given`, of so many blocks, and what is cheap in every block.
-[[nodiscard]] block_recomputation with_cheap(block_recomputation given, std::size_t blocks);
+[[nodiscard]] block_recomputation with_cheap_recomputation(block_recomputation parts,
+                                                           std::size_t blocks);
 
 }  // namespace mpt

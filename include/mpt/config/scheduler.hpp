@@ -65,8 +65,8 @@ void check_schedule(scheduler_config const& schedule, training_clock const& cloc
 
 /// unfinished_parts of a schedule that needs an epoch's length, so that reading the configuration
 /// cannot say them.
-[[nodiscard]] std::vector<std::string> notes_of_epochs(scheduler_config const& schedule,
-                                                       training_clock const& clock);
+[[nodiscard]] std::vector<std::string> unfinished_parts_in_epochs(scheduler_config const& schedule,
+                                                                  training_clock const& clock);
 
 /// The multiplier of the learning rate after `batch` finished batches.
 [[nodiscard]] double learning_rate_multiplier(scheduler_config const& schedule, std::int64_t batch,

@@ -55,7 +55,7 @@ namespace detail {
 [[nodiscard]] time_value without_fractions(time_value time, training_clock const& clock);
 
 /// Units of a batch: 1 for batches, else samples or tokens of one.
-[[nodiscard]] double per_batch(time_unit unit, training_clock const& clock);
+[[nodiscard]] double units_per_batch(time_unit unit, training_clock const& clock);
 
 }  // namespace detail
 

@@ -25,11 +25,11 @@
 #include <mpt/config/scheduler.hpp>
 #include <mpt/config/time.hpp>
 #include <mpt/eval/gauntlet_config.hpp>
+#include <mpt/eval/icl_task.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/data/share.hpp>
 #include <parallel/train/clipping.hpp>
 #include <parallel/zero/level.hpp>
-#include <mpt/eval/icl_task.hpp>
 
 namespace mpt {
 
@@ -48,7 +48,7 @@ struct tokenizer_config {
 inline constexpr std::string_view node_rank_mark = "{node_rank}";
 
 /// `text` with `value` wherever `mark` stands.
-[[nodiscard]] std::string filled(std::string text, std::string_view mark, std::string_view value);
+[[nodiscard]] std::string fill_in(std::string text, std::string_view mark, std::string_view value);
 
 /// Where and how often checkpoints are written and read.
 struct checkpoint_config {
@@ -203,10 +203,11 @@ struct train_config {
 
 /// How data ranks work through their parts of a global batch.
 struct batch_split {
-  std::int64_t device_batch = 0;         ///< sequences of the rank with most, and step
-  std::int64_t microbatch = 0;           ///< sequences of one forward pass
-  std::int64_t accumulation = 0;         ///< forward passes a step of the rank with most
-  std::vector<std::int64_t> rests = {};  ///< sequences of smaller last forward passes of any rank
+  std::int64_t device_batch = 0;  ///< sequences of the rank with most, and step
+  std::int64_t microbatch = 0;    ///< sequences of one forward pass
+  std::int64_t accumulation = 0;  ///< forward passes a step of the rank with most
+  std::vector<std::int64_t> remainders =
+      {};  ///< sequences of smaller last forward passes of any rank
 };
 
 /// Splits the global batch over `ranks`: those that they do not divide are one more for the first.

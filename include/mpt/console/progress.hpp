@@ -23,7 +23,7 @@ class progress {
   ~progress() { finish(); }
 
   /// Shows `done` of 1 and a text behind the bar, when it is time to, or when done.
-  void update(double done, std::string const& text);
+  void update(double completed, std::string const& text);
 
   /// Prints a line of its own without disturbing the bar.
   void note(std::string const& text);
@@ -34,14 +34,14 @@ class progress {
  private:
   using clock = std::chrono::steady_clock;
 
-  [[nodiscard]] static std::string bar(double done);
+  [[nodiscard]] static std::string bar(double completed);
 
   std::string label_;
   bool terminal_;
   double interval_;
   clock::time_point last_;
-  bool shown_ = false;
-  bool open_ = false;
+  bool has_output_ = false;
+  bool is_line_open_ = false;
 };
 
 }  // namespace mpt::console

@@ -15,7 +15,7 @@ class table {
 
   void row(std::string name, std::string value);
   /// A thin line before the next row.
-  void rule() { rows_.emplace_back(); }
+  void separator() { rows_.emplace_back(); }
 
   [[nodiscard]] std::string text() const;
 

@@ -1,12 +1,12 @@
-// Batches of ids for one rank, read ahead by a thread of its own.
+// Batches of ids for one rank, prefetched by a background thread.
 //
 // Global batch number b of a run is a pure function of (sets, seed, batch size, b): G consecutive
 // positions of the epoch's order, of which a rank takes rows [first, last). So the samples of a
-// batch do not depend on the number of ranks, and all there is to save is where the next batch
-// starts: {epoch, sample_in_epoch} beside the seed. Training drops an epoch's incomplete last batch
-// and never ends; evaluation reads in order, once, and keeps it. The thread crosses into the next
-// epoch while the batches before it are still being trained on: nothing happens between epochs.
-// Memory: (prefetch + 1) * B * S ids, and the cache of shards.
+// batch do not depend on the number of ranks, and a checkpoint needs only the seed and the start of
+// the next batch, {epoch, sample_in_epoch}. Training drops the incomplete last batch of an epoch
+// and never ends; evaluation reads every sample once, in order, and keeps the incomplete last
+// batch. The thread enters the next epoch while the last batches of an epoch are still in use, so
+// there is no pause between epochs. Memory: (prefetch + 1) * B * S ids, and the cache of shards.
 #pragma once
 
 #include <chrono>
@@ -27,7 +27,7 @@ namespace mpt::data {
 
 enum class loader_mode { train, evaluate };
 
-/// Where a batch starts; with the seed, all of a loader's state.
+/// The start of a batch; together with the seed, the whole state of a loader.
 struct loader_position {
   std::uint64_t epoch = 0;
   std::uint64_t sample_in_epoch = 0;
@@ -37,11 +37,11 @@ struct loader_position {
 struct batch_loader_options {
   loader_mode mode = loader_mode::train;
   std::uint64_t global_batch_size = 1;  ///< G, rows of a global batch
-  std::uint64_t first_row = 0;          ///< this rank's share of them: [first_row, last_row)
+  std::uint64_t first_row = 0;          ///< this rank reads rows [first_row, last_row)
   std::uint64_t last_row = 1;
-  sample_order_options order{};  ///< ignored in evaluation, which is in order
+  sample_order_options order{};  ///< ignored in evaluation, which reads in order
   loader_position start{};
-  std::uint64_t epoch_batches = 0;  ///< training: the epoch ends after so many; 0: with the set
+  std::uint64_t epoch_batches = 0;  ///< training: length of an epoch in batches; 0: the whole set
   std::size_t prefetch = 2;         ///< batches read ahead, at least 1
   std::uint64_t max_cache_bytes = std::uint64_t{1} << 32;  ///< for the shards of a shuffle block
 };
@@ -49,8 +49,8 @@ struct batch_loader_options {
 /// One rank's share of one global batch.
 struct token_batch {
   loader_position position;       ///< of the global batch
-  std::uint64_t global_rows = 0;  ///< G, or what was left in evaluation
-  std::uint64_t rows = 0;         ///< B; may be 0 for a rank at the end of an evaluation
+  std::uint64_t global_rows = 0;  ///< G; in evaluation the last batch may have fewer
+  std::uint64_t rows = 0;         ///< B, of this rank; may be 0 at the end of an evaluation
   std::uint64_t sequence_length = 0;
   std::vector<std::int32_t> ids;  ///< [B, S]
 
@@ -67,26 +67,26 @@ class batch_loader {
   batch_loader& operator=(batch_loader const&) = delete;
   ~batch_loader() = default;
 
-  /// The next batch; nothing after the last one of an evaluation. Rethrows what went wrong in
-  /// reading, at the batch where it did.
+  /// The next batch; nullopt after the last batch of an evaluation. An error of the reading thread
+  /// is rethrown in place of the batch that it could not read.
   [[nodiscard]] std::optional<token_batch> next();
 
-  /// Where the batch after the last one taken starts: save this, give it as `start` to resume.
+  /// The start of the batch that next() will return. To resume, save it and pass it as `start`.
   [[nodiscard]] loader_position position() const { return next_; }
 
-  /// How long `next` has waited for reading so far.
-  [[nodiscard]] std::chrono::steady_clock::duration waited() const { return waited_; }
+  /// The total time that `next` has waited for the reading thread.
+  [[nodiscard]] std::chrono::steady_clock::duration wait_time() const { return wait_time_; }
 
-  /// Complete batches an epoch has in training; in evaluation all of them.
+  /// The number of batches of an epoch: in training only complete batches, in evaluation all.
   [[nodiscard]] std::uint64_t batches_per_epoch() const;
 
  private:
-  /// Moves a training position past an incomplete last batch.
-  void settle(loader_position& at) const;
+  /// In training, moves a position at an incomplete last batch to the start of the next epoch.
+  void skip_incomplete_batch(loader_position& position) const;
 
-  [[nodiscard]] loader_position after(loader_position at, std::uint64_t rows) const;
+  [[nodiscard]] loader_position advanced(loader_position position, std::uint64_t rows) const;
 
-  [[nodiscard]] token_batch load(loader_position at) const;
+  [[nodiscard]] token_batch load(loader_position position) const;
 
   void read_ahead(std::stop_token const& stop);
 
@@ -96,16 +96,16 @@ class batch_loader {
   loader_position next_;     // of the caller
   loader_position reading_;  // of the thread
   std::optional<mixture_order> order_;
-  std::chrono::steady_clock::duration waited_{};
+  std::chrono::steady_clock::duration wait_time_{};
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::deque<token_batch> ready_;
-  bool ended_ = false;
-  std::exception_ptr problem_;
-  std::jthread reader_;  // last: it stops before what it uses goes
+  bool has_ended_ = false;
+  std::exception_ptr failure_;
+  std::jthread reader_;  // last member: it stops before the members that it uses are destroyed
 };
 
-/// Where global batch `batch` of a training run with a constant batch size starts.
+/// The start of global batch `batch` of a training run with a constant batch size.
 [[nodiscard]] constexpr loader_position position_of_batch(std::uint64_t batch,
                                                           std::uint64_t samples,
                                                           std::uint64_t global_batch_size) {

@@ -1,5 +1,5 @@
-// The byte order mark that programs, of Windows mostly, write in front of text: it says how the
-// text is encoded and is no part of it.
+// The byte order mark that some programs, mostly on Windows, write in front of text: it says how
+// the text is encoded and is not part of the text.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace mpt::data {
 
-/// The bytes of the mark with which text begins: 3 of UTF-8's, or 0. `name`: the text's, for
-/// errors. Error: the mark of an encoding that is not read.
+/// The size in bytes of the mark at the start of `text`: 3 for UTF-8, or 0 without a mark. Throws,
+/// naming the text `name`, for the mark of an encoding other than UTF-8.
 [[nodiscard]] std::size_t byte_order_mark(std::string_view text, std::string_view name);
 
 }  // namespace mpt::data

@@ -1,4 +1,4 @@
-// One writer a folder: flock(2) on the folder itself, which leaves nothing behind after a crash.
+// One writer per folder: flock(2) on the folder itself, which leaves nothing behind after a crash.
 #pragma once
 
 #include <fcntl.h>
@@ -10,15 +10,15 @@
 
 namespace mpt::data {
 
-/// Holds a folder for one writer while it lives; the kernel releases it when the process dies.
+/// Locks a folder for one writer during its lifetime; the kernel unlocks it when the process dies.
 class folder_lock {
  public:
-  /// What to do when another process or object holds the folder.
-  enum class taken { refuse, wait };
+  /// The action when another process or object has locked the folder.
+  enum class contention { refuse, wait };
 
-  /// Throws when `folder` is held by another and `policy` refuses. On a disk without locks nothing
-  /// is held, which is an error where `policy` waits for others.
-  explicit folder_lock(std::filesystem::path const& folder, taken policy = taken::refuse);
+  /// Throws if another writer has locked `folder` and `policy` is `refuse`. A file system without
+  /// locks leaves the folder unlocked, which is an error if `policy` is `wait`.
+  explicit folder_lock(std::filesystem::path const& folder, contention policy = contention::refuse);
 
  private:
   parallel::descriptor handle_;

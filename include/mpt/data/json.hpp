@@ -1,4 +1,4 @@
-// JSON as this folder needs it: typed members of untrusted files and Python's way of printing.
+// JSON helpers of this folder: typed members of untrusted files, and printing as Python does.
 //
 // MDS files carry JSON written by Python's json.dumps(sort_keys=True): a space after ',' and ':',
 // everything beyond ASCII escaped. `python_json` prints the same bytes, so that shards and indexes
@@ -23,15 +23,16 @@ using parallel::checkpoint::parse_json;
 
 namespace detail {
 
-/// Typed access to a member of an untrusted object: `where` names the file and the place in it.
+/// Typed access to a member of an untrusted object: `location` names the file and the position in
+/// it for errors.
 [[nodiscard]] nlohmann::json const& member(nlohmann::json const& object, char const* key,
-                                           std::string_view where);
+                                           std::string_view location);
 
 [[nodiscard]] std::string string_member(nlohmann::json const& object, char const* key,
-                                        std::string_view where);
+                                        std::string_view location);
 
 [[nodiscard]] std::uint64_t count_member(nlohmann::json const& object, char const* key,
-                                         std::string_view where);
+                                         std::string_view location);
 
 }  // namespace detail
 

@@ -1,9 +1,10 @@
-// What the bytes of one column of an MDS sample mean (mosaicml-streaming, format version 2).
+// The meaning of the bytes of one column of an MDS sample (mosaicml-streaming, format version 2).
 //
-// Scalars are raw little-endian values; str and json are UTF-8; an ndarray carries in front of its
-// values whatever its name leaves open: a dtype code byte unless the dtype is in the name, then a
-// shape byte (ndim << 2 | log2 of the width of a dimension) and the dimensions unless the shape is
-// in the name too ("ndarray", "ndarray:int32", "ndarray:int32:2048"). Pickles are never decoded.
+// Scalars are raw little-endian values; str and json are UTF-8. An ndarray begins with a header
+// that holds everything that its name ("ndarray", "ndarray:int32", "ndarray:int32:2048") does not
+// say: a dtype code byte unless the name has the dtype, then a shape byte (ndim << 2 | log2 of the
+// width of a dimension) and the dimensions unless the name has the shape too. Pickles are never
+// decoded.
 #pragma once
 
 #include <algorithm>
@@ -28,11 +29,11 @@ static_assert(std::endian::native == std::endian::little, "MDS files are little-
 
 namespace detail {
 
-/// Little-endian integers at any alignment.
+/// Reads a little-endian number at any alignment.
 template <class Number>
-[[nodiscard]] Number load(char const* from) {
+[[nodiscard]] Number load(char const* source) {
   Number value;
-  std::memcpy(&value, from, sizeof value);
+  std::memcpy(&value, source, sizeof value);
   return value;
 }
 
@@ -84,7 +85,7 @@ inline constexpr std::array<named_mds_type, 11> mds_types{{{"uint8", mds_type::u
 
 }  // namespace detail
 
-/// Bytes of one value.
+/// The size of one value in bytes.
 [[nodiscard]] constexpr std::size_t size_of(mds_type type) {
   return static_cast<std::size_t>(type) / 8;
 }
@@ -101,7 +102,7 @@ inline constexpr std::array<named_mds_type, 11> mds_types{{{"uint8", mds_type::u
   return "?";
 }
 
-/// Calls `use(T{})` with the C++ type of `type`; float16 comes as std::uint16_t bits.
+/// Calls `use(T{})` with the C++ type of `type`; float16 is passed as its bits in std::uint16_t.
 template <class Use>
 decltype(auto) visit_mds_type(mds_type type, Use&& use) {
   switch (type) {
@@ -156,28 +157,30 @@ struct mds_array {
 struct mds_encoding {
   enum class kind { bytes, text, scalar, array, opaque };
 
-  kind what = kind::opaque;
-  std::string name;                          ///< as it stands in the index
+  kind value_kind = kind::opaque;
+  std::string name;                          ///< as in the index
   std::optional<mds_type> type;              ///< scalar: always; array: when in the name
   std::vector<std::uint64_t> shape;          ///< array: when in the name, else empty
   std::optional<std::uint64_t> fixed_bytes;  ///< size of every value, when the name fixes it
 
-  /// Parses "ndarray:uint8:3,32,32", "str", "int64", ... Throws for a name streaming does not have.
+  /// Parses "ndarray:uint8:3,32,32", "str", "int64", ... Throws for a name unknown to streaming.
   [[nodiscard]] static mds_encoding parse(std::string_view name);
 
-  /// The array in `bytes`. Checks codes, shape and length; throws with `where` in front.
-  [[nodiscard]] mds_array decode_array(std::string_view bytes, std::string_view where) const;
+  /// The array in `bytes`. Checks codes, shape and length; error messages begin with `location`.
+  [[nodiscard]] mds_array decode_array(std::string_view bytes, std::string_view location) const;
 
-  /// The scalar in `bytes` as Number (an integer that does not fit throws).
+  /// The scalar in `bytes` as Number. Throws for an integer that does not fit.
   template <class Number>
-  [[nodiscard]] Number decode_scalar(std::string_view bytes, std::string_view where) const {
-    parallel::require(what == kind::scalar, where, ": encoding '", name, "' is not a scalar");
-    parallel::require(bytes.size() == size_of(*type), where, ": a value of '", name, "' needs ",
+  [[nodiscard]] Number decode_scalar(std::string_view bytes, std::string_view location) const {
+    parallel::require(value_kind == kind::scalar, location, ": encoding '", name,
+                      "' is not a scalar");
+    parallel::require(bytes.size() == size_of(*type), location, ": a value of '", name, "' needs ",
                       size_of(*type), " bytes, found ", bytes.size());
     return mds_array{*type, {1}, bytes}.to<Number>()[0];
   }
 
-  /// Appends `values` with the header this encoding asks for. `dims` must multiply to their number.
+  /// Appends `values` with the header of this encoding. The product of `dims` must be the number of
+  /// values.
   template <class Number>
   void encode_array(std::string& out, std::span<Number const> values,
                     std::span<std::uint64_t const> dims) const;
@@ -192,7 +195,8 @@ template <class Number>
   return static_cast<mds_type>(code);
 }
 
-/// The number of elements of a shape whose array must fit in `limit` bytes; nullopt when it cannot.
+/// The number of elements of a shape; nullopt if the shape has an empty dimension or more than
+/// `limit` elements.
 [[nodiscard]] std::optional<std::uint64_t> checked_volume(std::span<std::uint64_t const> shape,
                                                           std::uint64_t limit);
 
@@ -202,7 +206,7 @@ template <class Number>
 void mds_encoding::encode_array(std::string& out, std::span<Number const> values,
                                 std::span<std::uint64_t const> dims) const {
   constexpr auto stored = detail::mds_type_of<Number>();
-  parallel::require(what == kind::array, "encoding '", name, "' is not an array");
+  parallel::require(value_kind == kind::array, "encoding '", name, "' is not an array");
   parallel::require(!type || *type == stored, "encoding '", name, "' cannot hold values of ",
                     name_of(stored));
   auto const volume = detail::checked_volume(dims, values.size());

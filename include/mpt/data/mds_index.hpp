@@ -1,8 +1,8 @@
-// index.json of an MDS set: which shards there are, what columns they have, how they are stored.
+// index.json of an MDS set: its shards, their columns, and how they are stored.
 //
-// Format version 2 of mosaicml-streaming. Everything is checked when it is parsed: names of files
-// are plain relative names without "..", sizes are within the format's limits, columns agree with
-// their encodings. `to_json` prints exactly streaming's fields.
+// The format is version 2 of mosaicml-streaming. Everything is checked when it is parsed: names of
+// files are plain relative names without "..", sizes are within the format's limits, and columns
+// agree with their encodings. `to_json` prints exactly streaming's fields.
 #pragma once
 
 #include <cstddef>
@@ -32,19 +32,20 @@ struct mds_column {
   std::string encoding;
 };
 
-/// What a shard's own header repeats; equal for all shards one writer makes.
+/// The part of an index entry that the shard's header repeats; equal for all shards of one writer.
 struct mds_layout {
-  std::vector<std::string> names;       ///< of columns, sorted by the writer
+  std::vector<std::string> names;       ///< of the columns; sorted by the writer
   std::vector<mds_encoding> encodings;  ///< per column
   std::string compression;              ///< "" for none, "zstd", "zstd:7", ...
   std::vector<std::string> hashes;      ///< algorithms, sorted
   std::optional<std::uint64_t> size_limit = std::uint64_t{1} << 26;
 
-  /// Position of column `name`; throws with the names there are.
+  /// The index of column `name`. Throws, listing the columns, if there is none.
   [[nodiscard]] std::size_t column(std::string_view name) const;
-  /// The header object, as it stands in every shard.
+  /// The header object, as every shard holds it.
   [[nodiscard]] nlohmann::json to_json() const;
-  [[nodiscard]] static mds_layout from_json(nlohmann::json const& object, std::string_view where);
+  [[nodiscard]] static mds_layout from_json(nlohmann::json const& object,
+                                            std::string_view location);
 };
 
 /// One shard of the index.
@@ -55,14 +56,15 @@ struct mds_shard {
   std::optional<mds_file> zip;
 
   [[nodiscard]] nlohmann::json to_json() const;
-  [[nodiscard]] static mds_shard from_json(nlohmann::json const& object, std::string_view where);
+  [[nodiscard]] static mds_shard from_json(nlohmann::json const& object, std::string_view location);
 };
 
 /// Whether `name` is a relative path of plain parts: no "..", no empty part, no leading slash.
 [[nodiscard]] bool is_plain_path(std::string_view name);
 
-/// Parses the text of an index.json; `where` names it in errors.
-[[nodiscard]] std::vector<mds_shard> parse_mds_index(std::string_view text, std::string_view where);
+/// Parses the text of an index.json; `location` names it in errors.
+[[nodiscard]] std::vector<mds_shard> parse_mds_index(std::string_view text,
+                                                     std::string_view location);
 
 /// The text of index.json for `shards`, as streaming writes it.
 [[nodiscard]] std::string print_mds_index(std::vector<mds_shard> const& shards);

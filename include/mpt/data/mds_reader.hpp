@@ -1,10 +1,10 @@
 // Random access to the samples of an MDS set in a local folder.
 //
-// Opening reads index.json only. Shards are opened when first touched and kept, least recently used
-// out first, within a budget of bytes (decompressed shards are what fills it). Nothing is written,
-// and no shared memory is named: ranks of one process may share one reader (it is thread-safe),
-// ranks of several processes each have theirs. Two threads that miss the same shard decompress it
-// once. A shard that the index has checksums of is compared with them when it is first opened.
+// Opening reads index.json only. Shards are opened when first touched and cached within a budget of
+// bytes, which decompressed shards use up; the least recently used shard is evicted first. Nothing
+// is written, and there is no named shared memory: ranks of one process may share one reader (it is
+// thread-safe), and each process has its own. Two threads that miss the same shard decompress it
+// once. When a shard is first opened, it is compared with the checksums in the index, if any.
 #pragma once
 
 #include <sys/resource.h>
@@ -26,20 +26,20 @@ namespace mpt::data {
 
 struct mds_reader_options {
   std::string split{};                                 ///< sub-folder; empty: the folder itself
-  std::uint64_t cache_bytes = std::uint64_t{1} << 30;  ///< of open shards; one is always kept
-  std::size_t cache_shards = 64;                       ///< open at once (each raw one holds a file)
+  std::uint64_t cache_bytes = std::uint64_t{1} << 30;  ///< of open shards; one shard always stays
+  std::size_t cache_shards = 64;  ///< open at once (each raw shard is an open file)
 };
 
-/// What `mds_reader::verify` found.
+/// The result of `mds_reader::verify`.
 struct mds_verification {
   std::uint64_t shards = 0;
   std::uint64_t samples = 0;
-  std::vector<std::string> unverified;  ///< hash algorithms in the index that are not known here
+  std::vector<std::string> unverified;  ///< hash algorithms in the index that are not supported
 };
 
-/// Shards of one set whose files may stay open: a share of what this process may open, which ranks
-/// that are threads, and their streams, divide.
-[[nodiscard]] std::size_t most_open_shards();
+/// The number of shards of one set whose files may stay open: a share of the process's limit of
+/// open files, which all ranks of the process (as threads) and their streams share.
+[[nodiscard]] std::size_t max_open_shards();
 
 class mds_reader {
  public:
@@ -54,25 +54,27 @@ class mds_reader {
   [[nodiscard]] std::uint64_t size() const { return ends_.empty() ? 0 : ends_.back(); }
   [[nodiscard]] std::vector<mds_shard> const& shards() const { return shards_; }
 
-  /// Sample `at`, counted through all shards in the order of the index. Valid while this lives.
-  [[nodiscard]] mds_sample sample(std::uint64_t at) const;
+  /// Sample `index` of the set, counted through all shards in the order of the index. Valid during
+  /// the lifetime of the reader.
+  [[nodiscard]] mds_sample sample(std::uint64_t index) const;
 
   /// Raises the budget of the cache to at least `bytes` and `shards`.
   void grow_cache(std::uint64_t bytes, std::size_t shards) const;
 
-  /// Reads everything once: sizes, headers, every sample's columns and all known checksums.
+  /// Reads everything once and checks sizes, headers, the columns of every sample and all checksums
+  /// of supported algorithms.
   [[nodiscard]] mds_verification verify() const;
 
  private:
-  using opened = std::shared_ptr<mds_shard_file const>;
+  using shard_pointer = std::shared_ptr<mds_shard_file const>;
 
   struct entry {
-    std::shared_future<opened> file;
-    std::list<std::size_t>::iterator place;
+    std::shared_future<shard_pointer> file;
+    std::list<std::size_t>::iterator use_position;
     std::uint64_t memory = 0;
   };
 
-  [[nodiscard]] opened open(std::size_t shard) const;
+  [[nodiscard]] shard_pointer open(std::size_t shard) const;
 
   void forget(std::size_t shard) const;
 
@@ -83,10 +85,10 @@ class mds_reader {
   std::vector<mds_shard> shards_;
   std::vector<std::uint64_t> ends_;
   mutable std::mutex mutex_;
-  mutable std::vector<bool> is_checked_;  // by shard: its checksums
-  mutable std::list<std::size_t> recent_;
+  mutable std::vector<bool> is_checked_;  // by shard: its checksums have been checked
+  mutable std::list<std::size_t> recently_used_;
   mutable std::unordered_map<std::size_t, entry> cache_;
-  mutable std::uint64_t used_ = 0;
+  mutable std::uint64_t used_bytes_ = 0;
 };
 
 }  // namespace mpt::data

@@ -1,13 +1,13 @@
-// In which order an epoch visits the samples of several streams: a function one can index.
+// The order in which an epoch visits the samples of several streams, as an indexable function.
 //
-// Stream s gives c_s samples to every epoch of E = sum c_s. Its samples are drawn from an endless
-// row of its own epochs (sample_order.hpp), so pass after pass every sample comes equally often,
-// whatever c_s is. The streams are mixed in blocks: the first b blocks of B hold floor(b B c_s / E)
-// samples of stream s (so every stretch of an epoch holds the streams in proportion, to a sample),
-// and inside a block one permutation mixes them. One stream is just its row. Without shuffling,
-// streams follow one another.
-// Like sample_order a pure function of (shard sizes, chosen, seed, epoch, block size), of no rank.
-// Cost: an epoch O(shards); a sample O(streams) and twice sample_order's. Memory O(shards).
+// Stream s gives c_s samples to every epoch of E = sum c_s. Its samples come from the endless
+// sequence of its own orders (sample_order.hpp), each a pass over the stream, so that every sample
+// is drawn equally often whatever c_s is. The streams are mixed in blocks: the first b blocks of B
+// samples hold floor(b B c_s / E) samples of stream s (so every stretch of an epoch holds the
+// streams in proportion, to a sample), and one permutation per block mixes them. A single stream
+// keeps its own order. Without shuffling, the streams follow one another. Like sample_order this is
+// a pure function of (shard sizes, chosen, seed, epoch, block size); ranks do not matter. Cost: an
+// epoch O(shards); a sample O(streams) and twice that of sample_order. Memory: O(shards).
 #pragma once
 
 #include <cstddef>
@@ -19,17 +19,17 @@
 
 namespace mpt::data {
 
-/// A stream as the order sees it.
+/// The sizes of a stream that determine the order.
 struct stream_shape {
   std::span<std::uint64_t const> shard_samples;
-  std::uint64_t chosen;  ///< samples of it in an epoch
+  std::uint64_t chosen;  ///< number of its samples in an epoch
 };
 
 /// Sample `sample` of stream `stream`.
-struct sample_place {
+struct sample_location {
   std::size_t stream;
   std::uint64_t sample;
-  friend bool operator==(sample_place const&, sample_place const&) = default;
+  friend bool operator==(sample_location const&, sample_location const&) = default;
 };
 
 class mixture_order {
@@ -41,31 +41,32 @@ class mixture_order {
   [[nodiscard]] std::uint64_t size() const { return size_; }
   [[nodiscard]] std::uint64_t block_size() const { return options_.block_size; }
 
-  /// What stands at `position` < size() of this epoch.
-  [[nodiscard]] sample_place operator()(std::uint64_t position) const;
+  /// The sample at `position` < size() of this epoch.
+  [[nodiscard]] sample_location operator()(std::uint64_t position) const;
 
-  /// The most shards of stream `s` that reading in order jumps between.
+  /// The largest number of shards of stream `s` that sequential reading alternates between.
   [[nodiscard]] std::size_t open_shards(std::size_t s) const;
 
  private:
-  struct row {
+  struct stream_epoch {
     std::uint64_t chosen;
     std::uint64_t size;
-    std::uint64_t first;  // its place in the stream's endless row
-    std::vector<sample_order> passes{};
+    std::uint64_t first;  // position of the epoch's first sample in the endless sequence
+    std::vector<sample_order> stream_orders{};
   };
-  static constexpr std::uint32_t mixing = std::uint32_t{1} << 31;  // not a block of sample_order
+  static constexpr std::uint32_t mixing_stream = std::uint32_t{1}
+                                                 << 31;  // not a block of sample_order
 
   /// Samples of stream s in the first `block` blocks.
-  [[nodiscard]] std::uint64_t before_block(std::size_t s, std::uint64_t block) const;
-  [[nodiscard]] std::uint64_t start(std::uint64_t block) const;
+  [[nodiscard]] std::uint64_t samples_before(std::size_t s, std::uint64_t block) const;
+  [[nodiscard]] std::uint64_t block_start(std::uint64_t block) const;
 
-  [[nodiscard]] sample_place at(std::size_t s, std::uint64_t drawn) const;
+  [[nodiscard]] sample_location location(std::size_t s, std::uint64_t drawn) const;
 
   sample_order_options options_;
   std::uint32_t epoch_;
   std::uint64_t size_ = 0;
-  std::vector<row> rows_;
+  std::vector<stream_epoch> streams_;
 };
 
 }  // namespace mpt::data

@@ -1,8 +1,8 @@
-// Worker threads whose results come back in the order the tasks went in.
+// Worker threads whose results are returned in the order of the tasks.
 //
-// The one who pushes is the one who pops, so whatever is made of the results does not depend on how
-// many workers there are or how fast each is. An exception in a worker is rethrown by the `pop` of
-// its task. The caller bounds memory by how much it keeps pending.
+// One thread pushes tasks and pops results, so its output does not depend on the number or the
+// speed of the workers. An exception in a worker is rethrown by the `pop` of its task. The caller
+// bounds memory by the number of tasks that it keeps pending.
 #pragma once
 
 #include <condition_variable>
@@ -33,7 +33,7 @@ class ordered_workers {
   ordered_workers(ordered_workers const&) = delete;
   ordered_workers& operator=(ordered_workers const&) = delete;
 
-  /// Drops tasks not yet begun, and waits for those begun.
+  /// Drops the tasks that have not begun, and waits for those that have.
   ~ordered_workers() {
     for (auto& thread : threads_) thread.request_stop();
   }
@@ -48,7 +48,7 @@ class ordered_workers {
     ready_.notify_one();
   }
 
-  /// Tasks pushed and not popped.
+  /// The number of tasks that were pushed and not popped.
   [[nodiscard]] std::size_t pending() const { return results_.size(); }
 
   /// Waits for the oldest pending task; there must be one.
@@ -78,7 +78,8 @@ class ordered_workers {
   std::condition_variable_any ready_;
   std::deque<std::pair<Task, std::promise<Result>>> jobs_;
   std::deque<std::future<Result>> results_;
-  std::vector<std::jthread> threads_;  // last: they stop before what they use goes
+  std::vector<std::jthread>
+      threads_;  // last member: they stop before the members that they use are destroyed
 };
 
 }  // namespace mpt::data

@@ -1,5 +1,5 @@
-// What a result was made of, kept beside it: parameters by name, as JSON, and the files that were
-// read. A program that finds a result there already compares it with what it is asked for now.
+// A record beside a result of how it was made: parameters by name, as JSON, and the files that were
+// read. A program that finds an earlier result compares its record with the current parameters.
 #pragma once
 
 #include <filesystem>
@@ -13,11 +13,13 @@
 
 namespace mpt::data {
 
-/// Files as a record of parameters knows them: name, size and a hash of both ends, in order.
+/// The identities of files in a record: name, size and a hash of both ends, in the order of
+/// `files`.
 [[nodiscard]] nlohmann::json identities_of(std::vector<std::filesystem::path> const& files);
 
-/// Every parameter in which `now` differs from `then`, a line each; empty: none.
-[[nodiscard]] std::string differences_of(nlohmann::json const& then, nlohmann::json const& now,
+/// The parameters in which `current` differs from `recorded`, one line each; empty if none does.
+[[nodiscard]] std::string differences_of(nlohmann::json const& recorded,
+                                         nlohmann::json const& current,
                                          std::filesystem::path const& folder);
 
 }  // namespace mpt::data

@@ -1,13 +1,13 @@
-// Raw text to an MDS set of token ids: tokenise in parallel, concatenate, cut, write.
+// Turns raw text into an MDS set of token ids: tokenise in parallel, concatenate, cut, write.
 //
-// One thread reads documents and hands batches of raw rows to workers, which parse and tokenise
-// them; the same thread takes the results in order through ONE concatenator into the writer. So the
-// output is the same bytes for any number of workers. Documents follow the order of `inputs`.
+// One thread reads documents and gives batches of raw rows to workers, which parse and tokenise
+// them; the same thread passes the results in order through ONE concatenator to the writer. So the
+// output has the same bytes for any number of workers. Documents follow the order of `inputs`.
 //
 // A run may be killed at any moment and repeated (see prepare_journal.hpp): it continues after the
-// last finished shard and ends with the same bytes; input before that point is read again only
-// within one file, and not tokenised. index.json appears last, so no reader takes half a set for a
-// whole one. Memory: one shard, and about 4 batches a worker.
+// last finished shard and ends with the same bytes. Of the input before that point only the current
+// file is read again, and it is not tokenised. index.json is written last, so no reader mistakes
+// half a set for a complete one. Memory: one shard, and about 4 batches per worker.
 #pragma once
 
 #include <cstddef>
@@ -29,14 +29,14 @@
 
 namespace mpt::data {
 
-/// Appends the ids of a text to a vector. Each worker calls its own one.
+/// Appends the ids of a text to a vector. Each worker has its own encoder.
 using text_encoder = std::function<void(std::string_view, std::vector<std::int32_t>&)>;
 
-/// How far a run is; sums include what an interrupted run did before.
+/// The progress of a run; sums include the work of earlier, interrupted runs.
 struct prepare_progress {
   std::uint64_t documents = 0;
   std::uint64_t bytes = 0;   ///< of text, UTF-8
-  std::uint64_t tokens = 0;  ///< with bos and eos, also those not in a sample (the tail)
+  std::uint64_t tokens = 0;  ///< bos, eos and the tail that is in no sample included
   std::uint64_t samples = 0;
   std::uint64_t shards = 0;      ///< finished
   std::uint64_t input_read = 0;  ///< bytes of the input files, compressed
@@ -44,8 +44,8 @@ struct prepare_progress {
   double seconds = 0;  ///< of this run
 };
 
-/// Which documents of the inputs are taken: all, or, to keep data for evaluation apart, one of
-/// every k documents (held_out) or the others (rest).
+/// The documents of the inputs that a set holds: all, or, to separate evaluation data, one of every
+/// k documents (held_out) or all others (rest).
 enum class document_part { all, held_out, rest };
 
 struct prepare_options {
@@ -59,13 +59,13 @@ struct prepare_options {
   std::optional<std::uint64_t> size_limit = std::uint64_t{1} << 26;  ///< of a raw shard
   document_part part = document_part::all;
   std::uint64_t hold_out_every = 20;  ///< k, for held_out and rest
-  std::uint64_t first_input = 0;      ///< number of inputs before ours, which part depends on
-  std::uint64_t processes = 0;        ///< that share a set; 0: this is no part of one
-  std::vector<std::filesystem::path> all_inputs{};  ///< of all of them together
+  std::uint64_t first_input = 0;      ///< number of inputs of earlier processes; `part` needs it
+  std::uint64_t processes = 0;        ///< number that share the set; 0: the set is not shared
+  std::vector<std::filesystem::path> all_inputs{};  ///< inputs of all these processes together
   std::size_t workers = 1;
-  std::uint64_t batch_bytes = std::uint64_t{1} << 18;  ///< of text a worker takes at a time
+  std::uint64_t batch_bytes = std::uint64_t{1} << 18;  ///< text bytes of a worker's batch
   document_options documents{};
-  bool may_be_empty = false;  ///< a set without a sample is no error: for parts of a larger one
+  bool may_be_empty = false;  ///< a set without samples is no error: for parts of a set
   std::function<void(prepare_progress const&)> progress{};  ///< called after every batch
 };
 
@@ -79,14 +79,14 @@ struct prepare_result {
 
 namespace detail {
 
-/// What must be equal for a repeated run to be a repetition.
+/// The parameters that must be equal for a run to continue an earlier run.
 [[nodiscard]] nlohmann::json prepare_parameters(prepare_options const& options);
 
 }  // namespace detail
 
 /// Prepares a data set. `make_encoder` is called once for every worker, in the calling thread.
 /// Throws `parallel::error` on bad input (naming file and line) and when the folder holds another
-/// set; what was finished stays and is continued by the next call with the same parameters.
+/// set. Finished shards stay, and the next call with the same parameters continues after them.
 prepare_result prepare(prepare_options const& options,
                        std::function<text_encoder()> const& make_encoder);
 

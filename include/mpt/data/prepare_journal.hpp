@@ -1,11 +1,12 @@
 // The journal that makes `prepare` restartable.
 //
-// `prepare.journal` stands in the output folder while a set is being written. Its first line holds
-// the parameters; every finished shard adds a line: the shard's index entry, where in the input the
-// next sample starts, and the counts up to there. A line counts once its '\n' is there (it is
-// fsynced after the shard) and its checksum fits, so a kill at any moment loses at most the shard
-// in the making. When the set is whole, index.json is written, then `prepare.json` (parameters and
-// counts), then the journal goes. Both names are ignored by every MDS reader.
+// `prepare.journal` lies in the output folder while a set is being written. Its first line holds
+// the parameters; every finished shard adds a line: the shard's index entry, the position in the
+// input at which the next sample starts, and the counts up to that position. A line is valid if it
+// ends in '\n' (it is fsynced after the shard) and its checksum matches, so a kill at any moment
+// loses at most the unfinished shard. When the set is complete, index.json is written, then
+// `prepare.json` (parameters and counts), and then the journal is removed. Every MDS reader ignores
+// both names.
 #pragma once
 
 #include <unistd.h>
@@ -28,26 +29,28 @@ namespace mpt::data::detail {
 struct prepare_counts {
   std::uint64_t documents = 0;
   std::uint64_t bytes = 0;   // of text
-  std::uint64_t tokens = 0;  // with bos and eos
+  std::uint64_t tokens = 0;  // bos and eos included
 };
 
-/// Where a sample starts: id `offset` of document `document` of input `file`.
+/// The start of a sample: id `offset` of document `document` of input `file`.
 struct prepare_position {
   std::uint64_t file = 0;
   std::uint64_t document = 0;
   std::uint64_t offset = 0;
-  prepare_counts before;  // up to the start of that document
+  prepare_counts counts;  // of everything before that document
 };
 
 [[nodiscard]] nlohmann::json to_json(prepare_counts const& counts);
 
-[[nodiscard]] prepare_counts counts_from_json(nlohmann::json const& object, std::string_view where);
+[[nodiscard]] prepare_counts counts_from_json(nlohmann::json const& object,
+                                              std::string_view location);
 
-/// `now` without what records of earlier versions do not have, where `then` is of one.
-[[nodiscard]] nlohmann::json as_recorded(nlohmann::json now, nlohmann::json const& then);
+/// `current` without the parameters that earlier versions did not record, if `recorded` was written
+/// by an earlier version.
+[[nodiscard]] nlohmann::json as_recorded(nlohmann::json current, nlohmann::json const& recorded);
 
-/// Throws a message that names every parameter in which `now` differs from `then`.
-void require_same_parameters(nlohmann::json const& then, nlohmann::json const& now,
+/// Throws a message that names every parameter in which `current` differs from `recorded`.
+void require_same_parameters(nlohmann::json const& recorded, nlohmann::json const& current,
                              std::filesystem::path const& folder);
 
 class prepare_journal {
@@ -69,18 +72,20 @@ class prepare_journal {
   /// Records that `shard` is on disk and that the next sample starts at `position`.
   void append(mds_shard const& shard, prepare_position const& position);
 
-  /// Those of an interrupted or running run, once it has finished a shard; null: they bind no one.
-  [[nodiscard]] nlohmann::json parameters_that_bind() const;
+  /// The parameters that later runs must repeat: those of an interrupted or running run that has
+  /// finished a shard. Null if there is no such run.
+  [[nodiscard]] nlohmann::json binding_parameters() const;
 
   void remove() { std::filesystem::remove(path_); }
 
  private:
-  /// A checksum in front, so that a changed digit is no valid place to go on from.
-  [[nodiscard]] static std::string line_of(nlohmann::json const& entry);
+  /// `entry` as a line with its checksum in front, so that a changed digit is noticed.
+  [[nodiscard]] static std::string format_line(nlohmann::json const& entry);
 
-  [[nodiscard]] static nlohmann::json entry_of(std::string_view line, std::string const& where);
+  [[nodiscard]] static nlohmann::json parse_line(std::string_view line,
+                                                 std::string const& location);
 
-  void add(nlohmann::json const& entry, std::string const& where);
+  void add(nlohmann::json const& entry, std::string const& location);
 
   void open();
 

@@ -1,4 +1,4 @@
-// In which order an epoch visits the samples: a permutation one can index, instead of a list.
+// The order in which an epoch visits the samples: a permutation that can be indexed, not a list.
 //
 // Epoch e of seed s first permutes the shards (Fisher-Yates), then cuts the samples, in that shard
 // order, into blocks and permutes each block by a Feistel network on its positions with cycle
@@ -6,8 +6,8 @@
 // position -> sample is a pure function of (shard sizes, s, e, block size): it does not depend on
 // ranks or workers, resuming in mid-epoch costs nothing, and only the few shards of one block are
 // open at a time. Cost: O(shards) at the start of an epoch; O(log shards) and some 20 Philox blocks
-// a sample, no memory for the permutation. Not streaming's own order: that needs NumPy's
-// generators.
+// a sample; the permutation takes no memory. The order differs from that of mosaicml-streaming,
+// which needs NumPy's generators.
 #pragma once
 
 #include <algorithm>
@@ -32,10 +32,10 @@ struct sample_order_options {
 };
 
 /// A permutation of 0 .. size - 1 for every (seed, epoch, block), evaluated point by point.
-[[nodiscard]] constexpr std::uint64_t permuted(std::uint64_t at, std::uint64_t size,
+[[nodiscard]] constexpr std::uint64_t permuted(std::uint64_t position, std::uint64_t size,
                                                std::uint64_t seed, std::uint32_t epoch,
                                                std::uint32_t block) {
-  if (size < 2) return at;
+  if (size < 2) return position;
   parallel::random_words<2> const key{static_cast<std::uint32_t>(seed),
                                       static_cast<std::uint32_t>(seed >> 32)};
   // The domain 4^half_bits is below 4 * size, but at least 256: over smaller domains six rounds do
@@ -43,17 +43,17 @@ struct sample_order_options {
   auto const half_bits = std::max(4, (static_cast<int>(std::bit_width(size - 1)) + 1) / 2);
   std::uint64_t const mask = (std::uint64_t{1} << half_bits) - 1;
   do {
-    std::uint64_t left = at >> half_bits;
-    std::uint64_t right = at & mask;
+    std::uint64_t left = position >> half_bits;
+    std::uint64_t right = position & mask;
     for (std::uint32_t round = 0; round < 6; ++round) {
       auto const words = parallel::philox4x32({static_cast<std::uint32_t>(right), block, epoch,
                                                parallel::stream_id("sample_order/block") + round},
                                               key);
       left = std::exchange(right, left ^ (words[0] & mask));
     }
-    at = left << half_bits | right;
-  } while (at >= size);
-  return at;
+    position = left << half_bits | right;
+  } while (position >= size);
+  return position;
 }
 
 class sample_order {
@@ -68,17 +68,17 @@ class sample_order {
   /// The sample (index in the set) at `position` < size() of this epoch.
   [[nodiscard]] std::uint64_t operator()(std::uint64_t position) const;
 
-  /// The most shards a block touches: what must stay open for reading to be quick.
+  /// The largest number of shards that one block touches: these must stay open for fast reading.
   [[nodiscard]] std::size_t shards_in_block() const;
 
  private:
-  /// Uniform in 0 .. below - 1, for step `below` of the shard shuffle.
-  [[nodiscard]] std::size_t draw(std::size_t below) const;
+  /// Uniform in 0 .. limit - 1, for step `limit` of the shard shuffle.
+  [[nodiscard]] std::size_t draw(std::size_t limit) const;
 
   sample_order_options options_;
   std::uint32_t epoch_;
-  std::vector<std::uint64_t> ends_;   // of shards, in this epoch's order
-  std::vector<std::uint64_t> first_;  // sample of each of them, in the order of the index
+  std::vector<std::uint64_t> ends_;           // of the shards, in this epoch's order
+  std::vector<std::uint64_t> first_samples_;  // of the same shards, as indices in the set
 };
 
 }  // namespace mpt::data

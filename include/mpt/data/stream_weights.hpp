@@ -1,8 +1,8 @@
-// How many samples of each stream an epoch holds: mosaicml-streaming's rule, count for count.
+// The number of samples of each stream in an epoch: mosaicml-streaming's rule, with equal counts.
 //
-// Weights are relative (`proportion`, on every stream) or absolute (`repeat`, `choose`, or nothing,
-// which is every sample once). Relative ones, and streams without weights under an epoch_size,
-// share out the epoch: each gets the whole part of its share, and the few samples missing go to
+// Weights are relative (`proportion`, on every stream) or absolute (`repeat`, `choose`, or no
+// weight, which is every sample once). Streams with relative weights, or without weights under an
+// epoch_size, share the epoch: each gets its share rounded down, and the few missing samples go to
 // different streams drawn by NumPy's generator from the shuffle seed.
 #pragma once
 
@@ -15,19 +15,19 @@
 
 namespace mpt::data {
 
-/// At most one of the three.
+/// The weight of a stream: at most one of the three members is set.
 struct stream_weight {
   std::optional<double> proportion{};     ///< of the epoch, relative to the other streams'
-  std::optional<double> repeat{};         ///< times every sample comes in an epoch; may be below 1
-  std::optional<std::uint64_t> choose{};  ///< samples an epoch holds
+  std::optional<double> repeat{};         ///< times each sample is in an epoch; may be below 1
+  std::optional<std::uint64_t> choose{};  ///< number of samples in an epoch
   friend bool operator==(stream_weight const&, stream_weight const&) = default;
 };
 
-/// Throws unless the weights go together with each other and with `epoch_size`.
+/// Throws unless the weights are compatible with each other and with `epoch_size`.
 void require_valid_weights(std::span<stream_weight const> weights,
                            std::optional<std::uint64_t> epoch_size);
 
-/// Samples of each stream in an epoch, for streams of `sizes` samples.
+/// The number of samples of each stream in an epoch, for streams of `sizes` samples.
 [[nodiscard]] std::vector<std::uint64_t> choose_samples(std::span<stream_weight const> weights,
                                                         std::span<std::uint64_t const> sizes,
                                                         std::optional<std::uint64_t> epoch_size,

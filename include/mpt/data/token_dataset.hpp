@@ -1,9 +1,10 @@
-// Samples of token ids out of an MDS set: what a language model trains on.
+// Samples of token ids from an MDS set: the training data of a language model.
 //
-// The column holds an ndarray of any integer type ("ndarray:int32" is what prepare writes), or, in
-// sets written by older LLM Foundry versions, raw bytes of a type that the set does not say (int64
-// unless told). A sample gives its first S ids; shorter ones are an error, for a set prepared for
-// another length would otherwise train in silence on something else. Thread-safe.
+// The column holds an ndarray of any integer type (prepare writes "ndarray:int32"), or, in sets
+// written by older LLM Foundry versions, raw bytes of a type that the set does not state
+// (`raw_type` says which). The first S ids of a sample are used; a shorter sample is an error,
+// since a set prepared for another length would otherwise train silently on other data.
+// Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +26,7 @@ struct token_dataset_options {
   std::string split{};
   std::string column = "tokens";
   mds_type raw_type = mds_type::int64;  ///< of ids in a `bytes` column (token_encoding_type)
-  std::int64_t vocab_size = 0;          ///< ids must be below; 0: only below 2^31
+  std::int64_t vocab_size = 0;          ///< ids must be below it; 0: below 2^31
   std::uint64_t cache_bytes = std::uint64_t{1} << 30;  ///< of decompressed shards
 };
 
@@ -39,28 +40,29 @@ class token_dataset {
   [[nodiscard]] mds_reader const& reader() const { return reader_; }
   [[nodiscard]] std::span<std::uint64_t const> shard_samples() const { return shard_samples_; }
 
-  /// Writes the first sequence_length() ids of sample `at` to `out`, which has that size.
-  void sample(std::uint64_t at, std::span<std::int32_t> out) const;
+  /// Writes the first sequence_length() ids of sample `index` to `out`, which has that size.
+  void sample(std::uint64_t index, std::span<std::int32_t> out) const;
 
  private:
   [[noreturn]] void fail_without_ids(std::vector<std::string> const& names) const;
 
-  /// Ids must be below.
+  /// The exclusive upper limit of ids.
   [[nodiscard]] std::int64_t id_limit() const;
 
-  /// Whether every second id is 0 and another is not, as where ids are of a type twice as wide.
+  /// Whether every second id is 0 and some other id is not, as if the ids were written in a type
+  /// twice as wide.
   template <class Id>
   [[nodiscard]] static bool is_read_too_narrow(std::span<Id> ids) {
-    bool other = false;
+    bool has_nonzero = false;
     for (std::size_t i = 0; i < ids.size(); ++i) {
       if (i % 2 == 1 && ids[i] != 0) return false;
-      other = other || ids[i] != 0;
+      has_nonzero = has_nonzero || ids[i] != 0;
     }
-    return other && ids.size() >= 8;
+    return has_nonzero && ids.size() >= 8;
   }
 
-  /// The type by which the bytes of a sample, of a type that the set does not say, are as many ids
-  /// as it takes, all of them in the vocabulary; or "".
+  /// For a sample of raw bytes that are no valid ids: advice to use another type, by which the
+  /// bytes are enough ids, all in the vocabulary; empty if there is no such type.
   [[nodiscard]] std::string advice_on_type(std::string_view bytes) const;
 
   /// Whether 0 <= value < limit <= 2^31, in arithmetic as narrow as the value.

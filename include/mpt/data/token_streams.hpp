@@ -1,4 +1,4 @@
-// The MDS sets a run reads, and how many samples of each an epoch holds.
+// The MDS sets that a run reads, and how many samples of each an epoch holds.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@ class token_streams {
   token_streams(std::shared_ptr<token_dataset const> set)  // NOLINT: a set is a stream
       : token_streams({std::move(set)}, {}) {}
 
-  /// Several; `chosen` are the samples of each in an epoch, empty for all. The sequence lengths
-  /// must be equal.
+  /// Several sets; `chosen` are the numbers of samples of each in an epoch; empty: all samples. The
+  /// sequence lengths must be equal.
   token_streams(std::vector<std::shared_ptr<token_dataset const>> sets,
                 std::vector<std::uint64_t> chosen);
 
@@ -36,8 +36,8 @@ class token_streams {
 
   [[nodiscard]] mixture_order order(sample_order_options const& options, std::uint64_t epoch) const;
 
-  /// Makes the caches hold what shuffled reading jumps between, compressed shards in memory; throws
-  /// when that is more than `max_bytes`.
+  /// Makes the caches large enough for the shards that shuffled reading alternates between. Throws
+  /// if decompressed shards would take more than `max_bytes` of memory.
   void reserve_cache(mixture_order const& order, std::uint64_t max_bytes) const;
 
  private:

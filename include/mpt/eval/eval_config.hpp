@@ -93,22 +93,22 @@ namespace detail {
     if (out.path.empty()) out.path = folder;
     for (std::string_view const key : {"init_device", "use_auth_token", "trust_remote_code",
                                        "attn_implementation", "use_flash_attention_2"})
-      model.without_effect(key, "the folder's own model is computed by one program");
+      model.accept_without_effect(key, "the folder's own model is computed by one program");
     if (config_node const* const changes = model.raw("config_overrides")) {
       model.check("config_overrides", detail::changes_no_model(*changes),
                   "the folder's own model is scored; leave it out, or change config.json");
-      model.without_effect_here("config_overrides",
-                                "the folder's own model is computed by one program");
+      model.report_without_effect("config_overrides",
+                                  "the folder's own model is computed by one program");
     }
-    model.not_yet("pretrained", "use true", {"true"});
+    model.refuse_unsupported("pretrained", "use true", {"true"});
     out.adapter = model.get<std::string>("pretrained_lora_id_or_path", "");
     model.check("pretrained_lora_id_or_path", out.adapter.empty() || is_adapter_folder(out.adapter),
                 "'", printable(out.adapter.string()), "' is no folder with ", adapter_config_name,
                 "; give PEFT's adapter on this machine");
-    model.not_yet("load_in_8bit", "leave it out", {"false"});
-    model.not_yet("peft_config",
-                  "new adapters change nothing; leave it out, or give those that "
-                  "were trained by pretrained_lora_id_or_path");
+    model.refuse_unsupported("load_in_8bit", "leave it out", {"false"});
+    model.refuse_unsupported("peft_config",
+                             "new adapters change nothing; leave it out, or give those that "
+                             "were trained by pretrained_lora_id_or_path");
     model.finish();
   }
   auto const key = reader.has("load_path") ? "load_path" : "model";
@@ -167,16 +167,16 @@ namespace detail {
                !out.subset_batches || *out.subset_batches == -1 || *out.subset_batches > 0,
                "expected -1 for all or a number above 0, found ", out.subset_batches.value_or(0));
   for (std::string_view const key : {"eval_loader", "eval_loaders"})
-    reader.not_yet(key, "evaluate MODEL --data SET gives cross entropy and perplexity");
-  reader.without_effect("eval_subset_num_batches", "belongs to eval_loader");
-  reader.without_effect("fsdp_config",
-                        "each rank holds the whole model, or with parallelism.tensor a slice");
+    reader.refuse_unsupported(key, "evaluate MODEL --data SET gives cross entropy and perplexity");
+  reader.accept_without_effect("eval_subset_num_batches", "belongs to eval_loader");
+  reader.accept_without_effect(
+      "fsdp_config", "each rank holds the whole model, or with parallelism.tensor a slice");
   for (std::string_view const key : {"seed", "run_name", "metadata", "python_log_level",
                                      "log_config", "console_log_interval", "code_paths"})
-    reader.without_effect(key, "nothing here depends on it");
+    reader.accept_without_effect(key, "nothing here depends on it");
   for (std::string_view const key : {"loggers", "callbacks"})
-    reader.not_yet(key, "--json, --markdown and --rows write results");
-  reader.without_effect_unless_referred("variables");
+    reader.refuse_unsupported(key, "--json, --markdown and --rows write results");
+  reader.report_unreferenced("variables");
   out.dist_timeout = reader.get("dist_timeout", out.dist_timeout);
   out.ranks = mpt::detail::read_ranks(reader, "ranks");
   out.threads = mpt::detail::read_ranks(reader, "threads");

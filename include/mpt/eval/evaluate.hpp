@@ -13,7 +13,7 @@
 
 #include <mpt/eval/evaluation_result.hpp>
 #include <mpt/model/model.hpp>
-#include <mpt/train/placed_sequences.hpp>
+#include <mpt/train/device_sequences.hpp>
 #include <mpt/vocabulary.hpp>
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/device/host/stream.hpp>
@@ -62,14 +62,14 @@ template <class T, class Comm, class Device>
                                          any_communicator* ranks = nullptr) {
   auto const shared = device.template allocate_shared<train::statistics<double>>(1);
   auto& sums = *shared.data();
-  placed_sequences<Device> placed(device);
+  device_sequences<Device> placed(device);
   unigram_counter unigrams(net.config().vocab_size);
   arena memory;
   std::size_t capacity = 0;
   while (auto const batch = next()) {
     if (batch->count() == 0) continue;
     unigrams.add(batch->view({0, batch->count()}).labels.span());
-    placed.place(*batch);
+    placed.assign(*batch);
     auto const part = placed.view({0, placed.count()});
     auto const bytes =
         train::plan_evaluation(net, sequences::shape_of(part.sequences, part.length));

@@ -63,7 +63,7 @@ void for_each_item(config_reader& reader, std::string_view key, F&& f) {
                            item.required<double>("random_baseline")};
     item.check("random_baseline", one.random_baseline >= 0 && one.random_baseline < 1,
                "expected a number from 0 to below 1, found ", one.random_baseline);
-    item.without_effect("scorecard", "scores are accuracies");
+    item.accept_without_effect("scorecard", "scores are accuracies");
     item.finish();
     out.benchmarks.push_back(std::move(one));
   });
@@ -111,7 +111,7 @@ void for_each_item(config_reader& reader, std::string_view key, F&& f) {
                                                         config_report& report) {
   auto const document = load_document(file);
   auto const* const node = document.find("eval_gauntlet");
-  parallel::require(node != nullptr && node->is_map(), document.place,
+  parallel::require(node != nullptr && node->is_map(), document.location,
                     ": expected a mapping under eval_gauntlet");
   return read_gauntlet(config_reader(*node, "eval_gauntlet", report));
 }

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include <mpt/eval/icl_prompt.hpp>
-#include <mpt/tokenizer/around_text.hpp>
 #include <mpt/tokenizer/end_of_text.hpp>
+#include <mpt/tokenizer/text_affixes.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 
 namespace mpt::icl {
@@ -38,11 +38,11 @@ struct task_example {
 class example_maker {
  public:
   example_maker(task_config const& task, task_rows const& rows, std::int64_t shots,
-                tokenizer const& words, around_text around)
+                tokenizer const& words, text_affixes affixes)
       : task_(task),
         rows_(rows),
         words_(words),
-        around_(std::move(around)),
+        affixes_(std::move(affixes)),
         draws_(draw_all_examples(rows.rows.size(), static_cast<std::size_t>(shots), task.seed)),
         cache_(std::size_t{1} << 14),
         leading_space_(encode(" a").size() == 1) {
@@ -51,7 +51,7 @@ class example_maker {
                 parallel::concat("the generated answers of task ", task.label, " would never end"));
     for (auto const& answer : rows.answer_texts)
       longest_answer_ = std::max(
-          longest_answer_, encode(answer).size() + around_.before.size() + around_.after.size());
+          longest_answer_, encode(answer).size() + affixes_.prefix.size() + affixes_.suffix.size());
     if (!task.cot_delimiter.empty()) longest_answer_ += 10;  // room for longer thoughts
     parallel::require(static_cast<std::int64_t>(longest_answer_) < task.max_seq_len, rows.name,
                       ": the longest answer takes ", longest_answer_,
@@ -105,7 +105,7 @@ class example_maker {
     return encode(leading_space_ && !text.starts_with(' ') ? " " + text : text);
   }
   [[nodiscard]] id_list encode_preamble(std::string const& text) {
-    auto out = join(join(around_.before, encode(text)), around_.after);
+    auto out = join(join(affixes_.prefix, encode(text)), affixes_.suffix);
     if (out.size() > 1 && words_.eos_id() == out.back()) out.pop_back();
     return out;
   }
@@ -138,7 +138,7 @@ class example_maker {
   task_config const& task_;
   task_rows const& rows_;
   tokenizer const& words_;
-  around_text around_;
+  text_affixes affixes_;
   std::vector<std::vector<std::size_t>> draws_;
   word_cache cache_;
   bool leading_space_;

@@ -84,7 +84,7 @@ template <class Model>
         model.generate(example.options[0].ids,
                        {.max_new_tokens = example.new_tokens,
                         .end_tokens = ends,
-                        .last = [&](std::size_t, std::int32_t id) { return text.add(id); }}));
+                        .ends_text = [&](std::size_t, std::int32_t id) { return text.add(id); }}));
     out.output = text.finish();
     out.correct = answer_is_right(task, out.output, row.options);
     return out;
@@ -147,11 +147,11 @@ template <class Model>
                                    std::vector<std::int32_t> const& more_ends = {}) {
   task_result out{.label = task.config.label, .kind = task.config.kind, .shots = shots};
   out.max_seq_len = task.config.max_seq_len;
-  auto const around = read_around_text(words);
+  auto const affixes = read_text_affixes(words);
   auto ends = more_ends;
   if (auto const end = words.eos_id()) ends.push_back(*end);
   for (auto const& [category, part] : task.parts) {
-    example_maker maker(task.config, part, shots, words, around);
+    example_maker maker(task.config, part, shots, words, affixes);
     std::vector<row_result> rows(rows_to_run(task.config, part, batches));
     for (auto i = static_cast<std::size_t>(sharing.rank); i < rows.size();
          i += static_cast<std::size_t>(sharing.ranks)) {

@@ -58,11 +58,11 @@ class task_model {
     auto const ids = [&](scored_ids const& of, std::size_t from, std::size_t to) {
       return std::span(of.ids).subspan(from, to - from);
     };
-    reader_.keep(0, 0);
+    reader_.truncate(0, 0);
     if (common > 0) static_cast<void>(reader_.read(0, ids(options.front(), 0, common), 0));
     std::vector<option_score> out;
     for (auto const& option : options) {
-      reader_.keep(0, static_cast<index>(common));
+      reader_.truncate(0, static_cast<index>(common));
       auto const scored = option.ids.size() - option.begin;
       // the last id predicts nothing that is scored
       auto const logits =

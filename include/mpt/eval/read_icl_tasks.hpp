@@ -123,15 +123,15 @@ namespace detail {
   } else {
     for (std::string_view const key :
          {"cot_delimiter", "do_normalization", "early_stopping_criteria"})
-      reader.without_effect(key, "belongs to generation_task_with_answers");
+      reader.accept_without_effect(key, "belongs to generation_task_with_answers");
   }
-  reader.without_effect("pad_tok_id", "nothing is padded");
+  reader.accept_without_effect("pad_tok_id", "nothing is padded");
   for (std::string_view const key : {"hf_loading_vars", "hf_parsing_map"})
-    reader.not_yet(key, "give a JSON lines file with the task's own keys");
+    reader.refuse_unsupported(key, "give a JSON lines file with the task's own keys");
   for (std::string_view const key :
        {"context_key", "answer_key", "choices_key", "generation_kwargs", "padding_size",
         "strip_dataset", "num_beams"})
-    reader.not_yet(key, "leave it out");
+    reader.refuse_unsupported(key, "leave it out");
   reader.finish();
   return task;
 }
@@ -143,7 +143,7 @@ namespace detail {
                                                              std::string const& path,
                                                              task_defaults const& defaults,
                                                              config_report& report) {
-  parallel::require(list.is_list() && !list.items.empty(), list.place, ": ", path,
+  parallel::require(list.is_list() && !list.items.empty(), list.location, ": ", path,
                     ": expected a list of tasks, found ", describe(list));
   std::vector<task_config> out;
   std::set<std::string> labels;
@@ -151,7 +151,7 @@ namespace detail {
     auto const& item = list.items[i];
     out.push_back(
         detail::read_task(config_reader(item, parallel::concat(path, ".", i), report), defaults));
-    parallel::require(labels.insert(out.back().label).second, item.place, ": ", path, ".", i,
+    parallel::require(labels.insert(out.back().label).second, item.location, ": ", path, ".", i,
                       ": a second task with the label '", out.back().label,
                       "'; give it another, or list its numbers of examples together");
   }
@@ -165,7 +165,7 @@ namespace detail {
   defaults.file = file;
   auto const document = load_document(file);
   auto const* const list = document.find("icl_tasks");
-  parallel::require(list != nullptr, document.place, ": expected a list under icl_tasks");
+  parallel::require(list != nullptr, document.location, ": expected a list under icl_tasks");
   return read_task_list(*list, "icl_tasks", defaults, report);
 }
 

@@ -1,11 +1,11 @@
-// Short examples side by side in rows of one length, so that little of a batch is padding.
+// Packs short examples side by side into rows of one length, so that little of a batch is padding.
 //
-// The rule is LLM Foundry's (llmfoundry/data/packing.py), choice by choice, so that rows are equal:
-// of every batch's examples the longest comes first and goes into the first bin with room for it,
-// which then moves to the end of the bins; when just as many examples are left as bins are still
-// needed, each gets a bin of its own. The fullest bins are the batch's rows; the others are left
-// over and open the next batch. Nothing but lengths is needed, so where a run stands is found again
-// by packing from its start.
+// The rule is LLM Foundry's (llmfoundry/data/packing.py), choice by choice, so that rows are equal.
+// The examples of a batch are packed longest first. Each goes into the first bin with room for it,
+// and that bin then moves to the end of the list; when exactly as many examples are left as bins
+// are still needed, each example gets a bin of its own. The fullest bins are the batch's rows; the
+// other bins are left over and open the next batch. Packing reads lengths only, so a resumed run
+// restores its state by packing again from its start.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace mpt::finetune {
 
-/// Examples that share a row, by number, in the order in which they stand there.
+/// The numbers of the examples that share a row, in their order in the row.
 struct bin {
   std::size_t tokens = 0;
   std::vector<std::size_t> examples;
@@ -26,28 +26,30 @@ struct bin {
   friend bool operator==(bin const&, bin const&) = default;
 };
 
-/// Packs one batch after the other, and keeps what is left over between them.
+/// Packs one batch after another, and carries bins that are left over from one to the next.
 class bin_packer {
  public:
-  /// Packs into `rows` bins of `row_tokens`; at most `leftover_bins` are kept for the next batch
-  /// (none given: all), the others' examples are lost.
+  /// Packs into `rows` bins of `row_tokens`. At most `leftover_bins` bins are left for the next
+  /// batch (no value: all of them); the examples of further bins are dropped.
   bin_packer(std::size_t rows, std::size_t row_tokens,
              std::optional<std::size_t> leftover_bins = std::nullopt);
 
-  /// The rows of the batch of `examples`, numbers whose lengths `tokens` has; fullest first. Fewer
-  /// than asked for when there are fewer examples than rows to begin. Cost: examples x bins.
+  /// The rows of the batch of `examples`, fullest first; tokens[e] is the length of example e. The
+  /// result has fewer rows than requested when there are fewer examples than rows to begin. Cost:
+  /// examples x bins.
   [[nodiscard]] std::vector<bin> pack(std::span<std::size_t const> examples,
                                       std::span<std::uint32_t const> tokens);
 
-  /// The next `rows` bins of what is left over, without new examples: for the end of an evaluation.
+  /// The next `rows` bins of those left over, without new examples: for the end of an evaluation.
   [[nodiscard]] std::vector<bin> flush() { return pack({}, {}); }
 
   [[nodiscard]] std::vector<bin> const& leftover() const { return leftover_; }
 
-  /// The share of examples' tokens that no row has got so far (0 to 1); nothing before a batch.
+  /// The share of the examples' tokens that are in no row yet (0 to 1); empty before the first
+  /// batch.
   [[nodiscard]] std::optional<double> waste() const;
 
-  /// The share of rows' places that hold tokens (0 to 1); nothing before a batch.
+  /// The share of the rows' positions that hold tokens (0 to 1); empty before the first batch.
   [[nodiscard]] std::optional<double> efficiency() const;
 
  private:
@@ -55,8 +57,8 @@ class bin_packer {
   std::size_t row_tokens_;
   std::optional<std::size_t> leftover_bins_;
   std::vector<bin> leftover_;
-  std::uint64_t given_ = 0;
-  std::uint64_t packed_ = 0;
+  std::uint64_t received_tokens_ = 0;   // of all examples so far
+  std::uint64_t row_tokens_total_ = 0;  // of them, those that are in rows
   std::uint64_t batches_ = 0;
 };
 

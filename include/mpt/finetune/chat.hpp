@@ -1,8 +1,9 @@
-// Conversations: checking them, and cutting them into turns of text.
+// Checks conversations and cuts them into turns of text.
 //
-// The rules are LLM Foundry's (llmfoundry/data/finetuning/tasks.py). A conversation is rendered as
-// far as each answer of the assistant goes; what a rendering adds to the one before it is a turn:
-// the prompt up to where the answer begins, and the answer with what closes it.
+// The rules are LLM Foundry's (llmfoundry/data/finetuning/tasks.py). A conversation is rendered up
+// to the end of each answer of the assistant. The text that a rendering adds to the previous one is
+// a turn: the prompt up to the beginning of the answer, and the answer with the text that closes
+// it.
 #pragma once
 
 #include <span>
@@ -28,18 +29,19 @@ struct turn_text {
   friend bool operator==(turn_text const&, turn_text const&) = default;
 };
 
-/// ChatML: what LLM Foundry renders with when the tokenizer has no template.
+/// Renders ChatML, which LLM Foundry uses when the tokenizer has no template.
 [[nodiscard]] std::string render_chatml(std::span<chat_message const> messages, bool answer_next);
 
-/// The messages of a row. Errors, each with the place: not a list of at least two objects of a role
-/// and a content; a role that is none; the same role twice in a row; the last not the assistant's.
+/// The messages of a row at `location`, which each error names. Errors: a value that is not a list
+/// of at least two objects of a role and a content; an unknown role; the same role twice in a row;
+/// a last message that is not the assistant's.
 [[nodiscard]] std::vector<chat_message> read_messages(nlohmann::json const& value,
-                                                      std::string_view where);
+                                                      std::string_view location);
 
 /// The turns of a conversation, one for each answer. Error: a template under which a rendering does
-/// not begin with the one before it, so that turns cannot be told apart.
+/// not begin with the previous rendering, so that turns cannot be separated.
 [[nodiscard]] std::vector<turn_text> cut_into_turns(std::span<chat_message const> messages,
                                                     chat_renderer const& render,
-                                                    std::string_view where);
+                                                    std::string_view location);
 
 }  // namespace mpt::finetune

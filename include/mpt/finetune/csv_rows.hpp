@@ -1,8 +1,8 @@
-// Rows of a CSV file (RFC 4180): names of columns in the first line, then a record a row.
+// Rows of a CSV file (RFC 4180): names of columns in the first line, then one record for each row.
 //
-// Fields are text as they stand: none is taken for a number, and an empty one is empty. A field in
-// quote marks may hold commas, line ends and, doubled, quote marks. Lines without anything are
-// skipped. Memory: the longest row.
+// Fields are text: numbers are not converted, and an empty field is an empty text. A field in quote
+// marks may hold commas, line ends and doubled quote marks. Empty lines are skipped. Memory: the
+// longest row.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,10 @@ namespace mpt::finetune {
 
 class csv_rows {
  public:
-  /// Reads the names. Errors: no line; a name that is empty or stands twice.
-  explicit csv_rows(std::filesystem::path const& path, std::size_t most = largest_row);
+  /// Reads the names of the columns. Errors: a file without a line; a name that is empty or occurs
+  /// twice.
+  explicit csv_rows(std::filesystem::path const& path,
+                    std::size_t max_row_bytes = default_max_row_bytes);
 
   [[nodiscard]] std::vector<std::string> const& names() const { return names_; }
 
@@ -31,21 +33,21 @@ class csv_rows {
   [[nodiscard]] bool next(nlohmann::json& row);
 
   /// Where the last row begins: "file:line".
-  [[nodiscard]] std::string where() const { return parallel::concat(input_.name(), ":", line_); }
+  [[nodiscard]] std::string location() const { return parallel::concat(input_.name(), ":", line_); }
 
  private:
   [[nodiscard]] static bool ends_record(int c);
 
-  // Called for each byte: no sentence is made unless it is needed.
-  void append(std::string& field, int c);
+  // Appends one byte. It composes an error's text only where the row is too long.
+  void append_byte(std::string& field, int c);
 
   [[nodiscard]] bool read_record(std::vector<std::string>& fields);
 
   void read_quoted(std::string& field);
 
   text_input input_;
-  std::size_t most_;
-  std::size_t bytes_ = 0;  // of this record
+  std::size_t max_row_bytes_;
+  std::size_t record_bytes_ = 0;  // of the current record
   std::uint64_t line_ = 1;
   std::vector<std::string> names_;
   std::vector<std::string> fields_;

@@ -1,5 +1,5 @@
-// What the README.md of a data folder says of its files, as on the Hugging Face Hub: `configs` in
-// the YAML header, each with the files of its splits.
+// The dataset card of a data folder, its README.md as on the Hugging Face Hub: `configs` in the
+// YAML header lists configurations, each with the files of its splits.
 //
 //   ---
 //   configs:
@@ -9,7 +9,8 @@
 //       path: "data/train-*"
 //   ---
 //
-// Hugging Face datasets goes by it before it looks at names of files. Only `configs` is parsed.
+// Hugging Face datasets follows the card before it looks at names of files. Only `configs` is
+// parsed.
 #pragma once
 
 #include <filesystem>
@@ -27,14 +28,15 @@ namespace mpt::finetune {
 struct card_config {
   std::string name;
   bool is_default = false;
-  std::string data_dir{};  ///< where its files lie in the folder; "": the folder itself
-  std::map<std::string, std::vector<std::string>> data_files{};  ///< by split, below data_dir;
-                                                                 ///< paths which may have *
+  std::string data_dir{};  ///< the subfolder of its files; "": the data folder itself
+  std::map<std::string, std::vector<std::string>>
+      data_files{};  ///< by split: paths below data_dir,
+                     ///< in which * is a wildcard
 };
 
-/// The configuration by which datasets reads `folder` when none is named: the only one, the one
-/// named default, or the one that says so. Nothing where README.md is absent or names none. Error:
-/// several, none of which is that; a header that is not as it should be.
+/// The configuration by which datasets reads `folder` when the user names none: the only one, the
+/// one named "default", or the one with `default: true`. Empty where README.md is absent or has no
+/// configs. Errors: several configurations without a default; a malformed header.
 [[nodiscard]] std::optional<card_config> read_dataset_card(std::filesystem::path const& folder);
 
 }  // namespace mpt::finetune

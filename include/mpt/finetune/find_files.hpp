@@ -1,10 +1,10 @@
-// The files that a loader's hf_name, split and hf_kwargs name, on this machine.
+// Finds the files that a loader's hf_name, split and hf_kwargs name, on this machine.
 //
 // hf_name is a folder or a file, or a format (json, csv, parquet) whose files data_dir or
-// data_files name. A folder's README.md may name them, too (dataset_card.hpp). A file is of the
-// split that its name says (test.jsonl), else of `train`; asked for another it is an error, so that
-// no evaluation reads what is trained on. Nothing is downloaded: a name on the Hugging Face Hub
-// that is no folder here is an error that says what to do.
+// data_files name. A folder's README.md may name them, too (dataset_card.hpp). A single file
+// belongs to the split in its name (test.jsonl), else to `train`; a request for another split is an
+// error, so that no evaluation reads training data. Nothing is downloaded: a name on the Hugging
+// Face Hub that is no local folder is an error that says what to do.
 #pragma once
 
 #include <fnmatch.h>
@@ -18,16 +18,17 @@
 
 namespace mpt::finetune {
 
-/// What a loader says about files.
+/// The keys of a loader that name files.
 struct file_names {
   std::string name;        ///< hf_name
-  std::string split{};     ///< as of Hugging Face: train, test, ...
-  std::string data_dir{};  ///< of hf_kwargs: a folder in place of, or below, the name's
-  std::map<std::string, std::vector<std::string>> data_files{};  ///< of hf_kwargs: paths, which may
-                                                                 ///< have *, by split
+  std::string split{};     ///< Hugging Face's name of the split: train, test, ...
+  std::string data_dir{};  ///< hf_kwargs.data_dir: a folder below `name`, or in place of a format
+  std::map<std::string, std::vector<std::string>>
+      data_files{};  ///< hf_kwargs.data_files: by split,
+                     ///< paths with the wildcard *
 };
 
-/// The files, in order. Errors: no split, a split or file that is not there, a name of the Hub.
+/// The files, in order. Errors: no split, a split or file that does not exist, a name of the Hub.
 [[nodiscard]] std::vector<std::filesystem::path> find_files(file_names const& names);
 
 }  // namespace mpt::finetune

@@ -1,4 +1,5 @@
-// What a row of finetuning data is, by its columns: a prompt with its response, or a conversation.
+// Recognises by its columns whether a row of finetuning data is a prompt with its response or a
+// conversation.
 #pragma once
 
 #include <string_view>
@@ -14,8 +15,9 @@ namespace mpt::finetune {
 /// A row ready to be tokenised.
 using formatted_row = std::variant<turn_text, std::vector<chat_message>>;
 
-/// Takes a row by LLM Foundry's rule: exactly two columns, "prompt" and "response" (or
-/// "completion"), or "messages" alone. Error: anything else, with the columns that were found.
-[[nodiscard]] formatted_row format_row(nlohmann::json const& row, std::string_view where);
+/// Reads a row by LLM Foundry's rule: it has exactly two columns, "prompt" and "response" (or
+/// "completion"), or "messages" alone. Error: other columns, which the message lists after
+/// `location`.
+[[nodiscard]] formatted_row format_row(nlohmann::json const& row, std::string_view location);
 
 }  // namespace mpt::finetune

@@ -1,6 +1,6 @@
-// Rows of a JSON file: an object a line (JSON lines), or one list of objects over any lines.
+// Rows of a JSON file: one object in each line (JSON lines), or one list of objects over any lines.
 //
-// Which of the two it is, its first character says, not its name. Memory: the longest row.
+// The file's first character tells the two forms apart, not its name. Memory: the longest row.
 #pragma once
 
 #include <cstddef>
@@ -14,40 +14,41 @@
 
 namespace mpt::finetune {
 
-/// The most bytes a row may have.
-inline constexpr std::size_t largest_row = std::size_t{1} << 28;
+/// The most bytes that a row may have, unless a reader sets another limit.
+inline constexpr std::size_t default_max_row_bytes = std::size_t{1} << 28;
 
 class json_rows {
  public:
-  explicit json_rows(std::filesystem::path const& path, std::size_t most = largest_row);
+  explicit json_rows(std::filesystem::path const& path,
+                     std::size_t max_row_bytes = default_max_row_bytes);
 
   /// Whether the file is one list of rows.
-  [[nodiscard]] bool is_list() const { return list_; }
+  [[nodiscard]] bool is_list() const { return is_list_; }
 
   /// Puts the next row's text into `text`; false at the end of the file.
   [[nodiscard]] bool next(std::string& text);
 
   /// Where the last row begins: "file:line".
-  [[nodiscard]] std::string where() const { return parallel::concat(input_.name(), ":", line_); }
+  [[nodiscard]] std::string location() const { return parallel::concat(input_.name(), ":", line_); }
 
  private:
   void skip_space();
 
-  // Called for each byte: no sentence is made unless it is needed.
-  void append(std::string& text, int c) const;
+  // Appends one byte. It composes an error's text only where the row is too long.
+  void append_byte(std::string& text, int c) const;
 
   [[nodiscard]] bool next_line(std::string& text);
 
-  /// The text up to the comma or bracket that ends an element; what is in it is for a parser.
+  /// Reads the text up to the comma or bracket that ends an element, without parsing the element.
   [[nodiscard]] bool next_element(std::string& text);
 
-  void require_element(bool there) const;
+  void require_element(bool is_present) const;
 
   text_input input_;
-  std::size_t most_;
-  bool list_ = false;
-  bool first_ = true;   // of the list: nothing has been read
-  bool ended_ = false;  // of the list: its bracket has been read
+  std::size_t max_row_bytes_;
+  bool is_list_ = false;
+  bool at_list_begin_ = true;  // no element of the list has been read
+  bool list_ended_ = false;    // the list's closing bracket has been read
   std::uint64_t line_ = 1;
 };
 

@@ -1,8 +1,8 @@
 // Rows of a Parquet file, by Arrow's C++ library (tested with 26).
 //
-// Included on purpose, where that library is: nothing else here needs it. Strings, numbers, lists
-// and structs become JSON; a column of another type is null and so refused where it is asked for.
-// Memory: a batch of rows.
+// A program includes this header only where that library is installed; no other header needs Arrow.
+// Strings, numbers, lists and structs become JSON; a column of another type is null, so a program
+// that needs the column refuses it. Memory: a batch of rows.
 #pragma once
 
 #include <cstdint>
@@ -24,49 +24,51 @@ namespace mpt::finetune {
 namespace detail {
 
 [[nodiscard]] nlohmann::json parquet_value(arrow::Array const& column, std::int64_t row,
-                                           std::string_view where);
+                                           std::string_view location);
 
 template <class List>
 [[nodiscard]] nlohmann::json parquet_list(arrow::Array const& column, std::int64_t row,
-                                          std::string_view where) {
+                                          std::string_view location) {
   auto const& list = static_cast<List const&>(column);
   auto out = nlohmann::json::array();
   for (std::int64_t i = list.value_offset(row); i < list.value_offset(row + 1); ++i)
-    out.push_back(parquet_value(*list.values(), i, where));
+    out.push_back(parquet_value(*list.values(), i, location));
   return out;
 }
 
 template <class Strings>
 [[nodiscard]] nlohmann::json parquet_text(arrow::Array const& column, std::int64_t row,
-                                          std::string_view where) {
+                                          std::string_view location) {
   std::string text(static_cast<Strings const&>(column).GetView(row));
-  parallel::require(utf8::is_valid(text), where, ": a text is not UTF-8");
+  parallel::require(utf8::is_valid(text), location, ": a text is not UTF-8");
   return text;
 }
 
 inline nlohmann::json parquet_value(arrow::Array const& column, std::int64_t row,
-                                    std::string_view where) {
+                                    std::string_view location) {
   if (column.IsNull(row)) return nullptr;
   switch (column.type_id()) {
-    case arrow::Type::STRING: return parquet_text<arrow::StringArray>(column, row, where);
+    case arrow::Type::STRING: return parquet_text<arrow::StringArray>(column, row, location);
     case arrow::Type::LARGE_STRING:
-      return parquet_text<arrow::LargeStringArray>(column, row, where);
-    case arrow::Type::STRING_VIEW: return parquet_text<arrow::StringViewArray>(column, row, where);
+      return parquet_text<arrow::LargeStringArray>(column, row, location);
+    case arrow::Type::STRING_VIEW:
+      return parquet_text<arrow::StringViewArray>(column, row, location);
     case arrow::Type::BOOL: return static_cast<arrow::BooleanArray const&>(column).Value(row);
     case arrow::Type::INT32: return static_cast<arrow::Int32Array const&>(column).Value(row);
     case arrow::Type::INT64: return static_cast<arrow::Int64Array const&>(column).Value(row);
     case arrow::Type::DOUBLE: return static_cast<arrow::DoubleArray const&>(column).Value(row);
-    case arrow::Type::LIST: return parquet_list<arrow::ListArray>(column, row, where);
-    case arrow::Type::LARGE_LIST: return parquet_list<arrow::LargeListArray>(column, row, where);
+    case arrow::Type::LIST: return parquet_list<arrow::ListArray>(column, row, location);
+    case arrow::Type::LARGE_LIST: return parquet_list<arrow::LargeListArray>(column, row, location);
     case arrow::Type::DICTIONARY: {
-      auto const& coded = static_cast<arrow::DictionaryArray const&>(column);
-      return parquet_value(*coded.dictionary(), coded.GetValueIndex(row), where);
+      auto const& encoded = static_cast<arrow::DictionaryArray const&>(column);
+      return parquet_value(*encoded.dictionary(), encoded.GetValueIndex(row), location);
     }
     case arrow::Type::STRUCT: {
-      auto const& parts = static_cast<arrow::StructArray const&>(column);
+      auto const& fields = static_cast<arrow::StructArray const&>(column);
       auto out = nlohmann::json::object();
-      for (int i = 0; i < parts.num_fields(); ++i)
-        out[parts.struct_type()->field(i)->name()] = parquet_value(*parts.field(i), row, where);
+      for (int i = 0; i < fields.num_fields(); ++i)
+        out[fields.struct_type()->field(i)->name()] =
+            parquet_value(*fields.field(i), row, location);
       return out;
     }
     default: return nullptr;
@@ -79,9 +81,9 @@ inline void require_arrow(arrow::Status const& status, std::filesystem::path con
 
 }  // namespace detail
 
-/// Calls `use` with the rows of a Parquet file; places are "file, row 3", from 1. Errors: what
-/// Arrow says of a damaged file; what `use` throws.
-inline void read_parquet_rows(std::filesystem::path const& file, use_row const& use) {
+/// Calls `consume` with the rows of a Parquet file; locations are "file, row 3", from 1. Errors:
+/// Arrow's messages for a damaged file; exceptions of `consume`.
+inline void read_parquet_rows(std::filesystem::path const& file, row_consumer const& consume) {
   parquet::arrow::FileReaderBuilder builder;
   std::unique_ptr<parquet::arrow::FileReader> reader;
   std::shared_ptr<arrow::RecordBatchReader> batches;
@@ -102,11 +104,11 @@ inline void read_parquet_rows(std::filesystem::path const& file, use_row const& 
     if (batch == nullptr) return;
     detail::require_arrow(batch->ValidateFull(), file);
     for (std::int64_t row = 0; row < batch->num_rows(); ++row) {
-      auto const where = parallel::concat(file.native(), ", row ", ++number);
-      auto made = nlohmann::json::object();
+      auto const location = parallel::concat(file.native(), ", row ", ++number);
+      auto object = nlohmann::json::object();
       for (int i = 0; i < batch->num_columns(); ++i)
-        made[batch->column_name(i)] = detail::parquet_value(*batch->column(i), row, where);
-      use(made, where);
+        object[batch->column_name(i)] = detail::parquet_value(*batch->column(i), row, location);
+      consume(object, location);
     }
   }
 }

@@ -1,4 +1,4 @@
-// All rows of a file of finetuning data, whatever its format.
+// Reads all rows of a file of finetuning data in any supported format.
 #pragma once
 
 #include <filesystem>
@@ -13,16 +13,19 @@
 
 namespace mpt::finetune {
 
-/// Called with each row, an object of its columns, and its place ("file:line") for messages.
-using use_row = std::function<void(nlohmann::json const& row, std::string_view where)>;
+/// A function that takes each row, an object of its columns, and its location ("file:line") for
+/// errors.
+using row_consumer = std::function<void(nlohmann::json const& row, std::string_view location)>;
 
-/// Reads a file's rows, as read_rows.
-using row_reader = std::function<void(std::filesystem::path const& file, use_row const& use)>;
+/// A function that calls `consume` with each row of a file, as read_rows does.
+using row_reader =
+    std::function<void(std::filesystem::path const& file, row_consumer const& consume)>;
 
-/// Calls `use` with the rows of `file`, by its ending: .jsonl, .jsonlines, .ndjson, .json (lines or
-/// a list) or .csv, with .gz, .zst or .zstd behind it if compressed; .parquet by `parquet`, if that
-/// is given (parquet_rows.hpp has one). Errors: another ending; what `use` throws.
-void read_rows(std::filesystem::path const& file, use_row const& use,
+/// Calls `consume` with the rows of `file`. The file's ending says its format: .jsonl, .jsonlines,
+/// .ndjson, .json (lines or a list) or .csv, followed by .gz, .zst or .zstd if it is compressed.
+/// `parquet` reads .parquet files, which are an error without it (parquet_rows.hpp has such a
+/// function). Errors: another ending; exceptions of `consume`.
+void read_rows(std::filesystem::path const& file, row_consumer const& consume,
                row_reader const& parquet = {});
 
 }  // namespace mpt::finetune

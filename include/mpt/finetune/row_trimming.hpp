@@ -1,7 +1,7 @@
-// How long the rows of a batch of examples are: max_seq_len, or as long as the batch needs.
+// The length of the rows of a batch of examples: max_seq_len, or as long as the batch needs.
 //
 // The rule is that of LLM Foundry's collator, for the global batch as a whole. Padding has no label
-// and is attended to by none, so the loss is the same; what falls away is its computation.
+// and no token attends to it, so trimming saves computation and leaves the loss unchanged.
 #pragma once
 
 #include <cstddef>
@@ -14,12 +14,13 @@ namespace mpt::finetune {
 
 enum class row_trimming : std::uint8_t {
   none,         ///< max_seq_len
-  to_multiple,  ///< the longest, up to a multiple of 8, but for a run's first (allow_pad_trimming)
-  to_longest,   ///< the longest (pad_to_longest)
+  to_multiple,  ///< the longest row, rounded up to a multiple of 8; max_seq_len in a run's first
+                ///< batch (allow_pad_trimming)
+  to_longest,   ///< the longest row (pad_to_longest)
 };
 
-/// The length of the rows of batch `batch` of a run, which holds `bins`; at most max_seq_len, or a
-/// multiple of `granule`.
+/// The length of the rows of a run's batch number `batch`, which holds `bins`: max_seq_len, or a
+/// smaller multiple of `granule`.
 [[nodiscard]] std::size_t row_length(std::span<bin const> bins, std::size_t max_seq_len,
                                      row_trimming trimming, std::size_t batch,
                                      std::size_t granule = 1);

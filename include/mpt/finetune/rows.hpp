@@ -1,7 +1,7 @@
-// Rows of one length, with padding, out of examples and bins of them: what a step trains on.
+// Rows of one length with padding, made from bins of examples: the batch that a step trains on.
 //
-// Padding has no label, so no loss, and is a document of its own, which no token attends to when it
-// stands in front.
+// Padding has no label, so no loss. It is a document of its own, so no token attends to padding at
+// the left.
 #pragma once
 
 #include <cstddef>
@@ -20,19 +20,19 @@ struct rows {
   std::size_t length = 0;
   std::vector<std::int32_t> ids{};
   std::vector<std::int32_t> labels{};           ///< the id that each position predicts, or no_label
-  std::vector<std::int32_t> document_begins{};  ///< where in its row a position's example begins
+  std::vector<std::int32_t> document_begins{};  ///< the column at which a position's example begins
 };
 
 enum class padding_side { right, left };
 
 struct row_options {
-  std::size_t length = 2048;  ///< of rows: max_seq_len, or what row_length says (row_trimming.hpp)
+  std::size_t length = 2048;  ///< of a row: max_seq_len, or row_length (row_trimming.hpp)
   std::int32_t pad_id = 0;    ///< the tokenizer's pad token, or its end of text
   padding_side side = padding_side::right;
 };
 
-/// One row for each of `bins`, whose numbers are those of `examples`. Error: a bin longer than
-/// rows.
+/// One row for each of `bins`, which hold indices into `examples`. Error: a bin with more tokens
+/// than a row.
 [[nodiscard]] rows make_rows(std::span<example const> examples, std::span<bin const> bins,
                              row_options const& options);
 

@@ -1,12 +1,12 @@
-// Which files of a folder are a split, as Hugging Face datasets finds them.
+// Finds the files of a split in a folder, as Hugging Face datasets does.
 //
-// In this order, the first that finds any split counts: files data/SPLIT-00000-of-00003.*; folders
-// named after a split; files named after one; else all files are "train". A name names a split when
-// one of the split's words stands in it alone, between its ends, digits and any of "-._ ". Only
-// files of the supported formats count, so a README lies there in peace; hidden ones, and those
-// that describe a set (dataset_infos.json), do not. Of a split's files those of one format are
-// read, that of most of them, since others mostly hold the same rows once more. If none of the
-// splits found is the one asked for, SPLIT.jsonl (.json, .csv, .parquet) is taken.
+// The first of these rules that finds any split decides: files data/SPLIT-00000-of-00003.*; folders
+// named after a split; files named after a split; else all files are "train". A name names a split
+// when it contains one of the split's words as a separate word, between its ends, digits and any of
+// "-._ ". Only files of the supported formats count, so a README does no harm; hidden files, and
+// files that describe a data set (dataset_infos.json), do not count. Only files of one format are
+// read, the one that most of the split's files have, since other formats mostly repeat the same
+// rows. If the requested split is not among those found, SPLIT.jsonl (.json, .csv, .parquet) is it.
 #pragma once
 
 #include <array>
@@ -21,17 +21,17 @@
 
 namespace mpt::finetune {
 
-/// The ending that says a data file's format, without that of a compression (.gz, .zst, .zstd), in
-/// small letters.
+/// The ending that says a data file's format, in lower case and without the ending of a compression
+/// (.gz, .zst, .zstd).
 [[nodiscard]] std::string format_ending(std::filesystem::path const& file);
 
-/// Whether a file is of a format that is read: JSON, CSV or Parquet.
+/// Whether a file has a supported format: JSON, CSV or Parquet.
 [[nodiscard]] bool is_data_file(std::filesystem::path const& file);
 
-/// Whether a file of this name says something of a data set and holds none of its rows.
+/// Whether a file of this name describes a data set and holds none of its rows.
 [[nodiscard]] bool describes_set(std::string_view name);
 
-/// All data files below `folder` in the order of their paths, those of hidden folders left out.
+/// All data files below `folder` in the order of their paths, without those in hidden folders.
 [[nodiscard]] std::vector<std::filesystem::path> data_files_below(
     std::filesystem::path const& folder);
 
@@ -55,12 +55,12 @@ inline constexpr std::array<split_words, 3> known_splits = {
 [[nodiscard]] std::map<std::string, std::vector<std::filesystem::path>> splits_of(
     std::filesystem::path const& folder, std::vector<std::filesystem::path> const& files);
 
-/// Of a split's files those of the format that most of them have; of two that as many have Parquet,
-/// JSON lines, JSON and CSV in this order.
+/// The files of the format that most of a split's files have. Of equally frequent formats the first
+/// of Parquet, JSON lines, JSON and CSV is taken.
 [[nodiscard]] std::vector<std::filesystem::path> files_of_one_format(
     std::vector<std::filesystem::path> const& files);
 
-/// The files of a split in `folder`. Error: none, with the splits and files that are there.
+/// The files of a split in `folder`. Error: no such split; the message lists the splits that exist.
 [[nodiscard]] std::vector<std::filesystem::path> split_files(std::filesystem::path folder,
                                                              std::string const& split);
 

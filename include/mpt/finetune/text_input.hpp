@@ -1,4 +1,4 @@
-// A plain or compressed text file, character by character, with the line it has come to.
+// Reads a plain or compressed text file byte by byte and counts its lines.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace mpt::finetune {
 
-/// Reads a file in a window of 256 KiB; a byte order mark in front is skipped. Errors: those of
-/// data::byte_stream and data::byte_order_mark.
+/// Reads a file through a window of 256 KiB and skips a byte order mark at its beginning. Errors:
+/// those of data::byte_stream and data::byte_order_mark.
 class text_input {
  public:
   static constexpr int end = -1;
@@ -20,10 +20,10 @@ class text_input {
   explicit text_input(std::filesystem::path const& path);
 
   [[nodiscard]] std::string const& name() const { return stream_.name(); }
-  /// The line of the next character, from 1.
+  /// The line of the next byte, from 1.
   [[nodiscard]] std::uint64_t line() const { return line_; }
 
-  /// The next byte, 0 to 255, or `end`.
+  /// The next byte, 0 to 255, or `end`; only get() advances.
   [[nodiscard]] int peek();
   int get();
 
@@ -32,8 +32,8 @@ class text_input {
 
   data::byte_stream stream_;
   std::vector<char> window_;
-  std::size_t at_ = 0;
-  std::size_t size_ = 0;
+  std::size_t position_ = 0;
+  std::size_t window_bytes_ = 0;
   std::uint64_t line_ = 1;
 };
 

@@ -1,9 +1,10 @@
-// A row's text as turns of ids, with what a tokenizer puts around a text.
+// Converts a row's text to turns of ids, with the tokens that a tokenizer adds around a text.
 //
-// Prompts and responses get what the tokenizer puts around every text (its post_processor, or
-// add_bos_token and add_eos_token of GPT-NeoX's class): MPT's tokenizers put nothing. A
-// beginning-of-text token that stands in front of both is taken off the response. A rendered
-// conversation has all its tokens already, so nothing is put around its parts.
+// Prompts and responses get the tokens that the tokenizer adds around every text (its
+// post_processor, or add_bos_token and add_eos_token of GPT-NeoX's class); MPT's tokenizers add
+// none. If both the prompt and the response begin with the beginning-of-text token, it is removed
+// from the response. A rendered conversation contains all its tokens, so nothing is added around
+// its turns.
 #pragma once
 
 #include <cstdint>
@@ -14,34 +15,35 @@
 
 #include <mpt/finetune/example.hpp>
 #include <mpt/finetune/format_row.hpp>
-#include <mpt/tokenizer/around_text.hpp>
+#include <mpt/tokenizer/text_affixes.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 
 namespace mpt::finetune {
 
-/// Turns rows of text into turns of ids. One for each thread, because of its cache.
+/// Converts rows of text to turns of ids. Each thread needs its own, because of the cache.
 class row_tokenizer {
  public:
-  /// `engine` runs the tokenizer's own template of conversations, if it has one; else ChatML.
+  /// `engine` runs the tokenizer's own chat template; conversations without one become ChatML.
   explicit row_tokenizer(tokenizer const& tokenizer, template_engine engine = {})
       : tokenizer_(&tokenizer),
         engine_(std::move(engine)),
-        around_(read_around_text(tokenizer)),
-        begin_(tokenizer.id_of_role("bos_token")) {}
+        affixes_(read_text_affixes(tokenizer)),
+        bos_id_(tokenizer.id_of_role("bos_token")) {}
 
-  /// The turns of a row. Errors name `where`.
-  [[nodiscard]] std::vector<turn> turns(formatted_row const& row, std::string_view where);
+  /// The turns of a row. Errors name `location`.
+  [[nodiscard]] std::vector<turn> turns(formatted_row const& row, std::string_view location);
 
  private:
-  [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text, around_text const& around);
+  [[nodiscard]] std::vector<std::int32_t> encode(std::string_view text,
+                                                 text_affixes const& affixes);
 
-  [[nodiscard]] chat_renderer const& renderer(std::string_view where);
+  [[nodiscard]] chat_renderer const& renderer(std::string_view location);
 
   tokenizer const* tokenizer_;
   template_engine engine_;
-  chat_renderer render_;
-  around_text around_;
-  std::optional<std::int32_t> begin_;
+  chat_renderer renderer_;
+  text_affixes affixes_;
+  std::optional<std::int32_t> bos_id_;
   word_cache cache_;
 };
 

@@ -1,8 +1,9 @@
-// A conversation as the text that a chat model continues: by the tokenizer's own chat_template, or
-// ChatML, which MPT's chat models are trained on.
+// Writes a conversation as the text that a chat model continues: by the tokenizer's chat_template,
+// or as ChatML, which MPT's chat models are trained on.
 //
-// Without a library for Jinja, templates that write ChatML are recognised by their marks, MPT's own
-// by its one difference (no <|im_end|> ends the system's message); others are refused.
+// A program that is built without a library for Jinja recognises templates that write ChatML by
+// their marks, and MPT's template by its one difference (no <|im_end|> ends the system's message).
+// It refuses all others.
 #pragma once
 
 #include <span>
@@ -15,21 +16,22 @@
 
 namespace mpt {
 
-/// The form of ChatML that a tokenizer's chat_template has. Throws for others.
+/// The form of ChatML that a tokenizer's chat_template writes. Throws when the template writes
+/// something else.
 [[nodiscard]] inline chat_form read_chat_form(tokenizer_files const& files) {
-  auto const own = read_chat_template(files);
-  if (!own) return {};
-  auto const& text = own->text;
-  bool const marks =
+  auto const chat_template = read_chat_template(files);
+  if (!chat_template) return {};
+  auto const& text = chat_template->text;
+  bool const has_marks =
       text.find(chat_begin) != std::string::npos && text.find(chat_end) != std::string::npos;
-  parallel::require(marks, own->name,
+  parallel::require(has_marks, chat_template->name,
                     ": its chat_template does not write ChatML (<|im_start|> and <|im_end|>), and ",
                     jinja_advice, "; or write the whole prompt yourself and give it with --prompt");
   return {.ends_system_message = text.find("system_message.strip() + '\n'") == std::string::npos};
 }
 
-/// The conversation, up to where the assistant speaks. Throws for a message that holds ChatML's
-/// marks: it would end itself and begin another.
+/// The conversation up to the point at which the assistant speaks. Throws for a message that holds
+/// ChatML's marks: the message would end there, and what follows would count as another message.
 [[nodiscard]] inline std::string chat_text(std::vector<chat_message> const& messages,
                                            chat_form form = {}) {
   for (auto const& message : messages)
@@ -40,11 +42,12 @@ namespace mpt {
   return chatml(messages, true, form);
 }
 
-/// How a tokenizer's conversations are written: by its own template, which `engine` runs, or as
-/// ChatML.
+/// A function that writes conversations: by the tokenizer's chat_template, which `engine` runs, or,
+/// without a template or an engine, as ChatML.
 [[nodiscard]] inline chat_renderer read_chat_renderer(tokenizer_files const& files,
                                                       template_engine const& engine) {
-  if (auto const own = read_chat_template(files); own && engine) return engine(*own);
+  if (auto const chat_template = read_chat_template(files); chat_template && engine)
+    return engine(*chat_template);
   return [form = read_chat_form(files)](std::span<chat_message const> messages, bool answer_next) {
     parallel::require(answer_next, "a conversation is written up to where the assistant speaks");
     return chat_text({messages.begin(), messages.end()}, form);

@@ -1,5 +1,6 @@
-// What was written so far bears on what comes next: a penalty on repeated tokens (Keskar et al.,
-// "CTRL", 2019) and a ban on repeated runs of tokens, as transformers' generate has them.
+// Adjusts the logits of the next token by the tokens of the text so far: a penalty on repeated
+// tokens (Keskar et al., "CTRL", 2019) and a ban on repeated n-grams, as in transformers'
+// generate.
 #pragma once
 
 #include <algorithm>
@@ -14,11 +15,11 @@
 namespace mpt {
 
 struct history_options {
-  double repetition_penalty = 1.0;        ///< above 1: tokens that stand there are less likely
-  std::int64_t no_repeat_ngram_size = 0;  ///< no run of so many tokens comes twice; 0: any may
+  double repetition_penalty = 1.0;        ///< above 1: tokens of the text become less likely
+  std::int64_t no_repeat_ngram_size = 0;  ///< no n-gram of this length occurs twice; 0: no ban
 };
 
-/// The tokens so far, prompt included.
+/// The tokens of a text so far, prompt included.
 class token_history {
  public:
   token_history(history_options options, std::span<std::int32_t const> prompt)
@@ -32,7 +33,7 @@ class token_history {
 
   void add(std::int32_t id) { ids_.push_back(id); }
 
-  /// Changes the logits of the next token. Cost: the length of the text.
+  /// Changes the logits of the next token. The cost grows with the length of the text.
   void apply(std::span<float> logits) const {
     if (options_.repetition_penalty != 1) penalise(logits);
     if (options_.no_repeat_ngram_size > 0) ban(logits);
@@ -40,24 +41,24 @@ class token_history {
 
  private:
   void penalise(std::span<float> logits) const {
-    auto once = ids_;
-    std::ranges::sort(once);
-    once.erase(std::unique(once.begin(), once.end()), once.end());
+    auto distinct = ids_;
+    std::ranges::sort(distinct);
+    distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
     auto const penalty = static_cast<float>(options_.repetition_penalty);
-    for (auto const id : once) {
+    for (auto const id : distinct) {
       auto& logit = logits[static_cast<std::size_t>(id)];
       logit = logit < 0 ? logit * penalty : logit / penalty;
     }
   }
 
-  /// Bans what would complete a run that is already there.
+  /// Bans every token that would complete an n-gram that the text already holds.
   void ban(std::span<float> logits) const {
-    auto const before = static_cast<std::size_t>(options_.no_repeat_ngram_size - 1);
-    if (ids_.size() <= before) return;
-    auto const last = ids_.end() - static_cast<std::ptrdiff_t>(before);
-    for (std::size_t at = 0; at + before < ids_.size(); ++at)
-      if (std::equal(last, ids_.end(), ids_.begin() + static_cast<std::ptrdiff_t>(at)))
-        logits[static_cast<std::size_t>(ids_[at + before])] =
+    auto const prefix = static_cast<std::size_t>(options_.no_repeat_ngram_size - 1);
+    if (ids_.size() <= prefix) return;
+    auto const last = ids_.end() - static_cast<std::ptrdiff_t>(prefix);
+    for (std::size_t begin = 0; begin + prefix < ids_.size(); ++begin)
+      if (std::equal(last, ids_.end(), ids_.begin() + static_cast<std::ptrdiff_t>(begin)))
+        logits[static_cast<std::size_t>(ids_[begin + prefix])] =
             -std::numeric_limits<float>::infinity();
   }
 

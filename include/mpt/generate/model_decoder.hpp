@@ -1,4 +1,4 @@
-// model_decoder: a decoder over a model whose weights are in place, whole or this rank's slices
+// model_decoder: a decoder for a model whose weights are in memory, complete or this rank's slices
 // along the tensor axis.
 #pragma once
 
@@ -20,18 +20,19 @@ class model_decoder : private arena, public decoder<T, Device, Comm> {
  public:
   using stream_type = typename Device::stream_type;
 
-  /// All arguments must outlive it. `tensor`: the ranks that hold slices of the model, which read
-  /// the same texts together; null: this one holds all. Memory: decoder_bytes.
+  /// All arguments must outlive the decoder. `tensor`: the ranks that hold slices of the model,
+  /// which read the same texts together; null: this rank holds the whole model. The decoder
+  /// allocates decoder_bytes on the device.
   model_decoder(model<T, Comm> const& net, Device& device, stream_type& stream, decoder_room room,
                 any_communicator* tensor = nullptr)
-      : arena(device.template allocate<std::byte>(bytes_of(net, room))),
+      : arena(device.template allocate<std::byte>(memory_bytes(net, room))),
         decoder<T, Device, Comm>(
             net, device, *this, room, {train::whole_model(net)},
             {[this, &net, &stream](microbatch const& batch) {
-               train::statistics<double> none;
+               train::statistics<double> unused;
                arena& memory = *this;
                context<stream_type> c{stream, memory, pass::inference, {}, batch.length};
-               train::evaluate_microbatch(net, c, batch, none);
+               train::evaluate_microbatch(net, c, batch, unused);
                stream.synchronize();
              },
              [this, tensor](std::span<float> logits) {
@@ -40,7 +41,7 @@ class model_decoder : private arena, public decoder<T, Device, Comm> {
              }}) {}
 
  private:
-  [[nodiscard]] static std::size_t bytes_of(model<T, Comm> const& net, decoder_room room) {
+  [[nodiscard]] static std::size_t memory_bytes(model<T, Comm> const& net, decoder_room room) {
     return decoder_bytes(net, room, {train::whole_model(net)}, [&](microbatch const& batch) {
       return train::plan_evaluation(net, batch);
     });
@@ -49,7 +50,7 @@ class model_decoder : private arena, public decoder<T, Device, Comm> {
   parallel::host::stream exchanges_;
 };
 
-/// Continues one prompt with weights in place.
+/// Continues one prompt with a model whose weights are in memory; returns the new ids.
 template <class T, class Device>
 [[nodiscard]] std::vector<std::int32_t> generate(model<T> const& net, Device& device,
                                                  typename Device::stream_type& stream,
@@ -58,9 +59,9 @@ template <class T, class Device>
   index const longest = net.config().max_seq_len;
   check_prompt(prompt.size(), longest);
   auto const length = static_cast<index>(prompt.size());
-  model_decoder<T, Device> of(net, device, stream,
-                              {.tokens = std::min(longest, length + options.max_new_tokens)});
-  return generate(of, std::span(&prompt, 1), options).front();
+  model_decoder<T, Device> reader(net, device, stream,
+                                  {.tokens = std::min(longest, length + options.max_new_tokens)});
+  return generate(reader, std::span(&prompt, 1), options).front();
 }
 
 }  // namespace mpt

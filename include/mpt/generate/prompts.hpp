@@ -1,4 +1,4 @@
-// Prompts from a file: one a line of text, or {"prompt": ...} a line of JSON lines.
+// Reads prompts from a file: each line of text is one, or each row {"prompt": ...} of JSON lines.
 #pragma once
 
 #include <algorithm>
@@ -21,50 +21,51 @@
 namespace mpt {
 
 struct file_prompt {
-  std::string place;  ///< "file:line"
+  std::string location;  ///< "file:line"
   std::string text;
 };
 
-/// The prompts of a file (.jsonl, .json or .ndjson, maybe .gz or .zst: JSON lines; anything else:
-/// text of at most 64 MiB, empty lines skipped). Throws for a row without a "prompt", for text that
-/// is no UTF-8, and when there is none.
+/// The prompts of a file. A file that ends in .jsonl, .json or .ndjson, with or without .gz or
+/// .zst, holds JSON lines; any other file is text of at most 64 MiB whose empty lines are skipped.
+/// Throws for a row without a "prompt", for text that is not UTF-8, and for a file without prompts.
 [[nodiscard]] inline std::vector<file_prompt> read_prompts(std::filesystem::path const& file) {
   std::vector<file_prompt> out;
   data::document_reader reader(file);
   if (reader.format() == data::text_format::json_lines) {
     for (std::string row; reader.next(row);) {
-      auto place = parallel::concat(reader.name(), ":", reader.line());
-      auto const json = parallel::checkpoint::parse_json(row, place);
+      auto location = parallel::concat(reader.name(), ":", reader.line());
+      auto const json = parallel::checkpoint::parse_json(row, location);
       auto const found = json.is_object() ? json.find("prompt") : json.end();
-      parallel::require(json.is_object() && found != json.end() && found->is_string(), place,
+      parallel::require(json.is_object() && found != json.end() && found->is_string(), location,
                         ": expected an object with \"prompt\", a string");
-      out.push_back({std::move(place), found->get<std::string>()});
+      out.push_back({std::move(location), found->get<std::string>()});
     }
   } else {
     auto const text = parallel::read_text_file(file, std::uintmax_t{64} << 20);
     std::uint64_t line = 0;
-    for (auto at = data::byte_order_mark(text, file.string()); at < text.size();) {
-      auto const end = std::min(text.find('\n', at), text.size());
-      auto one = text.substr(at, end - at);
-      at = end + 1;
+    for (auto begin = data::byte_order_mark(text, file.string()); begin < text.size();) {
+      auto const end = std::min(text.find('\n', begin), text.size());
+      auto prompt = text.substr(begin, end - begin);
+      begin = end + 1;
       ++line;
-      if (one.ends_with('\r')) one.pop_back();
-      auto place = parallel::concat(file.string(), ":", line);
-      parallel::require(utf8::is_valid(one), place, ": is not UTF-8 text");
-      if (!one.empty()) out.push_back({std::move(place), std::move(one)});
+      if (prompt.ends_with('\r')) prompt.pop_back();
+      auto location = parallel::concat(file.string(), ":", line);
+      parallel::require(utf8::is_valid(prompt), location, ": is not UTF-8 text");
+      if (!prompt.empty()) out.push_back({std::move(location), std::move(prompt)});
     }
   }
   parallel::require(!out.empty(), file.string(), ": holds no prompts");
   return out;
 }
 
-/// All of a stream, as one prompt: at most 64 MiB of UTF-8, without a byte order mark in front.
+/// The whole text of a stream as one prompt: at most 64 MiB of UTF-8. A byte order mark in front is
+/// removed.
 [[nodiscard]] inline std::string read_prompt(std::istream& in) {
-  constexpr std::size_t most = std::size_t{64} << 20;
+  constexpr std::size_t max_bytes = std::size_t{64} << 20;
   std::string out;
   for (std::array<char, 1 << 16> piece{}; in.read(piece.data(), piece.size()), in.gcount() > 0;) {
     out.append(piece.data(), static_cast<std::size_t>(in.gcount()));
-    parallel::require(out.size() <= most,
+    parallel::require(out.size() <= max_bytes,
                       "standard input: more than 64 MiB, too long for a prompt");
   }
   out.erase(0, data::byte_order_mark(out, "standard input"));

@@ -1,4 +1,4 @@
-// Choosing the next token: greedy, temperature, top-k, top-p (nucleus; Holtzman et al., 2020).
+// Samples the next token: greedy, temperature, top-k, top-p (nucleus; Holtzman et al., 2020).
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct sampling_options {
   std::uint64_t seed = 17;
 };
 
-/// Picks tokens from logits; the n-th pick of a seed is always the same.
+/// Picks tokens from logits. The random number of the n-th pick depends on the seed and n alone.
 class sampler {
  public:
   explicit sampler(sampling_options options) : options_(options) {
@@ -31,10 +31,11 @@ class sampler {
                       "top-p must be above 0 and at most 1, found ", options.top_p);
   }
 
-  /// The next token. Ties go to the lowest id. Cost: one sort of the vocabulary unless greedy.
+  /// The next token; of equal logits the lowest id wins. Cost: one sort of the vocabulary unless
+  /// greedy.
   [[nodiscard]] std::int32_t pick(std::span<float const> logits) {
     parallel::require(!logits.empty(), "there is no token to choose from");
-    parallel::require(std::ranges::none_of(logits, [](float one) { return std::isnan(one); }),
+    parallel::require(std::ranges::none_of(logits, [](float logit) { return std::isnan(logit); }),
                       "the model's results are no numbers (NaN): its weights are damaged, or too "
                       "large for this precision");
     if (options_.temperature == 0) {
@@ -50,12 +51,12 @@ class sampler {
           std::exp((logits[static_cast<std::size_t>(order[i])] - largest) / options_.temperature);
       total += weights[i];
     }
-    double kept = 0;
+    double kept_weight = 0;
     std::size_t count = 0;
-    while (count < order.size() && (count == 0 || kept < options_.top_p * total))
-      kept += weights[count++];
+    while (count < order.size() && (count == 0 || kept_weight < options_.top_p * total))
+      kept_weight += weights[count++];
     parallel::philox const random(options_.seed, parallel::stream_id("generate"));
-    double target = static_cast<double>(random.uniform(picks_++)) * kept;
+    double target = static_cast<double>(random.uniform(picks_++)) * kept_weight;
     for (std::size_t i = 0; i < count; ++i) {
       target -= weights[i];
       if (target < 0) return order[i];
@@ -64,7 +65,7 @@ class sampler {
   }
 
  private:
-  /// Token ids by falling logit, cut to top-k.
+  /// Token ids in the order of falling logits, the first top-k of them.
   [[nodiscard]] std::vector<std::int32_t> candidates(std::span<float const> logits) const {
     std::vector<std::int32_t> order(logits.size());
     std::iota(order.begin(), order.end(), 0);
@@ -73,12 +74,12 @@ class sampler {
       float const right = logits[static_cast<std::size_t>(b)];
       return left > right || (left == right && a < b);
     };
-    auto const keep = options_.top_k == 0
-                          ? order.size()
-                          : std::min(order.size(), static_cast<std::size_t>(options_.top_k));
-    std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(keep), order.end(),
-                      likelier);
-    order.resize(keep);
+    auto const kept_count = options_.top_k == 0
+                                ? order.size()
+                                : std::min(order.size(), static_cast<std::size_t>(options_.top_k));
+    std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(kept_count),
+                      order.end(), likelier);
+    order.resize(kept_count);
     return order;
   }
 

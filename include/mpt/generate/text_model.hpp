@@ -1,5 +1,6 @@
-// text_model: what reads texts and says what may come next, whatever its element, device and layout
-// (decoder.hpp): those who write and score texts need know no more of a model.
+// text_model: the interface of a model that reads texts and returns the logits of the next tokens,
+// independent of element type, device and layout (decoder.hpp implements it). Generation and
+// scoring of texts need nothing else of a model.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +13,16 @@
 
 namespace mpt {
 
-/// What a text_model has room for.
+/// The capacity of a text_model.
 struct decoder_room {
-  index tokens = 0;  ///< of a text
-  std::size_t texts = 1;
-  index rows = 512;       ///< of a pass: longer texts are read piece by piece
-  index logit_rows = 64;  ///< logits of a pass
+  index tokens = 0;       ///< tokens of one text
+  std::size_t texts = 1;  ///< texts at the same time
+  index rows = 512;       ///< tokens of one pass: longer texts are read in pieces
+  index logit_rows = 64;  ///< rows of logits of one pass
 };
 
-/// Texts are numbered from 0 to room().texts - 1, and hold nothing at first. Ranks that share the
-/// model read the same texts together.
+/// Texts are numbered from 0 to room().texts - 1 and are empty at first. Ranks that share the model
+/// read the same texts together.
 class text_model {
  public:
   text_model() = default;
@@ -31,13 +32,13 @@ class text_model {
 
   [[nodiscard]] virtual decoder_room const& room() const = 0;
   [[nodiscard]] virtual model_config const& config() const = 0;
-  /// Forgets all but the first `length` tokens of a text.
-  virtual void keep(std::size_t text, index length) = 0;
+  /// Removes all but the first `length` tokens of a text.
+  virtual void truncate(std::size_t text, index length) = 0;
 
-  /// Reads more of a text: logits [wanted, V] of the last ids.
+  /// Appends ids to a text; returns the logits [wanted, V] of the last `wanted` ids.
   [[nodiscard]] virtual std::vector<float> read(std::size_t text, std::span<std::int32_t const> ids,
                                                 index wanted = 1) = 0;
-  /// Reads one more id of each of several texts, in one pass: logits [texts, V].
+  /// Appends one id to each of several texts in one pass; returns logits [texts, V].
   [[nodiscard]] virtual std::vector<float> read_next(std::span<std::size_t const> texts,
                                                      std::span<std::int32_t const> ids) = 0;
 };

@@ -1,5 +1,5 @@
-// attention_positions: what positions do to an MPT's queries and keys before they meet: rotary
-// positions, and queries that grow with their position (`attn_temperature_tuning`).
+// attention_positions: how MPT applies positions to queries and keys before attention: by rotary
+// positions, and by queries that grow with their position (`attn_temperature_tuning`).
 #pragma once
 
 #include <mpt/vocabulary.hpp>
@@ -13,12 +13,12 @@ namespace mpt {
 struct attention_positions {
   parallel::context_parallel::rotary_positions rotary;
   double temperature = 0.0;        // ops::temperature_options::scale; 0: queries do not grow
-  double temperature_floor = 1.0;  // in steps of so many positions
+  double temperature_floor = 1.0;  // positions after which queries grow again
 
   template <class T, class Stream>
   void forward(parallel::context<Stream>& c, parallel::ops::head_layout const& heads,
                matrix_view<T> packed, index first) const {
-    warm(c, heads, packed, first);
+    scale_queries(c, heads, packed, first);
     rotary.forward(c, heads, packed, first);
   }
 
@@ -26,14 +26,14 @@ struct attention_positions {
   void backward(parallel::context<Stream>& c, parallel::ops::head_layout const& heads,
                 matrix_view<T> d_packed) const {
     rotary.backward(c, heads, d_packed);
-    warm(c, heads, d_packed, 0);
+    scale_queries(c, heads, d_packed, 0);
   }
 
  private:
-  /// Queries, or their gradients, times the temperature of their positions.
+  /// Multiplies queries, or their gradients, by the temperature of their positions.
   template <class T, class Stream>
-  void warm(parallel::context<Stream>& c, parallel::ops::head_layout const& heads,
-            matrix_view<T> packed, index first) const {
+  void scale_queries(parallel::context<Stream>& c, parallel::ops::head_layout const& heads,
+                     matrix_view<T> packed, index first) const {
     if (temperature == 0.0) return;
     auto const run = [&](matrix_view<T> rows, index length, index position, auto documents) {
       parallel::ops::temperature(c.stream, heads.q(rows),
@@ -47,11 +47,11 @@ struct attention_positions {
     c.for_each_run(packed.extent(0),
                    [&](index row, index count, std::uint64_t sequence, index position) {
                      auto documents = c.document_begins;
-                     auto const before = (sequence - c.run_position.first_sequence) *
+                     auto const offset = (sequence - c.run_position.first_sequence) *
                                              static_cast<std::uint64_t>(c.share.whole) +
                                          static_cast<std::uint64_t>(position);
                      if (!documents.empty())
-                       documents = documents.subspan(before, static_cast<std::size_t>(count));
+                       documents = documents.subspan(offset, static_cast<std::size_t>(count));
                      run(packed.slice(row, row + count), count, position, documents);
                    });
   }

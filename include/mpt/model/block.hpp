@@ -1,7 +1,7 @@
 // One MPT block: x + attention(norm(x)), then x + feed_forward(norm(x)), pre-norm and sequential.
-// Attention and feed-forward layer are regions of the tensor axis: without its row_linear neither
-// compiles. The block, its two branches and the layers in them can each make their activations
-// again in the backward pass.
+// Attention and feed-forward layer are regions of the tensor axis: neither compiles without its
+// row_linear. The block, its two branches and the layers in them can each recompute their
+// activations in the backward pass.
 #pragma once
 
 #include <mpt/model/attention_positions.hpp>
@@ -44,19 +44,19 @@ template <class T, class Comm = any_communicator>
 using feed_forward =
     parallel::feed_forward<activation<T>, column_linear<T, Comm>, row_linear<T, Comm>>;
 
-/// x + dropout(Layer(norm(x))), the layer divided over the tensor axis.
+/// x + dropout(Layer(norm(x))), where the layer is divided over the tensor axis.
 template <class Layer, class T = typename Layer::element>
 using branch = recompute<residual<dropout<sequential<norm<T>, recompute<Layer>>>>>;
 
 template <class T, class Comm = any_communicator>
 using block = recompute<sequential<branch<attention<T, Comm>>, branch<feed_forward<T, Comm>>>>;
 
-/// The attention part's saved activations, where generation hangs its cache and blocks that share
-/// keys find them.
+/// The saved activations of a block's attention. Generation attaches its KV cache to them, and
+/// blocks that share keys find the shared keys in them.
 template <class T, class Comm = any_communicator>
-[[nodiscard]] typename attention<T, Comm>::saved& attention_of(
-    typename block<T, Comm>::saved& kept) {
-  return std::get<1>(std::get<0>(kept.inner).inner).inner;
+[[nodiscard]] typename attention<T, Comm>::saved& attention_activations(
+    typename block<T, Comm>::saved& activations) {
+  return std::get<1>(std::get<0>(activations.inner).inner).inner;
 }
 
 }  // namespace mpt

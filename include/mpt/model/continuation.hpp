@@ -1,5 +1,5 @@
-// continuation: what a model with elements T needs to go on with texts that it has read the
-// beginnings of, and where it leaves the logits of what comes next.
+// continuation: the state from which a model with elements T continues texts whose beginnings it
+// has read, and the memory to which it writes the logits of the next tokens.
 #pragma once
 
 #include <vector>
@@ -11,12 +11,12 @@ namespace mpt {
 
 using parallel::kv_cache;
 
-/// Of one pass. The caches are copies of views: a pass adds rows behind those in use, and does not
-/// change how many are.
+/// The state of one pass. The caches are copies of views: a pass writes rows behind those in use
+/// and does not change their number.
 template <class T>
 struct continuation : continued_texts {
-  std::vector<std::vector<kv_cache<T>>> caches;  ///< by block that makes keys here, and sequence
-  matrix_view<accumulate_t<T>> logits;           ///< [sequences * wanted, V here], where made here
+  std::vector<std::vector<kv_cache<T>>> caches;  ///< by block and sequence; empty: no local keys
+  matrix_view<accumulate_t<T>> logits;  ///< [sequences * wanted, local V], on the last stage
 };
 
 }  // namespace mpt

@@ -1,4 +1,5 @@
-// model_groups: the ranks that share one model, as its layers meet them. Made of nothing: one rank.
+// model_groups: the groups of ranks that share one model, in the form that its layers take. The
+// default is a single rank.
 #pragma once
 
 #include <mpt/vocabulary.hpp>
@@ -16,7 +17,7 @@ struct basic_model_groups {
   parallel::tensor::region<Comm> tensor = {};
   parallel::context_parallel::attention_ranks<Comm> context = {};
 
-  [[nodiscard]] parallel::tensor::axis_position tensor_place() const {
+  [[nodiscard]] parallel::tensor::axis_position tensor_position() const {
     return {tensor.rank(), tensor.size()};
   }
 };

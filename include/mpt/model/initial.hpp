@@ -28,7 +28,7 @@ class initial_distribution {
     return weight(out, in, residual_divisor(config_));
   }
 
-  /// Bias of a linear layer of `in` inputs: zero, but for torch's own rule.
+  /// Bias of a linear layer of `in` inputs: zero, except in torch's default scheme.
   [[nodiscard]] parallel::initializer bias(std::int64_t in) const {
     if (config_.init.name != init_scheme::torch_default) return parallel::constant_init{0.0F};
     return uniform(1.0 / std::sqrt(static_cast<double>(in)));
@@ -36,7 +36,7 @@ class initial_distribution {
 
   /// Token and position tables of `rows` rows.
   [[nodiscard]] parallel::initializer embedding(std::int64_t rows) const {
-    if (config_.init.name == init_scheme::torch_default) return normal(1.0);  // whatever emb_init_*
+    if (config_.init.name == init_scheme::torch_default) return normal(1.0);  // ignores emb_init_*
     if (config_.init.emb_init_std) return normal(*config_.init.emb_init_std);
     if (config_.init.emb_init_uniform_lim) {
       auto const [low, high] = *config_.init.emb_init_uniform_lim;
@@ -67,7 +67,7 @@ class initial_distribution {
   [[nodiscard]] parallel::initializer weight(std::int64_t out, std::int64_t in,
                                              double divisor) const {
     auto const inputs = static_cast<double>(in);
-    auto const both = static_cast<double>(in + out);
+    auto const inputs_and_outputs = static_cast<double>(in + out);
     auto const width = static_cast<double>(config_.d_model);
     double const fan = config_.init.fan_mode == "fan_out" ? static_cast<double>(out) : inputs;
     double const gain = config_.init.init_gain;
@@ -76,8 +76,10 @@ class initial_distribution {
       case init_scheme::baseline: return normal(config_.init.init_std.value_or(0.02) / divisor);
       case init_scheme::kaiming_uniform:
         return uniform(kaiming_gain() * std::sqrt(3.0 / fan) / divisor);
-      case init_scheme::xavier_uniform: return uniform(gain * std::sqrt(6.0 / both) / divisor);
-      case init_scheme::xavier_normal: return normal(gain * std::sqrt(2.0 / both) / divisor);
+      case init_scheme::xavier_uniform:
+        return uniform(gain * std::sqrt(6.0 / inputs_and_outputs) / divisor);
+      case init_scheme::xavier_normal:
+        return normal(gain * std::sqrt(2.0 / inputs_and_outputs) / divisor);
       case init_scheme::neox:
       case init_scheme::small: return normal(std::sqrt(2.0 / (5.0 * width)) / divisor);
       default: return normal(kaiming_gain() / std::sqrt(fan) / divisor);

@@ -1,4 +1,4 @@
-// microbatch: what the model is trained on at once.
+// microbatch: the sequences that pass through the model together.
 #pragma once
 
 #include <cstdint>
@@ -10,24 +10,24 @@
 
 namespace mpt {
 
-/// Texts that a microbatch's sequences go on from (continuation.hpp).
+/// Texts that a microbatch's sequences continue (continuation.hpp).
 struct continued_texts {
-  std::vector<index> lengths;  ///< tokens read before, of each sequence
-  index wanted = 1;            ///< rows whose logits are asked for: the last of each sequence
+  std::vector<index> lengths;  ///< tokens of each sequence that were read by earlier passes
+  index wanted = 1;            ///< logits are computed for this many last rows of each sequence
 };
 
-/// Token ids and, for each, the id that follows (-100: no loss), row by row. A rank that holds part
-/// of every sequence has the rows of that part (context_parallel::sequence_partition), and `length`
-/// of each.
+/// Token ids and, for each, the id that follows it (-100: no loss), row by row. A rank that holds a
+/// part of every sequence has the rows of that part (context_parallel::sequence_partition), and
+/// `length` rows of each sequence.
 struct microbatch {
   vector_view<std::int32_t const> ids;     // [sequences * length]
   vector_view<std::int32_t const> labels;  // [sequences * length], or empty for generation
   index sequences = 0;
   index length = 0;
   std::int64_t loss_tokens = 0;  // labels that are not -100
-  // Where in its sequence each token's document begins, of whole sequences; empty: at 0
+  // For each token of the complete sequences, the position at which its document begins; empty: 0
   parallel::packed_documents document_begins = {};
-  // Set for generation: logits are made instead of a loss; a continuation<T> of a model<T>
+  // Set for generation, to a continuation<T> for a model<T>: the model computes logits, no loss
   continued_texts const* continues = nullptr;
 };
 

@@ -1,6 +1,6 @@
-// MPT, in LLM Foundry's YAML form (learned positions, biases), the Hugging Face hub form (ALiBi, no
-// biases) and what else LLM Foundry's configuration describes, built from the library's layers.
-// Parameter names are those of the files.
+// model: an MPT, built from the library's layers, as LLM Foundry's configuration describes it: in
+// the form of its YAML files (learned positions, biases), in that of the Hugging Face hub (ALiBi,
+// no biases), or another. Parameter names are those of the checkpoints of both.
 #pragma once
 
 #include <deque>
@@ -17,7 +17,7 @@
 
 namespace mpt {
 
-/// `Comm`: of the ranks that share the model.
+/// `Comm`: the communicator of the ranks that share the model.
 template <class T, class Comm = any_communicator>
 class model {
  public:
@@ -26,8 +26,8 @@ class model {
   using microbatch = mpt::microbatch;
 
   /// Declares all parameters, or the slices of them that this rank of `groups` holds; units bind
-  /// them to memory. Does not move afterwards. `recompute`: what is recomputed, by block; empty:
-  /// nothing.
+  /// them to memory. The model must not move afterwards. `recompute`: the recomputation of each
+  /// block; empty: nothing is recomputed.
   explicit model(model_config config, basic_model_groups<Comm> groups = {},
                  block_recomputation const& recompute = {});
   model(model const&) = delete;
@@ -37,48 +37,49 @@ class model {
   [[nodiscard]] std::size_t num_blocks() const { return blocks_.size(); }
   [[nodiscard]] block const& at(std::size_t i) const { return blocks_[i]; }
   [[nodiscard]] index width() const { return config_.d_model; }
-  /// Elements of a row's keys and values here.
+  /// Elements of a row's keys and values on this rank.
   [[nodiscard]] index key_width() const { return key_width_; }
-  /// The tokens whose logits are made here.
-  [[nodiscard]] parallel::row_range vocabulary_here() const {
+  /// The range of tokens whose logits this rank computes.
+  [[nodiscard]] parallel::row_range local_vocabulary() const {
     auto const& rows = head_.weight.rows;
     return rows.empty() ? parallel::row_range{0, config_.vocab_size} : rows.front();
   }
-  /// Rows of an activation between blocks.
+  /// Local rows of an activation between blocks.
   [[nodiscard]] index rows(microbatch const& b) const {
     return groups_.tensor.rows_outside(b.sequences * b.length);
   }
   [[nodiscard]] index sequence(microbatch const& b) const { return b.length; }
-  /// Which rows those are.
+  /// The share of the microbatch's rows that this rank holds.
   [[nodiscard]] parallel::row_share share(microbatch const& b) const {
     auto out = groups_.context.partition(b.length).share();
     out.first_row = groups_.tensor.first_row_outside(b.sequences * b.length);
     return out;
   }
-  /// Where documents begin, for a model that looks.
+  /// The beginnings of documents, for a model whose attention stays within documents; otherwise
+  /// empty.
   [[nodiscard]] parallel::packed_documents documents(microbatch const& b) const {
     if (!config_.attn.attn_uses_sequence_id) return {};
     return b.document_begins;
   }
 
-  /// Whether blocks exchange nothing with other ranks.
+  /// Whether blocks run without communication.
   [[nodiscard]] bool blocks_are_local() const {
     return groups_.tensor.is_single_rank() && groups_.context.is_single_rank();
   }
 
-  /// Of microbatches with as many rows, those that need the same memory.
+  /// A number that tells apart microbatches of equal rows but different needs of memory.
   [[nodiscard]] index beside_rows(microbatch const& b) const {
     return b.continues == nullptr ? 0 : b.sequences * b.continues->wanted + 1;
   }
 
-  /// Keys and values that blocks attend to beside those they make, by the block that makes them.
+  /// Keys and values, by the block that makes them, to which blocks attend beside their own.
   struct shared_activations {
-    std::map<index, shared_keys<T>> keys;               // that several blocks attend to
-    std::vector<std::vector<kv_cache<T>>> caches = {};  // of tokens read before, by sequence
+    std::map<index, shared_keys<T>> keys;               // used by several blocks
+    std::vector<std::vector<kv_cache<T>>> caches = {};  // of earlier tokens, by block and sequence
   };
 
-  /// Room for those of a microbatch on its way through blocks [begin, end). Throws when one of
-  /// these attends to the keys of a block that is not there.
+  /// Allocates the shared activations of a microbatch for blocks [begin, end). Throws when one of
+  /// these blocks attends to the keys of a block before `begin`.
   template <class Stream>
   [[nodiscard]] shared_activations make_shared_activations(context<Stream>& c, microbatch const& b,
                                                            index begin, index end) const {
@@ -97,16 +98,18 @@ class model {
     }
     return out;
   }
-  /// Tells a pass of block `i` where they are.
-  void attach(shared_activations& all, index i, typename block::saved& kept) const {
+  /// Makes a pass of block `i`, whose saved activations are given, use the shared ones.
+  void attach(shared_activations& shared, index i, typename block::saved& activations) const {
     index const source = key_source(config_, i);
-    if (!all.caches.empty())
-      attention_of<T, Comm>(kept).caches = all.caches.at(static_cast<std::size_t>(source));
-    else if (auto const found = all.keys.find(source); found != all.keys.end())
-      attention_of<T, Comm>(kept).shared = &found->second;
+    if (!shared.caches.empty())
+      attention_activations<T, Comm>(activations).caches =
+          shared.caches.at(static_cast<std::size_t>(source));
+    else if (auto const found = shared.keys.find(source); found != shared.keys.end())
+      attention_activations<T, Comm>(activations).shared = &found->second;
   }
 
-  /// Units in forward order: f(name, layer, parts that complete each use, further uses).
+  /// Calls f(name, layer, parts, further uses) for each unit in forward order; `parts` are those
+  /// that complete each of its uses.
   template <class F>
   void visit_units(F&& f) {
     using uses = std::vector<parameter_base<T>*>;
@@ -117,20 +120,20 @@ class model {
     else
       f(std::string("transformer.wte"), tokens_, std::vector<train::part>{train::embed}, uses{});
     if (positions_.is_present()) {
-      single_parameter<T, 2> alone{positions_};
-      f(std::string("transformer.wpe"), alone, std::vector<train::part>{train::embed}, uses{});
+      single_parameter<T, 2> unit{positions_};
+      f(std::string("transformer.wpe"), unit, std::vector<train::part>{train::embed}, uses{});
     }
     for (std::size_t i = 0; i < blocks_.size(); ++i)
       f(concat("transformer.blocks.", i), blocks_[i],
         std::vector<train::part>{static_cast<train::part>(i)}, uses{});
     f(std::string("transformer.norm_f"), head_.norm_f, std::vector<train::part>{head}, uses{});
     if (!config_.tie_word_embeddings) {
-      single_parameter<T, 2> alone{head_.weight};
-      f(std::string("lm_head"), alone, std::vector<train::part>{head}, uses{});
+      single_parameter<T, 2> unit{head_.weight};
+      f(std::string("lm_head"), unit, std::vector<train::part>{head}, uses{});
     }
   }
 
-  /// ids → [rows, D].
+  /// Embeds token ids: [rows] → [rows, D].
   template <class Stream>
   [[nodiscard]] matrix_view<T> embed(context<Stream>& c, microbatch const& b) const {
     c.document_begins = documents(b);
@@ -144,7 +147,7 @@ class model {
         add(i * b.length, b.length, b.length, b.continues->lengths[static_cast<std::size_t>(i)]);
     else if (positions_.is_present())
       for_each_position(c, x.extent(0), add);
-    if (dropping(c)) drop(c, x, x);
+    if (drops_embeddings(c)) drop(c, x, x);
     return x;
   }
 
@@ -152,9 +155,9 @@ class model {
   void enter_backward(context<Stream>& c, microbatch const& b, matrix_view<T const> dy) const {
     auto gradient = dy;
     auto const fraction = static_cast<accumulate_t<T>>(config_.embedding_fraction);
-    if (dropping(c) || fraction != 1) {
+    if (drops_embeddings(c) || fraction != 1) {
       auto scaled = c.template allocate<T, 2>(dy.extents());
-      if (dropping(c))
+      if (drops_embeddings(c))
         drop(c, scaled, dy);
       else
         ops::copy(c.stream, scaled.span(), dy.span());
@@ -176,7 +179,7 @@ class model {
     head_.loss(c, b.labels, b.loss_tokens, x, dx, sums);
   }
 
-  /// Logits of every row, for tests: [rows, V].
+  /// The logits of every row, [rows, V]; for tests.
   template <class Stream>
   [[nodiscard]] matrix_view<accumulate_t<T>> logits(context<Stream>& c,
                                                     matrix_view<T const> x) const {
@@ -184,30 +187,30 @@ class model {
   }
 
  private:
-  /// A bare parameter as something with visit_parameters.
+  /// Gives a single parameter the interface of a layer, visit_parameters.
   template <class U, std::size_t N>
   struct single_parameter {
-    parameter<U, N>& own;
-    void visit_parameters(auto&& visit) { visit(own); }
+    parameter<U, N>& value;
+    void visit_parameters(auto&& visit) { visit(value); }
   };
 
-  /// The logits that are asked for of texts that go on.
+  /// Writes the logits of the last `wanted` rows of each continued text.
   template <class Stream>
   void write_logits(context<Stream>& c, microbatch const& b, matrix_view<T const> x) const {
-    auto const& of = static_cast<continuation<T> const&>(*b.continues);
-    if (of.wanted == 0) return;
-    if (of.wanted == b.length) return head_.logits(c, of.logits, x);
-    auto const last = c.template allocate<T, 2>({b.sequences * of.wanted, x.extent(1)});
+    auto const& texts = static_cast<continuation<T> const&>(*b.continues);
+    if (texts.wanted == 0) return;
+    if (texts.wanted == b.length) return head_.logits(c, texts.logits, x);
+    auto const last = c.template allocate<T, 2>({b.sequences * texts.wanted, x.extent(1)});
     for (index i = 0; i < b.sequences; ++i) {
       index const end = (i + 1) * b.length;
-      ops::copy(c.stream, last.slice(i * of.wanted, (i + 1) * of.wanted).span(),
-                x.slice(end - of.wanted, end).span());
+      ops::copy(c.stream, last.slice(i * texts.wanted, (i + 1) * texts.wanted).span(),
+                x.slice(end - texts.wanted, end).span());
     }
-    head_.logits(c, of.logits, last);
+    head_.logits(c, texts.logits, last);
   }
 
-  /// Calls f(row, count, sequence, position) for ranges of the rows here in which each `sequence`
-  /// rows begin at `position`.
+  /// Calls f(row, count, sequence, position) for ranges of local rows in which every group of
+  /// `sequence` rows begins at `position`.
   template <class Stream, class F>
   void for_each_position(context<Stream> const& c, index rows, F&& f) const {
     if (c.share == parallel::row_share{} && rows % c.sequence == 0)
@@ -219,7 +222,7 @@ class model {
   }
 
   template <class Stream>
-  [[nodiscard]] bool dropping(context<Stream> const& c) const {
+  [[nodiscard]] bool drops_embeddings(context<Stream> const& c) const {
     return config_.emb_pdrop > 0 && c.mode == pass::training;
   }
 
@@ -231,10 +234,10 @@ class model {
 
   model_config config_;
   basic_model_groups<Comm> groups_;
-  index key_width_ = 0;  // of a row's keys and values here
+  index key_width_ = 0;  // local elements of a row's keys and values
   parallel::tensor::embedding<T, Comm> tokens_;
   parameter<T, 2> positions_;
-  std::deque<block> blocks_;  // addresses stay
+  std::deque<block> blocks_;  // a deque keeps their addresses
   parallel::tensor::head<T, Comm> head_;
 };
 
@@ -262,7 +265,7 @@ model<T, Comm>::model(model_config config, basic_model_groups<Comm> groups,
     blocks_.push_back(build.make_block(
         concat(prefix, "blocks.", i, "."), i,
         recompute.empty() ? recomputation{} : recompute.at(static_cast<std::size_t>(i))));
-  key_width_ = 2 * build.heads_here().kv_width();
+  key_width_ = 2 * build.local_heads().kv_width();
   head_.tensor_region = groups_.tensor;
   head_.norm_f = build.make_norm(prefix + "norm_f");
   head_.weight =

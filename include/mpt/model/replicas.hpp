@@ -1,6 +1,6 @@
-// replicas: the ranks of a program that runs a model without training it. So many that follow one
-// another hold the slices of one model along the tensor axis, and read the same texts together;
-// each such replica reads texts of its own.
+// replicas: divides the ranks of a program that runs a model without training it into replicas. A
+// replica is a number of consecutive ranks that hold the slices of one model along the tensor axis
+// and read the same texts together; different replicas read different texts.
 #pragma once
 
 #include <deque>
@@ -17,49 +17,49 @@
 
 namespace mpt {
 
-/// As in run_mesh ranks are connected twice, or by one communicator for both: for control, where
-/// what they say to each other lies in the host's memory, and for exchanges of the device's memory.
+/// As in run_mesh, ranks are connected twice, or by one communicator for both: for control, whose
+/// messages are in host memory, and for exchanges of device memory.
 template <class Device, class Comm = any_communicator>
 class replicas {
  public:
-  /// `tensor`: ranks of a replica. Collective over `control` and `exchanges`, which connect the
-  /// same ranks in the same order and must outlive it. Throws when replicas do not take up all
-  /// ranks.
+  /// `tensor`: the number of ranks of a replica. Collective over `control` and `exchanges`, which
+  /// connect the same ranks in the same order and must outlive this object. Throws unless `tensor`
+  /// divides the number of ranks.
   replicas(any_communicator& control, Comm& exchanges, Device const& device, int tensor)
       : control_(control), tensor_(tensor) {
     require(tensor > 0 && control.size() % tensor == 0, control.size(),
             " ranks cannot hold models of ", tensor, " ranks each; use a multiple of ", tensor);
     if (tensor == 1) return;
-    parallel::coloring const by([tensor](int rank) { return rank / tensor; });
-    control_of_model_ = control.split(by, "model");
-    of_model_ = exchanges.split(by);
+    parallel::coloring const replica_of_rank([tensor](int rank) { return rank / tensor; });
+    model_control_ = control.split(replica_of_rank, "model");
+    model_exchanges_ = exchanges.split(replica_of_rank);
     for (int i = 0; i < 2; ++i) streams_.emplace_back(parallel::comm_options<Comm>(device));
   }
   replicas(replicas const&) = delete;
   replicas& operator=(replicas const&) = delete;
 
-  /// For the layers of this rank's model; valid while this lives.
+  /// The groups for the layers of this rank's model; valid while this object lives.
   [[nodiscard]] basic_model_groups<Comm> groups() {
     basic_model_groups<Comm> out;
-    if (of_model_) out.tensor.group = {*of_model_, streams_[0], streams_[1]};
+    if (model_exchanges_) out.tensor.group = {*model_exchanges_, streams_[0], streams_[1]};
     return out;
   }
 
-  [[nodiscard]] any_communicator& all() { return control_; }
-  /// The ranks that hold this rank's model, for what lies in the host's memory; null: it is alone.
-  [[nodiscard]] any_communicator* of_model() {
-    return control_of_model_ ? &*control_of_model_ : nullptr;
+  [[nodiscard]] any_communicator& ranks() { return control_; }
+  /// The ranks of this rank's replica, for exchanges of host memory; null: it is a single rank.
+  [[nodiscard]] any_communicator* model_ranks() {
+    return model_control_ ? &*model_control_ : nullptr;
   }
-  /// Which replica this rank is of, and of how many.
+  /// The number of this rank's replica; count: the number of replicas.
   [[nodiscard]] int index() const { return control_.rank() / tensor_; }
   [[nodiscard]] int count() const { return control_.size() / tensor_; }
 
-  /// Every replica's text by replica, on every rank. Collective over all.
+  /// Returns the text of every replica's first rank, by replica. Collective over all ranks.
   [[nodiscard]] std::vector<std::string> gather(std::string const& text) {
-    auto const of_all = parallel::gather_texts(control_, control_stream_, text);
+    auto const texts = parallel::gather_texts(control_, control_stream_, text);
     std::vector<std::string> out;
-    for (std::size_t first = 0; first < of_all.size(); first += static_cast<std::size_t>(tensor_))
-      out.push_back(of_all[first]);
+    for (std::size_t first = 0; first < texts.size(); first += static_cast<std::size_t>(tensor_))
+      out.push_back(texts[first]);
     return out;
   }
 
@@ -67,8 +67,8 @@ class replicas {
   any_communicator& control_;
   int tensor_;
   parallel::host::stream control_stream_;
-  std::optional<any_communicator> control_of_model_;
-  std::optional<Comm> of_model_;
+  std::optional<any_communicator> model_control_;
+  std::optional<Comm> model_exchanges_;
   std::deque<parallel::comm_stream<Device, Comm>> streams_;
 };
 

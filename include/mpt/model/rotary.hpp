@@ -1,9 +1,8 @@
-// Frequencies of rotary positions: frequency[i] = theta^(-2i/D), stretched as the configuration
-// says.
+// Frequencies of rotary positions: frequency[i] = theta^(-2i/D), scaled as the configuration says.
 //
-// Linear: positions are divided by the factor. Llama 3.1: only long wavelengths are, those that
-// turn less than once in the length trained on, with a smooth transition. Formulas as in
-// transformers' modeling_rope_utils; in double.
+// Linear scaling divides all frequencies by the factor. Llama 3.1's scaling divides only those of
+// long wavelengths, which turn less than once in the sequence length of training, with a smooth
+// transition. The formulas are those of transformers' modeling_rope_utils, computed in double.
 #pragma once
 
 #include <cmath>
@@ -16,7 +15,7 @@
 
 namespace mpt {
 
-/// Radians a position, for the head_dim / 2 pairs of a head.
+/// Frequencies of the head_dim / 2 pairs of a head, in radians per position.
 [[nodiscard]] inline std::vector<double> rotary_frequencies(rope_config const& rope,
                                                             std::int64_t head_dim) {
   auto const trained = static_cast<double>(rope.original_max_position_embeddings);
@@ -27,16 +26,16 @@ namespace mpt {
       double const turns = trained * frequency / (2.0 * std::numbers::pi);
       double const share =
           (turns - rope.low_freq_factor) / (rope.high_freq_factor - rope.low_freq_factor);
-      double const kept = std::fmin(std::fmax(share, 0.0), 1.0);
-      frequency *= kept + (1.0 - kept) / rope.factor;
+      double const unscaled = std::fmin(std::fmax(share, 0.0), 1.0);
+      frequency *= unscaled + (1.0 - unscaled) / rope.factor;
     }
   }
   return out;
 }
 
-/// xPos's growth of the same pairs a position, ln((2i + 0.4 D) / 1.4 D) / xpos_scale_base (Sun et
-/// al., 2022, with flash-attention's constants): negative, as queries of later positions are
-/// shorter and keys longer. Empty without xpos.
+/// xPos's logarithmic growth of the same pairs per position, ln((2i + 0.4 D) / 1.4 D) /
+/// xpos_scale_base (Sun et al., 2022, with flash-attention's constants). It is negative: queries of
+/// later positions are shorter and keys longer. Empty without xPos.
 [[nodiscard]] inline std::vector<double> rotary_growths(rope_config const& rope,
                                                         std::int64_t head_dim) {
   std::vector<double> out;

@@ -1,11 +1,11 @@
 // Finding added tokens ("<|endoftext|>", runs of spaces) in text, before any BPE.
 //
-// Tokens are matched leftmost first, of those the longest, and matches do not overlap; what lies
-// between is handed on as pieces. The tokens form a trie; from every place the longest path to a
-// token's end is walked. A token may swallow white space on its left or right (`lstrip`, `rstrip`);
-// what that means where matches meet is copied from the reference implementation: white space taken
-// on the right does not stop a token that begins inside it.
-// Cost: one look-up a byte where no token begins with that byte; at worst text x longest token.
+// The leftmost match comes first, of several the longest, and matches do not overlap; the text
+// between matches is passed on as pieces. The tokens form a trie; at every position the longest
+// path to the end of a token is followed. A token may include white space on its left or right
+// (`lstrip`, `rstrip`). Adjacent matches are treated as in the reference implementation: white
+// space taken on the right does not prevent a match that begins inside it. Cost: one look-up per
+// byte with which no token begins; at worst text size x longest token.
 #pragma once
 
 #include <array>
@@ -26,41 +26,42 @@ struct strip_options {
 /// A set of added tokens to be found in text.
 class added_token_matcher {
  public:
-  /// Adds a token, spelt as in the text it is looked for in. Of equal spellings the first counts.
+  /// Adds a token, spelt as in the text to search. Of equal spellings the first counts.
   void insert(std::string_view spelling, std::int32_t id, strip_options strip);
 
-  /// Whether there is nothing to find.
+  /// Whether the set has no tokens.
   [[nodiscard]] bool empty() const { return nodes_.size() == 1; }
 
   /// Calls `piece(std::string_view)` for text between tokens (never empty) and `token(id)` for
   /// every token found, in order.
   template <class Piece, class Token>
   void split(std::string_view text, Piece&& piece, Token&& token) const {
-    std::size_t done = 0;
+    std::size_t emitted_end = 0;
     std::size_t spaces_end = 0;
-    for (std::size_t place = 0; place < text.size() && !empty();) {
-      auto const found = longest_at(text, place);
+    for (std::size_t position = 0; position < text.size() && !empty();) {
+      auto const found = longest_at(text, position);
       if (found.id < 0) {
-        ++place;
+        ++position;
         continue;
       }
-      auto begin = place;
-      auto end = place + found.bytes;
-      place = end;  // the search goes on here, whatever is stripped
-      if (found.strip.left) begin = white_space_before(text, begin, done);
-      if (found.strip.right)  // white space that was walked once is not walked again
+      auto begin = position;
+      auto end = position + found.bytes;
+      position = end;  // the search continues here, even if white space is stripped
+      if (found.strip.left) begin = white_space_before(text, begin, emitted_end);
+      if (found.strip.right)  // white space that was scanned once is not scanned again
         end = spaces_end = end < spaces_end ? spaces_end : white_space_after(text, end);
-      if (done < begin) piece(text.substr(done, begin - done));
+      if (emitted_end < begin) piece(text.substr(emitted_end, begin - emitted_end));
       token(found.id);
-      done = end;
+      emitted_end = end;
     }
-    if (done < text.size()) piece(text.substr(done));
+    if (emitted_end < text.size()) piece(text.substr(emitted_end));
   }
 
  private:
   static constexpr std::size_t root = 0;
   struct node {
-    std::vector<std::pair<unsigned char, std::uint32_t>> children;  // few: searched in order
+    std::vector<std::pair<unsigned char, std::uint32_t>>
+        children;  // few, therefore searched in order
     std::int32_t id = -1;
     strip_options strip;
   };
@@ -70,12 +71,12 @@ class added_token_matcher {
     strip_options strip;
   };
 
-  [[nodiscard]] std::size_t child(std::size_t at, unsigned char byte) const;
-  std::size_t child_or_new(std::size_t at, unsigned char byte);
-  [[nodiscard]] match longest_at(std::string_view text, std::size_t place) const;
-  [[nodiscard]] static std::size_t white_space_before(std::string_view text, std::size_t place,
+  [[nodiscard]] std::size_t child(std::size_t parent, unsigned char byte) const;
+  std::size_t child_or_new(std::size_t parent, unsigned char byte);
+  [[nodiscard]] match longest_at(std::string_view text, std::size_t position) const;
+  [[nodiscard]] static std::size_t white_space_before(std::string_view text, std::size_t position,
                                                       std::size_t floor);
-  [[nodiscard]] static std::size_t white_space_after(std::string_view text, std::size_t place);
+  [[nodiscard]] static std::size_t white_space_after(std::string_view text, std::size_t position);
 
   std::vector<node> nodes_ = std::vector<node>(1);
   std::array<bool, 256> first_bytes_{};

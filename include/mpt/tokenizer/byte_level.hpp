@@ -1,9 +1,9 @@
-// How byte-level BPE spells bytes: each of the 256 bytes as one printable character.
+// The spelling of bytes in byte-level BPE: each of the 256 bytes as one printable character.
 //
 // Printable Latin-1 bytes stand for themselves; the 68 others (controls, space, 0x7F-0xA0, 0xAD)
-// become U+0100, U+0101, ... in order, so a space is U+0120. Vocabulary files are spelt so. A token
-// that holds any other character is no byte-level token; the reference decoder then emits its
-// characters as they are, and so do we.
+// become U+0100, U+0101, ... in order, so a space is U+0120. Vocabulary files use this spelling. A
+// token that holds any other character is no byte-level token; it is decoded to its own characters,
+// as by the reference decoder.
 #pragma once
 
 #include <array>

@@ -2,8 +2,8 @@
 //
 // \s is Unicode's White_Space property (not C's isspace: it holds U+0085, U+00A0, U+2028, ... and
 // not U+200B or U+001C). Letters and numbers are general categories L* and N*, from utf8proc. The
-// reference tokenizers carry Unicode 16; utf8proc 2.8 carries 15.0, so what it does not yet know is
-// looked up in a small table: two machines with different utf8proc then still give equal ids.
+// reference tokenizers use Unicode 16 and utf8proc 2.8 uses 15.0; characters that are newer are
+// looked up in a small table, so that machines with different versions of utf8proc give equal ids.
 // Cost: ASCII is one table look-up, the rest two in utf8proc.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace mpt {
 
-/// What the split pattern asks of a character.
+/// The classes that the split pattern distinguishes.
 enum class character_class : std::uint8_t { other, letter, number, space };
 
 namespace detail {

@@ -1,4 +1,4 @@
-// chat_template: how a tokenizer writes conversations, if its files say: a program in Jinja.
+// chat_template: the Jinja program in a tokenizer's files, if any, that formats conversations.
 #pragma once
 
 #include <functional>
@@ -14,25 +14,25 @@
 
 namespace mpt {
 
-/// Renders messages as a model reads them; with `answer_next`, up to where the assistant's next
-/// answer begins.
+/// Renders messages as the text that a model reads; with `answer_next`, up to the start of the
+/// assistant's next answer.
 using chat_renderer = std::function<std::string(std::span<chat_message const>, bool answer_next)>;
 
 struct chat_template {
-  std::string name;                  ///< of the tokenizer, for messages
+  std::string name;                  ///< of the tokenizer, for error messages
   std::string text;                  ///< Jinja
-  std::string bos_token, eos_token;  ///< what it may write; may be empty
+  std::string bos_token, eos_token;  ///< names that the template may use; may be empty
 };
 
-/// Makes a renderer of a template (jinja_renderer.hpp has one); empty where Jinja is not run.
+/// Makes a renderer of a template (jinja_renderer.hpp has one); empty in programs without Jinja.
 using template_engine = std::function<chat_renderer(chat_template const&)>;
 
-/// That of tokenizer_config.json: a string, or the one called "default" in a list of {"name",
-/// "template"}; or what chat_template.jinja beside it holds. None: there is none. Throws for
-/// another form.
+/// The template of a tokenizer: the text of chat_template.jinja, or of tokenizer_config.json, where
+/// it is a string or the entry called "default" in a list of {"name", "template"}. nullopt if there
+/// is none. Throws for another form.
 [[nodiscard]] std::optional<chat_template> read_chat_template(tokenizer_files const& files);
 
-/// What helps where a template cannot be run.
+/// Advice for programs that cannot run a template.
 inline constexpr std::string_view jinja_advice =
     "this program was built without a library for Jinja: put minja's headers "
     "(github.com/google/minja) where CMake finds minja/minja.hpp, and build again";

@@ -19,10 +19,10 @@ inline constexpr std::string_view chat_begin = "<|im_start|>";
 inline constexpr std::string_view chat_end = "<|im_end|>";
 
 struct chat_form {
-  bool ends_system_message = true;  ///< false: as the template of MPT's chat models
+  bool ends_system_message = true;  ///< false: like the template of MPT's chat models
 };
 
-/// The conversation; with `answer_next`, up to where the assistant's next answer begins.
+/// The text of a conversation; with `answer_next`, up to the start of the assistant's next answer.
 [[nodiscard]] std::string chatml(std::span<chat_message const> messages, bool answer_next,
                                  chat_form form = {});
 

@@ -1,8 +1,8 @@
 // Encoding many texts on several threads.
 //
-// Texts are handed out one by one (their lengths differ wildly), each thread has its own cache, and
-// results lie in the order of the texts: they do not depend on the number of threads. The first
-// error, by order of texts, is thrown after all threads have stopped.
+// Each thread takes one text at a time (lengths differ widely) and has its own cache. Results are
+// in the order of the texts and do not depend on the number of threads. The first error, in the
+// order of the texts, is thrown after all threads have stopped.
 #pragma once
 
 #include <cstdint>

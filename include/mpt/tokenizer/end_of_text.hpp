@@ -1,4 +1,4 @@
-// The token that ends a text: who cannot do without it says why a tokenizer has none.
+// The token that ends a text, and the error if a tokenizer has none.
 #pragma once
 
 #include <cstdint>
@@ -10,12 +10,11 @@
 
 namespace mpt {
 
-/// Why `words.eos_id()` gives nothing, as the part of a sentence behind "it has no end-of-text
-/// token".
+/// The reason why `words.eos_id()` is empty, to follow "it has no end-of-text token" in a message.
 [[nodiscard]] std::string why_without_end(tokenizer const& words);
 
-/// The id of the token that ends a text. Throws where there is none; `need` says what cannot be
-/// done without it ("responses would never end").
+/// The id of the token that ends a text. Throws if there is none; `need` names the consequence
+/// ("responses would never end").
 std::int32_t require_end(tokenizer const& words, std::string_view need);
 
 }  // namespace mpt

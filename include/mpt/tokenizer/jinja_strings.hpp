@@ -1,5 +1,6 @@
-// jinja_strings: what jinja_text.hpp rewrites strings' operations to, and the filters of strings,
-// for minja. minja's own take bytes for characters, and a slice beyond the end reads other memory.
+// jinja_strings: minja functions for the string operations that jinja_text.hpp rewrites, and string
+// filters. Those of minja itself count bytes as characters, and a slice beyond the end reads
+// foreign memory.
 #pragma once
 
 #include <algorithm>
@@ -19,17 +20,17 @@
 
 namespace mpt::detail {
 
-/// A function of a template: its positional arguments, at least `least` and at most `most`.
+/// Defines a function `name` for templates with `min_count` to `max_count` positional arguments.
 template <class F>
-void set_function(minja::Context& context, std::string const& name, std::size_t least,
-                  std::size_t most, F const& f) {
-  context.set(
-      name,
-      minja::Value::callable([name, least, most, f](std::shared_ptr<minja::Context> const&,
-                                                    minja::ArgumentsValue& args) -> minja::Value {
-        args.expectArgs(name.starts_with("py_") ? name.substr(3) : name, {least, most}, {0, 0});
-        return f(args.args);
-      }));
+void set_function(minja::Context& context, std::string const& name, std::size_t min_count,
+                  std::size_t max_count, F const& f) {
+  context.set(name, minja::Value::callable([name, min_count, max_count, f](
+                                               std::shared_ptr<minja::Context> const&,
+                                               minja::ArgumentsValue& args) -> minja::Value {
+                args.expectArgs(name.starts_with("py_") ? name.substr(3) : name,
+                                {min_count, max_count}, {0, 0});
+                return f(args.args);
+              }));
 }
 
 [[nodiscard]] inline std::u32string characters(minja::Value const& value) {
@@ -43,12 +44,12 @@ void set_function(minja::Context& context, std::string const& name, std::size_t 
   for (auto const part : parts) out.push_back(text_value(part));
   return out;
 }
-/// A string as the list of its characters, anything else as it is.
+/// A string as the list of its characters; any other value unchanged.
 [[nodiscard]] inline minja::Value items_of(minja::Value const& value) {
   if (!value.is_string()) return value;
-  auto const all = characters(value);
+  auto const text = characters(value);
   auto out = minja::Value::array();
-  for (auto const c : all) out.push_back(text_value({&c, 1}));
+  for (auto const c : text) out.push_back(text_value({&c, 1}));
   return out;
 }
 
@@ -56,55 +57,57 @@ void set_function(minja::Context& context, std::string const& name, std::size_t 
   if (value.is_null())
     throw std::runtime_error("the item " + index.dump() + " of something that is not defined");
   if (!index.is_number_integer() || value.is_object()) return value.get(index);
-  auto const chosen = index.get<std::int64_t>();
-  auto const within = [&](std::size_t size) -> std::optional<std::size_t> {
+  auto const item = index.get<std::int64_t>();
+  auto const resolve = [&](std::size_t size) -> std::optional<std::size_t> {
     auto const count = static_cast<std::int64_t>(size);
-    if (chosen < -count || chosen >= count) return std::nullopt;  // Undefined
-    return static_cast<std::size_t>(chosen < 0 ? chosen + count : chosen);
+    if (item < -count || item >= count) return std::nullopt;  // Undefined
+    return static_cast<std::size_t>(item < 0 ? item + count : item);
   };
   if (value.is_string()) {
-    auto const all = characters(value);
-    auto const at = within(all.size());
-    return at ? text_value({&all[*at], 1}) : minja::Value();
+    auto const text = characters(value);
+    auto const position = resolve(text.size());
+    return position ? text_value({&text[*position], 1}) : minja::Value();
   }
   if (!value.is_array()) return {};
-  auto const at = within(value.size());
-  return at ? value.at(*at) : minja::Value();
+  auto const position = resolve(value.size());
+  return position ? value.at(*position) : minja::Value();
 }
 
 [[nodiscard]] inline minja::Value slice_of(std::vector<minja::Value>& args) {
-  auto const bound = [&](std::size_t at) -> std::optional<std::int64_t> {
-    if (args[at].is_null()) return std::nullopt;
-    if (!args[at].is_number_integer()) throw std::runtime_error("a slice needs whole numbers");
-    return args[at].get<std::int64_t>();
+  auto const bound = [&](std::size_t argument) -> std::optional<std::int64_t> {
+    if (args[argument].is_null()) return std::nullopt;
+    if (!args[argument].is_number_integer())
+      throw std::runtime_error("a slice needs whole numbers");
+    return args[argument].get<std::int64_t>();
   };
   auto const step = bound(3).value_or(1);
   if (step == 0) throw std::runtime_error("slice step cannot be zero");
   auto const& value = args[0];
   if (value.is_array()) {
     auto out = minja::Value::array();
-    for (auto const at : python::slice_of(value.size(), bound(1), bound(2), step))
-      out.push_back(value.at(at));
+    for (auto const position : python::slice_of(value.size(), bound(1), bound(2), step))
+      out.push_back(value.at(position));
     return out;
   }
   if (value.is_null()) return {};  // Undefined
   if (!value.is_string()) throw std::runtime_error("only strings and lists have slices");
-  auto const all = characters(value);
+  auto const text = characters(value);
   std::u32string out;
-  for (auto const at : python::slice_of(all.size(), bound(1), bound(2), step)) out += all[at];
+  for (auto const position : python::slice_of(text.size(), bound(1), bound(2), step))
+    out += text[position];
   return text_value(out);
 }
 
 [[nodiscard]] inline minja::Value split(std::vector<minja::Value> const& args) {
-  auto const times = args.size() > 2 ? args[2].get<std::int64_t>() : std::int64_t{-1};
+  auto const max_splits = args.size() > 2 ? args[2].get<std::int64_t>() : std::int64_t{-1};
   auto const text = args[0].get<std::string>();
   if (args.size() < 2 || args[1].is_null())
-    return list_of(python::split(python::decode(text), times));
+    return list_of(python::split(python::decode(text), max_splits));
   auto const separator = args[1].get<std::string>();
   if (separator.empty()) throw std::runtime_error("empty separator");
   auto out = minja::Value::array();
   std::size_t begin = 0;
-  for (std::int64_t done = 0; times < 0 || done < times; ++done) {
+  for (std::int64_t split_count = 0; max_splits < 0 || split_count < max_splits; ++split_count) {
     auto const end = text.find(separator, begin);
     if (end == std::string::npos) break;
     out.push_back(text.substr(begin, end - begin));
@@ -116,38 +119,39 @@ void set_function(minja::Context& context, std::string const& name, std::size_t 
 
 [[nodiscard]] inline minja::Value replace(std::vector<minja::Value> const& args) {
   auto const text = args[0].get<std::string>();
-  auto const old = args[1].get<std::string>();
-  auto const now = args[2].get<std::string>();
-  auto left = args.size() > 3 ? args[3].get<std::int64_t>() : std::int64_t{-1};
+  auto const old_text = args[1].get<std::string>();
+  auto const new_text = args[2].get<std::string>();
+  auto remaining = args.size() > 3 ? args[3].get<std::int64_t>() : std::int64_t{-1};
   std::string out;
-  std::size_t at = 0;
-  for (; left != 0; --left) {
-    auto const end = old.empty() ? at : text.find(old, at);
+  std::size_t position = 0;
+  for (; remaining != 0; --remaining) {
+    auto const end = old_text.empty() ? position : text.find(old_text, position);
     if (end == std::string::npos) break;
-    out += text.substr(at, end - at) + now;
-    at = end + old.size();
-    if (!old.empty()) continue;
-    if (at == text.size()) return out;
-    auto const next = utf8::read(text, at).bytes;
-    out += text.substr(at, next);
-    at += next;
+    out += text.substr(position, end - position) + new_text;
+    position = end + old_text.size();
+    if (!old_text.empty()) continue;
+    if (position == text.size()) return out;
+    auto const bytes = utf8::read(text, position).bytes;
+    out += text.substr(position, bytes);
+    position += bytes;
   }
-  return {out + text.substr(at)};
+  return {out + text.substr(position)};
 }
 
-/// The title filter of jinja2, which is not str.title().
+/// The title filter of jinja2, which differs from str.title().
 [[nodiscard]] inline std::u32string title_filter(std::u32string_view text) {
   std::u32string out;
-  auto const divides = [](char32_t c) {
+  auto const is_separator = [](char32_t c) {
     return c == U'-' || c == U'(' || c == U'{' || c == U'[' || c == U'<' || python::is_space(c);
   };
   while (!text.empty()) {
-    auto const size = static_cast<std::size_t>(std::ranges::find_if(text, divides) - text.begin());
+    auto const size =
+        static_cast<std::size_t>(std::ranges::find_if(text, is_separator) - text.begin());
     auto const word = text.substr(0, size);
     out += python::upper(word.substr(0, 1)) +
            python::lower(word.substr(std::min<std::size_t>(1, size)));
     text.remove_prefix(size);
-    while (!text.empty() && divides(text.front())) {
+    while (!text.empty() && is_separator(text.front())) {
       out += text.front();
       text.remove_prefix(1);
     }
@@ -172,12 +176,12 @@ inline void set_string_methods(minja::Context& context) {
   for (std::string const name : {"strip", "lstrip", "rstrip"})
     set_function(context, "py_" + name, 1, 2, [name](values& v) {
       auto const text = python::decode(v[0].get<std::string>());
-      std::u32string goes;
-      bool const given = v.size() > 1 && !v[1].is_null();
-      if (given) goes = python::decode(v[1].get<std::string>());
-      return text_value(
-          python::strip(text, name != "rstrip", name != "lstrip",
-                        given ? std::optional<std::u32string_view>(goes) : std::nullopt));
+      std::u32string stripped;
+      bool const has_argument = v.size() > 1 && !v[1].is_null();
+      if (has_argument) stripped = python::decode(v[1].get<std::string>());
+      return text_value(python::strip(
+          text, name != "rstrip", name != "lstrip",
+          has_argument ? std::optional<std::u32string_view>(stripped) : std::nullopt));
     });
   set_function(context, "py_split", 1, 3, [](values& v) { return split(v); });
   set_function(context, "py_replace", 3, 4, [](values& v) { return replace(v); });
@@ -194,12 +198,12 @@ inline void set_string_filters(minja::Context& context) {
     });
   set_function(context, "trim", 1, 2, [](values& v) {
     if (v[0].is_null()) return minja::Value("");
-    std::u32string goes;
-    bool const given = v.size() > 1 && !v[1].is_null();
-    if (given) goes = characters(v[1]);
+    std::u32string stripped;
+    bool const has_argument = v.size() > 1 && !v[1].is_null();
+    if (has_argument) stripped = characters(v[1]);
     return text_value(
         python::strip(characters(v[0]), true, true,
-                      given ? std::optional<std::u32string_view>(goes) : std::nullopt));
+                      has_argument ? std::optional<std::u32string_view>(stripped) : std::nullopt));
   });
   for (char const* const name : {"length", "count"})
     set_function(context, name, 1, 1, [](values& v) {

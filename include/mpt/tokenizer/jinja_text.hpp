@@ -1,11 +1,12 @@
-// jinja_text: a chat template rewritten so that what it asks of strings is answered by code points,
-// as Python answers, where its interpreter has bytes:
+// jinja_text: rewrites a chat template so that its string operations work on code points, as in
+// Python, although minja's strings are bytes:
 //
 //   x[1:3]      (py_slice(x, 1, 3, none))       x[i]         (py_item(x, i))
 //   x.upper()   (py_upper(x))                   for c in x   for c in py_items(x)
 //
-// and escapes such as \u00e9 stand for their characters. Lines stay what they were. Too deep and
-// too long templates are refused, before they are parsed by recursion.
+// and escapes such as \u00e9 are replaced by their characters. Line numbers do not change.
+// Templates that are nested too deep or too long are refused before the recursive parser reads
+// them.
 #pragma once
 
 #include <string>
@@ -15,7 +16,7 @@
 
 namespace mpt {
 
-/// The template as above. Throws for one above 1 MiB, or with brackets nested above 200.
+/// The rewritten template. Throws for a text above 1 MiB, or with brackets more than 200 deep.
 [[nodiscard]] std::string jinja_by_code_points(std::string_view text);
 
 }  // namespace mpt

@@ -1,12 +1,12 @@
 // Learning byte-pair merges from counted words.
 //
 // Repeatedly the most frequent pair of neighbouring tokens becomes a token. Pairs are counted once;
-// after a merge only the words that hold the pair are rewritten, and only the counts of the pairs
-// around it change. The most frequent pair comes from a heap whose counts may be stale: a stale
-// entry is put back with the present count. Ties go to the pair with the smaller left id, then the
-// smaller right id, so the result depends on nothing but the counts. Both rules, and the
-// arithmetic, are those of Hugging Face's BpeTrainer, whose merges these equal.
-// Cost: O(all letters of distinct words) memory; time grows with merges x words they occur in.
+// after a merge only the words that hold the pair are rewritten, and only the counts of the
+// neighbouring pairs change. The most frequent pair comes from a heap whose counts may be stale: a
+// stale entry is pushed again with the current count. Ties go to the pair with the smaller left id,
+// then the smaller right id, so the result depends only on the counts. Both rules, and the
+// arithmetic, are those of Hugging Face's BpeTrainer, and the merges are equal.
+// Cost: memory O(letters of all distinct words); time grows with merges x words that hold them.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ struct counted_word {
   std::int64_t count = 0;
 };
 
-/// A learnt merge: two tokens and what they become.
+/// A learnt merge: two tokens and the token that replaces them.
 struct learnt_merge {
   std::int32_t left;
   std::int32_t right;

@@ -1,10 +1,10 @@
 // Unicode's normal form C, as the reference tokenizers compute it.
 //
 // GPT-NeoX normalises text to NFC before it looks for words. Nearly all text is in NFC already, so
-// only stretches around characters that might compose or be reordered are handed to utf8proc; the
-// rest is copied. The reference implementation's tables are those of Unicode 9: to it, combining
-// marks that came later are ordinary characters, which neither move nor compose. They are listed
-// here and passed over in the same way, so that ids are equal for every text.
+// only stretches around characters that might compose or be reordered are passed to utf8proc; the
+// rest is copied. The reference implementation's tables are those of Unicode 9: it treats later
+// combining marks as ordinary characters, which neither move nor compose. These marks are listed
+// here and treated in the same way, so that ids are equal for every text.
 // Cost: one pass. A stretch of k combining marks in a row costs up to k^2 (utf8proc sorts by
 // insertion).
 #pragma once
@@ -33,8 +33,8 @@ template <std::size_t Count>
   return range != std::end(ranges) && range->first <= c;
 }
 
-/// Characters that are in NFC, of combining class 0, and never combine with one before them. Not
-/// all such characters: the common ones in few ranges.
+/// Characters that are in NFC, have combining class 0 and never combine with an earlier character.
+/// The list is not complete: it has the common characters in a few ranges.
 inline constexpr code_point_range stable_characters[] = {
     {0x0000, 0x02FF},   // Latin, IPA
     {0x0388, 0x0482},   // Greek, Cyrillic
@@ -52,8 +52,8 @@ inline constexpr code_point_range stable_characters[] = {
     {0x1F000, 0x1FAFF}  // emoji
 };
 
-/// Characters that neither move nor compose: combining or composing ones that came after Unicode 9,
-/// and U+11A7, which utf8proc 2.8 takes for a trailing Hangul consonant and swallows.
+/// Characters that neither move nor compose: combining or composing characters newer than Unicode
+/// 9, and U+11A7, which utf8proc 2.8 drops as if it were a trailing Hangul consonant.
 inline constexpr code_point_range inert_characters[] = {
     {0x07FD, 0x07FD},   {0x0897, 0x089F},   {0x08CA, 0x08D3},   {0x09FE, 0x09FE},
     {0x0C3C, 0x0C3C},   {0x0D3B, 0x0D3C},   {0x0EBA, 0x0EBA},   {0x11A7, 0x11A7},
@@ -69,8 +69,8 @@ inline constexpr code_point_range inert_characters[] = {
 
 }  // namespace detail
 
-/// The place of the first character that might not be in NFC, or the text's size if all of it is.
-/// `text` must be valid UTF-8. (A place may be reported although nothing changes there.)
+/// The position of the first character that might not be in NFC, or the size of the text if all of
+/// it is. `text` must be valid UTF-8. (NFC may leave the character at that position unchanged.)
 [[nodiscard]] std::size_t first_unstable(std::string_view text);
 
 /// The normal form C of valid UTF-8, by the reference tokenizers' tables.

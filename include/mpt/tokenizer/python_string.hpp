@@ -1,5 +1,5 @@
-// python_string: what Python's str does, by code points: lower and upper case, slices, strip,
-// split. Chat templates are written for it.
+// python_string: operations of Python's str, on code points: lower and upper case, slices, strip
+// and split. Chat templates rely on them.
 #pragma once
 
 #include <cstddef>
@@ -32,14 +32,15 @@ namespace mpt::python {
 /// str.title().
 [[nodiscard]] std::u32string title(std::u32string_view text);
 
-/// str.strip(), lstrip and rstrip; no `characters`: of white space.
+/// str.strip(), lstrip and rstrip; without `characters` white space is stripped.
 [[nodiscard]] std::u32string_view strip(std::u32string_view text, bool left, bool right,
                                         std::optional<std::u32string_view> characters);
 
-/// str.split() at runs of white space, at most so often; below 0: as often as it goes.
-[[nodiscard]] std::vector<std::u32string_view> split(std::u32string_view text, std::int64_t times);
+/// str.split() at runs of white space, at most `max_splits` times; below 0: without limit.
+[[nodiscard]] std::vector<std::u32string_view> split(std::u32string_view text,
+                                                     std::int64_t max_splits);
 
-/// The places that a slice [begin:end:step] takes of `size`; step is not 0.
+/// The indices of a slice [begin:end:step] of a sequence of `size` elements; step is not 0.
 [[nodiscard]] std::vector<std::size_t> slice_of(std::size_t size, std::optional<std::int64_t> begin,
                                                 std::optional<std::int64_t> end, std::int64_t step);
 

@@ -1,8 +1,8 @@
 // Decoding ids one at a time, for text that appears while it is generated.
 //
-// A token may end in the middle of a UTF-8 character; such bytes wait for the next token. What
-// comes out is always whole characters, and all of it together, with `finish`, equals decoding all
-// ids at once. At most 3 bytes wait.
+// A token may end in the middle of a UTF-8 character; such bytes (at most 3) wait for the next
+// token. The output is always whole characters, and all output together, with `finish`, equals
+// decoding all ids at once.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@ class stream_decoder {
   explicit stream_decoder(tokenizer const& source, special_tokens special = special_tokens::keep)
       : source_(&source), special_(special) {}
 
-  /// The characters that became complete with this id; maybe none. Error: an id without token.
+  /// The characters that this id completes; maybe none. Error: an id without token.
   [[nodiscard]] std::string push(std::int32_t id);
 
-  /// Ends the text: U+FFFD if a character was left incomplete. Then a new text may begin.
+  /// Ends the text and returns U+FFFD if a character is incomplete. Then a new text may begin.
   [[nodiscard]] std::string finish() { return utf8::lossy(std::exchange(waiting_, {})); }
 
  private:

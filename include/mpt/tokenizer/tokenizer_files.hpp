@@ -1,9 +1,9 @@
 // The files of a tokenizer as a folder holds them, for loading, saving and exporting.
 //
-// tokenizer.json holds everything that encoding needs. tokenizer_config.json, if there, names the
-// tokens' roles (eos_token, ...) and the class that transformers' AutoTokenizer shall make; older
-// folders name the roles in special_tokens_map.json. All are kept as text, so that an exported
-// model carries them byte for byte. Nothing is downloaded.
+// tokenizer.json holds everything that encoding needs. tokenizer_config.json, if there is one,
+// names the roles of tokens (eos_token, ...) and the class for transformers' AutoTokenizer; older
+// folders name the roles in special_tokens_map.json. All files are kept as text, so that an
+// exported model has them byte for byte. Nothing is downloaded.
 #pragma once
 
 #include <cstdint>
@@ -20,17 +20,17 @@ namespace mpt {
 
 using parallel::checkpoint::parse_json;
 
-/// The most bytes a tokenizer's file may have.
+/// The largest size of a tokenizer's file in bytes.
 inline constexpr std::uintmax_t largest_tokenizer_file = std::uintmax_t{256} << 20;
 
 /// The texts of a tokenizer's files.
 struct tokenizer_files {
   std::string json;              ///< of tokenizer.json
   std::string config;            ///< of tokenizer_config.json; empty if there is none
-  std::filesystem::path source;  ///< the tokenizer.json they came from; empty if made in memory
+  std::filesystem::path source;  ///< path of tokenizer.json; empty if made in memory
   std::string special_tokens{};  ///< of special_tokens_map.json; empty if there is none
 
-  /// How errors call the tokenizer.
+  /// The name of the tokenizer in errors.
   [[nodiscard]] std::string name() const;
 };
 
@@ -38,20 +38,20 @@ struct tokenizer_files {
 /// special_tokens_map.json beside it.
 [[nodiscard]] tokenizer_files read_tokenizer_files(std::filesystem::path const& file_or_folder);
 
-/// The text of the token with a role ("eos_token"), as transformers finds it: named by
-/// tokenizer_config.json as a string or as an object with `content`; by special_tokens_map.json,
-/// which comes first unless tokenizer_config.json lists the added tokens itself; else that of the
-/// tokenizer's class. The vocabulary may lack it.
+/// The text of the token with a role ("eos_token"), as transformers finds it. It is named by
+/// tokenizer_config.json, as a string or as an object with `content`, or by
+/// special_tokens_map.json, which has priority unless tokenizer_config.json lists the added tokens
+/// itself; otherwise the tokenizer's class names it. The vocabulary may lack the token.
 [[nodiscard]] std::optional<std::string> named_token(tokenizer_files const& files,
                                                      char const* role);
 
-/// The text of a tokenizer_config.json with which transformers' AutoTokenizer loads the folder. An
-/// empty `eos_token` and a `model_max_length` of 0 are left out.
+/// The text of a tokenizer_config.json for transformers' AutoTokenizer. An empty `eos_token` and a
+/// `model_max_length` of 0 are left out.
 [[nodiscard]] std::string make_tokenizer_config(std::string_view eos_token,
                                                 std::int64_t model_max_length);
 
-/// Writes tokenizer.json and, where there are such, tokenizer_config.json and
-/// special_tokens_map.json into a folder, which is made if need be.
+/// Writes tokenizer.json and, unless they are empty, tokenizer_config.json and
+/// special_tokens_map.json into a folder, which is created if it does not exist.
 void write_tokenizer_files(tokenizer_files const& files, std::filesystem::path const& folder);
 
 }  // namespace mpt

@@ -1,11 +1,11 @@
-// Training a byte-level BPE tokenizer on texts, for runs that bring no tokenizer.
+// Training a byte-level BPE tokenizer on texts, for runs without an existing tokenizer.
 //
 // The result is an ordinary tokenizer.json (GPT-2's kind: no normaliser, so decoding gives back
 // every text exactly) that Hugging Face's tokenizers load and that gives equal ids there. Ids: the
 // special tokens in the order given, the 256 bytes in order of their spelling, then the merges as
-// learnt. Special tokens that occur in the texts divide them and are not learnt from. Same texts
-// (in any order) and options, same bytes of the file, on every machine. Cost: distinct words in
-// memory; a second or two for 20 MB of English and 4096 tokens.
+// learnt. Special tokens that occur in the texts divide them and are not learnt from. Equal texts
+// (in any order) and options give equal bytes of the file on every machine. Cost: memory for the
+// distinct words; one or two seconds for 20 MB of English and 4096 tokens.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@ namespace mpt {
 /// How to train a tokenizer.
 struct train_tokenizer_options {
   std::int32_t vocab_size =
-      4096;  ///< at most so many tokens, special ones and the 256 bytes included
+      4096;  ///< maximum number of tokens, special tokens and the 256 bytes included
   std::vector<std::string> special_tokens = {"<|endoftext|>"};  ///< the first ends documents
   std::int64_t min_count = 2;         ///< pairs that occur less often are not merged
-  std::int64_t model_max_length = 0;  ///< for tokenizer_config.json; 0: not said
+  std::int64_t model_max_length = 0;  ///< for tokenizer_config.json; 0: left out
 };
 
 namespace detail {
@@ -33,8 +33,8 @@ namespace detail {
 
 }  // namespace detail
 
-/// Trains a byte-level BPE tokenizer. It has fewer than `vocab_size` tokens if the texts hold no
-/// more pairs; texts without a word are refused. Text that is not UTF-8 is read as by
+/// Trains a byte-level BPE tokenizer. It has fewer than `vocab_size` tokens if the texts have too
+/// few pairs; texts without a word are refused. Text that is not UTF-8 is read as by
 /// `tokenizer::encode`.
 [[nodiscard]] tokenizer train_tokenizer(std::span<std::string const> texts,
                                         train_tokenizer_options const& options = {});

@@ -1,4 +1,4 @@
-// The tokens of a vocabulary: spelling to id, id to spelling and to the bytes it stands for.
+// The tokens of a vocabulary: spelling to id, and id to spelling and bytes.
 //
 // Spellings are those of the tokenizer's file (byte-level spelling for tokens of the model, plain
 // text for added ones). Ids may have gaps; they are bounded because the tables are arrays over ids
@@ -22,16 +22,16 @@ namespace mpt {
 /// Tokens and their ids.
 class vocabulary {
  public:
-  /// Ids are below this.
+  /// The exclusive upper limit of ids.
   static constexpr std::int32_t id_limit = 1 << 21;
 
-  /// What became of an `insert`.
+  /// The result of `insert`.
   enum class outcome : std::uint8_t { added, spelling_known, id_taken };
 
-  /// Adds a token, unless its spelling or its id (which is in [0, id_limit)) is taken.
+  /// Adds a token unless its spelling or its id, which is in [0, id_limit), is already in use.
   outcome insert(std::string_view spelling, std::int32_t id);
 
-  /// The id of a token, if it is here.
+  /// The id of a token, if the vocabulary contains it.
   [[nodiscard]] std::optional<std::int32_t> id_of(std::string_view spelling) const;
 
   /// Whether the id belongs to a token.
@@ -53,7 +53,7 @@ class vocabulary {
   struct token {
     std::string spelling;
     std::string bytes;
-    bool used = false;
+    bool is_used = false;
   };
   struct hash {
     using is_transparent = void;

@@ -2,9 +2,9 @@
 //
 // Words follow Zipf's law: a few thousand make up most of a text, so remembering their ids saves
 // nearly all merging. A slot is one cache line: a word of at most 30 bytes and at most 8 ids;
-// longer ones are not kept. A word has one slot (direct mapped), and the latest word takes it: no
-// lists, no eviction, no allocation after construction, memory = 64 bytes x slots. The cache also
-// lends its owner a buffer for the word at hand. It never changes what encode returns.
+// longer ones are not cached. A word has one slot (direct mapped), and the latest word takes it:
+// there are no lists and no allocations after construction, and memory is 64 bytes x slots. The
+// cache also lends its owner a buffer for the current word. It never changes the result of encode.
 #pragma once
 
 #include <algorithm>
@@ -24,14 +24,14 @@ class word_cache {
   explicit word_cache(std::size_t slots = std::size_t{1} << 15)
       : slots_(std::bit_ceil(std::max<std::size_t>(slots, 1))) {}
 
-  /// Forgets every word unless they were encoded by the tokenizer known by `owner`; `tokenizer`
-  /// calls this, so that a cache used with a second tokenizer is slow for once instead of wrong.
+  /// Forgets all words unless the tokenizer with fingerprint `owner` encoded them. `tokenizer`
+  /// calls this, so that a cache used with another tokenizer is slow once instead of wrong.
   void belong_to(std::uint64_t owner);
 
-  /// The ids of a word, or an empty span if it is not here. Valid until the next `keep`.
+  /// The ids of a word, or an empty span if it is not cached. Valid until the next `keep`.
   [[nodiscard]] std::span<std::int32_t const> find(std::string_view word) const;
 
-  /// Remembers a word, unless it is too long.
+  /// Stores a word unless it is too long.
   void keep(std::string_view word, std::span<std::int32_t const> ids);
 
   /// Room for the ids of the word that is being merged.
@@ -45,7 +45,7 @@ class word_cache {
     std::int32_t ids[8] = {};
   };
 
-  [[nodiscard]] std::size_t place(std::string_view word) const;
+  [[nodiscard]] std::size_t slot_of(std::string_view word) const;
 
   std::vector<slot> slots_;
   std::vector<std::int32_t> scratch_;

@@ -39,13 +39,13 @@ class batch_guard {
   }
 
   /// Of a batch that has updated.
-  void updated(batch_result const& r) {
+  void record_update(batch_result const& r) {
     if (spikes_) spikes_->add(r.loss, r.gradient_norm);
   }
 
   /// Of a batch that has updated nothing: whether the run goes back to the last checkpoint or goes
   /// on as it is. Throws `diverged` when it is to stop.
-  [[nodiscard]] bool rolls_back(parallel::train::step_outcome outcome, batch_result const& r) {
+  [[nodiscard]] bool must_roll_back(parallel::train::step_outcome outcome, batch_result const& r) {
     bool const spike = outcome == parallel::train::step_outcome::above_limit;
     why_ = spike ? spikes_->describe(r.loss, r.gradient_norm)
                  : "the loss or the gradient is not finite";
@@ -61,8 +61,8 @@ class batch_guard {
 
   /// The checkpoint `folder` to go back to from `batch`, or the one before, where that is damaged.
   /// Throws when there is none.
-  [[nodiscard]] found_checkpoint to_roll_back_to(std::filesystem::path const& folder,
-                                                 std::int64_t batch) const {
+  [[nodiscard]] found_checkpoint rollback_checkpoint(std::filesystem::path const& folder,
+                                                     std::int64_t batch) const {
     if (folder.empty())
       parallel::fail<parallel::diverged>("batch ", batch, ": ", why_,
                                          ", and there is no checkpoint yet to roll back to; save "

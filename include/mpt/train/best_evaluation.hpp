@@ -9,14 +9,14 @@ namespace mpt {
 class best_evaluation {
  public:
   /// After an evaluation behind batch `batch`.
-  void evaluated(std::int64_t batch, double loss) {
+  void record_evaluation(std::int64_t batch, double loss) {
     batch_ = batch;
     last_ = loss;
   }
 
   /// Before a checkpoint behind batch `batch`: whether it was evaluated and is the best so far,
   /// which it then stays until a better one.
-  [[nodiscard]] bool take(std::int64_t batch) {
+  [[nodiscard]] bool claim_best(std::int64_t batch) {
     bool const better = last_ && batch_ == batch && (!least_ || *last_ < *least_);
     if (better) least_ = last_;
     return better;

@@ -11,7 +11,7 @@
 
 #include <mpt/callbacks/callback.hpp>
 #include <mpt/config/train.hpp>
-#include <mpt/train/placed_sequences.hpp>
+#include <mpt/train/device_sequences.hpp>
 #include <mpt/train/run_data.hpp>
 #include <mpt/train/run_mesh.hpp>
 #include <mpt/vocabulary.hpp>
@@ -75,7 +75,7 @@ class checked_batches {
   [[nodiscard]] typename check_type::work work_of(int rank, std::int64_t batch) {
     auto& reader = readers_[rank];
     if (reader == nullptr) reader = data_.batches(config_, rank, mesh_.data_ranks());
-    read_.place(mesh_.rows_of(shared_batch(*reader, batch, mesh_)));
+    read_.assign(mesh_.local_rows(shared_batch(*reader, batch, mesh_)));
     auto const all = read_.microbatches(microbatch_, reader->share().begin, 1);
     return {all.first.front(), all.second.front()};
   }
@@ -104,7 +104,7 @@ class checked_batches {
   index microbatch_;
   check_type check_;
   std::map<int, std::unique_ptr<run_batches>> readers_;  // by data rank
-  placed_sequences<Device> read_;
+  device_sequences<Device> read_;
 };
 
 }  // namespace mpt

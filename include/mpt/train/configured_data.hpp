@@ -78,9 +78,9 @@ class configured_batches final : public run_batches {
     auto const* const examples = std::get_if<example_batches>(&source_);
     return examples != nullptr ? examples->tokens() : padded_;
   }
-  [[nodiscard]] std::int64_t places() const override {
+  [[nodiscard]] std::int64_t padded_tokens() const override {
     auto const* const examples = std::get_if<example_batches>(&source_);
-    return examples != nullptr ? examples->places() : padded_;
+    return examples != nullptr ? examples->padded_tokens() : padded_;
   }
   [[nodiscard]] double waited_seconds() const override {
     return std::visit([](auto const& s) { return s.waited_seconds(); }, source_);

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include <mpt/train/placed_sequences.hpp>
+#include <mpt/train/device_sequences.hpp>
 #include <mpt/train/run_data.hpp>
 #include <mpt/train/run_mesh.hpp>
 #include <parallel/train/statistics_sum.hpp>
@@ -26,11 +26,11 @@ template <class Device, class Mesh, class Stepper>
   auto const next = shared_batches(set, mesh);
   train::statistics_sum<double> sums;
   for (bool more = true; more;) {
-    std::vector<placed_sequences<Device>> held;
+    std::vector<device_sequences<Device>> held;
     while (more && held.size() < at_once) {
       auto part = next();
       more = part.has_value();
-      if (more) held.emplace_back(device).place(mesh.rows_of(*std::move(part)));
+      if (more) held.emplace_back(device).assign(mesh.local_rows(*std::move(part)));
     }
     if (held.empty()) break;
     std::vector<microbatch> parts;

@@ -83,13 +83,13 @@ class example_batches {
 
   /// The share of global batch `batch`. One before the last asked for costs a replay of packing.
   [[nodiscard]] sequences at(index batch) {
-    auto const bins = order_.at(static_cast<std::size_t>(batch));
+    auto const bins = order_.batch_rows(static_cast<std::size_t>(batch));
     auto const size = [](auto n) { return static_cast<std::size_t>(n); };
     auto const length = static_cast<index>(
         finetune::row_length(bins, size(most_), trimming_, size(batch), size(granule_)));
     tokens_ = 0;
     for (auto const& one : bins) tokens_ += static_cast<std::int64_t>(one.tokens);
-    places_ = static_cast<std::int64_t>(bins.size()) * length;
+    padded_tokens_ = static_cast<std::int64_t>(bins.size()) * length;
     return detail::rows_of(*set_,
                            std::span(bins).subspan(static_cast<std::size_t>(share_.begin),
                                                    static_cast<std::size_t>(share_.size())),
@@ -99,7 +99,7 @@ class example_batches {
   /// Ids of the last global batch that `at` gave, without padding.
   [[nodiscard]] std::int64_t tokens() const { return tokens_; }
   /// With padding.
-  [[nodiscard]] std::int64_t places() const { return places_; }
+  [[nodiscard]] std::int64_t padded_tokens() const { return padded_tokens_; }
   [[nodiscard]] double waited_seconds() const { return 0; }
 
  private:
@@ -127,7 +127,7 @@ class example_batches {
   parallel::data::share share_;
   finetune::batch_order order_;
   std::int64_t tokens_ = 0;  // of the last batch
-  std::int64_t places_ = 0;
+  std::int64_t padded_tokens_ = 0;
 };
 
 /// What `packing_ratio: auto` found, a line a loader that says so.

@@ -16,8 +16,9 @@ using settings = std::vector<std::string>;
 
 /// What to try for a run of `config` on `ranks` ranks, cheapest first: microbatches as large as
 /// fit, more ZeRO, recomputation, then ranks, twice as many at a time, up to `most_ranks`.
-[[nodiscard]] inline std::vector<settings> less_memory(train_config const& config, int ranks,
-                                                       int most_ranks = 4096) {
+[[nodiscard]] inline std::vector<settings> memory_saving_settings(train_config const& config,
+                                                                  int ranks,
+                                                                  int most_ranks = 4096) {
   settings smaller;
   if (config.device_train_microbatch_size.value_or(1) > 1)
     smaller.emplace_back(is_canonical(config) ? "device_train_microbatch_size=1"

@@ -79,8 +79,8 @@ template <class T, class Device>
 }
 
 /// The largest of all ranks' values. Collective.
-[[nodiscard]] inline double most_of_ranks(double value, parallel::any_communicator& comm,
-                                          parallel::host::stream& exchanges) {
+[[nodiscard]] inline double max_over_ranks(double value, parallel::any_communicator& comm,
+                                           parallel::host::stream& exchanges) {
   comm.all_reduce(exchanges, std::span<double>(&value, 1), parallel::reduction::max).wait();
   return value;
 }
@@ -89,7 +89,7 @@ template <class T, class Device>
 /// devices have the same identity(). Devices without one, CPUs, are not shared: ranks compute on
 /// cores of their own. Collective.
 template <class Device>
-[[nodiscard]] bool stands_for_device(Device const& device, parallel::any_communicator& comm,
+[[nodiscard]] bool represents_device(Device const& device, parallel::any_communicator& comm,
                                      parallel::host::stream& exchanges) {
   if constexpr (requires { device.identity(); }) {
     auto const all = gather_texts(comm, exchanges, device.identity());
@@ -102,12 +102,12 @@ template <class Device>
 /// The peak FLOP/s of all ranks' devices together, each counted once, with its peak_rate or `told`
 /// of every device. Collective.
 template <class T, class Device>
-[[nodiscard]] double peak_of_devices(Device const& device, typename Device::stream_type& stream,
+[[nodiscard]] double total_peak_rate(Device const& device, typename Device::stream_type& stream,
                                      std::optional<double> told, parallel::any_communicator& comm,
                                      parallel::host::stream& exchanges, double seconds = 0.5) {
   double sum = 0;
   // a shared device is measured by one rank, while the others wait
-  if (stands_for_device(device, comm, exchanges))
+  if (represents_device(device, comm, exchanges))
     sum = told ? *told : peak_rate<T>(device, stream, seconds);
   comm.all_reduce(exchanges, std::span<double>(&sum, 1), parallel::reduction::sum).wait();
   return sum;
@@ -120,29 +120,33 @@ class watched_peak {
  public:
   static constexpr double seconds = 0.1;  // of a later measurement
   static constexpr std::string_view measured = "measured matrix products";
-  static constexpr std::string_view told = "gpu_flops_available";
+  static constexpr std::string_view configured = "gpu_flops_available";
 
   /// `source`: where `flops` come from, as a reader is told. `again`: measures again for about
   /// `seconds`; collective; none where the peak was not measured.
   watched_peak(double flops, std::string source, std::function<double()> again = {})
-      : flops_(flops), first_(flops), source_(std::move(source)), again_(std::move(again)) {}
+      : flops_(flops),
+        first_(flops),
+        source_(std::move(source)),
+        remeasure_rate_(std::move(again)) {}
 
   [[nodiscard]] double flops() const { return flops_; }
   [[nodiscard]] std::string const& source() const { return source_; }
 
   /// The run's last batches did so many FLOP/s. Returns what there is to say of it, once.
-  [[nodiscard]] std::string seen(double rate) {
+  [[nodiscard]] std::string observe(double rate) {
     if (!(rate > flops_)) return {};
     bool const is_first = !std::exchange(exceeded_, true);
-    if (!again_)
-      return is_first ? fmt::format(
-                            "note: MFU is above 100 %: the run does {} FLOP/s, but its devices "
-                            "together {} ({}); {}",
-                            console::count(rate), console::count(flops_), source_,
-                            source_ == told ? "correct callbacks.speed_monitor.gpu_flops_available"
-                                            : "its formula counts attention that is masked, which "
-                                              "throughput/device/mfu_causal does not")
-                      : std::string();
+    if (!remeasure_rate_)
+      return is_first
+                 ? fmt::format(
+                       "note: MFU is above 100 %: the run does {} FLOP/s, but its devices "
+                       "together {} ({}); {}",
+                       console::count(rate), console::count(flops_), source_,
+                       source_ == configured ? "correct callbacks.speed_monitor.gpu_flops_available"
+                                             : "its formula counts attention that is masked, which "
+                                               "throughput/device/mfu_causal does not")
+                 : std::string();
     flops_ = rate;
     source_ = "what the run itself has done";
     return is_first ? fmt::format(
@@ -156,26 +160,26 @@ class watched_peak {
   /// Collective, after the run's `batch`-th batch here (from 1): measures again after batches that
   /// are powers of two, where rank 0 has trained for long enough that it costs less than 2 % of the
   /// `trained` seconds since the last time, or doubts the peak.
-  void look(std::int64_t batch, double trained, double rate, parallel::any_communicator& comm,
-            parallel::host::stream& exchanges) {
-    if (!again_ || !std::has_single_bit(static_cast<std::uint64_t>(batch))) return;
-    look_again(rate, trained - last_ > 50 * seconds, comm, exchanges);
+  void remeasure_if_due(std::int64_t batch, double trained, double rate,
+                        parallel::any_communicator& comm, parallel::host::stream& exchanges) {
+    if (!remeasure_rate_ || !std::has_single_bit(static_cast<std::uint64_t>(batch))) return;
+    remeasure(rate, trained - last_ > 50 * seconds, comm, exchanges);
     last_ = trained;
   }
 
   /// Collective, at the end of a run that did `rate` FLOP/s.
   void finish(double rate, parallel::any_communicator& comm, parallel::host::stream& exchanges) {
-    if (again_) look_again(rate, false, comm, exchanges);
-    static_cast<void>(seen(rate));
+    if (remeasure_rate_) remeasure(rate, false, comm, exchanges);
+    static_cast<void>(observe(rate));
   }
 
  private:
-  void look_again(double rate, bool is_time, parallel::any_communicator& comm,
-                  parallel::host::stream& exchanges) {
+  void remeasure(double rate, bool is_time, parallel::any_communicator& comm,
+                 parallel::host::stream& exchanges) {
     constexpr double doubtful = 0.9;  // of a peak, which training does not reach
     bool const asks = comm.rank() == 0 && (is_time || exceeded_ || rate > doubtful * flops_);
-    if (most_of_ranks(asks ? 1 : 0, comm, exchanges) == 0) return;
-    double const found = again_();
+    if (max_over_ranks(asks ? 1 : 0, comm, exchanges) == 0) return;
+    double const found = remeasure_rate_();
     if (found <= flops_) return;
     flops_ = found;
     source_ = measured;
@@ -184,22 +188,22 @@ class watched_peak {
   double flops_;
   double first_;
   std::string source_;
-  std::function<double()> again_;
+  std::function<double()> remeasure_rate_;
   bool exceeded_ = false;
   double last_ = 0;  // trained seconds when it was measured last
 };
 
-/// peak_of_devices, watched. Collective; the arguments must outlive it.
+/// total_peak_rate, watched. Collective; the arguments must outlive it.
 template <class T, class Device>
 [[nodiscard]] watched_peak watch_peak(Device const& device, typename Device::stream_type& stream,
                                       std::optional<double> told, parallel::any_communicator& comm,
                                       parallel::host::stream& exchanges) {
-  double const flops = peak_of_devices<T>(device, stream, told, comm, exchanges);
+  double const flops = total_peak_rate<T>(device, stream, told, comm, exchanges);
   bool const measures = !told && stated_peak<T>(device) == 0;
-  if (most_of_ranks(measures ? 1 : 0, comm, exchanges) == 0)
-    return {flops, told ? std::string(watched_peak::told) : "data sheet"};
+  if (max_over_ranks(measures ? 1 : 0, comm, exchanges) == 0)
+    return {flops, told ? std::string(watched_peak::configured) : "data sheet"};
   return {flops, std::string(watched_peak::measured), [&device, &stream, &comm, &exchanges] {
-            return peak_of_devices<T>(device, stream, std::nullopt, comm, exchanges,
+            return total_peak_rate<T>(device, stream, std::nullopt, comm, exchanges,
                                       watched_peak::seconds);
           }};
 }

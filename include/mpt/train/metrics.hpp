@@ -38,10 +38,10 @@ class speed_window {
   /// A moment of a run: sums up to then, of this program or of the run before it was resumed, too.
   struct instant {
     clock::time_point time;
-    std::int64_t tokens = 0;    // without padding
-    double waited_seconds = 0;  // for data
-    std::int64_t places = 0;    // of tokens or padding
-    std::int64_t trained = 0;   // tokens with a label
+    std::int64_t tokens = 0;         // without padding
+    double waited_seconds = 0;       // for data
+    std::int64_t padded_tokens = 0;  // of tokens or padding
+    std::int64_t trained = 0;        // tokens with a label
     std::int64_t batches = 0;
   };
 
@@ -63,7 +63,9 @@ class speed_window {
     skip(pause);
     return pause;
   }
-  [[nodiscard]] double places_per_second() const { return speed_of(&instant::places); }
+  [[nodiscard]] double padded_tokens_per_second() const {
+    return speed_of(&instant::padded_tokens);
+  }
   [[nodiscard]] double batches_per_second() const { return speed_of(&instant::batches); }
   [[nodiscard]] double tokens_per_second() const { return speed_of(&instant::tokens); }
   [[nodiscard]] double trained_tokens_per_second() const { return speed_of(&instant::trained); }

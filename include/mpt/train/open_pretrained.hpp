@@ -97,8 +97,8 @@ inline void require_same_adapters(model_source const& source, model_config const
     train_config const& config, std::filesystem::path const& folder) {
   auto const& model = config.model;
   model_source source(folder, config.adapter);
-  bool const overridden = folder == config.pretrained;  // it may differ from its config.json
-  if (!overridden)
+  bool const with_overrides = folder == config.pretrained;  // it may differ from its config.json
+  if (!with_overrides)
     detail::require_same_model(source.config(), source.path().string() + ": its config.json", model,
                                ", or take the model from there by model.name=hf_causal_lm and "
                                "model.pretrained_model_name_or_path");

@@ -54,10 +54,10 @@ namespace detail {
     for (auto const& name : names)
       if (std::regex_search(foundry_name(name), expression)) found.push_back(name);
   } catch (std::regex_error const&) {
-    parallel::fail(pattern.place, ": '", pattern.text,
+    parallel::fail(pattern.location, ": '", pattern.text,
                    "' is not a regular expression that is understood here");
   }
-  require(!found.empty(), pattern.place, ": '", pattern.text,
+  require(!found.empty(), pattern.location, ": '", pattern.text,
           "' matches no parameter; their names are like ", foundry_name(names.front()));
   return found;
 }

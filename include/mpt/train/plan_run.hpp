@@ -50,7 +50,7 @@ template <class T>
   };
   for (auto const length : row_lengths(config)) {  // shorter ones too, for the same reason as below
     std::vector sizes{sequences::shape_of(split.microbatch, length / context)};
-    for (auto const rest : split.rests)
+    for (auto const rest : split.remainders)
       sizes.push_back(sequences::shape_of(rest, length / context));
     plan(count, sizes, pass::training);
   }
@@ -80,14 +80,15 @@ namespace detail {
 
 /// plan_run of a run that recomputes so much.
 template <class T>
-[[nodiscard]] run_plan plan_recomputing(train_config const& config, int ranks,
-                                        std::size_t available, std::optional<std::size_t> host,
-                                        block_recomputation recompute) {
+[[nodiscard]] run_plan plan_with_recomputation(train_config const& config, int ranks,
+                                               std::size_t available,
+                                               std::optional<std::size_t> host,
+                                               block_recomputation recompute) {
   run_plan plan;
   plan.layout = run_layout(config, ranks);
   plan.recompute = std::move(recompute);
   plan.available = available;
-  plan.automatic = !config.device_train_microbatch_size.has_value();
+  plan.is_microbatch_automatic = !config.device_train_microbatch_size.has_value();
   model<T> net(config.model, planned_groups(config), plan.recompute);
   auto const groups = groups_of(config, net);
   std::vector<train::stages_of_rank> stages;
@@ -138,7 +139,7 @@ template <class T>
   hold();
   spare_exchanges(0, true);
   choose(config.global_train_batch_size);
-  while (plan.automatic && plan.split.microbatch > 1 && !fits(plan))
+  while (plan.is_microbatch_automatic && plan.split.microbatch > 1 && !fits(plan))
     choose(plan.split.microbatch / 2);
   auto const microbatches =
       stages.front().least_microbatches(static_cast<int>(plan.split.accumulation));
@@ -146,7 +147,7 @@ template <class T>
   for (auto const& stage : plan.by_stage) {  // decided last: copies never make the microbatch less
     std::size_t const room = host.value_or(available);
     std::size_t const used = host ? stage.offloaded : stage.total();
-    if (room > 0 && used + bytes_to_save(config, stage) > room) plan.saves_behind = false;
+    if (room > 0 && used + bytes_to_save(config, stage) > room) plan.saves_in_background = false;
   }
   auto const full = sequences::shape_of(
       plan.split.microbatch, config.train_loader.max_seq_len / config.parallelism.context);
@@ -156,9 +157,10 @@ template <class T>
   plan.memory.operations =
       std::ranges::max_element(plan.by_stage, {}, &train::memory_plan::operations)->operations;
   auto const whole = sequences::shape_of(plan.split.microbatch, config.train_loader.max_seq_len);
-  plan.microbatch = plan.keeping =
+  plan.microbatch = plan.without_recomputation =
       train::plan_microbatch(model<T>(config.model, {}, plan.recompute), whole);
-  if (!plan.recompute.empty()) plan.keeping = train::plan_microbatch(model<T>(config.model), whole);
+  if (!plan.recompute.empty())
+    plan.without_recomputation = train::plan_microbatch(model<T>(config.model), whole);
   return plan;
 }
 
@@ -166,10 +168,10 @@ template <class T>
 /// 24 d bytes a row and block through memory in bf16 (two norms, and an activation function of
 /// width 4 d); gradients of 12 d^2 parameters a block move 96 d^2 bytes a microbatch, of n rows:
 /// half as often saves 48 d^2 / n bytes a row, which is more below n = 2 d.
-[[nodiscard]] inline bool cheap_pays(train_config const& config, run_plan const& plan) {
+[[nodiscard]] inline bool recomputation_pays(train_config const& config, run_plan const& plan) {
   auto const rows =
       plan.split.microbatch * config.train_loader.max_seq_len / config.parallelism.context;
-  return plan.automatic && plan.split.microbatch < plan.split.device_batch &&
+  return plan.is_microbatch_automatic && plan.split.microbatch < plan.split.device_batch &&
          rows < 2 * config.model.d_model;
 }
 
@@ -179,11 +181,12 @@ template <class T>
 run_plan plan_run(train_config const& config, int ranks, std::size_t available,
                   std::optional<std::size_t> host) {
   auto const plan_with = [&](block_recomputation recompute) {
-    return detail::plan_recomputing<T>(config, ranks, available, host, std::move(recompute));
+    return detail::plan_with_recomputation<T>(config, ranks, available, host, std::move(recompute));
   };
   auto plan = plan_with(config.recompute.value_or(block_recomputation()));
-  if (config.recompute || (fits(plan) && !detail::cheap_pays(config, plan))) return plan;
-  auto again = plan_with(with_cheap({}, static_cast<std::size_t>(config.model.n_layers)));
+  if (config.recompute || (fits(plan) && !detail::recomputation_pays(config, plan))) return plan;
+  auto again =
+      plan_with(with_cheap_recomputation({}, static_cast<std::size_t>(config.model.n_layers)));
   bool const better = !fits(plan) || again.split.microbatch > plan.split.microbatch;
   return fits(again) && better ? again : plan;
 }

@@ -83,10 +83,11 @@ namespace detail {
   constexpr double gigabit = 125e6;
   if (m.between_machines <= 0) return {};
   if (m.between_machines < 0.2 * m.link.bytes_per_second)
-    return {fmt::format(
-        "slow: {} at {}, {:.3g} % of what {} ({}{}) can; do they use it?", exchanging(m),
-        rate_text(m.between_machines), 100 * m.between_machines / m.link.bytes_per_second, m.link.name,
-        m.link.infiniband ? "InfiniBand or RoCE, " : "", rate_text(m.link.bytes_per_second))};
+    return {fmt::format("slow: {} at {}, {:.3g} % of what {} ({}{}) can; do they use it?",
+                        exchanging(m), rate_text(m.between_machines),
+                        100 * m.between_machines / m.link.bytes_per_second, m.link.name,
+                        m.link.infiniband ? "InfiniBand or RoCE, " : "",
+                        rate_text(m.link.bytes_per_second))};
   if (m.between_machines < 0.4 * gigabit)
     return {fmt::format("slow: {} at {}, less than half of what Gigabit Ethernet carries",
                         exchanging(m), rate_text(m.between_machines))};

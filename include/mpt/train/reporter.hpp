@@ -35,7 +35,7 @@ struct batch_record {
   utilisation peak = {};
   std::int64_t microbatch = 0;  // sequences
   double batches_per_second = 0;
-  double places_per_second = 0;  // of tokens or padding
+  double padded_tokens_per_second = 0;  // of tokens or padding
   double tokens_per_second = 0;
   double trained_tokens_per_second = 0;  // with a label
   // of the last batches' seconds, on rank 0: a maximum would be one more exchange a batch
@@ -52,7 +52,7 @@ struct batch_record {
   void add_pace(run_pace const& pace) {
     auto const& window = pace.window();
     batches_per_second = window.batches_per_second();
-    places_per_second = window.places_per_second();
+    padded_tokens_per_second = window.padded_tokens_per_second();
     tokens_per_second = window.tokens_per_second();
     trained_tokens_per_second = window.trained_tokens_per_second();
     data_wait_share = window.data_wait_share();
@@ -86,12 +86,13 @@ class reporter {
 
   /// `control` has what callbacks add.
   void batch(batch_record const& r, training_clock const& clock, run_control const& control) {
-    double const mfu = r.peak.mfu(r.places_per_second);
+    double const mfu = r.peak.mfu(r.padded_tokens_per_second);
     auto record = numbers_of(r, clock);
     if (finetunes_) {
       record["throughput/trained_tokens_per_sec"] = r.trained_tokens_per_second;
       record["throughput/padding_share"] =
-          r.places_per_second > 0 ? 1 - r.tokens_per_second / r.places_per_second : 0.0;
+          r.padded_tokens_per_second > 0 ? 1 - r.tokens_per_second / r.padded_tokens_per_second
+                                         : 0.0;
     }
     for (auto const& [name, rate] : r.learning_rates) record["lr-" + name] = rate;
     for (auto const& [name, value] : r.device) record[name] = value;
@@ -160,7 +161,7 @@ class reporter {
                                                   training_clock const& clock) const {
     auto const in_epoch = r.batch - r.epoch * clock.batches_per_epoch;
     double const samples = r.batches_per_second * static_cast<double>(rows_);
-    double const flops = r.places_per_second * r.peak.flops_per_token;
+    double const flops = r.padded_tokens_per_second * r.peak.flops_per_token;
     double const train = r.seconds_without_evaluation / time_unit_.seconds;
     double const validation = r.evaluation_seconds / time_unit_.seconds;
     nlohmann::ordered_json out{
@@ -193,9 +194,9 @@ class reporter {
       out[fmt::format("throughput/{}", name)] = rate;
       out[fmt::format("throughput/device/{}", name)] = rate / ranks_;
     }
-    out["throughput/device/mfu"] = r.peak.mfu(r.places_per_second);
-    out["throughput/device/hfu"] = r.peak.hfu(r.places_per_second);
-    out["throughput/device/mfu_causal"] = r.peak.mfu_causal(r.places_per_second);
+    out["throughput/device/mfu"] = r.peak.mfu(r.padded_tokens_per_second);
+    out["throughput/device/hfu"] = r.peak.hfu(r.padded_tokens_per_second);
+    out["throughput/device/mfu_causal"] = r.peak.mfu_causal(r.padded_tokens_per_second);
     out["memory/peak_resident_gb"] = peak_memory_bytes() / 1e9;
     return out;
   }

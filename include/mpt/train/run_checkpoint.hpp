@@ -41,7 +41,7 @@ struct run_state {
   std::int64_t tokens = 0;
   nlohmann::json callbacks = nlohmann::json::object();  // what they remember
   std::optional<double> best_loss = {};                 // of evaluations at checkpoints so far
-  bool best = false;                                    // this checkpoint's is that
+  bool is_best = false;                                 // this checkpoint's is that
   nlohmann::json skipped = nlohmann::json::array();     // see skipped_batches
   nlohmann::json spikes = nullptr;                      // see spike_limits
 };
@@ -50,9 +50,9 @@ struct run_state {
 struct found_checkpoint {
   std::filesystem::path folder;
   bool weights_only = false;
-  std::string note;                                            // what was not as expected
-  checkpoint::if_damaged then = checkpoint::if_damaged::stop;  // where it is damaged
-  std::optional<checkpoint::checkpoint_reader> reader = {};    // of one of ours that is sound
+  std::string note;                                                 // what was not as expected
+  checkpoint::if_damaged on_damage = checkpoint::if_damaged::stop;  // where it is damaged
+  std::optional<checkpoint::checkpoint_reader> reader = {};         // of one of ours that is sound
 };
 
 /// Whether `folder` is itself a checkpoint rather than a folder of them.
@@ -121,15 +121,15 @@ inline void add_notes(std::vector<std::string>& notes, found_checkpoint const& f
 template <class Exchange>
 [[nodiscard]] found_checkpoint agree_on_sound(parallel::any_communicator& comm, Exchange& exchanges,
                                               found_checkpoint found) {
-  std::array<std::int64_t, 3> facts{found.weights_only, static_cast<std::int64_t>(found.then),
+  std::array<std::int64_t, 3> facts{found.weights_only, static_cast<std::int64_t>(found.on_damage),
                                     !found.folder.empty() && is_checkpoint(found.folder)};
   comm.broadcast(exchanges, std::span<std::int64_t>(facts), 0).wait();
   found.folder = broadcast_text(comm, exchanges, found.folder.string());
   found.note = broadcast_text(comm, exchanges, found.note);
   found.weights_only = facts[0] != 0;
-  found.then = static_cast<checkpoint::if_damaged>(facts[1]);
+  found.on_damage = static_cast<checkpoint::if_damaged>(facts[1]);
   if (facts[2] == 0) return found;
-  auto sound = checkpoint::find_sound(comm, exchanges, found.folder, found.then);
+  auto sound = checkpoint::find_sound(comm, exchanges, found.folder, found.on_damage);
   found.folder = sound.reader.folder();
   found.reader = std::move(sound.reader);
   if (!sound.note.empty()) found.note += (found.note.empty() ? "" : "; ") + sound.note;
@@ -261,7 +261,7 @@ inline void require_same_leaf(nlohmann::json const& state, train_config const& c
   checkpoint::run_state out{
       .batches = state.batches,
       .epoch = state.epoch,
-      .best = state.best,
+      .best = state.is_best,
       .program_state = {
           {"batch_in_epoch", state.batch_in_epoch},
           {"best_loss", state.best_loss ? nlohmann::json(*state.best_loss) : nullptr},

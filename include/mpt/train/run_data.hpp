@@ -37,7 +37,7 @@ class run_batches {
   /// Ids of the last global batch that `at` gave, without padding.
   [[nodiscard]] virtual std::int64_t tokens() const = 0;
   /// With padding.
-  [[nodiscard]] virtual std::int64_t places() const = 0;
+  [[nodiscard]] virtual std::int64_t padded_tokens() const = 0;
   /// Seconds `at` has waited for data so far.
   [[nodiscard]] virtual double waited_seconds() const = 0;
 };

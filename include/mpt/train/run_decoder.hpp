@@ -30,7 +30,7 @@ class run_decoder {
   using stream_type = typename Stepper::stream;
 
   /// What it runs on; all must outlive it.
-  struct place {
+  struct run_resources {
     model<T, Comm> const& net;
     Device& device;
     Stepper& step;
@@ -40,17 +40,17 @@ class run_decoder {
     std::vector<train::stage_range> stages;  // of this rank
   };
 
-  run_decoder(place const& at, decoder_room room)
-      : at_(at),
-        temporaries_(at.memory),
-        texts_(at.net, at.device, at.memory, room, at.stages,
+  run_decoder(run_resources const& resources, decoder_room room)
+      : resources_(resources),
+        temporaries_(resources.memory),
+        texts_(resources.net, resources.device, resources.memory, room, resources.stages,
                {[this](microbatch const& batch) {
                   static_cast<void>(somebody_reads(true));
                   pass(batch);
                 },
                 [this](std::span<float> logits) { join(logits); }}) {
     if (shares_model())  // made now: later some ranks read when others do not
-      static_cast<void>(at_.mesh.control_of_model());
+      static_cast<void>(resources_.mesh.control_of_model());
   }
   run_decoder(run_decoder const&) = delete;
   run_decoder& operator=(run_decoder const&) = delete;
@@ -65,53 +65,57 @@ class run_decoder {
 
   /// How data ranks divide what all of them are to read.
   [[nodiscard]] icl::row_sharing sharing() {
-    return {at_.mesh.data_rank(), at_.mesh.data_ranks(),
+    return {resources_.mesh.data_rank(), resources_.mesh.data_ranks(),
             [this](std::string const& text) { return gather(text); }};
   }
 
   /// finish(), then every data rank's text by data rank, on every rank.
   [[nodiscard]] std::vector<std::string> gather(std::string const& text) {
     finish();
-    auto const of_all = parallel::gather_texts(at_.mesh.control(), at_.mesh.control_stream(), text);
-    std::vector<std::string> out(static_cast<std::size_t>(at_.mesh.data_ranks()));
+    auto const of_all =
+        parallel::gather_texts(resources_.mesh.control(), resources_.mesh.control_stream(), text);
+    std::vector<std::string> out(static_cast<std::size_t>(resources_.mesh.data_ranks()));
     for (std::size_t rank = 0; rank < of_all.size(); ++rank)
       out[static_cast<std::size_t>(
-          at_.mesh.layout().template position<parallel::axis::replicate, parallel::axis::shard>(
-              static_cast<int>(rank)))] = of_all[rank];
+          resources_.mesh.layout()
+              .template position<parallel::axis::replicate, parallel::axis::shard>(
+                  static_cast<int>(rank)))] = of_all[rank];
     return out;
   }
 
  private:
   [[nodiscard]] bool shares_model() {
-    auto& ranks = at_.mesh.ranks();
+    auto& ranks = resources_.mesh.ranks();
     return ranks.tensor.size() * ranks.pipeline.size() > 1;
   }
 
   [[nodiscard]] bool somebody_reads(bool here) {
-    if (at_.mesh.data_ranks() == 1) return here;
+    if (resources_.mesh.data_ranks() == 1) return here;
     std::int64_t readers = here ? 1 : 0;
-    at_.mesh.control()
-        .all_reduce(at_.mesh.control_stream(), std::span(&readers, 1), parallel::reduction::sum)
+    resources_.mesh.control()
+        .all_reduce(resources_.mesh.control_stream(), std::span(&readers, 1),
+                    parallel::reduction::sum)
         .wait();
     return readers > 0;
   }
 
   /// One microbatch, and as many without rows as the pipeline's schedule asks for.
   void pass(microbatch const& batch) {
-    std::vector<microbatch> all(static_cast<std::size_t>(at_.mesh.ranks().pipeline.size()));
+    std::vector<microbatch> all(static_cast<std::size_t>(resources_.mesh.ranks().pipeline.size()));
     all.front() = batch;
     train::statistics_sum<double> none;
-    at_.step.add_evaluation(at_.compute, at_.memory, std::span<microbatch const>(all), none);
+    resources_.step.add_evaluation(resources_.compute, resources_.memory,
+                                   std::span<microbatch const>(all), none);
   }
 
   void join(std::span<float> logits) {
     if (!shares_model()) return;
-    at_.mesh.control_of_model()
-        .all_reduce(at_.mesh.control_stream(), logits, parallel::reduction::sum)
+    resources_.mesh.control_of_model()
+        .all_reduce(resources_.mesh.control_stream(), logits, parallel::reduction::sum)
         .wait();
   }
 
-  place at_;
+  run_resources resources_;
   arena::scope temporaries_;
   decoder<T, Device, Comm> texts_;
 };

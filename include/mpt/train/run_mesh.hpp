@@ -35,8 +35,8 @@ class run_mesh {
            Device const& device)
       : config_(config.parallelism),
         control_(control),
-        ranks_(exchanges.split(parallel::coloring::single_color()), run_layout(config, control.size()),
-               level_of(config)),
+        ranks_(exchanges.split(parallel::coloring::single_color()),
+               run_layout(config, control.size()), level_of(config)),
         device_(device) {
     namespace axis = parallel::axis;
     if (config_.ranks_of_model() > 1)
@@ -73,7 +73,7 @@ class run_mesh {
   }
 
   /// Groups of the ranks that share a model with this one; valid while this lives.
-  [[nodiscard]] basic_model_groups<Comm> of_model() {
+  [[nodiscard]] basic_model_groups<Comm> groups_of_model() {
     basic_model_groups<Comm> out;
     auto const with_streams = [&](auto& group, auto& ranks) {
       if (ranks.size() == 1) return;
@@ -100,7 +100,7 @@ class run_mesh {
   }
 
   /// The rows here of whole sequences.
-  [[nodiscard]] sequences rows_of(sequences whole) {
+  [[nodiscard]] sequences local_rows(sequences whole) {
     if (ranks_.context.size() == 1) return whole;
     return whole.divided({ranks_.context.rank(), ranks_.context.size(), whole.length()});
   }

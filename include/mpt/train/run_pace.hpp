@@ -25,7 +25,7 @@ class run_pace {
         skipped_batches_(callbacks.remaining_skip_batches) {}
 
   /// A run goes on behind so many tokens.
-  void go_on(std::int64_t tokens) { last_.tokens = tokens; }
+  void resume_at(std::int64_t tokens) { last_.tokens = tokens; }
   /// Training begins behind `batch` batches of `data`: examples, or texts, which fill their rows.
   void begin(run_batches const& data, std::int64_t batch, bool of_examples,
              training_clock const& in_epochs) {
@@ -38,11 +38,11 @@ class run_pace {
     if (skipped_batches_ == 0) steady_.emplace(batches_in_window_, last_);
   }
   /// A batch of `data` was trained, of which so many tokens had a label.
-  void trained(run_batches const& data, std::int64_t labelled, bool begins_epoch) {
+  void record_batch(run_batches const& data, std::int64_t labelled, bool begins_epoch) {
     if (begins_epoch) epoch_tokens_ = 0;
     if (epoch_tokens_ >= 0) epoch_tokens_ += data.tokens();
     mark({clock::now(), last_.tokens + data.tokens(), data.waited_seconds(),
-          last_.places + data.places(), last_.trained + labelled, last_.batches + 1});
+          last_.padded_tokens + data.padded_tokens(), last_.trained + labelled, last_.batches + 1});
   }
   void mark(instant now) {
     last_ = now;
@@ -77,7 +77,9 @@ class run_pace {
   /// Since training began; 0 before.
   [[nodiscard]] std::int64_t batches() const { return last_.batches - begin_.batches; }
   [[nodiscard]] std::int64_t tokens() const { return last_.tokens - begin_.tokens; }
-  [[nodiscard]] std::int64_t places() const { return last_.places - begin_.places; }
+  [[nodiscard]] std::int64_t padded_tokens() const {
+    return last_.padded_tokens - begin_.padded_tokens;
+  }
   [[nodiscard]] double waited_seconds() const {
     return last_.waited_seconds - begin_.waited_seconds;
   }
@@ -111,13 +113,13 @@ class run_pace {
     return out;
   }
 
-  [[nodiscard]] double mean_places_per_second() const {
-    return batches() == 0 ? 0 : static_cast<double>(places()) / training_seconds();
+  [[nodiscard]] double mean_padded_tokens_per_second() const {
+    return batches() == 0 ? 0 : static_cast<double>(padded_tokens()) / training_seconds();
   }
 
   /// At the end of a run of `rows` rows a batch.
-  void tell(run_summary& summary, utilisation of, watched_peak const& peak,
-            std::int64_t rows) const {
+  void summarize(run_summary& summary, utilisation of, watched_peak const& peak,
+                 std::int64_t rows) const {
     summary.evaluation_seconds = evaluation_seconds();
     summary.batches_here = batches();
     summary.tokens = tokens_of_run();
@@ -129,7 +131,7 @@ class run_pace {
     double const seconds = training_seconds();
     summary.samples_per_second = static_cast<double>(batches() * rows) / seconds;
     set_speed(summary, of, {.training = seconds, .waiting_for_data = waited_seconds()}, tokens(),
-              places());
+              padded_tokens());
   }
 
  private:

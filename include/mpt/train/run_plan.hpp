@@ -29,26 +29,26 @@ struct run_plan {
   batch_split split;  // of a data rank
   // By pipeline rank; activations: the larger of training's and evaluation's
   std::vector<train::memory_plan> by_stage;
-  train::memory_plan memory;  // of the rank that needs most
-  std::size_t available = 0;  // what each rank may use; 0: unknown
-  bool automatic = false;     // the microbatch was chosen here
+  train::memory_plan memory;             // of the rank that needs most
+  std::size_t available = 0;             // what each rank may use; 0: unknown
+  bool is_microbatch_automatic = false;  // the microbatch was chosen here
   // What the configuration leaves open was chosen here: what is recomputed, and stepper_options'
   block_recomputation recompute;
   bool reshard_after_forward = true;
   bool reduce_every_microbatch = true;
   // There is memory for a copy of what a rank saves, beside what training needs
-  bool saves_behind = true;
+  bool saves_in_background = true;
   // One microbatch of training through the whole model, and if nothing were recomputed
   train::memory_plan microbatch;
-  train::memory_plan keeping;
+  train::memory_plan without_recomputation;
 
-  [[nodiscard]] train::memory_plan const& of(int pipeline_rank) const {
+  [[nodiscard]] train::memory_plan const& for_pipeline_rank(int pipeline_rank) const {
     return by_stage.at(static_cast<std::size_t>(pipeline_rank));
   }
 
   /// Floating-point operations a token that recomputation adds.
   [[nodiscard]] double recomputed_per_token(index sequence_length) const {
-    return static_cast<double>(microbatch.operations - keeping.operations) /
+    return static_cast<double>(microbatch.operations - without_recomputation.operations) /
            static_cast<double>(split.microbatch * sequence_length);
   }
 };
@@ -192,7 +192,7 @@ inline void require_fits(run_plan const& plan) {
           fmt::format("{} sequences of {} = {}{} × {} microbatches of {}{}{}",
                       config.global_train_batch_size, length, readers,
                       readers == ranks ? " ranks" : " data ranks", plan.split.accumulation,
-                      plan.split.microbatch, plan.automatic ? " (automatic)" : "",
+                      plan.split.microbatch, plan.is_microbatch_automatic ? " (automatic)" : "",
                       larger == 0 ? ""
                                   : fmt::format("; {} have {} sequences, {} one less", larger,
                                                 plan.split.device_batch, readers - larger)));
@@ -209,13 +209,14 @@ inline void require_fits(run_plan const& plan) {
     auto const operations = [](train::memory_plan const& of) {
       return static_cast<double>(of.operations);
     };
-    out.row(
-        "recomputation",
-        fmt::format("{}in {} of {} blocks: activations of a microbatch {} instead of {}, {:.0f} % "
-                    "more operations",
-                    config.recompute ? "" : "norms and activation functions (automatic), ", again,
-                    m.n_layers, size(plan.microbatch.activations), size(plan.keeping.activations),
-                    100 * (operations(plan.microbatch) / operations(plan.keeping) - 1)));
+    out.row("recomputation",
+            fmt::format(
+                "{}in {} of {} blocks: activations of a microbatch {} instead of {}, {:.0f} % "
+                "more operations",
+                config.recompute ? "" : "norms and activation functions (automatic), ", again,
+                m.n_layers, size(plan.microbatch.activations),
+                size(plan.without_recomputation.activations),
+                100 * (operations(plan.microbatch) / operations(plan.without_recomputation) - 1)));
   }
   out.row("steps", grouped(batches));
   out.row("tokens",
@@ -225,7 +226,7 @@ inline void require_fits(run_plan const& plan) {
           fmt::format("{} ({} + 12·L·d·S), causal {}", console::count(flops),
                       m.lora ? "4N + 6 of adapters" : "6N",
                       console::count(static_cast<double>(causal_flops_per_token(m, length)))));
-  out.rule();
+  out.separator();
   out.row("memory per rank", size(plan.memory.total()));
   out.row("  parameters", size(plan.memory.values));
   out.row("  gradients", size(plan.memory.gradients));
@@ -246,10 +247,11 @@ inline void require_fits(run_plan const& plan) {
   if (!config.checkpoint.save_folder.empty()) {
     std::size_t most = 0;
     for (auto const& stage : plan.by_stage) most = std::max(most, bytes_to_save(config, stage));
-    out.row("checkpoint per rank",
-            fmt::format("{}, {}", size(most),
-                        plan.saves_behind ? "copied to the host and written behind training"
-                                          : "for which training stops: no memory for a copy"));
+    out.row(
+        "checkpoint per rank",
+        fmt::format("{}, {}", size(most),
+                    plan.saves_in_background ? "copied to the host and written behind training"
+                                             : "for which training stops: no memory for a copy"));
   }
   return out.text();
 }

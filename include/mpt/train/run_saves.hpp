@@ -35,10 +35,10 @@ namespace detail {
 /// disks into save_folder, if it is newer than those there and the run is to go on. Returns what
 /// there is to say of it, on rank 0; or "".
 template <class Exchange>
-[[nodiscard]] std::string take_local_checkpoint(parallel::any_communicator& comm,
-                                                Exchange& exchanges,
-                                                checkpoint_config const& config,
-                                                run_hooks const& hooks) {
+[[nodiscard]] std::string promote_local_checkpoint(parallel::any_communicator& comm,
+                                                   Exchange& exchanges,
+                                                   checkpoint_config const& config,
+                                                   run_hooks const& hooks) {
   if (!config.autoresume) return {};
   std::string note;
   if (auto const here = detail::local_folder_here(config, hooks, comm))
@@ -108,7 +108,7 @@ class run_saves {
   }
 
   /// Says what was saved, and what it has cost.
-  void tell(run_summary& summary) const {
+  void summarize(run_summary& summary) const {
     summary.saves = shared_.costs();
     if (local_) summary.local_saves = local_->costs();
     if (summary.saves.saves > 0) summary.checkpoint = shared_.last().string();

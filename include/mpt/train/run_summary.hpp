@@ -83,15 +83,15 @@ struct spent_seconds {
 /// How fast it went: `tokens` in `places` of sequences, of which summary.trained_tokens had a
 /// label.
 inline void set_speed(run_summary& summary, utilisation const& peak, spent_seconds const& spent,
-                      std::int64_t tokens, std::int64_t places) {
+                      std::int64_t tokens, std::int64_t padded_tokens) {
   double const seconds = spent.training;
-  double const places_per_second = static_cast<double>(places) / seconds;
+  double const padded_tokens_per_second = static_cast<double>(padded_tokens) / seconds;
   summary.seconds = seconds;
   summary.data_wait_share = spent.waiting_for_data / seconds;
   summary.tokens_per_second = static_cast<double>(tokens) / seconds;
   summary.trained_tokens_per_second = static_cast<double>(summary.trained_tokens) / seconds;
-  summary.mfu = peak.mfu(places_per_second);
-  summary.mfu_causal = peak.mfu_causal(places_per_second);
+  summary.mfu = peak.mfu(padded_tokens_per_second);
+  summary.mfu_causal = peak.mfu_causal(padded_tokens_per_second);
 }
 
 /// Means over the loss tokens of a step that ended batch `batch`. `step` must outlive the result.

@@ -33,7 +33,7 @@ struct run_hooks {
   /// as it is.
   std::optional<parallel::shared_deadline> deadline = {};
   /// Seconds that this rank's exchanges have taken so far; none: slow ranks are not looked for.
-  std::function<double()> waited = {};
+  std::function<double()> exchange_seconds = {};
 };
 
 /// Where the node of `rank` keeps checkpoints, if the run has such.
@@ -42,7 +42,7 @@ struct run_hooks {
     parallel::action_hook on_action = {}) {
   if (config.local_save_folder.empty()) return std::nullopt;
   auto const node = std::to_string(nodes.node_of(rank));
-  return parallel::checkpoint::local_folder{filled(config.local_save_folder, node_rank_mark, node),
+  return parallel::checkpoint::local_folder{fill_in(config.local_save_folder, node_rank_mark, node),
                                             nodes, std::move(on_action)};
 }
 

@@ -17,7 +17,7 @@ namespace mpt {
 class skipped_batches {
  public:
   /// So many in a row say that going on is of no use.
-  static constexpr std::int64_t most_in_a_row = 10;
+  static constexpr std::int64_t max_consecutive = 10;
 
   /// Adds the batches from `first` to `last`, counted from 1, of which the last was refused; `why`
   /// is a clause. Returns the sentence about it. Throws when that has happened too often in a row.
@@ -28,7 +28,7 @@ class skipped_batches {
     for (; !ranges_.empty() && ranges_.back().second >= begin - 1; ranges_.pop_back())
       begin = std::min(begin, ranges_.back().first);
     ranges_.emplace_back(begin, last);
-    if (in_a_row_ >= most_in_a_row)
+    if (in_a_row_ >= max_consecutive)
       parallel::fail<parallel::diverged>(
           "batch ", last, ": ", why, ", and ", in_a_row_,
           " batches in a row would be skipped; lower the learning rate, or resume from an earlier "

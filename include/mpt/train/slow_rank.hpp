@@ -61,7 +61,7 @@ class slow_rank_watch {
 
   /// Calls train(), which trains a batch.
   template <class F>
-  auto batch(F&& train) {
+  auto time_batch(F&& train) {
     auto const begin = std::chrono::steady_clock::now();
     double const before = waited_ ? waited_() : 0;
     auto out = train();
@@ -73,7 +73,8 @@ class slow_rank_watch {
 
   /// Collective, after each batch: what there is to say, the same on every rank; mostly "". Cost:
   /// every 50th time ranks exchange a line of text.
-  [[nodiscard]] std::string look(parallel::any_communicator& comm, parallel::host::stream& s) {
+  [[nodiscard]] std::string describe_slow_rank(parallel::any_communicator& comm,
+                                               parallel::host::stream& s) {
     if (!waited_ || count_ < batches || comm.size() == 1) return {};
     auto const mine =
         fmt::format("{} {} {} {}", in_exchanges_, work_, seconds_, parallel::machine_name());

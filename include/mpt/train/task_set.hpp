@@ -11,7 +11,7 @@
 #include <mpt/eval/icl_example.hpp>
 #include <mpt/eval/icl_rows.hpp>
 #include <mpt/eval/icl_run.hpp>
-#include <mpt/tokenizer/around_text.hpp>
+#include <mpt/tokenizer/text_affixes.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <parallel/core/error.hpp>
 
@@ -43,11 +43,11 @@ struct task_set {
                config.icl.subset_batches};
   require(out.words.size() <= config.model.vocab_size, "tokenizer.name ", where, ": has ",
           out.words.size(), " tokens, the model only ", config.model.vocab_size);
-  auto const around = read_around_text(out.words);
+  auto const affixes = read_text_affixes(out.words);
   for (auto const& task : out.tasks)
     for (auto const shots : task.config.shots)
       for (auto const& [category, part] : task.parts) {
-        icl::example_maker maker(task.config, part, shots, out.words, around);
+        icl::example_maker maker(task.config, part, shots, out.words, affixes);
         auto const rows = icl::rows_to_run(task.config, part, out.subset_batches);
         for (std::size_t row = 0; row < rows; ++row) static_cast<void>(maker.make(row));
       }

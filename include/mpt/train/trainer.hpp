@@ -18,11 +18,11 @@
 #include <mpt/train/best_evaluation.hpp>
 #include <mpt/train/checked_batches.hpp>
 #include <mpt/train/decoder_rooms.hpp>
+#include <mpt/train/device_sequences.hpp>
 #include <mpt/train/evaluate_set.hpp>
 #include <mpt/train/kernel_autotune.hpp>
 #include <mpt/train/matmul_rate.hpp>
 #include <mpt/train/parameter_groups.hpp>
-#include <mpt/train/placed_sequences.hpp>
 #include <mpt/train/plain_attention_note.hpp>
 #include <mpt/train/profile.hpp>
 #include <mpt/train/reporter.hpp>
@@ -66,10 +66,11 @@ class trainer {
         compute_(with_trace(device.compute_options(), profiled_ ? &profiler_.compute() : nullptr)),
         exchanges_(with_trace(parallel::comm_options<Comm>(device),
                               profiled_ ? &profiler_.exchanges() : nullptr)),
-        net_(config.model, mesh_.of_model(), plan_.recompute),
+        net_(config.model, mesh_.groups_of_model(), plan_.recompute),
         step_(net_, device, mesh_.ranks(), groups_of(config, net_),
               stepper_options_of(config, plan_)),
-        memory_(device.template allocate<std::byte>(plan_.of(pipeline_rank()).activations)),
+        memory_(device.template allocate<std::byte>(
+            plan_.for_pipeline_rank(pipeline_rank()).activations)),
         batches_(parts.data->batches(config, mesh_.data_rank(), mesh_.data_ranks())),
         batch_data_(device),
         clock_(clock_of(config, batches_->batches_per_epoch())),
@@ -77,7 +78,7 @@ class trainer {
         control_([this](std::string const& text) { say(text); }),
         evaluation_sets_(parts.data->evaluation_sets(config)),
         guard_(config) {
-    step_.reserve_scratch(compute_, plan_.of(pipeline_rank()).scratch);
+    step_.reserve_scratch(compute_, plan_.for_pipeline_rank(pipeline_rank()).scratch);
     check_schedule(config.scheduler, clock_);
     if (config.corruption_check.interval.count > 0)
       checks_.emplace(config, *parts.data, mesh_, device, step_, plan_.split.microbatch, compute_);
@@ -95,22 +96,24 @@ class trainer {
     phases_.enter(&run_deadlines::load);
     auto notes = start(is_initialised);
     auto const last = total_batches(clock_);
-    for (auto& note : notes_of_epochs(config_.scheduler, clock_)) notes.push_back(std::move(note));
+    for (auto& note : unfinished_parts_in_epochs(config_.scheduler, clock_))
+      notes.push_back(std::move(note));
     if (!config_.checkpoint.save_folder.empty() && batch_ < last) {
       auto const from = batch_ > 0 ? summary_.begun_from : std::string();  // else weights alone
-      saves_.emplace(step_, comm_, host_, config_.checkpoint, hooks_, from, plan_.saves_behind);
+      saves_.emplace(step_, comm_, host_, config_.checkpoint, hooks_, from,
+                     plan_.saves_in_background);
       for (auto const& note : saves_->notes()) notes.push_back(note);
     }
     if (comm_.rank() == 0) report_.emplace(config_, comm_.size(), batch_ + 1);
     for (auto const& note : notes) say(note);
-    if (bool const over = batch_ >= last || control_.stopped(); exports_ && batch_ > 0)
-      say(exports_->go_on(step_, comm_, host_, batch_, clock_, over));
+    if (bool const over = batch_ >= last || control_.is_stopped(); exports_ && batch_ > 0)
+      say(exports_->resume(step_, comm_, host_, batch_, clock_, over));
     phases_.enter(&run_deadlines::first_step);
     if (config_.evaluation.eval_first && batch_ == 0) pace_.evaluate([this] { evaluate(); });
     pace_.begin(*batches_, batch_, config_.train_loader.finetuning.has_value(), clock_);
-    while (batch_ < last && !control_.stopped()) {
-      auto const result = slow_.batch([this] { return train_batch(); });
-      say(slow_.look(comm_, host_));
+    while (batch_ < last && !control_.is_stopped()) {
+      auto const result = slow_.time_batch([this] { return train_batch(); });
+      say(slow_.describe_slow_rank(comm_, host_));
       if (pace_.batches() == 1) say(plain_attention_note(compute_));
       auto const pause = std::chrono::steady_clock::now();
       phases_.enter(&run_deadlines::save);
@@ -128,20 +131,22 @@ class trainer {
       phases_.enter(&run_deadlines::save);
       if (saves_) save(last);
       if (exports_)
-        say(exports_->save_if_due(step_, comm_, host_, batch_, clock_, control_.stopped()));
+        say(exports_->save_if_due(step_, comm_, host_, batch_, clock_, control_.is_stopped()));
       phases_.enter(&run_deadlines::step);
       profile();
-      peak_->look(pace_.batches(), pace_.training_seconds(), flops_per_second(), comm_, host_);
+      peak_->remeasure_if_due(pace_.batches(), pace_.training_seconds(), flops_per_second(), comm_,
+                              host_);
       pace_.skip_since(pause);
     }
     pace_.end();
     profile(true);
     last_saved();
     if (report_) report_->finish();
-    peak_->finish(pace_.mean_places_per_second() * utilisation_.flops_per_token, comm_, host_);
-    summary_.device_memory_bytes = most_of_ranks(peak_device_bytes(device_), comm_, host_);
+    peak_->finish(pace_.mean_padded_tokens_per_second() * utilisation_.flops_per_token, comm_,
+                  host_);
+    summary_.device_memory_bytes = max_over_ranks(peak_device_bytes(device_), comm_, host_);
     summary_.batches = batch_;
-    pace_.tell(summary_, utilisation_, *peak_, config_.global_train_batch_size);
+    pace_.summarize(summary_, utilisation_, *peak_, config_.global_train_batch_size);
     return summary_;
   }
 
@@ -150,7 +155,7 @@ class trainer {
   [[nodiscard]] auto stages() { return stages_of(config_, pipeline_rank()); }
 
   [[nodiscard]] double flops_per_second() const {  // of the last batches
-    return pace_.window().places_per_second() * utilisation_.flops_per_token;
+    return pace_.window().padded_tokens_per_second() * utilisation_.flops_per_token;
   }
 
   /// Starts and ends the profile between batches, or `ended` after the last.
@@ -186,7 +191,7 @@ class trainer {
 
   /// Initial values, or those of the checkpoint that rank 0 decides on. Returns what to say of it.
   std::vector<std::string> start(bool is_initialised) {
-    std::vector notes{take_local_checkpoint(comm_, host_, config_.checkpoint, hooks_)};
+    std::vector notes{promote_local_checkpoint(comm_, host_, config_.checkpoint, hooks_)};
     found_checkpoint found;
     if (comm_.rank() == 0) found = checkpoint_to_load(config_).value_or(found_checkpoint{});
     found = agree_on_sound(comm_, host_, std::move(found));
@@ -199,13 +204,13 @@ class trainer {
     summary_.begun_from = found.folder.string();
     if (!found.weights_only) {
       batch_ = state.batches;
-      pace_.go_on(state.tokens);
+      pace_.resume_at(state.tokens);
       best_.restore(state.best_loss);
       guard_.restore(state);
       callbacks_.restore(control_, state.callbacks);
       summary_.checkpoint = summary_.begun_from;
     }
-    add_notes(notes, found, config_, batch_, control_.stopped());
+    add_notes(notes, found, config_, batch_, control_.is_stopped());
     return notes;
   }
 
@@ -216,19 +221,19 @@ class trainer {
   step_result train_batch() {
     control_.clear();
     callbacks_.batch_begin(control_, batch_ + 1);
-    step_.measure_tensors(control_.measuring());
+    step_.measure_tensors(control_.is_measuring());
     step_.ask_to_stop(hooks_.stop_asked && hooks_.stop_asked());
     step_.limit(guard_.limits());
     factor_ = learning_rate_multiplier(config_.scheduler, batch_, clock_);
     auto result = run_step(batch_, factor_, checks_ && checks_->due(batch_ + 1, clock_));
-    pace_.trained(*batches_, result.sums.tokens, batch_ % clock_.batches_per_epoch == 0);
+    pace_.record_batch(*batches_, result.sums.tokens, batch_ % clock_.batches_per_epoch == 0);
     ++batch_;
     return result;
   }
 
   /// One update with a batch's data; `checked`: in which ranks check each other.
   step_result run_step(std::int64_t batch, double factor, bool checked = false) {
-    batch_data_.place(mesh_.rows_of(shared_batch(*batches_, batch, mesh_)));
+    batch_data_.assign(mesh_.local_rows(shared_batch(*batches_, batch, mesh_)));
     auto const [parts, first] = batch_data_.microbatches(
         plan_.split.microbatch, batches_->share().begin,
         step_.least_microbatches(static_cast<std::size_t>(plan_.split.accumulation)));
@@ -243,11 +248,12 @@ class trainer {
   void go_on_without(step_result const& result) {
     auto first = batch_;
     auto const r = result_of(result, batch_, clock_);
-    if (completing_saves([&] { return guard_.rolls_back(result.outcome, r); })) {
+    if (completing_saves([&] { return guard_.must_roll_back(result.outcome, r); })) {
       phases_.enter(&run_deadlines::save);
       if (saves_) saves_->complete();
       phases_.enter(&run_deadlines::load);
-      auto const to = agree_on_sound(comm_, host_, guard_.to_roll_back_to(last_saved(), batch_));
+      auto const to =
+          agree_on_sound(comm_, host_, guard_.rollback_checkpoint(last_saved(), batch_));
       auto const state =
           load_run(step_, exchanges_, config_, to, batches_->set(), parts_.open_weights);
       guard_.roll_back(state);
@@ -269,7 +275,7 @@ class trainer {
 
   /// The folder of the last checkpoint, written or resumed from; "": there is none.
   std::string const& last_saved() {
-    if (saves_) saves_->tell(summary_);
+    if (saves_) saves_->summarize(summary_);
     return summary_.checkpoint;
   }
 
@@ -278,14 +284,14 @@ class trainer {
     auto const r = result_of(result, batch_, clock_);
     summary_.loss = r.loss;
     completing_saves([&] { callbacks_.batch_end(control_, r); });
-    guard_.updated(r);
-    if (samples_ && samples_->due(batch_, clock_)) {
-      decoder_type reads(place_of_decoder(), samples_->room());
+    guard_.record_update(r);
+    if (samples_ && samples_->is_due(batch_, clock_)) {
+      decoder_type reads(decoder_resources(), samples_->room());
       samples_->write(reads.texts(), control_, batch_);
       reads.finish();
     }
     if (!report_) return;
-    say(peak_->seen(flops_per_second()));
+    say(peak_->observe(flops_per_second()));
     utilisation_.peak_flops = peak_->flops();
     batch_record record{.batch = batch_,
                         .total_batches = last,
@@ -312,27 +318,27 @@ class trainer {
       auto const all =
           evaluate_set(*evaluation_sets_[i], device_, mesh_, step_, compute_, exchanges_, memory_);
       auto const r = report_of(all, config_.eval_loaders[i].label, batch_, clock_);
-      if (i == 0) best_.evaluated(batch_, r.loss);
+      if (i == 0) best_.record_evaluation(batch_, r.loss);
       if (i == 0) summary_.evaluation = r;
       if (report_) report_->evaluation(r.label, batch_, r.loss, r.accuracy, all.tokens);
       callbacks_.evaluation_end(control_, r);
     }
     if (config_.icl.tasks.empty()) return;
-    decoder_type reads(place_of_decoder(), room_of(config_.icl.tasks));
+    decoder_type reads(decoder_resources(), room_of(config_.icl.tasks));
     summary_.tasks = parts_.tasks->evaluate(reads.texts(), reads.sharing(), batch_);
     if (report_) report_->tasks(summary_.tasks, batch_);
   }
 
-  [[nodiscard]] typename decoder_type::place place_of_decoder() {
+  [[nodiscard]] typename decoder_type::run_resources decoder_resources() {
     return {net_, device_, step_, mesh_, compute_, memory_, stages().ranges()};
   }
 
   /// Saves after this batch, if that is due; the run does not end before it is done.
   void save(std::int64_t last) {
     bool const shared =
-        is_due(config_.checkpoint.save_interval, batch_, clock_) || control_.stopped();
+        is_due(config_.checkpoint.save_interval, batch_, clock_) || control_.is_stopped();
     if (shared || saves_->local_due(batch_, clock_)) {
-      bool const best = shared && best_.take(batch_);
+      bool const best = shared && best_.claim_best(batch_);
       run_state state{.batches = batch_,
                       .epoch = batch_ / clock_.batches_per_epoch,
                       .batch_in_epoch = batch_ % clock_.batches_per_epoch,
@@ -340,11 +346,11 @@ class trainer {
                       .tokens = pace_.tokens_of_run(),
                       .callbacks = callbacks_.state(),
                       .best_loss = best_.loss(),
-                      .best = best};
+                      .is_best = best};
       guard_.save(state);
       saves_->save(saved_state(config_, state, parts_.adapter_base), shared);
     }
-    if (batch_ == last || control_.stopped()) saves_->complete();
+    if (batch_ == last || control_.is_stopped()) saves_->complete();
   }
 
   train_config const& config_;
@@ -364,7 +370,7 @@ class trainer {
   stepper_type step_;
   arena memory_;
   std::unique_ptr<run_batches> batches_;
-  placed_sequences<Device> batch_data_;
+  device_sequences<Device> batch_data_;
   std::optional<checked_batches<Device, Comm, stepper_type>> checks_;
   training_clock clock_;
   run_callbacks callbacks_;
@@ -375,7 +381,7 @@ class trainer {
   std::optional<hf_checkpointer> exports_;
   std::optional<generate_callback> samples_;
   batch_guard guard_;
-  slow_rank_watch slow_{hooks_.waited, pipeline_rank()};
+  slow_rank_watch slow_{hooks_.exchange_seconds, pipeline_rank()};
   run_pace pace_{config_.callbacks};
   std::optional<watched_peak> peak_;
   utilisation utilisation_{utilisation_of(config_, plan_, 0)};

@@ -120,7 +120,7 @@ class training_batches {
   /// Seconds `at` has waited for data so far.
   [[nodiscard]] double waited_seconds() const {
     return waited_before_ +
-           (loader_ ? std::chrono::duration<double>(loader_->waited()).count() : 0.0);
+           (loader_ ? std::chrono::duration<double>(loader_->wait_time()).count() : 0.0);
   }
 
  private:

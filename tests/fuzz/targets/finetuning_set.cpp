@@ -39,7 +39,7 @@ void fuzz::finetuning_set(std::string_view input) {
   auto const layout = layout_of(choice);
   auto const& types = mpt::data::detail::mds_types;
   ft::id_options const options{
-      .raw_type = types[choice / 8 % types.size()].type, .vocab_size = 300, .longest = 5};
+      .raw_type = types[choice / 8 % types.size()].type, .vocab_size = 300, .max_ids = 5};
   refused([&] {
     mpt::data::mds_sample const sample(layout, std::string(input.substr(1)), "set, sample 0");
     if (auto const turns = ft::turns_of(sample, options)) {
@@ -48,6 +48,6 @@ void fuzz::finetuning_set(std::string_view input) {
           for (auto const id : *part) ensure(id >= 0 && id < 300, "ids are of the vocabulary");
       return;
     }
-    static_cast<void>(ft::format_row(ft::text_row(sample), sample.where()));
+    static_cast<void>(ft::format_row(ft::text_row(sample), sample.location()));
   });
 }

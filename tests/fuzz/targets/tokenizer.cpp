@@ -1,5 +1,5 @@
 // A tokenizer.json; one that is accepted encodes and decodes.
-#include <mpt/tokenizer/around_text.hpp>
+#include <mpt/tokenizer/text_affixes.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 
 #include "../support.hpp"
@@ -11,7 +11,7 @@ void fuzz::tokenizer(std::string_view input) {
     files.json = input;
     mpt::tokenizer const tokenizer(std::move(files));
     static_cast<void>(tokenizer.eos_id());
-    refused([&] { static_cast<void>(mpt::read_around_text(tokenizer)); });
+    refused([&] { static_cast<void>(mpt::read_text_affixes(tokenizer)); });
     constexpr std::string_view text =
         " Hello  world's 42\n\t<|endoftext|> caf\xc3\xa9 e\xcc\x81\xff";
     auto const ids = tokenizer.encode(text);

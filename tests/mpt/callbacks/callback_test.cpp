@@ -12,8 +12,8 @@
 #include <mpt/callbacks/nan_monitor.hpp>
 #include <mpt/callbacks/optimizer_monitor.hpp>
 #include <mpt/config/document.hpp>
-#include <mpt/config/yaml.hpp>
 #include <mpt/config/small_file.hpp>
+#include <mpt/config/yaml.hpp>
 #include <support/golden.hpp>
 
 namespace callback_test {
@@ -59,7 +59,7 @@ TEST_CASE("early_stopper stops where Composer's does, also when resumed at every
     std::int64_t batch = 0;
     for (double const value : row["values"]) {
       batch += row["eval_every"].get<std::int64_t>();
-      REQUIRE(!run.stopped());
+      REQUIRE(!run.is_stopped());
       auto const monitor = row["monitor"].get<std::string>();
       stopper.evaluation_end(run,
                              {.label = "",
@@ -69,7 +69,7 @@ TEST_CASE("early_stopper stops where Composer's does, also when resumed at every
                               .accuracy = value});
       resume(stopper, mpt::early_stopper(config));
     }
-    CHECK(run.stopped());
+    CHECK(run.is_stopped());
     CHECK(batch == row["stops_at"].get<std::int64_t>());
   }
 }
@@ -87,11 +87,11 @@ TEST_CASE("early_stopper listens to its own set, and to training when told to") 
   mpt::early_stopper stopper(config);
   auto run = silent();
   for (int batch = 1; batch <= 3; ++batch) {
-    CHECK(!run.stopped());
+    CHECK(!run.is_stopped());
     stopper.evaluation_end(run, {.label = "b", .batch = 90, .loss = 9});
     stopper.batch_end(run, {.batch = batch, .loss = 2});
   }
-  CHECK(run.stopped());
+  CHECK(run.is_stopped());
 }
 
 TEST_CASE("a run that early_stopper has stopped stays so; with other settings it begins afresh") {
@@ -103,16 +103,16 @@ TEST_CASE("a run that early_stopper has stopped stays so; with other settings it
   auto run = silent();
   for (int batch = 1; batch <= 3; ++batch)
     list.evaluation_end(run, {.label = "", .batch = batch, .loss = 2, .accuracy = 0.1});
-  REQUIRE(run.stopped());
+  REQUIRE(run.is_stopped());
   auto const saved = nlohmann::json::parse(list.state().dump());
   auto const again = [&](mpt::early_stopper_config const& settings) {
     mpt::callback_list<mpt::early_stopper> other{mpt::early_stopper(settings)};
     auto resumed = silent();
     other.restore(resumed, saved);
-    bool const at_once = resumed.stopped();
+    bool const at_once = resumed.is_stopped();
     for (int batch = 4; batch <= 5; ++batch)  // a best loss of 2 would be no better than these
       other.evaluation_end(resumed, {.label = "", .batch = batch, .loss = 3, .accuracy = 0.1});
-    return std::pair(at_once, resumed.stopped());
+    return std::pair(at_once, resumed.is_stopped());
   };
   CHECK(again(config) == std::pair(true, true));
   auto patient = config;
@@ -182,7 +182,7 @@ TEST_CASE("kill_loss_spike only speaks unless told to fail, and its own window k
     monitor.batch_end(run, {.batch = ++batch, .loss = loss});
   REQUIRE(said.size() == 1);
   CHECK(said[0].starts_with("kill_loss_spike: batch 16: the loss 20 has been 2 times the mean 3"));
-  CHECK(!run.stopped());
+  CHECK(!run.is_stopped());
 }
 
 TEST_CASE("nan_monitor ends a run whose loss or gradient is not finite") {
@@ -201,9 +201,9 @@ TEST_CASE("optimizer_monitor logs norms of every tensor and of all, every few ba
   mpt::optimizer_monitor const monitor(3);
   auto run = silent();
   monitor.batch_begin(run, 2);
-  CHECK(!run.measuring());
+  CHECK(!run.is_measuring());
   monitor.batch_begin(run, 3);
-  CHECK(run.measuring());
+  CHECK(run.is_measuring());
   std::vector<parallel::train::tensor_squares<double>> const tensors{{"a", 36, 4, 9, 1},
                                                                      {"b", 64, 0, 16, 0}};
   monitor.batch_end(run, {.batch = 3, .gradient_scale = 0.5, .tensors = &tensors});

@@ -83,7 +83,7 @@ TEST_CASE("prompts are continued when due, in the run's record and on its screen
   std::vector<std::int64_t> when;
   for (std::int64_t batch = 1; batch <= 12; ++batch) {
     mpt::run_control run([&](std::string const& text) { said.push_back(text); });
-    if (callback.due(batch, clock)) callback.write(decoder, run, batch);
+    if (callback.is_due(batch, clock)) callback.write(decoder, run, batch);
     for (auto const& [name, text] : run.texts()) logged.push_back(name + ": " + text);
     if (!run.texts().empty()) when.push_back(batch);
   }

@@ -35,19 +35,19 @@ void check_equal(fs::path const& folder, fs::path const& checkpoint) {
 }
 
 TEST_CASE("every layout writes the folder that its checkpoint would become") {
-  place const here;
-  auto config = divisible(here, 2);
+  run_files const files;
+  auto config = divisible_config(files, 2);
   config.optimizer.disable_grad = {{"norm_1.weight", ""}};  // frozen ones are written, too
   config.checkpoint.save_interval = {1, mpt::time_unit::batch};
   auto all = std::vector<grid>{{}, grids[0], grids[3], grids[4], grids[8]};
   for (std::size_t g = 0; g < all.size(); ++g) {
     CAPTURE(g);
-    auto const root = here.folder / std::to_string(g);
+    auto const root = files.folder / std::to_string(g);
     config.checkpoint.save_folder = root / "checkpoints";
     config.callbacks.hf_checkpointer = {.save_folder = root / "models",
                                         .save_interval = {1, mpt::time_unit::batch},
                                         .folder_name = "ep{epoch}-ba{batch}"};
-    static_cast<void>(train<float>(on(config, all[g]), all[g].ranks()));
+    static_cast<void>(train<float>(with_layout(config, all[g]), all[g].ranks()));
     int folders = 0;
     for (auto const& entry : fs::directory_iterator(root / "models")) {
       check_equal(entry.path(), root / "checkpoints" / entry.path().filename());
@@ -59,17 +59,18 @@ TEST_CASE("every layout writes the folder that its checkpoint would become") {
 }
 
 TEST_CASE("of a LoRA run every layout writes PEFT's folder of its adapters, and nothing else") {
-  place const here;
-  auto config = divisible(here, 1);
+  run_files const files;
+  auto config = divisible_config(files, 1);
   config.model.lora = mpt::lora_config{.rank = 3, .targets = {"Wqkv", "out_proj", "up_proj"}};
-  for (auto const& how : {grid{}, grids[0], grids[4]}) {
+  for (auto const& layout : {grid{}, grids[0], grids[4]}) {
     test::temporary_folder const root;
     config.checkpoint.save_folder = root / "checkpoints";
     config.callbacks.hf_checkpointer = {.save_folder = root / "adapters",
                                         .save_interval = {1, mpt::time_unit::epoch},
                                         .folder_name = "last",
                                         .precision = "float32"};
-    fs::path const checkpoint = train<float>(on(config, how), how.ranks()).checkpoint;
+    fs::path const checkpoint =
+        train<float>(with_layout(config, layout), layout.ranks()).checkpoint;
     mpt::export_adapter(mpt::model_source(checkpoint), root / "converted", {});
     for (char const* const file : {"adapter_config.json", "adapter_model.safetensors"})
       CHECK(test::read_all(root / "adapters/last" / file) ==
@@ -79,28 +80,29 @@ TEST_CASE("of a LoRA run every layout writes PEFT's folder of its adapters, and 
 }
 
 TEST_CASE("in bfloat16, of master weights, and over the folder of an earlier run") {
-  place const here;
-  auto config = divisible(here, 1);
-  config.checkpoint.save_folder = here.folder / "checkpoints";
-  config.callbacks.hf_checkpointer = {.save_folder = here.folder / "models",
+  run_files const files;
+  auto config = divisible_config(files, 1);
+  config.checkpoint.save_folder = files.folder / "checkpoints";
+  config.callbacks.hf_checkpointer = {.save_folder = files.folder / "models",
                                       .save_interval = {1, mpt::time_unit::epoch},
                                       .folder_name = "m",
                                       .precision = "bfloat16"};
   grid const two{.zero_stage = 3, .data = 2};
-  fs::path const checkpoint = train<parallel::bf16>(on(config, two), 2).checkpoint;
+  fs::path const checkpoint = train<parallel::bf16>(with_layout(config, two), 2).checkpoint;
   mpt::model_source const trained(checkpoint);
-  mpt::export_hugging_face(trained, here.folder / "converted", {.dtype = "bfloat16"});
-  auto const written = test::read_all(here.folder / "models/m/model.safetensors");
-  CHECK(written == test::read_all(here.folder / "converted/model.safetensors"));
+  mpt::export_hugging_face(trained, files.folder / "converted", {.dtype = "bfloat16"});
+  auto const written = test::read_all(files.folder / "models/m/model.safetensors");
+  CHECK(written == test::read_all(files.folder / "converted/model.safetensors"));
 
   config.checkpoint.save_folder.clear();
   config.seed = 18;
-  static_cast<void>(train<parallel::bf16>(on(config, two), 2));
-  CHECK(test::read_all(here.folder / "models/m/model.safetensors") != written);
+  static_cast<void>(train<parallel::bf16>(with_layout(config, two), 2));
+  CHECK(test::read_all(files.folder / "models/m/model.safetensors") != written);
   config.callbacks.hf_checkpointer->overwrite = false;
-  CHECK(test::contains(
-      test::message_of([&] { static_cast<void>(train<parallel::bf16>(on(config, two), 2)); }),
-      "models/m: exists already"));
+  CHECK(test::contains(test::message_of([&] {
+                         static_cast<void>(train<parallel::bf16>(with_layout(config, two), 2));
+                       }),
+                       "models/m: exists already"));
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ TEST_CASE("an override replaces a value, makes missing mappings, and is named by
       mpt::make_document("model: {d_model: 8, n: 2, attn: {x: 1}}\ngone: 5\n", "f.yaml", overrides);
   auto const& model = *root.find("model");
   CHECK(model.find("d_model")->text == "64");
-  CHECK(model.find("d_model")->place == "command line");
+  CHECK(model.find("d_model")->location == "command line");
   CHECK(model.find("n")->text == "2");
   CHECK(root.find("new")->find("deep")->find("key")->items.size() == 2);
   CHECK(root.find("gone")->is_null());
@@ -71,7 +71,7 @@ TEST_CASE("a file is read whole, and one that is not there is named") {
   std::filesystem::create_directories(folder);
   auto const path = folder / "x.yaml";
   std::ofstream(path) << "a: 1\n";
-  CHECK(mpt::load_document(path).find("a")->place == "x.yaml:1:4");
+  CHECK(mpt::load_document(path).find("a")->location == "x.yaml:1:4");
   CHECK_THROWS_WITH_AS(static_cast<void>(mpt::load_document(folder / "none.yaml")),
                        ((folder / "none.yaml").string() + ": no such file").c_str(),
                        parallel::error);

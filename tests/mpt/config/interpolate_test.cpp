@@ -30,7 +30,7 @@ TEST_CASE("a whole value keeps the type of what it refers to, and both places") 
       "d: ${ v.z }\ne: ${a}\n");
   CHECK(root.find("a")->text == "2048");
   CHECK(!root.find("a")->is_string);
-  CHECK(root.find("a")->place == "f.yaml:1:8, by ${v.n} at f.yaml:2:4");
+  CHECK(root.find("a")->location == "f.yaml:1:8, by ${v.n} at f.yaml:2:4");
   CHECK(root.find("b")->is_list());
   CHECK(root.find("c")->text == "2");
   CHECK(root.find("d")->is_null());

@@ -822,8 +822,8 @@ std::vector<row> all_rows() {
 }
 
 /// The small files that some settings name.
-struct place {
-  place() {
+struct location {
+  location() {
     auto const write = [&](char const* name, std::string const& text) {
       std::filesystem::create_directories((folder / name).parent_path());
       parallel::replace_text_file(folder / name, text);
@@ -846,8 +846,8 @@ struct place {
           "eval_gauntlet: {categories: [{name: c, benchmarks: [{name: a, num_fewshot: 0, "
           "random_baseline: 0.1}]}]}");
   }
-  [[nodiscard]] std::string filled(std::string text) const {
-    return mpt::filled(std::move(text), "FOLDER", folder.path().string());
+  [[nodiscard]] std::string with_folder(std::string text) const {
+    return mpt::fill_in(std::move(text), "FOLDER", folder.path().string());
   }
   test::temporary_folder folder;
 };
@@ -862,8 +862,8 @@ std::string canonical(std::string const& name) {
   text = std::regex_replace(text, nested, ".order.*");
   for (std::string_view const loader : {"eval_loader.*.", "eval_loader."})
     if (text.starts_with(loader)) text = "train_loader." + text.substr(loader.size());
-  constexpr std::string_view overridden = "model.config_overrides.";
-  if (text.starts_with(overridden)) text = "model." + text.substr(overridden.size());
+  constexpr std::string_view with_overrides = "model.config_overrides.";
+  if (text.starts_with(with_overrides)) text = "model." + text.substr(with_overrides.size());
   return text;
 }
 
@@ -874,15 +874,15 @@ struct reading {
   std::string problem;
 };
 
-reading read(place const& files, overrides changes) {
+reading read(location const& files, overrides changes) {
   std::string yaml = base;
   if (std::erase(changes, hub[0]) > 0) {
     auto const begin = yaml.find("model:"), end = yaml.find("tokenizer:");
     yaml.replace(
         begin, end - begin,
-        files.filled("model: {name: hf_causal_lm, pretrained_model_name_or_path: FOLDER}\n"));
+        files.with_folder("model: {name: hf_causal_lm, pretrained_model_name_or_path: FOLDER}\n"));
   }
-  for (auto& text : changes) text = files.filled(text);
+  for (auto& text : changes) text = files.with_folder(text);
   reading out;
   try {
     out.config = mpt::read_train_config(mpt::make_document(yaml, "t.yaml", changes));
@@ -933,7 +933,7 @@ std::string fault_of(row const& one, reading const& without, reading const& with
 }
 
 TEST_CASE("every key of a training configuration changes the run, is refused, or is listed") {
-  place const files;
+  location const files;
   std::set<std::string> known;  // that the reader asked for, in any of these readings
   auto const learn = [&](mpt::config_report const& report) {
     for (auto const& key : report.known) known.insert(canonical(key.name));
@@ -968,7 +968,7 @@ TEST_CASE("every key of a training configuration changes the run, is refused, or
 /// The keys that a source asks its reader for by a literal name.
 std::set<std::string> asked_for(std::string const& source) {
   static std::regex const call(
-      R"((?:\.(?:get|required|optional|section|raw|one_of|not_yet|without_effect|is_named|must_be_absent|must_not_be_named)(?:<[^>(]*>)?\(|(?:read_name|read_path|positive|read_ranks|read_planned|read_strings|read_texts|read_patterns|read_epochs_or_time)\(\w+,)\s*"([a-z0-9_]+)\")");
+      R"((?:\.(?:get|required|optional|section|raw|one_of|refuse_unsupported|accept_without_effect|is_named|refuse_present|refuse_named)(?:<[^>(]*>)?\(|(?:read_name|read_path|positive|read_ranks|read_planned|read_strings|read_texts|read_patterns|read_epochs_or_time)\(\w+,)\s*"([a-z0-9_]+)\")");
   std::set<std::string> out;
   for (std::sregex_iterator at(source.begin(), source.end(), call), end; at != end; ++at)
     out.insert((*at)[1]);

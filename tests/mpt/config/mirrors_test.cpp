@@ -14,9 +14,9 @@ mpt::hub_mirrors read(std::string const& text) {
 
 TEST_CASE("a name on the hub stands for its mirror, any other for itself") {
   auto const mirrors = read("mirrors: {mosaicml/mpt-7b: /models/7b, gpt2: g}");
-  CHECK(mpt::mirrored(mirrors, "mosaicml/mpt-7b") == "/models/7b");
-  CHECK(mpt::mirrored(mirrors, "gpt2") == "g");
-  CHECK(mpt::mirrored(mirrors, "mosaicml/mpt-30b") == "mosaicml/mpt-30b");
+  CHECK(mpt::mirrored_path(mirrors, "mosaicml/mpt-7b") == "/models/7b");
+  CHECK(mpt::mirrored_path(mirrors, "gpt2") == "g");
+  CHECK(mpt::mirrored_path(mirrors, "mosaicml/mpt-30b") == "mosaicml/mpt-30b");
   CHECK(read("a: b").empty());
 }
 

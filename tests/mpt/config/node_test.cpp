@@ -23,7 +23,7 @@ TEST_CASE("a mapping finds its members, and set replaces one of the same name") 
   map.set({"a", "there"}, scalar("3"));
   REQUIRE(map.items.size() == 2);
   CHECK(map.find("a")->text == "3");
-  CHECK(map.keys[0].place == "there");
+  CHECK(map.keys[0].location == "there");
   CHECK(map.find("c") == nullptr);
   mpt::config_size size;
   mpt::add_size(map, size);

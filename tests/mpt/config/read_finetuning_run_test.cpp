@@ -5,11 +5,11 @@
 
 #include <doctest/doctest.h>
 
+#include <mpt/config/hf.hpp>
 #include <mpt/config/read_train.hpp>
 #include <mpt/config/sizes.hpp>
 #include <parallel/core/file.hpp>
 #include <parallel/support/files.hpp>
-#include <mpt/config/hf.hpp>
 #include <support/data.hpp>
 #include <support/golden.hpp>
 
@@ -18,8 +18,8 @@ namespace read_finetuning_run_test {
 using overrides = std::vector<std::string>;
 
 /// A folder that stands for mosaicml/mpt-7b, in small.
-struct place {
-  place() {
+struct location {
+  location() {
     mpt::model_config model;
     model.d_model = 32;
     model.n_heads = 4;
@@ -51,7 +51,7 @@ TEST_CASE("the recipes of LLM Foundry are read, with local paths for what they t
     MESSAGE("skipped: no ../shared/data");
     return;
   }
-  place const here;
+  location const here;
   auto const load = [&](char const* name, overrides const& changes) {
     return mpt::load_train_config(data / "mpt" / "yamls" / "finetune" / name, changes);
   };

@@ -6,17 +6,17 @@
 #include <doctest/doctest.h>
 
 #include <mpt/config/document.hpp>
+#include <mpt/config/hf.hpp>
 #include <mpt/config/read_hf_model.hpp>
 #include <mpt/config/sizes.hpp>
 #include <nlohmann/json.hpp>
 #include <parallel/core/file.hpp>
 #include <parallel/support/files.hpp>
-#include <mpt/config/hf.hpp>
 
 namespace read_hf_model_test {
 
-struct place {
-  place() {
+struct location {
+  location() {
     std::filesystem::create_directories(folder / "mpt");
     std::filesystem::create_directories(folder / "other");
     std::filesystem::create_directories(folder / "empty");
@@ -49,20 +49,21 @@ struct place {
 };
 
 TEST_CASE("the model is the folder's") {
-  place here;
+  location here;
   auto const found = here.read("pretrained_model_name_or_path: " + here.path("mpt") +
                                ", pretrained: true, init_device: mixed, use_auth_token: false");
   CHECK(found.model == here.model);
   CHECK(found.pretrained);
   CHECK(found.folder == here.path("mpt"));
-  auto const mirrored = here.read("pretrained_model_name_or_path: mosaicml/x, pretrained: false",
-                                  {{"mosaicml/x", here.path("mpt")}});
-  CHECK(mirrored.model == here.model);
-  CHECK(!mirrored.pretrained);
+  auto const mirrored_path =
+      here.read("pretrained_model_name_or_path: mosaicml/x, pretrained: false",
+                {{"mosaicml/x", here.path("mpt")}});
+  CHECK(mirrored_path.model == here.model);
+  CHECK(!mirrored_path.pretrained);
 }
 
 TEST_CASE("config_overrides change what they name, mappings key by key") {
-  place here;
+  location here;
   auto const found =
       here.read("pretrained_model_name_or_path: " + here.path("mpt") +
                 ", config_overrides: {max_seq_len: 64, resid_pdrop: 0.1, attn_config: {attn_impl: "
@@ -75,7 +76,7 @@ TEST_CASE("config_overrides change what they name, mappings key by key") {
 }
 
 TEST_CASE("what cannot be is one clear message") {
-  place here;
+  location here;
   auto const mpt = "pretrained_model_name_or_path: " + here.path("mpt");
   std::vector<std::pair<std::string, std::string>> const cases{
       {"pretrained: true", "f.yaml: model.pretrained_model_name_or_path: missing; it is required"},

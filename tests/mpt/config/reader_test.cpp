@@ -88,30 +88,30 @@ TEST_CASE("each mistake has one message with place, name, expectation and findin
       {"something: 2",
        [](auto& r) {
          static_cast<void>(r.is_named("monitor"));
-         r.without_effect("plain_one", "always on");
-         r.must_not_be_named("refused", "it is not there");
+         r.accept_without_effect("plain_one", "always on");
+         r.refuse_named("refused", "it is not there");
          r.finish(true);
        },
        "f.yaml:1:1: top.something: unknown key; there are monitor, plain_one"},
-      {"a: nccl", [](auto& r) { r.not_yet("a", "use mpi", {"mpi"}); },
+      {"a: nccl", [](auto& r) { r.refuse_unsupported("a", "use mpi", {"mpi"}); },
        "f.yaml:1:4: top.a: 'nccl' is not yet supported; use mpi"},
-      {"a: {x: 1}", [](auto& r) { r.not_yet("a", "leave it blank"); },
+      {"a: {x: 1}", [](auto& r) { r.refuse_unsupported("a", "leave it blank"); },
        "f.yaml:1:4: top.a: not yet supported; leave it blank"}};
   for (auto const& [text, read, message] : cases) CHECK(problem(text, read) == message);
 }
 
 TEST_CASE("restricted keys take their default in any spelling, blank or empty") {
   for (std::string const text : {"a: false", "a: False", "a: no", "a:", "a: {}", "a: []", "b: 1"})
-    CHECK(problem(text, [](auto& r) { r.not_yet("a", "use false", {"false"}); }) == "");
-  CHECK(problem("a: 1", [](auto& r) { r.not_yet("a", "use 1.0", {"1.0"}); }) == "");
+    CHECK(problem(text, [](auto& r) { r.refuse_unsupported("a", "use false", {"false"}); }) == "");
+  CHECK(problem("a: 1", [](auto& r) { r.refuse_unsupported("a", "use 1.0", {"1.0"}); }) == "");
 }
 
 TEST_CASE("a key without effect is reported when it is written, and known in any case") {
   auto const root = mpt::parse_yaml("num_workers: 8\n", "f.yaml");
   mpt::config_report report;
   mpt::config_reader reader(root, "train_loader", report);
-  reader.without_effect("num_workers", "no workers");
-  reader.without_effect("pin_memory", "no workers");
+  reader.accept_without_effect("num_workers", "no workers");
+  reader.accept_without_effect("pin_memory", "no workers");
   reader.finish();
   REQUIRE(report.ignored.size() == 1);
   CHECK(report.ignored[0].name == "train_loader.num_workers");

@@ -8,8 +8,8 @@
 
 #include <mpt/config/document.hpp>
 #include <mpt/config/scheduler.hpp>
-#include <mpt/config/yaml.hpp>
 #include <mpt/config/small_file.hpp>
+#include <mpt/config/yaml.hpp>
 #include <nlohmann/json.hpp>
 #include <support/golden.hpp>
 
@@ -196,14 +196,16 @@ TEST_CASE("a warm-up or decay that the training ends before is said, whatever it
   CHECK(said("t_warmup: 0ba, t_scale: 1ba, t_cooldown: 2ba, t_max: 20ba", "inv_sqrt_with_warmup") ==
         "scheduler.t_max 20ba is longer than max_duration 10ba: " + rate +
             "down to alpha_f_cooldown");
-  CHECK(mpt::notes_of_epochs(read("{name: cosine_with_warmup, t_warmup: 20ba}"), clock).empty());
+  CHECK(mpt::unfinished_parts_in_epochs(read("{name: cosine_with_warmup, t_warmup: 20ba}"), clock)
+            .empty());
   mpt::training_clock const epoch{.samples_per_batch = 4,
                                   .tokens_per_batch = 400,
                                   .batches_per_epoch = 10,
                                   .max_duration = mpt::parse_time("1ep")};
-  CHECK(mpt::notes_of_epochs(read("{name: cosine_with_warmup, t_warmup: 20ba}"), epoch).size() ==
-        1);
-  CHECK(mpt::notes_of_epochs(read("{name: cosine_with_warmup, t_warmup: 2ba}"), epoch).empty());
+  CHECK(mpt::unfinished_parts_in_epochs(read("{name: cosine_with_warmup, t_warmup: 20ba}"), epoch)
+            .size() == 1);
+  CHECK(mpt::unfinished_parts_in_epochs(read("{name: cosine_with_warmup, t_warmup: 2ba}"), epoch)
+            .empty());
 }
 
 TEST_CASE("a schedule that ends before the training is an error") {

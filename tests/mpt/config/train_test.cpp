@@ -31,20 +31,20 @@ TEST_CASE("a global batch is shared out and worked through in microbatches") {
 TEST_CASE("a global batch that the ranks do not divide: some take one sequence more") {
   mpt::train_config config;
   config.global_train_batch_size = 23;  // of 5 ranks: 5, 5, 5, 4 and 4
-  using rests = std::vector<std::int64_t>;
+  using remainders = std::vector<std::int64_t>;
   auto const split = [&](std::int64_t microbatch, std::int64_t ranks = 5) {
     config.device_train_microbatch_size = microbatch;
     return mpt::split_batch(config, ranks);
   };
   CHECK(split(1).device_batch == 5);
   CHECK(split(1).accumulation == 5);
-  CHECK(split(1).rests == rests{});
-  CHECK(split(2).rests == rests{1});     // 2 2 1, or 2 2
-  CHECK(split(3).rests == rests{2, 1});  // 3 2, or 3 1
-  CHECK(split(4).rests == rests{1});
+  CHECK(split(1).remainders == remainders{});
+  CHECK(split(2).remainders == remainders{1});     // 2 2 1, or 2 2
+  CHECK(split(3).remainders == remainders{2, 1});  // 3 2, or 3 1
+  CHECK(split(4).remainders == remainders{1});
   CHECK(split(4).accumulation == 2);
   CHECK(split(9).microbatch == 5);
-  CHECK(split(9).rests == rests{4});  // 5, or 4
+  CHECK(split(9).remainders == remainders{4});  // 5, or 4
   CHECK(split(1, 23).device_batch == 1);
   std::int64_t end = 0;
   for (std::int64_t rank = 0; rank < 5; ++rank) {
@@ -64,7 +64,7 @@ TEST_CASE("in the canonical order microbatches are those of one rank, whatever r
     CAPTURE(ranks);
     auto const split = mpt::split_batch(config, ranks);
     CHECK(split.microbatch == 4);
-    CHECK(split.rests == std::vector<std::int64_t>{3});
+    CHECK(split.remainders == std::vector<std::int64_t>{3});
     CHECK(split.accumulation == (ranks == 1 ? 6 : ranks == 2 ? 4 : ranks < 6 ? 2 : 1));
     std::int64_t end = 0;
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
@@ -78,7 +78,7 @@ TEST_CASE("in the canonical order microbatches are those of one rank, whatever r
   }
   config.device_train_microbatch_size = 100;
   CHECK(mpt::split_batch(config, 4).microbatch == 23);
-  CHECK(mpt::split_batch(config, 4).rests.empty());
+  CHECK(mpt::split_batch(config, 4).remainders.empty());
 }
 
 TEST_CASE("the clock knows tokens, and the data's epochs cut to the subset") {

@@ -23,12 +23,12 @@ inline std::string problem(std::string const& text, mpt::config_limits const& li
 TEST_CASE("every value and key knows its line and column") {
   auto const root = mpt::parse_yaml("a: 1\nb:\n  c: [x, 'y']\n  d:\n", "f.yaml");
   REQUIRE(root.is_map());
-  CHECK(root.find("a")->place == "f.yaml:1:4");
+  CHECK(root.find("a")->location == "f.yaml:1:4");
   auto const& b = *root.find("b");
-  CHECK(root.keys[1].place == "f.yaml:2:1");
+  CHECK(root.keys[1].location == "f.yaml:2:1");
   auto const& list = *b.find("c");
   REQUIRE(list.items.size() == 2);
-  CHECK(list.items[1].place == "f.yaml:3:10");
+  CHECK(list.items[1].location == "f.yaml:3:10");
   CHECK(!list.items[0].is_string);
   CHECK(list.items[1].is_string);
   CHECK(b.find("d")->is_null());

@@ -68,16 +68,16 @@ inline std::vector<rows> take(std::shared_ptr<token_dataset const> const& set,
 }  // namespace batch_loader_test
 
 TEST_CASE(
-    "an epoch visits every sample once, less the incomplete last batch; the next one differs") {
+    "batch loader: epochs differ, each has every sample once except the incomplete last batch") {
   using namespace batch_loader_test;
   data_test::scratch_folder const folder;
   auto const set = make_set(folder.path(), 47);
   batch_loader_options const options{.global_batch_size = 5, .last_row = 5};
-  auto const all = take(set, options, 27);
-  REQUIRE(all.size() == 27);
+  auto const batches = take(set, options, 27);
+  REQUIRE(batches.size() == 27);
   std::vector<rows> epochs(3);
   for (std::size_t b = 0; b < 27; ++b)
-    epochs[b / 9].insert(epochs[b / 9].end(), all[b].begin(), all[b].end());
+    epochs[b / 9].insert(epochs[b / 9].end(), batches[b].begin(), batches[b].end());
   for (auto epoch : epochs) {
     std::sort(epoch.begin(), epoch.end());
     CHECK(epoch.size() == 45);
@@ -87,7 +87,7 @@ TEST_CASE(
   CHECK(epochs[1] != epochs[2]);
 }
 
-TEST_CASE("the shares of any number of ranks make up the batch of one") {
+TEST_CASE("batch loader: the rows of all ranks together are the batch of a single rank") {
   using namespace batch_loader_test;
   data_test::scratch_folder const folder;
   auto const set = make_set(folder.path(), 47);
@@ -107,7 +107,8 @@ TEST_CASE("the shares of any number of ranks make up the batch of one") {
   }
 }
 
-TEST_CASE("a run resumed anywhere sees what the undisturbed run saw") {
+TEST_CASE(
+    "batch loader: a run resumed at any batch reads the same batches as an uninterrupted run") {
   using namespace batch_loader_test;
   data_test::scratch_folder const folder;
   auto const set = make_set(folder.path(), 23);
@@ -129,7 +130,8 @@ TEST_CASE("a run resumed anywhere sees what the undisturbed run saw") {
   }
 }
 
-TEST_CASE("several streams: any number of ranks, resumed anywhere, sees the same batches") {
+TEST_CASE(
+    "batch loader, several streams: batches depend neither on ranks nor on the resume point") {
   using namespace batch_loader_test;
   data_test::scratch_folder const folder;
   mpt::data::token_streams const streams(
@@ -170,7 +172,7 @@ TEST_CASE("several streams: any number of ranks, resumed anywhere, sees the same
   }
 }
 
-TEST_CASE("the batch size may change at a resume: no sample of the epoch comes twice") {
+TEST_CASE("batch loader: no sample of an epoch comes twice if the batch size changes at a resume") {
   using namespace batch_loader_test;
   data_test::scratch_folder const folder;
   auto const set = make_set(folder.path(), 24);
@@ -183,16 +185,16 @@ TEST_CASE("the batch size may change at a resume: no sample of the epoch comes t
   for (std::int32_t i = 0; i < 24; ++i) CHECK(samples[static_cast<std::size_t>(i)] == i);
 }
 
-TEST_CASE("evaluation reads in order, once, and keeps the incomplete last batch") {
+TEST_CASE("batch loader: evaluation reads once, in order, and keeps the incomplete last batch") {
   using namespace batch_loader_test;
   data_test::scratch_folder const folder;
   auto const set = make_set(folder.path(), 10, "");
   batch_loader_options const options{
       .mode = loader_mode::evaluate, .global_batch_size = 4, .last_row = 4};
-  auto const all = take(set, options, 100);
-  REQUIRE(all.size() == 3);
-  CHECK(all[0] == rows{0, 1, 2, 3});
-  CHECK(all[2] == rows{8, 9});
+  auto const batches = take(set, options, 100);
+  REQUIRE(batches.size() == 3);
+  CHECK(batches[0] == rows{0, 1, 2, 3});
+  CHECK(batches[2] == rows{8, 9});
   auto second = options;
   second.first_row = 2;
   auto const share = take(set, second, 100);
@@ -207,7 +209,9 @@ TEST_CASE("evaluation reads in order, once, and keeps the incomplete last batch"
   CHECK_FALSE(loader.next().has_value());
 }
 
-TEST_CASE("a batch larger than the epoch's rest, or the set, is refused or skipped") {
+TEST_CASE(
+    "batch loader: a batch larger than the set is refused, one larger than the epoch's rest "
+    "skipped") {
   using namespace batch_loader_test;
   data_test::scratch_folder const folder;
   auto const set = make_set(folder.path(), 10);
@@ -225,24 +229,25 @@ TEST_CASE("a batch larger than the epoch's rest, or the set, is refused or skipp
   CHECK(loader.position() == loader_position{3, 0});
 }
 
-TEST_CASE("what goes wrong in reading reaches the caller at its batch") {
+TEST_CASE("batch loader: an error in reading reaches the caller at the batch that failed") {
   using namespace batch_loader_test;
   data_test::scratch_folder const folder;
   auto const set = make_set(folder.path(), 40, "");
   std::filesystem::resize_file(folder / "shard.00003.mds", 100);
   batch_loader loader(
       set, {.mode = loader_mode::evaluate, .global_batch_size = 2, .last_row = 2, .prefetch = 3});
-  std::uint64_t good = 0;
+  std::uint64_t batch_count = 0;
   auto const message = message_of([&] {
-    while (loader.next()) ++good;
+    while (loader.next()) ++batch_count;
   });
   CHECK(contains(message, "shard.00003.mds: has 100 bytes"));
   auto const& shards = set->reader().shards();
-  CHECK(good == (shards[0].samples + shards[1].samples + shards[2].samples) / 2);
-  CHECK(message_of([&] { (void)loader.next(); }) == message);  // and again, never a hang
+  CHECK(batch_count == (shards[0].samples + shards[1].samples + shards[2].samples) / 2);
+  CHECK(message_of([&] { (void)loader.next(); }) ==
+        message);  // a repeated call throws again and never hangs
 }
 
-TEST_CASE("a loader that is thrown away early stops its thread") {
+TEST_CASE("batch loader: destruction in mid-epoch stops the reading thread") {
   using namespace batch_loader_test;
   data_test::scratch_folder const folder;
   auto const set = make_set(folder.path(), 40);

@@ -4,7 +4,7 @@
 #include <mpt/data/scratch.hpp>
 #include <string_view>
 
-TEST_CASE("byte order mark: UTF-8's is three bytes, and text without one has none") {
+TEST_CASE("byte order mark: it has three bytes in UTF-8 text and none in text without a mark") {
   using mpt::data::byte_order_mark;
   CHECK(byte_order_mark("\xEF\xBB\xBFtext", "f") == 3);
   CHECK(byte_order_mark("\xEF\xBB\xBF", "f") == 3);

@@ -60,7 +60,7 @@ inline std::string noise(std::size_t count) {
 
 }  // namespace byte_stream_test
 
-TEST_CASE("compression goes by the end of the name") {
+TEST_CASE("byte stream: the end of the file name determines the compression") {
   using namespace byte_stream_test;
   CHECK(mpt::data::compression_of("a.json.gz") == compression::gzip);
   CHECK(mpt::data::compression_of("a.jsonl.zst") == compression::zstd);
@@ -68,7 +68,7 @@ TEST_CASE("compression goes by the end of the name") {
   CHECK(mpt::data::compression_of("a.gz.txt") == compression::none);
 }
 
-TEST_CASE("plain, gzip and zstd streams come back whole, in pieces of any size") {
+TEST_CASE("byte stream: plain, gzip and zstd files are read completely in pieces of any size") {
   using namespace byte_stream_test;
   data_test::scratch_folder const folder;
   auto const text = noise(700000);  // more than two input windows, compressed or not
@@ -79,7 +79,7 @@ TEST_CASE("plain, gzip and zstd streams come back whole, in pieces of any size")
   }
 }
 
-TEST_CASE("several members or frames in a row are one stream") {
+TEST_CASE("byte stream: several gzip members or zstd frames in a row are one stream") {
   using namespace byte_stream_test;
   data_test::scratch_folder const folder;
   for (auto const kind : {compression::gzip, compression::zstd}) {
@@ -90,7 +90,7 @@ TEST_CASE("several members or frames in a row are one stream") {
   }
 }
 
-TEST_CASE("a stream cut anywhere is an error that names the file and the byte") {
+TEST_CASE("byte stream: a file cut at any byte is an error that names the file and the byte") {
   using namespace byte_stream_test;
   data_test::scratch_folder const folder;
   auto const text = noise(3000);
@@ -106,18 +106,18 @@ TEST_CASE("a stream cut anywhere is an error that names the file and the byte") 
   }
 }
 
-TEST_CASE("damaged streams are errors, never silence") {
+TEST_CASE("byte stream: damaged data is always an error") {
   using namespace byte_stream_test;
   data_test::scratch_folder const folder;
   auto const whole = gzip(noise(3000));
-  for (std::size_t at = 0; at < whole.size(); at += 3) {
+  for (std::size_t offset = 0; offset < whole.size(); offset += 3) {
     auto broken = whole;
-    broken[at] = static_cast<char>(broken[at] ^ 0x55);
+    broken[offset] = static_cast<char>(broken[offset] ^ 0x55);
     data_test::put_file(folder / "bad.gz", broken);
     std::string out;
     auto const message =
         message_of([&] { out = unpack(folder / "bad.gz", compression::gzip, 512); });
-    INFO(at);
+    INFO(offset);
     // header fields such as the time stamp do not matter
     REQUIRE((contains(message, "bad.gz") || out == noise(3000)));
   }

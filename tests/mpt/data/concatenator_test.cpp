@@ -20,7 +20,7 @@ struct sample {
   token_position start;
 };
 
-/// All samples of `documents`, of which those before `from` are not given.
+/// All samples of `documents`, without the documents before `from`.
 inline std::vector<sample> run(std::vector<ids> const& documents, concatenator_options options,
                                token_position from = {}) {
   concatenator joined(options, from);
@@ -32,7 +32,7 @@ inline std::vector<sample> run(std::vector<ids> const& documents, concatenator_o
   return out;
 }
 
-/// The rule written as plainly as can be.
+/// The rule in its simplest form, as the reference.
 inline std::vector<ids> plainly(std::vector<ids> const& documents,
                                 concatenator_options const& options) {
   std::vector<ids> out;
@@ -64,7 +64,7 @@ inline std::vector<ids> numbered(std::initializer_list<int> lengths) {
 
 }  // namespace concatenator_test
 
-TEST_CASE("documents are joined with their ends and cut, the tail is dropped") {
+TEST_CASE("concatenator: documents are joined with bos and eos and cut, and the tail is dropped") {
   using namespace concatenator_test;
   auto const out = run(numbered({3, 4, 1}), {.sample_ids = 4, .eos = {0}});
   REQUIRE(out.size() == 2);
@@ -73,7 +73,7 @@ TEST_CASE("documents are joined with their ends and cut, the tail is dropped") {
   CHECK(out[1].start == token_position{1, 0});
 }
 
-TEST_CASE("samples equal those of the plain rule, for many shapes") {
+TEST_CASE("concatenator: samples equal those of a simple reference for many shapes") {
   using namespace concatenator_test;
   auto const documents = numbered({3, 0, 25, 1, 1, 7, 64, 0, 0, 5, 8, 13});
   for (std::size_t n = 1; n < 40; ++n)
@@ -88,7 +88,7 @@ TEST_CASE("samples equal those of the plain rule, for many shapes") {
       }
 }
 
-TEST_CASE("a run that starts where a sample starts gives the same samples from there") {
+TEST_CASE("concatenator: a restart at the start of a sample gives the same further samples") {
   using namespace concatenator_test;
   auto const documents = numbered({3, 0, 25, 1, 1, 7, 64, 0, 0, 5, 8, 13});
   for (std::size_t n = 1; n < 40; n += 3)
@@ -106,7 +106,7 @@ TEST_CASE("a run that starts where a sample starts gives the same samples from t
     }
 }
 
-TEST_CASE("a restart point beyond its document is refused") {
+TEST_CASE("concatenator: a restart position beyond its document is refused") {
   using namespace concatenator_test;
   CHECK(data_test::contains(data_test::message_of([] {
                               run(numbered({3}), {.sample_ids = 2}, {0, 4});

@@ -48,7 +48,7 @@ inline std::string row_error(std::string_view row) {
 
 }  // namespace document_reader_test
 
-TEST_CASE("the text of a JSON row is found among other values, whatever they hold") {
+TEST_CASE("document reader: the text of a JSON row is found among any other values") {
   using namespace document_reader_test;
   CHECK(text_of_row(R"({"text": "a\u00e9\nb", "url": "x"})", "f", 1) == "a\u00e9\nb");
   CHECK(text_of_row(R"({"meta": {"text": "no", "a": [1, {"text": 2}]}, "text": "yes"})", "f", 1) ==
@@ -61,7 +61,7 @@ TEST_CASE("the text of a JSON row is found among other values, whatever they hol
   CHECK(text_of_row(R"({"text": "a\u0000b"})", "f", 1) == std::string("a\0b", 3));
 }
 
-TEST_CASE("a row without a text is an error with file, line and the keys it has") {
+TEST_CASE("document reader: a row without a text is an error with file, line and the row's keys") {
   using namespace document_reader_test;
   CHECK(row_error(R"({"content": "x", "url": 1, "meta": {"text": "inner"}})") ==
         "f.jsonl:7: the row has no \"text\"; its keys are \"content\", \"url\", \"meta\"");
@@ -81,7 +81,7 @@ TEST_CASE("a row without a text is an error with file, line and the keys it has"
           "f.jsonl:7: \"text\" is of type " + type + ", expected a string");
 }
 
-TEST_CASE("rows that are not JSON objects are errors with file and line") {
+TEST_CASE("document reader: rows that are not JSON objects are errors with file and line") {
   using namespace document_reader_test;
   for (auto const* row : {"[1]", "\"text\"", "3", "null"})
     CHECK(contains(row_error(row), "f.jsonl:7: expected one JSON object a line"));
@@ -91,7 +91,9 @@ TEST_CASE("rows that are not JSON objects are errors with file and line") {
   CHECK(contains(row_error("{\"text\":" + std::string(1000000, '[')), "nested deeper than 64"));
 }
 
-TEST_CASE("lines end at newline only, blank ones are skipped, the last needs none") {
+TEST_CASE(
+    "document reader: lines end at '\\n' only, blank lines are skipped, the last '\\n' is "
+    "optional") {
   using namespace document_reader_test;
   data_test::scratch_folder const folder;
   data_test::put_file(folder / "a.jsonl",
@@ -103,7 +105,7 @@ TEST_CASE("lines end at newline only, blank ones are skipped, the last needs non
   CHECK(out.lines == std::vector<std::uint64_t>{1, 4, 5});
 }
 
-TEST_CASE("the format goes by the name, and by the first byte where the name tells nothing") {
+TEST_CASE("document reader: the file name determines the format, or else the first byte") {
   using namespace document_reader_test;
   data_test::scratch_folder const folder;
   std::string const row = "{\"text\": \"x\"}\n";
@@ -127,7 +129,7 @@ TEST_CASE("the format goes by the name, and by the first byte where the name tel
   CHECK(read(folder / "empty.txt").documents.empty());
 }
 
-TEST_CASE("endings count in any case, and rows with a text are found under any name") {
+TEST_CASE("document reader: endings count in any case, and rows with a text under any file name") {
   using namespace document_reader_test;
   data_test::scratch_folder const folder;
   for (auto const* name : {"a.JSON", "a.JsonL", "a.jsonlines", "a.NDJSON"}) {
@@ -137,7 +139,7 @@ TEST_CASE("endings count in any case, and rows with a text are found under any n
   }
   data_test::put_file(folder / "b.JSONL.ZST", frame("{\"text\": \"x\"}\n"));
   CHECK(read(folder / "b.JSONL.ZST").documents == std::vector<std::string>{"x"});
-  std::string const large(std::size_t{1} << 19, 'a');  // a line longer than is read at a time
+  std::string const large(std::size_t{1} << 19, 'a');  // a line longer than the read buffer
   for (auto const* name : {"c.json.1", "c.txt", "c", "part-00000"}) {
     data_test::put_file(folder / name,
                         "\n \r\n{\"text\": \"" + large + "\", \"id\": 1}\n{\"text\": \"y\"}");
@@ -154,11 +156,11 @@ TEST_CASE("endings count in any case, and rows with a text are found under any n
     data_test::put_file(folder / "e.txt", text);
     CHECK(read(folder / "e.txt").documents == std::vector<std::string>{text});
   }
-  data_test::put_file(folder / "e.txt", "{" + large + "\n");  // cut where it is long
+  data_test::put_file(folder / "e.txt", "{" + large + "\n");  // an incomplete long row
   CHECK(read(folder / "e.txt", {.plain_text_bytes = 1000}).documents.size() > 100);
 }
 
-TEST_CASE("text files: a byte order mark in front is no text, compressed or not") {
+TEST_CASE("document reader: a byte order mark is not part of the text, compressed or not") {
   using namespace document_reader_test;
   data_test::scratch_folder const folder;
   auto const documents = [&](char const* name, std::string const& bytes) {
@@ -180,7 +182,7 @@ TEST_CASE("text files: a byte order mark in front is no text, compressed or not"
                        "it: iconv -f UTF-16 -t UTF-8 IN > OUT"));
 }
 
-TEST_CASE("a file with zero bytes is no text") {
+TEST_CASE("document reader: a file that holds zero bytes is refused") {
   using namespace document_reader_test;
   data_test::scratch_folder const folder;
   data_test::put_file(folder / "a.txt", std::string("one\n\ntwo\0\n", 10));
@@ -188,7 +190,7 @@ TEST_CASE("a file with zero bytes is no text") {
                  "a.txt:3: a zero byte follows, so this is no text in UTF-8"));
 }
 
-TEST_CASE("plain text is cut at blank lines and loses no byte") {
+TEST_CASE("document reader: plain text is cut at blank lines and loses no byte") {
   using namespace document_reader_test;
   data_test::scratch_folder const folder;
   std::string text;
@@ -212,7 +214,7 @@ TEST_CASE("plain text is cut at blank lines and loses no byte") {
   }
 }
 
-TEST_CASE("a plain text is one document where that is asked for") {
+TEST_CASE("document reader: with whole_file a plain text is one document") {
   using namespace document_reader_test;
   data_test::scratch_folder const folder;
   std::string text;
@@ -223,7 +225,7 @@ TEST_CASE("a plain text is one document where that is asked for") {
   CHECK(whole.documents == std::vector{text});
 }
 
-TEST_CASE("text without blank lines, or without lines, is cut between characters") {
+TEST_CASE("document reader: text without blank lines or line ends is cut between characters") {
   using namespace document_reader_test;
   data_test::scratch_folder const folder;
   std::string lines;
@@ -248,7 +250,8 @@ TEST_CASE("text without blank lines, or without lines, is cut between characters
     }
     CHECK(joined == wide);
   }
-  std::string const junk(1000, '\x80');  // not UTF-8 at all: still no byte lost, no endless loop
+  std::string const junk(1000,
+                         '\x80');  // invalid UTF-8: no byte may be lost, and the loop must end
   data_test::put_file(folder / "junk.txt", junk);
   joined.clear();
   for (auto const& piece : read(folder / "junk.txt", {.plain_text_bytes = 1}).documents)
@@ -256,7 +259,7 @@ TEST_CASE("text without blank lines, or without lines, is cut between characters
   CHECK(joined == junk);
 }
 
-TEST_CASE("an endless line is an error, not all of memory") {
+TEST_CASE("document reader: a line above the limit is an error and does not fill the memory") {
   using namespace document_reader_test;
   data_test::scratch_folder const folder;
   data_test::put_file(folder / "a.jsonl", "{\"text\": \"ok\"}\n" + std::string(5000, 'x'));
@@ -264,7 +267,7 @@ TEST_CASE("an endless line is an error, not all of memory") {
                  "a.jsonl:2: a line of more than 1000 bytes"));
 }
 
-TEST_CASE("the sample corpora read: documents counted, both spellings of UTF-8") {
+TEST_CASE("document reader: the sample corpora have their known numbers of documents") {
   using namespace document_reader_test;
   auto const data = test::data_folder();
   if (data.empty()) {

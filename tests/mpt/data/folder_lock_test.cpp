@@ -3,7 +3,7 @@
 #include <mpt/data/folder_lock.hpp>
 #include <mpt/data/scratch.hpp>
 
-TEST_CASE("a folder has one writer at a time") {
+TEST_CASE("folder lock: a folder has one writer at a time") {
   data_test::scratch_folder const folder;
   {
     mpt::data::folder_lock const first(folder.path());

@@ -12,7 +12,7 @@
 #include <support/data.hpp>
 #include <vector>
 
-TEST_CASE("prepare on the golden text gives exactly LLM Foundry's 173 samples and shard") {
+TEST_CASE("prepare: the golden text gives exactly LLM Foundry's 173 samples and shard") {
   auto const data = test::data_folder();
   if (data.empty()) {
     MESSAGE("skipped: no ../shared/data");

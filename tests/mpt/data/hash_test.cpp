@@ -1,11 +1,11 @@
 #include <doctest/doctest.h>
 
+#include <cstddef>
 #include <mpt/data/hash.hpp>
 #include <mpt/data/scratch.hpp>
-#include <cstddef>
 #include <string>
 
-TEST_CASE("checksums equal those of Python's hashlib and xxhash") {
+TEST_CASE("checksums: digests equal those of Python's hashlib and xxhash") {
   using mpt::data::hash_of;
   std::string bytes;
   for (int i = 0; i < 768; ++i) bytes += static_cast<char>(i & 255);
@@ -20,7 +20,7 @@ TEST_CASE("checksums equal those of Python's hashlib and xxhash") {
         "f3a25aa93aa2fbba28d79260535bbd6a5eb0fc1c24a8b0f04e12b484c1dfe363");
 }
 
-TEST_CASE("SHA padding is right around the block boundaries") {
+TEST_CASE("checksums: SHA padding is right around the block boundaries") {
   using mpt::data::hash_of;
   auto const sha1 = [](std::size_t count) { return hash_of("sha1", std::string(count, 'a')); };
   auto const sha256 = [](std::size_t count) { return hash_of("sha256", std::string(count, 'a')); };
@@ -37,7 +37,7 @@ TEST_CASE("SHA padding is right around the block boundaries") {
   CHECK(sha256(64) == "ffe054fe7ae0cb6dc65c3af9b61d5209f439851db43d0ba5997337df154668eb");
 }
 
-TEST_CASE("an unknown checksum is an error that names the known ones") {
+TEST_CASE("checksums: an unknown algorithm is an error that names the known ones") {
   CHECK_FALSE(mpt::data::is_known_hash("md5"));
   auto const message = data_test::message_of([] { (void)mpt::data::hash_of("md5", "x"); });
   CHECK(data_test::contains(message, "'md5'"));

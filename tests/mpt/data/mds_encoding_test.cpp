@@ -47,7 +47,7 @@ void check_round_trip(std::string_view type) {
 
 }  // namespace mds_encoding_test
 
-TEST_CASE("arrays of every type survive in all three forms of the header") {
+TEST_CASE("MDS encoding: arrays of every type are read back in all three forms of the header") {
   using namespace mds_encoding_test;
   check_round_trip<std::int8_t>("int8");
   check_round_trip<std::int16_t>("int16");
@@ -61,23 +61,23 @@ TEST_CASE("arrays of every type survive in all three forms of the header") {
   check_round_trip<double>("float64");
 }
 
-TEST_CASE("array headers have streaming's bytes") {
+TEST_CASE("MDS encoding: array headers have streaming's bytes") {
   using namespace mds_encoding_test;
   CHECK(encoded<std::int16_t>("ndarray", {1}, {1}) == "\x11\x04\x01\x01\x00"s);
   CHECK(encoded<std::int16_t>("ndarray:int16", {1, 2}, {2}) == "\x04\x02\x01\x00\x02\x00"s);
   CHECK(encoded<std::uint8_t>("ndarray:uint8:1,2", {1, 2}, {1, 2}) == "\x01\x02"s);
   auto const wide = encoded<std::int32_t>("ndarray:int32", std::vector<std::int32_t>(2048), {2048});
-  CHECK(wide.size() == 8195);  // 8199 a sample, with the length
+  CHECK(wide.size() == 8195);  // a sample has 8199 bytes with its length
   CHECK(wide.substr(0, 3) == "\x05\x00\x08"s);
   auto const large = encoded<std::uint8_t>("ndarray", std::vector<std::uint8_t>(70000), {70000});
   CHECK(large.substr(0, 6) == "\x08\x06\x70\x11\x01\x00"s);
-  // a dimension of eight bytes is legal, if never needed here
+  // a dimension of eight bytes is legal
   auto const bytes = "\x08\x07\x02\x00\x00\x00\x00\x00\x00\x00\x05\x06"s;
   auto const decoded = mds_encoding::parse("ndarray").decode_array(bytes, "here");
   CHECK(decoded.to<int>() == std::vector<int>{5, 6});
 }
 
-TEST_CASE("scalars of every type are decoded, and sizes must fit") {
+TEST_CASE("MDS encoding: scalars of every type are decoded, and wrong sizes are refused") {
   using namespace mds_encoding_test;
   CHECK(mds_encoding::parse("int").decode_scalar<int>("\xfe\xff\xff\xff\xff\xff\xff\xff", "h") ==
         -2);
@@ -99,23 +99,23 @@ TEST_CASE("scalars of every type are decoded, and sizes must fit") {
   CHECK(contains(fails("str", "\0\0\0\0"s), "not a scalar"));
 }
 
-TEST_CASE("encoding names that streaming does not have are refused") {
+TEST_CASE("MDS encoding: names that streaming does not have are refused") {
   using namespace mds_encoding_test;
   for (auto const* name : {"ndarray:", "ndarray:int33", "ndarray:int32:", "ndarray:int32:0",
                            "ndarray:int32:2,", "ndarray:int32:-1", "ndarray:int32:4294967295,9",
                            "ndarrayx", "", "int128", "pkl:x", "Str"}) {
     CAPTURE(name);
     if (std::string_view(name) == "ndarray:") {
-      CHECK_NOTHROW((void)mds_encoding::parse(name));  // streaming takes it for "ndarray"
+      CHECK_NOTHROW((void)mds_encoding::parse(name));  // streaming reads it as "ndarray"
       continue;
     }
     CHECK(contains(message_of([&] { (void)mds_encoding::parse(name); }), "encoding '"));
   }
-  CHECK(mds_encoding::parse("pkl").what == mds_encoding::kind::opaque);
-  CHECK(mds_encoding::parse("list[jpeg]").what == mds_encoding::kind::opaque);
+  CHECK(mds_encoding::parse("pkl").value_kind == mds_encoding::kind::opaque);
+  CHECK(mds_encoding::parse("list[jpeg]").value_kind == mds_encoding::kind::opaque);
 }
 
-TEST_CASE("arrays whose header lies are refused") {
+TEST_CASE("MDS encoding: arrays with an inconsistent header are refused") {
   using namespace mds_encoding_test;
   CHECK(contains(decode_error("ndarray", ""), "ends before its dtype code"));
   CHECK(contains(decode_error("ndarray", "\x07\x04\x01x"), "unknown dtype code 7"));
@@ -125,12 +125,12 @@ TEST_CASE("arrays whose header lies are refused") {
   CHECK(contains(decode_error("ndarray:uint8", "\x04\x03xy"), "does not match its 2 bytes"));
   CHECK(contains(decode_error("ndarray:int32", "\x04\x01xyz"), "does not match"));
   CHECK(contains(decode_error("ndarray:int32:2", "1234567"), "does not match"));
-  // 2^32 * 2^32 elements overflow 64 bits to nothing
+  // 2^32 * 2^32 elements overflow 64 bits to 0
   CHECK(contains(decode_error("ndarray:uint8", "\x0a\0\0\0\x80\0\0\0\x80"s), "does not match"));
   CHECK(contains(decode_error("ndarray:uint8", "\x0b"s + std::string(16, '\x80')), "not match"));
 }
 
-TEST_CASE("values that do not fit the encoding are not written") {
+TEST_CASE("MDS encoding: values that do not fit the encoding are not written") {
   using namespace mds_encoding_test;
   CHECK(contains(message_of([] { (void)encoded<float>("ndarray:int32", {1}, {1}); }), "float32"));
   CHECK(contains(message_of([] { (void)encoded<int>("ndarray:int32", {}, {0}); }), "empty"));

@@ -51,30 +51,31 @@ inline std::string read_error(std::filesystem::path const& folder) {
   });
 }
 
-inline void replace(std::filesystem::path const& file, std::string_view from, std::string_view to) {
+inline void replace(std::filesystem::path const& file, std::string_view old_text,
+                    std::string_view new_text) {
   auto content = data_test::get_file(file);
-  auto const at = content.find(from);
-  REQUIRE(at != std::string::npos);
-  data_test::put_file(file, content.replace(at, from.size(), to));
+  auto const offset = content.find(old_text);
+  REQUIRE(offset != std::string::npos);
+  data_test::put_file(file, content.replace(offset, old_text.size(), new_text));
 }
 
-inline void poke(std::filesystem::path const& file, std::size_t at, std::uint32_t value) {
+inline void overwrite(std::filesystem::path const& file, std::size_t offset, std::uint32_t value) {
   auto content = data_test::get_file(file);
-  std::memcpy(content.data() + at, &value, 4);
+  std::memcpy(content.data() + offset, &value, 4);
   data_test::put_file(file, content);
 }
 
-/// Error after one text in index.json is replaced.
-inline std::string with_index(std::string_view from, std::string_view to) {
+/// The error after `old_text` in index.json is replaced by `new_text`.
+inline std::string error_with_index(std::string_view old_text, std::string_view new_text) {
   data_test::scratch_folder const folder;
   make_set(folder.path(), 3, 1 << 20);
-  replace(folder / "index.json", from, to);
+  replace(folder / "index.json", old_text, new_text);
   return read_error(folder.path());
 }
 
 }  // namespace mds_reader_test
 
-TEST_CASE("the golden set reads: 173 samples of 2048 ids in a zstd shard") {
+TEST_CASE("MDS reader: the golden set has 173 samples of 2048 ids in a zstd shard") {
   auto const data = test::data_folder();
   if (data.empty()) {
     MESSAGE("skipped: no ../shared/data");
@@ -92,7 +93,7 @@ TEST_CASE("the golden set reads: 173 samples of 2048 ids in a zstd shard") {
   CHECK(reader.verify().samples == 173);
 }
 
-TEST_CASE("composer's self-described float arrays and int64 labels read") {
+TEST_CASE("MDS reader: composer's self-described float arrays and int64 labels are read") {
   auto const data = test::data_folder();
   if (data.empty()) {
     MESSAGE("skipped: no ../shared/data");
@@ -115,7 +116,8 @@ TEST_CASE("composer's self-described float arrays and int64 labels read") {
   CHECK(reader.verify().samples == 4);
 }
 
-TEST_CASE("streaming's merged index with shards in sub-folders reads, so does each part") {
+TEST_CASE(
+    "MDS reader: streaming's merged index over sub-folders is read, and each sub-folder alone") {
   auto const data = test::data_folder();
   if (data.empty()) {
     MESSAGE("skipped: no ../shared/data");
@@ -135,7 +137,7 @@ TEST_CASE("streaming's merged index with shards in sub-folders reads, so does ea
   CHECK(merged.verify().samples == 5);
 }
 
-TEST_CASE("samples are found across many shards, raw and compressed, with a tiny cache") {
+TEST_CASE("MDS reader: a small cache serves samples of many raw or compressed shards") {
   for (std::string const compression : {"", "zstd"}) {
     data_test::scratch_folder const folder;
     mds_reader_test::make_set(folder.path(), 100, 400, compression);
@@ -143,14 +145,14 @@ TEST_CASE("samples are found across many shards, raw and compressed, with a tiny
     REQUIRE(reader.size() == 100);
     REQUIRE(reader.shards().size() >= 10);
     for (std::uint64_t i = 0; i < 100; ++i) {
-      auto const at = i * 37 % 100;
-      CHECK(reader.sample(at).scalar<std::uint64_t>("n") == at);
-      CHECK(reader.sample(at).text("text").size() == at % 7);
+      auto const index = i * 37 % 100;
+      CHECK(reader.sample(index).scalar<std::uint64_t>("n") == index);
+      CHECK(reader.sample(index).text("text").size() == index % 7);
     }
   }
 }
 
-TEST_CASE("threads share one reader") {
+TEST_CASE("MDS reader: several threads share one reader") {
   data_test::scratch_folder const folder;
   mds_reader_test::make_set(folder.path(), 200, 600, "zstd");
   mpt::data::mds_reader const reader(folder.path(), {.cache_shards = 2});
@@ -160,15 +162,15 @@ TEST_CASE("threads share one reader") {
     for (std::uint64_t t = 0; t < 4; ++t)
       threads.emplace_back([&, t] {
         for (std::uint64_t i = 0; i < 400; ++i) {
-          auto const at = (i * (7 + t) + t) % 200;
-          wrong[t] += reader.sample(at).scalar<std::uint64_t>("n") != at ? 1 : 0;
+          auto const index = (i * (7 + t) + t) % 200;
+          wrong[t] += reader.sample(index).scalar<std::uint64_t>("n") != index ? 1 : 0;
         }
       });
   }
   CHECK(wrong == std::vector<std::uint64_t>(4));
 }
 
-TEST_CASE("a raw file beside an absent compressed one is read, as streaming leaves it") {
+TEST_CASE("MDS reader: the raw file is read if streaming left only that") {
   data_test::scratch_folder const folder;
   mds_reader_test::make_set(folder.path(), 5, 1 << 20, "zstd");
   auto const packed = data_test::get_file(folder / "shard.00000.mds.zstd");
@@ -179,7 +181,7 @@ TEST_CASE("a raw file beside an absent compressed one is read, as streaming leav
   CHECK(mds_reader_test::read_error(folder.path()) == "no error");
 }
 
-TEST_CASE("checksums are verified; unknown ones are listed") {
+TEST_CASE("MDS reader: checksums are verified, and unknown algorithms are listed") {
   using namespace mds_reader_test;
   data_test::scratch_folder const folder;
   make_set(folder.path(), 3, 1 << 20, "", {"sha1", "xxh3_64"});
@@ -203,7 +205,7 @@ TEST_CASE("checksums are verified; unknown ones are listed") {
   CHECK(contains(message_of([&] { (void)reader.sample(0); }), zipped.path().native() + "/shard."));
 }
 
-TEST_CASE("an unfinished or absent set is refused with what to do") {
+TEST_CASE("MDS reader: an unfinished or absent set is refused with advice") {
   using namespace mds_reader_test;
   data_test::scratch_folder const folder;
   CHECK(contains(read_error(folder.path()), "index.json: not found"));
@@ -211,61 +213,66 @@ TEST_CASE("an unfinished or absent set is refused with what to do") {
                  "not the name of a sub-folder"));
 }
 
-TEST_CASE("an index that lies is refused, naming the shard and the field") {
+TEST_CASE("MDS reader: an inconsistent index is refused, naming the shard and the field") {
   using namespace mds_reader_test;
-  CHECK(contains(with_index(R"("version": 2, "zip)", R"("version": 3, "zip)"), "MDS version 3"));
-  CHECK(contains(with_index(R"(], "version": 2})", R"(], "version": 1})"), "index version 1"));
-  CHECK(contains(with_index(R"("format": "mds")", R"("format": "csv")"), "format 'csv'"));
-  CHECK(contains(with_index("shard.00000.mds", "../shard.00000.mds"), "not a plain relative name"));
-  CHECK(contains(with_index("shard.00000.mds", "/etc/passwd"), "not a plain relative name"));
-  CHECK(contains(with_index("shard.00000.mds", "a//b"), "not a plain relative name"));
-  CHECK(contains(with_index("shard.00000.mds", "a\\u0000b"), "not a plain relative name"));
-  CHECK(contains(with_index("shard.00000.mds", "shard.00001.mds"), "cannot open"));
-  CHECK(contains(with_index(R"("samples": 3)", R"("samples": 4)"), "holds 3 samples"));
-  CHECK(contains(with_index(R"("samples": 3)", R"("samples": -3)"), "non-negative"));
-  CHECK(contains(with_index(R"("samples": 3)", R"("samples": 3.5)"), "non-negative"));
-  CHECK(contains(with_index(R"("samples": 3)", R"("samples": 99999999999999)"), "cannot lie"));
-  CHECK(contains(with_index(R"("samples": 3, )", ""), "lacks \"samples\""));
-  CHECK(contains(with_index(R"("bytes": )", R"("bytes": 1)"), "index.json says"));
-  CHECK(contains(with_index(R"("bytes": )", R"("bytes": 99999999999)"), "4 GiB"));
-  CHECK(contains(with_index(R"([8, null])", R"([null, null])"), "column 'n'"));
-  CHECK(contains(with_index(R"([8, null])", R"([8])"), "do not match"));
-  CHECK(contains(with_index(R"(["int", "str"])", R"(["int", "pickle"])"), "'pickle'"));
-  CHECK(contains(with_index(R"(["int", "str"])", R"(["int64", "str"])"), "columns differ"));
-  CHECK(contains(with_index(R"(["n", "text"])", R"(["n", "txt"])"), "columns differ"));
-  CHECK(contains(with_index(R"("zip_data": null)", R"("zip_data": {})"), "basename"));
-  CHECK(contains(with_index(R"("compression": null)", R"("compression": "zstd")"), "contradict"));
+  CHECK(contains(error_with_index(R"("version": 2, "zip)", R"("version": 3, "zip)"),
+                 "MDS version 3"));
+  CHECK(
+      contains(error_with_index(R"(], "version": 2})", R"(], "version": 1})"), "index version 1"));
+  CHECK(contains(error_with_index(R"("format": "mds")", R"("format": "csv")"), "format 'csv'"));
+  CHECK(contains(error_with_index("shard.00000.mds", "../shard.00000.mds"),
+                 "not a plain relative name"));
+  CHECK(contains(error_with_index("shard.00000.mds", "/etc/passwd"), "not a plain relative name"));
+  CHECK(contains(error_with_index("shard.00000.mds", "a//b"), "not a plain relative name"));
+  CHECK(contains(error_with_index("shard.00000.mds", "a\\u0000b"), "not a plain relative name"));
+  CHECK(contains(error_with_index("shard.00000.mds", "shard.00001.mds"), "cannot open"));
+  CHECK(contains(error_with_index(R"("samples": 3)", R"("samples": 4)"), "holds 3 samples"));
+  CHECK(contains(error_with_index(R"("samples": 3)", R"("samples": -3)"), "non-negative"));
+  CHECK(contains(error_with_index(R"("samples": 3)", R"("samples": 3.5)"), "non-negative"));
+  CHECK(
+      contains(error_with_index(R"("samples": 3)", R"("samples": 99999999999999)"), "cannot lie"));
+  CHECK(contains(error_with_index(R"("samples": 3, )", ""), "lacks \"samples\""));
+  CHECK(contains(error_with_index(R"("bytes": )", R"("bytes": 1)"), "index.json says"));
+  CHECK(contains(error_with_index(R"("bytes": )", R"("bytes": 99999999999)"), "4 GiB"));
+  CHECK(contains(error_with_index(R"([8, null])", R"([null, null])"), "column 'n'"));
+  CHECK(contains(error_with_index(R"([8, null])", R"([8])"), "do not match"));
+  CHECK(contains(error_with_index(R"(["int", "str"])", R"(["int", "pickle"])"), "'pickle'"));
+  CHECK(contains(error_with_index(R"(["int", "str"])", R"(["int64", "str"])"), "columns differ"));
+  CHECK(contains(error_with_index(R"(["n", "text"])", R"(["n", "txt"])"), "columns differ"));
+  CHECK(contains(error_with_index(R"("zip_data": null)", R"("zip_data": {})"), "basename"));
+  CHECK(contains(error_with_index(R"("compression": null)", R"("compression": "zstd")"),
+                 "contradict"));
 }
 
-TEST_CASE("a shard that lies is refused, naming the file and the place") {
+TEST_CASE("MDS reader: an inconsistent shard is refused, naming the file and the position") {
   using namespace mds_reader_test;
   data_test::scratch_folder const folder;
-  auto const broken = [&](std::size_t at, std::uint32_t value) {
+  auto const error_with_value = [&](std::size_t offset, std::uint32_t value) {
     make_set(folder.path(), 3, 1 << 20);
-    poke(folder / "shard.00000.mds", at, value);
+    overwrite(folder / "shard.00000.mds", offset, value);
     return read_error(folder.path());
   };
-  CHECK(contains(broken(0, 2), "holds 2 samples, index.json says 3"));
-  CHECK(contains(broken(8, 0xffffffffU), "offset of sample 2"));
-  CHECK(contains(broken(8, 0), "lies before that of sample 0"));
-  CHECK(contains(broken(4, 0), "expected from 20"));
-  CHECK(contains(broken(16, 0xffffffffU), "expected from 20"));
-  CHECK(contains(broken(20, 0x20202020U), "header"));
+  CHECK(contains(error_with_value(0, 2), "holds 2 samples, index.json says 3"));
+  CHECK(contains(error_with_value(8, 0xffffffffU), "offset of sample 2"));
+  CHECK(contains(error_with_value(8, 0), "lies before that of sample 0"));
+  CHECK(contains(error_with_value(4, 0), "expected from 20"));
+  CHECK(contains(error_with_value(16, 0xffffffffU), "expected from 20"));
+  CHECK(contains(error_with_value(20, 0x20202020U), "header"));
   make_set(folder.path(), 3, 1 << 20);
   auto const first = mpt::data::detail::load<std::uint32_t>(
       data_test::get_file(folder / "shard.00000.mds").data() + 4);
-  CHECK(contains(broken(first, 1), "sample 0: a column of 1 bytes does not fit"));
+  CHECK(contains(error_with_value(first, 1), "sample 0: a column of 1 bytes does not fit"));
   make_set(folder.path(), 3, 1 << 20);
   auto const second = mpt::data::detail::load<std::uint32_t>(
       data_test::get_file(folder / "shard.00000.mds").data() + 8);
-  CHECK(contains(broken(second, 0), "sample 1: has 1 bytes beyond its columns"));
+  CHECK(contains(error_with_value(second, 0), "sample 1: has 1 bytes beyond its columns"));
 
   make_set(folder.path(), 3, 1 << 20);
   std::filesystem::resize_file(folder / "shard.00000.mds", 50);
   CHECK(contains(read_error(folder.path()), "has 50 bytes, index.json says"));
 }
 
-TEST_CASE("a raw shard cut short after it was opened is an error") {
+TEST_CASE("MDS reader: a raw shard that is cut short after it was opened is an error") {
   using namespace mds_reader_test;
   data_test::scratch_folder const folder;
   make_set(folder.path(), 3, 1 << 20);
@@ -275,7 +282,7 @@ TEST_CASE("a raw shard cut short after it was opened is an error") {
   CHECK(contains(message_of([&] { (void)reader.sample(2); }), "cut short"));
 }
 
-TEST_CASE("damaged, cut and swollen zstd shards are refused") {
+TEST_CASE("MDS reader: damaged, cut and over-expanding zstd shards are refused") {
   using namespace mds_reader_test;
   data_test::scratch_folder const folder;
   make_set(folder.path(), 30, 1 << 20, "zstd");
@@ -288,7 +295,7 @@ TEST_CASE("damaged, cut and swollen zstd shards are refused") {
   replace(folder / "index.json", bytes, parallel::concat("\"bytes\": "s, whole.size() - 9));
   CHECK(contains(read_error(folder.path()), "damaged zstd data"));
 
-  // a bomb: a frame that claims, and holds, far more than the index says
+  // a decompression bomb: a frame that declares, and holds, far more than the index says
   std::string const zeros(1 << 22, '\0');
   auto bomb = mpt::data::detail::zstd_compress(zeros, 3);
   make_set(folder.path(), 30, 1 << 20, "zstd");
@@ -296,7 +303,7 @@ TEST_CASE("damaged, cut and swollen zstd shards are refused") {
   replace(folder / "index.json", bytes, parallel::concat("\"bytes\": "s, bomb.size()));
   CHECK(contains(read_error(folder.path()), "decompresses to 4194304 bytes"));
 
-  // a bomb that the index tells of: 128 MiB of a few KiB
+  // a decompression bomb with a consistent index: a few KiB expand to 128 MiB
   bomb = mpt::data::detail::zstd_compress(std::string(std::size_t{1} << 27, '\0'), 1);
   make_set(folder.path(), 30, 1 << 20, "zstd");
   data_test::put_file(file, bomb);
@@ -307,7 +314,7 @@ TEST_CASE("damaged, cut and swollen zstd shards are refused") {
   CHECK(contains(read_error(folder.path()),
                  "more than 200 times its size when decompressed (134217728 bytes of "));
 
-  // an index that claims more than so few bytes can become, of a frame that does not say its size
+  // an index that declares more than so few bytes can expand to, and a frame without a size
   make_set(folder.path(), 30, 1 << 20, "zstd");
   auto const raw =
       mpt::data::parse_mds_index(data_test::get_file(folder / "index.json"), "x")[0].raw;
@@ -323,11 +330,11 @@ TEST_CASE("damaged, cut and swollen zstd shards are refused") {
   CHECK(contains(read_error(folder.path()), "compression 'br' is not supported"));
 }
 
-TEST_CASE("no mutation of an index or a shard does worse than an error") {
+TEST_CASE("MDS reader: random mutations of an index or a shard cause at most an error") {
   using namespace mds_reader_test;
   parallel::philox const random(1234, parallel::stream_id("mds_reader_test/fuzz"));
   std::uint64_t drawn = 0;
-  auto const draw = [&](std::size_t below) { return random.bits(drawn++) % below; };
+  auto const draw = [&](std::size_t limit) { return random.bits(drawn++) % limit; };
   std::uint64_t refused = 0;
   for (std::string const compression : {"", "zstd"}) {
     data_test::scratch_folder const folder;
@@ -338,15 +345,15 @@ TEST_CASE("no mutation of an index or a shard does worse than an error") {
       std::advance(victim, draw(original.size()));
       auto content = victim->second;
       for (auto changes = 1 + draw(3); changes > 0; --changes) {
-        auto const at = draw(content.size());
+        auto const position = draw(content.size());
         switch (draw(5)) {
-          case 0: content[at] = static_cast<char>(draw(256)); break;
-          case 1: content[at] = static_cast<char>(content[at] ^ (1 << draw(8))); break;
-          case 2: content.erase(at, 1 + draw(8)); break;
-          case 3: content.insert(at, 1 + draw(4), "0}],\xff\""[draw(6)]); break;
+          case 0: content[position] = static_cast<char>(draw(256)); break;
+          case 1: content[position] = static_cast<char>(content[position] ^ (1 << draw(8))); break;
+          case 2: content.erase(position, 1 + draw(8)); break;
+          case 3: content.insert(position, 1 + draw(4), "0}],\xff\""[draw(6)]); break;
           default: {
             auto const value = std::uint32_t{draw(2) == 0 ? 0xffffffffU : 0x7fffffffU};
-            if (at + 4 <= content.size()) std::memcpy(content.data() + at, &value, 4);
+            if (position + 4 <= content.size()) std::memcpy(content.data() + position, &value, 4);
           }
         }
         if (content.empty()) content = "x";
@@ -357,5 +364,6 @@ TEST_CASE("no mutation of an index or a shard does worse than an error") {
     }
     CHECK(read_error(folder.path()) == "no error");
   }
-  CHECK(refused > 2000);  // the rest hit bytes of text, which nothing guards without checksums
+  CHECK(refused >
+        2000);  // other mutations change bytes of text, which no check finds without checksums
 }

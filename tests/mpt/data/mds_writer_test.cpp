@@ -73,7 +73,7 @@ constexpr std::string_view expected_mixed_index =
 
 }  // namespace mds_writer_test
 
-TEST_CASE("token shards and their index equal streaming's byte for byte") {
+TEST_CASE("MDS writer: token shards and their index equal streaming's byte for byte") {
   using namespace mds_writer_test;
   data_test::scratch_folder const folder;
   mds_writer writer(folder / "set", tokens_options());
@@ -86,7 +86,7 @@ TEST_CASE("token shards and their index equal streaming's byte for byte") {
   CHECK(mpt::data::mds_reader(folder / "set").verify().samples == 5);
 }
 
-TEST_CASE("a set of many encodings equals streaming's byte for byte and reads back") {
+TEST_CASE("MDS writer: a set of many encodings equals streaming's byte for byte and is read back") {
   using namespace mds_writer_test;
   data_test::scratch_folder const folder;
   mds_writer_options const options{{{"z", "bytes"},
@@ -147,7 +147,7 @@ TEST_CASE("a set of many encodings equals streaming's byte for byte and reads ba
   CHECK(contains(message_of([&] { (void)reader.sample(2); }), "sample 2 of 2"));
 }
 
-TEST_CASE("compressed sets hold the same samples, at every level") {
+TEST_CASE("MDS writer: compressed sets of every level hold the same samples") {
   using namespace mds_writer_test;
   for (std::string const compression : {"zstd", "zstd:1", "zstd:19"}) {
     data_test::scratch_folder const folder;
@@ -165,7 +165,7 @@ TEST_CASE("compressed sets hold the same samples, at every level") {
   }
 }
 
-TEST_CASE("a writer continues after the shards of an interrupted one") {
+TEST_CASE("MDS writer: a writer continues after the shards of an interrupted run") {
   using namespace mds_writer_test;
   data_test::scratch_folder const folder;
   std::vector<mpt::data::mds_shard> finished;
@@ -181,7 +181,7 @@ TEST_CASE("a writer continues after the shards of an interrupted one") {
   CHECK(data_test::get_file(folder / "index.json") == expected_tokens_index);
 }
 
-TEST_CASE("a sample larger than the limit has a shard of its own") {
+TEST_CASE("MDS writer: a sample larger than the limit has a shard of its own") {
   using namespace mds_writer_test;
   data_test::scratch_folder const folder;
   mds_writer writer(folder.path(), {{{"text", "str"}}, "", {}, 10});
@@ -190,14 +190,14 @@ TEST_CASE("a sample larger than the limit has a shard of its own") {
   CHECK(writer.finish().size() == 2);
 }
 
-TEST_CASE("a set without samples is legal") {
+TEST_CASE("MDS writer: a set without samples is legal") {
   data_test::scratch_folder const folder;
   mpt::data::mds_writer(folder.path(), {{{"text", "str"}}, "", {}, 10}).finish();
   CHECK(data_test::get_file(folder / "index.json") == R"({"shards": [], "version": 2})");
   CHECK(mpt::data::mds_reader(folder.path()).size() == 0);
 }
 
-TEST_CASE("what a set cannot hold is refused before anything is written") {
+TEST_CASE("MDS writer: values that a set cannot hold are refused before anything is written") {
   using namespace mds_writer_test;
   data_test::scratch_folder const folder;
   auto const make = [&](mds_writer_options const& options) {
@@ -208,8 +208,9 @@ TEST_CASE("what a set cannot hold is refused before anything is written") {
   CHECK(contains(make({{{"a", "string"}}, "", {}, 10}), "unknown MDS encoding 'string'"));
   CHECK(contains(make({{{"a", "str"}}, "", {"md5"}, 10}), "hash 'md5'"));
   CHECK(contains(make({{{"a", "str"}}, "", {}, std::uint64_t{1} << 32}), "4 GiB"));
-  for (std::string const bad : {"gz", "zstd:", "zstd:0", "zstd:23", "zstd:3x", "zst"})
-    CHECK(contains(make({{{"a", "str"}}, bad, {}, 10}), "compression '" + bad + "'"));
+  for (std::string const compression : {"gz", "zstd:", "zstd:0", "zstd:23", "zstd:3x", "zst"})
+    CHECK(
+        contains(make({{{"a", "str"}}, compression, {}, 10}), "compression '" + compression + "'"));
   CHECK_FALSE(std::filesystem::exists(folder / "never"));
 
   mds_writer writer(folder.path(), {{{"a", "int"}, {"b", "str"}}, "", {}, 10});

@@ -9,7 +9,7 @@
 #include <set>
 #include <vector>
 
-TEST_CASE("the numbers are NumPy's") {
+TEST_CASE("numpy_random: the numbers equal NumPy's") {
   struct first_two {
     std::uint64_t seed, first, second;
   };
@@ -27,10 +27,10 @@ TEST_CASE("the numbers are NumPy's") {
   }
 }
 
-TEST_CASE("what is chosen is what NumPy chooses") {
+TEST_CASE("numpy_random: choose draws what NumPy's Generator.choice draws") {
   struct choice {
     std::uint64_t seed;
-    std::size_t of, count;
+    std::size_t size, count;
     std::vector<std::size_t> sorted;
   };
   for (auto const& e : std::vector<choice>{{9176, 3, 1, {2}},
@@ -39,13 +39,13 @@ TEST_CASE("what is chosen is what NumPy chooses") {
                                            {5, 1, 1, {0}},
                                            {0, 9, 9, {0, 1, 2, 3, 4, 5, 6, 7, 8}}}) {
     CAPTURE(e.seed);
-    auto chosen = mpt::data::numpy_random(e.seed).choose(e.of, e.count);
+    auto chosen = mpt::data::numpy_random(e.seed).choose(e.size, e.count);
     std::sort(chosen.begin(), chosen.end());
     CHECK(chosen == e.sorted);
   }
 }
 
-TEST_CASE("what is chosen is different, within bounds, and each thing equally often") {
+TEST_CASE("numpy_random: chosen numbers are different, within bounds and equally frequent") {
   std::vector<int> times(7, 0);
   for (std::uint64_t seed = 0; seed < 7000; ++seed) {
     auto const chosen = mpt::data::numpy_random(seed).choose(7, 3);

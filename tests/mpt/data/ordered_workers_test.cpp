@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <thread>
 
-TEST_CASE("results come in the order of the tasks, whoever is faster") {
+TEST_CASE("ordered workers: results come in the order of the tasks at any speed of the workers") {
   mpt::data::ordered_workers<int, int> workers(4, [] {
     return [](int& task) {
       std::this_thread::sleep_for(std::chrono::microseconds(task % 7 * 100));
@@ -20,16 +20,16 @@ TEST_CASE("results come in the order of the tasks, whoever is faster") {
   CHECK(workers.pending() == 0);
 }
 
-TEST_CASE("each worker has its own function, and an exception comes with its task") {
-  int made = 0;
+TEST_CASE("ordered workers: each worker has its function, and an exception comes with its task") {
+  int function_count = 0;
   mpt::data::ordered_workers<int, int> workers(3, [&] {
-    ++made;
+    ++function_count;
     return [](int& task) {
       if (task == 5) throw std::runtime_error("five");
       return task;
     };
   });
-  CHECK(made == 3);
+  CHECK(function_count == 3);
   for (int i = 0; i < 10; ++i) workers.push(i);
   for (int i = 0; i < 10; ++i) {
     if (i == 5)
@@ -39,7 +39,7 @@ TEST_CASE("each worker has its own function, and an exception comes with its tas
   }
 }
 
-TEST_CASE("tasks not begun are dropped when the workers go") {
+TEST_CASE("ordered workers: destruction drops the tasks that have not begun") {
   std::atomic<int> ran = 0;
   {
     mpt::data::ordered_workers<int, int> workers(1, [&] {

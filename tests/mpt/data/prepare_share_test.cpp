@@ -61,7 +61,8 @@ std::vector<std::string> samples_of(std::filesystem::path const& folder) {
   return out;
 }
 
-TEST_CASE("every input belongs to one process, in order, and bytes are shared out evenly") {
+TEST_CASE(
+    "prepare_share: every input belongs to one process, in order, and bytes are shared evenly") {
   std::vector<std::uint64_t> const sizes{10, 900, 0, 50, 40, 400, 300, 7, 7, 7, 1000, 279};
   for (std::uint64_t count = 1; count < 20; ++count) {
     std::size_t next = 0;
@@ -71,14 +72,14 @@ TEST_CASE("every input belongs to one process, in order, and bytes are shared ou
       CHECK(range.begin == next);
       next = range.end;
       std::uint64_t bytes = 0;
-      for (auto at = range.begin; at < range.end; ++at) bytes += sizes[at];
+      for (auto index = range.begin; index < range.end; ++index) bytes += sizes[index];
       CHECK(bytes <= 3000 / count + 1000);  // an even share, and the largest file
     }
     CHECK(next == sizes.size());
   }
 }
 
-TEST_CASE("parts are what prepare makes of their files, and the index holds them all") {
+TEST_CASE("prepare_share: each part is prepare's set of its files, and the index holds all parts") {
   data_test::scratch_folder const folder;
   auto const options = options_in(folder.path());
   std::vector<std::uint64_t> sizes;
@@ -110,11 +111,11 @@ TEST_CASE("parts are what prepare makes of their files, and the index holds them
   CHECK(mpt::data::mds_reader(folder / "out/train").verify().samples == expected.size());
 }
 
-TEST_CASE("held-out documents and the rest are the same whatever the number of processes") {
+TEST_CASE("prepare_share: the held-out documents do not depend on the number of processes") {
   data_test::scratch_folder const folder;
   auto options = options_in(folder.path());
   options.hold_out_every = 5;
-  options.concat.sample_ids = 1;  // no seams
+  options.concat.sample_ids = 1;  // no part drops an incomplete sample
   for (auto const part : {mpt::data::document_part::held_out, mpt::data::document_part::rest}) {
     options.part = part;
     auto const name = std::to_string(static_cast<int>(part));
@@ -128,7 +129,7 @@ TEST_CASE("held-out documents and the rest are the same whatever the number of p
   }
 }
 
-TEST_CASE("processes killed at any moment, together and again, end with the same bytes") {
+TEST_CASE("prepare_share: processes killed at any moment and repeated end with the same bytes") {
   data_test::scratch_folder const folder;
   auto options = options_in(folder.path());
   options.compression = "zstd:1";
@@ -168,14 +169,15 @@ TEST_CASE("processes killed at any moment, together and again, end with the same
       }
     }
     CHECK(complete);
-    (void)mpt::data::prepare_share(options, {0, count}, bytes_as_ids);  // sweeps what a kill left
+    (void)mpt::data::prepare_share(options, {0, count},
+                                   bytes_as_ids);  // removes leftover files of a killed run
     auto found = get_folder(options.out_root / options.split);
     CHECK(found == expected);
   }
   CHECK(killed > 6);
 }
 
-TEST_CASE("another number of processes, and shares that are none, are refused") {
+TEST_CASE("prepare_share: another number of processes and invalid shares are refused") {
   data_test::scratch_folder const folder;
   auto const options = options_in(folder.path());
   (void)mpt::data::prepare_share(options, {0, 3}, bytes_as_ids);
@@ -189,7 +191,7 @@ TEST_CASE("another number of processes, and shares that are none, are refused") 
   CHECK(contains(message_of([&] { (void)mpt::data::prepare(options, bytes_as_ids); }), "part-"));
 }
 
-TEST_CASE("processes that disagree in files, their order or options are never made one set") {
+TEST_CASE("prepare_share: parts that differ in files, their order or options are never merged") {
   data_test::scratch_folder const folder;
   auto const options = options_in(folder.path());
   auto const set = folder / "out/train";
@@ -199,10 +201,10 @@ TEST_CASE("processes that disagree in files, their order or options are never ma
     change(other);
     return message_of([&] { (void)mpt::data::prepare_share(other, {index, 2}, bytes_as_ids); });
   };
-  auto const otherwise =
-      "part-00000-of-00002: was prepared by a process that was started otherwise";
+  auto const difference =
+      "part-00000-of-00002: was prepared by a process with other files or options than this one";
   auto const swapped = [](auto& o) { std::swap(o.inputs[0], o.inputs[8]); };
-  CHECK(contains(error(swapped), otherwise));
+  CHECK(contains(error(swapped), difference));
   CHECK(contains(error(swapped), "\n  all_inputs: file 1 was \"0.jsonl, "));
   CHECK(contains(error(swapped), "give the same files in the same order and the same options"));
   CHECK(contains(error([](auto& o) { o.inputs.pop_back(); }),
@@ -215,12 +217,12 @@ TEST_CASE("processes that disagree in files, their order or options are never ma
   CHECK(contains(error([](auto& o) { o.part = mpt::data::document_part::rest; }), "part: was 0"));
   data_test::put_file(options.inputs[8], "{\"text\": \"another\"}\n");
   CHECK(contains(error([](auto&) {}), "all_inputs: file 9 was"));
-  CHECK(contains(error([](auto&) {}, 0), "all_inputs: file 9 was"));  // its own part
+  CHECK(contains(error([](auto&) {}, 0), "all_inputs: file 9 was"));  // of its own part
   CHECK_FALSE(std::filesystem::exists(set / "index.json"));
   CHECK_FALSE(std::filesystem::exists(set / "part-00001-of-00002"));
 }
 
-TEST_CASE("processes that ran at once and disagree are told when the last one would merge") {
+TEST_CASE("prepare_share: differences between simultaneous processes are reported before merging") {
   data_test::scratch_folder const folder;
   auto options = options_in(folder.path());
   auto const set = folder / "out/train";
@@ -239,14 +241,15 @@ TEST_CASE("processes that ran at once and disagree are told when the last one wo
   CHECK_FALSE(std::filesystem::exists(set / "index.json"));
 }
 
-TEST_CASE("an interrupted part binds the other processes once it has a finished shard") {
+TEST_CASE(
+    "prepare_share: an interrupted part with a finished shard fixes the other processes' options") {
   data_test::scratch_folder const folder;
   auto options = options_in(folder.path());
   auto const part = folder / "out/train/part-00000-of-00002";
   struct interruption {};
   for (std::uint64_t const shards : {0U, 1U}) {
-    options.progress = [&](mpt::data::prepare_progress const& now) {
-      if (now.shards >= shards) throw interruption{};
+    options.progress = [&](mpt::data::prepare_progress const& progress) {
+      if (progress.shards >= shards) throw interruption{};
     };
     CHECK_THROWS_AS((void)mpt::data::prepare_share(options, {0, 2}, bytes_as_ids), interruption);
     CHECK(std::filesystem::exists(part / "prepare.journal"));
@@ -263,7 +266,7 @@ TEST_CASE("an interrupted part binds the other processes once it has a finished 
   }
 }
 
-TEST_CASE("more processes than files leave some without work") {
+TEST_CASE("prepare_share: with more processes than files some processes have no input") {
   data_test::scratch_folder const folder;
   auto options = options_in(folder.path());
   options.inputs.resize(2);
@@ -274,43 +277,44 @@ TEST_CASE("more processes than files leave some without work") {
   CHECK(samples_of(folder / "out/train").size() > 10);
 }
 
-TEST_CASE("a part with less than one sample is whole without shards, and the set has the others") {
+TEST_CASE("prepare_share: a part with less than one sample is complete without shards") {
   data_test::scratch_folder const folder;
   auto options = options_in(folder.path());
   options.inputs.resize(3);
-  auto const put = [&](std::size_t file, std::size_t ids) {  // one document, its end included
+  auto const write_document = [&](std::size_t file,
+                                  std::size_t ids) {  // one document of `ids` ids, eos included
     data_test::put_file(options.inputs[file],
                         "{\"text\": \"" + std::string(ids - 1, 'a') + "\"}\n");
   };
-  put(0, 10);
-  put(1, 40);
-  put(2, 15);
+  write_document(0, 10);
+  write_document(1, 40);
+  write_document(2, 15);
   options.concat.sample_ids = 16;
   // rows of 22, 52 and 27 bytes, whose middles lie in the three thirds of 101
   for (std::uint64_t const i : {2U, 1U, 0U}) {
     auto const result = mpt::data::prepare_share(options, {i, 3}, bytes_as_ids);
-    CHECK(result.own.total.samples == (i == 1 ? 2 : 0));
+    CHECK(result.part.total.samples == (i == 1 ? 2 : 0));
     CHECK(result.missing == i);
   }
   auto const set = folder / "out/train";
   CHECK(mpt::data::mds_reader(set).verify().samples == 2);
   CHECK(samples_of(set) == samples_of(set / "part-00001-of-00003"));
-  auto const before = get_folder(set);
-  auto const again = mpt::data::prepare_share(options, {2, 3}, bytes_as_ids);
-  CHECK(again.own.status == mpt::data::prepare_status::already_complete);
-  CHECK(again.own.total.tokens == 15);
-  CHECK(again.samples == 2);
-  CHECK(get_folder(set) == before);
+  auto const files = get_folder(set);
+  auto const repeated = mpt::data::prepare_share(options, {2, 3}, bytes_as_ids);
+  CHECK(repeated.part.status == mpt::data::prepare_status::already_complete);
+  CHECK(repeated.part.total.tokens == 15);
+  CHECK(repeated.samples == 2);
+  CHECK(get_folder(set) == files);
 }
 
-TEST_CASE("a whole without a sample is an error, and no set") {
+TEST_CASE("prepare_share: a whole set without samples is an error, and no index is written") {
   data_test::scratch_folder const folder;
   auto options = options_in(folder.path());
   options.concat.sample_ids = 100000;
   CHECK(mpt::data::prepare_share(options, {0, 2}, bytes_as_ids).missing == 1);
   auto const last = [&] { (void)mpt::data::prepare_share(options, {1, 2}, bytes_as_ids); };
   CHECK(contains(message_of(last), "none of the 2 parts has enough text for one sample"));
-  CHECK(contains(message_of(last), "none of the 2 parts"));  // repeated, too
+  CHECK(contains(message_of(last), "none of the 2 parts"));  // also when it is repeated
   CHECK_FALSE(std::filesystem::exists(folder / "out/train/index.json"));
 }
 

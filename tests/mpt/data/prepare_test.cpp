@@ -30,7 +30,7 @@ using mpt::data::prepare_progress;
 using mpt::data::prepare_result;
 using mpt::data::prepare_status;
 
-/// A tokenizer for tests: an id a byte, above 0, which ends documents.
+/// A tokenizer for tests: the id of a byte is its value plus 1; id 0 ends documents.
 inline mpt::data::text_encoder bytes_as_ids() {
   return [](std::string_view text, std::vector<std::int32_t>& out) {
     for (char const byte : text) out.push_back(static_cast<unsigned char>(byte) + 1);
@@ -44,7 +44,7 @@ inline std::string text_of(int document) {
   return text;
 }
 
-/// 120 documents in three files of different kinds, small shards: some 50 of them.
+/// 120 documents in three files of different formats, written as some 50 small shards.
 inline prepare_options options_in(std::filesystem::path const& folder) {
   std::string rows[3];
   for (int i = 0; i < 120; ++i) rows[i / 40] += "{\"text\": \"" + text_of(i) + "\"}\n";
@@ -68,7 +68,7 @@ inline prepare_options options_in(std::filesystem::path const& folder) {
 
 inline prepare_result run(prepare_options const& options) { return prepare(options, bytes_as_ids); }
 
-/// The output of an undisturbed run.
+/// The output of an uninterrupted run.
 inline std::map<std::string, std::string> expected_for(prepare_options options,
                                                        std::filesystem::path const& out) {
   options.out_root = out;
@@ -81,41 +81,41 @@ struct stop {};
 
 }  // namespace prepare_test
 
-TEST_CASE("prepare writes the concatenated ids of all documents in order, and counts") {
+TEST_CASE("prepare: the set holds the ids of all documents in order, and the counts are right") {
   using namespace prepare_test;
   data_test::scratch_folder const folder;
   auto const options = options_in(folder.path());
   auto const result = run(options);
-  std::vector<std::int32_t> all;
+  std::vector<std::int32_t> expected_ids;
   std::uint64_t bytes = 0;
   for (int i = 0; i < 120; ++i) {
-    bytes_as_ids()(text_of(i), all);
-    all.push_back(0);
+    bytes_as_ids()(text_of(i), expected_ids);
+    expected_ids.push_back(0);
     bytes += text_of(i).size();
   }
   CHECK(result.status == prepare_status::written);
   CHECK(result.folder == folder / "out");
   CHECK(result.total.documents == 120);
   CHECK(result.total.bytes == bytes);
-  CHECK(result.total.tokens == all.size());
-  CHECK(result.total.samples == all.size() / 16);
+  CHECK(result.total.tokens == expected_ids.size());
+  CHECK(result.total.samples == expected_ids.size() / 16);
   CHECK(result.total.shards > 20);
   CHECK(result.total.input_read == result.total.input_total);
   mpt::data::token_dataset const set(folder / "out", {.sequence_length = 16});
-  REQUIRE(set.size() == all.size() / 16);
+  REQUIRE(set.size() == expected_ids.size() / 16);
   CHECK(set.reader().shards().size() == result.total.shards);
   std::vector<std::int32_t> sample(16);
   for (std::uint64_t i = 0; i < set.size(); ++i) {
     set.sample(i, sample);
     CHECK(std::equal(sample.begin(), sample.end(),
-                     all.begin() + static_cast<std::ptrdiff_t>(16 * i)));
+                     expected_ids.begin() + static_cast<std::ptrdiff_t>(16 * i)));
   }
   auto const files = get_folder(folder / "out");
   CHECK(files.size() == result.total.shards + 2);  // index.json and prepare.json
   CHECK(files.contains("prepare.json"));
 }
 
-TEST_CASE("the output is the same for any number of workers and any batch size") {
+TEST_CASE("prepare: the output is the same for any number of workers and any batch size") {
   using namespace prepare_test;
   data_test::scratch_folder const folder;
   auto options = options_in(folder.path());
@@ -131,7 +131,7 @@ TEST_CASE("the output is the same for any number of workers and any batch size")
     }
 }
 
-TEST_CASE("a set from before shards had hashes is complete for a run that writes them") {
+TEST_CASE("prepare: an older set without hashes is complete for a run that writes hashes") {
   using namespace prepare_test;
   data_test::scratch_folder const folder;
   auto options = options_in(folder.path());
@@ -150,37 +150,37 @@ TEST_CASE("a set from before shards had hashes is complete for a run that writes
                             "shard.00000.mds: xxh3_64 is "));
 }
 
-TEST_CASE("held-out documents and the rest are together all, whatever the batches and restarts") {
+TEST_CASE("prepare: held-out documents and the rest are complete at any batch size and restart") {
   using namespace prepare_test;
   data_test::scratch_folder const folder;
   auto options = options_in(folder.path());
   options.hold_out_every = 7;
   for (auto const part : {mpt::data::document_part::held_out, mpt::data::document_part::rest}) {
     options.part = part;
-    std::vector<std::int32_t> all;
+    std::vector<std::int32_t> expected_ids;
     for (int i = 0; i < 120; ++i) {
       bool const held_out = (i / 40 + i % 40) % 7 == 6;  // 40 documents a file
       if (held_out != (part == mpt::data::document_part::held_out)) continue;
-      bytes_as_ids()(text_of(i), all);
-      all.push_back(0);
+      bytes_as_ids()(text_of(i), expected_ids);
+      expected_ids.push_back(0);
     }
     auto const tag = part == mpt::data::document_part::rest ? "rest" : "held";
     options.batch_bytes = 300;
     auto const expected = expected_for(options, folder / tag);
     mpt::data::token_dataset const set(folder / tag, {.sequence_length = 16});
-    REQUIRE(set.size() == all.size() / 16);
+    REQUIRE(set.size() == expected_ids.size() / 16);
     std::vector<std::int32_t> sample(16);
     for (std::uint64_t i = 0; i < set.size(); ++i) {
       set.sample(i, sample);
       CHECK(std::equal(sample.begin(), sample.end(),
-                       all.begin() + static_cast<std::ptrdiff_t>(16 * i)));
+                       expected_ids.begin() + static_cast<std::ptrdiff_t>(16 * i)));
     }
     // one document a batch: most batches of the held-out part would be empty
     options.batch_bytes = 1;
     CHECK(expected_for(options, folder / (tag + std::string("-small"))) == expected);
     options.out_root = folder / (tag + std::string("-stopped"));
-    options.progress = [](prepare_progress const& now) {
-      if (now.shards >= 2) throw stop{};
+    options.progress = [](prepare_progress const& progress) {
+      if (progress.shards >= 2) throw stop{};
     };
     CHECK_THROWS_AS((void)run(options), stop);
     options.progress = nullptr;
@@ -191,7 +191,7 @@ TEST_CASE("held-out documents and the rest are together all, whatever the batche
   CHECK(contains(message_of([&] { (void)run(options); }), "hold_out_every is 1"));
 }
 
-TEST_CASE("a split goes to its own sub-folder") {
+TEST_CASE("prepare: a split is written to its own sub-folder") {
   using namespace prepare_test;
   data_test::scratch_folder const folder;
   auto options = options_in(folder.path());
@@ -202,20 +202,20 @@ TEST_CASE("a split goes to its own sub-folder") {
   CHECK(contains(message_of([&] { (void)run(options); }), "not the name of a sub-folder"));
 }
 
-TEST_CASE("a complete set is left alone, and other parameters are refused by name") {
+TEST_CASE("prepare: a complete set is not changed, and other parameters are refused by name") {
   using namespace prepare_test;
   data_test::scratch_folder const folder;
   auto options = options_in(folder.path());
   auto const first = run(options);
-  auto const before = get_folder(folder / "out");
+  auto const files = get_folder(folder / "out");
   options.workers = 3;
   options.batch_bytes = 77;
-  auto const again = run(options);
-  CHECK(again.status == prepare_status::already_complete);
-  CHECK(again.total.samples == first.total.samples);
-  CHECK(again.total.tokens == first.total.tokens);
-  CHECK(again.total.shards == first.total.shards);
-  CHECK(get_folder(folder / "out") == before);
+  auto const repeated = run(options);
+  CHECK(repeated.status == prepare_status::already_complete);
+  CHECK(repeated.total.samples == first.total.samples);
+  CHECK(repeated.total.tokens == first.total.tokens);
+  CHECK(repeated.total.shards == first.total.shards);
+  CHECK(get_folder(folder / "out") == files);
 
   auto other = options;
   other.concat.sample_ids = 32;
@@ -226,11 +226,10 @@ TEST_CASE("a complete set is left alone, and other parameters are refused by nam
   CHECK(contains(message, "choose another folder, or remove this one"));
   data_test::put_file(folder / "in/a.jsonl", "{\"text\": \"changed\"}\n");
   CHECK(contains(message_of([&] { (void)run(options); }), "inputs: file 1 was"));
-  CHECK(get_folder(folder / "out") == before);
+  CHECK(get_folder(folder / "out") == files);
 }
 
-TEST_CASE(
-    "a run stopped by an exception at any batch, and stopped again, ends with the same bytes") {
+TEST_CASE("prepare: a run stopped repeatedly by exceptions ends with the same bytes") {
   using namespace prepare_test;
   data_test::scratch_folder const folder;
   for (auto const wrapping : {mpt::data::wrap::yes, mpt::data::wrap::no}) {
@@ -245,22 +244,22 @@ TEST_CASE(
                          return copy;
                        }())
                            .total;
-    for (int every = 1; every < 12; every += 2) {
-      options.out_root = folder / (tag + std::to_string(every));
-      options.workers = 1 + static_cast<std::size_t>(every) % 3;
+    for (int batch_limit = 1; batch_limit < 12; batch_limit += 2) {
+      options.out_root = folder / (tag + std::to_string(batch_limit));
+      options.workers = 1 + static_cast<std::size_t>(batch_limit) % 3;
       int runs = 0;
       prepare_result result;
-      for (bool done = false; !done && runs < 300; ++runs) {
-        // Each run stops after some batches, but never before it got one shard further.
+      for (bool is_finished = false; !is_finished && runs < 300; ++runs) {
+        // Each run stops after some batches, but never before it has finished one more shard.
         std::uint64_t shards = 0;
         int batches = 0;
-        options.progress = [&](prepare_progress const& now) {
-          if (batches++ == 0) shards = now.shards;
-          if (batches > every && now.shards > shards) throw stop{};
+        options.progress = [&](prepare_progress const& progress) {
+          if (batches++ == 0) shards = progress.shards;
+          if (batches > batch_limit && progress.shards > shards) throw stop{};
         };
         try {
           result = run(options);
-          done = true;
+          is_finished = true;
         } catch (stop const&) {
           CHECK_FALSE(std::filesystem::exists(options.out_root / "index.json"));
         }
@@ -276,7 +275,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a run killed at any moment ends with the same bytes when it is repeated") {
+TEST_CASE("prepare: a run killed at any moment and repeated ends with the same bytes") {
   using namespace prepare_test;
   data_test::scratch_folder const folder;
   auto options = options_in(folder.path());
@@ -305,19 +304,19 @@ TEST_CASE("a run killed at any moment ends with the same bytes when it is repeat
   CHECK(killed > 0);
 }
 
-TEST_CASE("a process that ends inside any batch leaves what the next one completes") {
+TEST_CASE("prepare: a run completes the set of a process that ended inside any batch") {
   using namespace prepare_test;
   data_test::scratch_folder const folder;
   auto options = options_in(folder.path());
   auto const expected = expected_for(options, folder / "expected");
-  for (int at = 0; at < 20; at += 3) {
-    options.out_root = folder / ("out" + std::to_string(at));
+  for (int last_batch = 0; last_batch < 20; last_batch += 3) {
+    options.out_root = folder / ("out" + std::to_string(last_batch));
     auto const child = ::fork();
     REQUIRE(child >= 0);
     if (child == 0) {
       int batches = 0;
       options.progress = [&](prepare_progress const&) {
-        if (batches++ == at) ::_exit(9);
+        if (batches++ == last_batch) ::_exit(9);
       };
       (void)run(options);
       ::_exit(0);
@@ -331,15 +330,15 @@ TEST_CASE("a process that ends inside any batch leaves what the next one complet
   }
 }
 
-TEST_CASE("leftovers of every step of a killed run are dealt with") {
+TEST_CASE("prepare: leftover files of every step of a killed run are handled") {
   using namespace prepare_test;
   data_test::scratch_folder const folder;
   auto options = options_in(folder.path());
   auto const expected = expected_for(options, folder / "expected");
   auto const interrupt = [&](std::string const& name, std::uint64_t shards) {
     options.out_root = folder / name;
-    options.progress = [=](prepare_progress const& now) {
-      if (now.shards >= shards) throw stop{};
+    options.progress = [=](prepare_progress const& progress) {
+      if (progress.shards >= shards) throw stop{};
     };
     CHECK_THROWS_AS((void)run(options), stop);
     options.progress = nullptr;
@@ -371,9 +370,9 @@ TEST_CASE("leftovers of every step of a killed run are dealt with") {
   CHECK(complete());
 
   interrupt("journal-not-removed", 3);  // killed between prepare.json and the journal's removal
-  auto const left = data_test::get_file(options.out_root / "prepare.journal");
+  auto const journal_text = data_test::get_file(options.out_root / "prepare.journal");
   CHECK(complete());
-  data_test::put_file(options.out_root / "prepare.journal", left);
+  data_test::put_file(options.out_root / "prepare.journal", journal_text);
   CHECK(run(options).status == prepare_status::already_complete);
   CHECK(get_folder(options.out_root) == expected);
 
@@ -386,18 +385,18 @@ TEST_CASE("leftovers of every step of a killed run are dealt with") {
   CHECK(contains(message_of([&] { (void)run(options); }), "concat_tokens: was 16, now 17"));
 }
 
-TEST_CASE("a damaged journal is an error or harmless, never a wrong set") {
+TEST_CASE("prepare: a damaged journal is an error or harmless, never a wrong set") {
   using namespace prepare_test;
   data_test::scratch_folder const folder;
   auto options = options_in(folder.path());
   auto const expected = expected_for(options, folder / "expected");
-  options.progress = [](prepare_progress const& now) {
-    if (now.shards >= 2) throw stop{};
+  options.progress = [](prepare_progress const& progress) {
+    if (progress.shards >= 2) throw stop{};
   };
   CHECK_THROWS_AS((void)run(options), stop);
   options.progress = nullptr;
   auto const path = options.out_root / "prepare.journal";
-  auto const good = data_test::get_file(path);
+  auto const intact = data_test::get_file(path);
   auto const files = get_folder(options.out_root);
   int refused = 0;
   int completed = 0;
@@ -405,17 +404,17 @@ TEST_CASE("a damaged journal is an error or harmless, never a wrong set") {
   for (std::uint64_t round = 0; round < 60; ++round) {
     std::filesystem::remove_all(options.out_root);
     for (auto const& [name, content] : files) data_test::put_file(options.out_root / name, content);
-    auto bad = good;
+    auto damaged = intact;
     if (round < 6) {
-      bad = std::array{"", "\n", "[]\n", "{}\n", "{\"inputs\": 3}\n", "\xff\n"}[round];
+      damaged = std::array{"", "\n", "[]\n", "{}\n", "{\"inputs\": 3}\n", "\xff\n"}[round];
     } else if (round < 25) {
-      bad.resize(random.bits(2 * round) % bad.size());
+      damaged.resize(random.bits(2 * round) % damaged.size());
     } else {
-      // digits of counts and positions, where a wrong one would do most harm
-      auto const at = bad.size() - 600 + random.bits(2 * round) % 600;
-      bad[at] = static_cast<char>(random.bits(2 * round + 1) % 256);
+      // digits of counts and positions, where a wrong digit would be most harmful
+      auto const position = damaged.size() - 600 + random.bits(2 * round) % 600;
+      damaged[position] = static_cast<char>(random.bits(2 * round + 1) % 256);
     }
-    data_test::put_file(path, bad);
+    data_test::put_file(path, damaged);
     auto const message = message_of([&] { (void)run(options); });
     if (message != "no error") {
       ++refused;
@@ -428,7 +427,7 @@ TEST_CASE("a damaged journal is an error or harmless, never a wrong set") {
   CHECK(completed > 0);
 }
 
-TEST_CASE("a folder with someone else's files is refused and left alone") {
+TEST_CASE("prepare: a folder with files of another program is refused and not changed") {
   using namespace prepare_test;
   data_test::scratch_folder const folder;
   auto const options = options_in(folder.path());
@@ -440,7 +439,7 @@ TEST_CASE("a folder with someone else's files is refused and left alone") {
   }
 }
 
-TEST_CASE("bad input stops the run, naming file and line") {
+TEST_CASE("prepare: bad input stops the run with an error that names file and line") {
   using namespace prepare_test;
   data_test::scratch_folder const folder;
   auto options = options_in(folder.path());
@@ -455,18 +454,18 @@ TEST_CASE("bad input stops the run, naming file and line") {
   options.out_root = folder / "fresh";
   data_test::put_file(folder / "in/a.jsonl", "not JSON\n" + content);
   CHECK(contains(message_of([&] { (void)run(options); }), "in/a.jsonl:1: not valid JSON"));
-  data_test::put_file(folder / "in/a.jsonl", content);  // nothing was finished: just run it again
+  data_test::put_file(folder / "in/a.jsonl", content);  // no shard was finished: another run works
   auto const gz = data_test::get_file(folder / "in/c.json.gz");
   data_test::put_file(folder / "in/c.json.gz", gz.substr(0, gz.size() / 2));
   CHECK(contains(message_of([&] { (void)run(options); }), "c.json.gz: the gzip data ends in the"));
 }
 
-TEST_CASE("options that make no sense are refused with what to give") {
+TEST_CASE("prepare: invalid options are refused with advice") {
   using namespace prepare_test;
   data_test::scratch_folder const folder;
-  auto const good = options_in(folder.path());
+  auto const valid = options_in(folder.path());
   auto const error = [&](auto const& change) {
-    auto options = good;
+    auto options = valid;
     change(options);
     return message_of([&] { (void)run(options); });
   };
@@ -485,7 +484,7 @@ TEST_CASE("options that make no sense are refused with what to give") {
   CHECK_FALSE(std::filesystem::exists(folder / "out/index.json"));
 }
 
-TEST_CASE("two runs into one folder do not meet") {
+TEST_CASE("prepare: a second run into the same folder is refused while the first one writes") {
   using namespace prepare_test;
   data_test::scratch_folder const folder;
   auto options = options_in(folder.path());

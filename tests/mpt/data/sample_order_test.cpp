@@ -32,7 +32,7 @@ inline bool is_permutation_of_all(counts order) {
 
 }  // namespace sample_order_test
 
-TEST_CASE("every block size gives a permutation of all samples, another one every epoch and seed") {
+TEST_CASE("sample order: any block size gives a permutation, which differs by epoch and seed") {
   using namespace sample_order_test;
   counts const shards{10, 0, 33, 1, 7, 20, 0};
   for (std::uint64_t const block : {0U, 1U, 2U, 3U, 10U, 70U, 71U, 1000U}) {
@@ -46,20 +46,20 @@ TEST_CASE("every block size gives a permutation of all samples, another one ever
   }
 }
 
-TEST_CASE("without shuffling the order is the set's") {
+TEST_CASE("sample order: without shuffling the order is that of the set") {
   using namespace sample_order_test;
   auto const order = listed({3, 0, 4}, {.mode = shuffle::none}, 5);
   CHECK(order == counts{0, 1, 2, 3, 4, 5, 6});
 }
 
-TEST_CASE("the order is frozen: a run resumed by a later version sees the same samples") {
+TEST_CASE("sample order: the order is fixed, so that later versions resume with the same samples") {
   using namespace sample_order_test;
   CHECK(listed({4, 4, 4}, {.seed = 17, .block_size = 6}, 3) ==
         counts{9, 8, 2, 3, 1, 0, 6, 11, 5, 4, 10, 7});
   CHECK(mpt::data::permuted(123456, 1000003, 9176, 2, 5) == 328477);
 }
 
-TEST_CASE("a permutation visits all of its range, at every size") {
+TEST_CASE("permuted: every number of the range is visited, at every size") {
   for (std::uint64_t size = 1; size < 300; ++size) {
     std::set<std::uint64_t> seen;
     for (std::uint64_t i = 0; i < size; ++i) seen.insert(mpt::data::permuted(i, size, 3, 1, 4));
@@ -68,7 +68,7 @@ TEST_CASE("a permutation visits all of its range, at every size") {
   }
 }
 
-TEST_CASE("small permutations are drawn evenly") {
+TEST_CASE("permuted: small permutations are equally frequent") {
   // All 24 orders of four samples over 24,000 seeds: chi-squared with 23 degrees of freedom is
   // below 60 unless something is wrong (p about 4e-5); the seeds are fixed.
   std::vector<int> seen(256);
@@ -89,7 +89,7 @@ TEST_CASE("small permutations are drawn evenly") {
   CHECK(chi_squared < 60.0);
 }
 
-TEST_CASE("large permutations mix: neighbours land far apart") {
+TEST_CASE("permuted: large permutations move neighbours far apart") {
   std::uint64_t const size = 100000;
   double distance = 0;
   for (std::uint64_t i = 0; i + 1 < 5000; ++i) {
@@ -100,13 +100,13 @@ TEST_CASE("large permutations mix: neighbours land far apart") {
   CHECK(distance / 4999 / static_cast<double>(size) == doctest::Approx(1.0 / 3).epsilon(0.03));
 }
 
-TEST_CASE("a block touches few shards, and reports how many") {
+TEST_CASE("sample order: shards_in_block is the largest number of shards that a block touches") {
   using namespace sample_order_test;
   counts shards(50, 100);
   shards[7] = 3;
   for (std::uint64_t const block : {10U, 100U, 250U, 5000U}) {
     sample_order const order(shards, {.seed = 4, .block_size = block}, 1);
-    std::size_t most = 0;
+    std::size_t max_touched = 0;
     for (std::uint64_t start = 0; start < order.size(); start += block) {
       std::set<std::uint64_t> touched;
       for (auto i = start; i < std::min(start + block, order.size()); ++i) {
@@ -115,13 +115,13 @@ TEST_CASE("a block touches few shards, and reports how many") {
         while (sample >= shards[shard]) sample -= shards[shard++];
         touched.insert(shard);
       }
-      most = std::max(most, touched.size());
+      max_touched = std::max(max_touched, touched.size());
     }
-    CHECK(order.shards_in_block() == most);
+    CHECK(order.shards_in_block() == max_touched);
   }
 }
 
-TEST_CASE("positions beyond the epoch and absurd block sizes are refused") {
+TEST_CASE("sample order: positions beyond the epoch and absurd block sizes are refused") {
   using namespace sample_order_test;
   sample_order const order(counts{2, 3}, {}, 0);
   CHECK(data_test::contains(data_test::message_of([&] { (void)order(5); }),

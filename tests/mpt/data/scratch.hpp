@@ -1,4 +1,4 @@
-// A folder for one test's files, gone when the test ends; and little helpers to fill and read it.
+// A temporary folder for the files of one test, and helpers to fill and read it.
 #pragma once
 
 #include <unistd.h>

@@ -17,7 +17,7 @@ std::string record_of(std::string const& fingerprint) {
   return "{\"parameters\": {\"tokenizer\": \"" + fingerprint + "\"}}";
 }
 
-TEST_CASE("the tokenizer of a set is what its record says, or that of one of its parts") {
+TEST_CASE("set tokenizer: it is read from the record of the set or of one of its parts") {
   data_test::scratch_folder const folder;
   CHECK_FALSE(tokenizer_of_set(folder / "nowhere").has_value());
   CHECK_FALSE(tokenizer_of_set(folder.path()).has_value());
@@ -32,7 +32,7 @@ TEST_CASE("the tokenizer of a set is what its record says, or that of one of its
   CHECK(tokenizer_of_set(folder.path()) == "1");
 }
 
-TEST_CASE("a set that was made with another tokenizer is said to be; what is not known is not") {
+TEST_CASE("set tokenizer: the note appears for another tokenizer, not for an unknown one") {
   data_test::scratch_folder const folder;
   auto const words = tokenizer_test::small_tokenizer();
   words.save(folder / "words");

@@ -20,7 +20,7 @@ struct reference {
   counts chosen;
 };
 
-TEST_CASE("an epoch holds as many samples of each stream as streaming's") {
+TEST_CASE("stream weights: the samples of each stream in an epoch equal streaming's") {
   std::vector<reference> const cases{
       {{{.proportion = 0.094}, {.proportion = 0.433}},
        {8272, 121},
@@ -385,7 +385,7 @@ TEST_CASE("an epoch holds as many samples of each stream as streaming's") {
     CHECK(mpt::data::choose_samples(c.weights, c.sizes, c.epoch_size, c.seed) == c.chosen);
 }
 
-TEST_CASE("weights that contradict each other are refused") {
+TEST_CASE("stream weights: weights that contradict each other are refused") {
   auto const error = [](std::vector<stream_weight> const& weights, counts const& sizes,
                         std::optional<std::uint64_t> epoch_size = std::nullopt) {
     return data_test::message_of(

@@ -18,7 +18,7 @@ using data_test::message_of;
 using mpt::data::mds_type;
 using mpt::data::token_dataset;
 
-/// One sample of `values` under an encoding.
+/// A set with one sample of `values` in an encoding.
 template <class Number>
 void make_set(std::filesystem::path const& folder, std::string const& encoding,
               std::vector<Number> const& values) {
@@ -54,7 +54,7 @@ void check(std::string const& encoding, mds_type raw = mds_type::int64) {
 
 }  // namespace token_dataset_test
 
-TEST_CASE("ids are read from every integer array and from legacy bytes") {
+TEST_CASE("token dataset: ids are read from arrays of every integer type and from raw bytes") {
   using namespace token_dataset_test;
   check<std::int32_t>("ndarray:int32");
   check<std::int32_t>("ndarray");
@@ -70,7 +70,7 @@ TEST_CASE("ids are read from every integer array and from legacy bytes") {
   check<std::uint16_t>("bytes", mds_type::uint16);
 }
 
-TEST_CASE("samples and ids that cannot be right are refused, naming shard and sample") {
+TEST_CASE("token dataset: impossible samples and ids are refused, naming shard and sample") {
   using namespace token_dataset_test;
   data_test::scratch_folder const folder;
   auto const error = [&](mpt::data::token_dataset_options const& options) {
@@ -100,7 +100,7 @@ TEST_CASE("samples and ids that cannot be right are refused, naming shard and sa
   CHECK(contains(error({.sequence_length = 1}), "not a whole number of int64"));
 }
 
-TEST_CASE("a set of texts is refused at once, with what to do") {
+TEST_CASE("token dataset: a set of texts is refused on opening, with advice") {
   using namespace token_dataset_test;
   data_test::scratch_folder const folder;
   mpt::data::mds_writer writer(folder.path(), {{{"tokens", "str"}}, "", {}, 1 << 20});
@@ -110,7 +110,7 @@ TEST_CASE("a set of texts is refused at once, with what to do") {
   CHECK(contains(message_of([&] { token_dataset(folder.path(), {}); }), "with prepare"));
 }
 
-TEST_CASE("a set of text: the error names its folder and what makes tokens of it") {
+TEST_CASE("token dataset: the error for a set of texts names its folder and the program to run") {
   using namespace token_dataset_test;
   data_test::scratch_folder const folder;
   mpt::data::mds_writer writer(folder.path(), {{{"text", "str"}}, "", {}, 1 << 20});
@@ -119,12 +119,12 @@ TEST_CASE("a set of text: the error names its folder and what makes tokens of it
   writer.finish();
   CHECK(message_of([&] { token_dataset(folder.path(), {}); }) ==
         folder.path().native() +
-            ": has no column 'tokens' of token ids; it has 'text': text is not tokenised while a "
-            "model is trained; make a set of ids of the files that it was made of: prepare "
-            "--tokenizer FOLDER --concat_tokens N --out_root NEW_SET FILES");
+            ": has no column 'tokens' of token ids; it has 'text': training does not tokenise "
+            "text; make a set of ids from the original files: prepare --tokenizer FOLDER "
+            "--concat_tokens N --out_root NEW_SET FILES");
 }
 
-TEST_CASE("ids as plain bytes: another type that fits is named") {
+TEST_CASE("token dataset: for ids as raw bytes the error names another type that fits") {
   using namespace token_dataset_test;
   data_test::scratch_folder const folder;
   auto const error = [&](std::uint64_t length, mds_type type) {
@@ -137,14 +137,14 @@ TEST_CASE("ids as plain bytes: another type that fits is named") {
   CHECK(error(8, mds_type::int64)
             .ends_with(parallel::concat(
                 "sample 0: has 4 ids of type int64, fewer than the sequence length 8", as_int32)));
-  CHECK(error(4, mds_type::int64).ends_with(as_int32));  // each of two ids is too large
+  CHECK(error(4, mds_type::int64).ends_with(as_int32));  // both ids are too large
   CHECK(error(8, mds_type::int32) == "no error");
   make_set<std::uint16_t>(folder.path(), "bytes", {4095, 8, 7, 6, 5, 4, 3, 2});
   CHECK(error(8, mds_type::int64).ends_with("set token_encoding_type to uint16"));
   make_set<std::int64_t>(folder.path(), "bytes", {9, 8, 7, 6, 5, 4, 3, 2});
   CHECK(error(8, mds_type::int32)
-            .ends_with("sample 0: every second id of type int32 is 0, which are the upper halves "
-                       "of wider ones; as int64 they are 8 ids below 4096: set "
+            .ends_with("sample 0: every second id of type int32 is 0, like the upper halves of ids "
+                       "of a wider type; as int64 they are 8 ids below 4096: set "
                        "token_encoding_type to int64"));
   CHECK(error(8, mds_type::int64) == "no error");
   CHECK(error(9, mds_type::int64).ends_with("prepare the data again with more --concat_tokens"));

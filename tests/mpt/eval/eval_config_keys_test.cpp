@@ -125,7 +125,7 @@ struct small_files {
   }
 
   [[nodiscard]] std::string filled(std::string const& text) const {
-    return mpt::filled(text, "FOLDER", folder.path().string());
+    return mpt::fill_in(text, "FOLDER", folder.path().string());
   }
 
   [[nodiscard]] reading read(overrides changes) const {

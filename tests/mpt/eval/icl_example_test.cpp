@@ -22,7 +22,7 @@ TEST_CASE("every row of every kind is LLM Foundry's, text for text and id for id
     auto const parts = read_task_rows(task);
     auto const& part = parts.at(one.at("category"));
     REQUIRE(part.rows.size() == one.at("rows").size());
-    example_maker maker(task, part, one.at("shots"), words, mpt::read_around_text(words));
+    example_maker maker(task, part, one.at("shots"), words, mpt::read_text_affixes(words));
     auto const draws = draw_all_examples(part.rows.size(), one.at("shots"), task.seed);
     for (std::size_t i = 0; i < part.rows.size(); ++i, ++rows) {
       CAPTURE(i);
@@ -76,7 +76,7 @@ TEST_CASE("all rows of LLM Foundry's own task files are its own") {
     return;
   }
   auto const words = mpt::tokenizer::load(data / "tokenizers/gpt-neox-20b");
-  auto const around = mpt::read_around_text(words);
+  auto const affixes = mpt::read_text_affixes(words);
   std::string file;
   std::map<std::string, task_rows> parts;
   std::size_t files = 0;
@@ -92,7 +92,7 @@ TEST_CASE("all rows of LLM Foundry's own task files are its own") {
     }
     auto const& part = parts.at(one.at("category"));
     REQUIRE(part.rows.size() == one.at("rows").get<std::size_t>());
-    example_maker maker(task, part, one.at("shots"), words, around);
+    example_maker maker(task, part, one.at("shots"), words, affixes);
     row_hash hash;
     for (std::size_t i = 0; i < part.rows.size(); ++i) {
       auto const made = maker.make(i);

@@ -27,7 +27,7 @@ struct stub_model {
       if (static_cast<std::int64_t>(out.size()) == options.max_new_tokens) break;
       if (std::ranges::find(options.end_tokens, id) != options.end_tokens.end()) break;
       out.push_back(id);
-      if (options.last(0, id)) break;
+      if (options.ends_text(0, id)) break;
     }
     return out;
   }
@@ -45,7 +45,7 @@ loaded_task load(char const* file, task_kind kind, bool categories = false) {
 /// Tokens of the longest row of a task without categories.
 std::int64_t longest_row(loaded_task const& task, std::int64_t shots, mpt::tokenizer const& words) {
   auto const& part = task.parts.at("");
-  example_maker maker(task.config, part, shots, words, mpt::read_around_text(words));
+  example_maker maker(task.config, part, shots, words, mpt::read_text_affixes(words));
   std::size_t longest = 0;
   for (std::size_t i = 0; i < part.rows.size(); ++i) {
     auto const row = maker.make(i);

@@ -16,13 +16,13 @@ using numbers = std::vector<std::size_t>;
 
 }  // namespace bin_packing_test
 
-TEST_CASE("the longest example goes first, into the first bin with room") {
+TEST_CASE("bin packing: the longest example goes first, into the first bin with room") {
   using namespace bin_packing_test;
   bin_packer packer(2, 10);
   sizes const tokens = {3, 7, 5, 2, 3};
   auto const rows = packer.pack(numbers{0, 1, 2, 3, 4}, tokens);
   REQUIRE(rows.size() == 2);
-  // 7 | 5: 3 goes to 7, which moves behind 5; the other 3 goes to 5; 2 finds room behind it
+  // Bins 7 | 5: the first 3 goes to 7, and that bin moves behind 5; the other 3 and 2 go to 5.
   CHECK(rows[0] == bin{10, {1, 0}});
   CHECK(rows[1] == bin{10, {2, 4, 3}});
   CHECK(packer.leftover().empty());
@@ -30,25 +30,24 @@ TEST_CASE("the longest example goes first, into the first bin with room") {
   CHECK(packer.efficiency() == 1.0);
 }
 
-TEST_CASE("what is left over opens the next batch, or is lost beyond what may be kept") {
+TEST_CASE("bin packing: bins left over open the next batch; those beyond the limit are dropped") {
   using namespace bin_packing_test;
   sizes const tokens = {8, 8, 7, 6, 1};
-  bin_packer keeps(2, 10);
-  CHECK(keeps.pack(numbers{0, 1, 2, 3}, tokens) == std::vector<bin>{{8, {0}}, {8, {1}}});
-  CHECK(keeps.leftover() == std::vector<bin>{{7, {2}}, {6, {3}}});
-  CHECK(keeps.pack(numbers{4}, tokens) == std::vector<bin>{{8, {2, 4}}, {6, {3}}});
-  CHECK(keeps.waste() == 0.0);
-  bin_packer keeps_one(2, 10, 1);
-  (void)keeps_one.pack(numbers{0, 1, 2, 3}, tokens);
-  CHECK(keeps_one.leftover() == std::vector<bin>{{7, {2}}});
-  CHECK(*keeps_one.waste() == doctest::Approx(13.0 / 29));
-  bin_packer keeps_none(2, 10, 0);
-  (void)keeps_none.pack(numbers{0, 1, 2, 3}, tokens);
-  CHECK(keeps_none.leftover().empty());
+  bin_packer packer(2, 10);
+  CHECK(packer.pack(numbers{0, 1, 2, 3}, tokens) == std::vector<bin>{{8, {0}}, {8, {1}}});
+  CHECK(packer.leftover() == std::vector<bin>{{7, {2}}, {6, {3}}});
+  CHECK(packer.pack(numbers{4}, tokens) == std::vector<bin>{{8, {2, 4}}, {6, {3}}});
+  CHECK(packer.waste() == 0.0);
+  bin_packer one_leftover(2, 10, 1);
+  (void)one_leftover.pack(numbers{0, 1, 2, 3}, tokens);
+  CHECK(one_leftover.leftover() == std::vector<bin>{{7, {2}}});
+  CHECK(*one_leftover.waste() == doctest::Approx(13.0 / 29));
+  bin_packer no_leftover(2, 10, 0);
+  (void)no_leftover.pack(numbers{0, 1, 2, 3}, tokens);
+  CHECK(no_leftover.leftover().empty());
 }
 
-TEST_CASE(
-    "rows are not packed below their number, and fewer examples than rows are a short batch") {
+TEST_CASE("bin packing: as many examples as rows stay apart, and fewer make a short batch") {
   using namespace bin_packing_test;
   sizes const tokens = {1, 1, 1};
   bin_packer packer(3, 10);
@@ -59,10 +58,10 @@ TEST_CASE(
         "an example of 11 tokens does not fit into a row of 10");
 }
 
-TEST_CASE("every example is in one row, once, whatever the sizes") {
+TEST_CASE("bin packing: every example of random length is in exactly one row") {
   using namespace bin_packing_test;
   std::mt19937 random(7);
-  for (int round = 0; round < 50; ++round) {
+  for (int repetition = 0; repetition < 50; ++repetition) {
     sizes tokens(40 + random() % 60);
     for (auto& size : tokens) size = 1 + static_cast<std::uint32_t>(random() % 32);
     bin_packer packer(1 + random() % 6, 32);
@@ -70,9 +69,9 @@ TEST_CASE("every example is in one row, once, whatever the sizes") {
     auto const count = [&](std::vector<bin> const& rows) {
       for (auto const& row : rows) {
         std::size_t sum = 0;
-        for (auto const at : row.examples) {
-          seen[at] += 1;
-          sum += tokens[at];
+        for (auto const example : row.examples) {
+          seen[example] += 1;
+          sum += tokens[example];
         }
         CHECK(sum == row.tokens);
         CHECK(sum <= 32);
@@ -80,7 +79,8 @@ TEST_CASE("every example is in one row, once, whatever the sizes") {
     };
     for (std::size_t first = 0; first < tokens.size(); first += 12) {
       numbers batch;
-      for (auto at = first; at < std::min(first + 12, tokens.size()); ++at) batch.push_back(at);
+      for (auto example = first; example < std::min(first + 12, tokens.size()); ++example)
+        batch.push_back(example);
       count(packer.pack(batch, tokens));
     }
     while (!packer.leftover().empty()) count(packer.flush());

@@ -20,7 +20,7 @@ inline std::string error_of(json const& messages) {
 
 }  // namespace chat_test
 
-TEST_CASE("a conversation is cut where the assistant's answers begin and end") {
+TEST_CASE("conversation: turns are cut where the assistant's answers begin and end") {
   using namespace chat_test;
   auto const messages =
       read_messages({message("system", "S"), message("user", "Q"), message("assistant", "A"),
@@ -34,14 +34,17 @@ TEST_CASE("a conversation is cut where the assistant's answers begin and end") {
              "\n",
              "A<|im_end|>\n"},
             {"<|im_start|>user\nR<|im_end|>\n<|im_start|>assistant\n", "B<|im_end|>\n"}});
-  // a template that shows only the last message, and one that leaves thoughts out behind an answer
-  auto const last = [](std::span<chat_message const> all, bool) { return all.back().content; };
-  CHECK(data_test::message_of([&] { (void)cut_into_turns(messages, last, "f:1"); }) ==
-        "f:1: under the tokenizer's chat template message 3 does not go on where the messages "
-        "before it end, so that its tokens cannot be told from theirs; use another template");
+  // a template that renders only the last message
+  auto const render_last_message = [](std::span<chat_message const> messages_to_render, bool) {
+    return messages_to_render.back().content;
+  };
+  CHECK(
+      data_test::message_of([&] { (void)cut_into_turns(messages, render_last_message, "f:1"); }) ==
+      "f:1: under the tokenizer's chat template message 3 does not go on where the messages "
+      "before it end, so that its tokens cannot be told from theirs; use another template");
 }
 
-TEST_CASE("a conversation that cannot be learnt from is an error with the message's number") {
+TEST_CASE("conversation: malformed messages are an error with the message's number") {
   using namespace chat_test;
   CHECK(
       error_of("x") ==

@@ -26,7 +26,7 @@ inline std::string error_of(std::string_view content) {
 
 }  // namespace csv_rows_test
 
-TEST_CASE("fields are text, with quote marks around what holds commas and line ends") {
+TEST_CASE("CSV: fields are text, and quoted fields may hold commas and line ends") {
   using namespace csv_rows_test;
   CHECK(rows_of("prompt,response\n1,\n\"a, \"\"b\"\"\n\",c\r\n\n x ,\"\"") ==
         std::vector<json>{{{"prompt", "1"}, {"response", ""}},
@@ -37,7 +37,7 @@ TEST_CASE("fields are text, with quote marks around what holds commas and line e
   CHECK(rows_of("a,b\n").empty());
 }
 
-TEST_CASE("what is no table is an error with the line") {
+TEST_CASE("CSV: a malformed table is an error with the line") {
   using namespace csv_rows_test;
   CHECK(error_of("") == "f.csv: empty; expected a line of column names");
   CHECK(error_of("a,\n") == "f.csv:1: column 2 has no name");

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-// What Hugging Face datasets 5.2.0 reads of the same folders.
+// The expected files are those that Hugging Face datasets 5.2.0 reads from the same folders.
 
 namespace dataset_card_test {
 
@@ -41,7 +41,7 @@ std::string card(std::string const& configs) {
 
 }  // namespace dataset_card_test
 
-TEST_CASE("a data folder's README.md: the files that configs gives a split are read") {
+TEST_CASE("dataset card: the files that configs lists for a split are read") {
   using namespace dataset_card_test;
   tree const by_split(
       card("- config_name: default\n  data_files:\n  - split: train\n    path: \"sub/*\"\n"
@@ -60,14 +60,14 @@ TEST_CASE("a data folder's README.md: the files that configs gives a split are r
         names{"b.jsonl"});
 }
 
-TEST_CASE("a data folder's README.md: without configs in its header names of files decide") {
+TEST_CASE("dataset card: without configs in the header the names of files decide") {
   using namespace dataset_card_test;
   for (auto const* text : {"{}", "", "# A set\n---\nconfigs:\n- config_name: x\n---\n",
                            "---\nlicense: mit\n---\nconfigs:\n- x\n", "---\nmy_configs: 3\n---\n"})
     CHECK(tree(text)() == names{"train.jsonl"});
 }
 
-TEST_CASE("a data folder's README.md: a header that names no files is refused with what to do") {
+TEST_CASE("dataset card: a header without usable files is an error with advice") {
   using namespace dataset_card_test;
   CHECK(tree(card("- config_name: one\n  data_files: a.jsonl\n- config_name: two\n  data_files: "
                   "b.jsonl\n"))

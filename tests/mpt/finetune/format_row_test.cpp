@@ -14,7 +14,7 @@ inline std::string error_of(json const& row) {
 
 }  // namespace format_row_test
 
-TEST_CASE("a row is two columns of text, or messages alone") {
+TEST_CASE("row format: a row is two columns of text, or messages alone") {
   using namespace format_row_test;
   CHECK(std::get<turn_text>(format_row({{"prompt", "p"}, {"response", "r"}}, "f:1")) ==
         turn_text{"p", "r"});
@@ -34,7 +34,7 @@ TEST_CASE("a row is two columns of text, or messages alone") {
   CHECK(data_test::contains(error_of(3), "a row of type number"));
 }
 
-TEST_CASE("a row of another form: the error says how such rows are read") {
+TEST_CASE("row format: the error for another form says how such rows are read") {
   using namespace format_row_test;
   using data_test::contains;
   auto const chat =

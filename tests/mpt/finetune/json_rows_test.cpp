@@ -8,41 +8,41 @@
 
 namespace json_rows_test {
 
-using found = std::vector<std::pair<std::string, std::string>>;  // line and text
+using located_rows = std::vector<std::pair<std::string, std::string>>;  // line and text
 
-inline found rows_of(std::string_view content, std::size_t most = 1000) {
+inline located_rows rows_of(std::string_view content, std::size_t max_bytes = 1000) {
   data_test::scratch_folder const folder;
   data_test::put_file(folder / "f.json", content);
-  mpt::finetune::json_rows rows(folder / "f.json", most);
-  found out;
+  mpt::finetune::json_rows rows(folder / "f.json", max_bytes);
+  located_rows out;
   for (std::string text; rows.next(text);) {
-    auto const where = rows.where();
-    out.emplace_back(where.substr(where.rfind(':') + 1), text);
+    auto const location = rows.location();
+    out.emplace_back(location.substr(location.rfind(':') + 1), text);
   }
   return out;
 }
 
-inline std::string error_of(std::string_view content, std::size_t most = 1000) {
-  auto const message = data_test::message_of([&] { (void)rows_of(content, most); });
+inline std::string error_of(std::string_view content, std::size_t max_bytes = 1000) {
+  auto const message = data_test::message_of([&] { (void)rows_of(content, max_bytes); });
   auto const name = message.find("f.json:");
   return name == message.npos ? message : message.substr(name);
 }
 
 }  // namespace json_rows_test
 
-TEST_CASE("rows stand one a line, or in a list over any lines") {
+TEST_CASE("JSON rows: a file has one row in each line, or a list over any lines") {
   using namespace json_rows_test;
   CHECK(rows_of("{\"a\": 1}\n\n  {\"a\": 2}\r\n{\"a\": 3}") ==
-        found{{"1", "{\"a\": 1}"}, {"3", "{\"a\": 2}\r"}, {"4", "{\"a\": 3}"}});
-  CHECK(rows_of("\xEF\xBB\xBF{}\n") == found{{"1", "{}"}});
+        located_rows{{"1", "{\"a\": 1}"}, {"3", "{\"a\": 2}\r"}, {"4", "{\"a\": 3}"}});
+  CHECK(rows_of("\xEF\xBB\xBF{}\n") == located_rows{{"1", "{}"}});
   CHECK(rows_of(" [ {\"a\": \"],\\\"{\"},\n\n{\"b\":\n [1, {}]} ]\n") ==
-        found{{"1", "{\"a\": \"],\\\"{\"}"}, {"3", "{\"b\":\n [1, {}]} "}});
+        located_rows{{"1", "{\"a\": \"],\\\"{\"}"}, {"3", "{\"b\":\n [1, {}]} "}});
   CHECK(rows_of("[]\n").empty());
   CHECK(rows_of("").empty());
   CHECK(rows_of(" \n\n").empty());
 }
 
-TEST_CASE("a list that is cut short or spoilt is an error with the line") {
+TEST_CASE("JSON rows: a truncated or malformed list is an error with the line") {
   using namespace json_rows_test;
   CHECK(error_of("[{\"a\": 1},\n{\"a\": ") ==
         "f.json:2: the file ends within the row that begins here; expected \"]\" behind the last "

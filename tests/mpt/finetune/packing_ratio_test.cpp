@@ -4,9 +4,9 @@
 #include <mpt/finetune/packing_ratio.hpp>
 #include <vector>
 
-TEST_CASE("the ratio grows until something is left over") {
+TEST_CASE("packing ratio: auto takes the last ratio before one that leaves examples over") {
   using namespace mpt::finetune;
-  // rows of 500: four examples of 125 fill one, so of the ratios tried 3.9 is the last below 4
+  // Four examples of 125 tokens fill a row of 500; 3.9 is the last tried ratio below 4.
   std::vector<std::uint32_t> const tokens(2000, 125);
   CHECK(auto_packing_ratio(tokens, 10, 500) == 3.9);
   auto const profiles = profile_packing(tokens, 10, 500);
@@ -18,7 +18,7 @@ TEST_CASE("the ratio grows until something is left over") {
   CHECK(auto_packing_ratio_of_shuffled(tokens, 3, 10, 500) == 3.9);
 }
 
-TEST_CASE("short rows, long examples and too few examples are not packed") {
+TEST_CASE("packing ratio: short rows, long examples and too few examples are not packed") {
   using namespace mpt::finetune;
   CHECK(auto_packing_ratio(std::vector<std::uint32_t>(100, 10), 4, 100) == 1.0);
   CHECK(auto_packing_ratio(std::vector<std::uint32_t>(100, 400), 4, 500) == 1.0);

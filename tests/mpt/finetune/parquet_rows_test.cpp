@@ -12,11 +12,11 @@ namespace parquet_rows_test {
 
 using nlohmann::json;
 
-/// Writes columns, given as JSON, in row groups of two rows.
+/// Writes the rows of a JSON list to a Parquet file in row groups of two rows.
 inline void write(std::filesystem::path const& path, std::shared_ptr<arrow::DataType> const& type,
                   char const* rows) {
-  auto const made = arrow::json::ArrayFromJSONString(type, rows).ValueOrDie();
-  auto const batch = arrow::RecordBatch::FromStructArray(made).ValueOrDie();
+  auto const array = arrow::json::ArrayFromJSONString(type, rows).ValueOrDie();
+  auto const batch = arrow::RecordBatch::FromStructArray(array).ValueOrDie();
   auto const table = arrow::Table::FromRecordBatches({batch}).ValueOrDie();
   auto const file = arrow::io::FileOutputStream::Open(path.native()).ValueOrDie();
   REQUIRE(parquet::arrow::WriteTable(*table, arrow::default_memory_pool(), file, 2).ok());
@@ -33,7 +33,7 @@ inline std::vector<json> rows_of(std::filesystem::path const& path) {
 
 }  // namespace parquet_rows_test
 
-TEST_CASE("rows of Parquet are objects of texts, numbers and lists, over all row groups") {
+TEST_CASE("Parquet: rows are objects of texts, numbers and lists, over all row groups") {
   using namespace parquet_rows_test;
   data_test::scratch_folder const folder;
   auto const message =
@@ -56,7 +56,7 @@ TEST_CASE("rows of Parquet are objects of texts, numbers and lists, over all row
             {{"prompt", "q"}, {"response", "s"}, {"n", 0}, {"messages", nullptr}}});
 }
 
-TEST_CASE("what is no Parquet, or cut short, is an error; so is Parquet where it is not read") {
+TEST_CASE("Parquet: a damaged or truncated file is an error, and so is a build without Arrow") {
   using namespace parquet_rows_test;
   data_test::scratch_folder const folder;
   data_test::put_file(folder / "a.parquet", "PAR1 but nothing else");
@@ -64,9 +64,9 @@ TEST_CASE("what is no Parquet, or cut short, is an error; so is Parquet where it
                             "a.parquet: not read as Parquet: "));
   write(folder / "b.parquet", arrow::struct_({arrow::field("prompt", arrow::utf8())}),
         R"([{"prompt": "p"}])");
-  auto const whole = data_test::get_file(folder / "b.parquet");
-  for (std::size_t kept = 0; kept < whole.size(); kept += 7) {
-    data_test::put_file(folder / "c.parquet", whole.substr(0, kept));
+  auto const content = data_test::get_file(folder / "b.parquet");
+  for (std::size_t size = 0; size < content.size(); size += 7) {
+    data_test::put_file(folder / "c.parquet", content.substr(0, size));
     CHECK(data_test::message_of([&] { (void)rows_of(folder / "c.parquet"); }) != "no error");
   }
   CHECK(data_test::contains(

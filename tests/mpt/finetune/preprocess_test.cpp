@@ -16,20 +16,21 @@ inline std::string error_of(std::string const& name, json const& row) {
 
 }  // namespace preprocess_test
 
-TEST_CASE("a mapping takes the columns it names, and no others") {
+TEST_CASE("preprocessing: a mapping reads only the columns that it names") {
   using namespace preprocess_test;
-  auto const make = column_mapping("question", "answer");
-  CHECK(make({{"question", "Q"}, {"answer", "A"}, {"id", 1}}, "f:1") ==
+  auto const convert = column_mapping("question", "answer");
+  CHECK(convert({{"question", "Q"}, {"answer", "A"}, {"id", 1}}, "f:1") ==
         json{{"prompt", "Q"}, {"response", "A"}});
   CHECK(message_of([&] {
-          (void)make({{"question", "Q"}, {"anser", "A"}}, "f:1");
+          (void)convert({{"question", "Q"}, {"anser", "A"}}, "f:1");
         }) == "f:1: there is no column \"answer\"; the row has \"anser\", \"question\"");
   CHECK(message_of([&] {
-          (void)make({{"question", 3}, {"answer", "A"}}, "f:1");
+          (void)convert({{"question", 3}, {"answer", "A"}}, "f:1");
         }) == "f:1: column \"question\" is of type number, expected a string");
 }
 
-TEST_CASE("a row that is not of the set is an error with what was found") {
+TEST_CASE(
+    "preprocessing: a row without the data set's columns is an error that lists its columns") {
   using namespace preprocess_test;
   CHECK(error_of("tatsu-lab/alpaca", {{"text", "no mark"}}) ==
         "f:1: expected \"### Response:\" once in \"text\", between prompt and response");
@@ -47,7 +48,7 @@ TEST_CASE("a row that is not of the set is an error with what was found") {
         "f:1: there is no column \"messages\"; the row has \"a\"");
 }
 
-TEST_CASE("a Python function is refused with the command that converts with it") {
+TEST_CASE("preprocessing: a Python function is refused with the command that converts the data") {
   using namespace preprocess_test;
   CHECK(!registered_preprocessor_of("mosaicml/dolly_hhrlhf"));
   CHECK(message_of([] { (void)named_preprocessor("pkg.mod:multiple_choice"); }) ==

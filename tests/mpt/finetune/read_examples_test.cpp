@@ -13,7 +13,7 @@ namespace read_examples_test {
 using namespace mpt::finetune;
 using ids = std::vector<std::int32_t>;
 
-inline constexpr char const* some_rows =
+inline constexpr char const* four_rows =
     "{\"prompt\": \"The fox\", \"response\": \" the dog\"}\n"
     "{\"prompt\": \"The fox\", \"response\": \"\"}\n"
     "{\"prompt\": \"The fox the fox\", \"response\": \"x\"}\n"
@@ -21,25 +21,25 @@ inline constexpr char const* some_rows =
 
 }  // namespace read_examples_test
 
-TEST_CASE("rows of prompts and responses become examples in their order") {
+TEST_CASE("read_examples: rows of prompts and responses become examples in their order") {
   using namespace read_examples_test;
   data_test::scratch_folder const folder;
-  data_test::put_file(folder / "a.jsonl", some_rows);
+  data_test::put_file(folder / "a.jsonl", four_rows);
   auto const tokenizer = tokenizer_test::small_tokenizer();
   read_report report;
-  auto const made =
+  auto const examples =
       read_examples({.files = {folder / "a.jsonl"}, .max_seq_len = 6}, tokenizer, &report);
-  REQUIRE(made.size() == 2);
-  CHECK(tokenizer.decode(made[0].ids) == "The fox the dog<|endoftext|>");
-  CHECK(made[0].ids == ids{272, 284, 88, 259, 289, 0});
-  CHECK(made[0].labels == ids{-100, -100, 259, 289, 0, -100});
-  CHECK(tokenizer.decode(made[1].ids) == " dogxyz x");
+  REQUIRE(examples.size() == 2);
+  CHECK(tokenizer.decode(examples[0].ids) == "The fox the dog<|endoftext|>");
+  CHECK(examples[0].ids == ids{272, 284, 88, 259, 289, 0});
+  CHECK(examples[0].labels == ids{-100, -100, 259, 289, 0, -100});
+  CHECK(tokenizer.decode(examples[1].ids) == " dogxyz x");
   CHECK(report.rows == 4);
-  CHECK(report.dropped == 2);    // without a response; with a prompt that fills the row
-  CHECK(report.truncated == 1);  // the last, which is longer than 6
+  CHECK(report.dropped == 2);    // a row without a response, and one whose prompt fills the row
+  CHECK(report.truncated == 1);  // the last row, which is longer than 6
 }
 
-TEST_CASE("files, text columns and turns of MDS sets give the same examples") {
+TEST_CASE("read_examples: files, text columns and turns of MDS sets give the same examples") {
   using namespace read_examples_test;
   data_test::scratch_folder const folder;
   auto const tokenizer = tokenizer_test::small_tokenizer();
@@ -59,30 +59,30 @@ TEST_CASE("files, text columns and turns of MDS sets give the same examples") {
                       tokenizer) == from_text);
 }
 
-TEST_CASE("a tokenizer without an end-of-text token trains no response, which would never end") {
+TEST_CASE("read_examples: a tokenizer without an end-of-text token is refused") {
   using namespace read_examples_test;
   data_test::scratch_folder const folder;
-  data_test::put_file(folder / "a.jsonl", some_rows);
+  data_test::put_file(folder / "a.jsonl", four_rows);
   auto const json = tokenizer_test::small_tokenizer().files().json;
   for (char const* const config :
        {R"({"tokenizer_class": "PreTrainedTokenizerFast"})", R"({"eos_token": null})",
         R"({"eos_token": "</s>"})", R"({"eos_token": {"content": "</s>"}})"}) {
     CAPTURE(config);
-    mpt::tokenizer const endless({.json = json, .config = config, .source = {}});
+    mpt::tokenizer const tokenizer({.json = json, .config = config, .source = {}});
     CHECK(data_test::contains(data_test::message_of([&] {
-                                (void)read_examples({.files = {folder / "a.jsonl"}}, endless);
+                                (void)read_examples({.files = {folder / "a.jsonl"}}, tokenizer);
                               }),
                               "tokenizer.json: has no end-of-text token ("));
     CHECK(data_test::contains(data_test::message_of([&] {
                                 (void)write_set({.files = {folder / "a.jsonl"}},
-                                                {.folder = folder / "set"}, &endless);
+                                                {.folder = folder / "set"}, &tokenizer);
                               }),
                               "tokenizer.json: has no end-of-text token ("));
     CHECK_FALSE(std::filesystem::exists(folder / "set"));
   }
 }
 
-TEST_CASE("data of which nothing is left, or that is no data, is an error") {
+TEST_CASE("read_examples: data without trainable rows or with unknown columns are an error") {
   using namespace read_examples_test;
   data_test::scratch_folder const folder;
   data_test::put_file(folder / "a.jsonl", "{\"prompt\": \"The fox\", \"response\": \"\"}\n");

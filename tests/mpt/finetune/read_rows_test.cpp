@@ -42,29 +42,29 @@ inline std::string gzip(std::string text) {
 
 }  // namespace read_rows_test
 
-TEST_CASE("every format gives the same rows") {
+TEST_CASE("read_rows: JSON, CSV and compressed files give the same rows") {
   using namespace read_rows_test;
-  folder const at;
+  folder const read;
   std::vector<json> const rows = {{{"prompt", "p"}, {"response", "r,\n"}}};
-  CHECK(at("a.jsonl", "{\"prompt\": \"p\", \"response\": \"r,\\n\"}\n") == rows);
-  CHECK(at("a.json", "[{\"prompt\": \"p\", \"response\": \"r,\\n\"}]") == rows);
-  CHECK(at("a.csv", "prompt,response\np,\"r,\n\"\n") == rows);
-  CHECK(at("b.jsonl.gz", gzip("{\"prompt\": \"p\", \"response\": \"r,\\n\"}\n")) == rows);
-  CHECK(at("b.csv.gz", gzip("prompt,response\np,\"r,\n\"\n")) == rows);
+  CHECK(read("a.jsonl", "{\"prompt\": \"p\", \"response\": \"r,\\n\"}\n") == rows);
+  CHECK(read("a.json", "[{\"prompt\": \"p\", \"response\": \"r,\\n\"}]") == rows);
+  CHECK(read("a.csv", "prompt,response\np,\"r,\n\"\n") == rows);
+  CHECK(read("b.jsonl.gz", gzip("{\"prompt\": \"p\", \"response\": \"r,\\n\"}\n")) == rows);
+  CHECK(read("b.csv.gz", gzip("prompt,response\np,\"r,\n\"\n")) == rows);
 }
 
-TEST_CASE("what is not read is an error with the place and what to do") {
+TEST_CASE("read_rows: an unreadable file or row is an error with its location and advice") {
   using namespace read_rows_test;
-  folder const at;
-  CHECK(at.error("a.jsonl", "{\"prompt\": \"p\"}\n{\"prompt\": \"p\"\n")
+  folder const read;
+  CHECK(read.error("a.jsonl", "{\"prompt\": \"p\"}\n{\"prompt\": \"p\"\n")
             .starts_with("a.jsonl:2: not valid JSON: "));
-  CHECK(at.error("a.jsonl", "{\"a\": \"\xFF\"}\n").starts_with("a.jsonl:1: not valid JSON: "));
-  CHECK(at.error("a.jsonl", "3\n") ==
+  CHECK(read.error("a.jsonl", "{\"a\": \"\xFF\"}\n").starts_with("a.jsonl:1: not valid JSON: "));
+  CHECK(read.error("a.jsonl", "3\n") ==
         "a.jsonl:1: a row of type number; expected an object of columns");
-  CHECK(at.error("a.json", "[{\"a\": 1, \"a\": 2}]\n") ==
+  CHECK(read.error("a.json", "[{\"a\": 1, \"a\": 2}]\n") ==
         "a.json:1: key \"a\" stands twice in one object");
-  CHECK(at.error("a.json", "{\n  \"a\": 1\n}\n")
+  CHECK(read.error("a.json", "{\n  \"a\": 1\n}\n")
             .ends_with("; expected a row a line, or all in one list [...]"));
-  CHECK(at.error("a.txt", "x") ==
+  CHECK(read.error("a.txt", "x") ==
         "a.txt: not of a format that is read; expected .jsonl, .json or .csv (.gz and .zst too)");
 }

@@ -30,19 +30,19 @@ struct tree {
 
 }  // namespace split_files_test
 
-TEST_CASE("sharded files name their split, before anything else does") {
+TEST_CASE("splits: names of sharded files take precedence over names of folders") {
   using namespace split_files_test;
-  tree const found({"data/own_split-00001-of-00002.jsonl", "data/own_split-00000-of-00002.jsonl",
-                    "data/test-00000-of-00001-0123abcd.csv", "train/other.jsonl", "README.md"});
-  CHECK(found("own_split") ==
+  tree const sharded({"data/own_split-00001-of-00002.jsonl", "data/own_split-00000-of-00002.jsonl",
+                      "data/test-00000-of-00001-0123abcd.csv", "train/other.jsonl", "README.md"});
+  CHECK(sharded("own_split") ==
         names{"data/own_split-00000-of-00002.jsonl", "data/own_split-00001-of-00002.jsonl"});
-  CHECK(found("test") == names{"data/test-00000-of-00001-0123abcd.csv"});
-  CHECK(found.error("train") ==
+  CHECK(sharded("test") == names{"data/test-00000-of-00001-0123abcd.csv"});
+  CHECK(sharded.error("train") ==
         ": has no split \"train\"; it has own_split, test (4 files; the first is "
         "data/own_split-00000-of-00002.jsonl)");
 }
 
-TEST_CASE("folders name splits before files do, by a word that stands alone") {
+TEST_CASE("splits: names of folders take precedence over names of files, by whole words") {
   using namespace split_files_test;
   tree const folders({"training/a.jsonl", "my-dev/b.jsonl.gz", "evaluation/sub/c.json",
                       "evaluation/.hidden/d.json", "train.jsonl"});
@@ -56,21 +56,21 @@ TEST_CASE("folders name splits before files do, by a word that stands alone") {
   CHECK(files("test") == names{"x1test2.json"});
 }
 
-TEST_CASE("endings count in any case") {
+TEST_CASE("splits: endings of files are recognised in upper and lower case") {
   using namespace split_files_test;
   CHECK(tree({"a.JSONL", "b.jsonl.GZ", "c.jsonl"})("train") ==
         names{"a.JSONL", "b.jsonl.GZ", "c.jsonl"});
   CHECK(tree({"a.CSV", "b.Csv.GZ"})("train") == names{"a.CSV", "b.Csv.GZ"});
 }
 
-// The expected files are those that Hugging Face datasets 5.2.0 reads of the same folders.
-TEST_CASE(
-    "data folder: files that describe the set are no data, and special folders are left out") {
+// The expected files are those that Hugging Face datasets 5.2.0 reads from the same folders.
+TEST_CASE("splits: files that describe the data set and special folders are left out") {
   using namespace split_files_test;
-  tree const many({"part-1.jsonl", "part-2.jsonl", "part-3.jsonl", "dataset_infos.json",
-                   "dataset_info.json", "dataset_dict.json", "config.json", ".gitattributes",
-                   "README.md", "__pycache__/x.jsonl", "__meta.jsonl"});
-  CHECK(many("train") == names{"__meta.jsonl", "part-1.jsonl", "part-2.jsonl", "part-3.jsonl"});
+  tree const described({"part-1.jsonl", "part-2.jsonl", "part-3.jsonl", "dataset_infos.json",
+                        "dataset_info.json", "dataset_dict.json", "config.json", ".gitattributes",
+                        "README.md", "__pycache__/x.jsonl", "__meta.jsonl"});
+  CHECK(described("train") ==
+        names{"__meta.jsonl", "part-1.jsonl", "part-2.jsonl", "part-3.jsonl"});
   CHECK(tree({"dataset_infos.json"}).error("train") ==
         ": holds no data; expected files *.jsonl, *.json, *.csv or *.parquet (.gz and .zst too)");
   CHECK(tree({"state.json", "dataset_info.json", "data-00000-of-00001.arrow"})
@@ -78,7 +78,7 @@ TEST_CASE(
             .starts_with(": was written by save_to_disk, in Arrow's own form, which is not read"));
 }
 
-TEST_CASE("data folder: of several formats the one that most files have is read") {
+TEST_CASE("splits: of several formats the one that most files have is read") {
   using namespace split_files_test;
   CHECK(tree({"a.jsonl", "b.csv", "c.csv"})("train") == names{"b.csv", "c.csv"});
   CHECK(tree({"a.jsonl", "b.csv"})("train") == names{"a.jsonl"});
@@ -87,12 +87,12 @@ TEST_CASE("data folder: of several formats the one that most files have is read"
   CHECK(tree({"train.jsonl", "test.csv"})("test") == names{"test.csv"});
 }
 
-TEST_CASE("files that name no split are all for training") {
+TEST_CASE("splits: all files are for training when none names a split") {
   using namespace split_files_test;
-  tree const found({"a.jsonl", "b/c.csv.zst", ".d.jsonl", "notes.txt", "dolly.jsonl"});
-  CHECK(found("train") == names{"a.jsonl", "dolly.jsonl"});
-  CHECK(found("dolly") == names{"dolly.jsonl"});
-  CHECK(found.error("test") ==
+  tree const unnamed({"a.jsonl", "b/c.csv.zst", ".d.jsonl", "notes.txt", "dolly.jsonl"});
+  CHECK(unnamed("train") == names{"a.jsonl", "dolly.jsonl"});
+  CHECK(unnamed("dolly") == names{"dolly.jsonl"});
+  CHECK(unnamed.error("test") ==
         ": has no split \"test\"; it has train (3 files; the first is a.jsonl)");
   tree const empty({"notes.txt"});
   CHECK(empty.error("train") ==

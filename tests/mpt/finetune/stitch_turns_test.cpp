@@ -17,58 +17,58 @@ using mpt::finetune::turn;
 inline constexpr std::int32_t none = mpt::finetune::no_label;
 
 inline std::optional<example> stitched(std::vector<turn> const& turns, char const* prompts = "none",
-                                       char const* responses = "last", std::size_t most = 100,
+                                       char const* responses = "last",
+                                       std::size_t max_seq_len = 100,
                                        std::optional<std::int32_t> end = 9) {
-  return stitch_turns(turns, read_target_policy(prompts, responses), most, end);
+  return stitch_turns(turns, read_target_policy(prompts, responses), max_seq_len, end);
 }
 
 }  // namespace stitch_turns_test
 
-TEST_CASE(
-    "a response is trained on from the last id of the prompt, and ends with the end of text") {
+TEST_CASE("stitched turns: the response is the target and ends with the end-of-text token") {
   using namespace stitch_turns_test;
-  auto const one = stitched({{{1, 2}, {3, 4}}});
-  REQUIRE(one);
-  CHECK(one->ids == ids{1, 2, 3, 4, 9});
-  CHECK(one->labels == ids{none, 3, 4, 9, none});
+  auto const example = stitched({{{1, 2}, {3, 4}}});
+  REQUIRE(example);
+  CHECK(example->ids == ids{1, 2, 3, 4, 9});
+  CHECK(example->labels == ids{none, 3, 4, 9, none});
   CHECK(stitched({{{1, 2}, {3, 9}}})->ids == ids{1, 2, 3, 9});
   CHECK(stitched({{{1, 2}, {3, 4}}}, "none", "last", 100, std::nullopt)->ids == ids{1, 2, 3, 4});
 }
 
-TEST_CASE("which parts are trained on follows the policy; the end of text is the last turn's") {
+TEST_CASE("stitched turns: the policy chooses the targets, and only the last turn ends the text") {
   using namespace stitch_turns_test;
-  std::vector<turn> const two = {{{1, 2}, {3}}, {{4, 5, 6}, {7, 8}}};
-  CHECK(stitched(two)->ids == ids{1, 2, 3, 4, 5, 6, 7, 8, 9});
-  CHECK(stitched(two)->labels == ids{none, none, none, none, none, 7, 8, 9, none});
-  CHECK(stitched(two, "none", "all")->labels == ids{none, 3, none, none, none, 7, 8, 9, none});
-  CHECK(stitched(two, "ALL", "Last")->labels == ids{2, none, 4, 5, 6, 7, 8, 9, none});
-  CHECK(stitched(two, "length>=3")->labels == ids{none, none, 4, 5, 6, 7, 8, 9, none});
+  std::vector<turn> const turns = {{{1, 2}, {3}}, {{4, 5, 6}, {7, 8}}};
+  CHECK(stitched(turns)->ids == ids{1, 2, 3, 4, 5, 6, 7, 8, 9});
+  CHECK(stitched(turns)->labels == ids{none, none, none, none, none, 7, 8, 9, none});
+  CHECK(stitched(turns, "none", "all")->labels == ids{none, 3, none, none, none, 7, 8, 9, none});
+  CHECK(stitched(turns, "ALL", "Last")->labels == ids{2, none, 4, 5, 6, 7, 8, 9, none});
+  CHECK(stitched(turns, "length>=3")->labels == ids{none, none, 4, 5, 6, 7, 8, 9, none});
 }
 
-TEST_CASE("the end is cut off, and what leaves nothing to train on is left out") {
+TEST_CASE("stitched turns: ids beyond max_seq_len are cut, and no target means no example") {
   using namespace stitch_turns_test;
-  std::vector<turn> const one = {{{1, 2}, {3, 4}}};
-  CHECK(stitched(one, "none", "last", 4)->ids == ids{1, 2, 3, 4});
-  CHECK(stitched(one, "none", "last", 3)->labels == ids{none, 3, none});
-  CHECK(!stitched(one, "none", "last", 2));
-  CHECK(stitched(one, "all", "last", 2)->labels == ids{2, none});
+  std::vector<turn> const turns = {{{1, 2}, {3, 4}}};
+  CHECK(stitched(turns, "none", "last", 4)->ids == ids{1, 2, 3, 4});
+  CHECK(stitched(turns, "none", "last", 3)->labels == ids{none, 3, none});
+  CHECK(!stitched(turns, "none", "last", 2));
+  CHECK(stitched(turns, "all", "last", 2)->labels == ids{2, none});
   CHECK(!stitched({{{1, 2}, {}}}));
   CHECK(!stitched({{{}, {3}}}, "all"));
   CHECK(!stitched({{{1}, {2}}, {{3}, {}}}, "all", "all"));
   CHECK(!stitched({}));
 }
 
-TEST_CASE("a policy that is none is an error that names the choices") {
+TEST_CASE("target policy: an unknown value is an error that lists the choices") {
   using namespace stitch_turns_test;
-  auto const said = [](char const* prompts, char const* responses) {
+  auto const error_of = [](char const* prompts, char const* responses) {
     return data_test::message_of([&] { (void)read_target_policy(prompts, responses); });
   };
-  CHECK(said("some", "last") ==
+  CHECK(error_of("some", "last") ==
         "target_prompts is \"some\"; expected none, all or length>=N (prompts of at least N "
         "tokens)");
-  CHECK(said("length>=0", "last") ==
+  CHECK(error_of("length>=0", "last") ==
         "target_prompts is \"length>=0\"; after \"length>=\" a whole number above 0 is expected");
-  CHECK(said("length>=-3", "last") ==
+  CHECK(error_of("length>=-3", "last") ==
         "target_prompts is \"length>=-3\"; after \"length>=\" a whole number above 0 is expected");
-  CHECK(said("none", "first") == "target_responses is \"first\"; expected last or all");
+  CHECK(error_of("none", "first") == "target_responses is \"first\"; expected last or all");
 }

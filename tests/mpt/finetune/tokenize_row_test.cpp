@@ -12,7 +12,7 @@ inline std::vector<chat_message> const chat = {{"user", "the fox"}, {"assistant"
 
 }  // namespace tokenize_row_test
 
-TEST_CASE("conversations are rendered as asked for, else as ChatML unless the tokenizer has more") {
+TEST_CASE("row tokenizer: the tokenizer's chat template renders conversations, else ChatML") {
   using namespace tokenize_row_test;
   auto const plain = tokenizer_test::small_tokenizer();
   row_tokenizer chatml(plain);
@@ -20,21 +20,21 @@ TEST_CASE("conversations are rendered as asked for, else as ChatML unless the to
   mpt::tokenizer const with_template({.json = plain.files().json,
                                       .config = R"({"chat_template": "{{ messages }}"})",
                                       .source = {}});
-  row_tokenizer own(with_template, [](mpt::chat_template const& given) {
-    CHECK(given.text == "{{ messages }}");
-    return [](std::span<chat_message const> messages, bool next) {
+  row_tokenizer templated(with_template, [](mpt::chat_template const& chat_template) {
+    CHECK(chat_template.text == "{{ messages }}");
+    return [](std::span<chat_message const> messages, bool answer_next) {
       std::string out;
-      for (auto const& one : messages) out += "[" + one.content;
-      return next ? out + "[" : out;
+      for (auto const& message : messages) out += "[" + message.content;
+      return answer_next ? out + "[" : out;
     };
   });
-  auto const turns = own.turns(chat, "f:1");
+  auto const turns = templated.turns(chat, "f:1");
   CHECK(plain.decode(turns.at(0).prompt) == "[the fox[");
   CHECK(plain.decode(turns.at(0).response) == "the dog");
-  row_tokenizer lacks(with_template);
-  CHECK(data_test::message_of([&] { (void)lacks.turns(chat, "f:1"); }) ==
+  row_tokenizer without_engine(with_template);
+  CHECK(data_test::message_of([&] { (void)without_engine.turns(chat, "f:1"); }) ==
         "f:1: tokenizer.json has a chat_template of its own, and this program was built without a "
         "library for Jinja: put minja's headers (github.com/google/minja) where CMake finds "
         "minja/minja.hpp, and build again; or take it out of tokenizer_config.json to use ChatML");
-  CHECK(lacks.turns(turn_text{"the", "dog"}, "f:1").size() == 1);
+  CHECK(without_engine.turns(turn_text{"the", "dog"}, "f:1").size() == 1);
 }

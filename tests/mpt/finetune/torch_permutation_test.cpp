@@ -3,7 +3,7 @@
 #include <mpt/finetune/torch_permutation.hpp>
 #include <vector>
 
-TEST_CASE("permutations are PyTorch's") {
+TEST_CASE("torch_permutation: permutations are those of PyTorch's randperm") {
   using mpt::finetune::torch_permutation;
   using numbers = std::vector<std::size_t>;
   // torch.randperm(n, generator=torch.Generator().manual_seed(seed))

@@ -35,47 +35,47 @@ struct row_file {
   [[nodiscard]] finetuning_source source() const {
     return {.files = {folder / "rows.jsonl"}, .max_seq_len = 64};
   }
-  void check(json const& expected) const {
+  void check_set(json const& expected) const {
     for (auto const& name : {"shard.00000.mds", "index.json"})
       CHECK(mpt::data::hash_of("sha256", data_test::get_file(folder / "set" / name)) ==
             expected[name].get<std::string>());
   }
-  [[nodiscard]] std::string error(mpt::tokenizer const* tokens) const {
+  [[nodiscard]] std::string error(mpt::tokenizer const* tokenizer) const {
     auto const message = data_test::message_of(
-        [&] { (void)write_set(source(), {.folder = folder / "set"}, tokens); });
-    auto const at = message.find(folder.path().native());
-    return at == message.npos ? message : message.substr(folder.path().native().size() + 1);
+        [&] { (void)write_set(source(), {.folder = folder / "set"}, tokenizer); });
+    auto const begin = message.find(folder.path().native());
+    return begin == message.npos ? message : message.substr(folder.path().native().size() + 1);
   }
 };
 
 }  // namespace write_set_test
 
-TEST_CASE("sets of turns, text and messages are streaming's, byte for byte") {
+TEST_CASE("write_set: sets of turns, text and messages equal those of streaming in every byte") {
   using namespace write_set_test;
   auto const tokenizer = plain();
   row_file const prompts(golden()["prompts"]);
   auto const report = write_set(prompts.source(), {.folder = prompts.folder / "set"}, &tokenizer);
   CHECK(report.rows == golden()["prompts"].size());
   CHECK(report.rows - report.dropped == golden()["written"]["turns"]["kept"].get<std::uint64_t>());
-  prompts.check(golden()["written"]["turns"]);
+  prompts.check_set(golden()["written"]["turns"]);
   row_file const text(golden()["prompts"]);
   CHECK(write_set(text.source(), {.folder = text.folder / "set"}, nullptr).dropped == 0);
-  text.check(golden()["written"]["text"]);
+  text.check_set(golden()["written"]["text"]);
   row_file const chats(golden()["chats"]);
   (void)write_set(chats.source(), {.folder = chats.folder / "set"}, nullptr);
-  chats.check(golden()["written"]["messages"]);
+  chats.check_set(golden()["written"]["messages"]);
 }
 
-TEST_CASE("a written set gives the examples of the rows it is made of") {
+TEST_CASE("write_set: a written set gives the same examples as its source") {
   using namespace write_set_test;
   auto const tokenizer = plain();
-  for (auto const* const kind : {"prompts", "chats"}) {
-    row_file const given(golden()[kind]);
-    auto source = given.source();
+  for (auto const* const rows_name : {"prompts", "chats"}) {
+    row_file const file(golden()[rows_name]);
+    auto source = file.source();
     source.target_responses = "all";
     auto const expected = read_examples(source, tokenizer);
     for (bool const tokenised : {false, true}) {
-      auto const folder = given.folder / (tokenised ? "ids" : "text");
+      auto const folder = file.folder / (tokenised ? "ids" : "text");
       (void)write_set(source, {.folder = folder, .compression = "zstd"},
                       tokenised ? &tokenizer : nullptr);
       CHECK(read_examples({.folders = {folder}, .max_seq_len = 64, .target_responses = "all"},
@@ -84,7 +84,7 @@ TEST_CASE("a written set gives the examples of the rows it is made of") {
   }
 }
 
-TEST_CASE("an error leaves nothing behind, and nothing is overwritten") {
+TEST_CASE("write_set: an error leaves no files behind, and a filled folder is not overwritten") {
   using namespace write_set_test;
   auto const tokenizer = plain();
   row_file const mixed(

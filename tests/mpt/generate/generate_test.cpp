@@ -29,7 +29,7 @@ std::vector<ids> one_by_one(drawn_model& model) {
   auto each = options;
   for (auto const& prompt : prompts) {
     out.push_back(mpt::generate(model.net, model.device, model.stream, prompt, each));
-    ++each.first;
+    ++each.first_text;
   }
   return out;
 }
@@ -45,7 +45,7 @@ TEST_CASE("texts side by side, and read in pieces, are those of each alone") {
                            {.tokens = 16, .texts = 3, .rows = rows});
       CHECK(mpt::generate(decoder, std::span(prompts), options) == expected);
       auto last = options;
-      last.first = 2;
+      last.first_text = 2;
       auto const again = mpt::generate(decoder, std::span(prompts).last(1), last);
       CHECK(again.front() == expected[2]);
     }
@@ -107,7 +107,7 @@ TEST_CASE(
     return mpt::generate(model.net, model.device, model.stream, prompt, how);
   };
   CHECK(run({1}, {.max_new_tokens = 3}).size() == 3);
-  CHECK(run({1}, {.max_new_tokens = 9, .last = [](std::size_t, std::int32_t) { return true; }})
+  CHECK(run({1}, {.max_new_tokens = 9, .ends_text = [](std::size_t, std::int32_t) { return true; }})
             .size() == 1);
   CHECK(run(ids(38, 1), {.max_new_tokens = 9}).size() == 2);
   CHECK(test::message_of([&] { static_cast<void>(run({}, {})); }) ==

@@ -16,13 +16,13 @@ TEST_CASE("prompts are lines, or rows of JSON lines, each with its place") {
   REQUIRE(prompts.size() == 3);
   CHECK(prompts[0].text == "one");
   CHECK(prompts[1].text == " two ");
-  CHECK(prompts[2].place.ends_with("p.txt:4"));
+  CHECK(prompts[2].location.ends_with("p.txt:4"));
   data_test::put_file(folder / "p.jsonl",
                       "{\"prompt\": \"a\\nb\", \"id\": 1}\n\n{\"prompt\": \"\"}");
   prompts = mpt::read_prompts(folder / "p.jsonl");
   REQUIRE(prompts.size() == 2);
   CHECK(prompts[0].text == "a\nb");
-  CHECK(prompts[1].place.ends_with("p.jsonl:3"));
+  CHECK(prompts[1].location.ends_with("p.jsonl:3"));
 }
 
 TEST_CASE("a stream is one prompt, and has an end") {

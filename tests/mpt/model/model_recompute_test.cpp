@@ -57,8 +57,8 @@ std::vector<block_recomputation> choices(std::size_t blocks) {
   mixed[0] = {.attention_branch = true, .feed_forward_branch = true};
   mixed[1] = {.feed_forward = true};
   mixed[blocks - 1] = {.block = true};
-  out.push_back(mpt::with_cheap({}, blocks));
-  out.push_back(mpt::with_cheap(mixed, blocks));
+  out.push_back(mpt::with_cheap_recomputation({}, blocks));
+  out.push_back(mpt::with_cheap_recomputation(mixed, blocks));
   return out;
 }
 

@@ -17,14 +17,14 @@ std::vector<std::string> split(mpt::added_token_matcher const& matcher, std::str
 
 using parts = std::vector<std::string>;
 
-TEST_CASE("tokens are found leftmost first, then longest, without overlap") {
+TEST_CASE("added tokens: the leftmost, then longest token is found, without overlap") {
   mpt::added_token_matcher matcher;
   CHECK(matcher.empty());
   CHECK(split(matcher, "abc") == parts{"'abc'"});
   matcher.insert("ab", 1, {});
   matcher.insert("abcd", 2, {});
   matcher.insert("bcde", 3, {});
-  matcher.insert("ab", 4, {});  // a spelling that is taken
+  matcher.insert("ab", 4, {});  // a spelling that is already in use
   CHECK(split(matcher, "abcde") == parts{"2", "'e'"});
   CHECK(split(matcher, "abcab") == parts{"1", "'c'", "1"});
   CHECK(split(matcher, "xbcdeab") == parts{"'x'", "3", "1"});
@@ -32,14 +32,14 @@ TEST_CASE("tokens are found leftmost first, then longest, without overlap") {
   CHECK(split(matcher, "").empty());
 }
 
-TEST_CASE("runs of spaces are cut into the longest tokens from the left") {
+TEST_CASE("added tokens: runs of spaces are cut into the longest tokens from the left") {
   mpt::added_token_matcher matcher;
   for (int n = 2; n <= 4; ++n) matcher.insert(std::string(static_cast<std::size_t>(n), ' '), n, {});
   CHECK(split(matcher, "a          b") == parts{"'a'", "4", "4", "2", "'b'"});
   CHECK(split(matcher, "a         b") == parts{"'a'", "4", "4", "' b'"});
 }
 
-TEST_CASE("a token may take white space beside it, but not what a token before has taken") {
+TEST_CASE("added tokens: stripping takes white space unless an earlier token has taken it") {
   mpt::added_token_matcher matcher;
   matcher.insert("<L>", 1, {.left = true});
   matcher.insert("<R>", 2, {.right = true});

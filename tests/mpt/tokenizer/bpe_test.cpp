@@ -10,25 +10,25 @@ namespace bpe_test {
 
 using id_list = std::vector<std::int32_t>;
 
-// Sennrich's definition, word for word.
+// Sennrich's definition, implemented literally.
 id_list naive(mpt::merge_table const& merges, id_list ids) {
   for (;;) {
     mpt::merge const* best = nullptr;
-    std::size_t at = 0;
+    std::size_t position = 0;
     for (std::size_t i = 0; i + 1 < ids.size(); ++i) {
       auto const* const found = merges.find(ids[i], ids[i + 1]);
       if (found != nullptr && (best == nullptr || found->rank < best->rank)) {
         best = found;
-        at = i;
+        position = i;
       }
     }
     if (best == nullptr) return ids;
-    ids[at] = best->id;
-    ids.erase(ids.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+    ids[position] = best->id;
+    ids.erase(ids.begin() + static_cast<std::ptrdiff_t>(position) + 1);
   }
 }
 
-TEST_CASE("a table finds what was put in, and takes a pair once") {
+TEST_CASE("merge table: inserted merges are found, and a pair is inserted only once") {
   mpt::merge_table table(3);
   CHECK(table.insert(0, 0, {0, 5}));
   CHECK(table.insert(0, 1, {1, 6}));
@@ -41,7 +41,7 @@ TEST_CASE("a table finds what was put in, and takes a pair once") {
   CHECK(mpt::merge_table().find(0, 0) == nullptr);
 }
 
-TEST_CASE("scan and heap merge as the definition says, on random merges and words") {
+TEST_CASE("BPE: scan and heap equal the definition on random merges and words") {
   std::mt19937 random(11);
   for (int round = 0; round < 300; ++round) {
     std::int32_t const letters = 2 + static_cast<std::int32_t>(random() % 4);
@@ -59,9 +59,9 @@ TEST_CASE("scan and heap merge as the definition says, on random merges and word
       while (word.size() < length)
         word.push_back(static_cast<std::int32_t>(random() % static_cast<unsigned>(letters)));
       auto const expected = naive(merges, word);
-      auto either = word;
-      mpt::merge_word(merges, either);
-      CHECK(either == expected);
+      auto merged = word;
+      mpt::merge_word(merges, merged);
+      CHECK(merged == expected);
       auto by_heap = word;
       mpt::detail::merge_by_heap(merges, by_heap);
       CHECK(by_heap == expected);
@@ -69,7 +69,7 @@ TEST_CASE("scan and heap merge as the definition says, on random merges and word
   }
 }
 
-TEST_CASE("a long word of one letter is merged from the left") {
+TEST_CASE("BPE: a long word of one letter is merged from the left") {
   mpt::merge_table merges(2);
   merges.insert(0, 0, {0, 1});
   merges.insert(1, 1, {1, 2});

@@ -8,7 +8,7 @@ namespace character_class_test {
 using mpt::character_class;
 using mpt::class_of;
 
-TEST_CASE("ASCII characters have the classes of C's ctype in the C locale") {
+TEST_CASE("character class: ASCII has the classes of C's ctype in the C locale") {
   for (int c = 0; c < 128; ++c) {
     auto expected = character_class::other;
     if (std::isalpha(c)) expected = character_class::letter;
@@ -18,17 +18,18 @@ TEST_CASE("ASCII characters have the classes of C's ctype in the C locale") {
   }
 }
 
-TEST_CASE("white space is Unicode's White_Space: 25 characters") {
+TEST_CASE("character class: white space is the 25 characters of Unicode's White_Space") {
   int count = 0;
   for (char32_t c = 0; c < 0x110000; ++c) count += class_of(c) == character_class::space ? 1 : 0;
   CHECK(count == 25);
   for (char32_t c : {0x85, 0xA0, 0x1680, 0x2000, 0x200A, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000})
     CHECK(class_of(c) == character_class::space);
-  for (char32_t c : {0x1C, 0x1F, 0x180E, 0x200B, 0x2060, 0xFEFF})  // look like it, and are not
+  for (char32_t c : {0x1C, 0x1F, 0x180E, 0x200B, 0x2060,
+                     0xFEFF})  // not in White_Space, despite their appearance
     CHECK(class_of(c) != character_class::space);
 }
 
-TEST_CASE("letters and numbers are general categories L and N, marks and symbols are not") {
+TEST_CASE("character class: letters and numbers are the general categories L and N") {
   for (char32_t c : {0xAA, 0xE9, 0x1C5, 0x2B0, 0x3B1, 0x5D0, 0x639, 0x905, 0x4E2D, 0xAC00, 0x10400})
     CHECK(class_of(c) == character_class::letter);
   for (char32_t c : {0xB2, 0xBD, 0x660, 0x966, 0x2160, 0x2460, 0x3007, 0x1D7CE})
@@ -37,8 +38,8 @@ TEST_CASE("letters and numbers are general categories L and N, marks and symbols
     CHECK(class_of(c) == character_class::other);
 }
 
-TEST_CASE("classes are those of Unicode 16, whatever version utf8proc has") {
-  // Counted with Hugging Face's tokenizers 0.21.4, surrogates left out.
+TEST_CASE("character class: classes are those of Unicode 16 with any version of utf8proc") {
+  // Counted with Hugging Face's tokenizers 0.21.4, without surrogates.
   int letters = 0;
   int numbers = 0;
   for (char32_t c = 0; c < 0x110000; ++c) {

@@ -4,11 +4,11 @@
 
 #include <mpt/tokenizer/chatml.hpp>
 
-TEST_CASE("ChatML marks each message, and where the assistant answers next") {
-  std::vector<mpt::chat_message> const said = {{"system", "S"}, {"user", "U"}};
-  CHECK(mpt::chatml(said, false) ==
+TEST_CASE("ChatML: each message is marked, and so is the start of the next answer") {
+  std::vector<mpt::chat_message> const messages = {{"system", "S"}, {"user", "U"}};
+  CHECK(mpt::chatml(messages, false) ==
         "<|im_start|>system\nS<|im_end|>\n<|im_start|>user\nU<|im_end|>\n");
-  CHECK(mpt::chatml(said, true, {.ends_system_message = false}) ==
+  CHECK(mpt::chatml(messages, true, {.ends_system_message = false}) ==
         "<|im_start|>system\nS\n<|im_start|>user\nU<|im_end|>\n<|im_start|>assistant\n");
   CHECK(mpt::chatml({}, false).empty());
 }

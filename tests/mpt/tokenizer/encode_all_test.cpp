@@ -1,6 +1,5 @@
-// Many texts at once; and with it GPT-2 and GPT-NeoX-20B against the reference tokenizers: (text,
-// ids) pairs, and whole corpora by count, first ids and SHA-256 over the ids (these need the sample
-// data).
+// encode_all, and GPT-2 and GPT-NeoX-20B against the reference tokenizers: (text, ids) pairs, and
+// whole corpora by count, first ids and SHA-256 over the ids (the corpora need the sample data).
 #include <doctest/doctest.h>
 #include <zlib.h>
 
@@ -37,7 +36,8 @@ class sha256 {
     while (data.size() % 64 != 56) data.push_back(0);
     for (int i = 7; i >= 0; --i) data.push_back(static_cast<std::uint8_t>(bits >> (8 * i)));
     sha256 state;
-    for (std::size_t at = 0; at < data.size(); at += 64) state.block(data.data() + at);
+    for (std::size_t offset = 0; offset < data.size(); offset += 64)
+      state.block(data.data() + offset);
     std::string out;
     for (auto const word : state.h_)
       for (int i = 7; i >= 0; --i) out += "0123456789abcdef"[(word >> (4 * i)) & 15];
@@ -56,7 +56,7 @@ class sha256 {
       k_[static_cast<std::size_t>(count++)] = root_bits(std::cbrt(static_cast<double>(p)));
     }
   }
-  // The first 32 bits after the point; a double has enough (the test below would tell).
+  // The first 32 bits after the point; a double is precise enough, as the test below shows.
   static std::uint32_t root_bits(double root) {
     return static_cast<std::uint32_t>((root - std::floor(root)) * 4294967296.0);
   }
@@ -109,24 +109,24 @@ std::vector<nlohmann::json> json_lines(std::string_view text) {
   return rows;
 }
 
-TEST_CASE("the hash of these tests is SHA-256") {
+TEST_CASE("encode_all: the hash function of these tests is SHA-256") {
   CHECK(sha256::hex({'a', 'b', 'c'}) ==
         "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
-TEST_CASE("GPT-2 and GPT-NeoX-20B give the ids of published vectors") {
+TEST_CASE("encode_all: GPT-2 and GPT-NeoX-20B give the ids of published vectors") {
   auto const data = test::data_folder();
   if (data.empty()) {
     MESSAGE("skipped: no ../shared/data");
     return;
   }
-  for (auto const& [folder, vectors, least] :
+  for (auto const& [folder, vectors, min_rows] :
        {std::tuple("gpt2", "gpt2_vectors.jsonl", 217),
         std::tuple("gpt-neox-20b", "neox20b_vectors.jsonl", 148)}) {
     auto const source = mpt::tokenizer::load(data / "tokenizers" / folder);
     auto const rows = json_lines(parallel::read_text_file(data / "tokenizers/vectors" / vectors,
                                                           mpt::largest_tokenizer_file));
-    CHECK(rows.size() >= static_cast<std::size_t>(least));
+    CHECK(rows.size() >= static_cast<std::size_t>(min_rows));
     for (auto const& row : rows) {
       auto const text = row["text"].get<std::string>();
       CAPTURE(text);
@@ -135,7 +135,7 @@ TEST_CASE("GPT-2 and GPT-NeoX-20B give the ids of published vectors") {
   }
 }
 
-TEST_CASE("GPT-2 and GPT-NeoX-20B give the reference's ids of whole corpora") {
+TEST_CASE("encode_all: GPT-2 and GPT-NeoX-20B give the reference's ids of whole corpora") {
   auto const data = test::data_folder();
   if (data.empty()) {
     MESSAGE("skipped: no ../shared/data");
@@ -176,7 +176,7 @@ TEST_CASE("GPT-2 and GPT-NeoX-20B give the reference's ids of whole corpora") {
   CHECK(checked >= 10);
 }
 
-TEST_CASE("results lie in the order of the texts for every number of threads") {
+TEST_CASE("encode_all: results are in the order of the texts for every number of threads") {
   auto const source = tokenizer_test::small_tokenizer();
   std::vector<std::string> texts;
   for (std::size_t i = 0; i < 200; ++i) {
@@ -190,7 +190,7 @@ TEST_CASE("results lie in the order of the texts for every number of threads") {
   CHECK(mpt::encode_all(source, {}, 4).empty());
 }
 
-TEST_CASE("no threads is an error") {
+TEST_CASE("encode_all: zero threads are an error") {
   auto const source = tokenizer_test::small_tokenizer();
   CHECK(tokenizer_test::contains(
       tokenizer_test::message_of([&] { (void)mpt::encode_all(source, {}, 0); }),

@@ -13,7 +13,7 @@ mpt::tokenizer configured(std::string const& config) {
                          .source = "words/tokenizer.json"});
 }
 
-TEST_CASE("end of text: a tokenizer without one is refused with the reason and what to do") {
+TEST_CASE("end of text: a tokenizer without such a token is refused with reason and advice") {
   CHECK(mpt::require_end(tokenizer_test::small_tokenizer(), "nothing") == 0);
   auto const message = [](std::string const& config) {
     return tokenizer_test::message_of(

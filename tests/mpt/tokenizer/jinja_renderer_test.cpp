@@ -18,7 +18,7 @@ std::string render(std::string const& text, std::vector<mpt::chat_message> const
       messages, answer_next);
 }
 
-TEST_CASE("templates of real models render as Python's jinja2 does, and raise what it raises") {
+TEST_CASE("Jinja renderer: templates of real models give jinja2's texts and errors") {
   std::ifstream file(test::checkout() / "tests/golden/chat/templates.json");
   auto const golden = nlohmann::json::parse(file);
   REQUIRE(golden.at("cases").size() >= 48);
@@ -40,7 +40,7 @@ TEST_CASE("templates of real models render as Python's jinja2 does, and raise wh
   }
 }
 
-TEST_CASE("a template that is wrong, or does not end, is one error that names the tokenizer") {
+TEST_CASE("Jinja renderer: a wrong or endless template is one error that names the tokenizer") {
   for (std::string const text :
        {"{% for m in messages %}", "{{ messages[", "{% endfor %}", "{{ 1 +* }}", "{{ nobody.x() }}",
         "{% for a in range(100000) %}{% for b in range(100000) %}{% for c in range(100000) %}"
@@ -66,7 +66,7 @@ TEST_CASE("a template that is wrong, or does not end, is one error that names th
             std::vector<mpt::chat_message> const messages{{"user", "x"}};
             static_cast<void>(mpt::make_jinja_renderer({"t", text, "", ""})(messages, true));
           }) == std::string("t: its chat_template cannot be run: ") + row.second);
-    CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);  // nothing is left behind
+    CHECK(::waitpid(-1, nullptr, WNOHANG) == -1);  // no child process is left
   }
   for (std::string const text : {"{% include '/etc/passwd' %}", "{% import '/etc/passwd' as x %}",
                                  "{% extends '/etc/passwd' %}", "{{ open('/etc/passwd') }}",
@@ -78,7 +78,7 @@ TEST_CASE("a template that is wrong, or does not end, is one error that names th
   CHECK_THROWS_AS(static_cast<void>(render(deep, {}, false)), parallel::error);
 }
 
-TEST_CASE("a renderer may be used again, and copied") {
+TEST_CASE("Jinja renderer: a renderer may be used repeatedly and copied") {
   auto const one = mpt::make_jinja_renderer({"t", "{{ messages[0].content }}", "", ""});
   auto const other = one;
   std::vector<mpt::chat_message> const messages{{"user", "a"}};

@@ -11,8 +11,8 @@
 
 namespace learn_merges_test {
 
-TEST_CASE("learning by changed counts merges what counting afresh would merge") {
-  // Words without runs of one letter: there the reference's arithmetic is plain counting.
+TEST_CASE("learn_merges: updated counts give the merges of counting from scratch") {
+  // Words without runs of one letter, for which the reference's arithmetic is plain counting.
   std::mt19937 random(3);
   for (int round = 0; round < 20; ++round) {
     std::vector<mpt::counted_word> words(30);
@@ -34,7 +34,7 @@ TEST_CASE("learning by changed counts merges what counting afresh would merge") 
       auto best = counts.begin();
       for (auto it = counts.begin(); it != counts.end(); ++it)
         if (it->second > best->second) best = it;
-      if (best->first.first == best->first.second) break;  // a run came into being
+      if (best->first.first == best->first.second) break;  // a run has formed
       REQUIRE(best->first == std::pair(merge.left, merge.right));
       for (auto& word : copy)
         for (std::size_t i = 0; i + 1 < word.ids.size(); ++i)
@@ -46,7 +46,7 @@ TEST_CASE("learning by changed counts merges what counting afresh would merge") 
   }
 }
 
-TEST_CASE("two pairs that spell one token become the same token") {
+TEST_CASE("learn_merges: two pairs that spell the same token become one token") {
   // a b c: "ab" + "c" and, in words where b c was merged first, "a" + "bc"
   std::vector<mpt::counted_word> words = {
       {{1, 2}, 9}, {{0, 1, 2}, 5}, {{3, 0, 1}, 20}, {{0, 1}, 20}, {{0, 1, 2, 3}, 1}};

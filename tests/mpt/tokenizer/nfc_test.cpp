@@ -27,51 +27,51 @@ std::string utf8proc_form(std::string const& text, int options) {
 
 bool surrogate(char32_t c) { return c >= 0xD800 && c < 0xE000; }
 
-TEST_CASE("composition, order of marks and Hangul follow the Unicode standard") {
+TEST_CASE("NFC: composition, order of marks and Hangul follow the Unicode standard") {
   CHECK(mpt::nfc(utf8(U"cafe\u0301")) == utf8(U"caf\u00E9"));
   CHECK(mpt::nfc(utf8(U"a\u0307\u0323 d\u0307\u0323")) == utf8(U"\u1EA1\u0307 \u1E0D\u0307"));
   CHECK(mpt::nfc(utf8(U"\u1100\u1161\u11A8")) == utf8(U"\uAC01"));
   CHECK(mpt::nfc(utf8(U"\uAC00\u11A8x")) == utf8(U"\uAC01x"));
   CHECK(mpt::nfc(utf8(U"\u212B\u2126\u0344")) == utf8(U"\u00C5\u03A9\u0308\u0301"));
   CHECK(mpt::nfc(utf8(U"\u0958")) == utf8(U"\u0915\u093C"));  // excluded from composition
-  CHECK(mpt::nfc(utf8(U"\u0301")) == utf8(U"\u0301"));        // a mark with nothing before it
+  CHECK(mpt::nfc(utf8(U"\u0301")) == utf8(U"\u0301"));        // a mark at the start of the text
   CHECK(mpt::nfc("").empty());
 }
 
-TEST_CASE("marks newer than Unicode 9 stay where they are and stop others, as in the reference") {
+TEST_CASE("NFC: marks newer than Unicode 9 neither move nor let others pass, as in the reference") {
   CHECK(mpt::nfc(utf8(U"a\u0301\u1DFA\u0323")) == utf8(U"\u00E1\u1DFA\u0323"));
   CHECK(mpt::nfc(utf8(U"\U00011935\U00011930")) == utf8(U"\U00011935\U00011930"));
 }
 
-TEST_CASE("U+11A7 is no trailing consonant and is not lost") {
+TEST_CASE("NFC: U+11A7 is no trailing consonant and is not lost") {
   CHECK(mpt::nfc(utf8(U"\uAC00\u11A7")) == utf8(U"\uAC00\u11A7"));
   CHECK(mpt::nfc(utf8(U"\u1100\u1161\u11A7x")) == utf8(U"\uAC00\u11A7x"));
 }
 
-TEST_CASE("stable characters are unchanged by NFC and never compose with what stands before") {
+TEST_CASE("NFC: stable characters do not change and never compose with earlier characters") {
   for (char32_t c = 0; c < 0x110000; ++c) {
     if (surrogate(c)) continue;
     bool const stable = mpt::detail::contains(mpt::detail::stable_characters, c);
     auto const text = utf8({&c, 1});
     if (stable) {
-      bool const kept = utf8proc_form(text, UTF8PROC_STABLE | UTF8PROC_COMPOSE) == text;
+      bool const is_unchanged = utf8proc_form(text, UTF8PROC_STABLE | UTF8PROC_COMPOSE) == text;
       bool const starter =
           utf8proc_get_property(static_cast<utf8proc_int32_t>(c))->combining_class == 0;
-      if (!kept || !starter) FAIL("not stable: ", static_cast<unsigned>(c));
+      if (!is_unchanged || !starter) FAIL("not stable: ", static_cast<unsigned>(c));
     }
-    // what a character decomposes to, from the second on, is what composes with something before
+    // the second and later characters of a decomposition are those that compose with earlier ones
     auto const parts = utf8proc_form(text, UTF8PROC_STABLE | UTF8PROC_DECOMPOSE);
-    for (std::size_t at = mpt::utf8::read(parts, 0).bytes; at < parts.size();) {
-      auto const part = mpt::utf8::read(parts, at);
+    for (std::size_t position = mpt::utf8::read(parts, 0).bytes; position < parts.size();) {
+      auto const part = mpt::utf8::read(parts, position);
       if (mpt::detail::contains(mpt::detail::stable_characters, part.code_point))
         FAIL("composes: ", static_cast<unsigned>(part.code_point));
-      at += part.bytes;
+      position += part.bytes;
     }
   }
 }
 
-TEST_CASE("working on stretches gives what working on the whole text gives") {
-  // Every character among letters and marks; characters that are inert here are left out.
+TEST_CASE("NFC: normalising stretches equals normalising the whole text") {
+  // Every character among letters and marks, except those listed as inert.
   for (char32_t c = 0; c < 0x110000; ++c) {
     if (surrogate(c) || mpt::detail::contains(mpt::detail::inert_characters, c)) continue;
     auto const text = utf8(std::u32string(U"xe") + c + U"\u0301\u0323 y" + c + c + U"\u0338z");

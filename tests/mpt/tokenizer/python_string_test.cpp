@@ -1,4 +1,4 @@
-// What templates ask of strings: values of Python 3.11.
+// String operations that templates use, with expected values from Python 3.11.
 #include <limits>
 #include <string>
 #include <utility>
@@ -19,7 +19,7 @@ std::string changed(std::u32string (*change)(std::u32string_view), std::string c
   return encode(change(decode(text)));
 }
 
-TEST_CASE("Python's upper, lower, title and capitalize go beyond ASCII") {
+TEST_CASE("python_string: upper, lower, title and capitalize equal Python's beyond ASCII") {
   CHECK(changed(upper, "éß \u0149 \uFB01 ǆ") == "ÉSS \u02BCN FI Ǆ");
   CHECK(changed(lower, "ÀΟΔΟΣ ΣΑ İ") == "àοδος σα i\u0307");
   CHECK(changed(title, "\uFB01n ǆa don't ßa éa2b") == "Fin ǅa Don'T Ssa Éa2B");
@@ -27,20 +27,20 @@ TEST_CASE("Python's upper, lower, title and capitalize go beyond ASCII") {
   CHECK(changed(capitalize, "").empty());
 }
 
-TEST_CASE("Python's slices take places within, from any bounds and steps") {
-  using places = std::vector<std::size_t>;
-  CHECK(slice_of(4, 1, 3, 1) == places{1, 2});
-  CHECK(slice_of(4, -100, 100, 3) == places{0, 3});
+TEST_CASE("python_string: slices with any bounds and steps equal Python's") {
+  using indices = std::vector<std::size_t>;
+  CHECK(slice_of(4, 1, 3, 1) == indices{1, 2});
+  CHECK(slice_of(4, -100, 100, 3) == indices{0, 3});
   CHECK(slice_of(4, 3, 1, 1).empty());
-  CHECK(slice_of(4, {}, {}, -1) == places{3, 2, 1, 0});
-  CHECK(slice_of(4, -2, 0, -1) == places{2, 1});
+  CHECK(slice_of(4, {}, {}, -1) == indices{3, 2, 1, 0});
+  CHECK(slice_of(4, -2, 0, -1) == indices{2, 1});
   CHECK(slice_of(0, {}, {}, -1).empty());
-  CHECK(slice_of(4, 0, {}, std::numeric_limits<std::int64_t>::max()) == places{0});
-  CHECK(slice_of(4, 3, {}, std::numeric_limits<std::int64_t>::min()) == places{3});
-  CHECK(slice_of(4, std::numeric_limits<std::int64_t>::min(), {}, 2) == places{0, 2});
+  CHECK(slice_of(4, 0, {}, std::numeric_limits<std::int64_t>::max()) == indices{0});
+  CHECK(slice_of(4, 3, {}, std::numeric_limits<std::int64_t>::min()) == indices{3});
+  CHECK(slice_of(4, std::numeric_limits<std::int64_t>::min(), {}, 2) == indices{0, 2});
 }
 
-TEST_CASE("a template's operations on strings are rewritten, all else stays as it is") {
+TEST_CASE("jinja_text: string operations of a template are rewritten, everything else stays") {
   for (auto const& [from, to] :
        {std::pair{"{{ a[1:] }}", "{{ (py_slice(a, 1, none, none)) }}"},
         std::pair{"{{ m[0]['role'].strip('x') }}",
@@ -58,7 +58,7 @@ TEST_CASE("a template's operations on strings are rewritten, all else stays as i
     CHECK(mpt::jinja_by_code_points(from) == to);
 }
 
-TEST_CASE("a template nested too deep, too long, or with half a character is refused") {
+TEST_CASE("jinja_text: a template too deep, too long or with half a character is refused") {
   auto const problem = [](std::string const& text) {
     return data_test::message_of([&] { static_cast<void>(mpt::jinja_by_code_points(text)); });
   };

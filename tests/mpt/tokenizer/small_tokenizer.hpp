@@ -14,7 +14,7 @@
 
 namespace tokenizer_test {
 
-/// What the small tokenizer is trained on.
+/// The sentences on which the small tokenizer is trained.
 inline std::vector<std::string> const& sentences() {
   static std::vector<std::string> const texts = {
       "The quick brown fox jumps over the lazy dog. The dog doesn't mind; the fox does.\n",
@@ -30,7 +30,7 @@ inline mpt::tokenizer small_tokenizer() {
   return mpt::train_tokenizer(sentences(), {.vocab_size = 290});
 }
 
-/// The small tokenizer's file, changed by `change(json&)`, as a tokenizer.
+/// The small tokenizer after `change(json&)` of its tokenizer.json.
 template <class Change>
 mpt::tokenizer changed_tokenizer(Change&& change) {
   auto json = nlohmann::json::parse(small_tokenizer().files().json);
@@ -68,7 +68,7 @@ inline constexpr char const* reference_merges =
 "\u0120 fo", "\u0120w or", "\u0120w as", "in d", "\u0120\u0120 \u0120", 
 "\u0120do g"])json";
 
-/// Ids that the reference gives with variants of the small tokenizer (see tokenizer_test.cpp).
+/// The reference's ids for variants of the small tokenizer (see tokenizer_test.cpp).
 inline constexpr char const* reference_ids =
     R"json([{"variant":"plain","text":"","ids":[]},
 {"variant":"plain","text":"The fox","ids":[272,284,88]},

@@ -18,28 +18,29 @@ words split(std::string_view text) {
   return out;
 }
 
-// The pattern as a regular-expression engine would try it: each alternative in order, greedy,
-// giving back one character at a time. Over code points and slow, so that it shares no code.
+// Matches the pattern like a regular-expression engine: each alternative in order, greedy, with
+// backtracking by one character at a time. It is slow and works on code points, so that it shares
+// no code with the scanner.
 class engine {
  public:
   explicit engine(std::u32string_view text) : text_(text) {}
 
-  [[nodiscard]] std::size_t match(std::size_t at) const {
+  [[nodiscard]] std::size_t match(std::size_t begin) const {
     using mpt::character_class;
     for (std::u32string_view literal : {U"'s", U"'t", U"'re", U"'ve", U"'m", U"'ll", U"'d"})
-      if (text_.substr(at).starts_with(literal)) return at + literal.size();
+      if (text_.substr(begin).starts_with(literal)) return begin + literal.size();
     for (auto const kind :
          {character_class::letter, character_class::number, character_class::other}) {
       for (std::size_t skip : {1, 0}) {  // " ?" is greedy
-        if (skip == 1 && text_[at] != U' ') continue;
-        auto end = at + skip;
+        if (skip == 1 && text_[begin] != U' ') continue;
+        auto end = begin + skip;
         while (end < text_.size() && mpt::class_of(text_[end]) == kind) ++end;
-        if (end > at + skip) return end;
+        if (end > begin + skip) return end;
       }
     }
-    auto end = at;
+    auto end = begin;
     while (end < text_.size() && mpt::class_of(text_[end]) == character_class::space) ++end;
-    for (auto shorter = end; shorter > at; --shorter)  // \s+(?!\S) with backtracking
+    for (auto shorter = end; shorter > begin; --shorter)  // \s+(?!\S) with backtracking
       if (shorter == text_.size() || mpt::class_of(text_[shorter]) == character_class::space)
         return shorter;
     return end;  // \s+
@@ -49,7 +50,7 @@ class engine {
   std::u32string_view text_;
 };
 
-TEST_CASE("words carry the space before them, and the rest of the white space stays behind") {
+TEST_CASE("split_words: a word includes one space before it, other white space is separate") {
   CHECK(split("Hello world") == words{"Hello", " world"});
   CHECK(split("a  b\n c") == words{"a", " ", " b", "\n", " c"});
   CHECK(split("a\n\nb") == words{"a", "\n", "\n", "b"});
@@ -61,7 +62,7 @@ TEST_CASE("words carry the space before them, and the rest of the white space st
   CHECK(split("").empty());
 }
 
-TEST_CASE("the scanner splits as the regular expression does, on random texts") {
+TEST_CASE("split_words: the scanner equals the regular expression on random texts") {
   std::mt19937 random(7);
   std::u32string const letters =
       U"strevmldSa1\u00B2  \t\n\u0085\u00A0\u2003'',.-\u00E9\u0301\u4E2D\U0001F600 ";
@@ -72,10 +73,10 @@ TEST_CASE("the scanner splits as the regular expression does, on random texts") 
       text += letters[random() % letters.size()];
     for (char32_t c : text) mpt::utf8::append(bytes, c);
     words expected;
-    for (std::size_t at = 0; at < text.size();) {
-      auto const end = engine(text).match(at);
+    for (std::size_t begin = 0; begin < text.size();) {
+      auto const end = engine(text).match(begin);
       expected.emplace_back();
-      for (; at < end; ++at) mpt::utf8::append(expected.back(), text[at]);
+      for (; begin < end; ++begin) mpt::utf8::append(expected.back(), text[begin]);
     }
     if (split(bytes) != expected) FAIL("differs: \"", bytes, "\"");
   }

@@ -12,7 +12,7 @@ namespace stream_decoder_test {
 
 using id_list = std::vector<std::int32_t>;
 
-TEST_CASE("a character comes out when its last byte is there, and not before") {
+TEST_CASE("stream decoder: a character is returned with its last byte and not earlier") {
   auto const source = tokenizer_test::small_tokenizer();
   auto const ids = source.encode("\U0001F600");
   REQUIRE(ids.size() == 4);
@@ -29,7 +29,7 @@ TEST_CASE("a character comes out when its last byte is there, and not before") {
   CHECK(decoder.finish().empty());
 }
 
-TEST_CASE("all that comes out equals decoding at once, and every part is UTF-8") {
+TEST_CASE("stream decoder: all output equals decoding at once, and every piece is UTF-8") {
   auto const source = tokenizer_test::small_tokenizer();
   std::mt19937 random(5);
   for (int round = 0; round < 3000; ++round) {
@@ -51,7 +51,7 @@ TEST_CASE("all that comes out equals decoding at once, and every part is UTF-8")
   }
 }
 
-TEST_CASE("an id without token is an error") {
+TEST_CASE("stream decoder: an id without token is an error") {
   auto const source = tokenizer_test::small_tokenizer();
   mpt::stream_decoder decoder(source);
   CHECK(tokenizer_test::contains(tokenizer_test::message_of([&] { (void)decoder.push(4096); }),

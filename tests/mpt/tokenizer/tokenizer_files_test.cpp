@@ -39,7 +39,7 @@ std::string load_error(fs::path const& path) {
   return message_of([&] { (void)mpt::tokenizer::load(path); });
 }
 
-TEST_CASE("a saved tokenizer is loaded from its folder or its file, and saved again unchanged") {
+TEST_CASE("tokenizer files: a saved tokenizer is loaded from folder or file and saved unchanged") {
   scratch const folder;
   auto const source = small_tokenizer();
   source.save(folder.path / "a/b");
@@ -60,7 +60,7 @@ TEST_CASE("a saved tokenizer is loaded from its folder or its file, and saved ag
     CHECK(entry.path().extension() == ".json");  // no temporary file is left
 }
 
-TEST_CASE("the configuration names the end of documents, the class and the model's length") {
+TEST_CASE("tokenizer files: the configuration names eos_token, class and model_max_length") {
   auto const trained = mpt::train_tokenizer(tokenizer_test::sentences(),
                                             {.vocab_size = 290, .model_max_length = 2048});
   auto const config = nlohmann::json::parse(trained.files().config);
@@ -70,7 +70,7 @@ TEST_CASE("the configuration names the end of documents, the class and the model
   CHECK_FALSE(nlohmann::json::parse(mpt::make_tokenizer_config("", 0)).contains("eos_token"));
 }
 
-TEST_CASE("a tokenizer without configuration gets one when it is saved") {
+TEST_CASE("tokenizer files: a tokenizer without configuration gets one when it is saved") {
   scratch const folder;
   mpt::tokenizer const bare({.json = small_tokenizer().files().json, .config = {}, .source = {}});
   bare.save(folder.path);
@@ -79,7 +79,7 @@ TEST_CASE("a tokenizer without configuration gets one when it is saved") {
   CHECK(config["eos_token"] == "<|endoftext|>");
 }
 
-TEST_CASE("roles of tokens: named as transformers' AutoTokenizer finds them") {
+TEST_CASE("tokenizer files: tokens have the roles that transformers' AutoTokenizer finds") {
   struct case_of_role {
     std::string config, special_tokens;
     std::optional<std::string> eos, bos;
@@ -110,18 +110,20 @@ TEST_CASE("roles of tokens: named as transformers' AutoTokenizer finds them") {
        {},
        {}},
       {"{" + fast + R"(, "eos_token": 5})", "", {}, {}}};
-  for (auto const& at : cases) {
-    CAPTURE(at.config);
-    CAPTURE(at.special_tokens);
-    mpt::tokenizer_files const files{
-        .json = {}, .config = at.config, .source = {}, .special_tokens = at.special_tokens};
-    CHECK(named_token(files, "eos_token") == at.eos);
-    CHECK(named_token(files, "bos_token") == at.bos);
+  for (auto const& test_case : cases) {
+    CAPTURE(test_case.config);
+    CAPTURE(test_case.special_tokens);
+    mpt::tokenizer_files const files{.json = {},
+                                     .config = test_case.config,
+                                     .source = {},
+                                     .special_tokens = test_case.special_tokens};
+    CHECK(named_token(files, "eos_token") == test_case.eos);
+    CHECK(named_token(files, "bos_token") == test_case.bos);
     CHECK_FALSE(named_token(files, "pad_token").has_value());
   }
 }
 
-TEST_CASE("special_tokens_map.json alone names the end of a text, and is saved with the rest") {
+TEST_CASE("tokenizer files: special_tokens_map.json alone may name eos_token, and is saved") {
   scratch const folder;
   mpt::tokenizer const nameless({.json = small_tokenizer().files().json,
                                  .config = R"({"tokenizer_class": "PreTrainedTokenizerFast"})",
@@ -137,7 +139,7 @@ TEST_CASE("special_tokens_map.json alone names the end of a text, and is saved w
   CHECK(contains(load_error(folder.path), "special_tokens_map.json: must hold a JSON object"));
 }
 
-TEST_CASE("a tokenizer that is not there is explained") {
+TEST_CASE("tokenizer files: the error for a missing tokenizer explains what to give") {
   scratch const folder;
   CHECK(contains(load_error("EleutherAI/gpt-neox-20b"),
                  "there is no tokenizer at \"EleutherAI/gpt-neox-20b\""));
@@ -145,7 +147,7 @@ TEST_CASE("a tokenizer that is not there is explained") {
   CHECK(contains(load_error(folder.path), "holds no tokenizer.json"));
 }
 
-TEST_CASE("files that are no tokenizer name the file") {
+TEST_CASE("tokenizer files: the error for a file that is no tokenizer names the file") {
   scratch const folder;
   auto const file = folder.path / "tokenizer.json";
   std::ofstream(file) << "{\"model\": ";

@@ -40,7 +40,7 @@ void check_error(std::function<void(json&)> const& change, std::string_view fiel
   CHECK(contains(message, reason));
 }
 
-TEST_CASE("the same merges may be given as strings or as pairs") {
+TEST_CASE("tokenizer.json: the same merges may be given as strings or as pairs") {
   CHECK(error_after([](json&) {}) == "no error");
   auto file = small_file();
   for (auto& merge : file["model"]["merges"]) {
@@ -54,14 +54,14 @@ TEST_CASE("the same merges may be given as strings or as pairs") {
     for (std::int32_t b = 0; b < 290; ++b) {
       auto const* const one = pairs.merges.find(a, b);
       auto const* const two = strings.merges.find(a, b);
-      bool const same = one == nullptr
-                            ? two == nullptr
-                            : two != nullptr && one->id == two->id && one->rank == two->rank;
-      if (!same) FAIL("merge of ", a, " and ", b);
+      bool const is_expected = one == nullptr
+                                   ? two == nullptr
+                                   : two != nullptr && one->id == two->id && one->rank == two->rank;
+      if (!is_expected) FAIL("merge of ", a, " and ", b);
     }
 }
 
-TEST_CASE("settings of batches and of special tokens around the text are ignored") {
+TEST_CASE("tokenizer.json: truncation, padding and post_processor are ignored") {
   CHECK(error_after([](json& file) {
           file["truncation"] = {{"max_length", 5}};
           file["padding"] = {{"strategy", "BatchLongest"}};
@@ -72,7 +72,7 @@ TEST_CASE("settings of batches and of special tokens around the text are ignored
         }) == "no error");
 }
 
-TEST_CASE("what is not supported is refused by the name of its field") {
+TEST_CASE("tokenizer.json: unsupported settings are refused by the name of their field") {
   check_error([](json& f) { f["model"]["type"] = "Unigram"; }, "model.type", "\"Unigram\"");
   check_error([](json& f) { f["model"]["dropout"] = 0.1; }, "model.dropout", "deterministic");
   check_error([](json& f) { f["model"]["byte_fallback"] = true; }, "model.byte_fallback", "true");
@@ -88,7 +88,7 @@ TEST_CASE("what is not supported is refused by the name of its field") {
               "added_tokens[0].single_word", "not supported");
 }
 
-TEST_CASE("missing fields and wrong types are named") {
+TEST_CASE("tokenizer.json: missing fields and wrong types are named") {
   check_error([](json& f) { f = json::array(); }, "the file", "must be an object, not array");
   check_error([](json& f) { f.erase("model"); }, "model", "is missing");
   check_error([](json& f) { f["pre_tokenizer"] = nullptr; }, "pre_tokenizer", "is missing");
@@ -102,7 +102,7 @@ TEST_CASE("missing fields and wrong types are named") {
   check_error([](json& f) { f["added_tokens"][0] = 3; }, "added_tokens[0]", "not number");
 }
 
-TEST_CASE("wrong ids and tokens of the vocabulary are named") {
+TEST_CASE("tokenizer.json: wrong ids and tokens of the vocabulary are named") {
   auto const vocab = [](auto const& change) {
     return [change](json& f) { change(f["model"]["vocab"]); };
   };
@@ -116,14 +116,14 @@ TEST_CASE("wrong ids and tokens of the vocabulary are named") {
   check_error(vocab([](json& v) { v.erase("\u0120"); }), "model.vocab", "no token for byte 32");
 }
 
-TEST_CASE("bytes that never occur in UTF-8 may be missing") {
+TEST_CASE("tokenizer.json: bytes that never occur in UTF-8 may be missing") {
   CHECK(error_after([](json& f) {
           for (char const* byte : {"\u00C0", "\u00C1", "\u00F5", "\u00FF"})
             f["model"]["vocab"].erase(byte);
         }) == "no error");
 }
 
-TEST_CASE("wrong merges are named by their place") {
+TEST_CASE("tokenizer.json: the error for a wrong merge gives its index") {
   auto const merges = [](json const& merge) {
     return [merge](json& f) { f["model"]["merges"][3] = merge; };
   };
@@ -138,21 +138,28 @@ TEST_CASE("wrong merges are named by their place") {
   check_error(merges("h e"), "model.merges[3]", "has been merged before");
 }
 
-TEST_CASE("wrong added tokens are named by their place") {
-  auto const with = [](json const& token) {
+TEST_CASE("tokenizer.json: the error for a wrong added token gives its index") {
+  auto const with_added_token = [](json const& token) {
     return [token](json& f) { f["added_tokens"].push_back(token); };
   };
-  check_error(with(added(290, "", false)), "added_tokens[1].content", "1 to 1024 bytes");
-  check_error(with(added(290, std::string(1025, 'x'), false)), "added_tokens[1].content", "1025");
-  check_error(with(added(290, "<|endoftext|>", false)), "added_tokens[1].content", "listed twice");
-  check_error(with(added(9, "<new>", false)), "added_tokens[1].id", "would make it 290");
-  check_error(with(added(291, "<new>", false)), "added_tokens[1].id", "would make it 290");
-  check_error(with(added(-3, "<new>", false)), "added_tokens[1].id", "must be a whole number");
-  check_error(with(added(5, "he", false)), "added_tokens[1].id", "has id 257 in model.vocab");
-  CHECK(error_after(with(added(257, "he", false))) == "no error");
+  check_error(with_added_token(added(290, "", false)), "added_tokens[1].content",
+              "1 to 1024 bytes");
+  check_error(with_added_token(added(290, std::string(1025, 'x'), false)),
+              "added_tokens[1].content", "1025");
+  check_error(with_added_token(added(290, "<|endoftext|>", false)), "added_tokens[1].content",
+              "listed twice");
+  check_error(with_added_token(added(9, "<new>", false)), "added_tokens[1].id",
+              "would make it 290");
+  check_error(with_added_token(added(291, "<new>", false)), "added_tokens[1].id",
+              "would make it 290");
+  check_error(with_added_token(added(-3, "<new>", false)), "added_tokens[1].id",
+              "must be a whole number");
+  check_error(with_added_token(added(5, "he", false)), "added_tokens[1].id",
+              "has id 257 in model.vocab");
+  CHECK(error_after(with_added_token(added(257, "he", false))) == "no error");
 }
 
-TEST_CASE("repeated keys and deep nesting are refused") {
+TEST_CASE("tokenizer.json: repeated keys and deep nesting are refused") {
   CHECK(contains(error_of(R"({"model": {"vocab": {"a": 1, "a": 2}}})"),
                  "FILE: key \"a\" stands twice"));
   CHECK(contains(error_of(std::string(100000, '[')), "nested deeper than 64"));
@@ -163,7 +170,7 @@ TEST_CASE("repeated keys and deep nesting are refused") {
   CHECK(contains(error_of(""), "not valid JSON"));
 }
 
-TEST_CASE("a damaged file is refused or works, and never does harm") {
+TEST_CASE("tokenizer.json: a damaged file is refused or usable, and never causes a crash") {
   auto const text = small_file().dump();
   std::mt19937 random(99);
   std::string const alphabet = "{}[]\":,0123456789-.eE \\u\x01\xC3\xFFnulltruefalse";
@@ -171,12 +178,14 @@ TEST_CASE("a damaged file is refused or works, and never does harm") {
   for (int round = 0; round < 400; ++round) {
     auto damaged = text;
     for (auto n = 1 + random() % 4; n > 0; --n) {
-      auto const at = random() % damaged.size();
+      auto const position = random() % damaged.size();
       switch (random() % 4) {
-        case 0: damaged[at] = alphabet[random() % alphabet.size()]; break;
-        case 1: damaged.erase(at, 1 + random() % 20); break;
-        case 2: damaged.insert(at, damaged.substr(random() % damaged.size(), random() % 30)); break;
-        default: damaged.resize(at + 1); break;
+        case 0: damaged[position] = alphabet[random() % alphabet.size()]; break;
+        case 1: damaged.erase(position, 1 + random() % 20); break;
+        case 2:
+          damaged.insert(position, damaged.substr(random() % damaged.size(), random() % 30));
+          break;
+        default: damaged.resize(position + 1); break;
       }
     }
     try {
@@ -191,7 +200,7 @@ TEST_CASE("a damaged file is refused or works, and never does harm") {
   CHECK(refused > 200);
 }
 
-TEST_CASE("random values in random fields are refused or work, and never do harm") {
+TEST_CASE("tokenizer.json: random values in random fields never cause a crash") {
   std::mt19937 random(100);
   std::vector<json> const values = {nullptr,
                                     true,
@@ -210,13 +219,13 @@ TEST_CASE("random values in random fields are refused or work, and never do harm
                                     "BPE"};
   for (int round = 0; round < 600; ++round) {
     auto file = small_file();
-    auto* at = &file;
-    while (at->is_structured() && !at->empty() && (at == &file || random() % 4 != 0)) {
-      auto child = at->begin();
-      std::advance(child, static_cast<std::ptrdiff_t>(random() % at->size()));
-      at = &*child;
+    auto* value = &file;
+    while (value->is_structured() && !value->empty() && (value == &file || random() % 4 != 0)) {
+      auto child = value->begin();
+      std::advance(child, static_cast<std::ptrdiff_t>(random() % value->size()));
+      value = &*child;
     }
-    *at = values[random() % values.size()];
+    *value = values[random() % values.size()];
     try {
       mpt::tokenizer const source({.json = file.dump(), .config = {}, .source = {}});
       (void)source.decode(source.encode("The dog doesn't <|endoftext|> \u4E2D \x80 caf\u00E9  "));

@@ -20,7 +20,7 @@ using tokenizer_test::contains;
 using tokenizer_test::message_of;
 using tokenizer_test::small_tokenizer;
 
-// The variants of the small tokenizer that the reference ids were made with.
+// The variants of the small tokenizer for which there are reference ids.
 mpt::tokenizer variant(std::string const& name) {
   return changed_tokenizer([&](json& file) {
     if (name == "nfc" || name == "added") file["normalizer"] = {{"type", "NFC"}};
@@ -41,7 +41,7 @@ mpt::tokenizer variant(std::string const& name) {
   });
 }
 
-TEST_CASE("ids are those of the reference, for every variant of a small tokenizer") {
+TEST_CASE("tokenizer: ids equal the reference's for every variant of a small tokenizer") {
   for (auto const& row : json::parse(tokenizer_test::reference_ids)) {
     auto const text = row["text"].get<std::string>();
     CAPTURE(row["variant"].get<std::string>());
@@ -49,19 +49,19 @@ TEST_CASE("ids are those of the reference, for every variant of a small tokenize
     auto const source = variant(row["variant"]);
     auto const ids = source.encode(text);
     CHECK(ids == row["ids"].get<id_list>());
-    // neither a cache that has seen everything nor one of a single slot changes anything
+    // neither a warm cache nor a cache of a single slot changes the ids
     for (std::size_t const slots : {1, 1024}) {
       mpt::word_cache cache(slots);
-      id_list again;
-      source.encode(text, again, cache);
-      again.clear();
-      source.encode(text, again, cache);
-      CHECK(again == ids);
+      id_list cached_ids;
+      source.encode(text, cached_ids, cache);
+      cached_ids.clear();
+      source.encode(text, cached_ids, cache);
+      CHECK(cached_ids == ids);
     }
   }
 }
 
-TEST_CASE("encode appends, and a cache may go from one tokenizer to another") {
+TEST_CASE("tokenizer: encode appends, and a cache may be used with another tokenizer") {
   auto const plain = small_tokenizer();
   auto const prefix = variant("prefix");
   auto const ignore = variant("ignore");
@@ -78,24 +78,24 @@ TEST_CASE("encode appends, and a cache may go from one tokenizer to another") {
   }
 }
 
-TEST_CASE("decoding gives back the text, whatever it is") {
+TEST_CASE("tokenizer: decoding the ids of any text gives the text") {
   auto const source = small_tokenizer();
   for (std::string const text : {"The dog doesn't\n\n  mind \u4E2D\u6587 \U0001F600", "",
                                  "<|endoftext|> a <|endoftext|>", "\t\u0085\u00A0 x", "cafe\u0301"})
     CHECK(source.decode(source.encode(text)) == text);
-  std::string every;
-  for (char32_t c = 0; c < 0x3000; ++c) mpt::utf8::append(every, c);
-  CHECK(source.decode(source.encode(every)) == every);
+  std::string characters;
+  for (char32_t c = 0; c < 0x3000; ++c) mpt::utf8::append(characters, c);
+  CHECK(source.decode(source.encode(characters)) == characters);
 }
 
-TEST_CASE("text that is not UTF-8 is read as with U+FFFD in place of wrong bytes") {
+TEST_CASE("tokenizer: wrong bytes of a text that is not UTF-8 are read as U+FFFD") {
   auto const source = small_tokenizer();
   CHECK(source.encode("a\xFF b\xE2\x82") == source.encode("a\uFFFD b\uFFFD"));
   CHECK(source.encode("\xC3<|endoftext|>") == source.encode("\uFFFD<|endoftext|>"));
   CHECK(source.decode(source.encode("the\x80")) == "the\uFFFD");
 }
 
-TEST_CASE("decoding replaces halves of characters and may skip special tokens") {
+TEST_CASE("tokenizer: decoding replaces incomplete characters and may skip special tokens") {
   auto const source = small_tokenizer();
   auto ids = source.encode("<|endoftext|>\u4E2D");
   CHECK(source.decode(ids, mpt::special_tokens::skip) == "\u4E2D");
@@ -105,14 +105,14 @@ TEST_CASE("decoding replaces halves of characters and may skip special tokens") 
   CHECK(contains(message_of([&] { (void)source.decode(id_list{-1}); }), "no token with id -1"));
 }
 
-TEST_CASE("an added token that spells bytes is decoded as these bytes, as the reference does") {
+TEST_CASE("tokenizer: an added token that spells bytes is decoded as these bytes") {
   auto const source = changed_tokenizer(
       [](json& file) { file["added_tokens"].push_back(added(290, "\u00E9!", false)); });
   CHECK(source.encode("\u00E9!") == id_list{290});
   CHECK(source.decode(id_list{290}) == "\uFFFD!");  // byte E9 alone
 }
 
-TEST_CASE("tokens are found by spelling, id and role") {
+TEST_CASE("tokenizer: tokens are found by spelling, id and role") {
   auto const source = small_tokenizer();
   CHECK(source.size() == 290);
   CHECK(source.count() == 290);
@@ -136,7 +136,7 @@ TEST_CASE("tokens are found by spelling, id and role") {
   CHECK(variant("nfc").fingerprint() != source.fingerprint());
 }
 
-TEST_CASE("a long text without spaces is encoded in time n log n") {
+TEST_CASE("tokenizer: a long text without spaces is encoded in time n log n") {
   auto const source = small_tokenizer();
   std::string text;
   while (text.size() < 300000) text += "thedogthefox";

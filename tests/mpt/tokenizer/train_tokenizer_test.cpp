@@ -20,12 +20,12 @@ std::vector<std::string> merges_of(mpt::tokenizer const& source) {
   return json::parse(source.files().json)["model"]["merges"].get<std::vector<std::string>>();
 }
 
-TEST_CASE("merges are those that the reference learns") {
+TEST_CASE("train_tokenizer: merges equal those that the reference learns") {
   auto const expected = json::parse(tokenizer_test::reference_merges);
   CHECK(merges_of(small_tokenizer()) == expected.get<std::vector<std::string>>());
 }
 
-TEST_CASE("ids are: special tokens, bytes by their spelling, merges") {
+TEST_CASE("train_tokenizer: ids are special tokens, bytes in order of spelling, then merges") {
   auto const source =
       mpt::train_tokenizer(sentences(), {.vocab_size = 270, .special_tokens = {"<a>", "<b>"}});
   CHECK(source.size() == 270);
@@ -38,7 +38,7 @@ TEST_CASE("ids are: special tokens, bytes by their spelling, merges") {
   CHECK(source.eos_id() == 0);  // the first special token ends documents
 }
 
-TEST_CASE("the order of the texts does not matter, nor how often training is repeated") {
+TEST_CASE("train_tokenizer: neither the order of the texts nor repetition changes the result") {
   auto texts = sentences();
   auto const first = small_tokenizer().files().json;
   std::reverse(texts.begin(), texts.end());
@@ -46,21 +46,21 @@ TEST_CASE("the order of the texts does not matter, nor how often training is rep
   CHECK(small_tokenizer().files().json == first);
 }
 
-TEST_CASE("of equally frequent pairs the one with the smaller ids is merged first") {
+TEST_CASE("train_tokenizer: of equally frequent pairs the one with smaller ids is merged first") {
   // "ba" and "ab" occur three times each in words of two letters; a < b
   std::vector<std::string> const texts = {"ba\nba\nba\nab\nab\nab"};
   CHECK(merges_of(mpt::train_tokenizer(texts, {.vocab_size = 259})) ==
         std::vector<std::string>{"a b", "b a"});
 }
 
-TEST_CASE("pairs rarer than min_count are not merged, and a text may have too few pairs") {
+TEST_CASE("train_tokenizer: pairs rarer than min_count are not merged") {
   std::vector<std::string> const texts = {"abab ab cd"};
   CHECK(merges_of(mpt::train_tokenizer(texts, {.vocab_size = 400, .min_count = 3})) ==
         std::vector<std::string>{"a b"});
   CHECK(mpt::train_tokenizer(texts, {.vocab_size = 400, .min_count = 1}).size() < 270);
 }
 
-TEST_CASE("special tokens in the texts divide them and are not learnt from") {
+TEST_CASE("train_tokenizer: special tokens divide the texts and are not learnt from") {
   std::vector<std::string> const plain = {"ab", "cd", "ab"};
   std::vector<std::string> const joined = {"ab<|endoftext|>cd<|endoftext|>ab"};
   mpt::train_tokenizer_options const options = {.vocab_size = 300, .min_count = 1};
@@ -68,13 +68,13 @@ TEST_CASE("special tokens in the texts divide them and are not learnt from") {
         mpt::train_tokenizer(plain, options).files().json);
 }
 
-TEST_CASE("no text is no tokenizer") {
+TEST_CASE("train_tokenizer: texts without words are refused") {
   for (auto const& texts : {std::vector<std::string>{}, std::vector<std::string>{""}})
     CHECK(tokenizer_test::message_of([&] { (void)mpt::train_tokenizer(texts); }) ==
           "there is no text to learn a tokenizer from");
 }
 
-TEST_CASE("wrong options are refused with the limits") {
+TEST_CASE("train_tokenizer: wrong options are refused with the limits") {
   auto const message = [&](mpt::train_tokenizer_options const& options) {
     return message_of([&] { (void)mpt::train_tokenizer(sentences(), options); });
   };

@@ -6,7 +6,7 @@ namespace vocabulary_test {
 
 using mpt::vocabulary;
 
-TEST_CASE("spellings and ids are taken once, and ids may have gaps") {
+TEST_CASE("vocabulary: spellings and ids are unique, and ids may have gaps") {
   vocabulary tokens;
   CHECK(tokens.insert("\u0120a", 2) == vocabulary::outcome::added);
   CHECK(tokens.insert("\u0120a", 3) == vocabulary::outcome::spelling_known);

@@ -15,7 +15,7 @@ id_list found(mpt::word_cache const& cache, std::string const& word) {
   return {ids.begin(), ids.end()};
 }
 
-TEST_CASE("a word is found until another takes its slot") {
+TEST_CASE("word cache: a word is found until another word takes its slot") {
   mpt::word_cache cache(1);
   CHECK(found(cache, "a").empty());
   cache.keep("a", id_list{1, 2});
@@ -26,7 +26,7 @@ TEST_CASE("a word is found until another takes its slot") {
   CHECK(found(cache, "b") == id_list{3});
 }
 
-TEST_CASE("words of more than 30 bytes or 8 ids are not kept, shorter ones are") {
+TEST_CASE("word cache: words of at most 30 bytes and 8 ids are kept") {
   mpt::word_cache cache(16);
   cache.keep(std::string(31, 'x'), id_list{1});
   CHECK(found(cache, std::string(31, 'x')).empty());
@@ -36,13 +36,13 @@ TEST_CASE("words of more than 30 bytes or 8 ids are not kept, shorter ones are")
   CHECK(found(cache, "y").empty());
 }
 
-TEST_CASE("a word with NUL bytes is not taken for its prefix") {
+TEST_CASE("word cache: a word with NUL bytes differs from its prefix") {
   mpt::word_cache cache(1);
   cache.keep("a", id_list{1});
   CHECK(found(cache, std::string("a\0", 2)).empty());
 }
 
-TEST_CASE("a cache that changes its owner forgets") {
+TEST_CASE("word cache: a cache that changes its owner forgets all words") {
   mpt::word_cache cache(4);
   cache.belong_to(1);
   cache.keep("a", id_list{1});

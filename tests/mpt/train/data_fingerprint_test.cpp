@@ -1,4 +1,5 @@
-// Equal data have equal lines, whatever their folder; what differs is told by the line of its set.
+// Equal data in different folders have equal fingerprint lines; data that differ change the line of
+// their set.
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -34,47 +35,47 @@ mpt::train_config config_of(std::filesystem::path const& train,
   return c;
 }
 
-/// Without the folders' names.
+/// The checksums of fingerprint lines, without the folders' names.
 std::vector<std::string> sums(std::vector<std::string> lines) {
   for (auto& line : lines) line = line.substr(line.rfind(' ') + 1);
   return lines;
 }
 
-TEST_CASE("a line a set, equal for equal data in other folders") {
+TEST_CASE("data fingerprint: each set has a line, which is equal for equal data in other folders") {
   test::temporary_folder folder;
   test::write_token_set(folder / "a", rows(20));
   test::write_token_set(folder / "b", rows(20));
   test::write_token_set(folder / "val", rows(7));
-  auto const here = mpt::data_fingerprint(config_of(folder / "a", folder / "val"), {});
-  auto const there = mpt::data_fingerprint(config_of(folder / "b", folder / "val"), {});
-  REQUIRE(here.size() == 2);
-  CHECK(here[0].starts_with("the data of train_loader, "));
-  CHECK(here[1].starts_with("the data of eval_loader val, "));
-  CHECK(sums(here) == sums(there));
-  CHECK(sums(here)[0] != sums(here)[1]);
+  auto const lines = mpt::data_fingerprint(config_of(folder / "a", folder / "val"), {});
+  auto const copy_lines = mpt::data_fingerprint(config_of(folder / "b", folder / "val"), {});
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0].starts_with("the data of train_loader, "));
+  CHECK(lines[1].starts_with("the data of eval_loader val, "));
+  CHECK(sums(lines) == sums(copy_lines));
+  CHECK(sums(lines)[0] != sums(lines)[1]);
 }
 
-TEST_CASE("another first, middle or last sample, one more, or another order is another line") {
+TEST_CASE("data fingerprint: another sample, one more sample or another order change the line") {
   test::temporary_folder folder;
-  auto sum = [&, n = 0](std::vector<ids> const& of) mutable {
-    auto const place = folder / std::to_string(n++);
-    test::write_token_set(place, of);
-    return sums(mpt::data_fingerprint(config_of(place, place), {})).front();
+  auto checksum = [&, count = 0](std::vector<ids> const& samples) mutable {
+    auto const set_folder = folder / std::to_string(count++);
+    test::write_token_set(set_folder, samples);
+    return sums(mpt::data_fingerprint(config_of(set_folder, set_folder), {})).front();
   };
-  auto const same = sum(rows(20));
-  CHECK(sum(rows(20)) == same);
-  CHECK(sum(rows(21)) != same);
-  for (std::size_t const at : {0, 10, 19}) {
+  auto const expected = checksum(rows(20));
+  CHECK(checksum(rows(20)) == expected);
+  CHECK(checksum(rows(21)) != expected);
+  for (std::size_t const sample : {0, 10, 19}) {
     auto other = rows(20);
-    other[at][2] = 8;
-    CHECK(sum(other) != same);
+    other[sample][2] = 8;
+    CHECK(checksum(other) != expected);
   }
-  auto turned = rows(20);
-  std::swap(turned.front(), turned.back());
-  CHECK(sum(turned) != same);
+  auto reversed = rows(20);
+  std::swap(reversed.front(), reversed.back());
+  CHECK(checksum(reversed) != expected);
 }
 
-TEST_CASE("how a set is compressed is not compared") {
+TEST_CASE("data fingerprint: the compression of a set does not matter") {
   test::temporary_folder folder;
   test::write_token_set(folder / "plain", rows(20));
   test::write_token_set(folder / "packed", rows(20), "zstd");
@@ -83,20 +84,20 @@ TEST_CASE("how a set is compressed is not compared") {
         sums(mpt::data_fingerprint(config_of(packed, packed), {})));
 }
 
-TEST_CASE("examples are compared by all their ids and labels") {
-  auto const sum = [](mpt::finetune::example first) {
+TEST_CASE("data fingerprint: examples are compared by all their ids and labels") {
+  auto const lines_with = [](mpt::finetune::example first) {
     mpt::example_set set;
     set.examples = {std::move(first), {{4, 5}, {5, -100}}};
-    mpt::run_examples all;
-    all.train = std::make_shared<mpt::example_set const>(set);
-    return mpt::data_fingerprint({}, all);
+    mpt::run_examples examples;
+    examples.train = std::make_shared<mpt::example_set const>(set);
+    return mpt::data_fingerprint({}, examples);
   };
-  auto const same = sum({{1, 2, 3}, {2, 3, -100}});
-  REQUIRE(same.size() == 1);
-  CHECK(same[0].starts_with("the examples of train_loader "));
-  CHECK(sum({{1, 2, 3}, {2, 3, -100}}) == same);
-  CHECK(sum({{1, 2, 4}, {2, 3, -100}}) != same);
-  CHECK(sum({{1, 2, 3}, {-100, 3, -100}}) != same);
+  auto const expected = lines_with({{1, 2, 3}, {2, 3, -100}});
+  REQUIRE(expected.size() == 1);
+  CHECK(expected[0].starts_with("the examples of train_loader "));
+  CHECK(lines_with({{1, 2, 3}, {2, 3, -100}}) == expected);
+  CHECK(lines_with({{1, 2, 4}, {2, 3, -100}}) != expected);
+  CHECK(lines_with({{1, 2, 3}, {-100, 3, -100}}) != expected);
 }
 
 }  // namespace data_fingerprint_test

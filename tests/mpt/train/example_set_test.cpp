@@ -1,4 +1,4 @@
-// The examples of a run: where its loaders find them, and what is refused.
+// The examples of a run: loaders find them in folders and files, and refuse bad ones.
 #include <fstream>
 
 #include <doctest/doctest.h>
@@ -9,8 +9,8 @@
 
 namespace example_set_test {
 
-struct place {
-  place() {
+struct example_files {
+  example_files() {
     tokenizer_test::small_tokenizer().save(folder / "tokenizer");
     std::filesystem::create_directories(folder / "set");
     write("set/train.jsonl",
@@ -34,9 +34,9 @@ struct place {
   test::temporary_folder folder;
 };
 
-TEST_CASE("splits of a folder are the examples of training and evaluation") {
-  place const here;
-  auto c = here.config(here.path("set"));
+TEST_CASE("example set: splits of a folder are the examples of training and evaluation") {
+  example_files const files;
+  auto c = files.config(files.path("set"));
   c.train_loader.finetuning->split = "train";
   c.eval_loaders = {c.train_loader, mpt::loader_config{}};
   c.eval_loaders[0].finetuning->split = "test";
@@ -49,55 +49,56 @@ TEST_CASE("splits of a folder are the examples of training and evaluation") {
   CHECK(examples.evaluation[0]->examples.size() == 1);
   CHECK(examples.evaluation[1] == nullptr);  // text
   CHECK(describe(examples, c) ==
-        std::vector<std::string>{"train_loader: 1 examples of " + here.path("set/train.jsonl") +
+        std::vector<std::string>{"train_loader: 1 examples of " + files.path("set/train.jsonl") +
                                      ", 1 rows left out (nothing in them is trained on)",
-                                 "eval_loader: 1 examples of " + here.path("set/test.jsonl")});
+                                 "eval_loader: 1 examples of " + files.path("set/test.jsonl")});
 }
 
-TEST_CASE("columns of other names are mapped") {
-  place const here;
-  auto c = here.config(here.path("columns.jsonl"));
+TEST_CASE("example set: columns of other names are mapped") {
+  example_files const files;
+  auto c = files.config(files.path("columns.jsonl"));
   c.train_loader.finetuning->columns = mpt::prompt_columns{"q", "a"};
   CHECK(mpt::read_run_examples(c).train->examples.size() == 1);
 }
 
-TEST_CASE("a Parquet file is read by the reader that is given") {
-  place const here;
-  here.write("rows.parquet", "");
-  auto const c = here.config(here.path("rows.parquet"));
-  auto const one_row = [](std::filesystem::path const&, mpt::finetune::use_row const& use) {
+TEST_CASE("example set: a Parquet file is read by the caller's reader") {
+  example_files const files;
+  files.write("rows.parquet", "");
+  auto const c = files.config(files.path("rows.parquet"));
+  auto const one_row = [](std::filesystem::path const&, mpt::finetune::row_consumer const& use) {
     use({{"prompt", "The fox"}, {"response", " the dog"}}, "row 1");
   };
   CHECK(mpt::read_run_examples(c, {.parquet = one_row, .templates = {}}).train->examples.size() ==
         1);
 }
 
-TEST_CASE("a run of text has no examples") {
+TEST_CASE("example set: a run on text has no examples") {
   auto const examples = mpt::read_run_examples({});
   CHECK(examples.train == nullptr);
   CHECK(examples.evaluation.empty());
 }
 
-TEST_CASE("what is not there is one clear message") {
-  place const here;
+TEST_CASE("example set: missing files, columns and token ids are refused with one clear message") {
+  example_files const files;
   auto const problem = [](mpt::train_config const& c) {
     return test::message_of([&] { static_cast<void>(mpt::read_run_examples(c)); });
   };
-  CHECK(problem(here.config("mosaicml/dolly_hhrlhf")) ==
+  CHECK(problem(files.config("mosaicml/dolly_hhrlhf")) ==
         "train_loader.dataset.hf_name: 'mosaicml/dolly_hhrlhf' is no folder or file on this "
         "machine; what mosaicml published on the hub is gone from there, and nothing is "
         "downloaded; get a copy and give its path by train_loader.dataset.hf_name=PATH, or for "
         "every use of the name by mirrors.mosaicml/dolly_hhrlhf=PATH");
-  auto c = here.config(here.path("columns.jsonl"));
-  CHECK(problem(c).find("\"q\"") != std::string::npos);  // what there is
+  auto c = files.config(files.path("columns.jsonl"));
+  CHECK(problem(c).find("\"q\"") !=
+        std::string::npos);  // the message names the columns of the file
   c.tokenizer.name = "EleutherAI/gpt-neox-20b";
   CHECK(problem(c).starts_with("tokenizer.name: 'EleutherAI/gpt-neox-20b' is no folder on this"));
-  std::filesystem::create_directory(here.path("mds"));
-  std::ofstream(here.path("mds/index.json")) << "{}";
-  CHECK(problem(here.config(here.path("mds")))
+  std::filesystem::create_directory(files.path("mds"));
+  std::ofstream(files.path("mds/index.json")) << "{}";
+  CHECK(problem(files.config(files.path("mds")))
             .ends_with(
                 "is an MDS set (it has an index.json); name it by train_loader.dataset.local"));
-  c = here.config(here.path("columns.jsonl"));
+  c = files.config(files.path("columns.jsonl"));
   c.train_loader.finetuning->columns = mpt::prompt_columns{"q", "a"};
   c.model.vocab_size = 100;
   CHECK(problem(c) ==

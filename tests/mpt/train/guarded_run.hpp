@@ -1,4 +1,4 @@
-// Runs of a tiny model on memory that the host cannot reach.
+// Runs a tiny model on memory that the host cannot reach.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace tiny_run {
 
-/// `after_operation`: see guarded::memory.
+/// Trains on guarded devices; guarded::memory describes `after_operation`.
 template <class T>
 mpt::run_summary train_guarded(train_config const& config, int ranks,
                                decltype(guarded::memory::after_operation) after_operation = {}) {

@@ -1,4 +1,4 @@
-// Plans that leave ranks without work say so, and what to change.
+// Notes on plans that leave ranks idle, with advice.
 #include <string>
 #include <vector>
 
@@ -28,8 +28,8 @@ example plan_of(int ranks, std::int64_t batch, mpt::parallelism_config const& pa
   return out;
 }
 
-std::vector<std::string> notes_on(example const& of) {
-  return mpt::notes_on_idle_ranks(of.config, of.plan);
+std::vector<std::string> notes_on(example const& run) {
+  return mpt::notes_on_idle_ranks(run.config, run.plan);
 }
 
 TEST_CASE("idle ranks: 72 sequences on 64 ranks leave 44 % of their time without work") {
@@ -43,22 +43,22 @@ TEST_CASE("idle ranks: 72 sequences on 64 ranks leave 44 % of their time without
   CHECK(notes_on(plan_of(128, 72, {.tensor = 2})).at(0).ends_with(", or start 72 ranks"));
 }
 
-TEST_CASE("idle ranks: what is even, or next to it, is not worth a word") {
+TEST_CASE("idle ranks: even or almost even batches have no note") {
   CHECK(notes_on(plan_of(64, 128)).empty());
   CHECK(notes_on(plan_of(1, 7)).empty());
   CHECK(notes_on(plan_of(2, 101)).empty());  // 1 %
 }
 
-TEST_CASE("idle ranks: in the canonical order ranks may have no sequence at all") {
-  auto const few = plan_of(8, 3, {}, 1, true);
-  CHECK(mpt::idle_share_of_data_ranks(few.config, few.plan) == 0.625);
-  CHECK(notes_on(few) ==
+TEST_CASE("idle ranks: in the canonical order some ranks may have no sequence at all") {
+  auto const uneven = plan_of(8, 3, {}, 1, true);
+  CHECK(mpt::idle_share_of_data_ranks(uneven.config, uneven.plan) == 0.625);
+  CHECK(notes_on(uneven) ==
         std::vector<std::string>{"5 of 8 data ranks have no sequence where others have 1: 62 % of "
                                  "the data ranks' time is spent waiting; set "
                                  "global_train_batch_size to 8, or start 3 ranks"});
 }
 
-TEST_CASE("idle ranks: a pipeline with too few microbatches waits for itself") {
+TEST_CASE("idle ranks: a pipeline with too few microbatches idles") {
   auto const one = plan_of(4, 1, {.pipeline = 4});
   CHECK(mpt::idle_share_of_pipeline(one.config, one.plan) == 0.75);
   CHECK(notes_on(one).at(0).starts_with(

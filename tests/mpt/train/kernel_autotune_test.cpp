@@ -1,5 +1,5 @@
-// Ranks that time kernels for themselves take the same ones in the end, and a resumed run takes
-// those of before: on streams that play a GPU's.
+// Ranks that time kernels on their own agree on the same kernels, and a resumed run uses those of
+// the run before; tested on fake streams of a GPU.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -23,14 +23,14 @@ kernel_tuning tables(std::string const& made_for) {
   return {matmul_tuning(made_for), attention_tuning(made_for)};
 }
 
-/// Finds other kernels than its neighbours.
+/// A fake stream whose rank finds other kernels than the other ranks.
 struct stream {
   int rank;
   std::string made_for = "a library on a device";
   kernel_tuning table = tables(made_for);
-  bool on = false;
+  bool is_tuning = false;
 };
-void tune_kernels(stream& s, bool on) { s.on = on; }
+void tune_kernels(stream& s, bool is_tuning) { s.is_tuning = is_tuning; }
 kernel_tuning tuned_kernels(stream& s) { return s.table; }
 void use_kernels(stream& s, kernel_tuning table) { s.table = std::move(table); }
 
@@ -41,9 +41,9 @@ matmul_shape shape(int m) {
 
 attention_problem attention(int batch) { return {.batch = batch, .sequence = 8}; }
 
-/// All ranks tune the attention of batch 1, rank r that of batch 2 + r too, and shape 64 on both of
-/// their streams; rank r alone also meets shape 128 + r on the first, and all meet 256 on the
-/// second. Returns their tables.
+/// Tunes kernels on three ranks with two streams each and returns the ranks' tables. On the first
+/// stream, all ranks tune shape 64 and the attention of batch 1, and rank r alone tunes shape
+/// 128 + r and the attention of batch 2 + r. On the second stream, all tune shapes 64 and 256.
 std::vector<kernel_tuning> run(std::filesystem::path const& file, std::string const& made_for,
                                int& tried) {
   std::vector<kernel_tuning> out(3, tables("nothing"));
@@ -52,30 +52,30 @@ std::vector<kernel_tuning> run(std::filesystem::path const& file, std::string co
     int const rank = comm.rank();
     parallel::any_communicator any(std::move(comm));
     parallel::host::stream exchanges;
-    stream s{.rank = rank, .made_for = made_for};
-    stream beside{.rank = rank, .made_for = made_for};
-    mpt::agree_on_kernels(std::vector{&s, &beside}, any, exchanges, file, [&] {
-      CHECK(s.on);
-      CHECK(beside.on);
-      s.table.products.set(shape(64), {.guess = 10 + rank});
-      s.table.products.set(shape(128 + rank), {.guess = rank});
-      s.table.attention.set(attention(1), rank);
-      s.table.attention.set(attention(2 + rank), rank);
-      beside.table.products.set(shape(64), {.guess = 20 + rank});
-      beside.table.products.set(shape(256), {.guess = 30});
+    stream first_stream{.rank = rank, .made_for = made_for};
+    stream second_stream{.rank = rank, .made_for = made_for};
+    mpt::agree_on_kernels(std::vector{&first_stream, &second_stream}, any, exchanges, file, [&] {
+      CHECK(first_stream.is_tuning);
+      CHECK(second_stream.is_tuning);
+      first_stream.table.products.set(shape(64), {.guess = 10 + rank});
+      first_stream.table.products.set(shape(128 + rank), {.guess = rank});
+      first_stream.table.attention.set(attention(1), rank);
+      first_stream.table.attention.set(attention(2 + rank), rank);
+      second_stream.table.products.set(shape(64), {.guess = 20 + rank});
+      second_stream.table.products.set(shape(256), {.guess = 30});
       std::scoped_lock const guard(lock);
       ++tried;
     });
-    CHECK_FALSE(s.on);
-    CHECK_FALSE(beside.on);
-    CHECK(beside.table == s.table);
+    CHECK_FALSE(first_stream.is_tuning);
+    CHECK_FALSE(second_stream.is_tuning);
+    CHECK(second_stream.table == first_stream.table);
     std::scoped_lock const guard(lock);
-    out[static_cast<std::size_t>(rank)] = s.table;
+    out[static_cast<std::size_t>(rank)] = first_stream.table;
   });
   return out;
 }
 
-TEST_CASE("the first rank that met a shape decides for all, and for the runs that follow") {
+TEST_CASE("kernel autotune: the first rank with a shape decides for all ranks and for later runs") {
   test::temporary_folder const folder;
   auto const file = folder / "run" / "kernels.txt";
   int tried = 0;
@@ -92,7 +92,7 @@ TEST_CASE("the first rank that met a shape decides for all, and for the runs tha
   for (auto const& table : first) CHECK(table == expected);
 
   auto const resumed = run(file, "a library on a device", tried);
-  CHECK(tried == 3);  // nobody tried again
+  CHECK(tried == 3);  // no rank tunes again
   CHECK(resumed == first);
 
   auto const elsewhere = run(file, "a library on another device", tried);
@@ -101,7 +101,7 @@ TEST_CASE("the first rank that met a shape decides for all, and for the runs tha
   CHECK(elsewhere[1] == elsewhere[0]);
 }
 
-TEST_CASE("a damaged file is refused in one sentence, on every rank") {
+TEST_CASE("kernel autotune: every rank refuses a damaged file in one sentence") {
   test::temporary_folder const folder;
   auto const file = folder / "kernels.txt";
   int tried = 0;

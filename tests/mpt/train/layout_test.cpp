@@ -1,4 +1,4 @@
-// The mesh of a run, and what is refused before anything starts.
+// The layout of a run, and the layouts that are refused before anything starts.
 #include <string>
 
 #include <doctest/doctest.h>
@@ -30,7 +30,7 @@ inline std::string refusal(mpt::train_config const& config, int ranks) {
   return {};
 }
 
-TEST_CASE("what the model's axes leave are data ranks: replicas, or shards of ZeRO") {
+TEST_CASE("layout: ranks beside the model's axes are data ranks, either replicas or ZeRO shards") {
   auto config = configuration();
   CHECK(mpt::run_layout(config, 3).text() == "replicate 3");
   config.parallelism.tensor = 2;
@@ -53,9 +53,9 @@ TEST_CASE("what the model's axes leave are data ranks: replicas, or shards of Ze
   CHECK(mpt::data_ranks(mpt::run_layout(config, 24)) == 3);
 }
 
-TEST_CASE("each rule has one message with the axis, the rule and the nearest choice") {
+TEST_CASE("layout: each rule has one message with the axis, the rule and the nearest choice") {
   auto config = configuration();
-  for (int const degree : {2, 3, 5, 8, 12}) {  // none need divide heads, hidden width, vocabulary
+  for (int const degree : {2, 3, 5, 8, 12}) {  // need not divide the extents
     config.parallelism.tensor = degree;
     CHECK(refusal(config, degree).empty());
   }
@@ -132,7 +132,7 @@ TEST_CASE("each rule has one message with the axis, the rule and the nearest cho
 
   config = configuration();
   config.parallelism.tensor = 2;
-  CHECK(refusal(config, 10).empty());  // 5 data ranks, of which 4 have a sequence more
+  CHECK(refusal(config, 10).empty());  // 4 of the 5 data ranks have one more sequence
   CHECK(refusal(config, 50) ==
         "parallelism: global_train_batch_size 24 is less than a sequence for each of 25 ranks; use "
         "25 or more, or at most 24 ranks that read data");
@@ -152,10 +152,10 @@ TEST_CASE("each rule has one message with the axis, the rule and the nearest cho
   CHECK(refusal(config, 4).starts_with("parallelism: icl_tasks: a text is read token by token"));
 }
 
-TEST_CASE("what the canonical order cannot take is refused in one message") {
+TEST_CASE("layout: settings that the canonical order excludes are refused in one message") {
   auto config = configuration();
   config.reduction_order = parallel::zero::reduction_order::canonical_tree;
-  for (int const ranks : {1, 2, 5, 24, 100})  // a batch need not divide by them
+  for (int const ranks : {1, 2, 5, 24, 100})  // the ranks need not divide a batch
     CHECK(refusal(config, ranks).empty());
   CHECK(mpt::stepper_options_of(config).order == parallel::zero::reduction_order::canonical_tree);
   config.zero_stage = 3;
@@ -181,7 +181,7 @@ TEST_CASE("what the canonical order cannot take is refused in one message") {
         "whose size must not depend on the memory that is there; give it a number");
 }
 
-TEST_CASE("a stage that parts a block from the one whose keys it attends to is refused") {
+TEST_CASE("layout: a stage boundary between a block and the block with its keys is refused") {
   auto config = configuration();
   config.model.layers.resize(4);
   config.model.layers[1].reuse_kv_layer_idx = config.model.layers[2].reuse_kv_layer_idx = -1;
@@ -199,7 +199,7 @@ TEST_CASE("a stage that parts a block from the one whose keys it attends to is r
   CHECK(refusal(config, 2).empty());
 }
 
-TEST_CASE("all that is wrong is said at once") {
+TEST_CASE("layout: one message has all errors of a layout") {
   auto config = configuration();
   config.parallelism.tensor = 13;
   config.parallelism.context = 3;
@@ -214,13 +214,13 @@ TEST_CASE("all that is wrong is said at once") {
         "  ranks 7: pipeline 5 x context 3 x tensor 13 needs a multiple of 195; start 195");
 }
 
-TEST_CASE("degrees whose product cannot be counted are refused, not multiplied") {
+TEST_CASE("layout: degrees whose product overflows are refused") {
   auto config = configuration();
   config.model.n_heads = config.model.n_layers = config.model.vocab_size = 4096;
   config.model.d_model = 4096;
   config.train_loader.max_seq_len = 8192;
   auto& p = config.parallelism;
-  p.tensor = p.context = p.pipeline = 4096;  // 2^36: as a product of ints, 0
+  p.tensor = p.context = p.pipeline = 4096;  // 2^36, which is 0 as an int
   std::string const expected =
       "pipeline 4096: pipeline 4096 x context 4096 x tensor 4096 are more ranks than the "
       "2147483647 that can be counted; set pipeline to 127 or less";
@@ -238,7 +238,7 @@ TEST_CASE("degrees whose product cannot be counted are refused, not multiplied")
   CHECK(refusal(config, 8) == "layout: the degree of tensor is 0, but must be at least 1");
 }
 
-TEST_CASE("fewer key heads than tensor ranks are shared when they divide the ranks") {
+TEST_CASE("layout: fewer key heads than tensor ranks are shared where they divide the ranks") {
   auto config = configuration();
   config.model.attn.kv_n_heads = 3;
   config.parallelism.tensor = 4;
@@ -249,16 +249,16 @@ TEST_CASE("fewer key heads than tensor ranks are shared when they divide the ran
   CHECK(refusal(config, 4).empty());
 }
 
-TEST_CASE("hybrid sharding without a degree is over the data ranks of a machine") {
-  auto const shards = [](mpt::parallelism_config p, int ranks, int here) {
+TEST_CASE("layout: hybrid sharding without a degree shards over the data ranks of a machine") {
+  auto const shards = [](mpt::parallelism_config p, int ranks, int ranks_per_node) {
     p.shard_within_node = true;
-    mpt::shard_within(p, ranks, here);
+    mpt::shard_within(p, ranks, ranks_per_node);
     return p.shard;
   };
   CHECK(shards({}, 16, 8) == 8);
   CHECK(shards({}, 8, 8) == 8);
   CHECK(shards({}, 2, 8) == 2);
-  CHECK(shards({}, 12, 8) == 6);  // the largest that divides them
+  CHECK(shards({}, 12, 8) == 6);  // the largest degree that divides the ranks
   CHECK(shards({.tensor = 2}, 32, 8) == 4);
   CHECK(shards({.pipeline = 2}, 4, 4) == 2);
   CHECK(shards({.shard = 4}, 16, 8) == 4);

@@ -1,4 +1,4 @@
-// Loads what a run begins from in any layout, and saves what the ranks then hold.
+// Loads a run's starting checkpoint in any layout, and saves what the ranks then hold.
 #pragma once
 
 #include <filesystem>
@@ -14,20 +14,21 @@
 
 namespace tiny_run {
 
-/// Folder of the checkpoint that the ranks of `how` save into `root` when they have loaded `from`.
+/// Loads the checkpoint `from` on the ranks of `layout`, saves into `root` and returns the folder
+/// of the new checkpoint.
 template <class T>
-fs::path load_and_save(train_config config, grid const& how, mpt::found_checkpoint const& from,
+fs::path load_and_save(train_config config, grid const& layout, mpt::found_checkpoint const& from,
                        fs::path const& root) {
-  config = on(std::move(config), how);
+  config = with_layout(std::move(config), layout);
   config.checkpoint.save_folder = root;
   fs::path out;
-  parallel::threads::run(how.ranks(), [&](parallel::threads::communicator& comm) {
+  parallel::threads::run(layout.ranks(), [&](parallel::threads::communicator& comm) {
     bool const first = comm.rank() == 0;
     parallel::any_communicator any(std::move(comm));
     parallel::host::device device;
     parallel::host::stream exchanges;
     mpt::run_mesh mesh(config, any, device);
-    mpt::model<T> net(config.model, mesh.of_model());
+    mpt::model<T> net(config.model, mesh.groups_of_model());
     parallel::train::stepper step(
         net, device, mesh.ranks(), groups_of(config, net),
         {.level = mpt::level_of(config), .pipeline = config.parallelism.pipeline_options()});

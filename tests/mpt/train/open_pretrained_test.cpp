@@ -1,5 +1,5 @@
-// A run begins with another program's weights: in every layout each rank reads what it holds, and
-// what the ranks hold together is what the files say.
+// A run begins with another program's weights: in every layout each rank reads its own slices,
+// which together are the tensors of the files.
 #include <algorithm>
 #include <cstring>
 #include <random>
@@ -25,7 +25,7 @@ using namespace tiny_run;
 namespace hf = mpt::hf;
 namespace pc = parallel::checkpoint;
 
-/// A folder of random weights in shards; what follows from `config` is its form.
+/// Writes a folder of random weights in shards, with the tensors that `config` describes.
 void write(fs::path const& folder, mpt::model_config const& config) {
   std::mt19937 random(7);
   std::normal_distribution<float> normal(0.0F, 0.2F);
@@ -38,23 +38,23 @@ void write(fs::path const& folder, mpt::model_config const& config) {
                  .max_shard_bytes = 4000});
 }
 
-/// Begins with a model in a layout and saves what the ranks hold; the checkpoint.
-fs::path begin_and_save(train_config config, grid const& how, fs::path const& from,
+/// Loads the model `source` in a layout, saves what the ranks hold and returns that checkpoint.
+fs::path begin_and_save(train_config config, grid const& layout, fs::path const& source,
                         fs::path const& root) {
-  config.checkpoint.load_path = from;
+  config.checkpoint.load_path = source;
   auto const found = mpt::checkpoint_to_load(config);
   REQUIRE(found.has_value());
   CHECK(found->weights_only);
-  return load_and_save<float>(std::move(config), how, *found, root);
+  return load_and_save<float>(std::move(config), layout, *found, root);
 }
 
-/// The checkpoint's parameters are those of the model, bit for bit.
+/// Checks that the checkpoint's parameters equal those of the model, bit for bit.
 void check_equal(fs::path const& checkpoint, fs::path const& model) {
   auto const content = content_of(checkpoint);
   mpt::model_source const source(model);
-  for (auto const& at : hf::shapes_of(source.config())) {
-    auto const& [name, extents] = at;
-    CAPTURE(at.name);
+  for (auto const& entry : hf::shapes_of(source.config())) {
+    auto const& [name, extents] = entry;
+    CAPTURE(entry.name);
     std::vector<float> expected(static_cast<std::size_t>(pc::checked_volume(extents, 4, name)));
     source.read(name, 0, std::span(expected));
     auto const& bytes = content.at(name);
@@ -63,36 +63,36 @@ void check_equal(fs::path const& checkpoint, fs::path const& model) {
   }
 }
 
-TEST_CASE("every layout holds the folder's weights, its columns and rows and shares of them") {
-  place const here;
-  auto const config = divisible(here, 1);
-  write(here.folder / "model", config.model);
-  CHECK(fs::exists(here.folder / "model/model.safetensors.index.json"));
-  auto all = grids;
-  all.emplace_back();
-  for (std::size_t g = 0; g < all.size(); ++g) {
+TEST_CASE("pretrained weights: every layout holds the folder's weights") {
+  run_files const files;
+  auto const config = divisible_config(files, 1);
+  write(files.folder / "model", config.model);
+  CHECK(fs::exists(files.folder / "model/model.safetensors.index.json"));
+  auto layouts = grids;
+  layouts.emplace_back();
+  for (std::size_t g = 0; g < layouts.size(); ++g) {
     CAPTURE(g);
-    check_equal(begin_and_save(config, all[g], here.folder / "model",
-                               here.folder / ("out" + std::to_string(g))),
-                here.folder / "model");
+    check_equal(begin_and_save(config, layouts[g], files.folder / "model",
+                               files.folder / ("out" + std::to_string(g))),
+                files.folder / "model");
   }
 }
 
-TEST_CASE("new adapters are the same in every layout, beside the folder's weights") {
-  place const here;
-  auto config = divisible(here, 1);
-  write(here.folder / "model", config.model);
+TEST_CASE("pretrained weights: new adapters beside them are the same in every layout") {
+  run_files const files;
+  auto config = divisible_config(files, 1);
+  write(files.folder / "model", config.model);
   config.model.lora = mpt::lora_config{.rank = 3, .targets = {"Wqkv", "out_proj", "down_proj"}};
-  auto const load = [&](grid const& how, std::string const& name) {
-    return begin_and_save(config, how, here.folder / "model", here.folder / name);
+  auto const load = [&](grid const& layout, std::string const& name) {
+    return begin_and_save(config, layout, files.folder / "model", files.folder / name);
   };
   auto const first = load({}, "one");
-  check_equal(first, here.folder / "model");
-  auto const one = content_of(first);
+  check_equal(first, files.folder / "model");
+  auto const expected = content_of(first);
   int adapters = 0;
-  for (auto const& at : one) {
-    auto const& [name, bytes] = at;
-    CAPTURE(at.first);
+  for (auto const& entry : expected) {
+    auto const& [name, bytes] = entry;
+    CAPTURE(entry.first);
     bool const zero = std::ranges::all_of(bytes, [](std::byte b) { return b == std::byte{0}; });
     if (name.ends_with(mpt::lora_a_suffix)) CHECK(!zero);
     if (name.ends_with(mpt::lora_b_suffix)) CHECK(zero);
@@ -101,70 +101,70 @@ TEST_CASE("new adapters are the same in every layout, beside the folder's weight
   CHECK(adapters == 2 * 3 * config.model.n_layers);
   for (std::size_t g = 0; g < grids.size(); ++g) {
     CAPTURE(g);
-    CHECK(content_of(load(grids[g], std::to_string(g))) == one);
+    CHECK(content_of(load(grids[g], std::to_string(g))) == expected);
   }
-  // a run without them does not lose them, and one with them begins with them
-  auto again = config;
-  again.checkpoint.load_path = first;
-  again.checkpoint.load_weights_only = true;
-  again.model.lora->alpha += 1;
-  CHECK(test::contains(test::message_of([&] { (void)train<float>(again); }),
+  // A run with other adapters, or without adapters, is refused.
+  auto next = config;
+  next.checkpoint.load_path = first;
+  next.checkpoint.load_weights_only = true;
+  next.model.lora->alpha += 1;
+  CHECK(test::contains(test::message_of([&] { (void)train<float>(next); }),
                        "its adapters have lora_alpha = 8, this run's 9"));
-  again.model.lora.reset();
-  CHECK(test::contains(test::message_of([&] { (void)train<float>(again); }),
+  next.model.lora.reset();
+  CHECK(test::contains(test::message_of([&] { (void)train<float>(next); }),
                        "has adapters, but this run none"));
 }
 
-TEST_CASE("pickles, in one file, in shards, or in Composer's checkpoint, are read the same way") {
-  place const here;
-  auto config = here.config(1);
+TEST_CASE("pretrained weights: a pickle is read from one file, shards or Composer's checkpoint") {
+  run_files const files;
+  auto config = files.config(1);
   auto const golden = test::golden_folder() / "torch";
   config.model = mpt::model_source(golden / "bin").config();
-  std::vector<grid> const some = {
+  std::vector<grid> const layouts = {
       {}, {.zero_stage = 3, .data = 2}, {.parallelism = {.tensor = 2, .pipeline = 2}}};
   int count = 0;
-  for (auto const* const from : {"bin", "shards", "composer.pt"})
-    for (auto const& how : some)
-      check_equal(begin_and_save(config, how, golden / from,
-                                 here.folder / ("out" + std::to_string(count++))),
-                  golden / from);
+  for (auto const* const source : {"bin", "shards", "composer.pt"})
+    for (auto const& layout : layouts)
+      check_equal(begin_and_save(config, layout, golden / source,
+                                 files.folder / ("out" + std::to_string(count++))),
+                  golden / source);
 }
 
-TEST_CASE("a run begun with a folder goes as one begun with the checkpoint made of it") {
-  place const here;
-  auto config = divisible(here, 2);
-  write(here.folder / "model", config.model);
-  config.checkpoint.load_path = mpt::import_hugging_face(mpt::model_source(here.folder / "model"),
-                                                         here.folder / "import", {});
+TEST_CASE("pretrained weights: a folder and the checkpoint imported from it give the same loss") {
+  run_files const files;
+  auto config = divisible_config(files, 2);
+  write(files.folder / "model", config.model);
+  config.checkpoint.load_path = mpt::import_hugging_face(mpt::model_source(files.folder / "model"),
+                                                         files.folder / "import", {});
   config.checkpoint.load_weights_only = true;
   double const expected = train<float>(config).loss;
   config.checkpoint.load_weights_only = false;
-  config.checkpoint.load_path = here.folder / "model";
+  config.checkpoint.load_path = files.folder / "model";
   CHECK(train<float>(config).loss == expected);
   config.checkpoint.load_path.clear();
   CHECK(train<float>(config).loss != expected);
 }
 
-TEST_CASE("a model of another form is refused, with what differs") {
-  place const here;
-  auto config = here.config(1);
-  write(here.folder / "model", config.model);
+TEST_CASE("pretrained weights: a model of another form is refused with the differences") {
+  run_files const files;
+  auto config = files.config(1);
+  write(files.folder / "model", config.model);
   auto const problem = [&] {
-    config.checkpoint.load_path = here.folder / "model";
+    config.checkpoint.load_path = files.folder / "model";
     return test::message_of([&] { (void)train<float>(config); });
   };
   config.model.attn.alibi = true;
   config.model.learned_pos_emb = false;
   CHECK(test::contains(problem(), "its config.json says attn_config.alibi = false, this run's"));
-  config = here.config(1);
+  config = files.config(1);
   config.model.ffn_hidden_size = 5;
   CHECK(test::contains(problem(), "its config.json says ffn_config"));
-  config = here.config(1);
+  config = files.config(1);
   auto tensors = hf::shapes_of(config.model);
   tensors.pop_back();
   tensors.push_back({"surprise", {3}});
-  fs::remove_all(here.folder / "model");
-  hf::hf_export(here.folder / "model", tensors,
+  fs::remove_all(files.folder / "model");
+  hf::hf_export(files.folder / "model", tensors,
                 [](std::string const&, parallel::index, std::span<float>) {},
                 {.type = hf::precision::fp32, .config = mpt::to_hf_json(config.model, "float32")});
   CHECK(test::contains(problem(),

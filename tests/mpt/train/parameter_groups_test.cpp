@@ -1,4 +1,4 @@
-// Tests of freezing and grouping parameters by patterns.
+// Freezing and grouping parameters by patterns.
 #include <map>
 #include <string>
 #include <utility>
@@ -21,7 +21,7 @@ mpt::model_config small() {
   return config;
 }
 
-TEST_CASE("learning rates have the names of groups") {
+TEST_CASE("parameter groups: learning rates have the names of groups") {
   mpt::optimizer_config config;
   config.name = "decoupled_lionw";
   config.lr = 0.5;
@@ -37,10 +37,10 @@ TEST_CASE("learning rates have the names of groups") {
                                               {"DecoupledAdamW/group0", 0.5}, {"Muon/group0", 3}});
 }
 
-/// Group by name, -1 for frozen.
-std::map<std::string, int> sorted(mpt::optimizer_config const& optimizer,
-                                  std::vector<std::string> const& frozen = {},
-                                  mpt::model_config const& model = small()) {
+/// The group of each parameter by name, -1 for frozen ones.
+std::map<std::string, int> group_by_name(mpt::optimizer_config const& optimizer,
+                                         std::vector<std::string> const& frozen = {},
+                                         mpt::model_config const& model = small()) {
   mpt::model<float> net(model);
   mpt::train_config config;
   config.optimizer = optimizer;
@@ -57,15 +57,15 @@ std::map<std::string, int> sorted(mpt::optimizer_config const& optimizer,
   return out;
 }
 
-TEST_CASE("where there are adapters, they alone are trained") {
+TEST_CASE("parameter groups: where there are adapters, only they are trained") {
   auto model = small();
   model.lora = mpt::lora_config{.rank = 2, .targets = {"Wqkv", "down_proj"}};
   mpt::optimizer_config config;
   config.disable_grad = {{"blocks\\.0", "f.yaml"}};
   int trained = 0;
-  for (auto const& at : sorted(config, {}, model)) {
-    auto const& [name, key] = at;
-    CAPTURE(at.first);
+  for (auto const& entry : group_by_name(config, {}, model)) {
+    auto const& [name, key] = entry;
+    CAPTURE(entry.first);
     bool const adapter = name.find("lora_") != std::string::npos;
     CHECK((key == 0) == (adapter && name.find("blocks.0") == std::string::npos));
     trained += key == 0;
@@ -73,13 +73,13 @@ TEST_CASE("where there are adapters, they alone are trained") {
   CHECK(trained == 4 * (model.n_layers - 1));
 }
 
-TEST_CASE("Muon trains the matrices of blocks, AdamW the rest") {
+TEST_CASE("parameter groups: Muon trains the matrices of blocks, AdamW the rest") {
   mpt::optimizer_config config;
   config.muon.emplace();
   config.disable_grad = {{"blocks\\.1\\.attn.Wqkv", "f.yaml"}};
-  for (auto const& at : sorted(config)) {
-    auto const& [name, key] = at;
-    CAPTURE(at.first);
+  for (auto const& entry : group_by_name(config)) {
+    auto const& [name, key] = entry;
+    CAPTURE(entry.first);
     bool const matrix = name.find("blocks") != std::string::npos && name.ends_with("weight") &&
                         name.find("norm") == std::string::npos;
     CHECK(key == (name.find("1.attn.Wqkv") != std::string::npos ? -1 : matrix ? 1 : 0));
@@ -92,11 +92,11 @@ mpt::parameter_group group(std::string pattern) {
   return out;
 }
 
-TEST_CASE("the first pattern that matches decides, and frozen ones are in no group") {
+TEST_CASE("parameter groups: the first matching pattern decides; frozen ones are in no group") {
   mpt::optimizer_config config;
   config.groups = {group("norm"), group("bias$"), group("^model.transformer.blocks.1")};
   config.disable_grad = {{"w[tp]e", "f.yaml"}, {"blocks\\.0\\.attn.*weight", "f.yaml"}};
-  auto const keys = sorted(config);
+  auto const keys = group_by_name(config);
   CHECK(keys.size() == 2 + 2 * 12 + 2);
   CHECK(keys.at("transformer.wte.weight") == -1);
   CHECK(keys.at("transformer.wpe.weight") == -1);
@@ -109,36 +109,36 @@ TEST_CASE("the first pattern that matches decides, and frozen ones are in no gro
   CHECK(keys.at("transformer.norm_f.weight") == 1);
 }
 
-TEST_CASE("without patterns every parameter is in group 0") {
-  for (auto const& [name, key] : sorted({})) CHECK(key == 0);
+TEST_CASE("parameter groups: without patterns every parameter is in group 0") {
+  for (auto const& [name, key] : group_by_name({})) CHECK(key == 0);
 }
 
-TEST_CASE("layer_freezing freezes by whole names") {
-  auto const keys = sorted({}, {"model.transformer.norm_f.bias"});
+TEST_CASE("parameter groups: layer_freezing freezes by whole names") {
+  auto const keys = group_by_name({}, {"model.transformer.norm_f.bias"});
   for (auto const& [name, key] : keys) CHECK(key == (name == "transformer.norm_f.bias" ? -1 : 0));
-  CHECK_THROWS_WITH_AS(sorted({}, {"transformer.norm_f.bias"}),
+  CHECK_THROWS_WITH_AS(group_by_name({}, {"transformer.norm_f.bias"}),
                        "callbacks.layer_freezing.layer_names: there is no parameter "
                        "transformer.norm_f.bias; their names are like model.transformer.wte.weight",
                        parallel::error);
 }
 
-TEST_CASE("patterns that cannot be meant are one clear message") {
+TEST_CASE("parameter groups: a pattern that matches nothing or freezes all is refused") {
   mpt::optimizer_config config;
   config.groups = {group("Norm")};
   CHECK_THROWS_WITH_AS(
-      sorted(config),
+      group_by_name(config),
       "f.yaml:3:5: optimizer.param_groups.0.param_str_match: 'Norm' matches no parameter; their "
       "names are like model.transformer.wte.weight",
       parallel::error);
   config.groups = {group("(?<=x)norm")};
   CHECK_THROWS_WITH_AS(
-      sorted(config),
+      group_by_name(config),
       "f.yaml:3:5: optimizer.param_groups.0.param_str_match: '(?<=x)norm' is not a regular "
       "expression that is understood here",
       parallel::error);
   config.groups.clear();
   config.disable_grad = {{".", "f.yaml"}};
-  CHECK_THROWS_WITH_AS(sorted(config),
+  CHECK_THROWS_WITH_AS(group_by_name(config),
                        "every parameter is frozen; leave one out of optimizer.disable_grad",
                        parallel::error);
 }

@@ -1,4 +1,4 @@
-// What a tests' configuration asks a run for; compiled once (parallellm_test_parts).
+// The parts that a test's configuration asks for; compiled once (parallellm_test_parts).
 #pragma once
 
 #include <mpt/config/train.hpp>
@@ -6,7 +6,7 @@
 
 namespace tiny_run {
 
-/// mpt::read_run_parts(config).
+/// Returns mpt::read_run_parts(config).
 [[nodiscard]] mpt::run_parts parts_of(mpt::train_config const& config);
 
 }  // namespace tiny_run

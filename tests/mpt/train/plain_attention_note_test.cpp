@@ -1,4 +1,4 @@
-// What a run says of attention without fused kernels, by streams that only tell.
+// The note on attention without fused kernels, with fake streams.
 #include <doctest/doctest.h>
 
 #include <string_view>
@@ -8,15 +8,15 @@
 
 namespace plain_attention_note_test {
 
-struct silent_stream {};
+struct stream_without_reasons {};
 
 struct telling_stream {
   std::vector<std::string_view> reasons;
 };
 std::vector<std::string_view> plain_attention(telling_stream& s) { return s.reasons; }
 
-TEST_CASE("a run says every reason in one line, and nothing without one") {
-  silent_stream silent;
+TEST_CASE("plain attention note: one line has all reasons, and without a reason there is no note") {
+  stream_without_reasons silent;
   CHECK(mpt::plain_attention_note(silent).empty());
   telling_stream telling;
   CHECK(mpt::plain_attention_note(telling).empty());

@@ -14,19 +14,19 @@ namespace preflight_test {
 using namespace parallel;
 using mpt::describe;
 
-TEST_CASE("every rank's device and the network are measured") {
+TEST_CASE("preflight: every rank's device and the network are measured") {
   threads::run(2, [](threads::communicator& comm) {
     any_communicator any(std::move(comm));
     host::device device;
-    auto const said = mpt::preflight<float>(device, any, any, "here");
-    CHECK(said.machines == std::vector<std::string>{"here", "here"});
-    CHECK(said.wrong_elements == 0);
-    CHECK(said.inside_machine > 0);
-    for (double const rate : said.work) CHECK(rate > 1e6);
+    auto const measurements = mpt::preflight<float>(device, any, any, "here");
+    CHECK(measurements.machines == std::vector<std::string>{"here", "here"});
+    CHECK(measurements.wrong_elements == 0);
+    CHECK(measurements.inside_machine > 0);
+    for (double const rate : measurements.work) CHECK(rate > 1e6);
   });
 }
 
-/// A network with nothing to remark upon.
+/// Measurements of a network without problems.
 network_measurements good() {
   return {.machines = {"a", "a", "b", "b"},
           .work = {10, 10, 10, 9},
@@ -39,14 +39,14 @@ network_measurements good() {
 }
 
 /// The lines after the first, as one text.
-std::string remarks(network_measurements const& m) {
-  std::string all;
-  auto const lines = describe(m);
-  for (std::size_t i = 1; i < lines.size(); ++i) all += lines[i] + "\n";
-  return all;
+std::string remarks(network_measurements const& measurements) {
+  std::string text;
+  auto const lines = describe(measurements);
+  for (std::size_t i = 1; i < lines.size(); ++i) text += lines[i] + "\n";
+  return text;
 }
 
-TEST_CASE("rates and advice are said in a line each") {
+TEST_CASE("preflight: rates and advice have a line each") {
   CHECK(describe(good()).front() ==
         "network: 4 ranks on 2 machines, 100 GB/s inside, 90.0 GB/s between");
   CHECK(remarks(good()) ==
@@ -61,7 +61,7 @@ TEST_CASE("rates and advice are said in a line each") {
   CHECK(describe(m) == std::vector<std::string>{"network: 4 ranks on 1 machine, 100 GB/s inside"});
 }
 
-TEST_CASE("what is slow or wrong is named") {
+TEST_CASE("preflight: slow machines and ranks and wrong numbers are named") {
   auto m = good();
   m.between_machines = 1.2e9;
   CHECK(remarks(m).find("slow: machines exchange at 1.20 GB/s, 1.2 % of what mlx5_0 "
@@ -79,7 +79,7 @@ TEST_CASE("what is slow or wrong is named") {
   CHECK(remarks(m).find("wrong: 7 numbers") != std::string::npos);
 }
 
-TEST_CASE("rates have three digits and the unit that fits") {
+TEST_CASE("preflight: rates have three digits and a fitting unit") {
   using mpt::detail::rate_text;
   CHECK(rate_text(0) == "0.00 B/s");
   CHECK(rate_text(118.4e3) == "118 kB/s");
@@ -90,7 +90,7 @@ TEST_CASE("rates have three digits and the unit that fits") {
   CHECK(rate_text(5e15) == "5000 TB/s");
 }
 
-TEST_CASE("who exchanges slowly between machines is named") {
+TEST_CASE("preflight: a rank that exchanges slowly between machines is named") {
   auto m = good();
   m.machines = {"a", "b", "c"};
   m.work = {10, 10, 10};
@@ -112,7 +112,7 @@ TEST_CASE("who exchanges slowly between machines is named") {
   CHECK(remarks(m).empty());
 }
 
-TEST_CASE("of two ranks, the pair is named") {
+TEST_CASE("preflight: of two slow ranks, the pair is named") {
   network_measurements m;
   m.machines = {"a", "b"};
   m.between_machines = 120e3;
@@ -122,7 +122,7 @@ TEST_CASE("of two ranks, the pair is named") {
         "Gigabit Ethernet carries\n");
 }
 
-TEST_CASE("of many slow ranks, the first are named") {
+TEST_CASE("preflight: of many slow ranks, the first are named") {
   network_measurements m;
   for (int rank = 0; rank < 40; ++rank) {
     m.machines.push_back("m" + std::to_string(rank));

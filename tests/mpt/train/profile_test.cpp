@@ -1,4 +1,4 @@
-// Tests of the profile's table and trace, on tasks with given times.
+// Tests of the profile's table and trace, with tasks of given times.
 #include <chrono>
 #include <string>
 #include <vector>
@@ -13,22 +13,23 @@ namespace profile_test {
 namespace host = parallel::host;
 
 std::vector<mpt::stream_profile> example() {
-  auto const at = [](int us) {
-    return parallel::steady_time(std::chrono::microseconds(1'000'000 + us));
+  auto const time_at = [](int microseconds) {
+    return parallel::steady_time(std::chrono::microseconds(1'000'000 + microseconds));
   };
   return {{"compute",
-           {{{"matmul"}, at(0), at(3000)},
-            {{"gelu"}, at(3000), at(4000)},
-            {{"matmul"}, at(4000), at(8000)}}},
-          {"exchanges", {{{"all_reduce", 2'000'000}, at(5000), at(7000)}}}};
+           {{{"matmul"}, time_at(0), time_at(3000)},
+            {{"gelu"}, time_at(3000), time_at(4000)},
+            {{"matmul"}, time_at(4000), time_at(8000)}}},
+          {"exchanges", {{{"all_reduce", 2'000'000}, time_at(5000), time_at(7000)}}}};
 }
 
-TEST_CASE("a task that is called after a function has its name without arguments") {
+TEST_CASE("profile: a task named by a function template omits the template's arguments") {
   CHECK(mpt::detail::task_name("submit<float>") == "submit");
   CHECK(mpt::detail::task_name("all_reduce") == "all_reduce");
 }
 
-TEST_CASE("operations are summed by stream and name, the longest first, with their rates") {
+TEST_CASE(
+    "profile: operations are summed by stream and name, the longest first, with their rates") {
   std::string const expected =
       "stream    operation                         calls   ms a step   share  rate\n"
       "compute   matmul                                1       3.500   87.5%  2.00 GF/s\n"
@@ -37,7 +38,7 @@ TEST_CASE("operations are summed by stream and name, the longest first, with the
   CHECK(mpt::profile_table(example(), 2, {{"matmul", 14'000'000}}) == expected);
 }
 
-TEST_CASE("the trace has a named thread a stream, and times from the first task on") {
+TEST_CASE("profile: the trace has a named thread per stream, and times since the first task") {
   auto const trace = mpt::chrome_trace(example());
   auto const& events = trace["traceEvents"];
   REQUIRE(events.size() == 6);

@@ -11,14 +11,14 @@ TEST_CASE("resumed run: equal settings need no note") {
 }
 
 TEST_CASE("resumed run: every changed setting is named with both values") {
-  mpt::train_config before;
-  before.optimizer.lr = 0.01;
-  auto after = before;
-  after.optimizer.lr = 0.001;
-  after.model.resid_pdrop = 0.25;
-  after.scheduler.t_warmup = {5, mpt::time_unit::batch};
-  auto const note = mpt::describe_changed_settings(mpt::changeable_settings(before),
-                                                   mpt::changeable_settings(after));
+  mpt::train_config saved;
+  saved.optimizer.lr = 0.01;
+  auto changed = saved;
+  changed.optimizer.lr = 0.001;
+  changed.model.resid_pdrop = 0.25;
+  changed.scheduler.t_warmup = {5, mpt::time_unit::batch};
+  auto const note = mpt::describe_changed_settings(mpt::changeable_settings(saved),
+                                                   mpt::changeable_settings(changed));
   REQUIRE(note.has_value());
   CHECK(*note ==
         "note: this run goes on with settings that its checkpoint was not trained with: "
@@ -30,9 +30,9 @@ TEST_CASE("resumed run: a checkpoint without settings, or with fewer, is no diff
   mpt::train_config const config;
   auto const settings = mpt::changeable_settings(config);
   CHECK_FALSE(mpt::describe_changed_settings(nlohmann::json(), settings).has_value());
-  auto fewer = settings;
-  fewer.erase("optimizer.lr");
-  CHECK_FALSE(mpt::describe_changed_settings(fewer, settings).has_value());
+  auto partial_settings = settings;
+  partial_settings.erase("optimizer.lr");
+  CHECK_FALSE(mpt::describe_changed_settings(partial_settings, settings).has_value());
 }
 
 }  // namespace

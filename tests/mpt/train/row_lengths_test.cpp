@@ -1,15 +1,15 @@
-// The lengths that a run is planned for.
+// The row lengths that a run is planned for.
 #include <vector>
 
 #include <doctest/doctest.h>
 
 #include <mpt/train/row_lengths.hpp>
 
-TEST_CASE("trimmed rows have lengths that every rank gets an equal part of") {
+TEST_CASE("row lengths: trimmed rows have lengths that divide equally over the ranks") {
   mpt::train_config config;
   config.train_loader.max_seq_len = 50;
   using lengths = std::vector<mpt::index>;
-  CHECK(mpt::row_lengths(config) == lengths{50});  // of text
+  CHECK(mpt::row_lengths(config) == lengths{50});  // rows of text
   config.train_loader.finetuning = mpt::finetuning_config{};
   CHECK(mpt::row_lengths(config) == lengths{50});
   config.train_loader.finetuning->trimming = mpt::finetune::row_trimming::to_longest;

@@ -1,4 +1,4 @@
-// Texts that are read and written between the steps of a run do not depend on its layout.
+// Generated texts and task scores between the steps of a run do not depend on the run's layout.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -31,9 +31,9 @@ icl::task_config task_of(std::string const& name, icl::task_kind kind) {
   return out;
 }
 
-/// A model of some form that reads the golden tokenizer's tokens, prompts, and a task of each kind.
-train_config reading(place const& here, bool learned_positions) {
-  auto config = divisible(here, 2);
+/// The configuration of a run with the golden tokenizer, prompts, and a task of each kind.
+train_config reading_config(run_files const& files, bool learned_positions) {
+  auto config = divisible_config(files, 2);
   config.model.vocab_size = 421;  // 420 tokens; not divisible by two
   config.model.max_seq_len = 64;
   config.model.learned_pos_emb = learned_positions;
@@ -54,8 +54,8 @@ train_config reading(place const& here, bool learned_positions) {
   return config;
 }
 
-/// What a run's records say of prompts and tasks.
-std::map<std::string, nlohmann::json> said(fs::path const& file) {
+/// The metrics of prompts and tasks, by "batch name".
+std::map<std::string, nlohmann::json> text_records(fs::path const& file) {
   std::map<std::string, nlohmann::json> out;
   for (auto const& record : records(file))
     for (auto const& [name, value] : record.items())
@@ -75,36 +75,36 @@ std::vector<grid> const layouts{
      .parallelism = {.pipeline = 2, .schedule = "interleaved", .stages_per_rank = 2}},
 };
 
-TEST_CASE("every layout writes the same texts and has the same scores as one rank") {
-  place const here;
+TEST_CASE("run decoder: every layout writes the texts and has the scores of one rank") {
+  run_files const files;
   for (bool const learned : {false, true}) {
     CAPTURE(learned);
-    auto config = reading(here, learned);
-    config.logging.metrics_file = here.folder / "one.jsonl";
+    auto config = reading_config(files, learned);
+    config.logging.metrics_file = files.folder / "one.jsonl";
     static_cast<void>(train<float>(config));
-    auto const expected = said(config.logging.metrics_file);
+    auto const expected = text_records(config.logging.metrics_file);
     REQUIRE(expected.size() == 2 * (2 + 4 + 2));
     for (auto const& layout : layouts) {
       if (learned && layout.parallelism.ranks_of_model() == 1) continue;
       CAPTURE(layout.zero_stage);
       CAPTURE(layout.parallelism.tensor);
       CAPTURE(layout.parallelism.pipeline);
-      config.logging.metrics_file = here.folder / "other.jsonl";
+      config.logging.metrics_file = files.folder / "other.jsonl";
       fs::remove(config.logging.metrics_file);
-      static_cast<void>(train<float>(on(config, layout), layout.ranks()));
-      CHECK(said(config.logging.metrics_file) == expected);
+      static_cast<void>(train<float>(with_layout(config, layout), layout.ranks()));
+      CHECK(text_records(config.logging.metrics_file) == expected);
     }
   }
 }
 
-TEST_CASE("scores are those of the weights that a checkpoint holds") {
-  place const here;
-  auto config = reading(here, false);
+TEST_CASE("run decoder: a run's scores are those of its checkpoint's weights") {
+  run_files const files;
+  auto config = reading_config(files, false);
   config.callbacks.generate.reset();
-  config.logging.metrics_file = here.folder / "metrics.jsonl";
-  config.checkpoint.save_folder = here.folder / "saved";
+  config.logging.metrics_file = files.folder / "metrics.jsonl";
+  config.checkpoint.save_folder = files.folder / "saved";
   auto const layout = layouts[1];
-  fs::path const saved = train<float>(on(config, layout), layout.ranks()).checkpoint;
+  fs::path const saved = train<float>(with_layout(config, layout), layout.ranks()).checkpoint;
 
   mpt::model_source const source(saved);
   parallel::host::device device;
@@ -115,7 +115,7 @@ TEST_CASE("scores are those of the weights that a checkpoint holds") {
   mpt::model_decoder<float, parallel::host::device> decoder(net, device, stream, {.tokens = 48});
   icl::task_model model(decoder);
   auto const words = mpt::tokenizer::load(config.tokenizer.name);
-  auto const found = said(config.logging.metrics_file);
+  auto const found = text_records(config.logging.metrics_file);
   for (auto const& task : icl::load_tasks(config.icl.tasks)) {
     auto const result = icl::run_task(task, 1, words, model);
     CHECK(found

@@ -1,5 +1,5 @@
-// A run's ranks as one of them meets them: groups that can exchange both ways, and its part of what
-// is read.
+// The mesh of a run as a rank sees it: groups that can exchange in both directions, and the rank's
+// part of the data.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -34,7 +34,8 @@ mpt::train_config configuration() {
   return config;
 }
 
-TEST_CASE("8 ranks: tensor x context x 2 data ranks, whose groups shift and whose rows differ") {
+TEST_CASE(
+    "run mesh: 8 ranks with tensor, context and data groups, which exchange and have own rows") {
   auto const config = configuration();
   std::mutex lock;
   std::multiset<int> readers;
@@ -45,7 +46,7 @@ TEST_CASE("8 ranks: tensor x context x 2 data ranks, whose groups shift and whos
     mpt::run_mesh mesh(config, world, device);
     CHECK(mesh.layout().text() == "replicate 2 x context 2 x tensor 2");
     CHECK(mesh.data_ranks() == 2);
-    auto const groups = mesh.of_model();
+    auto const groups = mesh.groups_of_model();
     CHECK(groups.tensor.divides_rows());
     CHECK(groups.tensor.rank() == world.rank() % 2);
     CHECK(groups.context.group.rank() == world.rank() / 2 % 2);
@@ -59,8 +60,8 @@ TEST_CASE("8 ranks: tensor x context x 2 data ranks, whose groups shift and whos
     CHECK(from_neighbour(groups.tensor.group) == (world.rank() ^ 1));
     CHECK(from_neighbour(groups.context.group) == (world.rank() ^ 2));
     std::vector<std::int32_t> const ids{0, 1, 2, 3, 4, 5, 6, 7};
-    auto const here = mesh.rows_of(mpt::sequences(ids, 8));
-    auto const view = here.view({0, 1});
+    auto const rows = mesh.local_rows(mpt::sequences(ids, 8));
+    auto const view = rows.view({0, 1});
     std::scoped_lock const guard(lock);
     readers.insert(mesh.data_rank());
     read.emplace(groups.context.group.rank(),
@@ -72,7 +73,7 @@ TEST_CASE("8 ranks: tensor x context x 2 data ranks, whose groups shift and whos
         std::set<std::pair<int, std::vector<std::int32_t>>>{{0, {0, 1, 6, 7}}, {1, {2, 3, 4, 5}}});
 }
 
-TEST_CASE("ranks that have one part of the data read it once") {
+TEST_CASE("run mesh: ranks that share a part of the data read it once") {
   auto config = configuration();
   config.parallelism.pipeline = 2;
   std::atomic<int> reads = 0, ends = 0;
@@ -101,25 +102,25 @@ TEST_CASE("ranks that have one part of the data read it once") {
         std::map<int, ids>{{0, {0, 0, 0, 0, 0, 0, 0, 0}}, {1, {1, 1, 1, 1, 1, 1, 1, 1}}});
 }
 
-TEST_CASE("one rank has no groups and reads everything") {
+TEST_CASE("run mesh: one rank has no groups and reads everything") {
   auto config = configuration();
   config.parallelism = {};
   parallel::threads::run(1, [&](parallel::threads::communicator& comm) {
     parallel::host::device device;
     parallel::any_communicator world(std::move(comm));
     mpt::run_mesh mesh(config, world, device);
-    auto const groups = mesh.of_model();
+    auto const groups = mesh.groups_of_model();
     CHECK(groups.tensor.is_single_rank());
     CHECK(groups.context.is_single_rank());
     CHECK(mesh.data_ranks() == 1);
     CHECK(mesh.data_rank() == 0);
     std::vector<std::int32_t> const ids(8, 1);
-    CHECK(mesh.rows_of(mpt::sequences(ids, 8)).length() == 8);
+    CHECK(mesh.local_rows(mpt::sequences(ids, 8)).length() == 8);
   });
 }
 
 TEST_CASE(
-    "what is refused is refused by every rank before it meets others; plans have the groups") {
+    "run mesh: every rank refuses a bad layout before it communicates; planned groups have sizes") {
   auto config = configuration();
   config.parallelism.tensor = 3;
   CHECK_THROWS_AS(parallel::threads::run(6,

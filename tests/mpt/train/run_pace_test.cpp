@@ -1,4 +1,4 @@
-// How fast a run goes and where its time goes, on given times.
+// Tests of a run's speed and the parts of its time, with given times.
 #include <chrono>
 #include <thread>
 
@@ -11,7 +11,7 @@ namespace run_pace_test {
 using namespace std::chrono_literals;
 using mpt::run_pace;
 
-/// Batches of 10 tokens in rows of 12 places.
+/// Fake data: batches of 10 tokens in rows of 12 positions.
 class batches final : public mpt::run_batches {
  public:
   [[nodiscard]] parallel::index batches_per_epoch() const override { return 4; }
@@ -20,7 +20,7 @@ class batches final : public mpt::run_batches {
   [[nodiscard]] mpt::sequences at(parallel::index) override { throw parallel::error("unused"); }
   [[nodiscard]] bool in_memory() const override { return true; }
   [[nodiscard]] std::int64_t tokens() const override { return 10; }
-  [[nodiscard]] std::int64_t places() const override { return 12; }
+  [[nodiscard]] std::int64_t padded_tokens() const override { return 12; }
   [[nodiscard]] double waited_seconds() const override { return 0; }
 
  private:
@@ -29,8 +29,9 @@ class batches final : public mpt::run_batches {
 
 mpt::training_clock const clock{.tokens_per_batch = 10, .batches_per_epoch = 4};
 
-/// A pace with a batch a second, the first in three.
-run_pace after(int count, std::int64_t skipped) {
+/// The pace after `count` batches: one batch per second, except the first, which takes three
+/// seconds.
+run_pace pace_after(int count, std::int64_t skipped) {
   mpt::callbacks_config config;
   config.remaining_skip_batches = skipped;
   run_pace out(config);
@@ -41,16 +42,16 @@ run_pace after(int count, std::int64_t skipped) {
   return out;
 }
 
-TEST_CASE("a run's pace: the estimate leaves the first batches out, and is none before") {
-  CHECK(!after(1, 1).remaining_seconds(10));
-  CHECK(after(5, 1).remaining_seconds(10).value() == doctest::Approx(10).epsilon(0.01));
-  CHECK(!after(2, 2).remaining_seconds(10));
+TEST_CASE("run pace: the estimate omits the first batches, and there is none before they end") {
+  CHECK(!pace_after(1, 1).remaining_seconds(10));
+  CHECK(pace_after(5, 1).remaining_seconds(10).value() == doctest::Approx(10).epsilon(0.01));
+  CHECK(!pace_after(2, 2).remaining_seconds(10));
   // with the first: 7 s for 5 batches
-  CHECK(after(5, 0).remaining_seconds(10).value() == doctest::Approx(14).epsilon(0.01));
+  CHECK(pace_after(5, 0).remaining_seconds(10).value() == doctest::Approx(14).epsilon(0.01));
 }
 
-TEST_CASE("a run's pace: the estimate counts the evaluations and saves that are to come") {
-  auto pace = after(4, 1);
+TEST_CASE("run pace: the estimate includes the evaluations and saves that are to come") {
+  auto pace = pace_after(4, 1);
   double const plain = pace.remaining_seconds(8).value();
   pace.evaluate([] { std::this_thread::sleep_for(100ms); });
   pace.skip_since(run_pace::clock::now() - 100ms);
@@ -63,7 +64,7 @@ TEST_CASE("a run's pace: the estimate counts the evaluations and saves that are 
         doctest::Approx(2 * evaluation + 2).epsilon(0.2));
 }
 
-TEST_CASE("a run's pace: evaluations are apart from training, those before it too") {
+TEST_CASE("run pace: evaluations do not count as training, also before the first batch") {
   run_pace pace{mpt::callbacks_config()};
   pace.evaluate([] { std::this_thread::sleep_for(20ms); });
   pace.begin(batches(), 0, false, clock);
@@ -78,40 +79,40 @@ TEST_CASE("a run's pace: evaluations are apart from training, those before it to
   CHECK(pace.training_seconds() < 0.05);
 }
 
-TEST_CASE("a run's pace: tokens of the epoch are counted from where they are known") {
+TEST_CASE("run pace: tokens of an epoch are counted where a resumed run can know them") {
   batches const data;
   run_pace texts{mpt::callbacks_config()};
-  texts.go_on(60);
+  texts.resume_at(60);
   texts.begin(data, 6, false, clock);  // two batches into the second epoch
   CHECK(texts.tokens_of_run() == 60);
   CHECK(texts.tokens_of_epoch() == 20);
-  texts.trained(data, 7, false);
+  texts.record_batch(data, 7, false);
   CHECK(texts.tokens_of_epoch() == 30);
   CHECK(texts.tokens_of_run() == 70);
   CHECK(texts.batches() == 1);
   CHECK(texts.tokens() == 10);
-  CHECK(texts.places() == 12);
+  CHECK(texts.padded_tokens() == 12);
   run_pace examples{mpt::callbacks_config()};
-  examples.go_on(60);
+  examples.resume_at(60);
   examples.begin(data, 6, true, clock);
-  examples.trained(data, 7, false);
+  examples.record_batch(data, 7, false);
   CHECK(examples.tokens_of_epoch() < 0);
-  examples.trained(data, 7, true);
+  examples.record_batch(data, 7, true);
   CHECK(examples.tokens_of_epoch() == 10);
 }
 
-TEST_CASE("a run's pace: the summary's speeds are of this program's batches alone") {
+TEST_CASE("run pace: the summary's speeds count only this program's batches") {
   batches const data;
   run_pace pace{mpt::callbacks_config()};
-  pace.go_on(1000);
+  pace.resume_at(1000);
   pace.begin(data, 100, false, clock);
-  pace.trained(data, 7, true);
+  pace.record_batch(data, 7, true);
   std::this_thread::sleep_for(10ms);
-  pace.trained(data, 7, false);
+  pace.record_batch(data, 7, false);
   pace.end();
   mpt::run_summary summary;
-  mpt::watched_peak const peak(1e6, std::string(mpt::watched_peak::told));
-  pace.tell(summary, {.flops_per_token = 100, .causal_flops_per_token = 80}, peak, 6);
+  mpt::watched_peak const peak(1e6, std::string(mpt::watched_peak::configured));
+  pace.summarize(summary, {.flops_per_token = 100, .causal_flops_per_token = 80}, peak, 6);
   double const seconds = summary.seconds;
   CHECK(seconds >= 0.01);
   CHECK(summary.batches_here == 2);

@@ -1,4 +1,4 @@
-// What a configuration asks for and nobody has read is refused before a run begins.
+// A run whose configuration needs parts that were not read is refused before it begins.
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,24 +21,24 @@ struct no_data final : mpt::run_data {
   }
 };
 
-TEST_CASE("parts that a configuration asks for must be there") {
+TEST_CASE("run parts: a part that the configuration needs and that is missing is refused") {
   mpt::train_config config;
   mpt::run_parts parts;
-  auto const said = [&] {
+  auto const refusal = [&] {
     return test::message_of([&] { static_cast<void>(checked(config, parts)); });
   };
-  CHECK(said() ==
+  CHECK(refusal() ==
         "a run with a train_loader needs it read before; give the parts that read_run_parts makes");
   parts.data = std::make_shared<no_data>();
   CHECK(&checked(config, parts) == &parts);
   config.icl.tasks.emplace_back();
-  CHECK(test::contains(said(), "a run with icl_tasks needs it read"));
+  CHECK(test::contains(refusal(), "a run with icl_tasks needs it read"));
   config.icl.tasks.clear();
   config.callbacks.generate.emplace();
-  CHECK(test::contains(said(), "a run with a generate_callback needs it read"));
+  CHECK(test::contains(refusal(), "a run with a generate_callback needs it read"));
   parts.prompts = std::make_shared<mpt::sample_prompts const>();
   config.callbacks.hf_checkpointer.emplace();
-  CHECK(test::contains(said(), "a run with an hf_checkpointer needs it read"));
+  CHECK(test::contains(refusal(), "a run with an hf_checkpointer needs it read"));
   parts.exports = std::make_shared<mpt::hf_exports const>();
   CHECK(&checked(config, parts) == &parts);
 }

@@ -1,4 +1,4 @@
-// A run as a row of a table: every column there, in the unit of its head.
+// A run as a row of a table: every column is present, in the unit of its heading.
 #include <doctest/doctest.h>
 
 #include <mpt/train/run_row.hpp>
@@ -27,7 +27,7 @@ mpt::run_summary summary() {
   return out;
 }
 
-TEST_CASE("a run's row: the columns of published tables, of a whole run") {
+TEST_CASE("run row: a whole run has all columns of published tables") {
   auto const row = mpt::row_of(config(), summary(), 547.9, 8, 1.5 * 0x1p30);
   CHECK(text_of(row) ==
         "| model    | batches | eval every | nodes | wall-clock s |  tokens/s |   MFU | GiB per "
@@ -50,13 +50,13 @@ TEST_CASE("a run's row: the columns of published tables, of a whole run") {
   CHECK(json.at("evaluation_accuracy") == 0.53);
 }
 
-TEST_CASE("a run's row: what there was not is a dash, and a resumed run says what is its own") {
-  auto of = config();
-  of.eval_loaders.clear();
-  auto s = summary();
-  s.evaluation = std::nullopt;
-  s.batches_here = 1800;
-  auto const row = mpt::row_of(of, s, 10, 1, std::nullopt);
+TEST_CASE("run row: missing values are dashes, and a resumed run states its own batches") {
+  auto run_config = config();
+  run_config.eval_loaders.clear();
+  auto run = summary();
+  run.evaluation = std::nullopt;
+  run.batches_here = 1800;
+  auto const row = mpt::row_of(run_config, run, 10, 1, std::nullopt);
   auto const text = text_of(row);
   CHECK(text.find("| 4,800 (1,800 here) |") != std::string::npos);
   CHECK(text.find("|      never |") != std::string::npos);

@@ -1,4 +1,4 @@
-// Runs that save onto their nodes' own disks too, and go on from there: the same bits.
+// Runs that also save onto their nodes' local disks, and resume from these with the same bits.
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -19,19 +19,19 @@ namespace pc = parallel::checkpoint;
 
 std::vector<std::string> const two_nodes{"a", "a", "b", "b"};
 
-/// Saves into save_folder after four batches and onto two nodes' disks after each.
-train_config saving_locally(place const& here, std::string const& name) {
-  auto config = here.config(8);
+/// A run that saves into save_folder every four batches and onto two nodes' disks every batch.
+train_config locally_saving_config(run_files const& files, std::string const& name) {
+  auto config = files.config(8);
   config.zero_stage = 1;
-  config.checkpoint.save_folder = here.folder / name;
-  config.checkpoint.local_save_folder = here.folder / (name + "-{node_rank}");
+  config.checkpoint.save_folder = files.folder / name;
+  config.checkpoint.local_save_folder = files.folder / (name + "-{node_rank}");
   config.checkpoint.save_interval = {4, time_unit::batch};
   config.checkpoint.local_save_interval = {1, time_unit::batch};
   config.checkpoint.autoresume = true;
   return config;
 }
 
-/// A run that fails when it is about to save into save_folder for the `times`th time.
+/// Trains and fails just before the `times`th save into save_folder.
 void fail_at_shared_save(train_config const& config, int times = 1) {
   auto const message = test::message_of([&] {
     (void)train<float>(config, 4,
@@ -44,17 +44,17 @@ void fail_at_shared_save(train_config const& config, int times = 1) {
   CHECK(message == "stopped");
 }
 
-TEST_CASE("saves onto the nodes' disks change nothing of a run, nor of what it saves besides") {
-  place const here;
-  auto plain = saving_locally(here, "plain");
+TEST_CASE("local saves: they change neither the run nor its checkpoints in save_folder") {
+  run_files const files;
+  auto plain = locally_saving_config(files, "plain");
   plain.checkpoint.local_save_folder.clear();
   auto const expected = train<float>(plain, 4);
-  for (bool const behind : {true, false}) {
-    auto const config = saving_locally(here, behind ? "behind" : "stopping");
-    auto const got = train<float>(config, 4, {behind, {}, two_nodes});
+  for (bool const in_background : {true, false}) {
+    auto const config = locally_saving_config(files, in_background ? "behind" : "stopping");
+    auto const got = train<float>(config, 4, {in_background, {}, two_nodes});
     CHECK(got.saves.saves == 2);
     CHECK(got.local_saves.saves <= 6);
-    CHECK(got.local_saves.saves >= (behind ? 1 : 6));
+    CHECK(got.local_saves.saves >= (in_background ? 1 : 6));
     CHECK(expected.local_saves.saves == 0);
     CHECK(got.loss == expected.loss);
     CHECK(tensors_of(got.checkpoint) == tensors_of(expected.checkpoint));
@@ -63,14 +63,15 @@ TEST_CASE("saves onto the nodes' disks change nothing of a run, nor of what it s
   }
 }
 
-TEST_CASE("a run goes on from its nodes' disks, one of which is lost, to the same bits") {
-  place const here;
-  auto undisturbed = saving_locally(here, "undisturbed");
+TEST_CASE(
+    "local saves: a run resumes from its nodes' disks with the same bits, if one is lost too") {
+  run_files const files;
+  auto undisturbed = locally_saving_config(files, "undisturbed");
   undisturbed.checkpoint.local_save_folder.clear();
   auto const expected = tensors_of(train<float>(undisturbed, 4).checkpoint);
   for (std::string const lost : {"-0", "-1", "none"}) {
-    auto config = saving_locally(here, "lost" + lost);
-    config.logging.metrics_file = here.folder / ("metrics" + lost);
+    auto config = locally_saving_config(files, "lost" + lost);
+    config.logging.metrics_file = files.folder / ("metrics" + lost);
     fail_at_shared_save(config);
     CHECK_FALSE(pc::latest(config.checkpoint.save_folder).folder);
     fs::remove_all(config.checkpoint.save_folder + lost);
@@ -82,19 +83,20 @@ TEST_CASE("a run goes on from its nodes' disks, one of which is lost, to the sam
   }
 }
 
-TEST_CASE("another number of ranks on fewer nodes goes on from there, in the canonical order") {
-  auto const trained = [](train_config const& config, int ranks) {  // of trees some need few
+TEST_CASE("local saves: fewer ranks on fewer nodes resume from them in the canonical order") {
+  // train_on is used, since ranks with few nodes of the reduction tree need less than the plan
+  auto const trained = [](train_config const& config, int ranks) {
     return train_on<float>(
         config, ranks, [] { return parallel::host::device(); }, [](auto const&, auto const&) {});
   };
-  place const here;
-  auto undisturbed = saving_locally(here, "undisturbed");
+  run_files const files;
+  auto undisturbed = locally_saving_config(files, "undisturbed");
   undisturbed.reduction_order = parallel::zero::reduction_order::canonical_tree;
   undisturbed.checkpoint.local_save_folder.clear();
   auto const expected = content_of(trained(undisturbed, 4).checkpoint);
-  auto config = saving_locally(here, "run");
+  auto config = locally_saving_config(files, "run");
   config.reduction_order = undisturbed.reduction_order;
-  fail_at_shared_save(config, 2);  // the first lies in save_folder
+  fail_at_shared_save(config, 2);  // the first save into save_folder succeeds
   CHECK(pc::latest(config.checkpoint.save_folder).folder->filename() == "ep1-ba4");
   fs::remove_all(config.checkpoint.save_folder + "-1");
   config.zero_stage = 3;
@@ -103,9 +105,10 @@ TEST_CASE("another number of ranks on fewer nodes goes on from there, in the can
   CHECK(content_of(got.checkpoint) == expected);
 }
 
-TEST_CASE("what is left on nodes' disks is neither started over nor passed over without a word") {
-  place const here;
-  auto config = saving_locally(here, "run");
+TEST_CASE(
+    "local saves: checkpoints left on nodes' disks are not overwritten without save_overwrite") {
+  run_files const files;
+  auto config = locally_saving_config(files, "run");
   fail_at_shared_save(config);
   config.checkpoint.autoresume = false;
   CHECK(contains(test::message_of([&] { (void)train<float>(config, 4, {.nodes = two_nodes}); }),

@@ -6,13 +6,14 @@
 
 namespace sequences_test {
 
-TEST_CASE("labels are ids moved left by one, and -100 at the end of each row") {
+TEST_CASE("sequences: labels are ids moved left by one, and -100 at the end of each row") {
   mpt::sequences const batch({1, 2, 3, 4, 5, 6}, 3);
   CHECK(batch.count() == 2);
-  auto const all = batch.view({0, 2});
-  std::vector<std::int32_t> const labels(all.labels.span().begin(), all.labels.span().end());
+  auto const both_rows = batch.view({0, 2});
+  std::vector<std::int32_t> const labels(both_rows.labels.span().begin(),
+                                         both_rows.labels.span().end());
   CHECK(labels == std::vector<std::int32_t>{2, 3, -100, 5, 6, -100});
-  CHECK(all.loss_tokens == 4);
+  CHECK(both_rows.loss_tokens == 4);
   auto const second = batch.view({1, 2});
   CHECK(second.ids(0) == 4);
   CHECK(second.labels(0) == 5);
@@ -21,7 +22,7 @@ TEST_CASE("labels are ids moved left by one, and -100 at the end of each row") {
   CHECK(second.loss_tokens == 2);
 }
 
-TEST_CASE("documents begin after the token that ends one, or at the token that begins one") {
+TEST_CASE("sequences: documents begin after a token that ends one, or at one that begins one") {
   using side = mpt::document_separator::side;
   std::vector<std::int32_t> const ids = {1, 7, 2, 3, 7, 7, 7, 1, 1, 7, 2, 2};
   auto const begins = [&](mpt::document_separator separator) {
@@ -43,7 +44,7 @@ TEST_CASE("documents begin after the token that ends one, or at the token that b
   CHECK(begins({}).empty());
 }
 
-TEST_CASE("rows of examples keep their labels and where each begins") {
+TEST_CASE("sequences: rows of examples keep their labels and the beginnings of examples") {
   mpt::sequences const batch({.count = 2,
                               .length = 3,
                               .ids = {1, 2, 3, 4, 5, 0},
@@ -51,8 +52,8 @@ TEST_CASE("rows of examples keep their labels and where each begins") {
                               .document_begins = {0, 0, 2, 0, 0, 2}});
   CHECK(batch.count() == 2);
   CHECK(batch.length() == 3);
-  auto const all = batch.view({0, 2});
-  CHECK(all.loss_tokens == 2);
+  auto const both_rows = batch.view({0, 2});
+  CHECK(both_rows.loss_tokens == 2);
   auto const second = batch.view({1, 2});
   CHECK(second.loss_tokens == 1);
   CHECK(second.ids(1) == 5);
@@ -61,7 +62,7 @@ TEST_CASE("rows of examples keep their labels and where each begins") {
         std::vector<std::int32_t>{0, 0, 2});
 }
 
-TEST_CASE("ids that do not divide into rows are refused") {
+TEST_CASE("sequences: ids that do not divide into rows are refused") {
   CHECK_THROWS_WITH(mpt::sequences({1, 2, 3}, 2),
                     "a batch of 3 ids does not divide into sequences of 2");
 }

@@ -1,4 +1,4 @@
-// What one rank reads is what all have.
+// One rank reads batches and all ranks of its group have them.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -23,13 +23,13 @@ ids list(T const& values) {
 }
 
 /// Whether both are the same rows.
-bool same(mpt::sequences const& a, mpt::sequences const& b) {
+bool same_rows(mpt::sequences const& a, mpt::sequences const& b) {
   auto const x = a.rows(), y = b.rows();
   return x.count == y.count && x.length == y.length && x.ids == y.ids && x.labels == y.labels &&
          x.document_begins == y.document_begins;
 }
 
-/// What every rank of three has of what the first reads.
+/// Checks that three ranks have what read() returns, and that only the first of them reads.
 template <class Read>
 void check(Read const& read) {
   std::atomic<int> reads = 0;
@@ -42,12 +42,12 @@ void check(Read const& read) {
     });
     auto const expected = read();
     REQUIRE(got.has_value() == expected.has_value());
-    if (got) CHECK(same(*got, *expected));
+    if (got) CHECK(same_rows(*got, *expected));
   });
   CHECK(reads == 1);
 }
 
-TEST_CASE("text, with and without documents, examples, batches without rows, and the end") {
+TEST_CASE("shared reading: all ranks have the first rank's text, examples, empty batches and end") {
   using mpt::sequences;
   using side = mpt::document_separator::side;
   check([] { return std::optional(sequences(ids{5, 1, 2, 9, 3, 9, 9, 4}, 4)); });
@@ -68,7 +68,7 @@ TEST_CASE("text, with and without documents, examples, batches without rows, and
   check([]() -> std::optional<sequences> { return std::nullopt; });
 }
 
-TEST_CASE("a reader that fails ends the others, with its words") {
+TEST_CASE("shared reading: an error of the reading rank ends the others with its message") {
   auto const message = test::message_of([] {
     parallel::threads::run(2, [&](parallel::threads::communicator& world) {
       parallel::any_communicator comm(std::move(world));

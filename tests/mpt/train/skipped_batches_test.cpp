@@ -4,22 +4,22 @@
 
 namespace skipped_batches_test {
 
-TEST_CASE("neighbours make one range, and a checkpoint brings all back") {
+TEST_CASE("skipped batches: neighbours make one range, and a checkpoint restores all") {
   mpt::skipped_batches skipped;
   CHECK(skipped.add(4, 4, "it is cold") == "batch 4: it is cold; it is skipped");
   skipped.add(5, 5, "it is cold");
   CHECK(skipped.add(9, 12, "it is warm") ==
         "batch 12: it is warm; back to batch 8, those from 9 are skipped");
   CHECK(skipped.state().dump() == "[[4,5],[9,12]]");
-  mpt::skipped_batches again;
-  again.restore(skipped.state());
-  again.add(9, 13, "");  // rolled back to 8 once more
-  CHECK(again.state().dump() == "[[4,5],[9,13]]");
-  CHECK_THROWS_WITH(again.restore({{"first", 3}}),
+  mpt::skipped_batches restored;
+  restored.restore(skipped.state());
+  restored.add(9, 13, "");  // rolled back to 8 once more
+  CHECK(restored.state().dump() == "[[4,5],[9,13]]");
+  CHECK_THROWS_WITH(restored.restore({{"first", 3}}),
                     "the checkpoint's list of skipped batches is damaged; use another checkpoint");
 }
 
-TEST_CASE("going back over batches that were skipped counts each once") {
+TEST_CASE("skipped batches: a batch that is skipped and then rolled back counts once") {
   mpt::skipped_batches skipped;
   skipped.add(5, 5, "");
   skipped.add(7, 7, "");
@@ -30,7 +30,7 @@ TEST_CASE("going back over batches that were skipped counts each once") {
   CHECK(skipped.count() == 6);
 }
 
-TEST_CASE("ten in a row are too many, ten with others between are not") {
+TEST_CASE("skipped batches: ten in a row are too many, ten with others between are not") {
   mpt::skipped_batches skipped;
   for (int batch = 2; batch <= 40; batch += 2) skipped.add(batch, batch, "");
   for (int batch = 41; batch < 50 - 1; ++batch) skipped.add(batch, batch, "");

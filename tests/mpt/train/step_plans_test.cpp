@@ -1,4 +1,4 @@
-// What print_plan=true shows of a run.
+// The step plans that print_plan=true prints.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -26,7 +26,7 @@ mpt::train_config configuration() {
   return config;
 }
 
-TEST_CASE("the plan of a run has a list for every pipeline rank, with the model's units") {
+TEST_CASE("step plans: every pipeline rank has a list of actions, with the model's units") {
   auto const config = configuration();
   auto const plans = mpt::step_plans_of<float>(config, mpt::plan_run<float>(config, 4), false);
   REQUIRE(plans.size() == 2);
@@ -46,20 +46,21 @@ struct gpu {
 };
 struct cpu {};
 
-TEST_CASE("for devices that wait for all of their streams the lists run in one queue") {
+TEST_CASE(
+    "step plans: for devices that wait for all of their streams, lists can run in one queue") {
   auto const config = configuration();
   auto const plan = mpt::plan_run<float>(config, 4);
   auto const lists = [&](bool one_queue) {
     return mpt::step_plans_of<float>(config, plan, one_queue);
   };
-  auto const of_gpus = lists(parallel::train::waits_for_all_streams<gpu>);
-  auto const of_cpus = lists(parallel::train::waits_for_all_streams<cpu>);
-  CHECK(parallel::train::verify_in_one_queue(of_gpus).good());
-  CHECK_FALSE(parallel::train::verify_in_one_queue(of_cpus).good());
-  CHECK(mpt::describe_step(of_gpus) != mpt::describe_step(of_cpus));
+  auto const gpu_plans = lists(parallel::train::waits_for_all_streams<gpu>);
+  auto const cpu_plans = lists(parallel::train::waits_for_all_streams<cpu>);
+  CHECK(parallel::train::verify_in_one_queue(gpu_plans).good());
+  CHECK_FALSE(parallel::train::verify_in_one_queue(cpu_plans).good());
+  CHECK(mpt::describe_step(gpu_plans) != mpt::describe_step(cpu_plans));
 }
 
-TEST_CASE("one rank alone has one list") {
+TEST_CASE("step plans: a single rank has one list and no links") {
   auto config = configuration();
   config.parallelism.pipeline = 1;
   config.zero_stage = 0;

@@ -5,7 +5,7 @@
 
 namespace stream_folder_test {
 
-TEST_CASE("a stream's set is read where it lies: in local, else in remote") {
+TEST_CASE("stream folder: a set is read in `local` if it is there, otherwise in `remote`") {
   test::temporary_folder const folder;
   std::filesystem::create_directories(folder / "local/train");
   mpt::stream_config stream{.local = folder / "local"};

@@ -23,11 +23,11 @@ mpt::train_config config() {
   return out;
 }
 
-std::string refusal(mpt::train_config const& of) {
-  return test::message_of([&] { static_cast<void>(mpt::read_task_set(of)); });
+std::string refusal(mpt::train_config const& config) {
+  return test::message_of([&] { static_cast<void>(mpt::read_task_set(config)); });
 }
 
-TEST_CASE("a run's tasks are read with the tokenizer that the model is trained with") {
+TEST_CASE("task set: a run's tasks are read with the tokenizer of the model") {
   auto const set = mpt::read_task_set(config());
   REQUIRE(set.tasks.size() == 1);
   CHECK(set.tasks[0].parts.at("").rows.size() == 12);
@@ -35,26 +35,27 @@ TEST_CASE("a run's tasks are read with the tokenizer that the model is trained w
   CHECK(set.subset_batches == 3);
 }
 
-TEST_CASE("tasks that the model or the tokenizer cannot read are refused before the run") {
-  auto of = config();
-  of.tokenizer.name = "nowhere";
-  CHECK(refusal(of) ==
+TEST_CASE("task set: tasks that model or tokenizer cannot read are refused before the run") {
+  auto refused = config();
+  refused.tokenizer.name = "nowhere";
+  CHECK(refusal(refused) ==
         "icl_tasks need the tokenizer, but tokenizer.name nowhere is no folder or file here");
-  of = config();
-  of.model.vocab_size = 419;
-  CHECK(refusal(of).ends_with("tokenizer_a: has 420 tokens, the model only 419"));
-  of = config();
-  of.icl.tasks[0].max_seq_len = 65;
-  CHECK(refusal(of) ==
+  refused = config();
+  refused.model.vocab_size = 419;
+  CHECK(refusal(refused).ends_with("tokenizer_a: has 420 tokens, the model only 419"));
+  refused = config();
+  refused.icl.tasks[0].max_seq_len = 65;
+  CHECK(refusal(refused) ==
         "icl_tasks: choice: max_seq_len 65 is longer than the 64 learned positions of the model; "
         "set icl_seq_len");
-  of.model.learned_pos_emb = false;
-  CHECK(refusal(of).empty());
-  of.icl.tasks[0].shots = {0};
-  of.icl.tasks[0].max_seq_len = 2;
-  CHECK(refusal(of).find("choice.jsonl:1: what the model is to say has ") != std::string::npos);
-  of.icl.tasks[0].file = icl_test::folder() / "language.jsonl";
-  CHECK(refusal(of).find("language.jsonl:1: the row has no \"query\"") != std::string::npos);
+  refused.model.learned_pos_emb = false;
+  CHECK(refusal(refused).empty());
+  refused.icl.tasks[0].shots = {0};
+  refused.icl.tasks[0].max_seq_len = 2;
+  CHECK(refusal(refused).find("choice.jsonl:1: what the model is to say has ") !=
+        std::string::npos);
+  refused.icl.tasks[0].file = icl_test::folder() / "language.jsonl";
+  CHECK(refusal(refused).find("language.jsonl:1: the row has no \"query\"") != std::string::npos);
 }
 
 }  // namespace task_set_test

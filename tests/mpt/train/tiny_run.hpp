@@ -1,4 +1,4 @@
-// Runs of a tiny model on threads, in any layout, for tests.
+// Runs a tiny model on threads, in any layout, for tests.
 #pragma once
 
 #include <algorithm>
@@ -34,18 +34,20 @@ using mpt::train_config;
 constexpr std::int32_t length = 8;
 constexpr std::int32_t vocabulary = 23;
 
-/// `count` sequences that count upwards in steps of 1 or 2: easily learnt.
+/// Writes `count` sequences that count upwards in steps of 1 or 2, which are easily learnt.
 inline void write_set(fs::path const& folder, std::int32_t count) {
   std::vector<std::vector<std::int32_t>> rows(static_cast<std::size_t>(count));
-  for (std::int32_t i = 0; i < count; ++i)
-    for (std::int32_t at = 0; at < length; ++at)
-      rows[static_cast<std::size_t>(i)].push_back((i * 5 + at * (1 + i % 2)) % vocabulary);
+  for (std::int32_t row = 0; row < count; ++row)
+    for (std::int32_t position = 0; position < length; ++position)
+      rows[static_cast<std::size_t>(row)].push_back((row * 5 + position * (1 + row % 2)) %
+                                                    vocabulary);
   test::write_token_set(folder, rows);
 }
 
-/// 20 training sequences: 3 batches of 6 an epoch; 7 held-out ones.
-struct place {
-  place() {
+/// A temporary folder with 20 training sequences (3 batches of 6 in an epoch) and 7 held-out ones;
+/// tests let their runs write into it, too.
+struct run_files {
+  run_files() {
     write_set(folder / "train", 20);
     write_set(folder / "val", 7);
   }
@@ -87,20 +89,21 @@ struct place {
   test::temporary_folder folder;
 };
 
-/// How a run saves.
-struct saving {
-  bool behind = true;  // behind training
+/// How a run saves, and who observes it.
+struct save_behaviour {
+  bool in_background = true;  // while training goes on
   std::function<void(int rank, std::string_view step)> on_action = {};
-  std::vector<std::string> nodes = {};  // their names, by rank; empty: all ranks are on one
+  std::vector<std::string> nodes = {};  // node names by rank; empty: all ranks are on one node
 };
 
-/// Ranks are threads, on devices that `make` makes; at the end of each, ended(device, its plan).
-template <class T, class Make, class Ended>
-mpt::run_summary train_on(train_config const& config, int ranks, Make const& make,
-                          Ended const& ended, saving const& how = {}) {
-  using device_type = std::invoke_result_t<Make>;
+/// Trains on threads as ranks. make_device() returns a rank's device; on_end(device, memory plan of
+/// the rank's stage) is called at the end of each rank.
+template <class T, class MakeDevice, class OnEnd>
+mpt::run_summary train_on(train_config const& config, int ranks, MakeDevice const& make_device,
+                          OnEnd const& on_end, save_behaviour const& saves = {}) {
+  using device_type = std::invoke_result_t<MakeDevice>;
   auto plan = mpt::plan_run<T>(config, ranks);
-  plan.saves_behind = how.behind;
+  plan.saves_in_background = saves.in_background;
   auto const parts = parts_of(config);
   mpt::run_summary out;
   parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
@@ -108,39 +111,42 @@ mpt::run_summary train_on(train_config const& config, int ranks, Make const& mak
     auto const stage = static_cast<std::size_t>(
         plan.layout.template coordinate<parallel::axis::pipeline>(comm.rank()));
     parallel::any_communicator any(std::move(comm));
-    device_type device = make();
+    device_type device = make_device();
     parallel::action_hook on_save;
-    if (how.on_action)
-      on_save = [&how, rank = any.rank()](std::string_view step) { how.on_action(rank, step); };
+    if (saves.on_action)
+      on_save = [&saves, rank = any.rank()](std::string_view step) { saves.on_action(rank, step); };
     mpt::run_hooks hooks{.on_save = on_save};
-    if (!how.nodes.empty()) hooks.nodes.emplace(how.nodes);
+    if (!saves.nodes.empty()) hooks.nodes.emplace(saves.nodes);
     auto const summary = mpt::run_training<T>(config, any, device, plan, parts, hooks);
-    ended(device, plan.by_stage[stage]);
+    on_end(device, plan.by_stage[stage]);
     if (is_primary) out = summary;
   });
   return out;
 }
 
-/// The first tensor rank needs what was planned; others may need less when they hold less.
+/// Trains on the host and checks that the largest peak of memory equals the planned one. Where
+/// tensor ranks do not divide the vocabulary, ranks with a smaller slice may need less.
 template <class T>
-mpt::run_summary train(train_config const& config, int ranks = 1, saving const& how = {}) {
+mpt::run_summary train(train_config const& config, int ranks = 1,
+                       save_behaviour const& saves = {}) {
   bool const divides = config.model.vocab_size % config.parallelism.tensor == 0;
   std::mutex lock;
-  std::map<std::size_t, std::size_t> most;  // by what was planned
+  std::map<std::size_t, std::size_t> largest_peaks;  // by planned bytes
   auto out = train_on<T>(
       config, ranks, [] { return parallel::host::device(); },
       [&](auto const& device, parallel::train::memory_plan const& plan) {
-        if (config.callbacks.optimizer_monitor_interval > 0) return;  // which copies weights
+        // the monitor copies weights, which the plan does not count
+        if (config.callbacks.optimizer_monitor_interval > 0) return;
         std::scoped_lock const guard(lock);
         if (divides) CHECK(device.peak_bytes() == plan.total());
-        most[plan.total()] = std::max(most[plan.total()], device.peak_bytes());
+        largest_peaks[plan.total()] = std::max(largest_peaks[plan.total()], device.peak_bytes());
       },
-      how);
-  for (auto const& [planned, used] : most) CHECK(used == planned);
+      saves);
+  for (auto const& [planned, used] : largest_peaks) CHECK(used == planned);
   return out;
 }
 
-/// All files of tensors in a checkpoint, by name.
+/// The bytes of all tensor files in a checkpoint, by file name.
 inline std::map<std::string, std::string> tensors_of(fs::path const& checkpoint) {
   std::map<std::string, std::string> out;
   for (auto const& entry : fs::directory_iterator(checkpoint))
@@ -149,7 +155,7 @@ inline std::map<std::string, std::string> tensors_of(fs::path const& checkpoint)
   return out;
 }
 
-/// All tensors of a checkpoint, whole.
+/// The bytes of all whole tensors in a checkpoint, by tensor name; verifies the checkpoint.
 inline std::map<std::string, std::vector<std::byte>> content_of(fs::path const& folder) {
   parallel::checkpoint::checkpoint_reader const reader(folder);
   reader.verify();
@@ -170,7 +176,7 @@ inline std::vector<nlohmann::json> records(fs::path const& file) {
   return out;
 }
 
-/// A layout of the model's axes; `data` ranks besides.
+/// A layout of ranks: degrees of the model's axes, and `data` data-parallel ranks.
 struct grid {
   int zero_stage = 0;
   int data = 1;
@@ -178,15 +184,15 @@ struct grid {
   [[nodiscard]] int ranks() const { return data * parallelism.ranks_of_model(); }
 };
 
-inline train_config on(train_config config, grid const& how) {
-  config.zero_stage = how.zero_stage;
-  config.parallelism = how.parallelism;
+inline train_config with_layout(train_config config, grid const& layout) {
+  config.zero_stage = layout.zero_stage;
+  config.parallelism = layout.parallelism;
   return config;
 }
 
-/// A model that many degrees divide.
-inline train_config divisible(place const& here, double batches) {
-  auto config = here.config(batches);
+/// The configuration of a model whose extents many degrees divide.
+inline train_config divisible_config(run_files const& files, double batches) {
+  auto config = files.config(batches);
   config.model.n_heads = 4;
   config.model.n_layers = 4;
   config.model.vocab_size = 24;
@@ -194,9 +200,10 @@ inline train_config divisible(place const& here, double batches) {
   return config;
 }
 
-/// One that few degrees divide, and a batch that few data ranks do.
-inline train_config indivisible(place const& here, double batches) {
-  auto config = here.config(batches);
+/// The configuration of a model whose extents few degrees divide, and of a batch that few numbers
+/// of data ranks divide.
+inline train_config indivisible_config(run_files const& files, double batches) {
+  auto config = files.config(batches);
   config.model.d_model = 20;
   config.model.n_heads = 10;
   config.model.attn.kv_n_heads = 5;

@@ -1,4 +1,4 @@
-// A small MDS set of token sequences, for tests of what reads one.
+// Writes a small MDS set of token sequences, for tests of its readers.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace test {
 
-/// One sample a row, as "ndarray:int32".
+/// Writes one sample per row, as "ndarray:int32".
 inline void write_token_set(std::filesystem::path const& folder,
                             std::vector<std::vector<std::int32_t>> const& rows,
                             std::string const& compression = "") {

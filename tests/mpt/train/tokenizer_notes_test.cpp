@@ -9,7 +9,8 @@
 
 namespace tokenizer_notes_test {
 
-TEST_CASE("a run is told of data made with another tokenizer, and of one that ends no text") {
+TEST_CASE(
+    "tokenizer notes: they name data of another tokenizer, and one without end-of-text token") {
   test::temporary_folder const folder;
   auto const words = tokenizer_test::small_tokenizer();
   words.save(folder / "words");

@@ -1,6 +1,6 @@
-// reduction_order: canonical in whole runs: parameters, optimizer states, losses, gradient norms
+// Whole runs with reduction_order: canonical. Parameters, optimizer states, losses, gradient norms
 // and evaluation losses have the same bits on every data, ZeRO and pipeline layout, also when a run
-// is resumed on another one.
+// is resumed on another layout.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -22,46 +22,47 @@ using parallel::zero::reduction_order;
 using test::contains;
 using test::message_of;
 
-/// What must not depend on the layout: all tensors of the last checkpoint, and the lines of
-/// metrics, which say nothing of time and memory.
+/// The results that must not depend on the layout: all tensors of the last checkpoint, and the
+/// lines of metrics without those of time and memory.
 struct outcome {
   std::map<std::string, std::vector<std::byte>> tensors;
   std::vector<std::string> metrics;
   bool operator==(outcome const&) const = default;
 };
 
-/// The microbatches of 11 sequences are 5 of 2 and one of 1, those of the 7 held-out ones 3 of 2
-/// and one of 1.
-train_config canonical(place const& here, double batches) {
-  auto config = divisible(here, batches);
+/// A configuration in the canonical order. A batch of 11 sequences has 5 microbatches of 2 and one
+/// of 1; the 7 held-out sequences have 3 of 2 and one of 1.
+train_config canonical(run_files const& files, double batches) {
+  auto config = divisible_config(files, batches);
   config.reduction_order = reduction_order::canonical_tree;
   config.global_train_batch_size = 11;
-  config.eval_loaders = {here.held_out()};
+  config.eval_loaders = {files.held_out()};
   config.evaluation.eval_interval = {1, time_unit::batch};
   return config;
 }
 
-/// Trains on a layout; with autoresume, on from what `name` has.
+/// Trains on a layout; with autoresume, the run continues from the checkpoints of `name`.
 template <class T>
-outcome run(place const& here, train_config config, grid const& how, std::string const& name) {
-  config = on(std::move(config), how);
-  config.checkpoint.save_folder = here.folder / name;
-  config.logging.metrics_file = here.folder / (name + ".jsonl");
+outcome run(run_files const& files, train_config config, grid const& layout,
+            std::string const& name) {
+  config = with_layout(std::move(config), layout);
+  config.checkpoint.save_folder = files.folder / name;
+  config.logging.metrics_file = files.folder / (name + ".jsonl");
   auto const summary = train_on<T>(
-      config, how.ranks(), [] { return parallel::host::device(); },
+      config, layout.ranks(), [] { return parallel::host::device(); },
       [&](auto const& device, parallel::train::memory_plan const& plan) {
         CHECK(plan.trees > 0);
-        CHECK(device.peak_bytes() <= plan.total());  // others may have fewer microbatches
-        if (how.ranks() == 1) CHECK(device.peak_bytes() == plan.total());
+        CHECK(device.peak_bytes() <= plan.total());  // some ranks may have fewer microbatches
+        if (layout.ranks() == 1) CHECK(device.peak_bytes() == plan.total());
       });
   outcome out{content_of(summary.checkpoint), {}};
   for (auto record : records(config.logging.metrics_file)) {
-    nlohmann::json kept;
+    nlohmann::json selected;
     for (auto const& [key, value] : record.items())
       if (!key.starts_with("time/") && !key.starts_with("throughput/") &&
           !key.starts_with("memory/"))
-        kept[key] = value;
-    out.metrics.push_back(kept.dump());
+        selected[key] = value;
+    out.metrics.push_back(selected.dump());
   }
   return out;
 }
@@ -83,10 +84,10 @@ std::vector<grid> const layouts{
      .parallelism = {.pipeline = 2, .schedule = "zb-v", .stages_per_rank = 2}},
 };
 
-TEST_CASE_TEMPLATE("whole runs have the same bits on every layout, however gradients are clipped",
-                   T, float, bf16) {
-  place const here;
-  auto config = canonical(here, 3);
+TEST_CASE_TEMPLATE("canonical order: runs have the same bits on every layout, with any clipping", T,
+                   float, bf16) {
+  run_files const files;
+  auto config = canonical(files, 3);
   int number = 0;
   for (auto const& clip : {parallel::train::clipping{},
                            {clipping_kind::norm, 0.05},
@@ -95,27 +96,27 @@ TEST_CASE_TEMPLATE("whole runs have the same bits on every layout, however gradi
     CAPTURE(static_cast<int>(clip.kind));
     config.clip = clip;
     auto const name = [&] { return "run" + std::to_string(number++); };
-    auto const expected = run<T>(here, config, {}, name());
+    auto const expected = run<T>(files, config, {}, name());
     REQUIRE(expected.tensors.contains("transformer.wte.weight#exp_avg"));
-    REQUIRE(expected.metrics.size() == 6);  // a batch and an evaluation each
+    REQUIRE(expected.metrics.size() == 6);  // three batches with an evaluation each
     CHECK(contains(expected.metrics[0], "l2_norm/grad/global"));
     CHECK(contains(expected.metrics[1], "metrics/eval/LanguageCrossEntropy"));
     for (std::size_t g = 0; g < layouts.size(); ++g) {
       CAPTURE(g);
-      auto const other = run<T>(here, config, layouts[g], name());
+      auto const other = run<T>(files, config, layouts[g], name());
       CHECK(other.metrics == expected.metrics);
       CHECK(other.tensors == expected.tensors);
     }
   }
 }
 
-TEST_CASE_TEMPLATE("Muon beside AdamW: the same bits on every layout, each with its rate", T, float,
+TEST_CASE_TEMPLATE("canonical order: Muon beside AdamW has the same bits on every layout", T, float,
                    bf16) {
-  place const here;
-  auto config = canonical(here, 3);
+  run_files const files;
+  auto config = canonical(files, 3);
   config.optimizer.name = "muon";
   config.optimizer.muon.emplace().learning_rate = 0.02;
-  auto const expected = run<T>(here, config, {}, "one");
+  auto const expected = run<T>(files, config, {}, "one");
   CHECK(expected.tensors.contains("transformer.wte.weight#exp_avg"));
   CHECK(!expected.tensors.contains("transformer.wte.weight#momentum_buffer"));
   CHECK(expected.tensors.contains("transformer.blocks.1.ffn.up_proj.weight#momentum_buffer"));
@@ -125,19 +126,19 @@ TEST_CASE_TEMPLATE("Muon beside AdamW: the same bits on every layout, each with 
         doctest::Approx(20 * static_cast<double>(rates.at("lr-DecoupledAdamW/group0"))));
   for (std::size_t g = 0; g < layouts.size(); g += 2) {
     CAPTURE(g);
-    CHECK(run<T>(here, config, layouts[g], "run" + std::to_string(g)) == expected);
+    CHECK(run<T>(files, config, layouts[g], "run" + std::to_string(g)) == expected);
   }
 }
 
-TEST_CASE("Muon over tensor ranks trains as on one, also with keys that several of them share") {
-  place const here;
-  auto config = divisible(here, 3);
+TEST_CASE("Muon: tensor ranks train as one rank does, also when several share keys") {
+  run_files const files;
+  auto config = divisible_config(files, 3);
   config.model.attn.kv_n_heads = 2;
   config.optimizer.name = "muon";
   config.optimizer.muon.emplace().learning_rate = 0.02;
   std::map<std::string, std::vector<double>> expected;
   int number = 0;
-  for (grid const& how :
+  for (grid const& layout :
        std::vector<grid>{{},
                          {.parallelism = {.tensor = 2}},
                          {.zero_stage = 1, .parallelism = {.tensor = 4}},
@@ -145,33 +146,35 @@ TEST_CASE("Muon over tensor ranks trains as on one, also with keys that several 
                          .data = 2,
                          .parallelism = {.tensor = 2, .sequence_parallel = true, .pipeline = 2}}}) {
     CAPTURE(number);
-    auto of = on(config, how);
-    of.checkpoint.save_folder = here.folder / std::to_string(number++);
-    std::map<std::string, std::vector<double>> got;
-    for (auto const& [name, bytes] : content_of(train<double>(of, how.ranks()).checkpoint)) {
-      got[name].resize(bytes.size() / sizeof(double));
-      std::memcpy(got[name].data(), bytes.data(), bytes.size());
+    auto run_config = with_layout(config, layout);
+    run_config.checkpoint.save_folder = files.folder / std::to_string(number++);
+    std::map<std::string, std::vector<double>> found;
+    for (auto const& [name, bytes] :
+         content_of(train<double>(run_config, layout.ranks()).checkpoint)) {
+      found[name].resize(bytes.size() / sizeof(double));
+      std::memcpy(found[name].data(), bytes.data(), bytes.size());
     }
-    if (expected.empty()) expected = got;
-    REQUIRE(got.contains("transformer.blocks.1.attn.Wqkv.weight#momentum_buffer"));
-    for (auto const& at : expected) {
-      auto const& [name, values] = at;
-      CAPTURE(at.first);
-      double most = 0, apart = 0;
+    if (expected.empty()) expected = found;
+    REQUIRE(found.contains("transformer.blocks.1.attn.Wqkv.weight#momentum_buffer"));
+    for (auto const& entry : expected) {
+      auto const& [name, values] = entry;
+      CAPTURE(entry.first);
+      double largest = 0, difference = 0;
       for (std::size_t i = 0; i < values.size(); ++i) {
-        most = std::max(most, std::abs(values[i]));
-        apart = std::max(apart, std::abs(values[i] - got.at(name)[i]));
+        largest = std::max(largest, std::abs(values[i]));
+        difference = std::max(difference, std::abs(values[i] - found.at(name)[i]));
       }
-      CHECK(apart <= 1e-9 * most);
+      CHECK(difference <= 1e-9 * largest);
     }
   }
 }
 
-TEST_CASE("in the order of ranks the bits depend on the layout, so the test above has teeth") {
-  place const here;
-  auto config = canonical(here, 3);
+TEST_CASE(
+    "reduction by_rank: bits depend on the layout, so tests of the canonical order can fail") {
+  run_files const files;
+  auto config = canonical(files, 3);
   config.global_train_batch_size = 12;
-  config.logging.metrics_file = here.folder / "metrics.jsonl";
+  config.logging.metrics_file = files.folder / "metrics.jsonl";
   config.reduction_order = reduction_order::by_rank;
   std::map<std::string, double> losses[2];
   for (int const ranks : {1, 4}) {
@@ -189,37 +192,37 @@ TEST_CASE("in the order of ranks the bits depend on the layout, so the test abov
   }
 }
 
-TEST_CASE("with a tensor axis the bits are the same on every data layout of it") {
-  place const here;
-  auto config = canonical(here, 2);
+TEST_CASE("canonical order: with a tensor axis every data layout has the same bits") {
+  run_files const files;
+  auto config = canonical(files, 2);
   config.clip = {clipping_kind::norm, 0.05};
   mpt::parallelism_config const two{.tensor = 2, .sequence_parallel = true};
-  auto const expected = run<float>(here, config, {.parallelism = two}, "one");
-  CHECK(run<float>(here, config, {.data = 3, .parallelism = two}, "three") == expected);
-  CHECK(run<float>(here, config, {.zero_stage = 3, .data = 2, .parallelism = two}, "zero") ==
+  auto const expected = run<float>(files, config, {.parallelism = two}, "one");
+  CHECK(run<float>(files, config, {.data = 3, .parallelism = two}, "three") == expected);
+  CHECK(run<float>(files, config, {.zero_stage = 3, .data = 2, .parallelism = two}, "zero") ==
         expected);
 }
 
-TEST_CASE("a part of the evaluation set is the same part on every layout") {
-  place const here;
-  auto config = canonical(here, 1);
+TEST_CASE("canonical order: eval_subset_num_batches selects the same samples on every layout") {
+  run_files const files;
+  auto config = canonical(files, 1);
   config.evaluation.eval_subset_num_batches = 3;
-  auto const expected = run<float>(here, config, {}, "one");
+  auto const expected = run<float>(files, config, {}, "one");
   CHECK(contains(expected.metrics.at(1), "metrics/eval/LanguageCrossEntropy"));
   config.evaluation.eval_subset_num_batches = 2;
-  CHECK(run<float>(here, config, {}, "less").metrics.at(1) != expected.metrics.at(1));
+  CHECK(run<float>(files, config, {}, "less").metrics.at(1) != expected.metrics.at(1));
   config.evaluation.eval_subset_num_batches = 3;
   int number = 0;
-  for (auto const& how : {layouts[0], layouts[2], layouts[7], layouts[10]})
-    CHECK(run<float>(here, config, how, std::to_string(number++)) == expected);
+  for (auto const& layout : {layouts[0], layouts[2], layouts[7], layouts[10]})
+    CHECK(run<float>(files, config, layout, std::to_string(number++)) == expected);
 }
 
-TEST_CASE("a run that is resumed with another number of data ranks goes on with the same bits") {
-  place const here;
-  auto config = canonical(here, 6);
+TEST_CASE("canonical order: a run resumed with another number of data ranks has the same bits") {
+  run_files const files;
+  auto config = canonical(files, 6);
   config.clip = {clipping_kind::adaptive, 2e-2};
   config.checkpoint.autoresume = true;
-  auto const expected = run<float>(here, config, {}, "at once");
+  auto const expected = run<float>(files, config, {}, "at once");
   int number = 0;
   for (auto const& [first, second] : std::vector<std::pair<grid, grid>>{{layouts[2], layouts[0]},
                                                                         {grid{}, layouts[3]},
@@ -229,23 +232,23 @@ TEST_CASE("a run that is resumed with another number of data ranks goes on with 
     CAPTURE(number);
     auto const name = "in parts " + std::to_string(number++);
     config.max_duration.count = 3;
-    (void)run<float>(here, config, first, name);
+    (void)run<float>(files, config, first, name);
     config.max_duration.count = 6;
-    CHECK(run<float>(here, config, second, name) == expected);
+    CHECK(run<float>(files, config, second, name) == expected);
   }
 }
 
-TEST_CASE("other microbatches, or the order of ranks, do not go on from the canonical order") {
-  place const here;
-  auto config = canonical(here, 1);
-  config.checkpoint.save_folder = here.folder / "run";
+TEST_CASE("canonical order: a run is not resumed with other microbatches or in another order") {
+  run_files const files;
+  auto config = canonical(files, 1);
+  config.checkpoint.save_folder = files.folder / "run";
   fs::path const saved = train<float>(config).checkpoint;
   CHECK(parallel::checkpoint::checkpoint_reader(saved).state().at("canonical_leaf") == 2);
 
   config.max_duration.count = 2;
   config.checkpoint.autoresume = true;
-  auto const problem = [&](train_config const& of) {
-    return message_of([&] { (void)train<float>(of); });
+  auto const problem = [&](train_config const& run_config) {
+    return message_of([&] { (void)train<float>(run_config); });
   };
   auto other = config;
   other.device_train_microbatch_size = 3;
@@ -268,16 +271,16 @@ TEST_CASE("other microbatches, or the order of ranks, do not go on from the cano
   CHECK(problem(other) == "");
 }
 
-TEST_CASE("a run in the order of ranks may go on in the canonical order") {
-  place const here;
-  auto config = canonical(here, 1);
+TEST_CASE("canonical order: a run reduced by_rank may be resumed in it") {
+  run_files const files;
+  auto config = canonical(files, 1);
   config.reduction_order = reduction_order::by_rank;
-  config.checkpoint.save_folder = here.folder / "run";
+  config.checkpoint.save_folder = files.folder / "run";
   fs::path const saved = train<float>(config).checkpoint;
-  config = canonical(here, 3);
+  config = canonical(files, 3);
   config.checkpoint.load_path = saved;
-  auto const expected = run<float>(here, config, {}, "one");
-  CHECK(run<float>(here, config, layouts[2], "four") == expected);
+  auto const expected = run<float>(files, config, {}, "one");
+  CHECK(run<float>(files, config, layouts[2], "four") == expected);
 }
 
 }  // namespace

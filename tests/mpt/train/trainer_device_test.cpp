@@ -1,6 +1,6 @@
-// A whole run on memory that the host cannot reach: it trains, evaluates, saves, is stopped,
-// resumes; its files are those of a run on the host, byte for byte. What it made is evaluated and
-// continues a prompt there, too.
+// A whole run on memory that the host cannot reach: it trains, evaluates, saves, stops and resumes.
+// Its files equal those of a run on the host, byte for byte. Its model is also evaluated, and
+// continues a prompt, on such memory.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -22,10 +22,10 @@ namespace {
 using namespace tiny_run;
 using parallel::bf16;
 
-TEST_CASE_TEMPLATE("a run there leaves the files of a run on the host", T, float, bf16) {
-  place const here;
-  auto config = here.config(6);
-  config.eval_loaders = {here.held_out()};
+TEST_CASE_TEMPLATE("device memory: a run leaves the files of a run on the host", T, float, bf16) {
+  run_files const files;
+  auto config = files.config(6);
+  config.eval_loaders = {files.held_out()};
   config.evaluation.eval_interval = {2, mpt::time_unit::batch};
   config.model.attn.alibi = true;
   config.model.learned_pos_emb = false;
@@ -35,9 +35,9 @@ TEST_CASE_TEMPLATE("a run there leaves the files of a run on the host", T, float
     config.offload_optimizer = stage == 3;
     config.max_duration.count = 6;
     auto const name = std::to_string(stage);
-    config.checkpoint.save_folder = here.folder / ("host" + name);
+    config.checkpoint.save_folder = files.folder / ("host" + name);
     auto const expected = train<T>(config, 2);
-    config.checkpoint.save_folder = here.folder / ("guarded" + name);
+    config.checkpoint.save_folder = files.folder / ("guarded" + name);
     config.checkpoint.autoresume = true;
     config.max_duration.count = 4;
     static_cast<void>(train_guarded<T>(config, 2));
@@ -45,19 +45,19 @@ TEST_CASE_TEMPLATE("a run there leaves the files of a run on the host", T, float
     auto const got = train_guarded<T>(config, 2);
     CHECK(got.loss == expected.loss);
     CHECK(got.batches == 6);
-    auto const files = tensors_of(expected.checkpoint);
-    CHECK(files.size() >= 2);
-    CHECK(tensors_of(got.checkpoint) == files);
+    auto const expected_files = tensors_of(expected.checkpoint);
+    CHECK(expected_files.size() >= 2);
+    CHECK(tensors_of(got.checkpoint) == expected_files);
     config.checkpoint.autoresume = false;
   }
 }
 
-TEST_CASE("what was trained is evaluated there, and continues a prompt there") {
-  place const here;
-  auto config = here.config(8);
-  config.checkpoint.save_folder = here.folder / "run";
+TEST_CASE("device memory: a trained model has the host's evaluation and generated text") {
+  run_files const files;
+  auto config = files.config(8);
+  config.checkpoint.save_folder = files.folder / "run";
   static_cast<void>(train<float>(config));
-  mpt::model_source const source(here.folder / "run");
+  mpt::model_source const source(files.folder / "run");
 
   auto const measure = [&](auto& device) {
     using device_type = std::remove_reference_t<decltype(device)>;
@@ -65,7 +65,7 @@ TEST_CASE("what was trained is evaluated there, and continues a prompt there") {
     mpt::model<float> net(source.config());
     parallel::train::weights<float> const weights(net, device);
     source.load(weights, device);
-    mpt::evaluation_batches batches(mpt::open_streams(here.held_out(), vocabulary), 2, 0, 1, -1);
+    mpt::evaluation_batches batches(mpt::open_streams(files.held_out(), vocabulary), 2, 0, 1, -1);
     auto const scores = mpt::evaluate(net, device, stream, [&] { return batches.next(); });
     CHECK(scores.tokens == 7 * (length - 1));
     std::vector<std::int32_t> const prompt{3, 4};

@@ -1,5 +1,5 @@
-// Runs with a batch that is a spike among others that are alike: it updates nothing, in any layout,
-// and a run that is resumed anywhere finds the same.
+// Runs with one batch whose loss is a spike among equal batches: the spike updates nothing in any
+// layout, and a run that is resumed at any batch handles the spike in the same way.
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -22,25 +22,25 @@ using policy = mpt::bad_batch_policy;
 
 constexpr std::int64_t spike = 15;  // the first batch of random tokens, from 1
 
-/// Batches of the same six sequences, but for `spikes` of tokens that follow from nothing.
-struct spiked : place {
-  explicit spiked(std::int64_t spikes = 1, std::int32_t batches = 27) {
+/// Run files with batches of the same six sequences, except `spikes` batches of random tokens.
+struct spiked_files : run_files {
+  explicit spiked_files(std::int64_t spikes = 1, std::int32_t batches = 27) {
     std::vector<std::vector<std::int32_t>> rows;
     std::uint32_t random = 1;
     for (std::int32_t batch = 1; batch <= batches; ++batch)
-      for (std::int32_t i = 0; i < 6; ++i) {
+      for (std::int32_t sequence = 0; sequence < 6; ++sequence) {
         auto& row = rows.emplace_back();
-        for (std::int32_t at = 0; at < length; ++at) {
+        for (std::int32_t position = 0; position < length; ++position) {
           random = random * 1664525U + 1013904223U;
           bool const bad = batch >= spike && batch < spike + spikes;
           row.push_back(bad ? static_cast<std::int32_t>(random >> 16) % vocabulary
-                            : (i * 5 + at * (1 + i % 2)) % vocabulary);
+                            : (sequence * 5 + position * (1 + sequence % 2)) % vocabulary);
         }
       }
     test::write_token_set(folder / "spiked", rows);
   }
 
-  /// Saved every four batches in `name`.
+  /// A run that saves every four batches into `name`.
   [[nodiscard]] train_config run(std::string const& name, double batches, policy on_spike) const {
     auto config = this->config(batches);
     config.train_loader.streams = {{.local = folder / "spiked"}};
@@ -56,7 +56,7 @@ struct spiked : place {
   }
 };
 
-/// What a run's checkpoint says of it.
+/// The run's state in a checkpoint.
 nlohmann::json state_of(fs::path const& checkpoint) {
   return parallel::checkpoint::checkpoint_reader(checkpoint).state();
 }
@@ -68,7 +68,7 @@ fs::path saved_at(train_config const& config, int batch) {
   return {};
 }
 
-/// Trains to each of these batches in turn, by another program each.
+/// Trains until each of these batches in turn, as one run and its resumptions do.
 mpt::run_summary train_to(train_config config, std::vector<double> const& ends, int ranks) {
   mpt::run_summary out;
   for (double const end : ends) {
@@ -78,38 +78,39 @@ mpt::run_summary train_to(train_config config, std::vector<double> const& ends, 
   return out;
 }
 
-TEST_CASE("a spike is skipped in any layout, also by a run that is resumed before or after it") {
-  spiked const here;
+TEST_CASE("spike: it is skipped in any layout, also by a run that is resumed before or after it") {
+  spiked_files const files;
   int number = 0;
-  for (auto const& how :
+  for (auto const& layout :
        {grid{}, grid{.zero_stage = 3, .data = 2, .parallelism = {.tensor = 2, .pipeline = 2}}}) {
     CAPTURE(number);
     auto const name = parallel::concat("run", number++);
-    auto const config = on(here.run(name, 20, policy::skip), how);
-    auto const calm = train<float>(config, how.ranks());
-    auto const state = state_of(calm.checkpoint);
-    CHECK(calm.batches == 20);
+    auto const config = with_layout(files.run(name, 20, policy::skip), layout);
+    auto const uninterrupted = train<float>(config, layout.ranks());
+    auto const state = state_of(uninterrupted.checkpoint);
+    CHECK(uninterrupted.batches == 20);
     CHECK(state.at("skipped").dump() == "[[15,15]]");
     CHECK(state.at("spikes").at("losses").size() == 8);
-    auto const told = records(config.logging.metrics_file);
-    REQUIRE(told.size() == 19);  // nobody is told of the spike
+    auto const metrics = records(config.logging.metrics_file);
+    REQUIRE(metrics.size() == 19);  // the skipped batch has no record
 
-    auto const resumed_config = on(here.run(name + "resumed", 20, policy::skip), how);
-    auto const resumed = train_to(resumed_config, {14, 15, 20}, how.ranks());
-    CHECK(tensors_of(resumed.checkpoint) == tensors_of(calm.checkpoint));
+    auto const resumed_config = with_layout(files.run(name + "resumed", 20, policy::skip), layout);
+    auto const resumed = train_to(resumed_config, {14, 15, 20}, layout.ranks());
+    CHECK(tensors_of(resumed.checkpoint) == tensors_of(uninterrupted.checkpoint));
     CHECK(state_of(resumed.checkpoint).at("spikes") == state.at("spikes"));
     CHECK(state_of(resumed.checkpoint).at("skipped") == state.at("skipped"));
 
-    auto free = on(here.run(name + "free", 20, policy::skip), how);
-    free.spike_check.reset();
-    auto const spoilt = train<float>(free, how.ranks());
-    CHECK(tensors_of(spoilt.checkpoint) != tensors_of(calm.checkpoint));
-    CHECK(state_of(spoilt.checkpoint).at("skipped").empty());
-    CHECK(state_of(spoilt.checkpoint).at("spikes").is_null());
+    auto unchecked = with_layout(files.run(name + "free", 20, policy::skip), layout);
+    unchecked.spike_check.reset();
+    auto const trained_on_spike = train<float>(unchecked, layout.ranks());
+    CHECK(tensors_of(trained_on_spike.checkpoint) != tensors_of(uninterrupted.checkpoint));
+    CHECK(state_of(trained_on_spike.checkpoint).at("skipped").empty());
+    CHECK(state_of(trained_on_spike.checkpoint).at("spikes").is_null());
   }
 }
 
-/// Without what depends on the number of a batch: all batches but spikes update alike.
+/// Removes settings that depend on the batch number, so that all batches except spikes update
+/// alike.
 train_config timeless(train_config config) {
   config.model.resid_pdrop = 0;
   config.scheduler.t_warmup = {0, time_unit::batch};
@@ -117,52 +118,56 @@ train_config timeless(train_config config) {
   return config;
 }
 
-TEST_CASE("a batch that is skipped or gone back over is no update: the optimizer counts none") {
-  spiked const here, calm(0);
-  auto const whole = train<float>(timeless(calm.run("calm", 17, policy::skip)));
-  auto const one_less = train<float>(timeless(calm.run("less", 15, policy::skip)));
-  auto const skipped = train<float>(timeless(here.run("skipped", 18, policy::skip)));
+TEST_CASE("spike: the optimizer counts no update for a batch that is skipped or rolled back") {
+  spiked_files const files, files_without_spike(0);
+  auto const without_spike =
+      train<float>(timeless(files_without_spike.run("calm", 17, policy::skip)));
+  auto const two_batches_less =
+      train<float>(timeless(files_without_spike.run("less", 15, policy::skip)));
+  auto const skipped = train<float>(timeless(files.run("skipped", 18, policy::skip)));
   CHECK(state_of(skipped.checkpoint).at("skipped").dump() == "[[15,15]]");
-  CHECK(tensors_of(skipped.checkpoint) == tensors_of(whole.checkpoint));
-  auto const back = train<float>(timeless(here.run("back", 18, policy::roll_back)));
-  CHECK(state_of(back.checkpoint).at("skipped").dump() == "[[13,15]]");
-  CHECK(tensors_of(back.checkpoint) == tensors_of(one_less.checkpoint));
+  CHECK(tensors_of(skipped.checkpoint) == tensors_of(without_spike.checkpoint));
+  auto const rolled_back = train<float>(timeless(files.run("back", 18, policy::roll_back)));
+  CHECK(state_of(rolled_back.checkpoint).at("skipped").dump() == "[[13,15]]");
+  CHECK(tensors_of(rolled_back.checkpoint) == tensors_of(two_batches_less.checkpoint));
   auto const resumed =
-      train_to(timeless(here.run("resumed", 18, policy::skip)), {16, 18}, 2).checkpoint;
-  auto const two = train<float>(timeless(calm.run("two", 17, policy::skip)), 2);
-  CHECK(tensors_of(resumed) == tensors_of(two.checkpoint));
+      train_to(timeless(files.run("resumed", 18, policy::skip)), {16, 18}, 2).checkpoint;
+  auto const on_two_ranks =
+      train<float>(timeless(files_without_spike.run("two", 17, policy::skip)), 2);
+  CHECK(tensors_of(resumed) == tensors_of(on_two_ranks.checkpoint));
 }
 
-TEST_CASE("ranks that check each other skip the same") {
-  spiked const here;
-  auto config = on(here.run("plain", 18, policy::skip), {.zero_stage = 2, .data = 2});
+TEST_CASE("spike: ranks with corruption_check skip the same batch and have the same tensors") {
+  spiked_files const files;
+  auto config = with_layout(files.run("plain", 18, policy::skip), {.zero_stage = 2, .data = 2});
   auto const plain = train<float>(config, 2);
-  config.checkpoint.save_folder = here.folder / "checked";
+  config.checkpoint.save_folder = files.folder / "checked";
   config.corruption_check.interval = {1, time_unit::batch};
   auto const checked = train<float>(config, 2);
   CHECK(state_of(checked.checkpoint).at("skipped").dump() == "[[15,15]]");
   CHECK(tensors_of(checked.checkpoint) == tensors_of(plain.checkpoint));
 }
 
-TEST_CASE("a run goes back before a spike to its last checkpoint, and to the numbers of then") {
-  spiked const here;
-  auto const config = here.run("run", 20, policy::roll_back);
-  auto const whole = train<float>(config, 2);
-  CHECK(state_of(whole.checkpoint).at("skipped").dump() == "[[13,15]]");
+TEST_CASE("spike: roll_back restores the tensors and spike statistics of the last checkpoint") {
+  spiked_files const files;
+  auto const config = files.run("run", 20, policy::roll_back);
+  auto const uninterrupted = train<float>(config, 2);
+  CHECK(state_of(uninterrupted.checkpoint).at("skipped").dump() == "[[13,15]]");
 
-  auto const parts = here.run("parts", 20, policy::roll_back);
-  auto const at_spike = train_to(parts, {15}, 2).checkpoint;
-  auto const before = saved_at(parts, 12);
-  CHECK(at_spike != before);
+  auto const resumed_config = files.run("parts", 20, policy::roll_back);
+  auto const at_spike = train_to(resumed_config, {15}, 2).checkpoint;
+  auto const before_spike = saved_at(resumed_config, 12);
+  CHECK(at_spike != before_spike);
   CHECK(state_of(at_spike).at("batches") == 15);
-  CHECK(content_of(at_spike) == content_of(before));
-  CHECK(state_of(at_spike).at("spikes") == state_of(before).at("spikes"));
-  CHECK(tensors_of(train_to(parts, {20}, 2).checkpoint) == tensors_of(whole.checkpoint));
+  CHECK(content_of(at_spike) == content_of(before_spike));
+  CHECK(state_of(at_spike).at("spikes") == state_of(before_spike).at("spikes"));
+  CHECK(tensors_of(train_to(resumed_config, {20}, 2).checkpoint) ==
+        tensors_of(uninterrupted.checkpoint));
 }
 
-TEST_CASE("a run that is to stop at a spike says so before anything is updated") {
-  spiked const here;
-  auto config = here.run("run", 20, policy::stop);
+TEST_CASE("spike: policy `stop` ends the run with a message before anything is updated") {
+  spiked_files const files;
+  auto config = files.run("run", 20, policy::stop);
   std::string message;
   try {
     static_cast<void>(train<float>(config, 2));
@@ -179,16 +184,16 @@ TEST_CASE("a run that is to stop at a spike says so before anything is updated")
   auto const last = parallel::checkpoint::latest(config.checkpoint.save_folder);
   REQUIRE(last.folder.has_value());
   CHECK(state_of(*last.folder).at("batches") == 12);
-  // it goes on from there as a run that skips does from the beginning
+  // Resumed with policy `skip`, the run equals one that skips from the beginning.
   config.spike_check->on_spike = policy::skip;
-  auto const on = train<float>(config, 2);
-  auto const other = train<float>(here.run("other", 20, policy::skip), 2);
-  CHECK(tensors_of(on.checkpoint) == tensors_of(other.checkpoint));
+  auto const continued = train<float>(config, 2);
+  auto const skipping = train<float>(files.run("other", 20, policy::skip), 2);
+  CHECK(tensors_of(continued.checkpoint) == tensors_of(skipping.checkpoint));
 }
 
-TEST_CASE("ten spikes in a row end the run") {
-  spiked const here(12);
-  auto const config = here.run("run", 26, policy::skip);
+TEST_CASE("spike: ten in a row end the run") {
+  spiked_files const files(12);
+  auto const config = files.run("run", 26, policy::skip);
   std::string message;
   try {
     static_cast<void>(train<float>(config));

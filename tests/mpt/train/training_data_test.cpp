@@ -1,4 +1,4 @@
-// The data of a run: every rank's share of every batch, from any position.
+// The data of a run: every rank reads its share of every batch, from any position on.
 #include <algorithm>
 #include <cstdint>
 #include <set>
@@ -18,16 +18,16 @@ using ids = std::vector<std::int32_t>;
 
 constexpr std::int32_t length = 4;
 
-/// Row i begins with i; the others follow from it.
+/// Writes `count` rows of four ids; row i begins with i.
 void write(std::filesystem::path const& folder, std::int32_t count) {
   std::vector<ids> rows;
   for (std::int32_t i = 0; i < count; ++i) rows.push_back({i, i + 1, 7, i + 2});
   test::write_token_set(folder, rows);
 }
 
-/// 20 samples: 3 batches of 6 an epoch.
-struct place {
-  place() { write(folder / "train", 20); }
+/// A temporary folder with 20 samples: an epoch has 3 batches of 6.
+struct data_files {
+  data_files() { write(folder / "train", 20); }
 
   [[nodiscard]] mpt::train_config config() const {
     mpt::train_config c;
@@ -42,17 +42,18 @@ struct place {
   test::temporary_folder folder;
 };
 
-/// The samples of a batch, each named by its first id.
+/// The first ids of a batch's rows, which identify the samples.
 ids samples_of(mpt::sequences const& batch) {
   ids out;
   auto const rows = batch.view({0, batch.count()}).ids.span();
-  for (std::size_t at = 0; at < rows.size(); at += length) out.push_back(rows[at]);
+  for (std::size_t begin = 0; begin < rows.size(); begin += length) out.push_back(rows[begin]);
   return out;
 }
 
-TEST_CASE("an epoch has every sample at most once, and every epoch another order") {
-  place const here;
-  mpt::training_batches data(here.config(), 0, 1);
+TEST_CASE(
+    "training data: an epoch has every sample at most once, and epochs differ in their order") {
+  data_files const files;
+  mpt::training_batches data(files.config(), 0, 1);
   CHECK(data.samples() == 20);
   CHECK(data.batches_per_epoch() == 3);
   std::vector<ids> epochs(2);
@@ -72,25 +73,25 @@ TEST_CASE("an epoch has every sample at most once, and every epoch another order
   CHECK(data.waited_seconds() >= 0);
 }
 
-TEST_CASE("any batch can be asked for, and is the one that reading in order gives") {
-  place const here;
-  mpt::training_batches in_order(here.config(), 0, 1);
-  std::vector<ids> all;
-  for (index batch = 0; batch < 8; ++batch) all.push_back(samples_of(in_order.at(batch)));
-  mpt::training_batches jumping(here.config(), 0, 1);
+TEST_CASE("training data: a batch is the same when read in order or directly") {
+  data_files const files;
+  mpt::training_batches in_order(files.config(), 0, 1);
+  std::vector<ids> samples;
+  for (index batch = 0; batch < 8; ++batch) samples.push_back(samples_of(in_order.at(batch)));
+  mpt::training_batches jumping(files.config(), 0, 1);
   for (index const batch : {5, 6, 0, 7, 7, 2})
-    CHECK(samples_of(jumping.at(batch)) == all[static_cast<std::size_t>(batch)]);
+    CHECK(samples_of(jumping.at(batch)) == samples[static_cast<std::size_t>(batch)]);
 }
 
-TEST_CASE("the ranks' shares side by side are the global batch") {
-  place const here;
+TEST_CASE("training data: the ranks' shares together are the global batch") {
+  data_files const files;
   for (int const ranks : {2, 3, 4}) {
     CAPTURE(ranks);
-    mpt::training_batches whole(here.config(), 0, 1);
+    mpt::training_batches whole(files.config(), 0, 1);
     for (index const batch : {0, 4}) {
       ids joined;
       for (int rank = 0; rank < ranks; ++rank) {
-        mpt::training_batches data(here.config(), rank, ranks);
+        mpt::training_batches data(files.config(), rank, ranks);
         auto const part = data.at(batch);
         CHECK(part.count() == data.share().size());
         for (auto const sample : samples_of(part)) joined.push_back(sample);
@@ -100,9 +101,10 @@ TEST_CASE("the ranks' shares side by side are the global batch") {
   }
 }
 
-TEST_CASE("train_subset_num_batches shortens the epoch, and a set below one batch is refused") {
-  place const here;
-  auto config = here.config();
+TEST_CASE(
+    "training data: train_subset_num_batches shortens an epoch; too few samples are refused") {
+  data_files const files;
+  auto config = files.config();
   config.train_subset_num_batches = 2;
   CHECK(mpt::training_batches(config, 0, 1).batches_per_epoch() == 2);
   config.train_subset_num_batches = 9;
@@ -113,12 +115,12 @@ TEST_CASE("train_subset_num_batches shortens the epoch, and a set below one batc
                        "data or lower global_train_batch_size"));
 }
 
-TEST_CASE("training data: an epoch that settings make too small for a batch names them") {
-  place const here;
+TEST_CASE("training data: the error of an epoch smaller than a batch names the settings to blame") {
+  data_files const files;
   auto const error = [](mpt::train_config const& config) {
     return test::message_of([&] { mpt::training_batches const data(config, 0, 1); });
   };
-  auto config = here.config();
+  auto config = files.config();
   config.train_loader.epoch_size = 4;
   CHECK(error(config).ends_with(
       "train: an epoch has 4 samples, fewer than one global batch of 6, though there are 20; raise "
@@ -131,19 +133,20 @@ TEST_CASE("training data: an epoch that settings make too small for a batch name
       "global_train_batch_size"));
 }
 
-TEST_CASE("remote is read in place where local holds no set") {
-  place const here;
-  auto config = here.config();
+TEST_CASE("training data: `remote` is read in place where `local` holds no set") {
+  data_files const files;
+  auto config = files.config();
   config.train_loader.shuffle = false;
-  config.train_loader.streams = {{.local = here.folder / "cache", .remote = here.folder / "train"}};
+  config.train_loader.streams = {
+      {.local = files.folder / "cache", .remote = files.folder / "train"}};
   CHECK(samples_of(mpt::training_batches(config, 0, 1).at(0)) == ids{0, 1, 2, 3, 4, 5});
-  write(here.folder / "cache", 7);
+  write(files.folder / "cache", 7);
   CHECK(mpt::training_batches(config, 0, 1).samples() == 7);
 }
 
-TEST_CASE("an epoch's reach shuffles all samples, a shard's reach its largest shard") {
-  place const here;
-  auto config = here.config();
+TEST_CASE("training data: the shuffle block is the epoch or the largest shard, by its reach") {
+  data_files const files;
+  auto config = files.config();
   auto const streams = mpt::open_streams(config.train_loader, 30);
   auto const order = [&] { return mpt::order_of(config.train_loader, streams); };
   CHECK(order().mode == mpt::data::shuffle::blocks);
@@ -158,44 +161,44 @@ TEST_CASE("an epoch's reach shuffles all samples, a shard's reach its largest sh
   CHECK(order().mode == mpt::data::shuffle::none);
 }
 
-TEST_CASE("documents begin behind the end-of-text token, or at the begin-of-text token") {
-  place const here;
-  auto config = here.config();
+TEST_CASE("training data: documents begin after end-of-text tokens, or at begin-of-text tokens") {
+  data_files const files;
+  auto config = files.config();
   config.train_loader.shuffle = false;
-  auto const begins = [&] {
+  auto const document_begins = [&] {
     auto const batch = mpt::training_batches(config, 0, 1).at(0);
-    auto const all = batch.view({0, 1}).document_begins;
-    return ids(all.begin(), all.end());
+    auto const begins = batch.view({0, 1}).document_begins;
+    return ids(begins.begin(), begins.end());
   };
-  CHECK(begins().empty());
+  CHECK(document_begins().empty());
   config.train_loader.eos_token_id = 7;  // the third of four
-  CHECK(begins() == ids{0, 0, 0, 3});
+  CHECK(document_begins() == ids{0, 0, 0, 3});
   config.train_loader.eos_token_id.reset();
   config.train_loader.bos_token_id = 7;
-  CHECK(begins() == ids{0, 0, 2, 2});
+  CHECK(document_begins() == ids{0, 0, 2, 2});
 }
 
-TEST_CASE("an evaluation set is read once, to its last sample or as many batches as wished") {
-  place const here;
+TEST_CASE("evaluation data: a set is read once, to its end or for max_batches batches") {
+  data_files const files;
   auto const read = [&](index max_batches, int ranks) {
-    ids all;
+    ids samples;
     std::vector<index> counts;
     for (int rank = 0; rank < ranks; ++rank) {
-      mpt::evaluation_batches data(mpt::open_streams(here.config().train_loader, 30), 3, rank,
+      mpt::evaluation_batches data(mpt::open_streams(files.config().train_loader, 30), 3, rank,
                                    ranks, max_batches);
       index batches = 0;
       for (auto batch = data.next(); batch; batch = data.next(), ++batches)
-        for (auto const sample : samples_of(*batch)) all.push_back(sample);
+        for (auto const sample : samples_of(*batch)) samples.push_back(sample);
       counts.push_back(batches);
     }
-    std::ranges::sort(all);
-    CHECK(std::ranges::count(counts, counts[0]) == ranks);  // all take part in every batch
-    return std::pair(counts[0], all);
+    std::ranges::sort(samples);
+    CHECK(std::ranges::count(counts, counts[0]) == ranks);  // all ranks take part in every batch
+    return std::pair(counts[0], samples);
   };
-  ids every(20);
-  for (std::int32_t i = 0; i < 20; ++i) every[static_cast<std::size_t>(i)] = i;
-  CHECK(read(-1, 1) == std::pair(index{7}, every));
-  CHECK(read(-1, 2) == std::pair(index{4}, every));
+  ids all_samples(20);
+  for (std::int32_t i = 0; i < 20; ++i) all_samples[static_cast<std::size_t>(i)] = i;
+  CHECK(read(-1, 1) == std::pair(index{7}, all_samples));
+  CHECK(read(-1, 2) == std::pair(index{4}, all_samples));
   CHECK(read(2, 1) == std::pair(index{2}, ids{0, 1, 2, 3, 4, 5}));
   CHECK(read(0, 1).second.empty());
 }

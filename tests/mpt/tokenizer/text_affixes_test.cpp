@@ -1,16 +1,16 @@
 #include <doctest/doctest.h>
 
-#include <mpt/tokenizer/around_text.hpp>
+#include <mpt/tokenizer/text_affixes.hpp>
 
 #include "mpt/tokenizer/small_tokenizer.hpp"
 
-namespace around_text_test {
+namespace text_affixes_test {
 
 using nlohmann::json;
 using tokenizer_test::changed_tokenizer;
 
-mpt::around_text around(json const& processor) {
-  return mpt::read_around_text(changed_tokenizer([&](json& file) {
+mpt::text_affixes affixes_from(json const& processor) {
+  return mpt::read_text_affixes(changed_tokenizer([&](json& file) {
     file["added_tokens"].push_back(tokenizer_test::added(290, "<begin>", false));
     file["added_tokens"].push_back(tokenizer_test::added(291, "<end>", false));
     file["post_processor"] = processor;
@@ -21,32 +21,33 @@ json special(char const* name) { return {{"SpecialToken", {{"id", name}, {"type_
 json const text = {{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
 json const bytes = {{"type", "ByteLevel"}};
 
-TEST_CASE("a template's tokens before and after the text are found, within a sequence too") {
+TEST_CASE("text affixes: the tokens of a template are found, also inside a Sequence") {
   using ids = std::vector<std::int32_t>;
-  json const both = {{"type", "TemplateProcessing"},
-                     {"single", {special("<begin>"), text, special("<end>")}}};
+  json const template_processor = {{"type", "TemplateProcessing"},
+                                   {"single", {special("<begin>"), text, special("<end>")}}};
   for (auto const& found :
-       {around(both), around({{"type", "Sequence"}, {"processors", {bytes, both}}})}) {
-    CHECK(found.before == ids{290});
-    CHECK(found.after == ids{291});
+       {affixes_from(template_processor),
+        affixes_from({{"type", "Sequence"}, {"processors", {bytes, template_processor}}})}) {
+    CHECK(found.prefix == ids{290});
+    CHECK(found.suffix == ids{291});
   }
-  CHECK(around(bytes).before.empty());
-  CHECK(around(nullptr).after.empty());
+  CHECK(affixes_from(bytes).prefix.empty());
+  CHECK(affixes_from(nullptr).suffix.empty());
 }
 
-TEST_CASE("a text is encoded between what is around it") {
+TEST_CASE("text affixes: encode_with_affixes puts the ids of a text between prefix and suffix") {
   auto const words = tokenizer_test::small_tokenizer();
   auto const inner = words.encode("abc");
   std::vector<std::int32_t> expected{5, 6};
   expected.insert(expected.end(), inner.begin(), inner.end());
   expected.push_back(7);
-  CHECK(mpt::encode_with({{5, 6}, {7}}, words, "abc") == expected);
-  CHECK(mpt::encode_with({}, words, "abc") == inner);
+  CHECK(mpt::encode_with_affixes({{5, 6}, {7}}, words, "abc") == expected);
+  CHECK(mpt::encode_with_affixes({}, words, "abc") == inner);
 }
 
-TEST_CASE("what is not understood is refused") {
+TEST_CASE("text affixes: post-processors of unknown form are refused") {
   auto const error = [](json const& processor) {
-    return tokenizer_test::message_of([&] { static_cast<void>(around(processor)); });
+    return tokenizer_test::message_of([&] { static_cast<void>(affixes_from(processor)); });
   };
   CHECK(error({{"type", "BertProcessing"}}) ==
         "tokenizer.json: post_processor: the type \"BertProcessing\" is not supported; expected "
@@ -62,4 +63,4 @@ TEST_CASE("what is not understood is refused") {
   CHECK(error(5).find("the type \"\" is not supported") != std::string::npos);
 }
 
-}  // namespace around_text_test
+}  // namespace text_affixes_test

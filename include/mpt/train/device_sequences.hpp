@@ -1,4 +1,4 @@
-// placed_sequences: a batch's sequences where the device's operations read them.
+// device_sequences: a batch's sequences where the device's operations read them.
 //
 // Where the host's memory will do they stay as they are; else ids, labels and the beginnings of
 // documents are copied to the device, into memory that serves batch after batch.
@@ -15,13 +15,13 @@
 namespace mpt {
 
 template <class Device>
-class placed_sequences {
+class device_sequences {
  public:
   /// Nothing yet. `device` must outlive it.
-  explicit placed_sequences(Device const& device) : device_(&device) {}
+  explicit device_sequences(Device const& device) : device_(&device) {}
 
   /// Replaces the sequences; nothing may be reading the ones before. Blocks.
-  void place(sequences batch) {
+  void assign(sequences batch) {
     batch_ = std::move(batch);
     if constexpr (!parallel::host_reaches<Device>) {
       auto const all = batch_.view({0, batch_.count()});
