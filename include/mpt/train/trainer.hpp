@@ -42,7 +42,8 @@
 #include <parallel/device/host/device.hpp>
 #include <parallel/device/transfer.hpp>
 #include <parallel/ops/host.hpp>
-#include <parallel/train/stepper.hpp>
+#include <parallel/train/session.hpp>
+#include <parallel/train/train_batches.hpp>
 
 namespace mpt {
 
@@ -63,14 +64,12 @@ class trainer {
         mesh_(config, control, exchanges, device),
         host_(mesh_.control_stream()),
         profiled_(config.profile && control.rank() == 0),
-        compute_(with_trace(device.compute_options(), profiled_ ? &profiler_.compute() : nullptr)),
-        exchanges_(with_trace(parallel::comm_options<Comm>(device),
-                              profiled_ ? &profiler_.exchanges() : nullptr)),
         net_(config.model, mesh_.groups_of_model(), plan_.recompute),
-        step_(net_, device, mesh_.ranks(), groups_of(config, net_),
-              stepper_options_of(config, plan_)),
-        memory_(device.template allocate<std::byte>(
-            plan_.for_pipeline_rank(pipeline_rank()).activations)),
+        session_(net_, device, mesh_.ranks(), groups_of(config, net_),
+                 stepper_options_of(config, plan_),
+                 with_trace(device.compute_options(), profiled_ ? &profiler_.compute() : nullptr),
+                 with_trace(parallel::comm_options<Comm>(device),
+                            profiled_ ? &profiler_.exchanges() : nullptr)),
         batches_(parts.data->batches(config, mesh_.data_rank(), mesh_.data_ranks())),
         batch_data_(device),
         clock_(clock_of(config, batches_->batches_per_epoch())),
@@ -78,10 +77,13 @@ class trainer {
         control_([this](std::string const& text) { say(text); }),
         evaluation_sets_(parts.data->evaluation_sets(config)),
         guard_(config) {
-    step_.reserve_scratch(compute_, plan_.for_pipeline_rank(pipeline_rank()).scratch);
+    session_.reserve(plan_.for_pipeline_rank(pipeline_rank()).activations);
+    session_.stepper().reserve_scratch(session_.compute(),
+                                       plan_.for_pipeline_rank(pipeline_rank()).scratch);
     check_schedule(config.scheduler, clock_);
     if (config.corruption_check.interval.count > 0)
-      checks_.emplace(config, *parts.data, mesh_, device, step_, plan_.split.microbatch, compute_);
+      checks_.emplace(config, *parts.data, mesh_, device, session_.stepper(),
+                      plan_.split.microbatch, session_.compute());
     if (config.callbacks.hf_checkpointer) exports_.emplace(config, parts.exports);
     if (config.callbacks.generate)
       samples_.emplace(config, mesh_.data_rank() == 0 ? parts.prompts : nullptr);
@@ -89,55 +91,29 @@ class trainer {
 
   /// Trains to max_duration, from the beginning or from where a checkpoint left off.
   run_summary run() {
-    peak_.emplace(
-        watch_peak<T>(device_, compute_, config_.callbacks.gpu_flops_available, comm_, host_));
+    peak_.emplace(watch_peak<T>(device_, session_.compute(), config_.callbacks.gpu_flops_available,
+                                comm_, host_));
     phases_.enter(&run_deadlines::first_step);
     bool const is_initialised = agree_on_kernels();
     phases_.enter(&run_deadlines::load);
     auto notes = start(is_initialised);
-    auto const last = total_batches(clock_);
+    last_ = total_batches(clock_);
     for (auto& note : unfinished_parts_in_epochs(config_.scheduler, clock_))
       notes.push_back(std::move(note));
-    if (!config_.checkpoint.save_folder.empty() && batch_ < last) {
+    if (!config_.checkpoint.save_folder.empty() && batch_ < last_) {
       auto const from = batch_ > 0 ? summary_.begun_from : std::string();  // else weights alone
-      saves_.emplace(step_, comm_, host_, config_.checkpoint, hooks_, from,
+      saves_.emplace(session_.stepper(), comm_, host_, config_.checkpoint, hooks_, from,
                      plan_.saves_in_background);
       for (auto const& note : saves_->notes()) notes.push_back(note);
     }
     if (comm_.rank() == 0) report_.emplace(config_, comm_.size(), batch_ + 1);
     for (auto const& note : notes) say(note);
-    if (bool const over = batch_ >= last || control_.is_stopped(); exports_ && batch_ > 0)
-      say(exports_->resume(step_, comm_, host_, batch_, clock_, over));
+    if (bool const over = batch_ >= last_ || control_.is_stopped(); exports_ && batch_ > 0)
+      say(exports_->resume(session_.stepper(), comm_, host_, batch_, clock_, over));
     phases_.enter(&run_deadlines::first_step);
     if (config_.evaluation.eval_first && batch_ == 0) pace_.evaluate([this] { evaluate(); });
     pace_.begin(*batches_, batch_, config_.train_loader.finetuning.has_value(), clock_);
-    while (batch_ < last && !control_.is_stopped()) {
-      auto const result = slow_.time_batch([this] { return train_batch(); });
-      say(slow_.describe_slow_rank(comm_, host_));
-      if (pace_.batches() == 1) say(plain_attention_note(compute_));
-      auto const pause = std::chrono::steady_clock::now();
-      phases_.enter(&run_deadlines::save);
-      if (saves_) saves_->advance();
-      phases_.enter(&run_deadlines::step);
-      if (result.updated())
-        tell(result, last);
-      else
-        go_on_without(result);
-      if (result.stop_asked && batch_ < last) {
-        summary_.stop_asked = true;
-        control_.stop(fmt::format("batch {}: asked to stop", batch_));
-      } else if (is_due(config_.evaluation.eval_interval, batch_, clock_))
-        pace_.evaluate([this] { evaluate(); });
-      phases_.enter(&run_deadlines::save);
-      if (saves_) save(last);
-      if (exports_)
-        say(exports_->save_if_due(step_, comm_, host_, batch_, clock_, control_.is_stopped()));
-      phases_.enter(&run_deadlines::step);
-      profile();
-      peak_->remeasure_if_due(pace_.batches(), pace_.training_seconds(), flops_per_second(), comm_,
-                              host_);
-      pace_.skip_since(pause);
-    }
+    train::train_batches(*this, batch_, last_);
     pace_.end();
     profile(true);
     last_saved();
@@ -148,6 +124,43 @@ class trainer {
     summary_.batches = batch_;
     pace_.summarize(summary_, utilisation_, *peak_, config_.global_train_batch_size);
     return summary_;
+  }
+
+  using step_result = train::step_result<double>;
+
+  /// What follows are the calls of train::train_batches, for run() alone.
+  step_result train_batch(index) {
+    auto const result = slow_.time_batch([this] { return train_next(); });
+    say(slow_.describe_slow_rank(comm_, host_));
+    if (pace_.batches() == 1) say(plain_attention_note(session_.compute()));
+    pause_begin_ = std::chrono::steady_clock::now();
+    phases_.enter(&run_deadlines::save);
+    if (saves_) saves_->advance();
+    phases_.enter(&run_deadlines::step);
+    return result;
+  }
+  void after_update(index, step_result const& result) { report_update(result); }
+  void after_refusal(index, step_result const& result) { go_on_without(result); }
+  void stop(index batches) {
+    summary_.stop_asked = true;
+    control_.stop(fmt::format("batch {}: asked to stop", batches));
+  }
+  [[nodiscard]] bool is_stopped() const { return control_.is_stopped(); }
+  void evaluate_if_due(index batches) {
+    if (is_due(config_.evaluation.eval_interval, batches, clock_))
+      pace_.evaluate([this] { evaluate(); });
+  }
+  void save_if_due(index batches) {
+    phases_.enter(&run_deadlines::save);
+    if (saves_) save();
+    if (exports_)
+      say(exports_->save_if_due(session_.stepper(), comm_, host_, batches, clock_,
+                                control_.is_stopped()));
+    phases_.enter(&run_deadlines::step);
+    profile();
+    peak_->remeasure_if_due(pace_.batches(), pace_.training_seconds(), flops_per_second(), comm_,
+                            host_);
+    pace_.skip_since(pause_begin_);
   }
 
  private:
@@ -177,12 +190,12 @@ class trainer {
     if constexpr (has_tuned_kernels<typename Device::stream_type>) {
       std::filesystem::path file = config_.checkpoint.save_folder;
       if (!file.empty()) file /= "kernels.txt";
-      std::vector streams{&compute_};
-      step_.for_each_compute_stream([&](auto& stream) { streams.push_back(&stream); });
+      std::vector streams{&session_.compute()};
+      session_.stepper().for_each_compute_stream([&](auto& stream) { streams.push_back(&stream); });
       return mpt::agree_on_kernels(streams, comm_, host_, file, [&] {
-        step_.initialise(config_.seed);
+        session_.stepper().initialise(config_.seed);
         static_cast<void>(run_step(0, 0.0));
-        step_.clear_states(compute_);
+        session_.stepper().clear_states(session_.compute());
       });
     } else {
       return false;
@@ -196,11 +209,11 @@ class trainer {
     if (comm_.rank() == 0) found = checkpoint_to_load(config_).value_or(found_checkpoint{});
     found = agree_on_sound(comm_, host_, std::move(found));
     if (found.folder.empty()) {
-      if (!is_initialised) step_.initialise(config_.seed);
+      if (!is_initialised) session_.stepper().initialise(config_.seed);
       return notes;
     }
-    auto const state =
-        load_run(step_, exchanges_, config_, found, batches_->set(), parts_.open_weights);
+    auto const state = load_run(session_.stepper(), session_.exchanges(), config_, found,
+                                batches_->set(), parts_.open_weights);
     summary_.begun_from = found.folder.string();
     if (!found.weights_only) {
       batch_ = state.batches;
@@ -214,16 +227,16 @@ class trainer {
     return notes;
   }
 
-  using step_result = train::step_result<double>;
-  using stepper_type = train::stepper<model<T, Comm>, Device, Comm, run_optimizer>;
+  using session_type = train::session<model<T, Comm>, Device, Comm, run_optimizer>;
+  using stepper_type = typename session_type::stepper_type;
   using decoder_type = run_decoder<T, Device, Comm, stepper_type>;
 
-  step_result train_batch() {
+  step_result train_next() {
     control_.clear();
     callbacks_.batch_begin(control_, batch_ + 1);
-    step_.measure_tensors(control_.is_measuring());
-    step_.ask_to_stop(hooks_.stop_asked && hooks_.stop_asked());
-    step_.limit(guard_.limits());
+    session_.stepper().measure_tensors(control_.is_measuring());
+    session_.stepper().ask_to_stop(hooks_.stop_asked && hooks_.stop_asked());
+    session_.stepper().limit(guard_.limits());
     factor_ = learning_rate_multiplier(config_.scheduler, batch_, clock_);
     auto result = run_step(batch_, factor_, checks_ && checks_->due(batch_ + 1, clock_));
     pace_.record_batch(*batches_, result.sums.tokens, batch_ % clock_.batches_per_epoch == 0);
@@ -236,12 +249,14 @@ class trainer {
     batch_data_.assign(mesh_.local_rows(shared_batch(*batches_, batch, mesh_)));
     auto const [parts, first] = batch_data_.microbatches(
         plan_.split.microbatch, batches_->share().begin,
-        step_.least_microbatches(static_cast<std::size_t>(plan_.split.accumulation)));
+        session_.stepper().least_microbatches(static_cast<std::size_t>(plan_.split.accumulation)));
     auto const where = guard_.position_after(batch);
     if (checked)
-      return checks_->step(compute_, exchanges_, memory_, parts, first, where, factor, control_);
-    return step_.step(compute_, exchanges_, memory_, std::span<microbatch const>(parts),
-                      std::span<index const>(first), where, factor);
+      return checks_->step(session_.compute(), session_.exchanges(), session_.memory(), parts,
+                           first, where, factor, control_);
+    return session_.stepper().step(session_.compute(), session_.exchanges(), session_.memory(),
+                                   std::span<microbatch const>(parts),
+                                   std::span<index const>(first), where, factor);
   }
 
   /// Of the batch just trained nothing stays, as the guard says. On every rank.
@@ -254,8 +269,8 @@ class trainer {
       phases_.enter(&run_deadlines::load);
       auto const to =
           agree_on_sound(comm_, host_, guard_.rollback_checkpoint(last_saved(), batch_));
-      auto const state =
-          load_run(step_, exchanges_, config_, to, batches_->set(), parts_.open_weights);
+      auto const state = load_run(session_.stepper(), session_.exchanges(), config_, to,
+                                  batches_->set(), parts_.open_weights);
       guard_.roll_back(state);
       first = state.batches + 1;
       phases_.enter(&run_deadlines::step);
@@ -280,7 +295,7 @@ class trainer {
   }
 
   /// Tells callbacks and reader of the batch just trained.
-  void tell(step_result const& result, std::int64_t last) {
+  void report_update(step_result const& result) {
     auto const r = result_of(result, batch_, clock_);
     summary_.loss = r.loss;
     completing_saves([&] { callbacks_.batch_end(control_, r); });
@@ -294,7 +309,7 @@ class trainer {
     say(peak_->observe(flops_per_second()));
     utilisation_.peak_flops = peak_->flops();
     batch_record record{.batch = batch_,
-                        .total_batches = last,
+                        .total_batches = last_,
                         .epoch = (batch_ - 1) / clock_.batches_per_epoch,
                         .tokens = pace_.tokens_of_run(),
                         .epoch_tokens = pace_.tokens_of_epoch(),
@@ -315,8 +330,8 @@ class trainer {
   /// On evaluation sets, then on tasks.
   void evaluate() {
     for (std::size_t i = 0; i < evaluation_sets_.size(); ++i) {
-      auto const all =
-          evaluate_set(*evaluation_sets_[i], device_, mesh_, step_, compute_, exchanges_, memory_);
+      auto const all = evaluate_set(*evaluation_sets_[i], device_, mesh_, session_.stepper(),
+                                    session_.compute(), session_.exchanges(), session_.memory());
       auto const r = report_of(all, config_.eval_loaders[i].label, batch_, clock_);
       if (i == 0) best_.record_evaluation(batch_, r.loss);
       if (i == 0) summary_.evaluation = r;
@@ -330,11 +345,17 @@ class trainer {
   }
 
   [[nodiscard]] typename decoder_type::run_resources decoder_resources() {
-    return {net_, device_, step_, mesh_, compute_, memory_, stages().ranges()};
+    return {net_,
+            device_,
+            session_.stepper(),
+            mesh_,
+            session_.compute(),
+            session_.memory(),
+            stages().ranges()};
   }
 
   /// Saves after this batch, if that is due; the run does not end before it is done.
-  void save(std::int64_t last) {
+  void save() {
     bool const shared =
         is_due(config_.checkpoint.save_interval, batch_, clock_) || control_.is_stopped();
     if (shared || saves_->local_due(batch_, clock_)) {
@@ -350,7 +371,7 @@ class trainer {
       guard_.save(state);
       saves_->save(saved_state(config_, state, parts_.adapter_base), shared);
     }
-    if (batch_ == last || control_.is_stopped()) saves_->complete();
+    if (batch_ == last_ || control_.is_stopped()) saves_->complete();
   }
 
   train_config const& config_;
@@ -364,11 +385,8 @@ class trainer {
   host::stream& host_;  // of what ranks say by comm_
   run_profiler profiler_;
   bool profiled_;
-  typename Device::stream_type compute_;
-  parallel::comm_stream<Device, Comm> exchanges_;
   model<T, Comm> net_;
-  stepper_type step_;
-  arena memory_;
+  session_type session_;
   std::unique_ptr<run_batches> batches_;
   device_sequences<Device> batch_data_;
   std::optional<checked_batches<Device, Comm, stepper_type>> checks_;
@@ -385,9 +403,11 @@ class trainer {
   run_pace pace_{config_.callbacks};
   std::optional<watched_peak> peak_;
   utilisation utilisation_{utilisation_of(config_, plan_, 0)};
-  best_evaluation best_;  // by the first set
-  std::int64_t batch_ = 0;
-  double factor_ = 1;  // of the learning rates, in the last batch
+  best_evaluation best_;                               // by the first set
+  std::int64_t batch_ = 0;                             // finished batches
+  std::int64_t last_ = 0;                              // with which the run ends
+  std::chrono::steady_clock::time_point pause_begin_;  // the end of the batch's training
+  double factor_ = 1;                                  // of the learning rates, in the last batch
   run_summary summary_;
 };
 

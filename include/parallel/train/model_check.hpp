@@ -410,7 +410,7 @@ class model_check {
   template <class Model>
   static void require_whole_sequences(Model const& model, typename Model::microbatch const& batch) {
     index const rows = model.rows(batch), sequence = model.sequence(batch);
-    require(sequence > 0 && rows % sequence == 0, "a microbatch has ", rows,
+    require(rows == 0 || (sequence > 0 && rows % sequence == 0), "a microbatch has ", rows,
             " rows, of which the model's sequence(batch) says that ", sequence,
             " are a sequence; give whole sequences");
   }
