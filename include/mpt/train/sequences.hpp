@@ -67,7 +67,7 @@ class sequences {
             " ids does not fit sequences of ", length_);
     sequences out;
     out.length_ = part.length();
-    out.whole_ = whole_length_;
+    out.whole_length_ = whole_length_;
     out.ids_ = part.pick(std::span(ids_));
     out.labels_ = part.pick(std::span(labels_));
     out.document_begins_ = document_begins_;
