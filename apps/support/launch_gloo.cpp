@@ -51,7 +51,7 @@ void run_rank(apps::launch_options const& options, apps::process const& self,
   auto const recorder = std::make_shared<parallel::flight_recorder>();
   std::filesystem::path const folder = from_environment(launch_environment::rendezvous);
   try {
-    parallel::any_communicator any(
+    parallel::any_communicator world(
         parallel::recorded(parallel::checked(parallel::gloo::communicator(
                                {.rank = self.rank,
                                 .ranks = self.ranks,
@@ -64,24 +64,24 @@ void run_rank(apps::launch_options const& options, apps::process const& self,
                                     },
                                 .deadline = options.deadline})),
                            recorder));
-    watched_neighbour watched(any);
+    watched_neighbour watched(world);
     try {
       auto const cores = available_cores();
       parallel::host::stream exchanges;
-      auto const all = parallel::gather_texts(any, exchanges, identity_of(cores));
-      program(any, {cores_among_equals(cores, all, any.rank()), self.local_rank,
-                    [&] {
-                      keep_calls(options, self.rank, self.ranks, *recorder);
-                      watched.begin(options, recorder);
-                    },
-                    recorder});
+      auto const identities = parallel::gather_texts(world, exchanges, identity_of(cores));
+      program(world, {cores_shared_by_identity(cores, identities, world.rank()), self.local_rank,
+                      [&] {
+                        keep_calls(options, self.rank, self.ranks, *recorder);
+                        watched.begin(options, recorder);
+                      },
+                      recorder});
       watched.stop();
       recorder->ring().remove_file();
     } catch (refusal const&) {
       throw;
     } catch (std::exception const& problem) {
       watched.stop();
-      any.abort(sentence_of(problem));
+      world.abort(sentence_of(problem));
       throw;
     }
   } catch (refusal const& problem) {
@@ -125,7 +125,7 @@ void apps::by_launch::run(launch_options const& options, process const& self,
   // torchrun or srun has started it: the processes are nodes of one rank each, which meet
   std::filesystem::path folder = from_environment_or(launch_environment::meeting, "");
   if (folder.empty() && !options.flight_folder.empty()) folder = options.flight_folder / ".meeting";
-  parallel::require(!folder.empty(), self.ranks, " ranks were started by ", self.by,
+  parallel::require(!folder.empty(), self.ranks, " ranks were started by ", self.launcher,
                     ", and need a folder that all see to find each other: set save_folder, or ",
                     launch_environment::meeting);
   parallel::files::make_folders(folder);

@@ -40,8 +40,8 @@ int from_environment(char const* name, int otherwise) {
 std::vector<int> own_cores(parallel::any_communicator& comm) {
   auto const cores = apps::available_cores();
   parallel::host::stream exchanges;
-  auto const all = parallel::gather_texts(comm, exchanges, apps::identity_of(cores));
-  return apps::cores_among_equals(cores, all, comm.rank());
+  auto const identities = parallel::gather_texts(comm, exchanges, apps::identity_of(cores));
+  return apps::cores_shared_by_identity(cores, identities, comm.rank());
 }
 
 /// Ends this process, and by mpirun all, when it has lived for so long: around MPI's own beginning
@@ -52,8 +52,8 @@ class time_limit {
       : thread_([this, limit, sentence = std::move(sentence)] {
           std::unique_lock lock(mutex_);
           parallel::patience left(limit);
-          while (!over_ && !left.is_over()) changed_.wait_until(lock, left.next_check());
-          if (over_) return;
+          while (!is_over_ && !left.is_over()) changed_.wait_until(lock, left.next_check());
+          if (is_over_) return;
           apps::print_error(sentence.c_str());
           std::_Exit(static_cast<int>(apps::exit_code::timed_out));
         }) {}
@@ -62,7 +62,7 @@ class time_limit {
   ~time_limit() {
     {
       std::scoped_lock const lock(mutex_);
-      over_ = true;
+      is_over_ = true;
     }
     changed_.notify_all();
     thread_.join();
@@ -71,7 +71,7 @@ class time_limit {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool over_ = false;
+  bool is_over_ = false;
   std::thread thread_;
 };
 

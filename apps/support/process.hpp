@@ -64,9 +64,9 @@ inline void settle_threads(char** arguments) {
   std::istringstream rest(text.substr(std::min(text.size(), text.rfind(')') + 1)));
   std::string word;
   for (int field = 3; field <= 22; ++field) rest >> word;  // the 22nd: since the machine's start
-  ::timespec now{};
-  if (word.empty() || ::clock_gettime(CLOCK_BOOTTIME, &now) != 0) return 0;
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) -
+  ::timespec boot_time{};
+  if (word.empty() || ::clock_gettime(CLOCK_BOOTTIME, &boot_time) != 0) return 0;
+  return static_cast<double>(boot_time.tv_sec) + 1e-9 * static_cast<double>(boot_time.tv_nsec) -
          std::strtod(word.c_str(), nullptr) / static_cast<double>(::sysconf(_SC_CLK_TCK));
 }
 

@@ -97,10 +97,10 @@ run_key run_key::read_or_make(std::filesystem::path const& file) {
         parallel::files::failure(part, "this run's key cannot be written", problem);
       }
     }
-    bool const made = publish(part, file, secret);
+    bool const is_published = publish(part, file, secret);
     int const problem = errno;
     static_cast<void>(::unlink(part.c_str()));
-    if (!made) parallel::files::failure(file, "this run's key cannot be written", problem);
+    if (!is_published) parallel::files::failure(file, "this run's key cannot be written", problem);
   }
   return read(file);
 }

@@ -47,11 +47,11 @@ class stop_signals {
   static void note(int number) { received_ = number; }
   // Not of a connection to another rank, which is no reason to end.
   static void note_pipe(int number) {
-    int const before = errno;
+    int const saved_errno = errno;
     for (int const output : {STDOUT_FILENO, STDERR_FILENO})
       if (pollfd asked{output, 0, 0}; ::poll(&asked, 1, 0) == 1 && (asked.revents & POLLERR) != 0)
         received_ = number;
-    errno = before;
+    errno = saved_errno;
   }
 
   static constexpr std::array signals{SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGPIPE};

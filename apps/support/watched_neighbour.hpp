@@ -42,11 +42,11 @@ class watched_neighbour {
     parallel::host::stream exchanges;
     auto const machines = parallel::gather_texts(comm_, exchanges, parallel::machine_name());
     if (ranks == 1 || recorder->ring().path().empty()) return;
-    auto const before = static_cast<std::size_t>((rank + ranks - 1) % ranks);
+    auto const predecessor = static_cast<std::size_t>((rank + ranks - 1) % ranks);
     heartbeat_.emplace(
         recorder, parallel::flight_file(options.flight_folder, (rank + 1) % ranks),
         [this](std::string const& sentence) { end(sentence); },
-        parallel::heartbeat_options{.between_machines = machines[before] !=
+        parallel::heartbeat_options{.between_machines = machines[predecessor] !=
                                                         machines[static_cast<std::size_t>(rank)]});
   }
 
