@@ -1,8 +1,8 @@
 // An evaluation's configuration: LLM Foundry's scripts/eval YAML surface.
 //
-// Several models, each with its tokenizer and load_path (or, as in training files, one at the top),
-// run on the tasks of icl_tasks, and a gauntlet. A model's sizes follow from what load_path holds;
-// those that the file states must agree with it.
+// It lists models, each with its tokenizer and load_path (or one model at the top level, as in
+// training files), the tasks of icl_tasks, and a gauntlet. The contents of load_path determine a
+// model's sizes; sizes that the file states must agree with them.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +29,9 @@ namespace mpt::icl {
 struct evaluated_model {
   std::string name;
   std::filesystem::path path;          ///< a checkpoint, a save folder or a Hugging Face folder
-  std::filesystem::path adapter = {};  ///< PEFT's beside it, or ""
+  std::filesystem::path adapter = {};  ///< PEFT adapter of the model, or ""
   std::string tokenizer;               ///< a name or folder; may be empty
-  std::optional<model_config> stated;  ///< what the file says of it
+  std::optional<model_config> stated;  ///< sizes that the file states
 
   friend bool operator==(evaluated_model const&, evaluated_model const&) = default;
 };
@@ -42,18 +42,18 @@ struct eval_config {
   std::optional<gauntlet_config> gauntlet;
   std::int64_t max_seq_len = 0;
   std::int64_t batch_size = 0;
-  std::optional<std::int64_t> subset_batches;  ///< of a task without categories; none: all
+  std::optional<std::int64_t> subset_batches;  ///< batches of a task without categories; none: all
   precision_kind precision = precision_kind::amp_bf16;
   double dist_timeout = 600;
   std::optional<std::int64_t> ranks, threads;
-  int tensor = 1;  ///< ranks that hold a model together
+  int tensor = 1;  ///< tensor degree: ranks that share a model
   std::string device = "auto";
   config_report report;
 
   friend bool operator==(eval_config const&, eval_config const&) = default;
 };
 
-/// A model as tables name it that have no other name for it: its folder, and its adapter's.
+/// The default name of a model in tables: its folder and the folder of its adapter.
 [[nodiscard]] inline std::string name_of(std::filesystem::path const& model,
                                          std::filesystem::path const& adapter) {
   return adapter.empty() ? model.string() : model.string() + " + " + adapter.string();
@@ -61,17 +61,17 @@ struct eval_config {
 
 namespace detail {
 
-/// Whether `config_overrides` holds only what the results do not depend on.
+/// Whether the results are independent of everything in `config_overrides`.
 [[nodiscard]] inline bool changes_no_model(config_node const& changes) {
-  auto const all_of = [](config_node const& map, auto const& harmless) {
-    bool all = map.is_map();
-    for (std::size_t i = 0; all && i < map.keys.size(); ++i)
-      all = harmless(map.keys[i].name, map.items[i]);
-    return all;
+  auto const all_keys = [](config_node const& map, auto const& harmless) {
+    bool is_harmless_map = map.is_map();
+    for (std::size_t i = 0; is_harmless_map && i < map.keys.size(); ++i)
+      is_harmless_map = harmless(map.keys[i].name, map.items[i]);
+    return is_harmless_map;
   };
-  return all_of(changes, [&](std::string const& key, config_node const& value) {
+  return all_keys(changes, [&](std::string const& key, config_node const& value) {
     if (key != "attn_config") return key == "max_seq_len" || key == "init_device";
-    return all_of(value, [](std::string const& name, config_node const&) {
+    return all_keys(value, [](std::string const& name, config_node const&) {
       return name == "attn_impl" || name == "attn_pdrop";
     });
   });
@@ -125,7 +125,7 @@ namespace detail {
 
 }  // namespace detail
 
-/// Reads a document; `file` is where it came from.
+/// Reads a document; `file` is the file that it comes from.
 [[nodiscard]] inline eval_config read_eval_config(config_node const& document,
                                                   std::filesystem::path const& file) {
   eval_config out;
@@ -190,22 +190,23 @@ namespace detail {
   return out;
 }
 
-/// Loads a file with overrides and reads it. `model_name_or_path=MODEL` sets the variable of that
-/// name, as LLM Foundry's README has it.
+/// Loads a file with overrides and reads it. The override `model_name_or_path=MODEL` sets the
+/// variable of that name, as in LLM Foundry's README.
 [[nodiscard]] inline eval_config load_eval_config(std::filesystem::path const& file,
                                                   std::span<std::string const> overrides = {}) {
-  std::vector<std::string> all(overrides.begin(), overrides.end());
-  for (auto& text : all)
+  std::vector<std::string> settings(overrides.begin(), overrides.end());
+  for (auto& text : settings)
     if (text.starts_with("model_name_or_path=")) text = "variables." + text;
-  return read_eval_config(load_document(file, all), file);
+  return read_eval_config(load_document(file, settings), file);
 }
 
-/// Throws unless what a configuration states of a model agrees with the model that was found.
+/// Throws unless the sizes that a configuration states agree with those of the model that was
+/// found.
 inline void check_stated(model_config const& stated, model_config const& found,
-                         std::string_view where) {
-  if (auto const other = difference_of(stated, found))
-    parallel::fail(where, ": the configuration says ", other->name, " ", other->first,
-                   ", but the model has ", other->second);
+                         std::string_view origin) {
+  if (auto const difference = difference_of(stated, found))
+    parallel::fail(origin, ": the configuration says ", difference->name, " ", difference->first,
+                   ", but the model has ", difference->second);
 }
 
 }  // namespace mpt::icl
