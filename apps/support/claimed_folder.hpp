@@ -162,7 +162,7 @@ inline void require_one_folder(std::filesystem::path const& folder,
     require_one_folder(saves.save_folder, hooks.owner, *hooks.nodes, comm);
   if (claims.local) hooks.on_local_save = claims.local->guard(hooks.on_save);
   if (!claims.shared) return claims;
-  hooks.on_save = claims.shared->guard(noting_saves(saves.save_folder, hooks.on_save));
+  hooks.on_save = claims.shared->guard(note_saves(saves.save_folder, hooks.on_save));
   hooks.stop_asked = [&claim = *claims.shared, is_stop_asked = hooks.stop_asked] {
     claim.require_recent();
     return is_stop_asked();

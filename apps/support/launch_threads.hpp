@@ -1,4 +1,4 @@
-// Ranks as threads of this process.
+// Runs ranks as threads of this process.
 #pragma once
 
 #include <chrono>
