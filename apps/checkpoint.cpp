@@ -1,5 +1,5 @@
-// checkpoint: what is in a folder of checkpoints, whether it is sound, what two of them differ in,
-// and one as another number of ranks would have written it.
+// checkpoint: lists and verifies the checkpoints of a folder, compares two checkpoints, and
+// rewrites one as another number of ranks would have written it.
 #include <algorithm>
 #include <chrono>
 #include <filesystem>

@@ -1,5 +1,5 @@
-// convert: a checkpoint (Composer's, too) to a Hugging Face folder, or such a folder to a
-// checkpoint; a LoRA run's adapters to PEFT's form, or merged.
+// convert: converts a checkpoint, also one of Composer, to a Hugging Face folder, or such a folder
+// to a checkpoint; writes a LoRA run's adapters in PEFT's form or merges them.
 #include <filesystem>
 #include <string>
 

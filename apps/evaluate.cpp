@@ -3,9 +3,9 @@
 //
 //   evaluate MODEL --data SET                        one model on text
 //   evaluate MODEL --icl_tasks TASKS.yaml            one model on tasks
-//   evaluate EVAL.yaml key.sub=value …               what LLM Foundry's evaluation YAML says
+//   evaluate EVAL.yaml key.sub=value …               the evaluation in LLM Foundry's YAML
 //   mpirun -n N evaluate …                           rows divided among N ranks (or --ranks N)
-//   evaluate MODEL --tensor N …                      a model that N ranks hold together
+//   evaluate MODEL --tensor N …                      a model divided over N ranks
 #include <algorithm>
 #include <filesystem>
 #include <functional>

@@ -1,4 +1,4 @@
-// generate: a model continues a prompt, the prompts of a file, or a conversation.
+// generate: continues a prompt, the prompts of a file, or a conversation with a model.
 #include <chrono>
 #include <filesystem>
 #include <functional>

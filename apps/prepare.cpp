@@ -1,7 +1,7 @@
-// prepare: raw text to a tokenised MDS set, as LLM Foundry's convert_dataset_* scripts make it.
+// prepare: writes raw text as a tokenised MDS set, like LLM Foundry's convert_dataset_* scripts.
 //
 //   prepare … FILE...                     one process, many threads
-//   prepare --process I/N … FILE...       N of them, maybe on several machines with one disk
+//   prepare --process I/N … FILE...       N processes, on one or several machines with one disk
 //   prepare --finetuning … FILE...        rows of prompts and responses, or chats, for finetuning
 #include <algorithm>
 #include <cstdio>
