@@ -19,7 +19,7 @@ namespace {
   return texts;
 }
 
-/// A whole number of epochs, or a time.
+/// Reads a whole number of epochs, or a time.
 [[nodiscard]] time_value read_epochs_or_time(config_reader& reader, std::string_view key,
                                              time_value fallback) {
   config_node const* const node = reader.raw(key);
@@ -71,7 +71,7 @@ namespace {
   auto const window = reader.get<std::int64_t>("window_size", 100);
   reader.check("window_size", window >= 1 && window <= 1'000'000,
                "must be from 1 to 1000000, found ", window);
-  if (window != 100) spike.window_size = window;  // 100 means not given, as in LLM Foundry
+  if (window != 100) spike.window_size = window;  // LLM Foundry takes 100 as not given
   spike.loss_cap = reader.get("loss_cap", spike.loss_cap);
   reader.check("loss_cap", spike.loss_cap > 0, "must be above 0, found ", spike.loss_cap);
   reader.finish();
@@ -149,8 +149,8 @@ namespace {
   return checkpointer;
 }
 
-/// Callbacks that only watch, whose numbers are always there. What Composer's can be told besides
-/// would change those numbers.
+/// Accepts the monitors that are always on here. A setting of Composer's that would change their
+/// numbers is refused.
 void read_permanent_monitors(config_reader& reader) {
   for (std::string_view const key : {"lr_monitor", "memory_monitor", "nan_monitor"})
     reader.accept_without_effect(key, "always on");

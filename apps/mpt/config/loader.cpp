@@ -9,7 +9,7 @@
 namespace mpt {
 namespace {
 
-/// Says which of the keys of a shuffle change nothing beside what else is written.
+/// Reports the keys of a shuffle that have no effect because of other settings.
 void report_unused_shuffle_keys(config_reader& dataset, loader_config const& loader,
                                 bool is_evaluation) {
   constexpr std::string_view in_order = "evaluation takes what it takes in the order it has";
@@ -21,7 +21,7 @@ void report_unused_shuffle_keys(config_reader& dataset, loader_config const& loa
         return stream.weight != data::stream_weight{};
       });
   if (!shuffles && !has_weights) dataset.report_without_effect("shuffle_seed", reason);
-  if (loader.finetuning) return;  // the others are said already
+  if (loader.finetuning) return;  // the caller has reported the other keys
   if (!shuffles)
     dataset.report_all_without_effect({"shuffle_algo", "shuffle_block_size"}, reason);
   else if (loader.reach != shuffle_reach::block)

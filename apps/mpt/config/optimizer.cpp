@@ -8,7 +8,7 @@
 namespace mpt {
 namespace {
 
-/// The settings written here, over `defaults`.
+/// Reads the settings of an optimizer or a group; absent ones are `defaults`.
 [[nodiscard]] optimizer_settings read_settings(config_reader& reader, std::string const& optimizer,
                                                optimizer_settings const& defaults) {
   optimizer_settings settings = defaults;
@@ -44,7 +44,7 @@ namespace {
   return settings;
 }
 
-/// One text or a list of them.
+/// Reads a regular expression or a list of them.
 [[nodiscard]] std::vector<name_pattern> read_patterns(config_reader& reader, std::string_view key) {
   std::vector<name_pattern> patterns;
   config_node const* const node = reader.raw(key);
@@ -84,7 +84,7 @@ namespace {
   return groups;
 }
 
-/// torch.optim.Muon's settings, by its names.
+/// Reads the settings of torch.optim.Muon by its names.
 [[nodiscard]] parallel::muon read_muon(config_reader& reader) {
   parallel::muon muon;
   muon.learning_rate = reader.get("lr", muon.learning_rate);

@@ -9,7 +9,7 @@
 namespace mpt {
 namespace {
 
-/// How many stages each pipeline rank has in this schedule.
+/// Reads the number of stages of each pipeline rank in this schedule.
 [[nodiscard]] int read_stages_per_rank(config_reader& reader, std::string_view schedule) {
   auto const requested = reader.optional<std::int64_t>("stages_per_rank");
   if (schedule == "interleaved")

@@ -20,7 +20,7 @@
 namespace mpt {
 namespace {
 
-/// A name that can stand in paths as it is.
+/// Fails unless `name` can be part of a path. `prefix` begins the message.
 void check_run_name(std::string const& name, std::string_view prefix) {
   bool is_plain = !name.empty() && name.size() <= 200 && !name.starts_with('.');
   for (char const c : name)
@@ -53,7 +53,7 @@ void check_run_name(std::string const& name, std::string_view prefix) {
   return evaluation;
 }
 
-/// Whether icl_tasks lists tasks without data, as recipes do for their reader to fill in.
+/// Whether icl_tasks lists tasks without data, as recipes do that their reader completes.
 [[nodiscard]] bool has_blank_tasks(config_reader& reader) {
   config_node const* const tasks = reader.peek("icl_tasks");
   return tasks != nullptr && tasks->is_list() && !tasks->items.empty() &&
@@ -63,7 +63,7 @@ void check_run_name(std::string const& name, std::string_view prefix) {
          });
 }
 
-/// What the model is evaluated on beside its evaluation sets.
+/// Reads the in-context learning tasks.
 [[nodiscard]] icl_config read_icl(config_reader& reader, std::filesystem::path const& file,
                                   std::int64_t batch_size, std::int64_t max_seq_len) {
   icl_config out;
@@ -89,7 +89,7 @@ void check_run_name(std::string const& name, std::string_view prefix) {
   return out;
 }
 
-/// Says which keys of evaluation change nothing where there is nothing to evaluate on.
+/// Reports the evaluation keys that have no effect without an evaluation set.
 void report_unused_evaluation_keys(config_reader& reader, train_config const& config) {
   if (!config.eval_loaders.empty()) return;
   reader.report_without_effect("eval_subset_num_batches", "there is no eval_loader");
@@ -98,7 +98,7 @@ void report_unused_evaluation_keys(config_reader& reader, train_config const& co
                                      "there is no eval_loader");
 }
 
-/// Top-level keys that change nothing here, and those we do not have.
+/// Reads the top-level keys that have no effect here and those that are not supported.
 void read_remaining_keys(config_reader& reader) {
   for (std::string_view const key : {"python_log_level", "log_config"})
     reader.accept_without_effect(key, "the console shows one short form");

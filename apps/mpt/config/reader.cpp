@@ -7,7 +7,7 @@
 namespace mpt {
 namespace {
 
-/// "'a'", "'a' and 'b'", "'a', 'b' and 'c'" (with another last word if asked for).
+/// "'a'", "'a' or 'b'", "'a', 'b' or 'c'"; `last` separates the last two words.
 [[nodiscard]] std::string quoted_list(std::initializer_list<std::string_view> words,
                                       std::string_view last = " or ") {
   std::string text;
