@@ -39,12 +39,12 @@ namespace {
 
 [[nodiscard]] early_stopper_config read_early_stopper(config_reader reader) {
   early_stopper_config stopper;
-  reader.check("monitor", reader.has("monitor"), "missing; it is required");
+  reader.check("monitor", reader.has_key("monitor"), "missing; it is required");
   stopper.monitor =
       reader.one_of("monitor", "", {"LanguageCrossEntropy", "LanguagePerplexity", "TokenAccuracy"});
   stopper.dataloader_label = reader.required<std::string>("dataloader_label");
   stopper.greater_is_better = stopper.monitor == "TokenAccuracy";
-  if (reader.has("comp")) {
+  if (reader.has_key("comp")) {
     auto const comp = reader.one_of("comp", "", {"less", "lt", "greater", "gt"});
     stopper.greater_is_better = comp == "greater" || comp == "gt";
   } else {
@@ -81,7 +81,7 @@ namespace {
 [[nodiscard]] generate_config read_generate(config_reader reader) {
   generate_config generate;
   generate.prompts = read_texts(reader, "prompts");
-  reader.check("interval", reader.has("interval"), "missing; it is required");
+  reader.check("interval", reader.has_key("interval"), "missing; it is required");
   generate.interval = read_epochs_or_time(reader, "interval", generate.interval);
   reader.check("interval", generate.interval.count > 0, "must be above 0");
   generate.max_new_tokens = reader.get("max_new_tokens", generate.max_new_tokens);
@@ -128,7 +128,7 @@ namespace {
                  names.size() > 1 ? " and {epoch}" : "", " can stand in braces");
   };
   allow_placeholders("save_folder", checkpointer.save_folder, {"{run_name}"});
-  reader.check("save_interval", reader.has("save_interval"), "missing; it is required");
+  reader.check("save_interval", reader.has_key("save_interval"), "missing; it is required");
   checkpointer.save_interval =
       read_epochs_or_time(reader, "save_interval", checkpointer.save_interval);
   reader.check("save_interval", checkpointer.save_interval.count > 0, "must be above 0");

@@ -121,14 +121,15 @@ loader_config read_loader(config_reader reader, loader_defaults const& defaults)
   loader.streams = read_streams(dataset, finetuning);
   bool const has_streams = !loader.streams.empty();
   bool const has_hf_name = finetuning && !loader.finetuning->name.empty();
+  dataset.check("hf_name",
+                !finetuning || has_hf_name || has_streams || dataset.has_key("local") ||
+                    dataset.has_key("remote"),
+                "missing; give a file or folder of prompts and responses, or local, an MDS set of "
+                "them");
   dataset.check(
       "hf_name",
-      !finetuning || has_hf_name || has_streams || dataset.has("local") || dataset.has("remote"),
-      "missing; give a file or folder of prompts and responses, or local, an MDS set of "
-      "them");
-  dataset.check("hf_name",
-                !(has_hf_name && (has_streams || dataset.has("local") || dataset.has("remote"))),
-                "stands beside local, remote or streams; the data are one or the other");
+      !(has_hf_name && (has_streams || dataset.has_key("local") || dataset.has_key("remote"))),
+      "stands beside local, remote or streams; the data are one or the other");
   if (!has_streams && !has_hf_name) loader.streams.push_back(read_stream(dataset, "", ""));
   if (has_hf_name)
     for (std::string_view const key : {"local", "remote"}) static_cast<void>(dataset.raw(key));

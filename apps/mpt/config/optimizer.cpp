@@ -72,7 +72,7 @@ namespace {
     config_reader item(node->items[i], parallel::concat(reader.full_name("param_groups"), ".", i),
                        reader.report());
     parameter_group group;
-    item.check("param_str_match", item.has("param_str_match"),
+    item.check("param_str_match", item.has_key("param_str_match"),
                "missing; it is required: a regular expression for names of parameters");
     auto patterns = read_patterns(item, "param_str_match");
     item.check("param_str_match", patterns.size() == 1, "expected one regular expression");
@@ -108,7 +108,7 @@ namespace {
                     : adjust == "match_rms_adamw" ? match_rms_adamw
                                                   : spectral_unclamped;
   for (std::string_view const key : {"param_groups", "betas"})
-    reader.check(key, !reader.has(key),
+    reader.check(key, !reader.has_key(key),
                  "is not known to muon; give adamw: {lr, betas, eps, weight_decay} for what is no "
                  "matrix of a block");
   return muon;

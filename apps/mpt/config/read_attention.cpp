@@ -181,7 +181,7 @@ attention_config read_attention(config_reader& reader, std::int64_t d_model) {
 
 std::vector<layer_override> read_overrides(config_reader& model, std::int64_t n_layers) {
   std::vector<layer_override> layers;
-  if (!model.has("block_overrides")) {
+  if (!model.has_key("block_overrides")) {
     static_cast<void>(model.raw("block_overrides"));
     return layers;
   }

@@ -83,7 +83,8 @@ void adapt_to_finetuning(config_reader& reader, config_node const& document, tra
         "those before them, and the loss depends on the packing; set it to true, or leave it out");
   if (!config.train_loader.finetuning) return;
   for (std::string_view const key : {"max_duration", "eval_interval", "save_interval"})
-    reader.check(key, !reader.has(key) || reader.required<time_value>(key).unit != time_unit::token,
+    reader.check(key,
+                 !reader.has_key(key) || reader.required<time_value>(key).unit != time_unit::token,
                  "rows of finetuning data have different numbers of tokens; give it in ep, ba or "
                  "sp");
   auto const refuse_tokens = [&](std::string_view key, time_value const& time) {

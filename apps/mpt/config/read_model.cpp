@@ -154,7 +154,7 @@ model_config read_model(config_reader& reader) {
   model.attn = detail::read_attention(attention, model.d_model);
   attention.finish();
   if (model.attn.alibi || model.attn.rope) {  // as in LLM Foundry, also when the key says true
-    if (model.learned_pos_emb && reader.has("learned_pos_emb"))
+    if (model.learned_pos_emb && reader.has_key("learned_pos_emb"))
       reader.report_without_effect("learned_pos_emb", "alibi and rope stand in its place");
     model.learned_pos_emb = false;
   }

@@ -22,7 +22,7 @@ namespace {
 /// keeps its value where activation_checkpointing is on. `config.precision` and
 /// `config.reduce_dtype` must be set before.
 void read_fsdp(config_reader& parent, train_config& config) {
-  bool const is_written = parent.has("fsdp_config");
+  bool const is_written = parent.has_key("fsdp_config");
   auto reader = parent.section("fsdp_config");
   auto& notes = parent.report().notes;
   auto const precision = config.precision;
@@ -117,7 +117,7 @@ void read_deadlines(config_reader& parent, train_config& config) {
 /// Reports the sharding settings that have no effect at this ZeRO stage.
 void report_unused_sharding_keys(config_reader& reader, train_config const& config) {
   auto fsdp = reader.members("fsdp_config");
-  if (reader.has("zero_stage"))
+  if (reader.has_key("zero_stage"))
     fsdp.report_without_effect("sharding_strategy", "zero_stage decides");
   if (config.zero_stage < 3)
     fsdp.report_without_effect("reshard_after_forward", "parameters are divided at stage 3 alone");
@@ -156,7 +156,7 @@ logging_config read_logging(config_reader& reader) {
 }
 
 void read_spike_check(config_reader& parent, train_config& config) {
-  bool const is_written = parent.has("spike_check");
+  bool const is_written = parent.has_key("spike_check");
   auto reader = parent.section("spike_check");
   spike_check_config check;
   check.on_spike = read_name(reader, "on_spike", "skip", bad_batch_names, "a way to go on");

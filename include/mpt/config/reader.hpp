@@ -35,7 +35,7 @@ class config_reader {
   config_reader(config_node const& node, std::string path, config_report& report);
 
   /// Whether the key is present and has a value.
-  [[nodiscard]] bool has(std::string_view key) const;
+  [[nodiscard]] bool has_key(std::string_view key) const;
 
   /// Whether the key is present, also blank: a blank name in a file turns a callback on with its
   /// defaults. A blank value on the command line removes the key.
@@ -45,7 +45,7 @@ class config_reader {
   template <config_value T>
   [[nodiscard]] T required(std::string_view key) {
     register_key(key, key_role::effective);
-    parallel::require(has(key), location_of(key), ": ", full_name(key),
+    parallel::require(has_key(key), location_of(key), ": ", full_name(key),
                       ": missing; it is required");
     return convert<T>(key, *find(key));
   }
@@ -54,7 +54,7 @@ class config_reader {
   template <config_value T>
   [[nodiscard]] std::optional<T> optional(std::string_view key) {
     register_key(key, key_role::effective);
-    if (!has(key)) return std::nullopt;
+    if (!has_key(key)) return std::nullopt;
     return convert<T>(key, *find(key));
   }
 

@@ -111,12 +111,12 @@ namespace detail {
                              "were trained by pretrained_lora_id_or_path");
     model.finish();
   }
-  auto const key = reader.has("load_path") ? "load_path" : "model";
+  auto const key = reader.has_key("load_path") ? "load_path" : "model";
   reader.check(key, std::filesystem::is_directory(out.path), "there is no folder '",
                printable(out.path.string()),
                "'; give a checkpoint or Hugging Face folder on this machine");
   out.name = reader.get("model_name", name_of(out.path, out.adapter));
-  if (reader.has("tokenizer"))
+  if (reader.has_key("tokenizer"))
     out.tokenizer = mpt::detail::read_tokenizer(reader.section("tokenizer")).name;
   else
     static_cast<void>(reader.raw("tokenizer"));
@@ -130,10 +130,11 @@ namespace detail {
                                                   std::filesystem::path const& file) {
   eval_config out;
   config_reader reader(document, "", out.report);
-  reader.check("train_loader", !reader.has("train_loader"),
+  reader.check("train_loader", !reader.has_key("train_loader"),
                "belongs to a training configuration, which pretrain and finetune run; evaluate the "
                "model it made: evaluate MODEL --data SET, or --icl_tasks TASKS.yaml");
-  reader.check("icl_tasks", !reader.has("icl_tasks") || reader.has("model") || reader.has("models"),
+  reader.check("icl_tasks",
+               !reader.has_key("icl_tasks") || reader.has_key("model") || reader.has_key("models"),
                "there is no model to run them on; give one, evaluate MODEL --icl_tasks ",
                file.filename().string(), ", or add model or models here");
   out.max_seq_len = reader.required<std::int64_t>("max_seq_len");
@@ -146,12 +147,12 @@ namespace detail {
   if (precision != "amp_bf16") out.precision = precision_kind::fp32;
   if (precision == "amp_fp16")
     out.report.notes.emplace_back("precision amp_fp16: computed in fp32, which is more exact");
-  if (reader.has("model")) {
-    reader.check("models", !reader.has("models"), "give model or models, not both");
+  if (reader.has_key("model")) {
+    reader.check("models", !reader.has_key("models"), "give model or models, not both");
     static_cast<void>(reader.raw("models"));  // may stand there blank
     out.models.push_back(detail::read_evaluated(reader));
   } else {
-    reader.check("models", reader.has("models"), "missing; it is required");
+    reader.check("models", reader.has_key("models"), "missing; it is required");
     detail::for_each_item(reader, "models", [&](config_reader item) {
       out.models.push_back(detail::read_evaluated(item));
       item.finish();

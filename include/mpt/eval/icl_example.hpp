@@ -117,18 +117,19 @@ class example_maker {
   }
 
   void require_context(std::size_t tokens, task_row const& row) const {
-    parallel::require(tokens > 0, location_of(row),
-                      ": nothing stands before what the model is to say; expected a context or a "
-                      "prompt_string of at least one token");
+    parallel::require(
+        tokens > 0, location_of(row),
+        ": nothing precedes the text that the model is to write; expected a context or a "
+        "prompt_string of at least one token");
   }
 
   [[nodiscard]] scored_ids scored(id_list context, id_list const& answer,
                                   task_row const& row) const {
     auto const max_length = static_cast<std::size_t>(task_.max_seq_len);
     parallel::require(!answer.empty(), location_of(row),
-                      ": what the model is to say has no tokens");
+                      ": the text that the model is to write has no tokens");
     parallel::require(answer.size() < max_length, location_of(row),
-                      ": what the model is to say has ", answer.size(),
+                      ": the text that the model is to write has ", answer.size(),
                       " tokens, expected fewer than max_seq_len ", max_length);
     bool const is_cut = context.size() + answer.size() > max_length;
     if (is_cut)

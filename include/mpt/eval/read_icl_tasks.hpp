@@ -89,7 +89,7 @@ namespace detail {
                "expected a name without '/', found '", printable(task.label), "'");
   task.file =
       find_near(reader, "dataset_uri", reader.required<std::string>("dataset_uri"), defaults.file);
-  reader.check("icl_task_type", reader.has("icl_task_type"), "missing; it is required");
+  reader.check("icl_task_type", reader.has_key("icl_task_type"), "missing; it is required");
   auto const kind = reader.one_of(
       "icl_task_type", "",
       {"language_modeling", "multiple_choice", "schema", "generation_task_with_answers"});
@@ -103,7 +103,8 @@ namespace detail {
   task.prompt_string = reader.get("prompt_string", task.prompt_string);
   task.example_delimiter = reader.get("example_delimiter", task.example_delimiter);
   task.continuation_delimiter = reader.get("continuation_delimiter", task.continuation_delimiter);
-  reader.check("prelimiter", !reader.has("prelimiter") || !reader.has("question_prelimiter"),
+  reader.check("prelimiter",
+               !reader.has_key("prelimiter") || !reader.has_key("question_prelimiter"),
                "is question_prelimiter's other name; give one of them");
   task.question_prelimiter =
       reader.get("question_prelimiter", reader.get<std::string>("prelimiter", ""));

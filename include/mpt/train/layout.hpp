@@ -315,7 +315,7 @@ inline void shard_within(parallelism_config& p, int ranks, int node_ranks) {
   if (problems.size() == 1) parallel::fail("parallelism: ", problems.front());
   std::string lines;
   for (auto const& problem : problems) lines += "\n  " + problem;
-  parallel::require(problems.empty(), "parallelism: this layout cannot be:", lines);
+  parallel::require(problems.empty(), "parallelism: this layout is not possible:", lines);
   return layout;
 }
 

@@ -339,7 +339,9 @@ run_state load_run(Stepper& step, Exchange& exchanges, train_config const& confi
   bool const begins_adapters =
       found.weights_only && config.model.lora;  // the source may have no adapters
   if (hf::is_model(found.folder) || begins_adapters) {
-    require(open != nullptr, found.folder.string(), ": are weights, and nobody opens them");
+    require(
+        open != nullptr, found.folder.string(),
+        ": holds weights, but the run has no function that opens them (run_parts::open_weights)");
     checkpoint::load_from(step, exchanges, *open(config, found.folder), found.folder.string(),
                           checkpoint::content::weights);
     return {.data = data};

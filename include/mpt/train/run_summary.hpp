@@ -68,7 +68,8 @@ struct run_summary {
   auto const count = static_cast<double>(s.saves.saves);
   auto const interval = proposed_save_interval(s.saves, devices);
   return fmt::format(
-      "saves: {}, each there after {:.2f} s, for {:.2f} s of which training stood; with a failure "
+      "saves: {}, each complete after {:.2f} s, for {:.2f} s of which training stopped; with a "
+      "failure "
       "every {} ({} devices that fail as Llama 3's did) a save every {} loses the least",
       s.saves.saves, s.saves.seconds / count, s.saves.held_up_seconds / count,
       console::duration(3600 * parallel::checkpoint::device_hours_between_failures / devices),
