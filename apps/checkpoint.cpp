@@ -1,5 +1,5 @@
-// checkpoint: what is in a folder of checkpoints, whether it is sound, what two of them differ in,
-// and one as another number of ranks would have written it.
+// checkpoint: lists and verifies the checkpoints of a folder, compares two checkpoints, and
+// rewrites one as another number of ranks would have written it.
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
@@ -28,26 +28,27 @@ namespace fs = std::filesystem;
 using mpt::console::bytes;
 using mpt::console::duration;
 
-/// Whether `folder` is itself a checkpoint, sound or not, rather than a folder of them.
+/// Whether `folder` is a checkpoint, intact or damaged, rather than a folder of checkpoints.
 bool is_one(fs::path const& folder) {
   return fs::exists(folder / checkpoint::manifest_name) ||
          checkpoint::checkpoint_id::parse(fs::canonical(folder).filename().native()).has_value();
 }
 
-/// The checkpoints, sound or not, that `folder` is or holds, newest first.
+/// The checkpoint that `folder` is, or the checkpoints that it holds, intact or damaged, newest
+/// first.
 std::vector<checkpoint::checkpoint_entry> entries(fs::path const& folder) {
   if (!is_one(folder)) {
-    auto all = checkpoint::list_checkpoints(folder);
-    parallel::require(!all.empty(), folder.native(),
+    auto found = checkpoint::list_checkpoints(folder);
+    parallel::require(!found.empty(), folder.native(),
                       ": there is no checkpoint here; name a folder like ep0-ba100, or one that "
                       "holds such");
-    return all;
+    return found;
   }
-  auto const own = checkpoint::checkpoint_id::parse(fs::canonical(folder).filename().native());
-  return {{own.value_or(checkpoint::checkpoint_id{}), folder, checkpoint::problem_of(folder)}};
+  auto const id = checkpoint::checkpoint_id::parse(fs::canonical(folder).filename().native());
+  return {{id.value_or(checkpoint::checkpoint_id{}), folder, checkpoint::problem_of(folder)}};
 }
 
-/// The checkpoint that `folder` is, or the newest that it holds.
+/// Opens the checkpoint that `folder` is, or the newest one in it.
 checkpoint::checkpoint_reader opened(fs::path const& folder) {
   if (is_one(folder)) return checkpoint::checkpoint_reader(folder);
   auto const newest = checkpoint::latest(folder);
@@ -62,7 +63,7 @@ double total_bytes(checkpoint::checkpoint_reader const& reader) {
   return sum;
 }
 
-/// Seconds since a checkpoint was completed; negative, where it cannot be told.
+/// Seconds since a checkpoint was completed; negative: not known.
 double age(fs::path const& folder) {
   std::error_code problem;
   auto const written = fs::last_write_time(folder / checkpoint::manifest_name, problem);
@@ -70,25 +71,25 @@ double age(fs::path const& folder) {
   return std::chrono::duration<double>(fs::file_time_type::clock::now() - written).count();
 }
 
-/// How many ranks wrote files: "rank-00003-F32-000.safetensors" is the fourth one's.
+/// The number of ranks that wrote files; "rank-00003-F32-000.safetensors" is of the fourth rank.
 std::size_t ranks(checkpoint::checkpoint_reader const& reader) {
   std::set<std::string> out;
   for (auto const& [name, size] : reader.files()) out.insert(name.substr(0, name.find('-', 5)));
   return out.size();
 }
 
-/// The name that a link of `root` leads to; "" where there is no such link.
+/// The name to which a link in `root` points; "": there is no such link.
 std::string linked(fs::path const& root, char const* link) {
   std::error_code none;
   return fs::read_symlink(root / link, none).native();
 }
 
 void list(fs::path const& folder) {
-  auto const all = entries(folder);
-  auto const root = all.front().folder.parent_path();
+  auto const checkpoints = entries(folder);
+  auto const root = checkpoints.front().folder.parent_path();
   fmt::print("{:<16} {:>6} {:>8} {:>10} {:>12}  {}\n", "name", "ranks", "tensors", "size", "age",
              "state");
-  for (auto const& entry : all) {
+  for (auto const& entry : checkpoints) {
     auto const name = entry.folder.filename().native();
     if (!entry.valid()) {
       fmt::print("{:<16} {:>6} {:>8} {:>10} {:>12}  not complete: {}\n", name, "–", "–", "–",
@@ -112,9 +113,9 @@ void list(fs::path const& folder) {
 }
 
 void verify(fs::path const& folder) {
-  auto const all = entries(folder);
+  auto const checkpoints = entries(folder);
   std::size_t damaged = 0;
-  for (auto const& entry : all) {
+  for (auto const& entry : checkpoints) {
     auto const begin = std::chrono::steady_clock::now();
     std::vector<std::string> found;
     double size = 0;
@@ -125,15 +126,15 @@ void verify(fs::path const& folder) {
     } else {
       found.push_back(entry.problem);
     }
-    std::chrono::duration<double> const taken = std::chrono::steady_clock::now() - begin;
+    std::chrono::duration<double> const elapsed = std::chrono::steady_clock::now() - begin;
     if (found.empty())
       fmt::print("{}: sound; {} read and checked, {}/s\n", entry.folder.native(), bytes(size),
-                 bytes(size / std::max(taken.count(), 1e-9)));
+                 bytes(size / std::max(elapsed.count(), 1e-9)));
     for (auto const& problem : found) fmt::print("{}\n", problem);
     damaged += found.empty() ? 0 : 1;
   }
-  parallel::require(damaged == 0, damaged, " of ", all.size(), " checkpoint",
-                    all.size() > 1 ? "s" : "", damaged == 1 ? " is" : " are",
+  parallel::require(damaged == 0, damaged, " of ", checkpoints.size(), " checkpoint",
+                    checkpoints.size() > 1 ? "s" : "", damaged == 1 ? " is" : " are",
                     " damaged; see above");
 }
 
@@ -166,9 +167,9 @@ void diff(fs::path const& left_folder, fs::path const& right_folder) {
 void reshard(fs::path const& from, fs::path const& to, parallel::index count) {
   auto const source = opened(from);
   checkpoint::folder_claim const claim(to);
-  auto const made = checkpoint::reshard(source, to, count);
-  checkpoint::checkpoint_reader const result(made);
-  fmt::print("{} → {} ({} in the files of {} ranks)\n", source.folder().native(), made.native(),
+  auto const written = checkpoint::reshard(source, to, count);
+  checkpoint::checkpoint_reader const result(written);
+  fmt::print("{} → {} ({} in the files of {} ranks)\n", source.folder().native(), written.native(),
              bytes(total_bytes(result)), ranks(result));
 }
 
@@ -180,8 +181,8 @@ int main(int argc, char** argv) {
   parallel::index count = 0;
   CLI::App app{"List, verify, compare and reshard checkpoints"};
   app.require_subcommand(1);
-  auto const command = [&](char const* name, char const* what) {
-    auto* const out = app.add_subcommand(name, what);
+  auto const command = [&](char const* name, char const* description) {
+    auto* const out = app.add_subcommand(name, description);
     out->add_option("folder", folder, "a checkpoint, or a folder of them")
         ->required()
         ->check(CLI::ExistingDirectory);

@@ -1,5 +1,5 @@
-// convert: a checkpoint (Composer's, too) to a Hugging Face folder, or such a folder to a
-// checkpoint; a LoRA run's adapters to PEFT's form, or merged.
+// convert: converts a checkpoint, also one of Composer, to a Hugging Face folder, or such a folder
+// to a checkpoint; writes a LoRA run's adapters in PEFT's form or merges them.
 #include <filesystem>
 #include <string>
 
@@ -22,7 +22,7 @@ struct arguments {
   bool shards_named = false;  // --max_shard_bytes is given
 };
 
-/// The adapters alone, in PEFT's form.
+/// Writes the adapters alone, in PEFT's form.
 void convert_adapter(mpt::model_source const& source, std::filesystem::path const& to,
                      mpt::convert_options const& options) {
   export_adapter(source, to, options);
@@ -35,21 +35,22 @@ void convert_adapter(mpt::model_source const& source, std::filesystem::path cons
 
 void convert(arguments const& args) {
   parallel::require(!args.to.empty(), "to: expected the name of a folder");
-  bool const beside = !args.options.base.empty() && mpt::is_adapter_folder(args.from);
-  auto const source =
-      beside ? mpt::model_source(args.options.base, args.from) : mpt::model_source(args.from);
+  bool const is_adapter_of_base = !args.options.base.empty() && mpt::is_adapter_folder(args.from);
+  auto const source = is_adapter_of_base ? mpt::model_source(args.options.base, args.from)
+                                         : mpt::model_source(args.from);
   if (!source.note().empty()) mpt::console::say("note: {}\n", source.note());
   auto options = args.options;
   if (args.replace) options.existing = parallel::checkpoint::if_exists::replace;
   auto const parameters =
       mpt::console::count(static_cast<double>(parameter_count(source.config())));
-  bool const ours = std::filesystem::exists(source.path() / parallel::checkpoint::manifest_name);
+  bool const is_checkpoint =
+      std::filesystem::exists(source.path() / parallel::checkpoint::manifest_name);
   parallel::require(!args.merge || source.config().lora, args.from.string(),
                     ": has no adapters to merge; leave --merge out");
   parallel::require(args.options.base.empty() || source.config().lora, args.from.string(),
                     ": has no adapters that stand beside a model; leave --base out");
-  bool const adapter_alone = ours && source.config().lora && !args.merge;
-  bool const exports = ours || args.merge || mpt::hf::is_torch_file(source.path());
+  bool const adapter_alone = is_checkpoint && source.config().lora && !args.merge;
+  bool const exports = is_checkpoint || args.merge || mpt::hf::is_torch_file(source.path());
   parallel::require(!args.shards_named || (exports && !adapter_alone), args.from.string(),
                     ": becomes ", adapter_alone ? "an adapter" : "a checkpoint",
                     ", whose files are not divided by size; leave --max_shard_bytes out");
@@ -76,9 +77,9 @@ void convert(arguments const& args) {
       fmt::print("note: no tokenizer was found to go with it; name one with --tokenizer\n");
     return;
   }
-  auto const made = import_hugging_face(source, args.to, options);
+  auto const written = import_hugging_face(source, args.to, options);
   fmt::print("{} → {} ({} parameters); begin from it with load_path={} load_weights_only=true\n",
-             source.path().string(), made.string(), parameters, args.to.string());
+             source.path().string(), written.string(), parameters, args.to.string());
 }
 
 }  // namespace

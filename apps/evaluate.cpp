@@ -3,9 +3,9 @@
 //
 //   evaluate MODEL --data SET                        one model on text
 //   evaluate MODEL --icl_tasks TASKS.yaml            one model on tasks
-//   evaluate EVAL.yaml key.sub=value …               what LLM Foundry's evaluation YAML says
+//   evaluate EVAL.yaml key.sub=value …               the evaluation in LLM Foundry's YAML
 //   mpirun -n N evaluate …                           rows divided among N ranks (or --ranks N)
-//   evaluate MODEL --tensor N …                      a model that N ranks hold together
+//   evaluate MODEL --tensor N …                      a model divided over N ranks
 #include <algorithm>
 #include <filesystem>
 #include <functional>
@@ -46,7 +46,7 @@ struct arguments {
   std::int64_t sequence_length = 0;  // 0: the model's longest
   std::int64_t batch_size = 8;
   std::optional<std::int32_t> eos_token_id, bos_token_id;
-  std::string of_model;  // the first option given that is not for a YAML
+  std::string first_model_option;  // the first given option that does not go with a YAML
 };
 
 apps::text_request text_of(arguments const& args) {
@@ -59,8 +59,8 @@ apps::text_request text_of(arguments const& args) {
           .token_encoding_type = args.token_encoding_type};
 }
 
-/// Of batches that every rank sees, those that are this rank's.
-std::function<std::optional<mpt::sequences>()> every(
+/// This rank's batches of a source that every rank reads: one of every `ranks` batches.
+std::function<std::optional<mpt::sequences>()> every_nth(
     std::function<std::optional<mpt::sequences>()> next, int rank, int ranks) {
   return [next = std::move(next), rank, ranks, first = true]() mutable {
     for (int skip = std::exchange(first, false) ? rank : ranks - 1; skip > 0; --skip)
@@ -69,7 +69,7 @@ std::function<std::optional<mpt::sequences>()> every(
   };
 }
 
-/// What runs on one or several models, read and checked before any rank starts.
+/// The plan of an evaluation of one or several models, read and checked before any rank starts.
 struct evaluation {
   std::vector<mpt::icl::evaluated_model> models;
   std::vector<mpt::icl::loaded_task> tasks = {};
@@ -82,34 +82,36 @@ struct evaluation {
   bool bf16 = false;
 };
 
-/// The model's tokenizer: the one named, else the model's own.
+/// Loads the tokenizer that is named, or else the model's.
 mpt::tokenizer tokenizer_of(std::string const& named, mpt::model_source const& source) {
   std::error_code unreadable;
-  auto where = named;
+  auto location = named;
   if (!source.tokenizer().empty() &&
-      (where.empty() || !fs::exists(where, unreadable)))  // a name of the Hub's
-    where = source.tokenizer();
-  parallel::require(!where.empty(), source.path().string(),
+      (location.empty() || !fs::exists(location, unreadable)))  // a name on the Hub
+    location = source.tokenizer();
+  parallel::require(!location.empty(), source.path().string(),
                     ": tasks need a tokenizer, and the model brings none; name one with "
                     "--tokenizer or tokenizer.name");
-  auto out = mpt::tokenizer::load(where);
-  parallel::require(out.size() <= source.config().vocab_size, where, ": has ", out.size(),
+  auto out = mpt::tokenizer::load(location);
+  parallel::require(out.size() <= source.config().vocab_size, location, ": has ", out.size(),
                     " tokens, the model only ", source.config().vocab_size,
                     "; name the model's own");
   return out;
 }
 
-/// All tasks on a model that is there; `ends`: tokens that its files say end a text. Collective.
-std::vector<mpt::icl::task_result> run_tasks(evaluation const& what, apps::loaded_model& model,
+/// Runs all tasks on a loaded model. `ends`: the tokens that end a text, by the model's files.
+/// Collective.
+std::vector<mpt::icl::task_result> run_tasks(evaluation const& plan, apps::loaded_model& model,
                                              mpt::tokenizer const& words,
                                              std::vector<std::int32_t> const& ends, bool shows) {
   namespace icl = mpt::icl;
   std::int64_t longest = 2;
-  std::size_t all = 0;
-  for (auto const& task : what.tasks) {
+  std::size_t total_rows = 0;
+  for (auto const& task : plan.tasks) {
     longest = std::max(longest, task.config.max_seq_len);
     for (auto const& [category, part] : task.parts)
-      all += task.config.shots.size() * icl::rows_to_run(task.config, part, what.subset_batches);
+      total_rows +=
+          task.config.shots.size() * icl::rows_to_run(task.config, part, plan.subset_batches);
   }
   auto const texts = model.texts({.tokens = longest});
   icl::task_model scorer(*texts);
@@ -119,103 +121,105 @@ std::vector<mpt::icl::task_result> run_tasks(evaluation const& what, apps::loade
       }};
   std::optional<mpt::console::progress> bar;
   if (shows) bar.emplace("tasks");
-  std::size_t before = 0;
+  std::size_t finished_rows = 0;
   std::vector<icl::task_result> out;
-  for (auto const& task : what.tasks)
+  for (auto const& task : plan.tasks)
     for (auto const shots : task.config.shots) {
       std::size_t rows = 0;
       auto const seen = [&](std::size_t) {
         rows += static_cast<std::size_t>(model.replicas());
         if (!bar) return;
-        bar->update(std::min(1.0, static_cast<double>(before + rows) / static_cast<double>(all)),
+        bar->update(std::min(1.0, static_cast<double>(finished_rows + rows) /
+                                      static_cast<double>(total_rows)),
                     fmt::format("{}, {}-shot", task.config.label, shots));
       };
       out.push_back(
-          icl::run_task(task, shots, words, scorer, sharing, what.subset_batches, seen, ends));
-      before += out.back().rows();
+          icl::run_task(task, shots, words, scorer, sharing, plan.subset_batches, seen, ends));
+      finished_rows += out.back().rows();
     }
   return out;
 }
 
-/// What came of one model: on text, and on tasks.
+/// The results of one model on text and on tasks.
 struct outcome {
   std::optional<mpt::evaluation_result> text;
   mpt::icl::model_report report;
 };
 
-outcome evaluate(arguments const& args, evaluation const& what, std::size_t which,
+outcome evaluate(arguments const& args, evaluation const& plan, std::size_t model_index,
                  apps::engine const& engine, parallel::shared_deadline const& deadline,
-                 parallel::any_communicator& comm, apps::place const& place) {
+                 parallel::any_communicator& comm, apps::placement const& place) {
   namespace console = mpt::console;
-  auto const& asked = what.models.at(which);
-  mpt::model_source const source(asked.path, asked.adapter);
+  auto const& request = plan.models.at(model_index);
+  mpt::model_source const source(request.path, request.adapter);
   if (comm.rank() == 0 && !source.note().empty()) console::say("note: {}\n", source.note());
   auto const& config = source.config();
-  if (asked.stated) mpt::icl::check_stated(*asked.stated, config, asked.name);
+  if (request.stated) mpt::icl::check_stated(*request.stated, config, request.name);
   auto const length = args.sequence_length > 0 ? args.sequence_length : config.max_seq_len;
   parallel::require(!config.learned_pos_emb || length <= config.max_seq_len, "--seq_len ", length,
                     " is longer than the ", config.max_seq_len, " positions the model has");
-  for (auto const& task : what.tasks)
+  for (auto const& task : plan.tasks)
     parallel::require(!config.learned_pos_emb || task.config.max_seq_len <= config.max_seq_len,
                       task.config.label, ": max_seq_len ", task.config.max_seq_len,
-                      " is longer than the ", config.max_seq_len, " positions of ", asked.name);
+                      " is longer than the ", config.max_seq_len, " positions of ", request.name);
   std::optional<apps::text_batches> data;
   if (!args.data.empty()) data = apps::open_text(text_of(args), source, length);
   if (data && comm.rank() == 0 && !data->note.empty()) console::say("note: {}\n", data->note);
   std::optional<mpt::tokenizer> words;
   mpt::text_ends ends;
-  if (!what.tasks.empty()) {
-    words = tokenizer_of(asked.tokenizer, source);
+  if (!plan.tasks.empty()) {
+    words = tokenizer_of(request.tokenizer, source);
     ends = text_ends_of(source, *words);
-    bool const writes = std::ranges::any_of(what.tasks, [](auto const& task) {
+    bool const writes = std::ranges::any_of(plan.tasks, [](auto const& task) {
       return task.config.kind == mpt::icl::task_kind::generation;
     });
     if (writes && comm.rank() == 0 && !ends.note.empty()) console::say("note: {}\n", ends.note);
   }
-  outcome out{.text = std::nullopt, .report = {asked.name, {}, std::nullopt}};
+  outcome out{.text = std::nullopt, .report = {request.name, {}, std::nullopt}};
   bool const shows = comm.rank() == 0 && apps::is_primary();
   auto const work = [&](apps::loaded_model& model) {
     if (data) {
       std::optional<console::progress> bar;
       if (shows) bar.emplace("evaluate");
       out.text = model.evaluate(
-          every(data->next, model.replica(), model.replicas()), [&](std::int64_t tokens) {
+          every_nth(data->next, model.replica(), model.replicas()), [&](std::int64_t tokens) {
             auto const seen = tokens * model.replicas();
             if (bar)
               bar->update(std::min(1.0, static_cast<double>(seen) / data->tokens),
                           fmt::format("{} tokens", console::grouped(seen)));
           });
     }
-    // of whole sequences: tasks go on from others' keys, which fused kernels do not
+    // the note is about whole sequences; tasks continue texts with a KV cache, which fused kernels
+    // do not support
     if (auto const note = model.attention_note(); comm.rank() == 0 && !note.empty())
       console::say("{}\n", note);
-    if (words) out.report.tasks = run_tasks(what, model, *words, ends.tokens, shows);
-    if (what.gauntlet)
-      out.report.gauntlet = mpt::icl::score_gauntlet(*what.gauntlet, out.report.tasks);
+    if (words) out.report.tasks = run_tasks(plan, model, *words, ends.tokens, shows);
+    if (plan.gauntlet)
+      out.report.gauntlet = mpt::icl::score_gauntlet(*plan.gauntlet, out.report.tasks);
   };
   apps::with_loaded_model({.source = source,
-                           .bf16 = what.bf16,
+                           .bf16 = plan.bf16,
                            .device = {.kind = args.device,
                                       .local_rank = place.local_rank,
                                       .cores = place.cores,
-                                      .threads = what.threads,
+                                      .threads = plan.threads,
                                       .products = &engine},
-                           .tensor = what.tensor},
+                           .tensor = plan.tensor},
                           comm, deadline, place, work);
   return out;
 }
 
-/// Prints, and writes the files that were asked for.
-void report(arguments const& args, evaluation const& what, std::vector<outcome> const& outcomes,
+/// Prints the results and writes the requested files.
+void report(arguments const& args, evaluation const& plan, std::vector<outcome> const& outcomes,
             bool from_yaml) {
   using nlohmann::ordered_json;
   std::vector<mpt::icl::model_report> reports;
   auto records = ordered_json::array();
   bool const quiet = args.json == "-";  // JSON alone is printed
-  for (auto const& one : outcomes) {
-    reports.push_back(one.report);
+  for (auto const& result : outcomes) {
+    reports.push_back(result.report);
     ordered_json record;
-    if (auto const& text = one.text) {
+    if (auto const& text = result.text) {
       if (!quiet)
         fmt::print(
             "cross entropy   {:.4f} nats\nperplexity      {:.3f}\ntoken accuracy  {:.2f} %\n"
@@ -231,26 +235,26 @@ void report(arguments const& args, evaluation const& what, std::vector<outcome> 
                 {"token_accuracy", text->token_accuracy},
                 {"unigram_cross_entropy", text->unigram_cross_entropy},
                 {"tokens", text->tokens},
-                {"model", one.report.model},
+                {"model", result.report.model},
                 {"data", args.data.string()},
                 {"sequence_length", length},
                 {"precision", args.precision}};
     }
-    if (!what.tasks.empty()) record.update(json_report(one.report));
-    for (auto const& note : notes_on_cut_contexts(one.report))
-      mpt::console::say("note: {}: {}\n", one.report.model, note);
-    if (one.report.gauntlet)
-      for (auto const& [category, benchmark] : one.report.gauntlet->missing)
-        mpt::console::say("note: {}: no score for {}, as {} was not run\n", one.report.model,
+    if (!plan.tasks.empty()) record.update(json_report(result.report));
+    for (auto const& note : notes_on_cut_contexts(result.report))
+      mpt::console::say("note: {}: {}\n", result.report.model, note);
+    if (result.report.gauntlet)
+      for (auto const& [category, benchmark] : result.report.gauntlet->missing)
+        mpt::console::say("note: {}: no score for {}, as {} was not run\n", result.report.model,
                           category, benchmark);
     records.push_back(std::move(record));
   }
-  if (!what.tasks.empty()) {
-    auto const tables = markdown_report(reports, what.gauntlet ? &*what.gauntlet : nullptr);
+  if (!plan.tasks.empty()) {
+    auto const tables = markdown_report(reports, plan.gauntlet ? &*plan.gauntlet : nullptr);
     if (!quiet) fmt::print("{}", tables);
     if (!args.markdown.empty()) apps::write_report_file(args.markdown, tables);
     std::string lines;
-    for (auto const& one : reports) lines += row_lines(one);
+    for (auto const& result : reports) lines += row_lines(result);
     if (!args.rows.empty()) apps::write_report_file(args.rows, lines);
   }
   if (args.json.empty()) return;
@@ -267,10 +271,10 @@ void say_once(mpt::config_report const& report) {
   for (auto const& note : report.notes) mpt::console::say("note: {}\n", note);
 }
 
-/// What a YAML says.
-evaluation of_yaml(arguments& args) {
+/// The evaluation that a YAML file describes.
+evaluation read_yaml(arguments& args) {
   parallel::require(
-      args.of_model.empty(), args.model.string(), ": ", args.of_model,
+      args.first_model_option.empty(), args.model.string(), ": ", args.first_model_option,
       " goes with a model's folder; a YAML says what to run itself, as in device=cuda");
   auto config = mpt::icl::load_eval_config(args.model, args.overrides);
   say_once(config.report);
@@ -286,8 +290,8 @@ evaluation of_yaml(arguments& args) {
           .bf16 = config.precision == mpt::precision_kind::amp_bf16};
 }
 
-/// What the options say of one model.
-evaluation of_options(arguments const& args) {
+/// The evaluation of one model that the options describe.
+evaluation read_options(arguments const& args) {
   std::string const word = args.overrides.empty() ? "" : args.overrides[0];
   auto const ending = fs::path(word).extension();
   parallel::require(ending != ".yaml" && ending != ".yml", "'", word,
@@ -329,7 +333,7 @@ evaluation of_options(arguments const& args) {
   return out;
 }
 
-/// Refuses what is wrong with the options before anything is read.
+/// Refuses invalid options before anything is read.
 void check(arguments const& args) {
   parallel::require(args.sequence_length != 1,
                     "--seq_len 1: a sequence of one token has none to predict; give at least 2");
@@ -343,22 +347,22 @@ void run(arguments args) {
   apps::require_own_launch();
   check(args);
   bool const from_yaml = !fs::is_directory(args.model);
-  auto const what = from_yaml ? of_yaml(args) : of_options(args);
+  auto const plan = from_yaml ? read_yaml(args) : read_options(args);
   for (auto const& [name, file] : {std::pair("--markdown", args.markdown), {"--rows", args.rows}})
-    parallel::require(file.empty() || !what.tasks.empty(), name, " ", file.string(),
+    parallel::require(file.empty() || !plan.tasks.empty(), name, " ", file.string(),
                       ": is of tasks, and there are none; give --icl_tasks");
-  auto const engine = apps::own_product();  // figures do not depend on batches and ranks
-  auto ranks = what.ranks ? what.ranks : apps::processes_started();
-  if (!ranks) ranks = what.tensor;
-  parallel::require(*ranks % what.tensor == 0, *ranks, " ranks cannot hold models of ", what.tensor,
-                    " ranks each; use a multiple of ", what.tensor);
-  parallel::shared_deadline const deadline = std::chrono::duration<double>(what.deadline);
+  auto const engine = apps::own_product();  // results do not depend on batches and ranks
+  auto ranks = plan.ranks ? plan.ranks : apps::processes_started();
+  if (!ranks) ranks = plan.tensor;
+  parallel::require(*ranks % plan.tensor == 0, *ranks, " ranks cannot hold models of ", plan.tensor,
+                    " ranks each; use a multiple of ", plan.tensor);
+  parallel::shared_deadline const deadline = std::chrono::duration<double>(plan.deadline);
   apps::launch({.ranks = ranks, .deadline = deadline},
-               [&](parallel::any_communicator& comm, apps::place const& place) {
+               [&](parallel::any_communicator& comm, apps::placement const& place) {
                  std::vector<outcome> outcomes;
-                 for (std::size_t i = 0; i < what.models.size(); ++i)
-                   outcomes.push_back(evaluate(args, what, i, engine, deadline, comm, place));
-                 if (comm.rank() == 0) report(args, what, outcomes, from_yaml);
+                 for (std::size_t i = 0; i < plan.models.size(); ++i)
+                   outcomes.push_back(evaluate(args, plan, i, engine, deadline, comm, place));
+                 if (comm.rank() == 0) report(args, plan, outcomes, from_yaml);
                });
 }
 
@@ -417,7 +421,7 @@ int main(int argc, char** argv) {
          {"--adapter", "--data", "--icl_tasks", "--eval_gauntlet", "--tokenizer", "--seq_len",
           "--batch_size", "--eos_token_id", "--bos_token_id", "--token_encoding_type",
           "--precision", "--device"})
-      if (args.of_model.empty() && app.count(name) > 0) args.of_model = name;
+      if (args.first_model_option.empty() && app.count(name) > 0) args.first_model_option = name;
     run(args);
   };
   return apps::run(app, argc, argv, body, apps::is_primary_here());

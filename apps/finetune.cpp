@@ -2,7 +2,8 @@
 //
 //   finetune mpt-7b_dolly_sft.yaml model.pretrained_model_name_or_path=FOLDER key.sub=value …
 //
-// It is pretrain under the name that its users look for: the YAML says what is trained on.
+// The program is the same as pretrain, under the name that its users look for; the YAML names the
+// data.
 #include "support/train.hpp"
 
 int main(int argc, char** argv) {

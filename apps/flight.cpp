@@ -1,4 +1,4 @@
-// flight: what the flight recorders of a run's ranks say together.
+// flight: prints what the flight recorders of a run's ranks tell together.
 #include <cstddef>
 #include <filesystem>
 #include <string>

@@ -1,4 +1,4 @@
-// generate: a model continues a prompt, the prompts of a file, or a conversation.
+// generate: continues a prompt, the prompts of a file, or a conversation with a model.
 #include <chrono>
 #include <filesystem>
 #include <functional>
@@ -49,7 +49,7 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// A continuation, and the time of each of its steps.
+/// The continuation of a prompt and the time of each of its steps.
 struct continuation {
   std::string text;
   std::size_t prompt_tokens = 0, tokens = 0;
@@ -60,25 +60,25 @@ struct continuation {
 
 using show = std::function<void(std::string const&)>;
 using texts = std::vector<std::string>;
-/// Continues texts side by side; of one alone shows what becomes certain.
+/// Continues texts together; shows the text of a single prompt as it becomes certain.
 using continue_texts = std::function<std::vector<continuation>(texts const&, show const&)>;
 
 std::vector<continuation> continue_all(arguments const& args, apps::loaded_model& model,
                                        parallel::index longest, mpt::tokenizer const& words,
                                        mpt::text_affixes const& affixes, std::uint64_t first,
-                                       texts const& prompts, show const& shown) {
+                                       texts const& prompts, show const& show_text) {
   std::vector<continuation> out(prompts.size());
   std::vector<std::vector<std::int32_t>> ids;
-  std::vector<mpt::stopped_text> made;
-  std::size_t most = 0;
+  std::vector<mpt::stopped_text> texts_so_far;
+  std::size_t longest_prompt = 0;
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     auto const begin = std::chrono::steady_clock::now();
     ids.push_back(encode_with_affixes(affixes, words, prompts[i]));
     out[i].encode = seconds_since(begin);
     out[i].prompt_tokens = ids.back().size();
-    made.emplace_back(words, args.stops);
+    texts_so_far.emplace_back(words, args.stops);
     mpt::check_prompt(ids.back().size(), longest);
-    most = std::max(most, ids.back().size());
+    longest_prompt = std::max(longest_prompt, ids.back().size());
   }
   auto const end_of_turn = args.chat ? words.id_of(mpt::chat_end) : std::nullopt;
   double decoding = 0;
@@ -87,75 +87,76 @@ std::vector<continuation> continue_all(arguments const& args, apps::loaded_model
   options.ends_text = [&](std::size_t i, std::int32_t id) {
     if (id == end_of_turn) return true;
     auto const from = std::chrono::steady_clock::now();
-    bool const ended = made[i].add(id);
-    if (shown) shown(made[i].take());
+    bool const ended = texts_so_far[i].add(id);
+    if (show_text) show_text(texts_so_far[i].take());
     auto const spent = seconds_since(from);
     out[i].decode += spent;
     decoding += spent;
     return ended;
   };
   auto begin = std::chrono::steady_clock::now();
-  auto const reader = model.texts(
-      {.tokens = std::min(longest, static_cast<parallel::index>(most) + options.max_new_tokens),
-       .texts = prompts.size()});
+  auto const reader =
+      model.texts({.tokens = std::min(longest, static_cast<parallel::index>(longest_prompt) +
+                                                   options.max_new_tokens),
+                   .texts = prompts.size()});
   auto const written = mpt::generate(*reader, std::span(ids), options);
   auto const generating = (seconds_since(begin) - decoding) / static_cast<double>(prompts.size());
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     begin = std::chrono::steady_clock::now();
     out[i].tokens = written[i].size();
     out[i].generate = generating;
-    out[i].text = made[i].finish();
-    if (shown) shown(made[i].take());
+    out[i].text = texts_so_far[i].finish();
+    if (show_text) show_text(texts_so_far[i].take());
     out[i].decode += seconds_since(begin);
   }
   return out;
 }
 
-/// The times that LLM Foundry prints, in its words.
-void print_times(std::vector<continuation> const& all, std::size_t batch) {
+/// Prints the times that LLM Foundry prints, under its names.
+void print_times(std::vector<continuation> const& continuations, std::size_t batch) {
   continuation sum;
-  for (auto const& one : all) {
-    sum.prompt_tokens += one.prompt_tokens;
-    sum.tokens += one.tokens;
-    sum.encode += one.encode;
-    sum.generate += one.generate;
-    sum.decode += one.decode;
+  for (auto const& current : continuations) {
+    sum.prompt_tokens += current.prompt_tokens;
+    sum.tokens += current.tokens;
+    sum.encode += current.encode;
+    sum.generate += current.generate;
+    sum.decode += current.decode;
   }
-  double const each =
+  double const per_token =
       1000 * sum.total() / static_cast<double>(std::max<std::size_t>(sum.tokens, 1));
   mpt::console::say(
       "bs={}, total_input_tokens={}, total_output_tokens={}\n"
       "encode_latency={:.2f}ms, gen_latency={:.2f}ms, decode_latency={:.2f}ms, "
       "total_latency={:.2f}ms\n"
       "latency_per_output_token={:.2f}ms/tok\noutput_tok_per_sec={:.2f}tok/sec\n",
-      std::min(batch, all.size()), sum.prompt_tokens, sum.tokens, 1000 * sum.encode,
-      1000 * sum.generate, 1000 * sum.decode, 1000 * sum.total(), each, 1000 / each);
+      std::min(batch, continuations.size()), sum.prompt_tokens, sum.tokens, 1000 * sum.encode,
+      1000 * sum.generate, 1000 * sum.decode, 1000 * sum.total(), per_token, 1000 / per_token);
 }
 
-/// Throws where standard output does not take the text.
+/// Prints a text; throws when standard output does not take it.
 void print(std::string const& text) {
   fmt::print("{}", text);
   apps::require_printed();
 }
 
-nlohmann::ordered_json record_of(std::string const& prompt, continuation const& made) {
+nlohmann::ordered_json record_of(std::string const& prompt, continuation const& result) {
   return {{"prompt", prompt},
-          {"output", made.text},
-          {"prompt_tokens", made.prompt_tokens},
-          {"output_tokens", made.tokens},
-          {"seconds", made.total()}};
+          {"output", result.text},
+          {"prompt_tokens", result.prompt_tokens},
+          {"output_tokens", result.tokens},
+          {"seconds", result.total()}};
 }
 
 void write_json(arguments const& args, std::vector<mpt::file_prompt> const& prompts,
-                std::vector<continuation> const& made) {
+                std::vector<continuation> const& continuations) {
   if (args.json.empty()) return;
   auto generations = nlohmann::ordered_json::array();
   double seconds = 0;
   std::size_t tokens = 0;
-  for (std::size_t i = 0; i < made.size(); ++i) {
-    generations.push_back(record_of(prompts[i].text, made[i]));
-    seconds += made[i].total();
-    tokens += made[i].tokens;
+  for (std::size_t i = 0; i < continuations.size(); ++i) {
+    generations.push_back(record_of(prompts[i].text, continuations[i]));
+    seconds += continuations[i].total();
+    tokens += continuations[i].tokens;
   }
   nlohmann::ordered_json const record{
       {"model", args.model.string()},
@@ -168,55 +169,57 @@ void write_json(arguments const& args, std::vector<mpt::file_prompt> const& prom
     apps::write_report_file(args.json, record.dump(2) + "\n");
 }
 
-/// Continues all prompts, whose lengths have been checked. `longest`: tokens of a text.
-void of_prompts(arguments const& args, std::vector<mpt::file_prompt> const& prompts,
-                std::int64_t longest, continue_texts const& go_on) {
-  std::vector<continuation> made;
+/// Continues all prompts, whose lengths have been checked. `longest`: the most tokens of a text.
+void continue_prompts(arguments const& args, std::vector<mpt::file_prompt> const& prompts,
+                      std::int64_t longest, continue_texts const& continue_group) {
+  std::vector<continuation> continuations;
   bool const quiet = args.json == "-";
   bool const streams = args.batch == 1 && !quiet;
-  for (std::size_t at = 0; at < prompts.size();) {
-    std::size_t const end = std::min(at + args.batch, prompts.size());
+  for (std::size_t index = 0; index < prompts.size();) {
+    std::size_t const end = std::min(index + args.batch, prompts.size());
     texts group;
-    for (std::size_t i = at; i < end; ++i) group.push_back(prompts[i].text);
+    for (std::size_t i = index; i < end; ++i) group.push_back(prompts[i].text);
     if (streams) print(group.front());
     try {
-      for (auto& one : go_on(group, streams ? show(print) : show())) made.push_back(std::move(one));
+      for (auto& current : continue_group(group, streams ? show(print) : show()))
+        continuations.push_back(std::move(current));
     } catch (parallel::error const& problem) {
-      parallel::fail(prompts[at].location, end > at + 1 ? " and those after it: " : ": ",
+      parallel::fail(prompts[index].location, end > index + 1 ? " and those after it: " : ": ",
                      problem.what());
     }
     if (streams) print("\n");
-    for (; at < end; ++at) {
-      auto const& one = made[at];
-      if (!streams && !quiet) print(prompts[at].text + one.text + "\n");
-      if (static_cast<std::int64_t>(one.prompt_tokens + one.tokens) == longest &&
-          static_cast<std::int64_t>(one.tokens) < args.options.max_new_tokens)
+    for (; index < end; ++index) {
+      auto const& current = continuations[index];
+      if (!streams && !quiet) print(prompts[index].text + current.text + "\n");
+      if (static_cast<std::int64_t>(current.prompt_tokens + current.tokens) == longest &&
+          static_cast<std::int64_t>(current.tokens) < args.options.max_new_tokens)
         mpt::console::say("note: {}: ends after {} tokens, as the model reads {} at most\n",
-                          prompts[at].location, one.tokens, longest);
+                          prompts[index].location, current.tokens, longest);
     }
   }
   if (args.prompts.empty())
-    mpt::console::say("({} tokens after a prompt of {}, {:.0f} tokens/s)\n", made[0].tokens,
-                      made[0].prompt_tokens,
-                      static_cast<double>(made[0].tokens) / made[0].generate);
+    mpt::console::say("({} tokens after a prompt of {}, {:.0f} tokens/s)\n",
+                      continuations[0].tokens, continuations[0].prompt_tokens,
+                      static_cast<double>(continuations[0].tokens) / continuations[0].generate);
   else
-    print_times(made, args.batch);
-  write_json(args, prompts, made);
+    print_times(continuations, args.batch);
+  write_json(args, prompts, continuations);
 }
 
-void of_chat(arguments const& args, mpt::chat_renderer const& render, continue_texts const& go_on) {
+void chat(arguments const& args, mpt::chat_renderer const& render,
+          continue_texts const& continue_conversation) {
   mpt::console::say(
       "A line is a message. clear: begin anew; history: what was said; system: another "
       "system prompt; quit: end.\n");
   auto system = args.system;
-  std::vector<mpt::chat_message> said;
-  auto const begin_anew = [&] {
-    said.clear();
-    if (!system.empty()) said.push_back({"system", system});
+  std::vector<mpt::chat_message> messages;
+  auto const reset = [&] {
+    messages.clear();
+    if (!system.empty()) messages.push_back({"system", system});
   };
-  begin_anew();
-  auto const ask = [](char const* what, std::string& line) {
-    mpt::console::say("{}: ", what);
+  reset();
+  auto const ask = [](char const* prompt, std::string& line) {
+    mpt::console::say("{}: ", prompt);
     return static_cast<bool>(std::getline(std::cin, line));
   };
   for (std::string line; ask("user", line);) {
@@ -227,75 +230,75 @@ void of_chat(arguments const& args, mpt::chat_renderer const& render, continue_t
       continue;
     }
     if (line == "clear") {
-      begin_anew();
+      reset();
     } else if (line == "history") {
-      for (auto const& message : said) print(message.role + ": " + message.content + "\n");
+      for (auto const& message : messages) print(message.role + ": " + message.content + "\n");
     } else if (line == "system") {
       if (!ask("system", system)) return;
-      begin_anew();
+      reset();
     } else {
-      said.push_back({"user", line});
+      messages.push_back({"user", line});
       try {
-        auto made = std::move(go_on({render(said, true)}, print).front());
+        auto answer = std::move(continue_conversation({render(messages, true)}, print).front());
         print("\n");
-        said.push_back({"assistant", std::move(made.text)});
-      } catch (parallel::error const& problem) {  // too long by now, or with marks inside
-        said.pop_back();
+        messages.push_back({"assistant", std::move(answer.text)});
+      } catch (parallel::error const& problem) {  // the chat is too long, or the line holds marks
+        messages.pop_back();
         apps::print_error(problem.what());
       }
     }
   }
 }
 
-/// What rank 0 is asked to continue, the ranks that share its model continue with it.
+/// Lets the ranks that share rank 0's model continue the same texts as rank 0.
 class shared_work {
  public:
-  shared_work(parallel::any_communicator& ranks, continue_texts here)
-      : ranks_(ranks), here_(std::move(here)) {}
+  shared_work(parallel::any_communicator& ranks, continue_texts continue_locally)
+      : ranks_(ranks), continue_locally_(std::move(continue_locally)) {}
 
-  /// Rank 0's.
+  /// Continues texts on all ranks; called on rank 0.
   std::vector<continuation> operator()(texts const& prompts, show const& shown) {
-    static_cast<void>(told(nlohmann::json(prompts).dump()));
-    return here_(prompts, shown);
+    static_cast<void>(broadcast(nlohmann::json(prompts).dump()));
+    return continue_locally_(prompts, shown);
   }
-  /// Rank 0 has nothing more to continue.
-  void end() { static_cast<void>(told("")); }
+  /// Ends follow() on the other ranks; called on rank 0.
+  void end() { static_cast<void>(broadcast("")); }
 
-  /// The others', until that.
+  /// Continues the texts that rank 0 continues, until its end(); called on the other ranks.
   void follow() {
-    for (auto text = told(""); !text.empty(); text = told("")) try {
-        static_cast<void>(here_(nlohmann::json::parse(text).get<texts>(), {}));
-      } catch (parallel::error const&) {  // which rank 0 has too, and tells of
+    for (auto text = broadcast(""); !text.empty(); text = broadcast("")) try {
+        static_cast<void>(continue_locally_(nlohmann::json::parse(text).get<texts>(), {}));
+      } catch (parallel::error const&) {  // rank 0 has the same error and reports it
       }
   }
 
  private:
-  [[nodiscard]] std::string told(std::string text) {
+  [[nodiscard]] std::string broadcast(std::string text) {
     if (ranks_.size() == 1) return text;
     return parallel::broadcast_text(ranks_, exchanges_, std::move(text));
   }
 
   parallel::any_communicator& ranks_;
   parallel::host::stream exchanges_;
-  continue_texts here_;
+  continue_texts continue_locally_;
 };
 
-/// Refuses what is wrong with the options before anything is read.
+/// Refuses invalid options before anything is read.
 void check(arguments const& args) {
   static_cast<void>(mpt::sampler(args.options.sampling));
   static_cast<void>(mpt::token_history(args.options.history, {}));
   apps::check_report_file("--json", args.json, {args.model, args.prompts});
 }
 
-/// What is to be continued, each text short enough for the model.
+/// The prompts to continue. Throws when one is too long for the model.
 std::vector<mpt::file_prompt> read_prompts(arguments const& args, mpt::tokenizer const& words,
                                            mpt::text_affixes const& affixes, std::int64_t longest) {
   if (args.chat) return {};
   auto out = args.prompts.empty() ? std::vector<mpt::file_prompt>{{"--prompt", args.prompt}}
                                   : mpt::read_prompts(args.prompts);
-  for (auto const& [place, text] : out) {
-    parallel::require(mpt::utf8::is_valid(text), place, ": is not UTF-8 text");
-    mpt::check_prompt(encode_with_affixes(affixes, words, text).size(), longest, place + ": ");
+  for (auto const& [location, text] : out) {
+    parallel::require(mpt::utf8::is_valid(text), location, ": is not UTF-8 text");
+    mpt::check_prompt(encode_with_affixes(affixes, words, text).size(), longest, location + ": ");
   }
   return out;
 }
@@ -305,10 +308,10 @@ void generate(arguments args) {
   mpt::model_source const source(args.model, args.adapter);
   if (!source.note().empty() && apps::is_primary_here())
     mpt::console::say("note: {}\n", source.note());
-  auto const where = args.tokenizer.empty() ? source.tokenizer() : args.tokenizer;
-  parallel::require(!where.empty(), args.model.string(),
+  auto const tokenizer_name = args.tokenizer.empty() ? source.tokenizer() : args.tokenizer;
+  parallel::require(!tokenizer_name.empty(), args.model.string(),
                     " brings no tokenizer; name one with --tokenizer");
-  auto const words = mpt::tokenizer::load(where);
+  auto const words = mpt::tokenizer::load(tokenizer_name);
   parallel::require(words.size() <= source.config().vocab_size, "the tokenizer has ", words.size(),
                     " tokens, the model only ", source.config().vocab_size,
                     "; name the model's own with --tokenizer");
@@ -322,27 +325,27 @@ void generate(arguments args) {
   mpt::chat_renderer render;
   if (args.chat) {
     render = mpt::read_chat_renderer(words.files(), apps::template_engine());
-    args.stops.emplace_back(mpt::chat_end);  // where it is no token of its own
+    args.stops.emplace_back(mpt::chat_end);  // for tokenizers in which it is not a single token
   }
   auto const engine = apps::make_engine();
   auto const work = [&](parallel::any_communicator& ranks, apps::loaded_model& model) {
-    std::uint64_t begun = 0;  // texts so far, the same on every rank
-    shared_work shared(ranks, [&](texts const& some, show const& shown) {
-      auto const first = std::exchange(begun, begun + some.size());
-      return continue_all(args, model, longest, words, affixes, first, some, shown);
+    std::uint64_t text_count = 0;  // of earlier calls, the same on every rank
+    shared_work shared(ranks, [&](texts const& prompts_of_call, show const& shown) {
+      auto const first = std::exchange(text_count, text_count + prompts_of_call.size());
+      return continue_all(args, model, longest, words, affixes, first, prompts_of_call, shown);
     });
     if (ranks.rank() > 0) return shared.follow();
     if (args.chat)
-      of_chat(args, render, std::ref(shared));
+      chat(args, render, std::ref(shared));
     else
-      of_prompts(args, prompts, longest, std::ref(shared));
+      continue_prompts(args, prompts, longest, std::ref(shared));
     shared.end();
   };
   parallel::shared_deadline const deadline =
-      std::chrono::seconds(args.chat ? 7 * 86400 : 600);  // who talks may think
+      std::chrono::seconds(args.chat ? 7 * 86400 : 600);  // a user may think before the next line
   apps::launch(
       {.ranks = args.tensor ? args.tensor : apps::processes_started(), .deadline = deadline},
-      [&](parallel::any_communicator& ranks, apps::place const& place) {
+      [&](parallel::any_communicator& ranks, apps::placement const& place) {
         apps::with_loaded_model({.source = source,
                                  .bf16 = args.precision == "bf16",
                                  .device = {.kind = args.device,
@@ -354,10 +357,10 @@ void generate(arguments args) {
       });
 }
 
-/// Checks that an option is a file of prompts, and says how LLM Foundry's prompts are given.
+/// Checks that an option is a file of prompts; the error says how to give LLM Foundry's prompts.
 CLI::Validator prompts_file() {
   return {[](std::string& text) -> std::string {
-            std::error_code unreadable;  // then it is not there
+            std::error_code unreadable;  // an unreadable path counts as absent
             if (std::filesystem::is_regular_file(text, unreadable) ||
                 std::filesystem::is_fifo(text, unreadable))
               return {};

@@ -1,7 +1,7 @@
-// prepare: raw text to a tokenised MDS set, as LLM Foundry's convert_dataset_* scripts make it.
+// prepare: writes raw text as a tokenised MDS set, like LLM Foundry's convert_dataset_* scripts.
 //
 //   prepare … FILE...                     one process, many threads
-//   prepare --process I/N … FILE...       N of them, maybe on several machines with one disk
+//   prepare --process I/N … FILE...       N processes, on one or several machines with one disk
 //   prepare --finetuning … FILE...        rows of prompts and responses, or chats, for finetuning
 #include <algorithm>
 #include <cstdio>
@@ -48,7 +48,7 @@ struct arguments {
   std::string target_responses = "last";
 };
 
-/// "2/8": process 2 of 8, the first being 0.
+/// Reads a share such as "2/8": process 2 of 8, counted from 0.
 mpt::data::process_share share_of(std::string const& text) {
   unsigned long long index = 0;
   unsigned long long count = 0;
@@ -58,8 +58,8 @@ mpt::data::process_share share_of(std::string const& text) {
   return {index, count};
 }
 
-/// Says what is odd about --bos_text and --eos_text, as LLM Foundry does; refuses what is spelt
-/// like a special token and is none of the tokenizer's.
+/// Prints a note if --bos_text or --eos_text is not a single token, as LLM Foundry does, and
+/// refuses a text that is spelt like a special token and is not a token of the tokenizer.
 void check_separators(arguments const& args, mpt::tokenizer const& tokenizer,
                       mpt::text_affixes const& affixes) {
   for (auto const& [option, text] :
@@ -112,19 +112,21 @@ void prepare(arguments const& args) {
   if (args.part == "rest") options.part = mpt::data::document_part::rest;
   auto const share = share_of(args.process);
   console::progress bar(share.count == 1 ? "prepare " : "prepare " + args.process + " ");
-  double begun = -1;  // where this run began
-  options.progress = [&](mpt::data::prepare_progress const& now) {
-    double const done =
-        static_cast<double>(now.input_read) / std::max(1.0, static_cast<double>(now.input_total));
-    if (begun < 0) begun = done;
-    double const left = done > begun ? now.seconds * (1 - done) / (done - begun) : -1.0;
-    bar.update(
-        std::min(done, 0.999),
-        fmt::format("{} documents  {} tokens  {}/s  left {}",
-                    console::grouped(static_cast<std::int64_t>(now.documents)),
-                    console::count(static_cast<double>(now.tokens)),
-                    console::bytes(static_cast<double>(now.bytes) / std::max(1e-3, now.seconds)),
-                    console::duration(left)));
+  double first_fraction = -1;  // the fraction that was done when this run began
+  options.progress = [&](mpt::data::prepare_progress const& status) {
+    double const fraction = static_cast<double>(status.input_read) /
+                            std::max(1.0, static_cast<double>(status.input_total));
+    if (first_fraction < 0) first_fraction = fraction;
+    double const seconds_left = fraction > first_fraction
+                                    ? status.seconds * (1 - fraction) / (fraction - first_fraction)
+                                    : -1.0;
+    bar.update(std::min(fraction, 0.999),
+               fmt::format("{} documents  {} tokens  {}/s  left {}",
+                           console::grouped(static_cast<std::int64_t>(status.documents)),
+                           console::count(static_cast<double>(status.tokens)),
+                           console::bytes(static_cast<double>(status.bytes) /
+                                          std::max(1e-3, status.seconds)),
+                           console::duration(seconds_left)));
   };
   auto const make_encoder = [&tokenizer] {
     return [&tokenizer, cache = mpt::word_cache(std::size_t{1} << 16)](
@@ -139,14 +141,14 @@ void prepare(arguments const& args) {
     shared = mpt::data::prepare_share(options, share, make_encoder);
   bar.finish();
   auto const& result = shared.part;
-  bool const before = result.status == mpt::data::prepare_status::already_complete;
+  bool const was_complete = result.status == mpt::data::prepare_status::already_complete;
   if (result.folder.empty())
     fmt::print("process {} has nothing to do: whole files go to processes, none to this one\n",
                args.process);
   else
     fmt::print("{}{}: {} samples of {} tokens from {} documents ({} tokens, {}), {} shards\n",
-               before ? "already complete: " : "", result.folder.string(), result.total.samples,
-               args.concat_tokens,
+               was_complete ? "already complete: " : "", result.folder.string(),
+               result.total.samples, args.concat_tokens,
                console::grouped(static_cast<std::int64_t>(result.total.documents)),
                console::count(static_cast<double>(result.total.tokens)),
                console::bytes(static_cast<double>(result.total.bytes)), result.total.shards);
@@ -156,7 +158,7 @@ void prepare(arguments const& args) {
     fmt::print("complete: {}: {} samples\n", shared.folder.string(), shared.samples);
 }
 
-/// Refuses options that have no meaning for rows, which are written by one process, each as it is.
+/// Refuses options that have no meaning for rows, since one process writes each row unchanged.
 void require_options_of_rows(CLI::App const& app) {
   for (auto const& [option, instead] :
        {std::pair{"--part", "put the rows to be held out into files of their own"},

@@ -1,8 +1,9 @@
-// quickstart: from raw text to a trained, evaluated, exported MPT that speaks.
+// quickstart: from raw text to a trained, evaluated and exported MPT that generates text.
 //
 // Runs the other programs one after the other, each as a user would, shows their command lines, and
-// ends with a table of what happened and where it lies. Run again, every step continues or is done.
-// Its first half trains and needs no program of the second: `./run pretrain` builds those between.
+// ends with a table of the results and their files. When quickstart runs again, every step
+// continues or is already complete. The first half trains and needs no program of the second half:
+// `./run pretrain` builds those of the second half meanwhile.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -89,7 +90,7 @@ class quickstart {
     return out;
   }
 
-  /// Runs a program beside this one and waits; its failure ends the whole.
+  /// Runs a program from this program's folder and waits for it; its failure ends quickstart.
   void step(std::string const& title, std::string const& program, strings const& words) {
     bool const styled = ::isatty(STDOUT_FILENO) == 1 && std::getenv("NO_COLOR") == nullptr;
     auto const style = [&](char const* code) { return styled ? code : ""; };
@@ -114,7 +115,7 @@ class quickstart {
                       "are kept");
   }
 
-  /// The command line, with the text files counted rather than listed.
+  /// The command line, with the number of text files instead of their names.
   [[nodiscard]] std::string shown(std::string const& program, strings const& words) const {
     std::string line = program;
     std::size_t files = 0;

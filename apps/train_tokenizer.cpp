@@ -1,4 +1,5 @@
-// train_tokenizer: a small byte-level BPE from text, as a Hugging Face tokenizer.json.
+// train_tokenizer: trains a small byte-level BPE on text and writes it as a Hugging Face
+// tokenizer.json.
 #include <chrono>
 #include <filesystem>
 #include <string>
@@ -24,8 +25,8 @@ struct arguments {
   std::uint64_t max_bytes = std::uint64_t{64} << 20;
 };
 
-/// Throws where the tokenizer of `size` tokens in `folder` was made of other files, or with other
-/// options; without a record it may only be no larger.
+/// Throws if the tokenizer of `size` tokens in `folder` was made from other files or with other
+/// options. Without a record of them, it throws only if the tokenizer is larger than requested.
 void require_made_so(std::filesystem::path const& folder, std::int64_t size,
                      std::filesystem::path const& record, nlohmann::json const& parameters) {
   if (!std::filesystem::exists(record)) {
@@ -36,9 +37,9 @@ void require_made_so(std::filesystem::path const& folder, std::int64_t size,
                       folder.string(), record.filename().string());
     return;
   }
-  auto const then =
+  auto const recorded =
       mpt::data::parse_json(parallel::read_text_file(record, 1U << 26), record.string());
-  auto const differences = mpt::data::differences_of(then, parameters, record);
+  auto const differences = mpt::data::differences_of(recorded, parameters, record);
   parallel::require(differences.empty(), folder.string(),
                     ": holds a tokenizer that was made otherwise:", differences,
                     "\nRepeat that, or choose another --out, or remove the folder.");

@@ -153,7 +153,7 @@ void run_on(arguments const& args, any_communicator& comm, Device& device,
 
 void run(arguments const& args) {
   auto const engine = apps::make_engine();
-  apps::launch({.ranks = args.ranks}, [&](any_communicator& comm, apps::place const& process) {
+  apps::launch({.ranks = args.ranks}, [&](any_communicator& comm, apps::placement const& process) {
     apps::device_request const request{.kind = args.device,
                                        .local_rank = process.local_rank,
                                        .cores = process.cores,

@@ -22,10 +22,11 @@ another came come gave given gone kept made making others said taken told went
 
 # The most per 1 000 lines. Folders of mpt, whose names are not yet rewritten, are held where they are.
 LIMITS = {"include/parallel/*": 5, "docs/examples": 5, "bench": 10, "apps/kernels": 5, "apps/instances": 5, "apps/launching": 5,
-          "tests/parallel/*": 10, "tests/*": 10, "tests/mpt": 98, "tests/mpt/train": 10, "apps/support": 53,
-          "include/mpt/callbacks": 34, "include/mpt/config": 8, "include/mpt/console": 16, "include/mpt/data": 5,
-          "include/mpt/eval": 64, "include/mpt/finetune": 34, "include/mpt/generate": 115, "include/mpt/hf": 38,
-          "include/mpt/log": 5, "include/mpt/model": 89, "include/mpt/tokenizer": 5, "include/mpt/train": 65,
+          "tests/parallel/*": 10, "tests/*": 10, "tests/mpt": 98, "tests/mpt/train": 10, "tests/mpt/eval": 10, "tests/mpt/callbacks": 10,
+          "tests/mpt/generate": 10, "tests/mpt/model": 10, "apps/support": 5,
+          "include/mpt/callbacks": 5, "include/mpt/config": 8, "include/mpt/console": 16, "include/mpt/data": 5,
+          "include/mpt/eval": 5, "include/mpt/finetune": 34, "include/mpt/generate": 5, "include/mpt/hf": 38,
+          "include/mpt/log": 5, "include/mpt/model": 5, "include/mpt/tokenizer": 5, "include/mpt/train": 5,
           "apps/mpt/config": 55, "apps/mpt/console": 77, "apps/mpt/data": 5, "apps/mpt/finetune": 153,
           "apps/mpt/hf": 123, "apps/mpt/log": 46, "apps/mpt/tokenizer": 5}
 

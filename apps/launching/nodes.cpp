@@ -37,7 +37,7 @@ constexpr auto beat_interval = std::chrono::seconds(5);
 /// For how long a file with a wrong seal is taken for a leftover of an earlier run.
 constexpr auto stale_seal_limit = std::chrono::seconds(5);
 
-double now() {
+double seconds_since_epoch() {
   timespec time{};
   static_cast<void>(::clock_gettime(CLOCK_REALTIME, &time));
   return seconds_of(time);
@@ -77,7 +77,7 @@ std::optional<sealed_text> node_meeting::read(std::filesystem::path const& file)
 
 std::string node_meeting::report_text(std::string const& accepted_name) const {
   auto out = json_of(self_);
-  out.update({{"time", now()}, {"drawn", nonce_}, {"taken", accepted_name}});
+  out.update({{"time", seconds_since_epoch()}, {"drawn", nonce_}, {"taken", accepted_name}});
   return out.dump();
 }
 

@@ -26,17 +26,17 @@ class restart_policy {
         longest_pause_(std::min<std::chrono::milliseconds>(longest_pause, half_a_minute)),
         longest_wait_(longest_wait) {}
 
-  void begin(int generation, parallel::steady_time now = std::chrono::steady_clock::now()) {
+  void begin(int generation, parallel::steady_time time = std::chrono::steady_clock::now()) {
     generation_ = generation;
-    start_time_ = now;
+    start_time_ = time;
   }
 
   enum class answer { yes, no, useless };
 
   /// Decides what follows a start that has just failed with this code.
   [[nodiscard]] answer decide(int code,
-                              parallel::steady_time now = std::chrono::steady_clock::now()) {
-    bool const is_early = now - start_time_ < std::chrono::minutes(1);
+                              parallel::steady_time time = std::chrono::steady_clock::now()) {
+    bool const is_early = time - start_time_ < std::chrono::minutes(1);
     // a killed process did not wait for a network
     pause_ = !is_early || code > 128 ? std::chrono::milliseconds(0)
                                      : std::clamp<std::chrono::milliseconds>(

@@ -1,4 +1,4 @@
-// See app.hpp: what of a command line is the same in every program, compiled once.
+// See app.hpp. This source compiles the common part of all programs' command lines once.
 #include "support/app.hpp"
 
 #include <sys/resource.h>
@@ -31,16 +31,17 @@ namespace {
 
 using apps::print_error;
 
-/// Says what ends this process. All processes of a machine mostly end for the same reason, and
-/// launchers end all of them at the first that fails: the others wait for the one that speaks
-/// (`is_primary`), and speak where its end has not ended them, since the reason is theirs alone.
+/// Prints the error that ends this process. The processes of a machine mostly fail for the same
+/// reason, and launchers end all of them when the first one fails. So the primary process prints at
+/// once; any other waits first, and prints only if it is still alive, since its reason then is
+/// another one.
 void print_error_of_all(std::string const& text, bool is_primary) {
   if (!is_primary) std::this_thread::sleep_for(std::chrono::seconds(10));
   print_error(text.c_str());
 }
 
-/// Words of a command line that look like options of `app` and are none, up to "--", or to the
-/// program that `app` starts.
+/// The words of a command line that look like options and are not options of `app`, up to "--" or
+/// to the program that `app` starts.
 std::vector<std::string> unknown_options(CLI::App const& app, int argc, char const* const* argv) {
   std::vector<std::string> out;
   if (app.get_prefix_command()) {
@@ -58,7 +59,7 @@ std::vector<std::string> unknown_options(CLI::App const& app, int argc, char con
   return out;
 }
 
-/// What is said of an option that `app` does not have.
+/// The message for an option that `app` does not have.
 std::string text_of_unknown(CLI::App const& app, std::string_view program,
                             std::string const& option) {
   auto const name = mpt::printable(option.substr(0, option.find('=')));
@@ -76,8 +77,8 @@ std::string text_of_unknown(CLI::App const& app, std::string_view program,
   return name + " is not an option";
 }
 
-/// What is wrong with a command line that `problem` was found in: options that are not known come
-/// first, since their values are then taken for something else.
+/// The message for a command line in which `problem` was found. Unknown options have precedence
+/// over `problem`, since the parser takes their values for other arguments.
 std::string text_of(CLI::App const& app, CLI::ParseError const& problem, int argc,
                     char const* const* argv) {
   std::vector<std::string> texts;
@@ -87,15 +88,15 @@ std::string text_of(CLI::App const& app, CLI::ParseError const& problem, int arg
   return texts.empty() ? problem.what() : fmt::format("{}", fmt::join(texts, "; "));
 }
 
-/// Refuses a stack so small that this process or a thread of it, which gets one of the same size,
-/// would end by a segmentation fault without a word.
+/// Refuses a stack so small that this process, or a thread, whose stack has the same size, would
+/// end by a segmentation fault without a message.
 void require_stack() {
-  constexpr ::rlim_t least = ::rlim_t{1} << 20;
+  constexpr ::rlim_t min_bytes = ::rlim_t{1} << 20;
   ::rlimit limit{};
-  if (::getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= least) return;
+  if (::getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= min_bytes) return;
   parallel::fail<parallel::limit_reached>("the stacks of this process may have ",
                                           limit.rlim_cur >> 10, " KiB, expected at least ",
-                                          least >> 10, "; raise the limit on them (ulimit -s)");
+                                          min_bytes >> 10, "; raise the limit on them (ulimit -s)");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// What every program's main does: parse, run, and turn an exception into one line and a status.
+// The common part of every program's main: parse the command line, run, and turn an exception into
+// one line and an exit code.
 #pragma once
 
 #include <charconv>
@@ -17,14 +18,14 @@ namespace apps {
 
 /// Checks that an option is a whole number of at least `least`, and at most `most`.
 [[nodiscard]] inline CLI::Validator whole_number(
-    std::uint64_t least, std::uint64_t most = std::numeric_limits<std::int64_t>::max()) {
-  return {[least, most](std::string& text) -> std::string {
+    std::uint64_t min, std::uint64_t max = std::numeric_limits<std::int64_t>::max()) {
+  return {[min, max](std::string& text) -> std::string {
             std::uint64_t value = 0;
             auto const [end, problem] =
                 std::from_chars(text.data(), text.data() + text.size(), value);
-            bool const whole = problem == std::errc() && end == text.data() + text.size();
-            if (whole && value >= least && value <= most) return {};
-            return fmt::format("expected a whole number from {} to {}, found '{}'", least, most,
+            bool const is_whole = problem == std::errc() && end == text.data() + text.size();
+            if (is_whole && value >= min && value <= max) return {};
+            return fmt::format("expected a whole number from {} to {}, found '{}'", min, max,
                                mpt::printable(text));
           },
           "", "WHOLE"};
@@ -35,13 +36,13 @@ namespace apps {
   return whole_number(0, std::numeric_limits<std::uint64_t>::max());
 }
 
-/// Checks that an option is one of these types of numbers (float32, fp32, bf16, ...), or another
-/// program's name for one, which becomes it.
+/// Checks that an option is one of these types of numbers (float32, fp32, bf16, ...). A name that
+/// other programs use for the same type is replaced by the name in `names`.
 [[nodiscard]] CLI::Validator number_type(std::vector<std::string> names);
 
-/// Parses the command line and runs `body`; 0 when all went well, else the code of the cause
-/// (exit_code.hpp) after an error, which is printed as "error: …" on standard error, once where all
-/// processes fail alike; bad usage is one. Refusals are printed by `launch`.
+/// Parses the command line and runs `body`. Returns 0 on success, else the code of the error
+/// (exit_code.hpp), which is printed as "error: …" on standard error, once if all processes fail
+/// with the same error. Bad usage is an error, too. `launch` prints refusals.
 int run(CLI::App& app, int argc, char** argv, std::function<void()> const& body,
         bool is_primary = true);
 

@@ -3,5 +3,7 @@
 #include <mpt/tokenizer/jinja_renderer.hpp>
 
 mpt::template_engine apps::template_engine() {
-  return [](mpt::chat_template const& own) { return mpt::make_jinja_renderer(own); };
+  return [](mpt::chat_template const& chat_template) {
+    return mpt::make_jinja_renderer(chat_template);
+  };
 }

@@ -1,4 +1,4 @@
-// The folders that a run saves into, for this run alone.
+// Claims the folders into which a run saves, so that no other run writes there.
 #pragma once
 
 #include <unistd.h>
@@ -35,20 +35,20 @@
 
 namespace apps {
 
-/// What a rank has claimed, for as long as it lives.
+/// The claims of a rank; they last as long as this object.
 struct folder_claims {
-  std::unique_ptr<parallel::checkpoint::folder_claim> shared;  // rank 0's: save_folder
-  std::unique_ptr<parallel::checkpoint::folder_claim> local;   // of each node's first rank
+  std::unique_ptr<parallel::checkpoint::folder_claim> shared;  // on rank 0: save_folder
+  std::unique_ptr<parallel::checkpoint::folder_claim> local;   // on each node's first rank
 };
 
-/// Fails unless files can be made in `folder`, which is made too.
+/// Makes `folder` and fails unless files can be written in it.
 inline void require_writable(std::filesystem::path const& folder) {
   parallel::files::make_folders(folder);
   if (::access(folder.c_str(), W_OK | X_OK) != 0)
     parallel::files::failure(folder, "cannot write into this folder");
 }
 
-/// Fails where a folder in save_folder is in the way of a link or file that the run puts there.
+/// Fails if a folder in save_folder has the name of a link or file that the run writes there.
 inline void require_names_for_saves(mpt::train_config const& config) {
   std::vector<std::string_view> names{"latest", "summary.json"};
   if (!config.eval_loaders.empty()) names.emplace_back("best");
@@ -58,9 +58,9 @@ inline void require_names_for_saves(mpt::train_config const& config) {
     parallel::checkpoint::require_no_folder(config.checkpoint.save_folder, name);
 }
 
-/// Fails unless the nodes see the claim that rank 0 has made in its `folder`: relative names mean
-/// other folders where nodes have other working directories, and a disk may not be shared.
-/// Collective.
+/// Fails unless all nodes see the claim that rank 0 has made in its `folder`. They may not:
+/// relative names mean different folders in different working directories, and a disk may not be
+/// shared. Collective.
 inline void require_one_folder(std::filesystem::path const& folder,
                                parallel::checkpoint::claim_id owner,
                                parallel::checkpoint::node_map const& nodes,
@@ -70,8 +70,8 @@ inline void require_one_folder(std::filesystem::path const& folder,
   int const rank = comm.rank();
   auto const folders =
       parallel::gather_texts(comm, exchanges, std::filesystem::absolute(folder).string());
-  auto const& own = folders[static_cast<std::size_t>(rank)];
-  auto const sees = [&] {
+  auto const& own_folder = folders[static_cast<std::size_t>(rank)];
+  auto const sees_claim = [&] {
     try {
       auto const found = claims::read(claims::file_of(folder, owner.generation));
       return found && found->token == parallel::checkpoint::checksum_text(owner.token);
@@ -80,24 +80,26 @@ inline void require_one_folder(std::filesystem::path const& folder,
     }
   };
   // a disk that machines share may show a new file late
-  parallel::patience limit(own == folders[0] ? std::chrono::seconds(60) : std::chrono::seconds(5));
+  parallel::patience limit(own_folder == folders[0] ? std::chrono::seconds(60)
+                                                    : std::chrono::seconds(5));
   std::string problem;
-  while (rank != 0 && nodes.is_first(rank) && problem.empty() && !sees()) {
+  while (rank != 0 && nodes.is_first(rank) && problem.empty() && !sees_claim()) {
     if (limit.is_over())
       problem = fmt::format(
           "save_folder is not one folder for all nodes: rank {} on {} looks into {} and does not "
           "see what rank 0 has written into {}; start all nodes in one working directory, or name "
           "a folder by an absolute path on a disk that all share",
-          rank, node_name(), own, folders[0]);
+          rank, node_name(), own_folder, folders[0]);
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   for (auto const& text : parallel::gather_texts(comm, exchanges, problem))
     if (!text.empty()) throw refusal(text);
 }
 
-/// Checks that what the run writes can be written, and claims its folders of checkpoints, if it has
-/// such, for this run alone, which `hooks` then hold it to. Collective. While a rank waits to see
-/// whether the last one that wrote there still lives, the others hear of it in time.
+/// Checks that the run can write its files, and claims its folders of checkpoints, if it has any.
+/// The `hooks` of the run then check the claims. Collective. A rank may wait to see whether an
+/// earlier owner of a folder is still alive; the other ranks exchange messages meanwhile, so that
+/// none reaches its deadline.
 [[nodiscard]] inline folder_claims claim_save_folders(mpt::train_config const& config,
                                                       parallel::any_communicator& comm,
                                                       mpt::run_hooks& hooks) {
@@ -112,8 +114,10 @@ inline void require_one_folder(std::filesystem::path const& folder,
     };
     folder_claims out;
     if (rank == 0) {
-      std::error_code none;  // then it is no pipe, whose reader would see its end here
-      if (auto const& file = config.logging.metrics_file; !std::filesystem::is_fifo(file, none))
+      // a pipe is not opened: its reader would see the end of the file when it is closed here
+      std::error_code unreadable;
+      if (auto const& file = config.logging.metrics_file;
+          !std::filesystem::is_fifo(file, unreadable))
         static_cast<void>(mpt::metrics_file(file));
       if (auto const& exports = config.callbacks.hf_checkpointer)
         require_writable(exports->save_folder);
@@ -123,8 +127,9 @@ inline void require_one_folder(std::filesystem::path const& folder,
         out.shared = claim(saves.save_folder);
       }
     }
-    auto const here = mpt::local_folder_of(saves, *hooks.nodes, rank);
-    if (here && hooks.nodes->is_first(rank)) out.local = claim(here->folder.string());
+    auto const local_folder = mpt::local_folder_of(saves, *hooks.nodes, rank);
+    if (local_folder && hooks.nodes->is_first(rank))
+      out.local = claim(local_folder->folder.string());
     return out;
   });
   for (std::int64_t waiting = 1; waiting != 0;) {
@@ -132,19 +137,19 @@ inline void require_one_folder(std::filesystem::path const& folder,
     comm.all_reduce(exchanges, std::span(&waiting, 1), parallel::reduction::max).wait();
   }
   folder_claims claims;
-  std::string problem, of_storage, in_use;
+  std::string problem, storage_problem, use_problem;
   try {
     claims = claimed.get();
   } catch (parallel::storage_error const& failed) {
-    of_storage = failed.what();
+    storage_problem = failed.what();
   } catch (parallel::checkpoint::folder_in_use const& refused) {
-    in_use = refused.what();
+    use_problem = refused.what();
   } catch (parallel::error const& refused) {
     problem = refused.what();
   }
-  for (auto const& text : parallel::gather_texts(comm, exchanges, of_storage))
+  for (auto const& text : parallel::gather_texts(comm, exchanges, storage_problem))
     if (!text.empty()) throw parallel::storage_error(text);
-  for (auto const& text : parallel::gather_texts(comm, exchanges, in_use))
+  for (auto const& text : parallel::gather_texts(comm, exchanges, use_problem))
     if (!text.empty()) throw refusal(text, exit_code::in_use);
   for (auto const& text : parallel::gather_texts(comm, exchanges, problem))
     if (!text.empty()) throw refusal(text);
@@ -157,10 +162,10 @@ inline void require_one_folder(std::filesystem::path const& folder,
     require_one_folder(saves.save_folder, hooks.owner, *hooks.nodes, comm);
   if (claims.local) hooks.on_local_save = claims.local->guard(hooks.on_save);
   if (!claims.shared) return claims;
-  hooks.on_save = claims.shared->guard(noting_saves(saves.save_folder, hooks.on_save));
-  hooks.stop_asked = [&own = *claims.shared, asked = hooks.stop_asked] {
-    own.require_recent();
-    return asked();
+  hooks.on_save = claims.shared->guard(note_saves(saves.save_folder, hooks.on_save));
+  hooks.stop_asked = [&claim = *claims.shared, is_stop_asked = hooks.stop_asked] {
+    claim.require_recent();
+    return is_stop_asked();
   };
   return claims;
 }

@@ -1,4 +1,4 @@
-// Dividing this machine's cores among ranks.
+// Divides this machine's cores among ranks.
 #pragma once
 
 #include <sched.h>
@@ -28,10 +28,10 @@ namespace apps {
   return cores;
 }
 
-/// The threads of a rank that OMP_NUM_THREADS asks for, of nested levels the first's; 0: it is not
-/// set. Throws when it is no such number.
+/// The number of threads per rank in OMP_NUM_THREADS, the first number if it lists several nested
+/// levels; 0: the variable is not set. Throws when it is not a valid number.
 [[nodiscard]] inline int threads_of_environment() {
-  constexpr int most = 4096;
+  constexpr int max_threads = 4096;
   char const* const text = std::getenv("OMP_NUM_THREADS");
   if (text == nullptr || *text == '\0') return 0;
   std::string_view level(text);
@@ -41,35 +41,34 @@ namespace apps {
   int threads = 0;
   auto const [end, failed] = std::from_chars(level.data(), level.data() + level.size(), threads);
   parallel::require(failed == std::errc() && end == level.data() + level.size() && threads >= 1 &&
-                        threads <= most,
+                        threads <= max_threads,
                     "OMP_NUM_THREADS is '", std::string_view(text).substr(0, 60),
-                    "'; expected a number of threads from 1 to ", most,
+                    "'; expected a number of threads from 1 to ", max_threads,
                     "; unset it for one a core");
   return threads;
 }
 
-/// The cores of rank `rank` of `ranks`: an equal contiguous part; shared when there are too few.
-[[nodiscard]] inline std::vector<int> cores_of_rank(std::vector<int> const& all, int rank,
+/// The cores of rank `rank` of `ranks`: an equal contiguous part of `cores`, or one core that
+/// several ranks share when there are fewer cores than ranks.
+[[nodiscard]] inline std::vector<int> cores_of_rank(std::vector<int> const& cores, int rank,
                                                     int ranks) {
-  auto const count = static_cast<int>(all.size());
+  auto const count = static_cast<int>(cores.size());
   if (count == 0) return {};
-  if (count < ranks) return {all[static_cast<std::size_t>(rank % count)]};
-  return {all.begin() + count * rank / ranks, all.begin() + count * (rank + 1) / ranks};
+  if (count < ranks) return {cores[static_cast<std::size_t>(rank % count)]};
+  return {cores.begin() + count * rank / ranks, cores.begin() + count * (rank + 1) / ranks};
 }
 
-/// The cores of a rank where processes may each be bound to cores by their launcher: `all` is what
-/// each rank says of its machine and cores (identity_of). Those that say the same divide these
-/// cores.
-[[nodiscard]] inline std::vector<int> cores_among_equals(std::vector<int> const& own,
-                                                         std::vector<std::string> const& all,
-                                                         int rank) {
-  auto const mine = all.begin() + rank;
-  auto const before = std::count(all.begin(), mine, *mine);
-  auto const together = std::count(all.begin(), all.end(), *mine);
-  return cores_of_rank(own, static_cast<int>(before), static_cast<int>(together));
+/// The cores of a rank whose launcher may have bound each process to some cores. `identities` are
+/// the texts by identity_of of all ranks; ranks with equal texts share their cores and divide them.
+[[nodiscard]] inline std::vector<int> cores_shared_by_identity(
+    std::vector<int> const& own_cores, std::vector<std::string> const& identities, int rank) {
+  auto const own_identity = identities.begin() + rank;
+  auto const predecessors = std::count(identities.begin(), own_identity, *own_identity);
+  auto const sharing = std::count(identities.begin(), identities.end(), *own_identity);
+  return cores_of_rank(own_cores, static_cast<int>(predecessors), static_cast<int>(sharing));
 }
 
-/// This machine's name and these cores of it, as text.
+/// A text of this machine's name and these of its cores.
 [[nodiscard]] inline std::string identity_of(std::vector<int> const& cores) {
   std::string text = parallel::machine_name();
   for (int const core : cores) text += ' ' + std::to_string(core);

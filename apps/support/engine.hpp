@@ -1,4 +1,5 @@
-// What multiplies matrices on the host: the one place where it is chosen.
+// engine: the implementation of matrix products on the host. This is the only place that chooses
+// it.
 #pragma once
 
 #include <memory>
@@ -14,18 +15,20 @@ struct engine {
   std::string_view name;
 };
 
-/// The stream's own: no sum of it depends on the number of threads, and (from five rows on) none on
-/// how many rows a product has. Libraries do not promise either: by oneDNN 2.6 on a processor
-/// without AVX-512, evaluations in other batches and training on other ranks differed in the last
-/// bits.
+/// The host stream's product. Its sums do not depend on the number of threads nor, from five rows
+/// on, on the number of rows of a product. Libraries promise neither: with oneDNN 2.6 on a
+/// processor without AVX-512, evaluations with different batches and training on different ranks
+/// differed in the last bits.
 [[nodiscard]] inline engine own_product() {
   return {nullptr, parallel::host::has_matrix_unit() ? "matrix unit" : "SIMD"};
 }
 
-/// oneDNN's, OpenBLAS's or BLIS's: what CMake found, in this order; else our own.
+/// The product of the first library that CMake found of oneDNN, OpenBLAS and BLIS; else
+/// own_product().
 [[nodiscard]] engine library_product();
 
-/// Our own where the processor has a matrix unit, which it uses better than they do.
+/// own_product() on a processor with a matrix unit, where it is faster than the libraries; else
+/// library_product().
 [[nodiscard]] inline engine make_engine() {
   return parallel::host::has_matrix_unit() ? own_product() : library_product();
 }

@@ -1,5 +1,5 @@
-// exit_code: how a program ends, so that whoever started it, a script or a cluster, can tell
-// without reading what it should do. docs/errors.md holds this table.
+// exit_code: the codes with which programs end, by which a script or a cluster that started one can
+// decide what to do next without reading its messages. docs/errors.md holds this table.
 #pragma once
 
 #include <array>
@@ -14,9 +14,9 @@
 
 namespace apps {
 
-/// 2 is a shell's own; those above 128 are signals. 75 is EX_TEMPFAIL of sysexits.h.
+/// Code 2 is used by shells; codes above 128 are signals. 75 is EX_TEMPFAIL of sysexits.h.
 enum class exit_code {
-  done = 0,
+  complete = 0,
   refused = 1,
   another_rank = 3,
   timed_out = 4,
@@ -35,7 +35,7 @@ struct exit_code_meaning {
 };
 
 inline constexpr std::array exit_codes{
-    exit_code_meaning{exit_code::done, "all was done", "nothing"},
+    exit_code_meaning{exit_code::complete, "all was done", "nothing"},
     exit_code_meaning{exit_code::refused, "bad input, or any cause that is not below",
                       "read the message; the same again ends the same"},
     exit_code_meaning{exit_code::another_rank, "another rank failed, and says why",
@@ -64,12 +64,13 @@ inline constexpr std::array exit_codes{
     exit_code_meaning{exit_code::go_on, "stopped by a signal, and saved",
                       "start again with autoresume=true: it goes on where it was"}};
 
-/// Thrown when nothing has failed and more is left to do: the program ends with exit_code::go_on.
+/// Thrown when a run was stopped without failure before its end; the program ends with
+/// exit_code::go_on.
 struct stopped_early final : std::exception {};
 
-/// Thrown when an error has been printed: what the program ends with.
+/// Thrown after an error has been printed; the program ends with `code`.
 struct reported final : std::exception {
-  explicit reported(exit_code with) : code(with) {}
+  explicit reported(exit_code value) : code(value) {}
   exit_code code;
 };
 
@@ -94,10 +95,10 @@ struct reported final : std::exception {
   } catch (std::filesystem::filesystem_error const& problem) {
     return parallel::is_storage_error_code(problem.code().value()) ? exit_code::storage
                                                                    : exit_code::refused;
-  } catch (std::system_error const& problem) {  // of a thread that cannot begin
-    bool const limited = problem.code() == std::errc::resource_unavailable_try_again ||
-                         parallel::is_limit_error_code(problem.code().value());
-    return limited ? exit_code::out_of_memory : exit_code::refused;
+  } catch (std::system_error const& problem) {  // such as that of a thread that cannot start
+    bool const is_limit = problem.code() == std::errc::resource_unavailable_try_again ||
+                          parallel::is_limit_error_code(problem.code().value());
+    return is_limit ? exit_code::out_of_memory : exit_code::refused;
   } catch (parallel::diverged const&) {
     return exit_code::diverged;
   } catch (parallel::corrupted const&) {

@@ -1,5 +1,5 @@
-// What every rank was doing when a run failed: its flight recorder, written where the run's files
-// are.
+// Writes the flight recorders of a run's ranks, which tell what every rank did when the run failed,
+// into the run's folder.
 #pragma once
 
 #include <cstdio>
@@ -19,8 +19,8 @@
 
 namespace apps {
 
-/// Keeps the calls of `rank`, if there are several, in FOLDER/flight-rank<N>.ring, which outlives
-/// the process; says why where it cannot.
+/// If there are several ranks, records the calls of `rank` in FOLDER/flight-rank<N>.ring, a file
+/// that outlives the process. Prints a note if that is not possible.
 inline void keep_calls(launch_options const& options, int rank, int ranks,
                        parallel::flight_recorder& recorder) {
   if (rank == 0 && !options.flight_folder.empty())
@@ -34,13 +34,14 @@ inline void keep_calls(launch_options const& options, int rank, int ranks,
     }
 }
 
-/// Whether what failed leaves the run its folder, into which last calls are written.
+/// Whether the run still owns its folder after this failure, so that last calls are written into
+/// it.
 [[nodiscard]] inline bool keeps_folder(std::exception const& problem) {
   return dynamic_cast<parallel::checkpoint::claim_lost const*>(&problem) == nullptr &&
          dynamic_cast<parallel::checkpoint::folder_gone const*>(&problem) == nullptr;
 }
 
-/// Whether what failed, the current exception, is that a rank waited too long for another.
+/// Whether the current exception is that a rank waited too long for another.
 [[nodiscard]] inline bool waited_too_long() {
   try {
     throw;
@@ -51,10 +52,10 @@ inline void keep_calls(launch_options const& options, int rank, int ranks,
   }
 }
 
-/// Writes the last calls of `rank` to FOLDER/flight-rank<N>.txt and returns that name. Where there
-/// is no folder, or no way to write to it, it returns "" and writes them to standard error if they
-/// tell of the failure: if `stuck`, or a rank waited too long. A rank that made no call has nothing
-/// to tell.
+/// Writes the last calls of `rank` to FOLDER/flight-rank<N>.txt and returns that name. Without a
+/// folder that can be written, returns "" and writes the calls to standard error, but only if they
+/// concern the failure: if `stuck`, or if a rank waited too long. Writes nothing for a rank that
+/// made no call.
 inline std::string write_last_calls(launch_options const& options, int rank,
                                     parallel::flight_recorder const& recorder,
                                     bool stuck = false) noexcept {

@@ -20,8 +20,8 @@ constexpr std::string_view ranks_of_launch =
     "give -n RANKS, those of this machine, and on several machines --nodes N --node I --rendezvous "
     "FOLDER";
 
-// LLM Foundry's scripts have underscores in their options, its command line hyphens: either is
-// found.
+// LLM Foundry's scripts have underscores in their options, and its command line has hyphens; both
+// spellings are found.
 constexpr std::array options{
     foreign_option{"prepare", "--dataset",
                    "give the files themselves (nothing is downloaded): prepare ... FILES"},

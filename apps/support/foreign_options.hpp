@@ -1,5 +1,5 @@
-// Options that users of LLM Foundry's scripts, of Composer's launcher and of torchrun know, by what
-// they are called here: docs/llm-foundry.md's table, for messages.
+// Finds, for an option of LLM Foundry's scripts, of Composer's launcher or of torchrun, what to use
+// here instead, for error messages. docs/llm-foundry.md holds the same table.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace apps {
 
-/// What to write in place of an option of those scripts, one that `program` does not have; "" for
-/// other words. `option`: "--composer_path", with or without "=VALUE".
+/// What to write instead of such an option, which `program` does not have; "" for other words.
+/// `option`: for example "--composer_path", with or without "=VALUE".
 [[nodiscard]] std::string_view instead_of_foreign_option(std::string_view program,
                                                          std::string_view option);
 

@@ -25,7 +25,7 @@ std::optional<apps::process> own_process() {
 
 std::string apps::launcher_name() {
   auto const self = by_launch::started();
-  return !self ? "mpirun" : self->by.empty() ? "launch" : self->by;
+  return !self ? "mpirun" : self->launcher.empty() ? "launch" : self->launcher;
 }
 std::optional<int> apps::processes_started() {
   auto const self = own_process();
@@ -35,7 +35,7 @@ std::string apps::series_of_starts() {
   // the folder's name is that of the run and, behind the last hyphen, of the start
   char const* const folder = std::getenv(launch_environment::rendezvous);
   auto const self = by_launch::started();
-  if (folder == nullptr || !self || !self->by.empty()) return {};
+  if (folder == nullptr || !self || !self->launcher.empty()) return {};
   auto const name = std::filesystem::path(folder).filename().string();
   return name.substr(0, name.rfind('-'));
 }
@@ -56,8 +56,9 @@ int apps::ranks_on_this_machine(int ranks) {
   return self ? self->local_ranks : ranks;
 }
 
-void apps::launch(launch_options const& options,
-                  std::function<void(parallel::any_communicator&, place const&)> const& program) {
+void apps::launch(
+    launch_options const& options,
+    std::function<void(parallel::any_communicator&, placement const&)> const& program) {
   auto const self = own_process();
   if (!self) return launch_threads(options, program);
   parallel::require(!options.ranks || *options.ranks == self->ranks, options.ranks.value_or(0),

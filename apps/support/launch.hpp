@@ -1,4 +1,4 @@
-// Starting the ranks of a program: the one place where the communicator is chosen.
+// Starts the ranks of a program, and is the only place that chooses the communicator.
 #pragma once
 
 #include <chrono>
@@ -18,39 +18,40 @@
 
 namespace apps {
 
-/// Where a rank runs: the cores that are its own, so that ranks of one machine do not collide, and
-/// its number among them.
-struct place {
+/// The cores that a rank has for itself, so that ranks of one machine do not compete for cores, and
+/// its number among the ranks of the machine.
+struct placement {
   std::vector<int> cores;
   int local_rank = 0;
-  /// Collective: from now on this rank's calls stand in the flight folder, which is this run's
-  /// alone, and where ranks are processes each is watched by another (parallel::heartbeat).
+  /// Collective: from now on this rank's calls are recorded in the flight folder, which no other
+  /// run may use. Ranks that are processes also begin to watch each other (parallel::heartbeat).
   std::function<void()> keep_calls = [] {};
-  /// Of this rank's calls, for communicators that are made later; null: there is none.
+  /// The recorder of this rank's calls, for communicators that are made later; null: none.
   std::shared_ptr<parallel::flight_recorder> recorder = {};
 };
 
 struct launch_options {
-  std::optional<int> ranks;  // threads; none: what the launcher says, or 1
-  parallel::shared_deadline deadline = std::chrono::seconds(600);  // of one rank for another
-  /// Where a failed run leaves the last calls of every rank, and one that is killed too once it
-  /// has said place::keep_calls; empty: on standard error.
+  std::optional<int> ranks;  // threads; none: as many as the launcher started, or 1
+  parallel::shared_deadline deadline = std::chrono::seconds(600);  // of a rank's wait for another
+  /// The folder to which a failed run writes the last calls of every rank, as does a killed run
+  /// after placement::keep_calls; empty: standard error.
   std::filesystem::path flight_folder = {};
 };
 
-/// What every rank refuses for the same reason: it is said once, and tells nothing of the ranks.
+/// An error that every rank throws for the same reason. It is printed once, without the ranks' last
+/// calls.
 class refusal : public parallel::error {
  public:
-  explicit refusal(std::string const& text, exit_code with = exit_code::refused)
-      : error(text), code_(with) {}
-  /// What the program ends with.
+  explicit refusal(std::string const& text, exit_code code = exit_code::refused)
+      : error(text), code_(code) {}
+  /// The code with which the program ends.
   [[nodiscard]] exit_code code() const { return code_; }
 
  private:
   exit_code code_;
 };
 
-/// f(), which does the same on every rank from what all know: an `error` is a refusal of all.
+/// Returns f(), which must have the same outcome on every rank; an `error` of it becomes a refusal.
 template <class F>
 decltype(auto) on_every_rank(F&& f) {
   try {
@@ -60,38 +61,38 @@ decltype(auto) on_every_rank(F&& f) {
   }
 }
 
-/// Runs `program` once a rank: as one of several processes when started by `launch`, torchrun or
-/// srun (over gloo) or mpirun (over MPI), else as threads of this process. Signature checks and
-/// flight recorders are always on: when the program fails on several ranks, their last calls are
-/// written down. Rethrows the first failure, in every process a refusal, which it has printed as
-/// "error: …".
+/// Runs `program` once per rank: in this process as one of several when `launch`, torchrun or srun
+/// (over gloo) or mpirun (over MPI) started it, else as threads of this process. Signature checks
+/// and flight recorders are always on: when the program fails on several ranks, their last calls
+/// are written to files. Rethrows the first failure; a refusal is rethrown in every process after
+/// it was printed as "error: …".
 void launch(launch_options const& options,
-            std::function<void(parallel::any_communicator&, place const&)> const& program);
+            std::function<void(parallel::any_communicator&, placement const&)> const& program);
 
-/// How many processes `launch`, torchrun, srun or mpirun (or another launcher Open MPI knows) has
-/// started; none:
-/// this one was started alone.
+/// The number of processes that `launch`, torchrun, srun or mpirun (or another launcher that Open
+/// MPI supports) started; none: this process was started alone.
 [[nodiscard]] std::optional<int> processes_started();
-/// Which of them, for messages.
+/// The name of the launcher that started this process, for messages.
 [[nodiscard]] std::string launcher_name();
 
-/// A text that all starts of a program by one `launch` have in common, of which one is over when
-/// the next one begins; empty: not started so.
+/// A text that is the same for all starts of a program by one `launch`, of which each begins after
+/// the one before has ended; empty: `launch` did not start this process.
 [[nodiscard]] std::string series_of_starts();
 
-/// True on the process whose output counts: rank 0 of several, always otherwise.
+/// Whether this is the process that prints: rank 0 of several, or a process that was started alone.
 [[nodiscard]] bool is_primary();
 
-/// True on the first process of each machine, the only one otherwise: what it refuses before ranks
-/// are started, the others of the machine refuse too. True, too, where the environment's numbers
-/// cannot be, which is no error yet: main asks for this outside of what turns errors into messages.
+/// Whether this is the first process of its machine, or was started alone. Errors of this process
+/// before the ranks start are errors of the machine's other processes, too. True if the
+/// environment's numbers are impossible; that is not an error here, because main calls this
+/// function before errors become messages.
 [[nodiscard]] bool is_primary_here() noexcept;
 
-/// What this process's node is called: its machine, and its number where `launch` or torchrun gives
-/// one, so that several that are started on one machine are several.
+/// The name of this process's node: the machine's name, and the node's number if `launch` or
+/// torchrun gives one, so that several nodes on one machine have different names.
 [[nodiscard]] std::string node_name();
 
-/// How many of `ranks` share this machine's memory and cores.
+/// The number of ranks, of `ranks` in all, that share this machine's memory and cores.
 [[nodiscard]] int ranks_on_this_machine(int ranks);
 
 }  // namespace apps

@@ -51,7 +51,7 @@ void run_rank(apps::launch_options const& options, apps::process const& self,
   auto const recorder = std::make_shared<parallel::flight_recorder>();
   std::filesystem::path const folder = from_environment(launch_environment::rendezvous);
   try {
-    parallel::any_communicator any(
+    parallel::any_communicator world(
         parallel::recorded(parallel::checked(parallel::gloo::communicator(
                                {.rank = self.rank,
                                 .ranks = self.ranks,
@@ -64,24 +64,24 @@ void run_rank(apps::launch_options const& options, apps::process const& self,
                                     },
                                 .deadline = options.deadline})),
                            recorder));
-    watched_neighbour watched(any);
+    watched_neighbour watched(world);
     try {
       auto const cores = available_cores();
       parallel::host::stream exchanges;
-      auto const all = parallel::gather_texts(any, exchanges, identity_of(cores));
-      program(any, {cores_among_equals(cores, all, any.rank()), self.local_rank,
-                    [&] {
-                      keep_calls(options, self.rank, self.ranks, *recorder);
-                      watched.begin(options, recorder);
-                    },
-                    recorder});
+      auto const identities = parallel::gather_texts(world, exchanges, identity_of(cores));
+      program(world, {cores_shared_by_identity(cores, identities, world.rank()), self.local_rank,
+                      [&] {
+                        keep_calls(options, self.rank, self.ranks, *recorder);
+                        watched.begin(options, recorder);
+                      },
+                      recorder});
       watched.stop();
       recorder->ring().remove_file();
     } catch (refusal const&) {
       throw;
     } catch (std::exception const& problem) {
       watched.stop();
-      any.abort(sentence_of(problem));
+      world.abort(sentence_of(problem));
       throw;
     }
   } catch (refusal const& problem) {
@@ -95,10 +95,11 @@ void run_rank(apps::launch_options const& options, apps::process const& self,
                           : "";
     if (!file.empty()) mpt::console::say("the last calls of rank {} are in {}\n", self.rank, file);
     auto const code = code_of_current_exception();
-    // Whoever knows the cause ends first, so that its code and words are the launcher's. It tells
-    // the others, for 2 s where one takes no messages, which may be the very one that it misses
-    // (gloo's world, at its end), and writes its calls to a file: this is longer. Not to wait for
-    // ranks that are missing would not do: it may know of one such only, and two can be cut off.
+    // The rank that knows the cause must end first, so that the launcher reports its code and
+    // message. Before it ends, it tells the other ranks, which takes up to 2 s for a rank that
+    // takes no messages, such as the missing one itself (gloo's world, at its end), and writes its
+    // calls to a file. All other ranks therefore wait longer than that. To leave out missing ranks
+    // is no solution: two may be missing, of which the rank knows only one.
     if (code == exit_code::another_rank) std::this_thread::sleep_for(std::chrono::seconds(5));
     throw reported(code);
   }
@@ -122,10 +123,10 @@ void apps::by_launch::run(launch_options const& options, process const& self,
                           rank_program const& program) {
   if (std::getenv(launch_environment::rendezvous) != nullptr)
     return run_rank(options, self, program);
-  // torchrun or srun has started it: the processes are nodes of one rank each, which meet
+  // torchrun or srun started this process: every process is a node of one rank, and the nodes meet
   std::filesystem::path folder = from_environment_or(launch_environment::meeting, "");
   if (folder.empty() && !options.flight_folder.empty()) folder = options.flight_folder / ".meeting";
-  parallel::require(!folder.empty(), self.ranks, " ranks were started by ", self.by,
+  parallel::require(!folder.empty(), self.ranks, " ranks were started by ", self.launcher,
                     ", and need a folder that all see to find each other: set save_folder, or ",
                     launch_environment::meeting);
   parallel::files::make_folders(folder);
@@ -152,7 +153,7 @@ void apps::by_launch::run(launch_options const& options, process const& self,
   set("LOCAL_RANK", std::to_string(self.local_rank));
   set("LOCAL_WORLD_SIZE", std::to_string(self.local_ranks));
   run_rank(options, self, program);
-  // the last that ranks do together is done: nobody looks there any more
+  // the ranks' last collective has ended, so no rank uses the folder any more
   if (self.rank != 0) return;
   static_cast<void>(::unlink(key_file.c_str()));
   meeting.clean();

@@ -29,31 +29,31 @@
 
 namespace {
 
-/// What a launcher says of this process, or `otherwise`.
+/// The number in a variable that a launcher sets, or `otherwise`.
 int from_environment(char const* name, int otherwise) {
   char const* const text = std::getenv(name);
   return text == nullptr ? otherwise : std::atoi(text);
 }
 
-/// Launchers bind processes to a core, to a socket that several share, or not at all: those that
-/// may use the same cores divide them.
+/// The cores of this rank. Launchers bind a process to one core, to a socket that several processes
+/// share, or not at all; processes that may use the same cores divide them.
 std::vector<int> own_cores(parallel::any_communicator& comm) {
   auto const cores = apps::available_cores();
   parallel::host::stream exchanges;
-  auto const all = parallel::gather_texts(comm, exchanges, apps::identity_of(cores));
-  return apps::cores_among_equals(cores, all, comm.rank());
+  auto const identities = parallel::gather_texts(comm, exchanges, apps::identity_of(cores));
+  return apps::cores_shared_by_identity(cores, identities, comm.rank());
 }
 
-/// Ends this process, and by mpirun all, when it has lived for so long: around MPI's own beginning
-/// and end, which wait for every rank for ever.
+/// Ends this process, and so by mpirun all processes, when this object lives longer than `limit`.
+/// It guards MPI_Init and MPI_Finalize, which wait for every rank for ever.
 class time_limit {
  public:
   time_limit(std::chrono::milliseconds limit, std::string sentence)
       : thread_([this, limit, sentence = std::move(sentence)] {
           std::unique_lock lock(mutex_);
           parallel::patience left(limit);
-          while (!over_ && !left.is_over()) changed_.wait_until(lock, left.next_check());
-          if (over_) return;
+          while (!is_over_ && !left.is_over()) changed_.wait_until(lock, left.next_check());
+          if (is_over_) return;
           apps::print_error(sentence.c_str());
           std::_Exit(static_cast<int>(apps::exit_code::timed_out));
         }) {}
@@ -62,7 +62,7 @@ class time_limit {
   ~time_limit() {
     {
       std::scoped_lock const lock(mutex_);
-      over_ = true;
+      is_over_ = true;
     }
     changed_.notify_all();
     thread_.join();
@@ -71,12 +71,12 @@ class time_limit {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool over_ = false;
+  bool is_over_ = false;
   std::thread thread_;
 };
 
-/// Returns what all ranks have refused, when MPI has ended as it always does; any other failure
-/// ends them all.
+/// Runs the program. Returns a refusal of all ranks after MPI has ended normally; any other failure
+/// ends all processes.
 std::exception_ptr run_on_mpi(apps::launch_options const& options, int ranks,
                               apps::rank_program const& program) {
   auto const rank = from_environment("OMPI_COMM_WORLD_RANK", 0);
@@ -86,7 +86,7 @@ std::exception_ptr run_on_mpi(apps::launch_options const& options, int ranks,
                             " s; those that do not say this stand still or are gone");
   };
   std::optional<time_limit> limit(std::in_place, options.deadline.get(), limited("MPI_Init"));
-  parallel::mpi::environment environment;  // ends before the limit of its end
+  parallel::mpi::environment environment;  // destroyed before `limit`, which guards MPI_Finalize
   limit.reset();
   auto const recorder = std::make_shared<parallel::flight_recorder>();
   try {
@@ -112,7 +112,7 @@ std::exception_ptr run_on_mpi(apps::launch_options const& options, int ranks,
       throw;
     }
   } catch (apps::refusal const& problem) {
-    // before MPI ends: where a process has failed, mpirun kills those that are still there
+    // printed before MPI ends: when a process has failed, mpirun kills the remaining ones
     if (environment.rank() == 0) apps::print_error(problem.what());
     recorder->ring().remove_file();
     return std::current_exception();
@@ -123,9 +123,10 @@ std::exception_ptr run_on_mpi(apps::launch_options const& options, int ranks,
                           : "";
     if (!file.empty())
       mpt::console::say("the last calls of rank {} are in {}\n", environment.rank(), file);
-    // the others, who were told, have a moment to say where they were; whoever knows the cause ends
-    // first, so that its code is that of all: it may have tried for 2 s to tell a rank that takes
-    // no messages (~link), and then waits for the moment of all
+    // The other ranks were told of the failure and get some time to print their last calls. The
+    // rank that knows the cause must end first, so that its code becomes that of all. It may need 2
+    // s to tell a rank that takes no messages (~link) and then waits for 1 s, so the others wait
+    // longer.
     auto const code = apps::code_of_current_exception();
     auto const moment = code == apps::exit_code::another_rank ? 8 : 1;
     if (ranks > 1) std::this_thread::sleep_for(std::chrono::seconds(moment));

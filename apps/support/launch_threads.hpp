@@ -1,4 +1,4 @@
-// Ranks as threads of this process.
+// Runs ranks as threads of this process.
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,7 @@ namespace apps {
 
 inline void launch_threads(
     launch_options const& options,
-    std::function<void(parallel::any_communicator&, place const&)> const& program) {
+    std::function<void(parallel::any_communicator&, placement const&)> const& program) {
   auto const cores = available_cores();
   int const ranks = options.ranks.value_or(1);
   std::vector<std::shared_ptr<parallel::flight_recorder>> recorders;

@@ -14,10 +14,10 @@
 namespace {
 
 template <class T, class Device, class Comm>
-class model_here final : public apps::loaded_model {
+class local_model final : public apps::loaded_model {
  public:
-  /// All arguments must outlive it.
-  model_here(mpt::model_source const& source, Device& device, mpt::replicas<Device, Comm>& ranks)
+  /// All arguments must outlive the model.
+  local_model(mpt::model_source const& source, Device& device, mpt::replicas<Device, Comm>& ranks)
       : device_(device),
         ranks_(ranks),
         stream_(device.compute_options()),
@@ -52,12 +52,12 @@ class model_here final : public apps::loaded_model {
 
 template <class T>
 void load(apps::model_request const& request, parallel::any_communicator& ranks,
-          parallel::shared_deadline const& deadline, apps::place const& where,
+          parallel::shared_deadline const& deadline, apps::placement const& rank_placement,
           std::function<void(apps::loaded_model&)> const& work) {
   apps::with_device(request.device, [&]<class Device>(Device& device, auto const&) {
-    apps::with_replicas(ranks, device, request.tensor, deadline, where,
+    apps::with_replicas(ranks, device, request.tensor, deadline, rank_placement,
                         [&]<class Comm>(mpt::replicas<Device, Comm>& replicas) {
-                          model_here<T, Device, Comm> model(request.source, device, replicas);
+                          local_model<T, Device, Comm> model(request.source, device, replicas);
                           work(model);
                         });
   });
@@ -66,10 +66,11 @@ void load(apps::model_request const& request, parallel::any_communicator& ranks,
 }  // namespace
 
 void apps::with_loaded_model(model_request const& request, parallel::any_communicator& ranks,
-                             parallel::shared_deadline const& deadline, place const& where,
+                             parallel::shared_deadline const& deadline,
+                             placement const& rank_placement,
                              std::function<void(loaded_model&)> const& work) {
   if (request.bf16)
-    load<parallel::bf16>(request, ranks, deadline, where, work);
+    load<parallel::bf16>(request, ranks, deadline, rank_placement, work);
   else
-    load<float>(request, ranks, deadline, where, work);
+    load<float>(request, ranks, deadline, rank_placement, work);
 }

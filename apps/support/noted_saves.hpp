@@ -1,9 +1,9 @@
-// noted_saves: what a start of `launch` has saved is known to the next one, so that a save_folder
-// that is suddenly empty (a mount that is lost, a folder that was removed) does not begin a run
-// anew.
+// noted_saves: notes that a start of `launch` has saved a checkpoint. A later start refuses a
+// save_folder that is empty although one was saved (a lost mount, a removed folder), instead of
+// beginning the run anew.
 //
-// The note is a file beside the folder in which the ranks of a start meet: of all starts of one
-// launch, and removed with it.
+// The note is a file beside the folder in which the ranks of a start meet. All starts of one launch
+// share it, and the launch removes it.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@
 
 namespace apps {
 
-/// The file of the note; none: this process is not of a start of `launch`.
+/// The file of the note; none: `launch` did not start this process.
 [[nodiscard]] inline std::optional<std::filesystem::path> file_of_noted_saves() {
   auto const series = series_of_starts();
   if (series.empty()) return std::nullopt;
@@ -33,26 +33,26 @@ namespace apps {
   return meeting.parent_path() / (series + "-saved");
 }
 
-/// Notes, once, that a checkpoint is in `folder`; a hook of savers, which calls `other` first.
-[[nodiscard]] inline parallel::action_hook noting_saves(std::filesystem::path folder,
-                                                        parallel::action_hook other) {
+/// A hook of savers that notes, once, that a checkpoint is in `folder`. It calls `next` first.
+[[nodiscard]] inline parallel::action_hook note_saves(std::filesystem::path folder,
+                                                      parallel::action_hook next) {
   auto const file = file_of_noted_saves();
-  if (!file) return other;
-  return [file = *file, folder = std::filesystem::absolute(folder), other = std::move(other),
-          noted = std::make_shared<std::atomic<bool>>(false)](std::string_view action) {
-    parallel::files::announce(other, action);
-    // the last action of a save, when the checkpoint has its name
-    if (action == "create link" && !noted->exchange(true)) std::ofstream(file) << folder.native();
+  if (!file) return next;
+  return [file = *file, folder = std::filesystem::absolute(folder), next = std::move(next),
+          is_noted = std::make_shared<std::atomic<bool>>(false)](std::string_view action) {
+    parallel::files::announce(next, action);
+    // the last action of a save: the checkpoint has its final name
+    if (action == "create link" && !is_noted->exchange(true))
+      std::ofstream(file) << folder.native();
   };
 }
 
-/// Fails where an earlier start of this launch has saved into `folder`, and no checkpoint is there
-/// now.
+/// Fails if an earlier start of this launch has saved into `folder` and it holds no checkpoint now.
 inline void require_noted_saves(std::filesystem::path const& folder) {
   auto const file = file_of_noted_saves();
-  std::string noted;
-  if (!file || !std::getline(std::ifstream(*file), noted) ||
-      noted != std::filesystem::absolute(folder).native())
+  std::string noted_folder;
+  if (!file || !std::getline(std::ifstream(*file), noted_folder) ||
+      noted_folder != std::filesystem::absolute(folder).native())
     return;
   if (parallel::files::exists(folder)) {
     auto const found = parallel::checkpoint::latest(folder);

@@ -1,4 +1,4 @@
-// What a program's process is given and leaves behind: its three standard streams, and its limits.
+// Settings of a program's process: its three standard streams, limits, threads and error messages.
 #pragma once
 
 #include <fcntl.h>
@@ -25,10 +25,10 @@
 
 namespace apps {
 
-/// Makes a closed standard stream safe: no file that is opened later gets its number. Writing to a
-/// standard output that was closed fails, to a standard error it is lost. A limit on the size of
-/// files (ulimit -f) becomes an error of the write that meets it. As many files may be open as the
-/// system lets this process have.
+/// Makes closed standard streams safe, so that no file that is opened later gets their numbers:
+/// writing to a closed standard output fails, and writing to a closed standard error is lost. A
+/// limit on the size of files (ulimit -f) becomes an error of the write that exceeds it. The limit
+/// on open files becomes the largest that the system allows.
 inline void settle_process() {
   if (::rlimit files{}; ::getrlimit(RLIMIT_NOFILE, &files) == 0) {
     files.rlim_cur = files.rlim_max;
@@ -42,21 +42,22 @@ inline void settle_process() {
   }
 }
 
-/// Threads that wait for others of theirs let go of their core after some 10 µs, unless the user's
-/// environment says how long: where other programs want the cores too, they would keep the very
-/// threads from them that they wait for. libgomp reads that before a program begins, so the program
-/// is begun again; where that cannot be it goes on as it is.
+/// Makes OpenMP threads that wait for other threads release their core after about 10 µs, unless
+/// the user's environment sets another time. On a machine with other load, waiting threads would
+/// otherwise keep the threads that they wait for from running. libgomp reads the setting before a
+/// program begins, so this function starts the program anew; if that fails, it returns and the
+/// program goes on without the setting.
 inline void settle_threads(char** arguments) {
   constexpr auto* spins = "GOMP_SPINCOUNT";
   if (std::getenv(spins) != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) return;
-  if (::getauxval(AT_BASE) == 0) return;  // begun by the dynamic linker, which the file is then
+  if (::getauxval(AT_BASE) == 0) return;  // started by the dynamic linker: /proc/self/exe is that
   std::error_code unknown;
   auto const program = std::filesystem::read_symlink("/proc/self/exe", unknown);
   if (!unknown && ::setenv(spins, "10000", 1) == 0)
     static_cast<void>(::execv(program.c_str(), arguments));  // by its name, as tools list it
 }
 
-/// Seconds since this process began, by the kernel, to a hundredth; 0: it does not tell.
+/// Seconds since this process began, by the kernel's clock, to a hundredth; 0: not known.
 [[nodiscard]] inline double program_seconds() {
   std::ifstream file("/proc/self/stat");
   std::string text;
@@ -64,13 +65,13 @@ inline void settle_threads(char** arguments) {
   std::istringstream rest(text.substr(std::min(text.size(), text.rfind(')') + 1)));
   std::string word;
   for (int field = 3; field <= 22; ++field) rest >> word;  // the 22nd: since the machine's start
-  ::timespec now{};
-  if (word.empty() || ::clock_gettime(CLOCK_BOOTTIME, &now) != 0) return 0;
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) -
+  ::timespec boot_time{};
+  if (word.empty() || ::clock_gettime(CLOCK_BOOTTIME, &boot_time) != 0) return 0;
+  return static_cast<double>(boot_time.tv_sec) + 1e-9 * static_cast<double>(boot_time.tv_nsec) -
          std::strtod(word.c_str(), nullptr) / static_cast<double>(::sysconf(_SC_CLK_TCK));
 }
 
-/// Throws when what was printed did not all reach its reader: a full disk, a closed stream.
+/// Throws when the printed text was not completely written, as on a full disk or a closed stream.
 inline void require_printed() {
   errno = 0;
   bool const flushed = std::fflush(stdout) == 0;
@@ -83,7 +84,7 @@ inline void require_printed() {
   parallel::fail(text);
 }
 
-/// What the exception says; where the standard library threw it for want of something, of what.
+/// The exception's message, or, for lack of memory or threads, a message that says what to do.
 [[nodiscard]] inline std::string sentence_of(std::exception const& problem) {
   if (dynamic_cast<std::bad_alloc const*>(&problem) != nullptr)
     return "no memory is left for this process: take less (a smaller batch, fewer threads), or "
@@ -95,7 +96,7 @@ inline void require_printed() {
   return problem.what();
 }
 
-/// Prints an error as programs do; lost without a word where standard error takes nothing.
+/// Prints an error as all programs do. The text is lost if standard error cannot be written.
 inline void print_error(char const* text) noexcept {
   static_cast<void>(std::fflush(stdout));
   static_cast<void>(std::fputs("error: ", stderr));
@@ -103,7 +104,7 @@ inline void print_error(char const* text) noexcept {
   static_cast<void>(std::fputc('\n', stderr));
 }
 
-/// What belongs to an error and is said before it.
+/// Prints a note that belongs to an error that is printed after it.
 inline void print_note(std::string const& text) noexcept {
   static_cast<void>(std::fflush(stdout));
   static_cast<void>(std::fprintf(stderr, "note: %s\n", text.c_str()));

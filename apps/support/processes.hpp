@@ -16,12 +16,12 @@ namespace apps {
 struct process {
   int rank = 0;
   int ranks = 1;
-  int local_rank = 0;   // among those of this machine
-  int local_ranks = 1;  // of this machine
-  std::string by = {};  // who has started it, where that is a cluster's (cluster.hpp)
+  int local_rank = 0;         // among those of this machine
+  int local_ranks = 1;        // of this machine
+  std::string launcher = {};  // a cluster's launcher that started it (cluster.hpp); else empty
 };
 
-using rank_program = std::function<void(parallel::any_communicator&, place const&)>;
+using rank_program = std::function<void(parallel::any_communicator&, placement const&)>;
 
 /// mpirun: launch_mpi.cpp.
 namespace by_mpirun {

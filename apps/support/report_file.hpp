@@ -1,5 +1,5 @@
-// Files that a program writes its results to (--json, --markdown, …), checked before hours are
-// spent on what they shall hold.
+// Checks and writes the files for a program's results (--json, --markdown, …). The check comes
+// before the program computes for hours.
 #pragma once
 
 #include <unistd.h>
@@ -17,38 +17,38 @@
 
 namespace apps {
 
-/// Throws unless `file` can be written: it, or its folder, is there and may be written; it is none
-/// of the program's `inputs` and no file of a folder that holds a model or a data set. `option`
-/// names it in messages; "" and "-" (standard output) are always good.
+/// Throws unless `file` can be written: the file, or its folder, exists and may be written, and the
+/// file is neither one of the program's `inputs` nor in a folder that holds a model or a data set.
+/// `option` names the file in messages. "" and "-" (standard output) are always valid.
 inline void check_report_file(std::string_view option, std::filesystem::path const& file,
                               std::vector<std::filesystem::path> const& inputs) {
   namespace fs = std::filesystem;
   if (file.empty() || file == "-") return;
-  std::error_code none;  // what cannot be seen is not there
+  std::error_code unreadable;  // an unreadable path counts as absent
   auto const folder = parallel::files::parent_folder(file);
-  parallel::require(!fs::is_directory(file, none), option, ": ", file.native(),
+  parallel::require(!fs::is_directory(file, unreadable), option, ": ", file.native(),
                     " is a folder; name a file");
-  bool const there = fs::exists(file, none);
-  auto const& written = there ? file : folder;
+  bool const exists = fs::exists(file, unreadable);
+  auto const& written = exists ? file : folder;
   if (::access(written.c_str(), W_OK) != 0)
     parallel::files::failure(file, parallel::concat(option, ": cannot be written"));
-  if (!there) return;
+  if (!exists) return;
   for (auto const& input : inputs)
-    parallel::require(!fs::equivalent(file, input, none), option, ": ", file.native(),
+    parallel::require(!fs::equivalent(file, input, unreadable), option, ": ", file.native(),
                       " is what is read; choose another name");
   for (char const* const content : {"config.json", "manifest.json", "tokenizer.json", "index.json"})
-    parallel::require(!fs::exists(folder / content, none), option, ": ", file.native(),
+    parallel::require(!fs::exists(folder / content, unreadable), option, ": ", file.native(),
                       " is there, beside ", content,
                       ": files of a model, tokenizer or data set are not replaced; choose another "
                       "name or folder");
 }
 
-/// Writes such a file: as a whole or not at all, but where it is a device or a pipe.
+/// Writes a report file, completely or not at all, unless it is a device or a pipe.
 inline void write_report_file(std::filesystem::path file, std::string const& text) {
   namespace fs = std::filesystem;
-  std::error_code none;
-  if (fs::is_symlink(file, none)) file = fs::weakly_canonical(file, none);
-  if (!fs::exists(file, none) || fs::is_regular_file(file, none))
+  std::error_code unreadable;
+  if (fs::is_symlink(file, unreadable)) file = fs::weakly_canonical(file, unreadable);
+  if (!fs::exists(file, unreadable) || fs::is_regular_file(file, unreadable))
     return parallel::replace_text_file(file, text);
   errno = 0;
   std::ofstream out(file, std::ios::app);

@@ -1,4 +1,4 @@
-// What a training program reads before its ranks start.
+// run_inputs: the inputs that a training program reads before its ranks start.
 #pragma once
 
 #include <string>
@@ -11,12 +11,12 @@ namespace apps {
 
 struct run_inputs {
   mpt::run_parts parts = {};
-  std::vector<std::string> lines = {};        ///< to say of them
+  std::vector<std::string> lines = {};        ///< to print about the inputs
   std::vector<std::string> fingerprint = {};  ///< see mpt::data_fingerprint
 };
 
-/// Reads, tokenises and checks what the configuration names. `compared`: ranks are processes, which
-/// may read other copies, so the fingerprint is taken.
+/// Reads, tokenises and checks the inputs that the configuration names. `compared`: also takes
+/// their fingerprint, because the ranks are processes, which may read different copies.
 [[nodiscard]] run_inputs read_run_inputs(mpt::train_config const& config, bool compared);
 
 }  // namespace apps

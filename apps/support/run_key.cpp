@@ -41,9 +41,9 @@ std::string random_digits(std::size_t digits) {
   return hexadecimal(bytes.data(), bytes.size());
 }
 
-/// Gives the file `part` the name `name` unless there is one already, as O_EXCL would, but so that
-/// nobody reads half of it: by a second link or, on a file system without such, by a rename that
-/// replaces nothing, else by a copy. Sets errno where it returns false.
+/// Gives the file `part` the name `name` unless a file of that name exists, like O_EXCL, but so
+/// that no process reads a partly written file: by a second link or, on a file system without
+/// links, by a rename that replaces nothing, else by a copy. Sets errno if it returns false.
 bool publish(std::string const& part, std::filesystem::path const& name, std::string const& text) {
   if (::link(part.c_str(), name.c_str()) == 0 || errno == EEXIST) return true;
   if (::renameat2(AT_FDCWD, part.c_str(), AT_FDCWD, name.c_str(), RENAME_NOREPLACE) == 0 ||
@@ -90,17 +90,17 @@ run_key run_key::read_or_make(std::filesystem::path const& file) {
       parallel::descriptor const out(
           ::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
       if (out.get() < 0) parallel::files::failure(part, "this run's key cannot be written");
-      errno = ENOSPC;  // unless the system says otherwise: it was written in part
+      errno = ENOSPC;  // the reason of a partial write, for which the system sets no errno
       if (::write(out.get(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size())) {
         int const problem = errno;
         static_cast<void>(::unlink(part.c_str()));
         parallel::files::failure(part, "this run's key cannot be written", problem);
       }
     }
-    bool const made = publish(part, file, secret);
+    bool const is_published = publish(part, file, secret);
     int const problem = errno;
     static_cast<void>(::unlink(part.c_str()));
-    if (!made) parallel::files::failure(file, "this run's key cannot be written", problem);
+    if (!is_published) parallel::files::failure(file, "this run's key cannot be written", problem);
   }
   return read(file);
 }

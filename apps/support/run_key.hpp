@@ -1,4 +1,4 @@
-// run_key: what the processes of one run know and nobody else: a file that only its owner can read.
+// run_key: the secret of the processes of one run, in a file that only its owner can read.
 #pragma once
 
 #include <filesystem>
@@ -10,10 +10,11 @@ namespace apps {
 
 class run_key {
  public:
-  /// Reads the key in `file`. Throws `error` unless it is this user's alone (0600).
+  /// Reads the key in `file`. Throws `error` unless this user owns the file and only the owner can
+  /// read it (0600).
   [[nodiscard]] static run_key read(std::filesystem::path const& file);
 
-  /// Reads the key in `file`, which the first who asks makes, whole at once.
+  /// Reads the key in `file`; the first process that calls this makes the file, atomically.
   [[nodiscard]] static run_key read_or_make(std::filesystem::path const& file);
 
   /// HMAC-SHA256 of `text` by this key, 64 hexadecimal digits.
@@ -24,7 +25,7 @@ class run_key {
   std::string secret_;
 };
 
-/// 16 hexadecimal digits that were never drawn before.
+/// 16 random hexadecimal digits.
 [[nodiscard]] std::string random_name();
 
 /// SHA-256 of a file's bytes, 64 hexadecimal digits.

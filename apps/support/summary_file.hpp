@@ -1,4 +1,4 @@
-// summary.json: what a run has done, in its save_folder.
+// Writes summary.json, the results of a run, into its save_folder.
 #pragma once
 
 #include <filesystem>
@@ -16,7 +16,7 @@
 
 namespace apps {
 
-/// Bytes of the files of a folder; none: there is no such folder.
+/// The size of a folder's files in bytes; none: there is no such folder.
 [[nodiscard]] inline std::optional<double> bytes_in(std::filesystem::path const& folder) {
   std::error_code problem;
   std::optional<double> out;
@@ -26,7 +26,8 @@ namespace apps {
   return out;
 }
 
-/// Writes summary.json into save_folder. `packing_ratio`: that was found for train_loader.
+/// Writes summary.json into save_folder. `packing_ratio`: the ratio that was found for
+/// train_loader.
 inline void write_summary(mpt::train_config const& config, mpt::run_summary const& s,
                           mpt::run_plan const& plan, int ranks, std::string_view engine,
                           mpt::run_row const& row, std::optional<double> packing_ratio) {

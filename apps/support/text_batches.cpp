@@ -14,9 +14,9 @@
 
 namespace {
 
-/// Batches of an MDS set.
-apps::text_batches of_set(apps::text_request const& args, mpt::model_source const& model,
-                          std::int64_t length) {
+/// Opens an MDS set.
+apps::text_batches open_set(apps::text_request const& args, mpt::model_source const& model,
+                            std::int64_t length) {
   auto const& config = model.config();
   mpt::loader_config loader;
   loader.streams.push_back({.local = args.data});
@@ -37,23 +37,24 @@ apps::text_batches of_set(apps::text_request const& args, mpt::model_source cons
           mpt::data::other_tokenizer_note(args.data, words)};
 }
 
-/// Documents of a file of JSON lines, or a plain text as one, tokenised as `prepare` does, ended by
-/// end-of-text, joined and cut; the last piece is shorter.
-apps::text_batches of_text(apps::text_request const& args, mpt::model_source const& model,
-                           std::int64_t length) {
-  auto const where = args.tokenizer.empty() ? model.tokenizer() : args.tokenizer;
-  parallel::require(!where.empty(), "text needs a tokenizer, and ", args.model.string(),
+/// Opens a file: JSON lines are documents, a plain text is one document. Documents are tokenised as
+/// `prepare` does it, ended by end-of-text, concatenated and cut into sequences; the last sequence
+/// is shorter.
+apps::text_batches open_text_file(apps::text_request const& args, mpt::model_source const& model,
+                                  std::int64_t length) {
+  auto const tokenizer_name = args.tokenizer.empty() ? model.tokenizer() : args.tokenizer;
+  parallel::require(!tokenizer_name.empty(), "text needs a tokenizer, and ", args.model.string(),
                     " brings none; name one with --tokenizer");
-  auto const tokenizer = mpt::tokenizer::load(where);
-  parallel::require(tokenizer.size() <= model.config().vocab_size, where, ": has ",
+  auto const tokenizer = mpt::tokenizer::load(tokenizer_name);
+  parallel::require(tokenizer.size() <= model.config().vocab_size, tokenizer_name, ": has ",
                     tokenizer.size(), " tokens, the model only ", model.config().vocab_size,
                     "; name the model's own");
   auto const affixes = mpt::read_text_affixes(tokenizer);
   auto const end = tokenizer.eos_id();
-  bool const ends = end && (affixes.suffix.empty() || affixes.suffix.back() != *end);
+  bool const adds_end = end && (affixes.suffix.empty() || affixes.suffix.back() != *end);
   mpt::document_separator separator;
   if (end) separator = {mpt::document_separator::side::ends_document, *end};
-  parallel::require(!model.config().attn.attn_uses_sequence_id || end, where,
+  parallel::require(!model.config().attn.attn_uses_sequence_id || end, tokenizer_name,
                     ": has no end-of-text token, and the model's attention needs to know where "
                     "texts end; evaluate on an MDS set");
   std::vector<std::int32_t> ids;
@@ -67,25 +68,28 @@ apps::text_batches of_text(apps::text_request const& args, mpt::model_source con
                          : row,
                      ids, cache);
     ids.insert(ids.end(), affixes.suffix.begin(), affixes.suffix.end());
-    if (ends) ids.push_back(*end);
+    if (adds_end) ids.push_back(*end);
   }
   auto const tokens = static_cast<double>(ids.size());
-  auto next = [ids = std::move(ids), length, separator, at = std::size_t{0},
+  auto next = [ids = std::move(ids), length, separator, position = std::size_t{0},
                rows =
                    static_cast<std::size_t>(args.rows)]() mutable -> std::optional<mpt::sequences> {
-    auto const whole = static_cast<std::size_t>(length);
-    std::size_t const left = (ids.size() - at) / whole;
-    std::size_t const take = left > 0 ? std::min(left, rows) * whole : ids.size() - at;
-    if (take < 2) return std::nullopt;
-    std::vector<std::int32_t> part(ids.begin() + static_cast<std::ptrdiff_t>(at),
-                                   ids.begin() + static_cast<std::ptrdiff_t>(at + take));
-    at += take;
-    return mpt::sequences(std::move(part), left > 0 ? length : static_cast<std::int64_t>(take),
-                          separator);
+    auto const row_length = static_cast<std::size_t>(length);
+    std::size_t const full_rows = (ids.size() - position) / row_length;
+    std::size_t const count =
+        full_rows > 0 ? std::min(full_rows, rows) * row_length : ids.size() - position;
+    if (count < 2) return std::nullopt;
+    std::vector<std::int32_t> ids_of_batch(
+        ids.begin() + static_cast<std::ptrdiff_t>(position),
+        ids.begin() + static_cast<std::ptrdiff_t>(position + count));
+    position += count;
+    return mpt::sequences(std::move(ids_of_batch),
+                          full_rows > 0 ? length : static_cast<std::int64_t>(count), separator);
   };
   std::string note;
   if (!end && reader.format() == mpt::data::text_format::json_lines)
-    note = parallel::concat(where, ": has no end-of-text token (", mpt::why_without_end(tokenizer),
+    note = parallel::concat(tokenizer_name, ": has no end-of-text token (",
+                            mpt::why_without_end(tokenizer),
                             "): nothing stands between the documents");
   return {std::move(next), tokens, std::move(note)};
 }
@@ -94,6 +98,6 @@ apps::text_batches of_text(apps::text_request const& args, mpt::model_source con
 
 apps::text_batches apps::open_text(text_request const& request, mpt::model_source const& model,
                                    std::int64_t length) {
-  return std::filesystem::is_directory(request.data) ? of_set(request, model, length)
-                                                     : of_text(request, model, length);
+  return std::filesystem::is_directory(request.data) ? open_set(request, model, length)
+                                                     : open_text_file(request, model, length);
 }

@@ -1,4 +1,4 @@
-// text_batches: text on which a model is evaluated, of an MDS set or a file.
+// text_batches: batches of text from an MDS set or a file, on which a model is evaluated.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +14,22 @@ namespace apps {
 
 struct text_request {
   std::filesystem::path data;   ///< an MDS folder; or a file, see mpt::data::document_reader
-  std::filesystem::path model;  ///< as the user names it
-  std::string tokenizer = {};   ///< of a file; "": the model's own
-  std::int64_t rows = 8;        ///< of a batch
-  std::optional<std::int32_t> eos_token_id = {}, bos_token_id = {};  ///< that an MDS set has
-  std::string token_encoding_type = "int64";  ///< of an MDS set's plain bytes
+  std::filesystem::path model;  ///< the model's path as the user wrote it, for messages
+  std::string tokenizer = {};   ///< tokenizer for a file; "": the model's
+  std::int64_t rows = 8;        ///< sequences of a batch
+  std::optional<std::int32_t> eos_token_id = {}, bos_token_id = {};  ///< tokens of an MDS set
+  std::string token_encoding_type = "int64";  ///< type of ids that an MDS set stores as bytes
 };
 
-/// Batches, and about how many labels they hold in all.
+/// A source of batches, and the approximate number of labels in all of them.
 struct text_batches {
   std::function<std::optional<mpt::sequences>()> next;
   double tokens = 1;
-  std::string note = {};  ///< what the user should know of the tokenizer; empty: nothing
+  std::string note = {};  ///< a note to the user about the tokenizer; empty: none
 };
 
-/// In sequences of `length` tokens. Throws when a tokenizer or what ends texts is not known.
+/// Opens the data as sequences of `length` tokens. Throws when the tokenizer, or the token that
+/// ends texts, is needed and not known.
 [[nodiscard]] text_batches open_text(text_request const& request, mpt::model_source const& model,
                                      std::int64_t length);
 

@@ -49,78 +49,79 @@
 
 namespace {
 
-/// Whether so many ranks run on this machine as users would have them: a core, or a GPU, each.
+/// Whether this machine has a core, or a GPU, for each of `ranks` ranks, or a launcher started
+/// them.
 template <class Device>
-bool runs_here(int ranks) {
+bool fits_this_machine(int ranks) {
   if (apps::processes_started()) return true;
-  auto const places = parallel::host_reaches<Device> ? apps::available_cores().size()
-                                                     : static_cast<std::size_t>(apps::gpus());
-  return static_cast<std::size_t>(ranks) <= places;
+  auto const slots = parallel::host_reaches<Device> ? apps::available_cores().size()
+                                                    : static_cast<std::size_t>(apps::gpus());
+  return static_cast<std::size_t>(ranks) <= slots;
 }
 
-/// What each rank may use of the device's memory: its share of the machine's, or of a GPU's.
-/// Collective.
+/// The bytes of device memory that each rank may use: its share of the machine's memory, or of a
+/// GPU's. Collective.
 template <class Device>
-std::size_t memory_of_each(Device const& device, parallel::any_communicator& comm) {
+std::size_t memory_per_rank(Device const& device, parallel::any_communicator& comm) {
   int sharing = apps::ranks_on_this_machine(comm.size());
   if constexpr (!parallel::host_reaches<Device>) sharing = mpt::ranks_on_device(device, comm);
   return mpt::available_per_rank(device.available_bytes(), sharing, comm);
 }
 
-/// What each rank may use of the machine's memory beside a GPU's; none: there is only one memory.
+/// The bytes of host memory that each rank may use beside a GPU's; none: the device is the host.
 /// Collective.
 template <class Device>
-std::optional<std::size_t> host_memory_of_each(Device const& /*device*/,
-                                               parallel::any_communicator& comm) {
+std::optional<std::size_t> host_memory_per_rank(Device const& /*device*/,
+                                                parallel::any_communicator& comm) {
   if (parallel::host_reaches<Device>) return std::nullopt;
-  return memory_of_each(parallel::host::device(), comm);
+  return memory_per_rank(parallel::host::device(), comm);
 }
 
-/// What this device does of what was asked for: only one with memory of its own offloads, and only
-/// a GPU has graphs.
+/// The configuration without the settings that the device does not support: only a device with
+/// separate memory offloads, and only a GPU has graphs.
 template <class Device>
-mpt::train_config config_on(Device const&, mpt::train_config config, bool is_primary) {
+mpt::train_config supported_config(Device const&, mpt::train_config config, bool is_primary) {
   if (!parallel::host_reaches<Device>) return config;
-  auto const leave_out = [&](bool& wanted, char const* name) {
-    if (std::exchange(wanted, false) && is_primary)
+  auto const disable = [&](bool& setting, char const* name) {
+    if (std::exchange(setting, false) && is_primary)
       mpt::console::say("note: {} has no effect: the device is the CPU\n", name);
   };
-  leave_out(config.offload_optimizer, "offload_optimizer");
-  leave_out(config.cuda_graphs, "cuda_graphs");
+  disable(config.offload_optimizer, "offload_optimizer");
+  disable(config.cuda_graphs, "cuda_graphs");
   return config;
 }
 
-/// Whether how long a run takes is known from its data alone.
-bool in_epochs(mpt::train_config const& config) {
+/// Whether the number of batches of a run depends on its data.
+bool needs_data_for_duration(mpt::train_config const& config) {
   return config.max_duration.unit == mpt::time_unit::epoch;
 }
 
-/// Whether how its examples are packed is known from its data alone.
-bool finds_packing(mpt::train_config const& config) {
+/// Whether the packing of a run's examples depends on its data.
+bool needs_data_for_packing(mpt::train_config const& config) {
   auto const& data = config.train_loader.finetuning;
   return data && data->packing && !data->packing->ratio;
 }
 
-/// What one rank of a plan may use: what the configuration says, else its share of what is here, of
-/// the machine or a GPU of its own, where so many ranks run here; 0: not known.
+/// The bytes that one rank of a plan may use: what the configuration says, or else, if this machine
+/// can run so many ranks, its share of the machine's memory or the memory of a GPU; 0: not known.
 template <class Device>
 std::size_t planned_memory(mpt::train_config const& config, Device const& device, int ranks) {
   if (config.device_memory) return *config.device_memory;
-  if (!runs_here<Device>(ranks)) return 0;
+  if (!fits_this_machine<Device>(ranks)) return 0;
   int const sharing = parallel::host_reaches<Device> ? apps::ranks_on_this_machine(ranks) : 1;
   return device.available_bytes() / static_cast<std::size_t>(sharing);
 }
 
 mpt::run_plan plan_of(mpt::train_config const& config, int ranks, std::size_t available) {
   // a device whose size is given has memory of its own, and the host's is not known
-  auto const of_host = config.device_memory ? std::optional<std::size_t>(0) : std::nullopt;
+  auto const host_memory = config.device_memory ? std::optional<std::size_t>(0) : std::nullopt;
   return config.precision == mpt::precision_kind::fp32
-             ? mpt::plan_run<float>(config, ranks, available, of_host)
-             : mpt::plan_run<parallel::bf16>(config, ranks, available, of_host);
+             ? mpt::plan_run<float>(config, ranks, available, host_memory)
+             : mpt::plan_run<parallel::bf16>(config, ranks, available, host_memory);
 }
 
-/// Prints the plan of a run, which may be for other machines than this. Throws when it does not
-/// fit, naming what would. `changed`: the configuration with settings besides.
+/// Prints the plan of a run, which may be meant for other machines. Throws when it does not fit,
+/// naming settings that would. `changed`: returns the configuration with additional settings.
 void print_plan(mpt::train_config const& config, mpt::run_parts const& parts, int ranks,
                 std::size_t available,
                 std::function<mpt::train_config(mpt::settings const&)> const& changed) {
@@ -143,13 +144,13 @@ void print_plan(mpt::train_config const& config, mpt::run_parts const& parts, in
     fmt::print("fits: {} of {} per rank\n", bytes(plan.memory.total()), bytes(available));
     return;
   }
-  std::string const fitting =
-      mpt::settings_that_fit(memory_saving_settings(config, ranks), [&](mpt::settings const& some) {
+  std::string const fitting = mpt::settings_that_fit(
+      memory_saving_settings(config, ranks), [&](mpt::settings const& settings) {
         try {
-          auto const other = changed(some);
-          auto const of = static_cast<int>(other.ranks.value_or(ranks));
-          return fits(plan_of(other, of, available));
-        } catch (parallel::error const&) {  // a layout that cannot be
+          auto const other = changed(settings);
+          auto const other_ranks = static_cast<int>(other.ranks.value_or(ranks));
+          return fits(plan_of(other, other_ranks, available));
+        } catch (parallel::error const&) {  // an impossible layout
           return false;
         }
       });
@@ -164,43 +165,45 @@ void print_plan(mpt::train_config const& config, mpt::run_parts const& parts, in
 void check_machines(mpt::train_config const& config, parallel::any_communicator& comm) {
   if (!config.parallelism.shard_within_node) return;
   parallel::host::stream exchanges;
-  auto const here = std::to_string(apps::ranks_on_this_machine(comm.size()));
-  for (auto const& there : parallel::gather_texts(comm, exchanges, here))
-    if (there != here)
+  auto const local_count = std::to_string(apps::ranks_on_this_machine(comm.size()));
+  for (auto const& count : parallel::gather_texts(comm, exchanges, local_count))
+    if (count != local_count)
       throw apps::refusal(
           "HYBRID_SHARD: machines have different numbers of ranks; start as many on each, or set "
           "fsdp_config.data_parallel_shard_degree");
 }
 
-/// Says how network and devices do, also over what steps exchange by, where that is another
-/// communicator; a network that changes what is sent is refused. Collective.
+/// Measures and prints the rates of network and devices, for both communicators if the steps use a
+/// separate one. Refuses a network that changes what is sent. Collective.
 template <class T, class Device, class Exchanges>
 void check_before(parallel::any_communicator& comm, Exchanges& exchanges, Device& device) {
-  auto const check = [&](auto& over, std::string_view how, std::string const& interface) {
-    auto const found = mpt::preflight<T>(device, comm, over, parallel::machine_name(), interface);
+  auto const check = [&](auto& communicator, std::string_view prefix,
+                         std::string const& interface) {
+    auto const found =
+        mpt::preflight<T>(device, comm, communicator, parallel::machine_name(), interface);
     if (comm.rank() == 0)
-      for (auto const& line : mpt::describe(found)) mpt::console::say("{}{}\n", how, line);
+      for (auto const& line : mpt::describe(found)) mpt::console::say("{}{}\n", prefix, line);
     apps::on_every_rank([&] {
-      parallel::require(found.wrong_elements == 0, "preflight: ", how, found.wrong_elements,
+      parallel::require(found.wrong_elements == 0, "preflight: ", prefix, found.wrong_elements,
                         " numbers arrived otherwise than they were sent; mend the network first");
     });
   };
-  // the ranks' own connections use no other, where `launch` has chosen one
+  // the interface that `launch` has chosen, if it has: the ranks' connections use no other
   char const* const interface = std::getenv(apps::launch_environment::interface);
   check(comm, "", interface == nullptr ? "" : interface);
   if constexpr (!std::is_same_v<Exchanges, parallel::any_communicator>)
     check(exchanges, "over NCCL: ", "");
 }
 
-/// How many machines the ranks are on. Collective.
+/// The number of machines of the ranks. Collective.
 int machines(parallel::any_communicator& comm) {
   parallel::host::stream exchanges;
-  auto const all = parallel::gather_texts(comm, exchanges, parallel::machine_name());
-  return static_cast<int>(std::set(all.begin(), all.end()).size());
+  auto const names = parallel::gather_texts(comm, exchanges, parallel::machine_name());
+  return static_cast<int>(std::set(names.begin(), names.end()).size());
 }
 
-/// How a run that a signal has stopped goes on.
-void tell_how_to_go_on(mpt::train_config const& config, mpt::run_summary const& summary) {
+/// Prints how to resume a run that a signal has stopped.
+void say_how_to_resume(mpt::train_config const& config, mpt::run_summary const& summary) {
   if (summary.stop_asked && !config.checkpoint.save_folder.empty())
     mpt::console::say(
         "stopped by a signal after batch {}; {}\n", summary.batches,
@@ -215,13 +218,14 @@ void tell_how_to_go_on(mpt::train_config const& config, mpt::run_summary const& 
 template <class T, class Device>
 void train(mpt::train_config const& config, mpt::run_parts const& parts,
            parallel::any_communicator& comm, Device& device, std::string const& device_name,
-           apps::place const& where, mpt::run_hooks hooks, std::atomic<bool>& stopped) {
+           apps::placement const& rank_placement, mpt::run_hooks hooks,
+           std::atomic<bool>& stopped) {
   check_machines(config, comm);
-  auto const here = memory_of_each(device, comm);
-  auto const available = config.device_memory.value_or(here);
-  auto const of_host = host_memory_of_each(device, comm);
+  auto const device_memory = memory_per_rank(device, comm);
+  auto const available = config.device_memory.value_or(device_memory);
+  auto const host_memory = host_memory_per_rank(device, comm);
   auto const plan = apps::on_every_rank([&] {
-    auto planned = mpt::plan_run<T>(config, comm.size(), available, of_host);
+    auto planned = mpt::plan_run<T>(config, comm.size(), available, host_memory);
     if (!config.print_plan) require_fits(planned);
     return planned;
   });
@@ -249,12 +253,12 @@ void train(mpt::train_config const& config, mpt::run_parts const& parts,
   int const nodes = machines(comm);
   apps::folder_claims claims;
   auto const summary = apps::with_exchanges(
-      comm, device, hooks.deadline.value(), where.recorder, [&](auto& exchanges) {
+      comm, device, hooks.deadline.value(), rank_placement.recorder, [&](auto& exchanges) {
         if (config.preflight) check_before<T>(comm, exchanges, device);
         claims = apps::claim_save_folders(config, comm, hooks);
-        where.keep_calls();
-        if (where.recorder)
-          hooks.exchange_seconds = [recorder = where.recorder] {
+        rank_placement.keep_calls();
+        if (rank_placement.recorder)
+          hooks.exchange_seconds = [recorder = rank_placement.recorder] {
             return std::chrono::duration<double>(recorder->time_in_calls()).count();
           };
         return mpt::run_training<T>(config, comm, exchanges, device, plan, parts, hooks);
@@ -283,8 +287,8 @@ void train(mpt::train_config const& config, mpt::run_parts const& parts,
           : fmt::format(", {:.0f} % of the time waiting for data", 100 * summary.data_wait_share),
       config.checkpoint.save_folder.empty() ? "" : ", checkpoint " + summary.checkpoint);
   fmt::print("{}", text_of(row));
-  tell_how_to_go_on(config, summary);
-  constexpr double long_run = 600;  // seconds, from which on the interval of saves matters
+  say_how_to_resume(config, summary);
+  constexpr double long_run = 600;  // seconds after which the interval of saves matters
   if (summary.seconds < long_run) return;
   fmt::print("goodput {:.1f} %: the share of the program's time in which it trained\n",
              100 * summary.seconds / row.seconds);
@@ -292,23 +296,23 @@ void train(mpt::train_config const& config, mpt::run_parts const& parts,
     fmt::print("{}\n", text);
 }
 
-/// Ranks that share a machine: all that are threads; in a plan for other machines eight, the GPUs
-/// of most.
+/// The number of ranks on a machine: all ranks if they are threads; eight in a plan for other
+/// machines, since most have eight GPUs.
 int ranks_on_one_machine(mpt::train_config const& config, int ranks) {
-  bool const elsewhere =
+  bool const is_plan_for_others =
       config.dry_run && !apps::processes_started() &&
       (config.device_memory || static_cast<std::size_t>(ranks) > apps::available_cores().size());
-  return elsewhere ? std::min(ranks, 8) : apps::ranks_on_this_machine(ranks);
+  return is_plan_for_others ? std::min(ranks, 8) : apps::ranks_on_this_machine(ranks);
 }
 
 }  // namespace
 
 namespace apps {
 
-int train_program(int argc, char** argv, std::string const& what) {
+int train_program(int argc, char** argv, std::string const& description) {
   std::filesystem::path file;
   std::vector<std::string> overrides;
-  CLI::App app{what};
+  CLI::App app{description};
   app.add_option("config", file, "training YAML")->required()->check(CLI::ExistingFile);
   app.add_option("overrides", overrides, "key.sub=value, over what the YAML says");
   auto const body = [&] {
@@ -320,35 +324,39 @@ int train_program(int argc, char** argv, std::string const& what) {
       for (auto const& note : config.report.notes) mpt::console::say("note: {}\n", note);
     }
     auto const engine = mpt::is_canonical(config) ? apps::own_product() : apps::make_engine();
-    // without a number of ranks, as many as mpirun started or the layout needs
+    // by default, as many ranks as the launcher started or the layout needs
     auto const started = apps::processes_started();
     std::optional<int> ranks = started;
     if (config.ranks) ranks = static_cast<int>(*config.ranks);
     if (!ranks) ranks = config.parallelism.least_ranks();
-    auto const all = started.value_or(*ranks);
-    shard_within(config.parallelism, all, ranks_on_one_machine(config, all));
-    static_cast<void>(mpt::run_layout(config, all));
-    bool const reads =
-        !config.print_plan && (!config.dry_run || in_epochs(config) || finds_packing(config));
+    auto const rank_count = started.value_or(*ranks);
+    shard_within(config.parallelism, rank_count, ranks_on_one_machine(config, rank_count));
+    static_cast<void>(mpt::run_layout(config, rank_count));
+    bool const reads_data =
+        !config.print_plan &&
+        (!config.dry_run || needs_data_for_duration(config) || needs_data_for_packing(config));
     auto const inputs =
-        reads ? apps::read_run_inputs(config, started.has_value()) : apps::run_inputs();
+        reads_data ? apps::read_run_inputs(config, started.has_value()) : apps::run_inputs();
     if (is_primary())
       for (auto const& line : inputs.lines) mpt::console::say("{}\n", line);
     if (config.dry_run) {
       apps::with_training_device(
           {.kind = config.device, .cores = apps::available_cores(), .products = &engine},
           [&](auto& device, std::string const&) {
-            auto const own =
-                config.device_memory ? config : config_on(device, config, apps::is_primary());
-            print_plan(own, inputs.parts, all, planned_memory(own, device, all),
-                       [&](mpt::settings const& some) {
-                         auto words = overrides;
-                         words.insert(words.end(), some.begin(), some.end());
-                         auto other = mpt::load_train_config(file, words);
-                         auto const of = static_cast<int>(other.ranks.value_or(all));
-                         shard_within(other.parallelism, of, ranks_on_one_machine(other, of));
-                         return other;
-                       });
+            auto const supported = config.device_memory
+                                       ? config
+                                       : supported_config(device, config, apps::is_primary());
+            print_plan(
+                supported, inputs.parts, rank_count, planned_memory(supported, device, rank_count),
+                [&](mpt::settings const& settings) {
+                  auto words = overrides;
+                  words.insert(words.end(), settings.begin(), settings.end());
+                  auto other = mpt::load_train_config(file, words);
+                  auto const other_ranks = static_cast<int>(other.ranks.value_or(rank_count));
+                  shard_within(other.parallelism, other_ranks,
+                               ranks_on_one_machine(other, other_ranks));
+                  return other;
+                });
           });
       return;
     }
@@ -362,23 +370,24 @@ int train_program(int argc, char** argv, std::string const& what) {
     std::atomic<bool> stopped = false;
     apps::launch(
         {.ranks = ranks, .deadline = deadline, .flight_folder = config.checkpoint.save_folder},
-        [&](parallel::any_communicator& comm, apps::place const& where) {
+        [&](parallel::any_communicator& comm, apps::placement const& rank_placement) {
           if (started) apps::check_same_start(start, comm);
           apps::with_training_device(
               {.kind = config.device,
-               .local_rank = where.local_rank,
-               .cores = where.cores,
+               .local_rank = rank_placement.local_rank,
+               .cores = rank_placement.cores,
                .threads = static_cast<int>(config.threads.value_or(0)),
                .deterministic = config.deterministic,
                .graphs = config.cuda_graphs,
                .products = &engine},
               [&]<class Device>(Device& device, std::string const& name) {
-                auto const own = config_on(device, config, comm.rank() == 0);
-                if (own.precision == mpt::precision_kind::fp32)
-                  train<float>(own, inputs.parts, comm, device, name, where, hooks, stopped);
+                auto const supported = supported_config(device, config, comm.rank() == 0);
+                if (supported.precision == mpt::precision_kind::fp32)
+                  train<float>(supported, inputs.parts, comm, device, name, rank_placement, hooks,
+                               stopped);
                 else if constexpr (apps::trains_in_bf16<Device>)
-                  train<parallel::bf16>(own, inputs.parts, comm, device, name, where, hooks,
-                                        stopped);
+                  train<parallel::bf16>(supported, inputs.parts, comm, device, name, rank_placement,
+                                        hooks, stopped);
                 else
                   throw apps::refusal("device=kokkos trains in fp32; set precision=fp32");
               });

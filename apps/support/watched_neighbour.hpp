@@ -1,5 +1,5 @@
-// Where ranks are processes, each is watched by another: a process that stands still ends the run
-// within seconds, and is named.
+// watched_neighbour: each of the ranks that are processes watches another one. A process that
+// stands still ends the run within seconds, with a message that names it.
 #pragma once
 
 #include <atomic>
@@ -28,13 +28,13 @@ namespace apps {
 
 class watched_neighbour {
  public:
-  /// `end_all` ends the processes of all ranks with a code, where there is a call for it, and need
-  /// not return; else this process ends alone, and its launcher ends the others.
+  /// `end_all` ends the processes of all ranks with a code and need not return. Without it, only
+  /// this process ends, and its launcher ends the others.
   explicit watched_neighbour(parallel::any_communicator& comm,
                              std::function<void(int)> end_all = {})
       : comm_(comm), end_all_(std::move(end_all)) {}
 
-  /// Collective: begins to watch. Does nothing where the run keeps no file of the calls.
+  /// Begins to watch. Does nothing if the run records no calls in files. Collective.
   void begin(launch_options const& options,
              std::shared_ptr<parallel::flight_recorder> const& recorder) {
     int const rank = comm_.rank();
@@ -42,15 +42,15 @@ class watched_neighbour {
     parallel::host::stream exchanges;
     auto const machines = parallel::gather_texts(comm_, exchanges, parallel::machine_name());
     if (ranks == 1 || recorder->ring().path().empty()) return;
-    auto const before = static_cast<std::size_t>((rank + ranks - 1) % ranks);
+    auto const predecessor = static_cast<std::size_t>((rank + ranks - 1) % ranks);
     heartbeat_.emplace(
         recorder, parallel::flight_file(options.flight_folder, (rank + 1) % ranks),
         [this](std::string const& sentence) { end(sentence); },
-        parallel::heartbeat_options{.between_machines = machines[before] !=
+        parallel::heartbeat_options{.between_machines = machines[predecessor] !=
                                                         machines[static_cast<std::size_t>(rank)]});
   }
 
-  /// Returns unless all ranks are being ended already.
+  /// Stops watching. Does not return if all ranks are being ended already.
   void stop() {
     while (ending_) std::this_thread::sleep_for(std::chrono::seconds(1));
     heartbeat_.reset();
@@ -60,16 +60,16 @@ class watched_neighbour {
   void end(std::string const& sentence) {
     ending_ = true;
     mpt::console::say("error: rank {}: {}\n", comm_.rank(), sentence);
-    // threads of their own: a call of MPI that waits for the late rank, as that which splits a
-    // communicator does, holds MPI's lock for ever
+    // in a separate thread: a call of MPI that waits for the late rank, such as one that splits a
+    // communicator, holds MPI's lock for ever
     std::thread([this, sentence] { comm_.abort(sentence); }).detach();
-    std::this_thread::sleep_for(std::chrono::seconds(1));  // the others say where they were
+    std::this_thread::sleep_for(std::chrono::seconds(1));  // the others print their last calls
     constexpr auto code = static_cast<int>(exit_code::timed_out);
     if (end_all_) {
       std::thread([this] { end_all_(code); }).detach();
       std::this_thread::sleep_for(std::chrono::seconds(2));
     }
-    std::_Exit(code);  // which a launcher takes for the failure of all
+    std::_Exit(code);  // the launcher then ends all processes
   }
 
   parallel::any_communicator& comm_;

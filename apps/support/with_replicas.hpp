@@ -1,5 +1,5 @@
-// with_replicas: the ranks that `launch` started, for a program that runs a model without training
-// it: on several GPUs those that hold slices of one exchange by NCCL.
+// with_replicas: makes mpt::replicas of the ranks that `launch` started, for a program that runs a
+// model without training it. On several GPUs, ranks that hold slices of one model exchange by NCCL.
 #pragma once
 
 #include <mpt/model/replicas.hpp>
@@ -14,13 +14,14 @@ namespace apps {
 /// Calls f(mpt::replicas) for replicas of `tensor` ranks. Collective.
 template <class Device, class F>
 decltype(auto) with_replicas(parallel::any_communicator& ranks, Device& device, int tensor,
-                             parallel::shared_deadline const& deadline, place const& where, F&& f) {
-  auto const by = [&]<class Comm>(Comm& exchanges) {
+                             parallel::shared_deadline const& deadline,
+                             placement const& rank_placement, F&& f) {
+  auto const call = [&]<class Comm>(Comm& exchanges) {
     mpt::replicas<Device, Comm> replicas(ranks, exchanges, device, tensor);
     return f(replicas);
   };
-  if (tensor == 1) return by(ranks);
-  return with_exchanges(ranks, device, deadline, where.recorder, by);
+  if (tensor == 1) return call(ranks);
+  return with_exchanges(ranks, device, deadline, rank_placement.recorder, call);
 }
 
 }  // namespace apps

@@ -48,7 +48,7 @@ TEST_CASE(
   CHECK(slurm->ranks == 6);
   CHECK(slurm->local_rank == 1);
   CHECK(slurm->local_ranks == 2);
-  CHECK(slurm->by == "srun");
+  CHECK(slurm->launcher == "srun");
   CHECK_FALSE(process_of({{"SLURM_NTASKS", "8"}, {"SLURM_PROCID", "0"}}).has_value());
   CHECK_FALSE(process_of({{"RANK", "0"}, {"WORLD_SIZE", "1"}}).has_value());
   CHECK_FALSE(process_of({{"WORLD_SIZE", "4"}}).has_value());

@@ -87,7 +87,7 @@ if "$programs/pretrain" small.yaml autoresume=false ranks=25 parallelism.tensor=
   parallelism.pipeline=5 > log 2>&1; then
   fail "tensor 5 was accepted"
 fi
-grep -q 'error: parallelism: this layout cannot be:' log && grep -q '  tensor 5: n_heads 4 must' log ||
+grep -q 'error: parallelism: this layout is not possible:' log && grep -q '  tensor 5: n_heads 4 must' log ||
   { cat log; fail "the refusal"; }
 if [[ -n $mpirun ]]; then  # by one process, though all see it
   OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout -k 5 200 \

@@ -19,7 +19,7 @@ namespace {
   return texts;
 }
 
-/// A whole number of epochs, or a time.
+/// Reads a whole number of epochs, or a time.
 [[nodiscard]] time_value read_epochs_or_time(config_reader& reader, std::string_view key,
                                              time_value fallback) {
   config_node const* const node = reader.raw(key);
@@ -39,12 +39,12 @@ namespace {
 
 [[nodiscard]] early_stopper_config read_early_stopper(config_reader reader) {
   early_stopper_config stopper;
-  reader.check("monitor", reader.has("monitor"), "missing; it is required");
+  reader.check("monitor", reader.has_key("monitor"), "missing; it is required");
   stopper.monitor =
       reader.one_of("monitor", "", {"LanguageCrossEntropy", "LanguagePerplexity", "TokenAccuracy"});
   stopper.dataloader_label = reader.required<std::string>("dataloader_label");
   stopper.greater_is_better = stopper.monitor == "TokenAccuracy";
-  if (reader.has("comp")) {
+  if (reader.has_key("comp")) {
     auto const comp = reader.one_of("comp", "", {"less", "lt", "greater", "gt"});
     stopper.greater_is_better = comp == "greater" || comp == "gt";
   } else {
@@ -71,7 +71,7 @@ namespace {
   auto const window = reader.get<std::int64_t>("window_size", 100);
   reader.check("window_size", window >= 1 && window <= 1'000'000,
                "must be from 1 to 1000000, found ", window);
-  if (window != 100) spike.window_size = window;  // 100 means not given, as in LLM Foundry
+  if (window != 100) spike.window_size = window;  // LLM Foundry takes 100 as not given
   spike.loss_cap = reader.get("loss_cap", spike.loss_cap);
   reader.check("loss_cap", spike.loss_cap > 0, "must be above 0, found ", spike.loss_cap);
   reader.finish();
@@ -81,7 +81,7 @@ namespace {
 [[nodiscard]] generate_config read_generate(config_reader reader) {
   generate_config generate;
   generate.prompts = read_texts(reader, "prompts");
-  reader.check("interval", reader.has("interval"), "missing; it is required");
+  reader.check("interval", reader.has_key("interval"), "missing; it is required");
   generate.interval = read_epochs_or_time(reader, "interval", generate.interval);
   reader.check("interval", generate.interval.count > 0, "must be above 0");
   generate.max_new_tokens = reader.get("max_new_tokens", generate.max_new_tokens);
@@ -128,7 +128,7 @@ namespace {
                  names.size() > 1 ? " and {epoch}" : "", " can stand in braces");
   };
   allow_placeholders("save_folder", checkpointer.save_folder, {"{run_name}"});
-  reader.check("save_interval", reader.has("save_interval"), "missing; it is required");
+  reader.check("save_interval", reader.has_key("save_interval"), "missing; it is required");
   checkpointer.save_interval =
       read_epochs_or_time(reader, "save_interval", checkpointer.save_interval);
   reader.check("save_interval", checkpointer.save_interval.count > 0, "must be above 0");
@@ -149,8 +149,8 @@ namespace {
   return checkpointer;
 }
 
-/// Callbacks that only watch, whose numbers are always there. What Composer's can be told besides
-/// would change those numbers.
+/// Accepts the monitors that are always on here. A setting of Composer's that would change their
+/// numbers is refused.
 void read_permanent_monitors(config_reader& reader) {
   for (std::string_view const key : {"lr_monitor", "memory_monitor", "nan_monitor"})
     reader.accept_without_effect(key, "always on");

@@ -26,7 +26,7 @@ void merge_into(config_node& target, config_node value) {
   }
 }
 
-/// Refuses what the command line sets and nothing refers to: it would change nothing.
+/// Refuses a variable that the command line sets and no reference uses: it would change nothing.
 void refuse_unused(config_node const& resolved) {
   for (std::string_view const root : referred_mappings) {
     config_node const* const node = resolved.find(root);

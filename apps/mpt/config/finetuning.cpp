@@ -9,7 +9,7 @@
 namespace mpt {
 namespace {
 
-/// A path, or a list of them.
+/// The paths of `node`, which is a path or a list of paths.
 [[nodiscard]] std::vector<std::string> paths_of(config_reader const& reader,
                                                 config_node const& node) {
   if (node.is_scalar()) return {node.text};
@@ -24,7 +24,7 @@ namespace {
   return out;
 }
 
-/// `data_files`: paths, or a mapping of splits to paths.
+/// Reads `data_files`: paths, or a mapping from splits to paths.
 [[nodiscard]] std::map<std::string, std::vector<std::string>> read_data_files(
     config_reader& reader) {
   config_node const* const node = reader.raw("data_files");
@@ -36,7 +36,7 @@ namespace {
   return out;
 }
 
-/// `packing_ratio` and max_leftover_bins_to_keep.
+/// Reads packing_ratio and max_leftover_bins_to_keep.
 [[nodiscard]] std::optional<packing_config> read_packing(config_reader& data) {
   auto const leftover = data.optional<std::int64_t>("max_leftover_bins_to_keep");
   data.check("max_leftover_bins_to_keep", leftover.value_or(0) >= 0, "must not be negative, found ",
@@ -49,11 +49,11 @@ namespace {
   if (text != "auto") packing.ratio = data.required<double>("packing_ratio");
   data.check("packing_ratio", !packing.ratio || (*packing.ratio >= 1 && *packing.ratio <= 1 << 20),
              "expected 'auto' or a number of at least 1, found ", packing.ratio.value_or(0));
-  if (packing.ratio == 1) return std::nullopt;  // as LLM Foundry understands it
+  if (packing.ratio == 1) return std::nullopt;  // LLM Foundry does not pack then
   return packing;
 }
 
-/// allow_pad_trimming and pad_to_longest; of both the latter decides, as in LLM Foundry.
+/// Reads allow_pad_trimming and pad_to_longest; pad_to_longest takes precedence, as in LLM Foundry.
 void read_trimming(config_reader& data, finetuning_config& out) {
   using enum finetune::row_trimming;
   for (auto const& [key, trimming] :
@@ -68,7 +68,7 @@ void read_trimming(config_reader& data, finetuning_config& out) {
     data.report_without_effect("allow_pad_trimming", "pad_to_longest decides");
 }
 
-/// preprocessing_fn: the name of a known set, or a mapping of columns.
+/// Reads preprocessing_fn: the name of a known set, or a mapping of columns.
 void read_preprocessing(config_reader& data, finetuning_config& out) {
   config_node const* const node = data.raw("preprocessing_fn");
   if (node == nullptr) return;

@@ -12,8 +12,8 @@
 namespace mpt {
 namespace {
 
-/// What transformers' PretrainedConfig adds to every nested configuration: no settings of
-/// attention.
+/// Keys that transformers' PretrainedConfig adds to every nested configuration; they are no
+/// settings of attention.
 constexpr std::string_view pretrained_config_keys[] = {"_name_or_path",
                                                        "architectures",
                                                        "chunk_size_feed_forward",
@@ -29,7 +29,7 @@ constexpr std::string_view pretrained_config_keys[] = {"_name_or_path",
                                                        "torch_dtype",
                                                        "transformers_version"};
 
-/// `ffn_config`; null for LLM Foundry's default.
+/// The value of `ffn_config`; null for LLM Foundry's default.
 [[nodiscard]] nlohmann::json ffn_json(model_config const& model) {
   using enum parallel::ops::activation_kind;
   nlohmann::json json;
@@ -150,7 +150,7 @@ hf_model from_hf_json(nlohmann::json const& json, std::string const& source) {
       !is_remote_form && names != nullptr)
     for (config_node const& name : names->items) from_transformers = name.text.starts_with("Mpt");
 
-  // The two programs name and default things differently.
+  // transformers and LLM Foundry have different names and defaults.
   if (config_node const* const eps = root.find("layer_norm_epsilon");
       eps != nullptr && (from_transformers || root.find("norm_eps") == nullptr))
     root.set({"norm_eps", source}, *eps);
@@ -160,7 +160,7 @@ hf_model from_hf_json(nlohmann::json const& json, std::string const& source) {
   true_node.location = source;
   if (from_transformers && root.find("no_bias") == nullptr)
     root.set({"no_bias", source}, true_node);
-  // from here on the root stays as it is: what it holds would move
+  // `attention` points into `root`, so no member is added to `root` below
   config_node* attention = root.find("attn_config");
   if (attention == nullptr || attention->is_null()) {
     config_node empty;

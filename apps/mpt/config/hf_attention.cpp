@@ -9,7 +9,7 @@
 namespace mpt {
 namespace {
 
-/// The keys of rope; `rope_impl` is hf, which needs no flash-attention, except for xpos.
+/// Adds the keys of rope. `rope_impl` is hf, which needs no flash-attention, except for xpos.
 void add_rope(nlohmann::json& json, rope_config const& rope) {
   json["rope"] = true;
   json["rope_theta"] = detail::shortest(rope.theta);

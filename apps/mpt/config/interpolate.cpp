@@ -30,8 +30,8 @@ class interpolator {
     return result;
   }
 
-  /// Marks in `resolved`, which `node` has become, the members that no reference named, nor an
-  /// alias. Call it after resolve of the whole.
+  /// Marks the members of `resolved`, the result of resolving `node`, that no reference and no
+  /// alias names. The whole tree must be resolved before.
   void mark_unused(config_node const& node, config_node& resolved) const {
     for (std::size_t i = 0; i < node.keys.size(); ++i) {
       config_node const& item = node.items[i];
@@ -82,7 +82,7 @@ class interpolator {
     return result;
   }
 
-  /// Counts one value without its items.
+  /// Adds one value without its items to the size.
   void count(config_node const& node) {
     size_.values += 1;
     size_.text += node.text.size();
@@ -96,7 +96,7 @@ class interpolator {
     return std::string(name);
   }
 
-  /// The resolved value that `name` refers to; `from` is where the reference stands.
+  /// The resolved value that `name` refers to; `reference` is the node that holds the reference.
   [[nodiscard]] config_node follow(std::string const& name, config_node const& reference,
                                    std::size_t depth) {
     parallel::require(name.find(':') == std::string::npos && name.find("${") == std::string::npos &&
@@ -154,9 +154,9 @@ class interpolator {
   config_node const& root_;
   config_limits limits_;
   std::vector<std::string> active_;         ///< references being followed, outermost first
-  config_size size_;                        ///< of everything resolved so far
-  std::set<config_node const*> traversed_;  ///< values that references named or went through
-  std::set<config_node const*> targets_;    ///< those that they named
+  config_size size_;                        ///< size of all values resolved so far
+  std::set<config_node const*> traversed_;  ///< values on the path of a reference
+  std::set<config_node const*> targets_;    ///< values at the end of such a path
 };
 
 }  // namespace

@@ -9,7 +9,7 @@
 namespace mpt {
 namespace {
 
-/// Says which of the keys of a shuffle change nothing beside what else is written.
+/// Reports the keys of a shuffle that have no effect because of other settings.
 void report_unused_shuffle_keys(config_reader& dataset, loader_config const& loader,
                                 bool is_evaluation) {
   constexpr std::string_view in_order = "evaluation takes what it takes in the order it has";
@@ -21,7 +21,7 @@ void report_unused_shuffle_keys(config_reader& dataset, loader_config const& loa
         return stream.weight != data::stream_weight{};
       });
   if (!shuffles && !has_weights) dataset.report_without_effect("shuffle_seed", reason);
-  if (loader.finetuning) return;  // the others are said already
+  if (loader.finetuning) return;  // the caller has reported the other keys
   if (!shuffles)
     dataset.report_all_without_effect({"shuffle_algo", "shuffle_block_size"}, reason);
   else if (loader.reach != shuffle_reach::block)
@@ -121,14 +121,15 @@ loader_config read_loader(config_reader reader, loader_defaults const& defaults)
   loader.streams = read_streams(dataset, finetuning);
   bool const has_streams = !loader.streams.empty();
   bool const has_hf_name = finetuning && !loader.finetuning->name.empty();
+  dataset.check("hf_name",
+                !finetuning || has_hf_name || has_streams || dataset.has_key("local") ||
+                    dataset.has_key("remote"),
+                "missing; give a file or folder of prompts and responses, or local, an MDS set of "
+                "them");
   dataset.check(
       "hf_name",
-      !finetuning || has_hf_name || has_streams || dataset.has("local") || dataset.has("remote"),
-      "missing; give a file or folder of prompts and responses, or local, an MDS set of "
-      "them");
-  dataset.check("hf_name",
-                !(has_hf_name && (has_streams || dataset.has("local") || dataset.has("remote"))),
-                "stands beside local, remote or streams; the data are one or the other");
+      !(has_hf_name && (has_streams || dataset.has_key("local") || dataset.has_key("remote"))),
+      "stands beside local, remote or streams; the data are one or the other");
   if (!has_streams && !has_hf_name) loader.streams.push_back(read_stream(dataset, "", ""));
   if (has_hf_name)
     for (std::string_view const key : {"local", "remote"}) static_cast<void>(dataset.raw(key));

@@ -49,7 +49,8 @@ bool has_attention_bias(model_config const& model) {
 
 double residual_divisor(model_config const& model) {
   auto const layers = static_cast<double>(model.n_layers);
-  if (model.init.name == init_scheme::torch_default) return 1;  // torch's own, never divided
+  if (model.init.name == init_scheme::torch_default)
+    return 1;  // PyTorch's initialisation is never divided
   if (model.init.name == init_scheme::neox) return layers / std::sqrt(10.0);
   if (auto const* divisor = std::get_if<double>(&model.init.init_div_is_residual)) return *divisor;
   return std::get<bool>(model.init.init_div_is_residual) ? std::sqrt(2 * layers) : 1;
@@ -147,7 +148,7 @@ std::int64_t non_embedding_parameter_count(model_config const& model) {
   std::int64_t const attention =
       2 * d * (d + kv_width) + (has_attention_bias(model) ? d + 2 * kv_width : 0) +
       (model.no_bias ? 0 : d) + norm_parameters(model.attn.norm_type, norm_width);
-  // Wk, Wv and k_ln, which layers that reuse keys do not have
+  // Wk, Wv and k_ln, which a layer that reuses keys does not have
   std::int64_t const reused_parameters =
       2 * d * kv_width + (has_attention_bias(model) ? 2 * kv_width : 0) +
       norm_parameters(model.attn.norm_type, model.attn.qk_ln   ? kv_width

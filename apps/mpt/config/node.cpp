@@ -49,7 +49,7 @@ std::string printable(std::string_view text) {
     shown += byte < 0x20 || byte == 0x7f ? '?' : character;
   }
   if (text.size() > longest) {
-    // cut before a UTF-8 sequence that the limit broke
+    // remove a UTF-8 sequence that the limit cuts in the middle
     while (!shown.empty() && (static_cast<unsigned char>(shown.back()) & 0xc0U) == 0x80U)
       shown.pop_back();
     if (!shown.empty() && static_cast<unsigned char>(shown.back()) >= 0xc0U) shown.pop_back();

@@ -8,7 +8,7 @@
 namespace mpt {
 namespace {
 
-/// The settings written here, over `defaults`.
+/// Reads the settings of an optimizer or a group; absent ones are `defaults`.
 [[nodiscard]] optimizer_settings read_settings(config_reader& reader, std::string const& optimizer,
                                                optimizer_settings const& defaults) {
   optimizer_settings settings = defaults;
@@ -44,7 +44,7 @@ namespace {
   return settings;
 }
 
-/// One text or a list of them.
+/// Reads a regular expression or a list of them.
 [[nodiscard]] std::vector<name_pattern> read_patterns(config_reader& reader, std::string_view key) {
   std::vector<name_pattern> patterns;
   config_node const* const node = reader.raw(key);
@@ -72,7 +72,7 @@ namespace {
     config_reader item(node->items[i], parallel::concat(reader.full_name("param_groups"), ".", i),
                        reader.report());
     parameter_group group;
-    item.check("param_str_match", item.has("param_str_match"),
+    item.check("param_str_match", item.has_key("param_str_match"),
                "missing; it is required: a regular expression for names of parameters");
     auto patterns = read_patterns(item, "param_str_match");
     item.check("param_str_match", patterns.size() == 1, "expected one regular expression");
@@ -84,7 +84,7 @@ namespace {
   return groups;
 }
 
-/// torch.optim.Muon's settings, by its names.
+/// Reads the settings of torch.optim.Muon by its names.
 [[nodiscard]] parallel::muon read_muon(config_reader& reader) {
   parallel::muon muon;
   muon.learning_rate = reader.get("lr", muon.learning_rate);
@@ -108,7 +108,7 @@ namespace {
                     : adjust == "match_rms_adamw" ? match_rms_adamw
                                                   : spectral_unclamped;
   for (std::string_view const key : {"param_groups", "betas"})
-    reader.check(key, !reader.has(key),
+    reader.check(key, !reader.has_key(key),
                  "is not known to muon; give adamw: {lr, betas, eps, weight_decay} for what is no "
                  "matrix of a block");
   return muon;

@@ -7,7 +7,8 @@
 namespace mpt {
 namespace {
 
-/// `new_adapters`: of those a half begins at zero.
+/// Reads gradient_clipping. `new_adapters`: the run begins with new adapters, half of which are
+/// zero.
 [[nodiscard]] parallel::train::clipping read_gradient_clipping(config_reader& parent,
                                                                bool new_adapters) {
   using kind = parallel::train::clipping_kind;
@@ -30,7 +31,7 @@ namespace {
   return clip;
 }
 
-/// Accepts an algorithm that would make the model what it is, and refuses it for any other.
+/// Accepts an algorithm whose change the model already has, and refuses it for any other model.
 void read_surgery(config_reader& reader, std::string_view key, bool model_has_it,
                   std::string_view option) {
   config_node const* const settings = reader.peek(key);

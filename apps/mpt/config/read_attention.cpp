@@ -11,7 +11,7 @@
 namespace mpt {
 namespace {
 
-/// `rope` and its settings.
+/// Reads `rope` and its settings.
 void read_rope(config_reader& reader, attention_config& attention) {
   constexpr std::string_view keys[] = {"rope_theta", "rope_impl", "rope_dail_config",
                                        "rope_hf_config"};
@@ -57,8 +57,9 @@ void read_rope(config_reader& reader, attention_config& attention) {
   attention.rope = rope;
 }
 
-/// `kv_dim` is the width of another input (of cross-attention) that Wk and Wv read. LLM Foundry
-/// 0.22 gives its MPT no such input: any other width than d_model fails in its first forward pass.
+/// Checks `kv_dim`, the width of another input (of cross-attention) that Wk and Wv read. LLM
+/// Foundry 0.22 gives its MPT no such input: a width other than d_model fails in its first forward
+/// pass.
 void read_kv_dim(config_reader& reader, attention_config const& attention, std::int64_t d_model) {
   auto const width = reader.optional<std::int64_t>("kv_dim");
   reader.check(
@@ -68,7 +69,7 @@ void read_kv_dim(config_reader& reader, attention_config const& attention, std::
   reader.check("kv_dim", !width || !attention.fused_qkv, "needs fused_qkv: false");
 }
 
-/// `block_overrides.overrides.NAME`.
+/// Reads `block_overrides.overrides.NAME`.
 [[nodiscard]] layer_override read_override(config_reader reader) {
   layer_override out;
   auto attention = reader.section("attn_config");
@@ -148,7 +149,7 @@ attention_config read_attention(config_reader& reader, std::int64_t d_model) {
   if (type == "multiquery_attention") attention.kv_n_heads = 1;
   attention.attn_pdrop = reader.get("attn_pdrop", attention.attn_pdrop);
   attention.clip_qkv = reader.optional<double>("clip_qkv");
-  if (attention.clip_qkv == 0) attention.clip_qkv.reset();  // as LLM Foundry understands it
+  if (attention.clip_qkv == 0) attention.clip_qkv.reset();  // LLM Foundry takes 0 as none
   attention.fused_qkv = reader.get("fused_qkv", attention.fused_qkv);
   attention.qk_ln = reader.get("qk_ln", attention.qk_ln);
   attention.qk_gn = reader.get("qk_gn", attention.qk_gn);
@@ -180,7 +181,7 @@ attention_config read_attention(config_reader& reader, std::int64_t d_model) {
 
 std::vector<layer_override> read_overrides(config_reader& model, std::int64_t n_layers) {
   std::vector<layer_override> layers;
-  if (!model.has("block_overrides")) {
+  if (!model.has_key("block_overrides")) {
     static_cast<void>(model.raw("block_overrides"));
     return layers;
   }
@@ -209,7 +210,7 @@ std::vector<layer_override> read_overrides(config_reader& model, std::int64_t n_
                layers.size(), " layers, but n_layers is ", n_layers);
   reader.finish();
   if (std::ranges::all_of(layers, [](auto const& l) { return l == layer_override{}; }))
-    layers.clear();  // all are alike after all
+    layers.clear();  // all layers are alike
   return layers;
 }
 

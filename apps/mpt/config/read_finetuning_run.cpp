@@ -11,7 +11,7 @@
 namespace mpt {
 namespace {
 
-/// Whether the YAML itself, not a folder's config.json, says if packed texts see each other.
+/// Whether the YAML itself, not a folder's config.json, sets attn_uses_sequence_id.
 [[nodiscard]] bool sets_sequence_id(config_node const& document) {
   config_node const* node = document.find("model");
   if (node == nullptr) return false;
@@ -20,7 +20,7 @@ namespace {
   return node != nullptr && node->find("attn_uses_sequence_id") != nullptr;
 }
 
-/// The adapters that are trained beside the model: new ones, or those of PEFT's in a folder.
+/// Reads the adapters that are trained: new ones, or those in a PEFT folder.
 void read_adapters(config_reader& reader, train_config& config, hub_mirrors const& mirrors) {
   constexpr std::string_view key = "pretrained_lora_id_or_path";
   config_node const* const node = reader.raw("peft_config");
@@ -83,7 +83,8 @@ void adapt_to_finetuning(config_reader& reader, config_node const& document, tra
         "those before them, and the loss depends on the packing; set it to true, or leave it out");
   if (!config.train_loader.finetuning) return;
   for (std::string_view const key : {"max_duration", "eval_interval", "save_interval"})
-    reader.check(key, !reader.has(key) || reader.required<time_value>(key).unit != time_unit::token,
+    reader.check(key,
+                 !reader.has_key(key) || reader.required<time_value>(key).unit != time_unit::token,
                  "rows of finetuning data have different numbers of tokens; give it in ep, ba or "
                  "sp");
   auto const refuse_tokens = [&](std::string_view key, time_value const& time) {

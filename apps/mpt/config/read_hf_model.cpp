@@ -18,7 +18,7 @@
 namespace mpt {
 namespace {
 
-/// Puts the members of `over` into `base`, of mappings one by one.
+/// Merges the members of `overrides` into `base`; nested mappings are merged member by member.
 void merge_members(config_node& base, config_node const& overrides) {
   for (std::size_t i = 0; i < overrides.keys.size(); ++i) {
     config_node* const member = base.find(overrides.keys[i].name);
@@ -29,7 +29,7 @@ void merge_members(config_node& base, config_node const& overrides) {
   }
 }
 
-/// The model of the folder's config.json, changed as config_overrides says.
+/// The model of the folder's config.json with config_overrides applied.
 [[nodiscard]] model_config read_overridden(config_reader& reader,
                                            std::filesystem::path const& folder) {
   auto const base = read_hf_config(folder);
@@ -40,7 +40,7 @@ void merge_members(config_node& base, config_node const& overrides) {
   auto json = to_hf_json(base.model, base.dtype);
   for (char const* const key : {"architectures", "auto_map", "model_type", "torch_dtype",
                                 "layer_norm_epsilon", "use_cache"})
-    json.erase(key);  // of the file, not of the model
+    json.erase(key);  // keys of the file, not of the model
   json["attn_config"].erase("attn_impl");
   config_node merged =
       detail::node_of(json, (folder / "config.json").string(), config_limits{}.depth);
@@ -56,27 +56,27 @@ void merge_members(config_node& base, config_node const& overrides) {
                 [&](auto const& name, auto&&...) { overridden_names.push_back(name); });
   auto& ignored = reader.report().ignored;
   auto const first_new = ignored.begin() + static_cast<std::ptrdiff_t>(ignored_before);
-  ignored.erase(std::remove_if(first_new, ignored.end(),  // of the folder's own, nothing is said
-                               [&](ignored_key const& key) {
-                                 return std::ranges::none_of(
-                                     overridden_names, [&](auto const& name) {
-                                       return name == key.name || name.starts_with(key.name + '.');
-                                     });
-                               }),
-                ignored.end());
+  ignored.erase(
+      std::remove_if(first_new, ignored.end(),  // keys of the folder's file are not reported
+                     [&](ignored_key const& key) {
+                       return std::ranges::none_of(overridden_names, [&](auto const& name) {
+                         return name == key.name || name.starts_with(key.name + '.');
+                       });
+                     }),
+      ignored.end());
   return model;
 }
 
-/// Says why a folder cannot be the model, unless it can.
+/// Fails with the reason unless the folder holds an MPT.
 void require_mpt(config_reader const& reader, std::string const& name,
                  std::filesystem::path const& folder) {
   constexpr std::string_view key = "pretrained_model_name_or_path";
-  std::error_code code;  // then it is not there
+  std::error_code code;  // an unreadable folder counts as absent
   auto const config = folder / "config.json";
   if (!std::filesystem::exists(config, code)) {
     constexpr std::array<std::string_view, 9> other_families{
         "gpt2", "gpt-", "t5-", "llama", "opt-", "dbrx", "bloom", "mistral", "pythia"};
-    std::string short_name = name.substr(name.rfind('/') + 1);  // all of it without a '/'
+    std::string short_name = name.substr(name.rfind('/') + 1);  // the whole name without a '/'
     for (char& c : short_name)
       if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
     for (auto const family : other_families)

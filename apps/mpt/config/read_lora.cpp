@@ -17,7 +17,7 @@
 namespace mpt {
 namespace {
 
-/// The last parts of these layers' names, each once.
+/// The distinct last parts of the layers' names.
 [[nodiscard]] std::vector<std::string> distinct_endings(std::vector<linear_layer> const& layers) {
   std::vector<std::string> out;
   for (auto const& layer : layers) {
@@ -35,7 +35,7 @@ namespace {
   auto const layers = linear_layers(model);
   auto const endings = distinct_endings(layers);
   config_node const* const node = reader.raw(key);
-  if (node == nullptr) {  // as PEFT, which knows MPT
+  if (node == nullptr) {  // PEFT's default for MPT
     reader.check(key, model.attn.fused_qkv, "missing; name layers, or use all-linear");
     return {"Wqkv"};
   }
@@ -56,7 +56,7 @@ namespace {
   return out;
 }
 
-/// Whether `name` can be a layer's name or its last parts, and no regular expression.
+/// Whether `name` can be a layer's name or its ending, and is no regular expression.
 [[nodiscard]] bool is_layer_name(std::string_view name) {
   bool is_plain = !name.empty();
   for (char const c : name)
@@ -65,8 +65,8 @@ namespace {
   return is_plain;
 }
 
-/// Throws unless every exception names an adapted layer, and no two name one with different values
-/// (PEFT takes the first in the file).
+/// Throws unless every exception names an adapted layer and no layer has two different values (PEFT
+/// takes the first in the file).
 template <class T>
 void check_exceptions(config_reader const& reader, std::string_view key,
                       std::vector<layer_exception<T>> const& exceptions, lora_config const& lora,
@@ -86,7 +86,7 @@ void check_exceptions(config_reader const& reader, std::string_view key,
   }
 }
 
-/// rank_pattern or alpha_pattern: a mapping from layers' names to what they have in place of r or
+/// Reads rank_pattern or alpha_pattern: a mapping from layers' names to values that replace r or
 /// lora_alpha.
 template <class T>
 [[nodiscard]] std::vector<layer_exception<T>> read_exceptions(
@@ -118,13 +118,13 @@ template <class T>
   return out;
 }
 
-/// Keys that say how an adapter is to be read, and are.
+/// Keys of an adapter that are read.
 constexpr std::string_view adapter_keys[] = {
     "peft_type",  "task_type",      "r",    "lora_alpha",   "lora_dropout",
     "use_rslora", "target_modules", "bias", "rank_pattern", "alpha_pattern"};
 
-/// Keys that change nothing of what a finished adapter computes: how it began, what switches
-/// nothing on by itself, what PEFT ignores beside linear layers, and names.
+/// Keys that do not change the results of a trained adapter: its initialisation, details of methods
+/// that another key turns on, settings that PEFT ignores for linear layers, and names.
 constexpr std::string_view keys_without_effect[] = {"base_model_name_or_path",
                                                     "revision",
                                                     "inference_mode",
@@ -139,23 +139,25 @@ constexpr std::string_view keys_without_effect[] = {"base_model_name_or_path",
                                                     "lora_ga_config",
                                                     "layers_pattern"};
 
-/// What gives the model of an adapter that is not read.
+/// Advice for an adapter that is not read but that PEFT can merge into its model.
 constexpr std::string_view advice_merge_by_peft =
     "let PEFT make one model of both (PeftModel.from_pretrained(model, folder)"
     ".merge_and_unload().save_pretrained(other)) and use that";
 
+/// Advice for an adapter whose training began with changes of the model's own weights.
 constexpr std::string_view advice_save_as_lora =
     "write it where it was trained as plain LoRA (PEFT's "
     "save_pretrained(folder, path_initial_model_for_weight_conversion=...)), or merged into its "
     "model";
 
-/// Whether PEFT changes the model again as it did when the adapter began, so that it can merge
-/// both.
+/// Whether PEFT repeats this initialisation's change of the model when it loads the adapter, so
+/// that it can merge both.
 [[nodiscard]] bool is_reproducible_start(nlohmann::json const& init_lora_weights) {
   return init_lora_weights == "pissa" || init_lora_weights == "olora";
 }
 
-/// Why an adapter with this setting is more, or other, than B A beside layers; empty: it is not.
+/// The reason why an adapter with this setting is not plain LoRA (B A beside layers); empty when it
+/// is.
 [[nodiscard]] std::string_view unsupported_reason(std::string_view key,
                                                   nlohmann::json const& value) {
   constexpr std::string_view unknown_key =
@@ -166,7 +168,7 @@ constexpr std::string_view advice_save_as_lora =
   if (key == "bias") return text == "none" ? "" : "its biases were trained too";
   if (key == "init_lora_weights") {
     if (value.is_boolean() || text == "gaussian" || text == "orthogonal" || text == "eva")
-      return "";  // these begin with other A and B, and here they are finished
+      return "";  // these only choose the initial A and B
     return "it began by changing the model's own weights, which it needs so changed";
   }
   if (key == "target_modules" && value.is_string() && text != "all-linear")
@@ -220,7 +222,7 @@ lora_config read_lora(config_reader& reader, model_config const& model) {
 }
 
 bool is_adapter_folder(std::filesystem::path const& folder) {
-  std::error_code code;  // then it is none
+  std::error_code code;  // an unreadable folder is no adapter
   return std::filesystem::exists(folder / adapter_config_name, code);
 }
 
@@ -233,7 +235,7 @@ nlohmann::json read_adapter_json(std::filesystem::path const& folder) {
 
 lora_config from_peft_json(nlohmann::json const& json, model_config const& model,
                            std::string const& source) {
-  auto settings = nlohmann::json::object();  // what is not there is not asked for
+  auto settings = nlohmann::json::object();  // only the keys that are present
   for (auto const& [key, value] : json.items()) {
     if (value.is_null() || value == false || (value.is_structured() && value.empty())) continue;
     auto const reason = unsupported_reason(key, value);

@@ -19,7 +19,7 @@ namespace {
   return *number;
 }
 
-/// Says which keys the chosen initialisation does not know.
+/// Reports the keys that the chosen initialisation does not use.
 void report_unused_init_keys(config_reader& reader, init_scheme scheme,
                              std::string_view nonlinearity) {
   using enum init_scheme;
@@ -86,7 +86,7 @@ void report_unused_init_keys(config_reader& reader, init_scheme scheme,
   return init;
 }
 
-/// `fc_type` is a name or a mapping with one.
+/// Reads `fc_type`, a name or a mapping that holds one.
 void read_fc_type(config_reader& reader) {
   config_node const* const node = reader.raw("fc_type");
   if (node == nullptr) return;
@@ -153,8 +153,8 @@ model_config read_model(config_reader& reader) {
   auto attention = reader.section("attn_config");
   model.attn = detail::read_attention(attention, model.d_model);
   attention.finish();
-  if (model.attn.alibi || model.attn.rope) {  // as LLM Foundry does, whatever is written
-    if (model.learned_pos_emb && reader.has("learned_pos_emb"))
+  if (model.attn.alibi || model.attn.rope) {  // as in LLM Foundry, also when the key says true
+    if (model.learned_pos_emb && reader.has_key("learned_pos_emb"))
       reader.report_without_effect("learned_pos_emb", "alibi and rope stand in its place");
     model.learned_pos_emb = false;
   }

@@ -9,7 +9,7 @@
 namespace mpt {
 namespace {
 
-/// How many stages each pipeline rank has in this schedule.
+/// Reads the number of stages of each pipeline rank in this schedule.
 [[nodiscard]] int read_stages_per_rank(config_reader& reader, std::string_view schedule) {
   auto const requested = reader.optional<std::int64_t>("stages_per_rank");
   if (schedule == "interleaved")
@@ -35,7 +35,7 @@ int check_degree(config_reader const& reader, std::string_view key, std::int64_t
 }
 
 int read_tensor_degree(config_reader reader) {
-  bool const is_written = reader.has("tensor_parallel_degree");
+  bool const is_written = reader.has_key("tensor_parallel_degree");
   int const degree = check_degree(reader, "tensor_parallel_degree",
                                   reader.get<std::int64_t>("tensor_parallel_degree", 1));
   auto const strategy = reader.get<std::string>("strategy", "ffn");
@@ -94,9 +94,9 @@ parallelism_config read_parallelism(config_reader& parent, parallelism_config ou
   auto fsdp = parent.members("fsdp_config");
   for (auto const& [key, fsdp_key] : {std::pair{"shard", "data_parallel_shard_degree"},
                                       std::pair{"replicate", "data_parallel_replicate_degree"}})
-    if (reader.has(key))
+    if (reader.has_key(key))
       fsdp.report_without_effect(fsdp_key, parallel::concat(reader.full_name(key), " decides"));
-  if (reader.has("tensor"))
+  if (reader.has_key("tensor"))
     parent.members("tp_config")
         .report_without_effect("tensor_parallel_degree", "parallelism.tensor decides");
   reader.finish();

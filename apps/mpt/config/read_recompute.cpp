@@ -14,8 +14,8 @@
 namespace mpt {
 namespace {
 
-/// LLM Foundry's module names, and `norm_ffn` and `norms_and_activation` of ours, by what they are
-/// here.
+/// LLM Foundry's module names, and ParallelLM's `norm_ffn` and `norms_and_activation`, with the
+/// recomputed parts that they stand for.
 constexpr std::array<std::pair<std::string_view, bool recomputation::*>, 10> recompute_targets = {
     {{"mptblock", &recomputation::block},
      {"MPTBlock", &recomputation::block},
@@ -28,7 +28,7 @@ constexpr std::array<std::pair<std::string_view, bool recomputation::*>, 10> rec
      {"mptglu", &recomputation::feed_forward},
      {"norms_and_activation", &recomputation::cheap}}};
 
-/// The blocks that a word of a selector names; nothing when it is none.
+/// The range of blocks that a word such as "first-2" selects; nothing when it is no such word.
 [[nodiscard]] std::optional<std::pair<std::int64_t, std::int64_t>> selected_range(
     std::string_view word, std::int64_t blocks) {
   auto const dash = word.find('-');
@@ -60,7 +60,7 @@ constexpr std::array<std::pair<std::string_view, bool recomputation::*>, 10> rec
   return std::pair{begin, std::min(begin + *count, blocks)};
 }
 
-/// Which blocks `node`, a selector, names.
+/// The blocks that `selector` selects.
 [[nodiscard]] std::vector<bool> read_selector(config_node const& selector, std::string const& name,
                                               std::int64_t blocks) {
   std::vector<bool> out(static_cast<std::size_t>(blocks));

@@ -12,17 +12,17 @@
 namespace mpt {
 namespace {
 
-/// true or false; none, the default: auto, which the plan of the run decides.
+/// Reads true, false or auto; none stands for auto, the default, which the plan of the run decides.
 [[nodiscard]] std::optional<bool> read_planned(config_reader& reader, std::string_view key) {
   if (reader.get<std::string>(key, "auto") == "auto") return std::nullopt;
   return reader.required<bool>(key);
 }
 
-/// `fsdp_config`; without one ranks are plainly data parallel. `config.recompute` keeps what it
-/// holds where activation_checkpointing is on. `config.precision` and `config.reduce_dtype` must be
-/// read before.
+/// Reads `fsdp_config`; without it the ranks are data parallel without sharding. `config.recompute`
+/// keeps its value where activation_checkpointing is on. `config.precision` and
+/// `config.reduce_dtype` must be set before.
 void read_fsdp(config_reader& parent, train_config& config) {
-  bool const is_written = parent.has("fsdp_config");
+  bool const is_written = parent.has_key("fsdp_config");
   auto reader = parent.section("fsdp_config");
   auto& notes = parent.report().notes;
   auto const precision = config.precision;
@@ -36,7 +36,7 @@ void read_fsdp(config_reader& parent, train_config& config) {
   auto const read_degree = [&](std::string_view key, std::optional<int>& out) {
     if (auto const count = detail::read_ranks(reader, key)) out = static_cast<int>(*count);
   };
-  if (reader.get<std::int64_t>("data_parallel_shard_degree", -1) != -1)  // -1: all that are left
+  if (reader.get<std::int64_t>("data_parallel_shard_degree", -1) != -1)  // -1: all remaining ranks
     read_degree("data_parallel_shard_degree", degrees.shard);
   read_degree("data_parallel_replicate_degree", degrees.replicate);
   degrees.shard_within_node = strategy.find("HYBRID") != std::string::npos;
@@ -76,12 +76,12 @@ void read_fsdp(config_reader& parent, train_config& config) {
   reader.finish();
 }
 
-/// In which order gradients, and what is told of them, are summed.
+/// Names of the orders in which gradients and their metrics are summed.
 constexpr std::array<std::pair<std::string_view, parallel::zero::reduction_order>, 2>
     reduction_order_names{{{"by_rank", parallel::zero::reduction_order::by_rank},
                            {"canonical", parallel::zero::reduction_order::canonical_tree}}};
 
-/// In which type gradients travel.
+/// Names of the types in which gradients are reduced.
 constexpr std::array<std::pair<std::string_view, parallel::zero::reduce_dtype>, 2>
     reduce_dtype_names{{{"fp32", parallel::zero::reduce_dtype::full},
                         {"bf16", parallel::zero::reduce_dtype::bf16}}};
@@ -94,7 +94,7 @@ constexpr std::array<std::pair<std::string_view, bad_batch_policy>, 3> bad_batch
 constexpr std::array<std::pair<std::string_view, transient_policy>, 2> transient_names{
     {{"repeat", transient_policy::repeat}, {"stop", transient_policy::stop}}};
 
-/// `deadlines`; `config.dist_timeout`, of those that are not given, must be read before.
+/// Reads `deadlines`; `config.dist_timeout`, the default of absent ones, must be set before.
 void read_deadlines(config_reader& parent, train_config& config) {
   auto reader = parent.section("deadlines");
   auto& deadlines = config.deadlines;
@@ -105,7 +105,7 @@ void read_deadlines(config_reader& parent, train_config& config) {
        {"save", &deadlines.save},
        {"load", &deadlines.load}}};
   for (auto const& [key, seconds] : phases) {
-    // nothing of the setup takes long, and what watches processes begins only after it
+    // every part of the setup is short, and the process watchdog begins only after it
     *seconds = reader.get(
         key, key == "setup" ? std::min(config.dist_timeout, 120.0) : config.dist_timeout);
     reader.check(key, *seconds > 0 && *seconds <= 1e6,
@@ -114,10 +114,10 @@ void read_deadlines(config_reader& parent, train_config& config) {
   reader.finish();
 }
 
-/// Says which settings of sharding change nothing at this stage.
+/// Reports the sharding settings that have no effect at this ZeRO stage.
 void report_unused_sharding_keys(config_reader& reader, train_config const& config) {
   auto fsdp = reader.members("fsdp_config");
-  if (reader.has("zero_stage"))
+  if (reader.has_key("zero_stage"))
     fsdp.report_without_effect("sharding_strategy", "zero_stage decides");
   if (config.zero_stage < 3)
     fsdp.report_without_effect("reshard_after_forward", "parameters are divided at stage 3 alone");
@@ -156,7 +156,7 @@ logging_config read_logging(config_reader& reader) {
 }
 
 void read_spike_check(config_reader& parent, train_config& config) {
-  bool const is_written = parent.has("spike_check");
+  bool const is_written = parent.has_key("spike_check");
   auto reader = parent.section("spike_check");
   spike_check_config check;
   check.on_spike = read_name(reader, "on_spike", "skip", bad_batch_names, "a way to go on");

@@ -20,7 +20,7 @@
 namespace mpt {
 namespace {
 
-/// A name that can stand in paths as it is.
+/// Fails unless `name` can be part of a path. `prefix` begins the message.
 void check_run_name(std::string const& name, std::string_view prefix) {
   bool is_plain = !name.empty() && name.size() <= 200 && !name.starts_with('.');
   for (char const c : name)
@@ -53,7 +53,7 @@ void check_run_name(std::string const& name, std::string_view prefix) {
   return evaluation;
 }
 
-/// Whether icl_tasks lists tasks without data, as recipes do for their reader to fill in.
+/// Whether icl_tasks lists tasks without data, as recipes do that their reader completes.
 [[nodiscard]] bool has_blank_tasks(config_reader& reader) {
   config_node const* const tasks = reader.peek("icl_tasks");
   return tasks != nullptr && tasks->is_list() && !tasks->items.empty() &&
@@ -63,7 +63,7 @@ void check_run_name(std::string const& name, std::string_view prefix) {
          });
 }
 
-/// What the model is evaluated on beside its evaluation sets.
+/// Reads the in-context learning tasks.
 [[nodiscard]] icl_config read_icl(config_reader& reader, std::filesystem::path const& file,
                                   std::int64_t batch_size, std::int64_t max_seq_len) {
   icl_config out;
@@ -76,7 +76,7 @@ void check_run_name(std::string const& name, std::string_view prefix) {
     out.tasks = icl::read_icl_tasks(
         reader, {.file = file, .batch_size = batch_size, .max_seq_len = length});
   out.gauntlet = icl::read_eval_gauntlet(reader, file);
-  reader.check(reader.has("eval_gauntlet") ? "eval_gauntlet" : "eval_gauntlet_str",
+  reader.check(reader.has_key("eval_gauntlet") ? "eval_gauntlet" : "eval_gauntlet_str",
                !out.gauntlet || !out.tasks.empty(), "needs the tasks it scores, in icl_tasks");
   out.subset_batches = reader.optional<std::int64_t>("icl_subset_num_batches");
   reader.check("icl_subset_num_batches",
@@ -89,7 +89,7 @@ void check_run_name(std::string const& name, std::string_view prefix) {
   return out;
 }
 
-/// Says which keys of evaluation change nothing where there is nothing to evaluate on.
+/// Reports the evaluation keys that have no effect without an evaluation set.
 void report_unused_evaluation_keys(config_reader& reader, train_config const& config) {
   if (!config.eval_loaders.empty()) return;
   reader.report_without_effect("eval_subset_num_batches", "there is no eval_loader");
@@ -98,7 +98,7 @@ void report_unused_evaluation_keys(config_reader& reader, train_config const& co
                                      "there is no eval_loader");
 }
 
-/// Top-level keys that change nothing here, and those we do not have.
+/// Reads the top-level keys that have no effect here and those that are not supported.
 void read_remaining_keys(config_reader& reader) {
   for (std::string_view const key : {"python_log_level", "log_config"})
     reader.accept_without_effect(key, "the console shows one short form");
@@ -149,20 +149,20 @@ train_config read_train_config(config_node const& document, config_environment c
   config.max_seq_len = reader.required<std::int64_t>("max_seq_len");
   reader.check("max_seq_len", config.max_seq_len >= 2 && config.max_seq_len <= largest_seq_len,
                "must be from 2 to ", largest_seq_len, ", found ", config.max_seq_len);
-  reader.check("model", reader.has("model"), "missing; it is required");
+  reader.check("model", reader.has_key("model"), "missing; it is required");
   auto model = reader.section("model");
   auto const mirrors = read_mirrors(reader);
   detail::read_trained_model(model, config, mirrors);
-  bool const has_targets = model.has("activation_checkpointing_target");
+  bool const has_targets = model.has_key("activation_checkpointing_target");
   auto recompute = detail::read_recompute(model, config.model.n_layers);
   model.finish();
   for (std::string_view const key : {"tokenizer", "optimizer", "scheduler", "train_loader"})
-    reader.check(key, reader.has(key), "missing; it is required");
+    reader.check(key, reader.has_key(key), "missing; it is required");
   config.tokenizer = detail::read_tokenizer(reader.section("tokenizer"));
   config.tokenizer.name = mirrored_path(mirrors, config.tokenizer.name);
   config.optimizer = read_optimizer(reader.section("optimizer"));
   bool const has_new_adapters =
-      config.model.lora && config.adapter.empty() && !reader.has("load_path");
+      config.model.lora && config.adapter.empty() && !reader.has_key("load_path");
   config.clip = read_algorithms(reader.section("algorithms"), config.model, has_new_adapters);
   config.scheduler = read_scheduler(reader.section("scheduler"));
   config.train_loader = read_loader(reader.section("train_loader"),
@@ -173,7 +173,7 @@ train_config read_train_config(config_node const& document, config_environment c
       config.eval_loaders,
       [&](auto const& loader) { return loader.max_seq_len == config.max_seq_len; });
   if (config.train_loader.max_seq_len != config.max_seq_len && !default_length_is_used &&
-      !reader.has("icl_tasks"))
+      !reader.has_key("icl_tasks"))
     reader.report_without_effect(
         "max_seq_len",
         parallel::concat("train_loader.dataset.max_seq_len is ", config.train_loader.max_seq_len));
@@ -296,7 +296,7 @@ checkpoint_config read_checkpoint(config_reader& reader, std::string const& run_
       reader.get("local_save_interval", checkpoint.local_save_interval);
   reader.check("local_save_interval", checkpoint.local_save_interval.count > 0, "must be above 0");
   reader.check("local_save_interval",
-               !reader.has("local_save_interval") || !checkpoint.local_save_folder.empty(),
+               !reader.has_key("local_save_interval") || !checkpoint.local_save_folder.empty(),
                "needs local_save_folder, a folder on each node's own disk");
   checkpoint.save_num_checkpoints_to_keep =
       reader.get("save_num_checkpoints_to_keep", checkpoint.save_num_checkpoints_to_keep);

@@ -7,7 +7,7 @@
 namespace mpt {
 namespace {
 
-/// "'a'", "'a' and 'b'", "'a', 'b' and 'c'" (with another last word if asked for).
+/// "'a'", "'a' or 'b'", "'a', 'b' or 'c'"; `last` separates the last two words.
 [[nodiscard]] std::string quoted_list(std::initializer_list<std::string_view> words,
                                       std::string_view last = " or ") {
   std::string text;
@@ -29,7 +29,7 @@ config_reader::config_reader(config_node const& node, std::string path, config_r
                     describe(node));
 }
 
-bool config_reader::has(std::string_view key) const {
+bool config_reader::has_key(std::string_view key) const {
   config_node const* const value = find(key);
   return value != nullptr && !value->is_null();
 }
@@ -41,22 +41,22 @@ bool config_reader::is_named(std::string_view key) {
 
 config_reader config_reader::section(std::string_view key) {
   register_key(key, key_role::effective);
-  config_reader result(has(key) ? *find(key) : nothing_, full_name(key), *report_);
-  if (!has(key)) result.location_ = location_of(key);
+  config_reader result(has_key(key) ? *find(key) : nothing_, full_name(key), *report_);
+  if (!has_key(key)) result.location_ = location_of(key);
   return result;
 }
 
 config_reader config_reader::members(std::string_view key) const {
-  return {has(key) ? *find(key) : nothing_, full_name(key), *report_};
+  return {has_key(key) ? *find(key) : nothing_, full_name(key), *report_};
 }
 
 config_node const* config_reader::raw(std::string_view key) {
   register_key(key, key_role::effective);
-  return has(key) ? find(key) : nullptr;
+  return has_key(key) ? find(key) : nullptr;
 }
 
 config_node const* config_reader::peek(std::string_view key) const {
-  return has(key) ? find(key) : nullptr;
+  return has_key(key) ? find(key) : nullptr;
 }
 
 void config_reader::accept_without_effect(std::string_view key, std::string_view reason) {
@@ -86,7 +86,7 @@ void config_reader::report_all_without_effect(std::initializer_list<std::string_
 void config_reader::refuse_unsupported(std::string_view key, std::string_view supported,
                                        std::initializer_list<std::string_view> accepted) {
   register_key(key, key_role::restricted);
-  if (!has(key)) return;
+  if (!has_key(key)) return;
   config_node const& value = *find(key);
   if (value.is_scalar())
     for (std::string_view const word : accepted)
@@ -100,7 +100,7 @@ void config_reader::refuse_unsupported(std::string_view key, std::string_view su
 
 void config_reader::refuse_present(std::string_view key, std::string_view instead) {
   register_key(key, key_role::restricted);
-  check(key, !has(key), "not yet supported; leave it out; ", instead);
+  check(key, !has_key(key), "not yet supported; leave it out; ", instead);
 }
 
 void config_reader::refuse_named(std::string_view key, std::string_view instead) {

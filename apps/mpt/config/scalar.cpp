@@ -10,7 +10,7 @@
 namespace mpt {
 namespace {
 
-/// The digits without YAML 1.1's separators: "4_000" -> "4000"; nothing where '_' is misplaced.
+/// The text without YAML 1.1's separators: "4_000" -> "4000"; nothing where '_' is misplaced.
 [[nodiscard]] std::optional<std::string> without_separators(std::string_view text) {
   auto const is_digit = [](char c) { return c >= '0' && c <= '9'; };
   std::string digits;
@@ -23,7 +23,7 @@ namespace {
   return digits;
 }
 
-/// The magnitude of digits of a base; nothing where one is none, or the value is too large.
+/// The value of digits of a base; nothing where a character is no digit or the value is too large.
 [[nodiscard]] std::optional<std::uint64_t> parse_digits(std::string_view text, int base) {
   std::string digits(text);
   std::erase(digits, '_');
@@ -34,7 +34,7 @@ namespace {
   return value;
 }
 
-/// `1:30`: whole parts, each of those after the first below sixty.
+/// The value of a sexagesimal number such as `1:30`: each part after the first is below sixty.
 [[nodiscard]] std::optional<std::uint64_t> parse_sixtieths(std::string_view text) {
   constexpr std::uint64_t largest = std::numeric_limits<std::uint64_t>::max() / 60 - 1;
   if (text.front() < '1' || text.front() > '9') return std::nullopt;
@@ -52,7 +52,7 @@ namespace {
   return value;
 }
 
-/// What YAML 1.1 takes for an integer, without its sign.
+/// The value of an unsigned integer as YAML 1.1 reads it.
 [[nodiscard]] std::optional<std::uint64_t> parse_magnitude(std::string_view text) {
   if (text.empty() || text.front() < '0' || text.front() > '9') return std::nullopt;
   if (text == "0") return 0;
@@ -63,7 +63,7 @@ namespace {
   return parse_digits(text, 8);
 }
 
-/// What YAML 1.1 takes for an integer; nothing for one that 64 bits do not hold, too.
+/// The value of an integer as YAML 1.1 reads it; nothing also for one that 64 bits do not hold.
 [[nodiscard]] std::optional<std::int64_t> parse_whole(std::string_view text) {
   bool const is_negative = text.starts_with('-');
   if (is_negative || text.starts_with('+')) text.remove_prefix(1);
@@ -97,7 +97,7 @@ std::optional<double> parse_number(std::string_view text) {
   if (auto const whole = parse_whole(text)) return static_cast<double>(*whole);
   auto const digits = text.starts_with('-') || text.starts_with('+') ? text.substr(1) : text;
   bool const is_decimal = text.find_first_of(".eE") != std::string_view::npos;
-  if (digits.starts_with('0') && !is_decimal) return std::nullopt;  // `08`, which is text
+  if (digits.starts_with('0') && !is_decimal) return std::nullopt;  // YAML reads `08` as text
   return parse_decimal(text);
 }
 

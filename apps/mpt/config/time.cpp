@@ -96,7 +96,7 @@ time_value without_fractions(time_value time, training_clock const& clock) {
     time = {time.count * static_cast<double>(clock.batches_per_epoch), time_unit::batch};
   }
   if (!is_fraction) return time;
-  // in Composer's order, on which the last bit of the product, and so a whole batch, depends
+  // in Composer's order, since the last bit of the product can decide on a whole batch
   time.count = clock.max_duration.unit == time_unit::epoch
                    ? std::trunc(fraction * static_cast<double>(clock.batches_per_epoch) * amount)
                    : std::trunc(fraction * amount);

@@ -5,7 +5,8 @@
 namespace mpt {
 namespace {
 
-/// Adds the last forward pass of a rank with so many sequences, when it is a smaller one.
+/// Adds the size of the last forward pass of a rank with this many sequences, when it is smaller
+/// than a microbatch.
 void add_remainder(batch_split& split, std::int64_t sequences) {
   auto const remainder = sequences % split.microbatch;
   if (remainder > 0 && std::ranges::find(split.remainders, remainder) == split.remainders.end())

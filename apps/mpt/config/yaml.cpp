@@ -11,7 +11,7 @@
 namespace mpt {
 namespace {
 
-/// Builds the tree from events; `source` names the text in places.
+/// Builds the tree from events; `source` names the text in locations.
 class tree_builder final : public YAML::EventHandler {
  public:
   tree_builder(std::string source, config_limits limits)
@@ -43,7 +43,7 @@ class tree_builder final : public YAML::EventHandler {
     check_tag(node, tag);
     parallel::require(value.size() <= limits_.scalar, node.location, ": a scalar of ", value.size(),
                       " bytes; at most ", limits_.scalar, " are read");
-    node.is_string = tag == "!";  // yaml-cpp's mark of quoted and block scalars
+    node.is_string = tag == "!";  // yaml-cpp's tag of quoted and block scalars
     node.text = value;
     count(node);
     finish(std::move(node), anchor);
@@ -97,7 +97,7 @@ class tree_builder final : public YAML::EventHandler {
     finish(std::move(closed.node), closed.anchor);
   }
 
-  /// `<<: *other` and `<<: [*a, *b]`: members that the mapping does not have itself.
+  /// Replaces `<<: *other` or `<<: [*a, *b]` by the members that the mapping does not have itself.
   void merge_defaults(config_node& map) {
     for (std::size_t i = 0; i < map.keys.size(); ++i) {
       if (map.keys[i].name != "<<") continue;

@@ -18,7 +18,8 @@ appended_file::appended_file(std::filesystem::path path)
                       ": is a pipe that nobody reads");
     parallel::files::failure(path_, "cannot be written", problem);
   }
-  static_cast<void>(::fcntl(handle_.get(), F_SETFL, O_APPEND));  // writes wait for a reader
+  static_cast<void>(
+      ::fcntl(handle_.get(), F_SETFL, O_APPEND));  // clears O_NONBLOCK: writes wait for a reader
 }
 
 void appended_file::add(std::string_view record) {

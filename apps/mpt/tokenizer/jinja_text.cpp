@@ -92,7 +92,7 @@ class jinja_rewriter {
       if (c == ':' && !open_brackets_.empty() && open_brackets_.back().kind == bracket::subscript)
         open_brackets_.back().colons.push_back(out_.size());
       if (c != '.') operand_ = none;
-      is_filter_ = c == '|';
+      is_after_pipe_ = c == '|';
       out_ += c;
       ++position_;
     }
@@ -111,7 +111,7 @@ class jinja_rewriter {
                                            : bracket::group,
                               operand, out_.size()});
     operand_ = none;
-    is_filter_ = false;
+    is_after_pipe_ = false;
   }
 
   void end_bracket(char c) {
@@ -127,26 +127,24 @@ class jinja_rewriter {
   }
 
   /// Rewrites base[index], which is complete in out_.
-  void rewrite_subscript(open_bracket const& bracket_range) {
-    auto const index = out_.substr(bracket_range.begin, out_.size() - 1 - bracket_range.begin);
-    auto const base =
-        out_.substr(bracket_range.operand, bracket_range.begin - 1 - bracket_range.operand);
+  void rewrite_subscript(open_bracket const& subscript) {
+    auto const index = out_.substr(subscript.begin, out_.size() - 1 - subscript.begin);
+    auto const base = out_.substr(subscript.operand, subscript.begin - 1 - subscript.operand);
     bool const is_constant = index.find_first_not_of(" \t\n\r") != none &&
                              (index[index.find_first_not_of(" \t\n\r")] == '\'' ||
                               index[index.find_first_not_of(" \t\n\r")] == '"');
     if (is_constant) return;
-    out_.resize(bracket_range.operand);
-    if (bracket_range.colons.empty()) {
+    out_.resize(subscript.operand);
+    if (subscript.colons.empty()) {
       out_ += "(py_item(" + base + ", " + index + "))";
       return;
     }
     out_ += "(py_slice(" + base;
     auto begin = std::size_t{0};
     for (std::size_t part = 0; part < 3; ++part) {
-      bool const is_given = part <= bracket_range.colons.size();
-      auto const end = part < bracket_range.colons.size()
-                           ? bracket_range.colons[part] - bracket_range.begin
-                           : index.size();
+      bool const is_given = part <= subscript.colons.size();
+      auto const end =
+          part < subscript.colons.size() ? subscript.colons[part] - subscript.begin : index.size();
       auto const text = is_given ? index.substr(begin, end - begin) : std::string();
       out_ += ", " + (text.find_first_not_of(" \t\n\r") == none ? "none" + text : text);
       begin = std::min(end + 1, index.size());
@@ -216,8 +214,8 @@ class jinja_rewriter {
     }
     constexpr std::array operators{"and", "or", "not", "in", "is", "if", "else"};
     bool const is_operator = std::ranges::find(operators, name) != operators.end();
-    if (!is_operator && !is_filter_) operand_ = begin;
-    is_filter_ = false;
+    if (!is_operator && !is_after_pipe_) operand_ = begin;
+    is_after_pipe_ = false;
   }
 
   void end_items() {
@@ -227,7 +225,7 @@ class jinja_rewriter {
 
   void rewrite_string(char quote) {
     operand_ = out_.size();
-    is_filter_ = false;
+    is_after_pipe_ = false;
     out_ += text_[position_++];
     while (position_ < text_.size() && text_[position_] != quote) {
       if (text_[position_] != '\\') {
@@ -265,7 +263,7 @@ class jinja_rewriter {
   std::size_t items_ = none;    // start in out_ of the sequence of a for loop
   std::size_t word_count_ = 0;  // in this tag so far
   bool is_for_ = false;
-  bool is_filter_ = false;  // the last token was '|'
+  bool is_after_pipe_ = false;  // the last token was '|'
 };
 
 }  // namespace

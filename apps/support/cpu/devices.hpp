@@ -1,4 +1,5 @@
-// The devices of a build without the CUDA Toolkit. Its twin is cuda/devices.hpp; CMake chooses.
+// The devices of a build without the CUDA Toolkit. CMake chooses between this file and
+// cuda/devices.hpp.
 #pragma once
 
 #include <parallel/core/error.hpp>
@@ -8,7 +9,7 @@
 
 namespace apps {
 
-/// Calls f(device, what it is called) with the device that is asked for.
+/// Calls f(device, name of the device) with the requested device.
 template <class F>
 decltype(auto) with_device(device_request const& request, F&& f) {
   parallel::require(request.kind != "cuda",
@@ -17,7 +18,7 @@ decltype(auto) with_device(device_request const& request, F&& f) {
   return with_cpu(request, f);
 }
 
-/// GPUs of this machine that this program can use.
+/// The number of this machine's GPUs that this program can use.
 [[nodiscard]] inline int gpus() { return 0; }
 
 }  // namespace apps

@@ -1,5 +1,5 @@
-// The devices of a build with the CUDA Toolkit: the CPU, and a GPU when there is one. Its twin is
-// cpu/devices.hpp; CMake chooses.
+// The devices of a build with the CUDA Toolkit: the CPU, and a GPU if there is one. CMake chooses
+// between this file and cpu/devices.hpp.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,12 +14,13 @@
 #include "support/device_request.hpp"
 #include "support/process.hpp"
 
-/// Of the CUDA runtime that is only fake, which tests link with: no other has it.
+/// A symbol that only the fake CUDA runtime of the tests defines.
 extern "C" [[gnu::weak]] int const parallellm_fake_cuda_runtime;
 
 namespace apps {
 
-/// GPUs of this machine that this program can use. Throws `error` where they are only fake.
+/// The number of this machine's GPUs that this program can use. Throws `error` if the CUDA runtime
+/// is the fake one.
 [[nodiscard]] inline int gpus() {
   parallel::require(
       &parallellm_fake_cuda_runtime == nullptr,
@@ -28,7 +29,7 @@ namespace apps {
   return parallel::cuda::device::count();
 }
 
-/// Calls f(device, what it is called) with the device that is asked for.
+/// Calls f(device, name of the device) with the requested device.
 template <class F>
 decltype(auto) with_device(device_request const& request, F&& f) {
   int const found = gpus();

@@ -1,5 +1,5 @@
-// The devices that train in a build with Kokkos: those of devices.hpp, and Kokkos when it is asked
-// for, in float. Its twin is no_kokkos/training_devices.hpp; CMake chooses.
+// The devices that train in a build with Kokkos: those of devices.hpp and, on request, Kokkos, in
+// float. CMake chooses between this file and no_kokkos/training_devices.hpp.
 #pragma once
 
 #include <array>
@@ -19,8 +19,8 @@ namespace apps {
 template <class Device>
 inline constexpr bool trains_in_bf16 = !std::is_same_v<Device, parallel::kokkos::device>;
 
-/// Kokkos for as long as the process lives, which ranks that are threads share. Its warnings, on
-/// where its threads should be bound, are not the program's: KOKKOS_DISABLE_WARNINGS=0 shows them.
+/// Initialises Kokkos for the life of the process; ranks that are threads share it. Its warnings
+/// about the binding of threads are hidden; KOKKOS_DISABLE_WARNINGS=0 shows them.
 inline void with_kokkos() {
   static parallel::kokkos::scope const of_this_process = [] {
     std::string program, quiet = "--kokkos-disable-warnings";
@@ -30,7 +30,7 @@ inline void with_kokkos() {
   }();
 }
 
-/// Calls f(device, what it is called) with the device that is asked for.
+/// Calls f(device, name of the device) with the requested device.
 template <class F>
 decltype(auto) with_training_device(device_request const& request, F&& f) {
   if (request.kind != "kokkos") return with_device(request, f);

@@ -20,16 +20,16 @@ std::optional<apps::gpu_communicator> apps::connect_gpus(
     mpt::console::say("error: {}\n", sentence);
     std::_Exit(static_cast<int>(exit_code::timed_out));  // destructors would wait for it
   };
-  auto made = parallel::nccl::connect(
+  auto connection = parallel::nccl::connect(
       control, device,
       {.deadline = deadline, .recorder = std::move(recorder), .when_stuck = stuck});
   if (control.rank() == 0) {
-    if (made)
+    if (connection)
       mpt::console::say("ranks exchange by NCCL {}\n", parallel::nccl::version());
     else
       mpt::console::say(
           "note: ranks share GPUs, so they exchange without NCCL, which needs a GPU for each\n");
   }
-  if (!made) return std::nullopt;
-  return gpu_communicator(*std::move(made));
+  if (!connection) return std::nullopt;
+  return gpu_communicator(*std::move(connection));
 }

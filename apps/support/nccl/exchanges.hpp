@@ -1,6 +1,6 @@
-// What exchanges of devices' memory go by in a build with NCCL: NCCL where each rank has a GPU of
-// its own, else what connects the ranks for all else. Its twin is no_nccl/exchanges.hpp; CMake
-// chooses.
+// with_exchanges: the communicator for device memory in a build with NCCL: NCCL if each rank has
+// its own GPU, else the ranks' control communicator. CMake chooses between this file and
+// no_nccl/exchanges.hpp.
 #pragma once
 
 #include <memory>
@@ -17,13 +17,14 @@ namespace apps {
 
 using gpu_communicator = parallel::basic_any_communicator<parallel::cuda::stream>;
 
-/// NCCL's communicator of the ranks of `control`, which must outlive it; none where ranks share a
-/// GPU. Its calls are noted in `recorder`, if there is one. Says on rank 0 which it is. Collective.
+/// An NCCL communicator of the ranks of `control`, which must outlive it; none if ranks share a
+/// GPU. `recorder`, if not null, records its calls. Rank 0 prints which communicator is used.
+/// Collective.
 [[nodiscard]] std::optional<gpu_communicator> connect_gpus(
     parallel::any_communicator& control, parallel::cuda::device& device,
     parallel::shared_deadline const& deadline, std::shared_ptr<parallel::flight_recorder> recorder);
 
-/// Calls f(communicator) with what exchanges memory of `device`. Collective.
+/// Calls f(communicator) with the communicator for memory of `device`. Collective.
 template <class Device, class F>
 decltype(auto) with_exchanges(parallel::any_communicator& control, Device& device,
                               parallel::shared_deadline const& deadline,

@@ -1,5 +1,5 @@
-// The devices that train in a build without Kokkos. Its twin is kokkos/training_devices.hpp; CMake
-// chooses.
+// The devices that train in a build without Kokkos. CMake chooses between this file and
+// kokkos/training_devices.hpp.
 #pragma once
 
 #include <parallel/core/error.hpp>
@@ -12,7 +12,7 @@ namespace apps {
 template <class Device>
 inline constexpr bool trains_in_bf16 = true;
 
-/// Calls f(device, what it is called) with the device that is asked for.
+/// Calls f(device, name of the device) with the requested device.
 template <class F>
 decltype(auto) with_training_device(device_request const& request, F&& f) {
   parallel::require(request.kind != "kokkos",

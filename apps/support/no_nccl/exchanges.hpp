@@ -1,5 +1,5 @@
-// What exchanges of devices' memory go by in a build without NCCL: what connects the ranks for all
-// else. Its twin is nccl/exchanges.hpp; CMake chooses.
+// with_exchanges: the communicator for device memory in a build without NCCL, which is the ranks'
+// control communicator. CMake chooses between this file and nccl/exchanges.hpp.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace apps {
 
-/// Calls f(communicator) with what exchanges memory of the device. Collective.
+/// Calls f(communicator) with the communicator for memory of the device. Collective.
 template <class Device, class F>
 decltype(auto) with_exchanges(parallel::any_communicator& control, Device& /*device*/,
                               parallel::shared_deadline const& /*deadline*/,

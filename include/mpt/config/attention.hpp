@@ -1,4 +1,5 @@
-// attention_config: LLM Foundry's `attn_config`, and what `block_overrides` changes of it by layer.
+// attention_config: LLM Foundry's `attn_config`, and the settings that `block_overrides` changes in
+// single layers.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ namespace mpt {
 enum class rope_scaling { none, linear, dynamic, llama3 };
 
 /// Rotary positions. rope_impl dail (type original) and hf (type no_scaling) are the same
-/// arithmetic; type xpos is dail's alone.
+/// arithmetic; only dail has type xpos.
 struct rope_config {
   double theta = 10000;
   rope_scaling scaling = rope_scaling::none;
@@ -23,7 +24,7 @@ struct rope_config {
   double low_freq_factor = 1;   ///< llama3: wavelengths above original / low are divided,
   double high_freq_factor = 4;  ///< those below original / high are not, smoothly in between
   std::int64_t original_max_position_embeddings = 8192;  ///< llama3: positions trained on
-  /// xpos (of rope_impl dail): scores fade with the distance, the sooner the smaller this is
+  /// Base of xpos (rope_impl dail): a smaller base makes scores fade over a shorter distance
   std::optional<double> xpos_scale_base = std::nullopt;
 
   friend bool operator==(rope_config const&, rope_config const&) = default;
@@ -58,13 +59,14 @@ struct attention_config {
   friend bool operator==(attention_config const&, attention_config const&) = default;
 };
 
-/// What a layer does otherwise than attn_config says.
+/// The settings in which a layer differs from attn_config.
 struct layer_override {
   std::optional<std::int64_t> sliding_window_size = std::nullopt;
   std::optional<double> floor_scale = std::nullopt;  ///< of attn_temperature_tuning
   std::optional<double> attn_scale = std::nullopt;   ///< of attn_temperature_tuning
   bool nope = false;                                 ///< neither rope nor ALiBi
-  /// Attends to the keys and values of the layer so many before it (negative), and makes none
+  /// Distance (negative) to the earlier layer whose keys and values this layer attends to; such a
+  /// layer computes no keys and values itself
   std::optional<std::int64_t> reuse_kv_layer_idx = std::nullopt;
 
   friend bool operator==(layer_override const&, layer_override const&) = default;
@@ -73,7 +75,8 @@ struct layer_override {
 /// attn_config with a layer's overrides applied.
 [[nodiscard]] attention_config with_overrides(attention_config attn, layer_override const& layer);
 
-/// Fails unless it can be built for `n_heads` heads of `head_dim` elements.
+/// Fails unless this attention can be built for `n_heads` heads of `head_dim` elements. `prefix`
+/// begins the message.
 void check_attention(attention_config const& attn, std::int64_t n_heads, std::int64_t head_dim,
                      std::string_view prefix);
 

@@ -1,8 +1,8 @@
-// `callbacks` and `loggers`: what watches a run and what may stop it, under LLM Foundry's names.
+// `callbacks` and `loggers`: the parts that observe a run or stop it, under LLM Foundry's names.
 //
-// Names and defaults are those of Composer and LLM Foundry. Two of their slips are not repeated:
-// early_stopper takes a cross entropy for something that should fall, and a kill_loss_spike with a
-// window_size of one's own goes on looking after its first window.
+// Names and defaults are those of Composer and LLM Foundry. Two mistakes of theirs are corrected:
+// early_stopper treats a cross entropy as a metric that should fall, and kill_loss_spike with a
+// configured window_size continues its checks after the first window.
 #pragma once
 
 #include <cstdint>
@@ -26,18 +26,18 @@ struct early_stopper_config {
   friend bool operator==(early_stopper_config const&, early_stopper_config const&) = default;
 };
 
-/// Says, or fails, when the loss jumps or stays high.
+/// Logs a message, or ends the run, when the loss jumps or stays high.
 struct loss_spike_config {
   bool log_only = true;
-  std::int64_t patience = 4;                ///< outliers in a row that are borne
-  double outlier_multiplier = 2;            ///< an outlier is so many times the window's mean
+  std::int64_t patience = 4;      ///< outliers in a row that are tolerated
+  double outlier_multiplier = 2;  ///< a loss above this multiple of the window's mean is an outlier
   std::optional<std::int64_t> window_size;  ///< batches; none: 100, or a twentieth of the run
   double loss_cap = 10;
 
   friend bool operator==(loss_spike_config const&, loss_spike_config const&) = default;
 };
 
-/// Continues prompts now and then.
+/// Continues prompts at an interval.
 struct generate_config {
   std::vector<std::string> prompts;
   time_value interval{1, time_unit::epoch};
@@ -49,13 +49,13 @@ struct generate_config {
   friend bool operator==(generate_config const&, generate_config const&) = default;
 };
 
-/// Writes a Hugging Face folder now and then.
+/// Writes a Hugging Face folder at an interval.
 struct hf_checkpointer_config {
-  std::string save_folder;  ///< the folders' folder; {run_name} is filled in
+  std::string save_folder;  ///< the folder that holds all of them; {run_name} is filled in
   time_value save_interval{1, time_unit::epoch};
   std::string folder_name = "ba{batch}";  ///< {batch} and {epoch} are filled in
   std::string precision = "float32";      ///< or bfloat16, float16
-  bool overwrite = true;                  ///< a folder of an earlier export
+  bool overwrite = true;                  ///< replaces a folder of an earlier export
 
   friend bool operator==(hf_checkpointer_config const&, hf_checkpointer_config const&) = default;
 };
@@ -84,8 +84,8 @@ struct callbacks_config {
   friend bool operator==(callbacks_config const&, callbacks_config const&) = default;
 };
 
-/// Reads `callbacks`. Those that only watch and that we lack are listed; those whose effect we lack
-/// are refused.
+/// Reads `callbacks`. A callback that is not implemented is refused when it would change the run,
+/// and listed as without effect when it only observes.
 [[nodiscard]] callbacks_config read_callbacks(config_reader reader);
 
 /// Reads `loggers`: the folder of TensorBoard's files, or nothing.

@@ -1,10 +1,10 @@
-// A configuration as a program gets it: a YAML file, then `key.sub=value` from the command line,
-// then `${...}` replaced.
+// The configuration document of a program: a YAML file, with `key.sub=value` overrides from the
+// command line applied and `${...}` replaced.
 //
 // Overrides come before interpolation, so `variables.max_seq_len=128` changes every place that
 // refers to it, as under OmegaConf; a variable that nothing refers to is refused there. Values of
-// overrides are YAML (scalars, [lists], {mappings}); mappings merge into what is there, everything
-// else replaces it.
+// overrides are YAML (scalars, [lists], {mappings}); mappings merge into an existing mapping,
+// everything else replaces the value.
 #pragma once
 
 #include <filesystem>
@@ -17,7 +17,7 @@
 
 namespace mpt {
 
-/// The place of what was written there.
+/// The location of values that the command line sets.
 inline constexpr std::string_view command_line = "command line";
 
 /// Merges one `key.sub=value` into the tree; list items are named by number
@@ -30,7 +30,7 @@ void apply_override(config_node& root, std::string_view text, config_limits cons
                                         std::span<std::string const> overrides = {},
                                         config_limits const& limits = {});
 
-/// Reads a YAML file and makes the document; places name the file without its folder.
+/// Reads a YAML file and makes the document; locations name the file without its folder.
 [[nodiscard]] config_node load_document(std::filesystem::path const& path,
                                         std::span<std::string const> overrides = {},
                                         config_limits const& limits = {});

@@ -1,8 +1,8 @@
-// finetuning_config: the `dataset` of LLM Foundry's finetuning loader, prompts with the responses
-// that a model shall learn.
+// finetuning_config: the `dataset` of LLM Foundry's finetuning loader: prompts with the responses
+// that the model learns.
 //
 // Batches are the same for any number of ranks: the global batch is padded or packed as a whole, as
-// LLM Foundry does on one rank. Which rows there are and what becomes of them, mpt/finetune knows.
+// LLM Foundry does on one rank. The folder mpt/finetune finds the rows and preprocesses them.
 #pragma once
 
 #include <cstdint>
@@ -25,19 +25,19 @@ struct prompt_columns {
 
 /// How many examples a row of a batch holds on average: `packing_ratio`.
 struct packing_config {
-  std::optional<double> ratio;                ///< none: auto, the largest that leaves nothing out
-  std::optional<std::int64_t> leftover_bins;  ///< that wait for a later batch; none: all
+  std::optional<double> ratio;                ///< none: auto, the largest that omits no example
+  std::optional<std::int64_t> leftover_bins;  ///< bins that wait for a later batch; none: all
   friend bool operator==(packing_config const&, packing_config const&) = default;
 };
 
 struct finetuning_config {
-  std::string name{};      ///< hf_name: a folder, a file, or a kind of file; "" for an MDS set
+  std::string name{};      ///< hf_name: a folder, a file, or a file type; "" for an MDS set
   std::string set{};       ///< hf_name as it is written; `name` may be its mirror
   std::string data_dir{};  ///< hf_kwargs.data_dir, or ""
-  /// hf_kwargs.data_files by split; "": for any
+  /// hf_kwargs.data_files by split; the split "" stands for any
   std::map<std::string, std::vector<std::string>> data_files{};
   std::string split{};          ///< or "" for all
-  std::string preprocessing{};  ///< the name of a known set whose rows these are, or ""
+  std::string preprocessing{};  ///< the known set whose preprocessing applies, or ""
   std::optional<prompt_columns> columns{};
   std::string target_prompts = "none";
   std::string target_responses = "last";

@@ -3,11 +3,11 @@
 // Three programs read such files. transformers' own MptForCausalLM has only one form whatever the
 // file says: ALiBi, no bias, a 4x FFN with exact GELU, LayerNorm without bias; it ignores qk_ln,
 // attention_bias, learned_pos_emb, logit_scale and the model's own dropouts (it uses attn_pdrop for
-// the residuals), and loads what it ignores without an error. So a file names it exactly when it
-// represents the model (`transformers_gaps` is empty); any other form has a `model_type` that
-// transformers knows only from the code beside the weights (mpt/hf/remote_code.hpp). LLM Foundry's
-// MPTForCausalLM has all forms, under model_type mpt, and is read. Every field is written either
-// way, so that reading gives the model back.
+// the residuals), and loads such files without an error. So a file names MptForCausalLM exactly
+// when it represents the model (`transformers_gaps` is empty); any other form has a `model_type`
+// that transformers knows only from the code beside the weights (mpt/hf/remote_code.hpp). LLM
+// Foundry's MPTForCausalLM has all forms under model_type mpt; its files are read too. Every field
+// is written in either case, so that reading the file restores the model.
 #pragma once
 
 #include <array>
@@ -33,19 +33,19 @@ namespace mpt {
 struct hf_model {
   model_config model;
   std::string dtype = "float32";
-  std::vector<std::int64_t> end_tokens{};  ///< eos_token_id; may be no tokens of the model
+  std::vector<std::int64_t> end_tokens{};  ///< eos_token_id; may lie outside the vocabulary
 };
 
-/// What a file says of a form that only the code beside it represents.
+/// model_type and architecture in the file of a model that needs the code beside it.
 inline constexpr std::string_view remote_model_type = "parallel_mpt";
 inline constexpr std::string_view remote_architecture = "ParallelMptForCausalLM";
 
-/// What transformers' MptForCausalLM would compute differently; empty when it represents the model.
+/// The differences between this model and transformers' MptForCausalLM; empty when there are none.
 [[nodiscard]] std::vector<std::string> transformers_gaps(model_config const& model);
 
 namespace detail {
 
-/// A JSON value as a configuration value; `place` is the file and the name of the key.
+/// A JSON value as a configuration value; `location` is the file and the name of the key.
 [[nodiscard]] config_node node_of(nlohmann::json const& json, std::string const& location,
                                   std::size_t depth);
 
@@ -63,18 +63,20 @@ template <class Kind, std::size_t Size>
 /// The `config.json` of a model whose weights are stored as `dtype` ("float32" or "bfloat16").
 [[nodiscard]] nlohmann::json to_hf_json(model_config const& model, std::string_view dtype);
 
-/// Reads a `config.json` written by transformers, by LLM Foundry, or as on the hub; `source` names
-/// it in messages. Keys of no model (token ids, versions, auto_map, ...) are passed over; what we
-/// cannot represent is an error.
+/// Reads a `config.json` that transformers or LLM Foundry wrote, or one from the hub; `source`
+/// names it in messages. Keys that belong to no model (token ids, versions, auto_map, ...) are
+/// ignored; a model that cannot be represented is an error.
 [[nodiscard]] hf_model from_hf_json(nlohmann::json const& json, std::string const& source);
 
-/// A setting in which two sets of them differ, and its values in JSON; or "nothing".
+/// A setting that differs between two configurations, with its two values in JSON, or "nothing"
+/// where it is absent.
 struct setting_difference {
   std::string name;
   std::string first, second;
 };
 
-/// The first setting, by name, in which two flat JSON objects differ, of those with counts(name).
+/// The first setting in the order of names in which two flat JSON objects differ, among the
+/// settings for which counts(name) is true.
 template <class Counts>
 [[nodiscard]] std::optional<setting_difference> first_difference(nlohmann::json const& first,
                                                                  nlohmann::json const& second,
@@ -91,9 +93,10 @@ template <class Counts>
   return std::nullopt;
 }
 
-/// The first setting in which the weights of two models would mean something else; none: they are
-/// one model's, however their settings are written. What only training or a program's choice of
-/// kernels depends on does not count, nor names that begin with `except`, unless that is "".
+/// The first setting by which two models with equal weights compute different results; none when
+/// they are the same model, however their settings are written. Settings that only affect training
+/// or the choice of kernels do not count, nor do names that begin with `ignored_prefix`, unless
+/// that is "".
 [[nodiscard]] std::optional<setting_difference> difference_of(model_config const& first,
                                                               model_config const& second,
                                                               std::string_view ignored_prefix = {});

@@ -16,13 +16,16 @@ template <class T>
   return value ? nlohmann::json(*value) : nlohmann::json(nullptr);
 }
 
-/// 4.0 as 4: readers in Python expect integers where LLM Foundry writes them.
+/// A whole number as a JSON integer (4.0 as 4): readers in Python expect integers where LLM Foundry
+/// writes them.
 [[nodiscard]] nlohmann::json shortest(double value);
 
-/// Settings newer than the hub's models are written only where they differ from the default.
+/// `attn_config`. Settings that are newer than the hub's models are written only where they differ
+/// from the default.
 [[nodiscard]] nlohmann::json attention_json(attention_config const& attn);
 
-/// `block_overrides`: each kind of layer once, and the order of the layers, neighbours counted.
+/// `block_overrides`: each kind of layer once, and the order of the layers with equal neighbours as
+/// a count.
 [[nodiscard]] nlohmann::json overrides_json(std::vector<layer_override> const& layers);
 
 }  // namespace mpt::detail

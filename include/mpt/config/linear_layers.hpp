@@ -1,4 +1,4 @@
-// The linear layers of a model's blocks, by name and shape: those that may have adapters.
+// The linear layers of a model's blocks with names and shapes: the layers that may have adapters.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,11 @@ struct linear_layer {
   std::int64_t in = 0;
 };
 
-/// In the order of the blocks.
+/// The linear layers in the order of the blocks.
 [[nodiscard]] std::vector<linear_layer> linear_layers(model_config const& model);
 
-/// Parameters of a model's adapters, which parameter_count leaves out: rank (in + out) a layer.
+/// The number of parameters of a model's adapters, rank * (in + out) for each adapted layer;
+/// parameter_count does not include them.
 [[nodiscard]] std::int64_t adapter_parameter_count(model_config const& model);
 
 }  // namespace mpt

@@ -1,12 +1,12 @@
 // loader_config: LLM Foundry's `train_loader` and `eval_loader`, for tokenised MDS sets on this
 // machine (name: text) or prompts with responses (name: finetuning, config/finetuning.hpp).
 //
-// Which samples an epoch holds is streaming's rule (streams and their weights, epoch_size); their
-// order is our own and the same for any number of ranks (data/mixture_order.hpp). Of shuffle_algo
-// only the reach counts: naive mixes the whole epoch, py1s and py2s as much as the largest shard
-// holds, the others shuffle_block_size samples (none given: four of the largest shards). Knobs of
-// streaming's partition, worker processes and downloads are without effect. `remote` is read where
-// it is mounted; addresses are refused.
+// The samples of an epoch follow streaming's rule (streams and their weights, epoch_size); their
+// order is ParallelLM's and the same for any number of ranks (data/mixture_order.hpp). shuffle_algo
+// only sets the reach of the shuffle: naive mixes the whole epoch, py1s and py2s mix as many
+// samples as the largest shard holds, and the others mix shuffle_block_size samples (by default
+// four of the largest shards). Settings of streaming's partition, worker processes and downloads
+// are without effect. `remote` is read from a mounted folder; addresses are refused.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,10 @@ namespace mpt {
 
 /// One MDS set.
 struct stream_config {
-  std::string name{};    ///< "" for the only one
-  std::string local{};   ///< its folder
-  std::string remote{};  ///< read instead when `local` holds no set; or ""
-  std::string split{};   ///< subfolder of either, or ""
+  std::string name{};    ///< "" for the only stream of a loader
+  std::string local{};   ///< the folder of the set
+  std::string remote{};  ///< folder that is read when `local` holds no set; or ""
+  std::string split{};   ///< subfolder of `local` or `remote`, or ""
   data::stream_weight weight{};
   friend bool operator==(stream_config const&, stream_config const&) = default;
 };
@@ -46,25 +46,26 @@ struct loader_config {
   std::optional<std::int64_t> shuffle_block_size;  ///< samples; none: the shuffle's own default
   std::int64_t max_seq_len = 0;                    ///< samples are cut to this many tokens
   std::string token_encoding_type = "int64";       ///< of samples stored as plain bytes
-  std::optional<std::int32_t> eos_token_id;        ///< ends each of the texts packed in a sample
-  std::optional<std::int32_t> bos_token_id;        ///< or begins each of them
+  std::optional<std::int32_t> eos_token_id;        ///< ends each text that is packed in a sample
+  std::optional<std::int32_t> bos_token_id;        ///< begins each text that is packed in a sample
 
   friend bool operator==(loader_config const&, loader_config const&) = default;
 };
 
-/// What messages call a loader of evaluation.
+/// The name of an evaluation loader in messages.
 [[nodiscard]] std::string eval_loader_name(loader_config const& loader);
 
 /// Whether text is an address such as s3://bucket/folder rather than a path.
 [[nodiscard]] bool is_remote(std::string_view path);
 
-/// What a loader takes from the rest of the configuration.
+/// Defaults of a loader that depend on the rest of the configuration.
 struct loader_defaults {
   std::int64_t max_seq_len = 2048;
-  bool drop_last = true;  ///< what is done with a last batch that is not full, whatever is written
+  bool drop_last =
+      true;  ///< whether an incomplete last batch is dropped; the key drop_last cannot change it
 };
 
-/// Reads where a set is, from `dataset` or one of its streams; `split` is the default.
+/// Reads the folders of a set from `dataset` or one of its streams; `split` is the default.
 [[nodiscard]] stream_config read_stream(config_reader& data, std::string name, std::string split);
 
 /// Reads `dataset.streams`, a mapping from names to sets with weights.

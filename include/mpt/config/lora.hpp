@@ -1,5 +1,5 @@
-// lora_config: which linear layers of a model have an adapter of low rank beside them, and how it
-// begins (LoRA; Hu et al., 2021), in PEFT's terms. Only adapters are trained then.
+// lora_config: the linear layers of a model that have a low-rank adapter, and the adapter's
+// settings (LoRA; Hu et al., 2021), in PEFT's terms. With adapters, only these are trained.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace mpt {
 
-/// A value for the layers that `layers` names, as a target does, in place of the one for all.
+/// A value for the layers that `layers` names (matched as a target), instead of the common value.
 template <class T>
 struct layer_exception {
   std::string layers;
@@ -22,20 +22,20 @@ struct layer_exception {
 struct lora_config {
   std::int64_t rank = 8;               ///< r
   double alpha = 8;                    ///< lora_alpha
-  double dropout = 0;                  ///< lora_dropout, of what goes into the adapter
+  double dropout = 0;                  ///< lora_dropout, applied to the adapter's input
   bool rank_stabilised = false;        ///< use_rslora
   std::vector<std::string> targets{};  ///< target_modules: last parts of layers' names
-  std::vector<layer_exception<std::int64_t>> rank_pattern{};  ///< at most one names a layer
+  std::vector<layer_exception<std::int64_t>> rank_pattern{};  ///< at most one entry names a layer
   std::vector<layer_exception<double>> alpha_pattern{};       ///< likewise
 
   friend bool operator==(lora_config const&, lora_config const&) = default;
 };
 
-/// Whether the target names this layer ("transformer.blocks.0.attn.Wqkv"): all of its name, or its
-/// last parts.
+/// Whether the target names this layer ("transformer.blocks.0.attn.Wqkv"): by its whole name or by
+/// the last parts of the name.
 [[nodiscard]] bool is_target(std::string_view target, std::string_view layer);
 
-/// The value of an exception for this layer, or `otherwise`.
+/// The value of the exception for this layer, or `fallback`.
 template <class T>
 [[nodiscard]] T value_for(std::vector<layer_exception<T>> const& exceptions, std::string_view layer,
                           T fallback) {
@@ -47,7 +47,7 @@ template <class T>
 /// The rank of this layer's adapter.
 [[nodiscard]] std::int64_t lora_rank(lora_config const& lora, std::string_view layer);
 
-/// What B A x is multiplied by beside this layer.
+/// The factor by which this layer's adapter output B A x is multiplied.
 [[nodiscard]] double lora_scale(lora_config const& lora, std::string_view layer);
 
 /// Whether this layer has an adapter.

@@ -1,5 +1,5 @@
-// mirrors: where what a configuration names by its place on the Hugging Face hub lies on this
-// machine. Nothing is downloaded, and what was published under mosaicml/ is no longer there.
+// mirrors: local paths of models and data sets that a configuration names as on the Hugging Face
+// hub. Nothing is downloaded; what was published under mosaicml/ is no longer on the hub.
 //
 //   mirrors: {mosaicml/mpt-7b: /models/mpt-7b, mosaicml/dolly_hhrlhf: /data/dolly}
 #pragma once
@@ -13,21 +13,21 @@
 
 namespace mpt {
 
-/// Names on the hub and the local paths that stand in for them.
+/// Maps names on the hub to local paths.
 using hub_mirrors = std::map<std::string, std::string>;
 
 /// Reads our own top-level key `mirrors`.
 [[nodiscard]] hub_mirrors read_mirrors(config_reader& parent);
 
-/// Says which mirrors stand for a name that nothing in the document has.
+/// Reports the mirrors whose name no value of the document has.
 void report_unused_mirrors(config_reader& parent, config_node const& document,
                            hub_mirrors const& mirrors);
 
-/// The path of `name`: that of its mirror, else itself.
+/// The local path of the mirror of `name`, or `name` itself where it has none.
 [[nodiscard]] std::string mirrored_path(hub_mirrors const& mirrors, std::string const& name);
 
-/// What to do about a name that is no path on this machine: for the end of a message. `key`: what
-/// else may be set to a path.
+/// The end of a message about a name that is no path on this machine: advice on how to give a path.
+/// `key` is the key that may be set to one.
 [[nodiscard]] std::string mirror_advice(std::string_view key, std::string_view name);
 
 }  // namespace mpt

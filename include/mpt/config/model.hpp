@@ -2,13 +2,14 @@
 //
 // Two published forms: (a) LLM Foundry's YAMLs (learned positions, biases, vocabulary 50368), which
 // the defaults give, and (b) the Hugging Face hub's (ALiBi, no bias anywhere, vocabulary 50432),
-// see sizes.hpp. Only plain values here, so that the model can include it without a parser. With V
-// the vocabulary, d the width, L the layers, S the positions, h the width of the FFN:
+// see sizes.hpp. This header holds only plain values, so that the model includes no parser. The
+// number of parameters, with V the vocabulary, d the width, L the layers, S the positions, h the
+// width of the FFN, is
 //   N = V d + [S d] + L (2 d^2 + 2 d g + 2 d h + 2 d + biases: 2 d + 2 g, h + d, 2 d
 //       qk_ln: d + g, biases d + g) + d [+ d],     g = d kv_heads / heads,
-// less 2 d g (biases 2 g, qk_ln g, bias g) for a layer that reuses keys;
-// with a gated FFN L (d h + bias: h) more, with a head of its own V d more; with rmsnorm no norm
-// has a bias. This for form (a) with g = d, h = 4d is V d + S d + L (12 d^2 + 13 d) + 2 d.
+// less 2 d g (biases 2 g, qk_ln g, bias g) for a layer that reuses keys. A gated FFN adds
+// L (d h + bias: h), an untied lm_head adds V d; with rmsnorm no norm has a bias. For form (a) with
+// g = d, h = 4d the number is V d + S d + L (12 d^2 + 13 d) + 2 d.
 #pragma once
 
 #include <array>
@@ -61,7 +62,7 @@ struct model_config {
   std::int64_t d_model = 2048;
   std::int64_t n_heads = 16;
   std::int64_t n_layers = 24;
-  double expansion_ratio = 4;                   ///< times d_model is a whole number
+  double expansion_ratio = 4;                   ///< FFN width / d_model; the width must be whole
   std::optional<std::int64_t> ffn_hidden_size;  ///< overrides expansion_ratio
   std::int64_t max_seq_len = 2048;              ///< positions of wpe; the longest sequence
   std::int64_t vocab_size = 50368;
@@ -69,26 +70,26 @@ struct model_config {
   double emb_pdrop = 0;
   bool learned_pos_emb = true;         ///< always false with ALiBi
   bool no_bias = false;                ///< no bias in FFN and norms
-  std::optional<bool> attention_bias;  ///< of Wqkv alone; none: not no_bias
+  std::optional<bool> attention_bias;  ///< whether Wqkv has a bias; none: the opposite of no_bias
   norm_kind norm_type = norm_kind::low_precision_layernorm;
   double norm_eps = 1e-5;
   double embedding_fraction = 1;      ///< share of the embeddings' gradient that is kept
   std::optional<double> logit_scale;  ///< logits are multiplied by it
-  std::optional<double> final_logit_softcapping;  ///< then c: c tanh(logits / c)
-  bool tie_word_embeddings = true;                ///< false: a bias-free lm_head of its own
+  std::optional<double> final_logit_softcapping;  ///< cap c after scaling: c tanh(logits / c)
+  bool tie_word_embeddings = true;                ///< false: a separate lm_head without bias
   ffn_kind ffn_type = ffn_kind::mptmlp;
   parallel::ops::activation_kind ffn_act_fn = parallel::ops::activation_kind::gelu;
   attention_config attn;
   std::vector<layer_override> layers;  ///< `block_overrides` layer by layer; empty: all are alike
   init_config init;
-  std::optional<lora_config> lora;  ///< adapters beside some of its layers
-  /// Of logits that exist at once in training; no key says otherwise (tests do)
+  std::optional<lora_config> lora;  ///< adapters of some linear layers
+  /// Bytes of the logits that exist at once in training; no key sets it, tests do
   std::int64_t logits_bytes = std::int64_t{9} << 26;
 
   friend bool operator==(model_config const&, model_config const&) = default;
 };
 
-/// How fast the fastest pair of a head fades with xpos, over xpos_scale_base positions: ln 3.5.
+/// The decay of the fastest-fading pair of a head with xpos over xpos_scale_base positions: ln 3.5.
 inline constexpr double largest_xpos_decay = 1.2527629684953681;
 
 /// Bounds that keep every count below in 64 bits, also six times the number of parameters.
@@ -106,38 +107,39 @@ inline constexpr std::int64_t largest_vocab = std::int64_t{1} << 24;
 /// Whether a norm of this kind has a bias beside its weight.
 [[nodiscard]] bool has_norm_bias(model_config const& model, norm_kind kind);
 
-/// Heads of keys and of values.
+/// The number of key heads, which is that of value heads.
 [[nodiscard]] std::int64_t kv_heads(model_config const& model);
 
 /// `attn_config` of layer i, overrides applied.
 [[nodiscard]] attention_config attention_of_layer(model_config const& model, std::int64_t i);
 
-/// The layer whose keys and values layer i attends to: i, or the earlier one that makes those which
-/// its reuse_kv_layer_idx leads to.
+/// The layer whose keys and values layer i attends to: i itself, or the earlier layer to which the
+/// chain of reuse_kv_layer_idx leads.
 [[nodiscard]] std::int64_t key_source(model_config const& model, std::int64_t i);
 
-/// How many layers attend to the keys and values of another.
+/// The number of layers that attend to the keys and values of another layer.
 [[nodiscard]] std::int64_t key_reuses(model_config const& model);
 
 /// Whether Wqkv has a bias; out_proj has one unless no_bias (LLM Foundry 0.22's attention.py).
 [[nodiscard]] bool has_attention_bias(model_config const& model);
 
-/// What out_proj and down_proj are divided by after their initialisation; 1 for "not at all".
+/// The divisor of the initial values of out_proj and down_proj; 1 where they are not divided.
 [[nodiscard]] double residual_divisor(model_config const& model);
 
-/// How the model knows positions, in words.
+/// The kind of position encoding in words, for messages.
 [[nodiscard]] std::string_view positions_name(model_config const& model);
 
 /// Scale of the attention scores.
 [[nodiscard]] double softmax_scale(model_config const& model);
 
-/// Fails unless the shape is one that can be built. Readers call it with the name of their source.
+/// Fails unless a model of this shape can be built. `prefix` names the configuration's source in
+/// the message.
 void check_model(model_config const& model, std::string_view prefix);
 
-/// Parameters outside the embedding tables (wte, wpe) and a head of its own (lm_head).
+/// The number of parameters outside the embedding tables (wte, wpe) and an untied lm_head.
 [[nodiscard]] std::int64_t non_embedding_parameter_count(model_config const& model);
 
-/// All parameters; the tied embedding counts once.
+/// The number of all parameters; a tied embedding counts once.
 [[nodiscard]] std::int64_t parameter_count(model_config const& model);
 
 }  // namespace mpt

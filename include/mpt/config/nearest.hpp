@@ -1,7 +1,7 @@
 // The nearest known name to a mistyped one.
 //
 // Optimal string alignment distance (a swap of neighbours counts once: Damerau 1964), O(a*b) time.
-// Names that share less than half with what was written are no help and are not offered.
+// A name that shares less than half of its letters with the written one is not offered.
 #pragma once
 
 #include <cstddef>

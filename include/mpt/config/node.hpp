@@ -1,9 +1,9 @@
-// config_node: one value of a configuration, with the place it came from.
+// config_node: one value of a configuration, with the location where it was written.
 //
-// A plain tree of values rather than yaml-cpp's nodes, because those are shared, mutable references
-// (copying one aliases it) and forget where they came from once values are merged. Here every value
-// and key remembers "file:line:column" or "command line", so that any later error can name it.
-// Copies are deep; a tree holds at most `config_limits::values` values, so that stays cheap.
+// It is a plain tree of values rather than yaml-cpp's nodes, because those are shared, mutable
+// references (copying one aliases it) and lose their location when values are merged. Here every
+// value and key keeps "file:line:column" or "command line", so that a later error can name it.
+// Copies are deep; a tree holds at most `config_limits::values` values, so a copy is cheap.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace mpt {
 
-/// What a configuration may hold at most. Files are untrusted: aliases and `${...}` can multiply.
+/// Upper limits of a configuration. Files are untrusted: aliases and `${...}` can multiply values.
 struct config_limits {
   std::size_t bytes = std::size_t{1} << 20;    ///< of a file
   std::size_t values = 10'000;                 ///< after aliases and interpolation
@@ -24,11 +24,11 @@ struct config_limits {
   std::size_t depth = 32;                      ///< of nested lists and mappings
 };
 
-/// The key of a mapping's member and where it was written.
+/// The key of a mapping's member and the location where it was written.
 struct config_key {
   std::string name;
   std::string location;
-  bool is_unused = false;  ///< of a variable: no ${...} refers to it
+  bool is_unused = false;  ///< a variable that no ${...} refers to
 };
 
 /// A value: nothing, a scalar, a list or a mapping.
@@ -52,12 +52,12 @@ struct config_node {
   [[nodiscard]] config_node const* find(std::string_view name) const;
   [[nodiscard]] config_node* find(std::string_view name);
 
-  /// Adds a member or replaces it, with its place.
+  /// Adds a member or replaces it, with its location.
   void set(config_key key, config_node value);
 };
 
-/// Calls f(name, key, value) with each member under `node` that is no mapping with members itself;
-/// names are dotted, and begin after `path`.
+/// Calls f(name, key, value) for each member under `node` that is not a mapping with members; names
+/// are dotted and prefixed with `path`.
 template <class F>
 void for_each_leaf(config_node const& node, std::string const& path, F const& f) {
   for (std::size_t i = 0; i < node.keys.size(); ++i) {
@@ -70,16 +70,16 @@ void for_each_leaf(config_node const& node, std::string const& path, F const& f)
   }
 }
 
-/// How much a tree holds: values, itself included, and bytes of keys and scalars.
+/// The size of a tree: its values, the root included, and the bytes of its keys and scalars.
 struct config_size {
   std::size_t values = 0;
   std::size_t text = 0;
 };
 
-/// Adds what `node` holds to `size`.
+/// Adds the size of the tree `node` to `size`.
 void add_size(config_node const& node, config_size& size);
 
-/// Fails when `size` is over the limits; `place` is where that was noticed.
+/// Fails when `size` is over the limits; `location` begins the message.
 void check_size(config_size const& size, config_limits const& limits, std::string const& location);
 
 /// Text for an error message: control characters are shown as '?', long text is cut.

@@ -1,4 +1,4 @@
-// norm_kind: LLM Foundry's `norm_type`, of the model's norms and of those of queries and keys.
+// norm_kind: LLM Foundry's `norm_type` for the model's norms and for the norms of queries and keys.
 #pragma once
 
 #include <array>
@@ -7,8 +7,8 @@
 
 namespace mpt {
 
-/// `norm_type`. Here the names of one rule mean the same: activations in, activations out, the
-/// arithmetic in between in fp32.
+/// `norm_type`. All layernorm names mean one arithmetic here, and so do all rmsnorm names: input
+/// and output have the type of activations, and the arithmetic is fp32.
 enum class norm_kind {
   layernorm,
   low_precision_layernorm,

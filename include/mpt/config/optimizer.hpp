@@ -6,8 +6,8 @@
 // otherwise.
 //
 // muon, which LLM Foundry does not have, is torch.optim.Muon with its names and defaults (its decay
-// is multiplied by lr) for the matrices of blocks; its key `adamw` has decoupled_adamw's settings
-// for all that is no such matrix.
+// is multiplied by lr) for the weight matrices of blocks; its key `adamw` holds the settings of
+// decoupled_adamw for all other parameters.
 #pragma once
 
 #include <optional>
@@ -19,7 +19,7 @@
 
 namespace mpt {
 
-/// What an optimizer is told; `eps` is decoupled_adamw's alone.
+/// Settings of an optimizer; only decoupled_adamw uses `eps`.
 struct optimizer_settings {
   double lr = 1e-3;
   double beta1 = 0.9;
@@ -30,7 +30,7 @@ struct optimizer_settings {
   friend bool operator==(optimizer_settings const&, optimizer_settings const&) = default;
 };
 
-/// A regular expression that picks parameters by name, and where it was written.
+/// A regular expression that selects parameters by name, and the location where it was written.
 struct name_pattern {
   std::string text;
   std::string location;  ///< "file:line:column: key"
@@ -38,25 +38,25 @@ struct name_pattern {
   friend bool operator==(name_pattern const&, name_pattern const&) = default;
 };
 
-/// One of `param_groups`: parameters whose name the pattern is found in, and their own settings.
+/// One of `param_groups`: the parameters whose name matches the pattern, and their settings.
 struct parameter_group : optimizer_settings {
   name_pattern match;
 
   friend bool operator==(parameter_group const&, parameter_group const&) = default;
 };
 
-/// `optimizer`: decoupled_adamw, decoupled_lionw or muon. Its own settings are those of group 0;
-/// with muon, which has its own, they are decoupled_adamw's, for what is no matrix of a block.
+/// `optimizer`: decoupled_adamw, decoupled_lionw or muon. The inherited settings are those of group
+/// 0; with muon they are decoupled_adamw's, for the parameters that are no matrix of a block.
 struct optimizer_config : optimizer_settings {
   std::string name = "decoupled_adamw";
   std::optional<parallel::muon> muon;      ///< of group 1, the matrices of blocks
-  std::vector<name_pattern> disable_grad;  ///< parameters that stay as they are
-  std::vector<parameter_group> groups;     ///< of a parameter the first that matches it counts
+  std::vector<name_pattern> disable_grad;  ///< parameters that are not trained
+  std::vector<parameter_group> groups;  ///< a parameter belongs to the first group that matches it
 
   friend bool operator==(optimizer_config const&, optimizer_config const&) = default;
 };
 
-/// Reads and checks `optimizer`. Whether patterns match anything is seen when the model is known.
+/// Reads and checks `optimizer`. Whether a pattern matches any parameter is checked with the model.
 [[nodiscard]] optimizer_config read_optimizer(config_reader reader);
 
 }  // namespace mpt

@@ -1,4 +1,4 @@
-// parallelism_config: how the ranks of a run divide model, sequences and batch among them.
+// parallelism_config: how the ranks of a run divide the model, the sequences and the batch.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,8 @@ namespace mpt {
 /// sequences; the others read other sequences.
 struct parallelism_config {
   int tensor = 1;
-  bool sequence_parallel = false;  ///< rows between the divided layers are shared out, too
+  bool sequence_parallel =
+      false;  ///< tensor ranks also divide the rows between tensor-parallel layers
   int context = 1;
   parallel::context_parallel::method context_method = parallel::context_parallel::method::ring;
   int pipeline = 1;
@@ -23,20 +24,21 @@ struct parallelism_config {
   int stages_per_rank = 1;
   std::vector<int> blocks_by_stage = {};  ///< empty: divided evenly
   bool overlap_weight_gradients = false;  ///< see train::pipeline_options::overlap_weight_gradients
-  std::optional<int> shard = {};      ///< ranks that share one copy of the states; none: see below
-  std::optional<int> replicate = {};  ///< none: what is left; see run_layout
-  /// Without these two, shards are the data ranks of one machine; see shard_within
+  std::optional<int> shard = {};      ///< ranks that shard one copy of the states; none: see below
+  std::optional<int> replicate = {};  ///< none: the remaining ranks; see run_layout
+  /// Without `shard` and `replicate`, the data ranks of one machine form a shard group; see
+  /// shard_within
   bool shard_within_node = false;
 
   /// The degrees of the ranks that hold one model together.
   [[nodiscard]] parallel::training_layout layout_of_model() const;
-  /// Ranks that hold one model together. Throws when they are more than can be counted.
+  /// The number of ranks that hold one model together. Throws on overflow.
   [[nodiscard]] int ranks_of_model() const { return layout_of_model().ranks(); }
-  /// The fewest ranks that these degrees ask for. Throws when they are more than can be counted.
+  /// The fewest ranks that these degrees need. Throws on overflow.
   [[nodiscard]] int least_ranks() const;
   [[nodiscard]] int stages() const { return pipeline * stages_per_rank; }
 
-  /// As the stepper takes it; without a pipeline the schedule plays no part.
+  /// The stepper's pipeline options; without a pipeline the schedule is not used.
   [[nodiscard]] parallel::train::pipeline_options pipeline_options() const;
 
   friend bool operator==(parallelism_config const&, parallelism_config const&) = default;

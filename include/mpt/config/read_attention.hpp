@@ -1,7 +1,7 @@
-// Reads `attn_config` and `block_overrides` into an attention_config and what layers change of it.
+// Reads `attn_config` and `block_overrides` into an attention_config and the overrides of layers.
 //
-// What has one implementation here (of attention, of the same rotation) is without effect; numbers
-// are checked by check_attention.
+// Keys that only choose an implementation (of attention, of a rotation) are without effect;
+// check_attention checks the numbers.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace mpt::detail {
 
-/// Of a model of this width.
+/// Reads `attn_config` of a model of width `d_model`.
 [[nodiscard]] attention_config read_attention(config_reader& reader, std::int64_t d_model);
 
-/// `block_overrides`, layer by layer; empty when there are none.
+/// Reads `block_overrides`, layer by layer; empty when there are none.
 [[nodiscard]] std::vector<layer_override> read_overrides(config_reader& model,
                                                          std::int64_t n_layers);
 

@@ -1,5 +1,5 @@
-// What finetuning adds to a training configuration: a model that lies in a Hugging Face folder, and
-// what data of prompts and responses ask of the rest.
+// The parts of a training configuration that belong to finetuning: a model in a Hugging Face
+// folder, and the requirements of data with prompts and responses.
 #pragma once
 
 #include <mpt/config/mirrors.hpp>
@@ -8,11 +8,12 @@
 
 namespace mpt::detail {
 
-/// `model`, of either kind; the weights of a Hugging Face folder become `load_path` unless that is
-/// given.
+/// Reads `model`, either mpt_causal_lm or hf_causal_lm, and its adapters; `config.pretrained`
+/// becomes the Hugging Face folder whose weights the run begins with.
 void read_trained_model(config_reader& reader, train_config& config, hub_mirrors const& mirrors);
 
-/// Checks what finetuning data ask of the rest, and lets packed examples see only themselves.
+/// Checks the requirements of finetuning data, and limits the attention of packed examples to
+/// themselves.
 void adapt_to_finetuning(config_reader& reader, config_node const& document, train_config& config,
                          hub_mirrors const& mirrors);
 

@@ -1,8 +1,9 @@
-// Reads `peft_config` of a configuration, or PEFT's adapter_config.json, and writes the latter.
+// Reads `peft_config` of a configuration or PEFT's adapter_config.json, and writes the latter.
 //
-// LoRA beside linear layers of blocks is there, with ranks and alphas by layer; what else PEFT has
-// (DoRA, biases, layers trained whole) is refused by name. Of a finished adapter nothing may be
-// left out, or it would be another: there the advice is to let PEFT merge it into its model.
+// LoRA for the linear layers of blocks is supported, with ranks and alphas by layer; other methods
+// of PEFT (DoRA, trained biases, fully trained layers) are refused by name. A trained adapter with
+// such a setting would compute something else without it, so the message advises to let PEFT merge
+// the adapter into its model.
 #pragma once
 
 #include <filesystem>
@@ -27,14 +28,14 @@ inline constexpr std::string_view adapter_config_name = "adapter_config.json";
 /// Whether `folder` is an adapter in PEFT's form.
 [[nodiscard]] bool is_adapter_folder(std::filesystem::path const& folder);
 
-/// What an adapter's folder says of it.
+/// The adapter_config.json of an adapter's folder.
 [[nodiscard]] nlohmann::json read_adapter_json(std::filesystem::path const& folder);
 
-/// The adapters that PEFT's configuration describes, of this model; `source` names it in messages.
+/// The adapters of `model` that PEFT's configuration describes; `source` names it in messages.
 [[nodiscard]] lora_config from_peft_json(nlohmann::json const& json, model_config const& model,
                                          std::string const& source);
 
-/// PEFT's configuration of adapters beside the model in the folder `base` ("": not known).
+/// PEFT's configuration of adapters for the model in the folder `base` ("": not known).
 [[nodiscard]] nlohmann::json to_peft_json(lora_config const& lora, std::string const& base);
 
 }  // namespace mpt

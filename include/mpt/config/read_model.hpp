@@ -1,9 +1,9 @@
 // Reads `model` of a configuration into a model_config.
 //
-// Every key of LLM Foundry's MPTConfig is known here. Those that only choose an implementation (of
-// attention, of the loss, of where weights are created) are listed as without effect; those that
-// would change the model but that we do not have are errors. Dropouts, shapes and the like are
-// checked by check_model.
+// Every key of LLM Foundry's MPTConfig is known here. A key that only chooses an implementation (of
+// attention, of the loss, of the device of initialisation) is listed as without effect; an
+// unsupported key that would change the model is an error. check_model checks dropouts, shapes and
+// the other numbers.
 #pragma once
 
 #include <array>
@@ -33,8 +33,8 @@ inline constexpr std::array<std::pair<std::string_view, parallel::ops::activatio
                       {"silu", parallel::ops::activation_kind::silu},
                       {"relu", parallel::ops::activation_kind::relu}}};
 
-/// Reads and checks a model. Does not call `reader.finish()`: the keys of config.json that belong
-/// to no model are the caller's business.
+/// Reads and checks a model. Does not call `reader.finish()`: the caller handles the keys of
+/// config.json that belong to no model.
 [[nodiscard]] model_config read_model(config_reader& reader);
 
 }  // namespace mpt

@@ -11,7 +11,8 @@
 
 namespace mpt::detail {
 
-/// What the key's word names; fails on any other word.
+/// The value of `names` that the key's word names; fails on any other word. `noun` describes the
+/// value in the message ("a norm").
 template <class Kind, std::size_t Size>
 [[nodiscard]] Kind read_name(config_reader& reader, std::string_view key, std::string_view fallback,
                              std::array<std::pair<std::string_view, Kind>, Size> const& names,

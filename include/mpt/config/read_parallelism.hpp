@@ -1,7 +1,6 @@
-// Reads `parallelism`, and LLM Foundry's `tp_config`, which stands for parallelism.tensor.
+// Reads `parallelism`, and LLM Foundry's `tp_config`, which sets parallelism.tensor.
 //
-// What the degrees ask of model, data and number of ranks is checked by run_layout, where all are
-// known.
+// run_layout checks the degrees against the model, the data and the number of ranks.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +17,8 @@ namespace mpt::detail {
 /// The tensor degree that `tp_config` asks for.
 [[nodiscard]] int read_tensor_degree(config_reader reader);
 
-/// `parallelism` and `tp_config` of a whole document; `out`: what other keys said.
+/// Reads `parallelism` and `tp_config` of a whole document; `out` holds the degrees that other keys
+/// have set.
 [[nodiscard]] parallelism_config read_parallelism(config_reader& parent,
                                                   parallelism_config out = {});
 

@@ -1,9 +1,9 @@
-// Reads `model.activation_checkpointing_target`: which modules of which blocks recompute.
+// Reads `model.activation_checkpointing_target`: the modules and blocks that recompute activations.
 //
 // LLM Foundry's forms (llmfoundry/models/utils/act_ckpt.py): a module name, a list of names (of all
 // blocks), or a mapping from names to blocks: a count of first blocks, "first-n", "middle-n",
-// "last-n", "range-i-j" (i to j-1), several of those with commas between, or a list of block
-// numbers and such words. Like there, ranges are cut at the last block.
+// "last-n", "range-i-j" (i to j-1), several of those separated by commas, or a list of block
+// numbers and such words. As in LLM Foundry, a range ends at the last block.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@
 
 namespace mpt::detail {
 
-/// What the key says, for a model of so many blocks; without it, all of every block.
+/// The recomputation that the key describes for a model of `blocks` blocks; without the key, every
+/// block is recomputed whole.
 [[nodiscard]] block_recomputation read_recompute(config_reader& reader, std::int64_t blocks);
 
 }  // namespace mpt::detail

@@ -1,8 +1,9 @@
-// Reads what surrounds the training step: FSDP's settings, logging, and our own keys.
+// Reads the settings around the training step: FSDP, logging, and ParallelLM's own keys.
 //
-// FSDP's strategies are ZeRO stages: FULL_SHARD 3, SHARD_GRAD_OP 2, NO_SHARD 0; the HYBRID ones are
-// those over part of the ranks, those of a machine unless a degree is given. PURE becomes fp32
-// reductions, which are more exact, unless `reduce_dtype` says bf16; a note says so once.
+// FSDP's strategies are ZeRO stages: FULL_SHARD 3, SHARD_GRAD_OP 2, NO_SHARD 0; the HYBRID
+// strategies shard over a part of the ranks, by default the ranks of a machine. mixed_precision
+// PURE becomes fp32 reductions, which are more exact, unless `reduce_dtype` is bf16; a note reports
+// it.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +20,13 @@ namespace mpt::detail {
 
 [[nodiscard]] logging_config read_logging(config_reader& reader);
 
-/// `spike_check`; without one no batch is a spike.
+/// Reads `spike_check`; without it no batch is a spike.
 void read_spike_check(config_reader& parent, train_config& config);
 
 void read_corruption_check(config_reader& parent, train_config& config);
 
-/// FSDP and our own keys. `config.precision` must be read before, and what `config.recompute` is
-/// when it is on.
+/// Reads FSDP's settings and ParallelLM's own keys. `config.precision` must be set before, and
+/// `config.recompute` must hold the recomputation that applies when the configuration turns it on.
 void read_system(config_reader& reader, train_config& config);
 
 }  // namespace mpt::detail

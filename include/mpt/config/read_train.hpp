@@ -13,7 +13,7 @@
 
 namespace mpt {
 
-/// What a configuration may take from outside itself.
+/// Values that a configuration takes from its environment.
 struct config_environment {
   std::string run_name = {};  ///< $RUN_NAME; used where run_name is blank
   std::string default_run_name =

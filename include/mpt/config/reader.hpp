@@ -1,9 +1,9 @@
 // A typed reader of one mapping that tracks which keys were asked for.
 //
-// Whatever is read, ignored on purpose or refused becomes a known key of the report; `finish` makes
-// an error of every other key and names the nearest known one. So no key is ever dropped in
-// silence, and the list of known keys cannot differ from what is read. Every error says where the
-// value was written, the full name of the key, what was expected and what was found.
+// Every key that is read, accepted without effect or refused becomes a known key of the report;
+// `finish` reports every other key as an error and names the nearest known one. So no key is
+// dropped silently, and the list of known keys always equals the keys that are read. Every error
+// states the location of the value, the full name of the key, the expected and the found value.
 #pragma once
 
 #include <concepts>
@@ -30,22 +30,22 @@ concept config_value = std::same_as<T, bool> || std::same_as<T, std::int64_t> ||
 
 class config_reader {
  public:
-  /// Reads `node`, a mapping or null, whose full name is `path` ("" for the whole document). Node
-  /// and report must outlive the reader.
+  /// A reader of `node`, a mapping or null, whose full name is `path` ("" for the whole document).
+  /// Node and report must outlive the reader.
   config_reader(config_node const& node, std::string path, config_report& report);
 
-  /// True when the key is there and has a value.
-  [[nodiscard]] bool has(std::string_view key) const;
+  /// Whether the key is present and has a value.
+  [[nodiscard]] bool has_key(std::string_view key) const;
 
-  /// As has, and true of a key that stands blank in a file, as those of what is on then may; blank
-  /// on the command line takes it away.
+  /// Whether the key is present, also blank: a blank name in a file turns a callback on with its
+  /// defaults. A blank value on the command line removes the key.
   [[nodiscard]] bool is_named(std::string_view key);
 
-  /// The value of a key that must be there.
+  /// The value of a key that must be present.
   template <config_value T>
   [[nodiscard]] T required(std::string_view key) {
     register_key(key, key_role::effective);
-    parallel::require(has(key), location_of(key), ": ", full_name(key),
+    parallel::require(has_key(key), location_of(key), ": ", full_name(key),
                       ": missing; it is required");
     return convert<T>(key, *find(key));
   }
@@ -54,7 +54,7 @@ class config_reader {
   template <config_value T>
   [[nodiscard]] std::optional<T> optional(std::string_view key) {
     register_key(key, key_role::effective);
-    if (!has(key)) return std::nullopt;
+    if (!has_key(key)) return std::nullopt;
     return convert<T>(key, *find(key));
   }
 
@@ -65,42 +65,44 @@ class config_reader {
     return value ? *std::move(value) : std::move(fallback);
   }
 
-  /// The mapping under a key; an empty one when absent or blank. Finish it, too.
+  /// A reader of the mapping under a key; of an empty one when absent or blank. The caller must
+  /// call its `finish` too.
   [[nodiscard]] config_reader section(std::string_view key);
 
-  /// The mapping under a key that is known already, as what it is known; finish it, too.
+  /// A reader of the mapping under a key that is known already; the role of the key does not
+  /// change.
   [[nodiscard]] config_reader members(std::string_view key) const;
 
-  /// The value as it is, or null; for keys of several forms.
+  /// The unconverted value, or null; for keys with several forms.
   [[nodiscard]] config_node const* raw(std::string_view key);
 
-  /// As raw, without making the key known.
+  /// The unconverted value, or null, without making the key known.
   [[nodiscard]] config_node const* peek(std::string_view key) const;
 
-  /// Accepts a key that has no effect here, and says so in the report if it is written.
+  /// Accepts a key that has no effect here, and reports it if it is written.
   void accept_without_effect(std::string_view key, std::string_view reason);
-  /// Says in the report of a key that has been read, if it is written, that it has no effect beside
-  /// what else is written.
+  /// Reports a key that has been read, if it is written, as without effect because of another
+  /// setting.
   void report_without_effect(std::string_view key, std::string_view reason);
 
-  /// Says in the report what under this key, a mapping of variables, nothing refers to.
+  /// Reports the members of this mapping of variables that no `${...}` refers to.
   void report_unreferenced(std::string_view key);
   /// Calls report_without_effect for each of the keys.
   void report_all_without_effect(std::initializer_list<std::string_view> keys,
                                  std::string_view reason);
 
   /// Refuses a known key unless it is absent, blank, or one of the `accepted` spellings of LLM
-  /// Foundry's default. `supported` says what to do instead.
+  /// Foundry's default. `supported` is the advice at the end of the message.
   void refuse_unsupported(std::string_view key, std::string_view supported,
                           std::initializer_list<std::string_view> accepted = {});
 
-  /// Refuses a known key that asks for something by being there, `{}` too.
+  /// Refuses a known key that has a value, `{}` too.
   void refuse_present(std::string_view key, std::string_view instead);
 
-  /// Refuses a known key that is written at all, blank or not.
+  /// Refuses a known key that is present, blank or not.
   void refuse_named(std::string_view key, std::string_view instead);
 
-  /// Fails at a key unless the condition holds: "place: name: parts".
+  /// Fails at a key unless the condition holds: "location: name: parts".
   template <class... Parts>
   void check(std::string_view key, bool condition, Parts const&... parts) const {
     if (!condition) fail(key, parts...);
@@ -110,21 +112,21 @@ class config_reader {
     parallel::fail(location_of(key), ": ", full_name(key), ": ", parts...);
   }
 
-  /// The name of one of a few values; fails on any other.
+  /// The value of a key that must be one of `words`; fails on any other.
   [[nodiscard]] std::string one_of(std::string_view key, std::string fallback,
                                    std::initializer_list<std::string_view> words);
 
-  /// Where the key's value was written, or the mapping when it was not.
+  /// The location of the key's value, or of the mapping when the key is absent.
   [[nodiscard]] std::string const& location_of(std::string_view key) const;
   [[nodiscard]] std::string full_name(std::string_view key) const;
   [[nodiscard]] config_report& report() const { return *report_; }
 
-  /// Fails on the first key that nobody asked for; says which key it may be meant for, and, where
-  /// keys are names of things (`lists`), which there are.
+  /// Fails on the first key that was not requested and suggests the nearest known key; with
+  /// `list_supported` the message also lists the supported keys.
   void finish(bool list_supported = false) const;
 
  private:
-  /// The full name of a key in a section of this mapping that is called so; or "".
+  /// The full name of a known key named `key` in a section of this mapping, or "".
   [[nodiscard]] std::string known_key_below(std::string_view key) const;
 
   /// The keys of this mapping that are not refused.
@@ -135,7 +137,7 @@ class config_reader {
 
   void register_key(std::string_view key, key_role role);
 
-  /// Equal as text, as numbers or as booleans.
+  /// Whether both are equal as text, as numbers or as booleans.
   [[nodiscard]] static bool same_scalar(config_node const& value, std::string_view word);
 
   template <class T>
@@ -172,7 +174,7 @@ class config_reader {
   static inline config_node const nothing_{};
 
   config_node const* node_;
-  std::string location_;  ///< where missing keys would stand
+  std::string location_;  ///< reported for missing keys
   std::string path_;
   config_report* report_;
   std::vector<std::string> requested_keys_;

@@ -1,5 +1,5 @@
-// recomputation: which parts of a block make their activations again for the backward pass instead
-// of keeping them. It changes memory and time, and no number.
+// recomputation: the parts of a block that recompute their activations in the backward pass instead
+// of storing them. It changes memory and time, but no result.
 #pragma once
 
 #include <cstddef>
@@ -7,26 +7,27 @@
 
 namespace mpt {
 
-/// Of one block. Parts that another one listed contains are not named beside it.
+/// The recomputed parts of one block. A part that another set part contains is not set.
 struct recomputation {
-  bool block = false;                ///< all of it: keeps one activation
-  bool attention_branch = false;     ///< its norm, attention, dropout and residual connection
-  bool attention = false;            ///< attention alone
-  bool feed_forward_branch = false;  ///< the same of the feed-forward layer
+  bool block = false;             ///< the whole block: stores one activation
+  bool attention_branch = false;  ///< the norm, attention, dropout and residual connection
+  bool attention = false;         ///< attention alone
+  bool feed_forward_branch =
+      false;  ///< the norm, feed-forward layer, dropout and residual connection
   bool feed_forward = false;
-  /// What is made again costs little: the results of its norms and of its activation function.
+  /// Only results that cost little to recompute: those of the norms and of the activation function.
   bool cheap = false;
 
   friend bool operator==(recomputation const&, recomputation const&) = default;
 };
 
-/// By block; empty: everything is kept.
+/// The recomputation of each block; empty: every activation is stored.
 using block_recomputation = std::vector<recomputation>;
 
-/// Every part of every block.
+/// Recomputation of every block as a whole.
 [[nodiscard]] block_recomputation recompute_all(std::size_t blocks);
 
-/// `given`, of so many blocks, and what is cheap in every block.
+/// `parts`, extended to `blocks` blocks, with the cheap parts of every block recomputed too.
 [[nodiscard]] block_recomputation with_cheap_recomputation(block_recomputation parts,
                                                            std::size_t blocks);
 

@@ -1,5 +1,5 @@
-// What reading a configuration found besides values: keys without effect, notes, and which keys are
-// known at all. The program prints the first two once.
+// config_report: the results of reading a configuration besides its values: keys without effect,
+// notes, and the known keys. The program prints the first two once.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 
 namespace mpt {
 
-/// What a known key does here.
+/// The effect of a known key.
 enum class key_role {
-  effective,       ///< its value changes what happens
+  effective,       ///< its value changes the run
   without_effect,  ///< accepted; listed once with the reason
   restricted       ///< known to LLM Foundry; values other than the supported ones are errors
 };
 
-/// A known key by its full dotted name.
+/// A known key with its full dotted name.
 struct known_key {
   std::string name;
   key_role role = key_role::effective;
@@ -22,7 +22,7 @@ struct known_key {
   friend bool operator==(known_key const&, known_key const&) = default;
 };
 
-/// A key that was written and changes nothing here, and why.
+/// A written key without effect, and the reason.
 struct ignored_key {
   std::string name;
   std::string reason;
@@ -30,7 +30,7 @@ struct ignored_key {
   friend bool operator==(ignored_key const&, ignored_key const&) = default;
 };
 
-/// Gathered while reading, in reading order.
+/// Keys and notes in the order of reading.
 struct config_report {
   std::vector<ignored_key> ignored;
   std::vector<std::string> notes;
@@ -39,8 +39,8 @@ struct config_report {
   friend bool operator==(config_report const&, config_report const&) = default;
 };
 
-/// One line, keys with one reason together: "accepted and without effect here: a, b (reason); ...".
-/// Empty when nothing was ignored.
+/// One line with the ignored keys grouped by reason: "accepted and without effect here: a, b
+/// (reason); ...". Empty when no key was ignored.
 [[nodiscard]] std::string describe_ignored(config_report const& report);
 
 }  // namespace mpt

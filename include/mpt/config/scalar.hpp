@@ -1,11 +1,11 @@
 // Scalars of YAML 1.1 as LLM Foundry's loader (OmegaConf's) reads them: integers, numbers,
 // booleans.
 //
-// `6.0e-4`, `1e5`, `.5` and `4_000_000` are numbers. Integers have bases and parts of sixty, too:
-// `030` is 24, `0x1F` 31, `0b101` 5, `1:30` 90; `08` and `0o30` are text there, so no numbers here.
-// An integer may be written `1e3` or `256.0` as long as it is one; booleans are
-// true/false/yes/no/on/off. Locale plays no part. Each function returns nothing for text of another
-// form, so that the caller can say what was expected and where.
+// `6.0e-4`, `1e5`, `.5` and `4_000_000` are numbers. Integers may be octal, hexadecimal, binary or
+// sexagesimal: `030` is 24, `0x1F` 31, `0b101` 5, `1:30` 90; OmegaConf reads `08` and `0o30` as
+// text, so they are no numbers. An integer may be written `1e3` or `256.0`; booleans are
+// true/false/yes/no/on/off. The locale has no influence. Each function returns nothing for text of
+// another form, so that the caller can report the expected form and the location.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,8 @@
 
 namespace mpt {
 
-/// A finite decimal number, or nothing; zeros before it say nothing, as in times (`030ba`).
+/// A finite decimal number, or nothing; leading zeros do not change its base, as in times
+/// (`030ba`).
 [[nodiscard]] std::optional<double> parse_decimal(std::string_view text);
 
 /// A finite number as YAML 1.1 has it, or nothing.

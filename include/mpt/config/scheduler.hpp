@@ -1,9 +1,9 @@
 // scheduler_config: LLM Foundry's `scheduler`, and the learning rate as a pure function of it
 // (parallel/train/learning_rate.hpp).
 //
-// Multipliers act on the initial learning rate; t counts finished batches (batch t+1 is trained
-// with the multiplier at t, so the first one under a warm-up with 0). Unlike in Composer, t_warmup
-// and t_max may be in different units, since every batch here has the same number of tokens.
+// Multipliers scale the initial learning rate; t counts finished batches: batch t+1 is trained with
+// the multiplier at t, so the first batch of a warm-up with 0. Unlike in Composer, t_warmup and
+// t_max may have different units, since every batch here has the same number of tokens.
 #pragma once
 
 #include <cstdint>
@@ -56,15 +56,15 @@ struct scheduler_config {
 /// unit), or when a time needs an epoch's length that the clock does not know.
 void check_schedule(scheduler_config const& schedule, training_clock const& clock);
 
-/// Whether what the schedule means is known only when an epoch's length is.
+/// Whether the schedule depends on the length of an epoch.
 [[nodiscard]] bool needs_epochs(scheduler_config const& schedule, time_value const& max_duration);
 
-/// What the training ends before, a sentence each: the warm-up, the decay.
+/// A sentence for each part of the schedule (warm-up, decay) that training ends before.
 [[nodiscard]] std::vector<std::string> unfinished_parts(scheduler_config const& schedule,
                                                         training_clock const& clock);
 
-/// unfinished_parts of a schedule that needs an epoch's length, so that reading the configuration
-/// cannot say them.
+/// unfinished_parts of a schedule that depends on the length of an epoch, and so cannot be checked
+/// when the configuration is read; empty for any other schedule.
 [[nodiscard]] std::vector<std::string> unfinished_parts_in_epochs(scheduler_config const& schedule,
                                                                   training_clock const& clock);
 

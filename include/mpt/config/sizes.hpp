@@ -12,7 +12,7 @@
 
 namespace mpt {
 
-/// A published size: its name without "mpt-" and what sets it apart.
+/// A published size: its name without "mpt-" and its dimensions.
 struct model_size {
   std::string_view name;
   std::int64_t d_model = 0;

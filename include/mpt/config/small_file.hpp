@@ -1,4 +1,4 @@
-// Small text files that are read whole: configurations, from pipes too.
+// read_small_file: reads a small text file whole, such as a configuration, also from a pipe.
 #pragma once
 
 #include <filesystem>
@@ -10,8 +10,8 @@
 
 namespace mpt {
 
-/// The whole of a small text file, or of what comes through a pipe. Throws when it is absent, a
-/// folder, or over the limit.
+/// The content of a small text file or pipe. Throws when the file is absent, is a folder, or is
+/// longer than the limit.
 [[nodiscard]] std::string read_small_file(std::filesystem::path const& path,
                                           config_limits const& limits = {});
 

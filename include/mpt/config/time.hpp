@@ -41,7 +41,7 @@ struct time_value {
 /// Foundry.
 [[nodiscard]] time_value parse_time(std::string_view text);
 
-/// What one finished batch is worth.
+/// The samples and tokens of a batch, the batches of an epoch, and the length of the training.
 struct training_clock {
   std::int64_t samples_per_batch = 1;  ///< the global batch
   std::int64_t tokens_per_batch = 1;
@@ -51,15 +51,16 @@ struct training_clock {
 
 namespace detail {
 
-/// Fractions of max_duration as whole counts of its unit, epochs as batches (as Composer converts).
+/// The time with fractions of max_duration as whole counts of its unit and epochs as batches, as
+/// Composer converts them.
 [[nodiscard]] time_value without_fractions(time_value time, training_clock const& clock);
 
-/// Units of a batch: 1 for batches, else samples or tokens of one.
+/// The number of units in a batch: 1 for batches, else its samples or tokens.
 [[nodiscard]] double units_per_batch(time_unit unit, training_clock const& clock);
 
 }  // namespace detail
 
-/// The time in batches, not rounded: 1e6tok at 4096 tokens a batch is 244.140625.
+/// The time in batches, not rounded: 1e6tok with 4096 tokens per batch is 244.140625.
 [[nodiscard]] double in_batches(time_value const& time, training_clock const& clock);
 
 /// The number of finished batches after which the time is reached.
@@ -68,9 +69,9 @@ namespace detail {
 /// The number of batches of the whole training.
 [[nodiscard]] std::int64_t total_batches(training_clock const& clock);
 
-/// Whether something done every `interval` (evaluate, save, log) is due once `batch` batches are
-/// finished: a multiple of the interval lies in the last batch, or training ends with it. Never for
-/// an interval of zero, and never before the first batch.
+/// Whether an action with this `interval` (evaluation, checkpoint, log) is due after `batch`
+/// finished batches: a multiple of the interval falls into the last batch, or training ends with
+/// it. Never for an interval of zero, and never before the first batch.
 [[nodiscard]] bool is_due(time_value const& interval, std::int64_t batch,
                           training_clock const& clock);
 

@@ -1,4 +1,4 @@
-// The ids of tokens that a model's JSON files name by their role, as transformers reads them.
+// read_token_ids: the token ids that a model's JSON files name by role, as transformers reads them.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 
 namespace mpt {
 
-/// The ids under `key` ("eos_token_id"): a number, or a list of them; none where it is null or
-/// missing. An id may be no token of the model: transformers takes such a file, and nothing comes
-/// of that id. Throws for anything else; `source` names the file.
+/// The ids under `key` ("eos_token_id"), a number or a list of numbers; none where the key is null
+/// or missing. An id may lie outside the vocabulary: transformers accepts such a file and never
+/// meets that id. Throws for any other value; `source` names the file.
 [[nodiscard]] std::vector<std::int64_t> read_token_ids(nlohmann::json const& json,
                                                        std::string const& key,
                                                        std::string const& source);

@@ -1,9 +1,10 @@
 // YAML text to config_node, through yaml-cpp's events.
 //
-// Events rather than YAML::Load, because they carry a mark for every value, show aliases as aliases
-// (a few lines of them can stand for 10^9 values: each copy is counted against a limit), and show a
-// key that is written twice. Not accepted: tags (nothing is constructed from data), keys that are
-// not scalars, more than one document. Merge keys (`<<: *defaults`) are. Cost: one pass.
+// The parser uses events rather than YAML::Load, because events carry a mark for every value, show
+// aliases as aliases (a few lines of them can stand for 10^9 values: each copy counts against a
+// limit), and show a key that is written twice. Tags (nothing is constructed from data), keys that
+// are not scalars, and a second document are refused. Merge keys (`<<: *defaults`) are accepted.
+// Cost: one pass.
 #pragma once
 
 #include <string>
@@ -16,8 +17,8 @@
 
 namespace mpt {
 
-/// Parses one YAML document; `source` names it in places ("mpt-125m.yaml:17:12"). Empty text is a
-/// null value. Throws `parallel::error` for text that is not YAML or is over the limits.
+/// Parses one YAML document; `source` names it in locations ("mpt-125m.yaml:17:12"). Empty text is
+/// a null value. Throws `parallel::error` for text that is not YAML or is over the limits.
 [[nodiscard]] config_node parse_yaml(std::string_view text, std::string const& source,
                                      config_limits const& limits = {});
 

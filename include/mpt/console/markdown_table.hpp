@@ -6,8 +6,8 @@
 
 namespace mpt::console {
 
-/// A Markdown table with columns as wide as they need; the first row is its head. Numbers' columns
-/// (`right`) end at the right.
+/// A Markdown table with columns as wide as their content; the first row is the head. Columns with
+/// `right` set, those of numbers, are aligned to the right.
 [[nodiscard]] std::string markdown_table(std::vector<std::vector<std::string>> const& rows,
                                          std::vector<bool> const& right);
 

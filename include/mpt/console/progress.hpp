@@ -1,4 +1,5 @@
-// A progress line: redrawn in place on a terminal, one line now and then elsewhere (log files).
+// progress: a progress bar, redrawn in place on a terminal, and a new line at an interval in a log
+// file.
 #pragma once
 
 #include <unistd.h>
@@ -11,8 +12,8 @@ namespace mpt::console {
 
 class progress {
  public:
-  /// `label` stands before the bar. On a terminal it is redrawn at most ten times a second;
-  /// elsewhere a line appears every `quiet_seconds`.
+  /// `label` is printed before the bar. On a terminal the bar is redrawn at most ten times a
+  /// second; elsewhere a line appears every `quiet_seconds`.
   explicit progress(std::string label, double quiet_seconds = 15.0)
       : label_(std::move(label)),
         terminal_(::isatty(STDERR_FILENO) == 1),
@@ -22,10 +23,11 @@ class progress {
   progress& operator=(progress const&) = delete;
   ~progress() { finish(); }
 
-  /// Shows `done` of 1 and a text behind the bar, when it is time to, or when done.
+  /// Shows the fraction `completed` (1 is the end) and a text after the bar, when the interval has
+  /// passed or at the end.
   void update(double completed, std::string const& text);
 
-  /// Prints a line of its own without disturbing the bar.
+  /// Prints a separate line without disturbing the bar.
   void note(std::string const& text);
 
   /// Leaves the last state of the bar on the screen.

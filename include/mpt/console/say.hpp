@@ -1,4 +1,4 @@
-// Words for who watches a program, on standard error.
+// say: messages for the user on standard error.
 #pragma once
 
 #include <cstdio>
@@ -8,8 +8,8 @@
 
 namespace mpt::console {
 
-/// Prints a formatted text to standard error, at once. Where that takes nothing (it is closed, its
-/// disk is full) the text is lost and the program goes on.
+/// Prints a formatted text to standard error and flushes it. Where standard error cannot be written
+/// (it is closed, its disk is full) the text is lost and the program continues.
 template <class... Arguments>
 void say(fmt::format_string<Arguments...> text, Arguments&&... arguments) {
   static_cast<void>(

@@ -1,4 +1,4 @@
-// A two-column table: what, and how much. Nothing more than a final report needs.
+// table: a two-column table of names and values for a final report.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ class table {
   [[nodiscard]] std::string text() const;
 
  private:
-  /// Columns a string takes: code points, which is right for what tables here hold.
+  /// The width of a string in code points; the tables hold no wide characters.
   [[nodiscard]] static std::size_t width(std::string_view text);
   [[nodiscard]] static std::string repeat(std::string_view piece, std::size_t times);
 

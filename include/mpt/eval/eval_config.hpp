@@ -1,8 +1,8 @@
 // An evaluation's configuration: LLM Foundry's scripts/eval YAML surface.
 //
-// Several models, each with its tokenizer and load_path (or, as in training files, one at the top),
-// run on the tasks of icl_tasks, and a gauntlet. A model's sizes follow from what load_path holds;
-// those that the file states must agree with it.
+// It lists models, each with its tokenizer and load_path (or one model at the top level, as in
+// training files), the tasks of icl_tasks, and a gauntlet. The contents of load_path determine a
+// model's sizes; sizes that the file states must agree with them.
 #pragma once
 
 #include <cstdint>
@@ -29,9 +29,9 @@ namespace mpt::icl {
 struct evaluated_model {
   std::string name;
   std::filesystem::path path;          ///< a checkpoint, a save folder or a Hugging Face folder
-  std::filesystem::path adapter = {};  ///< PEFT's beside it, or ""
+  std::filesystem::path adapter = {};  ///< PEFT adapter of the model, or ""
   std::string tokenizer;               ///< a name or folder; may be empty
-  std::optional<model_config> stated;  ///< what the file says of it
+  std::optional<model_config> stated;  ///< sizes that the file states
 
   friend bool operator==(evaluated_model const&, evaluated_model const&) = default;
 };
@@ -42,18 +42,18 @@ struct eval_config {
   std::optional<gauntlet_config> gauntlet;
   std::int64_t max_seq_len = 0;
   std::int64_t batch_size = 0;
-  std::optional<std::int64_t> subset_batches;  ///< of a task without categories; none: all
+  std::optional<std::int64_t> subset_batches;  ///< batches of a task without categories; none: all
   precision_kind precision = precision_kind::amp_bf16;
   double dist_timeout = 600;
   std::optional<std::int64_t> ranks, threads;
-  int tensor = 1;  ///< ranks that hold a model together
+  int tensor = 1;  ///< tensor degree: ranks that share a model
   std::string device = "auto";
   config_report report;
 
   friend bool operator==(eval_config const&, eval_config const&) = default;
 };
 
-/// A model as tables name it that have no other name for it: its folder, and its adapter's.
+/// The default name of a model in tables: its folder and the folder of its adapter.
 [[nodiscard]] inline std::string name_of(std::filesystem::path const& model,
                                          std::filesystem::path const& adapter) {
   return adapter.empty() ? model.string() : model.string() + " + " + adapter.string();
@@ -61,17 +61,17 @@ struct eval_config {
 
 namespace detail {
 
-/// Whether `config_overrides` holds only what the results do not depend on.
+/// Whether the results are independent of everything in `config_overrides`.
 [[nodiscard]] inline bool changes_no_model(config_node const& changes) {
-  auto const all_of = [](config_node const& map, auto const& harmless) {
-    bool all = map.is_map();
-    for (std::size_t i = 0; all && i < map.keys.size(); ++i)
-      all = harmless(map.keys[i].name, map.items[i]);
-    return all;
+  auto const all_keys = [](config_node const& map, auto const& harmless) {
+    bool is_harmless_map = map.is_map();
+    for (std::size_t i = 0; is_harmless_map && i < map.keys.size(); ++i)
+      is_harmless_map = harmless(map.keys[i].name, map.items[i]);
+    return is_harmless_map;
   };
-  return all_of(changes, [&](std::string const& key, config_node const& value) {
+  return all_keys(changes, [&](std::string const& key, config_node const& value) {
     if (key != "attn_config") return key == "max_seq_len" || key == "init_device";
-    return all_of(value, [](std::string const& name, config_node const&) {
+    return all_keys(value, [](std::string const& name, config_node const&) {
       return name == "attn_impl" || name == "attn_pdrop";
     });
   });
@@ -111,12 +111,12 @@ namespace detail {
                              "were trained by pretrained_lora_id_or_path");
     model.finish();
   }
-  auto const key = reader.has("load_path") ? "load_path" : "model";
+  auto const key = reader.has_key("load_path") ? "load_path" : "model";
   reader.check(key, std::filesystem::is_directory(out.path), "there is no folder '",
                printable(out.path.string()),
                "'; give a checkpoint or Hugging Face folder on this machine");
   out.name = reader.get("model_name", name_of(out.path, out.adapter));
-  if (reader.has("tokenizer"))
+  if (reader.has_key("tokenizer"))
     out.tokenizer = mpt::detail::read_tokenizer(reader.section("tokenizer")).name;
   else
     static_cast<void>(reader.raw("tokenizer"));
@@ -125,15 +125,16 @@ namespace detail {
 
 }  // namespace detail
 
-/// Reads a document; `file` is where it came from.
+/// Reads a document; `file` is the file that it comes from.
 [[nodiscard]] inline eval_config read_eval_config(config_node const& document,
                                                   std::filesystem::path const& file) {
   eval_config out;
   config_reader reader(document, "", out.report);
-  reader.check("train_loader", !reader.has("train_loader"),
+  reader.check("train_loader", !reader.has_key("train_loader"),
                "belongs to a training configuration, which pretrain and finetune run; evaluate the "
                "model it made: evaluate MODEL --data SET, or --icl_tasks TASKS.yaml");
-  reader.check("icl_tasks", !reader.has("icl_tasks") || reader.has("model") || reader.has("models"),
+  reader.check("icl_tasks",
+               !reader.has_key("icl_tasks") || reader.has_key("model") || reader.has_key("models"),
                "there is no model to run them on; give one, evaluate MODEL --icl_tasks ",
                file.filename().string(), ", or add model or models here");
   out.max_seq_len = reader.required<std::int64_t>("max_seq_len");
@@ -146,12 +147,12 @@ namespace detail {
   if (precision != "amp_bf16") out.precision = precision_kind::fp32;
   if (precision == "amp_fp16")
     out.report.notes.emplace_back("precision amp_fp16: computed in fp32, which is more exact");
-  if (reader.has("model")) {
-    reader.check("models", !reader.has("models"), "give model or models, not both");
+  if (reader.has_key("model")) {
+    reader.check("models", !reader.has_key("models"), "give model or models, not both");
     static_cast<void>(reader.raw("models"));  // may stand there blank
     out.models.push_back(detail::read_evaluated(reader));
   } else {
-    reader.check("models", reader.has("models"), "missing; it is required");
+    reader.check("models", reader.has_key("models"), "missing; it is required");
     detail::for_each_item(reader, "models", [&](config_reader item) {
       out.models.push_back(detail::read_evaluated(item));
       item.finish();
@@ -190,22 +191,23 @@ namespace detail {
   return out;
 }
 
-/// Loads a file with overrides and reads it. `model_name_or_path=MODEL` sets the variable of that
-/// name, as LLM Foundry's README has it.
+/// Loads a file with overrides and reads it. The override `model_name_or_path=MODEL` sets the
+/// variable of that name, as in LLM Foundry's README.
 [[nodiscard]] inline eval_config load_eval_config(std::filesystem::path const& file,
                                                   std::span<std::string const> overrides = {}) {
-  std::vector<std::string> all(overrides.begin(), overrides.end());
-  for (auto& text : all)
+  std::vector<std::string> settings(overrides.begin(), overrides.end());
+  for (auto& text : settings)
     if (text.starts_with("model_name_or_path=")) text = "variables." + text;
-  return read_eval_config(load_document(file, all), file);
+  return read_eval_config(load_document(file, settings), file);
 }
 
-/// Throws unless what a configuration states of a model agrees with the model that was found.
+/// Throws unless the sizes that a configuration states agree with those of the model that was
+/// found.
 inline void check_stated(model_config const& stated, model_config const& found,
-                         std::string_view where) {
-  if (auto const other = difference_of(stated, found))
-    parallel::fail(where, ": the configuration says ", other->name, " ", other->first,
-                   ", but the model has ", other->second);
+                         std::string_view origin) {
+  if (auto const difference = difference_of(stated, found))
+    parallel::fail(origin, ": the configuration says ", difference->name, " ", difference->first,
+                   ", but the model has ", difference->second);
 }
 
 }  // namespace mpt::icl

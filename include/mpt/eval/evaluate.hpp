@@ -1,7 +1,7 @@
 // Evaluation of a model's weights on unseen token sequences: cross entropy, perplexity, accuracy.
 //
-// The unigram cross entropy of the same labels is reported beside it: what the best model without
-// any context would reach. Memory: the weights, and one batch's forward pass.
+// It also reports the unigram cross entropy of the same labels, which the best model without any
+// context would reach. Memory: the weights, and one batch's forward pass.
 #pragma once
 
 #include <cmath>
@@ -44,33 +44,33 @@ class unigram_counter {
     return total > 0 ? std::log(total) - sum / total : 0.0;
   }
 
-  /// By label; for adding up what several ranks counted.
+  /// Counts by label, for summing over ranks.
   [[nodiscard]] std::span<std::int64_t> counts() { return counts_; }
 
  private:
   std::vector<std::int64_t> counts_;
 };
 
-/// Evaluates on everything `next` gives; `seen(tokens)` is called after every batch. With `ranks`
-/// it is collective: each evaluates what it is given, those that hold slices of one model the same,
-/// and all get the means over all of it.
+/// Evaluates on all batches that `next` returns; calls on_progress(tokens) after every batch. With
+/// `ranks` it is collective: each rank evaluates its own batches, ranks that share a model the same
+/// ones, and all get the means over all batches.
 template <class T, class Comm, class Device>
 [[nodiscard]] evaluation_result evaluate(model<T, Comm> const& net, Device const& device,
                                          typename Device::stream_type& stream,
                                          std::function<std::optional<sequences>()> const& next,
-                                         std::function<void(std::int64_t)> const& seen = {},
+                                         std::function<void(std::int64_t)> const& on_progress = {},
                                          any_communicator* ranks = nullptr) {
   auto const shared = device.template allocate_shared<train::statistics<double>>(1);
   auto& sums = *shared.data();
-  device_sequences<Device> placed(device);
+  device_sequences<Device> batch_data(device);
   unigram_counter unigrams(net.config().vocab_size);
   arena memory;
   std::size_t capacity = 0;
   while (auto const batch = next()) {
     if (batch->count() == 0) continue;
     unigrams.add(batch->view({0, batch->count()}).labels.span());
-    placed.assign(*batch);
-    auto const part = placed.view({0, placed.count()});
+    batch_data.assign(*batch);
+    auto const part = batch_data.view({0, batch_data.count()});
     auto const bytes =
         train::plan_evaluation(net, sequences::shape_of(part.sequences, part.length));
     if (bytes > capacity) {
@@ -80,7 +80,7 @@ template <class T, class Comm, class Device>
     context<typename Device::stream_type> c{stream, memory, pass::inference, {}, part.length};
     train::evaluate_microbatch(net, c, part, sums);
     stream.synchronize();
-    if (seen) seen(sums.tokens);
+    if (on_progress) on_progress(sums.tokens);
   }
   if (ranks != nullptr && ranks->size() > 1) {
     parallel::host::stream exchanges;
@@ -90,7 +90,7 @@ template <class T, class Comm, class Device>
     add(std::span(&sums.loss, 1));
     add(std::span(&sums.tokens, 1));
     add(std::span(&sums.correct, 1));
-    add(unigrams.counts());  // alike by all that hold one model: shares stay
+    add(unigrams.counts());  // ranks that share a model count the same: proportions hold
   }
   require(sums.tokens > 0, "there is nothing to evaluate: the data has no token with a label");
   auto const tokens = static_cast<double>(sums.tokens);

@@ -1,4 +1,4 @@
-// What an evaluation on unseen tokens finds.
+// The result of an evaluation on unseen tokens.
 #pragma once
 
 #include <cmath>

@@ -1,9 +1,8 @@
 // The evaluation gauntlet: scores of categories, each of several benchmarks, and averages of them.
 //
-// A benchmark's score is its accuracy, less what guessing reaches, divided by what is left above
-// that; a category's is the weighted mean of its benchmarks', and there is none when one of them
-// was not run. An average is the mean of those of its categories that there are, 0 when there is
-// none.
+// The score of a benchmark is (accuracy - b) / (1 - b), where b is the accuracy of guessing. The
+// score of a category is the weighted mean over its benchmarks; a category has no score if one of
+// them was not run. An average is the mean of its categories that have a score, 0 where none has.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +24,7 @@ struct gauntlet_result {
   std::vector<std::pair<std::string, std::string>> missing;
 };
 
-/// Scores of what was run.
+/// The scores of a gauntlet from the results of the tasks that were run.
 [[nodiscard]] inline gauntlet_result score_gauntlet(gauntlet_config const& config,
                                                     std::span<task_result const> tasks) {
   gauntlet_result out;
@@ -33,8 +32,8 @@ struct gauntlet_result {
     double sum = 0, weights = 0;
     std::string missing;
     for (auto const& benchmark : category.benchmarks) {
-      auto const task = std::ranges::find_if(tasks, [&](task_result const& one) {
-        return one.label == benchmark.name && one.shots == benchmark.shots;
+      auto const task = std::ranges::find_if(tasks, [&](task_result const& result) {
+        return result.label == benchmark.name && result.shots == benchmark.shots;
       });
       if (task == tasks.end()) {
         missing = parallel::concat(benchmark.name, "/", benchmark.shots, "-shot");
@@ -56,11 +55,11 @@ struct gauntlet_result {
     else
       out.missing.emplace_back(category.name, missing);
   }
-  for (auto const& [name, of] : config.averages) {
+  for (auto const& [name, members] : config.averages) {
     double sum = 0;
     int count = 0;
     for (auto const& [category, score] : out.categories)
-      if (std::ranges::find(of, category) != of.end()) {
+      if (std::ranges::find(members, category) != members.end()) {
         sum += score;
         ++count;
       }

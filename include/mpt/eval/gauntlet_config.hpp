@@ -1,5 +1,5 @@
-// The configuration of an evaluation gauntlet (gauntlet.hpp): `eval_gauntlet` as LLM Foundry's YAML
-// has it.
+// The configuration of an evaluation gauntlet (gauntlet.hpp): `eval_gauntlet` in the form of LLM
+// Foundry's YAML.
 #pragma once
 
 #include <algorithm>
@@ -58,14 +58,14 @@ void for_each_item(config_reader& reader, std::string_view key, F&& f) {
 [[nodiscard]] inline gauntlet_category read_category(config_reader reader) {
   gauntlet_category out{reader.required<std::string>("name"), {}};
   for_each_item(reader, "benchmarks", [&](config_reader item) {
-    gauntlet_benchmark one{item.required<std::string>("name"),
-                           item.required<std::int64_t>("num_fewshot"),
-                           item.required<double>("random_baseline")};
-    item.check("random_baseline", one.random_baseline >= 0 && one.random_baseline < 1,
-               "expected a number from 0 to below 1, found ", one.random_baseline);
+    gauntlet_benchmark benchmark{item.required<std::string>("name"),
+                                 item.required<std::int64_t>("num_fewshot"),
+                                 item.required<double>("random_baseline")};
+    item.check("random_baseline", benchmark.random_baseline >= 0 && benchmark.random_baseline < 1,
+               "expected a number from 0 to below 1, found ", benchmark.random_baseline);
     item.accept_without_effect("scorecard", "scores are accuracies");
     item.finish();
-    out.benchmarks.push_back(std::move(one));
+    out.benchmarks.push_back(std::move(benchmark));
   });
   reader.finish();
   return out;
@@ -98,15 +98,15 @@ void for_each_item(config_reader& reader, std::string_view key, F&& f) {
       out.averages.emplace_back(key.name, detail::read_strings(section, key.name));
     }
   } else {
-    std::vector<std::string> all;
-    for (auto const& category : out.categories) all.push_back(category.name);
-    out.averages.emplace_back("default_average", std::move(all));
+    std::vector<std::string> names;
+    for (auto const& category : out.categories) names.push_back(category.name);
+    out.averages.emplace_back("default_average", std::move(names));
   }
   reader.finish();
   return out;
 }
 
-/// The gauntlet of a file: `eval_gauntlet: {...}`.
+/// Reads the gauntlet of a file: `eval_gauntlet: {...}`.
 [[nodiscard]] inline gauntlet_config read_gauntlet_file(std::filesystem::path const& file,
                                                         config_report& report) {
   auto const document = load_document(file);
@@ -116,7 +116,8 @@ void for_each_item(config_reader& reader, std::string_view key, F&& f) {
   return read_gauntlet(config_reader(*node, "eval_gauntlet", report));
 }
 
-/// That of a configuration: `eval_gauntlet`, a mapping or a file's name, or `eval_gauntlet_str`.
+/// Reads the gauntlet of a configuration: `eval_gauntlet`, a mapping or a file's name, or
+/// `eval_gauntlet_str`.
 [[nodiscard]] inline std::optional<gauntlet_config> read_eval_gauntlet(
     config_reader& reader, std::filesystem::path const& file) {
   auto const* const node = reader.raw("eval_gauntlet");

@@ -1,9 +1,10 @@
-// A row as the model reads it: ids, and which of them are scored.
+// A row as the model reads it: ids and the range of them that is scored.
 //
 // Preamble, question and continuation are each tokenised alone and joined, as LLM Foundry does. A
 // continuation begins with a space where the tokenizer writes words with theirs (" a" is one
-// token). What the tokenizer puts around texts stands around the preamble alone, without its last
-// token when that ends a text. Where all is longer than max_seq_len, the beginning is left out.
+// token). The tokens that the tokenizer adds around a text are added around the preamble alone,
+// without a final token that ends a text. Where the row is longer than max_seq_len, its beginning
+// is cut off.
 #pragma once
 
 #include <algorithm>
@@ -21,20 +22,21 @@
 
 namespace mpt::icl {
 
-/// Ids of which those from `begin` on are scored; generation: all are the prompt.
+/// Ids, of which those from `begin` on are scored; for generation all ids are the prompt.
 struct scored_ids {
   std::vector<std::int32_t> ids;
   std::size_t begin = 0;
-  bool is_cut = false;  ///< the context has lost its beginning, for want of room
+  bool is_cut = false;  ///< the beginning of the context was cut off
 };
 
-/// The options of a row: one for language modelling and generation.
+/// The options of a row; language modelling and generation have one.
 struct task_example {
   std::vector<scored_ids> options;
-  std::int64_t new_tokens = 0;  ///< generation: at most so many
+  std::int64_t new_tokens = 0;  ///< generation: the maximum number
 };
 
-/// Makes the examples of one part of a task, for one number of shots. Refers to its arguments.
+/// Makes the examples of one part of a task, for one number of shots. Its arguments must outlive
+/// it.
 class example_maker {
  public:
   example_maker(task_config const& task, task_rows const& rows, std::int64_t shots,
@@ -60,36 +62,36 @@ class example_maker {
   }
 
   [[nodiscard]] task_example make(std::size_t row) {
-    auto const& here = rows_.rows[row];
+    auto const& row_data = rows_.rows[row];
     auto const preamble = preamble_text(task_, rows_, draws_[row]);
-    auto const before = encode_preamble(preamble);
-    auto const questions = question_texts(task_, here, preamble.empty());
+    auto const preamble_ids = encode_preamble(preamble);
+    auto const questions = question_texts(task_, row_data, preamble.empty());
     task_example out;
     if (task_.kind == task_kind::multiple_choice) {
-      auto const context = join(before, encode(questions[0]));
-      for (auto const& choice : here.options)
-        out.options.push_back(scored(context, encode_answer(choice), here));
+      auto const context = join(preamble_ids, encode(questions[0]));
+      for (auto const& choice : row_data.options)
+        out.options.push_back(scored(context, encode_answer(choice), row_data));
       return out;
     }
     if (task_.kind == task_kind::generation) {
-      auto ids = join(before, encode(questions[0]));
+      auto ids = join(preamble_ids, encode(questions[0]));
       auto const room = static_cast<std::size_t>(task_.max_seq_len) - longest_answer_;
       bool const is_cut = ids.size() > room;
       if (is_cut) ids.erase(ids.begin(), ids.end() - static_cast<std::ptrdiff_t>(room));
-      require_context(ids.size(), here);
+      require_context(ids.size(), row_data);
       auto const size = ids.size();
       out.options.push_back({std::move(ids), size, is_cut});
       out.new_tokens = static_cast<std::int64_t>(std::max<std::size_t>(longest_answer_, 1));
       return out;
     }
-    auto const answer = encode_answer(here.answer);
+    auto const answer = encode_answer(row_data.answer);
     for (auto const& question : questions)
-      out.options.push_back(scored(join(before, encode(question)), answer, here));
+      out.options.push_back(scored(join(preamble_ids, encode(question)), answer, row_data));
     return out;
   }
 
-  /// Where row `row` stands: "file:line".
-  [[nodiscard]] std::string place_of(task_row const& row) const {
+  /// The location of a row, as "file:line".
+  [[nodiscard]] std::string location_of(task_row const& row) const {
     return parallel::concat(rows_.name, ":", row.line);
   }
 
@@ -115,21 +117,24 @@ class example_maker {
   }
 
   void require_context(std::size_t tokens, task_row const& row) const {
-    parallel::require(tokens > 0, place_of(row),
-                      ": nothing stands before what the model is to say; expected a context or a "
-                      "prompt_string of at least one token");
+    parallel::require(
+        tokens > 0, location_of(row),
+        ": nothing precedes the text that the model is to write; expected a context or a "
+        "prompt_string of at least one token");
   }
 
   [[nodiscard]] scored_ids scored(id_list context, id_list const& answer,
                                   task_row const& row) const {
-    auto const longest = static_cast<std::size_t>(task_.max_seq_len);
-    parallel::require(!answer.empty(), place_of(row), ": what the model is to say has no tokens");
-    parallel::require(answer.size() < longest, place_of(row), ": what the model is to say has ",
-                      answer.size(), " tokens, expected fewer than max_seq_len ", longest);
-    bool const is_cut = context.size() + answer.size() > longest;
+    auto const max_length = static_cast<std::size_t>(task_.max_seq_len);
+    parallel::require(!answer.empty(), location_of(row),
+                      ": the text that the model is to write has no tokens");
+    parallel::require(answer.size() < max_length, location_of(row),
+                      ": the text that the model is to write has ", answer.size(),
+                      " tokens, expected fewer than max_seq_len ", max_length);
+    bool const is_cut = context.size() + answer.size() > max_length;
     if (is_cut)
       context.erase(context.begin(),
-                    context.end() - static_cast<std::ptrdiff_t>(longest - answer.size()));
+                    context.end() - static_cast<std::ptrdiff_t>(max_length - answer.size()));
     require_context(context.size(), row);
     auto const begin = context.size();
     return {join(std::move(context), answer), begin, is_cut};

@@ -17,8 +17,8 @@
 
 namespace mpt::icl {
 
-/// Which rows stand before each row as examples, drawn for all rows by one generator in their
-/// order: [rows][shots], empty for none. So a rank that takes some of the rows draws for all.
+/// The rows that precede each row as examples, [rows][shots], empty for none. One generator draws
+/// for all rows in order, so a rank that runs only some rows still draws for all.
 [[nodiscard]] inline std::vector<std::vector<std::size_t>> draw_all_examples(std::size_t rows,
                                                                              std::size_t shots,
                                                                              std::uint64_t seed) {
@@ -31,51 +31,51 @@ namespace mpt::icl {
 
 namespace detail {
 
-[[nodiscard]] inline std::string answer_text(task_config const& task, task_rows const& of,
+[[nodiscard]] inline std::string answer_text(task_config const& task, task_rows const& rows,
                                              task_row const& row) {
   switch (task.kind) {
     case task_kind::multiple_choice: return row.options[row.gold];
     case task_kind::generation:
-      return of.has_chain_of_thought ? row.chain_of_thought + task.cot_delimiter + row.answer
-                                     : row.answer;
+      return rows.has_chain_of_thought ? row.chain_of_thought + task.cot_delimiter + row.answer
+                                       : row.answer;
     default: return row.answer;
   }
 }
 
-/// An example, after the text `before`.
-[[nodiscard]] inline std::string example_text(task_config const& task, task_rows const& of,
-                                              task_row const& row, bool first) {
-  auto const delimiter = first ? std::string_view() : std::string_view(task.example_delimiter);
+/// The text of an example; `is_first`: nothing precedes it.
+[[nodiscard]] inline std::string example_text(task_config const& task, task_rows const& rows,
+                                              task_row const& row, bool is_first) {
+  auto const delimiter = is_first ? std::string_view() : std::string_view(task.example_delimiter);
   if (task.kind == task_kind::schema)
     return parallel::concat(task.question_prelimiter, delimiter, row.options[row.gold],
                             task.continuation_delimiter, row.answer);
   return parallel::concat(delimiter, task.question_prelimiter, row.context,
-                          task.continuation_delimiter, answer_text(task, of, row));
+                          task.continuation_delimiter, answer_text(task, rows, row));
 }
 
 }  // namespace detail
 
-/// What stands before a row's own question: its preamble.
-[[nodiscard]] inline std::string preamble_text(task_config const& task, task_rows const& of,
+/// The preamble of a row: the text before its own question.
+[[nodiscard]] inline std::string preamble_text(task_config const& task, task_rows const& rows,
                                                std::span<std::size_t const> examples) {
   std::string out = task.prompt_string;
   for (auto const example : examples)
-    out += detail::example_text(task, of, of.rows[example], out.empty());
+    out += detail::example_text(task, rows, rows.rows[example], out.empty());
   return out;
 }
 
-/// A row's own question, which ends without white space (it would ask for an odd next token);
-/// several for a schema. `first`: the preamble is empty.
+/// The question of a row, one per context for a schema. It ends without white space, which would
+/// make an unusual next token likely. `is_first`: the preamble is empty.
 [[nodiscard]] inline std::vector<std::string> question_texts(task_config const& task,
-                                                             task_row const& row, bool first) {
-  auto const delimiter = first ? std::string_view() : std::string_view(task.example_delimiter);
+                                                             task_row const& row, bool is_first) {
+  auto const delimiter = is_first ? std::string_view() : std::string_view(task.example_delimiter);
   if (task.kind != task_kind::schema) {
     auto const text = parallel::concat(delimiter, task.question_prelimiter, row.context,
                                        task.continuation_delimiter);
     return {std::string(rstrip(text))};
   }
   std::vector<std::string> out;
-  auto const end = first ? std::string_view() : rstrip(task.continuation_delimiter);
+  auto const end = is_first ? std::string_view() : rstrip(task.continuation_delimiter);
   for (auto const& context : row.options)
     out.push_back(parallel::concat(task.question_prelimiter, delimiter, context, end));
   return out;

@@ -1,4 +1,4 @@
-// What came of tasks: LLM Foundry's Markdown tables, its metrics' names, and JSON.
+// Reports of tasks: LLM Foundry's Markdown tables, its metric names, and JSON.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,8 @@ struct model_report {
   std::optional<gauntlet_result> gauntlet;
 };
 
-/// "metrics/LABEL/N-shot[/CATEGORY]/METRIC" with its value, in order, and the gauntlet's.
+/// The metrics "metrics/LABEL/N-shot[/CATEGORY]/METRIC" with their values, in order, and those of
+/// the gauntlet.
 [[nodiscard]] inline std::vector<std::pair<std::string, double>> metrics_of(
     model_report const& report) {
   std::vector<std::pair<std::string, double>> out;
@@ -40,13 +41,13 @@ struct model_report {
   return out;
 }
 
-/// The two tables that LLM Foundry prints; the gauntlet's is left out where there is none.
+/// The two tables that LLM Foundry prints; without a gauntlet only the second.
 [[nodiscard]] inline std::string markdown_report(std::vector<model_report> const& models,
                                                  gauntlet_config const* gauntlet) {
   std::string out;
   if (gauntlet != nullptr) {
     std::vector<std::vector<std::string>> rows{{"model_name"}};
-    for (auto const& [name, of] : gauntlet->averages) rows[0].push_back(name);
+    for (auto const& [name, categories] : gauntlet->averages) rows[0].push_back(name);
     for (auto const& category : gauntlet->categories) rows[0].push_back(category.name);
     std::vector<model_report const*> order;
     for (auto const& model : models) order.push_back(&model);
@@ -56,7 +57,7 @@ struct model_report {
     for (auto const* const model : order) {
       std::vector<std::string> row{model->model};
       for (std::size_t i = 1; i < rows[0].size(); ++i) {
-        std::string cell = "nan";  // as LLM Foundry shows what is missing
+        std::string cell = "nan";  // LLM Foundry's text for a missing score
         for (auto const* const scores : {&model->gauntlet->averages, &model->gauntlet->categories})
           for (auto const& [name, score] : *scores)
             if (name == rows[0][i]) cell = fmt::format("{:.6g}", score);
@@ -64,9 +65,9 @@ struct model_report {
       }
       rows.push_back(std::move(row));
     }
-    std::vector<bool> right(rows[0].size(), true);
-    right[0] = false;
-    out += console::markdown_table(rows, right) + "\n";
+    std::vector<bool> is_right_aligned(rows[0].size(), true);
+    is_right_aligned[0] = false;
+    out += console::markdown_table(rows, is_right_aligned) + "\n";
   }
   std::vector<std::vector<std::string>> rows{
       {"Category", "Benchmark", "Subtask", "Accuracy", "Number few shot", "Model"}};
@@ -74,15 +75,15 @@ struct model_report {
     for (auto const& task : model.tasks) {
       std::string category;
       if (gauntlet != nullptr)
-        for (auto const& one : gauntlet->categories)
-          if (std::ranges::find(one.benchmarks, task.label, &gauntlet_benchmark::name) !=
-              one.benchmarks.end())
-            category = one.name;
+        for (auto const& entry : gauntlet->categories)
+          if (std::ranges::find(entry.benchmarks, task.label, &gauntlet_benchmark::name) !=
+              entry.benchmarks.end())
+            category = entry.name;
       auto const shots = fmt::format("{}-shot", task.shots);
-      bool const single = task.parts.size() == 1;
-      rows.push_back({category, task.label, single ? "" : "Average",
+      bool const is_single = task.parts.size() == 1;
+      rows.push_back({category, task.label, is_single ? "" : "Average",
                       fmt::format("{:.6g}", task.accuracy()), shots, model.model});
-      if (single) continue;
+      if (is_single) continue;
       for (auto const& part : task.parts)
         rows.push_back({category, "", part.category, fmt::format("{:.6g}", part.accuracy()), shots,
                         model.model});
@@ -90,7 +91,7 @@ struct model_report {
   return out + console::markdown_table(rows, {false, false, false, true, false, false});
 }
 
-/// A sentence for each task with contexts that were longer than its max_seq_len.
+/// A sentence for each task some of whose contexts were longer than its max_seq_len.
 [[nodiscard]] inline std::vector<std::string> notes_on_cut_contexts(model_report const& report) {
   std::vector<std::string> out;
   for (auto const& task : report.tasks)
@@ -106,18 +107,18 @@ struct model_report {
   nlohmann::ordered_json out{{"model", report.model}};
   auto& tasks = out["icl_tasks"] = nlohmann::ordered_json::array();
   for (auto const& task : report.tasks) {
-    nlohmann::ordered_json one{{"label", task.label},
-                               {"icl_task_type", name_of(task.kind)},
-                               {"num_fewshot", task.shots},
-                               {"metric", metric_of(task.kind)},
-                               {"accuracy", task.accuracy()},
-                               {"rows", task.rows()},
-                               {"cut_contexts", task.cut_contexts()}};
+    nlohmann::ordered_json entry{{"label", task.label},
+                                 {"icl_task_type", name_of(task.kind)},
+                                 {"num_fewshot", task.shots},
+                                 {"metric", metric_of(task.kind)},
+                                 {"accuracy", task.accuracy()},
+                                 {"rows", task.rows()},
+                                 {"cut_contexts", task.cut_contexts()}};
     if (task.parts.size() > 1)
       for (auto const& part : task.parts)
-        one["categories"][part.category] = {{"accuracy", part.accuracy()},
-                                            {"rows", part.rows.size()}};
-    tasks.push_back(std::move(one));
+        entry["categories"][part.category] = {{"accuracy", part.accuracy()},
+                                              {"rows", part.rows.size()}};
+    tasks.push_back(std::move(entry));
   }
   for (auto const& [name, value] : metrics_of(report)) out["metrics"][name] = value;
   if (report.gauntlet)
@@ -126,24 +127,24 @@ struct model_report {
   return out;
 }
 
-/// One JSON line a row, for a closer look: its place, scores, choice or text, and whether it is
-/// right.
+/// One JSON line per row, for closer inspection: its line, scores, choice or text, and whether it
+/// is right.
 [[nodiscard]] inline std::string row_lines(model_report const& report) {
   std::string out;
   for (auto const& task : report.tasks)
     for (auto const& part : task.parts)
       for (auto const& row : part.rows) {
-        nlohmann::ordered_json one{{"model", report.model},     {"task", task.label},
-                                   {"num_fewshot", task.shots}, {"category", part.category},
-                                   {"line", row.line},          {"correct", row.correct}};
+        nlohmann::ordered_json entry{{"model", report.model},     {"task", task.label},
+                                     {"num_fewshot", task.shots}, {"category", part.category},
+                                     {"line", row.line},          {"correct", row.is_correct}};
         if (task.kind == task_kind::generation) {
-          one["output"] = row.output;
+          entry["output"] = row.output;
         } else {
-          one["losses"] = row.losses;
-          one["chosen"] = row.chosen;
+          entry["losses"] = row.losses;
+          entry["chosen"] = row.chosen;
         }
-        if (row.is_cut) one["context_cut"] = true;
-        out += one.dump() + "\n";
+        if (row.is_cut) entry["context_cut"] = true;
+        out += entry.dump() + "\n";
       }
   return out;
 }

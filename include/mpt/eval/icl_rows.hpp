@@ -1,14 +1,13 @@
-// The rows of a task: JSON lines with the keys that its kind has, checked before anything is
-// computed.
+// The rows of a task: JSON lines with the keys of its kind, checked before anything is computed.
 //
 //   language_modeling              {"context", "continuation"}
 //   multiple_choice                {"query", "choices": [..], "gold": index}
 //   schema                         {"context_options": [..], "continuation", "gold": index}
 //   generation_task_with_answers   {"context", "answer", "aliases": [..], "chain_of_thought"}
 //
-// and "category" where the task has categories. Other keys are left alone. White space around texts
-// is taken off, but not in lists, as LLM Foundry does. Errors name file, line, what was found and
-// what was expected.
+// and "category" where the task has categories. Other keys are ignored. As in LLM Foundry, white
+// space around texts is stripped, except in lists. Errors name file, line, the value found and the
+// value expected.
 #pragma once
 
 #include <algorithm>
@@ -30,27 +29,27 @@ namespace mpt::icl {
 
 struct task_row {
   std::uint64_t line = 0;
-  std::string context;               ///< or query
-  std::string answer;                ///< or continuation
-  std::vector<std::string> options;  ///< choices, context_options, or the answers that count
-  std::size_t gold = 0;              ///< which of the options is right
+  std::string context;               ///< context or query
+  std::string answer;                ///< answer or continuation
+  std::vector<std::string> options;  ///< choices, context_options, or the accepted answers
+  std::size_t gold = 0;              ///< index of the right option
   std::string chain_of_thought;
   std::string category;
 };
 
 /// The rows of a file, or of one category of it.
 struct task_rows {
-  std::string name;  ///< of the file, for messages
+  std::string name;  ///< name of the file, for messages
   std::vector<task_row> rows;
   bool has_chain_of_thought = false;
-  /// Generation: every answer that counts as it stands in the file, white space included; the
-  /// longest decides how many tokens are generated.
+  /// Generation: every accepted answer as written in the file, white space included; the longest
+  /// determines how many tokens are generated.
   std::vector<std::string> answer_texts;
 };
 
 struct task_limits {
   std::size_t rows = 10'000'000;
-  std::size_t options = 1000;  ///< of a row
+  std::size_t options = 1000;  ///< per row
   std::uint64_t line_bytes = std::uint64_t{1} << 26;
 };
 
@@ -59,9 +58,11 @@ namespace detail {
 /// Typed members of one row.
 class row_reader {
  public:
-  row_reader(nlohmann::json const& row, std::string where) : row_(row), where_(std::move(where)) {
+  row_reader(nlohmann::json const& row, std::string location)
+      : row_(row), location_(std::move(location)) {
     if (row_.is_object()) return;
-    parallel::fail(where_, ": expected a JSON object, found ", parallel::concat(row_.type_name()));
+    parallel::fail(location_, ": expected a JSON object, found ",
+                   parallel::concat(row_.type_name()));
   }
 
   [[nodiscard]] nlohmann::json const* find(char const* key) const {
@@ -74,25 +75,25 @@ class row_reader {
     std::string keys;
     for (auto const& [name, member] : row_.items())
       if (keys.size() < 300) keys += parallel::concat(keys.empty() ? "\"" : ", \"", name, "\"");
-    parallel::fail(where_, ": the row has no \"", key, "\"; its keys are ",
+    parallel::fail(location_, ": the row has no \"", key, "\"; its keys are ",
                    keys.empty() ? "none" : keys);
   }
   /// Text without white space around it.
   [[nodiscard]] std::string text(char const* key) const { return std::string(strip(raw(key))); }
   [[nodiscard]] std::string const& raw(char const* key) const {
     auto const& value = get(key);
-    parallel::require(value.is_string(), where_, ": \"", key, "\" is of type ", value.type_name(),
-                      ", expected a string");
+    parallel::require(value.is_string(), location_, ": \"", key, "\" is of type ",
+                      value.type_name(), ", expected a string");
     return value.get_ref<std::string const&>();
   }
   [[nodiscard]] std::vector<std::string> texts(char const* key, task_limits const& limits) const {
     auto const& value = get(key);
-    parallel::require(value.is_array() && value.size() <= limits.options, where_, ": \"", key,
+    parallel::require(value.is_array() && value.size() <= limits.options, location_, ": \"", key,
                       "\" is ", value.is_array() ? "a list of too many" : value.type_name(),
                       ", expected a list of at most ", limits.options, " strings");
     std::vector<std::string> out;
     for (auto const& item : value) {
-      parallel::require(item.is_string(), where_, ": \"", key, "\" holds ", item.type_name(),
+      parallel::require(item.is_string(), location_, ": \"", key, "\" holds ", item.type_name(),
                         ", expected strings");
       out.push_back(item.get<std::string>());
     }
@@ -101,7 +102,7 @@ class row_reader {
   /// An index into a list of `size`.
   [[nodiscard]] std::size_t index(char const* key, std::size_t size) const {
     auto const& value = get(key);
-    parallel::require(value.is_number_unsigned() && value.get<std::uint64_t>() < size, where_,
+    parallel::require(value.is_number_unsigned() && value.get<std::uint64_t>() < size, location_,
                       ": \"", key, "\" is ", printable_value(value), ", expected an index below ",
                       size, ", the number of options");
     return value.get<std::size_t>();
@@ -113,16 +114,16 @@ class row_reader {
   }
 
   nlohmann::json const& row_;
-  std::string where_;
+  std::string location_;
 };
 
 [[nodiscard]] inline task_row read_row(nlohmann::json const& json, task_config const& task,
-                                       std::string const& where, task_limits const& limits) {
-  row_reader const reader(json, where);
+                                       std::string const& location, task_limits const& limits) {
+  row_reader const reader(json, location);
   task_row row;
   auto const options = [&](char const* key) {
     row.options = reader.texts(key, limits);
-    parallel::require(!row.options.empty(), where, ": \"", key, "\" is an empty list");
+    parallel::require(!row.options.empty(), location, ": \"", key, "\" is an empty list");
     row.gold = reader.index("gold", row.options.size());
   };
   switch (task.kind) {
@@ -155,8 +156,8 @@ class row_reader {
 
 }  // namespace detail
 
-/// Reads a task's file: its rows in order, by category where it has them (sorted), else all under
-/// "". Throws when a row is wrong or there is none. Memory: the rows.
+/// Reads a task's file: its rows in order, by (sorted) category where the task has categories, else
+/// all under "". Throws where a row is wrong or the file has none. Memory: all rows.
 [[nodiscard]] inline std::map<std::string, task_rows> read_task_rows(
     task_config const& task, task_limits const& limits = {}) {
   data::document_reader file(task.file, {.max_line_bytes = limits.line_bytes});
@@ -166,24 +167,24 @@ class row_reader {
   std::uint64_t first_with_thought = 0, first_without = 0;
   std::size_t count = 0;
   for (std::string text; file.next(text);) {
-    auto const where = parallel::concat(file.name(), ":", file.line());
-    parallel::require(++count <= limits.rows, where, ": more than ", limits.rows, " rows");
-    auto const json = parallel::checkpoint::parse_json(text, where);
-    auto row = detail::read_row(json, task, where, limits);
+    auto const location = parallel::concat(file.name(), ":", file.line());
+    parallel::require(++count <= limits.rows, location, ": more than ", limits.rows, " rows");
+    auto const json = parallel::checkpoint::parse_json(text, location);
+    auto row = detail::read_row(json, task, location, limits);
     row.line = file.line();
     auto& part = out[row.category];
     if (task.kind == task_kind::generation) {
       auto const thought = json.find("chain_of_thought");
-      bool const thinks = thought != json.end() && thought->is_string();
-      auto& first = thinks ? first_with_thought : first_without;
-      if (first == 0) first = row.line;
-      parallel::require(first_with_thought == 0 || first_without == 0, where,
+      bool const has_thought = thought != json.end() && thought->is_string();
+      auto& first_line = has_thought ? first_with_thought : first_without;
+      if (first_line == 0) first_line = row.line;
+      parallel::require(first_with_thought == 0 || first_without == 0, location,
                         ": a row with and one without \"chain_of_thought\" (lines ",
                         first_with_thought, " and ", first_without,
                         "); give it in every row or in none");
-      part.has_chain_of_thought = thinks;
-      auto const before = thinks ? thought->get<std::string>() + task.cot_delimiter : "";
-      for (auto const& answer : row.options) part.answer_texts.push_back(before + answer);
+      part.has_chain_of_thought = has_thought;
+      auto const thought_text = has_thought ? thought->get<std::string>() + task.cot_delimiter : "";
+      for (auto const& answer : row.options) part.answer_texts.push_back(thought_text + answer);
     }
     part.rows.push_back(std::move(row));
   }
@@ -193,13 +194,13 @@ class row_reader {
   return out;
 }
 
-/// A task's parts, read and checked.
+/// A task with its parts, read and checked.
 struct loaded_task {
   task_config config;
   std::map<std::string, task_rows> parts;
 };
 
-/// Reads all tasks' files, before anything is computed.
+/// Reads the files of all tasks, before anything is computed.
 [[nodiscard]] inline std::vector<loaded_task> load_tasks(std::vector<task_config> const& tasks) {
   std::vector<loaded_task> out;
   for (auto const& task : tasks) out.push_back({task, read_task_rows(task)});

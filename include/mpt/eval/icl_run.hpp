@@ -1,7 +1,8 @@
-// Runs tasks: every row of every part scored, its rows divided among ranks.
+// Runs tasks: scores every row of every part, with the rows divided among ranks.
 //
-// Rows go to ranks in turn, each of which holds the whole model; the results meet once a part, so
-// that every rank has all of them and the scores do not depend on how many there are.
+// Rows are assigned round-robin to ranks, each of which holds the whole model. The results are
+// gathered once per part, so that every rank has all of them and the scores do not depend on the
+// number of ranks.
 #pragma once
 
 #include <algorithm>
@@ -23,12 +24,12 @@
 namespace mpt::icl {
 
 struct row_result {
-  std::uint64_t line = 0;  ///< of the task's file
-  bool correct = false;
-  std::vector<double> losses = {};  ///< of the options, nats a token
-  std::size_t chosen = 0;           ///< the option of the least loss
-  std::string output = {};          ///< of generation
-  bool is_cut = false;              ///< an option's context has lost its beginning
+  std::uint64_t line = 0;  ///< line in the task's file
+  bool is_correct = false;
+  std::vector<double> losses = {};  ///< loss of each option, nats per token
+  std::size_t chosen = 0;           ///< the option with the least loss
+  std::string output = {};          ///< generated text
+  bool is_cut = false;              ///< the beginning of an option's context was cut off
 };
 
 /// The rows of a task, or of one category of it, at one number of shots.
@@ -37,8 +38,9 @@ struct part_result {
   std::vector<row_result> rows = {};
 
   [[nodiscard]] double accuracy() const {
-    auto const right = std::ranges::count_if(rows, &row_result::correct);
-    return rows.empty() ? 0.0 : static_cast<double>(right) / static_cast<double>(rows.size());
+    auto const correct_rows = std::ranges::count_if(rows, &row_result::is_correct);
+    return rows.empty() ? 0.0
+                        : static_cast<double>(correct_rows) / static_cast<double>(rows.size());
   }
 };
 
@@ -49,7 +51,8 @@ struct task_result {
   std::vector<part_result> parts = {};
   std::int64_t max_seq_len = 0;
 
-  /// Of all parts alike, however many rows each has, as LLM Foundry averages categories.
+  /// The mean of the parts' accuracies, whatever their numbers of rows, as LLM Foundry averages
+  /// categories.
   [[nodiscard]] double accuracy() const {
     double sum = 0;
     for (auto const& part : parts) sum += part.accuracy();
@@ -70,12 +73,12 @@ struct task_result {
 
 namespace detail {
 
-/// `Model`: a task_model, or what scores and generates as one does. `ends`: the tokens that end an
-/// answer.
+/// Scores one row. `Model`: a task_model or a type with the same functions. `end_tokens`: the
+/// tokens that end an answer.
 template <class Model>
 [[nodiscard]] row_result run_row(task_config const& task, task_row const& row,
                                  task_example const& example, tokenizer const& words,
-                                 std::vector<std::int32_t> const& ends, Model& model) {
+                                 std::vector<std::int32_t> const& end_tokens, Model& model) {
   row_result out{.line = row.line};
   out.is_cut = std::ranges::any_of(example.options, &scored_ids::is_cut);
   if (task.kind == task_kind::generation) {
@@ -83,51 +86,51 @@ template <class Model>
     static_cast<void>(
         model.generate(example.options[0].ids,
                        {.max_new_tokens = example.new_tokens,
-                        .end_tokens = ends,
+                        .end_tokens = end_tokens,
                         .ends_text = [&](std::size_t, std::int32_t id) { return text.add(id); }}));
     out.output = text.finish();
-    out.correct = answer_is_right(task, out.output, row.options);
+    out.is_correct = is_answer_right(task, out.output, row.options);
     return out;
   }
   auto const scores = model.score(example.options);
   for (auto const& score : scores) out.losses.push_back(score.loss);
   out.chosen = static_cast<std::size_t>(std::ranges::min_element(out.losses) - out.losses.begin());
-  out.correct =
-      task.kind == task_kind::language_modeling ? scores[0].likeliest : out.chosen == row.gold;
+  out.is_correct =
+      task.kind == task_kind::language_modeling ? scores[0].is_likeliest : out.chosen == row.gold;
   return out;
 }
 
 [[nodiscard]] inline nlohmann::json pack(row_result const& row) {
-  return {row.line, row.correct, row.losses, row.chosen, row.output, row.is_cut};
+  return {row.line, row.is_correct, row.losses, row.chosen, row.output, row.is_cut};
 }
 [[nodiscard]] inline row_result unpack(nlohmann::json const& row) {
   return {row.at(0), row.at(1), row.at(2), row.at(3), row.at(4), row.at(5)};
 }
 
-/// All ranks' rows in their order; each has every `ranks`-th.
+/// Gathers the rows of all ranks in their order; each rank has run every `ranks`-th row.
 inline void share_rows(std::vector<row_result>& rows, row_sharing const& sharing) {
   if (sharing.ranks == 1) return;
-  nlohmann::json own = nlohmann::json::array();
+  nlohmann::json rank_rows = nlohmann::json::array();
   for (auto i = static_cast<std::size_t>(sharing.rank); i < rows.size();
        i += static_cast<std::size_t>(sharing.ranks))
-    own.push_back(pack(rows[i]));
-  auto const all = sharing.gather(own.dump());
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    rank_rows.push_back(pack(rows[i]));
+  auto const texts = sharing.gather(rank_rows.dump());
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
     std::size_t i = rank;
-    for (auto const& row : nlohmann::json::parse(all[rank])) {
+    for (auto const& row : nlohmann::json::parse(texts[rank])) {
       rows.at(i) = unpack(row);
-      i += all.size();
+      i += texts.size();
     }
   }
 }
 
 }  // namespace detail
 
-/// How many of a part's rows are run: all, or the first `batches` batches of them.
+/// The number of rows of a part that are run: all, or those of the first `batches` batches.
 [[nodiscard]] inline std::size_t rows_to_run(task_config const& task, task_rows const& part,
                                              std::optional<std::int64_t> batches) {
   if (!batches || *batches < 0 || task.has_categories) return part.rows.size();
-  // a row of several options counts as so many sequences of a batch
+  // each option of a row counts as a sequence of a batch
   auto const sequences = task.kind == task_kind::multiple_choice || task.kind == task_kind::schema
                              ? static_cast<std::int64_t>(part.rows[0].options.size())
                              : 1;
@@ -135,28 +138,28 @@ inline void share_rows(std::vector<row_result>& rows, row_sharing const& sharing
   return std::min(part.rows.size(), static_cast<std::size_t>(rows));
 }
 
-/// Runs a task at one number of shots. `seen(rows)` is called after every row with the number of
-/// rows that are done of all ranks' (about). `more_ends`: tokens that end an answer beside the
-/// tokenizer's end-of-text token. Collective where sharing has several ranks.
+/// Runs a task at one number of shots. Calls on_progress(rows) after every row with the approximate
+/// number of rows that all ranks have finished. `extra_end_tokens`: tokens that end an answer, in
+/// addition to the tokenizer's end-of-text token. Collective where `sharing` has several ranks.
 template <class Model>
 [[nodiscard]] task_result run_task(loaded_task const& task, std::int64_t shots,
                                    tokenizer const& words, Model& model,
                                    row_sharing const& sharing = {},
                                    std::optional<std::int64_t> batches = std::nullopt,
-                                   std::function<void(std::size_t)> const& seen = {},
-                                   std::vector<std::int32_t> const& more_ends = {}) {
+                                   std::function<void(std::size_t)> const& on_progress = {},
+                                   std::vector<std::int32_t> const& extra_end_tokens = {}) {
   task_result out{.label = task.config.label, .kind = task.config.kind, .shots = shots};
   out.max_seq_len = task.config.max_seq_len;
   auto const affixes = read_text_affixes(words);
-  auto ends = more_ends;
-  if (auto const end = words.eos_id()) ends.push_back(*end);
+  auto end_tokens = extra_end_tokens;
+  if (auto const end = words.eos_id()) end_tokens.push_back(*end);
   for (auto const& [category, part] : task.parts) {
     example_maker maker(task.config, part, shots, words, affixes);
     std::vector<row_result> rows(rows_to_run(task.config, part, batches));
     for (auto i = static_cast<std::size_t>(sharing.rank); i < rows.size();
          i += static_cast<std::size_t>(sharing.ranks)) {
-      rows[i] = detail::run_row(task.config, part.rows[i], maker.make(i), words, ends, model);
-      if (seen) seen(i + 1);
+      rows[i] = detail::run_row(task.config, part.rows[i], maker.make(i), words, end_tokens, model);
+      if (on_progress) on_progress(i + 1);
     }
     detail::share_rows(rows, sharing);
     out.parts.push_back({category, std::move(rows)});

@@ -1,8 +1,8 @@
-// What a model says of the options of a row: the loss of each one's scored ids, and whether they
-// are the likeliest.
+// A model's scores of the options of a row: the loss of the scored ids of each option, and whether
+// they are the likeliest.
 //
-// What the options have in common before anything is scored is read once, into a KV cache, from
-// which each option goes on: a question with four choices costs little more than one.
+// The common beginning of the options is read once, into a KV cache, from which each option
+// continues: a question with four choices costs little more than one.
 #pragma once
 
 #include <algorithm>
@@ -19,11 +19,11 @@
 namespace mpt::icl {
 
 struct option_score {
-  double loss = 0;         ///< nats a scored token, their mean: the logarithm of the perplexity
-  bool likeliest = false;  ///< every scored token is the likeliest one (ties: the lowest id)
+  double loss = 0;  ///< mean over the scored tokens, in nats: the logarithm of the perplexity
+  bool is_likeliest = false;  ///< every scored token is the likeliest one (ties: the lowest id)
 };
 
-/// How many ids all options begin with, of those that come before the last one that is not scored.
+/// The length of the common beginning of all options, within the ids before the last unscored one.
 [[nodiscard]] inline std::size_t common_beginning(std::span<scored_ids const> options) {
   if (options.size() < 2) return 0;
   std::size_t common = std::numeric_limits<std::size_t>::max();
@@ -37,7 +37,7 @@ struct option_score {
   return common;
 }
 
-/// Adds one token's prediction to a score; `logits` over the vocabulary.
+/// Adds the prediction of one token to a score; `logits` has one value per vocabulary entry.
 inline void add_prediction(option_score& score, std::span<float const> logits,
                            std::int32_t target) {
   auto const best = std::ranges::max_element(logits);
@@ -45,18 +45,18 @@ inline void add_prediction(option_score& score, std::span<float const> logits,
   double sum = 0;
   for (float const logit : logits) sum += std::exp(static_cast<double>(logit) - largest);
   score.loss += std::log(sum) + largest - logits[static_cast<std::size_t>(target)];
-  score.likeliest = score.likeliest && best - logits.begin() == target;
+  score.is_likeliest = score.is_likeliest && best - logits.begin() == target;
 }
 
-/// Scores and continues rows by a model, to which it refers.
+/// Scores and continues rows by a model, which must outlive it.
 class task_model {
  public:
   explicit task_model(text_model& reader) : reader_(reader) {}
 
   [[nodiscard]] std::vector<option_score> score(std::span<scored_ids const> options) {
     auto const common = common_beginning(options);
-    auto const ids = [&](scored_ids const& of, std::size_t from, std::size_t to) {
-      return std::span(of.ids).subspan(from, to - from);
+    auto const ids = [&](scored_ids const& option, std::size_t begin, std::size_t end) {
+      return std::span(option.ids).subspan(begin, end - begin);
     };
     reader_.truncate(0, 0);
     if (common > 0) static_cast<void>(reader_.read(0, ids(options.front(), 0, common), 0));
@@ -64,23 +64,23 @@ class task_model {
     for (auto const& option : options) {
       reader_.truncate(0, static_cast<index>(common));
       auto const scored = option.ids.size() - option.begin;
-      // the last id predicts nothing that is scored
+      // the last id predicts no scored id
       auto const logits =
           reader_.read(0, ids(option, common, option.ids.size() - 1), static_cast<index>(scored));
       auto const vocabulary = logits.size() / scored;
-      option_score here{.loss = 0, .likeliest = true};
+      option_score option_result{.loss = 0, .is_likeliest = true};
       for (std::size_t i = 0; i < scored; ++i)
-        add_prediction(here, std::span(logits).subspan(i * vocabulary, vocabulary),
+        add_prediction(option_result, std::span(logits).subspan(i * vocabulary, vocabulary),
                        option.ids[option.begin + i]);
-      here.loss /= static_cast<double>(scored);
-      require(std::isfinite(here.loss),
+      option_result.loss /= static_cast<double>(scored);
+      require(std::isfinite(option_result.loss),
               "the model's logits are not finite; its weights may be damaged");
-      out.push_back(here);
+      out.push_back(option_result);
     }
     return out;
   }
 
-  /// As mpt::generate of one prompt.
+  /// mpt::generate for one prompt.
   [[nodiscard]] std::vector<std::int32_t> generate(std::vector<std::int32_t> const& prompt,
                                                    generation_options const& options) {
     return mpt::generate(reader_, std::span(&prompt, 1), options).front();

@@ -1,4 +1,4 @@
-// A task of in-context learning as LLM Foundry describes it: which rows, what a prompt is made of.
+// A task of in-context learning as LLM Foundry describes it: its rows and the parts of a prompt.
 #pragma once
 
 #include <cstdint>
@@ -16,28 +16,28 @@ enum class task_kind : std::uint8_t {
   generation          ///< does what the model writes begin with one of the answers?
 };
 
-/// Names and defaults of LLM Foundry's.
+/// The settings of a task, with the names and defaults of LLM Foundry.
 struct task_config {
   std::string label;
   std::filesystem::path file;
   task_kind kind = task_kind::language_modeling;
-  std::vector<std::int64_t> shots = {0};  ///< how many examples; each is a run of its own
-  std::string prompt_string;              ///< once, before all
+  std::vector<std::int64_t> shots = {0};  ///< numbers of examples; each is run separately
+  std::string prompt_string;              ///< once, at the beginning
   std::string example_delimiter = "\n";
   std::string continuation_delimiter = " ";
   std::string question_prelimiter;  ///< before each question
   std::string cot_delimiter;        ///< before the answer, after a chain of thought
   std::vector<std::string> stops;   ///< an answer ends before any of these
-  bool do_normalization = true;     ///< of generated answers
+  bool do_normalization = true;     ///< normalise generated answers
   bool has_categories = false;      ///< each category is a task of its own
-  std::uint64_t seed = 1234;        ///< of the draws of examples
-  std::int64_t batch_size = 0;      ///< rows at once, for icl_subset_num_batches
+  std::uint64_t seed = 1234;        ///< seed of the draws of examples
+  std::int64_t batch_size = 0;      ///< rows per batch, for icl_subset_num_batches
   std::int64_t max_seq_len = 2048;  ///< longer contexts lose their beginning
 
   friend bool operator==(task_config const&, task_config const&) = default;
 };
 
-/// The name of the score, as it is logged.
+/// The name of the score in logs.
 [[nodiscard]] inline std::string_view metric_of(task_kind kind) {
   switch (kind) {
     case task_kind::language_modeling: return "InContextLearningLMAccuracy";

@@ -1,4 +1,4 @@
-// Text as Python's str methods treat it, where LLM Foundry's prompts and scores rest on them.
+// The Python str methods on which LLM Foundry's prompts and scores depend.
 #pragma once
 
 #include <utf8proc.h>
@@ -13,7 +13,7 @@
 
 namespace mpt::icl {
 
-/// What str.isspace() says of one character: Unicode's white space and the four ASCII separators.
+/// str.isspace() of one character: Unicode's white space and the four ASCII separators.
 [[nodiscard]] constexpr bool is_python_space(char32_t c) {
   return is_white_space(c) || (c >= 0x1C && c <= 0x1F);
 }
@@ -21,10 +21,10 @@ namespace mpt::icl {
 /// str.rstrip().
 [[nodiscard]] inline std::string_view rstrip(std::string_view text) {
   std::size_t end = 0;
-  for (std::size_t at = 0; at < text.size();) {
-    auto const next = utf8::read(text, at);
-    at += next.bytes;
-    if (!is_python_space(next.code_point)) end = at;
+  for (std::size_t position = 0; position < text.size();) {
+    auto const next = utf8::read(text, position);
+    position += next.bytes;
+    if (!is_python_space(next.code_point)) end = position;
   }
   return text.substr(0, end);
 }
@@ -48,7 +48,8 @@ inline void append_utf8(std::string& out, char32_t c) {
   out.append(reinterpret_cast<char const*>(bytes), static_cast<std::size_t>(size));
 }
 
-/// What the answers' normalisation takes for punctuation: ASCII's, and four quotation marks.
+/// Whether the normalisation of answers treats a character as punctuation: ASCII's, and four
+/// quotation marks.
 [[nodiscard]] inline bool is_answer_punctuation(char32_t c) {
   bool const ascii = (c >= 0x21 && c <= 0x2F) || (c >= 0x3A && c <= 0x40) ||
                      (c >= 0x5B && c <= 0x60) || (c >= 0x7B && c <= 0x7E);
@@ -57,9 +58,9 @@ inline void append_utf8(std::string& out, char32_t c) {
 
 }  // namespace detail
 
-/// An answer as TriviaQA's official evaluation compares it (Joshi et al., 2017): in lower case,
-/// without punctuation and articles, words apart by one space. Lower case is that of each character
-/// by itself, so the Greek final sigma is not told apart.
+/// Normalises an answer as TriviaQA's official evaluation does (Joshi et al., 2017): lower case,
+/// without punctuation and articles, words separated by one space. Each character is converted to
+/// lower case by itself, so a final Greek sigma is not distinguished.
 [[nodiscard]] inline std::string normalise_answer(std::string_view answer) {
   std::string out, word;
   auto const end_of_word = [&] {
@@ -67,7 +68,7 @@ inline void append_utf8(std::string& out, char32_t c) {
     out += word;
     word.clear();
   };
-  // An article is a whole run of letters and digits, which a mark beside it does not end up in.
+  // An article is a whole run of letters and digits; an adjacent mark does not belong to the run.
   std::string run;
   auto const end_of_run = [&] {
     if (run == "a" || run == "an" || run == "the")
@@ -76,9 +77,9 @@ inline void append_utf8(std::string& out, char32_t c) {
       word += run;
     run.clear();
   };
-  for (std::size_t at = 0; at < answer.size();) {
-    auto const next = utf8::read(answer, at);
-    at += next.bytes;
+  for (std::size_t position = 0; position < answer.size();) {
+    auto const next = utf8::read(answer, position);
+    position += next.bytes;
     auto const c = next.code_point;
     if (is_python_space(c) || detail::is_answer_punctuation(c)) {
       end_of_run();
@@ -89,10 +90,10 @@ inline void append_utf8(std::string& out, char32_t c) {
       detail::append_utf8(word, 0x307);
     } else {
       auto const kind = class_of(c);
-      bool const of_word = kind == character_class::letter || kind == character_class::number;
-      if (!of_word) end_of_run();
+      bool const is_word_part = kind == character_class::letter || kind == character_class::number;
+      if (!is_word_part) end_of_run();
       detail::append_utf8(
-          of_word ? run : word,
+          is_word_part ? run : word,
           static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(c))));
     }
   }

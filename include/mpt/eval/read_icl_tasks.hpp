@@ -1,7 +1,8 @@
-// Reads `icl_tasks` as LLM Foundry's YAML has it: a list of tasks, or the name of a file with one.
+// Reads `icl_tasks` in the form of LLM Foundry's YAML: a list of tasks, or the name of a file with
+// a list.
 //
-// Paths in LLM Foundry's files are relative to its folder `scripts`. Here a path is looked for
-// where the program was started, then beside the YAML file and in the folders above it.
+// Paths in LLM Foundry's files are relative to its folder `scripts`. Here a path is searched for
+// in the current folder, then in the folder of the YAML file and in the folders above it.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +22,14 @@
 
 namespace mpt::icl {
 
-/// What tasks take from the configuration around them.
+/// Defaults that tasks take from the configuration that contains them.
 struct task_defaults {
-  std::filesystem::path file = {};  ///< of the configuration
+  std::filesystem::path file = {};  ///< file of the configuration
   std::int64_t batch_size = 8;
   std::int64_t max_seq_len = 2048;
 };
 
-/// A path that a configuration names. Throws when it is remote or not there.
+/// Finds a path that a configuration names. Throws where it is remote or does not exist.
 [[nodiscard]] inline std::filesystem::path find_near(config_reader const& reader,
                                                      std::string_view key, std::string const& name,
                                                      std::filesystem::path const& file) {
@@ -38,13 +39,13 @@ struct task_defaults {
                "' is not on this machine; download it and give its path");
   if (std::filesystem::exists(name, failure)) return name;
   auto folder = std::filesystem::absolute(file, failure).parent_path();
-  auto const beside = folder;
+  auto const config_folder = folder;
   if (!std::filesystem::path(name).is_absolute())
     for (;; folder = folder.parent_path()) {
       if (std::filesystem::exists(folder / name, failure)) return folder / name;
       if (folder == folder.parent_path()) break;
     }
-  reader.fail(key, "there is no file '", printable(name), "' here, nor in ", beside.string(),
+  reader.fail(key, "there is no file '", printable(name), "' here, nor in ", config_folder.string(),
               " and the folders above it");
 }
 
@@ -64,7 +65,7 @@ namespace detail {
 }
 
 [[nodiscard]] inline std::vector<std::int64_t> read_shots(config_reader& reader) {
-  constexpr std::int64_t most = 10'000;
+  constexpr std::int64_t max_shots = 10'000;
   config_node const* const node = reader.raw("num_fewshot");
   reader.check("num_fewshot", node != nullptr, "missing; it is required, a list such as [0, 3]");
   std::vector<config_node> const items =
@@ -73,8 +74,8 @@ namespace detail {
   for (auto const& item : items) {
     auto const parsed = item.is_scalar() ? parse_integer(item.text) : std::nullopt;
     auto const number = parsed.value_or(-1);
-    reader.check("num_fewshot", number >= 0 && number <= most, "expected numbers from 0 to ", most,
-                 ", found ", describe(item));
+    reader.check("num_fewshot", number >= 0 && number <= max_shots, "expected numbers from 0 to ",
+                 max_shots, ", found ", describe(item));
     out.push_back(number);
   }
   reader.check("num_fewshot", !out.empty(), "expected at least one number of examples");
@@ -88,13 +89,13 @@ namespace detail {
                "expected a name without '/', found '", printable(task.label), "'");
   task.file =
       find_near(reader, "dataset_uri", reader.required<std::string>("dataset_uri"), defaults.file);
-  reader.check("icl_task_type", reader.has("icl_task_type"), "missing; it is required");
+  reader.check("icl_task_type", reader.has_key("icl_task_type"), "missing; it is required");
   auto const kind = reader.one_of(
       "icl_task_type", "",
       {"language_modeling", "multiple_choice", "schema", "generation_task_with_answers"});
-  for (auto const one : {task_kind::language_modeling, task_kind::multiple_choice,
-                         task_kind::schema, task_kind::generation})
-    if (kind == name_of(one)) task.kind = one;
+  for (auto const candidate : {task_kind::language_modeling, task_kind::multiple_choice,
+                               task_kind::schema, task_kind::generation})
+    if (kind == name_of(candidate)) task.kind = candidate;
   task.shots = read_shots(reader);
   for (auto const& metric : read_strings(reader, "metric_names"))
     reader.check("metric_names", metric == metric_of(task.kind), "expected [", metric_of(task.kind),
@@ -102,7 +103,8 @@ namespace detail {
   task.prompt_string = reader.get("prompt_string", task.prompt_string);
   task.example_delimiter = reader.get("example_delimiter", task.example_delimiter);
   task.continuation_delimiter = reader.get("continuation_delimiter", task.continuation_delimiter);
-  reader.check("prelimiter", !reader.has("prelimiter") || !reader.has("question_prelimiter"),
+  reader.check("prelimiter",
+               !reader.has_key("prelimiter") || !reader.has_key("question_prelimiter"),
                "is question_prelimiter's other name; give one of them");
   task.question_prelimiter =
       reader.get("question_prelimiter", reader.get<std::string>("prelimiter", ""));
@@ -138,7 +140,7 @@ namespace detail {
 
 }  // namespace detail
 
-/// The tasks of a list; `path` is its full name.
+/// Reads a list of tasks; `path` is the full name of its key.
 [[nodiscard]] inline std::vector<task_config> read_task_list(config_node const& list,
                                                              std::string const& path,
                                                              task_defaults const& defaults,
@@ -158,7 +160,7 @@ namespace detail {
   return out;
 }
 
-/// The tasks of a file: `icl_tasks: [...]`.
+/// Reads the tasks of a file: `icl_tasks: [...]`.
 [[nodiscard]] inline std::vector<task_config> read_task_file(std::filesystem::path const& file,
                                                              task_defaults defaults,
                                                              config_report& report) {
@@ -169,8 +171,8 @@ namespace detail {
   return read_task_list(*list, "icl_tasks", defaults, report);
 }
 
-/// The tasks of a configuration: `icl_tasks`, a list or a file's name, or `icl_tasks_str`, a name;
-/// none when neither is there.
+/// Reads the tasks of a configuration: `icl_tasks`, a list or a file name, or `icl_tasks_str`, a
+/// file name; returns none where both are missing.
 [[nodiscard]] inline std::vector<task_config> read_icl_tasks(config_reader& reader,
                                                              task_defaults const& defaults) {
   auto const* const list = reader.raw("icl_tasks");

@@ -7,11 +7,11 @@
 
 namespace mpt::icl {
 
-/// Which of the rows a rank takes, and how results meet.
+/// The rank and number of ranks, which determine its rows, and the function that gathers results.
 struct row_sharing {
   int rank = 0;
   int ranks = 1;
-  /// Every rank's text by rank, on every rank; needed for more than one.
+  /// Returns every rank's text, by rank, on every rank; required for more than one rank.
   std::function<std::vector<std::string>(std::string const&)> gather = {};
 };
 

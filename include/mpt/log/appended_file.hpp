@@ -1,5 +1,5 @@
-// appended_file: records appended to a file, each whole or not at all, so that one which a full or
-// failing disk has lost costs no other.
+// appended_file: appends records to a file, each whole or not at all, so that a record lost to a
+// full or failing disk damages no other.
 #pragma once
 
 #include <fcntl.h>
@@ -17,19 +17,19 @@ namespace mpt {
 
 class appended_file {
  public:
-  /// Writes nothing.
+  /// A file that ignores all records.
   appended_file() = default;
 
-  /// Opens `path`, which is made if need be. Throws when that cannot be, as of a pipe that nobody
-  /// reads.
+  /// Opens `path` and creates it if it does not exist. Throws when that fails, also for a pipe
+  /// without a reader.
   explicit appended_file(std::filesystem::path path);
 
   [[nodiscard]] std::filesystem::path const& path() const { return path_; }
 
-  /// Appends `record`; what cannot be written whole is lost and cut off again.
+  /// Appends `record`; a record that cannot be written whole is lost and the file is cut back.
   void add(std::string_view record);
 
-  /// How many records are lost so far.
+  /// The number of records lost so far.
   [[nodiscard]] std::uint64_t lost() const { return lost_; }
 
  private:
@@ -38,8 +38,8 @@ class appended_file {
   std::uint64_t lost_ = 0;
 };
 
-/// Opens `path` for appending; its folder is made too. `subject` and `advice` stand around the
-/// message of an error, which is of the kind that the system's own is.
+/// Opens `path` for appending and creates its folder. An error has `subject` before and `advice`
+/// after its message, and keeps its type.
 [[nodiscard]] appended_file open_for_appending(std::filesystem::path const& path,
                                                std::string_view subject, std::string_view advice);
 

@@ -21,7 +21,8 @@ namespace detail {
 
 }  // namespace detail
 
-/// One table look-up a byte: fast enough for records of some kilobytes.
+/// The CRC-32C of `bytes`. Cost: one table look-up per byte, fast enough for records of some
+/// kilobytes.
 [[nodiscard]] constexpr std::uint32_t crc32c(std::string_view bytes) {
   constexpr auto table = detail::crc32c_table();
   std::uint32_t crc = 0xFFFFFFFFU;
@@ -30,7 +31,7 @@ namespace detail {
   return crc ^ 0xFFFFFFFFU;
 }
 
-/// As TFRecord stores it: a checksum of data that itself holds checksums would be weak.
+/// The masked CRC-32C that TFRecord stores, since a checksum of data that holds checksums is weak.
 [[nodiscard]] constexpr std::uint32_t masked_crc32c(std::string_view bytes) {
   std::uint32_t const crc = crc32c(bytes);
   return ((crc >> 15) | (crc << 17)) + 0xA282EAD8U;

@@ -1,9 +1,10 @@
-// event_file: TensorBoard's log format, written by hand: numbers and texts by step.
+// event_file: a writer of TensorBoard's log format: numbers and texts by step.
 //
-// A file is TFRecords (length, masked CRC-32C of it, data, masked CRC-32C of that; little endian)
-// of Event messages (tensorflow/core/util/event.proto) in protobuf's wire format. Every start of a
-// program makes a new file in the folder; TensorBoard reads them in the order of their names. After
-// a resume a SessionLog says from which step on what earlier files hold is void.
+// A file holds TFRecords (length, masked CRC-32C of the length, data, masked CRC-32C of the data;
+// little endian) of Event messages (tensorflow/core/util/event.proto) in protobuf's wire format.
+// Every start of a program makes a new file in the folder; TensorBoard reads the files in the order
+// of their names. After a resume, a SessionLog states the step from which on the records of earlier
+// files are void.
 #pragma once
 
 #include <unistd.h>
@@ -29,7 +30,7 @@ class protobuf {
   void bytes_field(int field, std::string_view value);
   [[nodiscard]] std::string const& bytes() const { return bytes_; }
 
-  /// `count` low bytes, lowest first.
+  /// Appends the `count` low bytes of `value`, lowest first.
   void fixed(std::uint64_t value, int count);
 
  private:
@@ -45,19 +46,19 @@ class protobuf {
 
 class event_file {
  public:
-  /// Makes a new file in `folder`, which is made too. `first_step`, if above 0, voids what earlier
-  /// files of the folder hold from that step on.
+  /// Makes a new file in `folder` and the folder itself. A `first_step` above 0 voids the records
+  /// of earlier files in the folder from that step on.
   explicit event_file(std::filesystem::path const& folder, std::int64_t first_step = 0);
 
   [[nodiscard]] std::filesystem::path const& path() const { return file_.path(); }
 
-  /// How many records are lost so far, as on a full disk.
+  /// The number of records lost so far, as on a full disk.
   [[nodiscard]] std::uint64_t lost() const { return file_.lost(); }
 
-  /// A number; several of one step are several calls.
+  /// Writes a number under `tag`; several numbers of a step are several calls.
   void number(std::string_view tag, double value, std::int64_t step);
 
-  /// A text, as the text plug-in shows it (Markdown).
+  /// Writes a text that the text plug-in shows as Markdown.
   void text(std::string_view tag, std::string_view value, std::int64_t step);
 
  private:

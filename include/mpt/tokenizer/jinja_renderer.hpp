@@ -86,8 +86,8 @@ namespace detail {
   return [process, name = source.name](std::span<chat_message const> messages, bool answer_next) {
     nlohmann::ordered_json question{{"messages", nlohmann::ordered_json::array()},
                                     {"add_generation_prompt", answer_next}};
-    for (auto const& one : messages)
-      question["messages"].push_back({{"role", one.role}, {"content", one.content}});
+    for (auto const& message : messages)
+      question["messages"].push_back({{"role", message.role}, {"content", message.content}});
     try {
       return process->ask(question.dump());
     } catch (parallel::error const& problem) {

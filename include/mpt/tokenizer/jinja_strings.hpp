@@ -23,13 +23,13 @@ namespace mpt::detail {
 /// Defines a function `name` for templates with `min_count` to `max_count` positional arguments.
 template <class F>
 void set_function(minja::Context& context, std::string const& name, std::size_t min_count,
-                  std::size_t max_count, F const& f) {
-  context.set(name, minja::Value::callable([name, min_count, max_count, f](
+                  std::size_t max_count, F const& call) {
+  context.set(name, minja::Value::callable([name, min_count, max_count, call](
                                                std::shared_ptr<minja::Context> const&,
                                                minja::ArgumentsValue& args) -> minja::Value {
                 args.expectArgs(name.starts_with("py_") ? name.substr(3) : name,
                                 {min_count, max_count}, {0, 0});
-                return f(args.args);
+                return call(args.args);
               }));
 }
 

@@ -1,4 +1,4 @@
-// How much of a memory each rank may plan with, and how many ranks share it.
+// The memory that each rank may plan with, and the number of ranks that share a device.
 #pragma once
 
 #include <algorithm>
@@ -12,10 +12,9 @@
 
 namespace mpt {
 
-/// Bytes for each rank where this one finds `found` bytes of a memory that `sharing` ranks share:
-/// nine tenths of its part, for something always comes beside a plan. The least of what any rank
-/// finds, so that all make the same plan; 0 where one of them finds 0, which is not to know.
-/// Collective.
+/// The bytes that each rank may use, where this rank finds `found` bytes of a memory that `sharing`
+/// ranks share: nine tenths of its part, a reserve for what no plan counts. Returns the minimum
+/// over the ranks, so that all make the same plan; 0 (unknown) where any rank finds 0. Collective.
 [[nodiscard]] inline std::size_t available_per_rank(std::size_t found, int sharing,
                                                     parallel::any_communicator& comm) {
   auto bytes = static_cast<std::int64_t>(found / 10 * 9) / sharing;
@@ -24,13 +23,14 @@ namespace mpt {
   return static_cast<std::size_t>(bytes);
 }
 
-/// How many ranks have this rank's device: those whose devices have the same identity(), whatever
-/// else each process sees of its machine. Collective.
+/// The number of ranks on this rank's device: those whose devices have the same identity(),
+/// whichever devices each process sees. Collective.
 template <class Device>
 [[nodiscard]] int ranks_on_device(Device const& device, parallel::any_communicator& comm) {
   parallel::host::stream exchanges;
-  auto const mine = device.identity();
-  return static_cast<int>(std::ranges::count(parallel::gather_texts(comm, exchanges, mine), mine));
+  auto const identity = device.identity();
+  return static_cast<int>(
+      std::ranges::count(parallel::gather_texts(comm, exchanges, identity), identity));
 }
 
 }  // namespace mpt

@@ -1,5 +1,5 @@
-// batch_guard: what a run does about batches whose loss or gradient is not finite (on_not_finite)
-// or a spike (spike_check), before they update anything.
+// batch_guard: decides what a run does with batches whose loss or gradient is not finite
+// (on_not_finite) or a spike (spike_check), before they update anything.
 #pragma once
 
 #include <cstdint>
@@ -18,75 +18,76 @@
 
 namespace mpt {
 
-/// All ranks tell theirs the same, and so come to the same conclusion.
+/// Each rank has one. All ranks pass the same values to theirs, so that all decide the same.
 class batch_guard {
  public:
-  /// `config` is borrowed.
+  /// `config` must outlive it.
   explicit batch_guard(train_config const& config) : config_(config) {
     if (config.spike_check) spikes_.emplace(*config.spike_check);
   }
 
-  /// Of the next batch.
+  /// The limits of the next batch.
   [[nodiscard]] parallel::train::step_limits limits() const {
     return spikes_ ? spikes_->limits() : parallel::train::step_limits{};
   }
 
-  /// Of the batch after `finished`: which update it is does not depend on those that were skipped.
+  /// The position of the batch after batch `finished`. Its number of updates leaves out skipped
+  /// batches.
   [[nodiscard]] parallel::position position_after(std::int64_t finished) const {
     return {.seed = config_.seed,
             .step = static_cast<std::uint32_t>(finished),
             .updates = static_cast<std::uint32_t>(finished - skipped_.count())};
   }
 
-  /// Of a batch that has updated.
+  /// Records a batch that has updated the parameters.
   void record_update(batch_result const& r) {
     if (spikes_) spikes_->add(r.loss, r.gradient_norm);
   }
 
-  /// Of a batch that has updated nothing: whether the run goes back to the last checkpoint or goes
-  /// on as it is. Throws `diverged` when it is to stop.
+  /// Whether, after a batch that has updated nothing, the run must go back to the last checkpoint
+  /// rather than continue. Throws `diverged` where the policy is to stop.
   [[nodiscard]] bool must_roll_back(parallel::train::step_outcome outcome, batch_result const& r) {
-    bool const spike = outcome == parallel::train::step_outcome::above_limit;
-    why_ = spike ? spikes_->describe(r.loss, r.gradient_norm)
-                 : "the loss or the gradient is not finite";
-    auto const policy = spike ? config_.spike_check->on_spike : config_.on_not_finite;
+    bool const is_spike = outcome == parallel::train::step_outcome::above_limit;
+    reason_ = is_spike ? spikes_->describe(r.loss, r.gradient_norm)
+                       : "the loss or the gradient is not finite";
+    auto const policy = is_spike ? config_.spike_check->on_spike : config_.on_not_finite;
     if (policy == bad_batch_policy::stop)
       parallel::fail<parallel::diverged>(
-          "batch ", r.batch, ": ", why_,
+          "batch ", r.batch, ": ", reason_,
           "; nothing was updated: lower the learning rate, resume from an earlier checkpoint, or "
           "set ",
-          spike ? "spike_check.on_spike" : "on_not_finite", " to skip or roll_back");
+          is_spike ? "spike_check.on_spike" : "on_not_finite", " to skip or roll_back");
     return policy == bad_batch_policy::roll_back;
   }
 
-  /// The checkpoint `folder` to go back to from `batch`, or the one before, where that is damaged.
-  /// Throws when there is none.
+  /// The checkpoint `folder` to which the run goes back from `batch`; a damaged one is set aside
+  /// for the one before. Throws where there is none.
   [[nodiscard]] found_checkpoint rollback_checkpoint(std::filesystem::path const& folder,
                                                      std::int64_t batch) const {
     if (folder.empty())
-      parallel::fail<parallel::diverged>("batch ", batch, ": ", why_,
+      parallel::fail<parallel::diverged>("batch ", batch, ": ", reason_,
                                          ", and there is no checkpoint yet to roll back to; save "
                                          "earlier, or skip such batches");
     return {folder, false, {}, parallel::checkpoint::if_damaged::set_aside};
   }
 
-  /// The batches from `first` to `last`, of which that was asked last, leave no trace. Returns the
-  /// sentence about it; throws when that has happened too often in a row.
+  /// Records that the batches from `first` to `last` leave no trace, for the reason of the last
+  /// must_roll_back(). Returns a sentence about it; throws after too many in a row.
   std::string skip(std::int64_t first, std::int64_t last) {
-    return skipped_.add(first, last, why_);
+    return skipped_.add(first, last, reason_);
   }
 
-  /// What it remembers, for a checkpoint.
+  /// Writes its state into the state of a checkpoint.
   void save(run_state& state) const {
     state.skipped = skipped_.state();
     if (spikes_) state.spikes = spikes_->state();
   }
-  /// When a run goes on from a checkpoint.
+  /// Restores the state of a run that resumes from a checkpoint.
   void restore(run_state const& saved) {
     skipped_.restore(saved.skipped);
     roll_back(saved);
   }
-  /// When it has gone back to one.
+  /// Restores the state of a run that has gone back to a checkpoint.
   void roll_back(run_state const& saved) {
     if (spikes_) spikes_->restore(saved.spikes);
   }
@@ -95,7 +96,7 @@ class batch_guard {
   train_config const& config_;
   std::optional<spike_limits> spikes_;
   skipped_batches skipped_;
-  std::string why_;  // the last one was refused
+  std::string reason_;  // why the last batch was refused
 };
 
 }  // namespace mpt

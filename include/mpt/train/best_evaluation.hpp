@@ -1,4 +1,4 @@
-// best_evaluation: which of a run's checkpoints has the least loss in evaluation.
+// best_evaluation: finds the checkpoint of a run with the least evaluation loss.
 #pragma once
 
 #include <cstdint>
@@ -8,21 +8,21 @@ namespace mpt {
 
 class best_evaluation {
  public:
-  /// After an evaluation behind batch `batch`.
+  /// Records the loss of an evaluation after batch `batch`.
   void record_evaluation(std::int64_t batch, double loss) {
     batch_ = batch;
     last_ = loss;
   }
 
-  /// Before a checkpoint behind batch `batch`: whether it was evaluated and is the best so far,
-  /// which it then stays until a better one.
+  /// Called before a checkpoint after batch `batch`: whether that batch was evaluated and has the
+  /// least loss of all checkpoints so far. If so, later checkpoints are compared with it.
   [[nodiscard]] bool claim_best(std::int64_t batch) {
-    bool const better = last_ && batch_ == batch && (!least_ || *last_ < *least_);
-    if (better) least_ = last_;
-    return better;
+    bool const is_better = last_ && batch_ == batch && (!least_ || *last_ < *least_);
+    if (is_better) least_ = last_;
+    return is_better;
   }
 
-  /// The least loss of a checkpoint so far; none: none was evaluated.
+  /// The least loss of a checkpoint so far; nothing where none was evaluated.
   [[nodiscard]] std::optional<double> loss() const { return least_; }
   void restore(std::optional<double> loss) { least_ = loss; }
 

@@ -51,14 +51,14 @@ namespace detail {
 
 }  // namespace detail
 
-/// Batches of train_loader.
+/// The batches of train_loader.
 class configured_batches final : public run_batches {
  public:
-  /// `examples`: those of train_loader, null for text.
+  /// `examples`: the examples of train_loader, null for text.
   configured_batches(train_config const& config, std::shared_ptr<example_set const> examples,
                      int rank, int ranks)
       : source_(open(config, std::move(examples), rank, ranks)),
-        padded_(config.global_train_batch_size * config.train_loader.max_seq_len),
+        padded_tokens_(config.global_train_batch_size * config.train_loader.max_seq_len),
         set_(std::visit([](auto const& s) { return detail::set_of(s); }, source_)) {}
 
   [[nodiscard]] index batches_per_epoch() const override {
@@ -76,56 +76,58 @@ class configured_batches final : public run_batches {
   }
   [[nodiscard]] std::int64_t tokens() const override {
     auto const* const examples = std::get_if<example_batches>(&source_);
-    return examples != nullptr ? examples->tokens() : padded_;
+    return examples != nullptr ? examples->tokens() : padded_tokens_;
   }
   [[nodiscard]] std::int64_t padded_tokens() const override {
     auto const* const examples = std::get_if<example_batches>(&source_);
-    return examples != nullptr ? examples->padded_tokens() : padded_;
+    return examples != nullptr ? examples->padded_tokens() : padded_tokens_;
   }
   [[nodiscard]] double waited_seconds() const override {
     return std::visit([](auto const& s) { return s.waited_seconds(); }, source_);
   }
 
  private:
-  using either = std::variant<training_batches, example_batches>;
+  using batch_source = std::variant<training_batches, example_batches>;
 
-  [[nodiscard]] static either open(train_config const& config,
-                                   std::shared_ptr<example_set const> examples, int rank,
-                                   int ranks) {
+  [[nodiscard]] static batch_source open(train_config const& config,
+                                         std::shared_ptr<example_set const> examples, int rank,
+                                         int ranks) {
     if (examples != nullptr)
-      return either(std::in_place_type<example_batches>, config, std::move(examples), rank, ranks);
+      return batch_source(std::in_place_type<example_batches>, config, std::move(examples), rank,
+                          ranks);
     require(!config.train_loader.finetuning,
             "a run whose train_loader is of finetuning needs its examples; give those that "
             "read_run_examples reads");
-    return either(std::in_place_type<training_batches>, config, rank, ranks);
+    return batch_source(std::in_place_type<training_batches>, config, rank, ranks);
   }
 
-  either source_;
-  std::int64_t padded_;  // places of a batch
+  batch_source source_;
+  std::int64_t padded_tokens_;  // tokens and padding of a batch
   trained_set set_;
 };
 
-/// One of a configuration's eval_loaders.
+/// The evaluation set of one of a configuration's eval_loaders.
 class configured_set final : public evaluation_set {
  public:
-  /// Set `at` of the configuration, which must outlive it. `examples`: its, null for text.
-  configured_set(train_config const& config, std::size_t at,
+  /// The evaluation set number `set_index` of `config`, which must outlive it. `examples`: the
+  /// examples of the set, null for text.
+  configured_set(train_config const& config, std::size_t set_index,
                  std::shared_ptr<example_set const> examples)
-      : config_(&config), loader_(&config.eval_loaders[at]), examples_(std::move(examples)) {
+      : config_(&config), loader_(&config.eval_loaders[set_index]), examples_(std::move(examples)) {
     if (examples_ == nullptr) streams_ = open_streams(*loader_, config.model.vocab_size);
   }
 
   [[nodiscard]] bool in_memory() const override { return examples_ != nullptr; }
   [[nodiscard]] reader batches(int rank, int ranks) const override {
     auto const device_batch = config_->evaluation.device_eval_batch_size;
-    auto const most = config_->evaluation.eval_subset_num_batches;
-    auto const reading = [](auto batches) { return [batches] { return batches->next(); }; };
+    auto const max_batches = config_->evaluation.eval_subset_num_batches;
+    auto const make_reader = [](auto batches) { return [batches] { return batches->next(); }; };
     if (examples_ != nullptr)
-      return reading(std::make_shared<example_evaluation>(*examples_, *loader_, device_batch, rank,
-                                                          ranks, most));
-    return reading(std::make_shared<evaluation_batches>(*streams_, device_batch, rank, ranks, most,
-                                                        separator_of(*loader_),
-                                                        is_canonical(*config_)));
+      return make_reader(std::make_shared<example_evaluation>(*examples_, *loader_, device_batch,
+                                                              rank, ranks, max_batches));
+    return make_reader(std::make_shared<evaluation_batches>(*streams_, device_batch, rank, ranks,
+                                                            max_batches, separator_of(*loader_),
+                                                            is_canonical(*config_)));
   }
 
  private:
@@ -135,10 +137,10 @@ class configured_set final : public evaluation_set {
   std::optional<data::token_streams> streams_;
 };
 
-/// Both of a configuration.
+/// The training batches and evaluation sets of a configuration.
 class configured_data final : public run_data {
  public:
-  /// `examples`: what read_run_examples reads; empty where all loaders are of text.
+  /// `examples`: the result of read_run_examples; empty where all loaders read text.
   explicit configured_data(run_examples examples = {}) : examples_(std::move(examples)) {}
 
   [[nodiscard]] std::unique_ptr<run_batches> batches(train_config const& config, int rank,
@@ -148,10 +150,10 @@ class configured_data final : public run_data {
   [[nodiscard]] std::vector<std::unique_ptr<evaluation_set>> evaluation_sets(
       train_config const& config) const override {
     std::vector<std::unique_ptr<evaluation_set>> out;
-    auto const& given = examples_.evaluation;
+    auto const& evaluation = examples_.evaluation;
     for (std::size_t i = 0; i < config.eval_loaders.size(); ++i)
-      out.push_back(
-          std::make_unique<configured_set>(config, i, i < given.size() ? given[i] : nullptr));
+      out.push_back(std::make_unique<configured_set>(
+          config, i, i < evaluation.size() ? evaluation[i] : nullptr));
     return out;
   }
 

@@ -1,6 +1,6 @@
-// data_fingerprint: what a run reads, in a line a set that ranks on other machines compare with
-// theirs. A machine may have a copy of its own, with shards compressed or not: what is compared is
-// what is read.
+// data_fingerprint: describes the data that a run reads, one line per set, so that ranks on
+// different machines can compare theirs. A machine may have its own copy with differently
+// compressed shards: the lines describe the decompressed data.
 #pragma once
 
 #include <cstddef>
@@ -20,68 +20,69 @@ namespace mpt {
 
 namespace detail {
 
-/// Of its shards' sizes and of its first, middle and last sample.
+/// The checksum of a set's shard sizes and of its first, middle and last sample.
 [[nodiscard]] inline std::string checksum_of(data::token_dataset const& set) {
   parallel::checkpoint::running_checksum sum;
   sum.add(std::as_bytes(set.shard_samples()));
   std::vector<std::int32_t> ids(set.sequence_length());
   if (set.size() > 0)
-    for (auto const at : std::set{std::uint64_t{0}, set.size() / 2, set.size() - 1}) {
-      set.sample(at, ids);
+    for (auto const sample : std::set{std::uint64_t{0}, set.size() / 2, set.size() - 1}) {
+      set.sample(sample, ids);
       sum.add(std::as_bytes(std::span(ids)));
     }
   return parallel::checkpoint::checksum_text(sum.value());
 }
 
-/// The hashes of shards that indexes have, as one checksum.
+/// One checksum of the shard hashes that the indexes hold.
 class shard_hashes {
  public:
   void add(std::span<data::mds_shard const> shards) {
     for (auto const& shard : shards) {
-      std::string way = shard.layout.compression;
-      all_have_ = all_have_ && !shard.raw.hashes.empty();
+      std::string encoding = shard.layout.compression;
+      all_have_hashes_ = all_have_hashes_ && !shard.raw.hashes.empty();
       for (auto const& [algorithm, digest] : shard.raw.hashes) {
-        way += "+" + algorithm;
+        encoding += "+" + algorithm;
         sum_.add(std::as_bytes(std::span(digest)));
       }
-      ways_.insert(std::move(way));
+      encodings_.insert(std::move(encoding));
     }
   }
 
-  /// "" where a shard has no hash.
+  /// The checksum; "" where a shard has no hash.
   [[nodiscard]] std::string checksum() const {
-    return all_have_ ? parallel::checkpoint::checksum_text(sum_.value()) : std::string();
+    return all_have_hashes_ ? parallel::checkpoint::checksum_text(sum_.value()) : std::string();
   }
-  /// The compressions and algorithms that there are.
+  /// The compressions and hash algorithms of the shards.
   [[nodiscard]] std::string written_as() const {
     std::string out;
-    for (auto const& way : ways_) out += (out.empty() ? "" : " ") + way;
+    for (auto const& encoding : encodings_) out += (out.empty() ? "" : " ") + encoding;
     return out;
   }
 
  private:
   parallel::checkpoint::running_checksum sum_;
-  std::set<std::string> ways_;
-  bool all_have_ = true;
+  std::set<std::string> encodings_;
+  bool all_have_hashes_ = true;
 };
 
 [[nodiscard]] inline std::string checksum_of(example_set const& set) {
   parallel::checkpoint::running_checksum sum;
   auto const lengths = set.lengths();
   sum.add(std::as_bytes(std::span(lengths)));
-  for (auto const& one : set.examples) {
-    sum.add(std::as_bytes(std::span(one.ids)));
-    sum.add(std::as_bytes(std::span(one.labels)));
+  for (auto const& example : set.examples) {
+    sum.add(std::as_bytes(std::span(example.ids)));
+    sum.add(std::as_bytes(std::span(example.labels)));
   }
   return parallel::checkpoint::checksum_text(sum.value());
 }
 
 }  // namespace detail
 
-/// A line for each set of a run, in the order of its loaders: what it is called and a checksum, of
-/// all ids of examples, and of the shards' sizes and three samples of text. Equal data give equal
-/// lines, wherever they lie and however they are compressed. `examples`: what read_run_examples
-/// gives. Throws for a set that cannot be read. Cost: three shards of each set are read.
+/// A line for each set of a run, in the order of its loaders: its name and a checksum, for examples
+/// of all ids, for text of the shards' sizes and three samples. Equal data give equal lines,
+/// wherever they are stored and however they are compressed. `examples`: the result of
+/// read_run_examples. Throws for a set that cannot be read. Cost: three shards of each set are
+/// read.
 [[nodiscard]] inline std::vector<std::string> data_fingerprint(train_config const& config,
                                                                run_examples const& examples) {
   std::vector<std::string> out;

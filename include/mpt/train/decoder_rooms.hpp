@@ -1,4 +1,4 @@
-// decoder_rooms: what a run's decoders have room for, for its memory plan.
+// decoder_rooms: the sizes of a run's decoders, for its memory plan.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace mpt {
   return room;
 }
 
-/// Of all that there are in a run, one at a time.
+/// The rooms of all decoders of a run, of which one is used at a time.
 [[nodiscard]] inline std::vector<decoder_room> decoder_rooms(train_config const& config) {
   std::vector<decoder_room> out;
   if (config.callbacks.generate)

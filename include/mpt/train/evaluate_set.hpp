@@ -13,29 +13,29 @@
 
 namespace mpt {
 
-/// The sums over all ranks. Collective, between two steps of `step`; each data rank reads its part
-/// of the set, as many batches at a time as the pipeline has ranks. `mesh`: a run_mesh; `memory`:
-/// as for a step.
+/// Evaluates the model on `set` and returns the sums over all ranks. Collective, between two steps
+/// of `step`. Each data rank reads its part of the set, as many batches at a time as the pipeline
+/// has ranks. `mesh`: a run_mesh; `memory`: the arena of a step.
 template <class Device, class Mesh, class Stepper>
 [[nodiscard]] train::statistics<double> evaluate_set(evaluation_set const& set, Device& device,
                                                      Mesh& mesh, Stepper& step,
                                                      typename Stepper::stream& compute,
                                                      typename Stepper::exchange_stream& exchanges,
                                                      arena& memory) {
-  auto const at_once = static_cast<std::size_t>(mesh.ranks().pipeline.size());
+  auto const max_batches = static_cast<std::size_t>(mesh.ranks().pipeline.size());
   auto const next = shared_batches(set, mesh);
   train::statistics_sum<double> sums;
-  for (bool more = true; more;) {
-    std::vector<device_sequences<Device>> held;
-    while (more && held.size() < at_once) {
+  for (bool has_more = true; has_more;) {
+    std::vector<device_sequences<Device>> batches;
+    while (has_more && batches.size() < max_batches) {
       auto part = next();
-      more = part.has_value();
-      if (more) held.emplace_back(device).assign(mesh.local_rows(*std::move(part)));
+      has_more = part.has_value();
+      if (has_more) batches.emplace_back(device).assign(mesh.local_rows(*std::move(part)));
     }
-    if (held.empty()) break;
+    if (batches.empty()) break;
     std::vector<microbatch> parts;
-    for (auto const& part : held) parts.push_back(part.view({0, part.count()}));
-    parts.resize(at_once);
+    for (auto const& part : batches) parts.push_back(part.view({0, part.count()}));
+    parts.resize(max_batches);
     step.add_evaluation(compute, memory, std::span<microbatch const>(parts), sums);
   }
   return step.over_ranks(exchanges, sums);

@@ -1,7 +1,7 @@
-// Batches of examples: the rows of a rank out of those that all ranks train on together.
+// Batches of examples: each rank's share of the rows of a global batch.
 //
-// Which examples a batch holds, and which of them share a row, is the same on any number of ranks
-// (finetune/batch_order.hpp); every rank knows it, since it needs lengths alone.
+// The examples of a batch and their packing into rows are the same on any number of ranks
+// (finetune/batch_order.hpp); every rank computes them, since that needs lengths alone.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ namespace mpt {
 
 namespace detail {
 
-/// Examples that a row of `loader` holds on average, in batches of `rows` rows.
+/// The average number of examples in a row of `loader`, in batches of `rows` rows.
 [[nodiscard]] inline double packing_ratio_of(loader_config const& loader,
                                              std::span<std::uint32_t const> lengths,
                                              std::size_t rows) {
@@ -41,8 +41,8 @@ namespace detail {
              : finetune::auto_packing_ratio(lengths, rows, length);
 }
 
-/// The ratio that `packing_ratio: auto` of a loader stands for; none: it says another, or does not
-/// pack.
+/// The ratio that `packing_ratio: auto` of a loader stands for; nothing where the loader gives a
+/// number or does not pack.
 [[nodiscard]] inline std::optional<double> found_packing_ratio(loader_config const& loader,
                                                                example_set const* examples,
                                                                std::int64_t rows) {
@@ -52,7 +52,7 @@ namespace detail {
   return packing_ratio_of(loader, examples->lengths(), static_cast<std::size_t>(rows));
 }
 
-/// Some of a batch's rows.
+/// The rows that `bins` describe.
 [[nodiscard]] inline sequences rows_of(example_set const& set, std::span<finetune::bin const> bins,
                                        index length) {
   return sequences(finetune::make_rows(
@@ -68,11 +68,11 @@ class example_batches {
   example_batches(train_config const& config, std::shared_ptr<example_set const> set, int rank,
                   int ranks)
       : set_(std::move(set)),
-        most_(config.train_loader.max_seq_len),
+        max_length_(config.train_loader.max_seq_len),
         trimming_(config.train_loader.finetuning->trimming),
         granule_(row_granule(config)),
         share_(share_of(config, rank, ranks)),
-        order_(set_->lengths(), options_of(config, *set_)) {}
+        order_(set_->lengths(), order_options(config, *set_)) {}
 
   [[nodiscard]] index batches_per_epoch() const {
     return static_cast<index>(order_.batches_per_epoch());
@@ -81,14 +81,14 @@ class example_batches {
   [[nodiscard]] example_set const& examples() const { return *set_; }
   [[nodiscard]] parallel::data::share share() const { return share_; }
 
-  /// The share of global batch `batch`. One before the last asked for costs a replay of packing.
+  /// The share of global batch `batch`. A batch before the one last read costs a replay of packing.
   [[nodiscard]] sequences at(index batch) {
     auto const bins = order_.batch_rows(static_cast<std::size_t>(batch));
     auto const size = [](auto n) { return static_cast<std::size_t>(n); };
     auto const length = static_cast<index>(
-        finetune::row_length(bins, size(most_), trimming_, size(batch), size(granule_)));
+        finetune::row_length(bins, size(max_length_), trimming_, size(batch), size(granule_)));
     tokens_ = 0;
-    for (auto const& one : bins) tokens_ += static_cast<std::int64_t>(one.tokens);
+    for (auto const& bin : bins) tokens_ += static_cast<std::int64_t>(bin.tokens);
     padded_tokens_ = static_cast<std::int64_t>(bins.size()) * length;
     return detail::rows_of(*set_,
                            std::span(bins).subspan(static_cast<std::size_t>(share_.begin),
@@ -96,15 +96,15 @@ class example_batches {
                            length);
   }
 
-  /// Ids of the last global batch that `at` gave, without padding.
+  /// Tokens of the last global batch that `at` returned, without padding.
   [[nodiscard]] std::int64_t tokens() const { return tokens_; }
-  /// With padding.
+  /// The same with padding.
   [[nodiscard]] std::int64_t padded_tokens() const { return padded_tokens_; }
   [[nodiscard]] double waited_seconds() const { return 0; }
 
  private:
-  [[nodiscard]] static finetune::batch_order_options options_of(train_config const& config,
-                                                                example_set const& set) {
+  [[nodiscard]] static finetune::batch_order_options order_options(train_config const& config,
+                                                                   example_set const& set) {
     auto const& loader = config.train_loader;
     auto const rows = static_cast<std::size_t>(config.global_train_batch_size);
     finetune::batch_order_options out{
@@ -121,16 +121,16 @@ class example_batches {
   }
 
   std::shared_ptr<example_set const> set_;
-  index most_;  // tokens of a row
+  index max_length_;  // tokens of the longest row
   finetune::row_trimming trimming_;
   index granule_;
   parallel::data::share share_;
   finetune::batch_order order_;
-  std::int64_t tokens_ = 0;  // of the last batch
+  std::int64_t tokens_ = 0;  // in the last batch
   std::int64_t padded_tokens_ = 0;
 };
 
-/// What `packing_ratio: auto` found, a line a loader that says so.
+/// A line for each loader with `packing_ratio: auto`: the ratio that was found.
 [[nodiscard]] inline std::vector<std::string> describe_packing(run_examples const& examples,
                                                                train_config const& config) {
   std::vector<std::string> out;
@@ -162,15 +162,16 @@ class example_batches {
     return out;
   }
   finetune::bin_packer packer(rows, static_cast<std::size_t>(loader.max_seq_len));
-  std::vector<std::size_t> all(lengths.size());
-  std::iota(all.begin(), all.end(), std::size_t{0});
+  std::vector<std::size_t> examples(lengths.size());
+  std::iota(examples.begin(), examples.end(), std::size_t{0});
   auto const drawn = static_cast<std::size_t>(static_cast<double>(rows) * ratio);
   auto const take = [&](std::vector<finetune::bin> bins) {
     out.insert(out.end(), std::make_move_iterator(bins.begin()),
                std::make_move_iterator(bins.end()));
   };
-  for (std::size_t at = 0; at < all.size(); at += drawn)
-    take(packer.pack(std::span(all).subspan(at, std::min(drawn, all.size() - at)), lengths));
+  for (std::size_t begin = 0; begin < examples.size(); begin += drawn)
+    take(packer.pack(std::span(examples).subspan(begin, std::min(drawn, examples.size() - begin)),
+                     lengths));
   while (!packer.leftover().empty()) take(packer.flush());
   return out;
 }
@@ -178,25 +179,25 @@ class example_batches {
 /// A rank's share of an evaluation set of examples, from its first batch to its last.
 class example_evaluation {
  public:
-  /// As evaluation_batches. `set` must outlive it.
+  /// The arguments are those of evaluation_batches. `set` must outlive it.
   example_evaluation(example_set const& set, loader_config const& loader, index device_batch,
                      int rank, int ranks, index max_batches)
       : set_(set),
         length_(loader.max_seq_len),
         rows_(evaluation_rows(set, loader, device_batch)),
-        here_(static_cast<std::size_t>(device_batch)),
-        first_(here_ * static_cast<std::size_t>(rank)),
-        step_(here_ * static_cast<std::size_t>(ranks)) {
+        rank_rows_(static_cast<std::size_t>(device_batch)),
+        first_row_(rank_rows_ * static_cast<std::size_t>(rank)),
+        stride_(rank_rows_ * static_cast<std::size_t>(ranks)) {
     if (max_batches >= 0)
-      rows_.resize(std::min(rows_.size(), static_cast<std::size_t>(max_batches) * here_));
+      rows_.resize(std::min(rows_.size(), static_cast<std::size_t>(max_batches) * rank_rows_));
   }
 
   /// The next batch, which may hold no row for this rank; nothing after the last.
   [[nodiscard]] std::optional<sequences> next() {
-    if (at_ >= rows_.size()) return std::nullopt;
-    auto const begin = std::min(at_ + first_, rows_.size());
-    auto const end = std::min(begin + here_, rows_.size());
-    at_ += step_;
+    if (position_ >= rows_.size()) return std::nullopt;
+    auto const begin = std::min(position_ + first_row_, rows_.size());
+    auto const end = std::min(begin + rank_rows_, rows_.size());
+    position_ += stride_;
     return detail::rows_of(set_, std::span(rows_).subspan(begin, end - begin), length_);
   }
 
@@ -204,10 +205,10 @@ class example_evaluation {
   example_set const& set_;
   index length_;
   std::vector<finetune::bin> rows_;
-  std::size_t here_;
-  std::size_t first_;  // row of each batch that is this rank's
-  std::size_t step_;   // rows of a batch of all ranks
-  std::size_t at_ = 0;
+  std::size_t rank_rows_;
+  std::size_t first_row_;  // first row of this rank in each batch
+  std::size_t stride_;     // rows of a global batch
+  std::size_t position_ = 0;
 };
 
 }  // namespace mpt

@@ -1,5 +1,5 @@
-// example_set: the examples of a finetuning loader, in memory, once a process: ranks that are
-// threads share one.
+// example_set: the examples of a finetuning loader in memory, once per process: ranks that are
+// threads share it.
 #pragma once
 
 #include <algorithm>
@@ -27,26 +27,27 @@ namespace mpt {
 struct example_set {
   std::vector<finetune::example> examples{};
   std::int32_t pad_id = 0;
-  finetune::read_report report{};              ///< what became of the rows
-  std::vector<std::filesystem::path> files{};  ///< that were read, where a folder was named
+  finetune::read_report report{};              ///< how many rows were dropped or cut
+  std::vector<std::filesystem::path> files{};  ///< files that were read, where a folder was named
 
-  /// Ids of each example.
+  /// The number of ids of each example.
   [[nodiscard]] std::vector<std::uint32_t> lengths() const {
     std::vector<std::uint32_t> out;
     out.reserve(examples.size());
-    for (auto const& one : examples) out.push_back(static_cast<std::uint32_t>(one.ids.size()));
+    for (auto const& example : examples)
+      out.push_back(static_cast<std::uint32_t>(example.ids.size()));
     return out;
   }
 };
 
-/// The examples of a run's loaders, null for those of text; of evaluation in the order of the
-/// configuration.
+/// The examples of a run's loaders, null for loaders of text. `evaluation` has the order of
+/// eval_loaders.
 struct run_examples {
   std::shared_ptr<example_set const> train{};
   std::vector<std::shared_ptr<example_set const>> evaluation{};
 };
 
-/// What libraries do that may be missing; where one is empty, what needs it is refused.
+/// Functions of optional libraries; where one is empty, data that needs it is refused.
 struct example_libraries {
   finetune::row_reader parquet;  ///< reads .parquet files
   template_engine templates;     ///< runs the tokenizer's own chat template
@@ -54,9 +55,10 @@ struct example_libraries {
 
 namespace detail {
 
-/// Where a loader's examples lie, and how they are read. `key`: the loader's, for messages.
-[[nodiscard]] inline finetune::finetuning_source source_of(loader_config const& loader,
-                                                           std::string const& key) {
+/// Where a loader's examples are stored and how they are read. `key`: the loader's key, for
+/// messages.
+[[nodiscard]] inline finetune::finetuning_source finetuning_source_of(loader_config const& loader,
+                                                                      std::string const& key) {
   namespace fs = std::filesystem;
   auto const& config = *loader.finetuning;
   finetune::finetuning_source out{.max_seq_len = static_cast<std::size_t>(loader.max_seq_len),
@@ -71,8 +73,8 @@ namespace detail {
   for (auto const& stream : loader.streams) out.folders.push_back(stream_folder(stream));
   if (config.name.empty()) return out;
   std::error_code unreadable;  // then it is not there
-  bool const format = config.name == "json" || config.name == "csv" || config.name == "parquet";
-  require(format || fs::exists(config.name, unreadable), key, ".dataset.hf_name: '",
+  bool const is_format = config.name == "json" || config.name == "csv" || config.name == "parquet";
+  require(is_format || fs::exists(config.name, unreadable), key, ".dataset.hf_name: '",
           printable(config.name), "' is no folder or file on this machine; ",
           mirror_advice(key + ".dataset.hf_name", config.set));
   require(!fs::exists(fs::path(config.name) / "index.json", unreadable), key, ".dataset.hf_name: '",
@@ -82,7 +84,8 @@ namespace detail {
                              .split = config.split,
                              .data_dir = config.data_dir,
                              .data_files = config.data_files};
-  if (auto const any = names.data_files.extract("")) names.data_files[names.split] = any.mapped();
+  if (auto const unnamed = names.data_files.extract(""))
+    names.data_files[names.split] = unnamed.mapped();
   out.files = finetune::find_files(names);
   return out;
 }
@@ -99,7 +102,7 @@ namespace detail {
     loader_config const& loader, std::string const& key, tokenizer const& tokens,
     std::int64_t vocab_size, example_libraries const& libraries) {
   example_set out;
-  auto source = source_of(loader, key);
+  auto source = finetuning_source_of(loader, key);
   source.ids.vocab_size = vocab_size;
   source.parquet = libraries.parquet;
   source.templates = libraries.templates;
@@ -108,8 +111,8 @@ namespace detail {
     out.files = std::move(source.files);
   out.pad_id = tokens.id_of_role("pad_token").value_or(tokens.eos_id().value_or(0));
   std::int32_t largest = out.pad_id;
-  for (auto const& one : out.examples)
-    largest = std::max(largest, *std::ranges::max_element(one.ids));
+  for (auto const& example : out.examples)
+    largest = std::max(largest, *std::ranges::max_element(example.ids));
   require(largest < vocab_size, "the tokenizer gives id ", largest, ", but model.vocab_size is ",
           vocab_size, "; use the tokenizer that the model was trained with");
   return std::make_shared<example_set const>(std::move(out));
@@ -117,7 +120,7 @@ namespace detail {
 
 }  // namespace detail
 
-/// What became of the rows of a run, a line a loader.
+/// A line for each loader: how many of its rows became examples.
 [[nodiscard]] inline std::vector<std::string> describe(run_examples const& examples,
                                                        train_config const& config) {
   std::vector<std::string> out;
@@ -142,8 +145,8 @@ namespace detail {
   return out;
 }
 
-/// Reads and tokenises the examples of all loaders of a run that are of finetuning. Cost: one
-/// thread reads; 8 bytes of memory an id.
+/// Reads and tokenises the examples of all finetuning loaders of a run. Cost: one thread reads; 8
+/// bytes of memory per id.
 [[nodiscard]] inline run_examples read_run_examples(train_config const& config,
                                                     example_libraries const& libraries = {}) {
   run_examples out;

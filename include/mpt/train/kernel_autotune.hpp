@@ -1,6 +1,6 @@
 // kernel_autotune: on devices that choose between a library's algorithms by timing them, for matrix
-// products and attention, all ranks of a run take the same, and a resumed run takes those of
-// before: else equal runs would not have equal bits.
+// products and attention, makes all ranks of a run use the same algorithms, and a resumed run those
+// of its first part: otherwise equal runs would not have equal bits.
 #pragma once
 
 #include <filesystem>
@@ -17,23 +17,23 @@
 
 namespace mpt {
 
-/// Whether a stream's kernels can be tuned: the functions of ops/cuda/tuning.hpp, or another
-/// device's like them.
+/// Whether a stream's kernels can be tuned, by the functions of ops/cuda/tuning.hpp or another
+/// device's functions of the same names.
 template <class Stream>
 inline constexpr bool has_tuned_kernels = requires(Stream& s) {
   tune_kernels(s, true);
   use_kernels(s, tuned_kernels(s));
 };
 
-/// Makes the streams of `compute` use the table of `file`, when it is one for this device, on every
-/// rank; or tunes by calling try_all(), which runs everything of the run once, merges what the
-/// ranks found, and rank 0 writes it to `file` (empty: nowhere). Collective. Returns whether it was
-/// tuned.
+/// Makes the streams of `compute` use the table in `file` if it fits this device on every rank.
+/// Otherwise tunes by calling try_all(), which runs every operation of the run once, merges the
+/// tables of the ranks, and rank 0 writes the result to `file` (empty: nowhere). Collective.
+/// Returns whether it has tuned.
 template <class Stream, class Exchange, class TryAll>
 bool agree_on_kernels(std::vector<Stream*> const& compute, parallel::any_communicator& comm,
                       Exchange& exchanges, std::filesystem::path const& file, TryAll&& try_all) {
   using table_type = std::remove_cvref_t<decltype(tuned_kernels(*compute.front()))>;
-  auto const use = [&](table_type const& table) {
+  auto const set_kernels = [&](table_type const& table) {
     for (auto* const stream : compute) use_kernels(*stream, table);
   };
   std::string text;
@@ -48,24 +48,24 @@ bool agree_on_kernels(std::vector<Stream*> const& compute, parallel::any_communi
     fits = table.made_for() == tuned_kernels(*compute.front()).made_for() ? 1 : 0;
     comm.all_reduce(exchanges, std::span<std::int64_t>(&fits, 1), parallel::reduction::min).wait();
     if (fits == 1) {
-      use(table);
+      set_kernels(table);
       return false;
     }
   }
   for (auto* const stream : compute) tune_kernels(*stream, true);
   try_all();
   for (auto* const stream : compute) tune_kernels(*stream, false);
-  table_type own = tuned_kernels(*compute.front());
-  for (auto* const stream : compute) own.merge(tuned_kernels(*stream));
-  auto const found = gather_texts(comm, exchanges, to_text(own));
-  auto agreed = table_type::parse(found.front(), "rank 0's tuning");
-  for (std::size_t r = 1; r < found.size(); ++r)
-    agreed.merge(table_type::parse(found[r], parallel::concat("the tuning of rank ", r)));
+  table_type merged = tuned_kernels(*compute.front());
+  for (auto* const stream : compute) merged.merge(tuned_kernels(*stream));
+  auto const tables = gather_texts(comm, exchanges, to_text(merged));
+  auto agreed = table_type::parse(tables.front(), "rank 0's tuning");
+  for (std::size_t r = 1; r < tables.size(); ++r)
+    agreed.merge(table_type::parse(tables[r], parallel::concat("the tuning of rank ", r)));
   if (comm.rank() == 0 && !file.empty()) {
     std::filesystem::create_directories(file.parent_path());
     parallel::replace_text_file(file, to_text(agreed));
   }
-  use(agreed);
+  set_kernels(agreed);
   return true;
 }
 

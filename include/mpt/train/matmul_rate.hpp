@@ -1,4 +1,4 @@
-// The rate at which devices multiply matrices: the peak that utilisation is measured against.
+// The rate at which devices multiply matrices: the peak to which utilisation refers.
 #pragma once
 
 #include <algorithm>
@@ -39,23 +39,23 @@ template <class T, class Device>
     return parallel::matrix_view<T>(m.data(), {n, n});
   };
   double best = 0;
-  int count = 1;  // products to each wait, which takes time of its own
+  int count = 1;  // products per synchronisation, whose own cost this amortises
   auto const begin = clock::now();
   for (int run = 0;; ++run) {
-    auto const before = clock::now();
+    auto const run_begin = clock::now();
     for (int i = 0; i < count; ++i)
       parallel::ops::matmul(stream, view(c), parallel::matrix_view<T const>(view(a)),
                             parallel::matrix_view<T const>(view(b)), {.transpose_b = true});
     stream.synchronize();
-    auto const after = clock::now();
-    double const spent = std::chrono::duration<double>(after - before).count();
-    if (run > 0) best = std::max(best, count * 2.0 * n * n * n / spent);  // the first one warms up
-    if (run > 0 && std::chrono::duration<double>(after - begin).count() > seconds) return best;
+    auto const run_end = clock::now();
+    double const spent = std::chrono::duration<double>(run_end - run_begin).count();
+    if (run > 0) best = std::max(best, count * 2.0 * n * n * n / spent);  // the first run warms up
+    if (run > 0 && std::chrono::duration<double>(run_end - begin).count() > seconds) return best;
     if (spent < 5e-3) count *= 2;
   }
 }
 
-/// The peak FLOP/s of products of T that the device states; 0: it states none.
+/// The peak FLOP/s of products of T that the device states; 0 where it states none.
 template <class T, class Device>
 [[nodiscard]] double stated_peak(Device const& device) {
   if constexpr (requires { device.peak_flops(parallel::dtype_of<T>); })
@@ -64,15 +64,16 @@ template <class T, class Device>
     return 0;
 }
 
-/// The peak FLOP/s of products of T on this device: what it states, else what is measured within
+/// The peak FLOP/s of products of T on this device: the stated peak, else the rate measured within
 /// about `seconds`.
 template <class T, class Device>
 [[nodiscard]] double peak_rate(Device const& device, typename Device::stream_type& stream,
                                double seconds = 0.5) {
   if (double const stated = stated_peak<T>(device); stated > 0) return stated;
   if constexpr (requires { Device(device.compute_options()); }) {
-    Device const apart(device.compute_options());  // whose memory does not count as the run's
-    return measure_matmul_rate<T>(apart, stream, seconds);
+    Device const measuring_device(
+        device.compute_options());  // its memory does not count as the run's
+    return measure_matmul_rate<T>(measuring_device, stream, seconds);
   } else {
     return measure_matmul_rate<T>(device, stream, seconds);
   }
@@ -85,55 +86,57 @@ template <class T, class Device>
   return value;
 }
 
-/// Whether this rank stands for its device among the ranks that share it: the lowest of those whose
-/// devices have the same identity(). Devices without one, CPUs, are not shared: ranks compute on
-/// cores of their own. Collective.
+/// Whether this rank represents its device among the ranks that share the device: it is the lowest
+/// of the ranks whose devices have the same identity(). Devices without an identity (CPUs) are not
+/// shared: each rank computes on its own cores. Collective.
 template <class Device>
 [[nodiscard]] bool represents_device(Device const& device, parallel::any_communicator& comm,
                                      parallel::host::stream& exchanges) {
   if constexpr (requires { device.identity(); }) {
-    auto const all = gather_texts(comm, exchanges, device.identity());
-    return std::ranges::find(all, device.identity()) - all.begin() == comm.rank();
+    auto const identities = gather_texts(comm, exchanges, device.identity());
+    return std::ranges::find(identities, device.identity()) - identities.begin() == comm.rank();
   } else {
     return true;
   }
 }
 
-/// The peak FLOP/s of all ranks' devices together, each counted once, with its peak_rate or `told`
-/// of every device. Collective.
+/// The sum of the peak FLOP/s of all ranks' devices, each device counted once: `configured_peak`
+/// per device where it is given, else peak_rate. Collective.
 template <class T, class Device>
 [[nodiscard]] double total_peak_rate(Device const& device, typename Device::stream_type& stream,
-                                     std::optional<double> told, parallel::any_communicator& comm,
+                                     std::optional<double> configured_peak,
+                                     parallel::any_communicator& comm,
                                      parallel::host::stream& exchanges, double seconds = 0.5) {
   double sum = 0;
   // a shared device is measured by one rank, while the others wait
   if (represents_device(device, comm, exchanges))
-    sum = told ? *told : peak_rate<T>(device, stream, seconds);
+    sum = configured_peak ? *configured_peak : peak_rate<T>(device, stream, seconds);
   comm.all_reduce(exchanges, std::span<double>(&sum, 1), parallel::reduction::sum).wait();
   return sum;
 }
 
-/// The peak of all devices of a run. One that was measured is measured again while the run goes on
-/// and the larger counts, since what else the machine did may have slowed the first measurement
-/// down; and it is never less than what the run itself was seen to do.
+/// The peak of all devices of a run. A measured peak is measured again during the run and the
+/// larger rate counts, since other work on the machine may have slowed the first measurement down.
+/// The peak is never less than the rate that the run itself has reached.
 class watched_peak {
  public:
-  static constexpr double seconds = 0.1;  // of a later measurement
+  static constexpr double seconds = 0.1;  // duration of a later measurement
   static constexpr std::string_view measured = "measured matrix products";
   static constexpr std::string_view configured = "gpu_flops_available";
 
-  /// `source`: where `flops` come from, as a reader is told. `again`: measures again for about
-  /// `seconds`; collective; none where the peak was not measured.
-  watched_peak(double flops, std::string source, std::function<double()> again = {})
+  /// `source`: where `flops` come from, for messages. `remeasure_rate`: measures again for about
+  /// `seconds` (collective); empty where the peak was not measured.
+  watched_peak(double flops, std::string source, std::function<double()> remeasure_rate = {})
       : flops_(flops),
         first_(flops),
         source_(std::move(source)),
-        remeasure_rate_(std::move(again)) {}
+        remeasure_rate_(std::move(remeasure_rate)) {}
 
   [[nodiscard]] double flops() const { return flops_; }
   [[nodiscard]] std::string const& source() const { return source_; }
 
-  /// The run's last batches did so many FLOP/s. Returns what there is to say of it, once.
+  /// Takes the rate of the run's last batches, in FLOP/s. Returns a note the first time that the
+  /// rate is above the peak.
   [[nodiscard]] std::string observe(double rate) {
     if (!(rate > flops_)) return {};
     bool const is_first = !std::exchange(exceeded_, true);
@@ -157,11 +160,11 @@ class watched_peak {
                     : std::string();
   }
 
-  /// Collective, after the run's `batch`-th batch here (from 1): measures again after batches that
-  /// are powers of two, where rank 0 has trained for long enough that it costs less than 2 % of the
-  /// `trained` seconds since the last time, or doubts the peak.
-  void remeasure_if_due(std::int64_t batch, double trained, double rate,
-                        parallel::any_communicator& comm, parallel::host::stream& exchanges) {
+  /// Collective, after the `batch`-th batch of this program (from 1): measures again after batches
+  /// whose number is a power of two, if the measurement costs rank 0 less than 2 % of the `trained`
+  /// seconds since the last one, or if rank 0 doubts the peak.
+  void update(std::int64_t batch, double trained, double rate, parallel::any_communicator& comm,
+              parallel::host::stream& exchanges) {
     if (!remeasure_rate_ || !std::has_single_bit(static_cast<std::uint64_t>(batch))) return;
     remeasure(rate, trained - last_ > 50 * seconds, comm, exchanges);
     last_ = trained;
@@ -174,14 +177,15 @@ class watched_peak {
   }
 
  private:
-  void remeasure(double rate, bool is_time, parallel::any_communicator& comm,
+  void remeasure(double rate, bool is_due, parallel::any_communicator& comm,
                  parallel::host::stream& exchanges) {
-    constexpr double doubtful = 0.9;  // of a peak, which training does not reach
-    bool const asks = comm.rank() == 0 && (is_time || exceeded_ || rate > doubtful * flops_);
-    if (max_over_ranks(asks ? 1 : 0, comm, exchanges) == 0) return;
-    double const found = remeasure_rate_();
-    if (found <= flops_) return;
-    flops_ = found;
+    constexpr double doubtful = 0.9;  // share of a peak that training does not reach
+    bool const wants_remeasurement =
+        comm.rank() == 0 && (is_due || exceeded_ || rate > doubtful * flops_);
+    if (max_over_ranks(wants_remeasurement ? 1 : 0, comm, exchanges) == 0) return;
+    double const rate_now = remeasure_rate_();
+    if (rate_now <= flops_) return;
+    flops_ = rate_now;
     source_ = measured;
   }
 
@@ -190,18 +194,19 @@ class watched_peak {
   std::string source_;
   std::function<double()> remeasure_rate_;
   bool exceeded_ = false;
-  double last_ = 0;  // trained seconds when it was measured last
+  double last_ = 0;  // trained seconds at the last measurement
 };
 
-/// total_peak_rate, watched. Collective; the arguments must outlive it.
+/// Watches total_peak_rate. Collective; the arguments must outlive the result.
 template <class T, class Device>
 [[nodiscard]] watched_peak watch_peak(Device const& device, typename Device::stream_type& stream,
-                                      std::optional<double> told, parallel::any_communicator& comm,
+                                      std::optional<double> configured_peak,
+                                      parallel::any_communicator& comm,
                                       parallel::host::stream& exchanges) {
-  double const flops = total_peak_rate<T>(device, stream, told, comm, exchanges);
-  bool const measures = !told && stated_peak<T>(device) == 0;
+  double const flops = total_peak_rate<T>(device, stream, configured_peak, comm, exchanges);
+  bool const measures = !configured_peak && stated_peak<T>(device) == 0;
   if (max_over_ranks(measures ? 1 : 0, comm, exchanges) == 0)
-    return {flops, told ? std::string(watched_peak::configured) : "data sheet"};
+    return {flops, configured_peak ? std::string(watched_peak::configured) : "data sheet"};
   return {flops, std::string(watched_peak::measured), [&device, &stream, &comm, &exchanges] {
             return total_peak_rate<T>(device, stream, std::nullopt, comm, exchanges,
                                       watched_peak::seconds);

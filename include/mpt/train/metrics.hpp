@@ -1,9 +1,10 @@
-// What a step is reported as: loss, speed, utilisation, memory, on the console and as JSON lines.
+// The reported values of a step: loss, speed, utilisation and memory, on the console and as JSON
+// lines.
 //
-// MFU is LLM Foundry's: (6N + 12·L·d·S) FLOPs a token, tokens (and padding) a second, over the peak
-// rate. HFU counts what recomputation executes besides; without recomputation they are equal.
+// MFU is defined as in LLM Foundry: (6N + 12·L·d·S) FLOPs per token times tokens and padding per
+// second, over the peak rate. HFU also counts recomputation; without recomputation they are equal.
 // `mfu_causal` counts only the attention scores that a causal mask keeps. On a CPU the peak is the
-// matrix-product rate measured at the start of the run, and again while it goes on.
+// matrix-product rate measured at the start of the run, and again during the run.
 #pragma once
 
 #include <unistd.h>
@@ -29,35 +30,35 @@
 
 namespace mpt {
 
-/// Speed, and the share of time spent waiting for data, over the last batches: what is true now,
-/// and a stall late in a long run is seen.
+/// Speed and the share of time spent waiting for data, over the last batches: the current values,
+/// which also show a stall late in a long run.
 class speed_window {
  public:
   using clock = std::chrono::steady_clock;
 
-  /// A moment of a run: sums up to then, of this program or of the run before it was resumed, too.
+  /// A moment of a run with the sums up to then, which may include the run before it was resumed.
   struct instant {
     clock::time_point time;
     std::int64_t tokens = 0;         // without padding
     double waited_seconds = 0;       // for data
-    std::int64_t padded_tokens = 0;  // of tokens or padding
+    std::int64_t padded_tokens = 0;  // tokens and padding
     std::int64_t trained = 0;        // tokens with a label
     std::int64_t batches = 0;
   };
 
-  /// Of so many batches at most, after `begin`.
+  /// A window of at most `batches` batches, which begins at `begin`.
   speed_window(std::size_t batches, instant begin) : capacity_(batches + 1), marks_{begin} {}
 
-  /// After a batch.
-  void mark(instant now) {
-    marks_.push_back(now);
+  /// Adds the moment after a batch.
+  void mark(instant current) {
+    marks_.push_back(current);
     if (marks_.size() > capacity_) marks_.pop_front();
   }
-  /// Leaves time that was not training (evaluation, saving) out of the window.
+  /// Excludes time that was not training (evaluation, saving) from the window.
   void skip(clock::duration pause) {
     for (auto& entry : marks_) entry.time += pause;
   }
-  /// Leaves the time from `begin` until now out, which it returns.
+  /// Excludes the time from `begin` until now and returns it.
   clock::duration skip_since(clock::time_point begin) {
     auto const pause = clock::now() - begin;
     skip(pause);
@@ -94,7 +95,7 @@ struct utilisation {
   double peak_flops = 0;  // of all devices, FLOP/s
   double flops_per_token = 0;
   double causal_flops_per_token = 0;
-  double recomputed_flops_per_token = 0;  // executed besides
+  double recomputed_flops_per_token = 0;  // executed in addition
 
   [[nodiscard]] double mfu(double tokens_per_second) const {
     return peak_flops > 0 ? tokens_per_second * flops_per_token / peak_flops : 0.0;
@@ -108,7 +109,8 @@ struct utilisation {
   }
 };
 
-/// The largest resident set of this process so far, in bytes; 0 where the system does not tell.
+/// The largest resident set of this process so far, in bytes; 0 where the system does not report
+/// it.
 [[nodiscard]] inline double peak_memory_bytes() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);)
@@ -116,7 +118,7 @@ struct utilisation {
   return 0;
 }
 
-/// Appends one JSON object a line; each line is written whole.
+/// Appends JSON objects, one per line; each line is written whole.
 class metrics_file {
  public:
   metrics_file() = default;
@@ -133,7 +135,7 @@ class metrics_file {
     file_ = open_for_appending(path, "metrics_file ", "; choose another file");
   }
 
-  /// What cannot be written is lost, and told by `finish`.
+  /// Adds a record. Records that cannot be written are lost; `finish` reports them.
   void write(nlohmann::ordered_json const& record) { file_.add(record.dump() + "\n"); }
 
   /// Throws a storage_error when records were lost.
@@ -148,8 +150,8 @@ class metrics_file {
   appended_file file_;
 };
 
-/// The most bytes that this rank had of the device's memory at once, operations' scratch included;
-/// 0 where the device does not count.
+/// The peak of the device memory of this rank in bytes, operations' scratch included; 0 where the
+/// device does not count it.
 template <class Device>
 [[nodiscard]] double peak_device_bytes(Device const& device) {
   double out = 0;
@@ -159,8 +161,8 @@ template <class Device>
   return out;
 }
 
-/// What a device tells of itself, by name, with what this rank has of its memory, in GB, under
-/// Composer's names.
+/// The readings of a device by name, with the device memory of this rank in GB under Composer's
+/// names.
 template <class Device>
 [[nodiscard]] std::vector<std::pair<std::string, double>> readings_of(Device const& device) {
   std::vector<std::pair<std::string, double>> out;

@@ -1,5 +1,5 @@
-// open_pretrained: the weights that a run begins from, of a Hugging Face folder or of another run,
-// and its adapters from PEFT's or from initial values.
+// open_pretrained: opens the weights that a run begins from, in a Hugging Face folder or in another
+// run's checkpoint, and its adapters, in PEFT's format or with initial values.
 #pragma once
 
 #include <cstdint>
@@ -24,24 +24,24 @@ namespace mpt {
 
 namespace detail {
 
-/// Adapters that the source does not have are new.
+/// Pretrained weights; adapters that the source does not have get initial values.
 class pretrained_weights final : public weight_source {
  public:
-  /// `source` is of the model that the run trains.
+  /// `source` holds the weights of the model that the run trains.
   pretrained_weights(model_source source, model_config const& model, std::uint64_t seed)
       : source_(std::move(source)), seed_(seed) {
     if (!model.lora || source_.config().lora) return;
     mpt::model<float> net(model);
     net.visit_units([&](std::string const&, auto& layer, auto const&, auto const&) {
       layer.visit_parameters([&](parameter_base<float>& p) {
-        if (is_adapter(p.name)) new_.emplace(p.name, p);
+        if (is_adapter(p.name)) new_adapters_.emplace(p.name, p);
       });
     });
   }
 
   [[nodiscard]] entry at(std::string const& name) const override {
-    auto const found = new_.find(name);
-    return {found == new_.end() ? source_.shape_of(name) : found->second.extents};
+    auto const found = new_adapters_.find(name);
+    return {found == new_adapters_.end() ? source_.shape_of(name) : found->second.extents};
   }
 
   void read_block(std::string const& name, index begin, index run,
@@ -60,8 +60,8 @@ class pretrained_weights final : public weight_source {
  private:
   template <class T>
   void read(std::string const& name, index begin, index run, std::span<T> out) const {
-    auto const found = new_.find(name);
-    if (found == new_.end()) return source_.read_block(name, begin, run, out);
+    auto const found = new_adapters_.find(name);
+    if (found == new_adapters_.end()) return source_.read_block(name, begin, run, out);
     auto const& p = found->second;
     auto const piece = run == 0 ? out.size() : static_cast<std::size_t>(run);
     for (; !out.empty(); out = out.subspan(piece), begin += p.row_size())
@@ -70,18 +70,18 @@ class pretrained_weights final : public weight_source {
 
   model_source source_;
   std::uint64_t seed_;
-  std::map<std::string, parameter_base<float>> new_;
+  std::map<std::string, parameter_base<float>> new_adapters_;
 };
 
-/// Refuses to lose adapters, or to take them for others.
+/// Throws where the source's adapters would be lost or taken for different ones.
 inline void require_same_adapters(model_source const& source, model_config const& model) {
-  auto const& theirs = source.config().lora;
-  if (!theirs) return;
+  auto const& source_lora = source.config().lora;
+  if (!source_lora) return;
   require(model.lora.has_value(), source.path().string(),
           ": has adapters, but this run none; merge them first (convert --merge), or give "
           "model.peft_config");
   auto const difference =
-      first_difference(to_peft_json(*theirs, ""), to_peft_json(*model.lora, ""),
+      first_difference(to_peft_json(*source_lora, ""), to_peft_json(*model.lora, ""),
                        [](std::string const& key) { return key != "lora_dropout"; });
   if (difference)
     parallel::fail(source.path().string(), ": its adapters have ", difference->name, " = ",
@@ -91,14 +91,15 @@ inline void require_same_adapters(model_source const& source, model_config const
 
 }  // namespace detail
 
-/// Opens the weights in `folder`, and adapters, where the run has some, from `config.adapter`, from
-/// there, or new. Throws when they are of another model or lack tensors.
+/// Opens the weights in `folder`; the adapters of a run with adapters come from `config.adapter`,
+/// from `folder`, or are new. Throws when the weights belong to another model or lack tensors.
 [[nodiscard]] inline std::unique_ptr<weight_source> open_pretrained(
     train_config const& config, std::filesystem::path const& folder) {
   auto const& model = config.model;
   model_source source(folder, config.adapter);
-  bool const with_overrides = folder == config.pretrained;  // it may differ from its config.json
-  if (!with_overrides)
+  bool const is_overridden =
+      folder == config.pretrained;  // the configuration may override its config.json
+  if (!is_overridden)
     detail::require_same_model(source.config(), source.path().string() + ": its config.json", model,
                                ", or take the model from there by model.name=hf_causal_lm and "
                                "model.pretrained_model_name_or_path");
@@ -112,8 +113,8 @@ inline void require_same_adapters(model_source const& source, model_config const
   return std::make_unique<detail::pretrained_weights>(std::move(source), model, config.seed);
 }
 
-/// The Hugging Face folder of the model beside which adapters are trained, also in the run that
-/// this one began with; "" when it is none, or the run trains no adapters.
+/// The Hugging Face folder of the base model of trained adapters, also where the run began from a
+/// run that trained them; "" where the base is no such folder or the run trains no adapters.
 [[nodiscard]] inline std::string adapter_base_of(train_config const& config) {
   if (!config.model.lora) return {};
   auto const& path = config.checkpoint.load_path;

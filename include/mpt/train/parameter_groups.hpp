@@ -1,8 +1,9 @@
 // Which parameters are trained and how, from the configuration's patterns.
 //
-// Patterns are searched, as Python's re.search does, in LLM Foundry's names: the file's name with
-// "model." before it. The grammar is ECMAScript's, which has the same characters, classes, groups
-// and repetitions. One that matches nothing is an error: it is always a misspelling.
+// Patterns are searched for, as by Python's re.search, in LLM Foundry's names: the name in our
+// files with the prefix "model.". The grammar is ECMAScript's, which has the same characters,
+// classes, groups and repetitions. A pattern that matches nothing is an error: it is always a
+// misspelling.
 #pragma once
 
 #include <algorithm>
@@ -45,7 +46,7 @@ namespace detail {
                                    .weight_decay = s.weight_decay};
 }
 
-/// The names that the pattern is found in; never none.
+/// The names in which the pattern is found; throws where there are none.
 [[nodiscard]] inline std::vector<std::string> names_matching(
     name_pattern const& pattern, std::vector<std::string> const& names) {
   std::vector<std::string> found;
@@ -76,10 +77,9 @@ namespace detail {
   return out;
 }
 
-/// The groups of these parameters: by `param_groups`, the first that matches; frozen by
-/// `disable_grad`, or by LLM Foundry's name (`layer_freezing`), or where there are adapters, being
-/// none. `matrices`: the names that muon, if
-/// it is asked for, trains.
+/// Assigns parameters to groups: the first of `param_groups` that matches. A parameter is frozen by
+/// `disable_grad`, by its name in LLM Foundry (`layer_freezing`), or, in a model with adapters,
+/// because it is no adapter. `matrices`: the names that muon trains, if the configuration uses it.
 [[nodiscard]] inline train::optimizer_groups<run_optimizer> group_parameters(
     optimizer_config const& config, std::vector<std::string> const& frozen,
     std::vector<std::string> const& names, std::vector<std::string> const& matrices = {}) {
@@ -117,11 +117,11 @@ template <class Model>
                                                                Model& net) {
   std::vector<std::string> names, matrices;
   net.visit_units([&](std::string const&, auto& layer, auto const& parts, auto const&) {
-    bool const block = parts.front() != train::embed &&
-                       parts.front() != static_cast<train::part>(net.num_blocks());
+    bool const is_block = parts.front() != train::embed &&
+                          parts.front() != static_cast<train::part>(net.num_blocks());
     layer.visit_parameters([&](auto const& parameter) {
       names.push_back(parameter.name);
-      if (block && parameter.extents.size() == 2) matrices.push_back(parameter.name);
+      if (is_block && parameter.extents.size() == 2) matrices.push_back(parameter.name);
     });
   });
   return group_parameters(config.optimizer, config.callbacks.frozen_layers, names, matrices);

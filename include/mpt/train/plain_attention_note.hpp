@@ -1,4 +1,4 @@
-// plain_attention_note: what a run says when a GPU's fused attention cannot do what it asks for.
+// plain_attention_note: a note for the user when a GPU's fused attention does not support the run.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace mpt {
 
-/// One line for the user with the reasons why attention on this stream was left to kernels without
-/// tensor cores; empty where none was, or where the device has no others.
+/// One line with the reasons why attention on this stream ran on kernels without tensor cores;
+/// empty where none did, or where the device has no other kernels.
 template <class Stream>
 [[nodiscard]] std::string plain_attention_note(Stream& compute) {
   std::string note;

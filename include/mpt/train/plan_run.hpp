@@ -1,8 +1,8 @@
 // plan_run: a run is planned by running its steps on the meta device.
 //
-// The automatic microbatch is the largest that fits the memory that is there, halving from the
-// rank's whole batch; what is cheap is made again where more sequences fit for it; memory that is
-// left spares exchanges. Nothing is ever tried by running out of memory.
+// The automatic microbatch is the largest that fits the available memory, found by halving from the
+// rank's whole batch. Cheap activations are recomputed where that makes room for more sequences.
+// Memory that is left over saves exchanges. Planning never tries a size by running out of memory.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,8 @@ namespace mpt {
 
 namespace detail {
 
-/// Plans the passes of microbatches of `microbatch` sequences, on one pipeline rank.
+/// Plans the memory of the forward and backward passes of one pipeline rank, as `split` divides its
+/// batch.
 template <class T>
 [[nodiscard]] train::pass_memory_plan plan_passes(train_config const& config, model<T> const& net,
                                                   train::stages_of_rank& stages,
@@ -41,44 +42,47 @@ template <class T>
   index const context = config.parallelism.context;
   auto const count =
       static_cast<std::size_t>(stages.least_microbatches(static_cast<int>(split.accumulation)));
-  train::pass_memory_plan most;
-  auto const plan = [&](std::size_t microbatches, std::span<microbatch const> of, pass mode) {
-    auto const one = train::plan_passes(net, stages, microbatches, of, mode,
-                                        {.deterministic = config.deterministic});
-    most.cover(one);
-    return one.activations;
+  train::pass_memory_plan largest;
+  auto const plan = [&](std::size_t microbatches, std::span<microbatch const> batches, pass mode) {
+    auto const planned = train::plan_passes(net, stages, microbatches, batches, mode,
+                                            {.deterministic = config.deterministic});
+    largest.cover(planned);
+    return planned.activations;
   };
-  for (auto const length : row_lengths(config)) {  // shorter ones too, for the same reason as below
+  // shorter rows are planned too: they may need more, as smaller batches may
+  for (auto const length : row_lengths(config)) {
     std::vector sizes{sequences::shape_of(split.microbatch, length / context)};
     for (auto const rest : split.remainders)
       sizes.push_back(sequences::shape_of(rest, length / context));
     plan(count, sizes, pass::training);
   }
   for (auto const& loader : config.eval_loaders) {
-    std::vector<microbatch> all;  // the last may have any size, and a smaller one may need more,
-    for (index n = 1; n <= config.evaluation.device_eval_batch_size; ++n)   // because its logits
-      all.push_back(sequences::shape_of(n, loader.max_seq_len / context));  // make fewer chunks
+    // the last batch may have any size; a smaller one may need more, as its logits make fewer
+    // chunks
+    std::vector<microbatch> batch_sizes;
+    for (index n = 1; n <= config.evaluation.device_eval_batch_size; ++n)
+      batch_sizes.push_back(sequences::shape_of(n, loader.max_seq_len / context));
     if (config.parallelism.pipeline > 1)
-      plan(static_cast<std::size_t>(config.parallelism.pipeline), all, pass::inference);
+      plan(static_cast<std::size_t>(config.parallelism.pipeline), batch_sizes, pass::inference);
     else
-      for (auto const& one : all) plan(1, {&one, 1}, pass::inference);
+      for (auto const& batch : batch_sizes) plan(1, {&batch, 1}, pass::inference);
   }
   for (auto const& room : decoder_rooms(config))
-    most.cover({.activations = decoder_bytes(net, room, stages.ranges(),
-                                             [&](microbatch const& one) {
-                                               return plan(static_cast<std::size_t>(
-                                                               config.parallelism.pipeline),
-                                                           {&one, 1}, pass::inference);
-                                             }),
-                .scratch = {}});
-  return most;
+    largest.cover({.activations = decoder_bytes(net, room, stages.ranges(),
+                                                [&](microbatch const& batch) {
+                                                  return plan(static_cast<std::size_t>(
+                                                                  config.parallelism.pipeline),
+                                                              {&batch, 1}, pass::inference);
+                                                }),
+                   .scratch = {}});
+  return largest;
 }
 
 }  // namespace detail
 
 namespace detail {
 
-/// plan_run of a run that recomputes so much.
+/// Plans a run whose blocks recompute what `recompute` says.
 template <class T>
 [[nodiscard]] run_plan plan_with_recomputation(train_config const& config, int ranks,
                                                std::size_t available,
@@ -96,78 +100,79 @@ template <class T>
       is_canonical(config) ? split_batch(config, data_ranks(plan.layout)).accumulation : 0;
   for (int p = 0; p < config.parallelism.pipeline; ++p) stages.push_back(stages_of(config, p));
   plan.by_stage.resize(stages.size());
-  auto const add_up = [&] {
+  auto const update_maximum = [&] {
     plan.memory = *std::ranges::max_element(plan.by_stage, {}, &train::memory_plan::total);
   };
-  auto const hold = [&] {
+  auto const plan_memory = [&] {
     for (std::size_t p = 0; p < stages.size(); ++p) {
-      auto const before = plan.by_stage[p];
+      auto const previous = plan.by_stage[p];
       plan.by_stage[p] =
           train::plan_units(net, groups, stages[p], train::place_in(plan.layout, level_of(config)),
                             stepper_options_of(config, plan), static_cast<std::size_t>(leaves));
-      plan.by_stage[p].activations = before.activations;
-      plan.by_stage[p].scratch = before.scratch;
+      plan.by_stage[p].activations = previous.activations;
+      plan.by_stage[p].scratch = previous.scratch;
     }
-    add_up();
+    update_maximum();
   };
   auto const spare_exchanges = [&](std::size_t memory, bool several_microbatches) {
     if (train::place_in(plan.layout, level_of(config)).shards == 1) return;
-    auto const hold_as = [&](train::stepper_options const& how) {
-      plan.reshard_after_forward = how.reshard_after_forward;
-      plan.reduce_every_microbatch = how.reduce_every_microbatch;
-      hold();
+    auto const plan_memory_with = [&](train::stepper_options const& candidate) {
+      plan.reshard_after_forward = candidate.reshard_after_forward;
+      plan.reduce_every_microbatch = candidate.reduce_every_microbatch;
+      plan_memory();
       return plan.memory.total();
     };
     auto options = stepper_options_of(config, plan);
     train::spare_exchanges(
-        options, memory, hold_as,
+        options, memory, plan_memory_with,
         {!config.reshard_after_forward, several_microbatches && !config.reduce_every_microbatch});
-    hold_as(options);
+    plan_memory_with(options);
   };
-  auto const choose = [&](index microbatch) {
+  auto const choose_microbatch = [&](index microbatch) {
     plan.split = split_batch(config, data_ranks(plan.layout), microbatch);
     for (std::size_t p = 0; p < stages.size(); ++p) {
       auto const passes = plan_passes(config, net, stages[p], plan.split);
       plan.by_stage[p].activations = passes.activations;
       if (host)
-        plan.by_stage[p].scratch = passes.scratch;  // an update needs less than its products
+        plan.by_stage[p].scratch = passes.scratch;  // an update needs less than matrix products
     }
-    add_up();
+    update_maximum();
   };
   plan.reshard_after_forward = config.reshard_after_forward.value_or(true);
   plan.reduce_every_microbatch = config.reduce_every_microbatch.value_or(true);
-  hold();
+  plan_memory();
   spare_exchanges(0, true);
-  choose(config.global_train_batch_size);
+  choose_microbatch(config.global_train_batch_size);
   while (plan.is_microbatch_automatic && plan.split.microbatch > 1 && !fits(plan))
-    choose(plan.split.microbatch / 2);
+    choose_microbatch(plan.split.microbatch / 2);
   auto const microbatches =
       stages.front().least_microbatches(static_cast<int>(plan.split.accumulation));
   spare_exchanges(plan.available == 0 ? std::size_t(-1) : plan.available, microbatches > 1);
-  for (auto const& stage : plan.by_stage) {  // decided last: copies never make the microbatch less
+  for (auto const& stage : plan.by_stage) {  // last, so that copies never shrink the microbatch
     std::size_t const room = host.value_or(available);
     std::size_t const used = host ? stage.offloaded : stage.total();
     if (room > 0 && used + bytes_to_save(config, stage) > room) plan.saves_in_background = false;
   }
-  auto const full = sequences::shape_of(
+  auto const rank_shape = sequences::shape_of(
       plan.split.microbatch, config.train_loader.max_seq_len / config.parallelism.context);
   for (std::size_t p = 0; p < stages.size(); ++p)
-    for (auto const& [name, count] : train::count_operations(net, full, stages[p].ranges()))
+    for (auto const& [name, count] : train::count_operations(net, rank_shape, stages[p].ranges()))
       plan.by_stage[p].operations += count;
   plan.memory.operations =
       std::ranges::max_element(plan.by_stage, {}, &train::memory_plan::operations)->operations;
-  auto const whole = sequences::shape_of(plan.split.microbatch, config.train_loader.max_seq_len);
+  auto const full_shape =
+      sequences::shape_of(plan.split.microbatch, config.train_loader.max_seq_len);
   plan.microbatch = plan.without_recomputation =
-      train::plan_microbatch(model<T>(config.model, {}, plan.recompute), whole);
+      train::plan_microbatch(model<T>(config.model, {}, plan.recompute), full_shape);
   if (!plan.recompute.empty())
-    plan.without_recomputation = train::plan_microbatch(model<T>(config.model), whole);
+    plan.without_recomputation = train::plan_microbatch(model<T>(config.model), full_shape);
   return plan;
 }
 
-/// Whether a microbatch of twice as many rows would pay for making again what is cheap. That moves
-/// 24 d bytes a row and block through memory in bf16 (two norms, and an activation function of
-/// width 4 d); gradients of 12 d^2 parameters a block move 96 d^2 bytes a microbatch, of n rows:
-/// half as often saves 48 d^2 / n bytes a row, which is more below n = 2 d.
+/// Whether a microbatch of twice as many rows would pay for recomputing cheap activations.
+/// Recomputation moves 24 d bytes a row and block through memory in bf16 (two norms, and an
+/// activation function of width 4 d); gradients of 12 d^2 parameters a block move 96 d^2 bytes a
+/// microbatch, of n rows: half as often saves 48 d^2 / n bytes a row, which is more below n = 2 d.
 [[nodiscard]] inline bool recomputation_pays(train_config const& config, run_plan const& plan) {
   auto const rows =
       plan.split.microbatch * config.train_loader.max_seq_len / config.parallelism.context;
@@ -185,10 +190,10 @@ run_plan plan_run(train_config const& config, int ranks, std::size_t available,
   };
   auto plan = plan_with(config.recompute.value_or(block_recomputation()));
   if (config.recompute || (fits(plan) && !detail::recomputation_pays(config, plan))) return plan;
-  auto again =
+  auto recomputing =
       plan_with(with_cheap_recomputation({}, static_cast<std::size_t>(config.model.n_layers)));
-  bool const better = !fits(plan) || again.split.microbatch > plan.split.microbatch;
-  return fits(again) && better ? again : plan;
+  bool const better = !fits(plan) || recomputing.split.microbatch > plan.split.microbatch;
+  return fits(recomputing) && better ? recomputing : plan;
 }
 
 template <class T>
@@ -196,17 +201,17 @@ std::vector<train::step_plan> step_plans_of(train_config const& config, run_plan
                                             bool one_queue) {
   model<T> net(config.model, planned_groups(config), plan.recompute);
   auto const groups = groups_of(config, net);
-  auto how = stepper_options_of(config, plan);
-  how.one_queue = one_queue;
-  train::step_plans made(how, train::place_in(plan.layout, level_of(config)), 0,
-                         config.parallelism.pipeline, net.num_blocks());
+  auto options = stepper_options_of(config, plan);
+  options.one_queue = one_queue;
+  train::step_plans plans(options, train::place_in(plan.layout, level_of(config)), 0,
+                          config.parallelism.pipeline, net.num_blocks());
   net.visit_units([&](std::string const& name, auto& layer, std::vector<train::part> const& parts,
                       std::vector<parallel::parameter_base<T>*> const& uses) {
-    made.template add<T>(name, layer, parts, uses, groups.optimizers, groups.key_of);
+    plans.template add<T>(name, layer, parts, uses, groups.optimizers, groups.key_of);
   });
   auto const wanted = static_cast<int>(plan.split.accumulation);
-  auto out = made.plans_of_all_ranks(made.stages().least_microbatches(wanted),
-                                     parallel::pass::training, true);
+  auto out = plans.plans_of_all_ranks(plans.stages().least_microbatches(wanted),
+                                      parallel::pass::training, true);
   train::require_runs(out, one_queue);
   return out;
 }

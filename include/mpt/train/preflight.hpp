@@ -1,5 +1,5 @@
-// What preflight=true does before a run: the ranks' network and their devices are measured, and
-// what follows for the run is said.
+// What preflight=true does before a run: measures the ranks' network and their devices, and
+// describes the consequences for the run.
 #pragma once
 
 #include <algorithm>
@@ -17,10 +17,10 @@
 
 namespace mpt {
 
-/// Times products of T on every device at once, and exchanges of its memory by all ranks over
-/// `exchanges`, about a second in all. `comm` connects the same ranks, or is the same; `machine` is
-/// what this rank's is called; `interface` the network interface that machines are reached by,
-/// where that is known. Collective.
+/// Times matrix products of T on all devices at once, and exchanges of device memory by all ranks
+/// over `exchanges`; takes about a second. `comm` connects the same ranks or is the same
+/// communicator; `machine` is the name of this rank's machine; `interface` the network interface
+/// between machines, where it is known. Collective.
 template <class T, class Device, parallel::communicator Exchanges>
 [[nodiscard]] parallel::network_measurements preflight(Device& device,
                                                        parallel::any_communicator& comm,
@@ -28,15 +28,15 @@ template <class T, class Device, parallel::communicator Exchanges>
                                                        std::string const& machine,
                                                        std::string const& interface = {}) {
   typename Device::stream_type stream(device.compute_options());
-  parallel::host::stream of_host;
-  comm.barrier(of_host).wait();
+  parallel::host::stream host_stream;
+  comm.barrier(host_stream).wait();
   double const work = measure_matmul_rate<T>(device, stream, 0.2);
   return parallel::check_network(device, comm, exchanges, machine, work, interface);
 }
 
 namespace detail {
 
-/// "4.81 MB/s": three digits, and the unit that fits.
+/// Text such as "4.81 MB/s": three digits and the unit that fits.
 [[nodiscard]] inline std::string rate_text(double bytes_per_second) {
   constexpr char const* units[] = {"B/s", "kB/s", "MB/s", "GB/s", "TB/s"};
   std::size_t unit = 0;
@@ -45,58 +45,59 @@ namespace detail {
   return fmt::format("{:.{}f} {}", value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0, units[unit]);
 }
 
-/// The ranks that other machines reach slowly, or that reach them slowly; the first of many.
-[[nodiscard]] inline std::vector<std::string> slow_ranks_said(
+/// Notes on the ranks whose exchanges with other machines are slow; at most eight.
+[[nodiscard]] inline std::vector<std::string> slow_rank_notes(
     parallel::network_measurements const& m) {
-  constexpr std::size_t most = 8;
+  constexpr std::size_t max_lines = 8;
   auto const name = [&](int rank) {
     return fmt::format("rank {} (host {})", rank, m.machines[static_cast<std::size_t>(rank)]);
   };
   std::vector<std::string> lines;
   if (m.arrival_rates.size() != m.machines.size()) return lines;
   auto const slow = parallel::slow_ranks(parallel::ranks_before(m.machines), m.arrival_rates);
-  for (auto const& one : slow) {
-    if (lines.size() == most) {
+  for (auto const& rank_rate : slow) {
+    if (lines.size() == max_lines) {
       lines.push_back(
-          fmt::format("slow: and {} more ranks of {}", slow.size() - most, m.machines.size()));
+          fmt::format("slow: and {} more ranks of {}", slow.size() - max_lines, m.machines.size()));
       break;
     }
-    auto const what = one.from < 0 ? name(one.rank) + " exchanges with other machines"
-                                   : name(one.from) + " sends to " + name(one.rank);
-    lines.push_back(fmt::format("slow: {} at {}, the others at {}", what, rate_text(one.rate),
-                                rate_text(one.median_rate)));
+    auto const exchange = rank_rate.from < 0
+                              ? name(rank_rate.rank) + " exchanges with other machines"
+                              : name(rank_rate.from) + " sends to " + name(rank_rate.rank);
+    lines.push_back(fmt::format("slow: {} at {}, the others at {}", exchange,
+                                rate_text(rank_rate.rate), rate_text(rank_rate.median_rate)));
   }
   return lines;
 }
 
-/// Between whom machines exchange: the two, where there are no more.
-[[nodiscard]] inline std::string exchanging(parallel::network_measurements const& m) {
+/// The subject of a note on exchanges between machines; names the ranks where there are only two.
+[[nodiscard]] inline std::string exchanging_machines(parallel::network_measurements const& m) {
   if (m.machines.size() != 2) return "machines exchange";
   return fmt::format("rank 0 (host {}) and rank 1 (host {}) exchange", m.machines[0],
                      m.machines[1]);
 }
 
-/// Machines that exchange slowly: than what their connection can, and, where none says that, than
-/// any network that is meant for training.
-[[nodiscard]] inline std::vector<std::string> slow_machines_said(
+/// Notes on slow exchanges between machines: slower than their connection allows or, where its rate
+/// is unknown, than any network that is meant for training.
+[[nodiscard]] inline std::vector<std::string> slow_machine_notes(
     parallel::network_measurements const& m) {
   constexpr double gigabit = 125e6;
   if (m.between_machines <= 0) return {};
   if (m.between_machines < 0.2 * m.link.bytes_per_second)
     return {fmt::format("slow: {} at {}, {:.3g} % of what {} ({}{}) can; do they use it?",
-                        exchanging(m), rate_text(m.between_machines),
+                        exchanging_machines(m), rate_text(m.between_machines),
                         100 * m.between_machines / m.link.bytes_per_second, m.link.name,
                         m.link.infiniband ? "InfiniBand or RoCE, " : "",
                         rate_text(m.link.bytes_per_second))};
   if (m.between_machines < 0.4 * gigabit)
     return {fmt::format("slow: {} at {}, less than half of what Gigabit Ethernet carries",
-                        exchanging(m), rate_text(m.between_machines))};
+                        exchanging_machines(m), rate_text(m.between_machines))};
   return {};
 }
 
 }  // namespace detail
 
-/// What to tell a person: rates first, then a line for each thing that is not as it should be.
+/// Lines for the user: the rates first, then a line for each problem.
 [[nodiscard]] inline std::vector<std::string> describe(parallel::network_measurements const& m) {
   using detail::rate_text;
   std::map<std::string, int> machines;
@@ -115,8 +116,8 @@ namespace detail {
         "slow: ranks of one machine exchange at {:.1f} % of the rate of copying memory ({}); is "
         "shared memory switched off between them?",
         100 * m.inside_machine / m.copy_rate, rate_text(m.copy_rate)));
-  for (auto&& said : {detail::slow_machines_said(m), detail::slow_ranks_said(m)})
-    lines.insert(lines.end(), said.begin(), said.end());
+  for (auto&& notes : {detail::slow_machine_notes(m), detail::slow_rank_notes(m)})
+    lines.insert(lines.end(), notes.begin(), notes.end());
   if (m.inside_machine > 0 && m.between_machines > 0)
     lines.push_back(
         m.inside_machine >= 2 * m.between_machines

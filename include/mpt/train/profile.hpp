@@ -26,7 +26,7 @@
 
 namespace mpt {
 
-/// What one stream did.
+/// The tasks that one stream ran.
 struct stream_profile {
   std::string name;
   std::vector<host::timed_task> tasks;
@@ -34,7 +34,7 @@ struct stream_profile {
 
 namespace detail {
 
-/// A task's name without the arguments of its template, where it is that of a function.
+/// A task's name without template arguments.
 [[nodiscard]] inline std::string_view task_name(std::string_view label) {
   return label.substr(0, label.find('<'));
 }
@@ -45,8 +45,8 @@ namespace detail {
 
 }  // namespace detail
 
-/// Calls, milliseconds and share of each operation in a step, the longest first, with its rate
-/// where it is known. `operations`: floating-point operations of all `steps` by name.
+/// A table of calls, milliseconds and share of each operation per step, the longest first, with its
+/// rate where it is known. `operations`: floating-point operations of all `steps` by name.
 [[nodiscard]] inline std::string profile_table(
     std::vector<stream_profile> const& streams, std::int64_t steps,
     std::map<std::string_view, std::uint64_t> const& operations) {
@@ -61,13 +61,13 @@ namespace detail {
   for (auto const& stream : streams)
     for (auto const& task : stream.tasks) {
       auto const name = detail::task_name(task.label.name);
-      auto found = std::ranges::find_if(
+      auto entry = std::ranges::find_if(
           rows, [&](row const& r) { return r.stream == stream.name && r.name == name; });
-      if (found == rows.end())
-        found = rows.insert(found, {.stream = stream.name, .name = std::string(name)});
-      found->calls += 1;
-      found->ms += detail::milliseconds(task);
-      found->bytes += static_cast<double>(task.label.bytes);
+      if (entry == rows.end())
+        entry = rows.insert(entry, {.stream = stream.name, .name = std::string(name)});
+      entry->calls += 1;
+      entry->ms += detail::milliseconds(task);
+      entry->bytes += static_cast<double>(task.label.bytes);
     }
   std::map<std::string, double> total;
   for (auto const& r : rows) total[r.stream] += r.ms;
@@ -89,13 +89,13 @@ namespace detail {
   return out;
 }
 
-/// All tasks of the streams in the trace event format: a thread a stream, times in microseconds
-/// from the first.
+/// All tasks of the streams in the trace event format: one thread per stream, times in microseconds
+/// since the first task.
 [[nodiscard]] inline nlohmann::json chrome_trace(std::vector<stream_profile> const& streams) {
   auto first = parallel::steady_time::max();
   for (auto const& stream : streams)
     for (auto const& task : stream.tasks) first = std::min(first, task.begin);
-  auto const us = [](auto duration) {
+  auto const microseconds = [](auto duration) {
     return std::chrono::duration<double, std::micro>(duration).count();
   };
   auto events = nlohmann::json::array();
@@ -110,8 +110,8 @@ namespace detail {
                            {"name", detail::task_name(task.label.name)},
                            {"pid", 0},
                            {"tid", i},
-                           {"ts", us(task.begin - first)},
-                           {"dur", us(task.end - task.begin)}};
+                           {"ts", microseconds(task.begin - first)},
+                           {"dur", microseconds(task.end - task.begin)}};
       if (task.label.bytes > 0) event["args"] = {{"bytes", task.label.bytes}};
       events.push_back(std::move(event));
     }
@@ -119,38 +119,39 @@ namespace detail {
   return {{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}};
 }
 
-/// Profiles a few batches of a run: give its traces to two streams, and tell it of every batch and
-/// of the end.
+/// Profiles a few batches of a run. The caller gives its traces to two streams and calls
+/// advance() after every batch and finish() after the last.
 class run_profiler {
  public:
-  static constexpr std::int64_t first = 1;  // batches before, in which caches fill
+  static constexpr std::int64_t first = 1;  // batches before the profile, in which caches fill
   static constexpr std::int64_t count = 3;
 
   [[nodiscard]] host::trace& compute() { return compute_; }
   [[nodiscard]] host::trace& exchanges() { return exchanges_; }
 
-  /// After a batch, with which `done` were trained in this program. `operations`: of one batch, by
-  /// function name. Returns the table when it is complete; the trace is in `file` then.
+  /// Called when `trained_batches` batches are trained in this program. `operations`: returns the
+  /// operations of one batch by function name. Returns the table when it is complete and has then
+  /// written the trace into `file`; else "".
   template <class Operations>
-  [[nodiscard]] std::string at(std::int64_t done, std::filesystem::path const& file,
-                               Operations const& operations) {
-    if (done == first) {
+  [[nodiscard]] std::string advance(std::int64_t trained_batches, std::filesystem::path const& file,
+                                    Operations const& operations) {
+    if (trained_batches == first) {
       compute_.start();
       exchanges_.start();
     }
-    return done == first + count ? write(count, file, operations) : std::string();
+    return trained_batches == first + count ? write(count, file, operations) : std::string();
   }
 
-  /// After the last batch: the table of those that were timed, or why there are none; nothing when
-  /// it was complete before.
+  /// Called after the last batch. Returns the table of the batches that were timed, or the reason
+  /// why there are none; "" if the table was complete before.
   template <class Operations>
-  [[nodiscard]] std::string finish(std::int64_t done, std::filesystem::path const& file,
+  [[nodiscard]] std::string finish(std::int64_t trained_batches, std::filesystem::path const& file,
                                    Operations const& operations) {
-    if (done >= first + count) return {};
-    if (done > first) return write(done - first, file, operations);
+    if (trained_batches >= first + count) return {};
+    if (trained_batches > first) return write(trained_batches - first, file, operations);
     return fmt::format(
         "no profile: the first batch, in which caches fill, is not timed, and {} trained here",
-        done == 0 ? "none was" : "no other was");
+        trained_batches == 0 ? "none was" : "no other was");
   }
 
  private:
@@ -161,23 +162,24 @@ class run_profiler {
     exchanges_.stop();
     std::vector<stream_profile> const streams{{"compute", compute_.take()},
                                               {"exchanges", exchanges_.take()}};
-    auto all = operations();
-    for (auto& [name, number] : all) number *= static_cast<std::uint64_t>(batches);
+    auto operation_counts = operations();
+    for (auto& [name, number] : operation_counts) number *= static_cast<std::uint64_t>(batches);
     if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path());
     errno = 0;
     std::ofstream out(file);
     out << chrome_trace(streams).dump() << '\n' << std::flush;
     if (!out.good()) parallel::files::failure(file, "cannot write the profile");
-    return fmt::format(
-        "{}trace of {}, for Perfetto or chrome://tracing: {}", profile_table(streams, batches, all),
-        batches == 1 ? "this batch" : fmt::format("these {} batches", batches), file.string());
+    return fmt::format("{}trace of {}, for Perfetto or chrome://tracing: {}",
+                       profile_table(streams, batches, operation_counts),
+                       batches == 1 ? "this batch" : fmt::format("these {} batches", batches),
+                       file.string());
   }
 
   host::trace compute_;
   host::trace exchanges_;
 };
 
-/// A stream's options, with `record` (null: none) where such a stream keeps one.
+/// The options of a stream with the trace `record` (null: none), if such a stream keeps a trace.
 template <class Options>
 [[nodiscard]] Options with_trace(Options options, host::trace* record) {
   if constexpr (requires { options.record = record; }) options.record = record;

@@ -1,4 +1,4 @@
-// read_run_parts: what a configuration asks a run for, read and checked before any rank trains.
+// read_run_parts: reads and checks the parts of a run, before any rank trains.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@
 
 namespace mpt {
 
-/// `examples`: those of the configuration's loaders.
+/// Reads the parts that a configuration asks for. `examples`: the examples of its loaders.
 [[nodiscard]] inline run_parts read_run_parts(train_config const& config, run_examples examples) {
   auto const ratio = detail::found_packing_ratio(config.train_loader, examples.train.get(),
                                                  config.global_train_batch_size);
@@ -35,7 +35,7 @@ namespace mpt {
   return out;
 }
 
-/// Reads the examples too, as read_run_examples does.
+/// Reads the examples too (read_run_examples).
 [[nodiscard]] inline run_parts read_run_parts(train_config const& config) {
   return read_run_parts(config, read_run_examples(config));
 }

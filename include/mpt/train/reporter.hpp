@@ -1,4 +1,4 @@
-// reporter: what a run says, on the console and in its metrics file. Rank 0 has one.
+// reporter: writes the reports of a run to the console and to its metrics file. Rank 0 has one.
 #pragma once
 
 #include <filesystem>
@@ -21,34 +21,35 @@
 
 namespace mpt {
 
-/// One finished batch.
+/// The values reported for one finished batch.
 struct batch_record {
   std::int64_t batch = 0;  // finished batches, this one included
   std::int64_t total_batches = 0;
-  std::int64_t epoch = 0;         // that it is of, from 0
-  std::int64_t tokens = 0;        // of the run so far, without padding
-  std::int64_t epoch_tokens = 0;  // of its epoch so far; negative: not known
+  std::int64_t epoch = 0;         // epoch of the batch, from 0
+  std::int64_t tokens = 0;        // tokens of the run so far, without padding
+  std::int64_t epoch_tokens = 0;  // tokens of its epoch so far; negative: unknown
   double loss = 0;                // mean over the batch's loss tokens
   double accuracy = 0;
   double gradient_norm = 0;
-  std::vector<std::pair<std::string, double>> learning_rates = {};  // of groups, by name
+  std::vector<std::pair<std::string, double>> learning_rates = {};  // by group name
   utilisation peak = {};
   std::int64_t microbatch = 0;  // sequences
   double batches_per_second = 0;
-  double padded_tokens_per_second = 0;  // of tokens or padding
+  double padded_tokens_per_second = 0;  // tokens and padding
   double tokens_per_second = 0;
-  double trained_tokens_per_second = 0;  // with a label
-  // of the last batches' seconds, on rank 0: a maximum would be one more exchange a batch
+  double trained_tokens_per_second = 0;  // tokens with a label
+  // Share of the last batches' time on rank 0; a maximum over ranks would cost an exchange per
+  // batch
   double data_wait_share = 0;
-  double saving_seconds = 0;              // that saving held training up
-  double seconds = 0;                     // of training, since the program began to
-  double seconds_without_evaluation = 0;  // of all else but evaluations, since then
+  double saving_seconds = 0;              // for which saving has stopped training
+  double seconds = 0;                     // of training, since the program began to train
+  double seconds_without_evaluation = 0;  // of everything but evaluations, since then
   double evaluation_seconds = 0;
   std::optional<double> remaining_seconds = {};             // estimated
-  double memory_bytes = 0;                                  // the most so far, as a reader is told
-  std::vector<std::pair<std::string, double>> device = {};  // what the device tells of itself
+  double memory_bytes = 0;                                  // the peak so far
+  std::vector<std::pair<std::string, double>> device = {};  // readings of the device
 
-  /// Adds how fast the last batches went, and where the time went.
+  /// Fills in the speed of the last batches and how the time was spent.
   void add_pace(run_pace const& pace) {
     auto const& window = pace.window();
     batches_per_second = window.batches_per_second();
@@ -65,30 +66,30 @@ struct batch_record {
 
 class reporter {
  public:
-  /// `first_batch`: the first that will be reported, when a run goes on; else 0.
+  /// `first_batch`: the first batch that will be reported, when a run is resumed; else 0.
   reporter(train_config const& config, int ranks, std::int64_t first_batch)
-      : bar_mode_(config.logging.progress_bar),
-        console_(config.logging.log_to_console),
-        every_(config.logging.console_log_interval),
+      : shows_bar_(config.logging.progress_bar),
+        logs_to_console_(config.logging.log_to_console),
+        log_interval_(config.logging.console_log_interval),
         ranks_(ranks),
         rows_(config.global_train_batch_size),
         time_unit_(config.callbacks.speed_time_unit),
         remaining_unit_(config.callbacks.remaining_time_unit),
         file_(config.logging.metrics_file),
-        measures_(config.callbacks.optimizer_monitor_interval > 0),
-        finetunes_(config.train_loader.finetuning.has_value()),
-        bar_(finetunes_ ? "finetune" : "pretrain") {
+        has_optimizer_monitor_(config.callbacks.optimizer_monitor_interval > 0),
+        is_finetuning_(config.train_loader.finetuning.has_value()),
+        bar_(is_finetuning_ ? "finetune" : "pretrain") {
     if (auto const& folder = config.logging.tensorboard)
       events_.emplace(std::filesystem::path(*folder) / config.run_name, first_batch);
   }
 
   void note(std::string const& text) { bar_.note(text); }
 
-  /// `control` has what callbacks add.
+  /// Reports a batch; `control` holds the values that callbacks add.
   void batch(batch_record const& r, training_clock const& clock, run_control const& control) {
     double const mfu = r.peak.mfu(r.padded_tokens_per_second);
     auto record = numbers_of(r, clock);
-    if (finetunes_) {
+    if (is_finetuning_) {
       record["throughput/trained_tokens_per_sec"] = r.trained_tokens_per_second;
       record["throughput/padding_share"] =
           r.padded_tokens_per_second > 0 ? 1 - r.tokens_per_second / r.padded_tokens_per_second
@@ -102,21 +103,23 @@ class reporter {
       if (events_) events_->text(name, text, r.batch);
     }
     write(record, r.batch);
-    double const done = static_cast<double>(r.batch) / static_cast<double>(r.total_batches);
-    std::string const held =  // said only when data hold the run back
+    double const progress = static_cast<double>(r.batch) / static_cast<double>(r.total_batches);
+    std::string const wait_text =  // shown only when the run waits for data
         r.data_wait_share < 0.02
             ? ""
             : fmt::format("waits {:.0f} % for data ({:.1f} samples/s)  ", 100 * r.data_wait_share,
                           r.batches_per_second * static_cast<double>(rows_));
-    std::string const trained =
-        finetunes_ ? fmt::format(" ({} trained)", console::count(r.trained_tokens_per_second)) : "";
-    std::string const text = fmt::format(
-        "{}/{} ba  loss {:.3f}  {} tok/s{}  MFU {:.1f}%  {}  {}left {}", r.batch, r.total_batches,
-        r.loss, console::count(r.tokens_per_second), trained, 100 * mfu,
-        console::bytes(r.memory_bytes), held, console::duration(r.remaining_seconds.value_or(-1)));
-    if (bar_mode_)
-      bar_.update(done, text);
-    else if (console_ && is_due(every_, r.batch, clock))
+    std::string const trained_text =
+        is_finetuning_ ? fmt::format(" ({} trained)", console::count(r.trained_tokens_per_second))
+                       : "";
+    std::string const text =
+        fmt::format("{}/{} ba  loss {:.3f}  {} tok/s{}  MFU {:.1f}%  {}  {}left {}", r.batch,
+                    r.total_batches, r.loss, console::count(r.tokens_per_second), trained_text,
+                    100 * mfu, console::bytes(r.memory_bytes), wait_text,
+                    console::duration(r.remaining_seconds.value_or(-1)));
+    if (shows_bar_)
+      bar_.update(progress, text);
+    else if (logs_to_console_ && is_due(log_interval_, r.batch, clock))
       bar_.note(fmt::format("{}  lr {:.2e}  grad {:.3f}", text, r.learning_rates.at(0).second,
                             r.gradient_norm));
   }
@@ -155,8 +158,8 @@ class reporter {
   }
 
  private:
-  /// What Composer's trainer and monitors log of a batch, under their names and in their units, and
-  /// ours.
+  /// The values that Composer's trainer and monitors log for a batch, with their names and units,
+  /// and our own values.
   [[nodiscard]] nlohmann::ordered_json numbers_of(batch_record const& r,
                                                   training_clock const& clock) const {
     auto const in_epoch = r.batch - r.epoch * clock.batches_per_epoch;
@@ -184,8 +187,8 @@ class reporter {
     out["metrics/train/LanguagePerplexity"] = std::exp(r.loss);
     out["metrics/train/TokenAccuracy"] = r.accuracy;
     out["l2_norm/grad/before_clipping"] = r.gradient_norm;
-    // optimizer_monitor's is after clipping, and of its batches alone
-    if (!measures_) out["l2_norm/grad/global"] = r.gradient_norm;
+    // optimizer_monitor reports this norm after clipping, and only for its batches
+    if (!has_optimizer_monitor_) out["l2_norm/grad/global"] = r.gradient_norm;
     out["trainer/device_train_microbatch_size"] = r.microbatch;
     for (auto const& [name, rate] : {std::pair{"batches_per_sec", r.batches_per_second},
                                      {"samples_per_sec", samples},
@@ -201,7 +204,7 @@ class reporter {
     return out;
   }
 
-  /// One line of the metrics file, and its numbers by step for TensorBoard.
+  /// Writes a record as one line of the metrics file, and its numbers for TensorBoard.
   void write(nlohmann::ordered_json const& record, std::int64_t batch) {
     file_.write(record);
     if (!events_) return;
@@ -209,16 +212,16 @@ class reporter {
       if (value.is_number()) events_->number(name, value.get<double>(), batch);
   }
 
-  bool bar_mode_;
-  bool console_;
-  time_value every_;
+  bool shows_bar_;
+  bool logs_to_console_;
+  time_value log_interval_;
   int ranks_;
-  std::int64_t rows_;  // of a batch
+  std::int64_t rows_;  // per batch
   logged_time_unit time_unit_, remaining_unit_;
   metrics_file file_;
   std::optional<event_file> events_;
-  bool measures_;
-  bool finetunes_;
+  bool has_optimizer_monitor_;
+  bool is_finetuning_;
   console::progress bar_;
 };
 

@@ -2,7 +2,7 @@
 //
 // A checkpoint notes the settings it was trained with. A run that goes on from it trains with the
 // settings of its own configuration; those that differ are named in one note, so that a value which
-// somebody changed by mistake, or believes to be taken from the checkpoint, is seen. Settings that
+// somebody changed by mistake, or expected from the checkpoint, is noticed. Settings that
 // must not change (batch size, data, model) are refused in run_checkpoint.hpp.
 #pragma once
 
@@ -65,9 +65,9 @@ inline void add_optimizer_settings(nlohmann::json& settings, std::string const& 
   if (!saved.is_object()) return std::nullopt;
   std::string changes;
   for (auto const& [name, value] : current.items()) {
-    auto const before = saved.find(name);
-    if (before == saved.end() || *before == value) continue;
-    changes += (changes.empty() ? "" : ", ") + name + " (was " + before->dump() + ", now " +
+    auto const saved_value = saved.find(name);
+    if (saved_value == saved.end() || *saved_value == value) continue;
+    changes += (changes.empty() ? "" : ", ") + name + " (was " + saved_value->dump() + ", now " +
                value.dump() + ")";
   }
   if (changes.empty()) return std::nullopt;

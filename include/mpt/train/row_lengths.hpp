@@ -10,8 +10,9 @@
 
 namespace mpt {
 
-/// Trimmed rows are multiples of this: of 8, which bounds how many shapes a run has, and of what
-/// ranks divide rows by. Only so does pad_to_longest differ from LLM Foundry's.
+/// The lengths of trimmed rows are multiples of this number: of 8, which bounds the number of
+/// shapes in a run, and of the number of parts into which ranks divide rows. This is the only
+/// difference from LLM Foundry's pad_to_longest.
 [[nodiscard]] inline index row_granule(train_config const& config) {
   auto const& p = config.parallelism;
   auto const chunks = p.context > 1 ? 2 * index{p.context} : index{1};
@@ -19,13 +20,13 @@ namespace mpt {
   return std::lcm(index{8}, std::lcm(chunks, parts));
 }
 
-/// Whether training batches are as long as they need to be.
+/// Whether training rows are trimmed to the length that a batch needs.
 [[nodiscard]] inline bool trims_rows(train_config const& config) {
   auto const& examples = config.train_loader.finetuning;
   return examples && examples->trimming != finetune::row_trimming::none;
 }
 
-/// Longest first.
+/// The possible row lengths, the longest first.
 [[nodiscard]] inline std::vector<index> row_lengths(train_config const& config) {
   std::vector<index> out{config.train_loader.max_seq_len};
   if (!trims_rows(config)) return out;

@@ -1,5 +1,6 @@
-// The checkpoints of MPT's runs: which one to begin from, what they remember of the run beside the
-// parameters and the optimizer (parallel/checkpoint/stepper.hpp), and whether it may go on from it.
+// The checkpoints of MPT's runs: which one a run begins from, what a checkpoint records of the run
+// beside the parameters and the optimizer (parallel/checkpoint/stepper.hpp), and whether a run may
+// continue from it.
 #pragma once
 
 #include <algorithm>
@@ -32,27 +33,27 @@ namespace mpt {
 
 namespace checkpoint = parallel::checkpoint;
 
-/// Where a run is.
+/// The progress of a run.
 struct run_state {
   std::int64_t batches = 0;  // finished
   std::int64_t epoch = 0;
   std::int64_t batch_in_epoch = 0;
   trained_set data = {};
   std::int64_t tokens = 0;
-  nlohmann::json callbacks = nlohmann::json::object();  // what they remember
-  std::optional<double> best_loss = {};                 // of evaluations at checkpoints so far
-  bool is_best = false;                                 // this checkpoint's is that
-  nlohmann::json skipped = nlohmann::json::array();     // see skipped_batches
-  nlohmann::json spikes = nullptr;                      // see spike_limits
+  nlohmann::json callbacks = nlohmann::json::object();  // their states
+  std::optional<double> best_loss = {};              // least evaluation loss at a checkpoint so far
+  bool is_best = false;                              // this checkpoint has the least loss
+  nlohmann::json skipped = nlohmann::json::array();  // see skipped_batches
+  nlohmann::json spikes = nullptr;                   // see spike_limits
 };
 
 /// A checkpoint to begin from.
 struct found_checkpoint {
   std::filesystem::path folder;
   bool weights_only = false;
-  std::string note;                                                 // what was not as expected
-  checkpoint::if_damaged on_damage = checkpoint::if_damaged::stop;  // where it is damaged
-  std::optional<checkpoint::checkpoint_reader> reader = {};         // of one of ours that is sound
+  std::string note;  // what was unexpected, for the user
+  checkpoint::if_damaged on_damage = checkpoint::if_damaged::stop;  // what to do if it is damaged
+  std::optional<checkpoint::checkpoint_reader> reader = {};  // set for a sound checkpoint of a run
 };
 
 /// Whether `folder` is itself a checkpoint rather than a folder of them.
@@ -60,8 +61,8 @@ struct found_checkpoint {
   return parallel::files::exists(folder / checkpoint::manifest_name);
 }
 
-/// What autoresume or load_path asks for; nothing for a fresh start. Refuses to start afresh over
-/// another run's checkpoints.
+/// The checkpoint that autoresume or load_path asks for; nothing for a fresh start. Throws where a
+/// fresh start would overwrite another run's checkpoints.
 [[nodiscard]] inline std::optional<found_checkpoint> checkpoint_to_load(
     train_config const& config) {
   auto const& c = config.checkpoint;
@@ -74,9 +75,10 @@ struct found_checkpoint {
             newest.note,
             "; rescue what is there and remove it to begin anew, or replace it with "
             "save_overwrite=true");
-    bool const on_nodes = parallel::files::exists(std::filesystem::path(c.save_folder) /
-                                                  checkpoint::local_pointer_name);
-    require(c.autoresume || c.save_overwrite || (!newest.folder && !on_nodes), c.save_folder,
+    bool const has_local_checkpoints = parallel::files::exists(
+        std::filesystem::path(c.save_folder) / checkpoint::local_pointer_name);
+    require(c.autoresume || c.save_overwrite || (!newest.folder && !has_local_checkpoints),
+            c.save_folder,
             ": holds checkpoints of an earlier run; continue it with autoresume=true, replace them "
             "with save_overwrite=true, or choose another save_folder");
   }
@@ -88,8 +90,8 @@ struct found_checkpoint {
   if (c.load_path.empty()) return std::nullopt;
   if (hf::is_model(c.load_path)) return found_checkpoint{c.load_path, true, {}};
   if (is_checkpoint(c.load_path)) return found_checkpoint{c.load_path, c.load_weights_only, {}};
-  bool const composers = std::filesystem::path(c.load_path).extension() == ".pt";
-  require(!composers || parallel::files::exists(c.load_path), "load_path ", c.load_path,
+  bool const is_composer_file = std::filesystem::path(c.load_path).extension() == ".pt";
+  require(!is_composer_file || parallel::files::exists(c.load_path), "load_path ", c.load_path,
           ": there is no such file; a run of ours has folders like ep0-ba100, and of the one that "
           "holds them the latest is taken: give that folder");
   auto const newest = checkpoint::latest(c.load_path);
@@ -100,7 +102,7 @@ struct found_checkpoint {
                           checkpoint::if_damaged::go_back};
 }
 
-/// Adds what there is to say of a run of `config` that has begun from `found` at `batch`.
+/// Adds notes for the user about a run of `config` that has begun from `found` at `batch`.
 inline void add_notes(std::vector<std::string>& notes, found_checkpoint const& found,
                       train_config const& config, std::int64_t batch, bool stopped) {
   if (stopped) notes.emplace_back("early_stopper ended this run, and keeps it so");
@@ -115,9 +117,10 @@ inline void add_notes(std::vector<std::string>& notes, found_checkpoint const& f
       notes.push_back(*changes);
 }
 
-/// Collective: what rank 0 found, on every rank, when all have read it and compared its checksums.
-/// Where the latest of a folder is damaged it is the one before it, and the note says so. What is
-/// no checkpoint of ours is checked where it is read.
+/// Collective: returns the checkpoint that rank 0 found on every rank, after all ranks have read it
+/// and compared its checksums. Where the latest checkpoint of a folder is damaged, returns the one
+/// before it, and the note says so. Other weights than a run's checkpoint are checked when they are
+/// read.
 template <class Exchange>
 [[nodiscard]] found_checkpoint agree_on_sound(parallel::any_communicator& comm, Exchange& exchanges,
                                               found_checkpoint found) {
@@ -145,9 +148,10 @@ namespace detail {
   return patterns;
 }
 
-/// The settings that decide which data comes next and which states there are; a resumed run must
+/// The settings that determine the order of the data and the optimizer's states; a resumed run must
 /// have the same.
-[[nodiscard]] inline nlohmann::json order_of(train_config const& config, trained_set const& data) {
+[[nodiscard]] inline nlohmann::json data_order_of(train_config const& config,
+                                                  trained_set const& data) {
   nlohmann::json out = {{"samples_in_set", data.samples},
                         {"global_train_batch_size", config.global_train_batch_size},
                         {"max_seq_len", config.train_loader.max_seq_len},
@@ -173,7 +177,8 @@ namespace detail {
                         {"proportion", json_or_null(weight.proportion)},
                         {"repeat", json_or_null(weight.repeat)},
                         {"choose", json_or_null(weight.choose)}});
-  bool const sees_texts = config.model.attn.attn_uses_sequence_id;  // else they divide nothing
+  bool const sees_texts =
+      config.model.attn.attn_uses_sequence_id;  // else these tokens have no effect
   out["eos_token_id"] = sees_texts ? json_or_null(config.train_loader.eos_token_id) : nullptr;
   out["bos_token_id"] = sees_texts ? json_or_null(config.train_loader.bos_token_id) : nullptr;
   if (auto const& examples = config.train_loader.finetuning) {
@@ -189,40 +194,44 @@ namespace detail {
   return out;
 }
 
-inline void require_same_order(nlohmann::json const& saved, nlohmann::json const& now,
+inline void require_same_order(nlohmann::json const& saved, nlohmann::json const& current,
                                std::filesystem::path const& folder) {
-  auto const counts = [&](std::string const& key) {
-    bool const newer = key == "shares_of_streams" || key == "eos_token_id" || key == "bos_token_id";
-    return !key.starts_with("data_") && (!newer || saved.contains(key));  // else saved before it
+  auto const is_compared = [&](std::string const& key) {
+    bool const is_newer_key =
+        key == "shares_of_streams" || key == "eos_token_id" || key == "bos_token_id";
+    return !key.starts_with("data_") &&
+           (!is_newer_key || saved.contains(key));  // absent from earlier versions
   };
-  if (auto const found = first_difference(saved, now, counts))
+  if (auto const found = first_difference(saved, current, is_compared))
     parallel::fail(
         folder.string(), ": was trained with ", found->name, " = ", found->first, ", this run has ",
         found->second,
         "; make them equal to continue, or take only the weights with load_weights_only=true");
   for (char const* const key : {"data_checksum", "data_contents", "data_hashes"}) {
-    if (!saved.contains(key) || !now.contains(key)) continue;
-    auto const& then = saved.at(key);
-    auto const& today = now.at(key);
-    bool const comparable = !then.is_object() || !today.is_object() ||
-                            then.value("written_as", nlohmann::json()) == today.at("written_as");
-    require(!comparable || then == today, folder.string(),
+    if (!saved.contains(key) || !current.contains(key)) continue;
+    auto const& saved_value = saved.at(key);
+    auto const& current_value = current.at(key);
+    bool const comparable =
+        !saved_value.is_object() || !current_value.is_object() ||
+        saved_value.value("written_as", nlohmann::json()) == current_value.at("written_as");
+    require(!comparable || saved_value == current_value, folder.string(),
             ": was trained with other data of train_loader (examples, their order, or the sizes or "
             "contents of shards); give those to continue, or take only the weights with "
             "load_weights_only=true");
   }
 }
 
-/// Settings that a run which begins with the weights alone may change, as for longer texts.
-inline constexpr std::string_view may_turn_otherwise = "attn_config.rope_";
+/// Prefix of the settings that a run which begins with the weights alone may change, as for longer
+/// texts.
+inline constexpr std::string_view changeable_rope_prefix = "attn_config.rope_";
 
-/// Refuses a checkpoint of another model than the run's.
+/// Throws for a checkpoint of another model than the run's.
 inline void require_same_model(nlohmann::json const& state, model_config const& model,
                                std::filesystem::path const& folder, bool weights_only) {
   if (!state.contains("model")) return;
-  auto const where = folder.string() + ": its manifest";
-  require_same_model(from_hf_json(state.at("model"), where).model, where, model,
-                     " to go on from its weights", weights_only ? may_turn_otherwise : "");
+  auto const origin = folder.string() + ": its manifest";
+  require_same_model(from_hf_json(state.at("model"), origin).model, origin, model,
+                     " to go on from its weights", weights_only ? changeable_rope_prefix : "");
 }
 
 /// The microbatch whose gradients are a leaf of the canonical order; 0 in the order of ranks.
@@ -230,8 +239,8 @@ inline void require_same_model(nlohmann::json const& state, model_config const& 
   return is_canonical(config) ? split_batch(config, 1).microbatch : 0;
 }
 
-/// Refuses to go on from a run in the canonical order with other leaves: its bits would depend on
-/// where it was resumed. Any other run may go on in it.
+/// Throws where a run in the canonical order would continue with other leaves: its bits would
+/// depend on where it was resumed. A run in another order may continue in the canonical one.
 inline void require_same_leaf(nlohmann::json const& state, train_config const& config,
                               std::filesystem::path const& folder) {
   std::int64_t saved = 0;
@@ -241,20 +250,20 @@ inline void require_same_leaf(nlohmann::json const& state, train_config const& c
             leaf.dump(), ", expected a number; use another checkpoint");
     saved = leaf.get<std::int64_t>();
   }
-  auto const now = canonical_leaf(config);
-  auto const described = [](std::int64_t leaf) {
+  auto const current = canonical_leaf(config);
+  auto const describe_order = [](std::int64_t leaf) {
     return leaf == 0 ? std::string("reduction_order by_rank")
                      : concat("reduction_order canonical and microbatches of ", leaf);
   };
-  require(saved == 0 || saved == now, folder.string(), ": was trained with ", described(saved),
-          ", this run has ", described(now),
+  require(saved == 0 || saved == current, folder.string(), ": was trained with ",
+          describe_order(saved), ", this run has ", describe_order(current),
           "; set reduction_order=canonical and device_train_microbatch_size=", saved,
           " to continue, or take only the weights with load_weights_only=true");
 }
 
 }  // namespace detail
 
-/// What the checkpoint of a run says of it. `adapter_base`: of adapters, see adapter_base_of.
+/// The state of a run that its checkpoint holds. `adapter_base`: see adapter_base_of.
 [[nodiscard]] inline checkpoint::run_state saved_state(train_config const& config,
                                                        run_state const& state,
                                                        std::string const& adapter_base = {}) {
@@ -269,7 +278,7 @@ inline void require_same_leaf(nlohmann::json const& state, train_config const& c
           {"callbacks", state.callbacks},
           {"skipped", state.skipped},
           {"spikes", state.spikes},
-          {"order", detail::order_of(config, state.data)},
+          {"order", detail::data_order_of(config, state.data)},
           {"settings", changeable_settings(config)},
           {"canonical_leaf", detail::canonical_leaf(config)},
           {"weights_only", config.checkpoint.save_weights_only},
@@ -284,20 +293,20 @@ inline void require_same_leaf(nlohmann::json const& state, train_config const& c
 
 namespace detail {
 
-/// The checkpoints in save_folder that a run replaces (save_overwrite) which began from the
-/// checkpoint `begun_from`, "" for none: all but that one and those before it, if it is one of
-/// them.
-[[nodiscard]] inline std::vector<checkpoint::checkpoint_id> replaced_by(
+/// The checkpoints in save_folder that a run with save_overwrite replaces: all of them or, if the
+/// checkpoint `begun_from` ("": none) from which the run began is one of them, those after it.
+[[nodiscard]] inline std::vector<checkpoint::checkpoint_id> checkpoints_to_replace(
     checkpoint_config const& config, std::filesystem::path const& begun_from) {
   std::vector<checkpoint::checkpoint_id> out;
   if (!config.save_overwrite) return out;
   std::optional<checkpoint::checkpoint_id> last;
-  std::error_code nowhere;
-  auto const from =
-      std::filesystem::canonical(begun_from, nowhere);  // the link `latest` is followed
-  if (!nowhere && std::filesystem::equivalent(from.parent_path(), config.save_folder, nowhere)) {
-    last = checkpoint::checkpoint_id::parse(from.filename().native());
-    if (!last) return out;  // of another name: which came before it is not known
+  std::error_code error;
+  auto const source_folder =
+      std::filesystem::canonical(begun_from, error);  // follows the link `latest`
+  if (!error &&
+      std::filesystem::equivalent(source_folder.parent_path(), config.save_folder, error)) {
+    last = checkpoint::checkpoint_id::parse(source_folder.filename().native());
+    if (!last) return out;  // a folder of another name: its order is unknown
   }
   for (auto const& entry : checkpoint::list_folders(config.save_folder))
     if (!last || entry.id > *last) out.push_back(entry.id);
@@ -306,29 +315,33 @@ namespace detail {
 
 }  // namespace detail
 
-/// What becomes of earlier checkpoints. `begun_from`: the one that the run goes on from, or "".
+/// The save options of a run, which say what becomes of earlier checkpoints. `begun_from`: the
+/// checkpoint from which the run began, or "".
 [[nodiscard]] inline checkpoint::save_options save_options_of(
     checkpoint_config const& config, parallel::action_hook on_action = {},
     checkpoint::claim_id owner = {}, std::filesystem::path const& begun_from = {}) {
   return {.saved = config.save_weights_only ? checkpoint::content::weights
                                             : checkpoint::content::everything,
           .keep = std::max<index>(0, config.save_num_checkpoints_to_keep),
-          .replaces = detail::replaced_by(config, begun_from),
+          .replaces = detail::checkpoints_to_replace(config, begun_from),
           .on_action = std::move(on_action),
           .keep_every = config.keep_every,
           .owner = owner};
 }
 
-/// Collective: fills all ranks' memory from a sound checkpoint made by any layout, after checking
-/// that it belongs to this run, or from a Hugging Face folder, which `open` opens. Returns where
-/// the run was; with weights_only the optimizer starts from zero.
+/// Collective: loads all ranks' memory from a sound checkpoint written in any layout, after
+/// checking that it belongs to this run, or from a Hugging Face folder, which `open` opens. Returns
+/// the progress of the run; with weights_only the optimizer starts from zero.
 template <class Stepper, class Exchange>
 run_state load_run(Stepper& step, Exchange& exchanges, train_config const& config,
                    found_checkpoint const& found, trained_set const& data,
                    weight_opener const& open) {
-  bool const adapts = found.weights_only && config.model.lora;  // it may have no adapters yet
-  if (hf::is_model(found.folder) || adapts) {
-    require(open != nullptr, found.folder.string(), ": are weights, and nobody opens them");
+  bool const begins_adapters =
+      found.weights_only && config.model.lora;  // the source may have no adapters
+  if (hf::is_model(found.folder) || begins_adapters) {
+    require(
+        open != nullptr, found.folder.string(),
+        ": holds weights, but the run has no function that opens them (run_parts::open_weights)");
     checkpoint::load_from(step, exchanges, *open(config, found.folder), found.folder.string(),
                           checkpoint::content::weights);
     return {.data = data};
@@ -342,7 +355,7 @@ run_state load_run(Stepper& step, Exchange& exchanges, train_config const& confi
   detail::require_same_model(reader.state(), config.model, found.folder, found.weights_only);
   if (!found.weights_only) {
     detail::require_same_order(reader.state().value("order", nlohmann::json::object()),
-                               detail::order_of(config, data), found.folder);
+                               detail::data_order_of(config, data), found.folder);
     detail::require_same_leaf(reader.state(), config, found.folder);
     if (!reader.state().value("weights_only", false))
       require_possible_counters(reader.state(), clock_of(config, data.batches_per_epoch),

@@ -1,5 +1,5 @@
-// run_data: what a run trains and is evaluated on, as its trainer sees it: text or examples, from
-// wherever they come (configured_data.hpp: what a configuration's loaders say).
+// run_data: the interface by which a trainer reads training and evaluation data, text or examples
+// (configured_data.hpp implements it for the loaders of a configuration).
 #pragma once
 
 #include <cstddef>
@@ -28,32 +28,32 @@ class run_batches {
 
   [[nodiscard]] virtual index batches_per_epoch() const = 0;
   [[nodiscard]] virtual trained_set const& set() const = 0;
-  /// Of the rows of a global batch, those of `at`.
+  /// The rows of a global batch that `at` returns.
   [[nodiscard]] virtual parallel::data::share share() const = 0;
   /// The share of global batch `batch`.
   [[nodiscard]] virtual sequences at(index batch) = 0;
   /// Whether `at` reads no disk.
   [[nodiscard]] virtual bool in_memory() const = 0;
-  /// Ids of the last global batch that `at` gave, without padding.
+  /// Tokens of the last global batch that `at` returned, without padding.
   [[nodiscard]] virtual std::int64_t tokens() const = 0;
-  /// With padding.
+  /// The same with padding.
   [[nodiscard]] virtual std::int64_t padded_tokens() const = 0;
   /// Seconds `at` has waited for data so far.
   [[nodiscard]] virtual double waited_seconds() const = 0;
 };
 
-/// batches.at(batch), read from the disk by one of the ranks of `mesh` (run_mesh) that have this
-/// share. Collective over these.
+/// Returns batches.at(batch), which only one of the ranks of `mesh` (run_mesh) with this share
+/// reads from the disk. Collective over the ranks with this share.
 template <class Mesh>
 [[nodiscard]] sequences shared_batch(run_batches& batches, index batch, Mesh& mesh) {
   if (batches.in_memory()) return batches.at(batch);
   return mesh.read_once([&] { return std::optional(batches.at(batch)); }).value();
 }
 
-/// One evaluation set, to be read any number of times.
+/// An evaluation set, which can be read any number of times.
 class evaluation_set {
  public:
-  /// Each call gives the next batch, which may hold no sequence for this rank, or nothing after the
+  /// Each call returns the next batch, which may hold no sequence for this rank; nothing after the
   /// last.
   using reader = std::function<std::optional<sequences>()>;
 
@@ -64,24 +64,26 @@ class evaluation_set {
 
   /// Whether its batches read no disk.
   [[nodiscard]] virtual bool in_memory() const = 0;
-  /// Data rank `rank`'s part, from the first batch to the last. Must not outlive this.
+  /// A reader of data rank `rank`'s part, from the first batch to the last. It must not outlive the
+  /// set.
   [[nodiscard]] virtual reader batches(int rank, int ranks) const = 0;
 };
 
-/// set.batches of this rank, read from the disk by one of the ranks of `mesh` (run_mesh) that have
-/// one share; both must outlive it. Collective over these, and so is each call.
+/// A reader of this rank's batches of `set`, which only one of the ranks of `mesh` (run_mesh) with
+/// the same share reads from the disk; `set` and `mesh` must outlive it. This function and each
+/// call of the reader are collective over the ranks with the same share.
 template <class Mesh>
 [[nodiscard]] evaluation_set::reader shared_batches(evaluation_set const& set, Mesh& mesh) {
   if (set.in_memory()) return set.batches(mesh.data_rank(), mesh.data_ranks());
-  return [&set, &mesh, own = evaluation_set::reader()]() mutable {
+  return [&set, &mesh, reader = evaluation_set::reader()]() mutable {
     return mesh.read_once([&] {
-      if (!own) own = set.batches(mesh.data_rank(), mesh.data_ranks());
-      return own();
+      if (!reader) reader = set.batches(mesh.data_rank(), mesh.data_ranks());
+      return reader();
     });
   };
 }
 
-/// The data of a run. Ranks that are threads share one, and call it at the same time.
+/// The data of a run. Ranks that are threads share one object and call it at the same time.
 class run_data {
  public:
   run_data() = default;

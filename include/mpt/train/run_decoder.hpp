@@ -1,9 +1,9 @@
-// run_decoder: the model of a run, between its steps, reads and writes texts, whatever its layout.
+// run_decoder: lets the model of a run read and write texts between steps, in any layout.
 //
-// A pass is an evaluation of the stepper: values are gathered where they are sharded, activations
-// go from stage to stage. Data ranks may read different texts, or as many as they like: in every
-// pass all of them take part, those that have nothing to read without rows, and they ask each other
-// before each (one number) whether anybody has.
+// A pass is an evaluation by the stepper: values are gathered where they are sharded, activations
+// go from stage to stage. Data ranks may read different texts and different numbers of texts: all
+// of them take part in every pass, ranks that have nothing to read with no rows, and before each
+// pass they find out with one all-reduce of a number whether any rank reads.
 #pragma once
 
 #include <cstddef>
@@ -22,14 +22,13 @@
 
 namespace mpt {
 
-/// For as long as texts are read. Collective over all ranks of a run, which make it, and call
-/// finish(), alike.
+/// Lives while texts are read. All ranks of a run construct it and call finish() collectively.
 template <class T, class Device, class Comm, class Stepper>
 class run_decoder {
  public:
   using stream_type = typename Stepper::stream;
 
-  /// What it runs on; all must outlive it.
+  /// The parts of the run that it uses; all must outlive it.
   struct run_resources {
     model<T, Comm> const& net;
     Device& device;
@@ -37,7 +36,7 @@ class run_decoder {
     run_mesh<Device, Comm>& mesh;
     stream_type& compute;
     arena& memory;
-    std::vector<train::stage_range> stages;  // of this rank
+    std::vector<train::stage_range> stages;  // stages of this rank
   };
 
   run_decoder(run_resources const& resources, decoder_room room)
@@ -45,41 +44,41 @@ class run_decoder {
         temporaries_(resources.memory),
         texts_(resources.net, resources.device, resources.memory, room, resources.stages,
                {[this](microbatch const& batch) {
-                  static_cast<void>(somebody_reads(true));
+                  static_cast<void>(any_rank_reads(true));
                   pass(batch);
                 },
-                [this](std::span<float> logits) { join(logits); }}) {
-    if (shares_model())  // made now: later some ranks read when others do not
+                [this](std::span<float> logits) { sum_logits(logits); }}) {
+    if (shares_model())  // created here, as later not all ranks read at the same time
       static_cast<void>(resources_.mesh.control_of_model());
   }
   run_decoder(run_decoder const&) = delete;
   run_decoder& operator=(run_decoder const&) = delete;
 
-  /// This data rank's. The ranks that share its model must read the same.
+  /// The decoder of this data rank. The ranks that share its model must read the same texts.
   [[nodiscard]] decoder<T, Device, Comm>& texts() { return texts_; }
 
-  /// Takes part in what others read until nobody reads any more.
+  /// Takes part in the passes of other ranks until no rank reads any more.
   void finish() {
-    while (somebody_reads(false)) pass({});
+    while (any_rank_reads(false)) pass({});
   }
 
-  /// How data ranks divide what all of them are to read.
+  /// How data ranks divide the rows that they read together.
   [[nodiscard]] icl::row_sharing sharing() {
     return {resources_.mesh.data_rank(), resources_.mesh.data_ranks(),
             [this](std::string const& text) { return gather(text); }};
   }
 
-  /// finish(), then every data rank's text by data rank, on every rank.
+  /// Calls finish(), then returns the text of every data rank, by data rank, on every rank.
   [[nodiscard]] std::vector<std::string> gather(std::string const& text) {
     finish();
-    auto const of_all =
+    auto const texts =
         parallel::gather_texts(resources_.mesh.control(), resources_.mesh.control_stream(), text);
     std::vector<std::string> out(static_cast<std::size_t>(resources_.mesh.data_ranks()));
-    for (std::size_t rank = 0; rank < of_all.size(); ++rank)
+    for (std::size_t rank = 0; rank < texts.size(); ++rank)
       out[static_cast<std::size_t>(
           resources_.mesh.layout()
               .template position<parallel::axis::replicate, parallel::axis::shard>(
-                  static_cast<int>(rank)))] = of_all[rank];
+                  static_cast<int>(rank)))] = texts[rank];
     return out;
   }
 
@@ -89,9 +88,9 @@ class run_decoder {
     return ranks.tensor.size() * ranks.pipeline.size() > 1;
   }
 
-  [[nodiscard]] bool somebody_reads(bool here) {
-    if (resources_.mesh.data_ranks() == 1) return here;
-    std::int64_t readers = here ? 1 : 0;
+  [[nodiscard]] bool any_rank_reads(bool this_rank_reads) {
+    if (resources_.mesh.data_ranks() == 1) return this_rank_reads;
+    std::int64_t readers = this_rank_reads ? 1 : 0;
     resources_.mesh.control()
         .all_reduce(resources_.mesh.control_stream(), std::span(&readers, 1),
                     parallel::reduction::sum)
@@ -99,16 +98,17 @@ class run_decoder {
     return readers > 0;
   }
 
-  /// One microbatch, and as many without rows as the pipeline's schedule asks for.
+  /// Runs one microbatch, filled up with empty ones to as many as the pipeline's schedule needs.
   void pass(microbatch const& batch) {
-    std::vector<microbatch> all(static_cast<std::size_t>(resources_.mesh.ranks().pipeline.size()));
-    all.front() = batch;
-    train::statistics_sum<double> none;
+    std::vector<microbatch> microbatches(
+        static_cast<std::size_t>(resources_.mesh.ranks().pipeline.size()));
+    microbatches.front() = batch;
+    train::statistics_sum<double> ignored;
     resources_.step.add_evaluation(resources_.compute, resources_.memory,
-                                   std::span<microbatch const>(all), none);
+                                   std::span<microbatch const>(microbatches), ignored);
   }
 
-  void join(std::span<float> logits) {
+  void sum_logits(std::span<float> logits) {
     if (!shares_model()) return;
     resources_.mesh.control_of_model()
         .all_reduce(resources_.mesh.control_stream(), logits, parallel::reduction::sum)

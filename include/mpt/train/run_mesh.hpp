@@ -1,9 +1,9 @@
-// run_mesh: the ranks of a run as one of them meets them: its groups along the mesh's axes, the
-// streams of the exchanges inside a pass, and its part of what is read.
+// run_mesh: the ranks of a run from the view of one rank: its groups along the mesh's axes, the
+// streams of the exchanges inside a pass, and its share of the data.
 //
-// Ranks are connected twice, or by one communicator for both: for control, where what they say to
-// each other lies in the host's memory (agreement, checkpoints, texts), and for exchanges of the
-// device's memory, which are the groups'.
+// Ranks are connected by two communicators, which may be the same: one for control messages in the
+// host's memory (agreement, checkpoints, texts) and one for exchanges of the device's memory, from
+// which the groups are split.
 #pragma once
 
 #include <concepts>
@@ -23,14 +23,14 @@
 
 namespace mpt {
 
-/// `Device`: where what is exchanged lies; `Comm`: by what.
+/// `Device`: holds the exchanged memory; `Comm`: the type of its communicators.
 template <class Device, class Comm = any_communicator>
 class run_mesh {
  public:
   using stream_type = parallel::comm_stream<Device, Comm>;
 
   /// Collective over `control` and `exchanges`, which connect the same ranks in the same order.
-  /// Throws what run_layout refuses. `control` and `device` must outlive it.
+  /// Throws what run_layout throws. `control` and `device` must outlive it.
   run_mesh(train_config const& config, any_communicator& control, Comm& exchanges,
            Device const& device)
       : config_(config.parallelism),
@@ -40,14 +40,14 @@ class run_mesh {
         device_(device) {
     namespace axis = parallel::axis;
     if (config_.ranks_of_model() > 1)
-      control_of_part_ =
+      control_of_share_ =
           control_.split(parallel::coloring([shape = layout()](int rank) {
                            return shape.template position<axis::replicate, axis::shard>(rank);
                          }),
                          "part");
   }
 
-  /// Over one communicator for both.
+  /// Uses one communicator for control and exchanges.
   run_mesh(train_config const& config, any_communicator& world,
            Device const& device) requires std::same_as<Comm, any_communicator>
       : run_mesh(config, world, world, device) {}
@@ -55,12 +55,12 @@ class run_mesh {
   [[nodiscard]] train::process_groups<Comm>& ranks() { return ranks_; }
   [[nodiscard]] training_layout const& layout() const { return ranks_.shape(); }
 
-  /// All ranks, for what lies in the host's memory, and the stream of what they say there.
+  /// The communicator of all ranks for the host's memory, and the stream of its exchanges.
   [[nodiscard]] any_communicator& control() { return control_; }
   [[nodiscard]] parallel::host::stream& control_stream() { return control_stream_; }
 
-  /// Those of `control` along the tensor and pipeline axes: together they have one model. The first
-  /// call makes the group, so it is collective over all ranks.
+  /// The ranks of `control` along the tensor and pipeline axes, which together hold one model. The
+  /// first call makes the group, so it is collective over all ranks.
   [[nodiscard]] any_communicator& control_of_model() {
     namespace axis = parallel::axis;
     if (!control_of_model_)
@@ -72,37 +72,37 @@ class run_mesh {
     return *control_of_model_;
   }
 
-  /// Groups of the ranks that share a model with this one; valid while this lives.
+  /// The groups of the ranks that share a model with this rank; valid while the mesh lives.
   [[nodiscard]] basic_model_groups<Comm> groups_of_model() {
     basic_model_groups<Comm> out;
-    auto const with_streams = [&](auto& group, auto& ranks) {
+    auto const set_group = [&](auto& group, auto& ranks) {
       if (ranks.size() == 1) return;
-      auto& out_of_here = stream();
-      group = {ranks, out_of_here, stream()};
+      auto& outgoing = stream();
+      group = {ranks, outgoing, stream()};
     };
-    with_streams(out.tensor.group, ranks_.tensor);
-    with_streams(out.context.group, ranks_.context);
+    set_group(out.tensor.group, ranks_.tensor);
+    set_group(out.context.group, ranks_.context);
     out.tensor.sequence = config_.sequence_parallel;
     out.context.method = config_.context_method;
     return out;
   }
 
-  /// Which of the parts of a batch is this rank's, and of how many.
+  /// The index of this rank's share of a batch, and the number of shares.
   [[nodiscard]] int data_rank() { return ranks_.data_rank(); }
   [[nodiscard]] int data_ranks() const { return ranks_.data_ranks(); }
 
-  /// What read() gives on the first of the ranks that have one part of the data, on all of them.
-  /// Collective over these.
+  /// Calls read() on the first of the ranks that train on the same rows, and returns its result on
+  /// all of them. Collective over these ranks.
   template <class Read>
   [[nodiscard]] std::optional<sequences> read_once(Read&& read) {
-    if (!control_of_part_) return read();
-    return read_on_first(*control_of_part_, control_stream_, read);
+    if (!control_of_share_) return read();
+    return read_on_first(*control_of_share_, control_stream_, read);
   }
 
-  /// The rows here of whole sequences.
-  [[nodiscard]] sequences local_rows(sequences whole) {
-    if (ranks_.context.size() == 1) return whole;
-    return whole.divided({ranks_.context.rank(), ranks_.context.size(), whole.length()});
+  /// The part of a batch of whole sequences that this rank of the context axis holds.
+  [[nodiscard]] sequences local_rows(sequences batch) {
+    if (ranks_.context.size() == 1) return batch;
+    return batch.divided({ranks_.context.rank(), ranks_.context.size(), batch.length()});
   }
 
  private:
@@ -112,13 +112,13 @@ class run_mesh {
   any_communicator& control_;
   parallel::host::stream control_stream_;
   std::optional<any_communicator> control_of_model_;
-  std::optional<any_communicator> control_of_part_;  // none: this rank is alone
+  std::optional<any_communicator> control_of_share_;  // none: no other rank trains on these rows
   train::process_groups<Comm> ranks_;
   Device const& device_;
   std::deque<stream_type> streams_;
 };
 
-/// A model's groups for planning on the meta device, on the first rank of each.
+/// The groups of a model for planning on the meta device, on the first rank of each group.
 [[nodiscard]] inline model_groups planned_groups(train_config const& config) {
   auto const& p = config.parallelism;
   model_groups out;

@@ -1,4 +1,4 @@
-// run_phases: how long ranks wait for each other, by what the run does (deadlines.*).
+// run_phases: sets how long ranks wait for each other, by phase of the run (deadlines.*).
 #pragma once
 
 #include <chrono>
@@ -12,18 +12,18 @@ namespace mpt {
 
 class run_phases {
  public:
-  /// `of`: what the run's communicator was made with; none: its deadline stays as it is.
-  run_phases(run_deadlines const& times, std::optional<parallel::shared_deadline> of)
-      : times_(times), of_(std::move(of)) {}
+  /// `deadline`: the deadline of the run's communicator; if it is empty, enter() changes nothing.
+  run_phases(run_deadlines const& deadlines, std::optional<parallel::shared_deadline> deadline)
+      : deadlines_(deadlines), deadline_(std::move(deadline)) {}
 
-  /// The run comes to `phase`, as in enter(&run_deadlines::save).
+  /// Sets the deadline of `phase`, as in enter(&run_deadlines::save).
   void enter(double run_deadlines::*phase) const {
-    if (of_) of_->set(std::chrono::duration<double>(times_.*phase));
+    if (deadline_) deadline_->set(std::chrono::duration<double>(deadlines_.*phase));
   }
 
  private:
-  run_deadlines times_;
-  std::optional<parallel::shared_deadline> of_;
+  run_deadlines deadlines_;
+  std::optional<parallel::shared_deadline> deadline_;
 };
 
 }  // namespace mpt

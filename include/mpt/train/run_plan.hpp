@@ -1,5 +1,5 @@
-// run_plan: what a run will need, before anything is allocated: memory per rank, microbatch,
-// tokens, steps; and how it is told.
+// run_plan: what a run will need, computed before anything is allocated: memory per rank,
+// microbatch, tokens and steps; and its description as text.
 #pragma once
 
 #include <algorithm>
@@ -26,19 +26,19 @@ namespace mpt {
 /// The plan of a run.
 struct run_plan {
   training_layout layout;
-  batch_split split;  // of a data rank
-  // By pipeline rank; activations: the larger of training's and evaluation's
+  batch_split split;  // how a data rank splits its batch
+  // Memory by pipeline rank; its activations are the larger of those of training and evaluation
   std::vector<train::memory_plan> by_stage;
-  train::memory_plan memory;             // of the rank that needs most
-  std::size_t available = 0;             // what each rank may use; 0: unknown
-  bool is_microbatch_automatic = false;  // the microbatch was chosen here
-  // What the configuration leaves open was chosen here: what is recomputed, and stepper_options'
+  train::memory_plan memory;             // of the rank that needs the most
+  std::size_t available = 0;             // bytes that each rank may use; 0: unknown
+  bool is_microbatch_automatic = false;  // the plan chose the microbatch
+  // Settings that the plan chooses where the configuration leaves them open (stepper_options)
   block_recomputation recompute;
   bool reshard_after_forward = true;
   bool reduce_every_microbatch = true;
-  // There is memory for a copy of what a rank saves, beside what training needs
+  // A rank has memory for a copy of what it saves, beside what training needs
   bool saves_in_background = true;
-  // One microbatch of training through the whole model, and if nothing were recomputed
+  // One microbatch of training through the whole model, as planned and without recomputation
   train::memory_plan microbatch;
   train::memory_plan without_recomputation;
 
@@ -46,14 +46,14 @@ struct run_plan {
     return by_stage.at(static_cast<std::size_t>(pipeline_rank));
   }
 
-  /// Floating-point operations a token that recomputation adds.
+  /// Floating-point operations per token that recomputation adds.
   [[nodiscard]] double recomputed_per_token(index sequence_length) const {
     return static_cast<double>(microbatch.operations - without_recomputation.operations) /
            static_cast<double>(split.microbatch * sequence_length);
   }
 };
 
-/// How the steps of a run are made as planned.
+/// The stepper options of a planned run.
 [[nodiscard]] inline train::stepper_options stepper_options_of(train_config const& config,
                                                                run_plan const& plan) {
   auto out = stepper_options_of(config);
@@ -62,7 +62,8 @@ struct run_plan {
   return out;
 }
 
-/// What a token of a planned run costs devices that do `peak_flops` together.
+/// The utilisation of a planned run: operations per token on devices whose peaks sum to
+/// `peak_flops`.
 [[nodiscard]] inline utilisation utilisation_of(train_config const& config, run_plan const& plan,
                                                 double peak_flops) {
   auto const length = config.train_loader.max_seq_len;
@@ -73,20 +74,20 @@ struct run_plan {
       .recomputed_flops_per_token = plan.recomputed_per_token(length)};
 }
 
-/// Bytes that a rank of a run writes of a checkpoint.
+/// Bytes of a checkpoint that a rank of a run writes.
 [[nodiscard]] inline std::size_t bytes_to_save(train_config const& config,
                                                train::memory_plan const& rank) {
   return rank.saved_weights + (config.checkpoint.save_weights_only ? 0 : rank.saved_states);
 }
 
 /// Plans a run of T on `ranks` ranks, each of which may use `available` bytes (0: unknown), and
-/// `host` bytes of the host's memory where that is another than the device's. Throws what
-/// run_layout refuses. Defined in plan_run.hpp.
+/// `host` bytes of the host's memory where that is another memory than the device's. Throws what
+/// run_layout throws. Defined in plan_run.hpp.
 template <class T>
 [[nodiscard]] run_plan plan_run(train_config const& config, int ranks, std::size_t available = 0,
                                 std::optional<std::size_t> host = std::nullopt);
 
-/// Whether every rank has the memory that is needed, as far as it is known.
+/// Whether every rank has the memory that the plan needs; true where the memory is unknown.
 [[nodiscard]] inline bool fits(run_plan const& plan) {
   return plan.available == 0 || plan.memory.total() <= plan.available;
 }
@@ -106,7 +107,7 @@ inline void require_fits(run_plan const& plan) {
           "machines");
 }
 
-/// "8: pipeline 2 x shard 2 x tensor 2, ZeRO stage 3".
+/// Text such as "8: pipeline 2 x shard 2 x tensor 2, ZeRO stage 3".
 [[nodiscard]] inline std::string describe_layout(train_config const& config,
                                                  training_layout const& layout) {
   auto const& p = config.parallelism;
@@ -119,13 +120,15 @@ inline void require_fits(run_plan const& plan) {
       config.zero_stage);
 }
 
-/// "values are gathered once a step (automatic), gradients are reduced after every microbatch";
-/// empty: neither is sharded.
+/// Text such as "values are gathered once a step (automatic), gradients are reduced after every
+/// microbatch"; empty where neither is sharded.
 [[nodiscard]] inline std::string describe_sharding(train_config const& config,
                                                    run_plan const& plan) {
   if (config.zero_stage < 2 || train::place_in(plan.layout, level_of(config)).shards == 1)
     return {};
-  auto const automatic = [](std::optional<bool> const& told) { return told ? "" : " (automatic)"; };
+  auto const automatic = [](std::optional<bool> const& setting) {
+    return setting ? "" : " (automatic)";
+  };
   std::vector<std::string> parts;
   if (config.zero_stage == 3)
     parts.push_back(fmt::format("values are gathered {}{}",
@@ -139,19 +142,20 @@ inline void require_fits(run_plan const& plan) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-/// "1f1b, 2 stages of 2 and 1 blocks".
+/// Text such as "1f1b, 2 stages of 2 and 1 blocks".
 [[nodiscard]] inline std::string describe_stages(train_config const& config) {
   auto const& p = config.parallelism;
-  auto const of =
+  auto const schedule =
       parallel::pipeline::make_schedule(p.schedule, p.pipeline, 2 * p.pipeline, p.stages_per_rank);
   std::vector<std::string> blocks;
   for (auto const& stage : parallel::pipeline::assign_blocks(
-           of, static_cast<int>(config.model.n_layers), p.blocks_by_stage))
+           schedule, static_cast<int>(config.model.n_layers), p.blocks_by_stage))
     blocks.push_back(std::to_string(stage.size()));
-  return fmt::format("{}, {} stages of {} blocks", p.schedule, p.stages(), detail::all_of(blocks));
+  return fmt::format("{}, {} stages of {} blocks", p.schedule, p.stages(),
+                     detail::join_words(blocks));
 }
 
-/// What dry_run=true prints.
+/// The text that dry_run=true prints.
 [[nodiscard]] inline std::string describe_plan(train_config const& config, run_plan const& plan,
                                                int ranks, std::int64_t batches) {
   using console::bytes;
@@ -186,35 +190,38 @@ inline void require_fits(run_plan const& plan) {
   out.row("ranks", describe_layout(config, plan.layout));
   if (config.parallelism.pipeline > 1) out.row("pipeline", describe_stages(config));
   if (auto const text = describe_sharding(config, plan); !text.empty()) out.row("sharding", text);
-  auto const readers = data_ranks(plan.layout);
-  auto const larger = is_canonical(config) ? 0 : config.global_train_batch_size % readers;
-  out.row("batch",
-          fmt::format("{} sequences of {} = {}{} × {} microbatches of {}{}{}",
-                      config.global_train_batch_size, length, readers,
-                      readers == ranks ? " ranks" : " data ranks", plan.split.accumulation,
-                      plan.split.microbatch, plan.is_microbatch_automatic ? " (automatic)" : "",
-                      larger == 0 ? ""
-                                  : fmt::format("; {} have {} sequences, {} one less", larger,
-                                                plan.split.device_batch, readers - larger)));
+  auto const data_rank_count = data_ranks(plan.layout);
+  auto const larger_share_count =
+      is_canonical(config) ? 0 : config.global_train_batch_size % data_rank_count;
+  out.row(
+      "batch",
+      fmt::format("{} sequences of {} = {}{} × {} microbatches of {}{}{}",
+                  config.global_train_batch_size, length, data_rank_count,
+                  data_rank_count == ranks ? " ranks" : " data ranks", plan.split.accumulation,
+                  plan.split.microbatch, plan.is_microbatch_automatic ? " (automatic)" : "",
+                  larger_share_count == 0 ? ""
+                                          : fmt::format("; {} have {} sequences, {} one less",
+                                                        larger_share_count, plan.split.device_batch,
+                                                        data_rank_count - larger_share_count)));
   if (is_canonical(config))
     out.row("reduction order",
             fmt::format("canonical, by microbatches of {}; {} of {} data ranks have sequences",
                         plan.split.microbatch,
                         (config.global_train_batch_size + plan.split.device_batch - 1) /
                             plan.split.device_batch,
-                        readers));
+                        data_rank_count));
   if (!plan.recompute.empty()) {
-    auto const again = std::ranges::count_if(
+    auto const recomputed_blocks = std::ranges::count_if(
         plan.recompute, [](recomputation const& r) { return r != recomputation{}; });
-    auto const operations = [](train::memory_plan const& of) {
-      return static_cast<double>(of.operations);
+    auto const operations = [](train::memory_plan const& memory) {
+      return static_cast<double>(memory.operations);
     };
     out.row("recomputation",
             fmt::format(
                 "{}in {} of {} blocks: activations of a microbatch {} instead of {}, {:.0f} % "
                 "more operations",
-                config.recompute ? "" : "norms and activation functions (automatic), ", again,
-                m.n_layers, size(plan.microbatch.activations),
+                config.recompute ? "" : "norms and activation functions (automatic), ",
+                recomputed_blocks, m.n_layers, size(plan.microbatch.activations),
                 size(plan.without_recomputation.activations),
                 100 * (operations(plan.microbatch) / operations(plan.without_recomputation) - 1)));
   }
@@ -239,17 +246,19 @@ inline void require_fits(run_plan const& plan) {
   if (plan.memory.scratch.total() > 0)
     out.row("  operations' scratch", size(plan.memory.scratch.total()));
   if (plan.by_stage.size() > 1) {
-    std::string all;
-    for (auto const& stage : plan.by_stage) all += (all.empty() ? "" : ", ") + size(stage.total());
-    out.row("by pipeline rank", all);
+    std::string totals;
+    for (auto const& stage : plan.by_stage)
+      totals += (totals.empty() ? "" : ", ") + size(stage.total());
+    out.row("by pipeline rank", totals);
   }
   if (plan.available > 0) out.row("available per rank", size(plan.available));
   if (!config.checkpoint.save_folder.empty()) {
-    std::size_t most = 0;
-    for (auto const& stage : plan.by_stage) most = std::max(most, bytes_to_save(config, stage));
+    std::size_t largest = 0;
+    for (auto const& stage : plan.by_stage)
+      largest = std::max(largest, bytes_to_save(config, stage));
     out.row(
         "checkpoint per rank",
-        fmt::format("{}, {}", size(most),
+        fmt::format("{}, {}", size(largest),
                     plan.saves_in_background ? "copied to the host and written behind training"
                                              : "for which training stops: no memory for a copy"));
   }

@@ -1,4 +1,4 @@
-// run_row: a run as one row of a table like those in which runs of LLM Foundry were published.
+// run_row: a run as a row of a table like the tables of published LLM Foundry runs.
 #pragma once
 
 #include <cstdint>
@@ -16,31 +16,31 @@
 namespace mpt {
 
 struct run_row {
-  std::string model;  ///< "MPT-125M", by its parameters
+  std::string model;  ///< as "MPT-125M", by its number of parameters
   std::int64_t batches = 0;
-  std::int64_t batches_here = 0;  ///< in the program whose wall-clock it is
-  std::string evaluated_every;    ///< "never" where it is not
+  std::int64_t batches_here = 0;  ///< batches of the program that `seconds` times
+  std::string evaluated_every;    ///< "never" where the run is not evaluated
   int nodes = 1;
   double seconds = 0;  ///< of the whole program: start-up, training, evaluation and saving
   double tokens_per_second = 0;
   double mfu = 0;
-  double device_bytes = 0;                    ///< of the rank with most
-  std::optional<double> checkpoint_bytes;     ///< of the last one, all ranks' files
-  std::optional<double> evaluation_accuracy;  ///< of tokens, in the last evaluation's first set
+  double device_bytes = 0;                    ///< of the rank with the most
+  std::optional<double> checkpoint_bytes;     ///< of the last checkpoint, files of all ranks
+  std::optional<double> evaluation_accuracy;  ///< accuracy of tokens on the first evaluation set
 };
 
-/// The row of a run that took `seconds` on `nodes` machines, and left a checkpoint of so many
-/// bytes.
+/// The row of a run that took `seconds` on `nodes` machines, and left a checkpoint of
+/// `checkpoint_bytes`.
 [[nodiscard]] inline run_row row_of(train_config const& config, run_summary const& s,
                                     double seconds, int nodes,
                                     std::optional<double> checkpoint_bytes) {
-  auto const& every = config.evaluation.eval_interval;
+  auto const& interval = config.evaluation.eval_interval;
   bool const evaluates =
-      every.count > 0 && (!config.eval_loaders.empty() || !config.icl.tasks.empty());
+      interval.count > 0 && (!config.eval_loaders.empty() || !config.icl.tasks.empty());
   run_row out{.model = "MPT-" + console::count(static_cast<double>(parameter_count(config.model))),
               .batches = s.batches,
               .batches_here = s.batches_here,
-              .evaluated_every = evaluates ? to_string(every) : "never",
+              .evaluated_every = evaluates ? to_string(interval) : "never",
               .nodes = nodes,
               .seconds = seconds,
               .tokens_per_second = s.tokens_per_second,
@@ -52,8 +52,8 @@ struct run_row {
   return out;
 }
 
-/// Its columns in JSON. Whether conversion, inference and evaluation of the checkpoint succeeded is
-/// not known when a run ends: null.
+/// The columns of a row in JSON. Whether conversion, inference and evaluation of the checkpoint
+/// succeeded is not known when a run ends: null.
 [[nodiscard]] inline nlohmann::ordered_json json_of(run_row const& row) {
   auto const known = [](std::optional<double> const& value) {
     return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
@@ -71,7 +71,7 @@ struct run_row {
           {"evaluation_accuracy", known(row.evaluation_accuracy)}};
 }
 
-/// As a Markdown table of one row.
+/// A Markdown table with one row.
 [[nodiscard]] inline std::string text_of(run_row const& row) {
   std::string const unknown = "–";
   auto const batches = row.batches == row.batches_here

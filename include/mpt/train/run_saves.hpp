@@ -1,5 +1,5 @@
-// run_saves: the checkpoints of a run, into the folder that all nodes share and, more often, onto
-// their own disks; and how it comes to go on from the newest of both.
+// run_saves: saves the checkpoints of a run into the folder that all nodes share and, more often,
+// onto the nodes' own disks; a resumed run continues from the newest of both.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@ namespace mpt {
 
 namespace detail {
 
-/// Where this rank's node keeps checkpoints, if the run has such.
-[[nodiscard]] inline std::optional<checkpoint::local_folder> local_folder_here(
+/// The folder on this rank's node for local checkpoints, if the run saves them.
+[[nodiscard]] inline std::optional<checkpoint::local_folder> own_local_folder(
     checkpoint_config const& config, run_hooks const& hooks, parallel::any_communicator& comm) {
   auto const nodes = hooks.nodes.value_or(checkpoint::node_map(comm.size()));
   return local_folder_of(config, nodes, comm.rank(), hooks.on_local_save);
@@ -31,9 +31,9 @@ namespace detail {
 
 }  // namespace detail
 
-/// Collective, before a run looks for the checkpoint to go on from: puts the one on the nodes' own
-/// disks into save_folder, if it is newer than those there and the run is to go on. Returns what
-/// there is to say of it, on rank 0; or "".
+/// Collective, before a run looks for the checkpoint from which it resumes: copies the checkpoint
+/// on the nodes' own disks into save_folder, if the run resumes and it is newer than those in
+/// save_folder. Returns a note for the user on rank 0, or "".
 template <class Exchange>
 [[nodiscard]] std::string promote_local_checkpoint(parallel::any_communicator& comm,
                                                    Exchange& exchanges,
@@ -41,38 +41,38 @@ template <class Exchange>
                                                    run_hooks const& hooks) {
   if (!config.autoresume) return {};
   std::string note;
-  if (auto const here = detail::local_folder_here(config, hooks, comm))
-    note = checkpoint::promote_local(comm, exchanges, config.save_folder, hooks.owner, *here,
+  if (auto const folder = detail::own_local_folder(config, hooks, comm))
+    note = checkpoint::promote_local(comm, exchanges, config.save_folder, hooks.owner, *folder,
                                      hooks.on_save);
   else if (comm.rank() == 0)
     note = checkpoint::note_on_local_checkpoint(config.save_folder);
   return note.empty() ? note : "note: " + note;
 }
 
-/// `Stepper`: what is saved.
+/// Saves the state of a `Stepper`.
 template <class Stepper>
 class run_saves {
  public:
-  /// Collective. All but `hooks` must outlive it. `begun_from`: as in save_options_of. `behind`:
-  /// training goes on while a save is written.
+  /// Collective. All arguments but `hooks` must outlive it. `begun_from`: as in save_options_of.
+  /// `in_background`: training continues while a save is written.
   run_saves(Stepper& step, parallel::any_communicator& comm, host::stream& exchanges,
             checkpoint_config const& config, run_hooks const& hooks, std::string const& begun_from,
-            bool behind)
+            bool in_background)
       : config_(config),
-        behind_(behind),
-        shared_(step, comm, exchanges, config.save_folder, behind,
+        in_background_(in_background),
+        shared_(step, comm, exchanges, config.save_folder, in_background,
                 save_options_of(config, hooks.on_save, hooks.owner, begun_from)),
         bytes_(checkpoint::bytes_to_save(step, shared_.options().saved)) {
-    if (auto here = detail::local_folder_here(config, hooks, comm)) {
-      one_node_ = here->nodes.nodes() == 1;
-      local_.emplace(shared_, step, comm, exchanges, std::move(*here));
+    if (auto folder = detail::own_local_folder(config, hooks, comm)) {
+      is_single_node_ = folder->nodes.nodes() == 1;
+      local_.emplace(shared_, step, comm, exchanges, std::move(*folder));
     }
   }
 
-  /// What there is to say before the first save.
+  /// Notes for the user before the first save.
   [[nodiscard]] std::vector<std::string> notes() const {
-    std::vector<std::string> out{note_on_saves(behind_, bytes_)};
-    if (local_ && one_node_)
+    std::vector<std::string> out{note_on_saves(in_background_, bytes_)};
+    if (local_ && is_single_node_)
       out.emplace_back(
           "note: local_save_folder: all ranks are on one node, so no other has a copy of what is "
           "saved there");
@@ -84,15 +84,15 @@ class run_saves {
     return local_ && is_due(config_.local_save_interval, batch, clock);
   }
 
-  /// Collective, between batches: saves into save_folder, when what is under way is complete; or
-  /// onto the nodes' disks, unless something is under way.
+  /// Collective, between batches: saves into save_folder, after completing a local save under way;
+  /// or onto the nodes' disks, unless a save is under way.
   void save(checkpoint::run_state const& state, bool into_save_folder) {
     if (!into_save_folder) return static_cast<void>(local_->save(state));
     if (local_) local_->complete();
     shared_.save(state);
   }
 
-  /// Collective, after each batch: as stepper_saver's.
+  /// Collective, after each batch, as in stepper_saver.
   void advance() {
     shared_.advance();
     if (local_) local_->advance();
@@ -102,12 +102,12 @@ class run_saves {
     if (local_) local_->complete();
   }
 
-  /// For how long saving has held training up so far.
+  /// Seconds for which saving has stopped training so far.
   [[nodiscard]] double held_up_seconds() const {
     return shared_.costs().held_up_seconds + (local_ ? local_->costs().held_up_seconds : 0.0);
   }
 
-  /// Says what was saved, and what it has cost.
+  /// Fills in the last checkpoint and the costs of the saves.
   void summarize(run_summary& summary) const {
     summary.saves = shared_.costs();
     if (local_) summary.local_saves = local_->costs();
@@ -118,8 +118,8 @@ class run_saves {
   using shared_saver = checkpoint::stepper_saver<Stepper, parallel::any_communicator, host::stream>;
 
   checkpoint_config const& config_;
-  bool behind_;
-  bool one_node_ = false;
+  bool in_background_;
+  bool is_single_node_ = false;
   shared_saver shared_;
   std::size_t bytes_;
   std::optional<checkpoint::local_saver<Stepper, parallel::any_communicator, host::stream>> local_;

@@ -1,4 +1,4 @@
-// What a pipeline rank of a run holds of the model, and what it computes in a batch.
+// The stages of the model on a pipeline rank of a run, and the operations of a batch on it.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +15,13 @@
 
 namespace mpt {
 
-/// What a pipeline rank of a run holds of the model.
+/// The stages of the model on a pipeline rank.
 [[nodiscard]] inline train::stages_of_rank stages_of(train_config const& config, int rank) {
   return {config.parallelism.pipeline_options(), rank, config.parallelism.pipeline,
           static_cast<std::size_t>(config.model.n_layers)};
 }
 
-/// Floating-point operations, by name, of the stages here in a batch. `Model`: mpt::model.
+/// Floating-point operations, by name, of the given stages in a batch. `Model`: mpt::model.
 template <class Model>
 [[nodiscard]] std::map<std::string_view, std::uint64_t> operations_of_batch(
     Model const& net, train_config const& config, batch_split const& split,

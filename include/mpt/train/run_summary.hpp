@@ -1,4 +1,4 @@
-// run_summary: what a run has done, and what a step's sums mean to those who are told of it.
+// run_summary: the results of a run, and the conversion of a step's sums into reported means.
 #pragma once
 
 #include <algorithm>
@@ -20,37 +20,37 @@
 
 namespace mpt {
 
-/// What a run has done; the same on every rank.
+/// The results of a run; the same on every rank.
 struct run_summary {
   std::int64_t batches = 0;
-  std::int64_t tokens = 0;          // of the whole run, resumed parts included
+  std::int64_t tokens = 0;          // of the whole run, earlier programs included
   double loss = 0;                  // of the last batch
-  std::int64_t trained_tokens = 0;  // of this part of the run, with a label
+  std::int64_t trained_tokens = 0;  // of this program, with a label
   double tokens_per_second = 0;
   double trained_tokens_per_second = 0;
   double mfu = 0;
   double mfu_causal = 0;
-  double seconds = 0;  // of training, in this part of the run; 0: nothing was left to train
-  std::int64_t batches_here = 0;   // of this part of the run
+  double seconds = 0;              // of training in this program; 0: nothing was left to train
+  std::int64_t batches_here = 0;   // batches of this program
   double samples_per_second = 0;   // rows
-  double evaluation_seconds = 0;   // in this part of the run
-  double peak_memory_bytes = 0;    // resident, of this process: of all its ranks
-  double device_memory_bytes = 0;  // of the rank that had most of its device's memory at once
-  double peak_flops = 0;           // of all devices, which MFU is of
+  double evaluation_seconds = 0;   // in this program
+  double peak_memory_bytes = 0;    // resident set of this process, with all its ranks
+  double device_memory_bytes = 0;  // largest peak of a rank's device memory
+  double peak_flops = 0;           // of all devices; MFU refers to it
   std::string peak_source;
-  std::optional<evaluation_report> evaluation;   // the last, of the first evaluation set
-  task_scores tasks;                             // the last
-  double data_wait_share = 0;                    // of the seconds: waiting for data
-  std::string begun_from;                        // the folder that the run began from; or ""
-  std::string checkpoint;                        // the last one written, or resumed from
-  bool stop_asked = false;                       // run_hooks::stop_asked ended it before its time
+  std::optional<evaluation_report> evaluation;   // last evaluation of the first set
+  task_scores tasks;                             // last evaluation
+  double data_wait_share = 0;                    // share of the time spent waiting for data
+  std::string begun_from;                        // folder from which the run began; or ""
+  std::string checkpoint;                        // the last one that was written or loaded
+  bool stop_asked = false;                       // run_hooks::stop_asked ended the run early
   parallel::checkpoint::save_costs saves;        // into save_folder
   parallel::checkpoint::save_costs local_saves;  // onto the nodes' own disks
 };
 
-/// Seconds of training between two saves that lose the least time, by what this run's saves have
-/// cost, for failures as other large runs have had them. Never less than a save takes. 0: there
-/// were no saves.
+/// The interval between saves, in seconds of training, that loses the least time, from the cost of
+/// this run's saves and the failure rate of other large runs. Never less than a save takes; 0 if
+/// there were no saves.
 [[nodiscard]] inline double proposed_save_interval(parallel::checkpoint::save_costs const& saves,
                                                    int devices) {
   if (saves.saves == 0) return 0;
@@ -61,13 +61,15 @@ struct run_summary {
                                              saves.held_up_seconds / count, failures));
 }
 
-/// "3 saves took 2.1 s each and held training up for 0.1 s each; ..."; "" when there were none.
+/// Text such as "3 saves took 2.1 s each and held training up for 0.1 s each; ..."; "" when there
+/// were none.
 [[nodiscard]] inline std::string text_of_saves(run_summary const& s, int devices) {
   if (s.saves.saves == 0) return {};
   auto const count = static_cast<double>(s.saves.saves);
   auto const interval = proposed_save_interval(s.saves, devices);
   return fmt::format(
-      "saves: {}, each there after {:.2f} s, for {:.2f} s of which training stood; with a failure "
+      "saves: {}, each complete after {:.2f} s, for {:.2f} s of which training stopped; with a "
+      "failure "
       "every {} ({} devices that fail as Llama 3's did) a save every {} loses the least",
       s.saves.saves, s.saves.seconds / count, s.saves.held_up_seconds / count,
       console::duration(3600 * parallel::checkpoint::device_hours_between_failures / devices),
@@ -77,11 +79,11 @@ struct run_summary {
 /// How a run has spent its time.
 struct spent_seconds {
   double training = 0;
-  double waiting_for_data = 0;  // of these
+  double waiting_for_data = 0;  // part of `training`
 };
 
-/// How fast it went: `tokens` in `places` of sequences, of which summary.trained_tokens had a
-/// label.
+/// Sets the speed of a run that trained `tokens`, or `padded_tokens` with padding, of which
+/// summary.trained_tokens had a label.
 inline void set_speed(run_summary& summary, utilisation const& peak, spent_seconds const& spent,
                       std::int64_t tokens, std::int64_t padded_tokens) {
   double const seconds = spent.training;
@@ -94,7 +96,8 @@ inline void set_speed(run_summary& summary, utilisation const& peak, spent_secon
   summary.mfu_causal = peak.mfu_causal(padded_tokens_per_second);
 }
 
-/// Means over the loss tokens of a step that ended batch `batch`. `step` must outlive the result.
+/// The means over the loss tokens of the step that ended batch `batch`. `step` must outlive the
+/// result.
 [[nodiscard]] inline batch_result result_of(train::step_result<double> const& step,
                                             std::int64_t batch, training_clock const& clock) {
   auto const count = static_cast<double>(std::max<std::int64_t>(1, step.sums.tokens));
@@ -108,7 +111,7 @@ inline void set_speed(run_summary& summary, utilisation const& peak, spent_secon
           .tensors = &step.tensors};
 }
 
-/// Means over an evaluation set of this name.
+/// The means over the evaluation set `label`.
 [[nodiscard]] inline evaluation_report report_of(train::statistics<double> const& sums,
                                                  std::string label, std::int64_t batch,
                                                  training_clock const& clock) {
@@ -120,10 +123,10 @@ inline void set_speed(run_summary& summary, utilisation const& peak, spent_secon
           .accuracy = static_cast<double>(sums.correct) / count};
 }
 
-/// What a run says of its saves: nothing when they are written `behind` training; else it stops for
-/// them, for want of so many bytes for a copy.
-[[nodiscard]] inline std::string note_on_saves(bool behind, std::size_t bytes) {
-  if (behind) return "";
+/// A note on saves that stop training, because memory for a copy of `bytes` per rank is missing; ""
+/// where they are written in the background.
+[[nodiscard]] inline std::string note_on_saves(bool in_background, std::size_t bytes) {
+  if (in_background) return "";
   return fmt::format(
       "note: training stops while a checkpoint is written: there is no memory for a copy of it, {} "
       "per rank",

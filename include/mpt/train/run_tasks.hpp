@@ -1,4 +1,4 @@
-// run_tasks: tasks of in-context learning, as a run that is evaluated on them sees them.
+// run_tasks: the interface by which a run evaluates its model on tasks of in-context learning.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace mpt {
 
-/// What came of tasks.
+/// The scores of tasks.
 struct task_scores {
   std::vector<std::pair<std::string, double>> metrics;  ///< under LLM Foundry's names
-  std::vector<std::string> lines;                       ///< for the reader
+  std::vector<std::string> lines;                       ///< for the user
 };
 
-/// Implemented by task_evaluation.
+/// Evaluates a model on tasks; task_evaluation implements it.
 class run_tasks {
  public:
   run_tasks() = default;

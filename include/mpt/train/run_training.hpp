@@ -1,7 +1,7 @@
 // run_training: a whole run of one rank, as programs call it.
 //
-// Only declared here, so that who calls it need not compile it: trainer.hpp defines it for any
-// element and device.
+// It is only declared here, so that callers need not compile it: trainer.hpp defines it for any
+// element type and device.
 #pragma once
 
 #include <functional>
@@ -20,23 +20,25 @@
 
 namespace mpt {
 
-/// What a program and a run of it do for each other.
+/// The functions by which a program and its run call each other.
 struct run_hooks {
   parallel::action_hook on_save = {};         ///< see checkpoint::stepper_saver
   parallel::checkpoint::claim_id owner = {};  ///< of the folder, see checkpoint::folder_claim
-  parallel::action_hook on_local_save = {};   ///< that of checkpoint::local_folder
-  /// Which ranks share a disk of their own; none: all do.
+  parallel::action_hook on_local_save = {};   ///< hook of checkpoint::local_folder
+  /// Which ranks share a node's own disk; none: all ranks do.
   std::optional<parallel::checkpoint::node_map> nodes = {};
-  /// Asked before each batch, on every rank; where one says true, the run saves after it and ends.
+  /// Called before each batch on every rank; where it returns true on any rank, the run saves after
+  /// the batch and ends.
   std::function<bool()> stop_asked = {};
-  /// That of `control` and `exchanges`, which the run sets for each of its phases; none: it stays
-  /// as it is.
+  /// The deadline of `control` and `exchanges`, which the run sets for each of its phases; none:
+  /// the run leaves the deadline unchanged.
   std::optional<parallel::shared_deadline> deadline = {};
-  /// Seconds that this rank's exchanges have taken so far; none: slow ranks are not looked for.
+  /// Returns the seconds that this rank's exchanges have taken so far; none: the run does not look
+  /// for slow ranks.
   std::function<double()> exchange_seconds = {};
 };
 
-/// Where the node of `rank` keeps checkpoints, if the run has such.
+/// The folder on the node of `rank` for local checkpoints, if the run saves them.
 [[nodiscard]] inline std::optional<parallel::checkpoint::local_folder> local_folder_of(
     checkpoint_config const& config, parallel::checkpoint::node_map const& nodes, int rank,
     parallel::action_hook on_action = {}) {
@@ -47,15 +49,15 @@ struct run_hooks {
 }
 
 /// Trains with elements T on `device` as planned, to max_duration, from the beginning or from where
-/// a checkpoint left off. Ranks agree, save and say by `control` what lies in the host's memory; a
-/// step exchanges the device's by `exchanges`, which connects the same ranks in the same order.
+/// a checkpoint left off. `control` connects the ranks for messages in the host's memory; steps
+/// exchange the device's memory over `exchanges`, which connects the same ranks in the same order.
 /// Collective: all ranks call it at the same time. `parts`: as read_run_parts makes them.
 template <class T, class Device, parallel::communicator Comm>
 run_summary run_training(train_config const& config, parallel::any_communicator& control,
                          Comm& exchanges, Device& device, run_plan plan, run_parts const& parts,
                          run_hooks hooks = {});
 
-/// Over one communicator for both.
+/// The same with one communicator for both.
 template <class T, class Device>
 run_summary run_training(train_config const& config, parallel::any_communicator& comm,
                          Device& device, run_plan plan, run_parts const& parts,

@@ -1,4 +1,4 @@
-// A run goes on from weights of the same model.
+// Checks that weights belong to the model of a run.
 #pragma once
 
 #include <string_view>
@@ -9,12 +9,13 @@
 
 namespace mpt::detail {
 
-/// Refuses weights of another model than `model`, theirs as `where` says of them.
-inline void require_same_model(model_config const& of_weights, std::string_view where,
+/// Throws where weights belong to another model than `model`: to `weights_model`, as `origin` (a
+/// file, for the message) says.
+inline void require_same_model(model_config const& weights_model, std::string_view origin,
                                model_config const& model, std::string_view advice,
                                std::string_view except = {}) {
-  if (auto const found = difference_of(of_weights, model, except))
-    parallel::fail(where, " says ", found->name, " = ", found->first, ", this run's model ",
+  if (auto const found = difference_of(weights_model, model, except))
+    parallel::fail(origin, " says ", found->name, " = ", found->first, ", this run's model ",
                    found->second, "; make them equal", advice);
 }
 

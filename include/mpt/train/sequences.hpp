@@ -16,38 +16,38 @@ namespace mpt {
 /// The token that stands between documents packed into a sequence.
 struct document_separator {
   enum class side { none, ends_document, begins_document };
-  side where = side::none;  // ends: it is a document's last token (eos); begins: its first (bos)
+  side boundary = side::none;  // whether it is a document's last token (eos) or its first (bos)
   std::int32_t id = 0;
 };
 
-/// Rows of `length` ids and the id that follows each, -100 where none is trained on; of text a
-/// row's labels are its ids moved left by one. `divided` gives the part of each that a rank of the
-/// context axis holds.
+/// Rows of `length` ids with labels: the id that follows each, or -100 where none is trained on.
+/// The labels of a row of text are its ids moved left by one. `divided` returns the part of each
+/// row that a rank of the context axis holds.
 class sequences {
  public:
   sequences() = default;
 
   /// Takes ids [sequences * length]; with a separator also finds where documents begin.
   sequences(std::vector<std::int32_t> ids, index length, document_separator separator = {})
-      : length_(length), whole_(length), ids_(std::move(ids)), labels_(ids_.size(), -100) {
+      : length_(length), whole_length_(length), ids_(std::move(ids)), labels_(ids_.size(), -100) {
     require(length > 0 && static_cast<index>(ids_.size()) % length == 0, "a batch of ", ids_.size(),
             " ids does not divide into sequences of ", length);
     for (std::size_t i = 0; i + 1 < ids_.size(); ++i)
       if (static_cast<index>(i + 1) % length != 0) labels_[i] = ids_[i + 1];
-    if (separator.where != document_separator::side::none) find_documents(separator);
+    if (separator.boundary != document_separator::side::none) find_documents(separator);
   }
 
   /// Rows of examples, with their labels and where each begins.
   explicit sequences(finetune::rows rows)
       : length_(static_cast<index>(rows.length)),
-        whole_(length_),
+        whole_length_(length_),
         ids_(std::move(rows.ids)),
         labels_(std::move(rows.labels)),
         document_begins_(std::move(rows.document_begins)) {}
 
   /// Whole sequences as rows.
   [[nodiscard]] finetune::rows rows() const {
-    require(length_ == whole_, "parts of sequences are no rows");
+    require(length_ == whole_length_, "parts of sequences are no rows");
     return {.count = static_cast<std::size_t>(count()),
             .length = static_cast<std::size_t>(length_),
             .ids = ids_,
@@ -60,14 +60,14 @@ class sequences {
   }
   [[nodiscard]] index length() const { return length_; }
 
-  /// What `part` holds of every sequence, whose length must be part.whole(): all of them, shorter.
+  /// The part of every sequence that `part` selects; the sequences' length must be part.whole().
   [[nodiscard]] sequences divided(
       parallel::context_parallel::sequence_partition const& part) const {
     require(part.whole() == length_, "a partition of sequences of ", part.whole(),
             " ids does not fit sequences of ", length_);
     sequences out;
     out.length_ = part.length();
-    out.whole_ = whole_;
+    out.whole_length_ = whole_length_;
     out.ids_ = part.pick(std::span(ids_));
     out.labels_ = part.pick(std::span(labels_));
     out.document_begins_ = document_begins_;
@@ -103,30 +103,30 @@ class sequences {
   [[nodiscard]] parallel::packed_documents documents(parallel::data::share part) const {
     if (document_begins_.empty()) return {};
     auto const begins = std::span(document_begins_)
-                            .subspan(static_cast<std::size_t>(part.begin * whole_),
-                                     static_cast<std::size_t>(part.size() * whole_));
+                            .subspan(static_cast<std::size_t>(part.begin * whole_length_),
+                                     static_cast<std::size_t>(part.size() * whole_length_));
     index count = 0;
     for (std::size_t i = 0; i < begins.size(); ++i)
-      if (begins[i] == static_cast<index>(i) % whole_) ++count;
+      if (begins[i] == static_cast<index>(i) % whole_length_) ++count;
     return {begins, count};
   }
 
-  /// As LLM Foundry counts separators: ids before a separator that ends a document, and that
-  /// separator itself, are one document; one that begins a document belongs to what follows.
+  /// Finds documents as LLM Foundry does: a separator that ends a document belongs to the ids
+  /// before it, one that begins a document to the ids after it.
   void find_documents(document_separator separator) {
-    bool const ends = separator.where == document_separator::side::ends_document;
+    bool const ends = separator.boundary == document_separator::side::ends_document;
     document_begins_.resize(ids_.size());
     index begin = 0;
     for (std::size_t i = 0; i < ids_.size(); ++i) {
-      index const at = static_cast<index>(i) % length_;
-      if (at == 0) begin = 0;
-      if (at > 0 && ids_[ends ? i - 1 : i] == separator.id) begin = at;
+      index const position = static_cast<index>(i) % length_;
+      if (position == 0) begin = 0;
+      if (position > 0 && ids_[ends ? i - 1 : i] == separator.id) begin = position;
       document_begins_[i] = static_cast<std::int32_t>(begin);
     }
   }
 
-  index length_ = 0;  // here
-  index whole_ = 0;   // of whole sequences
+  index length_ = 0;        // of the rows held here
+  index whole_length_ = 0;  // of whole sequences
   std::vector<std::int32_t> ids_;
   std::vector<std::int32_t> labels_;
   std::vector<std::int32_t> document_begins_;

@@ -1,6 +1,6 @@
-// slow_rank: which rank holds the others up. Ranks that do the same work wait for each other in
-// exchanges; one that is slow (a hot processor, a neighbour on its machine) comes last to each, so
-// that it hardly waits itself while the others wait for it.
+// slow_rank: finds the rank that holds the others up. Ranks that do the same work wait for each
+// other in exchanges. A slow rank (a hot processor, a neighbour on its machine) is the last to
+// begin each exchange, so that it hardly waits while the others wait for it.
 #pragma once
 
 #include <algorithm>
@@ -22,67 +22,69 @@
 
 namespace mpt {
 
-/// A rank and the time that its like has waited for it.
+/// A rank and the time for which the ranks with the same work have waited for it.
 struct slow_rank {
   std::size_t rank;
-  double lost;  // seconds: what half of those with the same work waited at least, less its own wait
+  double
+      lost;  // seconds: the (lower) median wait of the ranks with the same work, less its own wait
   friend bool operator==(slow_rank const&, slow_rank const&) = default;
 };
 
-/// Of ranks that waited so many seconds in exchanges, and of which those with one number in `work`
-/// do the same, the one that holds its like up most; none: it is for less than a fifth of
-/// `seconds`.
+/// The rank that holds up the ranks with the same work the longest; nothing where that is less than
+/// a fifth of `seconds`. `waited`: seconds in exchanges by rank; `work`: ranks with equal numbers
+/// do the same work.
 [[nodiscard]] inline std::optional<slow_rank> find_slow_rank(std::span<double const> waited,
                                                              std::span<int const> work,
                                                              double seconds) {
   std::optional<slow_rank> out;
   for (std::size_t rank = 0; rank < waited.size(); ++rank) {
-    std::vector<double> others;
-    for (std::size_t other = 0; other < waited.size(); ++other)
-      if (other != rank && work[other] == work[rank]) others.push_back(waited[other]);
-    if (others.empty()) continue;
-    auto const middle = others.begin() + static_cast<std::ptrdiff_t>((others.size() - 1) / 2);
-    std::ranges::nth_element(others, middle);
+    std::vector<double> peer_waits;
+    for (std::size_t peer = 0; peer < waited.size(); ++peer)
+      if (peer != rank && work[peer] == work[rank]) peer_waits.push_back(waited[peer]);
+    if (peer_waits.empty()) continue;
+    auto const middle =
+        peer_waits.begin() + static_cast<std::ptrdiff_t>((peer_waits.size() - 1) / 2);
+    std::ranges::nth_element(peer_waits, middle);
     double const lost = *middle - waited[rank];
     if (lost > seconds / 5 && (!out || lost > out->lost)) out = {rank, lost};
   }
   return out;
 }
 
-/// Looks for it every 50 batches.
+/// Looks for a slow rank every 50 batches.
 class slow_rank_watch {
  public:
   static constexpr int batches = 50;
 
-  /// `waited`: seconds that this rank's exchanges have taken so far (of its flight recorder); none,
-  /// on every rank: nobody looks. `work`: as for find_slow_rank.
+  /// `waited`: returns the seconds that this rank's exchanges have taken so far (from its flight
+  /// recorder); if it is empty (on every rank), nothing is measured. `work`: as for find_slow_rank.
   slow_rank_watch(std::function<double()> waited, int work)
       : waited_(std::move(waited)), work_(work) {}
 
-  /// Calls train(), which trains a batch.
+  /// Calls train(), which trains a batch, and measures its time.
   template <class F>
   auto time_batch(F&& train) {
     auto const begin = std::chrono::steady_clock::now();
-    double const before = waited_ ? waited_() : 0;
+    double const waited_before = waited_ ? waited_() : 0;
     auto out = train();
-    if (waited_) in_exchanges_ += waited_() - before;
+    if (waited_) in_exchanges_ += waited_() - waited_before;
     seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     ++count_;
     return out;
   }
 
-  /// Collective, after each batch: what there is to say, the same on every rank; mostly "". Cost:
-  /// every 50th time ranks exchange a line of text.
+  /// Collective, after each batch: a note on a slow rank, the same on every rank; mostly "". Cost:
+  /// every 50th call gathers one line of text per rank.
   [[nodiscard]] std::string describe_slow_rank(parallel::any_communicator& comm,
                                                parallel::host::stream& s) {
     if (!waited_ || count_ < batches || comm.size() == 1) return {};
-    auto const mine =
+    auto const own_measurement =
         fmt::format("{} {} {} {}", in_exchanges_, work_, seconds_, parallel::machine_name());
     std::vector<double> waited;
     std::vector<int> work;
     std::vector<std::string> machines;
     double seconds = 0;
-    for (auto const& text : parallel::gather_texts(comm, s, mine)) {
+    for (auto const& text : parallel::gather_texts(comm, s, own_measurement)) {
       auto rest = std::string_view(text);
       auto const word = [&] {
         auto const end = rest.find(' ');
@@ -112,7 +114,7 @@ class slow_rank_watch {
   int work_;
   int count_ = 0;
   double in_exchanges_ = 0, seconds_ = 0;
-  std::optional<std::size_t> last_;  // told already
+  std::optional<std::size_t> last_;  // the slow rank of the last note
 };
 
 }  // namespace mpt

@@ -1,4 +1,4 @@
-// Where the set of a loader's stream lies on this machine.
+// The folder that holds the set of a loader's stream on this machine.
 #pragma once
 
 #include <filesystem>
@@ -7,12 +7,12 @@
 
 namespace mpt {
 
-/// `remote` is read in place where `local` holds no set.
+/// The folder of a stream's split; `remote` is read in place where `local` holds no set.
 [[nodiscard]] inline std::filesystem::path stream_folder(stream_config const& stream) {
   namespace fs = std::filesystem;
   auto const local = fs::path(stream.local) / stream.split;
-  bool const here = stream.remote.empty() || fs::exists(local / "index.json");
-  return here ? local : fs::path(stream.remote) / stream.split;
+  bool const is_local = stream.remote.empty() || fs::exists(local / "index.json");
+  return is_local ? local : fs::path(stream.remote) / stream.split;
 }
 
 }  // namespace mpt

@@ -24,8 +24,8 @@ struct task_set {
   std::optional<std::int64_t> subset_batches;
 };
 
-/// Of a configuration that has tasks. Throws when rows are wrong or cannot be asked within the
-/// tasks' length, the tokenizer is not there or has more tokens than the model, or rows may be
+/// Reads the tasks of a configuration that has tasks. Throws when rows are wrong or too long for
+/// the tasks' length, the tokenizer is missing or has more tokens than the model, or rows may be
 /// longer than the model's learned positions. Cost: every row that is run is tokenised.
 [[nodiscard]] inline task_set read_task_set(train_config const& config) {
   using parallel::require;
@@ -33,15 +33,15 @@ struct task_set {
     require(!config.model.learned_pos_emb || task.max_seq_len <= config.model.max_seq_len,
             "icl_tasks: ", task.label, ": max_seq_len ", task.max_seq_len, " is longer than the ",
             config.model.max_seq_len, " learned positions of the model; set icl_seq_len");
-  auto const& where = config.tokenizer.name;
+  auto const& tokenizer_name = config.tokenizer.name;
   std::error_code unreadable;  // then it is not there
-  require(std::filesystem::exists(where, unreadable),
+  require(std::filesystem::exists(tokenizer_name, unreadable),
           "icl_tasks need the tokenizer, but "
           "tokenizer.name ",
-          where, " is no folder or file here");
-  task_set out{icl::load_tasks(config.icl.tasks), tokenizer::load(where), config.icl.gauntlet,
-               config.icl.subset_batches};
-  require(out.words.size() <= config.model.vocab_size, "tokenizer.name ", where, ": has ",
+          tokenizer_name, " is no folder or file here");
+  task_set out{icl::load_tasks(config.icl.tasks), tokenizer::load(tokenizer_name),
+               config.icl.gauntlet, config.icl.subset_batches};
+  require(out.words.size() <= config.model.vocab_size, "tokenizer.name ", tokenizer_name, ": has ",
           out.words.size(), " tokens, the model only ", config.model.vocab_size);
   auto const affixes = read_text_affixes(out.words);
   for (auto const& task : out.tasks)

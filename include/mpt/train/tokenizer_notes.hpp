@@ -1,5 +1,5 @@
-// What a user should know of a run's tokenizer: that the data were made with another one, or that
-// it names no token that ends a text.
+// Notes for the user on a run's tokenizer: the data were made with another tokenizer, or it has no
+// token that ends a text.
 #pragma once
 
 #include <filesystem>
@@ -32,8 +32,8 @@ namespace detail {
 
 }  // namespace detail
 
-/// A line each; none where tokenizer.name is no tokenizer on this machine. Cost: the tokenizer is
-/// read.
+/// One line per note; none where tokenizer.name is no tokenizer on this machine. Cost: the
+/// tokenizer is read.
 [[nodiscard]] inline std::vector<std::string> tokenizer_notes(train_config const& config) {
   std::vector<std::string> out;
   auto const& name = config.tokenizer.name;
@@ -46,8 +46,8 @@ namespace detail {
   };
   add(config.train_loader);
   for (auto const& loader : config.eval_loaders) add(loader);
-  if (auto const why = detail::missing_end(name); !why.empty())
-    out.push_back(parallel::concat("tokenizer.name ", name, " has no end-of-text token (", why,
+  if (auto const reason = detail::missing_end(name); !reason.empty())
+    out.push_back(parallel::concat("tokenizer.name ", name, " has no end-of-text token (", reason,
                                    "): texts that models exported with it write never end"));
   return out;
 }

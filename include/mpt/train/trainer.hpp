@@ -1,7 +1,6 @@
-// trainer: the pretraining loop of one rank.
-//
-// All that a run does follows from (configuration, data, batch number), so a resumed run goes on
-// with the same bits: its only state beside parameters and optimizer is how many batches are done.
+// trainer: the pretraining loop of one rank. Configuration, data and batch number determine a run,
+// so a resumed run continues with the same bits: its only state beside parameters and optimizer is
+// the number of finished batches.
 #pragma once
 
 #include <chrono>
@@ -47,7 +46,7 @@
 
 namespace mpt {
 
-/// Trains T on a Device, whose operations must be declared where it is instantiated, over a Comm.
+/// Trains elements T over a Comm on a Device, whose operations must be declared before.
 template <class T, class Device, class Comm>
 class trainer {
  public:
@@ -63,13 +62,13 @@ class trainer {
         phases_(config.deadlines, hooks_.deadline),
         mesh_(config, control, exchanges, device),
         host_(mesh_.control_stream()),
-        profiled_(config.profile && control.rank() == 0),
+        profiles_(config.profile && control.rank() == 0),
         net_(config.model, mesh_.groups_of_model(), plan_.recompute),
         session_(net_, device, mesh_.ranks(), groups_of(config, net_),
                  stepper_options_of(config, plan_),
-                 with_trace(device.compute_options(), profiled_ ? &profiler_.compute() : nullptr),
+                 with_trace(device.compute_options(), profiles_ ? &profiler_.compute() : nullptr),
                  with_trace(parallel::comm_options<Comm>(device),
-                            profiled_ ? &profiler_.exchanges() : nullptr)),
+                            profiles_ ? &profiler_.exchanges() : nullptr)),
         batches_(parts.data->batches(config, mesh_.data_rank(), mesh_.data_ranks())),
         batch_data_(device),
         clock_(clock_of(config, batches_->batches_per_epoch())),
@@ -101,22 +100,22 @@ class trainer {
     for (auto& note : unfinished_parts_in_epochs(config_.scheduler, clock_))
       notes.push_back(std::move(note));
     if (!config_.checkpoint.save_folder.empty() && batch_ < last_) {
-      auto const from = batch_ > 0 ? summary_.begun_from : std::string();  // else weights alone
-      saves_.emplace(session_.stepper(), comm_, host_, config_.checkpoint, hooks_, from,
+      auto const origin = batch_ > 0 ? summary_.begun_from : std::string();  // else weights alone
+      saves_.emplace(session_.stepper(), comm_, host_, config_.checkpoint, hooks_, origin,
                      plan_.saves_in_background);
       for (auto const& note : saves_->notes()) notes.push_back(note);
     }
     if (comm_.rank() == 0) report_.emplace(config_, comm_.size(), batch_ + 1);
     for (auto const& note : notes) say(note);
-    if (bool const over = batch_ >= last_ || control_.is_stopped(); exports_ && batch_ > 0)
-      say(exports_->resume(session_.stepper(), comm_, host_, batch_, clock_, over));
+    if (bool const is_over = batch_ >= last_ || control_.is_stopped(); exports_ && batch_ > 0)
+      say(exports_->resume(session_.stepper(), comm_, host_, batch_, clock_, is_over));
     phases_.enter(&run_deadlines::first_step);
     if (config_.evaluation.eval_first && batch_ == 0) pace_.evaluate([this] { evaluate(); });
     pace_.begin(*batches_, batch_, config_.train_loader.finetuning.has_value(), clock_);
     train::train_batches(*this, batch_, last_);
     pace_.end();
     profile(true);
-    last_saved();
+    last_checkpoint();
     if (report_) report_->finish();
     peak_->finish(pace_.mean_padded_tokens_per_second() * utilisation_.flops_per_token, comm_,
                   host_);
@@ -130,7 +129,7 @@ class trainer {
 
   /// What follows are the calls of train::train_batches, for run() alone.
   step_result train_batch(index) {
-    auto const result = slow_.time_batch([this] { return train_next(); });
+    auto const result = slow_.time_batch([this] { return train_next_batch(); });
     say(slow_.describe_slow_rank(comm_, host_));
     if (pace_.batches() == 1) say(plain_attention_note(session_.compute()));
     pause_begin_ = std::chrono::steady_clock::now();
@@ -139,8 +138,8 @@ class trainer {
     phases_.enter(&run_deadlines::step);
     return result;
   }
-  void after_update(index, step_result const& result) { report_update(result); }
-  void after_refusal(index, step_result const& result) { go_on_without(result); }
+  void after_update(index, step_result const& result) { report_batch(result); }
+  void after_refusal(index, step_result const& result) { discard_batch(result); }
   void stop(index batches) {
     summary_.stop_asked = true;
     control_.stop(fmt::format("batch {}: asked to stop", batches));
@@ -158,8 +157,7 @@ class trainer {
                                 control_.is_stopped()));
     phases_.enter(&run_deadlines::step);
     profile();
-    peak_->remeasure_if_due(pace_.batches(), pace_.training_seconds(), flops_per_second(), comm_,
-                            host_);
+    peak_->update(pace_.batches(), pace_.training_seconds(), flops_per_second(), comm_, host_);
     pace_.skip_since(pause_begin_);
   }
 
@@ -167,25 +165,25 @@ class trainer {
   [[nodiscard]] int pipeline_rank() { return mesh_.ranks().pipeline.rank(); }
   [[nodiscard]] auto stages() { return stages_of(config_, pipeline_rank()); }
 
-  [[nodiscard]] double flops_per_second() const {  // of the last batches
+  [[nodiscard]] double flops_per_second() const {  // rate of the last batches
     return pace_.window().padded_tokens_per_second() * utilisation_.flops_per_token;
   }
 
-  /// Starts and ends the profile between batches, or `ended` after the last.
-  void profile(bool ended = false) {
-    if (!profiled_) return;
-    auto const done = pace_.batches();
+  /// Starts and ends the profile between batches; `is_last`: after the last batch.
+  void profile(bool is_last = false) {
+    if (!profiles_) return;
+    auto const batches = pace_.batches();
     auto const file = std::filesystem::path(config_.checkpoint.save_folder) / "profile.json";
     auto const counts = [&] { return operations_of_batch(net_, config_, plan_.split, stages()); };
-    say(ended ? profiler_.finish(done, file, counts) : profiler_.at(done, file, counts));
+    say(is_last ? profiler_.finish(batches, file, counts)
+                : profiler_.advance(batches, file, counts));
   }
 
   void say(std::string const& text) {
     if (report_ && !text.empty()) report_->note(text);
   }
 
-  /// Tries kernels by a step that leaves nothing behind. Returns whether parameters have their
-  /// initial values then.
+  /// Tunes kernels by a step without lasting effect. Returns whether it initialised parameters.
   [[nodiscard]] bool agree_on_kernels() {
     if constexpr (has_tuned_kernels<typename Device::stream_type>) {
       std::filesystem::path file = config_.checkpoint.save_folder;
@@ -202,7 +200,7 @@ class trainer {
     }
   }
 
-  /// Initial values, or those of the checkpoint that rank 0 decides on. Returns what to say of it.
+  /// Sets initial values, or loads the checkpoint that rank 0 chooses. Returns notes for the user.
   std::vector<std::string> start(bool is_initialised) {
     std::vector notes{promote_local_checkpoint(comm_, host_, config_.checkpoint, hooks_)};
     found_checkpoint found;
@@ -231,7 +229,7 @@ class trainer {
   using stepper_type = typename session_type::stepper_type;
   using decoder_type = run_decoder<T, Device, Comm, stepper_type>;
 
-  step_result train_next() {
+  step_result train_next_batch() {
     control_.clear();
     callbacks_.batch_begin(control_, batch_ + 1);
     session_.stepper().measure_tensors(control_.is_measuring());
@@ -244,32 +242,32 @@ class trainer {
     return result;
   }
 
-  /// One update with a batch's data; `checked`: in which ranks check each other.
-  step_result run_step(std::int64_t batch, double factor, bool checked = false) {
+  /// One update with the data of a batch; `is_checked`: ranks check each other's work.
+  step_result run_step(std::int64_t batch, double factor, bool is_checked = false) {
     batch_data_.assign(mesh_.local_rows(shared_batch(*batches_, batch, mesh_)));
     auto const [parts, first] = batch_data_.microbatches(
         plan_.split.microbatch, batches_->share().begin,
         session_.stepper().least_microbatches(static_cast<std::size_t>(plan_.split.accumulation)));
-    auto const where = guard_.position_after(batch);
-    if (checked)
+    auto const position = guard_.position_after(batch);
+    if (is_checked)
       return checks_->step(session_.compute(), session_.exchanges(), session_.memory(), parts,
-                           first, where, factor, control_);
+                           first, position, factor, control_);
     return session_.stepper().step(session_.compute(), session_.exchanges(), session_.memory(),
                                    std::span<microbatch const>(parts),
-                                   std::span<index const>(first), where, factor);
+                                   std::span<index const>(first), position, factor);
   }
 
-  /// Of the batch just trained nothing stays, as the guard says. On every rank.
-  void go_on_without(step_result const& result) {
+  /// Discards the last batch, which updated nothing: skips it or rolls back. Called on every rank.
+  void discard_batch(step_result const& result) {
     auto first = batch_;
     auto const r = result_of(result, batch_, clock_);
     if (completing_saves([&] { return guard_.must_roll_back(result.outcome, r); })) {
       phases_.enter(&run_deadlines::save);
       if (saves_) saves_->complete();
       phases_.enter(&run_deadlines::load);
-      auto const to =
-          agree_on_sound(comm_, host_, guard_.rollback_checkpoint(last_saved(), batch_));
-      auto const state = load_run(session_.stepper(), session_.exchanges(), config_, to,
+      auto const target =
+          agree_on_sound(comm_, host_, guard_.rollback_checkpoint(last_checkpoint(), batch_));
+      auto const state = load_run(session_.stepper(), session_.exchanges(), config_, target,
                                   batches_->set(), parts_.open_weights);
       guard_.roll_back(state);
       first = state.batches + 1;
@@ -278,7 +276,7 @@ class trainer {
     say(completing_saves([&] { return guard_.skip(first, batch_); }));
   }
 
-  /// call(); where it throws, on every rank, the save under way is completed first.
+  /// Returns call(); if it throws, which it does on every rank, completes the current save first.
   decltype(auto) completing_saves(auto const& call) {
     try {
       return call();
@@ -288,22 +286,22 @@ class trainer {
     }
   }
 
-  /// The folder of the last checkpoint, written or resumed from; "": there is none.
-  std::string const& last_saved() {
+  /// The folder of the last checkpoint that was written or loaded; "" where there is none.
+  std::string const& last_checkpoint() {
     if (saves_) saves_->summarize(summary_);
     return summary_.checkpoint;
   }
 
-  /// Tells callbacks and reader of the batch just trained.
-  void report_update(step_result const& result) {
+  /// Reports the batch just trained to callbacks and to the user.
+  void report_batch(step_result const& result) {
     auto const r = result_of(result, batch_, clock_);
     summary_.loss = r.loss;
     completing_saves([&] { callbacks_.batch_end(control_, r); });
     guard_.record_update(r);
     if (samples_ && samples_->is_due(batch_, clock_)) {
-      decoder_type reads(decoder_resources(), samples_->room());
-      samples_->write(reads.texts(), control_, batch_);
-      reads.finish();
+      decoder_type text_decoder(decoder_resources(), samples_->room());
+      samples_->write(text_decoder.texts(), control_, batch_);
+      text_decoder.finish();
     }
     if (!report_) return;
     say(peak_->observe(flops_per_second()));
@@ -327,20 +325,20 @@ class trainer {
     report_->batch(record, clock_, control_);
   }
 
-  /// On evaluation sets, then on tasks.
+  /// Evaluates the model on the evaluation sets, then on the tasks.
   void evaluate() {
     for (std::size_t i = 0; i < evaluation_sets_.size(); ++i) {
-      auto const all = evaluate_set(*evaluation_sets_[i], device_, mesh_, session_.stepper(),
-                                    session_.compute(), session_.exchanges(), session_.memory());
-      auto const r = report_of(all, config_.eval_loaders[i].label, batch_, clock_);
+      auto const totals = evaluate_set(*evaluation_sets_[i], device_, mesh_, session_.stepper(),
+                                       session_.compute(), session_.exchanges(), session_.memory());
+      auto const r = report_of(totals, config_.eval_loaders[i].label, batch_, clock_);
       if (i == 0) best_.record_evaluation(batch_, r.loss);
       if (i == 0) summary_.evaluation = r;
-      if (report_) report_->evaluation(r.label, batch_, r.loss, r.accuracy, all.tokens);
+      if (report_) report_->evaluation(r.label, batch_, r.loss, r.accuracy, totals.tokens);
       callbacks_.evaluation_end(control_, r);
     }
     if (config_.icl.tasks.empty()) return;
-    decoder_type reads(decoder_resources(), room_of(config_.icl.tasks));
-    summary_.tasks = parts_.tasks->evaluate(reads.texts(), reads.sharing(), batch_);
+    decoder_type text_decoder(decoder_resources(), room_of(config_.icl.tasks));
+    summary_.tasks = parts_.tasks->evaluate(text_decoder.texts(), text_decoder.sharing(), batch_);
     if (report_) report_->tasks(summary_.tasks, batch_);
   }
 
@@ -354,7 +352,7 @@ class trainer {
             stages().ranges()};
   }
 
-  /// Saves after this batch, if that is due; the run does not end before it is done.
+  /// Saves after this batch if a save is due; at the end of the run, completes the save.
   void save() {
     bool const shared =
         is_due(config_.checkpoint.save_interval, batch_, clock_) || control_.is_stopped();
@@ -382,9 +380,9 @@ class trainer {
   run_hooks hooks_;
   run_phases phases_;
   run_mesh<Device, Comm> mesh_;
-  host::stream& host_;  // of what ranks say by comm_
+  host::stream& host_;  // stream of the exchanges over comm_
   run_profiler profiler_;
-  bool profiled_;
+  bool profiles_;
   model<T, Comm> net_;
   session_type session_;
   std::unique_ptr<run_batches> batches_;
@@ -403,7 +401,7 @@ class trainer {
   run_pace pace_{config_.callbacks};
   std::optional<watched_peak> peak_;
   utilisation utilisation_{utilisation_of(config_, plan_, 0)};
-  best_evaluation best_;                               // by the first set
+  best_evaluation best_;                               // by the loss on the first set
   std::int64_t batch_ = 0;                             // finished batches
   std::int64_t last_ = 0;                              // with which the run ends
   std::chrono::steady_clock::time_point pause_begin_;  // the end of the batch's training
@@ -415,7 +413,7 @@ template <class T, class Device, parallel::communicator Comm>
 run_summary run_training(train_config const& config, any_communicator& control, Comm& exchanges,
                          Device& device, run_plan plan, run_parts const& parts, run_hooks hooks) {
   return trainer<T, Device, Comm>(config, control, exchanges, device, std::move(plan),
-                                  checked(config, parts), std::move(hooks))
+                                  checked_parts(config, parts), std::move(hooks))
       .run();
 }
 

@@ -24,10 +24,10 @@ namespace mpt {
       .vocab_size = vocab_size};
   for (auto const& known : data::detail::mds_types)
     if (known.name == loader.token_encoding_type) options.raw_type = known.type;
-  bool const here =
+  bool const is_local =
       stream.remote.empty() ||
       std::filesystem::exists(std::filesystem::path(stream.local) / stream.split / "index.json");
-  return std::make_shared<data::token_dataset const>(here ? stream.local : stream.remote,
+  return std::make_shared<data::token_dataset const>(is_local ? stream.local : stream.remote,
                                                      std::move(options));
 }
 
@@ -82,38 +82,39 @@ class training_batches {
   training_batches(train_config const& config, int rank, int ranks)
       : streams_(open_streams(config.train_loader, config.model.vocab_size)),
         order_(order_of(config.train_loader, streams_)),
-        global_(config.global_train_batch_size),
+        global_batch_(config.global_train_batch_size),
         share_(share_of(config, rank, ranks)),
         separator_(separator_of(config.train_loader)) {
-    index all = 0;
+    index stored_samples = 0;
     for (std::size_t s = 0; s < streams_.count(); ++s)
-      all += static_cast<index>(streams_.set(s).size());
-    parallel::require(
-        samples() >= global_, streams_.name(), ": an epoch has ", samples(),
-        " samples, fewer than one global batch of ", global_,
-        all >= global_
-            ? parallel::concat(", though there are ", all, "; raise train_loader.dataset.",
-                               config.train_loader.epoch_size
-                                   ? "epoch_size"
-                                   : "streams.NAME.choose (or proportion, repeat)",
-                               " or lower global_train_batch_size")
-            : "; prepare more data or lower global_train_batch_size");
-    per_epoch_ = samples() / global_;
+      stored_samples += static_cast<index>(streams_.set(s).size());
+    parallel::require(samples() >= global_batch_, streams_.name(), ": an epoch has ", samples(),
+                      " samples, fewer than one global batch of ", global_batch_,
+                      stored_samples >= global_batch_
+                          ? parallel::concat(", though there are ", stored_samples,
+                                             "; raise train_loader.dataset.",
+                                             config.train_loader.epoch_size
+                                                 ? "epoch_size"
+                                                 : "streams.NAME.choose (or proportion, repeat)",
+                                             " or lower global_train_batch_size")
+                          : "; prepare more data or lower global_train_batch_size");
+    batches_per_epoch_ = samples() / global_batch_;
     if (config.train_subset_num_batches > 0)
-      per_epoch_ = std::min<index>(per_epoch_, config.train_subset_num_batches);
+      batches_per_epoch_ = std::min<index>(batches_per_epoch_, config.train_subset_num_batches);
   }
 
-  [[nodiscard]] index batches_per_epoch() const { return per_epoch_; }
+  [[nodiscard]] index batches_per_epoch() const { return batches_per_epoch_; }
   [[nodiscard]] index samples() const { return static_cast<index>(streams_.size()); }
   [[nodiscard]] data::token_streams const& streams() const { return streams_; }
   [[nodiscard]] parallel::data::share share() const { return share_; }
 
-  /// The share of global batch `batch`. Asked for in order it is read ahead; any other jumps there.
+  /// The share of global batch `batch`. Batches in order are read ahead; any other batch costs a
+  /// seek.
   [[nodiscard]] sequences at(index batch) {
-    if (!loader_ || batch != next_) open(batch);
+    if (!loader_ || batch != next_batch_) open(batch);
     auto part = loader_->next();
     parallel::require(part.has_value(), "the training data ended at batch ", batch);
-    next_ = batch + 1;
+    next_batch_ = batch + 1;
     return {std::move(part->ids), static_cast<index>(part->sequence_length), separator_};
   }
 
@@ -126,40 +127,42 @@ class training_batches {
  private:
   void open(index batch) {
     waited_before_ = waited_seconds();
-    loader_.emplace(streams_,
-                    data::batch_loader_options{
-                        .mode = data::loader_mode::train,
-                        .global_batch_size = static_cast<std::uint64_t>(global_),
-                        .first_row = static_cast<std::uint64_t>(share_.begin),
-                        .last_row = static_cast<std::uint64_t>(share_.end),
-                        .order = order_,
-                        .start = {static_cast<std::uint64_t>(batch / per_epoch_),
-                                  static_cast<std::uint64_t>(batch % per_epoch_ * global_)},
-                        .epoch_batches = static_cast<std::uint64_t>(per_epoch_)});
+    loader_.emplace(
+        streams_,
+        data::batch_loader_options{
+            .mode = data::loader_mode::train,
+            .global_batch_size = static_cast<std::uint64_t>(global_batch_),
+            .first_row = static_cast<std::uint64_t>(share_.begin),
+            .last_row = static_cast<std::uint64_t>(share_.end),
+            .order = order_,
+            .start = {static_cast<std::uint64_t>(batch / batches_per_epoch_),
+                      static_cast<std::uint64_t>(batch % batches_per_epoch_ * global_batch_)},
+            .epoch_batches = static_cast<std::uint64_t>(batches_per_epoch_)});
   }
 
   data::token_streams streams_;
   data::sample_order_options order_;
-  index global_;
+  index global_batch_;
   parallel::data::share share_;
   document_separator separator_;
-  index per_epoch_ = 1;
-  index next_ = 0;
-  double waited_before_ = 0;  // by loaders that were replaced
+  index batches_per_epoch_ = 1;
+  index next_batch_ = 0;
+  double waited_before_ = 0;  // by replaced loaders
   std::optional<data::batch_loader> loader_;
 };
 
 /// This rank's share of one evaluation set, from its first batch to its last.
 class evaluation_batches {
  public:
-  /// At most `max_batches` (-1: all) of device_batch sequences for each rank, or, `together`, for
-  /// all ranks, so that what is read does not depend on their number.
+  /// Reads at most `max_batches` (-1: all) batches of device_batch sequences per rank or, with
+  /// `is_global_limit`, of all ranks together, so that the data does not depend on their number.
   evaluation_batches(data::token_streams streams, index device_batch, int rank, int ranks,
-                     index max_batches, document_separator separator = {}, bool together = false)
+                     index max_batches, document_separator separator = {},
+                     bool is_global_limit = false)
       : max_batches_(max_batches),
         separator_(separator),
-        first_(together ? rank : 0),
-        stride_(together ? ranks : 1),
+        first_(is_global_limit ? rank : 0),
+        stride_(is_global_limit ? ranks : 1),
         loader_(std::move(streams),
                 {.mode = data::loader_mode::evaluate,
                  .global_batch_size = static_cast<std::uint64_t>(device_batch * ranks),
@@ -170,11 +173,11 @@ class evaluation_batches {
 
   /// The next batch, which may hold no sequence for this rank; nothing after the last.
   [[nodiscard]] std::optional<sequences> next() {
-    if (max_batches_ >= 0 && taken_ * stride_ >= max_batches_) return std::nullopt;
+    if (max_batches_ >= 0 && read_batches_ * stride_ >= max_batches_) return std::nullopt;
     auto part = loader_.next();
     if (!part) return std::nullopt;
-    if (max_batches_ >= 0 && taken_ * stride_ + first_ >= max_batches_) part->ids.clear();
-    ++taken_;
+    if (max_batches_ >= 0 && read_batches_ * stride_ + first_ >= max_batches_) part->ids.clear();
+    ++read_batches_;
     return sequences(std::move(part->ids), static_cast<index>(part->sequence_length), separator_);
   }
 
@@ -182,8 +185,8 @@ class evaluation_batches {
   index max_batches_;
   document_separator separator_;
   index first_;   // number of this rank's first batch, where they are numbered over all ranks
-  index stride_;  // from there to its next one
-  index taken_ = 0;
+  index stride_;  // from there to its next batch
+  index read_batches_ = 0;
   data::batch_loader loader_;
 };
 

@@ -1,5 +1,5 @@
-// weight_source: weights that are no checkpoint of a run, as its ranks read them; each reads what
-// it holds.
+// weight_source: the interface by which ranks read weights that are no checkpoint of a run. Each
+// rank reads the elements that it holds.
 #pragma once
 
 #include <filesystem>
@@ -14,7 +14,7 @@
 
 namespace mpt {
 
-/// As checkpoint::load_from reads it. Reading is const and may be done by several threads.
+/// A source for checkpoint::load_from. Several threads may read at the same time.
 class weight_source {
  public:
   struct entry {
@@ -26,7 +26,7 @@ class weight_source {
   weight_source& operator=(weight_source const&) = delete;
   virtual ~weight_source() = default;
 
-  /// The shape of a parameter; throws when it is not there.
+  /// The shape of a parameter; throws where the source lacks it.
   [[nodiscard]] virtual entry at(std::string const& name) const = 0;
 
   /// Reads `run` elements of a row from `begin` on, and the same columns of the rows that follow,

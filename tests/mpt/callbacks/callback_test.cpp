@@ -1,4 +1,4 @@
-// Tests of the callbacks, against Composer's and LLM Foundry's own decisions where there are such.
+// Tests of the callbacks, against recorded decisions of Composer and LLM Foundry where they exist.
 #include <cmath>
 #include <optional>
 #include <string>
@@ -36,14 +36,14 @@ mpt::run_control silent() {
   return mpt::run_control([](std::string const&) {});
 }
 
-/// Makes a copy through what a checkpoint stores.
+/// Replaces a callback by a new one that is restored from the first one's state as JSON text.
 template <class C>
 void resume(C& callback, C fresh) {
   fresh.restore(nlohmann::json::parse(std::as_const(callback).state().dump()));
   callback = fresh;
 }
 
-TEST_CASE("early_stopper stops where Composer's does, also when resumed at every evaluation") {
+TEST_CASE("early_stopper: stops where Composer's does, also when resumed at every evaluation") {
   auto const rows = golden()["early_stopper"];
   CHECK(rows.size() == 24);
   for (auto const& row : rows) {
@@ -74,7 +74,7 @@ TEST_CASE("early_stopper stops where Composer's does, also when resumed at every
   }
 }
 
-TEST_CASE("early_stopper listens to its own set, and to training when told to") {
+TEST_CASE("early_stopper: watches its evaluation set, or the training metric when configured so") {
   auto config = *read(
                      "early_stopper: {monitor: LanguageCrossEntropy, dataloader_label: eval/b, "
                      "patience: 1ba}")
@@ -94,7 +94,7 @@ TEST_CASE("early_stopper listens to its own set, and to training when told to") 
   CHECK(run.is_stopped());
 }
 
-TEST_CASE("a run that early_stopper has stopped stays so; with other settings it begins afresh") {
+TEST_CASE("early_stopper: a stopped run stops again when resumed, but not with other settings") {
   auto const config = *read(
                            "early_stopper: {monitor: LanguageCrossEntropy, dataloader_label: "
                            "eval, patience: 1ba}")
@@ -105,27 +105,27 @@ TEST_CASE("a run that early_stopper has stopped stays so; with other settings it
     list.evaluation_end(run, {.label = "", .batch = batch, .loss = 2, .accuracy = 0.1});
   REQUIRE(run.is_stopped());
   auto const saved = nlohmann::json::parse(list.state().dump());
-  auto const again = [&](mpt::early_stopper_config const& settings) {
+  auto const resume_with = [&](mpt::early_stopper_config const& settings) {
     mpt::callback_list<mpt::early_stopper> other{mpt::early_stopper(settings)};
     auto resumed = silent();
     other.restore(resumed, saved);
-    bool const at_once = resumed.is_stopped();
+    bool const stopped_at_once = resumed.is_stopped();
     for (int batch = 4; batch <= 5; ++batch)  // a best loss of 2 would be no better than these
       other.evaluation_end(resumed, {.label = "", .batch = batch, .loss = 3, .accuracy = 0.1});
-    return std::pair(at_once, resumed.is_stopped());
+    return std::pair(stopped_at_once, resumed.is_stopped());
   };
-  CHECK(again(config) == std::pair(true, true));
+  CHECK(resume_with(config) == std::pair(true, true));
   auto patient = config;
   patient.patience.count = 3;
-  CHECK(again(patient) == std::pair(false, true));  // the best is that of batch 1 still
+  CHECK(resume_with(patient) == std::pair(false, true));  // the best is that of batch 1 still
   patient.patience.count = 10;
-  CHECK(again(patient) == std::pair(false, false));
+  CHECK(resume_with(patient) == std::pair(false, false));
   auto other = config;
   other.monitor = "TokenAccuracy";
-  CHECK(again(other) == std::pair(false, false));
+  CHECK(resume_with(other) == std::pair(false, false));
 }
 
-TEST_CASE("kill_loss_spike with another window than a checkpoint's begins afresh") {
+TEST_CASE("kill_loss_spike: the state of another window size is discarded") {
   mpt::kill_loss_spike five(*read("kill_loss_spike: {window_size: 5}").kill_loss_spike, 100);
   auto run = silent();
   for (int batch = 1; batch <= 7; ++batch) five.batch_end(run, {.batch = batch, .loss = 2});
@@ -135,7 +135,7 @@ TEST_CASE("kill_loss_spike with another window than a checkpoint's begins afresh
   CHECK(fifteen.state() == fresh);
 }
 
-TEST_CASE("kill_loss_spike fails where LLM Foundry's does, also when resumed at every batch") {
+TEST_CASE("kill_loss_spike: fails where LLM Foundry's does, also when resumed at every batch") {
   auto const rows = golden()["kill_loss_spike"];
   CHECK(rows.size() == 8);
   for (auto const& row : rows) {
@@ -168,24 +168,25 @@ TEST_CASE("kill_loss_spike fails where LLM Foundry's does, also when resumed at 
   }
 }
 
-TEST_CASE("kill_loss_spike only speaks unless told to fail, and its own window keeps looking") {
+TEST_CASE("kill_loss_spike: with log_only it prints a line, and goes on checking") {
   auto const config = *read("kill_loss_spike: {window_size: 4, patience: 1, outlier_multiplier: 2}")
                            .kill_loss_spike;
   mpt::kill_loss_spike monitor(config, 1000);
-  std::vector<std::string> said;
-  mpt::run_control run([&](std::string const& text) { said.push_back(text); });
+  std::vector<std::string> messages;
+  mpt::run_control run([&](std::string const& text) { messages.push_back(text); });
   std::int64_t batch = 0;
   for (double const loss : {1., 1., 1., 1., 1., 1., 9., 1., 9., 9.})
     monitor.batch_end(run, {.batch = ++batch, .loss = loss});
-  CHECK(said.empty());  // the 9 before have raised the mean
+  CHECK(messages.empty());  // the 9 before have raised the mean
   for (double const loss : {1., 1., 1., 1., 9., 20.})
     monitor.batch_end(run, {.batch = ++batch, .loss = loss});
-  REQUIRE(said.size() == 1);
-  CHECK(said[0].starts_with("kill_loss_spike: batch 16: the loss 20 has been 2 times the mean 3"));
+  REQUIRE(messages.size() == 1);
+  CHECK(messages[0].starts_with(
+      "kill_loss_spike: batch 16: the loss 20 has been 2 times the mean 3"));
   CHECK(!run.is_stopped());
 }
 
-TEST_CASE("nan_monitor ends a run whose loss or gradient is not finite") {
+TEST_CASE("nan_monitor: ends a run whose loss or gradient is not finite") {
   auto run = silent();
   mpt::nan_monitor{}.batch_end(run, {.batch = 1, .loss = 1, .gradient_norm = 1});
   CHECK_THROWS_WITH_AS(mpt::nan_monitor{}.batch_end(run, {.batch = 3, .loss = std::nan("")}),
@@ -197,7 +198,7 @@ TEST_CASE("nan_monitor ends a run whose loss or gradient is not finite") {
       parallel::diverged);
 }
 
-TEST_CASE("optimizer_monitor logs norms of every tensor and of all, every few batches") {
+TEST_CASE("optimizer_monitor: logs norms of every tensor and over all tensors, every few batches") {
   mpt::optimizer_monitor const monitor(3);
   auto run = silent();
   monitor.batch_begin(run, 2);
@@ -215,7 +216,7 @@ TEST_CASE("optimizer_monitor logs norms of every tensor and of all, every few ba
   CHECK(run.numbers() == expected);
 }
 
-TEST_CASE("a list tells those that are there, and keeps what they remember by name") {
+TEST_CASE("callback_list: events reach the present callbacks, and their states have their names") {
   auto const config = *read("kill_loss_spike: {window_size: 4}").kill_loss_spike;
   mpt::callback_list<mpt::nan_monitor, mpt::early_stopper, mpt::kill_loss_spike> list(
       mpt::nan_monitor{}, std::nullopt, mpt::kill_loss_spike(config, 10));

@@ -1,4 +1,4 @@
-// generate_callback with a real tokenizer: GPT-2's, where the sample data is.
+// Tests of generate_callback with a real tokenizer, GPT-2's, if the sample data is present.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -19,8 +19,8 @@
 
 namespace generate_callback_test {
 
-/// A model that continues any text with one token again and again: its blocks add nothing, and of
-/// its normalised embeddings that token's is the longest.
+/// A model that continues any text by repeating one token: its blocks add nothing, and this token's
+/// normalised embedding is the longest.
 struct parrot {
   explicit parrot(std::int32_t token) : net(config()), weights(net, device) {
     weights.for_each([&](auto const& parameter, auto values) {
@@ -65,46 +65,48 @@ std::shared_ptr<mpt::sample_prompts const> prompts(mpt::train_config const& conf
 
 mpt::training_clock const clock{.max_duration = {12, mpt::time_unit::batch}};
 
-TEST_CASE("prompts are continued when due, in the run's record and on its screen") {
+TEST_CASE("generate_callback: prompts are continued when due, logged and printed") {
   auto const data = test::data_folder();
   if (data.empty()) {
     MESSAGE("no sample data here: skipped");
     return;
   }
-  auto const where = data / "tokenizers" / "gpt2";
-  auto const words = mpt::tokenizer::load(where);
+  auto const tokenizer_folder = data / "tokenizers" / "gpt2";
+  auto const words = mpt::tokenizer::load(tokenizer_folder);
   auto const time = words.encode(" time");
   REQUIRE(time.size() == 1);
   parrot model(time[0]);
-  mpt::generate_callback const callback(config(where), prompts(config(where)));
+  mpt::generate_callback const callback(config(tokenizer_folder),
+                                        prompts(config(tokenizer_folder)));
   mpt::model_decoder<float, parallel::host::device> decoder(model.net, model.device, model.stream,
                                                             callback.room());
-  std::vector<std::string> said, logged;
-  std::vector<std::int64_t> when;
+  std::vector<std::string> lines, logged;
+  std::vector<std::int64_t> batches;
   for (std::int64_t batch = 1; batch <= 12; ++batch) {
-    mpt::run_control run([&](std::string const& text) { said.push_back(text); });
+    mpt::run_control run([&](std::string const& text) { lines.push_back(text); });
     if (callback.is_due(batch, clock)) callback.write(decoder, run, batch);
     for (auto const& [name, text] : run.texts()) logged.push_back(name + ": " + text);
-    if (!run.texts().empty()) when.push_back(batch);
+    if (!run.texts().empty()) batches.push_back(batch);
   }
-  CHECK(when == std::vector<std::int64_t>{5, 10, 12});
+  CHECK(batches == std::vector<std::int64_t>{5, 10, 12});
   REQUIRE(logged.size() == 6);
   CHECK(logged[0] == "generations/0: Once upon a →  time time time");
   CHECK(logged[1] == "generations/1: In Köln →  time time time");
-  REQUIRE(said.size() == 6);
-  CHECK(said[0] == "generated at 5 ba: Once upon a → time time time");
+  REQUIRE(lines.size() == 6);
+  CHECK(lines[0] == "generated at 5 ba: Once upon a → time time time");
 }
 
-TEST_CASE("the end of text ends a continuation, and ranks that do not read say nothing") {
+TEST_CASE("generate_callback: end-of-text ends a text, and a rank without prompts logs nothing") {
   auto const data = test::data_folder();
   if (data.empty()) {
     MESSAGE("no sample data here: skipped");
     return;
   }
-  auto const where = data / "tokenizers" / "gpt2";
-  parrot model(mpt::tokenizer::load(where).eos_id().value());
+  auto const tokenizer_folder = data / "tokenizers" / "gpt2";
+  parrot model(mpt::tokenizer::load(tokenizer_folder).eos_id().value());
   for (bool const silent : {false, true}) {
-    mpt::generate_callback const callback(config(where), silent ? nullptr : prompts(config(where)));
+    mpt::generate_callback const callback(config(tokenizer_folder),
+                                          silent ? nullptr : prompts(config(tokenizer_folder)));
     mpt::model_decoder<float, parallel::host::device> decoder(model.net, model.device, model.stream,
                                                               callback.room());
     mpt::run_control run([](std::string const&) {});
@@ -114,7 +116,7 @@ TEST_CASE("the end of text ends a continuation, and ranks that do not read say n
   }
 }
 
-TEST_CASE("prompts that the model cannot read are refused before it trains") {
+TEST_CASE("read_sample_prompts: prompts that the model cannot read are refused") {
   auto const data = test::data_folder();
   if (data.empty()) {
     MESSAGE("no sample data here: skipped");
@@ -133,9 +135,9 @@ TEST_CASE("prompts that the model cannot read are refused before it trains") {
       "callbacks.generate_callback.prompts.1: the prompt has 200 tokens, but the model reads"));
 }
 
-TEST_CASE("a tokenizer that is not there is refused") {
-  auto const open = [](std::filesystem::path const& where) {
-    return test::message_of([&] { prompts(config(where)); });
+TEST_CASE("read_sample_prompts: a tokenizer that does not exist is refused") {
+  auto const open = [](std::filesystem::path const& tokenizer_folder) {
+    return test::message_of([&] { prompts(config(tokenizer_folder)); });
   };
   CHECK(open("nowhere/at/all") ==
         "callbacks.generate_callback needs the tokenizer, but tokenizer.name nowhere/at/all is no "

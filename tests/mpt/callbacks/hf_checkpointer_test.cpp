@@ -1,4 +1,5 @@
-// Folders written by all ranks of a run together hold what its checkpoints hold, in any layout.
+// The Hugging Face folders that all ranks of a run write together hold what its checkpoints hold,
+// in any layout.
 #include <cstring>
 #include <string>
 #include <vector>
@@ -18,14 +19,14 @@ namespace {
 using namespace tiny_run;
 namespace hf = mpt::hf;
 
-/// The parameters of a folder are those of a checkpoint, bit for bit.
+/// Checks that the parameters of a folder are those of a checkpoint, bit for bit.
 void check_equal(fs::path const& folder, fs::path const& checkpoint) {
   auto const content = content_of(checkpoint);
   mpt::model_source const source(folder);
   source.require_tensors(hf::shapes_of(source.config()));
-  for (auto const& at : hf::shapes_of(source.config())) {
-    auto const& [name, extents] = at;
-    CAPTURE(at.name);
+  for (auto const& tensor : hf::shapes_of(source.config())) {
+    auto const& [name, extents] = tensor;
+    CAPTURE(tensor.name);
     auto const size = parallel::checkpoint::checked_volume(extents, 4, name);
     std::vector<float> values(static_cast<std::size_t>(size));
     source.read(name, 0, std::span(values));
@@ -34,20 +35,20 @@ void check_equal(fs::path const& folder, fs::path const& checkpoint) {
   }
 }
 
-TEST_CASE("every layout writes the folder that its checkpoint would become") {
+TEST_CASE("hf_checkpointer: every layout writes the folder that its checkpoint converts to") {
   run_files const files;
   auto config = divisible_config(files, 2);
-  config.optimizer.disable_grad = {{"norm_1.weight", ""}};  // frozen ones are written, too
+  config.optimizer.disable_grad = {{"norm_1.weight", ""}};  // frozen parameters are written, too
   config.checkpoint.save_interval = {1, mpt::time_unit::batch};
-  auto all = std::vector<grid>{{}, grids[0], grids[3], grids[4], grids[8]};
-  for (std::size_t g = 0; g < all.size(); ++g) {
-    CAPTURE(g);
-    auto const root = files.folder / std::to_string(g);
+  auto layouts = std::vector<grid>{{}, grids[0], grids[3], grids[4], grids[8]};
+  for (std::size_t i = 0; i < layouts.size(); ++i) {
+    CAPTURE(i);
+    auto const root = files.folder / std::to_string(i);
     config.checkpoint.save_folder = root / "checkpoints";
     config.callbacks.hf_checkpointer = {.save_folder = root / "models",
                                         .save_interval = {1, mpt::time_unit::batch},
                                         .folder_name = "ep{epoch}-ba{batch}"};
-    static_cast<void>(train<float>(with_layout(config, all[g]), all[g].ranks()));
+    static_cast<void>(train<float>(with_layout(config, layouts[i]), layouts[i].ranks()));
     int folders = 0;
     for (auto const& entry : fs::directory_iterator(root / "models")) {
       check_equal(entry.path(), root / "checkpoints" / entry.path().filename());
@@ -58,7 +59,7 @@ TEST_CASE("every layout writes the folder that its checkpoint would become") {
   }
 }
 
-TEST_CASE("of a LoRA run every layout writes PEFT's folder of its adapters, and nothing else") {
+TEST_CASE("hf_checkpointer: a LoRA run of any layout writes PEFT's folder of its adapters alone") {
   run_files const files;
   auto config = divisible_config(files, 1);
   config.model.lora = mpt::lora_config{.rank = 3, .targets = {"Wqkv", "out_proj", "up_proj"}};
@@ -79,7 +80,7 @@ TEST_CASE("of a LoRA run every layout writes PEFT's folder of its adapters, and 
   }
 }
 
-TEST_CASE("in bfloat16, of master weights, and over the folder of an earlier run") {
+TEST_CASE("hf_checkpointer: writes master weights in bfloat16, and replaces an earlier folder") {
   run_files const files;
   auto config = divisible_config(files, 1);
   config.checkpoint.save_folder = files.folder / "checkpoints";

@@ -2,7 +2,7 @@
 
 #include <mpt/config/bytes.hpp>
 
-TEST_CASE("sizes of memory are read in both kinds of units") {
+TEST_CASE("parse_bytes: decimal and binary units are read") {
   CHECK(mpt::parse_bytes("80GB") == 80'000'000'000);
   CHECK(mpt::parse_bytes("80 GiB") == 80ULL << 30U);
   CHECK(mpt::parse_bytes("1.5kib") == 1536);

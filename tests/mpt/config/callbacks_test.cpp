@@ -34,7 +34,7 @@ std::string problem(std::string const& text) {
   return {};
 }
 
-TEST_CASE("without callbacks there are none, and defaults are LLM Foundry's") {
+TEST_CASE("callbacks: none without the key, and LLM Foundry's defaults with blank settings") {
   auto const none = read("{}");
   CHECK(!none.early_stopper);
   CHECK(!none.kill_loss_spike);
@@ -44,21 +44,21 @@ TEST_CASE("without callbacks there are none, and defaults are LLM Foundry's") {
   CHECK(none.speed_time_unit.name == "hours");
   CHECK(none.remaining_time_unit.seconds == 3600);
   CHECK(none.remaining_skip_batches == 1);
-  auto const all = read(
+  auto const blank_settings = read(
       "{early_stopper: {monitor: LanguageCrossEntropy, dataloader_label: eval}, kill_loss_spike: "
       "{}, optimizer_monitor: {}, generate_callback: {prompts: [a], interval: 2}}");
-  CHECK(!all.early_stopper->greater_is_better);
-  CHECK(mpt::to_string(all.early_stopper->patience) == "1ep");
-  CHECK(all.kill_loss_spike->log_only);
-  CHECK(!all.kill_loss_spike->window_size);
-  CHECK(all.optimizer_monitor_interval == 10);
-  CHECK(mpt::to_string(all.generate->interval) == "2ep");
+  CHECK(!blank_settings.early_stopper->greater_is_better);
+  CHECK(mpt::to_string(blank_settings.early_stopper->patience) == "1ep");
+  CHECK(blank_settings.kill_loss_spike->log_only);
+  CHECK(!blank_settings.kill_loss_spike->window_size);
+  CHECK(blank_settings.optimizer_monitor_interval == 10);
+  CHECK(mpt::to_string(blank_settings.generate->interval) == "2ep");
   auto const blank = read("kill_loss_spike:\noptimizer_monitor:\n");  // Composer's YAMLs have such
   CHECK(blank.kill_loss_spike);
   CHECK(blank.optimizer_monitor_interval == 10);
 }
 
-TEST_CASE("do_sample: false is greedy, whatever the temperature") {
+TEST_CASE("generate_callback: do_sample: false is greedy at any temperature") {
   mpt::config_report report;
   auto const c = read(
       "generate_callback: {prompts: [a], interval: 1, do_sample: false, temperature: 5}", report);
@@ -66,7 +66,7 @@ TEST_CASE("do_sample: false is greedy, whatever the temperature") {
   CHECK(report.ignored.size() == 1);
 }
 
-TEST_CASE("what is written is read") {
+TEST_CASE("callbacks and loggers: every written setting is read") {
   mpt::config_report report;
   auto const c = read(
       "{speed_monitor: {window_size: 10, gpu_flops_available: 1e12, time_unit: minutes}, "
@@ -99,7 +99,7 @@ TEST_CASE("what is written is read") {
   CHECK(report.ignored.size() == 2);  // use_cache, lr_monitor
 }
 
-TEST_CASE("a callback that cannot be is one clear message") {
+TEST_CASE("callbacks: each invalid setting gives one message") {
   std::vector<std::pair<std::string, std::string>> const cases{
       {"{early_stopper: {monitor: loss, dataloader_label: eval}}",
        "f.yaml:1:27: callbacks.early_stopper.monitor: expected 'LanguageCrossEntropy', "
@@ -149,21 +149,21 @@ TEST_CASE("a callback that cannot be is one clear message") {
   for (auto const& [text, message] : cases) CHECK(problem(text) == message);
 }
 
-/// The examples of a document: what stands between "```yaml" and "```".
+/// The examples of a document: the text between "```yaml" and "```".
 std::vector<std::string> examples(std::string const& text) {
   std::vector<std::string> out;
   std::string const fence = "```";
-  for (auto at = text.find(fence + "yaml\n"); at != std::string::npos;
-       at = text.find(fence + "yaml\n", at)) {
-    at += fence.size() + 5;
-    auto const end = text.find(fence, at);
-    out.push_back(text.substr(at, end - at));
-    at = end;
+  for (auto position = text.find(fence + "yaml\n"); position != std::string::npos;
+       position = text.find(fence + "yaml\n", position)) {
+    position += fence.size() + 5;
+    auto const end = text.find(fence, position);
+    out.push_back(text.substr(position, end - position));
+    position = end;
   }
   return out;
 }
 
-TEST_CASE("the examples of docs/training.md say what they seem to, with nothing ignored") {
+TEST_CASE("docs/training.md: every YAML example is valid and no key of it is ignored") {
   auto const found =
       examples(parallel::read_text_file(test::checkout() / "docs" / "training.md", 1 << 20));
   REQUIRE(found.size() == 6);

@@ -24,7 +24,9 @@ inline std::string problem(std::string const& text, std::vector<std::string> con
   return {};
 }
 
-TEST_CASE("an override replaces a value, makes missing mappings, and is named by its place") {
+TEST_CASE(
+    "command-line override: replaces a value, makes missing mappings, and is located on the "
+    "command line") {
   std::vector<std::string> const overrides{"model.d_model=64", "new.deep.key=[1, 2]",
                                            "gone=", "model.attn={alibi: true}"};
   auto const root =
@@ -39,20 +41,20 @@ TEST_CASE("an override replaces a value, makes missing mappings, and is named by
   CHECK(model.find("attn")->find("alibi")->text == "true");
 }
 
-TEST_CASE("overrides come before interpolation, and may use it") {
+TEST_CASE("command-line override: applies before interpolation and may contain references") {
   auto const root = mpt::make_document("variables: {s: 2048}\na: ${variables.s}\n", "f.yaml",
                                        std::vector<std::string>{"variables.s=128", "b=${a}"});
   CHECK(root.find("a")->text == "128");
   CHECK(root.find("b")->text == "128");
 }
 
-TEST_CASE("items of lists are named by number") {
+TEST_CASE("command-line override: list items are named by number") {
   auto const root =
       mpt::make_document("l: [{a: 1}, {a: 2}]\n", "f.yaml", std::vector<std::string>{"l.1.a=3"});
   CHECK(root.find("l")->items[1].find("a")->text == "3");
 }
 
-TEST_CASE("an override that cannot be is an error") {
+TEST_CASE("command-line override: each invalid one is an error") {
   std::vector<std::pair<std::string, std::string>> const cases{
       {"nothing", "command line: 'nothing' is not key=value"},
       {"=1", "command line: '=1' is not key=value"},
@@ -66,7 +68,7 @@ TEST_CASE("an override that cannot be is an error") {
   CHECK(problem("[1, 2]", {}) == "f.yaml:1:1: expected `key: value` lines, found a list of 2");
 }
 
-TEST_CASE("a file is read whole, and one that is not there is named") {
+TEST_CASE("load_document: reads a whole file and names a missing one") {
   auto const folder = std::filesystem::temp_directory_path() / "parallellm_document_test";
   std::filesystem::create_directories(folder);
   auto const path = folder / "x.yaml";
@@ -91,7 +93,7 @@ TEST_CASE("a file is read whole, and one that is not there is named") {
   std::filesystem::remove_all(folder);
 }
 
-TEST_CASE("a variable that nothing refers to is refused on the command line, with the nearest") {
+TEST_CASE("command-line override: an unused variable is refused and the nearest name offered") {
   constexpr char const* text =
       "variables: {data_local: d, deep: {a: 1, b: 2}, list: [1, 2], unread: 3, anchored: &n 4}\n"
       "x: ${variables.data_local}\ny: ${variables.deep.a}\nz: ${variables.list.0}\nw: *n\n";

@@ -1,4 +1,4 @@
-// What a finetuning loader's dataset says, and what it cannot say.
+// Tests of the `dataset` of a finetuning loader: its settings and its errors.
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,7 +18,7 @@ mpt::loader_config read(std::string const& dataset) {
   return mpt::read_loader({document, "train_loader", report}, {.max_seq_len = 64});
 }
 
-TEST_CASE("a data set by name has LLM Foundry's defaults") {
+TEST_CASE("finetuning data: a named set has LLM Foundry's defaults") {
   auto const loader = read("hf_name: data.jsonl");
   REQUIRE(loader.finetuning);
   CHECK(loader.streams.empty());
@@ -29,7 +29,7 @@ TEST_CASE("a data set by name has LLM Foundry's defaults") {
   CHECK(loader.max_seq_len == 64);
 }
 
-TEST_CASE("files, columns, targets and packing are read") {
+TEST_CASE("finetuning data: files, columns, targets and packing are read") {
   auto const loader = read(
       "hf_name: json, split: train, hf_kwargs: {data_dir: d, data_files: [a, b]}, "
       "preprocessing_fn: {prompt: question, response: answer}, target_prompts: all, "
@@ -69,7 +69,7 @@ TEST_CASE("files, columns, targets and packing are read") {
   CHECK(set.finetuning->name.empty());
 }
 
-TEST_CASE("what cannot be is one clear message") {
+TEST_CASE("finetuning data: each invalid setting gives one message") {
   std::vector<std::pair<std::string, std::string>> const cases{
       {"hf_name: a, preprocessing_fn: 'my.module:function'",
        "f.yaml:2:41: train_loader.dataset.preprocessing_fn: preprocessing_fn "
@@ -99,8 +99,8 @@ TEST_CASE("what cannot be is one clear message") {
        "f.yaml:2:50: train_loader.dataset.max_leftover_bins_to_keep: must not be negative, found "
        "-1"},
   };
-  for (auto const& at : cases)
-    CHECK(test::message_of([&] { static_cast<void>(read(at.first)); }) == at.second);
+  for (auto const& example : cases)
+    CHECK(test::message_of([&] { static_cast<void>(read(example.first)); }) == example.second);
 }
 
 }  // namespace finetuning_test

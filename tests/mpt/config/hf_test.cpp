@@ -1,4 +1,4 @@
-// Tests of config.json: round trips, the hub's file, transformers' file, and what is refused.
+// Tests of config.json: round trips, the hub's file, transformers' file, and refused files.
 #include <cmath>
 #include <string>
 #include <utility>
@@ -23,31 +23,32 @@ inline std::string problem(nlohmann::json const& json) {
 }
 
 TEST_CASE(
-    "whole numbers are written as integers, which transformers' MptAttentionConfig takes alone") {
+    "config.json: whole numbers are written as integers, as transformers' MptAttentionConfig "
+    "requires") {
   auto const attention = to_hf_json(mpt::named_size("125m"), "float32").at("attn_config");
   CHECK(attention.at("attn_pdrop").is_number_integer());
   CHECK(attention.at("alibi_bias_max").is_number_integer());
 }
 
-TEST_CASE("what is written is read back, whatever the form") {
+TEST_CASE("config.json: every form of the model is read back equal") {
   auto model = mpt::named_size("125m");
-  auto fancy = model;
-  fancy.expansion_ratio = 2.5;
-  fancy.attention_bias = false;
-  fancy.embedding_fraction = 0.5;
-  fancy.logit_scale = 0.25;
-  fancy.norm_type = mpt::norm_kind::layernorm;
-  fancy.norm_eps = 1e-6;
-  fancy.attn.qk_ln = true;
-  fancy.attn.clip_qkv = 8;
-  fancy.attn.softmax_scale = 0.1;
-  fancy.attn.attn_pdrop = 0.1;
-  fancy.init.name = mpt::init_scheme::small;
-  fancy.init.emb_init_uniform_lim = {-0.25, 0.5};
-  fancy.init.init_div_is_residual = 4.0;
+  auto customised = model;
+  customised.expansion_ratio = 2.5;
+  customised.attention_bias = false;
+  customised.embedding_fraction = 0.5;
+  customised.logit_scale = 0.25;
+  customised.norm_type = mpt::norm_kind::layernorm;
+  customised.norm_eps = 1e-6;
+  customised.attn.qk_ln = true;
+  customised.attn.clip_qkv = 8;
+  customised.attn.softmax_scale = 0.1;
+  customised.attn.attn_pdrop = 0.1;
+  customised.init.name = mpt::init_scheme::small;
+  customised.init.emb_init_uniform_lim = {-0.25, 0.5};
+  customised.init.init_div_is_residual = 4.0;
   auto hidden = mpt::hub_form(model);
   hidden.ffn_hidden_size = 1000;
-  auto modern = fancy;
+  auto modern = customised;
   modern.norm_type = mpt::norm_kind::triton_rmsnorm;
   modern.attn.norm_type = mpt::norm_kind::rmsnorm;
   modern.ffn_type = mpt::ffn_kind::mptglu;
@@ -56,7 +57,7 @@ TEST_CASE("what is written is read back, whatever the form") {
   modern.final_logit_softcapping = 30.5;
   auto tanh = model;
   tanh.ffn_act_fn = parallel::ops::activation_kind::gelu_tanh;
-  auto grouped = fancy;
+  auto grouped = customised;
   grouped.learned_pos_emb = false;
   grouped.attn.qk_ln = false;
   grouped.attn.qk_gn = true;
@@ -77,17 +78,17 @@ TEST_CASE("what is written is read back, whatever the form") {
   layered.layers[3] = {.sliding_window_size = 5, .reuse_kv_layer_idx = -2};
   auto fading = grouped;
   fading.attn.rope = mpt::rope_config{.theta = 500, .xpos_scale_base = 600};
-  for (auto const& config : {model, fancy, hidden, modern, tanh, grouped, layered, fading,
-                             mpt::hub_form(model), mpt::hub_form(fancy)})
+  for (auto const& config : {model, customised, hidden, modern, tanh, grouped, layered, fading,
+                             mpt::hub_form(model), mpt::hub_form(customised)})
     for (std::string const dtype : {"float32", "bfloat16"}) {
       auto const text = mpt::to_hf_json(config, dtype).dump();
-      auto const back = mpt::from_hf_json(nlohmann::json::parse(text), "config.json");
-      CHECK(back.model == config);
-      CHECK(back.dtype == dtype);
+      auto const result = mpt::from_hf_json(nlohmann::json::parse(text), "config.json");
+      CHECK(result.model == config);
+      CHECK(result.dtype == dtype);
     }
 }
 
-TEST_CASE("a file is for transformers exactly when it computes the same") {
+TEST_CASE("config.json: names transformers' MptForCausalLM exactly when that computes the same") {
   auto const model = mpt::named_size("125m");
   auto const hub = mpt::hub_form(model);
   CHECK(mpt::transformers_gaps(hub).empty());
@@ -118,40 +119,41 @@ TEST_CASE("a file is for transformers exactly when it computes the same") {
                                  "q and k are normalised (qk_ln); it ignores that"});
 }
 
-TEST_CASE("models differ in what their weights mean, not in how their settings are written") {
+TEST_CASE("difference_of: compares the meaning of the weights, not the spelling of settings") {
   mpt::model_config const plain;
-  auto same = plain;
-  same.norm_type = mpt::norm_kind::layernorm;
-  same.attn.norm_type = mpt::norm_kind::low_precision_rmsnorm;  // of no norm
-  same.ffn_hidden_size = mpt::ffn_hidden(plain);
-  same.attention_bias = !plain.no_bias;
-  same.attn.kv_n_heads = plain.n_heads;
-  same.attn.softmax_scale = 1 / std::sqrt(static_cast<double>(plain.d_model / plain.n_heads));
-  same.attn.alibi_bias_max = 16;  // without ALiBi
-  same.resid_pdrop = 0.5;
-  CHECK(!mpt::difference_of(plain, same));
+  auto equivalent = plain;
+  equivalent.norm_type = mpt::norm_kind::layernorm;
+  equivalent.attn.norm_type =
+      mpt::norm_kind::low_precision_rmsnorm;  // unused without qk_ln and qk_gn
+  equivalent.ffn_hidden_size = mpt::ffn_hidden(plain);
+  equivalent.attention_bias = !plain.no_bias;
+  equivalent.attn.kv_n_heads = plain.n_heads;
+  equivalent.attn.softmax_scale = 1 / std::sqrt(static_cast<double>(plain.d_model / plain.n_heads));
+  equivalent.attn.alibi_bias_max = 16;  // without ALiBi
+  equivalent.resid_pdrop = 0.5;
+  CHECK(!mpt::difference_of(plain, equivalent));
   auto other = plain;
   other.n_heads *= 2;
   auto const heads = mpt::difference_of(plain, other);
   REQUIRE(heads.has_value());
   CHECK(heads->name == "n_heads");
-  auto fewer = plain, same_fewer = plain;
-  fewer.attn.kv_n_heads = same_fewer.attn.kv_n_heads = 4;
-  CHECK(!mpt::difference_of(fewer, same_fewer));
-  CHECK(mpt::difference_of(plain, fewer)->name == "attn_config.kv_n_heads");
-  auto turned = plain, further = plain;
-  turned.learned_pos_emb = further.learned_pos_emb = false;
-  turned.attn.rope.emplace();
-  further.attn.rope.emplace().theta = 500000;
-  auto const theta = mpt::difference_of(turned, further);
+  auto grouped = plain, same_grouped = plain;
+  grouped.attn.kv_n_heads = same_grouped.attn.kv_n_heads = 4;
+  CHECK(!mpt::difference_of(grouped, same_grouped));
+  CHECK(mpt::difference_of(plain, grouped)->name == "attn_config.kv_n_heads");
+  auto rotary = plain, other_theta = plain;
+  rotary.learned_pos_emb = other_theta.learned_pos_emb = false;
+  rotary.attn.rope.emplace();
+  other_theta.attn.rope.emplace().theta = 500000;
+  auto const theta = mpt::difference_of(rotary, other_theta);
   REQUIRE(theta.has_value());
   CHECK(theta->name == "attn_config.rope_theta");
   CHECK(theta->second == "500000");
-  CHECK(!mpt::difference_of(turned, further, "attn_config.rope_"));
-  CHECK(mpt::difference_of(plain, further, "attn_config.rope_"));
+  CHECK(!mpt::difference_of(rotary, other_theta, "attn_config.rope_"));
+  CHECK(mpt::difference_of(plain, other_theta, "attn_config.rope_"));
 }
 
-TEST_CASE("the hub's mpt-7b config is read") {
+TEST_CASE("config.json: the hub's mpt-7b is read") {
   auto const folder = test::data_folder();
   if (folder.empty()) {
     MESSAGE("skipped: no ../shared/data");
@@ -164,56 +166,56 @@ TEST_CASE("the hub's mpt-7b config is read") {
   CHECK(read.dtype == "bfloat16");
 }
 
-TEST_CASE("absent keys mean what the program that wrote the file means") {
-  mpt::model_config const same;
-  nlohmann::json json = {{"model_type", "mpt"},       {"architectures", {"MptForCausalLM"}},
-                         {"d_model", same.d_model},   {"n_heads", same.n_heads},
-                         {"n_layers", same.n_layers}, {"vocab_size", same.vocab_size}};
+TEST_CASE("config.json: absent keys have the defaults of the program that wrote the file") {
+  mpt::model_config const defaults;
+  nlohmann::json json = {{"model_type", "mpt"},           {"architectures", {"MptForCausalLM"}},
+                         {"d_model", defaults.d_model},   {"n_heads", defaults.n_heads},
+                         {"n_layers", defaults.n_layers}, {"vocab_size", defaults.vocab_size}};
   auto const transformers = mpt::from_hf_json(json, "config.json").model;
   CHECK(transformers.attn.alibi);
   CHECK(transformers.no_bias);
   json["architectures"] = {"MPTForCausalLM"};
   auto const foundry = mpt::from_hf_json(json, "config.json").model;
-  CHECK(foundry == same);
+  CHECK(foundry == defaults);
 }
 
-TEST_CASE("files that cannot be represented are refused") {
+TEST_CASE("config.json: a model that cannot be represented is refused") {
   nlohmann::json const base = mpt::to_hf_json(mpt::hub_form(mpt::named_size("125m")), "float32");
-  auto const with = [&](std::string const& pointer, nlohmann::json const& value) {
+  auto const changed = [&](std::string const& pointer, nlohmann::json const& value) {
     auto json = base;
     json[nlohmann::json::json_pointer(pointer)] = value;
     return json;
   };
   std::vector<std::pair<nlohmann::json, std::string>> const cases{
       {nlohmann::json::array(), "config.json: expected a JSON object, found array"},
-      {with("/model_type", "llama"),
+      {changed("/model_type", "llama"),
        "config.json: model_type is 'llama'; expected 'mpt' or 'parallel_mpt'"},
-      {with("/d_model", "wide"),
+      {changed("/d_model", "wide"),
        "config.json: d_model: expected an integer, found the string 'wide'"},
-      {with("/d_model", 770), "config.json: d_model 770 must be divisible by n_heads 12"},
-      {with("/attn_config", 7), "config.json: attn_config: expected a mapping, found '7'"},
-      {with("/attn_config/rope", true),
+      {changed("/d_model", 770), "config.json: d_model 770 must be divisible by n_heads 12"},
+      {changed("/attn_config", 7), "config.json: attn_config: expected a mapping, found '7'"},
+      {changed("/attn_config/rope", true),
        "config.json: written for transformers' MptForCausalLM, which does not do what it says: "
        "positions are rotary; it always uses ALiBi alone"},
-      {with("/attn_config/prefix_lm", true),
+      {changed("/attn_config/prefix_lm", true),
        "config.json: attn_config.prefix_lm: 'true' is not yet supported; attention is causal"},
-      {with("/attn_config/surprise", 1), "config.json: attn_config.surprise: unknown key"},
-      {with("/ffn_config", {{"ffn_type", "mptglu"}}),
+      {changed("/attn_config/surprise", 1), "config.json: attn_config.surprise: unknown key"},
+      {changed("/ffn_config", {{"ffn_type", "mptglu"}}),
        "config.json: written for transformers' MptForCausalLM, which does not do what it says: the "
        "FFN is gated (mptglu); it has none"},
-      {with("/torch_dtype", "int8"),
+      {changed("/torch_dtype", "int8"),
        "config.json: torch_dtype is 'int8'; expected float32, bfloat16 or float16"},
-      {with("/no_bias", false),
+      {changed("/no_bias", false),
        "config.json: written for transformers' MptForCausalLM, which does not do what it says: "
        "norms "
        "and FFN have biases; it has none"}};
   for (auto const& [json, message] : cases) CHECK(problem(json) == message);
   nlohmann::json deep = 1;
   for (int i = 0; i < 1000; ++i) deep = nlohmann::json::array({deep});
-  CHECK(problem(with("/deep", deep)) == "config.json: nested too deeply");
+  CHECK(problem(changed("/deep", deep)) == "config.json: nested too deeply");
 }
 
-TEST_CASE("keys that belong to no model are passed over") {
+TEST_CASE("config.json: keys that belong to no model are ignored") {
   auto json = mpt::to_hf_json(mpt::hub_form(mpt::named_size("125m")), "float32");
   json["bos_token_id"] = 0;
   json["auto_map"] = {{"AutoConfig", "configuration_mpt.MPTConfig"}};

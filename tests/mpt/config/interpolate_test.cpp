@@ -24,7 +24,8 @@ inline std::string problem(std::string const& text) {
   return {};
 }
 
-TEST_CASE("a whole value keeps the type of what it refers to, and both places") {
+TEST_CASE(
+    "interpolation: a value that is one reference keeps the target's type and both locations") {
   auto const root = resolve(
       "v: {n: 2048, l: [1, 2], z: }\na: ${v.n}\nb: ${v.l}\nc: ${v.l.1}\n"
       "d: ${ v.z }\ne: ${a}\n");
@@ -37,20 +38,20 @@ TEST_CASE("a whole value keeps the type of what it refers to, and both places") 
   CHECK(root.find("e")->text == "2048");
 }
 
-TEST_CASE("inside text a scalar is substituted and the result is a string") {
+TEST_CASE("interpolation: a reference inside text gives a string") {
   auto const root = resolve("v: {n: 100, name: run}\na: ${v.n}ba\nb: x-${v.name}-${v.n}\n");
   CHECK(root.find("a")->text == "100ba");
   CHECK(root.find("b")->text == "x-run-100");
   CHECK(root.find("b")->is_string);
 }
 
-TEST_CASE("an escaped reference and {run_name} stay as they are") {
+TEST_CASE("interpolation: an escaped reference and {run_name} are unchanged") {
   auto const root = resolve("a: ./{run_name}/x\nb: 'cost \\${x}'\n");
   CHECK(root.find("a")->text == "./{run_name}/x");
   CHECK(root.find("b")->text == "cost ${x}");
 }
 
-TEST_CASE("what cannot be resolved is named with its place") {
+TEST_CASE("interpolation: an unresolvable reference is an error with its location") {
   std::vector<std::pair<std::string, std::string>> const cases{
       {"variables: {max_seq_len: 1}\na: ${variables.max_seq_le}\n",
        "f.yaml:2:4: ${variables.max_seq_le} names nothing; the nearest is variables.max_seq_len"},
@@ -74,13 +75,13 @@ TEST_CASE("what cannot be resolved is named with its place") {
   for (auto const& [text, message] : cases) CHECK(problem(text) == message);
 }
 
-TEST_CASE("references that multiply are stopped") {
+TEST_CASE("interpolation: references that multiply the text reach a limit") {
   std::string text = "a0: xxxxxxxxxx\n";
   std::string lists = "a0: [1, 1]\n";
   for (int i = 1; i < 31; ++i) {
-    auto const before = "${a" + std::to_string(i - 1) + "}";
-    text += "a" + std::to_string(i) + ": '" + before + before + "'\n";
-    lists += "a" + std::to_string(i) + ": ['" + before + "', '" + before + "']\n";
+    auto const reference = "${a" + std::to_string(i - 1) + "}";
+    text += "a" + std::to_string(i) + ": '" + reference + reference + "'\n";
+    lists += "a" + std::to_string(i) + ": ['" + reference + "', '" + reference + "']\n";
   }
   CHECK(problem(text) != "");
   CHECK(problem(lists) != "");

@@ -27,9 +27,9 @@ namespace known_keys_test {
 using overrides = std::vector<std::string>;
 
 enum class outcome : std::uint8_t {
-  changes,  ///< what the run is told differs
-  refused,  ///< one message
-  listed,   ///< it changes nothing, and is named with the reason
+  changes,  ///< the configuration of the run differs
+  refused,  ///< reading fails with one message
+  listed,   ///< the key has no effect and is reported with the reason
   noted     ///< the run is the same, and a note says so
 };
 using enum outcome;
@@ -37,9 +37,9 @@ using enum outcome;
 /// FOLDER in a setting becomes a folder of small files.
 struct row {
   outcome expected;
-  std::string setting;    ///< key=value
-  std::string text = {};  ///< part of the message, the reason or the note
-  overrides beside = {};  ///< what is set before
+  std::string setting;     ///< key=value
+  std::string text = {};   ///< part of the message, the reason or the note
+  overrides context = {};  ///< settings that are applied before
 };
 
 constexpr char const* base = R"(
@@ -95,9 +95,9 @@ overrides const layers{
 overrides const inverse_root{"scheduler.name=inv_sqrt_with_warmup", "scheduler.t_scale=10ba",
                              "scheduler.t_cooldown=10ba"};
 
-[[nodiscard]] overrides operator+(overrides one, overrides const& other) {
-  one.insert(one.end(), other.begin(), other.end());
-  return one;
+[[nodiscard]] overrides operator+(overrides left, overrides const& right) {
+  left.insert(left.end(), right.begin(), right.end());
+  return left;
 }
 
 std::vector<row> rows_of_model() {
@@ -594,11 +594,11 @@ std::vector<row> rows_of_data() {
   for (std::string const knob : {"download_retry=5", "download_timeout=5", "predownload=5",
                                  "cache_limit=5gb", "keep_zip=true"})
     out.push_back({listed, "train_loader.dataset." + knob, "nothing is downloaded"});
-  for (std::string const own :
+  for (std::string const finetuning_key :
        {"hf_name=a", "hf_kwargs={data_dir: a}", "preprocessing_fn=a", "decoder_only_format=true",
         "packing_ratio=2", "safe_load=true", "allow_pad_trimming=true", "pad_to_longest=true",
         "target_prompts=all", "target_responses=all", "max_leftover_bins_to_keep=2"})
-    out.push_back({refused, "train_loader.dataset." + own, "name: finetuning"});
+    out.push_back({refused, "train_loader.dataset." + finetuning_key, "name: finetuning"});
   out.front() = {refused, "train_loader.name=other", "expected 'text' or 'finetuning'"};
   return out;
 }
@@ -822,8 +822,8 @@ std::vector<row> all_rows() {
 }
 
 /// The small files that some settings name.
-struct location {
-  location() {
+struct test_files {
+  test_files() {
     auto const write = [&](char const* name, std::string const& text) {
       std::filesystem::create_directories((folder / name).parent_path());
       parallel::replace_text_file(folder / name, text);
@@ -852,7 +852,7 @@ struct location {
   test::temporary_folder folder;
 };
 
-/// The name with what users choose left out: "*" for numbers and names.
+/// The name with "*" in place of the numbers and names that users choose.
 std::string canonical(std::string const& name) {
   static std::regex const number(R"(\.[0-9]+(?=\.|$))");
   static std::regex const chosen(
@@ -874,7 +874,7 @@ struct reading {
   std::string problem;
 };
 
-reading read(location const& files, overrides changes) {
+reading read(test_files const& files, overrides changes) {
   std::string yaml = base;
   if (std::erase(changes, hub[0]) > 0) {
     auto const begin = yaml.find("model:"), end = yaml.find("tokenizer:");
@@ -892,50 +892,54 @@ reading read(location const& files, overrides changes) {
   return out;
 }
 
-/// Whether the run is told the same, and in the same words.
-bool same_run(mpt::train_config one, mpt::train_config other) {
-  one.report = other.report = {};
-  return one == other;
+/// Whether two configurations are equal apart from their reports.
+bool same_run(mpt::train_config first, mpt::train_config second) {
+  first.report = second.report = {};
+  return first == second;
 }
 
-/// What is wrong with a row; "" for nothing.
-std::string fault_of(row const& one, reading const& without, reading const& with) {
-  if (one.expected == refused)
-    return with.problem.find(one.text) != std::string::npos && !with.problem.empty()
+/// The reason why a row is wrong; "" when it is right.
+std::string fault_in(row const& case_row, reading const& baseline, reading const& changed) {
+  if (case_row.expected == refused)
+    return changed.problem.find(case_row.text) != std::string::npos && !changed.problem.empty()
                ? ""
-               : "is not refused so, but: " + with.problem;
-  if (!without.problem.empty()) return "what stands beside it is refused: " + without.problem;
-  if (!with.problem.empty()) return "is refused: " + with.problem;
-  auto const& report = with.config.report;
-  bool const same = same_run(without.config, with.config);
-  auto const is_said = [&](mpt::ignored_key const& key) { return key.name == key_of(one); };
-  auto said = std::ranges::find_if(report.ignored, is_said);
-  if (said == report.ignored.end())
-    said = std::ranges::find_if(report.ignored, [&](mpt::ignored_key const& key) {
-      return key_of(one).starts_with(key.name + '.');
+               : "is not refused so, but: " + changed.problem;
+  if (!baseline.problem.empty()) return "what stands beside it is refused: " + baseline.problem;
+  if (!changed.problem.empty()) return "is refused: " + changed.problem;
+  auto const& report = changed.config.report;
+  bool const is_same_run = same_run(baseline.config, changed.config);
+  auto const has_row_name = [&](mpt::ignored_key const& key) {
+    return key.name == key_of(case_row);
+  };
+  auto entry = std::ranges::find_if(report.ignored, has_row_name);
+  if (entry == report.ignored.end())
+    entry = std::ranges::find_if(report.ignored, [&](mpt::ignored_key const& key) {
+      return key_of(case_row).starts_with(key.name + '.');
     });
-  auto const reason = said == report.ignored.end() ? std::string() : said->reason;
-  if (one.expected == changes)
-    return same ? "changes nothing" : reason.empty() ? "" : "is said to have no effect: " + reason;
-  // what other settings make idle is kept with them all the same
-  bool const may_be_kept = std::ranges::any_of(report.known, [&](mpt::known_key const& key) {
-    return key.name == key_of(one) && key.role == mpt::key_role::effective;
+  auto const reason = entry == report.ignored.end() ? std::string() : entry->reason;
+  if (case_row.expected == changes)
+    return is_same_run      ? "changes nothing"
+           : reason.empty() ? ""
+                            : "is said to have no effect: " + reason;
+  // a key that other settings disable still keeps its value
+  bool const is_effective_key = std::ranges::any_of(report.known, [&](mpt::known_key const& key) {
+    return key.name == key_of(case_row) && key.role == mpt::key_role::effective;
   });
-  if (!same && !may_be_kept) return "changes the run";
-  if (one.expected == listed)
-    return !reason.empty() && reason.find(one.text) != std::string::npos
+  if (!is_same_run && !is_effective_key) return "changes the run";
+  if (case_row.expected == listed)
+    return !reason.empty() && reason.find(case_row.text) != std::string::npos
                ? ""
                : "is not listed so, but: " + reason;
   bool const is_noted = std::ranges::any_of(report.notes, [&](std::string const& note) {
-    return note.find(one.text) != std::string::npos;
+    return note.find(case_row.text) != std::string::npos;
   });
   return is_noted ? "" : "is not noted";
 }
 
-TEST_CASE("every key of a training configuration changes the run, is refused, or is listed") {
-  location const files;
-  std::set<std::string> known;  // that the reader asked for, in any of these readings
-  auto const learn = [&](mpt::config_report const& report) {
+TEST_CASE("known keys: every key changes the run, is refused, or is listed as without effect") {
+  test_files const files;
+  std::set<std::string> known;  // keys that the reader requested in any of these readings
+  auto const add_known = [&](mpt::config_report const& report) {
     for (auto const& key : report.known) known.insert(canonical(key.name));
   };
   for (auto const& key : mpt::known_keys()) known.insert(canonical(key.name));
@@ -944,15 +948,15 @@ TEST_CASE("every key of a training configuration changes the run, is refused, or
   auto const rows = all_rows();
   for (row const& one : rows) {
     CAPTURE(one.setting);
-    auto const without = read(files, one.beside);
-    auto const with = read(files, one.beside + overrides{one.setting});
-    learn(without.config.report);
-    learn(with.config.report);
-    auto const fault = fault_of(one, without, with);
+    auto const baseline = read(files, one.context);
+    auto const changed = read(files, one.context + overrides{one.setting});
+    add_known(baseline.config.report);
+    add_known(changed.config.report);
+    auto const fault = fault_in(one, baseline, changed);
     CHECK_MESSAGE(fault.empty(), one.setting, " ", fault);
     tried.insert(canonical(key_of(one)));
-    for (std::string const same : {"eval_loader", "model.config_overrides"})
-      if (key_of(one).starts_with(same + '.')) tried.insert(same);
+    for (std::string const section : {"eval_loader", "model.config_overrides"})
+      if (key_of(one).starts_with(section + '.')) tried.insert(section);
     ++counts[one.expected];
   }
   for (auto const& key : known) {
@@ -965,24 +969,24 @@ TEST_CASE("every key of a training configuration changes the run, is refused, or
           " are refused, ", counts[listed], " listed, ", counts[noted], " noted");
 }
 
-/// The keys that a source asks its reader for by a literal name.
-std::set<std::string> asked_for(std::string const& source) {
+/// The keys that a source requests from its reader by a literal name.
+std::set<std::string> requested_keys(std::string const& source) {
   static std::regex const call(
       R"((?:\.(?:get|required|optional|section|raw|one_of|refuse_unsupported|accept_without_effect|is_named|refuse_present|refuse_named)(?:<[^>(]*>)?\(|(?:read_name|read_path|positive|read_ranks|read_planned|read_strings|read_texts|read_patterns|read_epochs_or_time)\(\w+,)\s*"([a-z0-9_]+)\")");
   std::set<std::string> out;
-  for (std::sregex_iterator at(source.begin(), source.end(), call), end; at != end; ++at)
-    out.insert((*at)[1]);
+  for (std::sregex_iterator match(source.begin(), source.end(), call), end; match != end; ++match)
+    out.insert((*match)[1]);
   return out;
 }
 
-TEST_CASE("no source asks for a key that the table of keys lacks, in whatever case it is asked") {
-  std::set<std::string> last_parts;
+TEST_CASE("known keys: every key that a source reads has a row in the table") {
+  std::set<std::string> key_endings;
   for (row const& one : all_rows()) {
     std::string const key = key_of(one);
-    for (std::size_t at = 0; at != std::string::npos;) {
-      auto const dot = key.find('.', at);
-      last_parts.insert(key.substr(at, dot == std::string::npos ? dot : dot - at));
-      at = dot == std::string::npos ? dot : dot + 1;
+    for (std::size_t offset = 0; offset != std::string::npos;) {
+      auto const dot = key.find('.', offset);
+      key_endings.insert(key.substr(offset, dot == std::string::npos ? dot : dot - offset));
+      offset = dot == std::string::npos ? dot : dot + 1;
     }
   }
   std::size_t found = 0;
@@ -994,8 +998,8 @@ TEST_CASE("no source asks for a key that the table of keys lacks, in whatever ca
       sources.push_back(file.path());
   for (auto const& source : sources) {
     auto const text = parallel::read_text_file(source, 1 << 20);
-    for (auto const& key : asked_for(text)) {
-      CHECK_MESSAGE(last_parts.contains(key), source.filename().string(), " asks for ", key,
+    for (auto const& key : requested_keys(text)) {
+      CHECK_MESSAGE(key_endings.contains(key), source.filename().string(), " asks for ", key,
                     ", which has no row");
       ++found;
     }

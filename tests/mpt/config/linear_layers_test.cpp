@@ -19,7 +19,7 @@ mpt::model_config small() {
   return model;
 }
 
-TEST_CASE("names and shapes are those of the model, in each of its forms") {
+TEST_CASE("linear_layers: names and shapes equal the model's parameters in each form") {
   auto gated = small();
   gated.ffn_type = mpt::ffn_kind::mptglu;
   gated.attn.kv_n_heads = 2;
@@ -33,22 +33,22 @@ TEST_CASE("names and shapes are those of the model, in each of its forms") {
     auto const layers = linear_layers(config);
     for (auto const& layer : layers) config.lora->targets.push_back(layer.name);
     std::map<std::string, std::vector<parallel::index>> shapes;
-    std::int64_t adapters = 0, others = 0;
+    std::int64_t adapter_parameters = 0, model_parameters = 0;
     for (auto const& [name, extents] : mpt::hf::shapes_of(config)) {
       std::int64_t size = 1;
       for (auto const extent : extents) size *= extent;
-      (mpt::is_adapter(name) ? adapters : others) += size;
+      (mpt::is_adapter(name) ? adapter_parameters : model_parameters) += size;
       shapes[name] = extents;
     }
-    for (auto const& at : layers) {
-      auto const& [name, out, in] = at;
-      CAPTURE(at.name);
+    for (auto const& layer : layers) {
+      auto const& [name, out, in] = layer;
+      CAPTURE(layer.name);
       CHECK(shapes.at(name + ".weight") == std::vector<parallel::index>{out, in});
       CHECK(shapes.at(name + ".lora_A.weight") == std::vector<parallel::index>{2, in});
       CHECK(shapes.at(name + ".lora_B.weight") == std::vector<parallel::index>{out, 2});
     }
-    CHECK(adapters == adapter_parameter_count(config));
-    CHECK(others == parameter_count(config));
+    CHECK(adapter_parameters == adapter_parameter_count(config));
+    CHECK(model_parameters == parameter_count(config));
   }
   CHECK(adapter_parameter_count(small()) == 0);
 }

@@ -25,7 +25,7 @@ inline std::string problem(std::string const& text) {
   return {};
 }
 
-TEST_CASE("a loader has streaming's defaults and takes the sequence length of the run") {
+TEST_CASE("loader: has streaming's defaults and the run's sequence length") {
   mpt::config_report report;
   auto const loader = read("dataset: {local: ./c4}", report);
   CHECK(loader.shuffle_seed == 9176);
@@ -54,7 +54,7 @@ TEST_CASE("a loader has streaming's defaults and takes the sequence length of th
         "any number of ranks)");
 }
 
-TEST_CASE("streams have places and weights; a mounted remote is a place") {
+TEST_CASE("loader: streams have folders and weights, and a mounted remote is a folder") {
   mpt::config_report report;
   auto const loader = read(
       "dataset: {split: train, epoch_size: 1000, streams: {c4: {local: a, proportion: 3}, code: "
@@ -75,21 +75,21 @@ TEST_CASE("streams have places and weights; a mounted remote is a place") {
   CHECK(absolute.streams[1].weight.choose == 7);
 }
 
-TEST_CASE("mlm_probability is known, and nothing when it is blank") {
+TEST_CASE("loader: a blank mlm_probability is accepted") {
   mpt::config_report report;
   auto const loader = read("dataset: {local: a, mlm_probability: null}", report);
   CHECK(loader == read("dataset: {local: a}", report));
   CHECK(report.ignored.empty());
 }
 
-TEST_CASE("addresses are told from paths") {
+TEST_CASE("is_remote: distinguishes addresses from paths") {
   for (std::string const path : {"s3://b/x", "hf://m", "https://a", "dbfs://x"})
     CHECK(mpt::is_remote(path));
   for (std::string const path : {"./x", "/a/b", "a:b", "x", "", "://", "a b://c", "C:/x"})
     CHECK(!mpt::is_remote(path));
 }
 
-TEST_CASE("a loader that cannot be is one clear message") {
+TEST_CASE("loader: each invalid setting gives one message") {
   std::vector<std::pair<std::string, std::string>> const cases{
       {"name: text", "f.yaml:1:1: train_loader.dataset.local: missing; it is required"},
       {"name: mlm", "f.yaml:1:7: train_loader.name: expected 'text' or 'finetuning', found 'mlm'"},
@@ -158,7 +158,7 @@ TEST_CASE("a loader that cannot be is one clear message") {
   for (auto const& [text, message] : cases) CHECK(problem(text) == message);
 }
 
-TEST_CASE("evaluation sets are one, or a list with different labels") {
+TEST_CASE("eval_loader: one set, or a list with different labels") {
   auto const read_all = [](std::string const& text) {
     auto const root = mpt::parse_yaml(text, "f.yaml");
     mpt::config_report report;

@@ -6,7 +6,7 @@
 
 namespace lora_test {
 
-TEST_CASE("a target names layers by their last parts, or by all of their name") {
+TEST_CASE("LoRA target: matches a layer's whole name or its ending") {
   CHECK(mpt::is_target("Wqkv", "transformer.blocks.0.attn.Wqkv"));
   CHECK(mpt::is_target("attn.Wqkv", "transformer.blocks.0.attn.Wqkv"));
   CHECK(mpt::is_target("transformer.blocks.0.attn.Wqkv", "transformer.blocks.0.attn.Wqkv"));
@@ -19,7 +19,7 @@ TEST_CASE("a target names layers by their last parts, or by all of their name") 
   CHECK(!mpt::is_adapted(lora, "transformer.blocks.0.ffn.up_proj"));
 }
 
-TEST_CASE("an adapter's scale is alpha over the rank, or over its root, of each layer") {
+TEST_CASE("LoRA scale: alpha over the layer's rank, or over its square root") {
   mpt::lora_config lora{.rank = 16, .alpha = 24};
   CHECK(mpt::lora_scale(lora, "transformer.blocks.0.attn.Wqkv") == 1.5);
   lora.rank_pattern = {{"blocks.1.attn.Wqkv", 4}};
@@ -35,7 +35,7 @@ TEST_CASE("an adapter's scale is alpha over the rank, or over its root, of each 
   CHECK(mpt::lora_scale(lora, "transformer.blocks.1.attn.Wqkv") == 6);
 }
 
-TEST_CASE("an adapter's parameters are known by their names") {
+TEST_CASE("is_adapter: recognises an adapter's parameters by name") {
   CHECK(mpt::is_adapter("transformer.blocks.0.attn.Wqkv.lora_A.weight"));
   CHECK(mpt::is_adapter("transformer.blocks.0.attn.Wqkv.lora_B.weight"));
   CHECK(!mpt::is_adapter("transformer.blocks.0.attn.Wqkv.weight"));

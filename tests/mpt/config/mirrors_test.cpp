@@ -12,7 +12,7 @@ mpt::hub_mirrors read(std::string const& text) {
   return mpt::read_mirrors(reader);
 }
 
-TEST_CASE("a name on the hub stands for its mirror, any other for itself") {
+TEST_CASE("mirrors: a mirrored hub name gives its path, any other name itself") {
   auto const mirrors = read("mirrors: {mosaicml/mpt-7b: /models/7b, gpt2: g}");
   CHECK(mpt::mirrored_path(mirrors, "mosaicml/mpt-7b") == "/models/7b");
   CHECK(mpt::mirrored_path(mirrors, "gpt2") == "g");
@@ -20,7 +20,7 @@ TEST_CASE("a name on the hub stands for its mirror, any other for itself") {
   CHECK(read("a: b").empty());
 }
 
-TEST_CASE("mirrors are a mapping to paths") {
+TEST_CASE("mirrors: a mapping from names to paths, anything else is an error") {
   CHECK_THROWS_WITH_AS(
       (void)read("mirrors: x"),
       "f.yaml:1:10: mirrors: expected a mapping of names to local paths, found 'x'",
@@ -30,7 +30,7 @@ TEST_CASE("mirrors are a mapping to paths") {
                        parallel::error);
 }
 
-TEST_CASE("the advice says that mosaicml's models are gone") {
+TEST_CASE("mirrors: the advice says that mosaicml's models are gone from the hub") {
   CHECK(mpt::mirror_advice("tokenizer.name", "mosaicml/mpt-7b") ==
         "what mosaicml published on the hub is gone from there, and nothing is downloaded; get a "
         "copy and give its path by tokenizer.name=PATH, or for every use of the name by "

@@ -20,7 +20,7 @@ struct row {
   double flops;                ///< 6N + 12LdS at S = 2048, as published
 };
 
-TEST_CASE("parameters and FLOPs of the nine sizes are the published ones") {
+TEST_CASE("model sizes: parameters and FLOPs of all nine equal the published ones") {
   row const rows[] = {{"125m", 125'311'488, 123'636'480, 9.784e+08},
                       {"350m", 355'985'408, 353'616'896, 2.74e+09},
                       {"760m", 760'470'528, 756'917'760, 5.469e+09},
@@ -48,7 +48,7 @@ TEST_CASE("parameters and FLOPs of the nine sizes are the published ones") {
   }
 }
 
-TEST_CASE("the hub's 7B has as many parameters as its weight file") {
+TEST_CASE("model sizes: the hub's 7B has as many parameters as its weight file") {
   auto const model = mpt::hub_form(mpt::named_size("7b"));
   CHECK(mpt::parameter_count(model) == 6'649'286'656);
   auto const folder = test::data_folder();
@@ -75,7 +75,7 @@ TEST_CASE("the hub's 7B has as many parameters as its weight file") {
   CHECK(total == mpt::parameter_count(model));
 }
 
-TEST_CASE("every option counts its own parameters") {
+TEST_CASE("parameter_count: every option counts its own parameters") {
   mpt::model_config model;
   model.d_model = 64;
   model.n_heads = 4;
@@ -126,7 +126,7 @@ TEST_CASE("every option counts its own parameters") {
   CHECK(mpt::flops_per_token(changed, 16) == 6 * mpt::parameter_count(changed) + 12 * 3 * 64 * 16);
 }
 
-TEST_CASE("layers that reuse keys lead to the layer that makes them") {
+TEST_CASE("key_source: a layer that reuses keys leads to the layer that computes them") {
   mpt::model_config model;
   model.n_layers = 5;
   CHECK(mpt::key_source(model, 4) == 4);
@@ -139,7 +139,7 @@ TEST_CASE("layers that reuse keys lead to the layer that makes them") {
   CHECK(sources == "00030");
 }
 
-TEST_CASE("causal FLOPs count the keys that windows show, layer by layer") {
+TEST_CASE("causal FLOPs: count the keys inside each layer's window") {
   mpt::model_config model;
   model.d_model = 64;
   model.n_layers = 3;
@@ -153,7 +153,7 @@ TEST_CASE("causal FLOPs count the keys that windows show, layer by layer") {
   CHECK(mpt::flops_per_token(model, 10) - weights == 12 * 3 * 64 * 10);
 }
 
-TEST_CASE("derived numbers follow LLM Foundry's rules") {
+TEST_CASE("model: derived numbers follow LLM Foundry's rules") {
   auto model = mpt::named_size("125m");
   CHECK(mpt::head_dim(model) == 64);
   CHECK(mpt::softmax_scale(model) == 0.125);
@@ -166,7 +166,7 @@ TEST_CASE("derived numbers follow LLM Foundry's rules") {
   CHECK(mpt::residual_divisor(model) == 12 / std::sqrt(10.0));
 }
 
-TEST_CASE("the largest shape allowed keeps its counts in 64 bits") {
+TEST_CASE("model: the counts of the largest allowed shape fit 64 bits") {
   mpt::model_config model;
   model.d_model = mpt::largest_d_model;
   model.n_heads = 1;

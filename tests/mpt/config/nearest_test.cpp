@@ -8,7 +8,7 @@
 
 namespace nearest_test {
 
-TEST_CASE("the edit distance counts insertions, deletions, changes and swaps") {
+TEST_CASE("edit distance: counts insertions, deletions, substitutions and swaps") {
   CHECK(mpt::edit_distance("", "abc") == 3);
   CHECK(mpt::edit_distance("abc", "abc") == 0);
   CHECK(mpt::edit_distance("n_head", "n_heads") == 1);
@@ -16,7 +16,7 @@ TEST_CASE("the edit distance counts insertions, deletions, changes and swaps") {
   CHECK(mpt::edit_distance("kitten", "sitting") == 3);
 }
 
-TEST_CASE("the nearest name shares at least half, or none is offered") {
+TEST_CASE("nearest name: shares at least half of the letters, or none is offered") {
   std::vector<std::string> const names{"lr", "eps", "betas", "weight_decay"};
   CHECK(mpt::nearest_name("weight_deacy", names) == "weight_decay");
   CHECK(mpt::nearest_name("beta", names) == "betas");

@@ -15,7 +15,7 @@ inline mpt::config_node scalar(std::string text) {
   return node;
 }
 
-TEST_CASE("a mapping finds its members, and set replaces one of the same name") {
+TEST_CASE("config_node: finds members, and set replaces one of the same name") {
   mpt::config_node map;
   map.type = mpt::config_node::kind::map;
   map.set({"a", "here"}, scalar("1"));
@@ -39,7 +39,7 @@ TEST_CASE("a mapping finds its members, and set replaces one of the same name") 
       parallel::error);
 }
 
-TEST_CASE("values are described in words that are safe to print") {
+TEST_CASE("config_node: descriptions of values are safe to print") {
   CHECK(mpt::describe(mpt::config_node{}) == "nothing");
   CHECK(mpt::describe(scalar("12")) == "'12'");
   auto quoted = scalar("12");

@@ -25,7 +25,7 @@ inline std::string problem(std::string const& text) {
   return {};
 }
 
-TEST_CASE("the optimizer's defaults are LLM Foundry's, and values replace them") {
+TEST_CASE("optimizer: defaults are LLM Foundry's, and written values replace them") {
   mpt::config_report report;
   CHECK(read("name: decoupled_adamw", report) == mpt::optimizer_config{});
   auto const read_all =
@@ -42,7 +42,7 @@ TEST_CASE("the optimizer's defaults are LLM Foundry's, and values replace them")
   CHECK(report.notes[0].starts_with("optimizer.weight_decay 0.1 is not multiplied by lr"));
 }
 
-TEST_CASE("an optimizer that cannot be is one clear message") {
+TEST_CASE("optimizer: each invalid setting gives one message") {
   std::vector<std::pair<std::string, std::string>> const cases{
       {"lr: 1", "f.yaml:1:1: optimizer.name: missing; it is required"},
       {"name: sgd",
@@ -80,7 +80,7 @@ TEST_CASE("an optimizer that cannot be is one clear message") {
   for (auto const& [text, message] : cases) CHECK(problem(text) == message);
 }
 
-TEST_CASE("Lion has its own defaults; groups take what they do not say from the optimizer") {
+TEST_CASE("optimizer: Lion has its own defaults, and groups inherit what they do not set") {
   mpt::config_report report;
   auto const plain = read("name: decoupled_lionw", report);
   CHECK(plain.lr == 1e-4);
@@ -104,7 +104,7 @@ TEST_CASE("Lion has its own defaults; groups take what they do not say from the 
   CHECK(report.notes.empty());
 }
 
-TEST_CASE("Muon has PyTorch's defaults, and AdamW's settings for the rest") {
+TEST_CASE("optimizer: Muon has PyTorch's defaults and AdamW settings for the other parameters") {
   mpt::config_report report;
   auto const plain = read("name: muon", report);
   REQUIRE(plain.muon);
@@ -115,20 +115,20 @@ TEST_CASE("Muon has PyTorch's defaults, and AdamW's settings for the rest") {
   CHECK(plain.muon->steps == 5);
   CHECK(plain.lr == 1e-3);
   CHECK(plain.beta2 == 0.95);
-  auto const told = read(
+  auto const custom = read(
       "{name: muon, lr: 0.02, momentum: 0.9, nesterov: false, ns_steps: 3, weight_decay: 0.0, "
       "adjust_lr_fn: match_rms_adamw, adamw: {lr: 3.0e-4, betas: [0.8, 0.9]}, disable_grad: wte}",
       report);
-  REQUIRE(told.muon);
-  CHECK(told.muon->learning_rate == 0.02);
-  CHECK(told.muon->momentum == 0.9);
-  CHECK(!told.muon->nesterov);
-  CHECK(told.muon->steps == 3);
-  CHECK(told.muon->weight_decay == 0);
-  CHECK(told.muon->adjustment == parallel::muon_adjustment::match_rms_adamw);
-  CHECK(told.lr == 3e-4);
-  CHECK(told.beta1 == 0.8);
-  CHECK(told.disable_grad.at(0).text == "wte");
+  REQUIRE(custom.muon);
+  CHECK(custom.muon->learning_rate == 0.02);
+  CHECK(custom.muon->momentum == 0.9);
+  CHECK(!custom.muon->nesterov);
+  CHECK(custom.muon->steps == 3);
+  CHECK(custom.muon->weight_decay == 0);
+  CHECK(custom.muon->adjustment == parallel::muon_adjustment::match_rms_adamw);
+  CHECK(custom.lr == 3e-4);
+  CHECK(custom.beta1 == 0.8);
+  CHECK(custom.disable_grad.at(0).text == "wte");
   CHECK(report.notes.empty());
 }
 

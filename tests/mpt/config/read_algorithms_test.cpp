@@ -27,19 +27,19 @@ inline parallel::train::clipping clipping(std::string const& text, std::string& 
   return clipping(text, problem, report);
 }
 
-TEST_CASE("gradients are clipped in one of three ways or not at all") {
+TEST_CASE("gradient clipping: by norm, by value, adaptively, or not at all") {
   using parallel::train::clipping_kind;
   std::string problem;
-  auto const of = [&](std::string const& type) {
+  auto const kind_of = [&](std::string const& type) {
     auto const clip = clipping(
         "gradient_clipping: {clipping_type: " + type + ", clipping_threshold: 0.5}", problem);
     CHECK(clip.threshold == 0.5);
     return clip.kind;
   };
   CHECK(clipping("{}", problem).kind == clipping_kind::none);
-  CHECK(of("norm") == clipping_kind::norm);
-  CHECK(of("value") == clipping_kind::value);
-  CHECK(of("adaptive") == clipping_kind::adaptive);
+  CHECK(kind_of("norm") == clipping_kind::norm);
+  CHECK(kind_of("value") == clipping_kind::value);
+  CHECK(kind_of("adaptive") == clipping_kind::adaptive);
   CHECK(problem.empty());
   std::vector<std::pair<std::string, std::string>> const cases{
       {"gradient_clipping: {clipping_type: inf, clipping_threshold: 1}",
@@ -61,7 +61,8 @@ TEST_CASE("gradients are clipped in one of three ways or not at all") {
   }
 }
 
-TEST_CASE("an algorithm that changes the model is refused, blank too, unless the model is so") {
+TEST_CASE(
+    "algorithms: one that changes the model is refused, unless the model already has the change") {
   struct surgery {
     std::string name, option;
     mpt::model_config changed;

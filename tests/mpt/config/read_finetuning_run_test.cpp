@@ -17,9 +17,9 @@ namespace read_finetuning_run_test {
 
 using overrides = std::vector<std::string>;
 
-/// A folder that stands for mosaicml/mpt-7b, in small.
-struct location {
-  location() {
+/// A folder with a small model in place of mosaicml/mpt-7b.
+struct model_folder {
+  model_folder() {
     mpt::model_config model;
     model.d_model = 32;
     model.n_heads = 4;
@@ -45,17 +45,17 @@ mpt::train_config read(overrides const& changes = {}) {
   return mpt::read_train_config(mpt::make_document(small, "f.yaml", changes));
 }
 
-TEST_CASE("the recipes of LLM Foundry are read, with local paths for what they take from the hub") {
+TEST_CASE("finetuning run: LLM Foundry's recipes are read with local mirrors of hub names") {
   auto const data = test::data_folder();
   if (data.empty()) {
     MESSAGE("skipped: no ../shared/data");
     return;
   }
-  location const here;
+  model_folder const hub_copy;
   auto const load = [&](char const* name, overrides const& changes) {
     return mpt::load_train_config(data / "mpt" / "yamls" / "finetune" / name, changes);
   };
-  auto const folder = here.folder.path().string();
+  auto const folder = hub_copy.folder.path().string();
 
   auto const dolly = load("mpt-7b_dolly_sft.yaml", {"mirrors.mosaicml/mpt-7b=" + folder,
                                                     "mirrors.mosaicml/dolly_hhrlhf=/d"});
@@ -103,31 +103,33 @@ TEST_CASE("the recipes of LLM Foundry are read, with local paths for what they t
         "that is trained here; choose an MPT");
 }
 
-TEST_CASE("packed examples see only themselves unless the YAML says otherwise") {
+TEST_CASE(
+    "finetuning run: packed examples attend only to themselves unless the YAML says otherwise") {
   CHECK(!read().model.attn.attn_uses_sequence_id);
   auto const packed = read({"train_loader.dataset.packing_ratio=3"});
   CHECK(packed.model.attn.attn_uses_sequence_id);
   CHECK(packed.report.notes.empty());
-  auto const told = read(
+  auto const without_sequence_id = read(
       {"train_loader.dataset.packing_ratio=auto", "model.attn_config.attn_uses_sequence_id=false"});
-  CHECK(!told.model.attn.attn_uses_sequence_id);
-  CHECK(told.report.notes.size() == 1);
+  CHECK(!without_sequence_id.model.attn.attn_uses_sequence_id);
+  CHECK(without_sequence_id.report.notes.size() == 1);
   CHECK(read({"model.attn_config.attn_uses_sequence_id=true"}).model.attn.attn_uses_sequence_id);
 }
 
-TEST_CASE("packed evaluation sets do not change how texts are trained on") {
+TEST_CASE("finetuning run: a packed evaluation set does not change training on texts") {
   overrides const packed{"eval_loader.name=finetuning", "eval_loader.dataset.hf_name=e.jsonl",
                          "eval_loader.dataset.packing_ratio=2"};
-  CHECK(read(packed).model.attn.attn_uses_sequence_id);  // rows of one example are as before
-  auto of_text = packed;
-  of_text.insert(of_text.end(), {"train_loader.name=text", "train_loader.dataset.local=d",
-                                 "train_loader.dataset.eos_token_id=0"});
-  auto const text = [&](overrides const& more = {}) {
-    auto all = of_text;
-    all.insert(all.end(), more.begin(), more.end());
+  CHECK(read(packed).model.attn.attn_uses_sequence_id);  // the training rows hold one example each
+  auto text_overrides = packed;
+  text_overrides.insert(text_overrides.end(),
+                        {"train_loader.name=text", "train_loader.dataset.local=d",
+                         "train_loader.dataset.eos_token_id=0"});
+  auto const text = [&](overrides const& changes = {}) {
+    auto overrides_of_case = text_overrides;
+    overrides_of_case.insert(overrides_of_case.end(), changes.begin(), changes.end());
     std::string yaml = small;
     yaml.replace(yaml.find("hf_name: d.jsonl"), 16, "split: train");
-    return mpt::read_train_config(mpt::make_document(yaml, "f.yaml", all));
+    return mpt::read_train_config(mpt::make_document(yaml, "f.yaml", overrides_of_case));
   };
   CHECK(test::contains(test::message_of([&] { (void)text(); }),
                        "eval_loader: packs examples (packing_ratio), which are not to see each "
@@ -136,7 +138,7 @@ TEST_CASE("packed evaluation sets do not change how texts are trained on") {
   CHECK(!text({"model.attn_config.attn_uses_sequence_id=false"}).model.attn.attn_uses_sequence_id);
 }
 
-TEST_CASE("clipping by the size of parameters is refused for new adapters, which begin at zero") {
+TEST_CASE("finetuning run: adaptive clipping is refused for new adapters, which begin at zero") {
   std::string const adaptive =
       "algorithms.gradient_clipping={clipping_type: adaptive, clipping_threshold: 0.01}";
   CHECK(test::contains(
@@ -152,16 +154,16 @@ TEST_CASE("clipping by the size of parameters is refused for new adapters, which
             .clip.threshold == 0.01);
 }
 
-TEST_CASE("adapters are those of peft_config, or of a folder of PEFT's") {
-  auto const made = read({"model.peft_config={r: 4, target_modules: [up_proj]}"});
-  CHECK(made.model.lora == mpt::lora_config{.rank = 4, .targets = {"up_proj"}});
-  CHECK(made.adapter.empty());
+TEST_CASE("finetuning run: adapters come from peft_config or from a PEFT folder") {
+  auto const created = read({"model.peft_config={r: 4, target_modules: [up_proj]}"});
+  CHECK(created.model.lora == mpt::lora_config{.rank = 4, .targets = {"up_proj"}});
+  CHECK(created.adapter.empty());
   CHECK(!read().model.lora);
   CHECK(!read({"model.peft_config={}"}).model.lora);
   auto const folder = (test::golden_folder() / "lora" / "stable").string();
-  auto const found = read({"model.pretrained_lora_id_or_path=" + folder, "load_path=base"});
-  CHECK(found.adapter == folder);
-  CHECK(found.model.lora.value().rank == 3);
+  auto const loaded = read({"model.pretrained_lora_id_or_path=" + folder, "load_path=base"});
+  CHECK(loaded.adapter == folder);
+  CHECK(loaded.model.lora.value().rank == 3);
   CHECK(read({"model.pretrained_lora_id_or_path=a/b", "mirrors.a/b=" + folder, "load_path=base"})
             .adapter == folder);
   auto const refused = [](overrides const& changes) {
@@ -175,7 +177,7 @@ TEST_CASE("adapters are those of peft_config, or of a folder of PEFT's") {
   CHECK(test::contains(refused({"model.should_save_peft_only=false"}), "not yet supported"));
 }
 
-TEST_CASE("times in tokens are refused") {
+TEST_CASE("finetuning run: times in tokens are refused") {
   CHECK(test::message_of([] { static_cast<void>(read({"max_duration=1000tok"})); }) ==
         "command line: max_duration: rows of finetuning data have different numbers of tokens; "
         "give it in ep, ba or sp");

@@ -1,4 +1,4 @@
-// A model that lies in a Hugging Face folder, and what a YAML changes of it.
+// Tests of reading a model from a Hugging Face folder with overrides of the YAML.
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,8 +15,8 @@
 
 namespace read_hf_model_test {
 
-struct location {
-  location() {
+struct model_folders {
+  model_folders() {
     std::filesystem::create_directories(folder / "mpt");
     std::filesystem::create_directories(folder / "other");
     std::filesystem::create_directories(folder / "empty");
@@ -48,36 +48,35 @@ struct location {
   mpt::config_report report;
 };
 
-TEST_CASE("the model is the folder's") {
-  location here;
-  auto const found = here.read("pretrained_model_name_or_path: " + here.path("mpt") +
-                               ", pretrained: true, init_device: mixed, use_auth_token: false");
-  CHECK(found.model == here.model);
+TEST_CASE("hf_causal_lm: the model is that of the folder") {
+  model_folders folders;
+  auto const found = folders.read("pretrained_model_name_or_path: " + folders.path("mpt") +
+                                  ", pretrained: true, init_device: mixed, use_auth_token: false");
+  CHECK(found.model == folders.model);
   CHECK(found.pretrained);
-  CHECK(found.folder == here.path("mpt"));
-  auto const mirrored_path =
-      here.read("pretrained_model_name_or_path: mosaicml/x, pretrained: false",
-                {{"mosaicml/x", here.path("mpt")}});
-  CHECK(mirrored_path.model == here.model);
-  CHECK(!mirrored_path.pretrained);
+  CHECK(found.folder == folders.path("mpt"));
+  auto const mirrored = folders.read("pretrained_model_name_or_path: mosaicml/x, pretrained: false",
+                                     {{"mosaicml/x", folders.path("mpt")}});
+  CHECK(mirrored.model == folders.model);
+  CHECK(!mirrored.pretrained);
 }
 
-TEST_CASE("config_overrides change what they name, mappings key by key") {
-  location here;
-  auto const found =
-      here.read("pretrained_model_name_or_path: " + here.path("mpt") +
-                ", config_overrides: {max_seq_len: 64, resid_pdrop: 0.1, attn_config: {attn_impl: "
-                "flash, attn_uses_sequence_id: true}}");
-  auto expected = here.model;
+TEST_CASE("hf_causal_lm: config_overrides merge into the folder's settings key by key") {
+  model_folders folders;
+  auto const found = folders.read(
+      "pretrained_model_name_or_path: " + folders.path("mpt") +
+      ", config_overrides: {max_seq_len: 64, resid_pdrop: 0.1, attn_config: {attn_impl: "
+      "flash, attn_uses_sequence_id: true}}");
+  auto expected = folders.model;
   expected.max_seq_len = 64;
   expected.resid_pdrop = 0.1;
   expected.attn.attn_uses_sequence_id = true;
   CHECK(found.model == expected);
 }
 
-TEST_CASE("what cannot be is one clear message") {
-  location here;
-  auto const mpt = "pretrained_model_name_or_path: " + here.path("mpt");
+TEST_CASE("hf_causal_lm: each invalid setting gives one message") {
+  model_folders folders;
+  auto const mpt = "pretrained_model_name_or_path: " + folders.path("mpt");
   std::vector<std::pair<std::string, std::string>> const cases{
       {"pretrained: true", "f.yaml: model.pretrained_model_name_or_path: missing; it is required"},
       {"pretrained_model_name_or_path: gpt2",
@@ -91,12 +90,12 @@ TEST_CASE("what cannot be is one clear message") {
        "machine; what mosaicml published on the hub is gone from there, and nothing is downloaded; "
        "get a copy and give its path by model.pretrained_model_name_or_path=PATH, or for every use "
        "of the name by mirrors.mosaicml/mpt-7b=PATH"},
-      {"pretrained_model_name_or_path: " + here.path("other"),
-       "f.yaml:1:53: model.pretrained_model_name_or_path: the model in '" + here.path("other") +
+      {"pretrained_model_name_or_path: " + folders.path("other"),
+       "f.yaml:1:53: model.pretrained_model_name_or_path: the model in '" + folders.path("other") +
            "' is of type \"gpt2\", not an MPT, the one kind of model that is trained here; choose "
            "an MPT"},
-      {"pretrained_model_name_or_path: " + here.path("empty"),
-       "f.yaml:1:53: model.pretrained_model_name_or_path: '" + here.path("empty") +
+      {"pretrained_model_name_or_path: " + folders.path("empty"),
+       "f.yaml:1:53: model.pretrained_model_name_or_path: '" + folders.path("empty") +
            "' holds no config.json; give a Hugging Face folder of an MPT"},
       {"config_overrides: {n_layer: 2}, " + mpt,
        "f.yaml:1:41: model.config_overrides.n_layer: unknown key; did you mean "
@@ -111,8 +110,9 @@ TEST_CASE("what cannot be is one clear message") {
       {"d_model: 3, " + mpt,
        "f.yaml:1:22: model.d_model: unknown key; did you mean 'model.config_overrides.d_model'?"},
   };
-  for (auto const& at : cases)
-    CHECK(test::message_of([&] { static_cast<void>(here.read(at.first)); }) == at.second);
+  for (auto const& example : cases)
+    CHECK(test::message_of([&] { static_cast<void>(folders.read(example.first)); }) ==
+          example.second);
 }
 
 }  // namespace read_hf_model_test

@@ -1,4 +1,4 @@
-// peft_config as YAML and as PEFT's file; which of PEFT's settings are refused.
+// Tests of peft_config as YAML and as PEFT's file, and of the settings that are refused.
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,7 +29,7 @@ mpt::lora_config read(std::string const& text, mpt::model_config const& model = 
   return read_lora(reader, model);
 }
 
-TEST_CASE("LLM Foundry's form is read; what is left out is PEFT's default") {
+TEST_CASE("peft_config: LLM Foundry's form is read with PEFT's defaults") {
   auto const lora = read(
       "{peft_type: LORA, task_type: CAUSAL_LM, r: 64, lora_alpha: 128, lora_dropout: 0.05, "
       "target_modules: [Wqkv, out_proj, up_proj, down_proj], use_rslora: true, bias: none}");
@@ -41,7 +41,7 @@ TEST_CASE("LLM Foundry's form is read; what is left out is PEFT's default") {
   CHECK(read("{peft_type: LORA}") == mpt::lora_config{.targets = {"Wqkv"}});
 }
 
-TEST_CASE("all-linear is every linear layer of the blocks") {
+TEST_CASE("peft_config: all-linear is every linear layer of the blocks") {
   CHECK(read("{target_modules: all-linear}").targets ==
         names{"Wqkv", "out_proj", "up_proj", "down_proj"});
   auto other = small();
@@ -51,11 +51,11 @@ TEST_CASE("all-linear is every linear layer of the blocks") {
         names{"Wq", "Wk", "Wv", "out_proj", "up_proj", "gate_proj", "down_proj"});
 }
 
-TEST_CASE("what is not there, or not understood, is refused by name") {
-  struct refused {
+TEST_CASE("peft_config: unknown and unsupported settings are refused by name") {
+  struct rejected_case {
     std::string text, message;
   };
-  std::vector<refused> const cases = {
+  std::vector<rejected_case> const cases = {
       {"{rank: 4}", "f.yaml:1:2: model.peft_config.rank: unknown key"},
       {"{r: 0}", "f.yaml:1:5: model.peft_config.r: must be from 1 to 131072, found 0"},
       {"{lora_alpha: -1}", "f.yaml:1:14: model.peft_config.lora_alpha: must be above 0, found -1"},
@@ -99,11 +99,11 @@ TEST_CASE("what is not there, or not understood, is refused by name") {
        "f.yaml:1:18: model.peft_config.target_modules: expected a list of layers' names, or "
        "all-linear, found 'Wqkv'"},
   };
-  for (auto const& at : cases)
-    CHECK(test::message_of([&] { static_cast<void>(read(at.text)); }) == at.message);
+  for (auto const& example : cases)
+    CHECK(test::message_of([&] { static_cast<void>(read(example.text)); }) == example.message);
 }
 
-TEST_CASE("PEFT's own file is read, and what is written is read as the same") {
+TEST_CASE("adapter_config.json: PEFT's file is read, and a written one is read back equal") {
   auto const folder = test::golden_folder() / "lora" / "stable";
   CHECK(mpt::is_adapter_folder(folder));
   CHECK(!mpt::is_adapter_folder(test::golden_folder()));
@@ -119,7 +119,7 @@ TEST_CASE("PEFT's own file is read, and what is written is read as the same") {
   CHECK(mpt::to_peft_json(lora, "").at("base_model_name_or_path").is_null());
 }
 
-TEST_CASE("ranks and alphas by layer are read, and written as they were") {
+TEST_CASE("adapter_config.json: ranks and alphas by layer are read and written") {
   auto const lora = read(
       "{target_modules: [Wqkv, out_proj], r: 4, rank_pattern: {0.attn.Wqkv: 2, out_proj: 6}, "
       "alpha_pattern: {transformer.blocks.1.attn.Wqkv: 64, out_proj: 0.5}}");
@@ -132,22 +132,22 @@ TEST_CASE("ranks and alphas by layer are read, and written as they were") {
   auto const json = mpt::to_peft_json(lora, "");
   CHECK(json.at("rank_pattern").at("out_proj") == 6);
   CHECK(json.at("alpha_pattern").at("transformer.blocks.1.attn.Wqkv") == 64);
-  auto const again = mpt::from_peft_json(json, small(), "ours");
+  auto const reread = mpt::from_peft_json(json, small(), "ours");
   for (auto const& layer : mpt::linear_layers(small())) {
-    CHECK(mpt::lora_rank(again, layer.name) == mpt::lora_rank(lora, layer.name));
-    CHECK(mpt::lora_scale(again, layer.name) == mpt::lora_scale(lora, layer.name));
+    CHECK(mpt::lora_rank(reread, layer.name) == mpt::lora_rank(lora, layer.name));
+    CHECK(mpt::lora_scale(reread, layer.name) == mpt::lora_scale(lora, layer.name));
   }
   CHECK_FALSE(mpt::to_peft_json({.targets = {"Wqkv"}}, "").contains("rank_pattern"));
 }
 
-/// What is said of a finished adapter with this setting beside the usual ones; "": it is read.
+/// The error for a trained adapter with this setting added to the usual ones; "" when it is read.
 std::string refusal(std::string const& key, nlohmann::json const& value) {
   auto json = mpt::to_peft_json({.targets = {"Wqkv"}}, "");
   json[key] = value;
   return test::message_of([&] { (void)mpt::from_peft_json(json, small(), "a.json"); });
 }
 
-TEST_CASE("a finished adapter: what changes nothing of it is accepted") {
+TEST_CASE("adapter_config.json: settings that do not change a trained adapter are accepted") {
   using nlohmann::json;
   std::vector<std::pair<std::string, json>> const harmless = {
       {"init_lora_weights", "gaussian"},
@@ -165,14 +165,15 @@ TEST_CASE("a finished adapter: what changes nothing of it is accepted") {
       {"modules_to_save", nullptr},
       {"rank_pattern", json::object()},
       {"a_key_of_a_later_version", nullptr}};
-  for (auto const& at : harmless) {
-    CAPTURE(at.first);
-    CHECK(refusal(at.first, at.second).empty());
+  for (auto const& setting : harmless) {
+    CAPTURE(setting.first);
+    CHECK(refusal(setting.first, setting.second).empty());
   }
 }
 
 TEST_CASE(
-    "a finished adapter that is more than B A beside layers is refused, to be merged by PEFT") {
+    "adapter_config.json: a trained adapter that is not plain LoRA is refused with advice to merge "
+    "it") {
   using nlohmann::json;
   std::string const advice =
       "; let PEFT make one model of both (PeftModel.from_pretrained(model, folder)"
@@ -184,31 +185,32 @@ TEST_CASE(
       "; write it where it was trained as plain LoRA (PEFT's "
       "save_pretrained(folder, path_initial_model_for_weight_conversion=...)), or merged into its "
       "model";
-  for (std::string const begun : {"pissa", "olora", "pissa_niter_16", "corda", "loftq", "lora_ga"})
-    CHECK(refusal("init_lora_weights", begun) ==
-          "a.json: init_lora_weights is \"" + begun +
+  for (std::string const scheme : {"pissa", "olora", "pissa_niter_16", "corda", "loftq", "lora_ga"})
+    CHECK(refusal("init_lora_weights", scheme) ==
+          "a.json: init_lora_weights is \"" + scheme +
               "\": it began by changing the model's own weights, which it needs so changed" +
-              (begun == "pissa" || begun == "olora" ? advice : other_advice));
-  std::vector<std::pair<std::string, json>> const others = {{"use_qalora", true},
-                                                            {"use_bdlora", {{"nblocks", 2}}},
-                                                            {"lora_bias", true},
-                                                            {"bias", "all"},
-                                                            {"task_type", "SEQ_CLS"},
-                                                            {"peft_type", "ADALORA"},
-                                                            {"modules_to_save", {"lm_head"}},
-                                                            {"layers_to_transform", {0}},
-                                                            {"layer_replication", {{0, 1}}},
-                                                            {"exclude_modules", {"0.attn.Wqkv"}},
-                                                            {"target_parameters", {"x"}},
-                                                            {"trainable_token_indices", {5}},
-                                                            {"alora_invocation_tokens", {1, 2}},
-                                                            {"target_modules", ".*Wqkv"},
-                                                            {"alpha_pattern", {{".*Wqkv", 64}}},
-                                                            {"a_key_of_a_later_version", 7}};
-  for (auto const& at : others) {
-    CAPTURE(at.first);
-    auto const message = refusal(at.first, at.second);
-    CHECK(message.starts_with("a.json: " + at.first + " is "));
+              (scheme == "pissa" || scheme == "olora" ? advice : other_advice));
+  std::vector<std::pair<std::string, json>> const refused_settings = {
+      {"use_qalora", true},
+      {"use_bdlora", {{"nblocks", 2}}},
+      {"lora_bias", true},
+      {"bias", "all"},
+      {"task_type", "SEQ_CLS"},
+      {"peft_type", "ADALORA"},
+      {"modules_to_save", {"lm_head"}},
+      {"layers_to_transform", {0}},
+      {"layer_replication", {{0, 1}}},
+      {"exclude_modules", {"0.attn.Wqkv"}},
+      {"target_parameters", {"x"}},
+      {"trainable_token_indices", {5}},
+      {"alora_invocation_tokens", {1, 2}},
+      {"target_modules", ".*Wqkv"},
+      {"alpha_pattern", {{".*Wqkv", 64}}},
+      {"a_key_of_a_later_version", 7}};
+  for (auto const& setting : refused_settings) {
+    CAPTURE(setting.first);
+    auto const message = refusal(setting.first, setting.second);
+    CHECK(message.starts_with("a.json: " + setting.first + " is "));
     CHECK(message.ends_with(advice));
   }
 }

@@ -30,7 +30,7 @@ inline std::string problem(std::string const& text) {
   return {};
 }
 
-TEST_CASE("an empty model is LLM Foundry's default") {
+TEST_CASE("model: an empty mapping is LLM Foundry's default") {
   auto const model = read("{}");
   CHECK(model == mpt::model_config{});
   CHECK(model.d_model == 2048);
@@ -38,7 +38,7 @@ TEST_CASE("an empty model is LLM Foundry's default") {
   CHECK(model.norm_type == mpt::norm_kind::low_precision_layernorm);
 }
 
-TEST_CASE("every key has its effect") {
+TEST_CASE("model: every key has its effect") {
   auto const model = read(R"(
 name: mpt_causal_lm
 d_model: 96
@@ -86,7 +86,7 @@ init_config: {name: baseline_, init_std: 0.02, emb_init_uniform_lim: [-0.1, 0.3]
       mpt::model_config{});
 }
 
-TEST_CASE("norms, feed-forward layers and heads of every kind are read") {
+TEST_CASE("model: norms, feed-forward layers and heads of every kind are read") {
   CHECK(!mpt::is_rms(read("norm_type: layernorm").norm_type));
   for (std::string const norm : {"rmsnorm", "low_precision_rmsnorm", "triton_rmsnorm"})
     CHECK(mpt::is_rms(read("norm_type: " + norm).norm_type));
@@ -108,7 +108,8 @@ TEST_CASE("norms, feed-forward layers and heads of every kind are read") {
   CHECK(read("fc_type: {name: torch, bias: true, device: meta}") == mpt::model_config{});
 }
 
-TEST_CASE("attention's options are read, with what belongs to others left alone") {
+TEST_CASE(
+    "attn_config: each option is read, and settings of an option that is off have no effect") {
   auto const attn = read(R"(
 attn_config:
   attn_type: grouped_query_attention
@@ -142,7 +143,7 @@ attn_config:
             .attn.rope->factor == 2);
 }
 
-TEST_CASE("block overrides become one description a layer") {
+TEST_CASE("block_overrides: give one description for each layer") {
   auto const model = read(R"(
 n_layers: 6
 attn_config: {alibi: true, sliding_window_size: 64}
@@ -167,7 +168,8 @@ block_overrides:
   CHECK(kinds == "dfddff");
 }
 
-TEST_CASE("layers reuse keys by their distance to an earlier one, as LLM Foundry counts") {
+TEST_CASE(
+    "block_overrides: reuse_kv_layer_idx counts back to an earlier layer, as in LLM Foundry") {
   auto const model = read(R"(
 n_layers: 6
 block_overrides:
@@ -179,12 +181,13 @@ block_overrides:
   CHECK(mpt::key_source(model, 2) == 0);
   CHECK(mpt::key_source(model, 3) == 3);
   CHECK(mpt::key_source(model, 5) == 3);
-  // the width that keys have anyhow is nothing new
-  auto const same = read("{d_model: 64, n_heads: 4, attn_config: {fused_qkv: false, kv_dim: 64}}");
-  CHECK(same == read("{d_model: 64, n_heads: 4, attn_config: {fused_qkv: false}}"));
+  // kv_dim equal to d_model changes nothing
+  auto const equal_width =
+      read("{d_model: 64, n_heads: 4, attn_config: {fused_qkv: false, kv_dim: 64}}");
+  CHECK(equal_width == read("{d_model: 64, n_heads: 4, attn_config: {fused_qkv: false}}"));
 }
 
-TEST_CASE("what cannot be is one clear message") {
+TEST_CASE("model: each invalid setting gives one message") {
   std::vector<std::pair<std::string, std::string>> const cases{
       {"d_model: 770", "f.yaml:1:1: model.d_model 770 must be divisible by n_heads 16"},
       {"n_heads: 0", "f.yaml:1:10: model.n_heads: must be above 0, found 0"},

@@ -22,7 +22,7 @@ inline mpt::parallelism_config read(std::string const& text) {
   return read(text, report);
 }
 
-TEST_CASE("nothing said is one rank a model") {
+TEST_CASE("parallelism: without settings one rank holds the model") {
   for (char const* const text : {"{}", "parallelism:", "{tp_config: , parallelism: {}}"}) {
     auto const p = read(text);
     CHECK(p.ranks_of_model() == 1);
@@ -33,7 +33,7 @@ TEST_CASE("nothing said is one rank a model") {
   }
 }
 
-TEST_CASE("every axis is read") {
+TEST_CASE("parallelism: every axis is read") {
   auto const p = read(
       "parallelism: {tensor: 2, sequence_parallel: true, context: 3, context_method: ulysses, "
       "pipeline: 2, schedule: interleaved, stages_per_rank: 3, blocks_by_stage: [1, 1, 2, 1, 1, "
@@ -53,7 +53,7 @@ TEST_CASE("every axis is read") {
   CHECK(options.overlap_weight_gradients);
 }
 
-TEST_CASE("schedules know how many stages a rank has") {
+TEST_CASE("parallelism: a schedule sets the stages per rank") {
   CHECK(read("parallelism: {pipeline: 2}").stages() == 2);
   CHECK(read("parallelism: {pipeline: 2, schedule: interleaved}").stages() == 4);
   CHECK(read("parallelism: {pipeline: 2, schedule: zb-v}").stages() == 4);
@@ -66,7 +66,7 @@ TEST_CASE("schedules know how many stages a rank has") {
   CHECK(read("parallelism: {schedule: zb-v}").pipeline_options().stages_per_rank == 1);
 }
 
-TEST_CASE("LLM Foundry's tp_config is the tensor degree; ours comes first") {
+TEST_CASE("parallelism: tp_config sets the tensor degree unless parallelism.tensor does") {
   mpt::config_report report;
   CHECK(read("tp_config: {strategy: ffn, tensor_parallel_degree: 4}", report).tensor == 4);
   REQUIRE(report.notes.size() == 1);
@@ -74,7 +74,7 @@ TEST_CASE("LLM Foundry's tp_config is the tensor degree; ours comes first") {
   CHECK(read("{tp_config: {tensor_parallel_degree: 4}, parallelism: {tensor: 2}}").tensor == 2);
 }
 
-TEST_CASE("a block that cannot be is one clear message") {
+TEST_CASE("parallelism: each invalid setting gives one message") {
   std::vector<std::pair<std::string, std::string>> const cases{
       {"parallelism: {tensor: 0}",
        "f.yaml:1:23: parallelism.tensor: must be from 1 to 4096, found 0"},

@@ -20,12 +20,12 @@ std::string error(std::string const& text, std::string_view key) {
 
 }  // namespace read_path_test
 
-TEST_CASE("a path of a configuration: the run's name is filled in") {
+TEST_CASE("configured path: {run_name} is filled in") {
   CHECK(read_path_test::read("save_folder: runs/{run_name}", "save_folder") == "runs/my-run");
   CHECK(read_path_test::read("a: b", "save_folder").empty());
 }
 
-TEST_CASE("a path of a configuration: Composer's name of a checkpoint's file says what to give") {
+TEST_CASE("configured path: Composer's checkpoint file name is refused with advice") {
   using read_path_test::error;
   CHECK(error("load_path: runs/a/latest-rank{rank}.pt", "load_path") ==
         "f.yaml:1:12: load_path: 'runs/a/latest-rank{rank}.pt' is how Composer names its files; of "

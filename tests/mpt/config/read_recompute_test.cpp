@@ -23,7 +23,7 @@ inline mpt::block_recomputation read(std::string const& target) {
 }
 
 /// The blocks that a selector gives to the attention layers, as digits.
-inline std::string chosen(std::string const& selector) {
+inline std::string selected_blocks(std::string const& selector) {
   std::string out;
   auto const found = read("{grouped_query_attention: " + selector + "}");
   for (std::size_t i = 0; i < found.size(); ++i) {
@@ -42,41 +42,43 @@ inline std::string problem(std::string const& target) {
   return {};
 }
 
-TEST_CASE("without a target, or with none, it is every block") {
+TEST_CASE("recomputation target: without one every block is recomputed") {
   for (auto const* const target : {"", "null", "[]", "mptblock", "[mptblock]", "MPTBlock"})
     CHECK(read(target) == mpt::recompute_all(blocks));
 }
 
-TEST_CASE("a name, or several, are modules of all blocks") {
+TEST_CASE("recomputation target: module names apply to all blocks") {
   using mpt::recomputation;
-  auto const all = [](recomputation const& one) { return mpt::block_recomputation(blocks, one); };
-  CHECK(read("norm_attn_norm") == all({.attention_branch = true}));
-  CHECK(read("multihead_attention") == all({.attention = true}));
-  CHECK(read("norm_ffn") == all({.feed_forward_branch = true}));
-  CHECK(read("norms_and_activation") == all({.cheap = true}));
+  auto const every_block = [](recomputation const& parts) {
+    return mpt::block_recomputation(blocks, parts);
+  };
+  CHECK(read("norm_attn_norm") == every_block({.attention_branch = true}));
+  CHECK(read("multihead_attention") == every_block({.attention = true}));
+  CHECK(read("norm_ffn") == every_block({.feed_forward_branch = true}));
+  CHECK(read("norms_and_activation") == every_block({.cheap = true}));
   CHECK(read("[mptmlp, grouped_query_attention]") ==
-        all({.attention = true, .feed_forward = true}));
+        every_block({.attention = true, .feed_forward = true}));
 }
 
-TEST_CASE("selectors choose the blocks that LLM Foundry's choose") {
-  CHECK(chosen("3") == "012");
-  CHECK(chosen("0").empty());
-  CHECK(chosen("100") == "01234567");
-  CHECK(chosen("first-2") == "01");
-  CHECK(chosen("first-20") == "01234567");
-  CHECK(chosen("last-3") == "567");
-  CHECK(chosen("last-99") == "01234567");
-  CHECK(chosen("middle-2") == "23");  // 7 / 2 - 2 / 2 = 2
-  CHECK(chosen("middle-3") == "234");
-  CHECK(chosen("middle-50") == "01234567");
-  CHECK(chosen("range-2-5") == "234");
-  CHECK(chosen("range-6-50") == "67");
-  CHECK(chosen("'first-1, last-2'") == "067");
-  CHECK(chosen("[5, 1]") == "15");
-  CHECK(chosen("[5, first-1, 'range-2-4, last-1']") == "02357");
+TEST_CASE("recomputation target: selectors choose the same blocks as LLM Foundry") {
+  CHECK(selected_blocks("3") == "012");
+  CHECK(selected_blocks("0").empty());
+  CHECK(selected_blocks("100") == "01234567");
+  CHECK(selected_blocks("first-2") == "01");
+  CHECK(selected_blocks("first-20") == "01234567");
+  CHECK(selected_blocks("last-3") == "567");
+  CHECK(selected_blocks("last-99") == "01234567");
+  CHECK(selected_blocks("middle-2") == "23");  // 7 / 2 - 2 / 2 = 2
+  CHECK(selected_blocks("middle-3") == "234");
+  CHECK(selected_blocks("middle-50") == "01234567");
+  CHECK(selected_blocks("range-2-5") == "234");
+  CHECK(selected_blocks("range-6-50") == "67");
+  CHECK(selected_blocks("'first-1, last-2'") == "067");
+  CHECK(selected_blocks("[5, 1]") == "15");
+  CHECK(selected_blocks("[5, first-1, 'range-2-4, last-1']") == "02357");
 }
 
-TEST_CASE("modules of different blocks stand side by side") {
+TEST_CASE("recomputation target: different blocks may have different modules") {
   auto const found = read("{mptblock: last-2, mptglu: 3, norm_attn_norm: first-1}");
   CHECK(found[0] == mpt::recomputation{.attention_branch = true, .feed_forward = true});
   CHECK(found[2] == mpt::recomputation{.feed_forward = true});
@@ -84,7 +86,7 @@ TEST_CASE("modules of different blocks stand side by side") {
   CHECK(found[7] == mpt::recomputation{.block = true});
 }
 
-TEST_CASE("what cannot be is refused with what can") {
+TEST_CASE("recomputation target: an invalid one is refused with the valid forms") {
   CHECK(problem("mptblok") ==
         "f.yaml:1:34: model.activation_checkpointing_target: 'mptblok' is not a module whose "
         "activations can be made again; there are mptblock, MPTBlock, norm_attn_norm, "
@@ -111,8 +113,8 @@ TEST_CASE("what cannot be is refused with what can") {
         std::string::npos);
 }
 
-TEST_CASE("a training configuration recomputes when fsdp_config says so") {
-  auto const with = [](std::string const& model, std::string const& fsdp) {
+TEST_CASE("recomputation target: takes effect with fsdp_config.activation_checkpointing") {
+  auto const read_run = [](std::string const& model, std::string const& fsdp) {
     return mpt::read_train_config(mpt::make_document(
         "max_seq_len: 8\nmax_duration: 1ba\nglobal_train_batch_size: 1\ntokenizer: {name: t}\n"
         "optimizer: {name: decoupled_adamw}\n"
@@ -122,20 +124,20 @@ TEST_CASE("a training configuration recomputes when fsdp_config says so") {
             model + "}\nfsdp_config: {" + fsdp + "}\n",
         "f.yaml"));
   };
-  CHECK(!with("", "").recompute.has_value());
-  CHECK(!with("", "activation_checkpointing: auto").recompute.has_value());
-  auto const target_alone = with(", activation_checkpointing_target: mptmlp", "");
+  CHECK(!read_run("", "").recompute.has_value());
+  CHECK(!read_run("", "activation_checkpointing: auto").recompute.has_value());
+  auto const target_alone = read_run(", activation_checkpointing_target: mptmlp", "");
   CHECK(!target_alone.recompute.has_value());
   CHECK(target_alone.report.notes ==
         std::vector<std::string>{"model.activation_checkpointing_target: has no effect "
                                  "without fsdp_config.activation_checkpointing: true"});
-  CHECK(with("", "").report.notes.empty());
-  CHECK(with("", "activation_checkpointing: false").recompute == mpt::block_recomputation());
-  CHECK(with("", "activation_checkpointing: true").recompute == mpt::recompute_all(2));
-  CHECK(
-      with(", activation_checkpointing_target: {mptmlp: last-1}", "activation_checkpointing: true")
-          .recompute == mpt::block_recomputation{{}, {.feed_forward = true}});
-  CHECK(with(", activation_checkpointing_target: mptmlp", "activation_checkpointing: true")
+  CHECK(read_run("", "").report.notes.empty());
+  CHECK(read_run("", "activation_checkpointing: false").recompute == mpt::block_recomputation());
+  CHECK(read_run("", "activation_checkpointing: true").recompute == mpt::recompute_all(2));
+  CHECK(read_run(", activation_checkpointing_target: {mptmlp: last-1}",
+                 "activation_checkpointing: true")
+            .recompute == mpt::block_recomputation{{}, {.feed_forward = true}});
+  CHECK(read_run(", activation_checkpointing_target: mptmlp", "activation_checkpointing: true")
             .report.notes.empty());
 }
 

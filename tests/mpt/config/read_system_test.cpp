@@ -32,7 +32,7 @@ inline std::string problem(std::string const& text) {
   return {};
 }
 
-TEST_CASE("gradients are summed by rank unless the canonical order is asked for") {
+TEST_CASE("reduction_order: by rank unless canonical is set") {
   using enum parallel::zero::reduction_order;
   CHECK(read("{}").reduction_order == by_rank);
   CHECK(read("reduction_order: by_rank").reduction_order == by_rank);
@@ -42,7 +42,7 @@ TEST_CASE("gradients are summed by rank unless the canonical order is asked for"
         "canonical");
 }
 
-TEST_CASE("gradients travel in fp32, or in bf16 where they are summed by rank") {
+TEST_CASE("reduce_dtype: fp32, or bf16 in the order by rank") {
   using enum parallel::zero::reduce_dtype;
   CHECK(read("{}").reduce_dtype == full);
   CHECK(read("reduce_dtype: fp32").reduce_dtype == full);
@@ -56,7 +56,7 @@ TEST_CASE("gradients travel in fp32, or in bf16 where they are summed by rank") 
         "nowhere; leave one out");
 }
 
-TEST_CASE("FSDP's strategies become ZeRO stages") {
+TEST_CASE("fsdp_config: strategies become ZeRO stages") {
   CHECK(read("{}").zero_stage == 0);
   CHECK(read("{}").report.notes.empty());
   CHECK(read("fsdp_config:").zero_stage == 0);
@@ -97,7 +97,7 @@ TEST_CASE("FSDP's strategies become ZeRO stages") {
   CHECK(read("fsdp_config: {activation_checkpointing: true}").report.notes.empty());
 }
 
-TEST_CASE("our own keys are read") {
+TEST_CASE("system settings: ParallelLM's own keys are read") {
   auto const config = read(
       "{zero_stage: 1, ranks: 4, threads: 2, device_memory: 80GB, bucket_bytes: 1e6, dry_run: "
       "true, "
@@ -141,7 +141,7 @@ TEST_CASE("our own keys are read") {
   CHECK(mpt::to_string(config.logging.console_log_interval) == "10ba");
 }
 
-TEST_CASE("a system that cannot be is one clear message") {
+TEST_CASE("system settings: each invalid one gives one message") {
   std::vector<std::pair<std::string, std::string>> const cases{
       {"zero_stage: 5", "f.yaml:1:13: zero_stage: expected 0, 1, 2 or 3, found 5"},
       {"ranks: 0", "f.yaml:1:8: ranks: must be from 1 to 4096, found 0"},

@@ -62,7 +62,7 @@ inline std::string problem(overrides const& changes, std::string const& text = b
   return {};
 }
 
-TEST_CASE("a short file has LLM Foundry's defaults") {
+TEST_CASE("training configuration: a short file has LLM Foundry's defaults") {
   auto const config = read({});
   CHECK(config.run_name == "mpt");
   CHECK(config.max_seq_len == 128);
@@ -86,7 +86,7 @@ TEST_CASE("a short file has LLM Foundry's defaults") {
   CHECK(config.report.ignored.empty());
 }
 
-TEST_CASE("what is asked for and has no effect beside the rest is said") {
+TEST_CASE("training configuration: a setting that other settings disable is reported") {
   auto const config = read({"save_interval=2ba", "train_loader.dataset.max_seq_len=64",
                             "max_duration=5ba", "scheduler.t_warmup=100ba"});
   CHECK(mpt::describe_ignored(config.report) ==
@@ -98,7 +98,7 @@ TEST_CASE("what is asked for and has no effect beside the rest is said") {
         "come to its value");
 }
 
-TEST_CASE("values take their place") {
+TEST_CASE("training configuration: written values replace the defaults") {
   auto const config =
       read({"run_name=first", "save_folder=./{run_name}/checkpoints", "autoresume=true",
             "metrics_file=./{run_name}.jsonl", "device_train_microbatch_size=4", "precision=fp32",
@@ -119,7 +119,7 @@ TEST_CASE("values take their place") {
   CHECK(!read({"device_train_microbatch_size=auto"}).device_train_microbatch_size);
 }
 
-TEST_CASE("a blank run name comes from the environment, else from the file's name") {
+TEST_CASE("run_name: a blank one comes from $RUN_NAME or the file's name") {
   auto const document = mpt::make_document(base, "t.yaml");
   CHECK(mpt::read_train_config(document, {.run_name = "from-env"}).run_name == "from-env");
   CHECK(
@@ -131,7 +131,7 @@ TEST_CASE("a blank run name comes from the environment, else from the file's nam
                        parallel::error);
 }
 
-TEST_CASE("malformed configurations give one exact message each") {
+TEST_CASE("training configuration: each malformed one gives one exact message") {
   std::vector<std::pair<overrides, std::string>> const cases{
       {{"model="}, "command line: model: missing; it is required"},
       {{"model=5"}, "command line: model: expected a mapping, found '5'"},
@@ -247,7 +247,9 @@ TEST_CASE("malformed configurations give one exact message each") {
   CHECK(problem({}, "a: 1") == "t.yaml: max_seq_len: missing; it is required");
 }
 
-TEST_CASE("every pretraining YAML of LLM Foundry loads, and is the size it is named after") {
+TEST_CASE(
+    "training configuration: every pretraining YAML of LLM Foundry loads with the size in its "
+    "name") {
   auto const data = test::data_folder();
   if (data.empty()) {
     MESSAGE("skipped: no ../shared/data");
@@ -285,7 +287,8 @@ TEST_CASE("every pretraining YAML of LLM Foundry loads, and is the size it is na
   CHECK(mpt::load_train_config(folder / "testing.yaml", overrides{}).model.d_model == 128);
 }
 
-TEST_CASE("what a pretraining YAML holds that has no effect is said in one line") {
+TEST_CASE(
+    "training configuration: the ignored keys of a pretraining YAML are reported in one line") {
   auto const data = test::data_folder();
   if (data.empty()) {
     MESSAGE("skipped: no ../shared/data");
@@ -307,7 +310,7 @@ TEST_CASE("what a pretraining YAML holds that has no effect is said in one line"
 }
 
 // Change this list on purpose only: files of users depend on it.
-TEST_CASE("the keys that have an effect are these") {
+TEST_CASE("training configuration: the list of effective keys") {
   std::string found;
   for (auto const& key : mpt::known_keys())
     if (key.role == mpt::key_role::effective && !key.name.starts_with("eval_loader."))
@@ -399,7 +402,7 @@ TEST_CASE("the keys that have an effect are these") {
       "train_loader.label train_loader.name train_subset_num_batches variables zero_stage");
 }
 
-TEST_CASE("keys of LLM Foundry that have no effect or are not there yet are known, too") {
+TEST_CASE("training configuration: LLM Foundry's ineffective and unsupported keys are known") {
   auto const role_of = [known = mpt::known_keys()](std::string_view name) {
     for (auto const& key : known)
       if (key.name == name) return static_cast<int>(key.role);
@@ -419,12 +422,12 @@ TEST_CASE("keys of LLM Foundry that have no effect or are not there yet are know
     CHECK_MESSAGE(role_of(name) == static_cast<int>(mpt::key_role::restricted), name);
 }
 
-TEST_CASE("what is said of a key without effect names what there is in its place") {
-  auto const said = mpt::describe_ignored(read({}, base + "metadata: {a: 1}\n").report);
-  CHECK(said.find("metadata (no logger here takes it)") != std::string::npos);
+TEST_CASE("training configuration: the report of an ignored key gives the reason") {
+  auto const summary = mpt::describe_ignored(read({}, base + "metadata: {a: 1}\n").report);
+  CHECK(summary.find("metadata (no logger here takes it)") != std::string::npos);
 }
 
-TEST_CASE("a mutated configuration loads or gives one message") {
+TEST_CASE("training configuration: a randomly mutated one loads or gives one message") {
   parallel::philox const random(17, parallel::stream_id("mutations"));
   std::string const pieces[] = {"${variables.len}",
                                 "${",
@@ -448,16 +451,16 @@ TEST_CASE("a mutated configuration loads or gives one message") {
                                 "\t"};
   std::size_t loaded = 0;
   std::uint64_t draw = 0;
-  auto const below = [&](std::size_t bound) { return random.bits(draw++) % bound; };
+  auto const random_below = [&](std::size_t bound) { return random.bits(draw++) % bound; };
   for (int round = 0; round < 2000; ++round) {
     std::string text = base;
-    for (auto left = 1 + below(4); left > 0; --left) {
-      auto const at = below(text.size());
-      switch (below(4)) {
-        case 0: text[at] = static_cast<char>(below(256)); break;
-        case 1: text.erase(at, 1 + below(20)); break;
-        case 2: text.insert(at, pieces[below(std::size(pieces))]); break;
-        default: text.insert(at, text.substr(below(text.size()), below(60)));
+    for (auto mutations = 1 + random_below(4); mutations > 0; --mutations) {
+      auto const offset = random_below(text.size());
+      switch (random_below(4)) {
+        case 0: text[offset] = static_cast<char>(random_below(256)); break;
+        case 1: text.erase(offset, 1 + random_below(20)); break;
+        case 2: text.insert(offset, pieces[random_below(std::size(pieces))]); break;
+        default: text.insert(offset, text.substr(random_below(text.size()), random_below(60)));
       }
     }
     try {

@@ -27,7 +27,7 @@ inline std::string problem(std::string const& text, use const& read) {
   return {};
 }
 
-TEST_CASE("values are read as the type asked for, with defaults where absent or blank") {
+TEST_CASE("config_reader: values have the requested type, absent or blank ones the default") {
   auto const root =
       mpt::parse_yaml("i: 12\nd: 6.0e-4\nb: true\ns: 12\nt: 2e9tok\nblank:\nm: {x: 1}\n", "f.yaml");
   mpt::config_report report;
@@ -47,7 +47,8 @@ TEST_CASE("values are read as the type asked for, with defaults where absent or 
   CHECK(report.known.back().name == "m.x");
 }
 
-TEST_CASE("each mistake has one message with place, name, expectation and finding") {
+TEST_CASE(
+    "config_reader: each mistake gives one message with location, name, expected and found value") {
   std::vector<std::tuple<std::string, use, std::string>> const cases{
       {"a: x", [](auto& r) { static_cast<void>(r.template get<std::int64_t>("a", 0)); },
        "f.yaml:1:4: top.a: expected an integer, found 'x'"},
@@ -100,13 +101,13 @@ TEST_CASE("each mistake has one message with place, name, expectation and findin
   for (auto const& [text, read, message] : cases) CHECK(problem(text, read) == message);
 }
 
-TEST_CASE("restricted keys take their default in any spelling, blank or empty") {
+TEST_CASE("config_reader: an unsupported key may be blank, empty, or the default in any spelling") {
   for (std::string const text : {"a: false", "a: False", "a: no", "a:", "a: {}", "a: []", "b: 1"})
     CHECK(problem(text, [](auto& r) { r.refuse_unsupported("a", "use false", {"false"}); }) == "");
   CHECK(problem("a: 1", [](auto& r) { r.refuse_unsupported("a", "use 1.0", {"1.0"}); }) == "");
 }
 
-TEST_CASE("a key without effect is reported when it is written, and known in any case") {
+TEST_CASE("config_reader: a key without effect is always known and reported when written") {
   auto const root = mpt::parse_yaml("num_workers: 8\n", "f.yaml");
   mpt::config_report report;
   mpt::config_reader reader(root, "train_loader", report);

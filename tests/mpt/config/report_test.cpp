@@ -5,7 +5,7 @@
 
 namespace report_test {
 
-TEST_CASE("ignored keys are listed once, those of one reason together") {
+TEST_CASE("config_report: ignored keys are listed once, grouped by reason") {
   mpt::config_report report;
   CHECK(mpt::describe_ignored(report).empty());
   report.ignored = {{"a", "no workers"}, {"b", "always on"}, {"c", "no workers"}};

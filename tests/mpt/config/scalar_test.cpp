@@ -12,7 +12,7 @@
 
 namespace scalar_test {
 
-TEST_CASE("numbers are read as written in LLM Foundry's files") {
+TEST_CASE("parse_number: reads the forms in LLM Foundry's files") {
   CHECK(mpt::parse_number("6.0e-4") == 6.0e-4);
   CHECK(mpt::parse_number("1e-08") == 1e-8);
   CHECK(mpt::parse_number("1.0e-08") == 1e-8);
@@ -22,14 +22,14 @@ TEST_CASE("numbers are read as written in LLM Foundry's files") {
   CHECK(mpt::parse_number("4_000_000") == 4e6);
 }
 
-TEST_CASE("what is not a finite number is none") {
+TEST_CASE("parse_number: rejects text that is no finite number") {
   for (std::string_view const text :
        {"",   "+",  "-",   "+-1", "++1", "1e999", "inf",    "-inf", "nan", ".nan", "0o30",
         "1 ", " 1", "1,5", "_1",  "08",  "1._0",  "2e9tok", "abc",  "e5",  "-e5",  "0X1F"})
     CHECK_MESSAGE(!mpt::parse_number(text), text);
 }
 
-TEST_CASE("integers may be written as numbers without a fraction, and only exactly") {
+TEST_CASE("parse_integer: accepts numbers without a fraction that are exact") {
   CHECK(mpt::parse_integer("2048") == 2048);
   CHECK(mpt::parse_integer("-1") == -1);
   CHECK(mpt::parse_integer("+17") == 17);
@@ -43,7 +43,7 @@ TEST_CASE("integers may be written as numbers without a fraction, and only exact
 }
 
 // Values of OmegaConf 2.3, with which LLM Foundry reads its files.
-TEST_CASE("integers of other bases are what OmegaConf reads, and what is text there is none here") {
+TEST_CASE("parse_integer: reads other bases as OmegaConf does and rejects what is text there") {
   for (auto const& one : {std::pair<std::string_view, std::int64_t>{"030", 24},
                           {"0x1F", 31},
                           {"0b101", 5},
@@ -88,7 +88,7 @@ TEST_CASE("integers of other bases are what OmegaConf reads, and what is text th
   CHECK(mpt::parse_decimal("030") == 30);  // of a time: 030ba
 }
 
-TEST_CASE("booleans are those of YAML 1.1") {
+TEST_CASE("parse_bool: accepts the booleans of YAML 1.1") {
   for (std::string_view const text : {"true", "True", "TRUE", "yes", "on"})
     CHECK(mpt::parse_bool(text) == true);
   for (std::string_view const text : {"false", "False", "FALSE", "no", "Off"})

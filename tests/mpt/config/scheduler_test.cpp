@@ -30,7 +30,7 @@ inline std::string problem(std::string const& text) {
   return {};
 }
 
-TEST_CASE("multipliers equal Composer's to the last bit") {
+TEST_CASE("learning rate: multipliers equal Composer's to the last bit") {
   struct row {
     std::string scheduler, duration;
     std::int64_t batches_per_epoch;
@@ -83,9 +83,9 @@ TEST_CASE("multipliers equal Composer's to the last bit") {
                                     .max_duration = mpt::parse_time(duration)};
     auto const schedule = read(text);
     mpt::check_schedule(schedule, clock);
-    for (auto const& at : points) {
-      auto const& [batch, expected] = at;
-      CAPTURE(at.first);
+    for (auto const& point : points) {
+      auto const& [batch, expected] = point;
+      CAPTURE(point.first);
       CHECK(mpt::learning_rate_multiplier(schedule, batch, clock) == expected);
       CHECK(mpt::learning_rate(schedule, {}, batch, clock) == 1e-3 * expected);
     }
@@ -106,10 +106,12 @@ mpt::training_clock clock_of(nlohmann::json const& row) {
           .max_duration = mpt::parse_time(row["max_duration"].get<std::string>())};
 }
 
-TEST_CASE("linear, constant and inverse root schedules equal the references' at every batch") {
+TEST_CASE(
+    "learning rate: linear, constant and inverse root schedules equal the references at every "
+    "batch") {
   std::size_t points = 0;
-  auto const all = golden();
-  for (auto const& row : all["accepted"]) {
+  auto const reference = golden();
+  for (auto const& row : reference["accepted"]) {
     CAPTURE(row["scheduler"].dump());
     auto const clock = clock_of(row);
     auto const schedule = read(row["scheduler"].dump());
@@ -124,7 +126,8 @@ TEST_CASE("linear, constant and inverse root schedules equal the references' at 
   CHECK(points == 591);
 }
 
-TEST_CASE("what LLM Foundry refuses of an inverse root schedule is refused, saying why") {
+TEST_CASE(
+    "learning rate: an inverse root schedule that LLM Foundry refuses is refused with the reason") {
   std::vector<std::string> const messages{
       "f.yaml:1:79: scheduler.t_warmup: cannot be a fraction of max_duration, since this schedule "
       "is for training that goes on; use the unit of max_duration",
@@ -144,19 +147,19 @@ TEST_CASE("what LLM Foundry refuses of an inverse root schedule is refused, sayi
   }
 }
 
-TEST_CASE("times of different units are one schedule") {
+TEST_CASE("learning rate: times of different units give one schedule") {
   mpt::training_clock clock{.samples_per_batch = 4,
                             .tokens_per_batch = 400,
                             .batches_per_epoch = 0,
                             .max_duration = mpt::parse_time("40000tok")};
   auto const mixed = read("{name: cosine_with_warmup, t_warmup: 10ba}");
-  auto const same = read("{name: cosine_with_warmup, t_warmup: 4000tok}");
+  auto const same_unit = read("{name: cosine_with_warmup, t_warmup: 4000tok}");
   for (std::int64_t batch = 0; batch <= 100; ++batch)
     CHECK(mpt::learning_rate_multiplier(mixed, batch, clock) ==
-          doctest::Approx(mpt::learning_rate_multiplier(same, batch, clock)).epsilon(1e-14));
+          doctest::Approx(mpt::learning_rate_multiplier(same_unit, batch, clock)).epsilon(1e-14));
 }
 
-TEST_CASE("a warm-up as long as the training, or none, is not divided by zero") {
+TEST_CASE("learning rate: a full-length or zero warm-up does not divide by zero") {
   mpt::training_clock const clock{.samples_per_batch = 1,
                                   .tokens_per_batch = 1,
                                   .batches_per_epoch = 0,
@@ -167,33 +170,35 @@ TEST_CASE("a warm-up as long as the training, or none, is not divided by zero") 
                                       clock) == 1);
 }
 
-TEST_CASE("a warm-up or decay that the training ends before is said, whatever its unit") {
+TEST_CASE("learning rate: a warm-up or decay that outlasts training is noted in any unit") {
   mpt::training_clock const clock{.samples_per_batch = 4,
                                   .tokens_per_batch = 400,
                                   .batches_per_epoch = 0,
                                   .max_duration = mpt::parse_time("10ba")};
-  auto const said = [&](std::string const& times, std::string const& name = "cosine_with_warmup") {
-    auto const all = mpt::unfinished_parts(read("{name: " + name + ", " + times + "}"), clock);
-    return all.empty() ? std::string() : all.front();
+  auto const first_note = [&](std::string const& times,
+                              std::string const& name = "cosine_with_warmup") {
+    auto const notes = mpt::unfinished_parts(read("{name: " + name + ", " + times + "}"), clock);
+    return notes.empty() ? std::string() : notes.front();
   };
   std::string const rate = "the learning rate does not come ";
-  CHECK(said("t_warmup: 5ba").empty());
-  CHECK(said("t_warmup: 3600tok, t_max: 4000tok").empty());
-  CHECK(said("t_warmup: 0ba, t_max: 40sp").empty());
-  CHECK(said("t_warmup: 0ba, t_max: 3999tok").empty());  // its last batch is the training's
-  CHECK(said("t_warmup: 10ba") ==
+  CHECK(first_note("t_warmup: 5ba").empty());
+  CHECK(first_note("t_warmup: 3600tok, t_max: 4000tok").empty());
+  CHECK(first_note("t_warmup: 0ba, t_max: 40sp").empty());
+  CHECK(first_note("t_warmup: 0ba, t_max: 3999tok").empty());  // its last batch is the training's
+  CHECK(first_note("t_warmup: 10ba") ==
         "scheduler.t_warmup 10ba is not shorter than max_duration 10ba: " + rate + "to its value");
-  CHECK(said("t_warmup: 1e6tok") ==
+  CHECK(first_note("t_warmup: 1e6tok") ==
         "scheduler.t_warmup 1000000tok (2500 batches) is not shorter than max_duration 10ba: " +
             rate + "to its value");
-  CHECK(said("t_warmup: 0ba, t_max: 1e6tok") ==
+  CHECK(first_note("t_warmup: 0ba, t_max: 1e6tok") ==
         "scheduler.t_max 1000000tok (2500 batches) is longer than max_duration 10ba: " + rate +
             "down to alpha_f");
-  CHECK(said("t_warmup: 0ba, t_max: 44sp", "linear_decay_with_warmup") ==
+  CHECK(first_note("t_warmup: 0ba, t_max: 44sp", "linear_decay_with_warmup") ==
         "scheduler.t_max 44sp (11 batches) is longer than max_duration 10ba: " + rate +
             "down to alpha_f");
-  CHECK(said("t_warmup: 0ba, t_max: 44sp", "constant_with_warmup").empty());
-  CHECK(said("t_warmup: 0ba, t_scale: 1ba, t_cooldown: 2ba, t_max: 20ba", "inv_sqrt_with_warmup") ==
+  CHECK(first_note("t_warmup: 0ba, t_max: 44sp", "constant_with_warmup").empty());
+  CHECK(first_note("t_warmup: 0ba, t_scale: 1ba, t_cooldown: 2ba, t_max: 20ba",
+                   "inv_sqrt_with_warmup") ==
         "scheduler.t_max 20ba is longer than max_duration 10ba: " + rate +
             "down to alpha_f_cooldown");
   CHECK(mpt::unfinished_parts_in_epochs(read("{name: cosine_with_warmup, t_warmup: 20ba}"), clock)
@@ -208,7 +213,7 @@ TEST_CASE("a warm-up or decay that the training ends before is said, whatever it
             .empty());
 }
 
-TEST_CASE("a schedule that ends before the training is an error") {
+TEST_CASE("learning rate: a schedule that ends before training is an error") {
   auto const schedule = read("{name: cosine_with_warmup, t_warmup: 1ba, t_max: 50ba}");
   mpt::training_clock const clock{.samples_per_batch = 1,
                                   .tokens_per_batch = 1,
@@ -220,7 +225,7 @@ TEST_CASE("a schedule that ends before the training is an error") {
                        parallel::error);
 }
 
-TEST_CASE("a scheduler that cannot be is one clear message") {
+TEST_CASE("scheduler: each invalid setting gives one message") {
   std::vector<std::pair<std::string, std::string>> const cases{
       {"name: cosine_with_warmup", "f.yaml:1:1: scheduler.t_warmup: missing; it is required"},
       {"{name: cosine, t_warmup: 1ba}",

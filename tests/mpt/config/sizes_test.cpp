@@ -8,7 +8,7 @@
 
 namespace sizes_test {
 
-TEST_CASE("a size has one model under both its names, in the form of the YAMLs") {
+TEST_CASE("named_size: both names of a size give the model of the YAMLs") {
   for (auto const& size : mpt::model_sizes) {
     auto const model = mpt::named_size(size.name);
     CHECK(model == mpt::named_size("mpt-" + std::string(size.name)));
@@ -22,7 +22,7 @@ TEST_CASE("a size has one model under both its names, in the form of the YAMLs")
   }
 }
 
-TEST_CASE("the hub's form has ALiBi and no bias") {
+TEST_CASE("hub_form: has ALiBi and no bias") {
   auto const model = mpt::hub_form(mpt::named_size("7b"));
   CHECK(model.attn.alibi);
   CHECK(!model.learned_pos_emb);
@@ -31,7 +31,7 @@ TEST_CASE("the hub's form has ALiBi and no bias") {
   CHECK(model.vocab_size == 50432);
 }
 
-TEST_CASE("an unknown size is answered with those there are") {
+TEST_CASE("named_size: an unknown size is an error that lists the known ones") {
   CHECK_THROWS_WITH_AS(static_cast<void>(mpt::named_size("2b")),
                        "'2b' is not the name of a model size; there are 125m, 350m, 760m, 1b, 3b, "
                        "7b, 13b, 30b, 70b",

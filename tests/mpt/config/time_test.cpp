@@ -20,7 +20,7 @@ inline std::string problem(std::string_view text) {
   return {};
 }
 
-TEST_CASE("times are read, and written back") {
+TEST_CASE("time: a string is read and written back") {
   using mpt::time_unit;
   CHECK(mpt::parse_time("100ba") == mpt::time_value{100, time_unit::batch});
   CHECK(mpt::parse_time("1ep") == mpt::time_value{1, time_unit::epoch});
@@ -34,7 +34,7 @@ TEST_CASE("times are read, and written back") {
     CHECK(mpt::to_string(mpt::parse_time(text)) == text);
 }
 
-TEST_CASE("what is not a time is said clearly") {
+TEST_CASE("time: each invalid string gives one message") {
   std::vector<std::pair<std::string, std::string>> const cases{
       {"100b", "'100b' is not a time: expected a number and one of ep, ba, sp, tok, dur"},
       {"", "'' is not a time: expected a number and one of ep, ba, sp, tok, dur"},
@@ -51,7 +51,7 @@ TEST_CASE("what is not a time is said clearly") {
   for (auto const& [text, message] : cases) CHECK(problem(text) == message);
 }
 
-TEST_CASE("a time in batches is where it falls, and is reached at the end of that batch") {
+TEST_CASE("time: in batches it is fractional and is reached at the end of its batch") {
   mpt::training_clock clock{.samples_per_batch = 4,
                             .tokens_per_batch = 4096,
                             .batches_per_epoch = 10,
@@ -70,7 +70,7 @@ TEST_CASE("a time in batches is where it falls, and is reached at the end of tha
 
 // What Python makes of Composer's expressions: int(fraction * batches of an epoch * epochs), and
 // the batches that math.ceil(epochs * fraction * batches of an epoch) divides.
-TEST_CASE("fractions of epochs are multiplied in Composer's order") {
+TEST_CASE("time: fractions of epochs are multiplied in Composer's order") {
   auto const clock = [](char const* duration, std::int64_t batches) {
     return mpt::training_clock{.batches_per_epoch = batches,
                                .max_duration = mpt::parse_time(duration)};
@@ -84,7 +84,7 @@ TEST_CASE("fractions of epochs are multiplied in Composer's order") {
 
 // The lists were made by Composer's create_interval_scheduler (0.33.0.dev0), 10 batches an epoch,
 // 4 samples and 100 tokens a batch.
-TEST_CASE("things are due at the same batches as under Composer") {
+TEST_CASE("time: intervals are due at the same batches as under Composer") {
   struct row {
     std::string interval, duration;
     std::vector<std::int64_t> due;
@@ -98,15 +98,15 @@ TEST_CASE("things are due at the same batches as under Composer") {
                               {"0.3dur", "2ep", {6, 12, 18, 20}},
                               {"0.4dur", "1050tok", {5, 9, 11}},
                               {"0ba", "9ba", {}}};
-  for (auto const& at : rows) {
+  for (auto const& example : rows) {
     mpt::training_clock const clock{.samples_per_batch = 4,
                                     .tokens_per_batch = 100,
                                     .batches_per_epoch = 10,
-                                    .max_duration = mpt::parse_time(at.duration)};
+                                    .max_duration = mpt::parse_time(example.duration)};
     std::vector<std::int64_t> found;
     for (std::int64_t batch = 0; batch <= mpt::total_batches(clock); ++batch)
-      if (mpt::is_due(mpt::parse_time(at.interval), batch, clock)) found.push_back(batch);
-    CHECK_MESSAGE(found == at.due, at.interval, " of ", at.duration);
+      if (mpt::is_due(mpt::parse_time(example.interval), batch, clock)) found.push_back(batch);
+    CHECK_MESSAGE(found == example.due, example.interval, " of ", example.duration);
   }
 }
 

@@ -8,8 +8,7 @@
 
 namespace token_ids_test {
 
-TEST_CASE(
-    "ids of tokens: a number or a list, also beyond the vocabulary; anything else is refused") {
+TEST_CASE("token ids: a number or a list, also beyond the vocabulary; anything else is refused") {
   using ids = std::vector<std::int64_t>;
   auto const read = [](char const* value) {
     auto const json = nlohmann::json::parse(std::string("{\"eos_token_id\": ") + value + "}");

@@ -8,7 +8,7 @@
 
 namespace train_test {
 
-TEST_CASE("a global batch is shared out and worked through in microbatches") {
+TEST_CASE("split_batch: divides a global batch among ranks and into microbatches") {
   mpt::train_config config;
   config.global_train_batch_size = 24;
   config.device_train_microbatch_size = 5;
@@ -28,9 +28,9 @@ TEST_CASE("a global batch is shared out and worked through in microbatches") {
       parallel::error);
 }
 
-TEST_CASE("a global batch that the ranks do not divide: some take one sequence more") {
+TEST_CASE("split_batch: with a remainder the first ranks take one sequence more") {
   mpt::train_config config;
-  config.global_train_batch_size = 23;  // of 5 ranks: 5, 5, 5, 4 and 4
+  config.global_train_batch_size = 23;  // sequences of 5 ranks: 5, 5, 5, 4 and 4
   using remainders = std::vector<std::int64_t>;
   auto const split = [&](std::int64_t microbatch, std::int64_t ranks = 5) {
     config.device_train_microbatch_size = microbatch;
@@ -48,18 +48,18 @@ TEST_CASE("a global batch that the ranks do not divide: some take one sequence m
   CHECK(split(1, 23).device_batch == 1);
   std::int64_t end = 0;
   for (std::int64_t rank = 0; rank < 5; ++rank) {
-    auto const mine = mpt::share_of(config, rank, 5);
-    CHECK(mine.begin == end);
-    end = mine.end;
+    auto const share = mpt::share_of(config, rank, 5);
+    CHECK(share.begin == end);
+    end = share.end;
   }
   CHECK(end == 23);
 }
 
-TEST_CASE("in the canonical order microbatches are those of one rank, whatever ranks there are") {
+TEST_CASE("split_batch: in the canonical order microbatches do not depend on the number of ranks") {
   mpt::train_config config;
   config.reduction_order = parallel::zero::reduction_order::canonical_tree;
   config.global_train_batch_size = 23;
-  config.device_train_microbatch_size = 4;  // 5 of 4, and one of 3
+  config.device_train_microbatch_size = 4;  // 5 microbatches of 4, and one of 3
   for (std::int64_t const ranks : {1, 2, 3, 4, 5, 6, 9}) {
     CAPTURE(ranks);
     auto const split = mpt::split_batch(config, ranks);
@@ -68,11 +68,11 @@ TEST_CASE("in the canonical order microbatches are those of one rank, whatever r
     CHECK(split.accumulation == (ranks == 1 ? 6 : ranks == 2 ? 4 : ranks < 6 ? 2 : 1));
     std::int64_t end = 0;
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
-      auto const mine = mpt::share_of(config, rank, ranks);
-      CHECK(mine.begin == end);
-      CHECK(mine.size() <= split.device_batch);
-      CHECK((mine.begin % 4 == 0 || mine.size() == 0));
-      end = mine.end;
+      auto const share = mpt::share_of(config, rank, ranks);
+      CHECK(share.begin == end);
+      CHECK(share.size() <= split.device_batch);
+      CHECK((share.begin % 4 == 0 || share.size() == 0));
+      end = share.end;
     }
     CHECK(end == 23);
   }
@@ -81,7 +81,7 @@ TEST_CASE("in the canonical order microbatches are those of one rank, whatever r
   CHECK(mpt::split_batch(config, 4).remainders.empty());
 }
 
-TEST_CASE("the clock knows tokens, and the data's epochs cut to the subset") {
+TEST_CASE("clock_of: counts tokens, and cuts an epoch to the subset") {
   mpt::train_config config;
   config.global_train_batch_size = 8;
   config.train_loader.max_seq_len = 128;

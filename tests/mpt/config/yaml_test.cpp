@@ -20,7 +20,7 @@ inline std::string problem(std::string const& text, mpt::config_limits const& li
   return {};
 }
 
-TEST_CASE("every value and key knows its line and column") {
+TEST_CASE("YAML: every value and key has its line and column") {
   auto const root = mpt::parse_yaml("a: 1\nb:\n  c: [x, 'y']\n  d:\n", "f.yaml");
   REQUIRE(root.is_map());
   CHECK(root.find("a")->location == "f.yaml:1:4");
@@ -34,23 +34,23 @@ TEST_CASE("every value and key knows its line and column") {
   CHECK(b.find("d")->is_null());
 }
 
-TEST_CASE("text of nothing is a null value") {
+TEST_CASE("YAML: empty text is a null value") {
   CHECK(mpt::parse_yaml("", "f.yaml").is_null());
   CHECK(mpt::parse_yaml("# only a comment\n", "f.yaml").is_null());
   CHECK(mpt::parse_yaml("~", "f.yaml").is_null());
 }
 
-TEST_CASE("aliases are copies, and merge keys give what a mapping lacks") {
+TEST_CASE("YAML: aliases are copies, and merge keys add missing members") {
   auto const root =
       mpt::parse_yaml("base: &b {x: 1, y: 2}\ncopy: *b\nmore:\n  <<: *b\n  y: 3\n", "f.yaml");
   CHECK(root.find("copy")->find("y")->text == "2");
-  auto const& more = *root.find("more");
-  CHECK(more.find("x")->text == "1");
-  CHECK(more.find("y")->text == "3");
-  CHECK(more.find("<<") == nullptr);
+  auto const& merged = *root.find("more");
+  CHECK(merged.find("x")->text == "1");
+  CHECK(merged.find("y")->text == "3");
+  CHECK(merged.find("<<") == nullptr);
 }
 
-TEST_CASE("refused text is named with its place") {
+TEST_CASE("YAML: refused text is reported with its location") {
   std::vector<std::pair<std::string, std::string>> const cases{
       {"a: 1\nb: 2\na: 3\n",
        "f.yaml:3:1: the key 'a' is written twice; the first is at f.yaml:1:1"},
@@ -72,12 +72,12 @@ TEST_CASE("refused text is named with its place") {
   for (auto const& [text, message] : cases) CHECK(problem(text) == message);
 }
 
-TEST_CASE("aliases that multiply are stopped by what they stand for") {
+TEST_CASE("YAML: aliases count as their copies against the limit") {
   std::string text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
   for (int i = 1; i < 12; ++i) {
-    auto const before = "*a" + std::to_string(i - 1);
-    text += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [" + before;
-    for (int k = 1; k < 10; ++k) text += ", " + before;
+    auto const alias = "*a" + std::to_string(i - 1);
+    text += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [" + alias;
+    for (int k = 1; k < 10; ++k) text += ", " + alias;
     text += "]\n";
   }
   auto const message = problem(text);
@@ -85,7 +85,7 @@ TEST_CASE("aliases that multiply are stopped by what they stand for") {
         std::string::npos);
 }
 
-TEST_CASE("size and depth have limits") {
+TEST_CASE("YAML: size and depth are limited") {
   CHECK(problem("a: 12345", {.bytes = 4}) == "f.yaml: 8 bytes; a configuration has at most 4");
   CHECK(problem("a: 12345", {.scalar = 4}) ==
         "f.yaml:1:4: a scalar of 5 bytes; at most 4 are read");
@@ -94,7 +94,7 @@ TEST_CASE("size and depth have limits") {
   CHECK(problem("[[[1]]]", {.depth = 2}) == "f.yaml:1:3: nested more than 2 levels deep");
   CHECK(problem(std::string(10'000, '[')).find("nested more than 32 levels deep") !=
         std::string::npos);
-  // each alias is one level deeper than what it stands for
+  // each alias is one level deeper than its target
   CHECK(problem("a: &a [1]\nb: &b [*a]\nc: [*b]\n", {.depth = 3}).find("nested too deeply") !=
         std::string::npos);
 }

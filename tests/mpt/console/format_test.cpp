@@ -4,7 +4,7 @@
 
 namespace format_test {
 
-TEST_CASE("counts have three significant digits and a suffix") {
+TEST_CASE("count: three significant digits and a suffix") {
   CHECK(mpt::console::count(0) == "0");
   CHECK(mpt::console::count(950) == "950");
   CHECK(mpt::console::count(999.6) == "1.00k");
@@ -13,12 +13,12 @@ TEST_CASE("counts have three significant digits and a suffix") {
   CHECK(mpt::console::count(2.5e9) == "2.50B");
 }
 
-TEST_CASE("bytes are binary units") {
+TEST_CASE("bytes: binary units") {
   CHECK(mpt::console::bytes(512) == "512 B");
   CHECK(mpt::console::bytes(1536.0 * 1024 * 1024) == "1.5 GiB");
 }
 
-TEST_CASE("durations read like a clock") {
+TEST_CASE("duration: reads like a clock") {
   CHECK(mpt::console::duration(7) == "0:07");
   CHECK(mpt::console::duration(161) == "2:41");
   CHECK(mpt::console::duration(3 * 3600 + 5 * 60) == "3:05:00");
@@ -26,7 +26,7 @@ TEST_CASE("durations read like a clock") {
   CHECK(mpt::console::duration(-1) == "–");
 }
 
-TEST_CASE("thousands are grouped") {
+TEST_CASE("grouped: thousands are separated by commas") {
   CHECK(mpt::console::grouped(0) == "0");
   CHECK(mpt::console::grouped(999) == "999");
   CHECK(mpt::console::grouped(1234567) == "1,234,567");

@@ -6,8 +6,8 @@
 #include <mpt/console/progress.hpp>
 #include <mpt/console/say.hpp>
 
-TEST_CASE("what cannot be said is lost, and nothing else happens") {
-  int const kept = ::dup(STDERR_FILENO);
+TEST_CASE("say: text that standard error does not take is lost without an exception") {
+  int const original = ::dup(STDERR_FILENO);
   int const full = ::open("/dev/full", O_WRONLY);
   REQUIRE(full >= 0);
   ::dup2(full, STDERR_FILENO);
@@ -17,7 +17,7 @@ TEST_CASE("what cannot be said is lost, and nothing else happens") {
     CHECK_NOTHROW(bar.update(0.5, "half"));
     CHECK_NOTHROW(bar.note("a note"));
   }
-  ::dup2(kept, STDERR_FILENO);
+  ::dup2(original, STDERR_FILENO);
   ::close(full);
-  ::close(kept);
+  ::close(original);
 }

@@ -17,15 +17,15 @@ using mpt::data::document_reader;
 using mpt::data::text_format;
 using mpt::data::text_of_row;
 
-struct found {
+struct file_content {
   text_format format = text_format::plain;
   std::vector<std::string> documents;
   std::vector<std::uint64_t> lines;
 };
 
-inline found read(std::filesystem::path const& path, document_options options = {}) {
+inline file_content read(std::filesystem::path const& path, document_options options = {}) {
   document_reader reader(path, options);
-  found out;
+  file_content out;
   out.format = reader.format();
   for (std::string document; reader.next(document);) {
     out.lines.push_back(reader.line());

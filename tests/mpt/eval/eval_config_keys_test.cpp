@@ -1,7 +1,7 @@
-// Tests of every key that an evaluation's configuration may have: set to another value than its
-// default, it changes the evaluation, is refused, or is said to have no effect, with the reason.
-// What lies below icl_tasks, eval_gauntlet, tokenizer and an mpt_causal_lm's model is read as of a
-// training configuration: tests/mpt/config/known_keys_test.cpp has the rows of those.
+// Tests every key of an evaluation's configuration: set to another value than its default, it
+// changes the evaluation, is refused, or is listed as having no effect, with the reason. The keys
+// below icl_tasks, eval_gauntlet, tokenizer and an mpt_causal_lm's model are read as in a training
+// configuration: tests/mpt/config/known_keys_test.cpp has their rows.
 #include <cstdint>
 #include <map>
 #include <set>
@@ -21,18 +21,18 @@ namespace eval_config_keys_test {
 using overrides = std::vector<std::string>;
 
 enum class outcome : std::uint8_t {
-  changes,  ///< what the evaluation is told differs
-  refused,  ///< one message
-  listed    ///< it changes nothing, and is named with the reason
+  changes,  ///< the configuration that is read differs
+  refused,  ///< with one message
+  listed    ///< it changes nothing and is listed with the reason
 };
 using enum outcome;
 
-/// FOLDER in a setting becomes a folder of small files.
+/// One tested setting. FOLDER in a setting stands for a folder of small files.
 struct row {
   outcome expected;
   std::string setting;    ///< key=value
   std::string text = {};  ///< part of the message or the reason
-  overrides beside = {};  ///< what is set before
+  overrides base = {};    ///< settings that are applied before
 };
 
 overrides const hub{
@@ -124,13 +124,13 @@ struct small_files {
                         "num_fewshot: 0, random_baseline: 0.1}]}]}");
   }
 
-  [[nodiscard]] std::string filled(std::string const& text) const {
+  [[nodiscard]] std::string fill_folder(std::string const& text) const {
     return mpt::fill_in(text, "FOLDER", folder.path().string());
   }
 
   [[nodiscard]] reading read(overrides changes) const {
-    for (auto& text : changes) text = filled(text);
-    auto const yaml = filled(
+    for (auto& text : changes) text = fill_folder(text);
+    auto const yaml = fill_folder(
         "max_seq_len: 128\n"
         "device_eval_batch_size: 8\n"
         "models: [{model_name: a, model: {name: mpt_causal_lm}, load_path: FOLDER}]\n"
@@ -147,21 +147,24 @@ struct small_files {
   }
 };
 
-/// What is wrong with a row; "" for nothing.
-std::string fault_of(row const& tried, reading const& without, reading const& with) {
+/// The fault of a row; "" if it has none.
+std::string fault_of(row const& tried, reading const& base_reading,
+                     reading const& changed_reading) {
   if (tried.expected == refused)
-    return !with.problem.empty() && with.problem.find(tried.text) != std::string::npos
+    return !changed_reading.problem.empty() &&
+                   changed_reading.problem.find(tried.text) != std::string::npos
                ? ""
-               : "is not refused so, but: " + with.problem;
-  if (!without.problem.empty()) return "what stands beside it is refused: " + without.problem;
-  if (!with.problem.empty()) return "is refused: " + with.problem;
-  auto const is_same = [](mpt::icl::eval_config one, mpt::icl::eval_config other) {
-    one.report = other.report = {};
-    return one == other;
-  }(without.config, with.config);
+               : "is not refused so, but: " + changed_reading.problem;
+  if (!base_reading.problem.empty())
+    return "what stands beside it is refused: " + base_reading.problem;
+  if (!changed_reading.problem.empty()) return "is refused: " + changed_reading.problem;
+  auto const is_same = [](mpt::icl::eval_config first, mpt::icl::eval_config second) {
+    first.report = second.report = {};
+    return first == second;
+  }(base_reading.config, changed_reading.config);
   auto const key = tried.setting.substr(0, tried.setting.find('='));
   std::string reason;
-  for (auto const& ignored : with.config.report.ignored)
+  for (auto const& ignored : changed_reading.config.report.ignored)
     if (key == ignored.name || key.starts_with(ignored.name + '.')) reason = ignored.reason;
   if (tried.expected == changes)
     return is_same ? "changes nothing" : reason.empty() ? "" : "is listed: " + reason;
@@ -171,7 +174,7 @@ std::string fault_of(row const& tried, reading const& without, reading const& wi
              : "is not listed so, but: " + reason;
 }
 
-/// The name without numbers of items; "" for what a training configuration has as well.
+/// The name without item numbers; "" for a key that a training configuration also has.
 std::string own_key(std::string name) {
   for (auto digit = name.find(".0"); digit != std::string::npos; digit = name.find(".0"))
     name.erase(digit, 2);
@@ -181,30 +184,30 @@ std::string own_key(std::string name) {
   return name;
 }
 
-TEST_CASE("every key of an evaluation's configuration changes it, is refused, or is listed") {
+TEST_CASE("evaluation configuration: every key changes the evaluation, is refused, or is listed") {
   small_files const files;
   std::set<std::string> known, tried;
-  // of an mpt_causal_lm's model: read as of a training configuration
-  std::set<std::string> of_models;
+  // keys of an mpt_causal_lm's model, read as in a training configuration
+  std::set<std::string> model_keys;
   auto const learn = [](std::set<std::string>& names, mpt::config_report const& report) {
     for (auto const& key : report.known)
       if (auto const name = own_key(key.name); !name.empty()) names.insert(name);
   };
   std::map<outcome, int> counts;
-  for (row const& one : rows()) {
-    CAPTURE(one.setting);
-    auto const without = files.read(one.beside);
-    auto changed = one.beside;
-    changed.push_back(one.setting);
-    auto const with = files.read(changed);
-    bool const is_hub = one.beside == hub;
-    learn(is_hub ? known : of_models, with.config.report);
-    auto const fault = fault_of(one, without, with);
-    CHECK_MESSAGE(fault.empty(), one.setting, " ", fault);
-    tried.insert(own_key(one.setting.substr(0, one.setting.find('='))));
-    ++counts[one.expected];
+  for (row const& tried_row : rows()) {
+    CAPTURE(tried_row.setting);
+    auto const base_reading = files.read(tried_row.base);
+    auto changed = tried_row.base;
+    changed.push_back(tried_row.setting);
+    auto const changed_reading = files.read(changed);
+    bool const is_hub = tried_row.base == hub;
+    learn(is_hub ? known : model_keys, changed_reading.config.report);
+    auto const fault = fault_of(tried_row, base_reading, changed_reading);
+    CHECK_MESSAGE(fault.empty(), tried_row.setting, " ", fault);
+    tried.insert(own_key(tried_row.setting.substr(0, tried_row.setting.find('='))));
+    ++counts[tried_row.expected];
   }
-  for (auto const& key : of_models)
+  for (auto const& key : model_keys)
     if (!key.starts_with("model.") && !key.starts_with("models.model.")) known.insert(key);
   CHECK(known.size() > 40);
   for (auto const& key : known) {

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
-#include <mpt/eval/eval_config.hpp>
 #include <mpt/config/yaml.hpp>
+#include <mpt/eval/eval_config.hpp>
 
 #include "mpt/data/scratch.hpp"
 #include "support/data.hpp"
@@ -10,10 +10,10 @@ namespace eval_config_test {
 
 using namespace mpt::icl;
 
-struct reading {
+struct config_files {
   data_test::scratch_folder folder;
 
-  reading() {
+  config_files() {
     std::filesystem::create_directories(folder / "model");
     data_test::put_file(folder / "t.jsonl", "{}");
     data_test::put_file(folder / "tasks.yaml", "icl_tasks:\n" + task);
@@ -32,25 +32,25 @@ struct reading {
   std::string const tasks = "icl_tasks: tasks.yaml\n";
 };
 
-TEST_CASE("several models, tasks from a file and a gauntlet are read") {
-  reading with;
-  auto const config =
-      with.read(with.head +
-                "precision: fp32\nranks: 4\nparallelism: {tensor: 2}\nicl_subset_num_batches: 3\n" +
-                "icl_tasks_str: tasks.yaml\nmodels:\n- model_name: a\n  model: "
-                "{name: mpt_causal_lm, d_model: 32, n_heads: 4}\n  load_path: " +
-                with.model() + "\n  tokenizer: {name: words}\n" +
-                "- model: {name: hf_causal_lm, pretrained: true, "
-                "pretrained_model_name_or_path: " +
-                with.model() + "}\n" +
-                "eval_gauntlet: {categories: [{name: c, benchmarks: [{name: t, "
-                "num_fewshot: 0, random_baseline: 0.5}]}]}\n");
+TEST_CASE("evaluation configuration: several models, tasks from a file and a gauntlet are read") {
+  config_files files;
+  auto const config = files.read(
+      files.head +
+      "precision: fp32\nranks: 4\nparallelism: {tensor: 2}\nicl_subset_num_batches: 3\n" +
+      "icl_tasks_str: tasks.yaml\nmodels:\n- model_name: a\n  model: "
+      "{name: mpt_causal_lm, d_model: 32, n_heads: 4}\n  load_path: " +
+      files.model() + "\n  tokenizer: {name: words}\n" +
+      "- model: {name: hf_causal_lm, pretrained: true, "
+      "pretrained_model_name_or_path: " +
+      files.model() + "}\n" +
+      "eval_gauntlet: {categories: [{name: c, benchmarks: [{name: t, "
+      "num_fewshot: 0, random_baseline: 0.5}]}]}\n");
   REQUIRE(config.models.size() == 2);
   CHECK(config.models[0].name == "a");
   CHECK(config.models[0].tokenizer == "words");
   REQUIRE(config.models[0].stated.has_value());
   CHECK(config.models[0].stated->d_model == 32);
-  CHECK(config.models[1].path == with.model());
+  CHECK(config.models[1].path == files.model());
   CHECK_FALSE(config.models[1].stated.has_value());
   CHECK(config.tasks.at(0).max_seq_len == 16);
   CHECK(config.tasks.at(0).batch_size == 4);
@@ -61,100 +61,105 @@ TEST_CASE("several models, tasks from a file and a gauntlet are read") {
   CHECK(config.subset_batches == 3);
 }
 
-TEST_CASE("a model without a name of its own is called by its folder and its adapter's") {
+TEST_CASE(
+    "evaluation configuration: a model's default name is its folder and its adapter's folder") {
   CHECK(mpt::icl::name_of("models/a", "") == "models/a");
   CHECK(mpt::icl::name_of("models/a", "tuned") == "models/a + tuned");
 }
 
-TEST_CASE("a training file's form, with one model at the top, will do") {
-  reading with;
+TEST_CASE(
+    "evaluation configuration: one model at the top level, as in a training file, is accepted") {
+  config_files files;
   auto const config =
-      with.read(with.head + with.tasks + "model_name: one\nmodel: {name: mpt_causal_lm}\n" +
-                "tokenizer: {name: w}\nload_path: " + with.model() + "\nprecision: amp_fp16\n");
+      files.read(files.head + files.tasks + "model_name: one\nmodel: {name: mpt_causal_lm}\n" +
+                 "tokenizer: {name: w}\nload_path: " + files.model() + "\nprecision: amp_fp16\n");
   CHECK(config.models.at(0).name == "one");
   CHECK(config.precision == mpt::precision_kind::fp32);
   REQUIRE(config.report.notes.size() == 1);
 }
 
-TEST_CASE("model_name_or_path on the command line is the variable of that name") {
-  reading with;
-  data_test::put_file(with.folder / "e.yaml",
-                      with.head + with.tasks +
+TEST_CASE(
+    "evaluation configuration: the override model_name_or_path sets the variable of that name") {
+  config_files files;
+  data_test::put_file(files.folder / "e.yaml",
+                      files.head + files.tasks +
                           "variables: {model_name_or_path: nowhere}\nmodels:\n- model: {name: "
                           "hf_causal_lm, pretrained_model_name_or_path: "
                           "'${variables.model_name_or_path}'}\n");
-  std::vector<std::string> const overrides{"model_name_or_path=" + with.model()};
-  CHECK(load_eval_config(with.folder / "e.yaml", overrides).models.at(0).path == with.model());
+  std::vector<std::string> const overrides{"model_name_or_path=" + files.model()};
+  CHECK(load_eval_config(files.folder / "e.yaml", overrides).models.at(0).path == files.model());
 }
 
-TEST_CASE("what is missing or wrong is said with its place") {
-  reading with;
+TEST_CASE("evaluation configuration: errors name the location of a missing or wrong value") {
+  config_files files;
   auto const models =
-      "model: {name: hf_causal_lm, pretrained_model_name_or_path: " + with.model() + "}\n";
-  CHECK(with.error(with.head) == "e.yaml: models: missing; it is required");
-  CHECK(with.error(with.tasks)
+      "model: {name: hf_causal_lm, pretrained_model_name_or_path: " + files.model() + "}\n";
+  CHECK(files.error(files.head) == "e.yaml: models: missing; it is required");
+  CHECK(files.error(files.tasks)
             .ends_with(": icl_tasks: there is no model to run them on; give one, evaluate MODEL "
                        "--icl_tasks e.yaml, "
                        "or add model or models here"));
-  CHECK(with.error("train_loader: {name: text}\n") ==
+  CHECK(files.error("train_loader: {name: text}\n") ==
         "e.yaml:1:15: train_loader: belongs to a training configuration, which pretrain and "
         "finetune run; evaluate the model it made: evaluate MODEL --data SET, or --icl_tasks "
         "TASKS.yaml");
-  CHECK(with.error(with.head + models) ==
+  CHECK(files.error(files.head + models) ==
         "e.yaml: icl_tasks: missing; give a list of tasks or the name of a file with one");
-  CHECK(with.error(with.head + with.tasks + "models:\n- model: {name: mpt_causal_lm}\n") ==
+  CHECK(files.error(files.head + files.tasks + "models:\n- model: {name: mpt_causal_lm}\n") ==
         "e.yaml:5:3: models.0.load_path: missing; the weights of an mpt_causal_lm come from a "
         "checkpoint or Hugging Face folder");
-  CHECK(with.error(with.head + with.tasks +
-                   "models:\n- model: {name: hf_causal_lm, pretrained_model_name_or_path: no/where}"
-                   "\n") ==
-        "e.yaml:5:10: models.0.model: there is no folder 'no/where'; give a checkpoint or Hugging "
-        "Face folder on this machine");
-  CHECK(with.error(with.head + with.tasks + models + "icl_subset_num_batches: 0\n") ==
+  CHECK(
+      files.error(files.head + files.tasks +
+                  "models:\n- model: {name: hf_causal_lm, pretrained_model_name_or_path: no/where}"
+                  "\n") ==
+      "e.yaml:5:10: models.0.model: there is no folder 'no/where'; give a checkpoint or Hugging "
+      "Face folder on this machine");
+  CHECK(files.error(files.head + files.tasks + models + "icl_subset_num_batches: 0\n") ==
         "e.yaml:5:25: icl_subset_num_batches: expected -1 for all or a number above 0, found 0");
-  CHECK(with.error(with.head + with.tasks + models + "eval_gaunlet: x\n") ==
+  CHECK(files.error(files.head + files.tasks + models + "eval_gaunlet: x\n") ==
         "e.yaml:5:1: eval_gaunlet: unknown key; did you mean 'eval_gauntlet'?");
-  CHECK(with.error(with.head + with.tasks + models + "icl_tasks_str: tasks.yaml\n") ==
+  CHECK(files.error(files.head + files.tasks + models + "icl_tasks_str: tasks.yaml\n") ==
         "e.yaml:5:16: icl_tasks_str: is icl_tasks's other form; give one of them");
 }
 
-TEST_CASE("a model that is not what the file says is refused") {
-  mpt::model_config said, found;
-  said.d_model = 32;
+TEST_CASE("evaluation configuration: a model that differs from the stated one is refused") {
+  mpt::model_config stated, found;
+  stated.d_model = 32;
   found.d_model = 64;
-  CHECK(data_test::message_of([&] { check_stated(said, found, "m"); }) ==
+  CHECK(data_test::message_of([&] { check_stated(stated, found, "m"); }) ==
         "m: the configuration says d_model 32, but the model has 64");
-  said.d_model = 64;
-  CHECK_NOTHROW(check_stated(said, found, "m"));
-  said.logit_scale = 0.5;
-  CHECK(data_test::message_of([&] { check_stated(said, found, "m"); }) ==
+  stated.d_model = 64;
+  CHECK_NOTHROW(check_stated(stated, found, "m"));
+  stated.logit_scale = 0.5;
+  CHECK(data_test::message_of([&] { check_stated(stated, found, "m"); }) ==
         "m: the configuration says logit_scale 0.5, but the model has null");
 }
 
-TEST_CASE("overrides that change no result are taken, others refused") {
-  auto const harmless = [](std::string const& yaml) {
+TEST_CASE(
+    "evaluation configuration: config_overrides that change no result are accepted, others not") {
+  auto const is_harmless = [](std::string const& yaml) {
     return detail::changes_no_model(mpt::parse_yaml(yaml, "e.yaml"));
   };
-  CHECK(harmless("{}"));
-  CHECK(harmless("{max_seq_len: 128, attn_config: {attn_impl: torch}}"));
-  CHECK_FALSE(harmless("{attn_config: {attn_impl: torch, alibi: true}}"));
-  CHECK_FALSE(harmless("{n_heads: 4}"));
-  CHECK_FALSE(harmless("[n_heads]"));
+  CHECK(is_harmless("{}"));
+  CHECK(is_harmless("{max_seq_len: 128, attn_config: {attn_impl: torch}}"));
+  CHECK_FALSE(is_harmless("{attn_config: {attn_impl: torch, alibi: true}}"));
+  CHECK_FALSE(is_harmless("{n_heads: 4}"));
+  CHECK_FALSE(is_harmless("[n_heads]"));
 }
 
-TEST_CASE("LLM Foundry's own files are read") {
+TEST_CASE("evaluation configuration: LLM Foundry's own files are read") {
   auto const data = test::data_folder();
   if (data.empty() || !std::filesystem::exists(data / "eval/yamls")) {
     MESSAGE("skipped: the shared sample data is not here");
     return;
   }
-  reading with;
+  config_files files;
   auto const yamls = data / "eval/yamls";
-  std::vector<std::string> overrides{"models.0.load_path=" + with.model()};
+  std::vector<std::string> overrides{"models.0.load_path=" + files.model()};
   auto const mpt = load_eval_config(yamls / "mpt_eval.yaml", overrides);
   CHECK(mpt.tasks.at(0).has_categories);
   CHECK(mpt.max_seq_len == 1024);
-  overrides = {"model_name_or_path=" + with.model(), "icl_tasks=eval/yamls/copa.yaml"};
+  overrides = {"model_name_or_path=" + files.model(), "icl_tasks=eval/yamls/copa.yaml"};
   auto const hf = load_eval_config(yamls / "hf_eval.yaml", overrides);
   CHECK(hf.gauntlet->categories.size() == 5);
   CHECK(hf.tasks.at(0).label == "copa");

@@ -10,7 +10,7 @@
 
 namespace evaluate_test {
 
-TEST_CASE("the unigram cross entropy is the entropy of the labels") {
+TEST_CASE("evaluation: the unigram cross entropy is the entropy of the labels") {
   mpt::unigram_counter counter(4);
   std::vector<std::int32_t> const labels = {0, 0, 1, 2, -100, 0, 1};
   counter.add(labels);
@@ -19,7 +19,8 @@ TEST_CASE("the unigram cross entropy is the entropy of the labels") {
   CHECK(counter.cross_entropy() == doctest::Approx(expected).epsilon(1e-12));
 }
 
-TEST_CASE("a model of zero weights is uniform: cross entropy ln V, whatever the batches") {
+TEST_CASE(
+    "evaluation: a model of zero weights has cross entropy ln V in any division into batches") {
   mpt::model_config config;
   config.d_model = 16;
   config.n_heads = 2;
@@ -42,7 +43,7 @@ TEST_CASE("a model of zero weights is uniform: cross entropy ln V, whatever the 
   }
 }
 
-TEST_CASE("nothing to evaluate is an error") {
+TEST_CASE("evaluation: data without a labelled token is an error") {
   mpt::model_config config;
   config.d_model = 4;
   config.n_heads = 1;

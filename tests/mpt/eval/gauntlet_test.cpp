@@ -13,7 +13,7 @@ using namespace mpt::icl;
 task_result result(char const* label, std::int64_t shots, std::size_t rows, std::size_t right) {
   task_result out{.label = label, .kind = task_kind::schema, .shots = shots};
   out.parts.push_back({"", std::vector<row_result>(rows)});
-  for (std::size_t i = 0; i < right; ++i) out.parts[0].rows[i].correct = true;
+  for (std::size_t i = 0; i < right; ++i) out.parts[0].rows[i].is_correct = true;
   return out;
 }
 
@@ -36,7 +36,7 @@ std::string const two = R"(
     benchmarks: [{name: c, num_fewshot: 1, random_baseline: 0.25}]
 )";
 
-TEST_CASE("scores are above chance, rescaled, averaged by category") {
+TEST_CASE("gauntlet: scores are above chance, rescaled and averaged by category") {
   auto const config = read("eval_gauntlet:\n  averages: {core: [reading, reasoning]}" + two);
   std::vector<task_result> const tasks{result("a", 0, 8, 6), result("b", 3, 4, 1),
                                        result("c", 1, 4, 4), result("c", 0, 4, 0)};
@@ -49,7 +49,7 @@ TEST_CASE("scores are above chance, rescaled, averaged by category") {
   CHECK(scores.missing.empty());
 }
 
-TEST_CASE("weights are numbers of rows or their logarithms") {
+TEST_CASE("gauntlet: weights are numbers of rows or their logarithms") {
   std::vector<task_result> const tasks{result("a", 0, 8, 8), result("b", 3, 4, 0),
                                        result("c", 1, 4, 4)};
   auto const plain = "  subtract_random_baseline: false\n  rescale_accuracy: false" + two;
@@ -60,7 +60,7 @@ TEST_CASE("weights are numbers of rows or their logarithms") {
   CHECK(scores.categories[0].second == doctest::Approx(3.0 / 5));
 }
 
-TEST_CASE("a category that lacks a benchmark has no score, and averages go by the others") {
+TEST_CASE("gauntlet: a category that lacks a benchmark has no score and is left out of averages") {
   auto const config = read("eval_gauntlet:" + two);
   std::vector<task_result> tasks{result("a", 0, 2, 2), result("c", 1, 4, 4)};
   auto scores = score_gauntlet(config, tasks);
@@ -71,7 +71,7 @@ TEST_CASE("a category that lacks a benchmark has no score, and averages go by th
   CHECK(score_gauntlet(config, tasks).averages[0].second == 0);
 }
 
-TEST_CASE("what is wrong with a gauntlet is said with its place") {
+TEST_CASE("gauntlet: errors name the location of a wrong value") {
   auto const error = [](std::string const& yaml) {
     return data_test::message_of([&] { static_cast<void>(read(yaml)); });
   };
@@ -84,7 +84,7 @@ TEST_CASE("what is wrong with a gauntlet is said with its place") {
         "g.yaml:1:29: eval_gauntlet.categories: expected a list of mappings");
 }
 
-TEST_CASE("LLM Foundry's own gauntlets are read") {
+TEST_CASE("gauntlet: LLM Foundry's own gauntlets are read") {
   auto const data = test::data_folder();
   if (data.empty() || !std::filesystem::exists(data / "eval/yamls")) {
     MESSAGE("skipped: the shared sample data is not here");

@@ -6,7 +6,7 @@
 
 namespace icl_answer_test {
 
-TEST_CASE("answers are cut, cleaned and compared as by LLM Foundry's metric") {
+TEST_CASE("generated answers: cut, cleaned and compared as by LLM Foundry's metric") {
   auto const golden = icl_test::load();
   for (auto const& one : golden.at("exact")) {
     mpt::icl::task_config task;
@@ -18,12 +18,12 @@ TEST_CASE("answers are cut, cleaned and compared as by LLM Foundry's metric") {
     CAPTURE(output);
     CHECK(mpt::icl::cleaned_answer(task, output) == one.at("cleaned").get<std::string>());
     CHECK(
-        mpt::icl::answer_is_right(task, output, one.at("labels").get<std::vector<std::string>>()) ==
+        mpt::icl::is_answer_right(task, output, one.at("labels").get<std::vector<std::string>>()) ==
         (one.at("correct").get<int>() == 1));
   }
   mpt::icl::task_config const task;
   for (auto const& one : golden.at("answers"))
-    CHECK(mpt::icl::answer_is_right(task, one.at("output").get<std::string>(),
+    CHECK(mpt::icl::is_answer_right(task, one.at("output").get<std::string>(),
                                     one.at("labels").get<std::vector<std::string>>()) ==
           (one.at("correct").get<int>() == 1));
 }

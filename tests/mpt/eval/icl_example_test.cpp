@@ -9,25 +9,25 @@ namespace icl_example_test {
 
 using namespace mpt::icl;
 
-TEST_CASE("every row of every kind is LLM Foundry's, text for text and id for id") {
+TEST_CASE("task examples: texts and ids of every kind of task equal LLM Foundry's") {
   auto const golden = icl_test::load();
   std::size_t rows = 0;
-  for (auto const& one : golden.at("cases")) {
-    auto const task =
-        icl_test::task_of(one, icl_test::folder() / (one.at("file").get<std::string>() + ".jsonl"));
-    CAPTURE(one.at("kind").get<std::string>());
-    CAPTURE(one.at("shots").get<int>());
+  for (auto const& golden_case : golden.at("cases")) {
+    auto const task = icl_test::task_of(
+        golden_case, icl_test::folder() / (golden_case.at("file").get<std::string>() + ".jsonl"));
+    CAPTURE(golden_case.at("kind").get<std::string>());
+    CAPTURE(golden_case.at("shots").get<int>());
     auto const words = mpt::tokenizer::load(
-        icl_test::folder() / ("tokenizer_" + one.at("tokenizer").get<std::string>()));
+        icl_test::folder() / ("tokenizer_" + golden_case.at("tokenizer").get<std::string>()));
     auto const parts = read_task_rows(task);
-    auto const& part = parts.at(one.at("category"));
-    REQUIRE(part.rows.size() == one.at("rows").size());
-    example_maker maker(task, part, one.at("shots"), words, mpt::read_text_affixes(words));
-    auto const draws = draw_all_examples(part.rows.size(), one.at("shots"), task.seed);
+    auto const& part = parts.at(golden_case.at("category"));
+    REQUIRE(part.rows.size() == golden_case.at("rows").size());
+    example_maker maker(task, part, golden_case.at("shots"), words, mpt::read_text_affixes(words));
+    auto const draws = draw_all_examples(part.rows.size(), golden_case.at("shots"), task.seed);
     for (std::size_t i = 0; i < part.rows.size(); ++i, ++rows) {
       CAPTURE(i);
-      if (!one.at("texts").empty()) {
-        auto const& texts = one.at("texts").at(i);
+      if (!golden_case.at("texts").empty()) {
+        auto const& texts = golden_case.at("texts").at(i);
         auto const preamble = preamble_text(task, part, draws[i]);
         CHECK(preamble == texts.at(0).get<std::string>());
         auto const questions = question_texts(task, part.rows[i], preamble.empty());
@@ -37,23 +37,23 @@ TEST_CASE("every row of every kind is LLM Foundry's, text for text and id for id
         for (std::size_t q = 0; q < questions.size(); ++q)
           CHECK(rstrip(questions[q]) == rstrip(expected[q]));
       }
-      auto const& expected = one.at("rows").at(i);
-      auto const found = maker.make(i);
-      REQUIRE(found.options.size() == expected.at("options").size());
-      CHECK(found.new_tokens == expected.at("new_tokens").get<std::int64_t>());
+      auto const& expected = golden_case.at("rows").at(i);
+      auto const example = maker.make(i);
+      REQUIRE(example.options.size() == expected.at("options").size());
+      CHECK(example.new_tokens == expected.at("new_tokens").get<std::int64_t>());
       CHECK(part.rows[i].gold * (task.kind != task_kind::generation) ==
             expected.at("gold").get<std::size_t>());
-      for (std::size_t o = 0; o < found.options.size(); ++o) {
-        CHECK(found.options[o].ids ==
+      for (std::size_t o = 0; o < example.options.size(); ++o) {
+        CHECK(example.options[o].ids ==
               expected.at("options").at(o).at(0).get<std::vector<std::int32_t>>());
-        CHECK(found.options[o].begin == expected.at("options").at(o).at(1).get<std::size_t>());
+        CHECK(example.options[o].begin == expected.at("options").at(o).at(1).get<std::size_t>());
       }
     }
   }
   CHECK(rows > 150);
 }
 
-/// As make_icl_golden.py's row_hash.
+/// The same hash as row_hash in make_icl_golden.py.
 class row_hash {
  public:
   void add(std::int64_t number) {
@@ -69,7 +69,7 @@ class row_hash {
   std::uint64_t value_ = 0xCBF29CE484222325U;
 };
 
-TEST_CASE("all rows of LLM Foundry's own task files are its own") {
+TEST_CASE("task examples: all rows of LLM Foundry's task files equal LLM Foundry's") {
   auto const data = test::data_folder();
   if (data.empty() || !std::filesystem::exists(data / "eval/local_data")) {
     MESSAGE("skipped: the shared sample data is not here");
@@ -80,33 +80,33 @@ TEST_CASE("all rows of LLM Foundry's own task files are its own") {
   std::string file;
   std::map<std::string, task_rows> parts;
   std::size_t files = 0;
-  for (auto const& one : icl_test::load("foundry_hashes.json")) {
-    auto const task =
-        icl_test::task_of(one, data / "eval/local_data" / one.at("file").get<std::string>());
+  for (auto const& golden_case : icl_test::load("foundry_hashes.json")) {
+    auto const task = icl_test::task_of(
+        golden_case, data / "eval/local_data" / golden_case.at("file").get<std::string>());
     CAPTURE(task.label);
-    CAPTURE(one.at("category").get<std::string>());
+    CAPTURE(golden_case.at("category").get<std::string>());
     if (file != task.label) {
       file = task.label;
       parts = read_task_rows(task);
       ++files;
     }
-    auto const& part = parts.at(one.at("category"));
-    REQUIRE(part.rows.size() == one.at("rows").get<std::size_t>());
-    example_maker maker(task, part, one.at("shots"), words, affixes);
+    auto const& part = parts.at(golden_case.at("category"));
+    REQUIRE(part.rows.size() == golden_case.at("rows").get<std::size_t>());
+    example_maker maker(task, part, golden_case.at("shots"), words, affixes);
     row_hash hash;
     for (std::size_t i = 0; i < part.rows.size(); ++i) {
-      auto const made = maker.make(i);
-      hash.add(static_cast<std::int64_t>(made.options.size()));
+      auto const example = maker.make(i);
+      hash.add(static_cast<std::int64_t>(example.options.size()));
       hash.add(task.kind == task_kind::generation ? 0
                                                   : static_cast<std::int64_t>(part.rows[i].gold));
-      hash.add(made.new_tokens);
-      for (auto const& option : made.options) {
+      hash.add(example.new_tokens);
+      for (auto const& option : example.options) {
         hash.add(static_cast<std::int64_t>(option.begin));
         hash.add(static_cast<std::int64_t>(option.ids.size()));
         for (auto const id : option.ids) hash.add(id);
       }
     }
-    CHECK(hash.text() == one.at("hash").get<std::string>());
+    CHECK(hash.text() == golden_case.at("hash").get<std::string>());
   }
   CHECK(files >= 6);
 }

@@ -10,16 +10,16 @@ model_report example() {
   model_report out{.model = "m", .tasks = {}, .gauntlet = std::nullopt};
   task_result copa{.label = "copa", .kind = task_kind::multiple_choice, .shots = 0};
   copa.parts.push_back({"",
-                        {{.line = 1, .correct = true, .losses = {1.5, 2}, .chosen = 0},
-                         {.line = 2, .correct = false, .losses = {3, 2}, .chosen = 1}}});
+                        {{.line = 1, .is_correct = true, .losses = {1.5, 2}, .chosen = 0},
+                         {.line = 2, .is_correct = false, .losses = {3, 2}, .chosen = 1}}});
   task_result quiz{.label = "quiz", .kind = task_kind::generation, .shots = 3};
-  quiz.parts.push_back({"art", {{.line = 2, .correct = true, .output = "é"}}});
-  quiz.parts.push_back({"law", {{.line = 1, .correct = false, .output = ""}}});
+  quiz.parts.push_back({"art", {{.line = 2, .is_correct = true, .output = "é"}}});
+  quiz.parts.push_back({"law", {{.line = 1, .is_correct = false, .output = ""}}});
   out.tasks = {copa, quiz};
   return out;
 }
 
-TEST_CASE("metrics have LLM Foundry's names") {
+TEST_CASE("task report: metrics have LLM Foundry's names") {
   auto report = example();
   report.gauntlet =
       gauntlet_result{.averages = {{"core", 0.5}}, .categories = {{"c", 0.25}}, .missing = {}};
@@ -32,7 +32,7 @@ TEST_CASE("metrics have LLM Foundry's names") {
               {"icl/metrics/eval_gauntlet/core", 0.5}});
 }
 
-TEST_CASE("the tables are those that LLM Foundry prints") {
+TEST_CASE("task report: the tables equal those that LLM Foundry prints") {
   CHECK(markdown_report({example()}, nullptr) ==
         R"(| Category | Benchmark | Subtask | Accuracy | Number few shot | Model |
 |:---------|:----------|:--------|---------:|:----------------|:------|
@@ -59,7 +59,7 @@ TEST_CASE("the tables are those that LLM Foundry prints") {
   CHECK(text.find("| choices  | copa ") != std::string::npos);
 }
 
-TEST_CASE("JSON holds scores by task and category, and lines hold rows") {
+TEST_CASE("task report: JSON has scores by task and category, and row lines have one row each") {
   auto const json = json_report(example());
   CHECK(json.at("icl_tasks").at(1).at("categories").at("art").at("accuracy") == 1.0);
   CHECK(json.at("icl_tasks").at(0).at("accuracy") == 0.5);
@@ -72,7 +72,7 @@ TEST_CASE("JSON holds scores by task and category, and lines hold rows") {
   CHECK(lines.find(R"("line":2,"correct":true,"output":"é"})") != std::string::npos);
 }
 
-TEST_CASE("tasks whose contexts were cut say how many, others nothing") {
+TEST_CASE("task report: a note counts the cut contexts of a task and is absent without any") {
   auto report = example();
   CHECK(notes_on_cut_contexts(report).empty());
   CHECK(row_lines(report).find("context_cut") == std::string::npos);

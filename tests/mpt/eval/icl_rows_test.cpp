@@ -8,8 +8,8 @@ namespace icl_rows_test {
 
 using namespace mpt::icl;
 
-/// Reads `text` as a task of a kind; the file's folder is taken out of messages.
-struct reading {
+/// Reads a text as the file of a task of some kind; error() removes the folder from messages.
+struct task_reader {
   data_test::scratch_folder folder;
 
   std::map<std::string, task_rows> read(task_kind kind, std::string const& text,
@@ -26,21 +26,22 @@ struct reading {
     auto message =
         data_test::message_of([&] { static_cast<void>(read(kind, text, categories, limits)); });
     auto const name = folder.path().string() + "/";
-    for (auto at = message.find(name); at != std::string::npos; at = message.find(name))
-      message.erase(at, name.size());
+    for (auto position = message.find(name); position != std::string::npos;
+         position = message.find(name))
+      message.erase(position, name.size());
     return message;
   }
 };
 
-TEST_CASE("rows keep their order within sorted categories, texts are stripped, lists are not") {
-  reading with;
+TEST_CASE("task rows: sorted by category, in file order, with texts stripped but not lists") {
+  task_reader reader;
   auto const parts =
-      with.read(task_kind::multiple_choice,
-                R"({"query": " a ", "choices": [" x", "y "], "gold": 1, "category": "wet"}
+      reader.read(task_kind::multiple_choice,
+                  R"({"query": " a ", "choices": [" x", "y "], "gold": 1, "category": "wet"}
 
 {"query": "b", "choices": ["z"], "gold": 0, "category": "dry", "more": {"id": 3}}
 {"query": "c", "choices": ["z"], "gold": 0, "category": "wet"})",
-                true);
+                  true);
   REQUIRE(parts.size() == 2);
   CHECK(parts.begin()->first == "dry");
   auto const& wet = parts.at("wet").rows;
@@ -52,9 +53,9 @@ TEST_CASE("rows keep their order within sorted categories, texts are stripped, l
   CHECK(parts.at("wet").name.ends_with("t.jsonl (wet)"));
 }
 
-TEST_CASE("an answer counts beside its aliases, once, and thoughts stand before all") {
-  reading with;
-  auto const parts = with.read(
+TEST_CASE("task rows: answer and aliases are accepted once each, after the chain of thought") {
+  task_reader reader;
+  auto const parts = reader.read(
       task_kind::generation,
       R"({"context": "q", "answer": "5 ", "aliases": ["five", "5 "], "chain_of_thought": " 2+3. "}
 {"context": "q", "answer": "6", "chain_of_thought": ""})");
@@ -66,43 +67,43 @@ TEST_CASE("an answer counts beside its aliases, once, and thoughts stand before 
   CHECK(part.answer_texts == std::vector<std::string>{" 2+3. five", " 2+3. 5 ", "6"});
 }
 
-TEST_CASE("a wrong row names its file and line, what it has and what was expected") {
-  reading with;
+TEST_CASE("task rows: errors name file and line, the value found and the value expected") {
+  task_reader reader;
   using enum task_kind;
-  CHECK(with.error(language_modeling, "\n\n") ==
+  CHECK(reader.error(language_modeling, "\n\n") ==
         "t.jsonl: has no rows; expected one JSON object a line");
-  CHECK(with.error(language_modeling, "{\"context\": \"a\", \"continuation\": \"b\"}\n[1]") ==
+  CHECK(reader.error(language_modeling, "{\"context\": \"a\", \"continuation\": \"b\"}\n[1]") ==
         "t.jsonl:2: expected a JSON object, found array");
-  CHECK(with.error(language_modeling, R"({"context": "a", "answer": "b"})") ==
+  CHECK(reader.error(language_modeling, R"({"context": "a", "answer": "b"})") ==
         "t.jsonl:1: the row has no \"continuation\"; its keys are \"answer\", \"context\"");
-  CHECK(with.error(language_modeling, R"({"context": 5, "continuation": "b"})") ==
+  CHECK(reader.error(language_modeling, R"({"context": 5, "continuation": "b"})") ==
         "t.jsonl:1: \"context\" is of type number, expected a string");
-  CHECK(with.error(multiple_choice, R"({"query": "a", "choices": "b", "gold": 0})") ==
+  CHECK(reader.error(multiple_choice, R"({"query": "a", "choices": "b", "gold": 0})") ==
         "t.jsonl:1: \"choices\" is string, expected a list of at most 1000 strings");
-  CHECK(with.error(multiple_choice, R"({"query": "a", "choices": ["b", 2], "gold": 0})") ==
+  CHECK(reader.error(multiple_choice, R"({"query": "a", "choices": ["b", 2], "gold": 0})") ==
         "t.jsonl:1: \"choices\" holds number, expected strings");
-  CHECK(with.error(multiple_choice, R"({"query": "a", "choices": [], "gold": 0})") ==
+  CHECK(reader.error(multiple_choice, R"({"query": "a", "choices": [], "gold": 0})") ==
         "t.jsonl:1: \"choices\" is an empty list");
-  CHECK(with.error(multiple_choice, R"({"query": "a", "choices": ["b", "c"], "gold": 2})") ==
+  CHECK(reader.error(multiple_choice, R"({"query": "a", "choices": ["b", "c"], "gold": 2})") ==
         "t.jsonl:1: \"gold\" is 2, expected an index below 2, the number of options");
-  CHECK(with.error(multiple_choice, R"({"query": "a", "choices": ["b"], "gold": -1})") ==
+  CHECK(reader.error(multiple_choice, R"({"query": "a", "choices": ["b"], "gold": -1})") ==
         "t.jsonl:1: \"gold\" is -1, expected an index below 1, the number of options");
-  CHECK(with.error(schema, R"({"context_options": ["b"], "gold": "0", "continuation": "c"})") ==
+  CHECK(reader.error(schema, R"({"context_options": ["b"], "gold": "0", "continuation": "c"})") ==
         "t.jsonl:1: \"gold\" is string, expected an index below 1, the number of options");
-  CHECK(with.error(schema, R"({"context_options": ["b"], "gold": 0})") ==
+  CHECK(reader.error(schema, R"({"context_options": ["b"], "gold": 0})") ==
         "t.jsonl:1: the row has no \"continuation\"; its keys are \"context_options\", \"gold\"");
-  CHECK(with.error(generation,
-                   "{\"context\": \"a\", \"answer\": \"b\", \"chain_of_thought\": "
-                   "\"c\"}\n{\"context\": \"a\", \"answer\": \"b\"}") ==
+  CHECK(reader.error(generation,
+                     "{\"context\": \"a\", \"answer\": \"b\", \"chain_of_thought\": "
+                     "\"c\"}\n{\"context\": \"a\", \"answer\": \"b\"}") ==
         "t.jsonl:2: a row with and one without \"chain_of_thought\" (lines 1 and 2); give it in "
         "every row or in none");
-  CHECK(with.error(language_modeling, R"({"context": "a", "continuation": "b"})", true) ==
+  CHECK(reader.error(language_modeling, R"({"context": "a", "continuation": "b"})", true) ==
         "t.jsonl:1: the row has no \"category\"; its keys are \"context\", \"continuation\"");
-  CHECK(with.error(language_modeling, "{\"context\": \"a\xff\", \"continuation\": \"b\"}")
+  CHECK(reader.error(language_modeling, "{\"context\": \"a\xff\", \"continuation\": \"b\"}")
             .starts_with("t.jsonl:1: "));
-  CHECK(with.error(language_modeling,
-                   "{\"context\": \"a\", \"continuation\": \"b\"}\n{\"context\": \"a\"}", false,
-                   {.rows = 1}) == "t.jsonl:2: more than 1 rows");
+  CHECK(reader.error(language_modeling,
+                     "{\"context\": \"a\", \"continuation\": \"b\"}\n{\"context\": \"a\"}", false,
+                     {.rows = 1}) == "t.jsonl:2: more than 1 rows");
 }
 
 }  // namespace icl_rows_test

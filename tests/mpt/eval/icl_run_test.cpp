@@ -8,22 +8,22 @@ namespace icl_run_test {
 
 using namespace mpt::icl;
 
-/// A model that likes short options and answers with words of its own.
+/// A model that prefers short options and generates a fixed answer.
 struct stub_model {
   mpt::tokenizer const& words;
-  std::string says;
+  std::string answer;
 
   std::vector<option_score> score(std::span<scored_ids const> options) {
     std::vector<option_score> out;
     for (auto const& option : options)
       out.push_back({.loss = static_cast<double>(option.ids.size() - option.begin),
-                     .likeliest = option.ids.size() % 2 == 0});
+                     .is_likeliest = option.ids.size() % 2 == 0});
     return out;
   }
   std::vector<std::int32_t> generate(std::span<std::int32_t const>,
                                      mpt::generation_options const& options) {
     std::vector<std::int32_t> out;
-    for (auto const id : words.encode(says)) {
+    for (auto const id : words.encode(answer)) {
       if (static_cast<std::int64_t>(out.size()) == options.max_new_tokens) break;
       if (std::ranges::find(options.end_tokens, id) != options.end_tokens.end()) break;
       out.push_back(id);
@@ -55,27 +55,27 @@ std::int64_t longest_row(loaded_task const& task, std::int64_t shots, mpt::token
   return static_cast<std::int64_t>(longest);
 }
 
-TEST_CASE("the option of the least loss is chosen, the first of equal ones") {
+TEST_CASE("task run: the first option with the least loss is chosen") {
   auto const words = mpt::tokenizer::load(icl_test::folder() / "tokenizer_a");
   stub_model model{words, ""};
   auto const task = load("choice", task_kind::multiple_choice);
   auto const result = run_task(task, 2, words, model);
   REQUIRE(result.rows() == 12);
-  std::size_t right = 0;
+  std::size_t correct_rows = 0;
   for (std::size_t i = 0; i < 12; ++i) {
     auto const& row = result.parts[0].rows[i];
-    auto const& given = task.parts.at("").rows[i];
-    CHECK(row.line == given.line);
-    REQUIRE(row.losses.size() == given.options.size());
-    auto const least = std::ranges::min_element(row.losses) - row.losses.begin();
-    CHECK(row.chosen == static_cast<std::size_t>(least));
-    CHECK(row.correct == (row.chosen == given.gold));
-    right += row.correct;
+    auto const& expected = task.parts.at("").rows[i];
+    CHECK(row.line == expected.line);
+    REQUIRE(row.losses.size() == expected.options.size());
+    auto const least_loss = std::ranges::min_element(row.losses) - row.losses.begin();
+    CHECK(row.chosen == static_cast<std::size_t>(least_loss));
+    CHECK(row.is_correct == (row.chosen == expected.gold));
+    correct_rows += row.is_correct;
   }
-  CHECK(result.accuracy() == doctest::Approx(static_cast<double>(right) / 12));
+  CHECK(result.accuracy() == doctest::Approx(static_cast<double>(correct_rows) / 12));
 }
 
-TEST_CASE("categories count alike, and the first rows are as many as so many batches hold") {
+TEST_CASE("task run: categories have equal weight, and a number of batches limits the rows") {
   auto const words = mpt::tokenizer::load(icl_test::folder() / "tokenizer_a");
   stub_model model{words, ""};
   auto task = load("language", task_kind::language_modeling, true);
@@ -94,18 +94,18 @@ TEST_CASE("categories count alike, and the first rows are as many as so many bat
   CHECK(run_task(choice, 0, words, model, {}, 2).rows() == 4);
 }
 
-TEST_CASE("a generated answer ends at a stop string and is compared with all that count") {
+TEST_CASE("task run: a generated answer ends at a stop string and may equal any accepted answer") {
   auto const words = mpt::tokenizer::load(icl_test::folder() / "tokenizer_a");
   stub_model model{words, "the mill keeper\nWho else?"};
   auto task = load("answers", task_kind::generation);
   task.config.stops = {"\n"};
   auto const result = run_task(task, 0, words, model);
   CHECK(result.parts[0].rows[1].output == "the mill keeper");
-  CHECK(result.parts[0].rows[1].correct);
-  CHECK_FALSE(result.parts[0].rows[0].correct);
+  CHECK(result.parts[0].rows[1].is_correct);
+  CHECK_FALSE(result.parts[0].rows[0].is_correct);
 }
 
-TEST_CASE("a generated answer ends at the tokenizer's end of text, and at others that are named") {
+TEST_CASE("task run: a generated answer ends at the end-of-text token and at given end tokens") {
   auto const words = mpt::tokenizer::load(icl_test::folder() / "tokenizer_a");
   auto const task = load("answers", task_kind::generation);
   stub_model model{words, "the mill<|endoftext|> keeper"};
@@ -117,36 +117,36 @@ TEST_CASE("a generated answer ends at the tokenizer's end of text, and at others
   CHECK(ended.parts[0].rows[1].output == words.decode(std::span(first).first(first.size() - 1)));
 }
 
-TEST_CASE("any number of ranks gives every rank every row") {
+TEST_CASE("task run: every rank gets every row, for any number of ranks") {
   auto const words = mpt::tokenizer::load(icl_test::folder() / "tokenizer_a");
   auto task = load("choice", task_kind::multiple_choice);
   task.config.max_seq_len = longest_row(task, 3, words) - 1;
   stub_model model{words, ""};
-  auto const alone = run_task(task, 3, words, model);
-  CHECK(alone.cut_contexts() > 0);
-  CHECK(alone.cut_contexts() < 12);
+  auto const single_rank = run_task(task, 3, words, model);
+  CHECK(single_rank.cut_contexts() > 0);
+  CHECK(single_rank.cut_contexts() < 12);
   for (int const ranks : {2, 3, 13}) {
-    // each rank's text is taken in a first turn, all are given in a second
+    // the first turn collects each rank's text, the second returns all of them
     std::vector<std::string> texts(static_cast<std::size_t>(ranks));
     for (int turn = 0; turn < 2; ++turn)
       for (int rank = 0; rank < ranks; ++rank) {
-        auto const result = run_task(task, 3, words, model,
-                                     {.rank = rank, .ranks = ranks, .gather = [&](auto const& own) {
-                                        texts[static_cast<std::size_t>(rank)] = own;
-                                        return turn == 0 ? std::vector<std::string>() : texts;
-                                      }});
+        auto const result = run_task(
+            task, 3, words, model, {.rank = rank, .ranks = ranks, .gather = [&](auto const& text) {
+                                      texts[static_cast<std::size_t>(rank)] = text;
+                                      return turn == 0 ? std::vector<std::string>() : texts;
+                                    }});
         if (turn == 0) continue;
         for (std::size_t i = 0; i < 12; ++i) {
-          CHECK(result.parts[0].rows[i].losses == alone.parts[0].rows[i].losses);
-          CHECK(result.parts[0].rows[i].correct == alone.parts[0].rows[i].correct);
-          CHECK(result.parts[0].rows[i].line == alone.parts[0].rows[i].line);
-          CHECK(result.parts[0].rows[i].is_cut == alone.parts[0].rows[i].is_cut);
+          CHECK(result.parts[0].rows[i].losses == single_rank.parts[0].rows[i].losses);
+          CHECK(result.parts[0].rows[i].is_correct == single_rank.parts[0].rows[i].is_correct);
+          CHECK(result.parts[0].rows[i].line == single_rank.parts[0].rows[i].line);
+          CHECK(result.parts[0].rows[i].is_cut == single_rank.parts[0].rows[i].is_cut);
         }
       }
   }
 }
 
-TEST_CASE("contexts that are cut to max_seq_len are counted, of every kind of task") {
+TEST_CASE("task run: contexts that are cut to max_seq_len are counted for every kind of task") {
   auto const words = mpt::tokenizer::load(icl_test::folder() / "tokenizer_a");
   stub_model model{words, "x"};
   struct file_of_kind {
@@ -161,7 +161,7 @@ TEST_CASE("contexts that are cut to max_seq_len are counted, of every kind of ta
     auto task = load(file.name, file.kind);
     auto const whole = run_task(task, 2, words, model);
     CHECK(whole.cut_contexts() == 0);
-    // as long as the longest row: none is cut; a token less, and that one is
+    // no row is cut at the length of the longest row; one token less cuts that row
     auto const longest = longest_row(task, 2, words);
     task.config.max_seq_len = longest;
     CHECK(run_task(task, 2, words, model).cut_contexts() == 0);

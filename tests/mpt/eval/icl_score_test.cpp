@@ -12,7 +12,7 @@ namespace icl_score_test {
 
 using namespace mpt::icl;
 
-TEST_CASE("options have in common what they begin with before the last unscored id") {
+TEST_CASE("option scores: the common beginning ends before the last unscored id") {
   std::vector<scored_ids> options{{{1, 2, 3, 4, 5}, 3}, {{1, 2, 3, 6}, 3}};
   CHECK(common_beginning(options) == 2);
   options.push_back({{1, 9, 3, 6}, 3});
@@ -23,31 +23,32 @@ TEST_CASE("options have in common what they begin with before the last unscored 
   CHECK(common_beginning(options) == 0);
 }
 
-TEST_CASE("a prediction's loss is in nats, and ties go to the lowest id") {
-  option_score score{.loss = 0, .likeliest = true};
+TEST_CASE("option scores: losses are in nats, and the lowest of equally likely ids wins") {
+  option_score score{.loss = 0, .is_likeliest = true};
   std::vector<float> const logits{1, 3, 3, 0};
   double const sum = std::exp(1.0) + 2 * std::exp(3.0) + 1;
   add_prediction(score, logits, 1);
   CHECK(score.loss == doctest::Approx(std::log(sum) - 3));
-  CHECK(score.likeliest);
+  CHECK(score.is_likeliest);
   add_prediction(score, logits, 2);
-  CHECK_FALSE(score.likeliest);
+  CHECK_FALSE(score.is_likeliest);
 }
 
-/// A small model of some form with weights drawn by chance.
+/// A small model with random weights.
 struct small_model {
-  explicit small_model(mpt::model_config config) : net(std::move(config)), held(net, device) {
+  explicit small_model(mpt::model_config config) : net(std::move(config)), weights(net, device) {
     parallel::philox const random(7, 3);
     std::uint64_t i = 0;
-    held.for_each([&](auto const& parameter, auto values) {
-      bool const norm = parameter.name.find("norm") != std::string::npos;
-      for (auto& value : values) value = (norm ? 1.0F : 0.0F) + 0.8F * (random.uniform(i++) - 0.5F);
+    weights.for_each([&](auto const& parameter, auto values) {
+      bool const is_norm = parameter.name.find("norm") != std::string::npos;
+      for (auto& value : values)
+        value = (is_norm ? 1.0F : 0.0F) + 0.8F * (random.uniform(i++) - 0.5F);
     });
   }
   parallel::host::device device;
   parallel::host::stream stream;
   mpt::model<float> net;
-  parallel::train::weights<float> held;
+  parallel::train::weights<float> weights;
 };
 
 mpt::model_config config_of(bool alibi) {
@@ -62,7 +63,7 @@ mpt::model_config config_of(bool alibi) {
   return config;
 }
 
-TEST_CASE("options that share their beginning score as each does alone, in any order") {
+TEST_CASE("option scores: options with a common beginning score as each does separately") {
   for (bool const alibi : {false, true}) {
     small_model small(config_of(alibi));
     mpt::model_decoder<float, parallel::host::device> decoder(small.net, small.device, small.stream,
@@ -75,39 +76,39 @@ TEST_CASE("options that share their beginning score as each does alone, in any o
     auto const together = model.score(options);
     REQUIRE(together.size() == 4);
     for (std::size_t i = 0; i < options.size(); ++i) {
-      auto const alone = model.score(std::span(options).subspan(i, 1));
-      CHECK(together[i].loss == doctest::Approx(alone[0].loss).epsilon(1e-5));
-      CHECK(together[i].likeliest == alone[0].likeliest);
+      auto const separate = model.score(std::span(options).subspan(i, 1));
+      CHECK(together[i].loss == doctest::Approx(separate[0].loss).epsilon(1e-5));
+      CHECK(together[i].is_likeliest == separate[0].is_likeliest);
     }
     CHECK(together[0].loss != doctest::Approx(together[1].loss).epsilon(1e-3));
 
-    // the mean loss of all ids but the first is what evaluate says
+    // the mean loss of all ids but the first equals the result of evaluate
     std::vector<std::int32_t> const ids{4, 8, 15, 16, 23, 30, 2};
     std::vector<scored_ids> const whole{{ids, 1}};
-    bool given = false;
+    bool is_read = false;
     auto const text = mpt::evaluate(
         small.net, small.device, small.stream, [&]() -> std::optional<mpt::sequences> {
-          if (std::exchange(given, true)) return std::nullopt;
+          if (std::exchange(is_read, true)) return std::nullopt;
           return mpt::sequences(ids, static_cast<parallel::index>(ids.size()));
         });
     CHECK(model.score(whole)[0].loss == doctest::Approx(text.cross_entropy).epsilon(1e-5));
   }
 }
 
-TEST_CASE("what the model writes greedily is what it finds likeliest") {
+TEST_CASE("option scores: greedily generated ids are scored as the likeliest") {
   small_model small(config_of(true));
   mpt::model_decoder<float, parallel::host::device> decoder(small.net, small.device, small.stream,
                                                             {.tokens = 40});
   task_model model(decoder);
   std::vector<std::int32_t> ids{3, 1, 4, 1, 5};
-  auto const more = model.generate(ids, {.max_new_tokens = 6});
-  REQUIRE(more.size() == 6);
+  auto const generated = model.generate(ids, {.max_new_tokens = 6});
+  REQUIRE(generated.size() == 6);
   auto const begin = ids.size();
-  ids.insert(ids.end(), more.begin(), more.end());
+  ids.insert(ids.end(), generated.begin(), generated.end());
   std::vector<scored_ids> row{{ids, begin}};
-  CHECK(model.score(row)[0].likeliest);
+  CHECK(model.score(row)[0].is_likeliest);
   row[0].ids.back() = (row[0].ids.back() + 1) % 31;
-  CHECK_FALSE(model.score(row)[0].likeliest);
+  CHECK_FALSE(model.score(row)[0].is_likeliest);
 }
 
 }  // namespace icl_score_test

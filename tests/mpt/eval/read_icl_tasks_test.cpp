@@ -8,15 +8,15 @@ namespace read_icl_tasks_test {
 
 using namespace mpt::icl;
 
-/// Reads the YAML of one task list, from a file in a folder two below that of the task's file.
+/// Reads the YAML of a task list, as from a file two folders below the folder of the task's data.
 std::vector<task_config> read(std::string const& yaml, mpt::config_report* report = nullptr) {
   data_test::scratch_folder folder;
   std::filesystem::create_directories(folder / "a/b");
   std::filesystem::create_directories(folder / "data");
   data_test::put_file(folder / "data/t.jsonl", "{}");
-  mpt::config_report own;
+  mpt::config_report default_report;
   auto const document = mpt::make_document(yaml, "tasks.yaml");
-  mpt::config_reader reader(document, "", report != nullptr ? *report : own);
+  mpt::config_reader reader(document, "", report != nullptr ? *report : default_report);
   return read_icl_tasks(reader,
                         {.file = folder / "a/b/tasks.yaml", .batch_size = 4, .max_seq_len = 64});
 }
@@ -26,11 +26,11 @@ std::string error(std::string const& yaml) {
   return message;
 }
 
-std::string task(std::string const& more) {
-  return "icl_tasks:\n- label: one\n  dataset_uri: data/t.jsonl\n" + more;
+std::string task(std::string const& settings) {
+  return "icl_tasks:\n- label: one\n  dataset_uri: data/t.jsonl\n" + settings;
 }
 
-TEST_CASE("a task has LLM Foundry's names and defaults, its file is found above the YAML") {
+TEST_CASE("task lists: names and defaults are LLM Foundry's, and a file is found above the YAML") {
   auto const tasks = read(task("  num_fewshot: [0, 5]\n  icl_task_type: multiple_choice\n"));
   REQUIRE(tasks.size() == 1);
   CHECK(tasks[0].kind == task_kind::multiple_choice);
@@ -42,7 +42,7 @@ TEST_CASE("a task has LLM Foundry's names and defaults, its file is found above 
   CHECK(tasks[0].max_seq_len == 64);
   CHECK(tasks[0].file.filename() == "t.jsonl");
 
-  auto const all = read(task(R"(  num_fewshot: 3
+  auto const generation = read(task(R"(  num_fewshot: 3
   icl_task_type: generation_task_with_answers
   metric_names: [InContextLearningGenerationExactMatchAccuracy]
   prompt_string: "Say: "
@@ -57,19 +57,19 @@ TEST_CASE("a task has LLM Foundry's names and defaults, its file is found above 
   batch_size: 2
   max_seq_len: 32
 )"))[0];
-  CHECK(all.prompt_string == "Say: ");
-  CHECK(all.example_delimiter == "\n\n");
-  CHECK(all.continuation_delimiter == "\nA:");
-  CHECK(all.question_prelimiter == "Q: ");
-  CHECK(all.cot_delimiter == "So ");
-  CHECK(all.stops == std::vector<std::string>{"\n\n", "Q:"});
-  CHECK_FALSE(all.do_normalization);
-  CHECK(all.has_categories);
-  CHECK(all.seed == 7);
-  CHECK(all.max_seq_len == 32);
+  CHECK(generation.prompt_string == "Say: ");
+  CHECK(generation.example_delimiter == "\n\n");
+  CHECK(generation.continuation_delimiter == "\nA:");
+  CHECK(generation.question_prelimiter == "Q: ");
+  CHECK(generation.cot_delimiter == "So ");
+  CHECK(generation.stops == std::vector<std::string>{"\n\n", "Q:"});
+  CHECK_FALSE(generation.do_normalization);
+  CHECK(generation.has_categories);
+  CHECK(generation.seed == 7);
+  CHECK(generation.max_seq_len == 32);
 }
 
-TEST_CASE("keys that change nothing for a kind are listed") {
+TEST_CASE("task lists: keys without effect on a kind of task are listed") {
   mpt::config_report report;
   static_cast<void>(
       read(task("  num_fewshot: [0]\n  icl_task_type: schema\n  cot_delimiter: x\n"), &report));
@@ -77,7 +77,7 @@ TEST_CASE("keys that change nothing for a kind are listed") {
   CHECK(report.ignored[0].name == "icl_tasks.0.cot_delimiter");
 }
 
-TEST_CASE("what is wrong with a task is said in one sentence, with its place") {
+TEST_CASE("task lists: an error is one sentence with its location") {
   CHECK(error("icl_tasks: {}\n") ==
         "tasks.yaml:1:12: icl_tasks: expected a list of tasks, found a mapping");
   CHECK(error(task("  icl_task_type: schema\n")) ==
@@ -101,8 +101,8 @@ TEST_CASE("what is wrong with a task is said in one sentence, with its place") {
   CHECK(error("icl_tasks:\n- label: one\n  dataset_uri: data/none.jsonl\n")
             .starts_with("tasks.yaml:3:16: icl_tasks.0.dataset_uri: there is no file "
                          "'data/none.jsonl' here, nor in "));
-  auto const one = "  num_fewshot: [0]\n  icl_task_type: schema\n";
-  CHECK(error(task(one) + "- label: one\n  dataset_uri: data/t.jsonl\n" + one) ==
+  auto const settings = "  num_fewshot: [0]\n  icl_task_type: schema\n";
+  CHECK(error(task(settings) + "- label: one\n  dataset_uri: data/t.jsonl\n" + settings) ==
         "tasks.yaml:6:3: icl_tasks.1: a second task with the label 'one'; give it another, or "
         "list its numbers of examples together");
 }

@@ -1,5 +1,5 @@
-// Texts continued side by side, and in pieces, are those of one that is continued alone. (Ranks
-// that share a model: model/replicas_test.cpp.)
+// Prompts that are continued together, or read in pieces, give the texts that each gives alone.
+// (model/replicas_test.cpp tests ranks that share a model.)
 #include <algorithm>
 #include <vector>
 
@@ -26,85 +26,86 @@ mpt::generation_options const& options = test::generation;
 
 std::vector<ids> one_by_one(drawn_model& model) {
   std::vector<ids> out;
-  auto each = options;
+  auto numbered = options;
   for (auto const& prompt : prompts) {
-    out.push_back(mpt::generate(model.net, model.device, model.stream, prompt, each));
-    ++each.first_text;
+    out.push_back(mpt::generate(model.net, model.device, model.stream, prompt, numbered));
+    ++numbered.first_text;
   }
   return out;
 }
 
-TEST_CASE("texts side by side, and read in pieces, are those of each alone") {
-  for (int which = 0; which < 3; ++which) {
-    CAPTURE(which);
-    drawn_model model(small_form(which));
+TEST_CASE("generate: prompts continued together, and read in pieces, give each prompt's own text") {
+  for (int form = 0; form < 3; ++form) {
+    CAPTURE(form);
+    drawn_model model(small_form(form));
     auto const expected = one_by_one(model);
     CHECK(expected[0] != expected[1]);
     for (parallel::index const rows : {1, 2, 512}) {
       host_decoder decoder(model.net, model.device, model.stream,
                            {.tokens = 16, .texts = 3, .rows = rows});
       CHECK(mpt::generate(decoder, std::span(prompts), options) == expected);
-      auto last = options;
-      last.first_text = 2;
-      auto const again = mpt::generate(decoder, std::span(prompts).last(1), last);
-      CHECK(again.front() == expected[2]);
+      auto last_only = options;
+      last_only.first_text = 2;
+      auto const text = mpt::generate(decoder, std::span(prompts).last(1), last_only);
+      CHECK(text.front() == expected[2]);
     }
   }
 }
 
-TEST_CASE("each of several end tokens ends a text, and is no part of it") {
+TEST_CASE("generate: each of several end tokens ends a text and is not part of it") {
   drawn_model model(small_form(0));
   host_decoder decoder(model.net, model.device, model.stream, {.tokens = 16, .texts = 3});
   auto endless = options;
   endless.end_tokens.clear();
-  auto const whole = mpt::generate(decoder, std::span(prompts), endless);
-  for (auto const& text : whole) REQUIRE(text.size() == 9);
+  auto const unended = mpt::generate(decoder, std::span(prompts), endless);
+  for (auto const& text : unended) REQUIRE(text.size() == 9);
   for (std::size_t ends = 1; ends <= 3; ++ends) {
     CAPTURE(ends);
-    auto some = endless;
-    for (std::size_t i = 0; i < ends; ++i) some.end_tokens.push_back(whole[i][4 - i]);
-    auto expected = whole;
+    auto limited = endless;
+    for (std::size_t i = 0; i < ends; ++i) limited.end_tokens.push_back(unended[i][4 - i]);
+    auto expected = unended;
     for (auto& text : expected)
-      text.erase(std::ranges::find_first_of(text, some.end_tokens), text.end());
-    CHECK(mpt::generate(decoder, std::span(prompts), some) == expected);
+      text.erase(std::ranges::find_first_of(text, limited.end_tokens), text.end());
+    CHECK(mpt::generate(decoder, std::span(prompts), limited) == expected);
     CHECK(expected[0].size() <= 4);
   }
 }
 
-TEST_CASE("the same prompt thrice is continued in three ways") {
+TEST_CASE("generate: three equal prompts are continued in three different ways") {
   drawn_model model(small_form(0));
-  std::vector<ids> const same(3, prompts[0]);
+  std::vector<ids> const prompts_of_same_text(3, prompts[0]);
   host_decoder decoder(model.net, model.device, model.stream, {.tokens = 16, .texts = 3});
-  auto const made = mpt::generate(decoder, std::span(same), options);
-  CHECK(made[0] == one_by_one(model)[0]);
-  CHECK(made[0] != made[1]);
-  CHECK(made[0] != made[2]);
-  CHECK(made[1] != made[2]);
+  auto const texts = mpt::generate(decoder, std::span(prompts_of_same_text), options);
+  CHECK(texts[0] == one_by_one(model)[0]);
+  CHECK(texts[0] != texts[1]);
+  CHECK(texts[0] != texts[2]);
+  CHECK(texts[1] != texts[2]);
 }
 
-TEST_CASE("the last logits of a long reading are those of its pieces") {
+TEST_CASE("decoder: the last logits of a text read at once are those of a text read in pieces") {
   drawn_model model(small_form(0));
   ids const text{3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5};
   auto const read = [&](mpt::decoder_room room, parallel::index wanted) {
     host_decoder decoder(model.net, model.device, model.stream, room);
     return decoder.read(0, text, wanted);
   };
-  auto const all = read({.tokens = 20}, 11);
-  REQUIRE(all.size() == 11 * 31);
+  auto const complete = read({.tokens = 20}, 11);
+  REQUIRE(complete.size() == 11 * 31);
   for (parallel::index const wanted : {11, 4, 1}) {
-    auto const some = read({.tokens = 20, .rows = 3, .logit_rows = 2}, wanted);
-    REQUIRE(some.size() == static_cast<std::size_t>(wanted) * 31);
-    auto const offset = all.size() - some.size();
-    for (std::size_t i = 0; i < some.size(); ++i)
-      CHECK(some[i] == doctest::Approx(all[offset + i]).epsilon(1e-4));
+    auto const piecewise = read({.tokens = 20, .rows = 3, .logit_rows = 2}, wanted);
+    REQUIRE(piecewise.size() == static_cast<std::size_t>(wanted) * 31);
+    auto const offset = complete.size() - piecewise.size();
+    for (std::size_t i = 0; i < piecewise.size(); ++i)
+      CHECK(piecewise[i] == doctest::Approx(complete[offset + i]).epsilon(1e-4));
   }
 }
 
 TEST_CASE(
-    "a text ends by its length, its callback, the model's longest, and never without a prompt") {
+    "generate: a text ends by max_new_tokens, its callback or the model's longest sequence; an "
+    "empty or too long prompt is refused") {
   drawn_model model(small_form(1));
-  auto const run = [&](ids const& prompt, mpt::generation_options const& how) {
-    return mpt::generate(model.net, model.device, model.stream, prompt, how);
+  auto const run = [&](ids const& prompt, mpt::generation_options const& run_options) {
+    return mpt::generate(model.net, model.device, model.stream, prompt, run_options);
   };
   CHECK(run({1}, {.max_new_tokens = 3}).size() == 3);
   CHECK(run({1}, {.max_new_tokens = 9, .ends_text = [](std::size_t, std::int32_t) { return true; }})

@@ -9,7 +9,7 @@
 
 namespace prompts_test {
 
-TEST_CASE("prompts are lines, or rows of JSON lines, each with its place") {
+TEST_CASE("read_prompts: prompts are lines of text or rows of JSON lines, each with its location") {
   data_test::scratch_folder folder;
   data_test::put_file(folder / "p.txt", "one\r\n\n two \nthree");
   auto prompts = mpt::read_prompts(folder / "p.txt");
@@ -25,9 +25,9 @@ TEST_CASE("prompts are lines, or rows of JSON lines, each with its place") {
   CHECK(prompts[1].location.ends_with("p.jsonl:3"));
 }
 
-TEST_CASE("a stream is one prompt, and has an end") {
-  std::istringstream text("a\nb");
-  CHECK(mpt::read_prompt(text) == "a\nb");
+TEST_CASE("read_prompt: a stream is one prompt; an endless one and other than UTF-8 are refused") {
+  std::istringstream input("a\nb");
+  CHECK(mpt::read_prompt(input) == "a\nb");
   std::istringstream latin("caf\xe9");
   CHECK_THROWS_WITH(static_cast<void>(mpt::read_prompt(latin)),
                     "standard input: is not UTF-8 text");
@@ -36,7 +36,7 @@ TEST_CASE("a stream is one prompt, and has an end") {
                     "standard input: more than 64 MiB, too long for a prompt");
 }
 
-TEST_CASE("prompts: a byte order mark is no part of them, and UTF-16 is named") {
+TEST_CASE("prompts: a byte order mark is not part of them, and UTF-16 is named in the error") {
   data_test::scratch_folder folder;
   auto const first = [&](char const* name, std::string const& text) {
     data_test::put_file(folder / name, text);
@@ -55,7 +55,7 @@ TEST_CASE("prompts: a byte order mark is no part of them, and UTF-16 is named") 
         }).starts_with("standard input: is text in UTF-16"));
 }
 
-TEST_CASE("a wrong file of prompts says where and what") {
+TEST_CASE("read_prompts: errors name the line and the problem") {
   data_test::scratch_folder folder;
   auto const error = [&](char const* name, std::string const& text) {
     data_test::put_file(folder / name, text);

@@ -10,12 +10,12 @@ namespace sampler_test {
 
 std::vector<float> const logits = {1.0F, 3.0F, 2.0F, 3.0F, -1.0F};
 
-TEST_CASE("greedy takes the largest logit, the lowest id of equals") {
+TEST_CASE("sampler: greedy picks the largest logit, and the lowest id of equal ones") {
   mpt::sampler choose({});
   for (int i = 0; i < 5; ++i) CHECK(choose.pick(logits) == 1);
 }
 
-TEST_CASE("the same seed gives the same tokens, another seed others") {
+TEST_CASE("sampler: equal seeds give equal tokens, different seeds different ones") {
   mpt::sampler a({.temperature = 1.0, .seed = 5});
   mpt::sampler b({.temperature = 1.0, .seed = 5});
   mpt::sampler c({.temperature = 1.0, .seed = 6});
@@ -28,7 +28,7 @@ TEST_CASE("the same seed gives the same tokens, another seed others") {
   CHECK(equal < 150);
 }
 
-TEST_CASE("frequencies follow the softmax of logits over temperature") {
+TEST_CASE("sampler: frequencies follow the softmax of logits over temperature") {
   mpt::sampler choose({.temperature = 2.0, .seed = 1});
   std::map<int, int> counts;
   constexpr int draws = 20000;
@@ -42,7 +42,7 @@ TEST_CASE("frequencies follow the softmax of logits over temperature") {
   }
 }
 
-TEST_CASE("top-k and top-p keep only the most likely tokens") {
+TEST_CASE("sampler: top-k and top-p allow only the most likely tokens") {
   mpt::sampler two({.temperature = 5.0, .top_k = 2});
   for (int i = 0; i < 500; ++i) {
     auto const token = two.pick(logits);
@@ -58,7 +58,7 @@ TEST_CASE("top-k and top-p keep only the most likely tokens") {
   }
 }
 
-TEST_CASE("bad options are refused with a sentence") {
+TEST_CASE("sampler: bad options are refused with a message") {
   CHECK_THROWS_WITH(mpt::sampler({.temperature = -1}),
                     "temperature must be a number of at least 0, found -1");
   CHECK_THROWS_WITH(mpt::sampler({.temperature = std::nan("")}),
@@ -66,7 +66,7 @@ TEST_CASE("bad options are refused with a sentence") {
   CHECK_THROWS_WITH(mpt::sampler({.top_p = 0}), "top-p must be above 0 and at most 1, found 0");
 }
 
-TEST_CASE("results that are no numbers are an error, greedy or not") {
+TEST_CASE("sampler: a NaN among the logits is an error, greedy or not") {
   std::vector<float> const broken{0.5F, std::nanf(""), 2};
   for (double const temperature : {0.0, 1.0})
     CHECK_THROWS_WITH(static_cast<void>(mpt::sampler({.temperature = temperature}).pick(broken)),

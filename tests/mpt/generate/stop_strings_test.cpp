@@ -6,7 +6,8 @@
 
 namespace stop_strings_test {
 
-/// Feeds the ids of `text` one by one; what was shown as it became certain must be what is left.
+/// Adds the ids of `text` one by one and returns the stopped text; checks that the pieces that
+/// take() returned join to the same text.
 std::string stopped(std::string const& text, std::vector<std::string> stops,
                     bool* ended = nullptr) {
   auto const words = tokenizer_test::small_tokenizer();
@@ -18,14 +19,14 @@ std::string stopped(std::string const& text, std::vector<std::string> stops,
     shown += out.take();
     if (end) break;
   }
-  auto const all = out.finish();
+  auto const complete = out.finish();
   shown += out.take();
-  CHECK(shown == all);
+  CHECK(shown == complete);
   if (ended != nullptr) *ended = end;
-  return all;
+  return complete;
 }
 
-TEST_CASE("a text ends before the first stop string, however tokens fall") {
+TEST_CASE("stopped_text: a text ends before the first stop string, wherever tokens end") {
   bool ended = false;
   CHECK(stopped("The dog jumps. The fox", {"fox", "umps"}, &ended) == "The dog j");
   CHECK(ended);
@@ -35,7 +36,8 @@ TEST_CASE("a text ends before the first stop string, however tokens fall") {
   CHECK(ended);
 }
 
-TEST_CASE("what only looks like the beginning of one is shown in the end") {
+TEST_CASE(
+    "stopped_text: the beginning of a stop string that is not completed is shown at the end") {
   bool ended = true;
   CHECK(stopped("ab abab", {"abac"}, &ended) == "ab abab");
   CHECK_FALSE(ended);
@@ -44,7 +46,7 @@ TEST_CASE("what only looks like the beginning of one is shown in the end") {
   CHECK_FALSE(ended);
 }
 
-TEST_CASE("ids that no token has are left out") {
+TEST_CASE("stopped_text: ids without a token are ignored") {
   auto const words = tokenizer_test::small_tokenizer();
   mpt::stopped_text out(words, {});
   CHECK_FALSE(out.add(words.size() + 5));

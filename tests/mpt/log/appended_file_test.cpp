@@ -1,4 +1,4 @@
-// A record that the disk does not take is lost alone.
+// Tests of appended_file on a full disk, a pipe, and files that cannot be opened.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -15,14 +15,14 @@
 
 namespace appended_file_test {
 
-TEST_CASE("what is appended is whole, or not there, and later records are") {
+TEST_CASE("appended_file: a record is written whole or not at all, and later records are written") {
   test::temporary_folder const folder;
   std::string const a(100, 'a'), b(100, 'b'), c(100, 'c');
   mpt::appended_file file(folder / "records");
   file.add(a);
   {
     test::file_size_limit const limit(150);
-    file.add(b);  // of which 50 bytes are written
+    file.add(b);  // only 50 bytes are written
     file.add(b);
   }
   CHECK(file.lost() == 2);
@@ -31,7 +31,7 @@ TEST_CASE("what is appended is whole, or not there, and later records are") {
   CHECK(test::read_all(folder / "records") == a + c);
 }
 
-TEST_CASE("a file that cannot be opened says for what it is, and its error keeps its kind") {
+TEST_CASE("open_for_appending: the error names the purpose of the file and keeps its type") {
   test::temporary_folder const folder;
   auto const open = [](std::filesystem::path const& path) {
     static_cast<void>(mpt::open_for_appending(path, "metrics_file ", "; choose another"));
@@ -43,13 +43,13 @@ TEST_CASE("a file that cannot be opened says for what it is, and its error keeps
             ": cannot be written: Is a directory; choose another");
   CHECK(test::contains(test::message_of([&] { open(folder / "new/records/below/it"); }),
                        "cannot create this folder: Not a directory; choose another"));
-  ::rlimit before{};
-  ::getrlimit(RLIMIT_NOFILE, &before);
-  ::rlimit const none{0, before.rlim_max};
+  ::rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  ::rlimit const none{0, limit.rlim_max};
   ::setrlimit(RLIMIT_NOFILE, &none);
   CHECK_THROWS_AS(open(folder / "f"), parallel::limit_reached);
-  ::setrlimit(RLIMIT_NOFILE, &before);
-  // ENXIO, as of a device that is gone
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+  // opening a socket gives ENXIO, as does a device that is gone
   auto const socket = folder / "socket";
   ::sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -60,7 +60,7 @@ TEST_CASE("a file that cannot be opened says for what it is, and its error keeps
   CHECK_THROWS_AS(open(socket), parallel::storage_error);
 }
 
-TEST_CASE("a pipe that nobody reads holds nothing up; what another reads is written") {
+TEST_CASE("appended_file: a pipe without a reader is an error, and one with a reader is written") {
   test::temporary_folder const folder;
   auto const pipe = folder / "pipe";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
@@ -74,7 +74,7 @@ TEST_CASE("a pipe that nobody reads holds nothing up; what another reads is writ
   CHECK(read == "one\n");
 }
 
-TEST_CASE("a second start appends to what is there, and none writes nothing") {
+TEST_CASE("appended_file: a second start appends, and a default one writes nothing") {
   test::temporary_folder const folder;
   for (char const* const text : {"one\n", "two\n"}) mpt::appended_file(folder / "f").add(text);
   CHECK(test::read_all(folder / "f") == "one\ntwo\n");

@@ -1,4 +1,4 @@
-// The event file, read back by a strict parser of our own.
+// Tests of the event file, which a strict parser in this file reads back.
 #include <bit>
 #include <cstdint>
 #include <filesystem>
@@ -15,7 +15,7 @@
 
 namespace event_file_test {
 
-/// Fields of one protobuf message in order: number, then a varint, bits, or bytes.
+/// One field of a protobuf message: its number, then a varint, bits, or bytes.
 struct field {
   std::uint64_t number = 0;
   std::uint64_t wire = 0;
@@ -71,11 +71,11 @@ field one(std::vector<field> const& fields, std::uint64_t number) {
   return found;
 }
 
-/// The messages of a file; lengths and both checksums must be right, and nothing be left over.
+/// The messages of a file; lengths and both checksums must be right, and no bytes may remain.
 std::vector<std::vector<field>> read(std::filesystem::path const& path) {
   std::ifstream file(path, std::ios::binary);
-  std::string const all(std::istreambuf_iterator<char>(file), {});
-  std::string_view left = all;
+  std::string const contents(std::istreambuf_iterator<char>(file), {});
+  std::string_view left = contents;
   auto const number = [](std::string_view bytes) {
     std::uint64_t value = 0;
     for (std::size_t i = bytes.size(); i-- > 0;)
@@ -102,7 +102,7 @@ std::filesystem::path scratch() {
   return folder;
 }
 
-TEST_CASE("numbers and texts come back, after the version") {
+TEST_CASE("event_file: numbers and texts are read back after the version record") {
   auto const folder = scratch();
   mpt::event_file file(folder / "run");
   file.number("loss/train/total", 2.5, 1);
@@ -131,7 +131,7 @@ TEST_CASE("numbers and texts come back, after the version") {
   std::filesystem::remove_all(folder);
 }
 
-TEST_CASE("a resumed run has a file of its own, which voids what came after its first step") {
+TEST_CASE("event_file: a resumed run's new file voids earlier records from its first step on") {
   auto const folder = scratch();
   mpt::event_file const first(folder);
   mpt::event_file const second(folder, 11);

@@ -1,4 +1,4 @@
-// A block's own exchanges along the tensor axis run behind the products at the ends of its regions.
+// A block's exchanges along the tensor axis overlap with the products at the ends of its regions.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -21,12 +21,12 @@ using parallel::matrix_view;
 using namespace std::chrono_literals;
 
 /// A host stream that logs the beginning and the end of its products.
-struct telling_stream : parallel::host::stream {
+struct logging_stream : parallel::host::stream {
   test::trace* log = nullptr;
   int products = 0;
 };
 
-void run_operation(telling_stream& s, parallel::ops::matmul_arguments<double, double> const& a) {
+void run_operation(logging_stream& s, parallel::ops::matmul_arguments<double, double> const& a) {
   int const k = s.products++;
   s.enqueue([k, log = s.log] { log->add(parallel::concat("product ", k, " begins")); });
   run_operation(static_cast<parallel::host::stream&>(s), a);
@@ -48,15 +48,15 @@ mpt::model_config configuration() {
   return m;
 }
 
-/// One of a region's ends: n products, of a shard each, and n-1 messages either way, which are
-/// calls of the communicator, a send and a receive in turn.
+/// One end of a region: n products, of one shard each, and n-1 messages in each direction. Each
+/// message is a call of the communicator; sends and receives alternate.
 struct end {
   bool entering;
   int first_call;
   int first_product;
 };
 
-// In order; the products of the gate are of all rows.
+// The ends in the order in which they run. The products of the gate take all rows.
 constexpr std::array<end, 8> ends{{{true, 0, 0},     // Wqkv
                                    {false, 4, 3},    // out_proj
                                    {true, 8, 6},     // up_proj
@@ -66,29 +66,29 @@ constexpr std::array<end, 8> ends{{{true, 0, 0},     // Wqkv
                                    {true, 24, 20},   // out_proj
                                    {false, 28, 23}}};
 
-TEST_CASE("what is exchanged is exchanged while the block multiplies") {
-  std::atomic<int> in_time = 0;
-  std::atomic<int> calls = 0;
-  parallel::threads::run(ranks, [&](parallel::threads::communicator& own) {
-    bool const slow = own.rank() == 0;
+TEST_CASE("block: exchanges along the tensor axis run while the block multiplies") {
+  std::atomic<int> overlapped = 0;
+  std::atomic<int> delayed_calls = 0;
+  parallel::threads::run(ranks, [&](parallel::threads::communicator& rank_communicator) {
+    bool const is_delayed = rank_communicator.rank() == 0;
     test::trace log;
-    // On rank 0 what comes in is held up until the product of the shard before has ended, and what
-    // leaves until that of the shard after it.
-    parallel::any_communicator comm(test::delayed(std::move(own), log, [&](int k) {
-      if (!slow) return;
-      ++calls;
+    // Rank 0 delays a receive until the product of the previous shard has ended, and a send until
+    // that of the next shard has.
+    parallel::any_communicator comm(test::delayed(std::move(rank_communicator), log, [&](int k) {
+      if (!is_delayed) return;
+      ++delayed_calls;
       for (auto const& e : ends) {
         int const i = (k - e.first_call) / 2;
         if (k < e.first_call || i >= ranks - 1 || (k % 2 == 1) != e.entering) continue;
         int const product = e.first_product + i + (e.entering ? 0 : 1);
-        if (log.await(parallel::concat("product ", product, " ends"), 20s)) ++in_time;
+        if (log.await(parallel::concat("product ", product, " ends"), 20s)) ++overlapped;
       }
     }));
-    telling_stream compute;
+    logging_stream compute;
     compute.log = &log;
-    parallel::host::stream exchanges, back;
+    parallel::host::stream exchanges, overlapped_exchanges;
     auto const config = configuration();
-    mpt::model_groups const groups{.tensor = {{comm, exchanges, back}, true}};
+    mpt::model_groups const groups{.tensor = {{comm, exchanges, overlapped_exchanges}, true}};
     auto block = mpt::layer_builder<double>(config, groups).make_block("b.", 0, {});
     std::vector<std::vector<double>> values;
     block.visit_parameters([&](auto& p) {
@@ -97,16 +97,16 @@ TEST_CASE("what is exchanged is exchanged while the block multiplies") {
     });
     std::vector<std::byte> space(1U << 20U);
     parallel::arena memory({nullptr, space.data(), space.size()});
-    parallel::context<telling_stream> c{.stream = compute, .memory = memory, .sequence = length};
+    parallel::context<logging_stream> c{.stream = compute, .memory = memory, .sequence = length};
     std::vector<double> const x(2 * 12, 1.0);
-    mpt::block<double>::saved kept;
-    static_cast<void>(block.forward(c, {x.data(), {2, 12}}, kept));
-    static_cast<void>(block.backward_input(c, {x.data(), {2, 12}}, kept));
+    mpt::block<double>::saved activations;
+    static_cast<void>(block.forward(c, {x.data(), {2, 12}}, activations));
+    static_cast<void>(block.backward_input(c, {x.data(), {2, 12}}, activations));
     compute.synchronize();
     CHECK(compute.products == 26);
   });
-  CHECK(calls == 8 * 2 * (ranks - 1));
-  CHECK(in_time == 8 * (ranks - 1));
+  CHECK(delayed_calls == 8 * 2 * (ranks - 1));
+  CHECK(overlapped == 8 * (ranks - 1));
 }
 
 }  // namespace block_overlap_test

@@ -20,26 +20,26 @@ using parallel::index;
 
 parallel::host::device make_host() { return {}; }
 
-TEST_CASE("fp64: logits, loss and gradients within 1e-12 of the largest, all forms") {
+TEST_CASE("model, fp64: logits, loss and gradients within 1e-12 of the largest, all forms") {
   test::check_against_truth<double>(1e-12, make_host);
 }
 
-TEST_CASE("fp32: logits, loss and gradients within 4e-6 of the largest, all forms") {
+TEST_CASE("model, fp32: logits, loss and gradients within 4e-6 of the largest, all forms") {
   // the references' own fp32 runs are off by up to 1e-6
   test::check_against_truth<float>(4e-6, make_host);
 }
 
-TEST_CASE("adapters: transformers' and PEFT's logits, loss and every gradient") {
+TEST_CASE("model with adapters: logits, loss and gradients of transformers and PEFT") {
   constexpr char const* with_adapters[] = {"lora"};
   test::check_against_truth<double>(1e-12, make_host, with_adapters);
   test::check_against_truth<float>(4e-6, make_host, with_adapters);
 }
 
-TEST_CASE("bf16: no further from the truth than twice the reference's own bf16 run") {
+TEST_CASE("model, bf16: no further from fp64 than twice the reference's bf16 run") {
   test::check_against_reference_bf16(make_host);
 }
 
-TEST_CASE("parameters and those FLOPs count are as many as LLM Foundry says") {
+TEST_CASE("parameter counts: total and active parameters are as many as LLM Foundry counts") {
   std::ifstream in(test::golden_folder() / "parameter_counts.json");
   auto const counts = nlohmann::json::parse(in).at("golden_models");
   for (std::string const form : test::golden_forms) {
@@ -55,20 +55,20 @@ TEST_CASE("parameters and those FLOPs count are as many as LLM Foundry says") {
   }
 }
 
-TEST_CASE("tokens with the KV cache, in pieces, give the logits of all at once, all forms") {
+TEST_CASE("KV cache: tokens read in pieces give the logits of tokens read at once, all forms") {
   test::check_cached_logits<float>(1e-5, make_host);
 }
 
-TEST_CASE("greedy generation with the KV cache gives transformers' tokens") {
+TEST_CASE("KV cache: greedy generation gives transformers' tokens") {
   test::check_greedy_tokens(make_host);
 }
 
-TEST_CASE("evaluation gives the loss and accuracy of the reference's logits, all forms") {
+TEST_CASE("evaluation: loss and accuracy are those of the reference's logits, all forms") {
   test::check_evaluation<float>(4e-6, make_host);
 }
 
-// as a GPU's: what looks into it by itself dies
-TEST_CASE("in memory that the host cannot reach, fp32 is as close, and generates as well") {
+// guarded memory is like a GPU's: host code that reads it directly ends the process
+TEST_CASE("model in memory that the host cannot reach: fp32 results and generation are the same") {
   auto const make = [] { return guarded::device(std::size_t{256} << 20); };
   test::check_against_truth<float>(4e-6, make);
   test::check_cached_logits<float>(1e-5, make);

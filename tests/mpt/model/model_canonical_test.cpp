@@ -1,6 +1,6 @@
 // The canonical order of reductions: MPT's parameters after some steps have the same bits for every
-// number of data ranks, ZeRO stage, accumulation and pipeline schedule. Sums in the order of ranks
-// have not.
+// number of data ranks, ZeRO stage, accumulation and pipeline schedule. With sums in the order of
+// ranks the bits differ.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -54,41 +54,42 @@ mpt::model_config small() {
 
 using bytes = std::map<std::string, std::vector<std::uint8_t>>;
 
-/// The parameters after three steps of AdamW with clipping by norm, and the losses of these.
+/// The parameters after three steps of AdamW with clipping by norm, and the losses of these steps.
 template <class T>
-bytes train(layout const& how) {
+bytes train(layout const& layout_options) {
   bytes out;
   std::mutex lock;
   auto const shape = parallel::training_layout{}
-                         .with_degree<parallel::axis::pipeline>(how.pipeline)
-                         .with_degree<parallel::axis::replicate>(how.replicas)
-                         .with_degree<parallel::axis::shard>(how.shards);
+                         .with_degree<parallel::axis::pipeline>(layout_options.pipeline)
+                         .with_degree<parallel::axis::replicate>(layout_options.replicas)
+                         .with_degree<parallel::axis::shard>(layout_options.shards);
   parallel::threads::run(shape.ranks(), [&](parallel::threads::communicator& comm) {
     parallel::host::device device;
     parallel::arena memory(device.allocate<std::byte>(std::size_t{4} << 20));
     parallel::host::stream compute, exchanges;
     parallel::train::process_groups groups(parallel::any_communicator(comm.split(0)), shape,
-                                           how.level);
+                                           layout_options.level);
     mpt::model<T> net(small());
     parallel::train::stepper stepper(net, device, groups, parallel::decoupled_adamw{},
-                                     {.level = how.level,
+                                     {.level = layout_options.level,
                                       .bucket_bytes = 2000,
                                       .clip = {parallel::train::clipping_kind::norm, 0.05},
-                                      .order = how.order,
-                                      .reduce_dtype = how.dtype,
-                                      .pipeline = how.schedule});
+                                      .order = layout_options.order,
+                                      .reduce_dtype = layout_options.dtype,
+                                      .pipeline = layout_options.schedule});
     stepper.initialise(42);
-    auto const place = groups.place();
-    index const rank = place.replica * place.shards + place.shard;
-    auto const mine =
-        how.order == zero::reduction_order::by_rank
-            ? parallel::data::share_of(sequences, rank, place.data_ranks())
-            : parallel::data::aligned_share_of(sequences, 1, rank, place.data_ranks());
-    std::size_t most = 0;
-    for (index r = 0; r < place.data_ranks(); ++r)
-      most = std::max(
-          most, static_cast<std::size_t>(
-                    parallel::data::aligned_share_of(sequences, 1, r, place.data_ranks()).size()));
+    auto const own_position = groups.place();
+    index const rank = own_position.replica * own_position.shards + own_position.shard;
+    auto const own_share =
+        layout_options.order == zero::reduction_order::by_rank
+            ? parallel::data::share_of(sequences, rank, own_position.data_ranks())
+            : parallel::data::aligned_share_of(sequences, 1, rank, own_position.data_ranks());
+    std::size_t padded_count = 0;
+    for (index r = 0; r < own_position.data_ranks(); ++r)
+      padded_count = std::max(
+          padded_count,
+          static_cast<std::size_t>(
+              parallel::data::aligned_share_of(sequences, 1, r, own_position.data_ranks()).size()));
     std::vector<double> losses;
     for (std::uint32_t step = 0; step < 3; ++step) {
       parallel::philox const random(7, parallel::stream_id("tokens"), step);
@@ -97,13 +98,13 @@ bytes train(layout const& how) {
         ids[i] = static_cast<std::int32_t>(random.bits(i) % vocabulary);
       std::vector<mpt::microbatch> batches;
       std::vector<index> first;
-      for (index s = mine.begin; s < mine.end; ++s) {
+      for (index s = own_share.begin; s < own_share.end; ++s) {
         parallel::vector_view<std::int32_t const> const view(ids.data() + s * length, {length});
         batches.push_back(
             {.ids = view, .labels = view, .sequences = 1, .length = length, .loss_tokens = length});
         first.push_back(s);
       }
-      batches.resize(stepper.least_microbatches(most));
+      batches.resize(stepper.least_microbatches(padded_count));
       first.resize(batches.size());
       auto const result =
           stepper.step(compute, exchanges, memory, std::span(std::as_const(batches)),
@@ -111,18 +112,18 @@ bytes train(layout const& how) {
       losses.push_back(result.sums.loss);
     }
     std::scoped_lock const guard(lock);
-    auto& told = out["loss"];  // the same on every rank
-    told.resize(losses.size() * sizeof(double));
-    std::memcpy(told.data(), losses.data(), told.size());
+    auto& loss_bytes = out["loss"];  // the same on every rank
+    loss_bytes.resize(losses.size() * sizeof(double));
+    std::memcpy(loss_bytes.data(), losses.data(), loss_bytes.size());
     for (auto const& unit : stepper.units())
       for (std::size_t s = 0; s < unit.memory.segments().size(); ++s) {
         auto const& m = unit.memory.segments()[s];
         unit.memory.layout().segments()[s].for_each_piece(
-            m.owned.begin, m.owned.end, [&](auto const& p, index from, index to, index at) {
+            m.owned.begin, m.owned.end, [&](auto const& p, index from, index to, index offset) {
               auto& parameter = out[p.name];
               parameter.resize(static_cast<std::size_t>(p.size()) * sizeof(float));
               std::memcpy(parameter.data() + static_cast<std::size_t>(from) * sizeof(float),
-                          m.master.data() + at - m.owned.begin,
+                          m.master.data() + offset - m.owned.begin,
                           static_cast<std::size_t>(to - from) * sizeof(float));
             });
       }
@@ -131,18 +132,19 @@ bytes train(layout const& how) {
 }
 
 TEST_CASE_TEMPLATE(
-    "parameters and losses have the same bits on every data, ZeRO and pipeline layout", T, float,
-    bf16) {
+    "canonical order: parameters and losses have the same bits on every data, ZeRO and pipeline "
+    "layout",
+    T, float, bf16) {
   bytes const expected = train<T>({});
   REQUIRE(expected.size() > 20);
   int layouts = 0;
-  auto const check = [&](layout const& how) {
-    CAPTURE(how.shards);
-    CAPTURE(how.replicas);
-    CAPTURE(static_cast<int>(how.level));
-    CAPTURE(how.pipeline);
-    CAPTURE(how.schedule.schedule);
-    CHECK(train<T>(how) == expected);
+  auto const check = [&](layout const& layout_options) {
+    CAPTURE(layout_options.shards);
+    CAPTURE(layout_options.replicas);
+    CAPTURE(static_cast<int>(layout_options.level));
+    CAPTURE(layout_options.pipeline);
+    CAPTURE(layout_options.schedule.schedule);
+    CHECK(train<T>(layout_options) == expected);
     ++layouts;
   };
   for (int const replicas : {2, 3, 5, 8, 13}) check({.replicas = replicas});
@@ -161,32 +163,32 @@ TEST_CASE_TEMPLATE(
   MESSAGE(layouts << " layouts have the same bits");
 }
 
-TEST_CASE("in the order of ranks the bits depend on the layout, so the test above has teeth") {
-  auto const by_rank = [](int replicas) {
+TEST_CASE("order of ranks: the bits depend on the layout, unlike in the canonical order") {
+  auto const train_by_rank = [](int replicas) {
     return train<float>({.replicas = replicas, .order = zero::reduction_order::by_rank});
   };
-  auto const one = by_rank(1);
-  CHECK(one != by_rank(2));
-  CHECK(one != by_rank(3));
+  auto const reference = train_by_rank(1);
+  CHECK(reference != train_by_rank(2));
+  CHECK(reference != train_by_rank(3));
 }
 
-TEST_CASE_TEMPLATE("gradients that travel in bf16 train nearly the same", T, float, bf16) {
+TEST_CASE_TEMPLATE("reduce_dtype bf16: losses are nearly those of full precision", T, float, bf16) {
   using enum zero::level;
   for (auto const level : {none, optimizer, parameters}) {
     CAPTURE(static_cast<int>(level));
-    layout how{.shards = level == none ? 1 : 2,
-               .replicas = 2,
-               .level = level,
-               .order = zero::reduction_order::by_rank};
-    auto const losses = [](bytes const& of) {
-      std::vector<double> out(of.at("loss").size() / sizeof(double));
-      std::memcpy(out.data(), of.at("loss").data(), of.at("loss").size());
+    layout layout_options{.shards = level == none ? 1 : 2,
+                          .replicas = 2,
+                          .level = level,
+                          .order = zero::reduction_order::by_rank};
+    auto const losses = [](bytes const& result) {
+      std::vector<double> out(result.at("loss").size() / sizeof(double));
+      std::memcpy(out.data(), result.at("loss").data(), result.at("loss").size());
       return out;
     };
-    auto const full = losses(train<T>(how));
-    how.dtype = zero::reduce_dtype::bf16;
-    auto const narrow = losses(train<T>(how));
-    CHECK(narrow[0] == full[0]);  // of the same parameters
+    auto const full = losses(train<T>(layout_options));
+    layout_options.dtype = zero::reduce_dtype::bf16;
+    auto const narrow = losses(train<T>(layout_options));
+    CHECK(narrow[0] == full[0]);  // the loss of the initial parameters
     CHECK(narrow != full);
     for (std::size_t i = 1; i < full.size(); ++i)
       CHECK(narrow[i] == doctest::Approx(full[i]).epsilon(2e-3));

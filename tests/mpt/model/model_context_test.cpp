@@ -1,6 +1,6 @@
 // The whole model on ranks that hold parts of the same sequences, by the ring and by the exchange
-// of heads: fp64, one rank's loss and gradients to 1e-12 of the largest gradient, with everything
-// that depends on positions.
+// of heads, with every option that depends on positions. In fp64, loss and gradients equal one
+// rank's to 1e-12 of the largest gradient.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ mpt::model_config base() {
   return m;
 }
 
-/// Learned positions and every dropout, keyed by position and head.
+/// Learned positions and every dropout; the random numbers depend on position and head.
 mpt::model_config learned() {
   auto m = base();
   m.embedding_fraction = 0.5;
@@ -74,36 +74,38 @@ mpt::model_config rotary(index kv_heads) {
 void check(mpt::model_config const& config, std::vector<model_layout> const& layouts) {
   auto const one = run_model(config, {});
   CHECK(one.tokens == sequences * (config.max_seq_len - 1));
-  for (auto const& how : layouts) {
-    CAPTURE(how.context);
-    CAPTURE(static_cast<int>(how.method));
-    CAPTURE(how.tensor);
-    CAPTURE(how.replicate);
-    test::check_equal(run_model(config, how), one);
+  for (auto const& layout : layouts) {
+    CAPTURE(layout.context);
+    CAPTURE(static_cast<int>(layout.method));
+    CAPTURE(layout.tensor);
+    CAPTURE(layout.replicate);
+    test::check_equal(run_model(config, layout), one);
   }
 }
 
-std::vector<model_layout> by(context_method method) {
+std::vector<model_layout> layouts_with(context_method method) {
   return {{2, method}, {3, method}, {4, method}};
 }
 
-TEST_CASE("learned positions and dropout do not depend on the number of ranks") {
-  check(learned(), by(context_method::ring));
-  check(learned(), by(context_method::ulysses));
+TEST_CASE("context parallel: learned positions and dropout do not depend on the number of ranks") {
+  check(learned(), layouts_with(context_method::ring));
+  check(learned(), layouts_with(context_method::ulysses));
 }
 
-TEST_CASE("ALiBi and packed texts do not depend on the number of ranks") {
-  check(biased(), by(context_method::ring));
-  check(biased(), by(context_method::ulysses));
+TEST_CASE("context parallel: ALiBi and packed texts do not depend on the number of ranks") {
+  check(biased(), layouts_with(context_method::ring));
+  check(biased(), layouts_with(context_method::ulysses));
 }
 
-TEST_CASE("rotary positions, windows, caps, temperature and shared keys do not either") {
-  check(rotary(12), by(context_method::ulysses));
-  check(rotary(4), by(context_method::ring));
-  check(rotary(1), by(context_method::ring));
+TEST_CASE(
+    "context parallel: rotary positions, windows, caps, temperature and shared keys do not depend "
+    "on the number of ranks") {
+  check(rotary(12), layouts_with(context_method::ulysses));
+  check(rotary(4), layouts_with(context_method::ring));
+  check(rotary(1), layouts_with(context_method::ring));
 }
 
-TEST_CASE("with heads and rows divided over tensor ranks, and other sequences on others") {
+TEST_CASE("context parallel with tensor and data parallel: one rank's loss and gradients") {
   std::vector<model_layout> const mixed{
       {.context = 2, .method = context_method::ring, .tensor = 2},
       {.context = 3, .method = context_method::ulysses, .tensor = 2},
@@ -113,7 +115,7 @@ TEST_CASE("with heads and rows divided over tensor ranks, and other sequences on
   check(learned(), mixed);
 }
 
-/// Norms over all heads together, of which tensor ranks hold some each.
+/// Norms over all heads together, which are divided over tensor ranks.
 mpt::model_config normalised(index kv_heads, mpt::norm_kind kind) {
   auto m = base();
   m.attn.kv_n_heads = kv_heads;
@@ -125,7 +127,7 @@ mpt::model_config normalised(index kv_heads, mpt::norm_kind kind) {
   return m;
 }
 
-TEST_CASE("norms of all heads together do not depend on where the heads are") {
+TEST_CASE("query and key norms over all heads do not depend on the tensor layout") {
   std::vector<model_layout> const divided{
       {.tensor = 2},
       {.tensor = 3},
@@ -150,17 +152,17 @@ TEST_CASE("norms of all heads together do not depend on where the heads are") {
   }
 }
 
-TEST_CASE("the meta device plans the activations of a rank to the byte") {
+TEST_CASE("meta device: the plan of a context or tensor rank's activations is exact to the byte") {
   auto const config = rotary(12);
-  for (auto const& how : by(context_method::ring)) {
+  for (auto const& layout : layouts_with(context_method::ring)) {
     mpt::model_groups groups;
-    groups.context.group = decltype(groups.context.group)::planned(0, how.context);
+    groups.context.group = decltype(groups.context.group)::planned(0, layout.context);
     for (auto const method : {context_method::ring, context_method::ulysses}) {
       groups.context.method = method;
       mpt::model<double> const planned(config, groups);
-      auto const batch = mpt::sequences::shape_of(2, length / how.context);
+      auto const batch = mpt::sequences::shape_of(2, length / layout.context);
       CHECK(parallel::train::plan_microbatch(planned, batch).activations ==
-            run_model(config, {how.context, method}).peak);
+            run_model(config, {layout.context, method}).peak);
     }
   }
   auto const across_heads = normalised(12, mpt::norm_kind::layernorm);
@@ -175,7 +177,9 @@ TEST_CASE("the meta device plans the activations of a rank to the byte") {
     }
 }
 
-TEST_CASE("heads that cannot be exchanged, and sequences that cannot be divided, are refused") {
+TEST_CASE(
+    "context parallel: heads that cannot be exchanged and sequences that cannot be divided are "
+    "refused") {
   mpt::model_groups ranks;
   ranks.context = {decltype(mpt::context_ranks::group)::planned(0, 3), context_method::ulysses};
   CHECK_THROWS_WITH_AS(mpt::model<double>(rotary(4), ranks),
@@ -185,9 +189,9 @@ TEST_CASE("heads that cannot be exchanged, and sequences that cannot be divided,
   ranks.context.method = context_method::ring;
   CHECK_NOTHROW(mpt::model<double>(rotary(4), ranks));
   std::vector<std::int32_t> const ids(20);
-  mpt::sequences const all(ids, 10);
+  mpt::sequences const batch(ids, 10);
   CHECK_THROWS_AS(
-      static_cast<void>(all.divided(parallel::context_parallel::sequence_partition(0, 2, 20))),
+      static_cast<void>(batch.divided(parallel::context_parallel::sequence_partition(0, 2, 20))),
       parallel::error);
   CHECK_THROWS_AS(parallel::context_parallel::sequence_partition(0, 2, 10), parallel::error);
 }

@@ -1,6 +1,6 @@
-// A model trained where the host cannot reach the memory, as on a GPU that several ranks share: the
-// same bits as on the host, on every kind of layout, and without a look into that memory or a rank
-// that waits for ever.
+// A model trained in memory that the host cannot reach, as on a GPU that several ranks share, has
+// the same bits as on the host for every kind of layout. No host code reads that memory, and no
+// rank waits for ever.
 #include <cstddef>
 #include <memory>
 
@@ -32,10 +32,10 @@ mpt::model_config config() {
   return m;
 }
 
-void check(model_layout const& how) {
-  auto const expected = run_model(config(), how);
+void check(model_layout const& layout) {
+  auto const expected = run_model(config(), layout);
   auto const memory = std::make_shared<guarded::memory>(std::size_t{512} << 20);
-  auto const got = run_model(config(), how, [&] { return guarded::device(memory); });
+  auto const got = run_model(config(), layout, [&] { return guarded::device(memory); });
   CHECK(got.loss == expected.loss);
   CHECK(got.evaluated == expected.evaluated);
   CHECK(got.tokens == expected.tokens);
@@ -43,7 +43,7 @@ void check(model_layout const& how) {
   CHECK(got.gradients == expected.gradients);
 }
 
-TEST_CASE("ranks with other data, in every ZeRO stage") {
+TEST_CASE("device memory: data parallel ranks in every ZeRO stage have the host's bits") {
   check({});
   check({.replicate = 2});
   check({.level = optimizer, .shard = 3, .microbatch = 1});
@@ -51,19 +51,19 @@ TEST_CASE("ranks with other data, in every ZeRO stage") {
   check({.replicate = 2, .level = parameters, .shard = 2, .microbatch = 1});
 }
 
-TEST_CASE("optimizer states in the host's memory") {
+TEST_CASE("device memory: optimizer states in host memory, the host's bits") {
   using enum parallel::zero::optimizer_memory;
   check({.level = gradients, .shard = 2, .microbatch = 1, .optimizer = host});
 }
 
-TEST_CASE("ranks that share sequences and matrices") {
+TEST_CASE("device memory: context and tensor parallel ranks have the host's bits") {
   check({.context = 2});
   check({.context = 2, .method = context_method::ulysses});
   check({.tensor = 2});
   check({.context = 2, .tensor = 2, .level = parameters, .shard = 2, .microbatch = 1});
 }
 
-TEST_CASE("every schedule of a pipeline") {
+TEST_CASE("device memory: every pipeline schedule has the host's bits") {
   struct form {
     char const* schedule;
     int stages_per_rank;
@@ -83,32 +83,33 @@ TEST_CASE("every schedule of a pipeline") {
   }
 }
 
-TEST_CASE("weight gradients on a stream of their own, and offloaded states: the same bits") {
+TEST_CASE("device memory: weight gradients on a separate stream and offloaded states, same bits") {
   auto const make = [] { return guarded::device(std::size_t{64} << 20); };
   test::check_ways_to_train<float>(make);
   test::check_ways_to_train<parallel::bf16>(make);
 }
 
-TEST_CASE_TEMPLATE("a step at a learning rate of 0 leaves nothing behind, once states are cleared",
-                   T, float, parallel::bf16) {
+TEST_CASE_TEMPLATE(
+    "device memory: a step at learning rate 0 with cleared states changes no later step", T, float,
+    parallel::bf16) {
   using enum parallel::zero::optimizer_memory;
   for (auto const states : {device, host}) {
     auto const make = [&] {
       return test::training<T, guarded::device>(guarded::device(std::size_t{64} << 20),
                                                 {.optimizer = states});
     };
-    auto plain = make(), tried = make();
-    auto const first = plain.numbers();
+    auto untried = make(), tried = make();
+    auto const first = untried.numbers();
     tried.try_step();
     CHECK(tried.numbers() == first);
-    plain.train(2);
+    untried.train(2);
     tried.train(2);
-    CHECK(plain.numbers() != first);
-    CHECK(tried.numbers() == plain.numbers());
+    CHECK(untried.numbers() != first);
+    CHECK(tried.numbers() == untried.numbers());
   }
 }
 
-TEST_CASE("a step takes the memory that was planned, to the byte") {
+TEST_CASE("training step: takes the planned memory, exact to the byte") {
   test::check_memory_of_training<parallel::bf16>([] { return parallel::host::device(); });
 }
 

@@ -1,5 +1,5 @@
-// MPT trained on a device whose streams are its own, with a communicator that enqueues on them, on
-// every kind of layout: the bits of the host, whose threads wait for nothing while they enqueue a
+// MPT trained on a device with its own streams and a communicator that enqueues on them has the
+// host's bits for every kind of layout, and host threads wait for nothing while they enqueue a
 // step.
 #include <doctest/doctest.h>
 
@@ -31,26 +31,28 @@ mpt::model_config config() {
   return m;
 }
 
-/// Two steps on the host, and then where every rank enqueues a step while the device stands still.
-void check(model_layout how) {
-  how.steps = 2;
-  how.clip = {parallel::train::clipping_kind::norm, 0.5};
-  auto const expected = run_model(config(), how);
-  CHECK(expected.gradient_norm > 0.5);  // clipping clips
+/// Compares two steps on the host with two on a queued device, which stands still while every rank
+/// enqueues a step.
+void check(model_layout layout) {
+  layout.steps = 2;
+  layout.clip = {parallel::train::clipping_kind::norm, 0.5};
+  auto const expected = run_model(config(), layout);
+  CHECK(expected.gradient_norm > 0.5);  // so gradients are clipped
   queued::device const device(2, 7);
-  std::barrier rendezvous(how.context * how.tensor * how.replicate * how.pipeline * how.shard);
-  how.before_step = [&] {
-    rendezvous.arrive_and_wait();  // nobody waits for the device any more
+  std::barrier rendezvous(layout.context * layout.tensor * layout.replicate * layout.pipeline *
+                          layout.shard);
+  layout.before_step = [&] {
+    rendezvous.arrive_and_wait();  // no rank waits for the device
     device.engine().pause();
     rendezvous.arrive_and_wait();
   };
-  how.after_begin = [&] {
+  layout.after_begin = [&] {
     rendezvous.arrive_and_wait();
     device.engine().resume();
     rendezvous.arrive_and_wait();
   };
   auto const got = run_model(
-      config(), how, [&] { return device; },
+      config(), layout, [&] { return device; },
       [](int ranks, auto const& program) { queued::run(ranks, program); });
   CHECK(got.loss == expected.loss);
   CHECK(got.evaluated == expected.evaluated);
@@ -62,7 +64,7 @@ void check(model_layout how) {
   CHECK(device.engine().host()->blocked_host_waits == 0);
 }
 
-TEST_CASE("ranks with other data, in every ZeRO stage") {
+TEST_CASE("queued device: data parallel ranks in every ZeRO stage have the host's bits") {
   check({});
   check({.replicate = 2});
   check({.level = optimizer, .shard = 3, .microbatch = 1});
@@ -70,7 +72,7 @@ TEST_CASE("ranks with other data, in every ZeRO stage") {
   check({.replicate = 2, .level = parameters, .shard = 2, .microbatch = 1});
 }
 
-TEST_CASE("ranks that share sequences and matrices") {
+TEST_CASE("queued device: context and tensor parallel ranks have the host's bits") {
   check({.context = 2});
   check({.context = 2, .method = context_method::ulysses});
   check({.tensor = 2});
@@ -78,13 +80,13 @@ TEST_CASE("ranks that share sequences and matrices") {
   check({.context = 2, .tensor = 2, .level = parameters, .shard = 2, .microbatch = 1});
 }
 
-TEST_CASE("ZeRO, tensor, context and pipeline ranks together") {
+TEST_CASE("queued device: ZeRO, tensor, context and pipeline ranks together have the host's bits") {
   for (auto const level : {optimizer, gradients, parameters})
     check({.context = 2, .tensor = 2, .pipeline = 2, .level = level, .shard = 2, .microbatch = 1});
   check({.context = 2, .tensor = 2, .replicate = 2, .pipeline = 2, .microbatch = 1});
 }
 
-TEST_CASE("every schedule of a pipeline") {
+TEST_CASE("queued device: every pipeline schedule has the host's bits") {
   struct form {
     char const* schedule;
     int stages_per_rank;

@@ -1,7 +1,6 @@
-// Blocks that attend to the keys of an earlier one (reuse_kv_layer_idx) give one rank's loss and
-// gradients however the model and its sequences are laid over ranks: fp64, to 1e-12 of the largest
-// gradient; with recomputation, the same bits. That the numbers are right is golden_test's
-// business.
+// Blocks that attend to the keys of an earlier block (reuse_kv_layer_idx) give one rank's loss and
+// gradients for every layout of the model and its sequences: in fp64, to 1e-12 of the largest
+// gradient; with recomputation, the same bits. golden_test checks that the numbers are right.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -24,8 +23,8 @@ using test::model_layout;
 using test::run_model;
 namespace zero = parallel::zero;
 
-/// Four blocks in two groups of two, each attending to the keys of its first; everything else that
-/// depends on positions or heads is there, too.
+/// Four blocks in two groups of two; a group attends to the keys of its first block. Every other
+/// option that depends on positions or heads is set, too.
 mpt::model_config reusing(index kv_heads) {
   mpt::model_config m;
   m.d_model = 48;
@@ -49,7 +48,7 @@ mpt::model_config reusing(index kv_heads) {
   return m;
 }
 
-/// Lengths of queries and keys depend on positions, too, and not on where the sequence is divided.
+/// With xPos the lengths of queries and keys depend on positions, too.
 mpt::model_config fading() {
   auto m = reusing(12);
   m.attn.rope->xpos_scale_base = 9;
@@ -57,7 +56,7 @@ mpt::model_config fading() {
   return m;
 }
 
-/// All blocks attend to the keys of the first, one through another.
+/// All blocks attend to the keys of the first, two of them by way of another block.
 mpt::model_config chained() {
   auto m = reusing(12);
   m.layers[2] = {.reuse_kv_layer_idx = -2};
@@ -70,18 +69,18 @@ void check(mpt::model_config const& config, std::vector<model_layout> const& lay
   CHECK(one.gradients.contains("transformer.blocks.1.attn.Wq.weight"));
   CHECK(!one.gradients.contains("transformer.blocks.1.attn.Wqkv.weight"));
   CHECK(!one.gradients.contains("transformer.blocks.1.attn.k_ln.weight"));
-  for (auto const& how : layouts) {
-    CAPTURE(how.context);
-    CAPTURE(static_cast<int>(how.method));
-    CAPTURE(how.tensor);
-    CAPTURE(how.pipeline);
-    CAPTURE(static_cast<int>(how.level));
-    CAPTURE(how.schedule.schedule);
-    check_equal(run_model(config, how), one);
+  for (auto const& layout : layouts) {
+    CAPTURE(layout.context);
+    CAPTURE(static_cast<int>(layout.method));
+    CAPTURE(layout.tensor);
+    CAPTURE(layout.pipeline);
+    CAPTURE(static_cast<int>(layout.level));
+    CAPTURE(layout.schedule.schedule);
+    check_equal(run_model(config, layout), one);
   }
 }
 
-TEST_CASE("other sequences, microbatches and ZeRO on one rank or several") {
+TEST_CASE("shared keys: data parallel, microbatches and ZeRO give one rank's gradients") {
   for (auto const& config : {reusing(12), chained()})
     check(config, {{.microbatch = 1},
                    {.schedule = {.overlap_weight_gradients = true}},
@@ -91,19 +90,19 @@ TEST_CASE("other sequences, microbatches and ZeRO on one rank or several") {
                    {.level = zero::level::parameters, .shard = 3, .microbatch = 1}});
 }
 
-TEST_CASE("tensor ranks, of which some may hold the same key head") {
+TEST_CASE("shared keys: tensor ranks, also with a common key head, give one rank's gradients") {
   check(reusing(12), {{.tensor = 2}, {.tensor = 3}, {.tensor = 2, .sequence_parallel = false}});
   check(reusing(2), {{.tensor = 2}, {.tensor = 6}});
 }
 
-TEST_CASE("context ranks, by the ring and by the exchange of heads") {
+TEST_CASE("shared keys: context ranks, by ring or exchange of heads, give one rank's gradients") {
   for (auto const method : {context_method::ring, context_method::ulysses})
     for (auto const& config : {chained(), fading()})
       check(config,
             {{.context = 2, .method = method}, {.context = 2, .method = method, .tensor = 2}});
 }
 
-TEST_CASE("pipelines whose stages hold blocks that share keys, whatever the schedule") {
+TEST_CASE("shared keys: pipelines whose stages hold all blocks that share keys, every schedule") {
   std::vector<model_layout> layouts;
   for (std::string const schedule : {"gpipe", "1f1b", "zb-h1"})
     layouts.push_back({.pipeline = 2, .schedule = {schedule}, .microbatch = 1});
@@ -114,7 +113,7 @@ TEST_CASE("pipelines whose stages hold blocks that share keys, whatever the sche
                      .shard = 2,
                      .microbatch = 1});
   check(reusing(12), layouts);
-  // with more than one level a rank
+  // schedules with two stages on each rank
   auto twice = reusing(12);
   twice.n_layers = 8;
   twice.layers.insert(twice.layers.end(), twice.layers.begin(), twice.layers.begin() + 4);
@@ -122,7 +121,7 @@ TEST_CASE("pipelines whose stages hold blocks that share keys, whatever the sche
                 {.pipeline = 2, .schedule = {"zb-v", 2}, .microbatch = 1}});
 }
 
-TEST_CASE("blocks in other stages than the one whose keys they attend to are refused") {
+TEST_CASE("shared keys: a block in another stage than the block with its keys is refused") {
   CHECK_THROWS_WITH_AS(
       static_cast<void>(run_model(chained(), {.pipeline = 2})),
       doctest::Contains("block 2 attends to the keys of block 0, so that one pipeline stage must "
@@ -130,34 +129,34 @@ TEST_CASE("blocks in other stages than the one whose keys they attend to are ref
       parallel::error);
 }
 
-TEST_CASE("what makes its activations again has the same bits") {
+TEST_CASE("shared keys: recomputation has the same bits") {
   for (auto const& config : {reusing(12), chained()})
-    for (model_layout how : {model_layout{}, {.tensor = 2}, {.context = 2}}) {
-      auto const keeping = run_model(config, how);
+    for (model_layout layout : {model_layout{}, {.tensor = 2}, {.context = 2}}) {
+      auto const expected = run_model(config, layout);
       std::vector<mpt::block_recomputation> choices{mpt::recompute_all(4)};
       choices.emplace_back(4, mpt::recomputation{.attention = true});
       choices.emplace_back(4)[0] = {.block = true};             // only what makes keys
       choices.emplace_back(4)[3] = {.attention_branch = true};  // only what attends to another's
-      for (auto const& again : choices) {
-        how.recompute = again;
-        auto const found = run_model(config, how);
-        CHECK(found.loss == keeping.loss);
-        CHECK(found.evaluated == keeping.evaluated);
-        for (auto const& at : keeping.gradients) {
-          auto const& [name, gradient] = at;
+      for (auto const& choice : choices) {
+        layout.recompute = choice;
+        auto const found = run_model(config, layout);
+        CHECK(found.loss == expected.loss);
+        CHECK(found.evaluated == expected.evaluated);
+        for (auto const& entry : expected.gradients) {
+          auto const& [name, gradient] = entry;
           auto const& other = found.gradients.at(name);
           CHECK_MESSAGE(
               std::memcmp(other.data(), gradient.data(), gradient.size() * sizeof(double)) == 0,
-              at.first);
+              entry.first);
         }
-        // of one block alone, the room that its second forward pass takes may be more than it
-        // spares
-        if (&again == &choices.front()) CHECK(found.peak < keeping.peak);
+        // the second forward pass of a single block may take more memory than its recomputation
+        // saves
+        if (&choice == &choices.front()) CHECK(found.peak < expected.peak);
       }
     }
 }
 
-TEST_CASE("the meta device plans the activations to the byte") {
+TEST_CASE("shared keys: the meta device's plan of activations is exact to the byte") {
   for (auto const& config : {reusing(12), chained()})
     for (int const tensor : {1, 2}) {
       mpt::model_groups groups;
@@ -169,7 +168,7 @@ TEST_CASE("the meta device plans the activations to the byte") {
     }
 }
 
-TEST_CASE("generation keeps keys once") {
+TEST_CASE("shared keys: generation caches keys only for blocks that make keys") {
   mpt::model<float> const net(reusing(12));
   auto const bytes = [&](parallel::index tokens) {
     return mpt::decoder_bytes(net, {.tokens = tokens, .rows = 1},

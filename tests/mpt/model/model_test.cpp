@@ -1,6 +1,6 @@
-// The model with its later options (gated feed-forward, RMSNorm, a head of its own, capped logits,
-// every dropout) gives the same loss and gradients however sequences are laid over ranks and
-// microbatches: fp64, to 1e-12 of the largest gradient. The exact tests are those of rings.
+// The model with LLM Foundry's further options (gated feed-forward, RMSNorm, an untied head, capped
+// logits, every dropout) gives the same loss and gradients for every layout of its sequences over
+// ranks and microbatches: in fp64, to 1e-12 of the largest gradient.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -47,7 +47,7 @@ mpt::model_config small() {
   return m;
 }
 
-/// Everything of attention's: keys shared, positions rotary, windows, caps, packed documents.
+/// All options of attention: shared keys, rotary positions, windows, caps, packed documents.
 mpt::model_config attentive() {
   mpt::model_config m;
   m.d_model = 24;
@@ -72,7 +72,7 @@ mpt::model_config attentive() {
   return m;
 }
 
-/// Nothing in it is divisible: 15 query heads of 5 key heads, all normalised together.
+/// A model of which no size is divisible: 15 query heads and 5 key heads, all normalised together.
 mpt::model_config indivisible() {
   mpt::model_config m;
   m.d_model = 30;
@@ -91,7 +91,7 @@ mpt::model_config indivisible() {
   return m;
 }
 
-/// Adapters beside every linear layer, with a dropout of their own.
+/// The model with adapters, which have dropout, beside every linear layer.
 mpt::model_config with_adapters(mpt::model_config m) {
   m.lora = {.rank = 3,
             .alpha = 6,
@@ -100,7 +100,7 @@ mpt::model_config with_adapters(mpt::model_config m) {
   return m;
 }
 
-/// Whether and how a parameter is trained: where there are adapters they alone.
+/// The optimizer's groups: a model with adapters trains the adapters alone.
 parallel::train::optimizer_groups<parallel::decoupled_adamw> groups_of(
     mpt::model_config const& config) {
   return {{parallel::decoupled_adamw{}}, [adapts = config.lora.has_value()](auto const& name) {
@@ -109,7 +109,7 @@ parallel::train::optimizer_groups<parallel::decoupled_adamw> groups_of(
 }
 
 struct layout {
-  int ranks = 1;  // with other data
+  int ranks = 1;  // data parallel
   zero::level level = zero::level::none;
   index microbatch = sequences;
   int tensor = 1;
@@ -127,23 +127,26 @@ struct outcome {
 };
 
 /// One training step of the whole batch.
-outcome run(mpt::model_config const& config, layout const& how) {
+outcome run(mpt::model_config const& config, layout const& layout_options) {
   outcome out;
   std::mutex lock;
-  parallel::threads::run(how.shape().ranks(), [&](parallel::threads::communicator& comm) {
+  parallel::threads::run(layout_options.shape().ranks(), [&](parallel::threads::communicator&
+                                                                 comm) {
     parallel::host::device device;
     parallel::arena memory(device.allocate<std::byte>(std::size_t{4} << 20));
-    parallel::host::stream compute, exchanges, across, back;
-    parallel::train::process_groups groups(parallel::any_communicator(comm.split(0)), how.shape(),
-                                           how.level);
-    mpt::model<double> net(config, {.tensor = {{groups.tensor, across, back}, how.divide_rows}});
+    parallel::host::stream compute, exchanges, tensor_exchanges, overlapped_exchanges;
+    parallel::train::process_groups groups(parallel::any_communicator(comm.split(0)),
+                                           layout_options.shape(), layout_options.level);
+    mpt::model<double> net(config,
+                           {.tensor = {{groups.tensor, tensor_exchanges, overlapped_exchanges},
+                                       layout_options.divide_rows}});
     net.visit_units([](auto const&, auto& layer, auto const&, auto const&) {
-      layer.visit_parameters([](auto& p) {  // else A had no gradient in the first step
+      layer.visit_parameters([](auto& p) {  // with B = 0, A has no gradient in the first step
         if (p.name.ends_with(mpt::lora_b_suffix)) p.initial = parallel::normal_init{0.3F};
       });
     });
     parallel::train::stepper stepper(net, device, groups, groups_of(config),
-                                     {.level = how.level, .bucket_bytes = 2000});
+                                     {.level = layout_options.level, .bucket_bytes = 2000});
     stepper.initialise(42);
     std::vector<std::int32_t> ids(sequences * length), labels(ids.size());
     parallel::philox const random(7, parallel::stream_id("tokens"));
@@ -155,25 +158,26 @@ outcome run(mpt::model_config const& config, layout const& how) {
     mpt::sequences const documents(ids, length, {side::ends_document, ids[2]});
     std::vector<mpt::microbatch> batches;
     std::vector<index> first;
-    auto const place = groups.place();
-    auto const mine = parallel::data::share_of(
-        sequences, place.replica * place.shards + place.shard, place.data_ranks());
-    for (auto const& part : parallel::data::microbatches(mine, how.microbatch)) {
+    auto const own_position = groups.place();
+    auto const own_share = parallel::data::share_of(
+        sequences, own_position.replica * own_position.shards + own_position.shard,
+        own_position.data_ranks());
+    for (auto const& part : parallel::data::microbatches(own_share, layout_options.microbatch)) {
       index const rows = part.size() * length;
-      auto* const from = labels.data() + part.begin * length;
-      batches.push_back(
-          {.ids = {ids.data() + part.begin * length, {rows}},
-           .labels = {from, {rows}},
-           .sequences = part.size(),
-           .length = length,
-           .loss_tokens = std::count_if(from, from + rows, [](auto l) { return l >= 0; }),
-           .document_begins = documents.view(part).document_begins});
+      auto* const first_label = labels.data() + part.begin * length;
+      batches.push_back({.ids = {ids.data() + part.begin * length, {rows}},
+                         .labels = {first_label, {rows}},
+                         .sequences = part.size(),
+                         .length = length,
+                         .loss_tokens = std::count_if(first_label, first_label + rows,
+                                                      [](auto l) { return l >= 0; }),
+                         .document_begins = documents.view(part).document_begins});
       first.push_back(part.begin);
     }
-    auto const most = static_cast<std::size_t>(
-        parallel::data::max_microbatches(sequences, place.data_ranks(), how.microbatch));
-    batches.resize(most);
-    first.resize(most);
+    auto const padded_count = static_cast<std::size_t>(parallel::data::max_microbatches(
+        sequences, own_position.data_ranks(), layout_options.microbatch));
+    batches.resize(padded_count);
+    first.resize(padded_count);
     auto const result = stepper.step(compute, exchanges, memory, std::span(std::as_const(batches)),
                                      std::span(std::as_const(first)), {.seed = 42, .step = 3}, 1.0);
     std::scoped_lock const guard(lock);
@@ -184,7 +188,7 @@ outcome run(mpt::model_config const& config, layout const& how) {
         auto const& m = unit.memory.segments()[s];
         if (!unit.memory.is_trainable(s)) continue;
         unit.memory.layout().segments()[s].for_each_piece(
-            m.owned.begin, m.owned.end, [&](auto const& p, index from, index to, index at) {
+            m.owned.begin, m.owned.end, [&](auto const& p, index from, index to, index offset) {
               index size = 1;
               for (index const extent : p.tensor_extents()) size *= extent;
               auto& gradient = out.gradients[p.name];
@@ -193,7 +197,7 @@ outcome run(mpt::model_config const& config, layout const& how) {
               p.for_each_run(from, to, [&](index begin, index count, index global) {
                 for (index i = 0; i < count; ++i)
                   gradient[static_cast<std::size_t>(global + i)] =
-                      owned[static_cast<std::size_t>(at - m.owned.begin + begin - from + i)];
+                      owned[static_cast<std::size_t>(offset - m.owned.begin + begin - from + i)];
               });
             });
       }
@@ -201,27 +205,27 @@ outcome run(mpt::model_config const& config, layout const& how) {
   return out;
 }
 
-/// Every layout gives one rank's loss and gradients; returns these. `tensor`: degrees of the tensor
-/// axis to try.
+/// Checks that every layout gives one rank's loss and gradients, and returns those. `tensor`: the
+/// degrees of the tensor axis to check.
 outcome check_layouts(mpt::model_config const& config, std::vector<int> const& tensor) {
   outcome const expected = run(config, {});
   double largest = 0;
   for (auto const& [name, gradient] : expected.gradients)
     for (double const g : gradient) largest = std::max(largest, std::abs(g));
   REQUIRE(largest > 0);
-  auto const check = [&](layout const& how) {
-    CAPTURE(how.ranks);
-    CAPTURE(static_cast<int>(how.level));
-    CAPTURE(how.microbatch);
-    CAPTURE(how.tensor);
-    CAPTURE(how.divide_rows);
-    auto const found = run(config, how);
+  auto const check = [&](layout const& layout_options) {
+    CAPTURE(layout_options.ranks);
+    CAPTURE(static_cast<int>(layout_options.level));
+    CAPTURE(layout_options.microbatch);
+    CAPTURE(layout_options.tensor);
+    CAPTURE(layout_options.divide_rows);
+    auto const found = run(config, layout_options);
     CHECK(std::abs(found.loss - expected.loss) <= 1e-13 * expected.loss);
     CHECK(std::abs(found.squared_norm - expected.squared_norm) <= 1e-12 * expected.squared_norm);
     REQUIRE(found.gradients.size() == expected.gradients.size());
-    for (auto const& at : expected.gradients) {
-      auto const& [name, gradient] = at;
-      CAPTURE(at.first);
+    for (auto const& entry : expected.gradients) {
+      auto const& [name, gradient] = entry;
+      CAPTURE(entry.first);
       auto const& other = found.gradients.at(name);
       double worst = 0;
       for (std::size_t i = 0; i < gradient.size(); ++i)
@@ -241,35 +245,36 @@ outcome check_layouts(mpt::model_config const& config, std::vector<int> const& t
   return expected;
 }
 
-TEST_CASE("gated, untied, with dropout everywhere: all layouts give one rank's gradients") {
-  auto const one = check_layouts(small(), {2, 3});
-  CHECK(one.gradients.contains("lm_head.weight"));
-  CHECK(one.gradients.contains("transformer.blocks.1.ffn.gate_proj.weight"));
+TEST_CASE("model, gated and untied with all dropouts: all layouts give one rank's gradients") {
+  auto const reference = check_layouts(small(), {2, 3});
+  CHECK(reference.gradients.contains("lm_head.weight"));
+  CHECK(reference.gradients.contains("transformer.blocks.1.ffn.gate_proj.weight"));
 }
 
-TEST_CASE("shared keys, rotary positions, windows, packed texts: all layouts give one rank's") {
-  auto const one = check_layouts(attentive(), {2, 4, 6});
-  CHECK(one.gradients.contains("transformer.blocks.1.attn.Wk.weight"));
+TEST_CASE(
+    "model, shared keys, rotary, windows, packed texts: one rank's gradients on all layouts") {
+  auto const reference = check_layouts(attentive(), {2, 4, 6});
+  CHECK(reference.gradients.contains("transformer.blocks.1.attn.Wk.weight"));
   auto undivided = attentive();
   undivided.attn.attn_uses_sequence_id = false;
-  CHECK(run(undivided, {}).loss != one.loss);
+  CHECK(run(undivided, {}).loss != reference.loss);
 }
 
-TEST_CASE("adapters alone are trained: all layouts give one rank's gradients of both factors") {
-  auto const one = check_layouts(with_adapters(small()), {2, 3});
-  CHECK(one.gradients.contains("transformer.blocks.1.ffn.gate_proj.lora_A.weight"));
-  for (auto const& at : one.gradients) {
-    auto const& [name, gradient] = at;
-    CAPTURE(at.first);
+TEST_CASE("model with adapters: all layouts give one rank's gradients of both factors") {
+  auto const reference = check_layouts(with_adapters(small()), {2, 3});
+  CHECK(reference.gradients.contains("transformer.blocks.1.ffn.gate_proj.lora_A.weight"));
+  for (auto const& entry : reference.gradients) {
+    auto const& [name, gradient] = entry;
+    CAPTURE(entry.first);
     CHECK(mpt::is_adapter(name));
     CHECK(std::ranges::any_of(gradient, [](double g) { return g != 0; }));
   }
-  CHECK(one.gradients.size() == 2 * 2 * 5);
+  CHECK(reference.gradients.size() == 2 * 2 * 5);
   auto const shared = check_layouts(with_adapters(attentive()), {2, 4});
   CHECK(shared.gradients.contains("transformer.blocks.1.attn.Wk.lora_B.weight"));
 }
 
-TEST_CASE("a fused projection whose key heads neighbours share has no adapter, saying why") {
+TEST_CASE("adapter of a fused projection whose key heads ranks share: refused with the reason") {
   auto fused = with_adapters(attentive());
   fused.attn.fused_qkv = true;
   fused.attn.qk_gn = false;
@@ -284,23 +289,23 @@ TEST_CASE("a fused projection whose key heads neighbours share has no adapter, s
                    "have an adapter") != std::string::npos);
 }
 
-TEST_CASE("unequal slices: all layouts give one rank's gradients") {
-  auto const one = check_layouts(indivisible(), {2, 3, 4, 5});
-  CHECK(one.gradients.contains("transformer.blocks.1.attn.k_ln.weight"));
+TEST_CASE("model, unequal tensor slices: all layouts give one rank's gradients") {
+  auto const reference = check_layouts(indivisible(), {2, 3, 4, 5});
+  CHECK(reference.gradients.contains("transformer.blocks.1.attn.k_ln.weight"));
   auto one_key = indivisible();
-  one_key.attn.kv_n_heads = 1;  // shared by ranks with other numbers of queries
+  one_key.attn.kv_n_heads = 1;  // shared by ranks with different numbers of query heads
   static_cast<void>(check_layouts(one_key, {4, 7}));
 }
 
-TEST_CASE("each dropout changes the loss, and the seed decides how") {
+TEST_CASE("dropout: each dropout changes the loss, and equal seeds give equal losses") {
   auto config = small();
-  double const all = run(config, {}).loss;
+  double const expected = run(config, {}).loss;
   for (double* const p : {&config.resid_pdrop, &config.emb_pdrop, &config.attn.attn_pdrop}) {
-    double const before = std::exchange(*p, 0.0);
-    CHECK(run(config, {}).loss != all);
-    *p = before;
+    double const probability = std::exchange(*p, 0.0);
+    CHECK(run(config, {}).loss != expected);
+    *p = probability;
   }
-  CHECK(run(config, {}).loss == all);
+  CHECK(run(config, {}).loss == expected);
 }
 
 }  // namespace model_layouts_test

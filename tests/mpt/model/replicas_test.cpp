@@ -6,26 +6,26 @@
 
 namespace replicas_test {
 
-TEST_CASE("replicas, each of several ranks, find and write what one rank does") {
-  for (int which = 0; which < 3; ++which)
-    for (auto const& at : {std::pair{2, 2}, {3, 3}, {3, 1}, {4, 2}}) {
-      CAPTURE(which);
-      CAPTURE(at.first);
-      CAPTURE(at.second);
-      parallel::threads::run(at.first, [&](parallel::threads::communicator& comm) {
+TEST_CASE("replicas: evaluation and generation give the results of one rank") {
+  for (int form = 0; form < 3; ++form)
+    for (auto const& counts : {std::pair{2, 2}, {3, 3}, {3, 1}, {4, 2}}) {
+      CAPTURE(form);
+      CAPTURE(counts.first);
+      CAPTURE(counts.second);
+      parallel::threads::run(counts.first, [&](parallel::threads::communicator& comm) {
         parallel::any_communicator ranks(std::move(comm));
-        test::check_replica(test::small_form(which), ranks, ranks, parallel::host::device(),
-                            at.second);
+        test::check_replica(test::small_form(form), ranks, ranks, parallel::host::device(),
+                            counts.second);
       });
     }
 }
 
-TEST_CASE("ranks that no replica takes up are refused") {
+TEST_CASE("replicas: a number of ranks that replicas do not divide is refused") {
   CHECK_THROWS_WITH(
       parallel::threads::run(3,
                              [&](parallel::threads::communicator& comm) {
                                parallel::any_communicator ranks(std::move(comm));
-                               mpt::replicas<parallel::host::device> const of(
+                               mpt::replicas<parallel::host::device> const replicas(
                                    ranks, ranks, parallel::host::device(), 2);
                              }),
       doctest::Contains("3 ranks cannot hold models of 2 ranks each; use a multiple of 2"));

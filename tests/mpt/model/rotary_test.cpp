@@ -1,4 +1,4 @@
-// Frequencies of rotary positions against numbers of transformers (ROPE_INIT_FUNCTIONS, float).
+// Frequencies of rotary positions against those of transformers (ROPE_INIT_FUNCTIONS, float).
 #include <cmath>
 #include <vector>
 
@@ -18,19 +18,19 @@ void check(mpt::rope_config const& rope, std::int64_t head_dim, std::vector<doub
     CHECK(got[i] == doctest::Approx(wanted[i]).epsilon(1e-6));
 }
 
-TEST_CASE("without scaling pair i turns theta^(-2i/D) a position") {
+TEST_CASE("rotary_frequencies: without scaling, pair i turns by theta^(-2i/D) per position") {
   check({}, 8, {1, 0.1, 0.01, 0.001});
   check({.theta = 16}, 4, {1, 0.25});
   check({}, 2, {1});
 }
 
-TEST_CASE("linear scaling equals transformers'") {
+TEST_CASE("rotary_frequencies: linear scaling equals transformers'") {
   check({.theta = 500, .scaling = rope_scaling::linear, .factor = 4}, 16,
         {0.25, 0.11496581882238388, 0.0528685599565506, 0.02431231178343296, 0.011180340312421322,
          0.005141428206115961, 0.0023643539752811193, 0.0010872796410694718});
 }
 
-TEST_CASE("llama3 scaling equals transformers': short waves stay, long ones stretch") {
+TEST_CASE("rotary_frequencies: llama3 scaling equals transformers'") {
   check(
       {.scaling = rope_scaling::llama3,
        .factor = 8,
@@ -42,7 +42,7 @@ TEST_CASE("llama3 scaling equals transformers': short waves stay, long ones stre
        0.00039528473280370235, 0.0001250000059371814, 3.9528473280370235e-05});
 }
 
-TEST_CASE("xpos lets pair i grow by ln((2i/D + 0.4) / 1.4) in as many positions as its base") {
+TEST_CASE("rotary_growths: pair i grows by ln((2i/D + 0.4) / 1.4) in xpos_scale_base positions") {
   CHECK(mpt::rotary_growths({}, 8).empty());
   auto const got = mpt::rotary_growths({.xpos_scale_base = 512}, 4);
   REQUIRE(got.size() == 2);

@@ -172,7 +172,7 @@ TEST_CASE("layout: settings that the canonical order excludes are refused in one
   config.device_train_microbatch_size.reset();
   config.clip = {parallel::train::clipping_kind::adaptive, 0.1};
   CHECK(refusal(config, 8) ==
-        "parallelism: this layout cannot be:\n"
+        "parallelism: this layout is not possible:\n"
         "  context 2: the canonical order of reductions sums whole microbatches, of which these "
         "ranks hold parts; set context to 1\n"
         "  tensor 2: adaptive clipping in the canonical order of reductions needs whole rows of "
@@ -205,7 +205,7 @@ TEST_CASE("layout: one message has all errors of a layout") {
   config.parallelism.context = 3;
   config.parallelism.pipeline = 5;
   CHECK(refusal(config, 7) ==
-        "parallelism: this layout cannot be:\n"
+        "parallelism: this layout is not possible:\n"
         "  tensor 13: n_heads 12 must be at least as many and kv_n_heads 12 must be at least as "
         "many, or divide it; set tensor to 12\n"
         "  context 3: sequences of 32 must divide into 2 x 3 chunks; set context to 2\n"

@@ -89,14 +89,14 @@ TEST_CASE("watched peak: a peak measured on a busy machine is measured again; th
     CHECK(peak.source() == "what the run itself has done");
     CHECK(peak.observe(160).empty());  // reported only once
     CHECK(peak.flops() == 160);
-    peak.remeasure_if_due(3, 0, 160, comm, exchanges);  // only after 1, 2, 4, 8, ... batches
+    peak.update(3, 0, 160, comm, exchanges);  // only after 1, 2, 4, 8, ... batches
     CHECK(measurements == 0);
-    peak.remeasure_if_due(4, 0, 160, comm, exchanges);
+    peak.update(4, 0, 160, comm, exchanges);
     CHECK(measurements == 1);
     CHECK(peak.flops() == 400);
     CHECK(peak.source() == "measured matrix products");
     CHECK(peak.observe(160).empty());
-    peak.remeasure_if_due(8, 1e3, 160, comm, exchanges);
+    peak.update(8, 1e3, 160, comm, exchanges);
     CHECK(peak.flops() == 400);
   });
 }
@@ -106,10 +106,10 @@ TEST_CASE(
   with_one_rank([](auto& comm, auto& exchanges) {
     int measurements = 0;
     mpt::watched_peak peak(100, "", [&] { return ++measurements, 90.0; });
-    peak.remeasure_if_due(1, 1, 50, comm, exchanges);
+    peak.update(1, 1, 50, comm, exchanges);
     peak.finish(50, comm, exchanges);
     CHECK(measurements == 0);
-    peak.remeasure_if_due(2, 7, 50, comm, exchanges);  // 6 s after the last measurement
+    peak.update(2, 7, 50, comm, exchanges);  // 6 s after the last measurement
     CHECK(measurements == 1);
     peak.finish(95, comm, exchanges);  // training does not come this close to a true peak
     CHECK(measurements == 2);
@@ -125,7 +125,7 @@ TEST_CASE("watched peak: a user's or data sheet's peak stays, and exceeding it i
     CHECK(test::contains(configured_peak.observe(130),
                          "correct callbacks.speed_monitor.gpu_flops_available"));
     CHECK(configured_peak.observe(130).empty());
-    configured_peak.remeasure_if_due(1, 1e3, 130, comm, exchanges);
+    configured_peak.update(1, 1e3, 130, comm, exchanges);
     configured_peak.finish(130, comm, exchanges);
     CHECK(configured_peak.flops() == 100);
     mpt::watched_peak stated_peak(100, "data sheet");

@@ -445,7 +445,7 @@ TEST_CASE("describe_plan: the table has the layout and the memory of every pipel
   config.parallelism.tensor = 5;
   CHECK(test::message_of([&] {
           (void)mpt::plan_run<float>(config, 8, 8);
-        }).starts_with("parallelism: this layout cannot be:"));
+        }).starts_with("parallelism: this layout is not possible:"));
 }
 
 TEST_CASE("describe_plan: the table has model, batch and memory") {

@@ -209,10 +209,10 @@ TEST_CASE(
   config.train_loader.streams[0].weight.proportion = 0.9;
   config.train_loader.eos_token_id = 1;
   config.model.attn.attn_uses_sequence_id = true;
-  auto const saved_order = mpt::detail::order_of(config, {20});
+  auto const saved_order = mpt::detail::data_order_of(config, {20});
   auto const refusal = [&](nlohmann::json const& saved) {
     return test::message_of([&] {
-      mpt::detail::require_same_order(saved, mpt::detail::order_of(config, {20}), "ep0-ba1");
+      mpt::detail::require_same_order(saved, mpt::detail::data_order_of(config, {20}), "ep0-ba1");
     });
   };
   CHECK(refusal(saved_order) == "");
@@ -226,11 +226,11 @@ TEST_CASE(
   config.train_loader.streams[0].weight.proportion = 0.1;
   CHECK(test::contains(refusal(saved_order), "was trained with shares_of_streams = "));
   config.train_loader.streams.pop_back();
-  auto const other_data = mpt::detail::order_of(config, {20, "those of before"});
+  auto const other_data = mpt::detail::data_order_of(config, {20, "those of before"});
   CHECK(test::contains(
       test::message_of([&] {
-        mpt::detail::require_same_order(other_data, mpt::detail::order_of(config, {20, "others"}),
-                                        "ep0-ba1");
+        mpt::detail::require_same_order(
+            other_data, mpt::detail::data_order_of(config, {20, "others"}), "ep0-ba1");
       }),
       "ep0-ba1: was trained with other data of train_loader (examples, their order"));
   old_format["target_prompts"] = "none";  // the checkpoint is of examples, the run of text

@@ -25,12 +25,12 @@ TEST_CASE("run parts: a part that the configuration needs and that is missing is
   mpt::train_config config;
   mpt::run_parts parts;
   auto const refusal = [&] {
-    return test::message_of([&] { static_cast<void>(checked(config, parts)); });
+    return test::message_of([&] { static_cast<void>(checked_parts(config, parts)); });
   };
   CHECK(refusal() ==
         "a run with a train_loader needs it read before; give the parts that read_run_parts makes");
   parts.data = std::make_shared<no_data>();
-  CHECK(&checked(config, parts) == &parts);
+  CHECK(&checked_parts(config, parts) == &parts);
   config.icl.tasks.emplace_back();
   CHECK(test::contains(refusal(), "a run with icl_tasks needs it read"));
   config.icl.tasks.clear();
@@ -40,7 +40,7 @@ TEST_CASE("run parts: a part that the configuration needs and that is missing is
   config.callbacks.hf_checkpointer.emplace();
   CHECK(test::contains(refusal(), "a run with an hf_checkpointer needs it read"));
   parts.exports = std::make_shared<mpt::hf_exports const>();
-  CHECK(&checked(config, parts) == &parts);
+  CHECK(&checked_parts(config, parts) == &parts);
 }
 
 }  // namespace run_parts_test

@@ -74,9 +74,10 @@ TEST_CASE("run summary: the text of saves has their times and the interval that 
   CHECK(mpt::text_of_saves(summary, 8).empty());
   CHECK(mpt::proposed_save_interval(summary.saves, 8) == 0);
   summary.saves = {.saves = 4, .held_up_seconds = 2, .seconds = 40};
-  CHECK(mpt::text_of_saves(summary, 1024) ==
-        "saves: 4, each there after 10.00 s, for 0.50 s of which training stood; with a failure "
-        "every 2d 01h (1024 devices that fail as Llama 3's did) a save every 7:02 loses the least");
+  CHECK(
+      mpt::text_of_saves(summary, 1024) ==
+      "saves: 4, each complete after 10.00 s, for 0.50 s of which training stopped; with a failure "
+      "every 2d 01h (1024 devices that fail as Llama 3's did) a save every 7:02 loses the least");
   // the interval is at least the time of a save
   summary.saves = {.saves = 1, .held_up_seconds = 0.001, .seconds = 500};
   CHECK(mpt::proposed_save_interval(summary.saves, 100000) == 500);

@@ -52,7 +52,7 @@ TEST_CASE("task set: tasks that model or tokenizer cannot read are refused befor
   CHECK(refusal(refused).empty());
   refused.icl.tasks[0].shots = {0};
   refused.icl.tasks[0].max_seq_len = 2;
-  CHECK(refusal(refused).find("choice.jsonl:1: what the model is to say has ") !=
+  CHECK(refusal(refused).find("choice.jsonl:1: the text that the model is to write has ") !=
         std::string::npos);
   refused.icl.tasks[0].file = icl_test::folder() / "language.jsonl";
   CHECK(refusal(refused).find("language.jsonl:1: the row has no \"query\"") != std::string::npos);

@@ -125,7 +125,7 @@ void run(parallel::train::stepper_options const& options, int steps, pass_hold c
       if (i + 1 == steps) held_call = calls.load();
       log.clear();
       (void)step.step(compute, exchanges, memory, std::span(std::as_const(batches)),
-                      std::span(first), {}, 1.0);
+                      std::span(first), {.step = static_cast<std::uint32_t>(i)}, 1.0);
     }
     check(log, held_call);
   });
