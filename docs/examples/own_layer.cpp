@@ -45,6 +45,7 @@ void scale_columns_backward(Stream& s, vector_view<accumulate_t<T>> d_gain, matr
 template <class T>
 struct column_gain {
   using element = T;
+  static constexpr bool takes_divided_sequences = true;  // each row by itself
 
   parallel::parameter<T, 1> gain;  // [width]
 
