@@ -62,8 +62,8 @@ class model_source {
     require_finite(name, out);
   }
 
-  /// Reads `run` elements of a row from `begin` on, and the same columns of the following rows, until
-  /// `out` is full. With run 0 it reads consecutive elements.
+  /// Reads `run` elements of a row from `begin` on, and the same columns of the following rows,
+  /// until `out` is full. With run 0 it reads consecutive elements.
   template <class T>
   void read_block(std::string const& name, index begin, index run, std::span<T> out) const {
     if (checkpoint_ && !in_adapter(name)) {
