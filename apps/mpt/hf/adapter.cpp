@@ -7,13 +7,13 @@
 namespace mpt::hf {
 
 lora_config peft_adapter::config(model_config const& model) const {
-  return from_peft_json(json_, model, (folder_ / adapter_config_name).string());
+  return from_peft_json(config_json_, model, (folder_ / adapter_config_name).string());
 }
 
 std::filesystem::path peft_adapter::base() const {
-  auto const key = json_.find("base_model_name_or_path");
-  auto const name = key != json_.end() && key->is_string() ? key->get<std::string>() : "";
-  std::error_code unreadable;  // then it is not there
+  auto const key = config_json_.find("base_model_name_or_path");
+  auto const name = key != config_json_.end() && key->is_string() ? key->get<std::string>() : "";
+  std::error_code unreadable;  // an unreadable folder counts as absent
   parallel::require(!name.empty() && std::filesystem::is_directory(name, unreadable),
                     (folder_ / adapter_config_name).string(), ": base_model_name_or_path is '",
                     printable(name),
@@ -23,17 +23,17 @@ std::filesystem::path peft_adapter::base() const {
 }
 
 std::vector<index> const& peft_adapter::shape_of(std::string const& parameter) const {
-  return tensors_.shape_of(stored(parameter));
+  return tensors_.shape_of(stored_name(parameter));
 }
 
 void peft_adapter::require_tensors(std::span<named_shape const> expected) const {
   std::set<std::string> known;
   for (auto const& [name, extents] : expected) {
-    known.insert(stored(name));
-    parallel::require(tensors_.contains(stored(name)), tensors_.name(), ": tensor \"", stored(name),
-                      "\" is missing");
+    known.insert(stored_name(name));
+    parallel::require(tensors_.contains(stored_name(name)), tensors_.name(), ": tensor \"",
+                      stored_name(name), "\" is missing");
     auto const& found = shape_of(name);
-    parallel::require(found == extents, tensors_.name(), ": tensor \"", stored(name),
+    parallel::require(found == extents, tensors_.name(), ": tensor \"", stored_name(name),
                       "\" has shape ", parallel::checkpoint::shape_text(found), ", expected ",
                       parallel::checkpoint::shape_text(extents));
   }
@@ -42,7 +42,7 @@ void peft_adapter::require_tensors(std::span<named_shape const> expected) const 
                       "\" belongs to no adapter of this model");
 }
 
-std::string peft_adapter::stored(std::string const& parameter) {
+std::string peft_adapter::stored_name(std::string const& parameter) {
   return parallel::concat(adapter_prefix, parameter);
 }
 
@@ -52,16 +52,16 @@ std::filesystem::path peft_adapter::file_of(std::filesystem::path const& folder)
   return !parallel::files::exists(safe) && parallel::files::exists(pickled) ? pickled : safe;
 }
 
-std::vector<named_shape> adapters_of(std::span<named_shape const> all) {
+std::vector<named_shape> adapters_of(std::span<named_shape const> tensors) {
   std::vector<named_shape> out;
-  for (auto const& tensor : all)
+  for (auto const& tensor : tensors)
     if (is_adapter(tensor.name)) out.push_back(tensor);
   return out;
 }
 
-std::vector<named_shape> without_adapters(std::span<named_shape const> all) {
+std::vector<named_shape> without_adapters(std::span<named_shape const> tensors) {
   std::vector<named_shape> out;
-  for (auto const& tensor : all)
+  for (auto const& tensor : tensors)
     if (!is_adapter(tensor.name)) out.push_back(tensor);
   return out;
 }

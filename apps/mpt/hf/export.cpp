@@ -10,34 +10,36 @@ namespace {
 namespace pc = parallel::checkpoint;
 
 [[nodiscard]] std::uint64_t bytes_of(named_shape const& tensor, std::size_t width) {
-  auto const where = parallel::concat("export of \"", tensor.name, "\"");
-  return static_cast<std::uint64_t>(pc::checked_volume(tensor.extents, width, where)) * width;
+  auto const location = parallel::concat("export of \"", tensor.name, "\"");
+  return static_cast<std::uint64_t>(pc::checked_volume(tensor.extents, width, location)) * width;
 }
 
-/// Cuts the list into files of at most `max_bytes`, or of one tensor that is larger by itself.
+/// Divides the tensors into files of at most `max_bytes`; a larger tensor gets a file of its own.
 [[nodiscard]] std::vector<detail::shard> plan_shards(std::span<named_shape const> tensors,
                                                      std::size_t width, std::uint64_t max_bytes,
                                                      std::string const& stem) {
-  std::vector<detail::shard> out;
-  std::uint64_t filled = 0;
+  std::vector<detail::shard> shards;
+  std::uint64_t shard_bytes = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     auto const bytes = bytes_of(tensors[i], width);
-    if (out.empty() || (filled != 0 && bytes > max_bytes - std::min(filled, max_bytes))) {
-      out.push_back({i, i, {}});
-      filled = 0;
+    if (shards.empty() ||
+        (shard_bytes != 0 && bytes > max_bytes - std::min(shard_bytes, max_bytes))) {
+      shards.push_back({i, i, {}});
+      shard_bytes = 0;
     }
-    out.back().end = i + 1;
-    filled += bytes;
+    shards.back().end = i + 1;
+    shard_bytes += bytes;
   }
-  auto const five = [](std::size_t number) {
+  auto const five_digits = [](std::size_t number) {
     auto digits = std::to_string(number);
     return digits.insert(0, digits.size() < 5 ? 5 - digits.size() : 0, '0');
   };
-  for (std::size_t i = 0; i < out.size(); ++i)
-    out[i].file = out.size() == 1 ? stem + ".safetensors"
-                                  : parallel::concat(stem, "-", five(i + 1), "-of-",
-                                                     five(out.size()), ".safetensors");
-  return out;
+  for (std::size_t i = 0; i < shards.size(); ++i)
+    shards[i].file = shards.size() == 1
+                         ? stem + ".safetensors"
+                         : parallel::concat(stem, "-", five_digits(i + 1), "-of-",
+                                            five_digits(shards.size()), ".safetensors");
+  return shards;
 }
 
 void write_shard(std::filesystem::path const& path, std::span<named_shape const> tensors,
@@ -46,64 +48,64 @@ void write_shard(std::filesystem::path const& path, std::span<named_shape const>
   std::vector<pc::tensor_declaration> declarations;
   for (auto const& [name, extents] : tensors)
     declarations.push_back({options.form.prefix + name, element_type_of(options.type), extents});
-  // transformers refuses files that do not say which framework's layout they have
+  // transformers refuses files without the metadata "format"
   pc::safetensors_writer writer(path, declarations,
                                 {.metadata = {{"format", "pt"}}, .on_action = options.on_action});
   std::vector<float> values;
-  detail::narrower narrow(options.type);
+  detail::value_converter convert(options.type);
   for (auto const& [name, extents] : tensors) {
     auto const size = pc::checked_volume(extents, sizeof(float), name);
     for (parallel::index begin = 0; begin < size; begin += chunk) {
       values.resize(static_cast<std::size_t>(std::min(chunk, size - begin)));
       source(name, begin, values);
-      writer.append(options.form.prefix + name, narrow(name, values));
+      writer.append(options.form.prefix + name, convert(name, values));
     }
   }
   writer.finish();
 }
 
-/// The small files: configuration, tokenizer, extras; name -> content.
+/// The small files, content by name: configuration, tokenizer and extra files.
 [[nodiscard]] std::map<std::string, std::string> small_files(export_options const& options) {
   constexpr std::uint64_t max_bytes = std::uint64_t{1} << 30;
   namespace fs = std::filesystem;
-  auto out = options.extra_files;
+  auto files = options.extra_files;
   auto config = options.config;
   folder_form const model;
   if (options.form.config_file == model.config_file)
     config["torch_dtype"] = torch_name(options.type);
-  out[options.form.config_file] = config.dump(2) + "\n";
+  files[options.form.config_file] = config.dump(2) + "\n";
   if (options.generation_config)
-    out["generation_config.json"] = options.generation_config->dump(2) + "\n";
+    files["generation_config.json"] = options.generation_config->dump(2) + "\n";
   std::error_code ignored;
   if (fs::is_directory(options.tokenizer, ignored)) {
     for (auto const name : tokenizer_files)
       if (fs::exists(options.tokenizer / name, ignored))
-        out.try_emplace(std::string(name),
-                        parallel::read_text_file(options.tokenizer / name, max_bytes));
-    parallel::require(out.contains("tokenizer.json") || out.contains("vocab.json"),
+        files.try_emplace(std::string(name),
+                          parallel::read_text_file(options.tokenizer / name, max_bytes));
+    parallel::require(files.contains("tokenizer.json") || files.contains("vocab.json"),
                       options.tokenizer.native(), ": this folder has no tokenizer.json");
   } else if (!options.tokenizer.empty()) {
-    out.try_emplace("tokenizer.json", parallel::read_text_file(options.tokenizer, max_bytes));
+    files.try_emplace("tokenizer.json", parallel::read_text_file(options.tokenizer, max_bytes));
   }
-  for (auto const& [name, content] : out)
+  for (auto const& [name, content] : files)
     parallel::require(parallel::is_plain_name(name), "export: \"", name,
                       "\" is not a plain file name");
-  return out;
+  return files;
 }
 
-/// Whether `folder` holds nothing but what an export of this form writes, so that replacing it
-/// loses no more.
+/// Whether `folder` looks like an export of this form: empty, or only files, among them the
+/// configuration. Replacing such a folder loses no subfolders of the user's.
 [[nodiscard]] bool is_export_folder(std::filesystem::path const& folder, folder_form const& form) {
   std::error_code problem;
   auto const entries = std::filesystem::directory_iterator(folder, problem);
   if (problem) return false;
-  bool empty = true;
-  bool files_only = true;
+  bool is_empty = true;
+  bool has_only_files = true;
   for (auto const& entry : entries) {
-    empty = false;
-    files_only = files_only && entry.is_regular_file(problem) && !entry.is_symlink(problem);
+    is_empty = false;
+    has_only_files = has_only_files && entry.is_regular_file(problem) && !entry.is_symlink(problem);
   }
-  return empty || (files_only && parallel::files::exists(folder / form.config_file));
+  return is_empty || (has_only_files && parallel::files::exists(folder / form.config_file));
 }
 
 }  // namespace
@@ -117,19 +119,19 @@ export_folder::export_folder(std::filesystem::path const& folder,
   require(!tensors.empty(), folder.native(), ": no tensors to export");
   require(options_.config.is_object(), folder.native(), ": config must be a JSON object");
   require(options_.max_shard_bytes > 0, folder.native(), ": max_shard_bytes must be positive");
-  small_ = small_files(options_);
+  small_files_ = small_files(options_);
   shards_ = shards_of(tensors, options_);
-  index_ = index_of(folder);
+  index_json_ = make_index_json(folder);
 
   parallel::files::make_folders(target_.parent_path());
-  auto const own_name = target_.filename().native();
-  lock_.emplace(target_.parent_path() / ("." + own_name + ".lock"), folder);
+  auto const target_name = target_.filename().native();
+  lock_.emplace(target_.parent_path() / ("." + target_name + ".lock"), folder);
   pc::remove_leftovers(target_.parent_path(),
-                       [&](std::string_view name) { return name == own_name; });
+                       [&](std::string_view name) { return name == target_name; });
   std::error_code ignored;
-  empty_ = std::filesystem::is_directory(target_, ignored) &&
-           std::filesystem::is_empty(target_, ignored);
-  if (parallel::files::exists(target_) && !empty_) {
+  is_target_empty_ = std::filesystem::is_directory(target_, ignored) &&
+                     std::filesystem::is_empty(target_, ignored);
+  if (parallel::files::exists(target_) && !is_target_empty_) {
     require(options_.existing == pc::if_exists::replace, folder.native(),
             ": exists already; choose another folder, or replace it (convert: --replace; "
             "hf_checkpointer: overwrite: true)");
@@ -137,12 +139,12 @@ export_folder::export_folder(std::filesystem::path const& folder,
             ": is not a folder that an export wrote; it is not replaced");
   }
   parallel::files::make_folder(temporary());
-  made_ = true;
+  has_temporary_ = true;
 }
 
 export_folder::~export_folder() {
   std::error_code ignored;
-  if (made_) std::filesystem::remove_all(temporary(), ignored);
+  if (has_temporary_) std::filesystem::remove_all(temporary(), ignored);
 }
 
 std::filesystem::path export_folder::target_of(std::filesystem::path const& folder) {
@@ -165,15 +167,16 @@ void export_folder::finish() {
   namespace pc = parallel::checkpoint;
   if (shards_.size() > 1)
     parallel::write_text_file(temporary() / (options_.form.weights + ".safetensors.index.json"),
-                              index_, options_.on_action);
-  for (auto const& [name, content] : small_)
+                              index_json_, options_.on_action);
+  for (auto const& [name, content] : small_files_)
     parallel::write_text_file(temporary() / name, content, options_.on_action);
-  pc::publish_folder(temporary(), target_, empty_ ? pc::if_exists::replace : options_.existing,
+  pc::publish_folder(temporary(), target_,
+                     is_target_empty_ ? pc::if_exists::replace : options_.existing,
                      options_.on_action);
-  made_ = false;
+  has_temporary_ = false;
 }
 
-std::string export_folder::index_of(std::filesystem::path const& folder) const {
+std::string export_folder::make_index_json(std::filesystem::path const& folder) const {
   nlohmann::ordered_json out;
   auto const width = parallel::checkpoint::size_of(element_type_of(options_.type));
   std::uint64_t total = 0;
@@ -189,31 +192,32 @@ std::string export_folder::index_of(std::filesystem::path const& folder) const {
 
 void hf_export(std::filesystem::path const& folder, std::span<named_shape const> tensors,
                tensor_source const& source, export_options const& options) {
-  export_folder out(folder, tensors, options);
-  for (auto const& [begin, end, file] : out.shards())
-    write_shard(out.temporary() / file, tensors.subspan(begin, end - begin), source, options);
-  out.finish();
+  export_folder folder_writer(folder, tensors, options);
+  for (auto const& [begin, end, file] : folder_writer.shards())
+    write_shard(folder_writer.temporary() / file, tensors.subspan(begin, end - begin), source,
+                options);
+  folder_writer.finish();
 }
 
 }  // namespace mpt::hf
 
 namespace mpt::hf::detail {
 
-std::span<std::byte const> narrower::operator()(std::string const& name,
-                                                std::span<float const> values) {
+std::span<std::byte const> value_converter::operator()(std::string const& name,
+                                                       std::span<float const> values) {
   if (type_ == precision::fp32) return std::as_bytes(values);
-  narrow_.resize(values.size());
+  converted_.resize(values.size());
   for (std::size_t i = 0; i < values.size(); ++i)
     if (type_ == precision::bf16) {
-      narrow_[i] = parallel::bf16(values[i]).bits;
+      converted_[i] = parallel::bf16(values[i]).bits;
     } else {
-      narrow_[i] = pc::float_to_half(values[i]);
+      converted_[i] = pc::float_to_half(values[i]);
       parallel::require(!pc::overflows_half(values[i]), "tensor \"", name, "\" has the value ",
                         values[i],
                         ", which float16 cannot hold (its largest is 65504); export it as "
                         "bfloat16 or float32");
     }
-  return std::as_bytes(std::span(narrow_));
+  return std::as_bytes(std::span(converted_));
 }
 
 }  // namespace mpt::hf::detail

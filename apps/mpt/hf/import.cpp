@@ -11,10 +11,11 @@
 namespace mpt::hf {
 
 hf_import::hf_import(std::filesystem::path folder) : folder_(std::move(folder)) {
-  bool const file = is_torch_file(folder_);
-  if (!file) config_ = read_config(folder_);  // says best what is wrong with a folder
+  bool const is_file = is_torch_file(folder_);
+  if (!is_file)
+    config_ = read_config(folder_);  // first, since its errors describe a wrong folder best
   tensors_.emplace(folder_);
-  if (!file) return;
+  if (!is_file) return;
   auto const found = tensors_->config();
   parallel::require(found.has_value(), folder_.native(),
                     ": does not say which model it holds, as a Composer checkpoint of LLM "
@@ -62,19 +63,19 @@ void hf_import::require_tensors(std::span<named_shape const> expected,
 void hf_import::require_same(std::string const& original, std::string const& copy) const {
   if (!tensors_->contains(copy)) return;
   auto const& extents = tensors_->shape_of(original);
-  bool same = extents == tensors_->shape_of(copy);
+  bool is_equal = extents == tensors_->shape_of(copy);
   auto const size = parallel::checkpoint::checked_volume(extents, sizeof(float), original);
   constexpr parallel::index chunk = 1 << 18;
   std::vector<float> a;
   std::vector<float> b;
-  for (parallel::index begin = 0; same && begin < size; begin += chunk) {
+  for (parallel::index begin = 0; is_equal && begin < size; begin += chunk) {
     a.resize(static_cast<std::size_t>(std::min(chunk, size - begin)));
     b.resize(a.size());
     tensors_->read(original, begin, std::span(a));
     tensors_->read(copy, begin, std::span(b));
-    same = a == b;
+    is_equal = a == b;
   }
-  parallel::require(same, folder_.native(), ": tensors \"", original, "\" and \"", copy,
+  parallel::require(is_equal, folder_.native(), ": tensors \"", original, "\" and \"", copy,
                     "\" should be the same (tied embeddings), but differ");
 }
 

@@ -5,7 +5,7 @@
 namespace mpt::hf {
 
 bool is_torch_file(std::filesystem::path const& path) {
-  std::error_code unreadable;  // then it is none
+  std::error_code unreadable;  // an unreadable file is no model
   return (path.extension() == ".pt" || path.extension() == ".bin") &&
          std::filesystem::is_regular_file(path, unreadable);
 }

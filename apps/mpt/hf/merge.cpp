@@ -17,16 +17,16 @@ void add_product(std::span<float> weights, index begin, matrix_view<float const>
   auto const end = begin + std::ssize(weights);
   require(begin >= 0 && end <= b.extent(0) * width, "merging an adapter: elements [", begin, ", ",
           end, ") are not in a weight of [", b.extent(0), ", ", width, "]");
-  for (index at = begin; at < end;) {
-    index const row = at / width;
+  for (index position = begin; position < end;) {
+    index const row = position / width;
     index const stop = std::min(end, (row + 1) * width);
-    float* const to = weights.data() + (at - begin);
+    float* const to = weights.data() + (position - begin);
     for (index k = 0; k < a.extent(0); ++k) {
       auto const factor = static_cast<float>(scale * static_cast<double>(b(row, k)));
-      float const* const from = a.data() + k * width + (at - row * width);
-      for (index i = 0; i < stop - at; ++i) to[i] += factor * from[i];
+      float const* const from = a.data() + k * width + (position - row * width);
+      for (index i = 0; i < stop - position; ++i) to[i] += factor * from[i];
     }
-    at = stop;
+    position = stop;
   }
 }
 
@@ -48,13 +48,13 @@ void merged_weights::read(std::string const& name, index begin, std::span<float>
   if (!name.ends_with(weight)) return;
   auto const layer = name.substr(0, name.size() - weight.size());
   if (!is_adapted(lora_, layer)) return;
-  if (layer != layer_) take(layer);
+  if (layer != loaded_layer_) load_adapter(layer);
   index const rank = lora_rank(lora_, layer);
   merge_adapter(out, begin, {a_.data(), {rank, std::ssize(a_) / rank}},
                 {b_.data(), {std::ssize(b_) / rank, rank}}, lora_scale(lora_, layer));
 }
 
-void merged_weights::take(std::string const& layer) {
+void merged_weights::load_adapter(std::string const& layer) {
   auto const load = [&](std::string_view suffix, std::vector<float>& to) {
     auto const name = concat(layer, suffix);
     auto const& extents = source_.shape_of(name);
@@ -63,7 +63,7 @@ void merged_weights::take(std::string const& layer) {
   };
   load(lora_a_suffix, a_);
   load(lora_b_suffix, b_);
-  layer_ = layer;
+  loaded_layer_ = layer;
 }
 
 }  // namespace mpt

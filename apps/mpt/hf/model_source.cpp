@@ -5,9 +5,9 @@
 #include <mpt/config/hf.hpp>
 #include <mpt/config/small_file.hpp>
 #include <mpt/config/token_ids.hpp>
+#include <mpt/hf/is_model.hpp>
 #include <mpt/hf/names.hpp>
 #include <parallel/checkpoint/checkpoints.hpp>
-#include <mpt/hf/is_model.hpp>
 
 namespace mpt {
 
@@ -30,7 +30,8 @@ model_source::model_source(std::filesystem::path const& path, std::filesystem::p
 
 std::vector<index> const& model_source::shape_of(std::string const& name) const {
   if (in_adapter(name)) return adapter_->shape_of(name);
-  return checkpoint_ ? checkpoint_->at(name).extents : foreign_->tensors().shape_of(stored(name));
+  return checkpoint_ ? checkpoint_->at(name).extents
+                     : imported_->tensors().shape_of(stored_name(name));
 }
 
 void model_source::require_tensors(std::span<hf::named_shape const> expected) const {
@@ -46,29 +47,30 @@ void model_source::require_tensors(std::span<hf::named_shape const> expected) co
               " has another shape than its configuration says");
     return;
   }
-  std::vector<hf::named_shape> names(expected.begin(), expected.end());
-  for (auto& tensor : names) tensor.name = stored(tensor.name);
-  if (!config_.tie_word_embeddings) return foreign_->require_tensors(names);
-  foreign_->require_tensors(names, {"lm_head.weight"});
-  foreign_->require_same("transformer.wte.weight", "lm_head.weight");
+  std::vector<hf::named_shape> tensors(expected.begin(), expected.end());
+  for (auto& tensor : tensors) tensor.name = stored_name(tensor.name);
+  if (!config_.tie_word_embeddings) return imported_->require_tensors(tensors);
+  imported_->require_tensors(tensors, {"lm_head.weight"});
+  imported_->require_same("transformer.wte.weight", "lm_head.weight");
 }
 
 void model_source::open() {
   if (hf::is_model(path_)) {
-    foreign_.emplace(path_);
-    bool const file = hf::is_torch_file(path_);
-    auto const hf =
-        from_hf_json(foreign_->config(), file ? path_.string() : (path_ / "config.json").string());
+    imported_.emplace(path_);
+    bool const is_file = hf::is_torch_file(path_);
+    auto const hf = from_hf_json(imported_->config(),
+                                 is_file ? path_.string() : (path_ / "config.json").string());
     config_ = hf.model;
     dtype_ = hf.dtype;
     end_tokens_ = hf.end_tokens;
-    if (!file) take_generation_config();
-    fused_ = foreign_->tensors().contains(hf::fused_name("transformer.blocks.0.norm_1.weight"));
+    if (!is_file) read_generation_config();
+    has_fused_names_ =
+        imported_->tensors().contains(hf::fused_name("transformer.blocks.0.norm_1.weight"));
     if (std::filesystem::exists(path_ / "tokenizer.json")) tokenizer_ = path_.string();
     return;
   }
   if (!std::filesystem::exists(path_ / parallel::checkpoint::manifest_name)) {
-    std::error_code unreadable;  // then it is not there
+    std::error_code unreadable;  // an unreadable file counts as absent
     require(!std::filesystem::is_regular_file(path_, unreadable), path_.string(),
             ": is no model; give a checkpoint of Composer (.pt), or the folder of another with all "
             "its files");
@@ -91,15 +93,15 @@ void model_source::open() {
   auto const hf = from_hf_json(state.at("model"), path_.string());
   config_ = hf.model;
   dtype_ = hf.dtype;
-  if (auto const lora = state.find("peft_config"); lora != state.end()) take_adapters(*lora);
+  if (auto const lora = state.find("peft_config"); lora != state.end()) read_adapters(*lora);
   if (auto const name = state.find("tokenizer"); name != state.end() && name->is_string()) {
-    std::error_code unreadable;  // then it is not there
+    std::error_code unreadable;  // an unreadable file counts as absent
     auto const& folder = name->get_ref<std::string const&>();
     if (std::filesystem::exists(folder, unreadable)) tokenizer_ = folder;
   }
 }
 
-void model_source::take_generation_config() {
+void model_source::read_generation_config() {
   auto const file = path_ / "generation_config.json";
   if (!parallel::files::exists(file)) return;
   auto const json = parallel::checkpoint::parse_json(read_small_file(file), file.string());
@@ -107,10 +109,10 @@ void model_source::take_generation_config() {
   end_tokens_ = read_token_ids(json, "eos_token_id", file.string());
 }
 
-void model_source::take_adapters(nlohmann::json const& said) {
-  config_.lora = from_peft_json(said, config_, path_.string());
-  if (auto const base = said.find("base_model_name_or_path");
-      base != said.end() && base->is_string())
+void model_source::read_adapters(nlohmann::json const& peft_config) {
+  config_.lora = from_peft_json(peft_config, config_, path_.string());
+  if (auto const base = peft_config.find("base_model_name_or_path");
+      base != peft_config.end() && base->is_string())
     base_ = *base;
 }
 
@@ -118,8 +120,8 @@ bool model_source::in_adapter(std::string const& name) const {
   return adapter_ && is_adapter(name);
 }
 
-std::string model_source::stored(std::string const& name) const {
-  return fused_ ? hf::fused_name(name) : name;
+std::string model_source::stored_name(std::string const& name) const {
+  return has_fused_names_ ? hf::fused_name(name) : name;
 }
 
 }  // namespace mpt

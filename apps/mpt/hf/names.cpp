@@ -8,22 +8,23 @@ namespace mpt::hf {
 std::string fused_name(std::string name) {
   constexpr std::string_view blocks = "transformer.blocks.";
   if (!name.starts_with(blocks)) return name;
-  auto const part = name.find('.', blocks.size()) + 1;
-  for (std::string_view const moved :
+  auto const part_begin = name.find('.', blocks.size()) + 1;
+  for (std::string_view const fused_part :
        std::array<std::string_view, 3>{"norm_1.", "attn.", "norm_2."})
-    if (std::string_view(name).substr(part).starts_with(moved))
-      return name.insert(part, "norm_attn_norm.");
+    if (std::string_view(name).substr(part_begin).starts_with(fused_part))
+      return name.insert(part_begin, "norm_attn_norm.");
   return name;
 }
 
 std::string unwrapped_name(std::string name) {
-  for (std::string_view const part : std::array<std::string_view, 3>{
+  for (std::string_view const wrapper : std::array<std::string_view, 3>{
            "_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module."})
-    for (auto at = name.find(part); at != std::string::npos; at = name.find(part, at))
-      if (at == 0 || name[at - 1] == '.')
-        name.erase(at, part.size());
+    for (auto begin = name.find(wrapper); begin != std::string::npos;
+         begin = name.find(wrapper, begin))
+      if (begin == 0 || name[begin - 1] == '.')
+        name.erase(begin, wrapper.size());
       else
-        ++at;
+        ++begin;
   while (name.starts_with("module.")) name.erase(0, 7);
   if (name.starts_with("model.transformer.") || name.starts_with("model.lm_head."))
     name.erase(0, 6);

@@ -14,10 +14,11 @@ pickle::pickle(std::string_view code, std::string source)
 
 std::optional<pickle::id> pickle::find(id mapping, std::string_view key) const {
   std::optional<id> out;
-  auto const& parts = at(mapping).parts;
-  if (at(mapping).what == kind::mapping)
+  auto const& parts = value_of(mapping).parts;
+  if (value_of(mapping).type == kind::mapping)
     for (std::size_t i = 0; i + 1 < parts.size(); i += 2)
-      if (at(parts[i]).what == kind::text && at(parts[i]).text == key) out = parts[i + 1];
+      if (value_of(parts[i]).type == kind::text && value_of(parts[i]).text == key)
+        out = parts[i + 1];
   return out;
 }
 
@@ -28,48 +29,48 @@ std::optional<pickle::id> pickle::find_path(std::span<std::string_view const> ke
   return out;
 }
 
-void pickle::damaged(std::string_view how) const {
-  parallel::fail(source_, ": its pickle is damaged at byte ", at_, ": ", how);
+void pickle::fail_damaged(std::string_view problem) const {
+  parallel::fail(source_, ": its pickle is damaged at byte ", position_, ": ", problem);
 }
 
-void pickle::check(bool good, std::string_view how) const {
-  if (!good) damaged(how);
+void pickle::check(bool holds, std::string_view problem) const {
+  if (!holds) fail_damaged(problem);
 }
 
-std::string_view pickle::next(std::uint64_t bytes) {
-  check(bytes <= code_.size() - at_, "it ends in the middle of an instruction");
-  auto const out = code_.substr(at_, static_cast<std::size_t>(bytes));
-  at_ += out.size();
+std::string_view pickle::read_bytes(std::uint64_t bytes) {
+  check(bytes <= code_.size() - position_, "it ends in the middle of an instruction");
+  auto const out = code_.substr(position_, static_cast<std::size_t>(bytes));
+  position_ += out.size();
   return out;
 }
 
-std::uint64_t pickle::number(unsigned bytes) {
+std::uint64_t pickle::read_number(unsigned bytes) {
   std::uint64_t out = 0;
-  auto const taken = next(bytes);
+  auto const digits = read_bytes(bytes);
   for (unsigned i = 0; i < bytes; ++i)
-    out |= std::uint64_t{static_cast<unsigned char>(taken[i])} << (8 * i);
+    out |= std::uint64_t{static_cast<unsigned char>(digits[i])} << (8 * i);
   return out;
 }
 
-std::string_view pickle::line() {
-  auto const end = code_.find('\n', at_);
+std::string_view pickle::read_line() {
+  auto const end = code_.find('\n', position_);
   check(end != std::string_view::npos, "a name does not end");
-  auto const out = next(end - at_);
-  ++at_;
+  auto const out = read_bytes(end - position_);
+  ++position_;
   return out;
 }
 
-void pickle::push(value made) {
+void pickle::push(value new_value) {
   parallel::require(values_.size() < max_values, source_, ": its pickle describes more than ",
                     max_values, " values; save the model's weights alone");
-  count_parts(made.parts.size());
-  values_.push_back(std::move(made));
+  count_parts(new_value.parts.size());
+  values_.push_back(std::move(new_value));
   stack_.push_back(static_cast<id>(values_.size() - 1));
 }
 
-void pickle::count_parts(std::size_t more) {
-  parts_ += more;
-  parallel::require(parts_ <= 4 * max_values, source_,
+void pickle::count_parts(std::size_t added) {
+  part_count_ += added;
+  parallel::require(part_count_ <= 4 * max_values, source_,
                     ": the collections of its pickle have more than ", 4 * max_values,
                     " items; save the model's weights alone");
 }
@@ -98,26 +99,26 @@ std::vector<pickle::id> pickle::pop_marked() {
 void pickle::push_tuple(std::size_t size) {
   std::vector<id> parts(size);
   for (std::size_t i = size; i-- > 0;) parts[i] = pop();
-  push({.what = kind::tuple, .parts = std::move(parts)});
+  push({.type = kind::tuple, .parts = std::move(parts)});
 }
 
-void pickle::add(id to, std::vector<id> const& parts, kind expected) {
-  auto& target = values_[to];
-  if (target.what == kind::object) return;  // its content is not made
-  check(target.what == expected, "it adds to a value that is no collection");
+void pickle::append_parts(id collection, std::vector<id> const& parts, kind expected) {
+  auto& target = values_[collection];
+  if (target.type == kind::object) return;  // an object's content is dropped
+  check(target.type == expected, "it adds to a value that is no collection");
   check(expected != kind::mapping || parts.size() % 2 == 0, "a key has no value");
   count_parts(parts.size());
   target.parts.insert(target.parts.end(), parts.begin(), parts.end());
 }
 
-void pickle::remember(std::uint64_t place) {
+void pickle::memoize(std::uint64_t slot) {
   parallel::require(memo_.size() < max_values, source_, ": its pickle remembers more than ",
                     max_values, " values");
-  memo_[place] = top();
+  memo_[slot] = top();
 }
 
-void pickle::recall(std::uint64_t place) {
-  auto const found = memo_.find(place);
+void pickle::push_memoized(std::uint64_t slot) {
+  auto const found = memo_.find(slot);
   check(found != memo_.end(), "it uses a value that it did not remember");
   check(stack_.size() < 4 * max_values, "its stack is too high");
   stack_.push_back(found->second);
@@ -125,74 +126,75 @@ void pickle::recall(std::uint64_t place) {
 
 void pickle::push_global(std::string_view module, std::string_view name) {
   check(module.size() + name.size() < 4096, "a name is too long");
-  auto full = parallel::concat(module, ".", name);
+  auto full_name = parallel::concat(module, ".", name);
   parallel::require(
-      pickle_names::allowed(full), source_, ": its pickle names ", printable(full),
+      pickle_names::is_allowed(full_name), source_, ": its pickle names ", printable(full_name),
       ", which no file of weights needs and which could run anything; nothing of it was run, and "
       "it is not read: get the model as safetensors, or from someone you trust");
-  push({.what = kind::global, .text = std::move(full)});
+  push({.type = kind::global, .text = std::move(full_name)});
 }
 
 void pickle::call() {
-  auto const& arguments = values_[pop()];
+  auto const& argument_tuple = values_[pop()];
   auto const& function = values_[pop()];
-  check(function.what == kind::global && arguments.what == kind::tuple,
+  check(function.type == kind::global && argument_tuple.type == kind::tuple,
         "it calls what is not a function");
-  auto const& given = arguments.parts;
+  auto const& arguments = argument_tuple.parts;
   if (function.text == pickle_names::mapping) {
-    make_mapping(given);
+    make_mapping(arguments);
   } else if (function.text == pickle_names::tensor) {
-    make_tensor(given);
+    make_tensor(arguments);
   } else if (function.text == pickle_names::parameter) {
-    check(!given.empty() && values_[given[0]].what == kind::tensor, "a parameter is no tensor");
-    stack_.push_back(given[0]);
+    check(!arguments.empty() && values_[arguments[0]].type == kind::tensor,
+          "a parameter is no tensor");
+    stack_.push_back(arguments[0]);
   } else {
     push(kind::object);
   }
 }
 
-void pickle::make_mapping(std::vector<id> const& given) {
+void pickle::make_mapping(std::vector<id> const& arguments) {
   push(kind::mapping);
-  if (given.empty()) return;
-  for (auto const pair : values_[given[0]].parts) {  // of one list
+  if (arguments.empty()) return;
+  for (auto const pair : values_[arguments[0]].parts) {  // the argument is a list of pairs
     check(values_[pair].parts.size() == 2, "an ordered dictionary is not made of pairs");
-    add(top(), values_[pair].parts, kind::mapping);
+    append_parts(top(), values_[pair].parts, kind::mapping);
   }
 }
 
-void pickle::make_tensor(std::vector<id> const& given) {
-  check(given.size() >= 4 && values_[given[0]].what == kind::storage &&
-            values_[given[1]].what == kind::integer && values_[given[2]].what == kind::tuple &&
-            values_[given[3]].what == kind::tuple,
+void pickle::make_tensor(std::vector<id> const& arguments) {
+  check(arguments.size() >= 4 && values_[arguments[0]].type == kind::storage &&
+            values_[arguments[1]].type == kind::integer &&
+            values_[arguments[2]].type == kind::tuple && values_[arguments[3]].type == kind::tuple,
         "a tensor is described in an unknown way");
-  push({.what = kind::tensor,
-        .integer = values_[given[1]].integer,
-        .parts = {given[0], given[2], given[3]}});
+  push({.type = kind::tensor,
+        .integer = values_[arguments[1]].integer,
+        .parts = {arguments[0], arguments[2], arguments[3]}});
 }
 
 void pickle::make_storage() {
-  auto const& given = values_[pop()];
-  check(given.what == kind::tuple && given.parts.size() >= 5 &&
-            values_[given.parts[0]].text == "storage" &&
-            values_[given.parts[1]].what == kind::global &&
-            pickle_names::is_storage(values_[given.parts[1]].text) &&
-            values_[given.parts[2]].what == kind::text &&
-            values_[given.parts[2]].text.size() < 100 &&
-            values_[given.parts[4]].what == kind::integer,
+  auto const& arguments = values_[pop()];
+  check(arguments.type == kind::tuple && arguments.parts.size() >= 5 &&
+            values_[arguments.parts[0]].text == "storage" &&
+            values_[arguments.parts[1]].type == kind::global &&
+            pickle_names::is_storage(values_[arguments.parts[1]].text) &&
+            values_[arguments.parts[2]].type == kind::text &&
+            values_[arguments.parts[2]].text.size() < 100 &&
+            values_[arguments.parts[4]].type == kind::integer,
         "it refers to bytes elsewhere in an unknown way");
-  push({.what = kind::storage,
-        .integer = values_[given.parts[4]].integer,
-        .text = values_[given.parts[2]].text,
-        .parts = {given.parts[1]}});
+  push({.type = kind::storage,
+        .integer = values_[arguments.parts[4]].integer,
+        .text = values_[arguments.parts[2]].text,
+        .parts = {arguments.parts[1]}});
 }
 
 void pickle::push_long() {
-  auto const bytes = static_cast<unsigned>(number(1));
-  if (bytes > 8) {  // a seed of a random generator
-    static_cast<void>(next(bytes));
+  auto const bytes = static_cast<unsigned>(read_number(1));
+  if (bytes > 8) {  // larger than 64 bits: a seed of a random generator
+    static_cast<void>(read_bytes(bytes));
     return push(kind::object);
   }
-  auto out = number(bytes);
+  auto out = read_number(bytes);
   if (bytes > 0 && bytes < 8 && (out >> (8 * bytes - 1)) != 0)
     out |= ~std::uint64_t{0} << (8 * bytes);
   push_integer(std::bit_cast<std::int64_t>(out));
@@ -200,18 +202,18 @@ void pickle::push_long() {
 
 void pickle::push_real() {
   std::uint64_t bits = 0;
-  for (char const byte : next(8)) bits = bits << 8 | static_cast<unsigned char>(byte);
-  push({.what = kind::real, .real = std::bit_cast<double>(bits)});
+  for (char const byte : read_bytes(8)) bits = bits << 8 | static_cast<unsigned char>(byte);
+  push({.type = kind::real, .real = std::bit_cast<double>(bits)});
 }
 
-void pickle::push_text(kind what, unsigned length_bytes) {
-  auto const length = number(length_bytes);
-  push({.what = what, .text = std::string(next(length))});
+void pickle::push_text(kind type, unsigned length_bytes) {
+  auto const length = read_number(length_bytes);
+  push({.type = type, .text = std::string(read_bytes(length))});
 }
 
 void pickle::run() {
   while (true) {
-    auto const code = static_cast<unsigned char>(next(1)[0]);
+    auto const code = static_cast<unsigned char>(read_bytes(1)[0]);
     if (code == '.') break;
     step(code);
   }
@@ -221,16 +223,16 @@ void pickle::run() {
 
 void pickle::step(unsigned char code) {
   switch (code) {
-    case 0x80: check(number(1) <= 5, "its protocol is unknown"); break;
-    case 0x95: static_cast<void>(next(8)); break;  // the size of a frame
+    case 0x80: check(read_number(1) <= 5, "its protocol is unknown"); break;
+    case 0x95: static_cast<void>(read_bytes(8)); break;  // the size of a frame
     case 'N': push(kind::none); break;
     case 0x88:
-    case 0x89: push({.what = kind::boolean, .integer = code == 0x88}); break;
+    case 0x89: push({.type = kind::boolean, .integer = code == 0x88}); break;
     case 'J':
-      push_integer(std::bit_cast<std::int32_t>(static_cast<std::uint32_t>(number(4))));
+      push_integer(std::bit_cast<std::int32_t>(static_cast<std::uint32_t>(read_number(4))));
       break;
-    case 'K': push_integer(static_cast<std::int64_t>(number(1))); break;
-    case 'M': push_integer(static_cast<std::int64_t>(number(2))); break;
+    case 'K': push_integer(static_cast<std::int64_t>(read_number(1))); break;
+    case 'M': push_integer(static_cast<std::int64_t>(read_number(2))); break;
     case 0x8a: push_long(); break;
     case 'G': push_real(); break;
     case 'X': push_text(kind::text, 4); break;
@@ -250,45 +252,45 @@ void pickle::step(unsigned char code) {
     case 0x85: push_tuple(1); break;
     case 0x86: push_tuple(2); break;
     case 0x87: push_tuple(3); break;
-    case 't': push({.what = kind::tuple, .parts = pop_marked()}); break;
+    case 't': push({.type = kind::tuple, .parts = pop_marked()}); break;
     case 0x91: static_cast<void>(pop_marked()), push(kind::object); break;
     case 'a': {
       auto const item = pop();
-      add(top(), {item}, kind::list);
+      append_parts(top(), {item}, kind::list);
       break;
     }
     case 's': {
       auto const item = pop();
       auto const key = pop();
-      add(top(), {key, item}, kind::mapping);
+      append_parts(top(), {key, item}, kind::mapping);
       break;
     }
     case 'e':
     case 'u': {
       auto const items = pop_marked();
-      add(top(), items, code == 'e' ? kind::list : kind::mapping);
+      append_parts(top(), items, code == 'e' ? kind::list : kind::mapping);
       break;
     }
-    case 0x90: {  // to a set
+    case 0x90: {  // add items to a set
       static_cast<void>(pop_marked());
-      check(values_[top()].what == kind::object, "it adds to a value that is no set");
+      check(values_[top()].type == kind::object, "it adds to a value that is no set");
       break;
     }
-    case 'q': remember(number(1)); break;
-    case 'r': remember(number(4)); break;
-    case 0x94: remember(memo_.size()); break;
-    case 'h': recall(number(1)); break;
-    case 'j': recall(number(4)); break;
+    case 'q': memoize(read_number(1)); break;
+    case 'r': memoize(read_number(4)); break;
+    case 0x94: memoize(memo_.size()); break;
+    case 'h': push_memoized(read_number(1)); break;
+    case 'j': push_memoized(read_number(4)); break;
     case '0': static_cast<void>(pop()); break;
     case 'c': {
-      auto const module = line();
-      push_global(module, line());
+      auto const module = read_line();
+      push_global(module, read_line());
       break;
     }
     case 0x93: {
       auto const& name = values_[pop()];
       auto const& module = values_[pop()];
-      check(name.what == kind::text && module.what == kind::text, "a name is no text");
+      check(name.type == kind::text && module.type == kind::text, "a name is no text");
       push_global(module.text, name.text);
       break;
     }
@@ -296,14 +298,14 @@ void pickle::step(unsigned char code) {
     case 'R': call(); break;
     case 0x81: {  // a new object of a class
       static_cast<void>(pop());
-      check(values_[pop()].what == kind::global, "it makes an object of what is no class");
+      check(values_[pop()].type == kind::global, "it makes an object of what is no class");
       push(kind::object);
       break;
     }
     case 'b': static_cast<void>(pop()), static_cast<void>(top()); break;  // attributes
     default:
       parallel::fail(source_, ": its pickle has the instruction ", static_cast<int>(code),
-                     " at byte ", at_ - 1,
+                     " at byte ", position_ - 1,
                      ", which is not among those that describe weights; nothing of it was run, "
                      "and it is not read: save the model as safetensors");
   }

@@ -8,9 +8,9 @@ bool is_storage(std::string_view name) {
   return std::ranges::find(storages, name) != storages.end();
 }
 
-bool allowed(std::string_view name) {
+bool is_allowed(std::string_view name) {
   return name == mapping || name == tensor || name == parameter || is_storage(name) ||
-         std::ranges::find(others, name) != others.end();
+         std::ranges::find(irrelevant, name) != irrelevant.end();
 }
 
 }  // namespace mpt::hf::pickle_names

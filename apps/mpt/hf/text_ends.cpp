@@ -7,16 +7,16 @@ namespace mpt {
 text_ends text_ends_of(model_source const& source, tokenizer const& words) {
   text_ends out;
   auto const vocabulary = source.config().vocab_size;
-  std::vector<std::int64_t> strangers;
+  std::vector<std::int64_t> unknown_tokens;
   for (auto const id : source.end_tokens())
     if (id >= 0 && id < vocabulary)
       out.tokens.push_back(static_cast<std::int32_t>(id));
     else
-      strangers.push_back(id);
+      unknown_tokens.push_back(id);
   if (source.end_tokens().empty())
     if (auto const end = words.eos_id()) out.tokens.push_back(*end);
-  if (!strangers.empty())
-    out.note = concat(source.path().string(), ": eos_token_id ", strangers.front(),
+  if (!unknown_tokens.empty())
+    out.note = concat(source.path().string(), ": eos_token_id ", unknown_tokens.front(),
                       " is none of the model's ", vocabulary, " tokens, so that it ends no text");
   else if (out.tokens.empty())
     out.note =

@@ -21,82 +21,82 @@ zip_archive::zip_archive(std::filesystem::path path) : path_(std::move(path)) {
   parallel::require(count <= max_members, path_.native(), ": has ", count,
                     " members, more than the ", max_members, " that are read");
   for (zip_int64_t i = 0; i < count; ++i) {
-    zip_stat_t about;
-    zip_stat_init(&about);
-    constexpr zip_uint64_t needed =
+    zip_stat_t status;
+    zip_stat_init(&status);
+    constexpr zip_uint64_t required_fields =
         ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD;
     parallel::require(
-        zip_stat_index(archive_.get(), static_cast<zip_uint64_t>(i), 0, &about) == 0 &&
-            (about.valid & needed) == needed,
+        zip_stat_index(archive_.get(), static_cast<zip_uint64_t>(i), 0, &status) == 0 &&
+            (status.valid & required_fields) == required_fields,
         path_.native(), ": its list of members is damaged at number ", i);
-    parallel::require(about.comp_size <= size, path_.native(), ": says that member ", i,
+    parallel::require(status.comp_size <= size, path_.native(), ": says that member ", i,
                       " has more bytes than the file; it is cut short or damaged");
-    members_.push_back({about.name, about.size,
-                        about.comp_method == ZIP_CM_STORE && about.comp_size == about.size &&
-                            about.encryption_method == ZIP_EM_NONE});
-    bool const first = by_name_.emplace(about.name, members_.size() - 1).second;
-    parallel::require(first, path_.native(), ": two of its members have the same name");
+    members_.push_back({status.name, status.size,
+                        status.comp_method == ZIP_CM_STORE && status.comp_size == status.size &&
+                            status.encryption_method == ZIP_EM_NONE});
+    bool const is_new = index_by_name_.emplace(status.name, members_.size() - 1).second;
+    parallel::require(is_new, path_.native(), ": two of its members have the same name");
   }
 }
 
 zip_archive::member const* zip_archive::find(std::string const& name) const {
-  auto const found = by_name_.find(name);
-  return found == by_name_.end() ? nullptr : &members_[found->second];
+  auto const found = index_by_name_.find(name);
+  return found == index_by_name_.end() ? nullptr : &members_[found->second];
 }
 
-std::string zip_archive::read_all(member const& which, std::uint64_t most) const {
-  parallel::require(which.bytes <= most, path_.native(), ": its member of ", which.bytes,
-                    " bytes is larger than the ", most, " that are read of such");
-  std::string out(static_cast<std::size_t>(which.bytes), '\0');
-  std::lock_guard const one_at_a_time(mutex_);
-  open(which);
-  take(std::as_writable_bytes(std::span(out)));
-  char beyond = 0;  // asking for more makes it compare checksums
-  bool const whole = zip_fread(opened_.get(), &beyond, 1) == 0;
+std::string zip_archive::read_all(member const& entry, std::uint64_t max_bytes) const {
+  parallel::require(entry.bytes <= max_bytes, path_.native(), ": its member of ", entry.bytes,
+                    " bytes is larger than the ", max_bytes, " that are read of such");
+  std::string out(static_cast<std::size_t>(entry.bytes), '\0');
+  std::lock_guard const lock(mutex_);
+  open(entry);
+  read_opened(std::as_writable_bytes(std::span(out)));
+  char extra_byte = 0;  // libzip compares checksums when it reads past the end
+  bool const is_intact = zip_fread(opened_.get(), &extra_byte, 1) == 0;
   close();
-  parallel::require(whole, path_.native(),
+  parallel::require(is_intact, path_.native(),
                     ": a member is damaged (its checksum or its length is wrong); fetch the file "
                     "again");
   return out;
 }
 
-void zip_archive::read(member const& which, std::uint64_t begin, std::span<std::byte> out) const {
-  parallel::require(which.stored, path_.native(),
+void zip_archive::read(member const& entry, std::uint64_t begin, std::span<std::byte> out) const {
+  parallel::require(entry.stored, path_.native(),
                     ": a tensor in it is compressed or encrypted; save it as torch.save does");
-  parallel::require(begin <= which.bytes && out.size() <= which.bytes - begin, path_.native(),
-                    ": a member of ", which.bytes, " bytes is asked for ", out.size(), " from ",
+  parallel::require(begin <= entry.bytes && out.size() <= entry.bytes - begin, path_.native(),
+                    ": a member of ", entry.bytes, " bytes is asked for ", out.size(), " from ",
                     begin, " on");
-  std::lock_guard const one_at_a_time(mutex_);
-  if (opened_ == nullptr || &which != last_) open(which);
+  std::lock_guard const lock(mutex_);
+  if (opened_ == nullptr || &entry != opened_member_) open(entry);
   parallel::require(zip_fseek(opened_.get(), static_cast<zip_int64_t>(begin), SEEK_SET) == 0,
                     path_.native(), ": cannot be read from byte ", begin, " of a member on");
-  take(out);
+  read_opened(out);
 }
 
 void zip_archive::closer::operator()(zip_t* archive) const { zip_discard(archive); }
 
 void zip_archive::closer::operator()(zip_file_t* file) const { zip_fclose(file); }
 
-void zip_archive::open(member const& which) const {
+void zip_archive::open(member const& entry) const {
   close();
-  opened_.reset(zip_fopen_index(archive_.get(), by_name_.at(which.name), 0));
+  opened_.reset(zip_fopen_index(archive_.get(), index_by_name_.at(entry.name), 0));
   parallel::require(opened_ != nullptr, path_.native(), ": a member cannot be opened (",
                     zip_strerror(archive_.get()), ")");
-  last_ = &which;
+  opened_member_ = &entry;
 }
 
 void zip_archive::close() const {
   opened_.reset();
-  last_ = nullptr;
+  opened_member_ = nullptr;
 }
 
-void zip_archive::take(std::span<std::byte> out) const {
+void zip_archive::read_opened(std::span<std::byte> out) const {
   while (!out.empty()) {
-    auto const got = zip_fread(opened_.get(), out.data(), out.size());
-    if (got <= 0) close();
-    parallel::require(got > 0, path_.native(), ": is damaged or cut short: ", out.size(),
+    auto const count = zip_fread(opened_.get(), out.data(), out.size());
+    if (count <= 0) close();
+    parallel::require(count > 0, path_.native(), ": is damaged or cut short: ", out.size(),
                       " bytes of a member cannot be read");
-    out = out.subspan(static_cast<std::size_t>(got));
+    out = out.subspan(static_cast<std::size_t>(count));
   }
 }
 

@@ -60,7 +60,7 @@ event_file::event_file(std::filesystem::path const& folder, std::int64_t first_s
   std::filesystem::path path;
   for (int number = 0;; ++number) {
     path = folder / fmt::format("events.out.tfevents.{:010}.{}.{}.{}",
-                                static_cast<std::int64_t>(now()), host, ::getpid(), number);
+                                static_cast<std::int64_t>(wall_time()), host, ::getpid(), number);
     if (!parallel::files::exists(path)) break;
   }
   file_ =
@@ -98,13 +98,13 @@ void event_file::text(std::string_view tag, std::string_view value, std::int64_t
   summary(item, step);
 }
 
-double event_file::now() {
+double event_file::wall_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 detail::protobuf event_file::begin(std::int64_t step) {
   detail::protobuf event;
-  event.double_field(1, now());                             // wall_time
+  event.double_field(1, wall_time());                       // wall_time
   event.varint_field(2, static_cast<std::uint64_t>(step));  // step
   return event;
 }

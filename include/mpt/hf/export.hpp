@@ -1,9 +1,9 @@
 // Writing a Hugging Face folder: config.json, model.safetensors (or shards and their index), the
 // tokenizer's files.
 //
-// Tensors come from a callback, a chunk at a time, so that the model never stands in memory a
-// second time: memory is one chunk, whatever the model's size. The folder appears whole or not at
-// all.
+// A callback supplies the tensors a chunk at a time, so that the model is never in memory twice: an
+// export needs memory for one chunk, whatever the model's size. The folder appears complete or not
+// at all.
 #pragma once
 
 #include <array>
@@ -42,7 +42,7 @@ using tensor_source =
 /// The element type of all tensors in the folder.
 enum class precision { fp32, bf16, fp16 };
 
-/// As files and config.json name it.
+/// A precision's element type in files, and its name in config.json.
 [[nodiscard]] constexpr parallel::checkpoint::element_type element_type_of(precision type) {
   using enum parallel::checkpoint::element_type;
   return type == precision::fp32 ? f32 : type == precision::bf16 ? bf16 : f16;
@@ -51,26 +51,27 @@ enum class precision { fp32, bf16, fp16 };
   return type == precision::fp32 ? "float32" : type == precision::bf16 ? "bfloat16" : "float16";
 }
 
-/// What files of a folder are called. An adapter's are PEFT's (mpt/hf/adapter.hpp).
+/// The names of files in a folder. Those of an adapter are PEFT's (mpt/hf/adapter.hpp).
 struct folder_form {
   std::string config_file = "config.json";
-  std::string weights = "model";  // .safetensors
+  std::string weights = "model";  // the stem of the .safetensors files
   std::string prefix = {};        // of every tensor's name
 };
 
 struct export_options {
   precision type = precision::bf16;
-  nlohmann::json config = {};  // config.json; "torch_dtype" of a model is set here
+  nlohmann::json config = {};  // config.json; the export of a model adds "torch_dtype"
   std::optional<nlohmann::json> generation_config = std::nullopt;
   std::filesystem::path tokenizer = {};  // a folder of tokenizer files or a tokenizer.json, or none
-  std::map<std::string, std::string> extra_files = {};  // name -> content; override the tokenizer's
-  std::uint64_t max_shard_bytes = 5'000'000'000;        // of tensors in one file
+  std::map<std::string, std::string> extra_files =
+      {};                                         // name -> content; they replace the tokenizer's
+  std::uint64_t max_shard_bytes = 5'000'000'000;  // of tensors in one file
   parallel::checkpoint::if_exists existing = parallel::checkpoint::if_exists::refuse;
   parallel::action_hook on_action = {};
   folder_form form = {};
 };
 
-/// The files of a tokenizer that are copied when they are there.
+/// The files of a tokenizer that are copied when they exist.
 inline constexpr std::array<std::string_view, 8> tokenizer_files = {"tokenizer.json",
                                                                     "tokenizer_config.json",
                                                                     "special_tokens_map.json",
@@ -82,43 +83,45 @@ inline constexpr std::array<std::string_view, 8> tokenizer_files = {"tokenizer.j
 
 namespace detail {
 
-/// Tensors [begin, end) of the list go into one file.
+/// A file of the export, which holds tensors [begin, end) of the list.
 struct shard {
   std::size_t begin;
   std::size_t end;
   std::string file;
 };
 
-/// Values as one of the types in files; `name` is their tensor's.
-class narrower {
+/// Converts values to the element type of the files.
+class value_converter {
  public:
-  explicit narrower(precision type) : type_(type) {}
+  explicit value_converter(precision type) : type_(type) {}
 
-  /// Valid until the next call. Throws when float16 has no such finite number.
+  /// The bytes of the converted values, valid until the next call. `name` is the tensor's. Throws
+  /// when a value is too large for float16.
   [[nodiscard]] std::span<std::byte const> operator()(std::string const& name,
                                                       std::span<float const> values);
 
  private:
   precision type_;
-  std::vector<std::uint16_t> narrow_;
+  std::vector<std::uint16_t> converted_;
 };
 
 }  // namespace detail
 
-/// A folder that is written under a temporary name: begun, filled with the files of `shards`, and
-/// finished. Destroyed before that, it leaves nothing behind.
+/// A folder that is written under a temporary name. The constructor creates it, the caller adds the
+/// files of `shards`, and finish() gives it its name. Without finish() the destructor removes it.
 class export_folder {
  public:
   /// Checks everything, and makes the temporary folder. Throws when another program is writing the
-  /// folder, and when it exists: unless it is empty, or is an earlier export and `options.existing`
-  /// is `replace`.
+  /// folder, and when the folder exists, unless it is empty, or is an earlier export and
+  /// `options.existing` is `replace`.
   export_folder(std::filesystem::path const& folder, std::span<named_shape const> tensors,
                 export_options options);
   export_folder(export_folder const&) = delete;
   export_folder& operator=(export_folder const&) = delete;
   ~export_folder();
 
-  /// Where `folder` is, and under which name it is written: the same on every rank.
+  /// The absolute path of `folder` and the temporary name under which it is written, which are the
+  /// same on every rank.
   [[nodiscard]] static std::filesystem::path target_of(std::filesystem::path const& folder);
   [[nodiscard]] static std::filesystem::path temporary_of(std::filesystem::path const& folder);
   [[nodiscard]] static std::vector<detail::shard> shards_of(std::span<named_shape const> tensors,
@@ -127,21 +130,21 @@ class export_folder {
   [[nodiscard]] std::filesystem::path temporary() const { return temporary_of(target_); }
   [[nodiscard]] std::vector<detail::shard> const& shards() const { return shards_; }
 
-  /// When the files of tensors are on disk: adds the others, and gives the folder its name.
+  /// Adds the small files and gives the folder its name, once the files of tensors are on disk.
   void finish();
 
  private:
-  [[nodiscard]] std::string index_of(std::filesystem::path const& folder) const;
+  [[nodiscard]] std::string make_index_json(std::filesystem::path const& folder) const;
 
   std::filesystem::path target_;
   std::span<named_shape const> tensors_;
   export_options options_;
   std::optional<parallel::checkpoint::save_lock> lock_;
-  std::map<std::string, std::string> small_;
+  std::map<std::string, std::string> small_files_;
   std::vector<detail::shard> shards_;
-  std::string index_;
-  bool empty_ = false;
-  bool made_ = false;
+  std::string index_json_;
+  bool is_target_empty_ = false;
+  bool has_temporary_ = false;
 };
 
 /// Writes `tensors` with values from `source` as a Hugging Face model folder that appears under its

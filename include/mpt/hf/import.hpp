@@ -1,7 +1,8 @@
-// Reading another program's model: a Hugging Face folder, or a Composer checkpoint (.pt) with the
-// configuration in it; its tensors by name, in one file or shards.
+// Reads another program's model: a Hugging Face folder, or a Composer checkpoint (.pt) that
+// includes its configuration; the tensors are in one file or in shards and are read by name.
 //
-// Nothing is loaded beforehand: a rank reads just the ranges it owns. Cost: the headers.
+// Nothing is loaded beforehand: a rank reads only the ranges that it owns. Cost of opening: the
+// headers.
 #pragma once
 
 #include <filesystem>
@@ -27,7 +28,7 @@ class hf_import {
   [[nodiscard]] std::filesystem::path const& folder() const { return folder_; }
   /// config.json, an object.
   [[nodiscard]] nlohmann::json const& config() const { return config_; }
-  /// All tensors by name, whatever files hold them.
+  /// All tensors by name, in any of the files.
   [[nodiscard]] weight_files const& tensors() const { return *tensors_; }
   /// The folder's tokenizer.json, if it has one.
   [[nodiscard]] std::optional<std::filesystem::path> tokenizer() const;
@@ -39,7 +40,7 @@ class hf_import {
   }
 
   /// Checks that the folder has exactly these tensors in these shapes, and real numbers in them;
-  /// one error lists all that differ. `ignored`: names that may be there besides.
+  /// one error lists all that differ. `ignored` are names of further tensors that are accepted.
   void require_tensors(std::span<named_shape const> expected,
                        std::set<std::string> const& ignored = {}) const;
 

@@ -1,4 +1,4 @@
-// Whether a path is a model of another program, without opening it.
+// Recognises a model of another program by its path, without opening it.
 #pragma once
 
 #include <filesystem>
@@ -7,10 +7,10 @@
 
 namespace mpt::hf {
 
-/// A file of PyTorch's, as Composer saves checkpoints.
+/// Whether `path` is a file of PyTorch, the form in which Composer saves checkpoints.
 [[nodiscard]] bool is_torch_file(std::filesystem::path const& path);
 
-/// A folder in Hugging Face's form, or such a file.
+/// Whether `path` is a folder in Hugging Face's form, or a file of PyTorch.
 [[nodiscard]] bool is_model(std::filesystem::path const& path);
 
 }  // namespace mpt::hf

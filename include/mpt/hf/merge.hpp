@@ -1,5 +1,5 @@
-// Merging adapters into the weights beside which they stand, W + s B A, and back (LoRA; Hu et al.,
-// 2021): a merged model computes what the two compute together, to rounding.
+// Merges adapters into the weights that they adapt, W + s B A, and reverts it (LoRA; Hu et al.,
+// 2021). A merged model computes the same as the model with its adapters, up to rounding.
 #pragma once
 
 #include <span>
@@ -12,31 +12,31 @@
 namespace mpt {
 
 /// Adds an adapter, A [rank, in] and B [out, rank], to elements [begin, begin + weights.size()) of
-/// the weight W [out, in] beside which it stands. Cost: 2·rank operations an element.
+/// the weight W [out, in] that it adapts. Cost: 2·rank operations an element.
 void merge_adapter(std::span<float> weights, index begin, matrix_view<float const> a,
                    matrix_view<float const> b, double scale);
 
-/// Takes it out again: W to rounding.
+/// Subtracts a merged adapter again, which restores W up to rounding.
 void unmerge_adapter(std::span<float> weights, index begin, matrix_view<float const> a,
                      matrix_view<float const> b, double scale);
 
-/// The weights of a model with its adapters merged into them, read a piece at a time. Memory: one
+/// Reads the weights of a model with its adapters merged into them, a piece at a time. Memory: one
 /// adapter.
 class merged_weights {
  public:
-  /// Borrows `source`, which has adapters.
+  /// Keeps a reference to `source`, which must have adapters.
   explicit merged_weights(model_source const& source)
       : source_(source), lora_(source.config().lora.value()) {}
 
-  /// Elements of a parameter of the model without adapters, from `begin` on.
+  /// Reads elements of a merged parameter from `begin` on.
   void read(std::string const& name, index begin, std::span<float> out);
 
  private:
-  void take(std::string const& layer);
+  void load_adapter(std::string const& layer);
 
   model_source const& source_;
   lora_config lora_;
-  std::string layer_;  // whose adapter is here
+  std::string loaded_layer_;  // the layer whose adapter a_ and b_ hold
   std::vector<float> a_, b_;
 };
 

@@ -1,7 +1,7 @@
-// model_source: a trained model, wherever it lies: a checkpoint of ours, the folder that holds a
-// run's checkpoints (its latest is meant), a Hugging Face folder, or a checkpoint of Composer's;
-// with adapters, those of a LoRA run's checkpoint or of a folder in PEFT's form. Tensors are read
-// one by one.
+// model_source opens a trained model in any supported form: a checkpoint of ours, the folder of a
+// run's checkpoints (of which it takes the latest), a Hugging Face folder, or a Composer
+// checkpoint. The model may have adapters, from a LoRA run's checkpoint or from a folder in PEFT's
+// form. Tensors are read one by one.
 #pragma once
 
 #include <cmath>
@@ -25,31 +25,32 @@ namespace mpt {
 
 class model_source {
  public:
-  /// Opens it and reads its configuration; throws when it is none of these. `adapter`: a folder in
-  /// PEFT's form, or none. Where `path` is such a folder itself, the model is the one it names.
+  /// Opens the model at `path` and reads its configuration. Throws when `path` has none of these
+  /// forms. `adapter` is a folder in PEFT's form, or empty. Where `path` itself is such a folder,
+  /// the model is the one that it names.
   explicit model_source(std::filesystem::path const& path,
                         std::filesystem::path const& adapter = {});
 
   [[nodiscard]] model_config const& config() const { return config_; }
-  /// "float32" or "bfloat16": how it was trained or stored.
+  /// The type in which the model was trained or stored, such as "float32" or "bfloat16".
   [[nodiscard]] std::string const& dtype() const { return dtype_; }
   /// The checkpoint or folder that was found.
   [[nodiscard]] std::filesystem::path const& path() const { return path_; }
-  /// What was not as expected: another checkpoint was taken than the newest. Empty: nothing.
+  /// A note for the user when another checkpoint than the newest was opened; else empty.
   [[nodiscard]] std::string const& note() const { return note_; }
-  /// Where its tokenizer lies; empty when that is not known.
+  /// The path of the model's tokenizer; empty when it is not known.
   [[nodiscard]] std::string const& tokenizer() const { return tokenizer_; }
 
-  /// The tokens that its files say end a text, as transformers' generate takes them: eos_token_id
-  /// of generation_config.json, or where there is none of config.json. Empty: they name none. Some
-  /// may be no tokens of the model.
+  /// The tokens that end a text, as transformers' generate finds them in the model's files:
+  /// eos_token_id of generation_config.json, or of config.json where the former does not exist.
+  /// Empty: the files name none. Some may be outside the model's vocabulary.
   [[nodiscard]] std::vector<std::int64_t> const& end_tokens() const { return end_tokens_; }
 
-  /// Of adapters: the folder of the model beside which they were trained; empty when not known.
+  /// The folder of the model for which the adapters were trained; empty when it is not known.
   [[nodiscard]] std::string const& base() const { return base_; }
 
-  /// Reads elements of a parameter from `begin` on, converted to T. Throws for one that is no
-  /// number.
+  /// Reads elements of a parameter from `begin` on, converted to T. Throws when an element is NaN
+  /// or infinite.
   template <class T>
   void read(std::string const& name, index begin, std::span<T> out) const {
     if (in_adapter(name))
@@ -57,12 +58,12 @@ class model_source {
     else if (checkpoint_)
       checkpoint_->read(name, begin, out);
     else
-      foreign_->read(stored(name), begin, out);
+      imported_->read(stored_name(name), begin, out);
     require_finite(name, out);
   }
 
-  /// Reads `run` elements of a row from `begin` on, and the same columns of the rows that follow,
-  /// until `out` is full; run 0: one element after another.
+  /// Reads `run` elements of a row from `begin` on, and the same columns of the following rows,
+  /// until `out` is full. With run 0 it reads consecutive elements.
   template <class T>
   void read_block(std::string const& name, index begin, index run, std::span<T> out) const {
     if (checkpoint_ && !in_adapter(name)) {
@@ -70,50 +71,51 @@ class model_source {
       return require_finite(name, out);
     }
     if (run == 0) return read(name, begin, out);
-    index row = 1;
-    for (index const extent : std::span(shape_of(name)).subspan(1)) row *= extent;
-    for (std::size_t done = 0; done < out.size();
-         done += static_cast<std::size_t>(run), begin += row)
-      read(name, begin, out.subspan(done, static_cast<std::size_t>(run)));
+    index row_length = 1;
+    for (index const extent : std::span(shape_of(name)).subspan(1)) row_length *= extent;
+    for (std::size_t offset = 0; offset < out.size();
+         offset += static_cast<std::size_t>(run), begin += row_length)
+      read(name, begin, out.subspan(offset, static_cast<std::size_t>(run)));
   }
 
-  /// The shape of a parameter; throws when it is not there.
+  /// The shape of a parameter. Throws when the model has no such parameter.
   [[nodiscard]] std::vector<index> const& shape_of(std::string const& name) const;
 
-  /// Checks that it has tensors of these names and shapes and, if it is another program's, no
-  /// others, but for a tied head that was saved besides; one error lists all that differ.
+  /// Checks that the model has tensors of these names and shapes. A model of another program may
+  /// have no further tensors, except a tied head that was saved too; one error lists all that
+  /// differ.
   void require_tensors(std::span<hf::named_shape const> expected) const;
 
-  /// Fills a model's weights, or this rank's slices of them, which lie on `device`; throws when one
-  /// is missing, has another shape or is not of this model.
+  /// Fills a model's weights, or this rank's slices of them, which are in memory of `device`.
+  /// Throws when a tensor is missing, has another shape or does not belong to the model.
   template <class Weights, class Device>
   void load(Weights const& weights, Device const& device) const {
-    std::vector<hf::named_shape> all;
+    std::vector<hf::named_shape> tensors;
     weights.for_each([&](auto const& parameter, auto) {
-      all.push_back({parameter.name, parameter.tensor_extents()});
+      tensors.push_back({parameter.name, parameter.tensor_extents()});
     });
-    require_tensors(all);
+    require_tensors(tensors);
     weights.for_each([&](auto const& parameter, auto values) {
-      parallel::write_from_host(device, values, [&](auto here) {
-        parameter.for_each_block(
-            0, parameter.size(), [&](index first, index count, index global, index run) {
-              read_block(
-                  parameter.name, global, run,
-                  here.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)));
-            });
+      parallel::write_from_host(device, values, [&](auto host_values) {
+        parameter.for_each_block(0, parameter.size(),
+                                 [&](index first, index count, index global, index run) {
+                                   read_block(parameter.name, global, run,
+                                              host_values.subspan(static_cast<std::size_t>(first),
+                                                                  static_cast<std::size_t>(count)));
+                                 });
       });
     });
   }
 
  private:
-  /// Opens what lies at path_, without an adapter beside it.
+  /// Opens the model at path_, without a separate adapter.
   void open();
 
-  /// The end tokens of generation_config.json, where there is one: config.json is not asked then.
-  void take_generation_config();
+  /// Takes the end tokens from generation_config.json, if it exists, instead of config.json.
+  void read_generation_config();
 
-  /// Of a LoRA run's checkpoint.
-  void take_adapters(nlohmann::json const& said);
+  /// Reads the configuration of the adapters of a LoRA run's checkpoint.
+  void read_adapters(nlohmann::json const& peft_config);
 
   [[nodiscard]] bool in_adapter(std::string const& name) const;
 
@@ -126,8 +128,8 @@ class model_source {
             "them went wrong; use an earlier checkpoint");
   }
 
-  /// A parameter's name in the Hugging Face folder.
-  [[nodiscard]] std::string stored(std::string const& name) const;
+  /// The name of a parameter in the Hugging Face folder.
+  [[nodiscard]] std::string stored_name(std::string const& name) const;
 
   std::filesystem::path path_;
   model_config config_;
@@ -136,9 +138,9 @@ class model_source {
   std::string base_;
   std::string note_;
   std::vector<std::int64_t> end_tokens_;
-  bool fused_ = false;  // it was written with fuse_norm_attn_norm
+  bool has_fused_names_ = false;  // the folder was written with fuse_norm_attn_norm
   std::optional<parallel::checkpoint::checkpoint_reader> checkpoint_;
-  std::optional<hf::hf_import> foreign_;
+  std::optional<hf::hf_import> imported_;
   std::optional<hf::peft_adapter> adapter_;
 };
 

@@ -5,14 +5,14 @@
 
 namespace mpt::hf {
 
-/// What LLM Foundry calls a parameter when fuse_norm_attn_norm is set: "...blocks.3.norm_1.weight"
-/// is "...blocks.3.norm_attn_norm.norm_1.weight", likewise all of attn and norm_2. Other names
-/// stay.
+/// LLM Foundry's name of a parameter when fuse_norm_attn_norm is set: "...blocks.3.norm_1.weight"
+/// becomes "...blocks.3.norm_attn_norm.norm_1.weight", likewise all names of attn and norm_2. Other
+/// names do not change.
 [[nodiscard]] std::string fused_name(std::string name);
 
-/// A parameter's name without what PyTorch's wrappers put into it: torch.compile `_orig_mod.`, FSDP
-/// and checkpointing of activations their own, anywhere; DistributedDataParallel `module.` in
-/// front, and Composer `model.` before the model's own names.
+/// A parameter's name without the parts that PyTorch's wrappers insert: `_orig_mod.` of
+/// torch.compile and the names of FSDP and activation checkpointing anywhere, `module.` of
+/// DistributedDataParallel at the front, and Composer's `model.` before the model's own names.
 [[nodiscard]] std::string unwrapped_name(std::string name);
 
 }  // namespace mpt::hf

@@ -1,10 +1,11 @@
-// pickle: what a Python pickle describes, as values, without running any of it.
+// pickle reads the values that a Python pickle describes, without running any of its code.
 //
-// A pickle is a program for a stack machine that may name any function and call it. Here only the
-// instructions that build values are obeyed, only names on a list are taken, and a call is never
-// made: what the few functions that matter would return is known (a dictionary, a tensor's place),
-// every other result is a value of kind `object` without content. Whatever else is refused. Limits
-// hold before memory is taken; sharing and cycles stay as they are, so nothing grows.
+// A pickle is a program for a stack machine that may name any function and call it. This reader
+// obeys only the instructions that build values, accepts only names on a list, and never calls a
+// function: it knows the results of the few functions that matter (a dictionary, a tensor's
+// location), and any other result is a value of kind `object` without content. Everything else is
+// refused. Limits are checked before memory is allocated; shared values and cycles are not copied,
+// so they cannot grow.
 #pragma once
 
 #include <cstddef>
@@ -27,10 +28,11 @@ class pickle {
  public:
   using id = std::uint32_t;
 
-  /// `mapping`: keys and values in turn. `storage`: bytes elsewhere; text is their key, parts the
-  /// global that says their type and the number of elements. `tensor`: parts are the storage, and
-  /// the tuples of extents and strides; integer is the first element. `global`: text is
-  /// "module.name". `object`: something whose content is not made.
+  /// The kind of a value. The parts of a `mapping` are keys and values in turn. A `storage` is
+  /// bytes outside the pickle: its text is their key, its part is the global that names their type,
+  /// and its integer is the number of elements. The parts of a `tensor` are the storage and the
+  /// tuples of extents and strides; its integer is the first element. The text of a `global` is
+  /// "module.name". An `object` has no content.
   enum class kind : std::uint8_t {
     none,
     boolean,
@@ -48,8 +50,8 @@ class pickle {
   };
 
   struct value {
-    kind what = kind::none;
-    std::int64_t integer = 0;  // of booleans, too
+    kind type = kind::none;
+    std::int64_t integer = 0;  // also a boolean's value
     double real = 0;
     std::string text = {};
     std::vector<id> parts = {};
@@ -62,53 +64,53 @@ class pickle {
 
   [[nodiscard]] std::string const& source() const { return source_; }
   [[nodiscard]] id root() const { return root_; }
-  [[nodiscard]] value const& at(id which) const { return values_.at(which); }
+  [[nodiscard]] value const& value_of(id value_id) const { return values_.at(value_id); }
 
-  /// What a mapping has under a key, the last if several; nothing when it is no mapping or has
-  /// none.
+  /// The value of a key in a mapping, the last one if there are several. Empty when `mapping` is no
+  /// mapping or lacks the key.
   [[nodiscard]] std::optional<id> find(id mapping, std::string_view key) const;
-  /// What mappings one inside the other have under `keys`, from the outermost on.
+  /// The value under `keys` in nested mappings, beginning with the outermost.
   [[nodiscard]] std::optional<id> find_path(std::span<std::string_view const> keys) const;
 
  private:
-  [[noreturn]] void damaged(std::string_view how) const;
-  void check(bool good, std::string_view how) const;
+  [[noreturn]] void fail_damaged(std::string_view problem) const;
+  void check(bool holds, std::string_view problem) const;
 
-  // The code.
+  // Reading the code.
 
-  [[nodiscard]] std::string_view next(std::uint64_t bytes);
-  /// A little-endian number.
-  [[nodiscard]] std::uint64_t number(unsigned bytes);
-  [[nodiscard]] std::string_view line();
+  [[nodiscard]] std::string_view read_bytes(std::uint64_t bytes);
+  /// Reads a little-endian number.
+  [[nodiscard]] std::uint64_t read_number(unsigned bytes);
+  [[nodiscard]] std::string_view read_line();
 
   // The stack.
 
-  void push(value made);
-  void count_parts(std::size_t more);
-  void push(kind what) { push(value{.what = what}); }
-  void push_integer(std::int64_t number) { push({.what = kind::integer, .integer = number}); }
+  void push(value new_value);
+  void count_parts(std::size_t added);
+  void push(kind type) { push(value{.type = type}); }
+  void push_integer(std::int64_t number) { push({.type = kind::integer, .integer = number}); }
   [[nodiscard]] id pop();
   [[nodiscard]] id top() const;
-  /// All since the last mark.
+  /// Removes and returns all values since the last mark.
   [[nodiscard]] std::vector<id> pop_marked();
   void push_tuple(std::size_t size);
-  void add(id to, std::vector<id> const& parts, kind expected);
-  void remember(std::uint64_t place);
-  void recall(std::uint64_t place);
+  void append_parts(id collection, std::vector<id> const& parts, kind expected);
+  void memoize(std::uint64_t slot);
+  void push_memoized(std::uint64_t slot);
 
-  // Names and what they would make.
+  // Names and the results of calls.
 
   void push_global(std::string_view module, std::string_view name);
 
   void call();
-  void make_mapping(std::vector<id> const& given);
-  void make_tensor(std::vector<id> const& given);
-  /// ("storage", type, key, device, elements).
+  void make_mapping(std::vector<id> const& arguments);
+  void make_tensor(std::vector<id> const& arguments);
+  /// Makes a storage of the tuple ("storage", type, key, device, elements) on the stack.
   void make_storage();
 
   void push_long();
   void push_real();
-  void push_text(kind what, unsigned length_bytes);
+  void push_text(kind type, unsigned length_bytes);
 
   void run();
 
@@ -116,9 +118,9 @@ class pickle {
 
   std::string_view code_;
   std::string source_;
-  std::size_t at_ = 0;
-  std::deque<value> values_;  // addresses stay
-  std::size_t parts_ = 0;     // of all values
+  std::size_t position_ = 0;
+  std::deque<value> values_;    // a deque keeps the addresses of values
+  std::size_t part_count_ = 0;  // of all values
   std::vector<id> stack_;
   std::vector<std::size_t> marks_;
   std::unordered_map<std::uint64_t, id> memo_;

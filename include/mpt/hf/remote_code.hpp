@@ -1,10 +1,10 @@
-// The model in Python, for transformers: written beside the weights of every form that
-// transformers' own MptForCausalLM does not have, and loaded from there with trust_remote_code.
+// The model in Python, for transformers. It is written beside the weights of every form that
+// transformers' own MptForCausalLM lacks, and transformers loads it with trust_remote_code.
 //
-// One module tells of the configuration, the other of the computation; both follow mpt/model, from
-// whose goldens they differ by rounding (tests/reference/check_forms.py). Inference and training,
-// by transformers' Trainer too (check_trainer.py); keys and values are cached; the attention mask
-// is of padding on either side.
+// One module defines the configuration, the other the computation. Both follow mpt/model and differ
+// from its golden values only by rounding (tests/reference/check_forms.py). They support inference
+// with cached keys and values, training, also by transformers' Trainer (check_trainer.py), and an
+// attention mask with padding on either side.
 #pragma once
 
 #include <string_view>

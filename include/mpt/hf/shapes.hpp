@@ -1,4 +1,4 @@
-// The tensors of a model that a configuration describes.
+// Names and shapes of the tensors of the model that a configuration describes.
 #pragma once
 
 #include <vector>

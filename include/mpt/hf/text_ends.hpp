@@ -1,4 +1,4 @@
-// Which tokens end a text that a model writes.
+// The tokens that end a text that a model generates.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 namespace mpt {
 
 struct text_ends {
-  std::vector<std::int32_t> tokens;  ///< all of the model's vocabulary; empty: nothing ends a text
-  std::string note;                  ///< what the user should know of them; empty: nothing
+  std::vector<std::int32_t> tokens;  ///< each in the model's vocabulary; empty: nothing ends a text
+  std::string note;                  ///< a note for the user; empty: none
 };
 
-/// As transformers: those that the model's files name (model_source::end_tokens), else the
-/// tokenizer's end-of-text token.
+/// The end tokens as transformers finds them: those that the model's files name
+/// (model_source::end_tokens), else the tokenizer's end-of-text token.
 [[nodiscard]] text_ends text_ends_of(model_source const& source, tokenizer const& words);
 
 }  // namespace mpt

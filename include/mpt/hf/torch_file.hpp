@@ -1,9 +1,9 @@
-// torch_file: the tensors of a file that torch.save wrote (pytorch_model.bin, Composer's .pt).
+// torch_file reads the tensors of a file that torch.save wrote (pytorch_model.bin, Composer's .pt).
 //
-// It is a zip file with a pickle, which is read without running any of it (pickle.hpp), and a
-// member of bytes for each storage, of which ranges are read where they lie. The tensors are those
-// of the dictionary that the file holds, or of a Composer checkpoint's model, which says its
-// configuration, too.
+// Such a file is a zip file with a pickle, which is read without running any of its code
+// (pickle.hpp), and a member of bytes for each storage, from which ranges are read without copying
+// the whole. The tensors are those of the dictionary that the file holds, or of a Composer
+// checkpoint's model, which includes its configuration.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ using parallel::index;
 
 class torch_file {
  public:
-  /// Of the pickle; its tensors lie beside it.
+  /// The limit of the pickle's size; the tensors' bytes are outside the pickle.
   static constexpr std::uint64_t max_pickle_bytes = std::uint64_t{1} << 26;
 
   struct entry {
@@ -39,18 +39,18 @@ class torch_file {
     std::string type_name = {};  // "FloatStorage"
     std::vector<index> extents = {};
     zip_archive::member const* bytes = nullptr;
-    index first = 0;  // of the storage's elements
+    index first_element = 0;  // the tensor's first element in the storage
 
     [[nodiscard]] index size() const;
   };
 
-  /// Opens `path` and reads what it says of its tensors; throws when it is not such a file, is cut
-  /// short, or asks for anything but tensors.
+  /// Opens `path` and reads the descriptions of its tensors. Throws when the file has another form,
+  /// is truncated, or its pickle names functions that tensors do not need.
   explicit torch_file(std::filesystem::path const& path);
 
   [[nodiscard]] std::string const& name() const;
   [[nodiscard]] std::map<std::string, entry> const& tensors() const { return entries_; }
-  /// What a Composer checkpoint says of its model, as in a config.json.
+  /// The configuration in a Composer checkpoint, in the form of config.json.
   [[nodiscard]] std::optional<nlohmann::json> const& config() const { return config_; }
 
   /// Reads `out.size()` elements of a tensor from `begin` on, converted.
@@ -63,39 +63,43 @@ class torch_file {
     parallel::require(0 <= begin && begin <= size && std::ssize(out) <= size - begin, name(),
                       ": a tensor has ", size, " elements; ", out.size(), " from ", begin,
                       " on were asked for");
-    pc::detail::read_converted(tensor.type, begin, out, [&](index at, std::span<std::byte> bytes) {
-      zip_.read(*tensor.bytes,
-                static_cast<std::uint64_t>(tensor.first + at) * pc::size_of(tensor.type), bytes);
-    });
+    pc::detail::read_converted(
+        tensor.type, begin, out, [&](index position, std::span<std::byte> bytes) {
+          zip_.read(*tensor.bytes,
+                    static_cast<std::uint64_t>(tensor.first_element + position) *
+                        pc::size_of(tensor.type),
+                    bytes);
+        });
   }
 
  private:
   using kind = pickle::kind;
   static constexpr std::string_view pickle_name = "data.pkl";
-  static constexpr std::array<std::string_view, 5> of_adapters = {
+  static constexpr std::array<std::string_view, 5> adapter_config_path = {
       "state", "integrations", "huggingface", "model", "peft_config"};
 
-  /// The path, unless PyTorch before 1.6 wrote it: pickles one after another, the first of which is
-  /// a number that says so.
-  [[nodiscard]] static std::filesystem::path const& of_today(std::filesystem::path const& path);
+  /// Returns `path`. Throws for a file of PyTorch before 1.6, which is a sequence of pickles, the
+  /// first of which is a magic number.
+  [[nodiscard]] static std::filesystem::path const& require_zip_form(
+      std::filesystem::path const& path);
 
   [[nodiscard]] zip_archive::member const* find_pickle() const;
 
   [[nodiscard]] static parallel::checkpoint::element_type type_of(std::string_view storage);
 
-  /// Tensors of a dictionary; Composer's names begin with "model.".
-  void take_tensors(pickle const& content, pickle::id mapping, std::string const& prefix);
+  /// Reads the tensors of a dictionary, without the "model." at the front of Composer's names.
+  void read_tensors(pickle const& content, pickle::id mapping, std::string const& prefix);
 
   [[nodiscard]] entry read_entry(pickle const& content, pickle::value const& value,
                                  std::string_view tensor, std::string const& prefix) const;
 
-  [[nodiscard]] static std::vector<index> integers(pickle const& content, pickle::id tuple,
-                                                   std::string const& where);
+  [[nodiscard]] static std::vector<index> read_integers(pickle const& content, pickle::id tuple,
+                                                        std::string const& location);
 
-  void take_config(pickle const& content);
+  void read_config(pickle const& content);
 
-  [[nodiscard]] nlohmann::json json_of(pickle const& content, pickle::id which, int depth,
-                                       std::size_t& left) const;
+  [[nodiscard]] nlohmann::json json_of(pickle const& content, pickle::id value_id, int depth,
+                                       std::size_t& value_budget) const;
 
   zip_archive zip_;
   std::map<std::string, entry> entries_;

@@ -62,7 +62,7 @@ class event_file {
   void text(std::string_view tag, std::string_view value, std::int64_t step);
 
  private:
-  [[nodiscard]] static double now();
+  [[nodiscard]] static double wall_time();
 
   [[nodiscard]] static detail::protobuf begin(std::int64_t step);
 

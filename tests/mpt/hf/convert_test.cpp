@@ -1,4 +1,5 @@
-// Folders as LLM Foundry writes them (the golden models' own tensors), to checkpoints and back.
+// Converts folders as LLM Foundry writes them (with the golden models' tensors) to checkpoints and
+// back.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -6,15 +7,15 @@
 
 #include <doctest/doctest.h>
 
+#include <mpt/config/hf.hpp>
 #include <mpt/hf/convert.hpp>
 #include <mpt/hf/import.hpp>
+#include <mpt/hf/names.hpp>
+#include <mpt/hf/shapes.hpp>
 #include <mpt/tokenizer/small_tokenizer.hpp>
 #include <parallel/checkpoint/safetensors.hpp>
 #include <parallel/checkpoint/tensor_folder.hpp>
 #include <parallel/support/files.hpp>
-#include <mpt/config/hf.hpp>
-#include <mpt/hf/shapes.hpp>
-#include <mpt/hf/names.hpp>
 
 #include "support/golden_tensor.hpp"
 
@@ -57,7 +58,7 @@ std::vector<float> values(mpt::model_source const& source, std::string const& na
   return out;
 }
 
-TEST_CASE("a folder of LLM Foundry becomes a checkpoint, and that a folder with the same tensors") {
+TEST_CASE("convert: a folder of LLM Foundry keeps its tensors through a checkpoint and an export") {
   for (std::string const name : {"c_fused", "c_untied", "c_modern", "d_layers", "d_all"}) {
     CAPTURE(name);
     test::temporary_folder const folder;
@@ -75,9 +76,9 @@ TEST_CASE("a folder of LLM Foundry becomes a checkpoint, and that a folder with 
     CHECK(shapes.size() == golden.tensors.size());
     hf::hf_import(folder / "out").require_tensors(shapes);  // plain names, and no others
     bool const fused = name == "c_fused";
-    for (auto const& at : shapes) {
-      auto const& [parameter, extents] = at;
-      CAPTURE(at.name);
+    for (auto const& shape : shapes) {
+      auto const& [parameter, extents] = shape;
+      CAPTURE(shape.name);
       auto const expected = golden.values(fused ? hf::fused_name(parameter) : parameter);
       CHECK(values(exported, parameter, std::ssize(expected)) == expected);
     }
@@ -86,7 +87,7 @@ TEST_CASE("a folder of LLM Foundry becomes a checkpoint, and that a folder with 
   }
 }
 
-/// Every tensor of a folder, as it lies there.
+/// The stored bytes of every tensor of a folder.
 std::map<std::string, std::vector<std::byte>> bytes_of(std::filesystem::path const& folder) {
   parallel::checkpoint::tensor_folder const tensors(folder);
   std::map<std::string, std::vector<std::byte>> out;
@@ -99,14 +100,15 @@ std::map<std::string, std::vector<std::byte>> bytes_of(std::filesystem::path con
   return out;
 }
 
-TEST_CASE("weights that come in and go out in one type have the same bytes, whoever pickled them") {
+TEST_CASE("convert: weights imported and exported in one type keep their bytes, pickled or not") {
   test::temporary_folder const folder;
   auto const golden = test::golden_folder() / "torch";
-  auto const round_trip = [&](std::filesystem::path const& from, mpt::convert_options const& how) {
+  auto const round_trip = [&](std::filesystem::path const& from,
+                              mpt::convert_options const& options) {
     std::filesystem::remove_all(folder / "run");
     std::filesystem::remove_all(folder / "out");
-    mpt::import_hugging_face(mpt::model_source(from), folder / "run", how);
-    mpt::export_hugging_face(mpt::model_source(folder / "run"), folder / "out", how);
+    mpt::import_hugging_face(mpt::model_source(from), folder / "run", options);
+    mpt::export_hugging_face(mpt::model_source(folder / "run"), folder / "out", options);
     return bytes_of(folder / "out");
   };
   auto const expected = bytes_of(golden / "model.safetensors");
@@ -114,17 +116,17 @@ TEST_CASE("weights that come in and go out in one type have the same bytes, whoe
   CHECK(round_trip(golden / "bin", {}) == expected);
   CHECK(round_trip(golden / "composer.pt", {}) == expected);
   for (std::string const dtype : {"bfloat16", "float16"}) {
-    auto const once = round_trip(golden / "shards", {.dtype = dtype, .max_shard_bytes = 4000});
-    CHECK(once.at("transformer.wte.weight").size() == 2 * 29 * 16);
+    auto const converted = round_trip(golden / "shards", {.dtype = dtype, .max_shard_bytes = 4000});
+    CHECK(converted.at("transformer.wte.weight").size() == 2 * 29 * 16);
     CHECK(std::filesystem::exists(folder / "out/model.safetensors.index.json"));
     std::filesystem::rename(folder / "out", folder / dtype);
-    CHECK(round_trip(folder / dtype, {}) == once);
+    CHECK(round_trip(folder / dtype, {}) == converted);
   }
   CHECK(round_trip(folder / "bfloat16", {.dtype = "float32"}) == expected);
 }
 
-/// What an export with this tokenizer says in its JSON files: {eos, bos} of config.json, then of
-/// generation_config.json.
+/// The ids {eos, bos} in config.json, then in generation_config.json, of an export with this
+/// tokenizer.
 nlohmann::json roles_in_export(mpt::model_source const& source, std::filesystem::path const& out,
                                std::string const& tokenizer) {
   mpt::export_hugging_face(
@@ -156,11 +158,11 @@ std::filesystem::path write_model(std::filesystem::path const& folder, std::int6
   return folder;
 }
 
-TEST_CASE("an export names the tokens of its tokenizer, and carries all of the tokenizer's files") {
+TEST_CASE("convert: an export has its tokenizer's special tokens and all of its files") {
   using nlohmann::json;
   test::temporary_folder const folder;
   mpt::model_source const model(write_model(folder / "m", 292));
-  auto const words = tokenizer_test::changed_tokenizer([](json& file) {
+  auto const tokenizer = tokenizer_test::changed_tokenizer([](json& file) {
     file["added_tokens"].push_back(tokenizer_test::added(290, "<s>", false));
     file["added_tokens"].push_back(tokenizer_test::added(291, "</s>", false));
   });
@@ -168,7 +170,7 @@ TEST_CASE("an export names the tokens of its tokenizer, and carries all of the t
     test::write_all(folder / "words/tokenizer_config.json", config);
     return roles_in_export(model, folder / "out", folder / "words");
   };
-  words.save(folder / "words");
+  tokenizer.save(folder / "words");
   test::write_all(folder / "words/chat_template.jinja", "{{ messages }}");
   std::string const fast = R"({"tokenizer_class": "PreTrainedTokenizerFast")";
   CHECK(roles(fast + R"(, "eos_token": "</s>", "bos_token": "<s>"})") == json{291, 290, 291, 290});
@@ -184,41 +186,41 @@ TEST_CASE("an export names the tokens of its tokenizer, and carries all of the t
   }
 }
 
-TEST_CASE("a model that is merged keeps the ends of texts that its files name") {
+TEST_CASE("convert: an export keeps the end tokens that the model's files name") {
   using nlohmann::json;
   test::temporary_folder const folder;
-  auto const words = tokenizer_test::small_tokenizer();
-  words.save(folder / "words");
+  auto const tokenizer = tokenizer_test::small_tokenizer();
+  tokenizer.save(folder / "words");
   auto const from = write_model(folder / "m", 300, {0, 40});
-  words.save(from);
+  tokenizer.save(from);
   mpt::model_source const model(from);
   CHECK(model.end_tokens() == std::vector<std::int64_t>{0, 40});
   CHECK(roles_in_export(model, folder / "out", "") == json{{0, 40}, 0, {0, 40}, 0});
   CHECK(roles_in_export(model, folder / "out", folder / "words") == json{0, 0, 0, 0});
 }
 
-TEST_CASE("an export that is replaced keeps its tokenizer where none is named") {
+TEST_CASE("convert: a replaced export keeps its tokenizer where none is named") {
   test::temporary_folder const folder;
-  auto const words = tokenizer_test::small_tokenizer();
-  words.save(folder / "words");
+  auto const tokenizer = tokenizer_test::small_tokenizer();
+  tokenizer.save(folder / "words");
   test::write_all(folder / "words/chat_template.jinja", "{{ messages }}");
   mpt::model_source const model(write_model(folder / "m", 300));
-  mpt::convert_options how{.tokenizer = folder / "words"};
-  mpt::export_hugging_face(model, folder / "out", how);
-  how = {.existing = parallel::checkpoint::if_exists::replace};
-  mpt::export_hugging_face(model, folder / "out", how);
+  mpt::convert_options options{.tokenizer = folder / "words"};
+  mpt::export_hugging_face(model, folder / "out", options);
+  options = {.existing = parallel::checkpoint::if_exists::replace};
+  mpt::export_hugging_face(model, folder / "out", options);
   for (char const* const name : {"tokenizer.json", "chat_template.jinja"})
     CHECK(test::read_all(folder / "out" / name) == test::read_all(folder / "words" / name));
   auto const config = nlohmann::json::parse(test::read_all(folder / "out/config.json"));
   CHECK(config.at("eos_token_id") == 0);
   mpt::model_source const smaller(write_model(folder / "small", 289));
   CHECK(test::message_of([&] {
-          mpt::export_hugging_face(smaller, folder / "out", how);
+          mpt::export_hugging_face(smaller, folder / "out", options);
         }).starts_with((folder / "out/tokenizer.json").string() + ": has ids up to 289, but"));
   CHECK(mpt::model_source(folder / "out").config().vocab_size == 300);
 }
 
-TEST_CASE("a tokenizer with ids that the model has not goes with no export and no checkpoint") {
+TEST_CASE("convert: a tokenizer with ids outside the model's vocabulary is refused") {
   test::temporary_folder const folder;
   mpt::model_source const model(write_model(folder / "m", 289));
   tokenizer_test::small_tokenizer().save(folder / "words");
@@ -226,17 +228,17 @@ TEST_CASE("a tokenizer with ids that the model has not goes with no export and n
       (folder / "words/tokenizer.json").string() +
       ": has ids up to 289, but those of the model end at 288; name the tokenizer that the model "
       "was trained with, or train with a vocab_size of at least 290";
-  mpt::convert_options const how{.tokenizer = folder / "words"};
-  CHECK(test::message_of([&] { mpt::export_hugging_face(model, folder / "out", how); }) ==
+  mpt::convert_options const options{.tokenizer = folder / "words"};
+  CHECK(test::message_of([&] { mpt::export_hugging_face(model, folder / "out", options); }) ==
         expected);
   CHECK(test::message_of([&] {
-          static_cast<void>(mpt::import_hugging_face(model, folder / "run", how));
+          static_cast<void>(mpt::import_hugging_face(model, folder / "run", options));
         }) == expected);
   CHECK_FALSE(std::filesystem::exists(folder / "out"));
   CHECK_FALSE(std::filesystem::exists(folder / "run"));
 }
 
-TEST_CASE("a head that the configuration promises must be there") {
+TEST_CASE("convert: a folder without the head that its configuration has is refused") {
   test::temporary_folder const folder;
   golden_model golden("c_untied");
   std::erase_if(golden.tensors, [](auto const& tensor) { return tensor.name == "lm_head.weight"; });

@@ -45,13 +45,13 @@ bool holds_model(std::filesystem::path const& folder, Round round) {
   return true;
 }
 
-TEST_CASE("a model is exported in fp32 or bf16 and read back by name") {
+TEST_CASE("export: a model is written in fp32 or bf16 and read back by name") {
   test::temporary_folder const folder;
-  auto const same = [](float value) { return value; };
+  auto const unchanged = [](float value) { return value; };
   auto const rounded = [](float value) { return static_cast<float>(parallel::bf16(value)); };
   hf::hf_export(folder / "deep/wide", model(), source,
                 {.type = hf::precision::fp32, .config = config()});
-  CHECK(holds_model(folder / "deep/wide", same));
+  CHECK(holds_model(folder / "deep/wide", unchanged));
   hf::hf_export(folder / "narrow/", model(), source,
                 {.config = config(), .generation_config = nlohmann::json{{"eos_token_id", 0}}});
   CHECK(holds_model(folder / "narrow", rounded));
@@ -63,7 +63,7 @@ TEST_CASE("a model is exported in fp32 or bf16 and read back by name") {
   CHECK(test::contains(test::read_all(folder / "narrow/generation_config.json"), "eos_token_id"));
 }
 
-TEST_CASE("a large model is cut into shards with an index") {
+TEST_CASE("export: a large model is divided into shards with an index") {
   test::temporary_folder const folder;
   hf::hf_export(folder / "m", model(), source,
                 {.type = hf::precision::fp32, .config = config(), .max_shard_bytes = 124'000});
@@ -79,7 +79,7 @@ TEST_CASE("a large model is cut into shards with an index") {
   CHECK_FALSE(std::filesystem::exists(folder / "m/model.safetensors"));
 }
 
-TEST_CASE("tokenizer files are copied, extra files override them") {
+TEST_CASE("export: tokenizer files are copied, and extra files replace them") {
   test::temporary_folder const folder;
   std::filesystem::create_directory(folder / "t");
   test::write_all(folder / "t/tokenizer.json", "{}");
@@ -98,8 +98,8 @@ TEST_CASE("tokenizer files are copied, extra files override them") {
   CHECK(hf::hf_import(folder / "m").tokenizer() == folder / "m/tokenizer.json");
   hf::hf_export(folder / "n", model(), source, options("t/tokenizer.json"));
   CHECK(test::read_all(folder / "n/tokenizer.json") == "{}");
-  auto const problem = [&](hf::export_options const& given) {
-    return test::message_of([&] { hf::hf_export(folder / "o", model(), source, given); });
+  auto const problem = [&](hf::export_options const& options) {
+    return test::message_of([&] { hf::hf_export(folder / "o", model(), source, options); });
   };
   CHECK(test::contains(problem(options("none")), "/none: cannot open"));
   CHECK(test::contains(problem(options("n/model.safetensors/x")), "cannot open"));
@@ -111,7 +111,7 @@ TEST_CASE("tokenizer files are copied, extra files override them") {
   CHECK_FALSE(std::filesystem::exists(folder / "o"));
 }
 
-TEST_CASE("an existing folder is replaced only when it is an export and this is allowed") {
+TEST_CASE("export: an existing folder is replaced only when it is an export and this is allowed") {
   test::temporary_folder const folder;
   auto const write = [&](pc::if_exists existing) {
     return test::message_of([&] {
@@ -119,7 +119,7 @@ TEST_CASE("an existing folder is replaced only when it is an export and this is 
     });
   };
   std::filesystem::create_directory(folder / "m");
-  CHECK(write(pc::if_exists::refuse).empty());  // empty: as good as none
+  CHECK(write(pc::if_exists::refuse).empty());  // an empty folder counts as absent
   CHECK(test::contains(write(pc::if_exists::refuse), "/m: exists already"));
   CHECK(write(pc::if_exists::replace).empty());
   std::filesystem::create_directory(folder / "m/precious");
@@ -128,11 +128,11 @@ TEST_CASE("an existing folder is replaced only when it is an export and this is 
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
 }
 
-TEST_CASE("an export that fails at any point leaves the earlier one and nothing else") {
+TEST_CASE("export: a failure at any point leaves the earlier export and nothing else") {
   test::temporary_folder const folder;
   std::vector<hf::named_shape> const small = {{"a", {3}}, {"b", {2, 2}}};
   auto const run = [&](hf::precision type, int fail_at) {
-    int done = 0;
+    int action_count = 0;
     return test::message_of([&] {
       hf::hf_export(folder / "m", small, source,
                     {.type = type,
@@ -140,7 +140,7 @@ TEST_CASE("an export that fails at any point leaves the earlier one and nothing 
                      .max_shard_bytes = 12,
                      .existing = pc::if_exists::replace,
                      .on_action = [&](std::string_view) {
-                       if (done++ == fail_at) parallel::fail("stopped");
+                       if (action_count++ == fail_at) parallel::fail("stopped");
                      }});
     });
   };
@@ -156,7 +156,7 @@ TEST_CASE("an export that fails at any point leaves the earlier one and nothing 
   CHECK(hf::hf_import(folder / "m").config().at("torch_dtype") == "bfloat16");
 }
 
-TEST_CASE("what cannot be exported is refused") {
+TEST_CASE("export: invalid options and tensors are refused") {
   test::temporary_folder const folder;
   auto const problem = [&](std::vector<hf::named_shape> const& tensors,
                            hf::export_options const& options) {

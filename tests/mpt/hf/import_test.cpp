@@ -19,7 +19,7 @@ void write(std::filesystem::path const& folder, std::vector<hf::named_shape> con
   hf::hf_export(folder, tensors, zeros, {.config = nlohmann::json::object()});
 }
 
-TEST_CASE("tensors that do not fit the model are listed in one error") {
+TEST_CASE("import: one error lists the tensors that do not fit the model") {
   test::temporary_folder const folder;
   write(folder / "m", {{"a", {2, 3}}, {"b", {4}}, {"lm_head.weight", {2}}});
   hf::hf_import const read(folder / "m");
@@ -36,7 +36,7 @@ TEST_CASE("tensors that do not fit the model are listed in one error") {
   CHECK(test::contains(test::message_of([&] { read.require_tensors(many); }), "; and 23 more"));
 }
 
-TEST_CASE("a tied tensor that was saved twice must be the same") {
+TEST_CASE("import: the copies of a tied tensor must be equal") {
   test::temporary_folder const folder;
   std::vector<hf::named_shape> const tensors = {
       {"wte", {3}}, {"head", {3}}, {"other", {3}}, {"long", {4}}};
@@ -53,7 +53,7 @@ TEST_CASE("a tied tensor that was saved twice must be the same") {
   CHECK(test::contains(test::message_of([&] { read.require_same("wte", "long"); }), "differ"));
 }
 
-TEST_CASE("a folder without a readable config.json is refused") {
+TEST_CASE("import: a folder without a readable config.json is refused") {
   test::temporary_folder const folder;
   auto const problem = [&] {
     return test::message_of([&] { hf::hf_import const read(folder / "m"); });

@@ -1,4 +1,4 @@
-// A path is a model of another program by what lies there, whatever is in it.
+// Recognition of another program's model by the files at a path, without reading them.
 #include <doctest/doctest.h>
 
 #include <mpt/hf/is_model.hpp>
@@ -6,20 +6,20 @@
 
 namespace is_model_test {
 
-TEST_CASE("folders with a config.json and files of PyTorch's are models, and nothing else") {
-  test::temporary_folder const here;
-  std::filesystem::create_directory(here / "empty");
-  std::filesystem::create_directory(here / "folder.pt");
-  std::filesystem::create_directory(here / "model");
-  test::write_all(here / "model/config.json", "");
-  test::write_all(here / "model/rank0.pt", "");
-  CHECK(mpt::hf::is_model(here / "model"));
-  CHECK(mpt::hf::is_model(here / "model/rank0.pt"));
-  CHECK(mpt::hf::is_torch_file(here / "model/rank0.pt"));
-  CHECK(!mpt::hf::is_torch_file(here / "model"));
-  CHECK(!mpt::hf::is_model(here / "empty"));
-  CHECK(!mpt::hf::is_model(here / "folder.pt"));
-  CHECK(!mpt::hf::is_model(here / "nowhere.pt"));
+TEST_CASE("is_model: folders with config.json and PyTorch's files are models, and nothing else") {
+  test::temporary_folder const folder;
+  std::filesystem::create_directory(folder / "empty");
+  std::filesystem::create_directory(folder / "folder.pt");
+  std::filesystem::create_directory(folder / "model");
+  test::write_all(folder / "model/config.json", "");
+  test::write_all(folder / "model/rank0.pt", "");
+  CHECK(mpt::hf::is_model(folder / "model"));
+  CHECK(mpt::hf::is_model(folder / "model/rank0.pt"));
+  CHECK(mpt::hf::is_torch_file(folder / "model/rank0.pt"));
+  CHECK(!mpt::hf::is_torch_file(folder / "model"));
+  CHECK(!mpt::hf::is_model(folder / "empty"));
+  CHECK(!mpt::hf::is_model(folder / "folder.pt"));
+  CHECK(!mpt::hf::is_model(folder / "nowhere.pt"));
 }
 
 }  // namespace is_model_test

@@ -29,23 +29,23 @@ struct adapter {
   parallel::matrix_view<float const> b_view{b.data(), {out, rank}};
 };
 
-TEST_CASE("merging adds the scaled product, and unmerging takes it away") {
+TEST_CASE("merge: merging adds the scaled product, and unmerging subtracts it") {
   adapter const x;
   auto merged = x.w;
   mpt::merge_adapter(merged, 0, x.a_view, x.b_view, 0.75);
   for (index row = 0; row < adapter::out; ++row)
     for (index column = 0; column < adapter::in; ++column) {
-      auto const at = static_cast<std::size_t>(row * adapter::in + column);
-      double sum = x.w[at];
+      auto const element = static_cast<std::size_t>(row * adapter::in + column);
+      double sum = x.w[element];
       for (index k = 0; k < adapter::rank; ++k)
         sum += 0.75 * static_cast<double>(x.b_view(row, k)) * x.a_view(k, column);
-      CHECK(std::abs(merged[at] - sum) < 1e-6);
+      CHECK(std::abs(merged[element] - sum) < 1e-6);
     }
   mpt::unmerge_adapter(merged, 0, x.a_view, x.b_view, 0.75);
   for (std::size_t i = 0; i < merged.size(); ++i) CHECK(std::abs(merged[i] - x.w[i]) < 1e-6);
 }
 
-TEST_CASE("any piece of a weight is merged as in the whole, to the bit") {
+TEST_CASE("merge: any piece of a weight gets the bits of the whole merge") {
   adapter const x;
   auto whole = x.w;
   mpt::merge_adapter(whole, 0, x.a_view, x.b_view, 2);
@@ -58,7 +58,7 @@ TEST_CASE("any piece of a weight is merged as in the whole, to the bit") {
     }
 }
 
-TEST_CASE("factors that do not fit are refused") {
+TEST_CASE("merge: factors that do not fit are refused") {
   adapter const x;
   auto w = x.w;
   CHECK(test::contains(test::message_of([&] { mpt::merge_adapter(w, 1, x.a_view, x.b_view, 1); }),

@@ -1,4 +1,4 @@
-// A model is found in a Hugging Face folder, in a checkpoint, and in a folder of checkpoints.
+// Opens a model in a Hugging Face folder, in a checkpoint, and in a folder of checkpoints.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -7,16 +7,16 @@
 
 #include <doctest/doctest.h>
 
+#include <mpt/config/hf.hpp>
 #include <mpt/hf/convert.hpp>
 #include <mpt/hf/export.hpp>
+#include <mpt/hf/shapes.hpp>
 #include <mpt/model/build.hpp>
 #include <mpt/model/model.hpp>
 #include <parallel/device/host/device.hpp>
 #include <parallel/ops/host.hpp>
 #include <parallel/support/files.hpp>
 #include <parallel/train/weights.hpp>
-#include <mpt/hf/shapes.hpp>
-#include <mpt/config/hf.hpp>
 
 namespace model_source_test {
 
@@ -34,11 +34,11 @@ mpt::model_config config() {
   return c;
 }
 
-float element(std::string const& name, index at) {
-  return static_cast<float>(name.size()) + static_cast<float>(at) / 8;
+float element(std::string const& name, index position) {
+  return static_cast<float>(name.size()) + static_cast<float>(position) / 8;
 }
 
-/// A Hugging Face folder of `described`, with the tensors of `stored`.
+/// Writes a Hugging Face folder with the configuration `described` and the tensors of `stored`.
 void write(fs::path const& folder, mpt::model_config const& described,
            mpt::model_config const& stored) {
   std::vector<hf::named_shape> shapes;
@@ -51,13 +51,13 @@ void write(fs::path const& folder, mpt::model_config const& described,
                 {.type = hf::precision::fp32, .config = mpt::to_hf_json(described, "float32")});
 }
 
-/// Every parameter of `source` is what `write` wrote.
+/// Checks that every parameter of `source` has the values that `write` writes.
 void check(mpt::model_source const& source) {
   CHECK(source.config() == config());
   CHECK(source.dtype() == "float32");
-  for (auto const& at : mpt::hf::shapes_of(config())) {
-    auto const& [name, extents] = at;
-    CAPTURE(at.name);
+  for (auto const& shape : mpt::hf::shapes_of(config())) {
+    auto const& [name, extents] = shape;
+    CAPTURE(shape.name);
     CHECK(source.shape_of(name) == extents);
     std::vector<float> two(2);
     source.read(name, 1, std::span(two));
@@ -77,7 +77,7 @@ void check(mpt::model_source const& source) {
   CHECK(seen == mpt::hf::shapes_of(config()).size());
 }
 
-TEST_CASE("a Hugging Face folder, a checkpoint and a folder of checkpoints are one model") {
+TEST_CASE("model source: a Hugging Face folder, a checkpoint and a folder of them are one model") {
   test::temporary_folder const folder;
   write(folder / "hub", config(), config());
   mpt::model_source const hub(folder / "hub");
@@ -94,14 +94,14 @@ TEST_CASE("a Hugging Face folder, a checkpoint and a folder of checkpoints are o
   CHECK(fs::equivalent(latest.path(), checkpoint));
 }
 
-TEST_CASE("the tokenizer in a Hugging Face folder is known") {
+TEST_CASE("model source: the tokenizer of a Hugging Face folder is found") {
   test::temporary_folder const folder;
   write(folder / "hub", config(), config());
   test::write_all(folder / "hub" / "tokenizer.json", "{}");
   CHECK(mpt::model_source(folder / "hub").tokenizer() == (folder / "hub").string());
 }
 
-TEST_CASE("a folder without a model, and tensors of other shapes, are refused") {
+TEST_CASE("model source: a folder without a model, and tensors of other shapes, are refused") {
   test::temporary_folder const folder;
   CHECK(test::contains(test::message_of([&] { mpt::model_source const m(folder.path()); }),
                        "is neither a checkpoint, nor a folder of checkpoints, nor a Hugging Face "
@@ -123,7 +123,7 @@ TEST_CASE("a folder without a model, and tensors of other shapes, are refused") 
   CHECK(test::contains(test::message_of([&] { (void)source.shape_of("absent"); }), "absent"));
 }
 
-TEST_CASE("weights that are no numbers are not read") {
+TEST_CASE("model source: NaN and infinite weights are refused") {
   test::temporary_folder const folder;
   std::vector<hf::named_shape> const shapes = mpt::hf::shapes_of(config());
   for (float const bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
@@ -136,16 +136,16 @@ TEST_CASE("weights that are no numbers are not read") {
                    .config = mpt::to_hf_json(config(), "float32"),
                    .existing = parallel::checkpoint::if_exists::replace});
     mpt::model_source const source(folder / "hub");
-    std::vector<float> all(88);
+    std::vector<float> values(88);
     CHECK(test::contains(
-        test::message_of([&] { source.read("transformer.wte.weight", 0, std::span(all)); }),
+        test::message_of([&] { source.read("transformer.wte.weight", 0, std::span(values)); }),
         "hub: transformer.wte.weight holds values that are NaN or infinite"));
-    CHECK_NOTHROW(source.read("transformer.wte.weight", 0, std::span(all).first(87)));
+    CHECK_NOTHROW(source.read("transformer.wte.weight", 0, std::span(values).first(87)));
     CHECK(test::contains(
         test::message_of([&] { (void)mpt::import_hugging_face(source, folder / "run", {}); }),
         "NaN or infinite"));
-    for (auto const& left : fs::directory_iterator(folder / "run"))  // who wrote there last
-      CHECK(left.path().filename().native().starts_with(".lock-"));
+    for (auto const& entry : fs::directory_iterator(folder / "run"))  // records the last writer
+      CHECK(entry.path().filename().native().starts_with(".lock-"));
   }
 }
 

@@ -6,7 +6,7 @@
 
 namespace hf_names_test {
 
-TEST_CASE("norms and attention of a block move into norm_attn_norm, nothing else") {
+TEST_CASE("names of tensors: only norms and attention of a block get norm_attn_norm") {
   using mpt::hf::fused_name;
   std::string const block = "transformer.blocks.12.";
   for (std::string const part :
@@ -18,7 +18,7 @@ TEST_CASE("norms and attention of a block move into norm_attn_norm, nothing else
     CHECK(fused_name(name) == name);
 }
 
-TEST_CASE("names of tensors: what PyTorch's and Composer's wrappers put in is taken out") {
+TEST_CASE("names of tensors: the parts that PyTorch's and Composer's wrappers insert are removed") {
   using mpt::hf::unwrapped_name;
   std::string const name = "transformer.blocks.0.norm_1.weight";
   for (std::string const wrapped :

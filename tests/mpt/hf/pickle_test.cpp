@@ -1,5 +1,5 @@
-// Pickles are read as descriptions: what builds values is obeyed, nothing is called, and what could
-// be is refused before anything else happens.
+// Pickles are read as descriptions: instructions that build values are obeyed, nothing is called,
+// and names of dangerous functions are refused at once.
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,7 +19,7 @@ std::string problem(std::string const& code) {
   return test::message_of([&] { pickle const read(code, "m.bin"); });
 }
 
-TEST_CASE("values of every instruction that builds some") {
+TEST_CASE("pickle: every instruction that builds values is read") {
   // {"a": [1, 255, 65535, -2, 2.5, None, True, b"xy"], "b": ("é", ()), "c": {}}, with protocol 4
   std::string const code = pickle_code("\x80\x04\x95\x7f")
                                .raw(std::string(7, '\0'))
@@ -35,26 +35,27 @@ TEST_CASE("values of every instruction that builds some") {
                                .stop();
   pickle const read(code, "m.bin");
   auto const a = *read.find(read.root(), "a");
-  CHECK(read.at(a).what == pickle::kind::list);
+  CHECK(read.value_of(a).type == pickle::kind::list);
   std::vector<std::int64_t> numbers;
-  for (std::size_t i = 0; i < 4; ++i) numbers.push_back(read.at(read.at(a).parts[i]).integer);
+  for (std::size_t i = 0; i < 4; ++i)
+    numbers.push_back(read.value_of(read.value_of(a).parts[i]).integer);
   CHECK(numbers == std::vector<std::int64_t>{1, 255, 65535, -2});
-  CHECK(read.at(read.at(a).parts[4]).real == 2.5);
-  CHECK(read.at(read.at(a).parts[5]).what == pickle::kind::none);
-  CHECK(read.at(read.at(a).parts[6]).integer == 1);
-  CHECK(read.at(read.at(a).parts[7]).text == "xy");
+  CHECK(read.value_of(read.value_of(a).parts[4]).real == 2.5);
+  CHECK(read.value_of(read.value_of(a).parts[5]).type == pickle::kind::none);
+  CHECK(read.value_of(read.value_of(a).parts[6]).integer == 1);
+  CHECK(read.value_of(read.value_of(a).parts[7]).text == "xy");
   auto const b = *read.find(read.root(), "b");
-  CHECK(read.at(b).what == pickle::kind::tuple);
-  CHECK(read.at(read.at(b).parts[0]).text == "\u00e9");
-  CHECK(read.at(*read.find(read.root(), "c")).what == pickle::kind::mapping);
+  CHECK(read.value_of(b).type == pickle::kind::tuple);
+  CHECK(read.value_of(read.value_of(b).parts[0]).text == "\u00e9");
+  CHECK(read.value_of(*read.find(read.root(), "c")).type == pickle::kind::mapping);
   CHECK_FALSE(read.find(read.root(), "d").has_value());
   CHECK_FALSE(read.find(a, "d").has_value());
 }
 
-TEST_CASE("long integers of any sign and length, remembered values, later keys") {
+TEST_CASE("pickle: long integers of any sign and length, memoized values and repeated keys") {
   auto const root = [](pickle_code code) {
     pickle const read(code.stop(), "m");
-    return read.at(read.root());
+    return read.value_of(read.root());
   };
   CHECK(root(pickle_code().raw("\x8a\x01\xff")).integer == -1);
   CHECK(root(pickle_code().raw(std::string_view("\x8a\x00", 2))).integer == 0);
@@ -62,12 +63,13 @@ TEST_CASE("long integers of any sign and length, remembered values, later keys")
   CHECK(root(pickle_code().integer(-(std::int64_t{1} << 62))).integer == -(std::int64_t{1} << 62));
   CHECK(root(pickle_code().raw("\x8a\x09"
                                "123456789"))
-            .what == pickle::kind::object);
-  pickle const twice(pickle_code().raw("}(").text("k").raw("q\x07K\x01h\x07K\x02u").stop(), "m");
-  CHECK(twice.at(*twice.find(twice.root(), "k")).integer == 2);
+            .type == pickle::kind::object);
+  pickle const repeated_key(pickle_code().raw("}(").text("k").raw("q\x07K\x01h\x07K\x02u").stop(),
+                            "m");
+  CHECK(repeated_key.value_of(*repeated_key.find(repeated_key.root(), "k")).integer == 2);
 }
 
-TEST_CASE("a tensor is where its elements lie, an ordered dictionary a dictionary") {
+TEST_CASE("pickle: a tensor is a storage with a layout, and an ordered dictionary is a mapping") {
   auto const code = pickle_code()
                         .global("collections", "OrderedDict")
                         .raw(")R(")
@@ -78,18 +80,18 @@ TEST_CASE("a tensor is where its elements lie, an ordered dictionary a dictionar
                         .raw("}sb")
                         .stop();
   pickle const read(code, "m");
-  CHECK(read.at(read.root()).what == pickle::kind::mapping);
-  auto const& tensor = read.at(*read.find(read.root(), "w"));
-  CHECK(tensor.what == pickle::kind::tensor);
+  CHECK(read.value_of(read.root()).type == pickle::kind::mapping);
+  auto const& tensor = read.value_of(*read.find(read.root(), "w"));
+  CHECK(tensor.type == pickle::kind::tensor);
   CHECK(tensor.integer == 6);
-  auto const& storage = read.at(tensor.parts[0]);
+  auto const& storage = read.value_of(tensor.parts[0]);
   CHECK(storage.text == "3");
   CHECK(storage.integer == 12);
-  CHECK(read.at(storage.parts[0]).text == "torch.BFloat16Storage");
-  CHECK(read.at(read.at(tensor.parts[2]).parts[0]).integer == 3);
+  CHECK(read.value_of(storage.parts[0]).text == "torch.BFloat16Storage");
+  CHECK(read.value_of(read.value_of(tensor.parts[2]).parts[0]).integer == 3);
 }
 
-TEST_CASE("what has nothing to do with weights becomes an object without content") {
+TEST_CASE("pickle: values irrelevant for weights become objects without content") {
   auto const code = pickle_code()
                         .raw("}(")
                         .text("a")
@@ -107,10 +109,10 @@ TEST_CASE("what has nothing to do with weights becomes an object without content
                         .stop();
   pickle const read(code, "m");
   for (auto const* const key : {"a", "b", "c"})
-    CHECK(read.at(*read.find(read.root(), key)).what == pickle::kind::object);
+    CHECK(read.value_of(*read.find(read.root(), key)).type == pickle::kind::object);
 }
 
-TEST_CASE("names that could run something are refused, whichever way they are written") {
+TEST_CASE("pickle: names of functions that could run code are refused in either spelling") {
   auto const refusal = [](std::string_view name) {
     return "m.bin: its pickle names " + std::string(name) +
            ", which no file of weights needs and which could run anything; nothing of it was run";
@@ -124,35 +126,35 @@ TEST_CASE("names that could run something are refused, whichever way they are wr
                                                         {"torch.storage", "_load_from_bytes"},
                                                         {"torch", "EvilStorage"},
                                                         {"collections", "OrderedDict.__init__"}}) {
-    auto const full = module + "." + name;
+    auto const full_name = module + "." + name;
     CHECK(test::contains(
         problem(pickle_code().global(module, name).raw("(").text("x").raw("tR").stop()),
-        refusal(full)));
+        refusal(full_name)));
     CHECK(test::contains(problem(pickle_code().text(module).text(name).raw("\x93)R").stop()),
-                         refusal(full)));
+                         refusal(full_name)));
   }
 }
 
-TEST_CASE("instructions that are not on the list are refused") {
+TEST_CASE("pickle: instructions that are not on the list are refused") {
   for (std::string const code :
        {"(ios\nsystem\n", "Pid\n", "\x82\x01", "I1\n", "S'x'\n", "(o", "V\n"})
     CHECK(test::contains(problem(pickle_code().raw(code).stop()),
                          "which is not among those that describe weights; nothing of it was run"));
 }
 
-TEST_CASE("damaged pickles are refused at every length") {
-  auto const whole = pickle_code()
-                         .raw("}(")
-                         .text("w")
-                         .tensor("FloatStorage", "0", 4, {4})
-                         .text("n")
-                         .raw("G12345678")
-                         .raw("u")
-                         .stop();
-  CHECK(problem(whole).empty());
-  for (std::size_t length = 0; length < whole.size(); ++length)
-    CHECK(
-        test::contains(problem(whole.substr(0, length)), "m.bin: its pickle is damaged at byte "));
+TEST_CASE("pickle: a truncated or damaged pickle is refused at every length") {
+  auto const complete = pickle_code()
+                            .raw("}(")
+                            .text("w")
+                            .tensor("FloatStorage", "0", 4, {4})
+                            .text("n")
+                            .raw("G12345678")
+                            .raw("u")
+                            .stop();
+  CHECK(problem(complete).empty());
+  for (std::size_t length = 0; length < complete.size(); ++length)
+    CHECK(test::contains(problem(complete.substr(0, length)),
+                         "m.bin: its pickle is damaged at byte "));
   for (std::string const code :
        {"0", "(t0", "a", "s",
         "K\x01K\x02"
@@ -169,7 +171,7 @@ TEST_CASE("damaged pickles are refused at every length") {
       "a tensor is described in an unknown way"));
 }
 
-TEST_CASE("what grows without end is refused, what contains itself is not followed") {
+TEST_CASE("pickle: unbounded growth is refused, and a list that contains itself is not followed") {
   CHECK(test::contains(problem(pickle_code().raw(std::string((1 << 20) + 1, 'N')).stop()),
                        "describes more than 1048576 values"));
   CHECK(test::contains(problem(pickle_code().raw(std::string((1 << 20) + 1, '(')).stop()),
@@ -182,12 +184,13 @@ TEST_CASE("what grows without end is refused, what contains itself is not follow
   std::string recalled = "Nq\x01";
   for (int i = 0; i < (1 << 22) + 1; ++i) recalled += "h\x01";
   CHECK(test::contains(problem(pickle_code().raw(recalled).stop()), "its stack is too high"));
-  pickle const own(pickle_code()
-                       .raw("]q\x01h\x01"
-                            "a")
-                       .stop(),
-                   "m");
-  CHECK(own.at(own.root()).parts == std::vector<pickle::id>{own.root()});
+  pickle const self_containing(pickle_code()
+                                   .raw("]q\x01h\x01"
+                                        "a")
+                                   .stop(),
+                               "m");
+  CHECK(self_containing.value_of(self_containing.root()).parts ==
+        std::vector<pickle::id>{self_containing.root()});
 }
 
 }  // namespace pickle_test

@@ -1,7 +1,7 @@
-// Every form is exported to a folder that loads as what it is: transformers' own class where it
-// computes the same, else the code that is written beside the weights. What that code computes is
-// compared with ours by tests/reference/check_forms.py, for which PARALLELLM_FORMS names a folder
-// that keeps the exports and our logits.
+// Every form is exported to a folder that names the class to load: transformers' own class where it
+// computes the same, else the code that is written beside the weights.
+// tests/reference/check_forms.py compares the results of that code with ours; for it
+// PARALLELLM_FORMS names a folder that keeps the exports and our logits.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -12,15 +12,15 @@
 #include <doctest/doctest.h>
 
 #include <mpt/config/document.hpp>
+#include <mpt/config/hf.hpp>
 #include <mpt/config/read_model.hpp>
 #include <mpt/config/sizes.hpp>
 #include <mpt/hf/convert.hpp>
 #include <mpt/hf/remote_code.hpp>
+#include <mpt/hf/shapes.hpp>
 #include <mpt/train/sequences.hpp>
 #include <parallel/checkpoint/safetensors_writer.hpp>
 #include <parallel/support/files.hpp>
-#include <mpt/config/hf.hpp>
-#include <mpt/hf/shapes.hpp>
 #include <support/data.hpp>
 #include <support/golden_forms.hpp>
 #include <support/golden_tensor.hpp>
@@ -40,17 +40,19 @@ std::vector<float> logits_of(fs::path const& folder, text const& input) {
   return test::logits_of(mpt::model_source(folder), input);
 }
 
-/// Where exports go: a folder that stays when it is asked for.
-struct place {
+/// The folder of the exports: that of PARALLELLM_FORMS, which remains, or a temporary one.
+struct export_location {
   test::temporary_folder temporary;
   fs::path folder = temporary.path();
 
-  place() {
-    if (char const* const kept = std::getenv("PARALLELLM_FORMS"); kept != nullptr) folder = kept;
+  export_location() {
+    if (char const* const folder_name = std::getenv("PARALLELLM_FORMS"); folder_name != nullptr)
+      folder = folder_name;
   }
 
-  /// The input and our logits, for the comparison with transformers.
-  void keep(std::string const& form, text const& input, std::vector<float> const& logits) const {
+  /// Writes the input and our logits, for the comparison with transformers.
+  void save_reference(std::string const& form, text const& input,
+                      std::vector<float> const& logits) const {
     std::vector<index> const shape = {std::ssize(input.ids) / input.length, input.length};
     std::vector<pc::tensor_declaration> tensors = {{"input_ids", pc::element_type::i32, shape}};
     if (!input.begins.empty()) tensors.push_back({"sequence_id", pc::element_type::i32, shape});
@@ -65,34 +67,35 @@ struct place {
   }
 };
 
-/// The folder says which program computes this model, and brings the code where none does.
-void check_says_what_it_is(fs::path const& folder, mpt::model_config const& config) {
+/// Checks that the folder names the class that computes this model, and has the code where
+/// transformers has no such class.
+void check_model_class(fs::path const& folder, mpt::model_config const& config) {
   auto const json = nlohmann::json::parse(test::read_all(folder / "config.json"));
-  bool const known = mpt::transformers_gaps(config).empty();
-  CHECK(json.at("model_type") == (known ? "mpt" : "parallel_mpt"));
-  CHECK(json.at("architectures")[0] == (known ? "MptForCausalLM" : "ParallelMptForCausalLM"));
-  CHECK(json.contains("auto_map") != known);
+  bool const is_known = mpt::transformers_gaps(config).empty();
+  CHECK(json.at("model_type") == (is_known ? "mpt" : "parallel_mpt"));
+  CHECK(json.at("architectures")[0] == (is_known ? "MptForCausalLM" : "ParallelMptForCausalLM"));
+  CHECK(json.contains("auto_map") != is_known);
   auto const classes = json.value("auto_map", nlohmann::json::object());
-  for (auto const& where : classes) {
-    auto const name = where.get<std::string>();
+  for (auto const& class_name : classes) {
+    auto const name = class_name.get<std::string>();
     auto const dot = name.find('.');
     auto const code = test::read_all(folder / (name.substr(0, dot) + ".py"));
     CHECK(test::contains(code, "\nclass " + name.substr(dot + 1) + "("));
   }
-  CHECK(fs::exists(folder / "modeling_parallel_mpt.py") != known);
+  CHECK(fs::exists(folder / "modeling_parallel_mpt.py") != is_known);
 }
 
-TEST_CASE("every golden form is exported as what it is, and computes the reference's logits") {
-  place const here;
-  int remote = 0;
+TEST_CASE("remote code: every golden form exports its class and computes the reference's logits") {
+  export_location const location;
+  int remote_count = 0;
   for (std::string const form : test::golden_forms) {
     CAPTURE(form);
     test::temporary_folder const folder;
     parallel::checkpoint::safetensors_file const file(test::golden_folder() /
                                                       ("mpt_" + form + ".safetensors"));
-    hf::export_options how{.type = hf::precision::fp32};
+    hf::export_options options{.type = hf::precision::fp32};
     for (auto const& [key, value] : file.metadata())
-      if (key == "config") how.config = nlohmann::json::parse(value);
+      if (key == "config") options.config = nlohmann::json::parse(value);
     std::vector<hf::named_shape> tensors;
     for (auto const& tensor : file.tensors())
       if (tensor.name.starts_with("param/"))
@@ -102,42 +105,42 @@ TEST_CASE("every golden form is exported as what it is, and computes the referen
         [&](std::string const& name, index begin, std::span<float> out) {
           file.read("param/" + name, begin, out);
         },
-        how);
+        options);
     mpt::model_source const trained(
         mpt::import_hugging_face(mpt::model_source(folder / "foundry"), folder / "run", {}));
-    auto const out = here.folder / form;
+    auto const out = location.folder / form;
     mpt::export_hugging_face(trained, out, {.existing = pc::if_exists::replace});
 
-    check_says_what_it_is(out, trained.config());
-    if (!mpt::transformers_gaps(trained.config()).empty()) ++remote;
+    check_model_class(out, trained.config());
+    if (!mpt::transformers_gaps(trained.config()).empty()) ++remote_count;
     auto const& shape = file.at("input_ids").extents;
     std::vector<std::int64_t> wide(static_cast<std::size_t>(shape[0] * shape[1]));
     file.read_bytes("input_ids", 0, std::ssize(wide), std::as_writable_bytes(std::span(wide)));
     text input{{wide.begin(), wide.end()}, shape[1]};
     if (trained.config().attn.attn_uses_sequence_id) {
       constexpr std::int32_t separator = 7;  // ends documents in these batches
-      mpt::sequences const all(input.ids, input.length,
-                               {mpt::document_separator::side::ends_document, separator});
-      auto const begins = all.view({0, shape[0]}).document_begins;
+      mpt::sequences const all_sequences(input.ids, input.length,
+                                         {mpt::document_separator::side::ends_document, separator});
+      auto const begins = all_sequences.view({0, shape[0]}).document_begins;
       input.begins.assign(begins.begin(), begins.end());
     }
-    auto const ours = logits_of(out, input);
-    auto const theirs = test::golden_tensor<float>(file, "logits64");
-    REQUIRE(ours.size() == theirs.size());
-    float apart = 0;
+    auto const logits = logits_of(out, input);
+    auto const expected = test::golden_tensor<float>(file, "logits64");
+    REQUIRE(logits.size() == expected.size());
+    float largest_difference = 0;
     float largest = 0;
-    for (std::size_t i = 0; i < ours.size(); ++i) {
-      apart = std::max(apart, std::abs(ours[i] - theirs[i]));
-      largest = std::max(largest, std::abs(theirs[i]));
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      largest_difference = std::max(largest_difference, std::abs(logits[i] - expected[i]));
+      largest = std::max(largest, std::abs(expected[i]));
     }
-    CHECK(apart <= 4e-6F * largest);
-    here.keep(form, input, ours);
+    CHECK(largest_difference <= 4e-6F * largest);
+    location.save_reference(form, input, logits);
   }
-  CHECK(remote == 30);  // all but b1, b2, b3
+  CHECK(remote_count == 30);  // all but b1, b2, b3
 }
 
-TEST_CASE("the nine published shapes at tiny widths are exported with the code they need") {
-  place const here;
+TEST_CASE("remote code: the nine published shapes at tiny widths are exported with their code") {
+  export_location const location;
   for (auto const& size : mpt::model_sizes) {
     auto const form = "mpt-" + std::string(size.name);
     CAPTURE(form);
@@ -169,20 +172,20 @@ TEST_CASE("the nine published shapes at tiny widths are exported with the code t
                   {.type = hf::precision::fp32, .config = mpt::to_hf_json(config, "float32")});
     mpt::model_source const trained(
         mpt::import_hugging_face(mpt::model_source(folder / "start"), folder / "run", {}));
-    auto const out = here.folder / form;
+    auto const out = location.folder / form;
     mpt::export_hugging_face(trained, out, {.existing = pc::if_exists::replace});
-    check_says_what_it_is(out, config);
+    check_model_class(out, config);
     CHECK(mpt::model_source(out).config() == config);
     text input{std::vector<std::int32_t>(32), 16};
     std::ranges::generate(input.ids, [&] { return static_cast<std::int32_t>(random() % 97U); });
-    auto const ours = logits_of(out, input);
-    CHECK(ours == logits_of(folder / "start", input));
-    CHECK(*std::ranges::max_element(ours) > 1.0F);
-    here.keep(form, input, ours);
+    auto const logits = logits_of(out, input);
+    CHECK(logits == logits_of(folder / "start", input));
+    CHECK(*std::ranges::max_element(logits) > 1.0F);
+    location.save_reference(form, input, logits);
   }
 }
 
-TEST_CASE("an export in float16 rounds to nearest, and refuses what does not fit") {
+TEST_CASE("export in float16: values round to nearest, and values that do not fit are refused") {
   test::temporary_folder const folder;
   mpt::model_config config;
   config.d_model = 8;
@@ -191,9 +194,9 @@ TEST_CASE("an export in float16 rounds to nearest, and refuses what does not fit
   config.vocab_size = 11;
   config.max_seq_len = 4;
   float largest = 1.0F / 3.0F;
-  auto const write = [&](fs::path const& to) {
+  auto const write = [&](fs::path const& target) {
     hf::hf_export(
-        to, mpt::hf::shapes_of(config),
+        target, mpt::hf::shapes_of(config),
         [&](std::string const&, index, std::span<float> out) { std::ranges::fill(out, largest); },
         {.type = hf::precision::fp32, .config = mpt::to_hf_json(config, "float32")});
   };
@@ -201,9 +204,9 @@ TEST_CASE("an export in float16 rounds to nearest, and refuses what does not fit
   mpt::export_hugging_face(mpt::model_source(folder / "a"), folder / "half", {.dtype = "float16"});
   mpt::model_source const half(folder / "half");
   CHECK(half.dtype() == "float16");
-  std::vector<float> one(1);
-  half.read("transformer.wte.weight", 3, std::span(one));
-  CHECK(one[0] == 0.333251953125F);
+  std::vector<float> element(1);
+  half.read("transformer.wte.weight", 3, std::span(element));
+  CHECK(element[0] == 0.333251953125F);
   largest = 70000.0F;
   write(folder / "b");
   CHECK(test::contains(test::message_of([&] {

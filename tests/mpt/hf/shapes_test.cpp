@@ -7,7 +7,7 @@
 
 namespace hf_shapes_test {
 
-TEST_CASE("the tensors of a configuration are all of its parameters, without memory for them") {
+TEST_CASE("shapes: the tensors of a configuration are all parameters of its model") {
   for (auto const& size : mpt::model_sizes) {
     auto config = mpt::named_size(size.name);
     for (auto const& form : {config, mpt::hub_form(config)}) {

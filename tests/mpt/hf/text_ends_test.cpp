@@ -1,22 +1,23 @@
-// Which tokens end a text: as transformers' generate finds them in a model's files.
+// The tokens that end a text, as transformers' generate finds them in a model's files.
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include <doctest/doctest.h>
 
+#include <mpt/config/hf.hpp>
 #include <mpt/hf/export.hpp>
 #include <mpt/hf/shapes.hpp>
 #include <mpt/hf/text_ends.hpp>
 #include <mpt/tokenizer/small_tokenizer.hpp>
 #include <parallel/support/files.hpp>
-#include <mpt/config/hf.hpp>
 
 namespace text_ends_test {
 
 using ids = std::vector<std::int32_t>;
 
-/// A model of 300 tokens whose files say these ends; "": no such file, or no such key.
+/// The ends of a model of 300 tokens whose files have these eos_token_ids; "": no such key in
+/// config.json, no generation_config.json.
 mpt::text_ends ends_of(std::string const& config, std::string const& generation,
                        std::string const& tokenizer_config = "{}") {
   test::temporary_folder const folder;
@@ -34,10 +35,10 @@ mpt::text_ends ends_of(std::string const& config, std::string const& generation,
   if (!generation.empty())
     test::write_all(folder / "m" / "generation_config.json",
                     "{\"eos_token_id\": " + generation + "}");
-  mpt::tokenizer const words({.json = tokenizer_test::small_tokenizer().files().json,
-                              .config = tokenizer_config,
-                              .source = {}});
-  return text_ends_of(mpt::model_source(folder / "m"), words);
+  mpt::tokenizer const tokenizer({.json = tokenizer_test::small_tokenizer().files().json,
+                                  .config = tokenizer_config,
+                                  .source = {}});
+  return text_ends_of(mpt::model_source(folder / "m"), tokenizer);
 }
 
 TEST_CASE("ends of a text: generation_config.json, else config.json, else the tokenizer") {
@@ -47,23 +48,23 @@ TEST_CASE("ends of a text: generation_config.json, else config.json, else the to
   CHECK(ends_of("[0, 40]", "").tokens == ids{0, 40});
   CHECK(ends_of("7", "[0, 40]").tokens == ids{0, 40});
   CHECK(ends_of("[0, 40]", "7").tokens == ids{7});
-  CHECK(ends_of("7", "null").tokens == ids{0});  // config.json is not asked then
+  CHECK(ends_of("7", "null").tokens == ids{0});  // config.json is ignored then
   CHECK(ends_of("7", "7").note.empty());
 }
 
-TEST_CASE("ends of a text: ids that are no tokens end nothing, and it is said") {
-  auto const beyond = ends_of("50256", "");
-  CHECK(beyond.tokens.empty());
+TEST_CASE("ends of a text: ids outside the vocabulary end nothing, and a note says so") {
+  auto const outside = ends_of("50256", "");
+  CHECK(outside.tokens.empty());
   CHECK(
-      test::contains(beyond.note,
+      test::contains(outside.note,
                      "m: eos_token_id 50256 is none of the model's 300 tokens, so that it ends no "
                      "text"));
   auto const negative = ends_of("[0, -1]", "");
   CHECK(negative.tokens == ids{0});
   CHECK(test::contains(negative.note, "eos_token_id -1 is none of the model's 300 tokens"));
-  auto const none = ends_of("", "", R"({"eos_token": null})");
-  CHECK(none.tokens.empty());
-  CHECK(test::contains(none.note, "nothing ends a text before it is as long as allowed: "));
+  auto const no_ends = ends_of("", "", R"({"eos_token": null})");
+  CHECK(no_ends.tokens.empty());
+  CHECK(test::contains(no_ends.note, "nothing ends a text before it is as long as allowed: "));
   CHECK(ends_of("5", "", R"({"eos_token": null})").tokens == ids{5});
 }
 

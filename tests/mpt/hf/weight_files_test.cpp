@@ -1,4 +1,4 @@
-// One list of tensors, whatever program wrote them and in how many files.
+// Tensors by name from files of any program, one file or several.
 #include <string>
 #include <vector>
 
@@ -16,11 +16,11 @@ using mpt::hf::weight_files;
 
 fs::path golden() { return test::golden_folder() / "torch"; }
 
-TEST_CASE("safetensors, a pickle, shards of pickles and a Composer checkpoint are the same model") {
+TEST_CASE("weight files: safetensors, a pickle, shards and a Composer checkpoint hold one model") {
   weight_files const expected(golden() / "model.safetensors");
-  for (auto const* const where : {"bin", "bin/pytorch_model.bin", "shards", "composer.pt"}) {
-    CAPTURE(where);
-    weight_files const files(golden() / where);
+  for (auto const* const form : {"bin", "bin/pytorch_model.bin", "shards", "composer.pt"}) {
+    CAPTURE(form);
+    weight_files const files(golden() / form);
     for (auto const& name : expected.names()) {
       CAPTURE(name);
       CHECK(files.contains(name));
@@ -29,7 +29,7 @@ TEST_CASE("safetensors, a pickle, shards of pickles and a Composer checkpoint ar
       std::vector<float> b(10);
       expected.read(name, 3, std::span(a));
       files.read(name, 3, std::span(b));
-      CHECK(a == b);  // the weights are numbers of bfloat16, in which the shards are
+      CHECK(a == b);  // exact, since bfloat16, the type of the shards, can hold all weights
     }
     for (auto const& name : files.names())
       CHECK((expected.contains(name) || name == "lm_head.weight"));
@@ -43,7 +43,7 @@ TEST_CASE("safetensors, a pickle, shards of pickles and a Composer checkpoint ar
                      "/bin: has no tensor \"x\""));
 }
 
-TEST_CASE("of several forms in one folder the one that transformers reads is read") {
+TEST_CASE("weight files: of several forms in one folder the one that transformers reads is read") {
   test::temporary_folder const folder;
   fs::copy(golden() / "shards", folder / "m");  // bfloat16; the others are float32
   auto const type = [&] { return weight_files(folder / "m").type_of("transformer.norm_f.weight"); };
@@ -58,14 +58,14 @@ TEST_CASE("of several forms in one folder the one that transformers reads is rea
   CHECK(type() == f32);
 }
 
-TEST_CASE("each opens as a model with its configuration") {
-  for (auto const* const where : {"bin", "shards", "composer.pt"}) {
-    CAPTURE(where);
-    mpt::model_source const source(golden() / where);
+TEST_CASE("weight files: each form opens as a model with its configuration") {
+  for (auto const* const form : {"bin", "shards", "composer.pt"}) {
+    CAPTURE(form);
+    mpt::model_source const source(golden() / form);
     CHECK(source.config().d_model == 16);
     CHECK(source.config().attn.clip_qkv == 2.0);
     CHECK(source.config().attn.alibi);
-    CHECK(source.dtype() == (std::string(where) == "shards" ? "bfloat16" : "float32"));
+    CHECK(source.dtype() == (std::string(form) == "shards" ? "bfloat16" : "float32"));
     std::vector<float> block(4);  // two columns of two rows
     source.read_block("transformer.blocks.1.ffn.up_proj.weight", 3, 2, std::span(block));
     std::vector<float> row(21);
@@ -74,21 +74,21 @@ TEST_CASE("each opens as a model with its configuration") {
   }
 }
 
-TEST_CASE("weights: names with what torch.compile and DistributedDataParallel put in are read") {
+TEST_CASE("weight files: prefixes of torch.compile and DistributedDataParallel are removed") {
   test::temporary_folder const folder;
-  auto const whole = test::read_all(golden() / "model.safetensors");
+  auto const content = test::read_all(golden() / "model.safetensors");
   weight_files const expected(golden() / "model.safetensors");
   for (std::string const prefix : {"_orig_mod.", "module.", "module._orig_mod."}) {
     CAPTURE(prefix);
-    auto const end = 8 + static_cast<std::size_t>(static_cast<unsigned char>(whole[0])) +
-                     256 * static_cast<std::size_t>(static_cast<unsigned char>(whole[1]));
-    auto header = nlohmann::json::parse(whole.substr(8, end - 8));
+    auto const end = 8 + static_cast<std::size_t>(static_cast<unsigned char>(content[0])) +
+                     256 * static_cast<std::size_t>(static_cast<unsigned char>(content[1]));
+    auto header = nlohmann::json::parse(content.substr(8, end - 8));
     nlohmann::json wrapped;
     for (auto const& [name, value] : header.items())
       wrapped[(name == "__metadata__" ? "" : prefix) + name] = value;
     test::write_all(folder / "model.safetensors",
                     parallel::checkpoint::pack_safetensors_header(wrapped.dump(), 0, "test") +
-                        whole.substr(end));
+                        content.substr(end));
     weight_files const files(folder / "model.safetensors");
     CHECK(files.names() == expected.names());
     for (auto const& name : expected.names()) {
@@ -102,7 +102,7 @@ TEST_CASE("weights: names with what torch.compile and DistributedDataParallel pu
   }
 }
 
-TEST_CASE("shards that are missing or belong elsewhere are refused") {
+TEST_CASE("weight files: missing and exchanged shards are refused") {
   test::temporary_folder const folder;
   fs::copy(golden() / "shards", folder / "m");
   auto const problem = [&] {
@@ -110,15 +110,15 @@ TEST_CASE("shards that are missing or belong elsewhere are refused") {
   };
   CHECK(problem().empty());
   auto const first = folder / "m/pytorch_model-00001-of-00005.bin";
-  auto const kept = test::read_all(first);
+  auto const content = test::read_all(first);
   fs::remove(first);
   CHECK(test::contains(problem(), "pytorch_model-00001-of-00005.bin: is not there"));
-  test::write_all(first, kept.substr(0, kept.size() / 2));
+  test::write_all(first, content.substr(0, content.size() / 2));
   CHECK(test::contains(problem(), "is not a zip file, or is cut short"));
   fs::copy_file(folder / "m/pytorch_model-00002-of-00005.bin", first,
                 fs::copy_options::overwrite_existing);
   CHECK_FALSE(problem().empty());
-  test::write_all(first, kept);
+  test::write_all(first, content);
   auto index = nlohmann::json::parse(test::read_all(folder / "m/pytorch_model.bin.index.json"));
   auto const write = [&] {
     test::write_all(folder / "m/pytorch_model.bin.index.json", index.dump());
@@ -133,7 +133,7 @@ TEST_CASE("shards that are missing or belong elsewhere are refused") {
   CHECK(test::contains(problem(), "must be a plain file name"));
 }
 
-TEST_CASE("a pickle without a configuration is no model by itself") {
+TEST_CASE("weight files: a pickle without a configuration is refused as a model") {
   CHECK(test::contains(
       test::message_of([&] { mpt::model_source const source(golden() / "bin/pytorch_model.bin"); }),
       "does not say which model it holds"));

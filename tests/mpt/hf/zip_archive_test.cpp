@@ -12,14 +12,14 @@ namespace zip_archive_test {
 
 using mpt::hf::zip_archive;
 
-std::string part(zip_archive const& from, std::string const& name, std::uint64_t begin,
-                 std::size_t size) {
+std::string read_range(zip_archive const& archive, std::string const& name, std::uint64_t begin,
+                       std::size_t size) {
   std::string out(size, '\0');
-  from.read(*from.find(name), begin, std::as_writable_bytes(std::span(out)));
+  archive.read(*archive.find(name), begin, std::as_writable_bytes(std::span(out)));
   return out;
 }
 
-TEST_CASE("members are found, read as a whole, and by ranges in any order") {
+TEST_CASE("zip archive: members are found, and read in full or by ranges in any order") {
   test::temporary_folder const folder;
   std::string const large(100'000, 'x');
   test::write_zip(folder / "a.zip",
@@ -27,25 +27,25 @@ TEST_CASE("members are found, read as a whole, and by ranges in any order") {
   zip_archive const archive(folder / "a.zip");
   CHECK(archive.members().size() == 3);
   CHECK(archive.find("m/three") == nullptr);
-  CHECK(part(archive, "m/one", 3, 4) == "3456");
-  CHECK(part(archive, "m/two", 2, 1) == "c");
-  CHECK(part(archive, "m/one", 0, 10) == "0123456789");
-  CHECK(part(archive, "m/one", 8, 2) == "89");
-  CHECK(part(archive, "m/one", 10, 0).empty());
+  CHECK(read_range(archive, "m/one", 3, 4) == "3456");
+  CHECK(read_range(archive, "m/two", 2, 1) == "c");
+  CHECK(read_range(archive, "m/one", 0, 10) == "0123456789");
+  CHECK(read_range(archive, "m/one", 8, 2) == "89");
+  CHECK(read_range(archive, "m/one", 10, 0).empty());
   CHECK(archive.read_all(*archive.find("m/large"), 100'000) == large);
   CHECK(archive.read_all(*archive.find("m/two"), 3) == "abc");
-  CHECK(part(archive, "m/one", 1, 2) == "12");
+  CHECK(read_range(archive, "m/one", 1, 2) == "12");
 
-  CHECK(test::contains(test::message_of([&] { (void)part(archive, "m/one", 8, 3); }),
+  CHECK(test::contains(test::message_of([&] { (void)read_range(archive, "m/one", 8, 3); }),
                        "a member of 10 bytes is asked for 3 from 8 on"));
-  CHECK(test::contains(test::message_of([&] { (void)part(archive, "m/large", 0, 3); }),
+  CHECK(test::contains(test::message_of([&] { (void)read_range(archive, "m/large", 0, 3); }),
                        "a tensor in it is compressed or encrypted"));
   CHECK(test::contains(
       test::message_of([&] { (void)archive.read_all(*archive.find("m/large"), 99'999); }),
       "its member of 100000 bytes is larger than the 99999"));
 }
 
-TEST_CASE("what is no zip file, or not a whole one, is refused; damage is noticed") {
+TEST_CASE("zip archive: files of another form, truncated and damaged files are refused") {
   test::temporary_folder const folder;
   auto const problem = [&] {
     return test::message_of([&] {
@@ -60,12 +60,12 @@ TEST_CASE("what is no zip file, or not a whole one, is refused; damage is notice
   CHECK(test::contains(problem(), "/a: is not a zip file, or is cut short"));
   test::write_zip(folder / "a", {{"data", "0123456789"}});
   CHECK(problem().empty());
-  auto const whole = test::read_all(folder / "a");
-  for (std::size_t length = 0; length < whole.size(); ++length) {
-    test::write_all(folder / "a", whole.substr(0, length));
+  auto const intact = test::read_all(folder / "a");
+  for (std::size_t length = 0; length < intact.size(); ++length) {
+    test::write_all(folder / "a", intact.substr(0, length));
     CHECK_FALSE(problem().empty());
   }
-  auto damaged = whole;
+  auto damaged = intact;
   damaged.at(damaged.find("0123") + 2) = 'x';
   test::write_all(folder / "a", damaged);
   CHECK(test::contains(problem(), "a member is damaged"));
