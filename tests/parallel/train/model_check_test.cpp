@@ -92,16 +92,17 @@ struct mistakes {
   std::string name_of_exit = "exit.weight";
   std::string name_of_unit = "exit";
   bool too_many_parts = false;
-  bool copies_forgotten = false;    // norms do not declare that tensor ranks hold copies
-  bool partial_forgotten = false;   // norms with divided rows do not declare partial gradients
-  bool values_in_entry = false;     // the entry's backward pass reads the table
-  bool whole_entry = false;         // the entry gives all rows instead of the rank's share
-  bool overwrites = false;          // the exit overwrites a gradient to which it must add
-  bool gradient_forgotten = false;  // the exit does not compute its bias gradient
-  bool all_count = false;           // every tensor rank adds the loss of the same rows
-  std::string tied_name = "";       // the name of the parameter tied to the table; empty: none
-  bool share_forgotten = false;     // the model does not declare its share of rows
-  bool no_count = false;            // no rank counts tokens
+  bool copies_forgotten = false;        // norms do not declare that tensor ranks hold copies
+  bool partial_forgotten = false;       // norms with divided rows do not declare partial gradients
+  bool values_in_entry = false;         // the entry's backward pass reads the table
+  bool whole_entry = false;             // the entry gives all rows instead of the rank's share
+  bool overwrites = false;              // the exit overwrites a gradient to which it must add
+  bool gradient_forgotten = false;      // the exit does not compute its bias gradient
+  bool all_count = false;               // every tensor rank adds the loss of the same rows
+  bool has_parts_of_sequences = false;  // the rank holds half of each sequence, as with context
+  std::string tied_name = "";           // the name of the parameter tied to the table; empty: none
+  bool share_forgotten = false;         // the model does not declare its share of rows
+  bool no_count = false;                // no rank counts tokens
   bool first_counts_alone =
       false;                      // only one rank counts, though every tensor rank has its own rows
   bool each_counts_half = false;  // each rank counts half of the rows that all ranks have
@@ -166,6 +167,7 @@ struct model {
     return sequence_length == 0 ? b.ids.size() : sequence_length;
   }
   parallel::row_share share(batch_view const& b) const {
+    if (wrong.has_parts_of_sequences) return {.whole = 2 * b.ids.size(), .starts = {0}, .runs = 1};
     return {.first_row = wrong.share_forgotten ? 0 : ranks.first_row_outside(b.ids.size())};
   }
   index width() const { return features; }
@@ -440,6 +442,15 @@ TEST_CASE(
       "undeclared_norm of the model's blocks does not say that its results are the same there; "
       "where no row of its results depends on another row of its input, declare in it static "
       "constexpr bool takes_divided_sequences = true"));
+}
+
+TEST_CASE(
+    "model check: with context parallelism, a layer that does not declare that it takes divided "
+    "sequences is refused") {
+  CHECK(refusal({.has_parts_of_sequences = true}).empty());
+  CHECK(test::contains(
+      refusal<undeclared_branch>({.has_parts_of_sequences = true}),
+      "with context parallelism a rank holds some rows of each sequence, and layer "));
 }
 
 TEST_CASE("model check: rows that the model's sequence does not divide are refused") {
