@@ -1,8 +1,9 @@
-// The count of operations beside adapters; that of LLM Foundry's formula is tested with the sizes
-// it publishes (model_test.cpp), what runs with the plan that runs it (train/plan_run_test.cpp).
+// Tests of the FLOPs with adapters. model_test.cpp tests LLM Foundry's formula with the published
+// sizes, and train/plan_run_test.cpp the count of a run's plan.
 #include <doctest/doctest.h>
 
 #include <mpt/config/flops.hpp>
+#include <mpt/config/linear_layers.hpp>
 #include <mpt/config/sizes.hpp>
 
 namespace flops_test {

@@ -1,4 +1,4 @@
-// Tests of ${...}: what it becomes, which type it has, and what stops it.
+// Tests of ${...}: the resulting value and its type, and the errors.
 #include <string>
 #include <utility>
 #include <vector>

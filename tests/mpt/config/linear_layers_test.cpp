@@ -1,4 +1,4 @@
-// The layers that may have adapters are those that the model's builder gives some.
+// Tests that the layers that may have adapters are those to which the model's builder gives them.
 #include <map>
 #include <string>
 

@@ -1,5 +1,5 @@
-// LLM Foundry's finetuning recipes, from their YAMLs with local paths, and what finetuning asks of
-// the rest of a configuration.
+// Tests of LLM Foundry's finetuning recipes, read from their YAMLs with local paths, and of the
+// requirements of finetuning on the rest of a configuration.
 #include <string>
 #include <vector>
 

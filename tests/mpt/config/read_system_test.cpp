@@ -1,4 +1,4 @@
-// Tests of what surrounds the step: sharding, logging, our own keys.
+// Tests of the settings around the step: sharding, logging, and ParallelLM's own keys.
 #include <string>
 #include <utility>
 #include <vector>

@@ -1,4 +1,4 @@
-// Tests of time strings against Composer's: what they mean in batches and when something is due.
+// Tests of time strings against Composer's: their number of batches, and when an interval is due.
 #include <cstdint>
 #include <string>
 #include <string_view>

@@ -1,4 +1,4 @@
-// Tests of what follows from a configuration once the number of ranks or the data is known.
+// Tests of values that depend on the number of ranks or on the data: batch split and clock.
 #include <cstdint>
 #include <vector>
 

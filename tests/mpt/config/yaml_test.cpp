@@ -1,4 +1,4 @@
-// Tests of the YAML parser: places, aliases, limits, and the messages for what is refused.
+// Tests of the YAML parser: locations, aliases, limits, and the messages for refused text.
 #include <string>
 #include <utility>
 #include <vector>
