@@ -72,9 +72,9 @@ std::vector<stream_config> read_streams(config_reader& data, bool finetuning) {
                "stands beside streams; give the folder of each stream there");
   auto const split = data.get<std::string>("split", "");
   auto streams = data.section("streams");
-  for (auto const& key : node->keys) {
-    auto stream = streams.section(key.name);
-    out.push_back(read_stream(stream, key.name, split));
+  for (auto const& member : node->keys) {
+    auto stream = streams.section(member.name);
+    out.push_back(read_stream(stream, member.name, split));
     if (finetuning) {
       constexpr std::string_view advice = "every example comes once an epoch: leave it out";
       for (std::string_view const key : {"proportion", "repeat"})
