@@ -119,7 +119,8 @@ class session {
   /// Reserves what passes of these microbatches need; what was planned once is not planned again.
   void reserve_for(std::span<microbatch const> microbatches, pass mode) {
     std::set<std::pair<index, index>> extents;
-    for (auto const& part : microbatches) extents.insert(extent_of(model_, part));
+    for (auto const& rank_microbatch : microbatches)
+      extents.insert(extent_of(model_, rank_microbatch));
     if (planned_.emplace(mode, microbatches.size(), std::move(extents)).second)
       reserve(stepper_.plan_activations(microbatches, mode));
   }
