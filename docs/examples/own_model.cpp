@@ -144,11 +144,12 @@ double train_by_groups() {
     // [guide: end]
     step.initialise(42);
     std::vector<std::int32_t> ids, labels;
-    for (std::int32_t i = 0; i < vocabulary; ++i) {
+    constexpr std::int32_t rows = 4 * length;  // whole sequences
+    for (std::int32_t i = 0; i < rows; ++i) {
       ids.push_back(i);
       labels.push_back((3 * i + 1) % vocabulary);
     }
-    batch_view const batch{{ids.data(), {vocabulary}}, {labels.data(), {vocabulary}}};
+    batch_view const batch{{ids.data(), {rows}}, {labels.data(), {rows}}};
     auto const storage = device.allocate<std::byte>(step.plan_activations(std::span(&batch, 1)));
     parallel::arena memory(storage);
     index const first = 0;
