@@ -23,8 +23,8 @@ endfunction()
 
 parallellm_rehearsed(gpu_tests test_gpu parallellm_test_main parallellm_test_parts parallellm_cuda
   $<TARGET_NAME_IF_EXISTS:ParallelLM::nccl> ${engines})
-parallellm_rehearsed(gpu_step gpu_step_check ParallelLM::checkpoint ParallelLM::kernels)
-parallellm_rehearsed(gpu_rates gpu_rates_check ParallelLM::checkpoint ParallelLM::kernels)
+parallellm_rehearsed(gpu_step gpu_step_check ParallelLM::mpt ParallelLM::kernels)
+parallellm_rehearsed(gpu_rates gpu_rates_check ParallelLM::mpt ParallelLM::kernels)
 parallellm_rehearsed(pretrain pretrain parallellm_app_support parallellm_app_train)
 
 add_test(NAME programs/gpu_rehearsal COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/programs/gpu_rehearsal.sh
