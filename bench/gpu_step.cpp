@@ -138,7 +138,7 @@ class gpu_training {
         {.seed = seed_, .step = static_cast<std::uint32_t>(step_count_)}, learning_rate_factor);
     double const seconds = wall_seconds() - begin;
     ++step_count_;
-    loss_ = result.sums.loss / static_cast<double>(result.sums.tokens);
+    loss_ = result.sums.mean_loss();
     return seconds;
   }
 

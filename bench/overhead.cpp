@@ -138,7 +138,7 @@ class library_step {
                           .step(compute_, exchanges_, memory_, std::span(&batch_, 1),
                                 std::span(&first, 1), {.seed = 1, .step = step_count_++}, 1.0)
                           .sums;
-    return sums.loss / static_cast<double>(sums.tokens);
+    return sums.mean_loss();
   }
 
   /// All parameters, in the order of the model.

@@ -85,7 +85,7 @@ class timed_training {
     auto const result = step_.step(compute_, exchanges_, memory_, std::span(&batch_, 1),
                                    std::span(&first, 1), {.seed = 1, .step = step_count_++}, 1.0);
     double const seconds = bench::read_clock(clock_) - begin;
-    loss_ = result.sums.loss / static_cast<double>(result.sums.tokens);
+    loss_ = result.sums.mean_loss();
     return seconds;
   }
 

@@ -157,7 +157,7 @@ double train_by_groups() {
       auto const sums = step.step(compute, exchanges, memory, std::span(&batch, 1),
                                   std::span(&first, 1), {.seed = 42, .step = i}, 1.0)
                             .sums;
-      loss = sums.loss / static_cast<double>(sums.tokens);
+      loss = sums.mean_loss();
     }
   });
   return loss;
@@ -194,7 +194,7 @@ std::vector<double> train(int ranks) {
           step.step(compute, exchanges, memory, std::span(&batch, 1),
                     std::span(&own_sequences.begin, 1), {.seed = 42, .step = i}, 1.0);
       if (comm.rank() == 0)
-        losses.push_back(result.sums.loss / static_cast<double>(result.sums.tokens));
+        losses.push_back(result.sums.mean_loss());
     }
   });
   // [guide: end]

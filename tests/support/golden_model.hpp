@@ -154,7 +154,7 @@ struct golden_model {
     for (auto const& unit : step.units()) unit.memory.join_uses(compute);
     compute.synchronize();
     CHECK(sums.tokens == batch.loss_tokens);
-    return sums.loss / static_cast<double>(sums.tokens);
+    return sums.mean_loss();
   }
 
   [[nodiscard]] std::vector<double> logits() {

@@ -96,10 +96,10 @@ class trainer {
     bool const is_initialised = agree_on_kernels();
     phases_.enter(&run_deadlines::load);
     auto notes = start(is_initialised);
-    last_ = total_batches(clock_);
+    auto const last = total_batches(clock_);
     for (auto& note : unfinished_parts_in_epochs(config_.scheduler, clock_))
       notes.push_back(std::move(note));
-    if (!config_.checkpoint.save_folder.empty() && batch_ < last_) {
+    if (!config_.checkpoint.save_folder.empty() && batch_ < last) {
       auto const origin = batch_ > 0 ? summary_.begun_from : std::string();  // else weights alone
       saves_.emplace(session_.stepper(), comm_, host_, config_.checkpoint, hooks_, origin,
                      plan_.saves_in_background);
@@ -107,12 +107,12 @@ class trainer {
     }
     if (comm_.rank() == 0) report_.emplace(config_, comm_.size(), batch_ + 1);
     for (auto const& note : notes) say(note);
-    if (bool const is_over = batch_ >= last_ || control_.is_stopped(); exports_ && batch_ > 0)
+    if (bool const is_over = batch_ >= last || control_.is_stopped(); exports_ && batch_ > 0)
       say(exports_->resume(session_.stepper(), comm_, host_, batch_, clock_, is_over));
     phases_.enter(&run_deadlines::first_step);
     if (config_.evaluation.eval_first && batch_ == 0) pace_.evaluate([this] { evaluate(); });
     pace_.begin(*batches_, batch_, config_.train_loader.finetuning.has_value(), clock_);
-    train::train_batches(*this, batch_, last_);
+    train::train_batches(*this, batch_, last);
     pace_.end();
     profile(true);
     last_checkpoint();
@@ -307,7 +307,7 @@ class trainer {
     say(peak_->observe(flops_per_second()));
     utilisation_.peak_flops = peak_->flops();
     batch_record record{.batch = batch_,
-                        .total_batches = last_,
+                        .total_batches = total_batches(clock_),
                         .epoch = (batch_ - 1) / clock_.batches_per_epoch,
                         .tokens = pace_.tokens_of_run(),
                         .epoch_tokens = pace_.tokens_of_epoch(),
@@ -369,7 +369,7 @@ class trainer {
       guard_.save(state);
       saves_->save(saved_state(config_, state, parts_.adapter_base), shared);
     }
-    if (batch_ == last_ || control_.is_stopped()) saves_->complete();
+    if (batch_ == total_batches(clock_) || control_.is_stopped()) saves_->complete();
   }
 
   train_config const& config_;
@@ -403,7 +403,6 @@ class trainer {
   utilisation utilisation_{utilisation_of(config_, plan_, 0)};
   best_evaluation best_;                               // by the loss on the first set
   std::int64_t batch_ = 0;                             // finished batches
-  std::int64_t last_ = 0;                              // with which the run ends
   std::chrono::steady_clock::time_point pause_begin_;  // the end of the batch's training
   double factor_ = 1;                                  // of the learning rates, in the last batch
   run_summary summary_;

@@ -109,6 +109,13 @@ struct pass_memory_plan {
   }
 };
 
+/// Throws when the memory of a step without microbatches is asked for.
+inline void require_microbatches_to_plan(std::size_t count) {
+  require(count > 0,
+          "memory is planned for no microbatches; give those of a step (their views may ",
+          "be null), also on a rank without sequences, where they are empty");
+}
+
 /// Bytes that a step, or with pass::inference an evaluation, of `count` microbatches needs on a
 /// rank with these stages, when each is like one of `batches` (whose views may be null). `streams`:
 /// the streams of the device that it will run on.
@@ -117,9 +124,7 @@ template <plannable Model>
                                            std::size_t count,
                                            std::span<microbatch_of<Model> const> batches, pass mode,
                                            meta::stream_options const& streams = {}) {
-  require(count > 0,
-          "memory is planned for no microbatches; give those of a step (their views may ",
-          "be null), also on a rank without sequences, where they are empty");
+  require_microbatches_to_plan(count);
   auto const& plan = stages.plan_of(static_cast<int>(count), mode);
   auto const bytes = bytes_of_step(model, plan, stages, batches, mode, streams);
   return {bytes.total(plan), bytes.operations};

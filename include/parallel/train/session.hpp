@@ -1,16 +1,14 @@
 // session: what one rank trains with: a stepper, its two streams and the memory of its activations.
 //
-//   train::session run(model, device, groups, decoupled_adamw{.learning_rate = 1e-3}, {});
-//   run.stepper().initialise(1);
-//   auto const result = run.step({microbatches, first_sequences}, {.seed = 1, .step = 0}, 1.0);
-//   auto const held_out = run.evaluate({other_microbatches});
+//   train::session session(model, device, groups, decoupled_adamw{.learning_rate = 1e-3}, {});
+//   session.stepper().initialise(1);
+//   auto const result = session.step({microbatches, first_sequences}, {.seed = 1, .step = 0}, 1.0);
+//   auto const held_out = session.evaluate({other_microbatches});
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
-#include <set>
 #include <span>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -34,7 +32,7 @@ struct rank_batch {
   /// The most microbatches that a rank has (data::max_microbatches): a rank that has fewer is given
   /// empty ones, since all ranks take part in every exchange. 0: every rank has as many.
   std::size_t max_microbatches = 0;
-  /// The numbers of the samples in the data set, where the loader knows them (data::sample_check).
+  /// The numbers of the samples in the data set, where the loader knows them (sample_check).
   std::span<index const> samples = {};
 };
 
@@ -59,8 +57,7 @@ class session {
   template <class Ranks, class Optimizers, class ComputeOptions, class ExchangeOptions>
   session(Model& model, Device& device, Ranks& ranks, Optimizers optimizers,
           stepper_options options, ComputeOptions compute_options, ExchangeOptions exchange_options)
-      : model_(model),
-        device_(device),
+      : device_(device),
         compute_(std::move(compute_options)),
         exchanges_(std::move(exchange_options)),
         stepper_(model, device, ranks, std::move(optimizers), std::move(options)) {}
@@ -91,7 +88,7 @@ class session {
         padded(batch, stepper_.least_microbatches(count_on_every_rank(batch)));
     std::vector<index> first(batch.first_sequences.begin(), batch.first_sequences.end());
     first.resize(microbatches.size());
-    reserve_for(microbatches, pass::training);
+    reserve(stepper_.plan_activations(microbatches));
     return stepper_.step(compute_, exchanges_, memory_, microbatches, first, current,
                          learning_rate_factor);
   }
@@ -99,7 +96,7 @@ class session {
   /// The sums of losses and counts over all ranks' parts. Collective; blocks.
   [[nodiscard]] statistics<loss> evaluate(rank_batch<microbatch> const& batch) {
     auto const microbatches = padded(batch, count_on_every_rank(batch));
-    reserve_for(microbatches, pass::inference);
+    reserve(stepper_.plan_activations(microbatches, pass::inference));
     statistics_sum<loss> sums;
     stepper_.add_evaluation(compute_, memory_, microbatches, sums);
     return stepper_.over_ranks(exchanges_, sums);
@@ -116,23 +113,12 @@ class session {
     return out;
   }
 
-  /// Reserves what passes of these microbatches need; what was planned once is not planned again.
-  void reserve_for(std::span<microbatch const> microbatches, pass mode) {
-    std::set<std::pair<index, index>> extents;
-    for (auto const& rank_microbatch : microbatches)
-      extents.insert(extent_of(model_, rank_microbatch));
-    if (planned_.emplace(mode, microbatches.size(), std::move(extents)).second)
-      reserve(stepper_.plan_activations(microbatches, mode));
-  }
-
-  Model& model_;
   Device& device_;
   stream compute_;
   exchange_stream exchanges_;
   stepper_type stepper_;
   arena memory_;
   std::size_t reserved_bytes_ = 0;
-  std::set<std::tuple<pass, std::size_t, std::set<std::pair<index, index>>>> planned_;
 };
 
 template <class M, class D, class C, class O>

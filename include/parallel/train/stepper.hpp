@@ -203,16 +203,17 @@ class stepper {
   /// (whose views may be null) needs on this rank.
   [[nodiscard]] std::size_t plan_activations(std::span<microbatch const> batches,
                                              pass mode = pass::training) {
-    return train::plan_activations(model_, placed_.stages(), batches.size(), batches, mode);
+    return plan_passes(batches, mode).activations;
   }
 
   /// The memory that the passes of such a step, and its update, need on this rank besides units.
+  /// Cost: for each number and sizes of microbatches, the first time, passes on the meta device.
   [[nodiscard]] pass_memory_plan plan_passes(std::span<microbatch const> batches,
                                              pass mode = pass::training) {
-    auto out = train::plan_passes(model_, placed_.stages(), batches.size(), batches, mode,
-                                  planning_stream_options(device_));
-    out.scratch.cover({.compute = results_.norm.scratch_bytes(placed_.units())});
-    return out;
+    require_microbatches_to_plan(batches.size());
+    auto const& bytes = planned_bytes(batches, mode);
+    auto const& plan = placed_.stages().plan_of(static_cast<int>(batches.size()), mode);
+    return {bytes.total(plan), bytes.operations};
   }
 
   /// Reserves scratch for operations on `compute` and on the stepper's own streams, where they take
@@ -242,7 +243,6 @@ class stepper {
   void agree_to_resume(Exchange& exchanges) {
     require_finished("agree_to_resume");
     begin_together(groups_.world(), groups_.shape(), exchanges, joint_work::resume);
-    progress_ = {};  // a rollback goes back to an earlier position
   }
 
   /// Whether this rank asks in the following steps that all stop: step_result::stop_asked tells
@@ -340,27 +340,39 @@ class stepper {
   [[nodiscard]] requests_type run(stream& compute, exchange_stream* exchanges, arena& memory,
                                   step_batches<Model> const& batches,
                                   step_update<element> const& terms) {
-    // a rank without a sequence still takes part in every collective
-    auto const count = std::max(1, static_cast<int>(batches.batches.size()));
-    auto const& plan = placed_.plans().plan_for(count, batches.mode, stale_);
-    auto& stages = placed_.stages();
-    std::set<std::pair<index, index>> sizes;
-    for (auto const& batch : batches.batches) sizes.insert(extent_of(model_, batch));
-    auto& bytes = bytes_[{batches.mode, count, sizes}];
-    if (!bytes) {
-      bytes = bytes_of_step(model_, stages.plan_of(count, batches.mode), stages, batches.batches,
-                            batches.mode, planning_stream_options(device_));
-      bytes->operations.cover({.compute = results_.norm.scratch_bytes(placed_.units())});
-    }
-    reserve_scratch(compute, bytes->operations);
+    auto const& plan =
+        placed_.plans().plan_for(planned_count(batches.batches), batches.mode, stale_);
+    auto const& bytes = planned_bytes(batches.batches, batches.mode);
+    reserve_scratch(compute, bytes.operations);
     arena::scope const everything(memory);
-    stepper_program<stepper> program(*this, compute, exchanges, terms, model_, plan, *bytes, memory,
+    stepper_program<stepper> program(*this, compute, exchanges, terms, model_, plan, bytes, memory,
                                      batches,
                                      results_.cleared_sums(batches.batches.size(), device_),
                                      placed_.set().gradients_sharded() || by_tree());
     auto const get = [](auto& maybe) { return maybe ? &*maybe : nullptr; };
     step_streams streams{compute, get(weights_), get(placed_.gathers()), exchanges};
     return run_step(plan, groups_.world().size() > 1 ? streams : alone(streams), links_, program);
+  }
+
+  /// The number of microbatches for which a step is planned: a rank without one still takes part in
+  /// every collective.
+  [[nodiscard]] static int planned_count(std::span<microbatch const> batches) {
+    return std::max(1, static_cast<int>(batches.size()));
+  }
+
+  /// The bytes of a step of these microbatches, planned once for each number and sizes of them.
+  [[nodiscard]] step_bytes const& planned_bytes(std::span<microbatch const> batches, pass mode) {
+    std::set<std::pair<index, index>> sizes;
+    for (auto const& batch : batches) sizes.insert(extent_of(model_, batch));
+    auto const count = planned_count(batches);
+    auto& bytes = bytes_[{mode, count, sizes}];
+    if (!bytes) {
+      auto& stages = placed_.stages();
+      bytes = bytes_of_step(model_, stages.plan_of(count, mode), stages, batches, mode,
+                            planning_stream_options(device_));
+      bytes->operations.cover({.compute = results_.norm.scratch_bytes(placed_.units())});
+    }
+    return *bytes;
   }
 
   [[nodiscard]] bool by_tree() const {

@@ -1,8 +1,8 @@
 // train_batches: the loop of a training run: the order in which batches are trained, evaluations
 // made and checkpoints saved.
 //
-// What these are is the run's: a program with much of its own, such as apps/pretrain, writes them
-// all; training_run.hpp has a run for a session, a source of batches and a folder.
+// The run says what each of these is: apps/pretrain implements all of them, and training_run.hpp
+// is a run for a session, a function that returns batches, and a folder of checkpoints.
 #pragma once
 
 #include <concepts>
@@ -11,14 +11,13 @@
 
 namespace parallel::train {
 
-/// A run that a loop drives. `batches`: the number of finished batches.
-///   train_batch(batches)            trains the next batch; its result says updated() and
-///   stop_asked after_update(batches, result)   parameters have changed: report, callbacks
-///   after_refusal(batches, result)  they have not, since the batch was refused (step_limits)
-///   stop(batches)                   a rank asked to stop: the run ends after this batch
-///   is_stopped()                    whether the run ends before its last batch
-///   evaluate_if_due(batches)
-///   save_if_due(batches)
+/// A run that a loop drives. `batches` is the number of finished batches.
+/// - train_batch(batches): trains the next batch; its result has updated() and stop_asked
+/// - after_update(batches, result): reports a batch that has changed the parameters
+/// - after_refusal(batches, result): reacts to one that has not, as step_limits refused it
+/// - stop(batches): a rank asked to stop, so the run ends after this batch
+/// - is_stopped(): whether the run ends before its last batch
+/// - evaluate_if_due(batches), save_if_due(batches)
 template <class Run>
 concept batch_run = requires(Run& run, index batches) {
   { run.train_batch(batches).updated() } -> std::convertible_to<bool>;

@@ -3,22 +3,20 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
-#include <optional>
+#include <mutex>
 #include <string>
 
 #include <parallel/checkpoint/series.hpp>
 #include <parallel/train/training_run.hpp>
 
 #include "parallel/support/files.hpp"
-#include "support/ring_run.hpp"
+#include "support/ring_session.hpp"
 
 namespace series_test {
 namespace {
 
 namespace train = parallel::train;
 using parallel::index;
-using communicator = parallel::any_communicator;
-using model_type = test::basic_ring_model<communicator>;
 
 /// Trains up to `batches` on a layout, with the series of `folder`; adds the results to `out` and
 /// returns after how many batches the run went on.
@@ -26,20 +24,11 @@ index train_to(index batches, test::layout const& config, std::filesystem::path 
                test::outcome& out) {
   std::mutex lock;
   index resumed_after = 0;
-  parallel::threads::run(config.shape().ranks(), [&](parallel::threads::communicator& comm) {
-    parallel::host::device device;
-    train::process_groups<communicator> groups(communicator(std::move(comm)), config.shape(),
-                                               config.level);
-    model_type model(config.model.blocks, config.sizes.width, config.sizes.vocabulary,
-                     config.model.for_single_rank<communicator>());
-    train::session session(model, device, groups, test::groups_of(config), {.level = config.level});
+  test::on_session_ranks(config, [&](test::ring_session& session, auto& groups) {
     parallel::checkpoint::series saves(groups.world(), folder);
-    std::optional<test::step_data<parallel::host::device>> data;
-    train::run_options<decltype(session)> options{.batches = batches, .seed = 42};
-    options.data = [&](index batch) -> train::rank_batch<test::ring_microbatch> {
-      data.emplace(device, config, groups.world().rank(), batch, test::max_microbatches(config));
-      return {.microbatches = data->batches(), .first_sequences = data->first_sequences()};
-    };
+    test::ring_batches rank_batches(config, groups);
+    train::run_options<test::ring_session> options{.batches = batches, .seed = 42};
+    options.data = [&](index number) { return rank_batches.batch(number); };
     options.on_resume = [&](index finished, std::string const& note) {
       std::scoped_lock const guard(lock);
       resumed_after = finished;

@@ -76,7 +76,7 @@ outcome outcome_after(std::vector<given_step> const& steps, zero::level level,
       CHECK(std::isfinite(result.gradient_norm) == std::isfinite(step_values.of_rank_1));
       CHECK(result.stop_asked == (step_values.number == 2));
       if (comm.rank() == 0) {
-        out.loss = result.sums.loss / static_cast<double>(result.sums.tokens);
+        out.loss = result.sums.mean_loss();
         out.norm = result.gradient_norm;
         out.scale = result.gradient_scale;
       }

@@ -2,13 +2,12 @@
 #include <doctest/doctest.h>
 
 #include <mutex>
-#include <optional>
 #include <vector>
 
 #include <parallel/train/training_run.hpp>
 
 #include "parallel/support/files.hpp"
-#include "support/ring_run.hpp"
+#include "support/ring_session.hpp"
 
 namespace training_run_test {
 namespace {
@@ -16,55 +15,23 @@ namespace {
 namespace train = parallel::train;
 using parallel::index;
 using test::layout;
-using communicator = parallel::any_communicator;
-using model_type = test::basic_ring_model<communicator>;
-using session_type =
-    train::session<model_type, parallel::host::device, communicator, test::ring_momentum>;
-
-/// Calls f(session, groups) on every rank of a layout without tensor and context axes.
-template <class F>
-void on_ranks(layout const& config, F const& f) {
-  parallel::threads::run(config.shape().ranks(), [&](parallel::threads::communicator& comm) {
-    parallel::host::device device;
-    train::process_groups<communicator> groups(communicator(std::move(comm)), config.shape(),
-                                               config.level);
-    model_type model(config.model.blocks, config.sizes.width, config.sizes.vocabulary,
-                     config.model.for_single_rank<communicator>());
-    session_type session(model, device, groups, test::groups_of(config),
-                         {.level = config.level, .pipeline = config.schedule});
-    f(session, groups);
-  });
-}
-
-/// The microbatches that a rank has by its share alone, without empty ones.
-std::size_t microbatches_of_share(layout const& config, int data_rank) {
-  return parallel::data::microbatches(
-             parallel::data::share_of(config.sizes.batch, data_rank, test::data_ranks(config)),
-             config.microbatch)
-      .size();
-}
+using test::ring_session;
 
 /// The results of run_training on all ranks.
 test::outcome trained(layout const& config) {
   test::outcome out;
   std::mutex lock;
-  on_ranks(config, [&](session_type& session, auto& groups) {
-    std::optional<test::step_data<parallel::host::device>> data;
-    auto const of_batch = [&](index batch) -> train::rank_batch<test::ring_microbatch> {
-      data.emplace(session.device(), config, groups.world().rank(), batch,
-                   microbatches_of_share(config, groups.data_rank()));
-      return {.microbatches = data->batches(),
-              .first_sequences = data->first_sequences(),
-              .max_microbatches = test::max_microbatches(config)};
-    };
-    auto const finished =
-        train::run_training(session, {.batches = config.num_steps,
-                                      .seed = 42,
-                                      .data = of_batch,
-                                      .on_update = [&](index batches, auto const& result) {
-                                        std::scoped_lock const guard(lock);
-                                        out.add(static_cast<std::size_t>(batches - 1), result);
-                                      }});
+  test::on_session_ranks(config, [&](ring_session& session, auto& groups) {
+    test::ring_batches batches(config, groups);
+    auto const finished = train::run_training(
+        session, {.batches = config.num_steps,
+                  .seed = 42,
+                  .data = [&](index number) { return batches.batch(number); },
+                  .on_update =
+                      [&](index finished_batches, auto const& result) {
+                        std::scoped_lock const guard(lock);
+                        out.add(static_cast<std::size_t>(finished_batches - 1), result);
+                      }});
     CHECK(finished == config.num_steps);
     session.stepper().gather_values(session.compute());
     std::scoped_lock const guard(lock);
@@ -97,20 +64,18 @@ template <class Sample>
 std::string refusal_of_samples(Sample const& sample) {
   layout const config{.ranks = 2};
   return test::message_of([&] {
-    on_ranks(config, [&](session_type& session, auto& groups) {
-      std::optional<test::step_data<parallel::host::device>> data;
+    test::on_session_ranks(config, [&](ring_session& session, auto& groups) {
+      test::ring_batches batches(config, groups);
       std::vector<index> samples;
-      train::run_training(session,
-                          {.batches = 3,
-                           .data = [&](index batch) -> train::rank_batch<test::ring_microbatch> {
-                             data.emplace(session.device(), config, groups.world().rank(), batch,
-                                          test::max_microbatches(config));
-                             samples = {sample(groups.data_rank(), batch)};
-                             return {.microbatches = data->batches(),
-                                     .first_sequences = data->first_sequences(),
-                                     .samples = samples};
-                           },
-                           .compares_samples = true});
+      train::run_training(session, {.batches = 3,
+                                    .data =
+                                        [&](index number) {
+                                          samples = {sample(groups.data_rank(), number)};
+                                          auto batch = batches.batch(number);
+                                          batch.samples = samples;
+                                          return batch;
+                                        },
+                                    .compares_samples = true});
     });
   });
 }
@@ -129,16 +94,13 @@ TEST_CASE("run_training: a sample that two ranks draw, or one rank twice, is ref
 TEST_CASE("run_training: evaluations and saves come at their intervals and after the last batch") {
   struct recorded_saves : train::no_saves {
     std::vector<index> batches;
-    void save(session_type&, index finished) { batches.push_back(finished); }
+    void save(ring_session&, index finished) { batches.push_back(finished); }
   } saves;
   std::vector<index> evaluated;
   layout const config;
-  on_ranks(config, [&](session_type& session, auto&) {
-    std::optional<test::step_data<parallel::host::device>> data;
-    auto const batch = [&](index) -> train::rank_batch<test::ring_microbatch> {
-      data.emplace(session.device(), config, 0, 0, test::max_microbatches(config));
-      return {.microbatches = data->batches(), .first_sequences = data->first_sequences()};
-    };
+  test::on_session_ranks(config, [&](ring_session& session, auto& groups) {
+    test::ring_batches batches(config, groups);
+    auto const batch = [&](index number) { return batches.batch(number); };
     train::run_training(session,
                         {.batches = 5,
                          .data = batch,
@@ -146,9 +108,9 @@ TEST_CASE("run_training: evaluations and saves come at their intervals and after
                          .evaluation_interval = 2,
                          .save_interval = 3,
                          .on_evaluation =
-                             [&](index batches, auto const& sums) {
+                             [&](index finished, auto const& sums) {
                                CHECK(sums.tokens > 0);
-                               evaluated.push_back(batches);
+                               evaluated.push_back(finished);
                              }},
                         saves);
   });
