@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -53,18 +54,13 @@ class run_control {
 
   /// Adds a number or a text to the log record of this batch.
   void log(std::string const& name, double value) { numbers_.emplace_back(name, value); }
-  void log(std::string const& name, std::string text) {
-    texts_.emplace_back(name, std::move(text));
-  }
+  void log(std::string const& name, std::string text);
 
   /// Requests that the next batch measures every tensor.
   void measure_tensors() { is_measuring_ = true; }
 
   /// Ends the run after this batch.
-  void stop(std::string const& reason) {
-    if (!is_stopped_) say(reason);
-    is_stopped_ = true;
-  }
+  void stop(std::string const& reason);
 
   [[nodiscard]] bool is_stopped() const { return is_stopped_; }
   [[nodiscard]] bool is_measuring() const { return is_measuring_; }
@@ -72,11 +68,7 @@ class run_control {
   [[nodiscard]] auto const& texts() const { return texts_; }
 
   /// Resets everything that belongs to one batch; called before the next.
-  void clear() {
-    numbers_.clear();
-    texts_.clear();
-    is_measuring_ = false;
-  }
+  void clear();
 
  private:
   std::function<void(std::string const&)> speak_;

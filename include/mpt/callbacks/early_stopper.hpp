@@ -1,9 +1,12 @@
 // early_stopper: stops the run when a metric has not improved for `patience` (Composer's rule).
 #pragma once
 
-#include <cmath>
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include <nlohmann/json.hpp>
 
 #include <mpt/callbacks/callback.hpp>
 #include <mpt/config/callbacks.hpp>
@@ -17,76 +20,28 @@ class early_stopper {
   explicit early_stopper(early_stopper_config config) : config_(std::move(config)) {}
 
   /// Whether the callback watches the evaluation set of this label ("" when there is only one).
-  [[nodiscard]] bool watches(std::string const& label) const {
-    auto const& wanted = config_.dataloader_label;
-    return label.empty() ? wanted == "eval" : wanted == label || wanted == "eval/" + label;
-  }
+  [[nodiscard]] bool watches(std::string const& label) const;
 
   /// Checks a training metric at the end of an epoch, or after every batch when the patience is in
   /// batches.
-  void batch_end(run_control& run, batch_result const& r) {
-    if (config_.dataloader_label != "train") return;
-    if (r.ends_epoch || config_.patience.unit == time_unit::batch)
-      check(run, value_of(r.loss, r.accuracy), r.batch, r.epoch);
-  }
+  void batch_end(run_control& run, batch_result const& r);
 
-  void evaluation_end(run_control& run, evaluation_report const& r) {
-    if (watches(r.label)) check(run, value_of(r.loss, r.accuracy), r.batch, r.epoch);
-  }
+  void evaluation_end(run_control& run, evaluation_report const& r);
 
-  [[nodiscard]] nlohmann::json state() const {
-    nlohmann::json out = {
-        {"seen", has_best_}, {"of", settings()}, {"patience", patience()}, {"why", reason_}};
-    if (has_best_) out.update({{"best", best_}, {"batch", best_batch_}, {"epoch", best_epoch_}});
-    return out;
-  }
+  [[nodiscard]] nlohmann::json state() const;
   /// A best value that was saved with other settings is discarded. With the same settings and
   /// patience, a run that this callback had stopped stops again.
-  void restore(nlohmann::json const& saved) {
-    bool const has_same_settings = saved.value("of", settings()) == settings();
-    has_best_ = saved.at("seen").get<bool>() && has_same_settings;
-    if (has_same_settings && saved.value("patience", patience()) == patience())
-      reason_ = saved.value("why", "");
-    if (!has_best_) return;
-    best_ = saved.at("best").get<double>();
-    best_batch_ = saved.at("batch").get<std::int64_t>();
-    best_epoch_ = saved.at("epoch").get<std::int64_t>();
-  }
-  void resumed(run_control& run) const {
-    if (!reason_.empty()) run.stop(reason_);
-  }
+  void restore(nlohmann::json const& saved);
+  void resumed(run_control& run) const;
 
  private:
-  [[nodiscard]] double value_of(double loss, double accuracy) const {
-    if (config_.monitor == "TokenAccuracy") return accuracy;
-    return config_.monitor == "LanguagePerplexity" ? std::exp(loss) : loss;
-  }
+  [[nodiscard]] double value_of(double loss, double accuracy) const;
 
-  void check(run_control& run, double value, std::int64_t batch, std::int64_t epoch) {
-    bool const is_better = config_.greater_is_better ? value > best_ : value < best_;
-    if (!has_best_ || (is_better && std::abs(value - best_) > config_.min_delta)) {
-      has_best_ = true;
-      best_ = value;
-      best_batch_ = batch;
-      best_epoch_ = epoch;
-    }
-    bool const in_epochs = config_.patience.unit == time_unit::epoch;
-    auto const elapsed = in_epochs ? epoch - best_epoch_ : batch - best_batch_;
-    if (static_cast<double>(elapsed) <= config_.patience.count) return;
-    reason_ = parallel::concat("early_stopper: ", config_.monitor, " of ", config_.dataloader_label,
-                               " has been no better than ", best_, " for ", elapsed,
-                               in_epochs ? " epochs" : " batches", "; training ends");
-    run.stop(reason_);
-  }
+  void check(run_control& run, double value, std::int64_t batch, std::int64_t epoch);
 
   [[nodiscard]] std::string patience() const { return to_string(config_.patience); }
   /// The settings that decide which of two values is better.
-  [[nodiscard]] nlohmann::json settings() const {
-    return {{"monitor", config_.monitor},
-            {"dataloader_label", config_.dataloader_label},
-            {"min_delta", config_.min_delta},
-            {"greater_is_better", config_.greater_is_better}};
-  }
+  [[nodiscard]] nlohmann::json settings() const;
 
   early_stopper_config config_;
   bool has_best_ = false;

@@ -29,22 +29,10 @@ class hf_checkpointer {
       : settings_(config.callbacks.hf_checkpointer.value()), exports_(std::move(exports)) {}
 
   /// Whether a folder is written after this batch; `stopped`: the run stops after it.
-  [[nodiscard]] bool is_due(std::int64_t batch, training_clock const& clock, bool stopped) const {
-    return mpt::is_due(settings_.save_interval, batch, clock) || (stopped && batch > 0);
-  }
+  [[nodiscard]] bool is_due(std::int64_t batch, training_clock const& clock, bool stopped) const;
 
   /// The folder that is written after a batch.
-  [[nodiscard]] std::filesystem::path folder_of(std::int64_t batch, std::int64_t epoch) const {
-    auto name = settings_.folder_name;
-    auto const fill = [&](std::string const& placeholder, std::int64_t value) {
-      for (auto position = name.find(placeholder); position != std::string::npos;
-           position = name.find(placeholder))
-        name.replace(position, placeholder.size(), std::to_string(value));
-    };
-    fill("{batch}", batch);
-    fill("{epoch}", epoch);
-    return std::filesystem::path(settings_.save_folder) / name;
-  }
+  [[nodiscard]] std::filesystem::path folder_of(std::int64_t batch, std::int64_t epoch) const;
 
   /// Writes the folder as hf::save_folder describes, and returns its path. Collective, between two
   /// steps.

@@ -1,39 +1,17 @@
 // The callbacks of a training run, made from its configuration.
 #pragma once
 
-#include <optional>
-#include <utility>
-
 #include <mpt/callbacks/early_stopper.hpp>
 #include <mpt/callbacks/kill_loss_spike.hpp>
 #include <mpt/callbacks/nan_monitor.hpp>
 #include <mpt/callbacks/optimizer_monitor.hpp>
 #include <mpt/config/train.hpp>
-#include <mpt/vocabulary.hpp>
 
 namespace mpt {
 
 /// The callbacks in the order in which events reach them.
 using run_callbacks = callback_list<nan_monitor, optimizer_monitor, kill_loss_spike, early_stopper>;
 
-[[nodiscard]] inline run_callbacks make_callbacks(train_config const& config,
-                                                  training_clock const& clock) {
-  auto const& c = config.callbacks;
-  std::optional<optimizer_monitor> monitor;
-  if (c.optimizer_monitor_interval > 0) monitor.emplace(c.optimizer_monitor_interval);
-  std::optional<kill_loss_spike> spike;
-  if (c.kill_loss_spike) spike.emplace(*c.kill_loss_spike, total_batches(clock));
-  std::optional<early_stopper> stopper;
-  if (c.early_stopper) {
-    stopper.emplace(*c.early_stopper);
-    bool is_known = c.early_stopper->dataloader_label == "train";
-    for (auto const& loader : config.eval_loaders)
-      is_known = is_known || stopper->watches(loader.label);
-    require(is_known, "callbacks.early_stopper.dataloader_label: '",
-            c.early_stopper->dataloader_label,
-            "' is neither train nor an evaluation set; use train, eval, or a label of eval_loader");
-  }
-  return run_callbacks(nan_monitor{}, std::move(monitor), std::move(spike), std::move(stopper));
-}
+[[nodiscard]] run_callbacks make_callbacks(train_config const& config, training_clock const& clock);
 
 }  // namespace mpt

@@ -4,7 +4,7 @@
 // context would reach. Memory: the weights, and one batch's forward pass.
 #pragma once
 
-#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -18,7 +18,6 @@
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/device/host/stream.hpp>
 #include <parallel/device/meta/device.hpp>
-#include <parallel/ops/meta.hpp>
 #include <parallel/train/plan.hpp>
 
 namespace mpt {
@@ -28,21 +27,9 @@ class unigram_counter {
  public:
   explicit unigram_counter(index vocabulary) : counts_(static_cast<std::size_t>(vocabulary)) {}
 
-  void add(std::span<std::int32_t const> labels) {
-    for (auto const label : labels)
-      if (label >= 0) ++counts_[static_cast<std::size_t>(label)];
-  }
+  void add(std::span<std::int32_t const> labels);
 
-  [[nodiscard]] double cross_entropy() const {
-    double total = 0;
-    double sum = 0;
-    for (auto const count : counts_) {
-      auto const n = static_cast<double>(count);
-      total += n;
-      if (count > 0) sum += n * std::log(n);
-    }
-    return total > 0 ? std::log(total) - sum / total : 0.0;
-  }
+  [[nodiscard]] double cross_entropy() const;
 
   /// Counts by label, for summing over ranks.
   [[nodiscard]] std::span<std::int64_t> counts() { return counts_; }

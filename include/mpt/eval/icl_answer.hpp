@@ -1,37 +1,20 @@
 // Whether a generated answer is right: it begins with one of the accepted answers.
 #pragma once
 
-#include <algorithm>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include <mpt/eval/icl_task.hpp>
-#include <mpt/eval/python_text.hpp>
 
 namespace mpt::icl {
 
 /// The compared part of a generated text: up to the first of task.stops (literal texts, not
 /// patterns) and after the last cot_delimiter; normalised, or at least stripped of white space.
-[[nodiscard]] inline std::string cleaned_answer(task_config const& task, std::string_view output) {
-  std::size_t end = output.size();
-  for (auto const& stop : task.stops) end = std::min(end, output.find(stop));
-  output = output.substr(0, end);
-  if (!task.cot_delimiter.empty())
-    if (auto const delimiter = output.rfind(task.cot_delimiter);
-        delimiter != std::string_view::npos)
-      output = output.substr(delimiter + task.cot_delimiter.size());
-  return task.do_normalization ? normalise_answer(output) : std::string(strip(output));
-}
+[[nodiscard]] std::string cleaned_answer(task_config const& task, std::string_view output);
 
 /// Whether `output` is right. `answers`: the accepted answers as in the task's file.
-[[nodiscard]] inline bool is_answer_right(task_config const& task, std::string_view output,
-                                          std::span<std::string const> answers) {
-  auto const cleaned = cleaned_answer(task, output);
-  return std::ranges::any_of(answers, [&](std::string const& answer) {
-    return cleaned.starts_with(task.do_normalization ? normalise_answer(answer)
-                                                     : std::string(strip(answer)));
-  });
-}
+[[nodiscard]] bool is_answer_right(task_config const& task, std::string_view output,
+                                   std::span<std::string const> answers);
 
 }  // namespace mpt::icl

@@ -1,18 +1,15 @@
 // Reports of tasks: LLM Foundry's Markdown tables, its metric names, and JSON.
 #pragma once
 
-#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
-#include <mpt/console/markdown_table.hpp>
 #include <mpt/eval/gauntlet.hpp>
 #include <mpt/eval/icl_run.hpp>
-#include <nlohmann/json.hpp>
 
 namespace mpt::icl {
 
@@ -25,128 +22,19 @@ struct model_report {
 
 /// The metrics "metrics/LABEL/N-shot[/CATEGORY]/METRIC" with their values, in order, and those of
 /// the gauntlet.
-[[nodiscard]] inline std::vector<std::pair<std::string, double>> metrics_of(
-    model_report const& report) {
-  std::vector<std::pair<std::string, double>> out;
-  for (auto const& task : report.tasks)
-    for (auto const& part : task.parts)
-      out.emplace_back(
-          fmt::format("metrics/{}/{}-shot/{}{}{}", task.label, task.shots, part.category,
-                      part.category.empty() ? "" : "/", metric_of(task.kind)),
-          part.accuracy());
-  if (report.gauntlet)
-    for (auto const* const scores : {&report.gauntlet->categories, &report.gauntlet->averages})
-      for (auto const& [name, score] : *scores)
-        out.emplace_back("icl/metrics/eval_gauntlet/" + name, score);
-  return out;
-}
+[[nodiscard]] std::vector<std::pair<std::string, double>> metrics_of(model_report const& report);
 
 /// The two tables that LLM Foundry prints; without a gauntlet only the second.
-[[nodiscard]] inline std::string markdown_report(std::vector<model_report> const& models,
-                                                 gauntlet_config const* gauntlet) {
-  std::string out;
-  if (gauntlet != nullptr) {
-    std::vector<std::vector<std::string>> rows{{"model_name"}};
-    for (auto const& [name, categories] : gauntlet->averages) rows[0].push_back(name);
-    for (auto const& category : gauntlet->categories) rows[0].push_back(category.name);
-    std::vector<model_report const*> order;
-    for (auto const& model : models) order.push_back(&model);
-    std::ranges::stable_sort(order, [](model_report const* a, model_report const* b) {
-      return a->gauntlet->averages.at(0).second > b->gauntlet->averages.at(0).second;
-    });
-    for (auto const* const model : order) {
-      std::vector<std::string> row{model->model};
-      for (std::size_t i = 1; i < rows[0].size(); ++i) {
-        std::string cell = "nan";  // LLM Foundry's text for a missing score
-        for (auto const* const scores : {&model->gauntlet->averages, &model->gauntlet->categories})
-          for (auto const& [name, score] : *scores)
-            if (name == rows[0][i]) cell = fmt::format("{:.6g}", score);
-        row.push_back(cell);
-      }
-      rows.push_back(std::move(row));
-    }
-    std::vector<bool> is_right_aligned(rows[0].size(), true);
-    is_right_aligned[0] = false;
-    out += console::markdown_table(rows, is_right_aligned) + "\n";
-  }
-  std::vector<std::vector<std::string>> rows{
-      {"Category", "Benchmark", "Subtask", "Accuracy", "Number few shot", "Model"}};
-  for (auto const& model : models)
-    for (auto const& task : model.tasks) {
-      std::string category;
-      if (gauntlet != nullptr)
-        for (auto const& entry : gauntlet->categories)
-          if (std::ranges::find(entry.benchmarks, task.label, &gauntlet_benchmark::name) !=
-              entry.benchmarks.end())
-            category = entry.name;
-      auto const shots = fmt::format("{}-shot", task.shots);
-      bool const is_single = task.parts.size() == 1;
-      rows.push_back({category, task.label, is_single ? "" : "Average",
-                      fmt::format("{:.6g}", task.accuracy()), shots, model.model});
-      if (is_single) continue;
-      for (auto const& part : task.parts)
-        rows.push_back({category, "", part.category, fmt::format("{:.6g}", part.accuracy()), shots,
-                        model.model});
-    }
-  return out + console::markdown_table(rows, {false, false, false, true, false, false});
-}
+[[nodiscard]] std::string markdown_report(std::vector<model_report> const& models,
+                                          gauntlet_config const* gauntlet);
 
 /// A sentence for each task some of whose contexts were longer than its max_seq_len.
-[[nodiscard]] inline std::vector<std::string> notes_on_cut_contexts(model_report const& report) {
-  std::vector<std::string> out;
-  for (auto const& task : report.tasks)
-    if (auto const cut = task.cut_contexts(); cut > 0)
-      out.push_back(fmt::format(
-          "{}, {}-shot: the contexts of {} of {} rows lost their beginning, as they are longer "
-          "than max_seq_len {} has room for",
-          task.label, task.shots, cut, task.rows(), task.max_seq_len));
-  return out;
-}
+[[nodiscard]] std::vector<std::string> notes_on_cut_contexts(model_report const& report);
 
-[[nodiscard]] inline nlohmann::ordered_json json_report(model_report const& report) {
-  nlohmann::ordered_json out{{"model", report.model}};
-  auto& tasks = out["icl_tasks"] = nlohmann::ordered_json::array();
-  for (auto const& task : report.tasks) {
-    nlohmann::ordered_json entry{{"label", task.label},
-                                 {"icl_task_type", name_of(task.kind)},
-                                 {"num_fewshot", task.shots},
-                                 {"metric", metric_of(task.kind)},
-                                 {"accuracy", task.accuracy()},
-                                 {"rows", task.rows()},
-                                 {"cut_contexts", task.cut_contexts()}};
-    if (task.parts.size() > 1)
-      for (auto const& part : task.parts)
-        entry["categories"][part.category] = {{"accuracy", part.accuracy()},
-                                              {"rows", part.rows.size()}};
-    tasks.push_back(std::move(entry));
-  }
-  for (auto const& [name, value] : metrics_of(report)) out["metrics"][name] = value;
-  if (report.gauntlet)
-    for (auto const& [category, benchmark] : report.gauntlet->missing)
-      out["gauntlet_missing"][category] = benchmark;
-  return out;
-}
+[[nodiscard]] nlohmann::ordered_json json_report(model_report const& report);
 
 /// One JSON line per row, for closer inspection: its line, scores, choice or text, and whether it
 /// is right.
-[[nodiscard]] inline std::string row_lines(model_report const& report) {
-  std::string out;
-  for (auto const& task : report.tasks)
-    for (auto const& part : task.parts)
-      for (auto const& row : part.rows) {
-        nlohmann::ordered_json entry{{"model", report.model},     {"task", task.label},
-                                     {"num_fewshot", task.shots}, {"category", part.category},
-                                     {"line", row.line},          {"correct", row.is_correct}};
-        if (task.kind == task_kind::generation) {
-          entry["output"] = row.output;
-        } else {
-          entry["losses"] = row.losses;
-          entry["chosen"] = row.chosen;
-        }
-        if (row.is_cut) entry["context_cut"] = true;
-        out += entry.dump() + "\n";
-      }
-  return out;
-}
+[[nodiscard]] std::string row_lines(model_report const& report);
 
 }  // namespace mpt::icl

@@ -9,17 +9,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <mpt/eval/icl_answer.hpp>
+#include <mpt/eval/icl_rows.hpp>
 #include <mpt/eval/icl_score.hpp>
 #include <mpt/eval/row_sharing.hpp>
 #include <mpt/generate/stop_strings.hpp>
-#include <nlohmann/json.hpp>
 
 namespace mpt::icl {
 
@@ -37,11 +36,7 @@ struct part_result {
   std::string category;
   std::vector<row_result> rows = {};
 
-  [[nodiscard]] double accuracy() const {
-    auto const correct_rows = std::ranges::count_if(rows, &row_result::is_correct);
-    return rows.empty() ? 0.0
-                        : static_cast<double>(correct_rows) / static_cast<double>(rows.size());
-  }
+  [[nodiscard]] double accuracy() const;
 };
 
 struct task_result {
@@ -53,22 +48,10 @@ struct task_result {
 
   /// The mean of the parts' accuracies, whatever their numbers of rows, as LLM Foundry averages
   /// categories.
-  [[nodiscard]] double accuracy() const {
-    double sum = 0;
-    for (auto const& part : parts) sum += part.accuracy();
-    return parts.empty() ? 0.0 : sum / static_cast<double>(parts.size());
-  }
-  [[nodiscard]] std::size_t rows() const {
-    std::size_t sum = 0;
-    for (auto const& part : parts) sum += part.rows.size();
-    return sum;
-  }
+  [[nodiscard]] double accuracy() const;
+  [[nodiscard]] std::size_t rows() const;
   /// Rows whose context was longer than max_seq_len allows.
-  [[nodiscard]] std::size_t cut_contexts() const {
-    std::ptrdiff_t sum = 0;
-    for (auto const& part : parts) sum += std::ranges::count_if(part.rows, &row_result::is_cut);
-    return static_cast<std::size_t>(sum);
-  }
+  [[nodiscard]] std::size_t cut_contexts() const;
 };
 
 namespace detail {
@@ -100,43 +83,14 @@ template <class Model>
   return out;
 }
 
-[[nodiscard]] inline nlohmann::json pack(row_result const& row) {
-  return {row.line, row.is_correct, row.losses, row.chosen, row.output, row.is_cut};
-}
-[[nodiscard]] inline row_result unpack(nlohmann::json const& row) {
-  return {row.at(0), row.at(1), row.at(2), row.at(3), row.at(4), row.at(5)};
-}
-
 /// Gathers the rows of all ranks in their order; each rank has run every `ranks`-th row.
-inline void share_rows(std::vector<row_result>& rows, row_sharing const& sharing) {
-  if (sharing.ranks == 1) return;
-  nlohmann::json rank_rows = nlohmann::json::array();
-  for (auto i = static_cast<std::size_t>(sharing.rank); i < rows.size();
-       i += static_cast<std::size_t>(sharing.ranks))
-    rank_rows.push_back(pack(rows[i]));
-  auto const texts = sharing.gather(rank_rows.dump());
-  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
-    std::size_t i = rank;
-    for (auto const& row : nlohmann::json::parse(texts[rank])) {
-      rows.at(i) = unpack(row);
-      i += texts.size();
-    }
-  }
-}
+void share_rows(std::vector<row_result>& rows, row_sharing const& sharing);
 
 }  // namespace detail
 
 /// The number of rows of a part that are run: all, or those of the first `batches` batches.
-[[nodiscard]] inline std::size_t rows_to_run(task_config const& task, task_rows const& part,
-                                             std::optional<std::int64_t> batches) {
-  if (!batches || *batches < 0 || task.has_categories) return part.rows.size();
-  // each option of a row counts as a sequence of a batch
-  auto const sequences = task.kind == task_kind::multiple_choice || task.kind == task_kind::schema
-                             ? static_cast<std::int64_t>(part.rows[0].options.size())
-                             : 1;
-  auto const rows = std::max(task.batch_size, sequences) / sequences * *batches;
-  return std::min(part.rows.size(), static_cast<std::size_t>(rows));
-}
+[[nodiscard]] std::size_t rows_to_run(task_config const& task, task_rows const& part,
+                                      std::optional<std::int64_t> batches);
 
 /// Runs a task at one number of shots. Calls on_progress(rows) after every row with the approximate
 /// number of rows that all ranks have finished. `extra_end_tokens`: tokens that end an answer, in

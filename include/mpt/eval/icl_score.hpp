@@ -5,11 +5,8 @@
 // continues: a question with four choices costs little more than one.
 #pragma once
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
-#include <functional>
-#include <limits>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -24,67 +21,21 @@ struct option_score {
 };
 
 /// The length of the common beginning of all options, within the ids before the last unscored one.
-[[nodiscard]] inline std::size_t common_beginning(std::span<scored_ids const> options) {
-  if (options.size() < 2) return 0;
-  std::size_t common = std::numeric_limits<std::size_t>::max();
-  for (auto const& option : options) common = std::min(common, option.begin - 1);
-  auto const& first = options.front().ids;
-  for (auto const& option : options.subspan(1)) {
-    auto const end = option.ids.begin() + static_cast<std::ptrdiff_t>(common);
-    common = static_cast<std::size_t>(std::mismatch(option.ids.begin(), end, first.begin()).first -
-                                      option.ids.begin());
-  }
-  return common;
-}
+[[nodiscard]] std::size_t common_beginning(std::span<scored_ids const> options);
 
 /// Adds the prediction of one token to a score; `logits` has one value per vocabulary entry.
-inline void add_prediction(option_score& score, std::span<float const> logits,
-                           std::int32_t target) {
-  auto const best = std::ranges::max_element(logits);
-  double const largest = *best;
-  double sum = 0;
-  for (float const logit : logits) sum += std::exp(static_cast<double>(logit) - largest);
-  score.loss += std::log(sum) + largest - logits[static_cast<std::size_t>(target)];
-  score.is_likeliest = score.is_likeliest && best - logits.begin() == target;
-}
+void add_prediction(option_score& score, std::span<float const> logits, std::int32_t target);
 
 /// Scores and continues rows by a model, which must outlive it.
 class task_model {
  public:
   explicit task_model(text_model& reader) : reader_(reader) {}
 
-  [[nodiscard]] std::vector<option_score> score(std::span<scored_ids const> options) {
-    auto const common = common_beginning(options);
-    auto const ids = [&](scored_ids const& option, std::size_t begin, std::size_t end) {
-      return std::span(option.ids).subspan(begin, end - begin);
-    };
-    reader_.truncate(0, 0);
-    if (common > 0) static_cast<void>(reader_.read(0, ids(options.front(), 0, common), 0));
-    std::vector<option_score> out;
-    for (auto const& option : options) {
-      reader_.truncate(0, static_cast<index>(common));
-      auto const scored = option.ids.size() - option.begin;
-      // the last id predicts no scored id
-      auto const logits =
-          reader_.read(0, ids(option, common, option.ids.size() - 1), static_cast<index>(scored));
-      auto const vocabulary = logits.size() / scored;
-      option_score option_result{.loss = 0, .is_likeliest = true};
-      for (std::size_t i = 0; i < scored; ++i)
-        add_prediction(option_result, std::span(logits).subspan(i * vocabulary, vocabulary),
-                       option.ids[option.begin + i]);
-      option_result.loss /= static_cast<double>(scored);
-      require(std::isfinite(option_result.loss),
-              "the model's logits are not finite; its weights may be damaged");
-      out.push_back(option_result);
-    }
-    return out;
-  }
+  [[nodiscard]] std::vector<option_score> score(std::span<scored_ids const> options);
 
   /// mpt::generate for one prompt.
   [[nodiscard]] std::vector<std::int32_t> generate(std::vector<std::int32_t> const& prompt,
-                                                   generation_options const& options) {
-    return mpt::generate(reader_, std::span(&prompt, 1), options).front();
-  }
+                                                   generation_options const& options);
 
  private:
   text_model& reader_;

@@ -38,21 +38,8 @@ struct task_config {
 };
 
 /// The name of the score in logs.
-[[nodiscard]] inline std::string_view metric_of(task_kind kind) {
-  switch (kind) {
-    case task_kind::language_modeling: return "InContextLearningLMAccuracy";
-    case task_kind::generation: return "InContextLearningGenerationExactMatchAccuracy";
-    default: return "InContextLearningMultipleChoiceAccuracy";
-  }
-}
+[[nodiscard]] std::string_view metric_of(task_kind kind);
 
-[[nodiscard]] inline std::string_view name_of(task_kind kind) {
-  switch (kind) {
-    case task_kind::language_modeling: return "language_modeling";
-    case task_kind::multiple_choice: return "multiple_choice";
-    case task_kind::schema: return "schema";
-    default: return "generation_task_with_answers";
-  }
-}
+[[nodiscard]] std::string_view name_of(task_kind kind);
 
 }  // namespace mpt::icl

@@ -6,9 +6,7 @@
 // It refuses all others.
 #pragma once
 
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <mpt/tokenizer/chat_template.hpp>
@@ -18,40 +16,15 @@ namespace mpt {
 
 /// The form of ChatML that a tokenizer's chat_template writes. Throws when the template writes
 /// something else.
-[[nodiscard]] inline chat_form read_chat_form(tokenizer_files const& files) {
-  auto const chat_template = read_chat_template(files);
-  if (!chat_template) return {};
-  auto const& text = chat_template->text;
-  bool const has_marks =
-      text.find(chat_begin) != std::string::npos && text.find(chat_end) != std::string::npos;
-  parallel::require(has_marks, chat_template->name,
-                    ": its chat_template does not write ChatML (<|im_start|> and <|im_end|>), and ",
-                    jinja_advice, "; or write the whole prompt yourself and give it with --prompt");
-  return {.ends_system_message = text.find("system_message.strip() + '\n'") == std::string::npos};
-}
+[[nodiscard]] chat_form read_chat_form(tokenizer_files const& files);
 
 /// The conversation up to the point at which the assistant speaks. Throws for a message that holds
 /// ChatML's marks: the message would end there, and what follows would count as another message.
-[[nodiscard]] inline std::string chat_text(std::vector<chat_message> const& messages,
-                                           chat_form form = {}) {
-  for (auto const& message : messages)
-    for (auto const mark : {chat_begin, chat_end})
-      parallel::require(message.content.find(mark) == std::string::npos, "a message of the ",
-                        message.role, " holds ", mark,
-                        ", which marks where messages begin and end; leave it out");
-  return chatml(messages, true, form);
-}
+[[nodiscard]] std::string chat_text(std::vector<chat_message> const& messages, chat_form form = {});
 
 /// A function that writes conversations: by the tokenizer's chat_template, which `engine` runs, or,
 /// without a template or an engine, as ChatML.
-[[nodiscard]] inline chat_renderer read_chat_renderer(tokenizer_files const& files,
-                                                      template_engine const& engine) {
-  if (auto const chat_template = read_chat_template(files); chat_template && engine)
-    return engine(*chat_template);
-  return [form = read_chat_form(files)](std::span<chat_message const> messages, bool answer_next) {
-    parallel::require(answer_next, "a conversation is written up to where the assistant speaks");
-    return chat_text({messages.begin(), messages.end()}, form);
-  };
-}
+[[nodiscard]] chat_renderer read_chat_renderer(tokenizer_files const& files,
+                                               template_engine const& engine);
 
 }  // namespace mpt

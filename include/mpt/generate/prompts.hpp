@@ -1,20 +1,11 @@
 // Reads prompts from a file: each line of text is one, or each row {"prompt": ...} of JSON lines.
 #pragma once
 
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <filesystem>
 #include <istream>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include <mpt/data/byte_order_mark.hpp>
-#include <mpt/data/byte_stream.hpp>
-#include <mpt/data/document_reader.hpp>
-#include <mpt/tokenizer/utf8.hpp>
 #include <parallel/checkpoint/json.hpp>
 #include <parallel/core/file.hpp>
 
@@ -28,49 +19,10 @@ struct file_prompt {
 /// The prompts of a file. A file that ends in .jsonl, .json or .ndjson, with or without .gz or
 /// .zst, holds JSON lines; any other file is text of at most 64 MiB whose empty lines are skipped.
 /// Throws for a row without a "prompt", for text that is not UTF-8, and for a file without prompts.
-[[nodiscard]] inline std::vector<file_prompt> read_prompts(std::filesystem::path const& file) {
-  std::vector<file_prompt> out;
-  data::document_reader reader(file);
-  if (reader.format() == data::text_format::json_lines) {
-    for (std::string row; reader.next(row);) {
-      auto location = parallel::concat(reader.name(), ":", reader.line());
-      auto const json = parallel::checkpoint::parse_json(row, location);
-      auto const found = json.is_object() ? json.find("prompt") : json.end();
-      parallel::require(json.is_object() && found != json.end() && found->is_string(), location,
-                        ": expected an object with \"prompt\", a string");
-      out.push_back({std::move(location), found->get<std::string>()});
-    }
-  } else {
-    auto const text = parallel::read_text_file(file, std::uintmax_t{64} << 20);
-    std::uint64_t line = 0;
-    for (auto begin = data::byte_order_mark(text, file.string()); begin < text.size();) {
-      auto const end = std::min(text.find('\n', begin), text.size());
-      auto prompt = text.substr(begin, end - begin);
-      begin = end + 1;
-      ++line;
-      if (prompt.ends_with('\r')) prompt.pop_back();
-      auto location = parallel::concat(file.string(), ":", line);
-      parallel::require(utf8::is_valid(prompt), location, ": is not UTF-8 text");
-      if (!prompt.empty()) out.push_back({std::move(location), std::move(prompt)});
-    }
-  }
-  parallel::require(!out.empty(), file.string(), ": holds no prompts");
-  return out;
-}
+[[nodiscard]] std::vector<file_prompt> read_prompts(std::filesystem::path const& file);
 
 /// The whole text of a stream as one prompt: at most 64 MiB of UTF-8. A byte order mark in front is
 /// removed.
-[[nodiscard]] inline std::string read_prompt(std::istream& in) {
-  constexpr std::size_t max_bytes = std::size_t{64} << 20;
-  std::string out;
-  for (std::array<char, 1 << 16> piece{}; in.read(piece.data(), piece.size()), in.gcount() > 0;) {
-    out.append(piece.data(), static_cast<std::size_t>(in.gcount()));
-    parallel::require(out.size() <= max_bytes,
-                      "standard input: more than 64 MiB, too long for a prompt");
-  }
-  out.erase(0, data::byte_order_mark(out, "standard input"));
-  parallel::require(utf8::is_valid(out), "standard input: is not UTF-8 text");
-  return out;
-}
+[[nodiscard]] std::string read_prompt(std::istream& in);
 
 }  // namespace mpt

@@ -2,6 +2,9 @@
 // positions, and by queries that grow with their position (`attn_temperature_tuning`).
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+
 #include <mpt/vocabulary.hpp>
 #include <parallel/context/rotary_positions.hpp>
 #include <parallel/layer/context.hpp>

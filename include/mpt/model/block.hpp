@@ -4,6 +4,8 @@
 // activations in the backward pass.
 #pragma once
 
+#include <utility>
+
 #include <mpt/model/attention_positions.hpp>
 #include <mpt/model/groups.hpp>
 #include <parallel/context/attention.hpp>

@@ -3,7 +3,10 @@
 // no biases), or another. Parameter names are those of the checkpoints of both.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <string>
 #include <utility>

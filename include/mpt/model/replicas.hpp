@@ -3,6 +3,7 @@
 // and read the same texts together; different replicas read different texts.
 #pragma once
 
+#include <cstddef>
 #include <deque>
 #include <optional>
 #include <string>

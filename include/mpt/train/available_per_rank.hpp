@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
-#include <span>
 
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/comm/texts.hpp>
@@ -15,13 +13,8 @@ namespace mpt {
 /// The bytes that each rank may use, where this rank finds `found` bytes of a memory that `sharing`
 /// ranks share: nine tenths of its part, a reserve for what no plan counts. Returns the minimum
 /// over the ranks, so that all make the same plan; 0 (unknown) where any rank finds 0. Collective.
-[[nodiscard]] inline std::size_t available_per_rank(std::size_t found, int sharing,
-                                                    parallel::any_communicator& comm) {
-  auto bytes = static_cast<std::int64_t>(found / 10 * 9) / sharing;
-  parallel::host::stream exchanges;
-  comm.all_reduce(exchanges, std::span<std::int64_t>(&bytes, 1), parallel::reduction::min).wait();
-  return static_cast<std::size_t>(bytes);
-}
+[[nodiscard]] std::size_t available_per_rank(std::size_t found, int sharing,
+                                             parallel::any_communicator& comm);
 
 /// The number of ranks on this rank's device: those whose devices have the same identity(),
 /// whichever devices each process sees. Collective.

@@ -9,18 +9,11 @@ namespace mpt {
 class best_evaluation {
  public:
   /// Records the loss of an evaluation after batch `batch`.
-  void record_evaluation(std::int64_t batch, double loss) {
-    batch_ = batch;
-    last_ = loss;
-  }
+  void record_evaluation(std::int64_t batch, double loss);
 
   /// Called before a checkpoint after batch `batch`: whether that batch was evaluated and has the
   /// least loss of all checkpoints so far. If so, later checkpoints are compared with it.
-  [[nodiscard]] bool claim_best(std::int64_t batch) {
-    bool const is_better = last_ && batch_ == batch && (!least_ || *last_ < *least_);
-    if (is_better) least_ = last_;
-    return is_better;
-  }
+  [[nodiscard]] bool claim_best(std::int64_t batch);
 
   /// The least loss of a checkpoint so far; nothing where none was evaluated.
   [[nodiscard]] std::optional<double> loss() const { return least_; }

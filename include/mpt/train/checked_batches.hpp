@@ -2,6 +2,7 @@
 // rank also reads and computes the first microbatch of another data rank.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>

@@ -3,9 +3,12 @@
 // of its first part: otherwise equal runs would not have equal bits.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <utility>

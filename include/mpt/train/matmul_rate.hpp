@@ -2,7 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -11,8 +10,6 @@
 #include <string>
 #include <string_view>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include <mpt/console/format.hpp>
 #include <parallel/comm/any_communicator.hpp>
@@ -80,11 +77,8 @@ template <class T, class Device>
 }
 
 /// The largest of all ranks' values. Collective.
-[[nodiscard]] inline double max_over_ranks(double value, parallel::any_communicator& comm,
-                                           parallel::host::stream& exchanges) {
-  comm.all_reduce(exchanges, std::span<double>(&value, 1), parallel::reduction::max).wait();
-  return value;
-}
+[[nodiscard]] double max_over_ranks(double value, parallel::any_communicator& comm,
+                                    parallel::host::stream& exchanges);
 
 /// Whether this rank represents its device among the ranks that share the device: it is the lowest
 /// of the ranks whose devices have the same identity(). Devices without an identity (CPUs) are not
@@ -137,57 +131,20 @@ class watched_peak {
 
   /// Takes the rate of the run's last batches, in FLOP/s. Returns a note the first time that the
   /// rate is above the peak.
-  [[nodiscard]] std::string observe(double rate) {
-    if (!(rate > flops_)) return {};
-    bool const is_first = !std::exchange(exceeded_, true);
-    if (!remeasure_rate_)
-      return is_first
-                 ? fmt::format(
-                       "note: MFU is above 100 %: the run does {} FLOP/s, but its devices "
-                       "together {} ({}); {}",
-                       console::count(rate), console::count(flops_), source_,
-                       source_ == configured ? "correct callbacks.speed_monitor.gpu_flops_available"
-                                             : "its formula counts attention that is masked, which "
-                                               "throughput/device/mfu_causal does not")
-                 : std::string();
-    flops_ = rate;
-    source_ = "what the run itself has done";
-    return is_first ? fmt::format(
-                          "note: the run does {} FLOP/s, more than the {} of matrix products "
-                          "measured at its start, when the machine did something else too; MFU is "
-                          "of the most that was seen, and measured again",
-                          console::count(rate), console::count(first_))
-                    : std::string();
-  }
+  [[nodiscard]] std::string observe(double rate);
 
   /// Collective, after the `batch`-th batch of this program (from 1): measures again after batches
   /// whose number is a power of two, if the measurement costs rank 0 less than 2 % of the `trained`
   /// seconds since the last one, or if rank 0 doubts the peak.
   void update(std::int64_t batch, double trained, double rate, parallel::any_communicator& comm,
-              parallel::host::stream& exchanges) {
-    if (!remeasure_rate_ || !std::has_single_bit(static_cast<std::uint64_t>(batch))) return;
-    remeasure(rate, trained - last_ > 50 * seconds, comm, exchanges);
-    last_ = trained;
-  }
+              parallel::host::stream& exchanges);
 
   /// Collective, at the end of a run that did `rate` FLOP/s.
-  void finish(double rate, parallel::any_communicator& comm, parallel::host::stream& exchanges) {
-    if (remeasure_rate_) remeasure(rate, false, comm, exchanges);
-    static_cast<void>(observe(rate));
-  }
+  void finish(double rate, parallel::any_communicator& comm, parallel::host::stream& exchanges);
 
  private:
   void remeasure(double rate, bool is_due, parallel::any_communicator& comm,
-                 parallel::host::stream& exchanges) {
-    constexpr double doubtful = 0.9;  // share of a peak that training does not reach
-    bool const wants_remeasurement =
-        comm.rank() == 0 && (is_due || exceeded_ || rate > doubtful * flops_);
-    if (max_over_ranks(wants_remeasurement ? 1 : 0, comm, exchanges) == 0) return;
-    double const rate_now = remeasure_rate_();
-    if (rate_now <= flops_) return;
-    flops_ = rate_now;
-    source_ = measured;
-  }
+                 parallel::host::stream& exchanges);
 
   double flops_;
   double first_;

@@ -10,23 +10,19 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <filesystem>
-#include <fstream>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include <mpt/config/model.hpp>
 #include <mpt/console/format.hpp>
 #include <mpt/log/appended_file.hpp>
 #include <parallel/core/error.hpp>
-#include <parallel/core/failures.hpp>
 
 namespace mpt {
 
@@ -50,41 +46,20 @@ class speed_window {
   speed_window(std::size_t batches, instant begin) : capacity_(batches + 1), marks_{begin} {}
 
   /// Adds the moment after a batch.
-  void mark(instant current) {
-    marks_.push_back(current);
-    if (marks_.size() > capacity_) marks_.pop_front();
-  }
+  void mark(instant current);
   /// Excludes time that was not training (evaluation, saving) from the window.
-  void skip(clock::duration pause) {
-    for (auto& entry : marks_) entry.time += pause;
-  }
+  void skip(clock::duration pause);
   /// Excludes the time from `begin` until now and returns it.
-  clock::duration skip_since(clock::time_point begin) {
-    auto const pause = clock::now() - begin;
-    skip(pause);
-    return pause;
-  }
-  [[nodiscard]] double padded_tokens_per_second() const {
-    return speed_of(&instant::padded_tokens);
-  }
+  clock::duration skip_since(clock::time_point begin);
+  [[nodiscard]] double padded_tokens_per_second() const;
   [[nodiscard]] double batches_per_second() const { return speed_of(&instant::batches); }
   [[nodiscard]] double tokens_per_second() const { return speed_of(&instant::tokens); }
   [[nodiscard]] double trained_tokens_per_second() const { return speed_of(&instant::trained); }
-  [[nodiscard]] double data_wait_share() const {
-    return seconds() > 0
-               ? (marks_.back().waited_seconds - marks_.front().waited_seconds) / seconds()
-               : 0.0;
-  }
+  [[nodiscard]] double data_wait_share() const;
 
  private:
-  [[nodiscard]] double speed_of(std::int64_t instant::*count) const {
-    return seconds() > 0
-               ? static_cast<double>(marks_.back().*count - marks_.front().*count) / seconds()
-               : 0.0;
-  }
-  [[nodiscard]] double seconds() const {
-    return std::chrono::duration<double>(marks_.back().time - marks_.front().time).count();
-  }
+  [[nodiscard]] double speed_of(std::int64_t instant::*count) const;
+  [[nodiscard]] double seconds() const;
 
   std::size_t capacity_;
   std::deque<instant> marks_;
@@ -97,26 +72,14 @@ struct utilisation {
   double causal_flops_per_token = 0;
   double recomputed_flops_per_token = 0;  // executed in addition
 
-  [[nodiscard]] double mfu(double tokens_per_second) const {
-    return peak_flops > 0 ? tokens_per_second * flops_per_token / peak_flops : 0.0;
-  }
-  [[nodiscard]] double hfu(double tokens_per_second) const {
-    return mfu(tokens_per_second) +
-           (peak_flops > 0 ? tokens_per_second * recomputed_flops_per_token / peak_flops : 0.0);
-  }
-  [[nodiscard]] double mfu_causal(double tokens_per_second) const {
-    return peak_flops > 0 ? tokens_per_second * causal_flops_per_token / peak_flops : 0.0;
-  }
+  [[nodiscard]] double mfu(double tokens_per_second) const;
+  [[nodiscard]] double hfu(double tokens_per_second) const;
+  [[nodiscard]] double mfu_causal(double tokens_per_second) const;
 };
 
 /// The largest resident set of this process so far, in bytes; 0 where the system does not report
 /// it.
-[[nodiscard]] inline double peak_memory_bytes() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);)
-    if (line.starts_with("VmHWM:")) return std::stod(line.substr(6)) * 1024;
-  return 0;
-}
+[[nodiscard]] double peak_memory_bytes();
 
 /// Appends JSON objects, one per line; each line is written whole.
 class metrics_file {
@@ -125,26 +88,13 @@ class metrics_file {
 
   /// Opens `path` for appending; the folder is made. An empty path writes nothing. Throws for a
   /// file that holds something else.
-  explicit metrics_file(std::filesystem::path const& path) {
-    if (path.empty()) return;
-    std::error_code problem;  // opening tells what is wrong
-    if (std::filesystem::is_regular_file(path, problem))
-      parallel::require(std::ifstream(path).peek() == '{' || std::filesystem::is_empty(path),
-                        "metrics_file ", path.string(),
-                        ": holds something else than metrics; choose another file");
-    file_ = open_for_appending(path, "metrics_file ", "; choose another file");
-  }
+  explicit metrics_file(std::filesystem::path const& path);
 
   /// Adds a record. Records that cannot be written are lost; `finish` reports them.
   void write(nlohmann::ordered_json const& record) { file_.add(record.dump() + "\n"); }
 
   /// Throws a storage_error when records were lost.
-  void finish() const {
-    if (file_.lost() > 0)
-      parallel::fail<parallel::storage_error>(
-          "metrics_file ", file_.path().string(), ": ", file_.lost(),
-          " lines were lost: they could not be written, as on a full disk");
-  }
+  void finish() const;
 
  private:
   appended_file file_;

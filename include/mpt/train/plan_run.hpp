@@ -6,9 +6,11 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -24,7 +26,6 @@
 #include <mpt/train/run_stages.hpp>
 #include <mpt/train/sequences.hpp>
 #include <mpt/train/step_plans.hpp>
-#include <parallel/ops/meta.hpp>
 #include <parallel/train/plan.hpp>
 #include <parallel/train/spare_exchanges.hpp>
 #include <parallel/train/step_plans.hpp>
@@ -173,12 +174,7 @@ template <class T>
 /// Recomputation moves 24 d bytes a row and block through memory in bf16 (two norms, and an
 /// activation function of width 4 d); gradients of 12 d^2 parameters a block move 96 d^2 bytes a
 /// microbatch, of n rows: half as often saves 48 d^2 / n bytes a row, which is more below n = 2 d.
-[[nodiscard]] inline bool recomputation_pays(train_config const& config, run_plan const& plan) {
-  auto const rows =
-      plan.split.microbatch * config.train_loader.max_seq_len / config.parallelism.context;
-  return plan.is_microbatch_automatic && plan.split.microbatch < plan.split.device_batch &&
-         rows < 2 * config.model.d_model;
-}
+[[nodiscard]] bool recomputation_pays(train_config const& config, run_plan const& plan);
 
 }  // namespace detail
 

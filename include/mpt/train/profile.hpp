@@ -4,23 +4,20 @@
 // meta device, whose operations have the same names; bytes are those of collectives' payloads.
 #pragma once
 
-#include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <ostream>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <mpt/vocabulary.hpp>
-#include <parallel/core/clock.hpp>
 #include <parallel/core/file.hpp>
 #include <parallel/device/host/trace.hpp>
 
@@ -35,89 +32,21 @@ struct stream_profile {
 namespace detail {
 
 /// A task's name without template arguments.
-[[nodiscard]] inline std::string_view task_name(std::string_view label) {
-  return label.substr(0, label.find('<'));
-}
+[[nodiscard]] std::string_view task_name(std::string_view label);
 
-[[nodiscard]] inline double milliseconds(host::timed_task const& task) {
-  return std::chrono::duration<double, std::milli>(task.end - task.begin).count();
-}
+[[nodiscard]] double milliseconds(host::timed_task const& task);
 
 }  // namespace detail
 
 /// A table of calls, milliseconds and share of each operation per step, the longest first, with its
 /// rate where it is known. `operations`: floating-point operations of all `steps` by name.
-[[nodiscard]] inline std::string profile_table(
+[[nodiscard]] std::string profile_table(
     std::vector<stream_profile> const& streams, std::int64_t steps,
-    std::map<std::string_view, std::uint64_t> const& operations) {
-  struct row {
-    std::string stream, name;
-    double calls = 0, ms = 0, bytes = 0;
-  };
-  std::vector<row> rows;
-  std::map<std::string_view, double> flops;
-  for (auto const& [name, count] : operations)
-    flops[detail::task_name(name)] += static_cast<double>(count);
-  for (auto const& stream : streams)
-    for (auto const& task : stream.tasks) {
-      auto const name = detail::task_name(task.label.name);
-      auto entry = std::ranges::find_if(
-          rows, [&](row const& r) { return r.stream == stream.name && r.name == name; });
-      if (entry == rows.end())
-        entry = rows.insert(entry, {.stream = stream.name, .name = std::string(name)});
-      entry->calls += 1;
-      entry->ms += detail::milliseconds(task);
-      entry->bytes += static_cast<double>(task.label.bytes);
-    }
-  std::map<std::string, double> total;
-  for (auto const& r : rows) total[r.stream] += r.ms;
-  std::ranges::stable_sort(rows, [](row const& a, row const& b) {
-    return a.stream != b.stream ? a.stream < b.stream : a.ms > b.ms;
-  });
-  auto const n = static_cast<double>(std::max<std::int64_t>(1, steps));
-  std::string out = fmt::format("{:<10}{:<30}{:>9}{:>12}{:>8}  {}\n", "stream", "operation",
-                                "calls", "ms a step", "share", "rate");
-  for (auto const& r : rows) {
-    std::string rate;
-    if (auto const f = flops.find(r.name); f != flops.end() && f->second > 0 && r.ms > 0)
-      rate = fmt::format("{:.2f} GF/s", f->second / r.ms / 1e6);
-    else if (r.bytes > 0 && r.ms > 0)
-      rate = fmt::format("{:.2f} GB/s", r.bytes / r.ms / 1e6);
-    out += fmt::format("{:<10}{:<30}{:>9.4g}{:>12.3f}{:>7.1f}%  {}\n", r.stream, r.name,
-                       r.calls / n, r.ms / n, 100 * r.ms / std::max(total[r.stream], 1e-9), rate);
-  }
-  return out;
-}
+    std::map<std::string_view, std::uint64_t> const& operations);
 
 /// All tasks of the streams in the trace event format: one thread per stream, times in microseconds
 /// since the first task.
-[[nodiscard]] inline nlohmann::json chrome_trace(std::vector<stream_profile> const& streams) {
-  auto first = parallel::steady_time::max();
-  for (auto const& stream : streams)
-    for (auto const& task : stream.tasks) first = std::min(first, task.begin);
-  auto const microseconds = [](auto duration) {
-    return std::chrono::duration<double, std::micro>(duration).count();
-  };
-  auto events = nlohmann::json::array();
-  for (std::size_t i = 0; i < streams.size(); ++i) {
-    events.push_back({{"ph", "M"},
-                      {"name", "thread_name"},
-                      {"pid", 0},
-                      {"tid", i},
-                      {"args", {{"name", streams[i].name}}}});
-    for (auto const& task : streams[i].tasks) {
-      nlohmann::json event{{"ph", "X"},
-                           {"name", detail::task_name(task.label.name)},
-                           {"pid", 0},
-                           {"tid", i},
-                           {"ts", microseconds(task.begin - first)},
-                           {"dur", microseconds(task.end - task.begin)}};
-      if (task.label.bytes > 0) event["args"] = {{"bytes", task.label.bytes}};
-      events.push_back(std::move(event));
-    }
-  }
-  return {{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}};
-}
+[[nodiscard]] nlohmann::json chrome_trace(std::vector<stream_profile> const& streams);
 
 /// Profiles a few batches of a run. The caller gives its traces to two streams and calls
 /// advance() after every batch and finish() after the last.

@@ -1,43 +1,17 @@
 // read_run_parts: reads and checks the parts of a run, before any rank trains.
 #pragma once
 
-#include <memory>
-#include <utility>
-
-#include <mpt/callbacks/hf_exports.hpp>
-#include <mpt/callbacks/read_sample_prompts.hpp>
 #include <mpt/config/train.hpp>
-#include <mpt/train/configured_data.hpp>
 #include <mpt/train/example_batches.hpp>
 #include <mpt/train/example_set.hpp>
-#include <mpt/train/open_pretrained.hpp>
 #include <mpt/train/run_parts.hpp>
-#include <mpt/train/task_evaluation.hpp>
-#include <mpt/train/task_set.hpp>
 
 namespace mpt {
 
 /// Reads the parts that a configuration asks for. `examples`: the examples of its loaders.
-[[nodiscard]] inline run_parts read_run_parts(train_config const& config, run_examples examples) {
-  auto const ratio = detail::found_packing_ratio(config.train_loader, examples.train.get(),
-                                                 config.global_train_batch_size);
-  run_parts out{.data = std::make_shared<configured_data const>(std::move(examples)),
-                .open_weights = open_pretrained,
-                .adapter_base = adapter_base_of(config),
-                .packing_ratio = ratio};
-  if (!config.icl.tasks.empty())
-    out.tasks = std::make_shared<task_evaluation const>(read_task_set(config));
-  auto const& callbacks = config.callbacks;
-  if (callbacks.generate)
-    out.prompts = std::make_shared<sample_prompts const>(read_sample_prompts(config));
-  if (callbacks.hf_checkpointer)
-    out.exports = std::make_shared<hf_exports const>(hf_exports_of(config, out.adapter_base));
-  return out;
-}
+[[nodiscard]] run_parts read_run_parts(train_config const& config, run_examples examples);
 
 /// Reads the examples too (read_run_examples).
-[[nodiscard]] inline run_parts read_run_parts(train_config const& config) {
-  return read_run_parts(config, read_run_examples(config));
-}
+[[nodiscard]] run_parts read_run_parts(train_config const& config);
 
 }  // namespace mpt

@@ -2,7 +2,6 @@
 // (configured_data.hpp implements it for the loaders of a configuration).
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>

@@ -9,7 +9,6 @@
 #include <concepts>
 #include <deque>
 #include <optional>
-#include <utility>
 
 #include <mpt/model/groups.hpp>
 #include <mpt/train/layout.hpp>
@@ -119,12 +118,6 @@ class run_mesh {
 };
 
 /// The groups of a model for planning on the meta device, on the first rank of each group.
-[[nodiscard]] inline model_groups planned_groups(train_config const& config) {
-  auto const& p = config.parallelism;
-  model_groups out;
-  out.tensor = {decltype(out.tensor.group)::planned(0, p.tensor), p.sequence_parallel};
-  out.context = {decltype(out.context.group)::planned(0, p.context), p.context_method};
-  return out;
-}
+[[nodiscard]] model_groups planned_groups(train_config const& config);
 
 }  // namespace mpt

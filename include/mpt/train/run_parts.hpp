@@ -5,7 +5,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include <mpt/callbacks/hf_checkpointer.hpp>
 #include <mpt/callbacks/sample_prompts.hpp>
@@ -30,19 +29,6 @@ struct run_parts {
 };
 
 /// Returns `parts`; throws if a part that the configuration asks for is missing.
-[[nodiscard]] inline run_parts const& checked_parts(train_config const& config,
-                                                    run_parts const& parts) {
-  auto const require_part = [](bool is_needed, bool is_given, std::string_view part_name) {
-    require(!is_needed || is_given, "a run with ", part_name,
-            " needs it read before; give the parts that read_run_parts makes");
-  };
-  require_part(true, parts.data != nullptr, "a train_loader");
-  require_part(!config.icl.tasks.empty(), parts.tasks != nullptr, "icl_tasks");
-  require_part(config.callbacks.generate.has_value(), parts.prompts != nullptr,
-               "a generate_callback");
-  require_part(config.callbacks.hf_checkpointer.has_value(), parts.exports != nullptr,
-               "an hf_checkpointer");
-  return parts;
-}
+[[nodiscard]] run_parts const& checked_parts(train_config const& config, run_parts const& parts);
 
 }  // namespace mpt

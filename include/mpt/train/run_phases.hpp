@@ -1,7 +1,6 @@
 // run_phases: sets how long ranks wait for each other, by phase of the run (deadlines.*).
 #pragma once
 
-#include <chrono>
 #include <optional>
 #include <utility>
 
@@ -17,9 +16,7 @@ class run_phases {
       : deadlines_(deadlines), deadline_(std::move(deadline)) {}
 
   /// Sets the deadline of `phase`, as in enter(&run_deadlines::save).
-  void enter(double run_deadlines::*phase) const {
-    if (deadline_) deadline_->set(std::chrono::duration<double>(deadlines_.*phase));
-  }
+  void enter(double run_deadlines::*phase) const;
 
  private:
   run_deadlines deadlines_;

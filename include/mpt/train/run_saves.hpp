@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -23,11 +22,8 @@ namespace mpt {
 namespace detail {
 
 /// The folder on this rank's node for local checkpoints, if the run saves them.
-[[nodiscard]] inline std::optional<checkpoint::local_folder> own_local_folder(
-    checkpoint_config const& config, run_hooks const& hooks, parallel::any_communicator& comm) {
-  auto const nodes = hooks.nodes.value_or(checkpoint::node_map(comm.size()));
-  return local_folder_of(config, nodes, comm.rank(), hooks.on_local_save);
-}
+[[nodiscard]] std::optional<checkpoint::local_folder> own_local_folder(
+    checkpoint_config const& config, run_hooks const& hooks, parallel::any_communicator& comm);
 
 }  // namespace detail
 

@@ -1,7 +1,6 @@
 // The stages of the model on a pipeline rank of a run, and the operations of a batch on it.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string_view>
@@ -16,10 +15,7 @@
 namespace mpt {
 
 /// The stages of the model on a pipeline rank.
-[[nodiscard]] inline train::stages_of_rank stages_of(train_config const& config, int rank) {
-  return {config.parallelism.pipeline_options(), rank, config.parallelism.pipeline,
-          static_cast<std::size_t>(config.model.n_layers)};
-}
+[[nodiscard]] train::stages_of_rank stages_of(train_config const& config, int rank);
 
 /// Floating-point operations, by name, of the given stages in a batch. `Model`: mpt::model.
 template <class Model>

@@ -6,7 +6,6 @@
 
 #include <functional>
 #include <optional>
-#include <string>
 #include <utility>
 
 #include <mpt/config/train.hpp>
@@ -39,14 +38,9 @@ struct run_hooks {
 };
 
 /// The folder on the node of `rank` for local checkpoints, if the run saves them.
-[[nodiscard]] inline std::optional<parallel::checkpoint::local_folder> local_folder_of(
+[[nodiscard]] std::optional<parallel::checkpoint::local_folder> local_folder_of(
     checkpoint_config const& config, parallel::checkpoint::node_map const& nodes, int rank,
-    parallel::action_hook on_action = {}) {
-  if (config.local_save_folder.empty()) return std::nullopt;
-  auto const node = std::to_string(nodes.node_of(rank));
-  return parallel::checkpoint::local_folder{fill_in(config.local_save_folder, node_rank_mark, node),
-                                            nodes, std::move(on_action)};
-}
+    parallel::action_hook on_action = {});
 
 /// Trains with elements T on `device` as planned, to max_duration, from the beginning or from where
 /// a checkpoint left off. `control` connects the ranks for messages in the host's memory; steps

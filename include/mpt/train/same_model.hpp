@@ -3,7 +3,6 @@
 
 #include <string_view>
 
-#include <mpt/config/hf.hpp>
 #include <mpt/config/model.hpp>
 #include <parallel/core/error.hpp>
 
@@ -11,12 +10,8 @@ namespace mpt::detail {
 
 /// Throws where weights belong to another model than `model`: to `weights_model`, as `origin` (a
 /// file, for the message) says.
-inline void require_same_model(model_config const& weights_model, std::string_view origin,
-                               model_config const& model, std::string_view advice,
-                               std::string_view except = {}) {
-  if (auto const found = difference_of(weights_model, model, except))
-    parallel::fail(origin, " says ", found->name, " = ", found->first, ", this run's model ",
-                   found->second, "; make them equal", advice);
-}
+void require_same_model(model_config const& weights_model, std::string_view origin,
+                        model_config const& model, std::string_view advice,
+                        std::string_view except = {});
 
 }  // namespace mpt::detail

@@ -3,15 +3,12 @@
 // them.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
-
-#include <parallel/core/failures.hpp>
 
 namespace mpt {
 
@@ -22,43 +19,17 @@ class skipped_batches {
 
   /// Adds the batches from `first` to `last`, counted from 1, of which the last was refused;
   /// `reason` is a clause. Returns a sentence about it. Throws after too many in a row.
-  std::string add(std::int64_t first, std::int64_t last, std::string const& reason) {
-    consecutive_ = last == last_ + 1 ? consecutive_ + 1 : 1;
-    last_ = last;
-    auto range_begin = first;  // first batch of the range joined with earlier ones
-    for (; !ranges_.empty() && ranges_.back().second >= range_begin - 1; ranges_.pop_back())
-      range_begin = std::min(range_begin, ranges_.back().first);
-    ranges_.emplace_back(range_begin, last);
-    if (consecutive_ >= max_consecutive)
-      parallel::fail<parallel::diverged>(
-          "batch ", last, ": ", reason, ", and ", consecutive_,
-          " batches in a row would be skipped; lower the learning rate, or resume from an earlier "
-          "checkpoint");
-    auto const prefix = parallel::concat("batch ", last, ": ", reason, "; ");
-    if (first == last) return prefix + "it is skipped";
-    return parallel::concat(prefix, "back to batch ", first - 1, ", those from ", first,
-                            " are skipped");
-  }
+  std::string add(std::int64_t first, std::int64_t last, std::string const& reason);
 
   [[nodiscard]] bool empty() const { return ranges_.empty(); }
 
   /// The number of skipped batches.
-  [[nodiscard]] std::int64_t count() const {
-    std::int64_t out = 0;
-    for (auto const& [first, last] : ranges_) out += last - first + 1;
-    return out;
-  }
+  [[nodiscard]] std::int64_t count() const;
 
   /// [[first, last], …]
   [[nodiscard]] nlohmann::json state() const { return ranges_; }
   /// Restores the state from a checkpoint's manifest.
-  void restore(nlohmann::json const& saved) {
-    try {
-      ranges_ = saved.get<std::vector<std::pair<std::int64_t, std::int64_t>>>();
-    } catch (nlohmann::json::exception const&) {
-      parallel::fail("the checkpoint's list of skipped batches is damaged; use another checkpoint");
-    }
-  }
+  void restore(nlohmann::json const& saved);
 
  private:
   std::vector<std::pair<std::int64_t, std::int64_t>> ranges_;

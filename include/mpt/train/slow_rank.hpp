@@ -3,21 +3,15 @@
 // begin each exchange, so that it hardly waits while the others wait for it.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <functional>
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
 
-#include <fmt/format.h>
 #include <parallel/comm/any_communicator.hpp>
-#include <parallel/comm/texts.hpp>
-#include <parallel/core/machine_name.hpp>
 #include <parallel/device/host/stream.hpp>
 
 namespace mpt {
@@ -33,23 +27,8 @@ struct slow_rank {
 /// The rank that holds up the ranks with the same work the longest; nothing where that is less than
 /// a fifth of `seconds`. `waited`: seconds in exchanges by rank; `work`: ranks with equal numbers
 /// do the same work.
-[[nodiscard]] inline std::optional<slow_rank> find_slow_rank(std::span<double const> waited,
-                                                             std::span<int const> work,
-                                                             double seconds) {
-  std::optional<slow_rank> out;
-  for (std::size_t rank = 0; rank < waited.size(); ++rank) {
-    std::vector<double> peer_waits;
-    for (std::size_t peer = 0; peer < waited.size(); ++peer)
-      if (peer != rank && work[peer] == work[rank]) peer_waits.push_back(waited[peer]);
-    if (peer_waits.empty()) continue;
-    auto const middle =
-        peer_waits.begin() + static_cast<std::ptrdiff_t>((peer_waits.size() - 1) / 2);
-    std::ranges::nth_element(peer_waits, middle);
-    double const lost = *middle - waited[rank];
-    if (lost > seconds / 5 && (!out || lost > out->lost)) out = {rank, lost};
-  }
-  return out;
-}
+[[nodiscard]] std::optional<slow_rank> find_slow_rank(std::span<double const> waited,
+                                                      std::span<int const> work, double seconds);
 
 /// Looks for a slow rank every 50 batches.
 class slow_rank_watch {
@@ -76,36 +55,7 @@ class slow_rank_watch {
   /// Collective, after each batch: a note on a slow rank, the same on every rank; mostly "". Cost:
   /// every 50th call gathers one line of text per rank.
   [[nodiscard]] std::string describe_slow_rank(parallel::any_communicator& comm,
-                                               parallel::host::stream& s) {
-    if (!waited_ || count_ < batches || comm.size() == 1) return {};
-    auto const own_measurement =
-        fmt::format("{} {} {} {}", in_exchanges_, work_, seconds_, parallel::machine_name());
-    std::vector<double> waited;
-    std::vector<int> work;
-    std::vector<std::string> machines;
-    double seconds = 0;
-    for (auto const& text : parallel::gather_texts(comm, s, own_measurement)) {
-      auto rest = std::string_view(text);
-      auto const word = [&] {
-        auto const end = rest.find(' ');
-        return std::string(std::exchange(rest, rest.substr(end + 1)).substr(0, end));
-      };
-      waited.push_back(std::stod(word()));
-      work.push_back(std::stoi(word()));
-      seconds = std::max(seconds, std::stod(word()));
-      machines.emplace_back(rest);
-    }
-    count_ = 0;
-    in_exchanges_ = seconds_ = 0;
-    auto const slow = find_slow_rank(waited, work, seconds);
-    auto const last = std::exchange(last_, slow ? std::optional(slow->rank) : std::nullopt);
-    if (!slow || last_ == last || seconds < least_seconds) return {};
-    return fmt::format(
-        "rank {} on {} is slow: the last {} batches took {:.3g} s, of which it waited {:.3g} s for "
-        "others, and half of those with the same work {:.3g} s or more for it",
-        slow->rank, machines[slow->rank], batches, seconds, waited[slow->rank],
-        waited[slow->rank] + slow->lost);
-  }
+                                               parallel::host::stream& s);
 
  private:
   static constexpr double least_seconds = 2;  // chance makes ranks wait too

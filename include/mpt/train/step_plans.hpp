@@ -5,11 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include <mpt/train/run_plan.hpp>
-#include <parallel/train/show_step.hpp>
-#include <parallel/train/verify_step.hpp>
 
 namespace mpt {
 
@@ -21,17 +17,6 @@ template <class T>
                                                           run_plan const& plan, bool one_queue);
 
 /// The text of the plans, one after another.
-[[nodiscard]] inline std::string describe_step(std::vector<train::step_plan> const& plans) {
-  std::string out;
-  for (auto const& plan : plans) out += train::text_of(plan) + '\n';
-  for (auto const& plan : plans) {
-    auto const residency = train::residency_of(plan);
-    out += fmt::format(
-        "pipeline rank {}: {} elements unsharded at most, {} of gradients of single "
-        "microbatches, {} exchanges at once\n",
-        plan.rank, residency.values, residency.gradients, train::exchanges_at_once(plan));
-  }
-  return out;
-}
+[[nodiscard]] std::string describe_step(std::vector<train::step_plan> const& plans);
 
 }  // namespace mpt

@@ -8,11 +8,6 @@
 namespace mpt {
 
 /// The folder of a stream's split; `remote` is read in place where `local` holds no set.
-[[nodiscard]] inline std::filesystem::path stream_folder(stream_config const& stream) {
-  namespace fs = std::filesystem;
-  auto const local = fs::path(stream.local) / stream.split;
-  bool const is_local = stream.remote.empty() || fs::exists(local / "index.json");
-  return is_local ? local : fs::path(stream.remote) / stream.split;
-}
+[[nodiscard]] std::filesystem::path stream_folder(stream_config const& stream);
 
 }  // namespace mpt

@@ -1,0 +1,28 @@
+#include <mpt/callbacks/hf_exports.hpp>
+
+#include <filesystem>
+#include <system_error>
+
+#include <mpt/hf/convert.hpp>
+#include <mpt/hf/shapes.hpp>
+
+namespace mpt {
+
+hf_exports hf_exports_of(train_config const& config, std::string const& base) {
+  auto const& settings = config.callbacks.hf_checkpointer.value();
+  hf_exports out{hf::shapes_of(config.model), {}};
+  if (auto const& lora = config.model.lora) {
+    out.tensors = hf::adapters_of(out.tensors);
+    out.options = hf::adapter_options_of(*lora, precision_named(settings.precision), base);
+  } else {
+    std::error_code unreadable;  // an unreadable path counts as absent
+    auto const& name = config.tokenizer.name;
+    bool const has_tokenizer = !name.empty() && std::filesystem::exists(name, unreadable);
+    out.options =
+        export_options_of(config.model, settings.precision, has_tokenizer ? name : std::string());
+  }
+  if (settings.overwrite) out.options.existing = parallel::checkpoint::if_exists::replace;
+  return out;
+}
+
+}  // namespace mpt
