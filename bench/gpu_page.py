@@ -4,7 +4,7 @@ import datetime
 import pathlib
 import re
 
-# The tables of a page: heading, columns.
+# Headings and columns of the tables.
 TABLES = {
     "Speed of a step": ("step", "program", "tokens/s", "MFU", "times as fast as it", "GiB"),
     "Memory of a step, GiB": ("step", "planned", "allocated", "planned scratch", "scratch", "taken from the GPU"),

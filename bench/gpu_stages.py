@@ -131,7 +131,7 @@ def shape(job, size, form, length=2048, accumulation=None):
     return Shape(size, form, max(1, microbatch * 2048 // length), accumulation or usual, length)
 
 
-def run_tests(job, tests=None):
+def run_tests(job):
     """Runs the tests of a stage, each group in a process of its own."""
     def work(group):
         arguments = [f"--source-file=*{group.source}_test*", f"--test-case={group.cases}"]
@@ -147,7 +147,7 @@ def run_tests(job, tests=None):
             tool = [path, "--tool", group.sanitizer, "--error-exitcode", "9"]
         return words_of_tests(job.run([*tool, gpu_machine.program("gpu_tests", job.options), "--no-colors=true",
                                        *arguments]))
-    for group in tests or TESTS[job.stage]:
+    for group in TESTS[job.stage]:
         if not (job.options.rehearse and group.rehearsed == ""):
             job.check(group.name, lambda group=group: work(group))
 
