@@ -1,7 +1,7 @@
 // Tests every key of an evaluation's configuration: set to another value than its default, it
 // changes the evaluation, is refused, or is listed as having no effect, with the reason. The keys
 // below icl_tasks, eval_gauntlet, tokenizer and an mpt_causal_lm's model are read as in a training
-// configuration: tests/mpt/config/known_keys_test.cpp has their rows.
+// configuration: tests/mpt/config/read_train_keys_test.cpp has their rows.
 #include <cstdint>
 #include <map>
 #include <set>

@@ -1,15 +1,19 @@
-#include <mpt/config/known_keys.hpp>
+// The names that a training configuration may have, and what they do, as its reader asks for them.
+#pragma once
 
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <mpt/config/document.hpp>
 #include <mpt/config/read_train.hpp>
 
-namespace mpt {
+namespace test {
 
-std::vector<known_key> known_keys() {
+/// Every key a training configuration knows, sorted by name.
+[[nodiscard]] inline std::vector<mpt::known_key> known_keys() {
+  using namespace mpt;
   constexpr std::string_view smallest = R"(
 max_seq_len: 2
 max_duration: 1ba
@@ -38,4 +42,4 @@ eval_loader: {dataset: {local: d}}
   return known;
 }
 
-}  // namespace mpt
+}  // namespace test

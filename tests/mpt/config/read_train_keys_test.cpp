@@ -14,15 +14,15 @@
 #include <doctest/doctest.h>
 
 #include <mpt/config/hf.hpp>
-#include <mpt/config/known_keys.hpp>
 #include <mpt/config/read_lora.hpp>
 #include <mpt/config/read_train.hpp>
 #include <mpt/config/sizes.hpp>
 #include <parallel/core/file.hpp>
 #include <parallel/support/files.hpp>
 #include <support/checkout.hpp>
+#include <support/known_keys.hpp>
 
-namespace known_keys_test {
+namespace read_train_keys_test {
 
 using overrides = std::vector<std::string>;
 
@@ -942,7 +942,7 @@ TEST_CASE("known keys: every key changes the run, is refused, or is listed as wi
   auto const add_known = [&](mpt::config_report const& report) {
     for (auto const& key : report.known) known.insert(canonical(key.name));
   };
-  for (auto const& key : mpt::known_keys()) known.insert(canonical(key.name));
+  for (auto const& key : test::known_keys()) known.insert(canonical(key.name));
   std::set<std::string> tried;
   std::map<outcome, int> counts;
   auto const rows = all_rows();
@@ -1007,4 +1007,4 @@ TEST_CASE("known keys: every key that a source reads has a row in the table") {
   CHECK(found > 150);
 }
 
-}  // namespace known_keys_test
+}  // namespace read_train_keys_test
