@@ -9,6 +9,7 @@
 
 #include <mpt/config/read_model.hpp>
 #include <mpt/config/yaml.hpp>
+#include <parallel/support/files.hpp>
 
 namespace read_model_test {
 
@@ -22,12 +23,7 @@ inline mpt::model_config read(std::string const& text) {
 }
 
 inline std::string problem(std::string const& text) {
-  try {
-    static_cast<void>(read(text));
-  } catch (parallel::error const& error) {
-    return error.what();
-  }
-  return {};
+  return test::message_of([&] { static_cast<void>(read(text)); });
 }
 
 TEST_CASE("model: an empty mapping is LLM Foundry's default") {

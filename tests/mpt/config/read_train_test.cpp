@@ -12,6 +12,7 @@
 #include <mpt/config/read_train.hpp>
 #include <mpt/config/sizes.hpp>
 #include <parallel/core/philox.hpp>
+#include <parallel/support/files.hpp>
 #include <support/data.hpp>
 #include <support/known_keys.hpp>
 
@@ -54,12 +55,7 @@ inline mpt::train_config read(overrides const& changes, std::string const& text 
 }
 
 inline std::string problem(overrides const& changes, std::string const& text = base) {
-  try {
-    static_cast<void>(read(changes, text));
-  } catch (parallel::error const& error) {
-    return error.what();
-  }
-  return {};
+  return test::message_of([&] { static_cast<void>(read(changes, text)); });
 }
 
 TEST_CASE("training configuration: a short file has LLM Foundry's defaults") {

@@ -8,16 +8,12 @@
 #include <doctest/doctest.h>
 
 #include <mpt/config/time.hpp>
+#include <parallel/support/files.hpp>
 
 namespace time_test {
 
 inline std::string problem(std::string_view text) {
-  try {
-    static_cast<void>(mpt::parse_time(text));
-  } catch (parallel::error const& error) {
-    return error.what();
-  }
-  return {};
+  return test::message_of([&] { static_cast<void>(mpt::parse_time(text)); });
 }
 
 TEST_CASE("time: a string is read and written back") {

@@ -17,6 +17,7 @@
 #include <parallel/comm/single.hpp>
 #include <parallel/comm/threads/run.hpp>
 #include <parallel/core/call_site.hpp>
+#include <parallel/support/files.hpp>
 
 #include "parallel/comm/suite.hpp"
 
@@ -41,9 +42,7 @@ std::vector<std::string> messages_of(int ranks, Program program,
   return out;
 }
 
-inline bool contains(std::string const& text, std::string const& part) {
-  return text.find(part) != std::string::npos;
-}
+using test::contains;
 
 inline std::string line(unsigned number) { return "threads_test.cpp:" + std::to_string(number); }
 
