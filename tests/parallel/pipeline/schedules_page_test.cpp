@@ -88,12 +88,13 @@ streams.compute.synchronize();
 
 `train::stepper` does this for a model; `docs/examples/foreign_trainer.cpp` for arrays, without units.
 
-Units: F, I and W of all of a rank's blocks take 1 each, and messages nothing; p ranks, m
-microbatches, v stages a rank. *Bubble*: time in which a rank has nothing to do, by formula and in
-units here, and its share of the step. *Peak*: activations that the fullest rank keeps, in units of
-all its blocks for one microbatch. *Slots*: memory of each stage, in microbatches (`plan.hpp`).
-*Sent*: activations and gradients that a rank sends for each microbatch, on average. The V schedules'
-bubble lies before the first and after the last computation of a rank.
+In the tables below p is the number of ranks, m of microbatches, v of stages a rank. F, I and W of
+all of a rank's blocks take one unit of time each, messages take none. *Bubble* is the time in which
+a rank is idle, as a formula, in units (here) and as a share of the step. *Peak* is the largest
+number of activations that a rank keeps, in units of all its blocks for one microbatch. *Slots* are
+the memory of each stage, in microbatches (`plan.hpp`). *Sent* is the average number of activations
+and gradients that a rank sends for each microbatch. The bubble of the V schedules lies before the
+first and after the last computation of a rank.
 
 )";
   out += table(4, 8) + table(8, 32) +
