@@ -310,7 +310,7 @@ std::vector<row> rows_of_hub_and_adapters() {
       {listed, "model.peft_config.auto_mapping=a", "beside this model", lora},
       {listed, "model.peft_config.peft_version=1", "beside this model", lora},
       {changes, "mirrors.gpt2=/t"},
-      {listed, "mirrors.gpt3=/t", "nothing here has that name"},
+      {listed, "mirrors.gpt3=/t", "no value of this configuration is that name"},
       {changes, "tokenizer.name=other"},
       {listed, "tokenizer.kwargs.model_max_length=64", "max_seq_len"},
       {listed, "tokenizer.kwargs.use_fast=false", "tokenizer.json"},

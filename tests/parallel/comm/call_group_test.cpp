@@ -109,7 +109,7 @@ TEST_CASE("call_group: messages are refused") {
     host::stream s;
     int x = 0;
     CHECK_THROWS_WITH_AS(static_cast<void>(calls.send(s, std::span(&x, 1), 1 - comm.rank())),
-                         doctest::Contains("a send is no part of a group"), error);
+                         doctest::Contains("a send cannot be part of a group"), error);
   });
 }
 

@@ -486,7 +486,7 @@ TEST_CASE(
     CAPTURE(deadline_messages[rank]);
     CHECK(contains(deadline_messages[rank], "all_gather of 1 f32 at threads_test.cpp:"));
     CHECK(contains(deadline_messages[rank],
-                   " waited 0.2 s for rank 2 to finish its part, after all had come"));
+                   " waited 0.2 s for rank 2 to finish its part, after all ranks had arrived"));
   }
   auto const abort_messages = messages_while_stuck({.deadline = 600s, .grace = 100ms}, true);
   for (std::size_t const rank : {0U, 1U}) {
