@@ -31,6 +31,15 @@ inline double largest(model_outcome const& outcome) {
   return out;
 }
 
+/// Checks that two runs have the same results, bit by bit.
+inline void check_same_bits(model_outcome const& found, model_outcome const& expected) {
+  CHECK(found.loss == expected.loss);
+  CHECK(found.evaluated == expected.evaluated);
+  CHECK(found.tokens == expected.tokens);
+  CHECK(found.squared_norm == expected.squared_norm);
+  CHECK(found.gradients == expected.gradients);
+}
+
 /// Checks that two runs in fp64 agree: sums to a relative 1e-13, gradients to 1e-12 of the largest.
 inline void check_equal(model_outcome const& found, model_outcome const& expected) {
   double const largest_gradient = largest(expected);
