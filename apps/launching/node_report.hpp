@@ -30,7 +30,7 @@ struct node_report {
   double clock = 0;                               // seconds ahead of the folder's clock
 };
 
-/// How far the clocks of two machines may differ, in seconds.
+/// The largest allowed difference between the clocks of two machines, in seconds.
 inline constexpr double max_clock_difference = 30;
 
 [[nodiscard]] inline std::string name_of(node_report const& report) {

@@ -35,9 +35,10 @@ using json = nlohmann::json;
 using std::chrono::steady_clock;
 
 constexpr auto poll_interval = std::chrono::milliseconds(50);
-/// How often a leader signals that its run is alive.
+/// The interval at which a leader signals that its run is alive.
 constexpr auto beat_interval = std::chrono::seconds(5);
-/// For how long a file with a wrong seal is taken for a leftover of an earlier run.
+/// A wrong seal is taken for a leftover of an earlier run until no valid seal has been read for
+/// this long.
 constexpr auto stale_seal_limit = std::chrono::seconds(5);
 
 double seconds_since_epoch() {

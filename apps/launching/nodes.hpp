@@ -29,7 +29,7 @@
 
 namespace apps {
 
-/// How the ranks of a node failed.
+/// The failure of a node's ranks.
 struct node_failure {
   int node = 0;
   int code = 1;         // the exit code of launch
@@ -44,8 +44,8 @@ struct node_assignment {
   int nodes = 1;                 // the number of running nodes
 };
 
-/// How many of `present` nodes run where `nodes` are wanted: all that are wanted, or else the
-/// largest multiple of `multiple`.
+/// The number of nodes that run if `present` of `nodes` requested nodes are present: `nodes` if all
+/// are present, or else the largest multiple of `multiple`.
 [[nodiscard]] constexpr int running_node_count(int present, int nodes, int multiple) {
   int const count = present < nodes ? present : nodes;
   return count == nodes ? count : count - count % multiple;

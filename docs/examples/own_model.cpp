@@ -164,7 +164,7 @@ double train_by_groups() {
 }
 
 // [guide: data]
-/// What a rank trains on: its share of the sequences, as one microbatch. The token after t is
+/// The data of a rank: its share of the sequences, as one microbatch. The token after t is
 /// (3 t + 1) mod 17.
 struct rank_data {
   rank_data(int rank, int ranks) : share(parallel::data::share_of(sequences, rank, ranks)) {

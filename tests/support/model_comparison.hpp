@@ -12,8 +12,8 @@
 
 namespace test {
 
-/// The root mean square difference of a gradient from the exact one, relative to that of the exact
-/// one.
+/// The root mean square of a gradient's error, divided by the root mean square of the exact
+/// gradient.
 inline double distance(std::vector<double> const& a, std::vector<double> const& exact) {
   double error = 0, size = 0;
   for (std::size_t i = 0; i < exact.size(); ++i) {

@@ -100,9 +100,9 @@ concept submits_operations = communicator<C> &&
   { c.submit(s, op) } -> std::same_as<typename C::request_type>;
 };
 
-/// What decorators need: signatures can also be exchanged before an operation. `open_exchange`
-/// reserves the next position in the order of calls for an exchange; its argument is the stream
-/// whose worker will call it, or absent when the caller will.
+/// A communicator that can exchange signatures before an operation, as decorators do.
+/// `open_exchange` reserves the next position in the order of calls for an exchange; its argument
+/// is the stream whose worker will call it, or absent when the caller will.
 template <class C>
 concept has_submit = submits_operations<C> && requires(C c, typename C::stream_type& s) {
   { c.open_exchange() } -> std::same_as<signature_exchange>;

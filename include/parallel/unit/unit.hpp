@@ -20,8 +20,8 @@
 
 namespace parallel {
 
-/// What the parameters of one segment have in common. The trainer chooses the first two members;
-/// the last is a property of the parameter.
+/// The properties that all parameters of one segment share. The trainer chooses the first two
+/// members; the last is a property of the parameter.
 struct segment_key {
   bool trainable = true;
   int group = 0;  // optimizer group

@@ -32,7 +32,7 @@ struct key_row {
   [[nodiscard]] std::string key() const { return setting.substr(0, setting.find('=')); }
 };
 
-/// What reading a configuration gave: the configuration, or the message of the error.
+/// The result of reading a configuration: the configuration, or the message of the error.
 template <class Config>
 struct key_reading {
   Config config;

@@ -64,8 +64,9 @@ TEST_CASE("time: in batches it is fractional and is reached at the end of its ba
                        parallel::error);
 }
 
-// What Python makes of Composer's expressions: int(fraction * batches of an epoch * epochs), and
-// the batches that math.ceil(epochs * fraction * batches of an epoch) divides.
+// The expected values were computed in Python by Composer's expressions: int(fraction * batches of
+// an epoch * epochs), and the batches that math.ceil(epochs * fraction * batches of an epoch)
+// divides.
 TEST_CASE("time: fractions of epochs are multiplied in Composer's order") {
   auto const clock = [](char const* duration, std::int64_t batches) {
     return mpt::training_clock{.batches_per_epoch = batches,

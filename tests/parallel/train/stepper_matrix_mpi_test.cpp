@@ -70,7 +70,7 @@ void check(parallel::mpi::communicator& world, layout const& run_layout,
   CHECK(std::ranges::all_of(ranks, [](auto count) { return count > 0; }));
 }
 
-TEST_CASE("mixed layouts over MPI equal one rank bit for bit") {
+TEST_CASE("mixed layouts over MPI: results equal those of one rank bit for bit") {
   parallel::mpi::communicator world(*mpi_test::environment);
   std::vector<layout> layouts;
   for (auto const& run_layout : test::all_layouts(world.size(), 2))

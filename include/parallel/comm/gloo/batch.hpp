@@ -99,7 +99,7 @@ class batch {
     int peer;  // world rank
   };
 
-  // How long the reason may arrive after the departure of a rank is known.
+  // The longest time between the departure of a rank and the arrival of the reason.
   static constexpr auto max_notice_delay = std::chrono::seconds(1);
 
   [[nodiscard]] int own_rank() const {

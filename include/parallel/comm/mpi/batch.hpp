@@ -147,7 +147,8 @@ class batch {
     bool receives = false;
   };
 
-  // How long a message may arrive after its sender's farewell, which may take another route.
+  // The longest time between a sender's farewell and its last message, which may take another
+  // route.
   static constexpr auto max_flight_time = std::chrono::seconds(1);
 
   // The number of requests that have completed. Throws when a rank aborts.

@@ -35,8 +35,8 @@
 namespace parallel::mpi {
 
 struct communicator_options {
-  /// How long a rank waits for the others in one operation before it gives up (at least 30 s while
-  /// the communicator is made). Sub-communicators share it.
+  /// The time that a rank waits for the others in one operation (at least 30 s while the
+  /// communicator is constructed). Sub-communicators share it.
   shared_deadline deadline = std::chrono::seconds(600);
   /// Collectives send pieces of this size, many at a time; staging memory is 8 times that for each
   /// rank. Open MPI sends up to 64 KiB over TCP at once; for more it first asks the receiver, and

@@ -38,10 +38,10 @@
 namespace parallel::threads {
 
 struct world_options {
-  /// How long a rank waits for the others in one collective before it gives up.
+  /// The time that a rank waits for the others in one collective.
   shared_deadline deadline = std::chrono::seconds(600);
-  /// How long another rank may take to stop after a failure, and how long a rank that gives up its
-  /// operations may take to say why.
+  /// The time within which another rank must stop after a failure, and within which a rank that
+  /// gives up its operations must tell the others the reason.
   std::chrono::milliseconds grace = std::chrono::seconds(60);
   /// Called by threads::run when a rank did not stop within the grace, with a sentence that names
   /// the first failure and the calls in which ranks are stuck. A thread cannot be ended from
