@@ -1,5 +1,4 @@
-// Exact attention of whole sequences by ranks that each hold a part of every sequence, and its
-// results.
+// The exact results of attention by ranks that each hold a part of every sequence.
 #pragma once
 
 #include <algorithm>

@@ -119,7 +119,7 @@ concept groups_messages = communicator<C> && requires {
 
 /// `split(coloring, name)`: the communicator of the ranks of the same color, in rank order.
 /// Collective: every rank calls it, and no call of a rank may still be waiting for another rank. It
-/// blocks until all ranks have come, unless every rank knows all colors and the backend needs no
+/// blocks until all ranks have arrived, unless every rank knows all colors and the backend needs no
 /// rendezvous. Calls of the sub-communicators and of the whole never mix. The axes of a mesh are
 /// made by it.
 template <class C>

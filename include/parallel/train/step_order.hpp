@@ -18,7 +18,7 @@ namespace parallel::train {
 /// The possible errors of a list of actions, each found at one action.
 enum class step_flaw : std::uint8_t {
   none,
-  out_of_order,  // it does not come after what it needs, comes twice, or is in the wrong place
+  out_of_order,  // it precedes an action that it needs, occurs twice, or is in the wrong place
   missing,       // the list ends without it
   absent,        // the values or gradients that it needs are not in its buffer
   stale,         // it reads memory that holds something else

@@ -78,7 +78,7 @@ class batch {
     return {};
   }
 
-  /// The message for the deadline; `present_ranks` describes the ranks that came.
+  /// The message for the deadline; `present_ranks` describes the ranks that have arrived.
   [[nodiscard]] std::string overdue(std::string const& present_ranks) const {
     return concat(describe(call_signature_), " (call ", call_signature_.sequence, "): rank ",
                   own_rank(), " waited ", world_->options().deadline.seconds(), " s for ",

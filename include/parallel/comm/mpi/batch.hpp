@@ -133,7 +133,7 @@ class batch {
     return out;
   }
 
-  /// The message for the deadline; `present_ranks` describes the ranks that came.
+  /// The message for the deadline; `present_ranks` describes the ranks that have arrived.
   [[nodiscard]] std::string overdue(std::string const& present_ranks) const {
     return concat(describe(call_signature_), " (call ", call_signature_.sequence, "): rank ",
                   link_->world_rank(link_->rank()), " waited ", link_->options().deadline.seconds(),

@@ -87,7 +87,7 @@ class link final : public parallel::detail::abortable {
   }
 
   /// The sub-communicator of `color` of `whole`, with `members` in the order of their ranks. All
-  /// ranks of the whole must have come.
+  /// ranks of the whole must have arrived.
   link(std::shared_ptr<link> const& whole, int color, std::span<int const> members)
       : env_(whole->env_), options_(whole->options_), root_(whole->root_ ? whole->root_ : whole) {
     for (int const member : members) world_ranks_.push_back(whole->world_rank(member));
@@ -222,7 +222,8 @@ class link final : public parallel::detail::abortable {
   static constexpr int control_tag = 0;  // slot 0 of 3 is never used by calls
   static constexpr int farewell_tag = 3;
 
-  // Not MPI_Comm_dup: the worker of another communicator may need MPI while the other ranks come.
+  // Not MPI_Comm_dup: the worker of another communicator may need MPI before the other ranks
+  // arrive.
   void duplicate(MPI_Comm& out) {
     MPI_Request request = MPI_REQUEST_NULL;
     {
