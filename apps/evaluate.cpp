@@ -102,7 +102,7 @@ mpt::tokenizer tokenizer_of(std::string const& named, mpt::model_source const& s
 /// Runs all tasks on a loaded model. `ends`: the tokens that end a text, by the model's files.
 /// Collective.
 std::vector<mpt::icl::task_result> run_tasks(evaluation const& plan, apps::loaded_model& model,
-                                             mpt::tokenizer const& words,
+                                             mpt::tokenizer const& tokenizer,
                                              std::vector<std::int32_t> const& ends, bool shows) {
   namespace icl = mpt::icl;
   std::int64_t longest = 2;
@@ -134,7 +134,7 @@ std::vector<mpt::icl::task_result> run_tasks(evaluation const& plan, apps::loade
                     fmt::format("{}, {}-shot", task.config.label, shots));
       };
       out.push_back(
-          icl::run_task(task, shots, words, scorer, sharing, plan.subset_batches, seen, ends));
+          icl::run_task(task, shots, tokenizer, scorer, sharing, plan.subset_batches, seen, ends));
       finished_rows += out.back().rows();
     }
   return out;
@@ -165,11 +165,11 @@ outcome evaluate(arguments const& args, evaluation const& plan, std::size_t mode
   std::optional<apps::text_batches> data;
   if (!args.data.empty()) data = apps::open_text(text_of(args), source, length);
   if (data && comm.rank() == 0 && !data->note.empty()) console::say("note: {}\n", data->note);
-  std::optional<mpt::tokenizer> words;
+  std::optional<mpt::tokenizer> tokenizer;
   mpt::text_ends ends;
   if (!plan.tasks.empty()) {
-    words = tokenizer_of(request.tokenizer, source);
-    ends = text_ends_of(source, *words);
+    tokenizer = tokenizer_of(request.tokenizer, source);
+    ends = text_ends_of(source, *tokenizer);
     bool const writes = std::ranges::any_of(plan.tasks, [](auto const& task) {
       return task.config.kind == mpt::icl::task_kind::generation;
     });
@@ -193,7 +193,7 @@ outcome evaluate(arguments const& args, evaluation const& plan, std::size_t mode
     // do not support
     if (auto const note = model.attention_note(); comm.rank() == 0 && !note.empty())
       console::say("{}\n", note);
-    if (words) out.report.tasks = run_tasks(plan, model, *words, ends.tokens, shows);
+    if (tokenizer) out.report.tasks = run_tasks(plan, model, *tokenizer, ends.tokens, shows);
     if (plan.gauntlet)
       out.report.gauntlet = mpt::icl::score_gauntlet(*plan.gauntlet, out.report.tasks);
   };
@@ -376,7 +376,7 @@ int main(int argc, char** argv) {
                  "Foundry's form")
       ->required()
       ->check(CLI::ExistingPath);
-  app.add_option("--adapter", args.adapter, "PEFT's adapter beside the model in the folder")
+  app.add_option("--adapter", args.adapter, "folder of an adapter that PEFT wrote for the model")
       ->check(CLI::ExistingDirectory);
   app.add_option("overrides", args.overrides, "key.sub=value, over what the YAML says");
   app.add_option("--data", args.data, "MDS folder, or .json.gz, .jsonl, .jsonl.zst, text")

@@ -49,7 +49,7 @@ double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-/// The continuation of a prompt and the time of each of its steps.
+/// The continuation of a prompt, and the time that each step took.
 struct continuation {
   std::string text;
   std::size_t prompt_tokens = 0, tokens = 0;
@@ -58,55 +58,57 @@ struct continuation {
   [[nodiscard]] double total() const { return encode + generate + decode; }
 };
 
-using show = std::function<void(std::string const&)>;
+using text_printer = std::function<void(std::string const&)>;
 using texts = std::vector<std::string>;
-/// Continues texts together; shows the text of a single prompt as it becomes certain.
-using continue_texts = std::function<std::vector<continuation>(texts const&, show const&)>;
+/// Continues all texts together. With a printer there is one text, and each new part of it is
+/// printed as soon as later tokens cannot change it.
+using continue_texts = std::function<std::vector<continuation>(texts const&, text_printer const&)>;
 
 std::vector<continuation> continue_all(arguments const& args, apps::loaded_model& model,
-                                       parallel::index longest, mpt::tokenizer const& words,
-                                       mpt::text_affixes const& affixes, std::uint64_t first,
-                                       texts const& prompts, show const& show_text) {
+                                       parallel::index max_tokens, mpt::tokenizer const& tokenizer,
+                                       mpt::text_affixes const& affixes, std::uint64_t first_text,
+                                       texts const& prompts, text_printer const& show_text) {
   std::vector<continuation> out(prompts.size());
   std::vector<std::vector<std::int32_t>> ids;
-  std::vector<mpt::stopped_text> texts_so_far;
+  std::vector<mpt::stopped_text> decoded_texts;
   std::size_t longest_prompt = 0;
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     auto const begin = std::chrono::steady_clock::now();
-    ids.push_back(encode_with_affixes(affixes, words, prompts[i]));
+    ids.push_back(encode_with_affixes(affixes, tokenizer, prompts[i]));
     out[i].encode = seconds_since(begin);
     out[i].prompt_tokens = ids.back().size();
-    texts_so_far.emplace_back(words, args.stops);
-    mpt::check_prompt(ids.back().size(), longest);
+    decoded_texts.emplace_back(tokenizer, args.stops);
+    mpt::check_prompt(ids.back().size(), max_tokens);
     longest_prompt = std::max(longest_prompt, ids.back().size());
   }
-  auto const end_of_turn = args.chat ? words.id_of(mpt::chat_end) : std::nullopt;
-  double decoding = 0;
+  auto const end_of_turn = args.chat ? tokenizer.id_of(mpt::chat_end) : std::nullopt;
+  double decoding_seconds = 0;
   auto options = args.options;
-  options.first_text = first;
+  options.first_text = first_text;
   options.ends_text = [&](std::size_t i, std::int32_t id) {
     if (id == end_of_turn) return true;
-    auto const from = std::chrono::steady_clock::now();
-    bool const ended = texts_so_far[i].add(id);
-    if (show_text) show_text(texts_so_far[i].take());
-    auto const spent = seconds_since(from);
-    out[i].decode += spent;
-    decoding += spent;
+    auto const begin_of_decoding = std::chrono::steady_clock::now();
+    bool const ended = decoded_texts[i].add(id);
+    if (show_text) show_text(decoded_texts[i].take());
+    auto const duration = seconds_since(begin_of_decoding);
+    out[i].decode += duration;
+    decoding_seconds += duration;
     return ended;
   };
   auto begin = std::chrono::steady_clock::now();
-  auto const reader =
-      model.texts({.tokens = std::min(longest, static_cast<parallel::index>(longest_prompt) +
-                                                   options.max_new_tokens),
+  auto const decoder =
+      model.texts({.tokens = std::min(max_tokens, static_cast<parallel::index>(longest_prompt) +
+                                                      options.max_new_tokens),
                    .texts = prompts.size()});
-  auto const written = mpt::generate(*reader, std::span(ids), options);
-  auto const generating = (seconds_since(begin) - decoding) / static_cast<double>(prompts.size());
+  auto const new_ids = mpt::generate(*decoder, std::span(ids), options);
+  auto const generation_seconds =
+      (seconds_since(begin) - decoding_seconds) / static_cast<double>(prompts.size());
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     begin = std::chrono::steady_clock::now();
-    out[i].tokens = written[i].size();
-    out[i].generate = generating;
-    out[i].text = texts_so_far[i].finish();
-    if (show_text) show_text(texts_so_far[i].take());
+    out[i].tokens = new_ids[i].size();
+    out[i].generate = generation_seconds;
+    out[i].text = decoded_texts[i].finish();
+    if (show_text) show_text(decoded_texts[i].take());
     out[i].decode += seconds_since(begin);
   }
   return out;
@@ -133,13 +135,13 @@ void print_times(std::vector<continuation> const& continuations, std::size_t bat
       1000 * sum.generate, 1000 * sum.decode, 1000 * sum.total(), per_token, 1000 / per_token);
 }
 
-/// Prints a text; throws when standard output does not take it.
+/// Prints a text; throws if it cannot be written to standard output.
 void print(std::string const& text) {
   fmt::print("{}", text);
   apps::require_printed();
 }
 
-nlohmann::ordered_json record_of(std::string const& prompt, continuation const& result) {
+nlohmann::ordered_json generation_json(std::string const& prompt, continuation const& result) {
   return {{"prompt", prompt},
           {"output", result.text},
           {"prompt_tokens", result.prompt_tokens},
@@ -154,7 +156,7 @@ void write_json(arguments const& args, std::vector<mpt::file_prompt> const& prom
   double seconds = 0;
   std::size_t tokens = 0;
   for (std::size_t i = 0; i < continuations.size(); ++i) {
-    generations.push_back(record_of(prompts[i].text, continuations[i]));
+    generations.push_back(generation_json(prompts[i].text, continuations[i]));
     seconds += continuations[i].total();
     tokens += continuations[i].tokens;
   }
@@ -169,32 +171,33 @@ void write_json(arguments const& args, std::vector<mpt::file_prompt> const& prom
     apps::write_report_file(args.json, record.dump(2) + "\n");
 }
 
-/// Continues all prompts, whose lengths have been checked. `longest`: the most tokens of a text.
+/// Continues all prompts, whose lengths have been checked. A text has at most `max_tokens` tokens.
 void continue_prompts(arguments const& args, std::vector<mpt::file_prompt> const& prompts,
-                      std::int64_t longest, continue_texts const& continue_group) {
+                      std::int64_t max_tokens, continue_texts const& continue_group) {
   std::vector<continuation> continuations;
-  bool const quiet = args.json == "-";
-  bool const streams = args.batch == 1 && !quiet;
+  bool const prints_json = args.json == "-";
+  bool const shows_progress = args.batch == 1 && !prints_json;
   for (std::size_t index = 0; index < prompts.size();) {
     std::size_t const end = std::min(index + args.batch, prompts.size());
     texts group;
     for (std::size_t i = index; i < end; ++i) group.push_back(prompts[i].text);
-    if (streams) print(group.front());
+    if (shows_progress) print(group.front());
     try {
-      for (auto& current : continue_group(group, streams ? show(print) : show()))
+      for (auto& current :
+           continue_group(group, shows_progress ? text_printer(print) : text_printer()))
         continuations.push_back(std::move(current));
     } catch (parallel::error const& problem) {
       parallel::fail(prompts[index].location, end > index + 1 ? " and those after it: " : ": ",
                      problem.what());
     }
-    if (streams) print("\n");
+    if (shows_progress) print("\n");
     for (; index < end; ++index) {
       auto const& current = continuations[index];
-      if (!streams && !quiet) print(prompts[index].text + current.text + "\n");
-      if (static_cast<std::int64_t>(current.prompt_tokens + current.tokens) == longest &&
+      if (!shows_progress && !prints_json) print(prompts[index].text + current.text + "\n");
+      if (static_cast<std::int64_t>(current.prompt_tokens + current.tokens) == max_tokens &&
           static_cast<std::int64_t>(current.tokens) < args.options.max_new_tokens)
-        mpt::console::say("note: {}: ends after {} tokens, as the model reads {} at most\n",
-                          prompts[index].location, current.tokens, longest);
+        mpt::console::say("note: {}: ends after {} tokens, because the model reads at most {}\n",
+                          prompts[index].location, current.tokens, max_tokens);
     }
   }
   if (args.prompts.empty())
@@ -209,8 +212,8 @@ void continue_prompts(arguments const& args, std::vector<mpt::file_prompt> const
 void chat(arguments const& args, mpt::chat_renderer const& render,
           continue_texts const& continue_conversation) {
   mpt::console::say(
-      "A line is a message. clear: begin anew; history: what was said; system: another "
-      "system prompt; quit: end.\n");
+      "Each line is a message, except the commands clear (begin a new chat), history (print the "
+      "chat), system (change the system prompt) and quit.\n");
   auto system = args.system;
   std::vector<mpt::chat_message> messages;
   auto const reset = [&] {
@@ -226,7 +229,7 @@ void chat(arguments const& args, mpt::chat_renderer const& render,
     if (line == "quit" || line == "exit" || line == "q") return;
     if (line.empty()) continue;
     if (!mpt::utf8::is_valid(line)) {
-      apps::print_error("that is not UTF-8 text; write it again");
+      apps::print_error("the line is not UTF-8 text; write it again");
       continue;
     }
     if (line == "clear") {
@@ -242,7 +245,7 @@ void chat(arguments const& args, mpt::chat_renderer const& render,
         auto answer = std::move(continue_conversation({render(messages, true)}, print).front());
         print("\n");
         messages.push_back({"assistant", std::move(answer.text)});
-      } catch (parallel::error const& problem) {  // the chat is too long, or the line holds marks
+      } catch (parallel::error const& problem) {  // e.g. the chat has become too long
         messages.pop_back();
         apps::print_error(problem.what());
       }
@@ -250,21 +253,22 @@ void chat(arguments const& args, mpt::chat_renderer const& render,
   }
 }
 
-/// Lets the ranks that share rank 0's model continue the same texts as rank 0.
+/// Repeats rank 0's calls on the other ranks that hold slices of the same model.
 class shared_work {
  public:
   shared_work(parallel::any_communicator& ranks, continue_texts continue_locally)
       : ranks_(ranks), continue_locally_(std::move(continue_locally)) {}
 
   /// Continues texts on all ranks; called on rank 0.
-  std::vector<continuation> operator()(texts const& prompts, show const& shown) {
+  std::vector<continuation> operator()(texts const& prompts, text_printer const& printer) {
     static_cast<void>(broadcast(nlohmann::json(prompts).dump()));
-    return continue_locally_(prompts, shown);
+    return continue_locally_(prompts, printer);
   }
-  /// Ends follow() on the other ranks; called on rank 0.
+  /// Lets `follow` return on the other ranks; called on rank 0.
   void end() { static_cast<void>(broadcast("")); }
 
-  /// Continues the texts that rank 0 continues, until its end(); called on the other ranks.
+  /// Continues the texts that rank 0 continues, until rank 0 calls `end`; called on the other
+  /// ranks.
   void follow() {
     for (auto text = broadcast(""); !text.empty(); text = broadcast("")) try {
         static_cast<void>(continue_locally_(nlohmann::json::parse(text).get<texts>(), {}));
@@ -283,22 +287,24 @@ class shared_work {
   continue_texts continue_locally_;
 };
 
-/// Refuses invalid options before anything is read.
-void check(arguments const& args) {
+/// Throws if options are invalid, before any file is read.
+void check_options(arguments const& args) {
   static_cast<void>(mpt::sampler(args.options.sampling));
   static_cast<void>(mpt::token_history(args.options.history, {}));
   apps::check_report_file("--json", args.json, {args.model, args.prompts});
 }
 
 /// The prompts to continue. Throws when one is too long for the model.
-std::vector<mpt::file_prompt> read_prompts(arguments const& args, mpt::tokenizer const& words,
-                                           mpt::text_affixes const& affixes, std::int64_t longest) {
+std::vector<mpt::file_prompt> read_prompts(arguments const& args, mpt::tokenizer const& tokenizer,
+                                           mpt::text_affixes const& affixes,
+                                           std::int64_t max_tokens) {
   if (args.chat) return {};
   auto out = args.prompts.empty() ? std::vector<mpt::file_prompt>{{"--prompt", args.prompt}}
                                   : mpt::read_prompts(args.prompts);
   for (auto const& [location, text] : out) {
     parallel::require(mpt::utf8::is_valid(text), location, ": is not UTF-8 text");
-    mpt::check_prompt(encode_with_affixes(affixes, words, text).size(), longest, location + ": ");
+    mpt::check_prompt(encode_with_affixes(affixes, tokenizer, text).size(), max_tokens,
+                      location + ": ");
   }
   return out;
 }
@@ -310,36 +316,38 @@ void generate(arguments args) {
     mpt::console::say("note: {}\n", source.note());
   auto const tokenizer_name = args.tokenizer.empty() ? source.tokenizer() : args.tokenizer;
   parallel::require(!tokenizer_name.empty(), args.model.string(),
-                    " brings no tokenizer; name one with --tokenizer");
-  auto const words = mpt::tokenizer::load(tokenizer_name);
-  parallel::require(words.size() <= source.config().vocab_size, "the tokenizer has ", words.size(),
-                    " tokens, the model only ", source.config().vocab_size,
+                    " has no tokenizer; name one with --tokenizer");
+  auto const tokenizer = mpt::tokenizer::load(tokenizer_name);
+  parallel::require(tokenizer.size() <= source.config().vocab_size, "the tokenizer has ",
+                    tokenizer.size(), " tokens, the model only ", source.config().vocab_size,
                     "; name the model's own with --tokenizer");
-  auto ends = text_ends_of(source, words);
+  auto ends = text_ends_of(source, tokenizer);
   if (!ends.note.empty() && apps::is_primary_here()) mpt::console::say("note: {}\n", ends.note);
   args.options.end_tokens = std::move(ends.tokens);
-  auto const longest = source.config().max_seq_len;
-  auto const affixes = args.chat ? mpt::text_affixes() : mpt::read_text_affixes(words);
-  auto const prompts = apps::is_primary_here() ? read_prompts(args, words, affixes, longest)
+  auto const max_tokens = source.config().max_seq_len;
+  auto const affixes = args.chat ? mpt::text_affixes() : mpt::read_text_affixes(tokenizer);
+  auto const prompts = apps::is_primary_here() ? read_prompts(args, tokenizer, affixes, max_tokens)
                                                : std::vector<mpt::file_prompt>();
   mpt::chat_renderer render;
   if (args.chat) {
-    render = mpt::read_chat_renderer(words.files(), apps::template_engine());
-    args.stops.emplace_back(mpt::chat_end);  // for tokenizers in which it is not a single token
+    render = mpt::read_chat_renderer(tokenizer.files(), apps::template_engine());
+    args.stops.emplace_back(mpt::chat_end);  // for tokenizers that split it into several tokens
   }
   auto const engine = apps::make_engine();
   auto const work = [&](parallel::any_communicator& ranks, apps::loaded_model& model) {
-    std::uint64_t text_count = 0;  // of earlier calls, the same on every rank
-    shared_work shared(ranks, [&](texts const& prompts_of_call, show const& shown) {
-      auto const first = std::exchange(text_count, text_count + prompts_of_call.size());
-      return continue_all(args, model, longest, words, affixes, first, prompts_of_call, shown);
-    });
-    if (ranks.rank() > 0) return shared.follow();
+    std::uint64_t text_count = 0;  // the number of texts in earlier calls, the same on every rank
+    shared_work work_of_ranks(
+        ranks, [&](texts const& prompts_of_call, text_printer const& printer) {
+          auto const first_text = std::exchange(text_count, text_count + prompts_of_call.size());
+          return continue_all(args, model, max_tokens, tokenizer, affixes, first_text,
+                              prompts_of_call, printer);
+        });
+    if (ranks.rank() > 0) return work_of_ranks.follow();
     if (args.chat)
-      chat(args, render, std::ref(shared));
+      chat(args, render, std::ref(work_of_ranks));
     else
-      continue_prompts(args, prompts, longest, std::ref(shared));
-    shared.end();
+      continue_prompts(args, prompts, max_tokens, std::ref(work_of_ranks));
+    work_of_ranks.end();
   };
   parallel::shared_deadline const deadline =
       std::chrono::seconds(args.chat ? 7 * 86400 : 600);  // a user may think before the next line
@@ -358,21 +366,22 @@ void generate(arguments args) {
 }
 
 /// Checks that an option is a file of prompts; the error says how to give LLM Foundry's prompts.
-CLI::Validator prompts_file() {
-  return {[](std::string& text) -> std::string {
-            std::error_code unreadable;  // an unreadable path counts as absent
-            if (std::filesystem::is_regular_file(text, unreadable) ||
-                std::filesystem::is_fifo(text, unreadable))
-              return {};
-            if (text.starts_with("file::"))
-              return fmt::format("a file that is one prompt is read by --prompt - < {}",
-                                 mpt::printable(text.substr(6)));
-            return fmt::format(
-                "there is no file '{}'; a prompt itself is given by --prompt TEXT, several as the "
-                "lines of a file",
-                mpt::printable(text));
-          },
-          "", "FILE"};
+CLI::Validator is_prompts_file() {
+  return {
+      [](std::string& text) -> std::string {
+        std::error_code unreadable;  // an unreadable path counts as absent
+        if (std::filesystem::is_regular_file(text, unreadable) ||
+            std::filesystem::is_fifo(text, unreadable))
+          return {};
+        if (text.starts_with("file::"))
+          return fmt::format("give a file that is one prompt by --prompt - < {}",
+                             mpt::printable(text.substr(6)));
+        return fmt::format(
+            "there is no file '{}'; give a prompt by --prompt TEXT, several prompts as the lines "
+            "of a file",
+            mpt::printable(text));
+      },
+      "", "FILE"};
 }
 
 }  // namespace
@@ -385,38 +394,40 @@ int main(int argc, char** argv) {
   app.add_option("model", args.model, "checkpoint, save folder, or Hugging Face folder")
       ->required()
       ->check(CLI::ExistingDirectory);
-  app.add_option("--adapter", args.adapter, "PEFT's adapter beside it")
+  app.add_option("--adapter", args.adapter, "folder of an adapter that PEFT wrote for the model")
       ->check(CLI::ExistingDirectory);
-  auto* const ways = app.add_option_group("what to continue");
-  ways->add_option("--prompt", args.prompt, "text to continue; - reads standard input");
-  ways->add_option("--prompts", args.prompts,
+  auto* const input = app.add_option_group("input");
+  input->add_option("--prompt", args.prompt, "text to continue; - reads standard input");
+  input
+      ->add_option("--prompts", args.prompts,
                    "file of prompts: one a line, or JSON lines with \"prompt\"")
-      ->check(prompts_file());
-  auto* const chat = ways->add_flag(
+      ->check(is_prompts_file());
+  auto* const chat = input->add_flag(
       "--chat", args.chat,
-      "talk with the model, in the form of the tokenizer's chat_template, else ChatML");
-  ways->require_option(1);
-  app.add_option("--batch", args.batch, "prompts of a file that are continued side by side")
+      "chat with the model, in the format of the tokenizer's chat_template, or else ChatML");
+  input->require_option(1);
+  app.add_option("--batch", args.batch, "number of prompts that are continued together")
       ->capture_default_str()
       ->check(CLI::Range(1, 65536));
   app.add_option("--tensor", args.tensor,
                  "ranks (threads) that each hold a slice of the model; under mpirun leave it out")
       ->check(CLI::Range(1, 4096));
-  app.add_option("--system_prompt", args.system, "what --chat begins with")
+  app.add_option("--system_prompt", args.system, "system prompt of --chat")
       ->capture_default_str()
       ->needs(chat);
-  app.add_option("--max_new_tokens", args.options.max_new_tokens, "at most so many new tokens")
+  app.add_option("--max_new_tokens", args.options.max_new_tokens, "maximum number of new tokens")
       ->capture_default_str()
       ->check(apps::whole_number(1));
   app.add_option("--temperature", sampling.temperature, "0 is greedy")->capture_default_str();
   app.add_option("--top_k", sampling.top_k, "keep the k most likely tokens; 0: all")
       ->check(apps::whole_number(0));
-  app.add_option("--top_p", sampling.top_p, "keep the most likely tokens of this probability");
+  app.add_option("--top_p", sampling.top_p,
+                 "keep the most likely tokens whose probabilities add up to this");
   app.add_option("--repetition_penalty", history.repetition_penalty,
-                 "above 1: tokens that were there are less likely")
+                 "above 1: tokens that the text already has become less likely")
       ->capture_default_str();
   app.add_option("--no_repeat_ngram_size", history.no_repeat_ngram_size,
-                 "no run of so many tokens comes twice; 0: any may")
+                 "no sequence of this many tokens occurs twice; 0: no limit")
       ->check(apps::whole_number(0));
   app.add_option("--stop", args.stops, "a text ends before this string; may be given several times")
       ->expected(1)
@@ -424,7 +435,7 @@ int main(int argc, char** argv) {
       ->check([](std::string const& text) {
         return text.empty() ? std::string("expected some characters, found none") : std::string();
       });
-  app.add_option("--seed", sampling.seed, "of the random choices")
+  app.add_option("--seed", sampling.seed, "seed of the random choices")
       ->capture_default_str()
       ->check(apps::any_seed());
   app.add_option("--tokenizer", args.tokenizer, "default: the model's own");
@@ -434,14 +445,15 @@ int main(int argc, char** argv) {
   app.add_option("--device", args.device, "auto (a GPU when there is one), cpu or cuda")
       ->capture_default_str()
       ->check(CLI::IsMember({"auto", "cpu", "cuda"}));
-  app.add_option("--json", args.json,
-                 "also write prompts, texts and times as JSON to this file (-: print, alone)")
+  app.add_option(
+         "--json", args.json,
+         "also write prompts, texts and times as JSON to this file (-: print only the JSON)")
       ->excludes(chat);
   apps::settle_threads(argv);
   return apps::run(
       app, argc, argv,
       [&] {
-        check(args);
+        check_options(args);
         if (args.prompt == "-") args.prompt = mpt::read_prompt(std::cin);
         generate(args);
       },

@@ -2,12 +2,11 @@
 // any published size, in form a (learned positions and biases, as LLM Foundry's YAMLs) or b (ALiBi,
 // no bias), or the size "tiny", which shows in seconds that everything is installed.
 //
-// Its arguments are "--name value"; a wrong one prints all of them. The program prints "ready" when
-// it is warm, then runs one step for every line of standard input and answers with its seconds, so
-// that a driver can alternate it with another program. At the end of input it prints one JSON line:
-// tokens per second of the median step, MFU by LLM Foundry's convention and the causal one, memory.
-// `--profile 1` adds the time of a step by operation; with `--offload 1` optimizer states are in
-// the host's memory, with `--beside 1` weight gradients run on a stream of their own, with
+// Its arguments are "--name value"; a wrong one prints all of them. The program warms up, runs
+// steps for `--seconds` (one step at least), and prints one JSON line: tokens per second of the
+// median step, MFU by LLM Foundry's convention and the causal one, memory. `--profile 1` adds the
+// time of a step by operation; with `--offload 1` optimizer states are in the host's memory, with
+// `--beside 1` weight gradients run on a stream of their own, with
 // `--graphs 1` a block's pass is one graph. Products are tuned first, unless `--tuned 0` or
 // `--deterministic 1`.
 //
@@ -65,6 +64,7 @@ gpu_arguments arguments(int argc, char** argv) {
            {"beside", "0"},
            {"graphs", "0"},
            {"profile", "0"},
+           {"seconds", "20"},
            {"text", ""},
            {"steps", "300"},
            {"seed", "1"},
@@ -282,9 +282,9 @@ ordered_json profile(gpu_training<T>& training) {
   return {{"step_milliseconds", 1e3 * seconds}, {"operations", std::move(rows)}};
 }
 
-/// Runs steps on random tokens, one for each line of input.
+/// Runs steps on random tokens for the given seconds.
 template <class T>
-void follow(gpu_arguments const& args, gpu_training<T>& training) {
+void measure(gpu_arguments const& args, gpu_training<T>& training) {
   parallel::philox const random(1, parallel::stream_id("gpu_step"));
   std::vector<std::int32_t> ids(training.tokens());
   auto const tokens = static_cast<std::uint32_t>(std::min<index>(50257, training.vocabulary()));
@@ -294,11 +294,11 @@ void follow(gpu_arguments const& args, gpu_training<T>& training) {
   training.tune();
   for (int warm_up_step = 0; warm_up_step < 3; ++warm_up_step)
     static_cast<void>(training.step(1.0));
-  std::cout << "ready" << std::endl;
+  double const end = wall_seconds() + static_cast<double>(args.number("seconds"));
   std::vector<double> seconds;
-  for (std::string line; std::getline(std::cin, line);)
-    std::cout << seconds.emplace_back(training.step(1.0)) << std::endl;
-  if (seconds.empty()) return;
+  do {
+    seconds.push_back(training.step(1.0));
+  } while (wall_seconds() < end);
   auto out = training.report(seconds);
   if (args.number("profile") != 0) out["profile"] = profile(training);
   std::cout << out.dump() << std::endl;
@@ -347,7 +347,7 @@ void run(gpu_arguments const& args) {
   if (args.has_value("text"))
     train(args, training);
   else
-    follow(args, training);
+    measure(args, training);
 }
 
 }  // namespace

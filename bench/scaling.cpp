@@ -1,6 +1,7 @@
-// How training scales: 1, 2, 4, … ranks train the same MPT, with a constant number of sequences per
-// rank (weak scaling) and with a constant total (strong scaling); each is compared with one rank.
-// Ranks are threads, or processes under mpirun, where ranks are numbered machine by machine.
+// scaling: measures how training scales. 1, 2, 4, … ranks train the same MPT, with a constant
+// number of sequences per rank (weak scaling) and with a constant total (strong scaling), and are
+// compared with one rank. Ranks are threads, or processes under mpirun, where ranks are numbered
+// machine by machine.
 #include <algorithm>
 #include <cstdint>
 #include <map>

@@ -24,8 +24,28 @@ target_include_directories(ParallelLM_parallel INTERFACE
 
 parallellm_interface(checkpoint ParallelLM::parallel nlohmann_json::nlohmann_json
   ParallelLM::xxhash)
+# Makes a source from `template`: each @name@ in it becomes the text of the file that follows that name. The template holds
+# the texts in raw strings R"python(...)python".
+function(parallellm_embed template source)
+  while(ARGN)
+    list(POP_FRONT ARGN name file)
+    file(READ ${file} ${name})
+    string(FIND "${${name}}" ")python\"" delimiter)
+    if(NOT delimiter EQUAL -1)
+      message(FATAL_ERROR "${file} contains )python\", which ends the string that holds it")
+    endif()
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+  endwhile()
+  configure_file(${template} ${source} @ONLY)
+endfunction()
+
+set(folder ${CMAKE_CURRENT_SOURCE_DIR}/apps/mpt/hf)
+set(remote_code ${CMAKE_CURRENT_BINARY_DIR}/remote_code.cpp)
+parallellm_embed(${folder}/remote_code.cpp.in ${remote_code}
+  configuration ${folder}/remote_code/configuration_parallel_mpt.py
+  modeling ${folder}/remote_code/modeling_parallel_mpt.py)
 file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/apps/mpt/*.cpp)
-add_library(ParallelLM_mpt STATIC EXCLUDE_FROM_ALL ${sources})
+add_library(ParallelLM_mpt STATIC EXCLUDE_FROM_ALL ${sources} ${remote_code})
 add_library(ParallelLM::mpt ALIAS ParallelLM_mpt)
 set_target_properties(ParallelLM_mpt PROPERTIES EXPORT_NAME mpt POSITION_INDEPENDENT_CODE ON
   UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)  # most of a file's time is spent on the headers

@@ -28,9 +28,9 @@ bool contains(std::vector<std::string> const& list, std::string const& name) {
   return std::find(list.begin(), list.end(), name) != list.end();
 }
 
-/// Whether this is an address of fe80::/10, which every interface assigns to itself. It is
-/// meaningless without the sender's own name of the interface, so no other machine can connect to
-/// it.
+/// Whether this is an address in fe80::/10, which every interface assigns to itself. Such an
+/// address is valid only together with the sender's name of the interface, so no other machine can
+/// connect to it.
 bool is_link_local(sockaddr const& address) {
   return address.sa_family == AF_INET6 &&
          IN6_IS_ADDR_LINKLOCAL(&reinterpret_cast<sockaddr_in6 const&>(address).sin6_addr);
@@ -64,17 +64,20 @@ void require_interface(std::string const& name) {
   auto const available = interfaces();
   std::string names;
   for (auto const& interface : available.usable) names += (names.empty() ? "" : ", ") + interface;
-  parallel::require(!contains(available.local_only, name), "--interface ", name,
-                    ": it has only a link-local address (fe80::), to which no other machine can "
-                    "connect; give it one by IPv4, or one by IPv6 that all machines reach, or name "
-                    "another; this machine has ",
-                    names);
-  parallel::require(contains(available.usable, name), "--interface ", name,
-                    ": this machine has none of that name that is up and has an address; it has ",
-                    names);
+  parallel::require(
+      !contains(available.local_only, name), "--interface ", name,
+      ": it has only a link-local address (fe80::), to which no other machine can "
+      "connect; give it an IPv4 address or an IPv6 address that all machines reach, or "
+      "name another interface; this machine has ",
+      names);
+  parallel::require(
+      contains(available.usable, name), "--interface ", name,
+      ": this machine has no interface of that name that is up and has an address; it "
+      "has ",
+      names);
 }
 
-std::string interface_of_default_route(std::istream& ip4, std::istream& ip6) {
+std::string default_route_interface(std::istream& ip4, std::istream& ip6) {
   std::string line;
   while (std::getline(ip4, line)) {
     std::istringstream words(line);
@@ -96,8 +99,7 @@ std::string interface_of_default_route(std::istream& ip4, std::istream& ip6) {
 std::string usual_interface() {
   std::ifstream ip4("/proc/net/route"), ip6("/proc/net/ipv6_route");
   auto const available = interfaces().usable;
-  if (auto const name = interface_of_default_route(ip4, ip6); contains(available, name))
-    return name;
+  if (auto const name = default_route_interface(ip4, ip6); contains(available, name)) return name;
   parallel::require(!available.empty() && !is_loopback(available.front()),
                     "this machine has no network interface with an address that other machines can "
                     "reach; set one up, or name it: --interface");

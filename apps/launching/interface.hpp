@@ -1,4 +1,4 @@
-// Which network interface the ranks of this machine listen on.
+// The network interface on which the ranks of this machine listen.
 #pragma once
 
 #include <iosfwd>
@@ -11,12 +11,12 @@ namespace apps {
 /// machines can reach. The message lists the usable interfaces.
 void require_interface(std::string const& name);
 
-/// The interface of the default route, or else the first one with an address that is not a loopback
-/// address. Throws `error` where there is none.
+/// The interface of the default route; without such a route, the first interface with an address
+/// that is not a loopback address. Throws `error` if there is no such interface.
 [[nodiscard]] std::string usual_interface();
 
 /// The interface of the default route in the system's routing tables, IPv4 before IPv6
-/// (/proc/net/route, /proc/net/ipv6_route); empty where there is none.
-[[nodiscard]] std::string interface_of_default_route(std::istream& ip4, std::istream& ip6);
+/// (/proc/net/route, /proc/net/ipv6_route); empty if neither has a default route.
+[[nodiscard]] std::string default_route_interface(std::istream& ip4, std::istream& ip6);
 
 }  // namespace apps

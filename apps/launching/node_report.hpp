@@ -30,7 +30,7 @@ struct node_report {
   double clock = 0;                               // seconds ahead of the folder's clock
 };
 
-/// How far the clocks of two machines may differ, in seconds.
+/// The largest allowed difference between the clocks of two machines, in seconds.
 inline constexpr double max_clock_difference = 30;
 
 [[nodiscard]] inline std::string name_of(node_report const& report) {
@@ -39,19 +39,18 @@ inline constexpr double max_clock_difference = 30;
 
 /// A sentence that says in what two nodes differ; empty where they agree.
 [[nodiscard]] inline std::string difference_of(node_report const& first, node_report const& other) {
-  auto const numbers = [&](char const* option, int a, int b) {
-    return fmt::format("{} has {} {}, {} {}; start all with the same", name_of(other), option, b,
-                       name_of(first), a);
+  struct option {
+    char const* name;
+    int node_report::*value;
   };
-  if (first.nodes != other.nodes) return numbers("--nodes", first.nodes, other.nodes);
-  if (first.ranks != other.ranks) return numbers("-n", first.ranks, other.ranks);
-  if (first.restarts != other.restarts)
-    return numbers("--restarts", first.restarts, other.restarts);
-  if (first.spares != other.spares) return numbers("--spares", first.spares, other.spares);
-  if (first.min_nodes != other.min_nodes)
-    return numbers("--least", first.min_nodes, other.min_nodes);
-  if (first.node_multiple != other.node_multiple)
-    return numbers("--multiple", first.node_multiple, other.node_multiple);
+  for (auto const& [name, value] :
+       {option{"--nodes", &node_report::nodes}, option{"-n", &node_report::ranks},
+        option{"--restarts", &node_report::restarts}, option{"--spares", &node_report::spares},
+        option{"--least", &node_report::min_nodes},
+        option{"--multiple", &node_report::node_multiple}})
+    if (first.*value != other.*value)
+      return fmt::format("{} has {} {}, {} {}; start all with the same", name_of(other), name,
+                         other.*value, name_of(first), first.*value);
   if (first.program_hash != other.program_hash)
     return fmt::format(
         "{} runs another program than {}: {} is not the same file as {}; install "

@@ -12,6 +12,7 @@
 #include <numeric>
 #include <optional>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -19,12 +20,14 @@
 #include <parallel/core/error.hpp>
 #include <parallel/core/file.hpp>
 
-#include "launching/node_report_json.hpp"
 #include "launching/sealed_file.hpp"
-#include "launching/start_name.hpp"
 #include "support/exit_code.hpp"
 
 namespace apps {
+
+// The report in a node's file. Its `clock` is the reader's to set.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(node_report, node, nodes, ranks, restarts, spares, min_nodes,
+                                   node_multiple, host, program, program_hash, arguments, files)
 
 namespace {
 
@@ -32,15 +35,51 @@ using json = nlohmann::json;
 using std::chrono::steady_clock;
 
 constexpr auto poll_interval = std::chrono::milliseconds(50);
-/// How often a leader signals that its run is alive.
+/// The interval at which a leader signals that its run is alive.
 constexpr auto beat_interval = std::chrono::seconds(5);
-/// For how long a file with a wrong seal is taken for a leftover of an earlier run.
+/// A wrong seal is taken for a leftover of an earlier run until no valid seal has been read for
+/// this long.
 constexpr auto stale_seal_limit = std::chrono::seconds(5);
 
 double seconds_since_epoch() {
   timespec time{};
   static_cast<void>(::clock_gettime(CLOCK_REALTIME, &time));
   return seconds_of(time);
+}
+
+/// The report in a node's file. The file's time is that of the folder's clock, the time in its text
+/// that of the node's clock: their difference is the report's `clock`.
+node_report report_of(sealed_text const& file) {
+  auto out = file.text.get<node_report>();
+  out.clock = file.text.at("time").get<double>() - file.written;
+  return out;
+}
+
+/// The parts of a start's name, which is `RUN-START` or `RUN-START.ATTEMPT`.
+struct start_name {
+  std::string run;
+  int start = 0, attempt = 0;  // the number of the start, and of the attempt to lead it
+};
+
+start_name parse_start_name(std::string const& name) {
+  auto const hyphen = name.rfind('-');
+  auto const dot = name.find('.', hyphen);
+  return {name.substr(0, hyphen), std::atoi(name.c_str() + hyphen + 1),
+          dot == std::string::npos ? 0 : std::atoi(name.c_str() + dot + 1)};
+}
+
+/// Whether the answer names a later start of the run of `name`, or a later attempt to lead the same
+/// start.
+bool is_later_start(std::optional<sealed_text> const& answer, std::string const& name) {
+  if (!answer || answer->text.is_null()) return false;
+  auto const current = parse_start_name(answer->text.at("name"));
+  auto const reference = parse_start_name(name);
+  return current.run == reference.run &&
+         std::tie(current.start, current.attempt) > std::tie(reference.start, reference.attempt);
+}
+
+bool contains(std::vector<int> const& nodes, int node) {
+  return std::find(nodes.begin(), nodes.end(), node) != nodes.end();
 }
 
 }  // namespace
@@ -76,7 +115,7 @@ std::optional<sealed_text> node_meeting::read(std::filesystem::path const& file)
 }
 
 std::string node_meeting::report_text(std::string const& accepted_name) const {
-  auto out = json_of(self_);
+  json out = self_;
   out.update({{"time", seconds_since_epoch()}, {"drawn", nonce_}, {"taken", accepted_name}});
   return out.dump();
 }
@@ -88,22 +127,20 @@ void node_meeting::report(std::string const& accepted_name) {
 
 node_assignment node_meeting::meet(int generation) {
   nonce_ = random_name();
-  if (ranks_.empty())  // an error of the folder is reported at once at the first meeting
+  bool const is_first = name_.empty();
+  if (is_first)  // an error of the folder is reported at once at the first meeting
     put(file_of(self_.node), report_text({}));
   else
     report({});
-  auto const previous_folder = ranks_;
   auto const start = fmt::format("{}-{}", run_, generation);
-  bool const is_first = previous_folder.empty();
   // node 0 begins the run, unless it comes back to a run that another node leads
   bool const may_lead = self_.node == 0 && !(is_first && is_led_by_another());
   if (may_lead && is_first) static_cast<void>(::unlink((folder_ / "run").c_str()));
   auto start_name = start;
   bool is_leading = may_lead && claim_leadership(start);
-  while (!(is_leading ? lead(start_name, is_first) : follow(start, start_name)))
-    is_leading = !is_leading;
-  if (std::error_code ignored; is_leading && !previous_folder.empty())
-    std::filesystem::remove_all(previous_folder, ignored);  // no node uses that folder any more
+  while (!(is_leading ? lead(start_name) : follow(start, start_name))) is_leading = !is_leading;
+  if (std::error_code ignored; is_leading && !is_first)
+    std::filesystem::remove_all(ranks_, ignored);  // no node uses the last start's folder any more
   ranks_ = folder_ / name_;
   pending_.clear();
   last_beat_ = steady_clock::now();
@@ -147,11 +184,60 @@ bool node_meeting::claim_leadership(std::string const& name) {
   return is_claimed;
 }
 
+void node_meeting::require_unique_number(bool is_unique) {
+  if (is_unique) return;
+  if (name_.empty()) report({});  // the other launch detects it by this
+  parallel::fail(folder_.native(), ": another launch calls itself node ", self_.node,
+                 " there; give each run a folder, and each machine its own number (--node)");
+}
+
+struct node_meeting::roll_call {
+  std::vector<node_report> reports;  // of the present nodes, the leader's first: the reference
+  std::vector<int> present;          // the nodes that have accepted the start's name
+  std::vector<int> absent;           // the expected nodes that have not
+  std::vector<int> unsealed;         // the expected nodes whose file has a wrong seal
+};
+
+/// Reads the files of all nodes for the start `name`, and their nonces into `nonces`.
+node_meeting::roll_call node_meeting::call_roll(std::string const& name,
+                                                std::vector<int> const& expected,
+                                                std::vector<std::string>& nonces) {
+  roll_call out;
+  for (int node = 0; node < max_nodes(); ++node) {
+    auto const found = read(file_of(node));
+    bool const is_sealed = found && !found->text.is_null();
+    if (is_sealed) nonces[static_cast<std::size_t>(node)] = found->text.at("drawn");
+    // a leftover of an earlier start has not accepted this start's name
+    if (is_sealed && (node == self_.node || found->text.at("taken") == name)) {
+      out.present.push_back(node);
+      out.reports.insert(node == self_.node ? out.reports.begin() : out.reports.end(),
+                         report_of(*found));
+    } else if (contains(expected, node)) {
+      (found && !is_sealed ? out.unsealed : out.absent).push_back(node);
+    }
+  }
+  return out;
+}
+
+/// Makes the folder of the start `name`. Its members are the first `count` of the present nodes,
+/// this one among them: the leader runs, since it shows the others that the run is alive.
+void node_meeting::open_start(std::string const& name, std::vector<int> const& present, int count) {
+  write_outage_.retry([&] {
+    if (::mkdir((folder_ / name).c_str(), 0700) != 0 && errno != EEXIST)
+      parallel::files::failure(folder_ / name, "cannot create this folder");
+  });
+  members_.assign(present.begin(), present.begin() + count);
+  if (!contains(members_, self_.node)) members_.back() = self_.node;
+  name_ = name;
+  leader_ = self_.node;
+}
+
 // The leader's part of a meeting: it names the run and waits until the other nodes have accepted
 // the name. At the first meeting all nodes are expected; later the members of the last start, and a
 // member that does not come is treated as gone. Returns false when another node has become the
 // leader, as may happen when this node was stopped for a while.
-bool node_meeting::lead(std::string const& name, bool is_first) {
+bool node_meeting::lead(std::string const& name) {
+  bool const is_first = name_.empty();
   auto const begin_time = steady_clock::now();
   auto last_valid_seal = begin_time;
   std::vector<std::string> nonces(static_cast<std::size_t>(max_nodes()));
@@ -161,13 +247,13 @@ bool node_meeting::lead(std::string const& name, bool is_first) {
     expected.resize(static_cast<std::size_t>(self_.nodes));
     std::iota(expected.begin(), expected.end(), 0);
   }
-  auto const is_expected = [&](int node) {
-    return std::find(expected.begin(), expected.end(), node) != expected.end();
-  };
   // beats show the others that this node leads while it waits for them
   auto const current_beat_interval = std::max<steady_clock::duration>(
       poll_interval, std::min<steady_clock::duration>(
                          beat_interval, std::chrono::milliseconds(absence_limit_) / 4));
+  // a leader other than node 0 has already waited before it became the leader
+  auto const absence_limit =
+      self_.node == 0 ? steady_clock::duration(absence_limit_) : absence_limit_ / 4;
   int beats = 0;
   auto const write_answer = [&](char const* phase, std::string const& problem) {
     auto const text =
@@ -181,75 +267,42 @@ bool node_meeting::lead(std::string const& name, bool is_first) {
     parallel::fail(problem);
   };
   for (;; std::this_thread::sleep_for(poll_interval)) {
-    std::vector<node_report> reports;  // this node's report first: the others are compared with it
-    std::vector<int> absent, unsealed, present;
-    for (int node = 0; node < max_nodes(); ++node) {
-      auto const found = read(file_of(node));
-      if (!found || found->text.is_null()) {
-        if (is_expected(node)) (found ? unsealed : absent).push_back(node);
-        continue;
-      }
-      nonces[static_cast<std::size_t>(node)] = found->text.at("drawn");
-      // a leftover of an earlier start has not accepted this start's name
-      if (node != self_.node && found->text.at("taken") != name) {
-        if (is_expected(node)) absent.push_back(node);
-        continue;
-      }
-      present.push_back(node);
-      reports.insert(node == self_.node ? reports.begin() : reports.end(),
-                     report_of(found->text, found->written));
-    }
-    bool const is_unique = nonces[static_cast<std::size_t>(self_.node)] == nonce_;
-    if (!is_unique && is_first) report({});  // the other launch detects it by this
-    parallel::require(is_unique, folder_.native(), ": another launch calls itself node ",
-                      self_.node,
-                      " there; give each run a folder, and each machine its own number (--node)");
+    auto const roll = call_roll(name, expected, nonces);
+    require_unique_number(nonces[static_cast<std::size_t>(self_.node)] == nonce_);
     auto const current_time = steady_clock::now();
-    int const node_count =
-        running_node_count(static_cast<int>(present.size()), self_.nodes, self_.node_multiple);
-    bool const is_complete = absent.empty() && unsealed.empty();
-    // a leader other than node 0 has already waited before it became the leader
-    auto const absence_limit =
-        self_.node == 0 ? steady_clock::duration(absence_limit_) : absence_limit_ / 4;
-    // an outage that this node has seen may have delayed the others
-    bool const has_waited =
-        current_time - std::max(begin_time, read_outage_.last_failure()) > absence_limit;
     if (!is_first && is_later_start(read(folder_ / "run"), name)) {
       members_ = expected;
       return false;
     }
-    if (is_complete || (!is_first && has_waited && node_count >= self_.min_nodes)) {
-      if (auto const problem = difference(reports); !problem.empty()) refuse(problem);
-      write_outage_.retry([&] {
-        if (::mkdir((folder_ / name).c_str(), 0700) != 0 && errno != EEXIST)
-          parallel::files::failure(folder_ / name, "cannot create this folder");
-      });
-      members_.assign(present.begin(), present.begin() + node_count);
-      if (std::find(members_.begin(), members_.end(), self_.node) == members_.end())
-        members_.back() =
-            self_.node;  // the leader is always a member, because it signals that the run is alive
+    int const node_count =
+        running_node_count(static_cast<int>(roll.present.size()), self_.nodes, self_.node_multiple);
+    // an outage that this node has seen may have delayed the others
+    bool const has_waited =
+        current_time - std::max(begin_time, read_outage_.last_failure()) > absence_limit;
+    if ((roll.absent.empty() && roll.unsealed.empty()) ||
+        (!is_first && has_waited && node_count >= self_.min_nodes)) {
+      if (auto const problem = difference(roll.reports); !problem.empty()) refuse(problem);
+      open_start(name, roll.present, node_count);
       write_answer("go", {});
-      name_ = name;
-      leader_ = self_.node;
       return true;
     }
     beats = static_cast<int>((current_time - begin_time) / current_beat_interval);
     write_answer("offered", {});
-    if (unsealed.empty()) last_valid_seal = current_time;
+    if (roll.unsealed.empty()) last_valid_seal = current_time;
     if (current_time - last_valid_seal > stale_seal_limit)
       refuse(
           fmt::format("node {}: what it left in {} is not sealed with node {}'s key; give all "
                       "nodes one key",
-                      fmt::join(unsealed, ", "), folder_.native(), self_.node));
+                      fmt::join(roll.unsealed, ", "), folder_.native(), self_.node));
     if (current_time - begin_time > wait_limit_)
       refuse(fmt::format(
           "node {} has not come within {} s{}; start launch there with --node, and see that its "
           "machine has {}",
-          fmt::join(absent, ", "), wait_limit_.count(),
+          fmt::join(roll.absent, ", "), wait_limit_.count(),
           is_first || self_.min_nodes == self_.nodes
               ? std::string()
               : fmt::format(", and the {} that are there are too few for --least {}",
-                            present.size(), self_.min_nodes),
+                            roll.present.size(), self_.min_nodes),
           folder_.native()));
   }
 }
@@ -258,21 +311,18 @@ bool node_meeting::lead(std::string const& name, bool is_first) {
 // Returns false when no node leads and this one has become the leader of the start `next` under the
 // name `claimed_name`.
 bool node_meeting::follow(std::string const& next, std::string& claimed_name) {
+  bool const is_first = name_.empty();
   auto const begin_time = steady_clock::now();
   auto last_valid_seal = begin_time;
   auto last_offer_time = begin_time;
   auto const own_index = static_cast<std::size_t>(self_.node);
-  auto const previous_name = name_;
   std::string accepted, last_offer_text, last_go;
   int go_count = 0;  // different answers of a run that goes on without this node
   int attempts = 0;  // to lead the next start, each after as long a silence as the one before
   for (;; std::this_thread::sleep_for(poll_interval)) {
     auto const own_report = read(file_of(self_.node));
-    bool const is_unique =
-        !own_report || own_report->text.is_null() || own_report->text.at("drawn") == nonce_;
-    if (!is_unique && previous_name.empty()) report({});  // the other launch detects it by this
-    parallel::require(is_unique, folder_.native(), ": another launch calls itself node ",
-                      self_.node, " there; give each machine its own number (--node)");
+    require_unique_number(!own_report || own_report->text.is_null() ||
+                          own_report->text.at("drawn") == nonce_);
     auto const answer = read(folder_ / "run");
     auto const current_time = steady_clock::now();
     if (answer && !answer->text.is_null()) {
@@ -283,9 +333,9 @@ bool node_meeting::follow(std::string const& next, std::string& claimed_name) {
       bool const is_started = content.at("phase") == "go";
       if (has_own_nonce && content.at("phase") == "refused")
         parallel::fail(content.at("problem").get<std::string>());
-      if (is_started && std::exchange(last_go, answer->text.dump()) != last_go) ++go_count;
+      if (is_started && std::exchange(last_go, content.dump()) != last_go) ++go_count;
       // a node that comes, or comes back, too late is a spare of the run that goes on without it
-      if (is_started && name != previous_name &&
+      if (is_started && name != name_ &&
           (has_own_nonce || (current_time - begin_time > absence_limit_ && go_count > 1))) {
         name_ = name;
         members_ = content.at("members").get<std::vector<int>>();
@@ -294,12 +344,11 @@ bool node_meeting::follow(std::string const& next, std::string& claimed_name) {
         return true;
       }
       if (has_own_nonce && !is_started && name != accepted) report(accepted = name);
-      if (name != previous_name &&
-          std::exchange(last_offer_text, answer->text.dump()) != last_offer_text)
+      if (name != name_ && std::exchange(last_offer_text, content.dump()) != last_offer_text)
         last_offer_time = current_time;
     }
     // no node leads: one of the nodes of an earlier meeting becomes the leader
-    if (!previous_name.empty() &&
+    if (!is_first &&
         current_time - std::max(last_offer_time, read_outage_.last_failure()) > absence_limit_) {
       claimed_name = attempts == 0 ? next : fmt::format("{}.{}", next, attempts);
       if (claim_leadership(claimed_name)) return false;
@@ -307,8 +356,7 @@ bool node_meeting::follow(std::string const& next, std::string& claimed_name) {
       last_offer_time = current_time;
     }
     auto const first_report = read(file_of(0));
-    if (!first_report || !first_report->text.is_null() || !previous_name.empty())
-      last_valid_seal = current_time;
+    if (!first_report || !first_report->text.is_null() || !is_first) last_valid_seal = current_time;
     parallel::require(current_time - last_valid_seal < stale_seal_limit, "node 0: what it left in ",
                       folder_.native(), " is not sealed with node ", self_.node,
                       "'s key; give all nodes one key");

@@ -29,7 +29,7 @@
 
 namespace apps {
 
-/// How the ranks of a node failed.
+/// The failure of a node's ranks.
 struct node_failure {
   int node = 0;
   int code = 1;         // the exit code of launch
@@ -44,8 +44,8 @@ struct node_assignment {
   int nodes = 1;                 // the number of running nodes
 };
 
-/// How many of `present` nodes run where `nodes` are wanted: all that are wanted, or else the
-/// largest multiple of `multiple`.
+/// The number of nodes that run if `present` of `nodes` requested nodes are present: `nodes` if all
+/// are present, or else the largest multiple of `multiple`.
 [[nodiscard]] constexpr int running_node_count(int present, int nodes, int multiple) {
   int const count = present < nodes ? present : nodes;
   return count == nodes ? count : count - count % multiple;
@@ -109,7 +109,12 @@ class node_meeting {
   void report(std::string const& accepted);
   [[nodiscard]] bool is_led_by_another();
   [[nodiscard]] bool claim_leadership(std::string const& name);
-  [[nodiscard]] bool lead(std::string const& name, bool is_first);
+  struct roll_call;
+  void require_unique_number(bool is_unique);
+  [[nodiscard]] roll_call call_roll(std::string const& name, std::vector<int> const& expected,
+                                    std::vector<std::string>& nonces);
+  void open_start(std::string const& name, std::vector<int> const& present, int count);
+  [[nodiscard]] bool lead(std::string const& name);
   [[nodiscard]] bool follow(std::string const& next, std::string& claimed_name);
   [[nodiscard]] std::filesystem::path file_of(int node) const;
   [[nodiscard]] int max_nodes() const { return self_.nodes + self_.spares; }
@@ -121,7 +126,7 @@ class node_meeting {
   outage read_outage_, write_outage_;
   std::string run_;           // its name; empty before the first meeting, except on node 0
   std::string nonce_;         // this node's nonce
-  std::string name_;          // the name of the last agreed start
+  std::string name_;          // the name of the last agreed start; empty before the first meeting
   std::vector<int> members_;  // the nodes that run
   int leader_ = 0;
   std::filesystem::path ranks_;  // the rendezvous of the ranks; empty before the first meeting

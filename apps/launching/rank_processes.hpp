@@ -33,7 +33,7 @@ struct rank_command {
   bool is_shown = false;
 };
 
-/// How a rank ended.
+/// The end of a rank's process.
 struct rank_end {
   int rank = 0;
   int status = 0;  // as returned by waitpid

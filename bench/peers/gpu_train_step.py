@@ -5,8 +5,7 @@ weights. Modes:
   compile       torch.compile; form b by flex_attention with ALiBi as its score_mod, form a by SDPA
   transformers  MptForCausalLM as it is, eager (it has form b only)
 
-Prints "ready" when warm, answers every line of standard input with the seconds of one step, and
-prints one JSON line at the end. With --text FILE it trains on a file's bytes, as gpu_step does.
+Warms up, runs steps for --seconds (one step at least), and prints one JSON line. With --text FILE it trains on a file's bytes, as gpu_step does.
 """
 import argparse
 import json
@@ -169,17 +168,15 @@ class Training:
                 "peak_bytes": torch.cuda.max_memory_allocated()}
 
 
-def follow(args, training):
+def measure(args, training):
     ids = torch.randint(50257, (args.accumulation, args.microbatch, args.length), device="cuda")
     for _ in range(3):
         training.step(ids)
-    print("ready", flush=True)
-    seconds = []
-    for _ in sys.stdin:
+    end = time.perf_counter() + args.seconds
+    seconds = [training.step(ids)[0]]
+    while time.perf_counter() < end:
         seconds.append(training.step(ids)[0])
-        print(seconds[-1], flush=True)
-    if seconds:
-        print(json.dumps(training.report(seconds)), flush=True)
+    print(json.dumps(training.report(seconds)), flush=True)
 
 
 def train(args, training):
@@ -204,6 +201,7 @@ def main():
     parser.add_argument("--length", type=int, default=2048)
     parser.add_argument("--microbatch", type=int, default=16)
     parser.add_argument("--accumulation", type=int, default=1)
+    parser.add_argument("--seconds", type=int, default=20)
     parser.add_argument("--text")
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
@@ -212,7 +210,7 @@ def main():
     if args.text:
         train(args, training)
     else:
-        follow(args, training)
+        measure(args, training)
 
 
 if __name__ == "__main__":

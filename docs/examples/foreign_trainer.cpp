@@ -1,6 +1,6 @@
-// One strategy alone, parallel/pipeline/, in another trainer: plain SGD over raw arrays, without
-// the library's units, layers or stepper. Its layers are distributed over three ranks; the weights
-// stay equal bit for bit.
+// Pipelines alone, in another trainer: plain SGD over raw arrays, without the library's units,
+// layers or stepper. Its layers are distributed over three ranks by step plans that have no units;
+// the weights stay equal bit for bit.
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -8,9 +8,10 @@
 
 #include <parallel/comm/threads/run.hpp>
 #include <parallel/ops/host.hpp>
-#include <parallel/pipeline/execute.hpp>
 #include <parallel/pipeline/schedules.hpp>
-#include <parallel/pipeline/verify.hpp>
+#include <parallel/train/lower_step.hpp>
+#include <parallel/train/run_step.hpp>
+#include <parallel/train/verify_step.hpp>
 
 namespace example {
 
@@ -66,15 +67,16 @@ float train_step(std::array<matrix, layers>& w) {
 
 // The code that it needs now: the places of the activations, and the computation of one pass.
 namespace pipeline = parallel::pipeline;
+namespace train = parallel::train;
+using comm_type = parallel::threads::communicator;
+using parallel::host::stream;
 struct one_layer {
-  pipeline::plan const& plan;
+  comm_type& comm;
   matrix &w, dw = {};
-  float sum = 0;                       // the sum of losses, on the last rank
+  float sum = 0;                       // the sum of losses
   std::map<int, row> x = {}, dx = {};  // by boundary buffer
   std::map<int, row> y = {}, dy = {};  // by slot
-  parallel::host::stream stream{{}};
 
-  auto& compute() { return stream; }
   bool is_empty(int) const { return false; }
   std::span<float> input(pipeline::microbatch_task const& task) { return x[task.boundary]; }
   std::span<float> input_gradient(pipeline::microbatch_task const& task) {
@@ -82,18 +84,40 @@ struct one_layer {
   }
   std::span<float> output(pipeline::microbatch_task const& task) { return y[task.slot]; }
   std::span<float> output_gradient(pipeline::microbatch_task const& task) { return dy[task.slot]; }
-  void run(pipeline::step const& s) {
-    auto &layer_x = x[s.task.boundary], &layer_dx = dx[s.task.boundary];
-    auto &layer_y = y[s.task.slot], &layer_dy = dy[s.task.slot];
-    stream.enqueue([&, kind = s.computes, m = s.task.microbatch] {
-      if (plan.rank == 0) layer_x = numbers(m);  // the first rank receives no input
-      if (kind == pipeline::action_kind::backward)
-        return backward(w, layer_x, layer_y, layer_dy, layer_dx, dw);
-      forward(w, layer_x, layer_y);
-      if (plan.rank == layers - 1) sum += loss(layer_y, numbers(100 + m), layer_dy);
+
+  void compute(train::action const& a, stream& compute_stream) {
+    if (a.kind != train::action_kind::pass || a.model_part == train::embed) return;
+    auto &layer_x = x[a.task.boundary], &layer_dx = dx[a.task.boundary];
+    auto &layer_y = y[a.task.slot], &layer_dy = dy[a.task.slot];
+    compute_stream.enqueue([&, kind = a.pass, part = a.model_part, m = a.task.microbatch] {
+      if (part == layers) {  // the model's exit
+        sum += loss(layer_y, numbers(100 + m), layer_dy);
+        return;
+      }
+      if (part == 0) layer_x = numbers(m);  // the first rank receives no input
+      if (kind == train::pass_kind::backward)
+        backward(w, layer_x, layer_y, layer_dy, layer_dx, dw);
+      else
+        forward(w, layer_x, layer_y);
     });
   }
+  // Without units a plan has one exchange besides its messages: the sums over all ranks.
+  void exchange(train::action const&, stream& exchanges, std::vector<parallel::request>& requests) {
+    requests.push_back(comm.all_reduce(exchanges, std::span(&sum, 1), parallel::reduction::sum));
+  }
 };
+
+// The plans of all ranks, proved before anything runs. The stage of a rank is one layer.
+std::vector<train::step_plan> make_plans() {
+  std::vector<train::step_plan> plans;
+  for (auto const& tasks : pipeline::lower(pipeline::one_f_one_b(layers, samples))) {
+    train::stage_range const stage{tasks.rank, tasks.rank + 1, tasks.rank == 0,
+                                   tasks.rank == layers - 1};
+    plans.push_back(train::lower_step(tasks, {stage}, {}, {}));
+  }
+  train::require_runs(plans);
+  return plans;
+}
 
 }  // namespace example
 int main() {
@@ -105,20 +129,20 @@ int main() {
   float const initial_loss = train_step(initial_weights);
   float single_loss = 0, pipeline_loss = 0;
   for (int step = 0; step < steps; ++step) single_loss = train_step(single_weights);
-  parallel::threads::run(layers, [&](parallel::threads::communicator& comm) {
-    auto const schedule = pipeline::one_f_one_b(layers, samples);
-    auto const plans = pipeline::lower(schedule);
-    pipeline::require_sound(schedule, plans);  // the same on all ranks, before anything runs
-    auto const& plan = plans[static_cast<std::size_t>(comm.rank())];
-    one_layer executor{plan, pipeline_weights[static_cast<std::size_t>(comm.rank())]};
+  auto const plans = make_plans();
+  parallel::threads::run(layers, [&](comm_type& comm) {
+    auto const rank = static_cast<std::size_t>(comm.rank());
+    stream compute, exchanges;
+    train::step_streams<stream, stream> const streams{.compute = compute, .reductions = &exchanges};
+    one_layer program{comm, pipeline_weights[rank]};
     pipeline::p2p_streams links(comm);
     for (int step = 0; step < steps; ++step) {
-      executor.sum = 0, executor.dw = {};
-      auto const messages = pipeline::execute(plan, links, executor);
-      executor.stream.synchronize();
-      update(executor.w, executor.dw);
+      program.sum = 0, program.dw = {};
+      auto const requests = train::run_step(plans[rank], streams, links, program);
+      compute.synchronize();
+      update(program.w, program.dw);
     }
-    if (comm.rank() == layers - 1) pipeline_loss = executor.sum;
+    if (rank == 0) pipeline_loss = program.sum;
   });
   std::printf("loss %.6f alone, %.6f on three ranks\n", single_loss, pipeline_loss);
   return single_weights == pipeline_weights && single_loss == pipeline_loss &&

@@ -163,39 +163,47 @@ double train_by_groups() {
   return loss;
 }
 
-std::vector<double> train(int ranks) {
-  std::vector<double> losses;
-  // [guide: train]
-  parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
-    parallel::host::device device;
-    parallel::host::stream compute, exchanges;
-    next_token_model model;
-    parallel::train::stepper step(model, device, comm,
-                                  parallel::decoupled_adamw{.learning_rate = 1e-2},
-                                  {.level = parallel::zero::level::optimizer,
-                                   .clip = {parallel::train::clipping_kind::norm, 1.0}});
-    step.initialise(42);
-
-    auto const own_sequences = parallel::data::share_of(sequences, comm.rank(), comm.size());
-    std::vector<std::int32_t> ids, labels;
-    for (index s = own_sequences.begin; s < own_sequences.end; ++s)
+// [guide: data]
+/// The data of a rank: its share of the sequences, as one microbatch. The token after t is
+/// (3 t + 1) mod 17.
+struct rank_data {
+  rank_data(int rank, int ranks) : share(parallel::data::share_of(sequences, rank, ranks)) {
+    for (index s = share.begin; s < share.end; ++s)
       for (index t = 0, token = s; t < length; ++t, token = (3 * token + 1) % vocabulary) {
         ids.push_back(static_cast<std::int32_t>(token));
         labels.push_back(static_cast<std::int32_t>((3 * token + 1) % vocabulary));
       }
     auto const rows = static_cast<index>(ids.size());
-    batch_view const batch{{ids.data(), {rows}}, {labels.data(), {rows}}};
+    microbatch = {{ids.data(), {rows}}, {labels.data(), {rows}}};
+  }
+  parallel::train::rank_batch<batch_view> batch() const {
+    return {.microbatches = {&microbatch, 1}, .first_sequences = {&share.begin, 1}};
+  }
 
-    auto const plan = parallel::train::plan_microbatch(model, batch);  // on the meta device
-    auto const storage = device.allocate<std::byte>(plan.activations);
-    parallel::arena memory(storage);
-    for (std::uint32_t i = 0; i < 60; ++i) {
-      auto const result =
-          step.step(compute, exchanges, memory, std::span(&batch, 1),
-                    std::span(&own_sequences.begin, 1), {.seed = 42, .step = i}, 1.0);
-      if (comm.rank() == 0)
-        losses.push_back(result.sums.mean_loss());
-    }
+  parallel::data::share share;
+  std::vector<std::int32_t> ids, labels;
+  batch_view microbatch;
+};
+// [guide: end]
+
+std::vector<double> train(int ranks) {
+  std::vector<double> losses;
+  // [guide: train]
+  parallel::threads::run(ranks, [&](parallel::threads::communicator& comm) {
+    parallel::host::device device;
+    next_token_model model;
+    parallel::train::session session(model, device, comm,
+                                     parallel::decoupled_adamw{.learning_rate = 1e-2},
+                                     {.level = parallel::zero::level::optimizer,  // ZeRO-1
+                                      .clip = {parallel::train::clipping_kind::norm, 1.0}});
+    rank_data const data(comm.rank(), comm.size());
+    auto const on_update = [&](index, auto const& result) {
+      if (comm.rank() == 0) losses.push_back(result.sums.mean_loss());
+    };
+    parallel::train::run_training(session, {.batches = 60,
+                                            .seed = 42,
+                                            .data = [&](index) { return data.batch(); },
+                                            .on_update = on_update});
   });
   // [guide: end]
   return losses;

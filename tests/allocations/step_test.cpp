@@ -1,4 +1,5 @@
-// What a training step of a warm program asks of the heap: some bookkeeping, and no scratch.
+// After the first steps, a training step allocates a little bookkeeping on the heap, and no
+// scratch.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -83,12 +84,14 @@ void check(mpt::model_config const& config) {
         static_cast<std::size_t>(config.n_layers) * sizeof(typename mpt::model<T>::block::saved));
 }
 
-TEST_CASE("a step with learned positions and biases asks for no scratch") {
+TEST_CASE("allocations: a step with learned positions and biases allocates no scratch") {
   check<float>(small());
   check<bf16>(small());
 }
 
-TEST_CASE("nor does one with rope, grouped queries, rms_norm and gated layers") {
+TEST_CASE(
+    "allocations: a step with rope, grouped queries, rms_norm and gated layers allocates no "
+    "scratch") {
   auto config = small();
   config.learned_pos_emb = false;
   config.attn.rope.emplace();

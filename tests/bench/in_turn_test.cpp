@@ -1,11 +1,13 @@
-// Shares of what is measured in turn, on a machine that slows down meanwhile.
+// median_share of two measurements that alternate, on a machine that slows down meanwhile.
 #include <doctest/doctest.h>
 
 #include <vector>
 
 #include "../../bench/in_turn.hpp"
 
-TEST_CASE("a machine that slows down changes no share of what was measured in turn") {
+TEST_CASE(
+    "median_share: a machine that slows down does not change the share of alternating "
+    "measurements") {
   std::vector<double> steps, products;
   for (double const slower : {1.0, 1.0, 1.5, 4.0, 4.0, 4.0, 2.0}) {
     steps.push_back(slower * 2.0);

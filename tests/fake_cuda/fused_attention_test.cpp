@@ -632,7 +632,8 @@ std::int64_t check_training(mpt::model_config const& m, test::model_layout const
 TEST_CASE("fused attention: MPT trains as close to fp64 as on the host in bf16") {
   auto const calls = check_training(model(false), {}, {}, 1);
   CHECK(check_training(model(true), {}, {.deterministic = true}, 1) == calls);
-  // Of ten pairs of four chunks six have their queries apart from their keys.
+  // Each chunk of queries meets the keys of its own chunk (4 pairs) and of all earlier ones (6
+  // pairs).
   for (bool const with_alibi : {false, true})
     CHECK(check_training(model(with_alibi), {.context = 2}, {}, 2) == 10 * calls);
   auto m = model(true);

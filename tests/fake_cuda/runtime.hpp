@@ -86,7 +86,7 @@ struct machine_options {
 /// devices has failed.
 void restart(machine_options const& options = {});
 
-/// What has happened since the last restart.
+/// The events since the last restart.
 struct record {
   std::vector<std::string> failures = {};  // reasons why devices failed or calls were refused
   std::set<int> contexts = {};             // devices on which the process has a context

@@ -19,10 +19,10 @@
 #include <parallel/comm/detail/visit.hpp>
 #include <parallel/device/cuda/device.hpp>
 #include <parallel/ops/cuda.hpp>
-#include <parallel/pipeline/execute.hpp>
 #include <parallel/pipeline/schedules.hpp>
 #include <parallel/train/attempt.hpp>
 #include <parallel/train/clip_gradients.hpp>
+#include <parallel/train/lower_step.hpp>
 #include <parallel/train/run_step.hpp>
 #include <parallel/train/shared_results.hpp>
 #include <parallel/train/tensor_squares.hpp>
@@ -134,11 +134,10 @@ TEST_CASE("cuda::stream: for an event that no GPU can wait for, the host waits")
 
 /// The last of two stages; it computes nothing.
 struct last_stage {
-  stream& stage_stream;
   buffer<float> memory;
 
-  stream& compute() { return stage_stream; }
-  void run(pipeline::step const&) {}
+  void compute(train::action const&, stream&) {}
+  void exchange(train::action const&, stream&, std::vector<twin::request_type>&) {}
   std::span<float> input(pipeline::microbatch_task const&) { return memory.span(); }
   std::span<float> input_gradient(pipeline::microbatch_task const&) { return memory.span(); }
   std::span<float> output(pipeline::microbatch_task const&) { return memory.span(); }
@@ -146,18 +145,20 @@ struct last_stage {
   [[nodiscard]] bool is_empty(int) const { return false; }
 };
 
-TEST_CASE("pipeline::execute: messages begin after enqueued work, and all of them complete") {
+TEST_CASE("run_step: messages begin after enqueued work, and all of them complete") {
   fake_cuda::restart({.lazy = true});
   cuda::device const device;
   twin pipe(1, 2);
-  stream compute;
-  last_stage stage{compute, device.allocate<float>(1)};
+  stream compute, reductions;
+  last_stage stage{device.allocate<float>(1)};
   pipeline::p2p_streams<twin> links(pipe);
-  auto const plan = pipeline::lower(pipeline::gpipe(2, 2), 1);
+  auto const plan =
+      train::lower_step(pipeline::lower(pipeline::gpipe(2, 2), 1), {{1, 2, false, true}}, {}, {});
+  train::step_streams<stream, stream> const streams{compute, nullptr, nullptr, &reductions};
 
   bool earlier = false;
   enqueue_work(compute, [&] { earlier = true; });
-  auto messages = pipeline::execute(plan, links, stage);
+  auto messages = train::run_step(plan, streams, links, stage);
   REQUIRE(messages.size() == 4);
   CHECK(!earlier);
   messages.front().wait();  // a receive
@@ -170,11 +171,12 @@ TEST_CASE("pipeline::execute: messages begin after enqueued work, and all of the
 /// A step of an exchange for the update, which enqueues more work on the exchange's stream, and of
 /// the update.
 struct updating_program : last_stage {
+  stream& compute_stream;
   bool ready = false, updated = false;
 
   void compute(train::action const& a, stream&) {
     if (a.kind == train::action_kind::update)
-      enqueue_work(stage_stream, [this] { updated = ready; });
+      enqueue_work(compute_stream, [this] { updated = ready; });
   }
   void exchange(train::action const&, stream& exchange_stream,
                 std::vector<twin::request_type>& requests) {
@@ -192,7 +194,7 @@ TEST_CASE("run_step: an update waits for all work on its exchange's stream, not 
   plan.actions = {{.kind = exchange_update, .is_awaited = true, .lane = train::lane::reductions},
                   {.kind = update, .dependencies = {0}}};
   pipeline::p2p_streams<twin> links(pipe);
-  updating_program program{{compute, {}}};
+  updating_program program{{}, compute};
   train::step_streams<stream, stream> const streams{compute, nullptr, nullptr, &reductions};
   auto const requests = train::run_step(plan, streams, links, program);
   compute.synchronize();

@@ -66,7 +66,7 @@ struct options {
   bool implicit_order = false;
   /// Whether the machine has windows (NCCL_WIN_ENABLE).
   bool windows = true;
-  /// How many polls report a non-blocking call as still in progress.
+  /// The number of polls that report a non-blocking call as still in progress.
   int in_progress = 3;
   /// The time without any progress after which a deadlock is reported.
   std::chrono::milliseconds patience = std::chrono::seconds(20);

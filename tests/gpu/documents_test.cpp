@@ -29,9 +29,9 @@ parallel::cuda::kernel_tuning with_document_sequences(parallel::cuda::kernel_tun
   return tables;
 }
 
-TEST_CASE(
-    "attention on a GPU: documents as sequences of their own equal the reference, fused if "
-    "possible") {
+/// Compares the forms of attention with packed documents, as a mask and as sequences: those after
+/// the first one, or the first one alone.
+void check_documents(bool first_form_alone) {
   if (!test::has_gpu()) return;
   parallel::cuda::device device;
   if (device.properties().major < 9) return;
@@ -40,6 +40,10 @@ TEST_CASE(
   test::both_sides<parallel::cuda::device> sides(device, seed, 0);
   auto forms = test::fused_attention_forms();
   std::erase_if(forms, [](auto const& f) { return !f.documents; });
+  if (first_form_alone)
+    forms.resize(1);
+  else
+    forms.erase(forms.begin());
   sides.run_on_device([](auto& s) { parallel::cuda::tune_kernels(s, true); });
   test::check_attention<bf16>(sides, forms);  // documents as a mask
   sides.run_on_device([](auto& s) {
@@ -49,6 +53,15 @@ TEST_CASE(
     parallel::cuda::use_kernels(s, tables);
   });
   test::check_attention<bf16>(sides, forms);
+}
+
+TEST_CASE("attention on a GPU: documents as sequences of their own equal the reference, one form") {
+  check_documents(true);
+}
+
+TEST_CASE(
+    "attention on a GPU: documents as sequences of their own equal the reference, other forms") {
+  check_documents(false);
 }
 
 }  // namespace gpu_documents_test

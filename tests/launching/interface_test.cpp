@@ -11,7 +11,7 @@ namespace interface_test {
 
 inline std::string default_interface(std::string const& ip4, std::string const& ip6) {
   std::istringstream ip4_routes(ip4), ip6_routes(ip6);
-  return apps::interface_of_default_route(ip4_routes, ip6_routes);
+  return apps::default_route_interface(ip4_routes, ip6_routes);
 }
 
 constexpr auto route_header =
@@ -28,7 +28,7 @@ constexpr auto unreachable6 =
     "00000000000000000000000000000000 00 00000000000000000000000000000000 00 "
     "00000000000000000000000000000000 ffffffff 00000001 00000000 00200200       lo\n";
 
-TEST_CASE("interface_of_default_route: the default route of IPv4, or else of IPv6, decides") {
+TEST_CASE("default_route_interface: the default route of IPv4, or else of IPv6, decides") {
   auto const ip4_routes = std::string(route_header) + docker4;
   CHECK(default_interface(ip4_routes + default4, std::string(local6) + default6) == "eth1");
   CHECK(default_interface(ip4_routes, std::string(unreachable6) + local6 + default6) == "eth0");

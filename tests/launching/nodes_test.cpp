@@ -1,11 +1,9 @@
 // node_meeting: the nodes of a run are threads here, which meet in one folder.
 #include <doctest/doctest.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 
 #include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -17,6 +15,7 @@
 #include <launching/nodes.hpp>
 #include <launching/outage.hpp>
 #include <parallel/core/error.hpp>
+#include <parallel/support/files.hpp>
 
 namespace nodes_test {
 
@@ -24,31 +23,32 @@ using apps::node_meeting;
 using apps::node_report;
 using apps::run_key;
 
-inline bool contains(std::string const& text, std::string const& expected) {
-  return text.find(expected) != std::string::npos;
-}
+using namespace std::chrono_literals;
+using test::contains;
+using test::temporary_folder;
 
-struct temporary_folder {
-  temporary_folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "nodes_test.XXXXXX").string();
-    REQUIRE(::mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~temporary_folder() { std::filesystem::remove_all(path); }
-  std::filesystem::path path;
-};
-
-inline node_report report(int node) {
+inline node_report report(int node, int min_nodes = 2) {
   return {.node = node,
           .nodes = 2,
           .ranks = 4,
-          .min_nodes = 2,
+          .min_nodes = min_nodes,
           .host = "host" + std::to_string(node),
           .program = "/bin/pretrain",
           .program_hash = "ab",
           .arguments = {"mpt.yaml", "seed=1"},
           .files = {{"mpt.yaml", "cd"}}};
 }
+
+/// The folder and the key of a run, and its nodes.
+struct shared_run {
+  temporary_folder folder = {};
+  run_key key = run_key::read_or_make(folder.path() / "key");
+
+  [[nodiscard]] node_meeting node(node_report const& settings, std::chrono::seconds wait,
+                                  std::chrono::seconds absence_limit = 60s) const {
+    return {folder.path(), key, settings, wait, absence_limit};
+  }
+};
 
 TEST_CASE("node_report: a difference between two nodes is described with the names of both") {
   auto const difference_with = [](auto const& change) {
@@ -76,16 +76,16 @@ TEST_CASE("node_report: a difference between two nodes is described with the nam
 
 TEST_CASE("node_meeting: nodes meet again after a failure, whatever files earlier runs have left") {
   temporary_folder const shared_folder;
-  auto const key = run_key::read_or_make(shared_folder.path / "key");
+  auto const key = run_key::read_or_make(shared_folder.path() / "key");
   {  // an earlier run that died: its node 0 does not answer
-    node_meeting earlier(shared_folder.path, key, report(1), std::chrono::seconds(0));
+    node_meeting earlier(shared_folder.path(), key, report(1), std::chrono::seconds(0));
     CHECK_THROWS_WITH_AS(static_cast<void>(earlier.meet(0)),
                          doctest::Contains("node 0 has not answered within 0 s"), parallel::error);
   }
   std::filesystem::path rendezvous[2][2];
   std::string failure_text;
   auto const node = [&](int self) {
-    node_meeting meeting(shared_folder.path, run_key::read(shared_folder.path / "key"),
+    node_meeting meeting(shared_folder.path(), run_key::read(shared_folder.path() / "key"),
                          report(self), std::chrono::seconds(20));
     rendezvous[self][0] = meeting.meet(0).folder;
     if (self == 1) {
@@ -119,10 +119,10 @@ TEST_CASE(
   for (int self = 0; self < 2; ++self)
     for (int delay = 0; delay < 10; ++delay) {
       temporary_folder const shared_folder;
-      static_cast<void>(run_key::read_or_make(shared_folder.path / "key"));
+      static_cast<void>(run_key::read_or_make(shared_folder.path() / "key"));
       std::string messages[2];
       auto const meet = [&](std::string& text) {
-        node_meeting meeting(shared_folder.path, run_key::read(shared_folder.path / "key"),
+        node_meeting meeting(shared_folder.path(), run_key::read(shared_folder.path() / "key"),
                              report(self), std::chrono::seconds(3));
         try {
           static_cast<void>(meeting.meet(0));
@@ -142,11 +142,10 @@ TEST_CASE(
 
 TEST_CASE(
     "node_meeting: node 0 names the missing node, also when a file of an earlier run is there") {
-  temporary_folder const shared_folder;
-  auto const key = run_key::read_or_make(shared_folder.path / "key");
-  node_meeting earlier(shared_folder.path, key, report(1), std::chrono::seconds(0));
+  shared_run const shared;
+  auto earlier = shared.node(report(1), 0s);
   CHECK_THROWS_AS(static_cast<void>(earlier.meet(0)), parallel::error);
-  node_meeting leader(shared_folder.path, key, report(0), std::chrono::seconds(0));
+  auto leader = shared.node(report(0), 0s);
   CHECK_THROWS_WITH_AS(static_cast<void>(leader.meet(0)),
                        doctest::Contains("node 1 has not come within 0 s"), parallel::error);
 }
@@ -162,7 +161,7 @@ TEST_CASE("running_node_count: all wanted nodes, or the largest multiple that is
 TEST_CASE(
     "node_meeting: spares replace lost nodes, node 0 included; without spares fewer nodes run") {
   temporary_folder const shared_folder;
-  auto const key = run_key::read_or_make(shared_folder.path / "key");
+  auto const key = run_key::read_or_make(shared_folder.path() / "key");
   constexpr int node_count = 4;
   constexpr int starts = 3;
   apps::node_assignment assignments[node_count][starts];
@@ -175,8 +174,8 @@ TEST_CASE(
     settings.nodes = 3;
     settings.spares = 1;
     settings.min_nodes = 2;
-    node_meeting meeting(shared_folder.path, run_key::read(shared_folder.path / "key"), settings,
-                         std::chrono::seconds(20), std::chrono::seconds(1));
+    node_meeting meeting(shared_folder.path(), run_key::read(shared_folder.path() / "key"),
+                         settings, std::chrono::seconds(20), std::chrono::seconds(1));
     for (int start = 0;;) {  // the spare may see only the second start
       auto const assignment = meeting.meet(start);
       assignments[self][assignment.generation] = assignment;
@@ -211,21 +210,18 @@ TEST_CASE(
       CHECK(assignments[self][start].generation == start);
       CHECK(assignments[self][start].folder == assignments[2][start].folder);
     }
-  std::filesystem::remove(shared_folder.path / "key");
-  CHECK(std::filesystem::is_empty(shared_folder.path));
+  std::filesystem::remove(shared_folder.path() / "key");
+  CHECK(std::filesystem::is_empty(shared_folder.path()));
 }
 
 TEST_CASE(
     "node_meeting: a late node is a spare of a live run, and times out when the run is dead") {
-  temporary_folder const shared_folder;
-  auto const key = run_key::read_or_make(shared_folder.path / "key");
+  shared_run const shared;
   auto const node = [&](int self) {
-    auto settings = report(self);
+    auto settings = report(self, 1);
     settings.nodes = 1;
     settings.spares = 1;
-    settings.min_nodes = 1;
-    return node_meeting(shared_folder.path, key, settings, std::chrono::seconds(self == 0 ? 20 : 8),
-                        std::chrono::seconds(1));
+    return shared.node(settings, self == 0 ? 20s : 8s, 1s);
   };
   auto leader = node(0);
   CHECK(leader.meet(0).position == 0);
@@ -264,20 +260,15 @@ inline std::filesystem::path next_lead_file(apps::node_assignment const& assignm
 }
 
 TEST_CASE("node_meeting: a node 0 that comes back follows the node that leads the run now") {
-  temporary_folder const shared_folder;
-  auto const key = run_key::read_or_make(shared_folder.path / "key");
-  auto const make_meeting = [&](int self) {
-    return node_meeting(shared_folder.path, key, report(self), std::chrono::seconds(20),
-                        std::chrono::seconds(1));
-  };
-  auto survivor = make_meeting(1);
-  auto second = meet_and_lose(make_meeting(0), survivor);
+  shared_run const shared;
+  auto survivor = shared.node(report(1), 20s, 1s);
+  auto second = meet_and_lose(shared.node(report(0), 20s, 1s), survivor);
   survivor.announce_failure({1, 137, "its peer is gone"});
   auto const led = next_lead_file(second);
   std::thread meets([&] { second = survivor.meet(1); });
   while (!std::filesystem::exists(led)) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  auto returned_node = make_meeting(0);
+  auto returned_node = shared.node(report(0), 20s, 1s);
   auto const returned_assignment = returned_node.meet(0);
   meets.join();
   CHECK(returned_assignment.folder == second.folder);
@@ -289,16 +280,9 @@ TEST_CASE("node_meeting: a node 0 that comes back follows the node that leads th
 }
 
 TEST_CASE("node_meeting: where the candidate for the lead is gone, too, another node leads") {
-  temporary_folder const shared_folder;
-  auto const key = run_key::read_or_make(shared_folder.path / "key");
-  auto const node = [&](int self) {
-    auto settings = report(self);
-    settings.min_nodes = 1;
-    return node_meeting(shared_folder.path, key, settings, std::chrono::seconds(20),
-                        std::chrono::seconds(1));
-  };
-  auto survivor = node(1);
-  auto second = meet_and_lose(node(0), survivor);
+  shared_run const shared;
+  auto survivor = shared.node(report(1, 1), 20s, 1s);
+  auto second = meet_and_lose(shared.node(report(0, 1), 20s, 1s), survivor);
   std::ofstream{next_lead_file(second)};  // node 0 has claimed the lead, and is gone then
   auto const first_folder = second.folder.string();
   std::filesystem::create_directory(first_folder.substr(0, first_folder.rfind('-')) + "-1");
@@ -312,9 +296,8 @@ TEST_CASE("node_meeting: where the candidate for the lead is gone, too, another 
 
 /// Replaces the answer in the file `run` by `change` of it, as another node would.
 template <class Change>
-void replace_answer(std::filesystem::path const& temporary_folder, run_key const& key,
-                    Change const& change) {
-  auto const run = temporary_folder / "run";
+void replace_answer(std::filesystem::path const& folder, run_key const& key, Change const& change) {
+  auto const run = folder / "run";
   std::ifstream in(run);
   std::string seal, text;
   std::getline(in, seal);
@@ -332,16 +315,9 @@ inline std::string replace_text(std::string text, std::string const& expected,
 
 TEST_CASE(
     "node_meeting: a leader that was stopped during a meeting follows the node that leads now") {
-  temporary_folder const shared_folder;
-  auto const key = run_key::read_or_make(shared_folder.path / "key");
-  auto const node = [&](int self) {
-    auto settings = report(self);
-    settings.min_nodes = 1;
-    return node_meeting(shared_folder.path, key, settings, std::chrono::seconds(1000),
-                        std::chrono::seconds(1000));
-  };
-  auto first = node(0);
-  auto second = node(1);
+  shared_run const shared;
+  auto first = shared.node(report(0, 1), 1000s, 1000s);
+  auto second = shared.node(report(1, 1), 1000s, 1000s);
   auto const first_start = [&] {
     apps::node_assignment assignment;
     std::thread meets([&] { assignment = second.meet(0); });
@@ -358,14 +334,14 @@ TEST_CASE(
     is_over = true;
   });
   auto const is_offered = [&] {
-    std::ifstream in(shared_folder.path / "run");
+    std::ifstream in(shared.folder.path() / "run");
     std::string text;
     std::getline(in, text, '\0');
     return contains(text, run + "-1");
   };
   while (!is_offered()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   while (!is_over) {  // node 1 leads that start, and has gone on alone
-    replace_answer(shared_folder.path, key, [&](std::string text) {
+    replace_answer(shared.folder.path(), shared.key, [&](std::string text) {
       text = replace_text(text, "\"leader\":0", "\"leader\":1");
       text = replace_text(text, "\"members\":[]", "\"members\":[1]");
       text = replace_text(text, "\"offered\"", "\"go\"");
@@ -387,13 +363,9 @@ TEST_CASE(
 }
 
 TEST_CASE("node_meeting: too few remaining nodes are refused with their numbers") {
-  temporary_folder const shared_folder;
-  auto const key = run_key::read_or_make(shared_folder.path / "key");
-  auto const node = [&](int self, std::chrono::seconds wait) {
-    return node_meeting(shared_folder.path, key, report(self), wait, std::chrono::seconds(1));
-  };
-  auto first = node(0, std::chrono::seconds(3));
-  auto second = node(1, std::chrono::seconds(3));
+  shared_run const shared;
+  auto first = shared.node(report(0), 3s, 1s);
+  auto second = shared.node(report(1), 3s, 1s);
   std::thread other([&] { static_cast<void>(second.meet(0)); });
   static_cast<void>(first.meet(0));
   other.join();
@@ -429,17 +401,16 @@ TEST_CASE("outage: an action that fails is repeated until the time limit") {
   CHECK_THROWS_WITH_AS(static_cast<void>(no_outage.try_once(fails)), "no answer", parallel::error);
 }
 
-/// Two nodes of a run in a folder of their own.
+/// Two nodes of a run.
 struct node_pair {
-  temporary_folder shared_folder = {};
-  run_key key = run_key::read_or_make(shared_folder.path / "key");
   int spares = 0;
+  shared_run shared = {};
   node_meeting first = node(0), second = node(1);
 
   [[nodiscard]] node_meeting node(int self) const {
     auto settings = report(self);
     settings.spares = spares;
-    return {shared_folder.path, key, settings, std::chrono::seconds(1000)};
+    return shared.node(settings, 1000s);
   }
   /// Both nodes meet while `action` runs. Returns the first node's assignment.
   apps::node_assignment meet(
@@ -476,12 +447,12 @@ TEST_CASE(
   REQUIRE(failure.has_value());
   CHECK(failure->message == "rank 5 was killed: \xef\xbf\xbd");
   {
-    auto const write_time = std::filesystem::last_write_time(nodes.shared_folder.path / "node-1");
+    auto const write_time = std::filesystem::last_write_time(nodes.shared.folder.path() / "node-1");
     std::optional<file_blocker> blocker;
     blocker.emplace();
     auto const assignment = nodes.meet(1, [&] {
       std::this_thread::sleep_for(std::chrono::milliseconds(200));
-      CHECK(std::filesystem::last_write_time(nodes.shared_folder.path / "node-1") == write_time);
+      CHECK(std::filesystem::last_write_time(nodes.shared.folder.path() / "node-1") == write_time);
       blocker.reset();
     });
     CHECK(assignment.generation == 1);
@@ -515,16 +486,17 @@ TEST_CASE("node_meeting: nodes count as done only when the folder can be read") 
   node_pair nodes;
   auto &first = nodes.first, &second = nodes.second;
   nodes.meet(0);
-  auto const moved_folder = nodes.shared_folder.path.string() + ".aside";
-  std::filesystem::rename(nodes.shared_folder.path, moved_folder);
+  auto const moved_folder = nodes.shared.folder.path().string() + ".aside";
+  std::filesystem::rename(nodes.shared.folder.path(), moved_folder);
   std::filesystem::create_symlink(
-      nodes.shared_folder.path, nodes.shared_folder.path);  // a loop, so the folder cannot be read
+      nodes.shared.folder.path(),
+      nodes.shared.folder.path());  // a loop, so the folder cannot be read
   CHECK_FALSE(second.are_all_done());
   CHECK_FALSE(first.are_all_done());
   second.announce_done();
   CHECK(second.has_pending_messages());
-  std::filesystem::remove(nodes.shared_folder.path);
-  std::filesystem::rename(moved_folder, nodes.shared_folder.path);
+  std::filesystem::remove(nodes.shared.folder.path());
+  std::filesystem::rename(moved_folder, nodes.shared.folder.path());
   CHECK_FALSE(first.are_all_done());
   second.beat();
   CHECK(first.are_all_done());
@@ -535,7 +507,7 @@ TEST_CASE("node_meeting: nodes count as done only when the folder can be read") 
 
 TEST_CASE("run_key: a key file that others can read, or that is too short, is refused") {
   temporary_folder const shared_folder;
-  auto const file = shared_folder.path / "key";
+  auto const file = shared_folder.path() / "key";
   auto const key = run_key::read_or_make(file);
   CHECK(key.seal("x") == run_key::read(file).seal("x"));
   CHECK(key.seal("x") != key.seal("y"));
@@ -543,9 +515,9 @@ TEST_CASE("run_key: a key file that others can read, or that is too short, is re
                                std::filesystem::perm_options::add);
   CHECK_THROWS_WITH_AS(static_cast<void>(run_key::read(file)),
                        doctest::Contains("a file that only its owner can read"), parallel::error);
-  std::ofstream(shared_folder.path / "short") << "secret";
-  std::filesystem::permissions(shared_folder.path / "short", std::filesystem::perms(0600));
-  CHECK_THROWS_WITH_AS(static_cast<void>(run_key::read(shared_folder.path / "short")),
+  std::ofstream(shared_folder.path() / "short") << "secret";
+  std::filesystem::permissions(shared_folder.path() / "short", std::filesystem::perms(0600));
+  CHECK_THROWS_WITH_AS(static_cast<void>(run_key::read(shared_folder.path() / "short")),
                        doctest::Contains("64 characters"), parallel::error);
 }
 

@@ -152,9 +152,9 @@ refused '--composer_path is not an option: give the checkpoint first: convert FR
 refused '--name_or_path is not an option: give the model' generate --name_or_path hf --max_new_tokens 4 --prompts 'The answer is' 'Here is'
 refused '--model_dtype is not an option: give --precision fp32 or bf16' generate hf --prompt hi --model_dtype bf16
 refused '-n is not an option: give the model' generate -n hf --prompt hi
-refused "--prompts: there is no file 'The answer is'; a prompt itself is given by --prompt TEXT, several as the lines of a file" \
+refused "--prompts: there is no file 'The answer is'; give a prompt by --prompt TEXT, several prompts as the lines of a file" \
   generate hf --prompts 'The answer is' 'Here is'
-refused '--prompts: a file that is one prompt is read by --prompt - < some.txt' generate hf --prompts file::some.txt
+refused '--prompts: give a file that is one prompt by --prompt - < some.txt' generate hf --prompts file::some.txt
 refused 'what a YAML says is changed by key=value: max_duration=VALUE' pretrain small.yaml --max_duration 3ba
 refused "'tasks.yaml': a file of tasks for a model is given by --icl_tasks" evaluate hf tasks.yaml
 refused 'belongs to a training configuration, which pretrain and finetune run' evaluate small.yaml
@@ -207,7 +207,7 @@ printf 'word %.0s' {1..5000} > long.txt
 refused 'tokens, but the model reads at most 31' generate hf --prompt - < long.txt
 [[ ! -s out ]] || fail "a prompt that is too long is echoed"
 "$programs/generate" hf --prompt 'the' --max_new_tokens 100 > /dev/null 2> err
-says 'as the model reads 32 at most'
+says 'because the model reads at most 32'
 refused 'has none to predict' evaluate hf --data some.txt --seq_len 1
 refused 'is none of the model' evaluate hf --data data --eos_token_id -7
 refused 'is none of the model' evaluate hf --data data --eos_token_id 999999

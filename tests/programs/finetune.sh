@@ -178,7 +178,7 @@ refused() { # message arguments...
 }
 refused "is an MDS set" train_loader.dataset.hf_name=data
 refused "'gpt2' is not an MPT" model.pretrained_model_name_or_path=gpt2
-refused "what mosaicml published on the hub is gone" model.pretrained_model_name_or_path=mosaicml/mpt-7b
+refused "mosaicml's files are no longer on the hub" model.pretrained_model_name_or_path=mosaicml/mpt-7b
 refused "train_loader.dataset.hf_name: 'mosaicml/dolly_hhrlhf' is no folder or file" \
   train_loader.dataset.hf_name=mosaicml/dolly_hhrlhf
 refused "is no folder on this machine" tokenizer.name=EleutherAI/gpt-neox-20b

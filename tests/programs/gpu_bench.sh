@@ -1,344 +1,198 @@
 #!/bin/bash
-# bench/gpu's own logic, with programs that only look like GPU programs: what is done is not done
-# again, what failed is, nothing passes that was skipped, and every stage's results become a table.
+# bench/gpu from end to end with programs that only look like GPU programs (gpu_rehearsal.sh has the true ones): its
+# page, and what becomes of programs that fail, crash, hang or are not installed.
 # usage: gpu_bench.sh CHECKOUT SCRATCH
 set -euo pipefail
 
 checkout=$1
 scratch=$2
 rm -rf "$scratch"
-mkdir -p "$scratch/bin" "$scratch/programs" "$scratch/out"
+mkdir -p "$scratch"/{bin,programs,out,packages/cu13/lib}
 log=$scratch/log
-export OUT=$scratch/out PATH="$scratch/bin:$PATH"
-
-# the driver as a module, for what is asked of its functions
-export PYTHONPATH=$scratch
-cat >"$scratch/load.py" <<END
-import importlib.machinery, importlib.util, sys
-sys.path.insert(0, "$checkout/bench")
-loader = importlib.machinery.SourceFileLoader("gpu", "$checkout/bench/gpu")
-gpu = importlib.util.module_from_spec(importlib.util.spec_from_loader("gpu", loader))
-loader.exec_module(gpu)
-END
+touch "$log"
+# the interpreter itself first: many programs are run, and python3 may be a script that chooses one
+python=$(python3 -c 'import os, sys; print(os.path.dirname(sys.executable))')
+export OUT=$scratch/out PATH="$scratch/bin:$python:$PATH" PYTHONDONTWRITEBYTECODE=1
 
 fail() {
   echo "gpu_bench.sh: $*" >&2
-  cat "$scratch/said" >&2
+  cat "$scratch/said" "$OUT"/*.md >&2
   exit 1
 }
-gpu() {
-  python3 "$checkout/bench/gpu" --build "$scratch/build" --programs "$scratch/programs" \
-    --python "$scratch/programs/peer" --seconds 0.05 "$@" >"$scratch/said" 2>&1
+gpu() { # arguments; the page of the call before is removed
+  rm -f "$OUT"/*.md
+  python3 "$checkout/bench/gpu" --build "$scratch/build" --python "$scratch/programs/peer" --seconds 0 "$@" \
+    >"$scratch/said" 2>&1
 }
-runs() { grep -c "$1" "$log" || true; }
+run() { gpu --programs "$scratch/programs" "$@"; }
+has() { # text of the page
+  grep -qF -- "$1" "$OUT"/*.md || fail "the page lacks: $1"
+}
+row() { # stage, program, result, beginning of its words
+  grep -qE -- "^\| $1 \| $2 \| $3 \| [0-9]+ \| $4" "$OUT"/*.md || fail "$1/$2 is not $3: $4"
+}
+imitate() { # programs
+  local name
+  for name; do cp "$checkout/tests/programs/gpu_program.py" "$scratch/programs/$name"; done
+}
+imitate gpu_tests gpu_step gpu_rates peer test_gpu pretrain prepare train_tokenizer
 
-# a machine without a GPU: said, and no failure
+# a machine without a GPU
 printf '#!/bin/sh\nexit 9\n' >"$scratch/bin/nvidia-smi"
 chmod +x "$scratch/bin/nvidia-smi"
 if [ ! -e /dev/nvidia0 ]; then
-  gpu ops || fail "fails where there is no GPU"
-  grep -q "skipped ops: there is no GPU here" "$scratch/said" || fail "does not say that it skips"
-  [ -z "$(ls "$OUT")" ] || fail "writes results without a GPU"
+  run ops || fail "fails where there is no GPU"
+  grep -q "skipped: there is no GPU here" "$scratch/said" || fail "does not say that it skips"
+  [ -z "$(ls "$OUT")" ] || fail "writes a page without a GPU"
 fi
 
-# a GPU, and programs, that are not there
-cat >"$scratch/bin/nvidia-smi" <<'END'
+# all goes well, on one GPU and on several
+cat >"$scratch/bin/nvidia-smi" <<'END_OF_FILE'
 #!/bin/sh
-case "$*" in
-*compute_cap*) echo "NVIDIA Imagined, 123.4, 81559 MiB, 9.0, ${CARD:-GPU-0a1b2c3d-4e5f}" ;;
-*) echo "1980 MHz, 700 W, 60" ;;
-esac
-END
-chmod +x "$scratch/bin/nvidia-smi"
-for name in gpu_tests gpu_step gpu_rates peer; do
-  cp "$checkout/tests/programs/gpu_program.py" "$scratch/programs/$name"
+for i in $(seq "${GPUS:-1}"); do echo "NVIDIA Imagined, 81559 MiB, 9.0, 123.4"; done
+END_OF_FILE
+printf '#!/bin/sh\nshift 4\nexec "$@"\n' >"$scratch/bin/compute-sanitizer"
+printf '#!/bin/sh\nwhile [ "$1" != -n ]; do shift; done\nshift 2\nexec "$@"\n' >"$scratch/bin/mpirun"
+chmod +x "$scratch"/bin/*
+run all || fail "does not succeed"
+for name in "first | a kernel" "ops | operations" "model | checkpoint" "big | closed forms" "ranks | ring" \
+  "sanitizer | racecheck, a step" "documents | memcheck" "trainer | tests"; do
+  row "${name% | *}" "${name#* | }" passed "3 cases"
 done
-mkdir -p "$scratch"/packages/{cu13,cudnn,nccl}/{include,lib} "$scratch/headers"
-touch "$scratch"/packages/cu13/{include/cublasLt.h,lib/libcublasLt.so.13} \
-  "$scratch"/packages/cudnn/{include/cudnn_graph.h,lib/libcudnn.so.9} \
-  "$scratch"/packages/nccl/{include/nccl.h,lib/libnccl.so.2}
+row gpus "several GPUs" skipped "there is one GPU here"
+row speed "125m/b, transformers" skipped "it did not run: there is no such model"
+row trainer "mpirun, 2 ranks on 1 GPU" passed "the loss falls from 10.000 to 0.333"
+row big "125m, length 32768" passed "loss 9.500"
+for text in "| GPU | NVIDIA Imagined |" "| driver | 123.4 |" "| PyTorch | 1.2.3 |" \
+  "| 125m/b | ParallelLM | 500,000 | 45.0 % |  | 8.0 |" "| 125m/a | torch.compile | 400,000 | 45.0 % | ×1.25 | 8.0 |" \
+  "| 125m/b, offload | 4.000 | 4.000 | 0.031 | 0.031 | 8.000 |" "| 125m/b | matmul 1 x 2 x 3 | 7.00 | 12 | 600 |" \
+  "| 1 GPU | 1 | 1 | 450,000 | 10.000 | 0.333 |"; do
+  has "$text"
+done
+GPUS=4 run gpus || fail "several GPUs"
+row gpus exchanges passed "3 cases"
+has "| 4 GPUs | 4 | 4 | 1,800,000 |"
+has "| mpirun, 2 GPUs | 2 | 2 |"
+grep -q "gpus" "$scratch/said" || fail "does not say what it runs"
 
-# what the toolkit lacks is PyTorch's, what it has is not
-python3 -B - "$scratch" <<'END' || fail "libraries of PyTorch, or a second run"
-import pathlib, sys, types
-from load import gpu
-scratch = pathlib.Path(sys.argv[1])
-gpu.options = types.SimpleNamespace(python=str(scratch / "programs/peer"))
-gpu.system_headers = lambda: [scratch / "headers"]
-packages = scratch / "packages"
-cudnn = [f"-DParallelLM__cudnn_INCLUDE={packages}/cudnn/include",
-         f"-DParallelLM__cudnn_LIBRARY={packages}/cudnn/lib/libcudnn.so.9"]
-nccl = [f"-DParallelLM__libnccl_INCLUDE={packages}/nccl/include",
-        f"-DParallelLM__libnccl_LIBRARY={packages}/nccl/lib/libnccl.so.2"]
-products = [f"-DCMAKE_CXX_FLAGS=-idirafter {packages}/cu13/include",
-            f"-DCUDA_cublasLt_LIBRARY={packages}/cu13/lib/libcublasLt.so.13"]
-assert gpu.borrowed() == cudnn + nccl + products, gpu.borrowed()
-(scratch / "headers/cublasLt.h").touch()
-assert gpu.borrowed() == cudnn + nccl, gpu.borrowed()
-(scratch / "headers/nccl.h").touch()
-assert gpu.borrowed() == cudnn, gpu.borrowed()
-(scratch / "headers/cudnn_graph.h").touch()
-assert gpu.borrowed() == [], gpu.borrowed()
+# chosen steps, and training
+run speed training --sizes 1b,7b --forms b --lengths 2048,8192 || fail "chosen steps"
+for name in 1b/b 1b/b/8192 7b/b; do has "| $name | torch.compile |"; done
+grep -q "gpu_step --size 1b --form b --microbatch 2 --accumulation 8 --length 8192" "$log" || fail "other shapes"
+grep -q -- "--mode transformers --size 1b --form b --microbatch 2 --accumulation 32 --length 2048" "$log" ||
+  fail "eager attention takes whole microbatches"
+has "| PyTorch, seed 3 | 300 | 10.000 | 0.0344 | 400,000 |"
+row training resumed passed "the same bits after step 20"
 
-# what the first run measured stays, whatever becomes of the second
-again = scratch / "again"
-once = f"test -e {again} && exit 1; touch {again}; echo ready; read x; echo 0.1; "
-stage = types.SimpleNamespace(left=lambda: 60)
-reports = gpu.compare(stage, {"one": ["bash", "-c", once + "echo '{\"tokens_per_second\": 5}'"]},
-                      0, together=False)
-assert reports == {"one": {"tokens_per_second": 5}}, reports
-END
+# programs that go wrong, each in its way: the page has their words, and the other programs run
+INJECT="gpu_tests:exchanges_test:fail gpu_tests:golden_test:crash gpu_tests:ring_test:hang gpu_tests:documents_test:mute
+  gpu_step:--profile:mute gpu_step:--offload:greedy gpu_step:--beside:wrong gpu_step:32768:wrong pretrain:run.yaml:wrong
+  gpu_step:--resume:wrong" run all training --limit 3 && fail "succeeds although programs failed"
+failure='\*\*failed\*\*'
+row ops exchanges "$failure" "some.cpp:7: ERROR: CHECK\( 1 == 2 \) is NOT correct!"
+row model "golden numbers" "$failure" "ended by SIGSEGV"
+row ranks ring "$failure" "stopped after 3 s"
+row documents memcheck "$failure" "no case was run"
+row profile 125m/a "$failure" "it ended with 0 and no word"
+row memory "125m/b, offload" "$failure" "error: operations took 36700160 bytes of scratch, 33554432 were planned"
+row memory "125m/b, beside" "$failure" "error: 4294967297 bytes were allocated, 4294967296 were planned"
+row big "125m, length 32768" "$failure" "error: the loss of a step at length 32768 is None"
+row trainer "1 GPU" "$failure" "error: the losses of 30 steps are \[9.0, 9.0"
+row training resumed "$failure" "error: a resumed run has other bits"
+[ "$(grep -c "$failure" "$OUT"/*.md)" = 13 ] || fail "other programs failed, too"
+INJECT="gpu_step:125m:crash" run speed && fail "takes a speed that was not measured"
+row speed 125m/b "$failure" "ended by SIGSEGV"
+row speed 125m/a "$failure" "ended by SIGSEGV"
 
-# what of a unit is written down, and when it is tried again
-python3 -B - "$scratch" <<'END' >"$scratch/said" 2>&1 || fail "units that end badly"
-import pathlib, sys, time, types
-from load import gpu
-scratch = pathlib.Path(sys.argv[1])
-gpu.options = types.SimpleNamespace(python="python3", rehearse=False, again=False, build=scratch / "units")
-gpu.os.environ["OUT"] = str(scratch / "units/out")
-about = {"gpu": "one", "uuid": "GPU-1", "commit": "0", "driver": "", "memory": "", "cuda": "",
-         "cudnn": "", "torch": "", "transformers": ""}
-def stage():
-    return gpu.Stage(gpu.Results(about), "some")
+# what is not installed is skipped
+rm "$scratch/programs/pretrain" "$scratch/bin/compute-sanitizer"
+run trainer sanitizer || fail "what is not installed is a failure"
+[ -e "$checkout/build/apps/pretrain" ] || row trainer "1 GPU" skipped "pretrain is not in build/"
+[ -e /usr/local/cuda/bin/compute-sanitizer ] || row sanitizer "memcheck, a step" skipped "compute-sanitizer is not"
 
-def raises(problem):
-    def work():
-        raise problem
-    return work
+# a driver that is killed leaves its page, and a build that goes wrong all the rest
+INJECT=gpu_tests:golden_test:hang python3 "$checkout/bench/gpu" all --build "$scratch/build" --programs \
+  "$scratch/programs" --python "$scratch/programs/peer" >"$scratch/said" 2>&1 &
+driver=$!
+for _ in $(seq 300); do
+  tail -n 1 "$log" | grep -q "golden_test" && break
+  sleep 0.1
+done
+kill -9 $driver
+wait $driver 2>/dev/null || true
+row ops operations passed "3 cases"
+has "| memory |  | not run |"
+printf '#!/bin/sh\nexec "$(dirname "$0")/../programs/cmake" "$@"\n' >"$scratch/bin/cmake"
+imitate cmake
+chmod +x "$scratch/bin/cmake"
+INJECT=cmake:gpu_build:fail gpu all && fail "succeeds without programs"
+row build programs "$failure" "some.cpp:7"
+has "| first |  | not run |"
+gpu build && fail "takes a build that made nothing"
+row build programs "$failure" "there is no program gpu_tests"
 
-# a unit's failure is its own
-one = stage()
-for problem in (gpu.Problem("word"), OSError("word"), ValueError("word"), KeyError("word"),
-                IndexError("word")):
-    one.unit(type(problem).__name__, raises(problem))
-one.unit("last", lambda: (True, {}))
-units = gpu.Results(about).units
-assert units.pop("some/last")["ok"] and len(units) == 5 and not one.complete and one.again
-assert all(not unit["ok"] and "word" in unit["result"]["problem"] for unit in units.values()), units
+# stages that do not exist, and the list of those that do
+gpu no-such-stage && fail "takes any stage"
+gpu speed --sizes 9b && fail "takes any size"
+gpu || fail "does not list"
+grep -q "training .*(not part of all)" "$scratch/said" || fail "the list is not right"
 
-# what its time cut short twice has failed, and says why
-gpu.STAGE_SECONDS, calls = 2.5, []
-def slow():
-    calls.append(1)
-    time.sleep(0.6)
-    return False, {"ParallelLM": {"problem": "too slow"}}
-def tried(begin=0.0):
-    one = stage()
-    one.end -= begin
-    one.unit("slow", slow, at_least=0)
-    return one.complete, one.again
-assert tried() == (False, True) and len(calls) == 1
-assert tried(begin=1) == (False, True) and len(calls) == 1  # waits for nearly all of a stage's time
-assert tried() == (False, False) and len(calls) == 2
-assert tried() == (False, False) and len(calls) == 2
-assert gpu.problem_of(gpu.Results(about).units["some/slow"]["result"]) == "ParallelLM: too slow"
-
-# what somebody ended counts as cut short
-try:
-    stage().unit("ended", raises(KeyboardInterrupt()), at_least=0)
-except KeyboardInterrupt:
-    pass
-assert gpu.Results(about).cut_short("some/ended") == 1
-
-# losses of ours between those of theirs, or as far outside as theirs are apart
-def band(ours, theirs):
-    runs = {**{f"training/ParallelLM, seed {i + 1}": loss for i, loss in enumerate(ours)},
-            **{f"training/PyTorch, seed {i + 1}": loss for i, loss in enumerate(theirs)}}
-    judged = gpu.gpu_table.loss_band({key: {"ok": True, "result": {"losses": [9.0] + [loss] * 20}}
-                                      for key, loss in runs.items()})
-    return judged and judged["inside"]
-assert band([3.0], [3.0]) is None and band([], [3.0, 3.1]) is None
-assert band([2.95, 3.24], [3.125, 3.0, 3.0625]) is True
-assert band([3.0, 3.26], [3.125, 3.0]) is False and band([2.87], [3.125, 3.0]) is False
-END
-
-# a GPU that nvidia-smi does not tell of: the driver does, or it is said that something is wrong
-mkdir -p "$scratch/driver" "$scratch/no-smi"
-cat >"$scratch/driver/cuda.c" <<'END'
-#include <stdlib.h>
-#include <string.h>
-int cuInit(unsigned flags) { return getenv("NO_DEVICE") ? 100 : (int)flags; }
-int cuDeviceGet(int* device, int ordinal) { *device = ordinal + 7; return 0; }
-int cuDeviceGetName(char* name, int length, int device) {
-  strncpy(name, "NVIDIA Unseen", length);
-  return device != 7;
-}
-int cuDeviceTotalMem_v2(size_t* bytes, int device) { *bytes = (size_t)80 << 30; return device != 7; }
-int cuDeviceGetUuid_v2(char* uuid, int device) { memset(uuid, 0xab, 16); return device != 7; }
-int cuDeviceGetAttribute(int* value, int attribute, int device) {
-  *value = attribute == 75 ? 9 : attribute == 76 ? 0 : -1;
-  return device != 7;
-}
-int cuDriverGetVersion(int* version) { *version = 13010; return 0; }
-END
-cc -shared -fPIC -o "$scratch/driver/libcuda.so.1" "$scratch/driver/cuda.c"
-cat >"$scratch/card.py" <<'END'
-import pathlib, sys
-from load import gpu
-gpu.DEVICE = pathlib.Path(sys.argv[1])
-print(gpu.card())
-END
-printf '#!/bin/sh\nexit 9\n' >"$scratch/no-smi/nvidia-smi"
-chmod +x "$scratch/no-smi/nvidia-smi"
-card() { # device file
-  PATH=$scratch/no-smi:$PATH LD_LIBRARY_PATH=$scratch/driver \
-    python3 -B "$scratch/card.py" "$1" >"$scratch/said" 2>&1
-}
-card /nowhere || fail "the driver's GPU"
-grep -q "'NVIDIA Unseen', .*'81920 MiB', .*'9.0', .*'GPU-abababab" "$scratch/said" ||
-  fail "does not ask the driver"
-export NO_DEVICE=1
-card /nowhere && grep -qx None "$scratch/said" || fail "finds a GPU where none is"
-card /dev/null && fail "takes a GPU that cannot be used for none"
-grep -q "cuInit failed with error 100" "$scratch/said" || fail "does not say what is wrong"
-unset NO_DEVICE
-
-# what is carried, and what is built, in this order; a folder that is older than the tree is noticed
-cat >"$scratch/bin/cmake" <<'END'
+# libraries that the toolkit lacks are PyTorch's; what is carried is used for the tree of its sources alone
+printf '#!/bin/sh\necho "release 13.0, V13"\n' >"$scratch/bin/nvcc"
+cat >"$scratch/bin/cmake" <<'END_OF_FILE'
 #!/bin/sh
 echo "cmake $*" >>"$(dirname "$0")/../log"
 test "$1" = --build || exit 0
 mkdir -p "$2/bin"
 for name in gpu_tests gpu_step gpu_rates; do echo built >"$2/bin/$name"; done
-END
-printf '#!/bin/sh\necho "release 13.0, V13"\n' >"$scratch/bin/nvcc"
-chmod +x "$scratch/bin/cmake" "$scratch/bin/nvcc"
-python3 -B - "$scratch" <<'END' >"$scratch/said" 2>&1 || fail "carry or build"
-import pathlib, shutil, sys, types
-from load import gpu
+END_OF_FILE
+chmod +x "$scratch/bin/nvcc"
+PYTHONPATH=$checkout/bench python3 - "$scratch" <<'END_OF_FILE' >"$scratch/said" 2>&1 || fail "carry or build"
+import pathlib
+import sys
+import types
+import gpu_machine as machine
+
 scratch = pathlib.Path(sys.argv[1])
-tree = scratch / "tree"
-for file in ("include/a.hpp", "bench/gpu", "apps/kernels/a.cu"):
-    (tree / file).parent.mkdir(parents=True, exist_ok=True)
-    (tree / file).write_text("x")
-gpu.ROOT, gpu.CARRY = tree, tree / "bench/carry"
-gpu.options = types.SimpleNamespace(python=str(scratch / "programs/peer"), programs=None,
-                                    build=tree / "build-gpu")
-has_git = True
-def text_of(command, **options):
-    return "" if command[0] == "git" and (not has_git or command[1] == "diff") else "abcdef012345"
-gpu.text_of = text_of
+tree, packages, headers = scratch / "tree", scratch / "packages", scratch / "headers"
+for file in ("tree/include/a.hpp", "tree/bench/gpu", "tree/apps/kernels/a.cu", "packages/cu13/include/cublasLt.h",
+             "packages/cu13/lib/libcublasLt.so.13", "packages/cudnn/include/cudnn_graph.h",
+             "packages/cudnn/lib/libcudnn.so.9", "headers/nccl.h"):
+    (scratch / file).parent.mkdir(parents=True, exist_ok=True)
+    (scratch / file).write_text("x")
+machine.ROOT, machine.CARRY, machine.SYSTEM_HEADERS = tree, tree / "bench/carry", (headers,)
+peer = str(scratch / "programs/peer")
+expected = [f"-DParallelLM__cudnn_INCLUDE={packages}/cudnn/include",
+            f"-DParallelLM__cudnn_LIBRARY={packages}/cudnn/lib/libcudnn.so.9",
+            f"-DCMAKE_CXX_FLAGS=-idirafter {packages}/cu13/include",
+            f"-DCUDA_cublasLt_LIBRARY={packages}/cu13/lib/libcublasLt.so.13"]
+assert machine.borrowed(peer) == expected, machine.borrowed(peer)
+(headers / "cublasLt.h").touch()
+assert machine.borrowed(peer) == expected[:2]
+
+options = types.SimpleNamespace(python=peer, programs=None, build=tree / "build-gpu", build_limit=60)
+head = "abcdef012345"
+machine.text_of = lambda *command, **more: head if "rev-parse" in command else ""
+
+
 def commit():
-    gpu.commit.cache_clear()
-    return gpu.commit()
+    machine.carried_commit.cache_clear()
+    machine.commit.cache_clear()
+    return machine.commit()
 
-gpu.carry(with_programs=True)
-assert (gpu.CARRY / "include/doctest/doctest.h").exists() and (gpu.CARRY / "include/xxhash.h").exists()
-assert "CMAKE_CUDA_ARCHITECTURES=90-real" in (scratch / "log").read_text()
-assert commit() == "abcdef012345"
-has_git = False
-assert commit() == "abcdef012345"
-text_of_none, gpu.text_of = gpu.text_of, lambda command, **options: "another00000"
-assert commit() == "abcdef012345"  # a git of another commit came along
-gpu.text_of = text_of_none
-assert gpu.program("gpu_step") == gpu.CARRY / "bin/gpu_step"
-shutil.rmtree(tree / "build-gpu")
-(tree / "bench/results").mkdir()
-(tree / "bench/results/gpu.txt").write_text("x")  # is no source
-gpu.build(60, "90-real")  # nothing to do
-assert not (tree / "build-gpu").exists() and commit() == "abcdef012345"
+
+machine.carry(options, True)
+assert (machine.CARRY / "include/doctest/doctest.h").exists() and (machine.CARRY / "include/xxhash.h").exists()
+log = scratch / "log"
+assert "CMAKE_CUDA_ARCHITECTURES=90-real" in log.read_text()
+head = "another00000"  # the tree lies in a repository of another commit
+assert commit() == "abcdef012345" and machine.program("gpu_step", options) == machine.CARRY / "bin/gpu_step"
+log.write_text("")
+machine.build(options, "90-real")
+assert log.read_text() == ""  # nothing is to be built
 (tree / "include/a.hpp").write_text("changed since it was carried")
-assert commit().startswith("abcdef012345-") and len(commit()) == 19, commit()
-try:
-    gpu.program("gpu_step")
-    sys.exit("takes programs of another tree")
-except gpu.Problem:
-    pass
-gpu.build(60, "80-real")
-assert gpu.program("gpu_step") == tree / "build-gpu/bin/gpu_step"
-assert "CMAKE_CUDA_ARCHITECTURES=80-real" in (scratch / "log").read_text()
-END
-rm "$scratch/bin/cmake" "$scratch/bin/nvcc" "$log"
-
-# what fails is written down and done again; what is done is not
-touch "$scratch/programs/break"
-gpu ops && fail "succeeds although a test failed"
-units=$(runs gpu_tests)
-grep -q "ops/exchanges: ok" "$scratch/said" || fail "does not go on after a failure"
-rm "$scratch/programs/break"
-gpu ops || fail "does not succeed"
-[ "$(runs gpu_tests)" = $((units + 1)) ] || fail "does again what is done, or not what failed"
-gpu ops || fail "does not succeed when all is done"
-[ "$(runs gpu_tests)" = $((units + 1)) ] || fail "does again what is done"
-rm -rf "$scratch/build"
-gpu ops || fail "does not succeed when only \$OUT is left"
-[ "$(runs gpu_tests)" = $((units + 1)) ] || fail "does not find what is done in \$OUT"
-touch "$scratch/programs/skip"
-gpu ops --again && fail "takes a skipped test for a success"
-rm "$scratch/programs/skip"
-gpu ops || fail "does not recover"
-
-CARD=GPU-ffffffff-1 gpu || fail "does not list"
-grep -q "ops .*\[not begun\]" "$scratch/said" || fail "takes another card's results for this one's"
-
-# the other stages: a peer that does not start is no failure of ours
-gpu speed || fail "speed"
-touch "$scratch/programs/mute"
-gpu rates && fail "takes no word for a result"
-grep -q "rates/products/125m: FAILED it ended with 0 and no word" "$scratch/said" ||
-  fail "does not say what failed"
-grep -q "rates/sustained/1b: ok" "$scratch/said" || fail "does not go on after a program's failure"
-rm "$scratch/programs/mute"
-gpu rates || fail "rates"
-gpu sizes || fail "sizes"
-gpu variants || fail "variants"
-gpu lengths || fail "lengths"
-gpu ranks || fail "ranks"
-printf '#!/bin/sh\nshift 4\nexec "$@"\n' >"$scratch/bin/compute-sanitizer"
-chmod +x "$scratch/bin/compute-sanitizer"
-gpu sanitizer || fail "sanitizer"
-printf '#!/bin/sh\nshift 4\n"$@"\nexit 9\n' >"$scratch/bin/compute-sanitizer"
-gpu sanitizer --again && fail "takes errors that the sanitizer found for a success"
-touch "$scratch/programs/astray"
-gpu training && fail "takes any loss for PyTorch's"
-grep -q "training/loss beside PyTorch's seeds: FAILED" "$scratch/said" || fail "judges no losses"
-rm "$scratch/programs/astray"
-gpu training --again || fail "training"
-touch "$scratch/programs/forget"
-gpu training --again && fail "takes other bits after a resumption for the same"
-rm "$scratch/programs/forget"
-gpu training || fail "training"
-gpu profile || true # ncu may be there, and finds no GPU
-table=$(echo "$OUT"/gpu-nvidia-imagined-0a1b2c3d-*.md)
-for text in "NVIDIA Imagined, commit" "Driver 123.4" "| ops/exchanges | ok | 3 | 77 |" \
-  "| 125m | b | 500,000 | 45.0 % (45 met) | 40.0 % | 400,000 (×1.25) | – | ×1.2 met |" \
-  "| 7b | a | 500,000 | 45.0 % (66 missed) | 40.0 % | 400,000 (×1.25) | – | ×1.0 met |" \
-  "(0.88 missed) | 8.0 |" "on both sides: met." \
-  "580 TFLOP/s in the first second, 540 in the last" "| 1b | 32768 | 500,000 |" \
-  "| 350m | 4 | weights beside | 500,000 | ×1.000 |" \
-  "matmul 1 x 2 x 3" "the same bits as a run"; do
-  grep -qF -- "$text" "$table" || { cp "$table" "$scratch/said"; fail "the table lacks: $text"; }
-done
-python3 - "$OUT" <<'END' || fail "the JSON is not what the table says"
-import json, pathlib, sys
-file, = pathlib.Path(sys.argv[1]).glob("gpu-*.json")
-all_of = json.loads(file.read_text())
-assert all_of["about"]["gpu"] == "NVIDIA Imagined" and all_of["about"]["torch"] == "1.2.3"
-assert all_of["about"]["uuid"] == "GPU-0a1b2c3d-4e5f"
-units = all_of["units"]
-assert "no such model" in units["speed/125m/b"]["result"]["transformers"]["problem"]
-assert units["sizes/7b/a/compile"]["result"]["ParallelLM"]["again"] == 500000.0
-assert list(units["sizes/7b/a"]["result"]) == ["ParallelLM"]
-assert "sizes/7b/b/transformers" in units and "sizes/7b/a/transformers" not in units
-END
-# the ceiling, by hand: products slowed down by 60 s, attention, and bytes
-python3 - "$checkout" "$table" <<'END' || fail "the ceiling is wrong"
-import json, pathlib, sys
-sys.path.insert(0, sys.argv[1] + "/bench")
-sys.dont_write_bytecode = True
-import gpu_table
-units = json.loads(pathlib.Path(sys.argv[2]).with_suffix(".json").read_text())["units"]
-tokens = 16 * 2048
-operations = 2 * 768 * (12 * tokens * 2304 + 6 * 4736 * 50432)
-alone = 12 * 200e-6 + 6 * 600e-6
-slower = operations / alone * 1e-12 / 540
-moved = 12 * 768 * (28 + 40) + 4 * 50432
-expected = tokens / (slower * alone + 12 * 1200e-6 + tokens * moved / 2900e9)
-assert abs(gpu_table.ceiling(units, "125m", "b") / expected - 1) < 1e-12
-END
-
-# unknown stages are refused; the list says what is done
-gpu no-such-stage && fail "takes any stage"
-gpu || fail "does not list"
-grep -q "ops .*\[$units done\]" "$scratch/said" || fail "the list does not say what is done"
+assert commit() == "another00000" and machine.program("gpu_step", options) == options.build / "bin/gpu_step"
+machine.build(options, "80-real")
+assert "CMAKE_CUDA_ARCHITECTURES=80-real" in log.read_text()
+END_OF_FILE
 echo "gpu_bench.sh: ok"

@@ -1,5 +1,4 @@
-// Exact attention of whole sequences by ranks that each hold a part of every sequence, and its
-// results.
+// The exact results of attention by ranks that each hold a part of every sequence.
 #pragma once
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <doctest/doctest.h>
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/comm/faulty.hpp>
 #include <parallel/comm/recorded.hpp>
@@ -222,6 +222,22 @@ inline mutation_count mutate(int ranks, context_parallel::method method,
         if (result == expected) ++out.survivors;
       }
   return out;
+}
+
+/// Checks that a pass over rows that no rank has divided is refused before anything is sent.
+inline void check_undivided_rows_refused(context_parallel::method method) {
+  parallel::meta::stream stream;
+  parallel::arena memory;
+  context<parallel::meta::stream> c{.stream = stream, .memory = memory, .sequence = 24};
+  ring_attention const layer{
+      .ranks = ring_attention::group::planned(1, 2), .method = method, .heads = 2};
+  ring_attention::saved state;
+  CHECK_THROWS_WITH_AS(
+      static_cast<void>(layer.forward(c, {nullptr, {24, 8}}, state)),
+      "context: a pass has 24 rows of each sequence of 24, but rank 1 of 2 holds 12; divide the "
+      "batch with context_parallel::sequence_partition, and give the pass its share",
+      parallel::error);
+  CHECK(stream.exchanges().empty());
 }
 
 }  // namespace test

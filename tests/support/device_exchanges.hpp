@@ -135,8 +135,9 @@ void check_device_exchanges(Comm& comm, Device const& device, std::size_t count,
     sent.wait();
     check(message, values<T>(previous, count), "message");
   }
-  check(own_values, values<T>(own_rank, count), "what was sent");
-  check(values_for_all, values<T>(own_rank, count * ranks), "what was divided");
+  check(own_values, values<T>(own_rank, count), "the memory that was sent");
+  check(values_for_all, values<T>(own_rank, count * ranks),
+        "the input of reduce_scatter and all_to_all");
   comm.barrier(s).wait();
 }
 

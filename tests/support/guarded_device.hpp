@@ -1,7 +1,8 @@
-// guarded::device: a device whose memory the host cannot reach, on a machine without one.
+// guarded::device: imitates a device whose memory the host cannot access, on a machine without a
+// GPU.
 //
 // Its memory is mapped without read or write access; an operation, an exchange, an upload or a
-// download opens the memory while it runs. A program that accesses the memory directly dies of
+// download opens the memory while it runs. A program that accesses the memory directly ends with
 // SIGSEGV, as with memory of a GPU. A compute stream waits as cuda::stream does: a wait for another
 // stream's event blocks the caller.
 #pragma once
@@ -63,8 +64,8 @@ class memory {
     if (--users_ == 0) ::mprotect(base_, size_, PROT_NONE);
   }
 
-  /// Called for each range that an enqueued operation writes; work that it enqueues finds the
-  /// memory open.
+  /// Called for each range that an enqueued operation writes. The memory is open for work that the
+  /// function enqueues.
   std::function<void(parallel::host::stream&, std::string_view operation,
                      parallel::meta::memory_access const& written)>
       after_operation;
@@ -99,7 +100,7 @@ class memory {
 
 using shared_memory = std::shared_ptr<memory>;
 
-/// A stream whose operations find the memory open.
+/// A stream that opens the memory for its operations.
 class stream : public parallel::host::stream {
  public:
   explicit stream(shared_memory shared) : memory_(std::move(shared)) {}

@@ -1,11 +1,12 @@
-// with_kokkos: initialises Kokkos for the tests of a program, from the first that needs it to the
-// end.
+// Kokkos in a test program: the first test that needs it initialises it, the program's end
+// finalises it.
 #pragma once
 
 #include <parallel/device/kokkos/scope.hpp>
 
 namespace test {
 
-inline void with_kokkos() { static parallel::kokkos::scope const initialised; }
+/// Initialises Kokkos unless an earlier test of this program has done so.
+inline void ensure_kokkos() { static parallel::kokkos::scope const initialised; }
 
 }  // namespace test

@@ -12,8 +12,8 @@
 
 namespace test {
 
-/// The root mean square difference of a gradient from the exact one, relative to that of the exact
-/// one.
+/// The root mean square of a gradient's error, divided by the root mean square of the exact
+/// gradient.
 inline double distance(std::vector<double> const& a, std::vector<double> const& exact) {
   double error = 0, size = 0;
   for (std::size_t i = 0; i < exact.size(); ++i) {
@@ -29,6 +29,15 @@ inline double largest(model_outcome const& outcome) {
   for (auto const& [name, gradient] : outcome.gradients)
     for (double const g : gradient) out = std::max(out, std::abs(g));
   return out;
+}
+
+/// Checks that two runs have the same results, bit by bit.
+inline void check_same_bits(model_outcome const& found, model_outcome const& expected) {
+  CHECK(found.loss == expected.loss);
+  CHECK(found.evaluated == expected.evaluated);
+  CHECK(found.tokens == expected.tokens);
+  CHECK(found.squared_norm == expected.squared_norm);
+  CHECK(found.gradients == expected.gradients);
 }
 
 /// Checks that two runs in fp64 agree: sums to a relative 1e-13, gradients to 1e-12 of the largest.

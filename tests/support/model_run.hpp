@@ -28,6 +28,23 @@ using parallel::index;
 
 constexpr index model_sequences = 3;
 
+/// Four blocks with ALiBi and dropout on packed texts.
+inline mpt::model_config packed_alibi_model() {
+  mpt::model_config m;
+  m.d_model = 24;
+  m.n_heads = 4;
+  m.n_layers = 4;
+  m.vocab_size = 18;
+  m.max_seq_len = 8;
+  m.expansion_ratio = 2;
+  m.attn.alibi = true;
+  m.attn.attn_uses_sequence_id = true;
+  m.learned_pos_emb = false;
+  m.resid_pdrop = 0.25;
+  check_model(m, "");
+  return m;
+}
+
 struct model_outcome {
   double loss = 0, squared_norm = 0, evaluated = 0;
   std::int64_t tokens = 0;

@@ -1,4 +1,4 @@
-// A session that trains the ring model on each rank of a layout without tensor and context axes.
+// ring_session: a session that trains the ring model, for layouts without tensor and context axes.
 #pragma once
 
 #include <optional>
@@ -30,7 +30,8 @@ void on_session_ranks(layout const& config, F const& f) {
   });
 }
 
-/// The batches of one rank, each without the empty microbatches that a session adds.
+/// The batches of one rank, without the empty microbatches that a session adds to reach
+/// max_microbatches.
 class ring_batches {
  public:
   ring_batches(layout const& config,
@@ -43,7 +44,7 @@ class ring_batches {
                    config.microbatch)
                    .size()) {}
 
-  /// The rank's part of a batch, which lasts until the next call.
+  /// The rank's part of batch `number`, valid until the next call.
   parallel::train::rank_batch<ring_microbatch> batch(index number) {
     data_.emplace(parallel::host::device(), config_, rank_, number, count_);
     return {.microbatches = data_->batches(),

@@ -1,4 +1,5 @@
-// Writes files as torch.save does, and malformed ones: zip files of members, and handmade pickles.
+// write_zip and pickle_code: write the files that torch.save writes, and malformed variants of
+// them.
 #pragma once
 
 #include <zip.h>
@@ -21,12 +22,12 @@ struct zip_member {
   bool compressed = false;
 };
 
-/// Writes a zip file of members, each uncompressed unless it says otherwise.
+/// Writes a zip file of the given members.
 inline void write_zip(std::filesystem::path const& path, std::vector<zip_member> const& members) {
   using parallel::require;
   int code = 0;
   zip_t* const archive = zip_open(path.c_str(), ZIP_CREATE | ZIP_TRUNCATE, &code);
-  require(archive != nullptr, path.native(), ": cannot be made");
+  require(archive != nullptr, path.native(), ": cannot be created");
   for (auto const& [name, content, compressed] : members) {
     zip_source_t* const source = zip_source_buffer(archive, content.data(), content.size(), 0);
     auto const member_index = zip_file_add(archive, name.c_str(), source, ZIP_FL_ENC_UTF_8);
@@ -38,7 +39,7 @@ inline void write_zip(std::filesystem::path const& path, std::vector<zip_member>
   require(zip_close(archive) == 0, path.native(), ": cannot be written");
 }
 
-/// A pickle, instruction by instruction.
+/// Builds a pickle instruction by instruction.
 class pickle_code {
  public:
   pickle_code() { code_ = "\x80\x02"; }
@@ -60,7 +61,8 @@ class pickle_code {
     for (auto const value : values) integer(value);
     return raw("t");
   }
-  /// A tensor, row by row, of the first elements of a storage.
+  /// A contiguous tensor that begins at element `first` of storage `key`, which has `stored`
+  /// elements.
   pickle_code& tensor(std::string_view type, std::string_view key, std::int64_t stored,
                       std::vector<std::int64_t> const& extents, std::int64_t first = 0) {
     std::vector<std::int64_t> strides(extents.size());

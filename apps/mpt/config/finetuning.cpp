@@ -43,7 +43,7 @@ namespace {
              leftover.value_or(0));
   auto const text = data.get<std::string>("packing_ratio", "");
   data.check("max_leftover_bins_to_keep", !text.empty() || !leftover,
-             "means nothing without packing_ratio; give that too, or leave both out");
+             "has no effect without packing_ratio; give both or neither");
   if (text.empty()) return std::nullopt;
   packing_config packing{{}, leftover};
   if (text != "auto") packing.ratio = data.required<double>("packing_ratio");

@@ -20,7 +20,7 @@ std::int64_t flops_per_token(model_config const& model, std::int64_t seq_len) {
 }
 
 std::int64_t causal_flops_per_token(model_config const& model, std::int64_t seq_len) {
-  std::int64_t pairs = 0;  // of a query and a key in one sequence, summed over layers
+  std::int64_t pairs = 0;  // (query, key) pairs of one sequence, summed over the layers
   for (std::int64_t i = 0; i < model.n_layers; ++i) {
     auto const window = attention_of_layer(model, i).sliding_window_size;
     std::int64_t const full_window = window < 0 ? seq_len : std::min(seq_len, window + 1);

@@ -101,7 +101,7 @@ nlohmann::json to_hf_json(model_config const& model, std::string_view dtype) {
       {"d_model", model.d_model},
       {"n_heads", model.n_heads},
       {"n_layers", model.n_layers},
-      {"expansion_ratio", detail::shortest(model.expansion_ratio)},
+      {"expansion_ratio", detail::json_number(model.expansion_ratio)},
       {"max_seq_len", model.max_seq_len},
       {"vocab_size", model.vocab_size},
       {"resid_pdrop", model.resid_pdrop},

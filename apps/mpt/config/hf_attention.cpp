@@ -1,5 +1,6 @@
 #include <mpt/config/hf_attention.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -9,15 +10,16 @@
 namespace mpt {
 namespace {
 
-/// Adds the keys of rope. `rope_impl` is hf, which needs no flash-attention, except for xpos.
+/// Adds `rope` and its settings. `rope_impl` is `hf`, which needs no flash-attention; only xpos
+/// needs `dail`.
 void add_rope(nlohmann::json& json, rope_config const& rope) {
   json["rope"] = true;
-  json["rope_theta"] = detail::shortest(rope.theta);
+  json["rope_theta"] = detail::json_number(rope.theta);
   if (rope.xpos_scale_base) {
     json["rope_impl"] = "dail";
     json["rope_dail_config"] = {{"type", "xpos"},
                                 {"pos_idx_in_fp32", true},
-                                {"xpos_scale_base", detail::shortest(*rope.xpos_scale_base)}};
+                                {"xpos_scale_base", detail::json_number(*rope.xpos_scale_base)}};
     return;
   }
   json["rope_impl"] = "hf";
@@ -37,7 +39,7 @@ void add_rope(nlohmann::json& json, rope_config const& rope) {
   nlohmann::json attention = nlohmann::json::object();
   if (layer.sliding_window_size) attention["sliding_window_size"] = *layer.sliding_window_size;
   if (layer.floor_scale)
-    attention["attn_temperature_tuning"]["floor_scale"] = detail::shortest(*layer.floor_scale);
+    attention["attn_temperature_tuning"]["floor_scale"] = detail::json_number(*layer.floor_scale);
   if (layer.attn_scale) attention["attn_temperature_tuning"]["attn_scale"] = *layer.attn_scale;
   if (layer.nope) attention["nope"] = true;
   if (layer.reuse_kv_layer_idx) attention["reuse_kv_layer_idx"] = *layer.reuse_kv_layer_idx;
@@ -50,7 +52,7 @@ void add_rope(nlohmann::json& json, rope_config const& rope) {
 
 namespace mpt::detail {
 
-nlohmann::json shortest(double value) {
+nlohmann::json json_number(double value) {
   if (value == std::trunc(value) && std::fabs(value) < 1e15)
     return static_cast<std::int64_t>(value);
   return value;
@@ -60,35 +62,35 @@ nlohmann::json attention_json(attention_config const& attn) {
   nlohmann::json json = {
       {"attn_type", attn.kv_n_heads ? "grouped_query_attention" : "multihead_attention"},
       {"attn_impl", "torch"},
-      {"attn_pdrop", shortest(attn.attn_pdrop)},
+      {"attn_pdrop", json_number(attn.attn_pdrop)},
       {"clip_qkv", json_or_null(attn.clip_qkv)},
       {"qk_ln", attn.qk_ln},
       {"softmax_scale", json_or_null(attn.softmax_scale)},
       {"attn_uses_sequence_id", attn.attn_uses_sequence_id},
       {"alibi", attn.alibi},
-      {"alibi_bias_max", shortest(attn.alibi_bias_max)}};
+      {"alibi_bias_max", json_number(attn.alibi_bias_max)}};
   if (attn.kv_n_heads) json["kv_n_heads"] = *attn.kv_n_heads;
   if (!attn.fused_qkv) json["fused_qkv"] = false;
   if (attn.qk_gn) json["qk_gn"] = true;
   if (attn.attn_logit_softcapping) json["attn_logit_softcapping"] = *attn.attn_logit_softcapping;
   if (attn.sliding_window_size >= 0) json["sliding_window_size"] = attn.sliding_window_size;
   if (attn.temperature != temperature_config{})
-    json["attn_temperature_tuning"] = {{"floor_scale", shortest(attn.temperature.floor_scale)},
+    json["attn_temperature_tuning"] = {{"floor_scale", json_number(attn.temperature.floor_scale)},
                                        {"attn_scale", attn.temperature.attn_scale}};
   if (attn.rope) add_rope(json, *attn.rope);
   return json;
 }
 
 nlohmann::json overrides_json(std::vector<layer_override> const& layers) {
-  std::vector<layer_override> kinds;
+  std::vector<layer_override> distinct_overrides;
   nlohmann::json order = nlohmann::json::array();
   nlohmann::json overrides = nlohmann::json::object();
   for (auto const& layer : layers) {
     std::string name = "default";
     if (layer != layer_override{}) {
-      std::size_t kind = 0;
-      while (kind < kinds.size() && kinds[kind] != layer) ++kind;
-      if (kind == kinds.size()) kinds.push_back(layer);
+      auto const found = std::ranges::find(distinct_overrides, layer);
+      auto const kind = found - distinct_overrides.begin();
+      if (found == distinct_overrides.end()) distinct_overrides.push_back(layer);
       name = parallel::concat("kind_", kind);
       overrides[name] = override_json(layer);
     }

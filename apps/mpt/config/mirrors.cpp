@@ -30,8 +30,8 @@ void report_unused_mirrors(config_reader& parent, config_node const& document,
   collect_names(collect_names, document);
   for (auto const& mirror : mirrors)
     if (!names.contains(mirror.first))
-      parent.report().ignored.push_back(
-          {parallel::concat("mirrors.", printable(mirror.first)), "nothing here has that name"});
+      parent.report().ignored.push_back({parallel::concat("mirrors.", printable(mirror.first)),
+                                         "no value of this configuration is that name"});
 }
 
 std::string mirrored_path(hub_mirrors const& mirrors, std::string const& name) {
@@ -42,7 +42,7 @@ std::string mirrored_path(hub_mirrors const& mirrors, std::string const& name) {
 std::string mirror_advice(std::string_view key, std::string_view name) {
   return parallel::concat(
       name.starts_with("mosaicml/")
-          ? "what mosaicml published on the hub is gone from there, and nothing is downloaded; get "
+          ? "mosaicml's files are no longer on the hub, and nothing is downloaded; get "
             "a copy"
           : "nothing is downloaded; get a copy of it",
       " and give its path by ", key, "=PATH, or for every use of the name by mirrors.",

@@ -37,12 +37,12 @@ void read_rope(config_reader& reader, attention_config& attention) {
     if (type == "linear") rope.scaling = rope_scaling::linear;
     if (type == "dynamic") rope.scaling = rope_scaling::dynamic;
     if (type == "llama3") rope.scaling = rope_scaling::llama3;
-    auto const number = [&](std::string_view key, double& value) {
+    auto const read_number = [&](std::string_view key, double& value) {
       value = type == "llama3" ? hf.required<double>(key) : hf.get(key, value);
     };
-    number("factor", rope.factor);
-    number("low_freq_factor", rope.low_freq_factor);
-    number("high_freq_factor", rope.high_freq_factor);
+    read_number("factor", rope.factor);
+    read_number("low_freq_factor", rope.low_freq_factor);
+    read_number("high_freq_factor", rope.high_freq_factor);
     constexpr std::string_view trained_length = "original_max_position_embeddings";
     rope.original_max_position_embeddings =
         type == "llama3" ? hf.required<std::int64_t>(trained_length)
@@ -57,15 +57,14 @@ void read_rope(config_reader& reader, attention_config& attention) {
   attention.rope = rope;
 }
 
-/// Checks `kv_dim`, the width of another input (of cross-attention) that Wk and Wv read. LLM
-/// Foundry 0.22 gives its MPT no such input: a width other than d_model fails in its first forward
-/// pass.
+/// Checks `kv_dim`, the width of the input of Wk and Wv in cross-attention. MPT has no
+/// cross-attention: in LLM Foundry 0.22 a width other than d_model fails in the first forward pass.
 void read_kv_dim(config_reader& reader, attention_config const& attention, std::int64_t d_model) {
   auto const width = reader.optional<std::int64_t>("kv_dim");
   reader.check(
       "kv_dim", !width || *width == d_model,
-      "is the width of another input that keys and "
-      "values come from (cross-attention), which this model does not have; leave it blank");
+      "is the width of the input of keys and values in cross-attention, which this model does not "
+      "have; leave it blank");
   reader.check("kv_dim", !width || !attention.fused_qkv, "needs fused_qkv: false");
 }
 
@@ -82,9 +81,8 @@ void read_kv_dim(config_reader& reader, attention_config const& attention, std::
   out.reuse_kv_layer_idx = attention.optional<std::int64_t>("reuse_kv_layer_idx");
   attention.refuse_unsupported(
       "reuse_kv_x_layer_idx",
-      "it projects an earlier layer's input by weights of this layer; "
-      "reuse_kv_layer_idx, which takes the earlier layer's keys and values as they "
-      "are, is another model");
+      "it projects an earlier layer's input by weights of this layer; reuse_kv_layer_idx is no "
+      "replacement, because it takes the earlier layer's keys and values unchanged");
   attention.finish();
   reader.finish();
   return out;
@@ -92,7 +90,8 @@ void read_kv_dim(config_reader& reader, attention_config const& attention, std::
 
 using named_overrides = std::vector<std::pair<std::string, layer_override>>;
 
-/// Appends the layers of an `order` list: items {name, repeat} or {order, repeat}, nested.
+/// Appends the layers that an `order` list describes. Its items are {name, repeat}, or {order,
+/// repeat} with an `order` list inside.
 void expand_order(config_node const& order, std::string const& path, config_report& report,
                   named_overrides const& known_overrides, std::size_t n_layers,
                   std::vector<layer_override>& layers) {
@@ -171,7 +170,7 @@ attention_config read_attention(config_reader& reader, std::int64_t d_model) {
   attention.temperature.attn_scale = tuning.get("attn_scale", attention.temperature.attn_scale);
   tuning.finish();
   reader.accept_without_effect("attn_impl", "attention has one implementation per device");
-  reader.accept_without_effect("verbose", "there is nothing more to say");
+  reader.accept_without_effect("verbose", "there are no further messages");
   reader.refuse_unsupported("nope", "it is set for single layers, by block_overrides", {"false"});
   read_kv_dim(reader, attention, d_model);
   reader.refuse_unsupported("prefix_lm", "attention is causal", {"false"});

@@ -27,9 +27,12 @@ void read_adapters(config_reader& reader, train_config& config, hub_mirrors cons
   auto const name = reader.get<std::string>(key, "");
   reader.refuse_unsupported(
       "should_save_peft_only",
-      "folders of adapters are written alone; convert --merge writes the whole model", {"true"});
+      "an adapter's folder holds only the adapter; convert --merge writes the whole model",
+      {"true"});
   if (!name.empty()) {
-    reader.check(key, node == nullptr, "give peft_config, or the adapter to go on with, not both");
+    reader.check(
+        key, node == nullptr,
+        "give peft_config for a new adapter, or the path of an existing adapter, not both");
     config.adapter = mirrored_path(mirrors, name);
     reader.check(key, is_adapter_folder(config.adapter), "'", printable(config.adapter),
                  "' is no folder with ", adapter_config_name, "; ",
@@ -72,9 +75,9 @@ void adapt_to_finetuning(config_reader& reader, config_node const& document, tra
   if (has_packing && !sets_sequence_id(document)) {
     reader.check(
         "eval_loader", train_examples_are_separate,
-        "packs examples (packing_ratio), which are not to see each other, but the texts of "
-        "train_loader do; leave packing_ratio out of eval_loader, or say by "
-        "model.attn_config.attn_uses_sequence_id how it is to be for both");
+        "packs examples (packing_ratio), which must not attend to each other, but the texts of "
+        "train_loader do; leave packing_ratio out of eval_loader, or set "
+        "model.attn_config.attn_uses_sequence_id, which then holds for both loaders");
     config.model.attn.attn_uses_sequence_id = true;
   }
   if (has_packing && !config.model.attn.attn_uses_sequence_id)

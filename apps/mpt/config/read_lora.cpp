@@ -22,9 +22,7 @@ namespace {
   std::vector<std::string> out;
   for (auto const& layer : layers) {
     auto ending = layer.name.substr(layer.name.rfind('.') + 1);
-    bool known = false;
-    for (auto const& seen : out) known = known || seen == ending;
-    if (!known) out.push_back(std::move(ending));
+    if (std::ranges::find(out, ending) == out.end()) out.push_back(std::move(ending));
   }
   return out;
 }
@@ -56,7 +54,7 @@ namespace {
   return out;
 }
 
-/// Whether `name` can be a layer's name or its ending, and is no regular expression.
+/// Whether `name` can be a layer's name or the end of one, and is not a regular expression.
 [[nodiscard]] bool is_layer_name(std::string_view name) {
   bool is_plain = !name.empty();
   for (char const c : name)
@@ -141,35 +139,35 @@ constexpr std::string_view keys_without_effect[] = {"base_model_name_or_path",
 
 /// Advice for an adapter that is not read but that PEFT can merge into its model.
 constexpr std::string_view advice_merge_by_peft =
-    "let PEFT make one model of both (PeftModel.from_pretrained(model, folder)"
-    ".merge_and_unload().save_pretrained(other)) and use that";
+    "merge it into its model by PEFT (PeftModel.from_pretrained(model, folder)"
+    ".merge_and_unload().save_pretrained(other)) and use the merged model";
 
-/// Advice for an adapter whose training began with changes of the model's own weights.
+/// Advice for an adapter whose initialisation changed the model's own weights.
 constexpr std::string_view advice_save_as_lora =
-    "write it where it was trained as plain LoRA (PEFT's "
+    "save it again where it was trained: as plain LoRA (PEFT's "
     "save_pretrained(folder, path_initial_model_for_weight_conversion=...)), or merged into its "
     "model";
 
-/// Whether PEFT repeats this initialisation's change of the model when it loads the adapter, so
-/// that it can merge both.
-[[nodiscard]] bool is_reproducible_start(nlohmann::json const& init_lora_weights) {
+/// Whether PEFT can repeat the change that this initialisation made to the model's weights when it
+/// loads the adapter, so that it can merge the adapter into the model.
+[[nodiscard]] bool is_reproducible_initialisation(nlohmann::json const& init_lora_weights) {
   return init_lora_weights == "pissa" || init_lora_weights == "olora";
 }
 
-/// The reason why an adapter with this setting is not plain LoRA (B A beside layers); empty when it
-/// is.
+/// The reason why an adapter with this setting is not plain LoRA (W + B A); empty if it is.
 [[nodiscard]] std::string_view unsupported_reason(std::string_view key,
                                                   nlohmann::json const& value) {
   constexpr std::string_view unknown_key =
-      "is not read, and without it the adapter would be another";
+      "is not supported, and without it the adapter's results would differ";
   auto const text = value.is_string() ? value.get<std::string>() : std::string();
   if (key == "peft_type") return text == "LORA" ? "" : "adapters of this kind are not read";
-  if (key == "task_type") return text == "CAUSAL_LM" ? "" : "it is no adapter of a language model";
+  if (key == "task_type")
+    return text == "CAUSAL_LM" ? "" : "it is not an adapter of a language model";
   if (key == "bias") return text == "none" ? "" : "its biases were trained too";
   if (key == "init_lora_weights") {
     if (value.is_boolean() || text == "gaussian" || text == "orthogonal" || text == "eva")
       return "";  // these only choose the initial A and B
-    return "it began by changing the model's own weights, which it needs so changed";
+    return "its initialisation changed the model's own weights, and it fits only those";
   }
   if (key == "target_modules" && value.is_string() && text != "all-linear")
     return "it names layers by a regular expression, which is not read";
@@ -203,8 +201,8 @@ lora_config read_lora(config_reader& reader, model_config const& model) {
   auto const layers = linear_layers(model);
   out.rank_pattern = read_exceptions<std::int64_t>(reader, "rank_pattern", out, layers);
   out.alpha_pattern = read_exceptions<double>(reader, "alpha_pattern", out, layers);
-  reader.refuse_unsupported("bias", "biases stay as they are: use none", {"none"});
-  reader.refuse_unsupported("init_lora_weights", "A is uniform and B zero at first: use true",
+  reader.refuse_unsupported("bias", "biases are not trained: use none", {"none"});
+  reader.refuse_unsupported("init_lora_weights", "A starts uniform and B at zero: use true",
                             {"true"});
   for (std::string_view const key :
        {"use_dora", "use_qalora", "use_bdlora", "fan_in_fan_out", "lora_bias"})
@@ -216,7 +214,7 @@ lora_config read_lora(config_reader& reader, model_config const& model) {
                               "leave it out; target_modules names the layers that have adapters");
   for (std::string_view const key :
        {"base_model_name_or_path", "revision", "inference_mode", "auto_mapping", "peft_version"})
-    reader.accept_without_effect(key, "the adapter stands beside this model");
+    reader.accept_without_effect(key, "the adapter belongs to the model of this YAML");
   reader.finish();
   return out;
 }
@@ -241,7 +239,7 @@ lora_config from_peft_json(nlohmann::json const& json, model_config const& model
     auto const reason = unsupported_reason(key, value);
     parallel::require(reason.empty(), source, ": ", printable(key), " is ", printable(value.dump()),
                       ": ", reason, "; ",
-                      key == "init_lora_weights" && !is_reproducible_start(value)
+                      key == "init_lora_weights" && !is_reproducible_initialisation(value)
                           ? advice_save_as_lora
                           : advice_merge_by_peft);
     if (std::ranges::find(adapter_keys, key) != std::end(adapter_keys)) settings[key] = value;
@@ -258,7 +256,7 @@ nlohmann::json to_peft_json(lora_config const& lora, std::string const& base) {
       {"task_type", "CAUSAL_LM"},
       {"base_model_name_or_path", base.empty() ? nlohmann::json() : nlohmann::json(base)},
       {"r", lora.rank},
-      {"lora_alpha", detail::shortest(lora.alpha)},
+      {"lora_alpha", detail::json_number(lora.alpha)},
       {"lora_dropout", lora.dropout},
       {"use_rslora", lora.rank_stabilised},
       {"target_modules", lora.targets},
@@ -268,7 +266,7 @@ nlohmann::json to_peft_json(lora_config const& lora, std::string const& base) {
       {"inference_mode", true}};
   for (auto const& [layers, rank] : lora.rank_pattern) out["rank_pattern"][layers] = rank;
   for (auto const& [layers, alpha] : lora.alpha_pattern)
-    out["alpha_pattern"][layers] = detail::shortest(alpha);
+    out["alpha_pattern"][layers] = detail::json_number(alpha);
   return out;
 }
 

@@ -72,7 +72,7 @@ void report_unused_init_keys(config_reader& reader, init_scheme scheme,
   init.init_nonlinearity =
       reader.one_of("init_nonlinearity", init.init_nonlinearity,
                     {"linear", "sigmoid", "tanh", "relu", "leaky_relu", "selu"});
-  reader.accept_without_effect("verbose", "there is nothing more to say");
+  reader.accept_without_effect("verbose", "there are no further messages");
   report_unused_init_keys(reader, init.name, init.init_nonlinearity);
   for (auto const& [key, deviation] :
        {std::pair{"emb_init_std", init.emb_init_std}, std::pair{"init_std", init.init_std}})
@@ -189,7 +189,7 @@ model_config read_model(config_reader& reader) {
   reader.accept_without_effect("use_train_metrics", "training metrics cost nothing here");
   reader.accept_without_effect("use_cache", "generation always keeps keys and values");
   reader.accept_without_effect("use_pad_tok_in_ffn", "there is no padding");
-  reader.accept_without_effect("verbose", "there is nothing more to say");
+  reader.accept_without_effect("verbose", "there are no further messages");
 
   check_model(model, parallel::concat(reader.location_of(""), ": ", reader.full_name("")));
   return model;

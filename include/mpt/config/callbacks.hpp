@@ -1,6 +1,6 @@
 // `callbacks` and `loggers`: the parts that observe a run or stop it, under LLM Foundry's names.
 //
-// Names and defaults are those of Composer and LLM Foundry. Two mistakes of theirs are corrected:
+// Names and defaults are those of Composer and LLM Foundry. Two of their mistakes are corrected:
 // early_stopper treats a cross entropy as a metric that should fall, and kill_loss_spike with a
 // configured window_size continues its checks after the first window.
 #pragma once
@@ -51,11 +51,11 @@ struct generate_config {
 
 /// Writes a Hugging Face folder at an interval.
 struct hf_checkpointer_config {
-  std::string save_folder;  ///< the folder that holds all of them; {run_name} is filled in
+  std::string save_folder;  ///< the parent of the written folders; {run_name} is filled in
   time_value save_interval{1, time_unit::epoch};
   std::string folder_name = "ba{batch}";  ///< {batch} and {epoch} are filled in
   std::string precision = "float32";      ///< or bfloat16, float16
-  bool overwrite = true;                  ///< replaces a folder of an earlier export
+  bool overwrite = true;                  ///< whether an existing folder is replaced
 
   friend bool operator==(hf_checkpointer_config const&, hf_checkpointer_config const&) = default;
 };
@@ -76,10 +76,10 @@ struct callbacks_config {
   std::int64_t optimizer_monitor_interval = 0;  ///< batches; 0: off
   std::vector<std::string> frozen_layers;       ///< layer_freezing: whole names of parameters
   std::int64_t speed_window = 100;              ///< batches
-  logged_time_unit speed_time_unit;             ///< of time/train, time/val and time/total
-  logged_time_unit remaining_time_unit;         ///< of time/remaining_estimate
-  std::int64_t remaining_skip_batches = 1;      ///< first batches that the estimate leaves out
-  std::optional<double> gpu_flops_available;    ///< of a GPU, or of a rank on CPUs, for MFU
+  logged_time_unit speed_time_unit;             ///< for time/train, time/val and time/total
+  logged_time_unit remaining_time_unit;         ///< for time/remaining_estimate
+  std::int64_t remaining_skip_batches = 1;      ///< the estimate ignores this many first batches
+  std::optional<double> gpu_flops_available;    ///< peak of one GPU, or one rank on CPUs, for MFU
 
   friend bool operator==(callbacks_config const&, callbacks_config const&) = default;
 };

@@ -18,7 +18,7 @@ template <class T>
 
 /// A whole number as a JSON integer (4.0 as 4): readers in Python expect integers where LLM Foundry
 /// writes them.
-[[nodiscard]] nlohmann::json shortest(double value);
+[[nodiscard]] nlohmann::json json_number(double value);
 
 /// `attn_config`. Settings that are newer than the hub's models are written only where they differ
 /// from the default.

@@ -1,10 +1,10 @@
 // The four classes of characters that GPT-2's split pattern knows: \p{L}, \p{N}, \s and the rest.
 //
-// \s is Unicode's White_Space property (not C's isspace: it holds U+0085, U+00A0, U+2028, ... and
-// not U+200B or U+001C). Letters and numbers are general categories L* and N*, from utf8proc. The
-// reference tokenizers use Unicode 16 and utf8proc 2.8 uses 15.0; characters that are newer are
-// looked up in a small table, so that machines with different versions of utf8proc give equal ids.
-// Cost: ASCII is one table look-up, the rest two in utf8proc.
+// \s is Unicode's White_Space property, which differs from C's isspace: it includes U+0085, U+00A0
+// and U+2028, and excludes U+200B and U+001C. Letters and numbers are the general categories L* and
+// N*, from utf8proc. The reference tokenizers use Unicode 16, utf8proc 2.8 uses 15.0; characters
+// newer than 15.0 are found in a small table, so that every version of utf8proc gives the same ids.
+// Cost: one table look-up for ASCII, two in utf8proc for other characters.
 #pragma once
 
 #include <array>

@@ -22,10 +22,10 @@
 
 namespace parallel::checkpoint {
 
-/// What happens to an existing folder with the name of a new one.
+/// The treatment of an existing folder that has the name of a new one.
 enum class if_exists { refuse, replace };
 
-/// `folder` + ".tmp-" + token: where its next content is written.
+/// The path to which the next content of `folder` is written: `folder` + ".tmp-" + token.
 [[nodiscard]] inline std::filesystem::path temporary_name(std::filesystem::path folder,
                                                           std::uint64_t token) {
   folder += ".tmp-" + checksum_text(token);

@@ -69,7 +69,7 @@ inline constexpr element_name element_names[] = {
   return element_type::unknown;
 }
 
-/// How files name the library's element types.
+/// The element type in files that corresponds to a type of the library.
 [[nodiscard]] constexpr element_type element_type_of(dtype type) {
   switch (type) {
     case dtype::u8: return element_type::u8;

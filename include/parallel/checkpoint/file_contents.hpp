@@ -22,7 +22,7 @@ struct named_slice {
   slice_record const* slice;
 };
 
-/// What a file holds; valid while the slice set exists.
+/// The slices that a file holds. Valid while the slice set exists.
 struct file_contents {
   std::uint64_t bytes = 0;              // of the whole file
   std::uint64_t header_bytes = 0;       // before the first slice

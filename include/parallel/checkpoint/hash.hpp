@@ -23,7 +23,7 @@ namespace parallel::checkpoint {
   return checksum(std::as_bytes(std::span(text)));
 }
 
-/// XXH3 of bytes that come in pieces.
+/// XXH3 of bytes that are given in pieces.
 class running_checksum {
  public:
   running_checksum() : state_(::XXH3_createState()) {

@@ -79,7 +79,7 @@ class local_saver {
   /// Whether a save runs.
   [[nodiscard]] bool pending() const { return stage_ != stage::none; }
 
-  /// What saving has cost so far.
+  /// The time that saving has taken so far.
   [[nodiscard]] save_costs costs() const { return timer_.costs(); }
 
  private:

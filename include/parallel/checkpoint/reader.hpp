@@ -1,9 +1,9 @@
-// Reads a checkpoint: any flat range of any tensor, whatever layout wrote it.
+// checkpoint_reader: reads any flat range of any tensor of a checkpoint, whatever layout wrote it.
 //
-// Opening reads only the manifest, so that ranks can take its text from the rank that read it and
-// open only the files they need. A flat slice that is read whole is checked against its checksum on
-// the way; parts of slices cannot be checked, so a resuming program calls `verify` (each rank its
-// share) before it trusts a checkpoint. Reading is const and may be done by several threads.
+// The constructor reads only the manifest: one rank can read its text and send it to the others,
+// and each rank opens only the files that it needs. Reading a whole flat slice checks its checksum;
+// a part of a slice cannot be checked. A program that resumes therefore calls `verify` first, each
+// rank for its share. Several threads may read at the same time.
 #pragma once
 
 #include <algorithm>
@@ -26,12 +26,12 @@ namespace parallel::checkpoint {
 /// A complete checkpoint, open for reading.
 class checkpoint_reader {
  public:
-  /// Opens a checkpoint's folder. Throws when its manifest is missing or damaged. A file that is
-  /// missing or has another size is detected when it is read.
+  /// Opens a checkpoint's folder. Throws when its manifest is missing or damaged. Another file that
+  /// is missing or has a wrong size is detected when it is read.
   explicit checkpoint_reader(std::filesystem::path const& folder)
       : checkpoint_reader(folder, read_manifest_text(folder)) {}
 
-  /// Opens a checkpoint's folder by the text of its manifest, which was read before.
+  /// Opens a checkpoint's folder whose manifest has been read already.
   checkpoint_reader(std::filesystem::path folder, std::string_view manifest_text)
       : folder_(std::move(folder)),
         manifest_(parse_manifest(manifest_text, (folder_ / manifest_name).native())) {}
@@ -72,9 +72,9 @@ class checkpoint_reader {
     read(tensor, {begin, static_cast<index>(out.size()), 1, 0}, out);
   }
 
-  /// Reads `run` elements of a row from `begin` on, and the same columns of the rows that follow,
-  /// until `out` is full; run 0: one element after another. Opens a file once for each slice that
-  /// it reads of, however many rows there are.
+  /// Reads `run` elements of a row, the first at `begin`, and then the same columns of the
+  /// following rows until `out` is full. With run 0 it reads consecutive elements. It opens a file
+  /// once for each slice, however many rows there are.
   template <class T>
   void read_block(std::string const& tensor, index begin, index run, std::span<T> out) const {
     if (run == 0) return read(tensor, begin, out);
@@ -85,12 +85,11 @@ class checkpoint_reader {
     read(tensor, {begin, run, count / run, row}, out);
   }
 
-  /// Reads every header and slice and compares its checksum. Returns a sentence for each that is
-  /// damaged, and for each file that is missing. Throws where the system does not allow reading
-  /// (storage_error, access_error), which says nothing about the checkpoint. With several ranks,
-  /// rank `share` of `shares` reads its part, about as many bytes as the others and few files.
-  /// Cost: it reads everything, each file from its beginning to its end, bypassing the system's
-  /// cache, so that the disk itself is checked.
+  /// Reads every header and slice and compares its checksum. Returns a sentence for each damaged
+  /// header or slice and for each missing file. Throws storage_error or access_error if the system
+  /// cannot read a file; that is no evidence of damage. With several ranks, rank `share` of
+  /// `shares` reads about the same number of bytes as every other rank, from few files. Cost: reads
+  /// its share from the disk itself (not from the system's cache), in the order of the files.
   [[nodiscard]] std::vector<std::string> damage(index share = 0, index shares = 1) const {
     require(0 <= share && share < shares, folder_.native(), ": damage: share ", share, " of ",
             shares);
@@ -108,7 +107,7 @@ class checkpoint_reader {
       record_damage([&] {
         auto const file = open(part.first);
         file.forget_cached();
-        if (part.second.from_start)
+        if (part.second.has_header)
           record_damage([&] { check_header(file, part.second.contents, buffer); });
         for (auto const& slice : part.second.contents.slices)
           record_damage([&] { check(file, slice, buffer); });
@@ -124,8 +123,8 @@ class checkpoint_reader {
  private:
   static constexpr index chunk_bytes = index{1} << 20;
 
-  /// `rows` runs of `run` elements, the first from `begin` on, each `stride` after the previous
-  /// one.
+  /// `rows` runs of `run` elements; the first run begins at `begin`, each other one `stride`
+  /// elements after the run before it.
   struct block {
     index begin, run, rows, stride;
 
@@ -161,9 +160,9 @@ class checkpoint_reader {
         [](std::size_t, std::span<std::byte>) {});
   }
 
-  // Reads a block's elements in pieces within slices, slice by slice: destination(offset, bytes)
-  // gives the memory for the piece that begins with the block's element number `offset`; after
-  // filling it, calls finished(offset, filled).
+  // Reads a block's elements slice by slice, in pieces that each lie in one slice. `offset` counts
+  // the block's elements before the piece: destination(offset, bytes) returns the memory for the
+  // piece, and finished(offset, memory) is called when the memory is filled.
   template <class Destination, class Finished>
   void stream(std::string const& name, block const& from, Destination destination,
               Finished finished) const {
@@ -177,7 +176,7 @@ class checkpoint_reader {
     if (count == 0) return;
     for (auto const& slice : tensor.slices) {
       if (slice.end <= from.begin) continue;
-      if (slice.begin >= from.end()) break;  // they are sorted
+      if (slice.begin >= from.end()) break;  // slices are sorted
       std::optional<input_file> file;
       index const step = std::max<index>(1, from.stride);
       for (index row = std::max<index>(0, (slice.begin - from.begin - from.run + step) / step);
@@ -194,7 +193,7 @@ class checkpoint_reader {
     }
   }
 
-  // Reads the slice's part of the elements [begin, end); opens `file` when there is such a part.
+  // Reads those of the elements [begin, end) that the slice holds. Opens `file` if there are any.
   template <class Destination, class Finished>
   void stream_run(std::string const& name, slice_record const& slice, index begin, index end,
                   std::optional<input_file>& file, Destination destination,
@@ -231,36 +230,37 @@ class checkpoint_reader {
     return file;
   }
 
-  // The part of a file that one of several ranks reads, which read a checkpoint together: these
-  // slices and, with `from_start`, the header.
+  // The part of a file that one rank verifies: some slices and perhaps the header.
   struct file_part {
     file_contents contents;
-    bool from_start = false;
+    bool has_header = false;
   };
 
-  // For each file, the slices that begin in part `share` of `shares` equal parts of all bytes.
+  // The share of rank `share`: all bytes of the checkpoint are divided into `shares` equal ranges,
+  // and the slices and headers that begin in range `share` belong to it.
   [[nodiscard]] std::map<std::string, file_part> parts(index share, index shares) const {
     auto const all_contents = contents_by_file(manifest_.slices);
     std::uint64_t total = 0;
     for (auto const& [name, contents] : all_contents) total += contents.bytes;
     auto const share_bytes = total / static_cast<std::uint64_t>(shares) + 1;
-    auto const is_ours = [&](std::uint64_t position) {
+    auto const is_in_share = [&](std::uint64_t position) {
       return static_cast<index>(position / share_bytes) == share;
     };
     std::map<std::string, file_part> out;
     std::uint64_t file_position = 0;
     for (auto const& [name, contents] : all_contents) {
-      file_part part{contents, is_ours(file_position)};
+      file_part part{contents, is_in_share(file_position)};
       std::erase_if(part.contents.slices, [&](auto const& named) {
-        return !is_ours(file_position + named.slice->offset);
+        return !is_in_share(file_position + named.slice->offset);
       });
-      if (part.from_start || !part.contents.slices.empty()) out.emplace(name, std::move(part));
+      if (part.has_header || !part.contents.slices.empty()) out.emplace(name, std::move(part));
       file_position += contents.bytes;
     }
     return out;
   }
 
-  // The checksum of a part of a file, which is read completely.
+  // Reads `bytes` bytes of a file, the first at `begin`, and returns their checksum. `part_name` is
+  // for errors.
   [[nodiscard]] static std::uint64_t checksum_of(input_file const& file, std::uint64_t begin,
                                                  std::uint64_t bytes, std::string_view part_name,
                                                  std::span<std::byte> buffer) {

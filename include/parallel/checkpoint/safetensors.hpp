@@ -71,7 +71,7 @@ class safetensors_file {
   /// All tensors, in the order of their bytes; also those of unknown element types.
   [[nodiscard]] std::vector<tensor_entry> const& tensors() const { return header_.tensors; }
   [[nodiscard]] tensor_metadata const& metadata() const { return header_.metadata; }
-  /// Where in the file the tensors' bytes begin.
+  /// The position in the file at which the tensors' bytes begin.
   [[nodiscard]] std::uint64_t data_begin() const { return data_begin_; }
 
   /// The tensor of this name, or null.

@@ -22,7 +22,7 @@ struct save_costs {
 inline constexpr double device_hours_between_failures = 54.0 * 24 * 16384 / 419;
 
 /// Seconds of training between two saves that lose the least time when a save costs `cost` seconds
-/// of training and failures come every `failures` seconds on average: Daly, "A higher order
+/// of training and failures occur every `failures` seconds on average: Daly, "A higher order
 /// estimate of the optimum checkpoint interval for restart dumps" (Future Generation Computer
 /// Systems 22, 2006), eq. 37; to first order Young's √(2·cost·failures) (CACM 17, 1974). Throws
 /// unless cost >= 0 and failures > 0.

@@ -105,14 +105,14 @@ class stepper_saver {
   /// The folder of the last completed checkpoint; empty: there is none.
   [[nodiscard]] std::filesystem::path const& last() const { return last_; }
 
-  /// What saving has cost so far.
+  /// The time that saving has taken so far.
   [[nodiscard]] save_costs costs() const { return timer_.costs(); }
 
   /// The writer that holds the copies of slices and writes them, for other saves while none runs
   /// here; null: there is no memory for copies.
   [[nodiscard]] background_save* writer() { return writer_ ? &*writer_ : nullptr; }
 
-  /// Where and how it saves.
+  /// The folder of the checkpoints, and the options of saving.
   [[nodiscard]] std::filesystem::path const& root() const { return root_; }
   [[nodiscard]] save_options const& options() const { return options_; }
 

@@ -1,8 +1,9 @@
-// call_group: several collectives of one communicator made as one call: they are enqueued, checked
-// and completed together, as between NCCL's ncclGroupStart and ncclGroupEnd.
+// call_group: several collectives of one communicator as one call. They are enqueued, checked and
+// completed together, as between NCCL's ncclGroupStart and ncclGroupEnd.
 //
-// The cost of a call (a rendezvous of threads, a launch, a comparison of signatures) is paid once
-// for all segments of a unit. The results have the same bits as those of single calls.
+// The fixed cost of a call (a rendezvous of threads, a kernel launch, a comparison of signatures)
+// is then paid once for all segments of a unit. The results have the same bits as those of single
+// calls.
 #pragma once
 
 #include <memory>
@@ -16,8 +17,8 @@
 
 namespace parallel {
 
-/// A communicator that collects calls: each returns a request that is done, and all of them run
-/// when `end` is called. No call of a group may read what another one writes.
+/// A communicator that collects calls until `end` enqueues them together. A collected call returns
+/// a completed request. No call of a group may read memory that another call of the group writes.
 template <submits_operations Comm>
 class call_group : public forwarding<call_group<Comm>, Comm*, typename Comm::stream_type> {
   using base = forwarding<call_group, Comm*, typename Comm::stream_type>;
@@ -26,18 +27,19 @@ class call_group : public forwarding<call_group<Comm>, Comm*, typename Comm::str
   using stream_type = typename Comm::stream_type;
   using request_type = typename Comm::request_type;
 
-  /// A group of calls on `comm`, which must outlive it.
+  /// An empty group of calls on `comm`, which must outlive the group.
   explicit call_group(Comm& comm) : base(&comm) {}
 
   request_type submit(stream_type&, operation const& op) {
-    bool const is_separate = is_message(op.kind) && !groups_messages<Comm>;
-    require(!is_separate && op.kind != operation_kind::group, "call_group at ", op.caller, ": a ",
-            name_of(op.kind), " is no part of a group; call it on the communicator");
+    bool const can_join = !is_message(op.kind) || groups_messages<Comm>;
+    require(can_join && op.kind != operation_kind::group, "call_group at ", op.caller, ": a ",
+            name_of(op.kind), " cannot be part of a group; call it on the communicator");
     members_.push_back(op);
     return {};
   }
 
-  /// Enqueues all collected calls on `s`; if there are none, the request is done.
+  /// Enqueues all collected calls on `s`. Without collected calls, the returned request is
+  /// completed.
   request_type end(stream_type& s, call_site caller = call_site::current()) {
     auto members = std::exchange(members_, {});
     if (members.empty()) return {};

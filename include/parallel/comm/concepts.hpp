@@ -100,9 +100,9 @@ concept submits_operations = communicator<C> &&
   { c.submit(s, op) } -> std::same_as<typename C::request_type>;
 };
 
-/// What decorators need: signatures can also be exchanged before an operation. `open_exchange`
-/// reserves the next position in the order of calls for an exchange; its argument is the stream
-/// whose worker will call it, or absent when the caller will.
+/// A communicator that can exchange signatures before an operation, as decorators do.
+/// `open_exchange` reserves the next position in the order of calls for an exchange; its argument
+/// is the stream whose worker will call it, or absent when the caller will.
 template <class C>
 concept has_submit = submits_operations<C> && requires(C c, typename C::stream_type& s) {
   { c.open_exchange() } -> std::same_as<signature_exchange>;
@@ -119,7 +119,7 @@ concept groups_messages = communicator<C> && requires {
 
 /// `split(coloring, name)`: the communicator of the ranks of the same color, in rank order.
 /// Collective: every rank calls it, and no call of a rank may still be waiting for another rank. It
-/// blocks until all ranks have come, unless every rank knows all colors and the backend needs no
+/// blocks until all ranks have arrived, unless every rank knows all colors and the backend needs no
 /// rendezvous. Calls of the sub-communicators and of the whole never mix. The axes of a mesh are
 /// made by it.
 template <class C>

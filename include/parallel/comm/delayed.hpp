@@ -40,7 +40,7 @@ class delayed : public forwarding<delayed<Inner>, Inner, typename Inner::stream_
       : base(std::move(inner)), options_(options), random_(options.seed) {}
 
   /// Enqueues a sleep of 0 to `longest`, then `op`, and half of the time a second sleep, so that
-  /// results also come late.
+  /// results are also late.
   request_type submit(stream_type& s, operation const& op) {
     sleep_on(s);
     auto inner = inner_.submit(s, op);

@@ -28,9 +28,10 @@
 
 namespace parallel {
 
-/// What happens to the payload. drop: in-place results keep this rank's own values; other outputs
-/// (and what a send delivers) are filled with bytes 0xff, which are NaN or -1; a gather keeps its
-/// own shard. twice: multiplied by 2. divide: divided by the number of ranks.
+/// The change to an operation's results. `drop`: in-place results keep this rank's own values, and
+/// other outputs (also the data that a send delivers) are filled with bytes 0xff, which are NaN or
+/// -1; a gather keeps its own shard. `twice`: results are multiplied by 2. `divide`: results are
+/// divided by the number of ranks.
 enum class fault_kind : std::uint8_t { drop, twice, divide };
 
 struct fault {

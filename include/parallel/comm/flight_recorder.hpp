@@ -1,9 +1,9 @@
 // flight_recorder: the last calls of a rank with their states, and totals by axis.
 //
-// When a run hangs, the first question is in which call every rank was. Each rank keeps its last
-// calls with their call sites, and the recorders' texts, side by side, answer the question. The
-// `recorded` decorator of a host communicator writes to a recorder, nccl::communicator does it
-// itself.
+// The first question about a run that hangs is in which call each rank was. Each rank records its
+// last calls with their call sites, and the texts of all recorders together answer the question.
+// The decorator `recorded` writes the calls of a host communicator to a recorder;
+// nccl::communicator writes its calls itself.
 #pragma once
 
 #include <algorithm>

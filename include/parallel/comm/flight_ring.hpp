@@ -1,8 +1,8 @@
 // flight_ring: the last calls of a rank, in a ring buffer that can be mapped to a file.
 //
-// What a process writes into a mapped file belongs to the system from then on, so that it survives
-// any end of the process: SIGKILL, out of memory, a segmentation fault (but not a power failure of
-// the machine). Recording costs as much as writing to memory. flight_report.hpp reads the files.
+// The system holds the data that a process has written into a mapped file, so the data survive any
+// end of the process: SIGKILL, out of memory, a segmentation fault (but not a power failure of the
+// machine). Recording costs as much as writing to memory. flight_report.hpp reads the files.
 #pragma once
 
 #include <fcntl.h>

@@ -34,8 +34,8 @@ struct buffer_owners {
   std::vector<std::shared_ptr<void>> owners;
 };
 
-/// Where a request comes from: the state to abort, the rank that made the call, and the thread that
-/// runs it.
+/// The origin of a request: the state to abort, the rank that made the call, and the thread that
+/// runs the call.
 struct origin {
   std::shared_ptr<abortable> state;
   int rank = 0;

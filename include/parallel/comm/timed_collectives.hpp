@@ -221,7 +221,7 @@ class timed_collectives {
     }
   }
 
-  /// Seconds from the moment when every rank has come until all of `calls` calls are done.
+  /// The seconds from the arrival of the last rank until all of `calls` calls are done.
   [[nodiscard]] double clocked(collective_call const& call, std::size_t count, int calls) {
     std::vector<std::pair<request_type, request_type>> pending;
     pending.reserve(static_cast<std::size_t>(calls));

@@ -100,7 +100,8 @@ void check_failures() {
     other.synchronize();
   });
   for (auto const& message : {by_event, by_stream, by_other})
-    require(message == "the task's reason", "stream: a task's failure became: ", message);
+    require(message == "the task's reason",
+            "stream: a task threw \"the task's reason\", but the stream reported: ", message);
   require(run_count == 0, "stream: ", run_count.load(), " tasks ran after one had failed");
 }
 
@@ -121,7 +122,8 @@ void check_memory(Device& device) {
       require(reinterpret_cast<std::uintptr_t>(memory.data()) % 64 == 0,
               "device: memory is not aligned to 64 bytes");
       for (std::size_t i = 0; i < count; ++i)
-        require(memory.data()[i] == 0, "device: allocate_zeroed gives ", memory.data()[i]);
+        require(memory.data()[i] == 0, "device: allocate_zeroed returned memory with an element ",
+                memory.data()[i]);
       for (std::size_t i = 0; i < count; ++i) memory.data()[i] = hash(count + i);
     }
     for (auto const& memory : buffers)

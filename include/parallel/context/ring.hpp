@@ -115,8 +115,8 @@ class key_ring {
   [[nodiscard]] int source() const {
     return (ranks_.rank() + ranks_.size() - distances_[step_]) % ranks_.size();
   }
-  /// How many ranks the keys, or their gradients, move after this step; after the last: to the
-  /// owner.
+  /// The number of ranks by which the keys, or their gradients, move after this step. After the
+  /// last step they move to their owner.
   [[nodiscard]] int stride() const {
     return (step_ + 1 < steps() ? distances_[step_ + 1] : ranks_.size()) - distances_[step_];
   }

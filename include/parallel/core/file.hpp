@@ -221,8 +221,8 @@ class input_file {
 /// A file that is written at any offset.
 class output_file {
  public:
-  /// What to do with an existing file: `refuse` throws, `replace` truncates it, `keep` writes into
-  /// it and requires that it exists.
+  /// The treatment of an existing file: `refuse` throws, `replace` truncates it, `keep` writes into
+  /// it and throws if it does not exist.
   enum class existing { refuse, replace, keep };
 
   /// Opens or creates `path`. Throws if that fails or contradicts `policy`.

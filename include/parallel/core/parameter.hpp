@@ -39,7 +39,7 @@ struct row_range {
   index count = 0;
 };
 
-/// How ranks that hold different slices of one layer share a parameter.
+/// The way in which ranks that hold different slices of one layer share a parameter.
 struct parameter_replication {
   int ranks = 1;         // adjacent ranks along the tensor axis that hold the same elements
   bool partial = false;  // their gradients are addends, computed from different rows or heads
@@ -224,9 +224,10 @@ struct require_shown {
 /// The compiler's message for a layer of another element type, once for each layer type.
 template <class Layer>
 struct require_same_element {
-  static_assert(sizeof(Layer) == 0,
-                "a layer's type element is another than the model's; all layers of a model have the "
-                "element type that the model names");
+  static_assert(
+      sizeof(Layer) == 0,
+      "a layer's type element is another than the model's; all layers of a model have the "
+      "element type that the model names");
 };
 
 /// Whether f takes the parameters of a layer that names its type element.

@@ -47,8 +47,8 @@ class arena {
     peak_ = used_ > peak_ ? used_ : peak_;
     require(used_ <= capacity_, "the activation arena of ", capacity_,
             " bytes is too small: ", used_,
-            " are needed; give it as much as plan_activations says for these microbatches (if it "
-            "has that, the memory plan is wrong)");
+            " are needed; give it the size that plan_activations returns for these microbatches "
+            "(if it has that size, the memory plan is wrong)");
     if (memory_.data() == nullptr) return {nullptr, extents};
     return {reinterpret_cast<T*>(memory_.data() + begin), extents};
   }

@@ -44,7 +44,7 @@ struct check_layer_result {
 
 namespace detail {
 
-/// How the error begins and ends when the passes give other results under a condition.
+/// The beginning and the end of the error for passes whose results differ under a condition.
 struct condition_words {
   pass_condition condition;
   std::string_view words, remedy;

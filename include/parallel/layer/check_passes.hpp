@@ -19,7 +19,8 @@
 
 namespace parallel::detail {
 
-/// What a run of the passes imitates. Each imitates one thing, so that an error names one cause.
+/// The conditions under which check_layer runs the passes. Each run has one condition, so that an
+/// error names one cause.
 enum class pass_condition {
   plain,             // each task runs when it is enqueued, and memory keeps what was written
   two_microbatches,  // the passes of another microbatch run between those of the first
@@ -28,13 +29,13 @@ enum class pass_condition {
   late_inputs,       // tasks run after all passes, and before them inputs have no values
 };
 
-/// What the three passes give.
+/// The results of the three passes.
 struct pass_results {
   std::vector<double> output, input_gradient;
   std::vector<std::vector<double>> gradients;  // of each parameter
 };
 
-/// What the three passes are given.
+/// The inputs of the three passes.
 struct pass_inputs {
   std::vector<double> x, output_gradient;
   std::vector<std::vector<double>> values, gradients;  // of each parameter, before the passes
@@ -202,7 +203,8 @@ class layer_passes {
     return c;
   }
 
-  // What these call after the layer's pass would overwrite the pass's local variables.
+  // These functions call nothing after the layer's pass, because a call would overwrite the pass's
+  // local variables.
   void forward(microbatch& m) {
     auto c = context_for(m);
     c.scratch = &m.scratch;

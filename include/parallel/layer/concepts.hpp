@@ -31,8 +31,8 @@ concept layer = requires(L const& l, L& mutable_layer, context<Stream>& c, typen
   mutable_layer.visit_parameters([](parameter_base<typename L::element>&) {});
 };
 
-/// How ranks divide the rows of each sequence: by context parallelism, or by sequence parallelism
-/// along the tensor axis.
+/// The method by which ranks divide the rows of each sequence: context parallelism, or sequence
+/// parallelism along the tensor axis.
 enum class sequence_division { by_context, by_tensor };
 
 namespace detail {

@@ -20,8 +20,8 @@ namespace parallel {
 /// Inner, whose result has the extents of its input. When `active`, a training pass keeps x (a
 /// view) and y instead of the saved state of Inner, at the cost of a second forward pass of Inner.
 ///
-/// Where a schedule separates the halves of a backward pass, the recomputed activations are kept
-/// until the second half, so that such a schedule saves no memory at its peak.
+/// If a schedule separates the two halves of a backward pass, the recomputed activations are kept
+/// until the second half, so recomputation does not reduce the peak of memory then.
 template <class Inner>
 struct recompute {
   using element = typename Inner::element;

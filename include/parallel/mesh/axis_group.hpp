@@ -18,7 +18,7 @@
 
 namespace parallel {
 
-/// An exchange in progress: the compute stream may run other work meanwhile.
+/// An exchange in progress. The compute stream may run other work until it waits for the exchange.
 template <class Request>
 class [[nodiscard]] pending_exchange {
  public:
@@ -110,8 +110,8 @@ class axis_group {
   }
 
   /// Starts to send `out` to the rank `distance` positions after this one and to receive `in` from
-  /// the rank as many positions before it, cyclically. The exchange starts after the work that the
-  /// compute stream has enqueued so far. Each rank sends `out`.
+  /// the rank `distance` positions before it, cyclically. The exchange starts after the work that
+  /// the compute stream has enqueued so far.
   template <class Stream, class T>
   exchange_type shift(Stream& compute, std::span<T> in,
                       std::type_identity_t<std::span<T const>> out, int distance = 1,
@@ -139,8 +139,8 @@ class axis_group {
     }
   }
 
-  /// Notes on a stream of the meta device which collective a sequence of shifts amounts to, and its
-  /// buffers. Does nothing on other streams.
+  /// On a stream of the meta device, records the collective to which a sequence of shifts is
+  /// equivalent, and its buffers. Does nothing on other streams.
   template <class Stream, class Out, class In>
   void note_exchange([[maybe_unused]] Stream& compute, [[maybe_unused]] meta::exchange_kind kind,
                      [[maybe_unused]] Out out, [[maybe_unused]] In in) const {
@@ -152,7 +152,7 @@ class axis_group {
   axis_group(Comm& comm, stream_type& exchanges, stream_type* back)
       : comm_(&comm), exchanges_(&exchanges), back_(back), rank_(comm.rank()), size_(comm.size()) {}
 
-  /// Whether work on the stream can wait for an exchange, and an exchange for it.
+  /// Whether work on the stream can wait for an exchange, and an exchange for work on the stream.
   template <class Stream>
   static constexpr bool can_exchange = requires(Stream& compute, stream_type& exchanges,
                                                 request_type pending) {

@@ -1,6 +1,6 @@
-// clip: clamps to [-limit, limit] in place (MPT's clip_qkv) and stores, in one byte per element,
-// which elements were inside: only those pass a gradient. T is float, bf16 or double; the limit is
-// accumulate_t<T>. A NaN stays NaN and counts as outside.
+// clip: clamps to [-limit, limit] in place (MPT's clip_qkv) and stores one byte per element:
+// whether the element was inside that interval. Only elements inside have a gradient. T is float,
+// bf16 or double; the limit is accumulate_t<T>. A NaN stays NaN and counts as outside.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// What a device gets of an operation: one struct of its arguments, NAME_arguments<T>.
+// operation: how a device receives an operation, as one struct of its arguments, NAME_arguments<T>.
 //
 // ops::NAME(s, ...) checks shapes, so that a wrong shape is found before anything is enqueued. It
 // then calls run_operation(s, NAME_arguments<T>{...}), found in the namespace of the stream. A

@@ -44,8 +44,9 @@ class any_optimizer {
     std::visit([&](auto const& o) { o.update(s, ranges, info); }, choice_);
   }
 
-  /// Where one of the optimizers takes whole tensors (whole_tensors.hpp). An element-wise choice
-  /// needs no workspace and does its whole update in finish_update, the last of the three calls.
+  /// Whether the chosen optimizer takes whole tensors (whole_tensors.hpp). An element-wise
+  /// optimizer needs no workspace and does its whole update in finish_update, the last of the three
+  /// calls.
   [[nodiscard]] bool takes_whole_tensors() const {
     return std::visit([](auto const& o) { return parallel::takes_whole_tensors(o); }, choice_);
   }

@@ -43,7 +43,8 @@ class p2p_streams {
     return *stream;
   }
 
-  /// Enqueues a message between the edges of stages, for a program as in execute.hpp.
+  /// Enqueues a message between the edges of stages, for a program that run_step
+  /// (train/run_step.hpp) can run.
   template <class Program>
   [[nodiscard]] auto message(step_kind kind, microbatch_task const& task, int peer,
                              Program& program, call_site caller) {

@@ -1,9 +1,8 @@
 // plan: a schedule lowered to the steps of one rank: its computations, the messages to and from
 // neighbouring ranks, copies between two stages of its own, and the memory of each.
 //
-// A plan is a pure value. Order and memory are fixed before anything runs, so verify.hpp can prove
-// that no rank waits for ever and no buffer is overwritten while in use, and execute.hpp only has
-// to follow the steps.
+// A plan is a pure value: order and memory are fixed before anything runs. train/lower_step.hpp
+// makes of it the list of all actions of a training step, which is proved and run.
 //
 // Memory of a stage. A *slot* holds the activations that a forward pass keeps, the stage's output
 // and its gradient; a microbatch task takes the slot with its forward pass and releases it after
@@ -80,11 +79,6 @@ struct step {
   /// on the same stream. Computations and copies share a stream; messages have one for each peer
   /// and direction.
   std::vector<int> dependencies = {};
-  /// Whether a later step depends on this step.
-  bool has_dependents = false;
-
-  /// The boundary that a message crosses: the later of the two stages.
-  [[nodiscard]] constexpr int boundary() const { return boundary_of(kind, task.stage); }
 };
 
 /// The memory that a rank needs for one of its stages.
@@ -154,11 +148,7 @@ class lowering {
       else
         backward(a);
     }
-    for (step& s : out_.steps) {
-      s.task = out_.task_of(s.task.stage, s.task.microbatch);
-      for (int const other : s.dependencies)
-        out_.steps[static_cast<std::size_t>(other)].has_dependents = true;
-    }
+    for (step& s : out_.steps) s.task = out_.task_of(s.task.stage, s.task.microbatch);
     mark_ends();
     return std::move(out_);
   }

@@ -23,7 +23,7 @@ enum class fingerprint_kind : std::int32_t {
   states     // master weights and optimizer states
 };
 
-/// What a fingerprint is taken of: where subjects are equal, the bits must be equal.
+/// The data that a fingerprint is computed from. Fingerprints of equal subjects must be equal.
 struct fingerprint_subject {
   fingerprint_kind kind = fingerprint_kind::gradient;
   std::int32_t unit = 0;     // number of the unit among all of the model's

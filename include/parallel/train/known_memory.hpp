@@ -14,7 +14,7 @@ namespace parallel::train {
 /// The rows of a microbatch whose loss a rank of the tensor axis counts.
 enum class loss_rows : std::uint8_t { unknown, none, local, whole };
 
-/// How memory may differ between tensor ranks.
+/// The ways in which the contents of memory may differ between tensor ranks.
 template <class T>
 struct variation {
   bool rows = false;  // each rank holds its share of the rows
@@ -28,7 +28,7 @@ struct variation {
   }
 };
 
-/// What is known about ranges of addresses; nothing is known about most addresses.
+/// A map from ranges of addresses to a `Known`. Most addresses are not in it.
 template <class Known>
 class known_memory {
  public:

@@ -298,8 +298,11 @@ class step_lowering {
     });
     await(tied);
     for_each_trained([&](int unit) { add_unit_action(action_kind::measure, unit); });
-    await(add(
-        {.kind = action_kind::reduce_scalars, .lane = lane::reductions, .dependencies = {tip_}}));
+    // A rank that trains nothing has no computation yet that has waited for its messages.
+    await(tip_);
+    await(add({.kind = action_kind::reduce_scalars,
+               .lane = lane::reductions,
+               .dependencies = std::exchange(waiting_, {})}));
     add({.kind = action_kind::clip});
     for_each_trained([&](int unit) {
       if (unit_at(unit).exchanges_update) {

@@ -34,12 +34,12 @@ struct unit_visitor {
 };
 }  // namespace detail
 
-/// What a model must offer to be trained. (Optionally it offers `share` and `documents`, see
-/// stage.hpp, and `blocks_are_local`, see stage::run_as_graph.) `visit_units` calls a function with
-/// each unit's name, its layer, the parts that use it and the parameters that those parts share.
-/// `head_loss` adds to the statistics, and when `dx` is not empty writes the gradient of the summed
-/// loss there and adds to the exit's weight gradients. `enter_backward` must not read values of
-/// parameters, which may be absent.
+/// The requirements of a model that a stepper trains. (Optionally a model has `share` and
+/// `documents`, see stage.hpp, and `blocks_are_local`, see stage::run_as_graph.) `visit_units`
+/// calls a function with each unit's name, its layer, the parts that use it and the parameters that
+/// those parts share. `head_loss` adds to the statistics, and when `dx` is not empty writes the
+/// gradient of the summed loss there and adds to the exit's weight gradients. `enter_backward` must
+/// not read values of parameters, which may be absent.
 ///
 /// A model whose blocks share something besides their results has a type `shared_activations` for
 /// it. make_shared_activations(c, batch, begin, end) computes what blocks [begin, end) need for one
@@ -71,8 +71,8 @@ template <class Model>
     return {};
 }
 
-/// What microbatches that need the same memory have in common: the number of rows, and what
-/// model.beside_rows(batch) says, if the model has that function.
+/// The extent of a microbatch: its number of rows, and model.beside_rows(batch) if the model has
+/// that function. Microbatches of equal extents need the same memory.
 template <class Model>
 [[nodiscard]] std::pair<index, index> extent_of(Model const& model,
                                                 typename Model::microbatch const& batch) {

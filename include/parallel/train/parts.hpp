@@ -35,15 +35,15 @@ struct stage_range {
   [[nodiscard]] constexpr part back() const { return exit ? end : end - 1; }
 };
 
-/// What is done with one part and one microbatch.
+/// The passes of one part for one microbatch.
 enum class pass_kind : std::uint8_t {
   forward,
-  forward_backward,  // of the exit in training, whose two passes are one
+  forward_backward,  // both passes of the exit as one, in training
   backward,          // gradients of the input, then of the weights
   backward_input,
   backward_weight,
-  /// Where gradients of weights are computed beside other passes: those of the part are complete
-  /// after this.
+  /// Waits for the part's gradients of weights, if they are computed at the same time as other
+  /// passes.
   join
 };
 
@@ -53,9 +53,9 @@ enum class pass_kind : std::uint8_t {
   return names[static_cast<std::size_t>(kind)];
 }
 
-/// How many buffers passes alternate between where gradients of weights are computed beside them:
-/// scratch memory, and the gradients that one block passes to the next, which the weight gradients
-/// of the previous block still read.
+/// The numbers of buffers between which passes alternate when gradients of weights are computed at
+/// the same time. Scratch memory alternates, and so do the gradients that one block passes to the
+/// next, because the weight gradients of the previous block still read them.
 struct alternating_buffers {
   static constexpr std::size_t scratch = 2, gradients = 3;
 };

@@ -92,10 +92,10 @@ class placed_units {
   /// Whether all ranks evaluate together: because they gather values, or along a pipeline.
   [[nodiscard]] bool evaluates_jointly() const { return evaluates_jointly_; }
 
-  /// What plans of steps know about these units.
+  /// The plans of steps with these units.
   [[nodiscard]] step_plans& plans() { return plans_; }
   [[nodiscard]] step_plans const& plans() const { return plans_; }
-  /// The units, as a plan addresses them: unit by unit and part by part.
+  /// The units and parts under the numbers by which a plan addresses them.
   [[nodiscard]] unit_set& set() { return units_; }
 
   /// Gathers the values of all units that are held whole. Blocks.

@@ -58,7 +58,8 @@ struct step_bytes {
   }
 };
 
-/// How the two halves of a backward pass run, the input's gradient and the weights' gradients.
+/// The order in which the two halves of a backward pass run: the gradient of the input, and the
+/// gradients of the weights.
 enum class backward_halves : std::uint8_t {
   together,    // block by block, one after the other
   overlapped,  // block by block, on two streams

@@ -34,7 +34,7 @@
 
 namespace parallel::train {
 
-/// What ranks do together with a stepper.
+/// The kinds of work that all ranks begin together with a stepper.
 enum class joint_work : std::uint8_t {
   passes,  // a step, or an evaluation
   sums,    // evaluations' sums over all ranks
@@ -63,8 +63,8 @@ struct step_terms {
 static_assert(std::is_trivially_copyable_v<step_terms> &&
               sizeof(step_terms) <= sizeof(signature::file));
 
-/// What a rank begins: "step 3 of 9 microbatches with learning rate factor 1"; "an evaluation of 2
-/// microbatches".
+/// Describes the work that a rank begins: "step 3 of 9 microbatches with learning rate factor 1" or
+/// "an evaluation of 2 microbatches".
 [[nodiscard]] inline std::string describe(step_terms const& terms) {
   if (terms.work == joint_work::sums) return "the sum of its evaluations over ranks";
   if (terms.work == joint_work::resume) return "to resume from a checkpoint";
@@ -83,7 +83,7 @@ namespace detail {
 /// One thing in which ranks may differ though they must not, and the remedy.
 struct step_difference {
   bool (*are_equal)(step_terms const& a, step_terms const& b);
-  /// What the message says about a rank's terms in addition to `describe`.
+  /// The text about a rank's terms that the message adds to that of `describe`.
   std::string (*addition)(step_terms const& terms);
   std::string_view remedy;
 };

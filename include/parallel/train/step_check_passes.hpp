@@ -1,4 +1,4 @@
-// step_check_passes: checks that every pass of a rank's list comes once, comes after what it needs,
+// step_check_passes: checks that every pass of a rank's list runs once, runs after what it needs,
 // and finds its data in memory: at the edges of stages, in what forward passes keep, and in the
 // buffers between which overlapped passes alternate.
 #pragma once

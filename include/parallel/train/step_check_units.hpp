@@ -1,6 +1,6 @@
 // step_check_units: checks that the passes of a rank's list find the values of their units where
 // they read them, that every gradient is reduced once, when it is complete, and that the update of
-// every unit comes once and last.
+// every unit runs once, as the unit's last action.
 #pragma once
 
 #include <algorithm>
@@ -260,7 +260,7 @@ class step_check_units {
     if (a.last) bucket_.clear();
   }
 
-  /// Follows the actions after the passes. Each unit's comes once, after what it needs.
+  /// Checks the actions after the passes: each unit has each of them once, after what it needs.
   void follow_update(action const& a) {
     using enum action_kind;
     auto const expect_once = [&](int& action_number, bool ready, step_flaw flaw) {

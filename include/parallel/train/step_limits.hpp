@@ -1,4 +1,5 @@
-// step_limits: limits of a step's loss and gradient; a step above them updates nothing.
+// step_limits: upper limits of a step's loss and gradient norm. A step above a limit does not
+// update parameters or optimizer states.
 #pragma once
 
 #include <array>
@@ -12,17 +13,17 @@
 
 namespace parallel::train {
 
-/// Limits of the means over the loss tokens of the global batch; infinite: no limit.
+/// Upper limits of a step's results, which are means over the loss tokens of the global batch.
+/// Infinity is no limit.
 struct step_limits {
   double loss = std::numeric_limits<double>::infinity();
   double gradient_norm = std::numeric_limits<double>::infinity();  // before clipping
 
-  /// Whether there is a limit.
-  [[nodiscard]] bool any() const { return *this != step_limits{}; }
+  [[nodiscard]] bool has_limit() const { return *this != step_limits{}; }
 
-  /// A number that differs between different limits; 0: there are none.
+  /// A hash of the limits; 0 if there are none.
   [[nodiscard]] std::uint32_t fingerprint() const {
-    if (!any()) return 0;
+    if (!has_limit()) return 0;
     auto const bits = std::bit_cast<std::array<char, sizeof(step_limits)>>(*this);
     auto const hash = fnv1a(std::string_view(bits.data(), bits.size()));
     return static_cast<std::uint32_t>(hash ^ (hash >> 32)) | 1U;
@@ -31,16 +32,16 @@ struct step_limits {
   friend bool operator==(step_limits const&, step_limits const&) = default;
 };
 
-/// The outcome of a step: it updated parameters and states, or the reason why it did not.
+/// The outcome of a step: it updated the parameters and optimizer states, or why it did not.
 enum class step_outcome : std::uint8_t {
   updated,
-  not_finite,   // its loss or gradient is NaN or infinite
-  above_limit,  // both are numbers, and one is above its limit
-  corrupted     // a rank has bits other than it should (corruption_check)
+  not_finite,   // the loss or the gradient norm is NaN or infinite
+  above_limit,  // both are finite, and one of them is above its limit
+  corrupted     // corruption_check found wrong bits on a rank
 };
 
-/// The outcome of a step with this mean loss and norm of the mean gradient. A step at its limit
-/// updates.
+/// The outcome of a step with this mean loss and this norm of the mean gradient. A value equal to
+/// its limit is allowed.
 [[nodiscard]] inline step_outcome judge(double loss, double gradient_norm,
                                         step_limits const& limits) {
   if (!std::isfinite(loss) || !std::isfinite(gradient_norm)) return step_outcome::not_finite;

@@ -1,8 +1,8 @@
 // step_order: which actions of one rank's list (step_plan.hpp) are complete when an action begins,
 // by the order of its streams and its dependencies alone, whatever the timing.
 //
-// Of two actions that use the same memory, one of them writing, one must be complete before the
-// other begins.
+// If two actions use the same memory and at least one of them writes it, one action must be
+// complete before the other begins.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +15,10 @@
 
 namespace parallel::train {
 
-/// What can be wrong with a list, at one of its actions.
+/// The possible errors of a list of actions, each found at one action.
 enum class step_flaw : std::uint8_t {
   none,
-  out_of_order,  // it does not come after what it needs, comes twice, or is in the wrong place
+  out_of_order,  // it precedes an action that it needs, occurs twice, or is in the wrong place
   missing,       // the list ends without it
   absent,        // the values or gradients that it needs are not in its buffer
   stale,         // it reads memory that holds something else

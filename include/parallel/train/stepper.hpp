@@ -160,7 +160,7 @@ class stepper {
       result.tensors = std::move(finished.tensors);
       result.outcome = outcome_;
       check_.after_step(result.sums.tokens);
-      progress_.after_step(outcome_, result.sums.loss, options_.keep_finite || limits_.any());
+      progress_.after_step(outcome_, result.sums.loss, options_.keep_finite || limits_.has_limit());
       return result;
     });
   }

@@ -76,7 +76,7 @@ struct stepper_program : step_passes<typename Stepper::model_type> {
       case join_uses: return unit(a).memory.join_uses(queue);
       case measure: return stepper_.results_.norm.add(unit(a).memory, queue);
       case clip:
-        if (stepper_.options_.keep_finite || stepper_.limits_.any())
+        if (stepper_.options_.keep_finite || stepper_.limits_.has_limit())
           stepper_.outcome_ = stepper_.results_.judge(queue, stepper_.limits_);
         if (check != nullptr && !check->agree(queue, *exchanges))
           stepper_.outcome_ = step_outcome::corrupted;
@@ -145,8 +145,8 @@ struct stepper_program : step_passes<typename Stepper::model_type> {
   void exchange_update(typename Stepper::unit_entry const& entry, exchange_stream& queue,
                        typename Stepper::requests_type& requests) {
     zero::exchange_update(entry.memory,
-                          stepper_.groups_.axes().for_updates(stepper_.groups_.tensor.size()), queue,
-                          optimizers(), stepper_.placed_.set().workspace(), requests);
+                          stepper_.groups_.axes().for_updates(stepper_.groups_.tensor.size()),
+                          queue, optimizers(), stepper_.placed_.set().workspace(), requests);
   }
   void update_unit(typename Stepper::unit_entry const& entry, stream& queue) {
     [[maybe_unused]] auto const named = annotate(queue, [] { return std::string("optimizer"); });

@@ -37,22 +37,23 @@ struct run_options {
   std::function<rank_batch<microbatch>()> evaluation_data = {};
   index evaluation_interval = 0;  // in batches; 0: after the last one
   index save_interval = 0;        // in batches; 0: after the last one
-  /// When a run goes on after so many batches; `note` says what was unexpected, or is empty.
+  /// Called when a run resumes after `batches` finished batches. `note` says what was unexpected,
+  /// or is empty.
   std::function<void(index batches, std::string const& note)> on_resume = {};
-  /// After a batch has been trained; `batches`: how many are.
+  /// Called after each batch. `batches` is the number of finished batches.
   std::function<void(index batches, step_result<loss> const&)> on_update = {};
   std::function<void(index batches, statistics<loss> const&)> on_evaluation = {};
 };
 
-/// Where a run goes on.
+/// The state in which a run resumes.
 struct resume_point {
-  index batches = 0;  // that are finished
+  index batches = 0;  // the number of finished batches
   std::string note;   // what was unexpected, for the user; or empty
 };
 
 /// For runs that save nothing: the interface of checkpoint::series.
 struct no_saves {
-  /// Where the run goes on; nothing where it begins.
+  /// Restores the session and returns where the run resumes; nullopt if the run begins.
   template <class Session>
   [[nodiscard]] std::optional<resume_point> resume(Session&) const {
     return std::nullopt;

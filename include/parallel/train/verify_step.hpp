@@ -14,8 +14,8 @@
 
 namespace parallel::train {
 
-/// How many streams the rank exchanges something on: so many exchanges may have begun at the same
-/// time, each waiting for other ranks.
+/// The number of streams on which the rank exchanges data, which is the largest number of exchanges
+/// that may wait for other ranks at the same time.
 [[nodiscard]] inline int exchanges_at_once(step_plan const& plan) {
   std::vector<char> used(plan.lanes(), 0);
   for (auto const& a : plan.actions)

@@ -8,8 +8,7 @@
 //
 // A tied parameter (the same values used in two places) has one value and one gradient buffer for
 // each use. `add_use` declares the second use. The two gradients are added after their reduction,
-// between the owners of the same shard. use: `add_use` declares the second one; the two gradients
-// meet after their reduction, between owners of the same shard.
+// between the owners of the same shard.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +20,8 @@
 
 namespace parallel {
 
-/// What the parameters of one segment have in common. The trainer chooses the first two members;
-/// the last is a property of the parameter.
+/// The properties that all parameters of one segment share. The trainer chooses the first two
+/// members; the last is a property of the parameter.
 struct segment_key {
   bool trainable = true;
   int group = 0;  // optimizer group

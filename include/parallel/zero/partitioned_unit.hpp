@@ -3,13 +3,11 @@
 // Levels differ only in what a rank holds whole and what in its shard. Master weights and optimizer
 // states exist for the owned range, and the update covers that range. Sharded memory is bound to an
 // unsharded buffer while a layer uses it: values are gathered into the buffer, gradients are
-// reduced out of it. With one shard every level is the same program. With one shard every level is
-// the same program. All uses of a parameter on the rank add to one gradient, except in the
-// canonical order. All uses of a parameter on the rank add to one gradient, but in the canonical
-// order. Bytes sent per step and rank, padding included, for Ψ bytes of values and G of gradients
-// (in the canonical order, and with reductions after every microbatch, the gradients of every use),
-// N shards (shard x context ranks) and m microbatches:
-//
+// reduced out of it. With one shard every level is the same program. All uses of a parameter on the
+// rank add to one gradient, except in the canonical order. Bytes sent per step and rank, padding
+// included, for Ψ bytes of values and G of gradients (in the canonical order, and with reductions
+// after every microbatch, the gradients of every use), N shards (shard x context ranks) and m
+// microbatches:
 //
 //   optimizer    G(N-1)/N (reduce-scatter) + Ψ(N-1)/N (all-gather, of trained values)
 //   gradients    mG(N-1)/N                 + Ψ(N-1)/N

@@ -72,7 +72,7 @@ struct triple {
   void visit_parameters(auto&&) {}
 };
 
-/// What the laws say of a group of three.
+/// The error of the laws of communicators for a group of three ranks, or "nothing was thrown".
 std::string verdict(bool wrong) {
   return conformance::message_of([&] {
     threads::run(3, [&](threads::communicator& world) {

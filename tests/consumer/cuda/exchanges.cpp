@@ -1,6 +1,6 @@
-// What a trainer over NCCL instantiates of nccl::communicator, in a world of one rank: collectives,
-// parts, messages' streams. It links with ParallelLM::nccl and ParallelLM::kernels, and runs where
-// there is a GPU.
+// A consumer of nccl::communicator in a world of one rank. It instantiates the functions that a
+// trainer uses: collectives, sub-communicators and streams of messages. It links with
+// ParallelLM::nccl and ParallelLM::kernels, and needs a GPU to run.
 #include <parallel/comm/nccl/communicator.hpp>
 #include <parallel/ops/cuda.hpp>
 

@@ -11,6 +11,7 @@
 #include <mpt/config/read_train.hpp>
 #include <mpt/config/yaml.hpp>
 #include <parallel/core/file.hpp>
+#include <parallel/support/files.hpp>
 #include <support/checkout.hpp>
 
 namespace callbacks_test {
@@ -26,12 +27,7 @@ mpt::callbacks_config read(std::string const& text) {
 }
 
 std::string problem(std::string const& text) {
-  try {
-    static_cast<void>(read(text));
-  } catch (parallel::error const& error) {
-    return error.what();
-  }
-  return {};
+  return test::message_of([&] { static_cast<void>(read(text)); });
 }
 
 TEST_CASE("callbacks: none without the key, and LLM Foundry's defaults with blank settings") {

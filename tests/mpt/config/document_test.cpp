@@ -12,16 +12,13 @@
 
 #include <mpt/config/document.hpp>
 #include <parallel/core/error.hpp>
+#include <parallel/support/files.hpp>
 
 namespace document_test {
 
 inline std::string problem(std::string const& text, std::vector<std::string> const& overrides) {
-  try {
-    static_cast<void>(mpt::make_document(text, "f.yaml", overrides));
-  } catch (parallel::error const& error) {
-    return error.what();
-  }
-  return {};
+  return test::message_of(
+      [&] { static_cast<void>(mpt::make_document(text, "f.yaml", overrides)); });
 }
 
 TEST_CASE(

@@ -55,7 +55,7 @@ TEST_CASE("finetuning data: files, columns, targets and packing are read") {
   CHECK(!read("hf_name: a, packing_ratio: 1").finetuning->packing);
   CHECK(test::contains(
       test::message_of([] { (void)read("hf_name: a, max_leftover_bins_to_keep: 3"); }),
-      "max_leftover_bins_to_keep: means nothing without packing_ratio"));
+      "max_leftover_bins_to_keep: has no effect without packing_ratio"));
   using enum mpt::finetune::row_trimming;
   auto const trimming = [](char const* keys) {
     return read(std::string("hf_name: a, ") + keys).finetuning->trimming;

@@ -14,12 +14,7 @@
 namespace hf_test {
 
 inline std::string problem(nlohmann::json const& json) {
-  try {
-    static_cast<void>(mpt::from_hf_json(json, "config.json"));
-  } catch (parallel::error const& error) {
-    return error.what();
-  }
-  return {};
+  return test::message_of([&] { static_cast<void>(mpt::from_hf_json(json, "config.json")); });
 }
 
 TEST_CASE(

@@ -8,6 +8,7 @@
 #include <mpt/config/interpolate.hpp>
 #include <mpt/config/yaml.hpp>
 #include <parallel/core/error.hpp>
+#include <parallel/support/files.hpp>
 
 namespace interpolate_test {
 
@@ -16,12 +17,7 @@ inline mpt::config_node resolve(std::string const& text) {
 }
 
 inline std::string problem(std::string const& text) {
-  try {
-    static_cast<void>(resolve(text));
-  } catch (parallel::error const& error) {
-    return error.what();
-  }
-  return {};
+  return test::message_of([&] { static_cast<void>(resolve(text)); });
 }
 
 TEST_CASE(

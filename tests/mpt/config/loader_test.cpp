@@ -7,6 +7,7 @@
 
 #include <mpt/config/loader.hpp>
 #include <mpt/config/yaml.hpp>
+#include <parallel/support/files.hpp>
 
 namespace loader_test {
 
@@ -17,12 +18,7 @@ inline mpt::loader_config read(std::string const& text, mpt::config_report& repo
 
 inline std::string problem(std::string const& text) {
   mpt::config_report report;
-  try {
-    static_cast<void>(read(text, report));
-  } catch (parallel::error const& error) {
-    return error.what();
-  }
-  return {};
+  return test::message_of([&] { static_cast<void>(read(text, report)); });
 }
 
 TEST_CASE("loader: has streaming's defaults and the run's sequence length") {

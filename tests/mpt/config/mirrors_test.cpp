@@ -30,9 +30,9 @@ TEST_CASE("mirrors: a mapping from names to paths, anything else is an error") {
                        parallel::error);
 }
 
-TEST_CASE("mirrors: the advice says that mosaicml's models are gone from the hub") {
+TEST_CASE("mirrors: the advice says that mosaicml's files are no longer on the hub") {
   CHECK(mpt::mirror_advice("tokenizer.name", "mosaicml/mpt-7b") ==
-        "what mosaicml published on the hub is gone from there, and nothing is downloaded; get a "
+        "mosaicml's files are no longer on the hub, and nothing is downloaded; get a "
         "copy and give its path by tokenizer.name=PATH, or for every use of the name by "
         "mirrors.mosaicml/mpt-7b=PATH");
   CHECK(mpt::mirror_advice("k", "gpt2").starts_with("nothing is downloaded; get a copy of it and"));

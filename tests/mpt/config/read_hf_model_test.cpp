@@ -87,7 +87,7 @@ TEST_CASE("hf_causal_lm: each invalid setting gives one message") {
        "the one kind of model that is trained here; choose an MPT"},
       {"pretrained_model_name_or_path: mosaicml/mpt-7b",
        "f.yaml:1:53: model.pretrained_model_name_or_path: 'mosaicml/mpt-7b' is no folder on this "
-       "machine; what mosaicml published on the hub is gone from there, and nothing is downloaded; "
+       "machine; mosaicml's files are no longer on the hub, and nothing is downloaded; "
        "get a copy and give its path by model.pretrained_model_name_or_path=PATH, or for every use "
        "of the name by mirrors.mosaicml/mpt-7b=PATH"},
       {"pretrained_model_name_or_path: " + folders.path("other"),

@@ -65,7 +65,7 @@ TEST_CASE("peft_config: unknown and unsupported settings are refused by name") {
       {"{peft_type: IA3}",
        "f.yaml:1:13: model.peft_config.peft_type: 'IA3' is not supported; use LORA"},
       {"{bias: all}",
-       "f.yaml:1:8: model.peft_config.bias: 'all' is not yet supported; biases stay as they are: "
+       "f.yaml:1:8: model.peft_config.bias: 'all' is not yet supported; biases are not trained: "
        "use none"},
       {"{use_dora: true}",
        "f.yaml:1:12: model.peft_config.use_dora: 'true' is not yet supported; use false"},
@@ -176,19 +176,20 @@ TEST_CASE(
     "it") {
   using nlohmann::json;
   std::string const advice =
-      "; let PEFT make one model of both (PeftModel.from_pretrained(model, folder)"
-      ".merge_and_unload().save_pretrained(other)) and use that";
+      "; merge it into its model by PEFT (PeftModel.from_pretrained(model, folder)"
+      ".merge_and_unload().save_pretrained(other)) and use the merged model";
   CHECK(refusal("use_dora", true) ==
-        "a.json: use_dora is true: is not read, and without it the adapter would be another" +
+        "a.json: use_dora is true: is not supported, and without it the adapter's results would "
+        "differ" +
             advice);
   std::string const other_advice =
-      "; write it where it was trained as plain LoRA (PEFT's "
+      "; save it again where it was trained: as plain LoRA (PEFT's "
       "save_pretrained(folder, path_initial_model_for_weight_conversion=...)), or merged into its "
       "model";
   for (std::string const scheme : {"pissa", "olora", "pissa_niter_16", "corda", "loftq", "lora_ga"})
     CHECK(refusal("init_lora_weights", scheme) ==
           "a.json: init_lora_weights is \"" + scheme +
-              "\": it began by changing the model's own weights, which it needs so changed" +
+              "\": its initialisation changed the model's own weights, and it fits only those" +
               (scheme == "pissa" || scheme == "olora" ? advice : other_advice));
   std::vector<std::pair<std::string, json>> const refused_settings = {
       {"use_qalora", true},

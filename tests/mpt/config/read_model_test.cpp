@@ -9,6 +9,7 @@
 
 #include <mpt/config/read_model.hpp>
 #include <mpt/config/yaml.hpp>
+#include <parallel/support/files.hpp>
 
 namespace read_model_test {
 
@@ -22,12 +23,7 @@ inline mpt::model_config read(std::string const& text) {
 }
 
 inline std::string problem(std::string const& text) {
-  try {
-    static_cast<void>(read(text));
-  } catch (parallel::error const& error) {
-    return error.what();
-  }
-  return {};
+  return test::message_of([&] { static_cast<void>(read(text)); });
 }
 
 TEST_CASE("model: an empty mapping is LLM Foundry's default") {
@@ -265,11 +261,11 @@ TEST_CASE("model: each invalid setting gives one message") {
        "{reuse_kv_x_layer_idx: -1}}}}}",
        "f.yaml:1:105: model.block_overrides.overrides.b.attn_config.reuse_kv_x_layer_idx: '-1' is "
        "not yet supported; it projects an earlier layer's input by weights of this layer; "
-       "reuse_kv_layer_idx, which takes the earlier layer's keys and values as they are, is "
-       "another model"},
+       "reuse_kv_layer_idx is no replacement, because it takes the earlier layer's keys and values "
+       "unchanged"},
       {"attn_config: {fused_qkv: false, kv_dim: 64}",
-       "f.yaml:1:41: model.attn_config.kv_dim: is the width of another input that keys and values "
-       "come from (cross-attention), which this model does not have; leave it blank"},
+       "f.yaml:1:41: model.attn_config.kv_dim: is the width of the input of keys and values in "
+       "cross-attention, which this model does not have; leave it blank"},
       {"attn_config: {kv_dim: 2048}",
        "f.yaml:1:23: model.attn_config.kv_dim: needs fused_qkv: false"},
       {"attn_config: {clip_qkv: -1}",

@@ -8,6 +8,7 @@
 #include <mpt/config/read_recompute.hpp>
 #include <mpt/config/read_train.hpp>
 #include <mpt/config/yaml.hpp>
+#include <parallel/support/files.hpp>
 
 namespace read_recompute_test {
 
@@ -34,12 +35,7 @@ inline std::string selected_blocks(std::string const& selector) {
 }
 
 inline std::string problem(std::string const& target) {
-  try {
-    static_cast<void>(read(target));
-  } catch (parallel::error const& error) {
-    return error.what();
-  }
-  return {};
+  return test::message_of([&] { static_cast<void>(read(target)); });
 }
 
 TEST_CASE("recomputation target: without one every block is recomputed") {

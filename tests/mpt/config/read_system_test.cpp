@@ -7,6 +7,7 @@
 
 #include <mpt/config/read_system.hpp>
 #include <mpt/config/yaml.hpp>
+#include <parallel/support/files.hpp>
 
 namespace read_system_test {
 
@@ -24,12 +25,7 @@ inline mpt::train_config read(std::string const& text,
 }
 
 inline std::string problem(std::string const& text) {
-  try {
-    static_cast<void>(read(text));
-  } catch (parallel::error const& error) {
-    return error.what();
-  }
-  return {};
+  return test::message_of([&] { static_cast<void>(read(text)); });
 }
 
 TEST_CASE("reduction_order: by rank unless canonical is set") {

@@ -9,11 +9,12 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/config/known_keys.hpp>
 #include <mpt/config/read_train.hpp>
 #include <mpt/config/sizes.hpp>
 #include <parallel/core/philox.hpp>
+#include <parallel/support/files.hpp>
 #include <support/data.hpp>
+#include <support/known_keys.hpp>
 
 namespace read_train_test {
 
@@ -54,12 +55,7 @@ inline mpt::train_config read(overrides const& changes, std::string const& text 
 }
 
 inline std::string problem(overrides const& changes, std::string const& text = base) {
-  try {
-    static_cast<void>(read(changes, text));
-  } catch (parallel::error const& error) {
-    return error.what();
-  }
-  return {};
+  return test::message_of([&] { static_cast<void>(read(changes, text)); });
 }
 
 TEST_CASE("training configuration: a short file has LLM Foundry's defaults") {
@@ -312,7 +308,7 @@ TEST_CASE(
 // Change this list on purpose only: files of users depend on it.
 TEST_CASE("training configuration: the list of effective keys") {
   std::string found;
-  for (auto const& key : mpt::known_keys())
+  for (auto const& key : test::known_keys())
     if (key.role == mpt::key_role::effective && !key.name.starts_with("eval_loader."))
       found += (found.empty() ? "" : " ") + key.name;
   CHECK(
@@ -403,7 +399,7 @@ TEST_CASE("training configuration: the list of effective keys") {
 }
 
 TEST_CASE("training configuration: LLM Foundry's ineffective and unsupported keys are known") {
-  auto const role_of = [known = mpt::known_keys()](std::string_view name) {
+  auto const role_of = [known = test::known_keys()](std::string_view name) {
     for (auto const& key : known)
       if (key.name == name) return static_cast<int>(key.role);
     return -1;

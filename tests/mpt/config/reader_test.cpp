@@ -10,6 +10,7 @@
 
 #include <mpt/config/reader.hpp>
 #include <mpt/config/yaml.hpp>
+#include <parallel/support/files.hpp>
 
 namespace reader_test {
 
@@ -18,13 +19,10 @@ using use = std::function<void(mpt::config_reader&)>;
 inline std::string problem(std::string const& text, use const& read) {
   auto const root = mpt::parse_yaml(text, "f.yaml");
   mpt::config_report report;
-  try {
+  return test::message_of([&] {
     mpt::config_reader reader(root, "top", report);
     read(reader);
-  } catch (parallel::error const& error) {
-    return error.what();
-  }
-  return {};
+  });
 }
 
 TEST_CASE("config_reader: values have the requested type, absent or blank ones the default") {

@@ -11,6 +11,7 @@
 #include <mpt/config/small_file.hpp>
 #include <mpt/config/yaml.hpp>
 #include <nlohmann/json.hpp>
+#include <parallel/support/files.hpp>
 #include <support/golden.hpp>
 
 namespace scheduler_test {
@@ -22,12 +23,7 @@ inline mpt::scheduler_config read(std::string const& text) {
 }
 
 inline std::string problem(std::string const& text) {
-  try {
-    static_cast<void>(read(text));
-  } catch (parallel::error const& error) {
-    return error.what();
-  }
-  return {};
+  return test::message_of([&] { static_cast<void>(read(text)); });
 }
 
 TEST_CASE("learning rate: multipliers equal Composer's to the last bit") {

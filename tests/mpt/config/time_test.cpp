@@ -8,16 +8,12 @@
 #include <doctest/doctest.h>
 
 #include <mpt/config/time.hpp>
+#include <parallel/support/files.hpp>
 
 namespace time_test {
 
 inline std::string problem(std::string_view text) {
-  try {
-    static_cast<void>(mpt::parse_time(text));
-  } catch (parallel::error const& error) {
-    return error.what();
-  }
-  return {};
+  return test::message_of([&] { static_cast<void>(mpt::parse_time(text)); });
 }
 
 TEST_CASE("time: a string is read and written back") {
@@ -68,8 +64,9 @@ TEST_CASE("time: in batches it is fractional and is reached at the end of its ba
                        parallel::error);
 }
 
-// What Python makes of Composer's expressions: int(fraction * batches of an epoch * epochs), and
-// the batches that math.ceil(epochs * fraction * batches of an epoch) divides.
+// The expected values were computed in Python by Composer's expressions: int(fraction * batches of
+// an epoch * epochs), and the batches that math.ceil(epochs * fraction * batches of an epoch)
+// divides.
 TEST_CASE("time: fractions of epochs are multiplied in Composer's order") {
   auto const clock = [](char const* duration, std::int64_t batches) {
     return mpt::training_clock{.batches_per_epoch = batches,

@@ -7,17 +7,13 @@
 
 #include <mpt/config/yaml.hpp>
 #include <parallel/core/error.hpp>
+#include <parallel/support/files.hpp>
 
 namespace yaml_test {
 
 /// The message of the error, or "" without one.
 inline std::string problem(std::string const& text, mpt::config_limits const& limits = {}) {
-  try {
-    static_cast<void>(mpt::parse_yaml(text, "f.yaml", limits));
-  } catch (parallel::error const& error) {
-    return error.what();
-  }
-  return {};
+  return test::message_of([&] { static_cast<void>(mpt::parse_yaml(text, "f.yaml", limits)); });
 }
 
 TEST_CASE("YAML: every value and key has its line and column") {

@@ -27,7 +27,7 @@ struct mixture {
   }
 };
 
-/// How often each sample of each stream is drawn in the first `epochs` epochs.
+/// The number of times that each sample of each stream is drawn in the first `epochs` epochs.
 std::vector<counts> count_draws(mixture const& mix, sample_order_options const& options,
                                 std::uint64_t epochs) {
   std::vector<counts> out;

@@ -1,43 +1,20 @@
-// A temporary folder for the files of one test, and helpers to fill and read it.
+// Helpers that fill and read the temporary folder of a test.
 #pragma once
 
-#include <unistd.h>
-
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <string>
 #include <string_view>
-#include <system_error>
 
 #include <parallel/core/error.hpp>
+#include <parallel/support/files.hpp>
 
 namespace data_test {
 
-class scratch_folder {
- public:
-  scratch_folder() {
-    auto name = (std::filesystem::temp_directory_path() / "parallellm-test-XXXXXX").native();
-    parallel::require(::mkdtemp(name.data()) != nullptr, std::string("cannot make a folder"));
-    path_ = name;
-  }
-  scratch_folder(scratch_folder const&) = delete;
-  scratch_folder& operator=(scratch_folder const&) = delete;
-  ~scratch_folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-
-  [[nodiscard]] std::filesystem::path const& path() const { return path_; }
-  [[nodiscard]] std::filesystem::path operator/(std::string_view name) const {
-    return path_ / name;
-  }
-
- private:
-  std::filesystem::path path_;
-};
+using scratch_folder = test::temporary_folder;
+using test::contains;
 
 inline void put_file(std::filesystem::path const& path, std::string_view content) {
   std::filesystem::create_directories(path.parent_path());
@@ -68,10 +45,6 @@ template <class Action>
     return problem.what();
   }
   return "no error";
-}
-
-[[nodiscard]] inline bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
 }
 
 }  // namespace data_test

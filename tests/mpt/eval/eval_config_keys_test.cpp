@@ -1,8 +1,7 @@
 // Tests every key of an evaluation's configuration: set to another value than its default, it
 // changes the evaluation, is refused, or is listed as having no effect, with the reason. The keys
 // below icl_tasks, eval_gauntlet, tokenizer and an mpt_causal_lm's model are read as in a training
-// configuration: tests/mpt/config/known_keys_test.cpp has their rows.
-#include <cstdint>
+// configuration: tests/mpt/config/read_train_keys_test.cpp has their rows.
 #include <map>
 #include <set>
 #include <string>
@@ -14,26 +13,14 @@
 #include <mpt/config/lora.hpp>
 #include <mpt/eval/eval_config.hpp>
 
+#include "mpt/config/key_table.hpp"
 #include "mpt/data/scratch.hpp"
 
 namespace eval_config_keys_test {
 
-using overrides = std::vector<std::string>;
-
-enum class outcome : std::uint8_t {
-  changes,  ///< the configuration that is read differs
-  refused,  ///< with one message
-  listed    ///< it changes nothing and is listed with the reason
-};
-using enum outcome;
-
-/// One tested setting. FOLDER in a setting stands for a folder of small files.
-struct row {
-  outcome expected;
-  std::string setting;    ///< key=value
-  std::string text = {};  ///< part of the message or the reason
-  overrides base = {};    ///< settings that are applied before
-};
+using row = test::key_row;
+using test::overrides;
+using enum test::key_effect;
 
 overrides const hub{
     "models=[{model: {name: hf_causal_lm, pretrained_model_name_or_path: FOLDER}}]"};
@@ -99,10 +86,7 @@ std::vector<row> rows() {
   return out;
 }
 
-struct reading {
-  mpt::icl::eval_config config;
-  std::string problem;
-};
+using reading = test::key_reading<mpt::icl::eval_config>;
 
 /// The small files that some settings name.
 struct small_files {
@@ -147,33 +131,6 @@ struct small_files {
   }
 };
 
-/// The fault of a row; "" if it has none.
-std::string fault_of(row const& tried, reading const& base_reading,
-                     reading const& changed_reading) {
-  if (tried.expected == refused)
-    return !changed_reading.problem.empty() &&
-                   changed_reading.problem.find(tried.text) != std::string::npos
-               ? ""
-               : "is not refused so, but: " + changed_reading.problem;
-  if (!base_reading.problem.empty())
-    return "what stands beside it is refused: " + base_reading.problem;
-  if (!changed_reading.problem.empty()) return "is refused: " + changed_reading.problem;
-  auto const is_same = [](mpt::icl::eval_config first, mpt::icl::eval_config second) {
-    first.report = second.report = {};
-    return first == second;
-  }(base_reading.config, changed_reading.config);
-  auto const key = tried.setting.substr(0, tried.setting.find('='));
-  std::string reason;
-  for (auto const& ignored : changed_reading.config.report.ignored)
-    if (key == ignored.name || key.starts_with(ignored.name + '.')) reason = ignored.reason;
-  if (tried.expected == changes)
-    return is_same ? "changes nothing" : reason.empty() ? "" : "is listed: " + reason;
-  if (!is_same) return "changes the evaluation";
-  return !reason.empty() && reason.find(tried.text) != std::string::npos
-             ? ""
-             : "is not listed so, but: " + reason;
-}
-
 /// The name without item numbers; "" for a key that a training configuration also has.
 std::string own_key(std::string name) {
   for (auto digit = name.find(".0"); digit != std::string::npos; digit = name.find(".0"))
@@ -193,28 +150,25 @@ TEST_CASE("evaluation configuration: every key changes the evaluation, is refuse
     for (auto const& key : report.known)
       if (auto const name = own_key(key.name); !name.empty()) names.insert(name);
   };
-  std::map<outcome, int> counts;
+  std::map<test::key_effect, int> counts;
   for (row const& tried_row : rows()) {
     CAPTURE(tried_row.setting);
-    auto const base_reading = files.read(tried_row.base);
-    auto changed = tried_row.base;
+    auto const base_reading = files.read(tried_row.context);
+    auto changed = tried_row.context;
     changed.push_back(tried_row.setting);
     auto const changed_reading = files.read(changed);
-    bool const is_hub = tried_row.base == hub;
+    bool const is_hub = tried_row.context == hub;
     learn(is_hub ? known : model_keys, changed_reading.config.report);
-    auto const fault = fault_of(tried_row, base_reading, changed_reading);
+    auto const fault = test::fault_of(tried_row, base_reading, changed_reading);
     CHECK_MESSAGE(fault.empty(), tried_row.setting, " ", fault);
-    tried.insert(own_key(tried_row.setting.substr(0, tried_row.setting.find('='))));
+    tried.insert(own_key(tried_row.key()));
     ++counts[tried_row.expected];
   }
   for (auto const& key : model_keys)
     if (!key.starts_with("model.") && !key.starts_with("models.model.")) known.insert(key);
   CHECK(known.size() > 40);
-  for (auto const& key : known) {
-    bool has_row = false;
-    for (auto const& name : tried) has_row = has_row || name == key || name.starts_with(key + '.');
-    CHECK_MESSAGE(has_row, key, " has no row in this table");
-  }
+  for (auto const& key : known)
+    CHECK_MESSAGE(test::is_tried(tried, key), key, " has no row in this table");
   MESSAGE(known.size(), " keys known; rows: ", counts[changes], " change the evaluation, ",
           counts[refused], " are refused, ", counts[listed], " listed");
 }

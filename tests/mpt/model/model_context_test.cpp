@@ -127,7 +127,7 @@ mpt::model_config normalised(index kv_heads, mpt::norm_kind kind) {
   return m;
 }
 
-TEST_CASE("query and key norms over all heads do not depend on the tensor layout") {
+TEST_CASE("query and key norms: norms over all heads do not depend on the tensor layout") {
   std::vector<model_layout> const divided{
       {.tensor = 2},
       {.tensor = 3},

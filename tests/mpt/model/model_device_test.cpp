@@ -7,7 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "support/guarded_device.hpp"
-#include "support/model_run.hpp"
+#include "support/model_comparison.hpp"
 #include "support/training_run.hpp"
 
 namespace model_device_test {
@@ -16,31 +16,12 @@ using test::context_method;
 using test::model_layout;
 using enum parallel::zero::level;
 
-mpt::model_config config() {
-  mpt::model_config m;
-  m.d_model = 24;
-  m.n_heads = 4;
-  m.n_layers = 4;
-  m.vocab_size = 18;
-  m.max_seq_len = 8;
-  m.expansion_ratio = 2;
-  m.attn.alibi = true;
-  m.attn.attn_uses_sequence_id = true;
-  m.learned_pos_emb = false;
-  m.resid_pdrop = 0.25;
-  check_model(m, "");
-  return m;
-}
-
 void check(model_layout const& layout) {
-  auto const expected = run_model(config(), layout);
+  auto const expected = run_model(test::packed_alibi_model(), layout);
   auto const memory = std::make_shared<guarded::memory>(std::size_t{512} << 20);
-  auto const got = run_model(config(), layout, [&] { return guarded::device(memory); });
-  CHECK(got.loss == expected.loss);
-  CHECK(got.evaluated == expected.evaluated);
-  CHECK(got.tokens == expected.tokens);
-  CHECK(got.squared_norm == expected.squared_norm);
-  CHECK(got.gradients == expected.gradients);
+  auto const got =
+      run_model(test::packed_alibi_model(), layout, [&] { return guarded::device(memory); });
+  test::check_same_bits(got, expected);
 }
 
 TEST_CASE("device memory: data parallel ranks in every ZeRO stage have the host's bits") {

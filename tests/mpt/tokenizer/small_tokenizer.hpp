@@ -7,6 +7,7 @@
 
 #include <mpt/tokenizer/train_tokenizer.hpp>
 #include <nlohmann/json.hpp>
+#include <parallel/support/files.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -55,9 +56,7 @@ std::string message_of(Action&& action) {
   return "no error";
 }
 
-inline bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != text.npos;
-}
+using test::contains;
 
 /// The merges that the reference learns from the sentences.
 inline constexpr char const* reference_merges =

@@ -85,8 +85,8 @@ TEST_CASE("example set: missing files, columns and token ids are refused with on
   };
   CHECK(problem(files.config("mosaicml/dolly_hhrlhf")) ==
         "train_loader.dataset.hf_name: 'mosaicml/dolly_hhrlhf' is no folder or file on this "
-        "machine; what mosaicml published on the hub is gone from there, and nothing is "
-        "downloaded; get a copy and give its path by train_loader.dataset.hf_name=PATH, or for "
+        "machine; mosaicml's files are no longer on the hub, and nothing is downloaded; get a copy "
+        "and give its path by train_loader.dataset.hf_name=PATH, or for "
         "every use of the name by mirrors.mosaicml/dolly_hhrlhf=PATH");
   auto c = files.config(files.path("columns.jsonl"));
   CHECK(problem(c).find("\"q\"") !=

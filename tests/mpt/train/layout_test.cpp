@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <mpt/train/layout.hpp>
+#include <parallel/support/files.hpp>
 
 namespace layout_test {
 
@@ -22,12 +23,7 @@ inline mpt::train_config configuration() {
 }
 
 inline std::string refusal(mpt::train_config const& config, int ranks) {
-  try {
-    static_cast<void>(mpt::run_layout(config, ranks));
-  } catch (parallel::error const& error) {
-    return error.what();
-  }
-  return {};
+  return test::message_of([&] { static_cast<void>(mpt::run_layout(config, ranks)); });
 }
 
 TEST_CASE("layout: ranks beside the model's axes are data ranks, either replicas or ZeRO shards") {

@@ -1,4 +1,5 @@
-// A step's sums become means over its loss tokens, and its batch a position in the epoch.
+// The summary of a step: its sums become means over its loss tokens, and the number of its batch
+// becomes an epoch and a batch of that epoch.
 #include <doctest/doctest.h>
 
 #include <mpt/train/run_summary.hpp>

@@ -89,7 +89,7 @@ struct run_files {
   test::temporary_folder folder;
 };
 
-/// How a run saves, and who observes it.
+/// The way in which a run saves, and the function that observes it.
 struct save_behaviour {
   bool in_background = true;  // while training goes on
   std::function<void(int rank, std::string_view step)> on_action = {};

@@ -43,19 +43,19 @@ TEST_CASE("element type: all 65536 halves convert to the float of the same value
 }
 
 TEST_CASE("element type: floats convert to the nearest half, ties to even") {
-  for (std::uint32_t bits = 0; bits < 0x7c00; ++bits) {  // negative numbers are alike
+  for (std::uint32_t bits = 0; bits < 0x7c00; ++bits) {  // all finite halves that are not negative
     auto const half = static_cast<std::uint16_t>(bits);
     float const value = pc::half_to_float(half);
     float const next_value =
         bits == 0x7bff ? 65536.0F : pc::half_to_float(static_cast<std::uint16_t>(bits + 1));
     float const midpoint = (value + next_value) / 2;  // exact
     auto const even_half = static_cast<std::uint16_t>(bits + (bits & 1U));
-    bool const is_right = pc::float_to_half(value) == half &&
-                          pc::float_to_half(midpoint) == even_half &&
-                          pc::float_to_half(std::nextafter(midpoint, 0.0F)) == half &&
-                          pc::float_to_half(std::nextafter(midpoint, 1e9F)) == half + 1 &&
-                          pc::float_to_half(-midpoint) == (even_half | 0x8000);
-    if (!is_right) FAIL("around half " << bits);
+    bool const is_nearest = pc::float_to_half(value) == half &&
+                            pc::float_to_half(midpoint) == even_half &&
+                            pc::float_to_half(std::nextafter(midpoint, 0.0F)) == half &&
+                            pc::float_to_half(std::nextafter(midpoint, 1e9F)) == half + 1 &&
+                            pc::float_to_half(-midpoint) == (even_half | 0x8000);
+    if (!is_nearest) FAIL("around half " << bits);
   }
   CHECK(pc::float_to_half(std::numeric_limits<float>::infinity()) == 0x7c00);
   CHECK(pc::float_to_half(std::numeric_limits<float>::max()) == 0x7c00);

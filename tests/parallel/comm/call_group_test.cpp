@@ -9,7 +9,6 @@
 #include <parallel/comm/checked.hpp>
 #include <parallel/comm/recorded.hpp>
 #include <parallel/comm/threads/run.hpp>
-#include <parallel/comm/tree_ordered.hpp>
 
 #include "parallel/support/files.hpp"
 
@@ -59,16 +58,14 @@ TEST_CASE("call_group: a group of one or more collectives is one call") {
   });
 }
 
-TEST_CASE(
-    "call_group: the members are recorded as calls, and summed by a tree under tree_ordered") {
+TEST_CASE("call_group: the members are recorded as calls, each with its reduction") {
   threads::run(3, [](threads::communicator& comm) {
     auto const recorder = std::make_shared<flight_recorder>();
     recorded recorded_comm(std::move(comm), recorder);
-    tree_ordered ordered(std::move(recorded_comm));
-    call_group calls(ordered);
+    call_group calls(recorded_comm);
     host::stream s;
     std::vector<float> x(6, 1), y(3, 1), z(3);
-    calls.all_reduce(s, std::span(x), reduction::sum).wait();
+    calls.all_reduce(s, std::span(x), reduction::tree_sum).wait();
     calls.all_gather(s, std::span(z), std::span<float const>(y).first(1)).wait();
     calls.end(s).wait();
     s.synchronize();
@@ -112,7 +109,7 @@ TEST_CASE("call_group: messages are refused") {
     host::stream s;
     int x = 0;
     CHECK_THROWS_WITH_AS(static_cast<void>(calls.send(s, std::span(&x, 1), 1 - comm.rank())),
-                         doctest::Contains("a send is no part of a group"), error);
+                         doctest::Contains("a send cannot be part of a group"), error);
   });
 }
 

@@ -9,6 +9,7 @@
 #include <parallel/comm/faulty.hpp>
 #include <parallel/comm/single.hpp>
 #include <parallel/comm/threads/run.hpp>
+#include <parallel/support/files.hpp>
 
 #include "parallel/comm/suite.hpp"
 
@@ -19,9 +20,7 @@ using namespace std::chrono_literals;
 using test::comm_suite::check_all;
 using test::comm_suite::message_of;
 
-inline bool contains(std::string const& text, std::string const& part) {
-  return text.find(part) != std::string::npos;
-}
+using test::contains;
 
 }  // namespace checked_decorators_test
 

@@ -11,7 +11,6 @@
 #include <parallel/comm/faulty.hpp>
 #include <parallel/comm/recorded.hpp>
 #include <parallel/comm/single.hpp>
-#include <parallel/comm/tree_ordered.hpp>
 
 #include "parallel/comm/suite.hpp"
 #include "support/guarded_device.hpp"

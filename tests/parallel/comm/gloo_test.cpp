@@ -27,6 +27,7 @@
 #include <parallel/comm/coloring.hpp>
 #include <parallel/comm/gloo/communicator.hpp>
 #include <parallel/core/hash.hpp>
+#include <parallel/support/files.hpp>
 
 #include "parallel/comm/suite.hpp"
 #include "parallel/comm/traffic.hpp"
@@ -41,9 +42,7 @@ using parallel::concat;
 using namespace std::chrono_literals;
 using namespace test::comm_suite;
 
-inline bool contains(std::string const& text, std::string const& part) {
-  return text.find(part) != std::string::npos;
-}
+using test::contains;
 
 /// A folder in which ranks meet; removed with this object.
 struct rendezvous_folder {

@@ -14,6 +14,7 @@
 #include <parallel/comm/checked.hpp>
 #include <parallel/comm/mpi/communicator.hpp>
 #include <parallel/core/failures.hpp>
+#include <parallel/support/files.hpp>
 
 #include "parallel/comm/suite.hpp"
 #include "parallel/comm/traffic.hpp"
@@ -30,9 +31,7 @@ using test::comm_suite::message_of;
 // Set by main.
 mpi::environment* environment = nullptr;
 
-inline bool contains(std::string const& text, std::string const& part) {
-  return text.find(part) != std::string::npos;
-}
+using test::contains;
 
 }  // namespace mpi_test
 

@@ -17,6 +17,7 @@
 #include <parallel/comm/single.hpp>
 #include <parallel/comm/threads/run.hpp>
 #include <parallel/core/call_site.hpp>
+#include <parallel/support/files.hpp>
 
 #include "parallel/comm/suite.hpp"
 
@@ -41,9 +42,7 @@ std::vector<std::string> messages_of(int ranks, Program program,
   return out;
 }
 
-inline bool contains(std::string const& text, std::string const& part) {
-  return text.find(part) != std::string::npos;
-}
+using test::contains;
 
 inline std::string line(unsigned number) { return "threads_test.cpp:" + std::to_string(number); }
 
@@ -487,7 +486,7 @@ TEST_CASE(
     CAPTURE(deadline_messages[rank]);
     CHECK(contains(deadline_messages[rank], "all_gather of 1 f32 at threads_test.cpp:"));
     CHECK(contains(deadline_messages[rank],
-                   " waited 0.2 s for rank 2 to finish its part, after all had come"));
+                   " waited 0.2 s for rank 2 to finish its part, after all ranks had arrived"));
   }
   auto const abort_messages = messages_while_stuck({.deadline = 600s, .grace = 100ms}, true);
   for (std::size_t const rank : {0U, 1U}) {

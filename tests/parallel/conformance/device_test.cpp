@@ -1,5 +1,5 @@
-// The host device conforms to the laws of devices; for devices that break a law, the error names
-// it.
+// check_device accepts host::device, and rejects devices that break a law by an error that names
+// the law.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -21,44 +21,44 @@ TEST_CASE("check_device: host::device conforms to the laws") {
   CHECK_NOTHROW(conformance::check_device(device));
 }
 
-/// The event of a stream that runs tasks at once: always reached.
-struct instant {
+/// The event of a stream that runs each task inside `enqueue`: it is always ready.
+struct reached_event {
   [[nodiscard]] bool ready() const { return true; }
   void wait() const {}
 };
 
-/// Runs tasks when they are enqueued.
+/// A fault: runs each task inside `enqueue`.
 struct eager_stream {
   template <class Task>
   void enqueue(Task&& work) {
     work();
   }
-  [[nodiscard]] instant record() const { return {}; }
-  void wait(instant) const {}
+  [[nodiscard]] reached_event record() const { return {}; }
+  void wait(reached_event) const {}
   void synchronize() const {}
 };
 
-/// Runs every second task before its predecessor.
-struct hasty_stream : host::stream {
+/// A fault: runs every second task before its predecessor.
+struct swapping_stream : host::stream {
   template <class Task>
   void enqueue(Task work) {
-    if (!held) {
-      held = work;
+    if (!delayed_task) {
+      delayed_task = work;
       return;
     }
     host::stream::enqueue(std::move(work));
-    host::stream::enqueue(std::exchange(held, nullptr));
+    host::stream::enqueue(std::exchange(delayed_task, nullptr));
   }
-  std::function<void()> held;
+  std::function<void()> delayed_task;
 };
 
-/// Waits for no event.
-struct deaf_stream : host::stream {
+/// A fault: does not wait for events.
+struct unwaiting_stream : host::stream {
   void wait(host::event const&) {}
 };
 
-/// Ignores exceptions of tasks.
-struct mute_stream : host::stream {
+/// A fault: drops exceptions of tasks.
+struct silencing_stream : host::stream {
   template <class Task>
   void enqueue(Task&& work) {
     host::stream::enqueue([work = std::forward<Task>(work)]() mutable {
@@ -71,17 +71,17 @@ struct mute_stream : host::stream {
 };
 
 TEST_CASE("check_device: the error names the law that a stream breaks") {
-  CHECK(message_of([] { conformance::check_order_of_tasks<hasty_stream>(); }) ==
+  CHECK(message_of([] { conformance::check_order_of_tasks<swapping_stream>(); }) ==
         "stream: task 0 did not run in the order of enqueueing");
   CHECK(message_of([] { conformance::check_asynchrony<eager_stream>(); }) ==
         "stream: enqueue waits for its task, or streams wait for each other");
-  CHECK(message_of([] { conformance::check_events<deaf_stream>(); }) ==
+  CHECK(message_of([] { conformance::check_events<unwaiting_stream>(); }) ==
         "event: a stream did not wait for it");
-  CHECK(message_of([] { conformance::check_failures<mute_stream>(); }) ==
-        "stream: a task's failure became: nothing");
+  CHECK(message_of([] { conformance::check_failures<silencing_stream>(); }) ==
+        "stream: a task threw \"the task's reason\", but the stream reported: nothing");
 }
 
-/// Memory that is neither aligned nor zeroed.
+/// A fault: allocate_zeroed returns memory that is not zeroed.
 struct dirty_device : host::device {
   template <class T>
   [[nodiscard]] buffer<T> allocate_zeroed(std::size_t count) const {
@@ -91,7 +91,7 @@ struct dirty_device : host::device {
   }
 };
 
-/// Returns the same memory for all requests.
+/// A fault: returns the same memory for all requests.
 struct shared_device : host::device {
   template <class T>
   [[nodiscard]] buffer<T> allocate_zeroed(std::size_t count) {
@@ -104,7 +104,8 @@ struct shared_device : host::device {
 
 TEST_CASE("check_memory: the error names the law that a device breaks") {
   dirty_device dirty;
-  CHECK(message_of([&] { conformance::check_memory(dirty); }) == "device: allocate_zeroed gives 7");
+  CHECK(message_of([&] { conformance::check_memory(dirty); }) ==
+        "device: allocate_zeroed returned memory with an element 7");
   shared_device shared;
   CHECK(message_of([&] { conformance::check_memory(shared); }) == "device: two buffers overlap");
 }

@@ -133,18 +133,7 @@ TEST_CASE("ring attention: every dropped, doubled or divided message changes the
 }
 
 TEST_CASE("ring attention: a pass over undivided rows is refused before anything is sent") {
-  meta::stream stream;
-  arena memory;
-  context<meta::stream> c{.stream = stream, .memory = memory, .sequence = 24};
-  test::ring_attention const layer{
-      .ranks = test::ring_attention::group::planned(1, 2), .method = method::ring, .heads = 2};
-  test::ring_attention::saved state;
-  CHECK_THROWS_WITH_AS(
-      static_cast<void>(layer.forward(c, {nullptr, {24, 8}}, state)),
-      "context: a pass has 24 rows of each sequence of 24, but rank 1 of 2 holds 12; divide the "
-      "batch with context_parallel::sequence_partition, and give the pass its share",
-      error);
-  CHECK(stream.exchanges().empty());
+  test::check_undivided_rows_refused(method::ring);
 }
 
 TEST_CASE("ring attention: random delays change nothing") {

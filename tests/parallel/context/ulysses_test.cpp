@@ -105,18 +105,7 @@ TEST_CASE("Ulysses attention: every dropped, doubled or divided exchange changes
 }
 
 TEST_CASE("Ulysses attention: a pass over undivided rows is refused before anything is sent") {
-  meta::stream stream;
-  arena memory;
-  context<meta::stream> c{.stream = stream, .memory = memory, .sequence = 24};
-  test::ring_attention const layer{
-      .ranks = test::ring_attention::group::planned(1, 2), .method = method::ulysses, .heads = 2};
-  test::ring_attention::saved state;
-  CHECK_THROWS_WITH_AS(
-      static_cast<void>(layer.forward(c, {nullptr, {24, 8}}, state)),
-      "context: a pass has 24 rows of each sequence of 24, but rank 1 of 2 holds 12; divide the "
-      "batch with context_parallel::sequence_partition, and give the pass its share",
-      error);
-  CHECK(stream.exchanges().empty());
+  test::check_undivided_rows_refused(method::ulysses);
 }
 
 TEST_CASE("Ulysses attention: random delays change nothing") {

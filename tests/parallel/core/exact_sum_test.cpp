@@ -56,7 +56,7 @@ TEST_CASE("exact_sum: the same bits in any order and any division over ranks") {
     exact_sum joined;
     for (auto const& part : parts) joined.add(part);
     CHECK(joined.value() == expected);
-    // sums digits as ranks do
+    // sums the digits of all ranks, as an all-reduce does
     exact_sum by_digits;
     auto const to = by_digits.digits();
     for (auto& part : parts) {
@@ -65,7 +65,7 @@ TEST_CASE("exact_sum: the same bits in any order and any division over ranks") {
     }
     CHECK(by_digits.value() == expected);
   }
-  // doubles added one after another depend on the order
+  // a sum of doubles in sequence depends on their order
   double forward = 0, backward = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
     forward += values[i];

@@ -64,8 +64,9 @@ TEST_CASE("arena: the error of a full arena states its capacity and the bytes ne
   CHECK_NOTHROW(static_cast<void>(memory.allocate<float, 1>({16})));
   CHECK_THROWS_WITH_AS(
       static_cast<void>(memory.allocate<double, 1>({3})),
-      "the activation arena of 128 bytes is too small: 192 are needed; give it as much as "
-      "plan_activations says for these microbatches (if it has that, the memory plan is wrong)",
+      "the activation arena of 128 bytes is too small: 192 are needed; give it the size that "
+      "plan_activations returns for these microbatches (if it has that size, the memory plan is "
+      "wrong)",
       parallel::error);
 }
 

@@ -23,19 +23,19 @@ namespace kokkos = parallel::kokkos;
 namespace ops = parallel::ops;
 
 TEST_CASE_TEMPLATE("Kokkos: operations on elements", T, float, std::uint64_t) {
-  test::with_kokkos();
+  test::ensure_kokkos();
   kokkos::device device;
   test::check_element_operations<T>(device, 1);
 }
 
 TEST_CASE_TEMPLATE("Kokkos: operations on rows, matrices and tables", T, float, std::uint64_t) {
-  test::with_kokkos();
+  test::ensure_kokkos();
   kokkos::device device;
   test::check_row_operations<T>(device, 2);
 }
 
 TEST_CASE("Kokkos: attention") {
-  test::with_kokkos();
+  test::ensure_kokkos();
   kokkos::device device;
   test::check_attention_operations<float>(device, 3);
 }
@@ -53,7 +53,7 @@ void run_operation(counting_stream& s, Arguments const& a) {
 
 TEST_CASE_TEMPLATE("Kokkos: operations by rows and runs of elements have the reference's bits", T,
                    float, bf16) {
-  test::with_kokkos();
+  test::ensure_kokkos();
   constexpr parallel::index rows = 37, width = 91;
   std::mt19937_64 random(7);
   auto const numbers = [&](std::size_t count) {
@@ -92,7 +92,7 @@ TEST_CASE_TEMPLATE("Kokkos: operations by rows and runs of elements have the ref
 }
 
 TEST_CASE("Kokkos: an invalid label is an error of the stream before any row is computed") {
-  test::with_kokkos();
+  test::ensure_kokkos();
   std::vector<float> logits{1, 2, 3, 4}, gradients(4, -1.0F), losses(2, -1.0F);
   std::vector<std::uint8_t> correct(2);
   std::vector<std::int32_t> const labels{1, 2};

@@ -70,26 +70,31 @@ std::string page() {
 
 A schedule is a value (`parallel/pipeline/schedule.hpp`): for every rank the list of its forward
 passes (F), input gradients (I), weight gradients (W), or both together (B), at a stage and a
-microbatch. `plan.hpp` lowers it to what one rank does, with messages and numbered memory,
-`verify.hpp` proves the plans free of deadlock and races, and `execute.hpp` runs any of them. The
-numbers and drawings of this page are made by `tests/parallel/pipeline/schedules_page_test.cpp`.
+microbatch. `plan.hpp` lowers it to what one rank does, with messages and numbered memory. From that,
+`parallel/train/lower_step.hpp` makes the list of a step's actions, `verify_step.hpp` proves the lists
+of all ranks free of deadlock and races, and `run_step.hpp` runs any of them. The numbers and
+drawings of this page are made by `tests/parallel/pipeline/schedules_page_test.cpp`.
 
 ```cpp
 auto const schedule = pipeline::make_schedule("zb-h1", ranks, microbatches);  // throws with advice
 auto const blocks = pipeline::assign_blocks(schedule, num_blocks);            // [begin, end) by stage
-auto const plans = pipeline::lower(schedule);                                 // of all ranks
-pipeline::require_sound(schedule, plans);                                     // before anything runs
+auto const tasks = pipeline::lower(schedule);                                 // of all ranks
+// by rank: train::lower_step(tasks[rank], stages, units, choices), into plans
+train::require_runs(plans);                                                   // before anything runs
 pipeline::p2p_streams links(comm);                                            // once
-auto const messages = pipeline::execute(plans[comm.rank()], links, program);  // each step; returns at once
-program.compute().synchronize();
+auto const requests = train::run_step(plans[comm.rank()], streams, links, program);  // each step; returns at once
+streams.compute.synchronize();
 ```
 
-Units: F, I and W of all of a rank's blocks take 1 each, and messages nothing; p ranks, m
-microbatches, v stages a rank. *Bubble*: time in which a rank has nothing to do, by formula and in
-units here, and its share of the step. *Peak*: activations that the fullest rank keeps, in units of
-all its blocks for one microbatch. *Slots*: memory of each stage, in microbatches (`plan.hpp`).
-*Sent*: activations and gradients that a rank sends for each microbatch, on average. The V schedules'
-bubble lies before the first and after the last computation of a rank.
+`train::stepper` does this for a model; `docs/examples/foreign_trainer.cpp` for arrays, without units.
+
+In the tables below p is the number of ranks, m of microbatches, v of stages a rank. F, I and W of
+all of a rank's blocks take one unit of time each, messages take none. *Bubble* is the time in which
+a rank is idle, as a formula, in units (here) and as a share of the step. *Peak* is the largest
+number of activations that a rank keeps, in units of all its blocks for one microbatch. *Slots* are
+the memory of each stage, in microbatches (`plan.hpp`). *Sent* is the average number of activations
+and gradients that a rank sends for each microbatch. The bubble of the V schedules lies before the
+first and after the last computation of a rank.
 
 )";
   out += table(4, 8) + table(8, 32) +

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <parallel/pipeline/plan.hpp>
 #include <parallel/pipeline/schedules.hpp>
 #include <parallel/pipeline/simulate.hpp>
 
@@ -16,6 +17,7 @@ using namespace parallel::pipeline;
 static_assert(simulate(one_f_one_b(8, 32)).makespan == 117);
 static_assert(simulate(zb_h1(4, 8)).makespan == 27);
 static_assert(simulate(zb_v(4, 8)).is_good());
+static_assert(lower(one_f_one_b(4, 8), 3).chunks[0].slots == 1);
 
 struct expected {
   schedule pipeline_schedule;

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 #include <parallel/core/error.hpp>
@@ -29,7 +30,7 @@ class temporary_folder {
     std::filesystem::remove_all(path_, ignored);
   }
   [[nodiscard]] std::filesystem::path const& path() const { return path_; }
-  [[nodiscard]] std::filesystem::path operator/(std::string const& name) const {
+  [[nodiscard]] std::filesystem::path operator/(std::filesystem::path const& name) const {
     return path_ / name;
   }
 
@@ -61,8 +62,8 @@ std::string message_of(Action action) {
   }
 }
 
-inline bool contains(std::string const& text, std::string const& part) {
-  return text.find(part) != std::string::npos;
+[[nodiscard]] inline bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
 }
 
 }  // namespace test

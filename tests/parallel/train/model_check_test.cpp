@@ -510,7 +510,7 @@ TEST_CASE("model check: two steppers of one model are refused, as is a parameter
 
 TEST_CASE("model check: the error for a small arena names the size that it needs") {
   CHECK(test::contains(refusal({}, {.small_arena = true}),
-                       "give it as much as plan_activations says for these microbatches"));
+                       "give it the size that plan_activations returns for these microbatches"));
 }
 
 TEST_CASE(

@@ -54,4 +54,21 @@ TEST_CASE("stages: every pipeline schedule x ZeRO x data ranks equals one rank b
   }
 }
 
+TEST_CASE("stages: a stage whose parameters are all frozen takes part in every step") {
+  test::ring_options const model{.tied = false, .blocks = 6};
+  std::vector<std::string> const last_half{"block.3", "block.4", "block.5", "norm", "head"};
+  outcome const expected =
+      run({.microbatch = test::global_batch, .frozen = last_half, .model = model});
+  for (auto const level : test::all_levels) {
+    CAPTURE(static_cast<int>(level));
+    CHECK(run({.ranks = 2,
+               .level = level,
+               .microbatch = 2,
+               .frozen = last_half,
+               .model = model,
+               .pipeline = 2,
+               .schedule = {.schedule = "1f1b"}}) == expected);
+  }
+}
+
 }  // namespace stages_test

@@ -31,12 +31,12 @@ TEST_CASE("step limits: a step at its limits updates, one above either does not"
 }
 
 TEST_CASE("step limits: different limits have different fingerprints, and no limits have 0") {
-  CHECK_FALSE(step_limits{}.any());
+  CHECK_FALSE(step_limits{}.has_limit());
   CHECK(step_limits{}.fingerprint() == 0);
   std::set<std::uint32_t> fingerprints{0};
   for (double const loss : {1.0, std::nextafter(1.0, 2.0), 2.0, infinity})
     for (double const norm : {1.0, std::nextafter(1.0, 2.0), 2.0}) {
-      CHECK(step_limits{loss, norm}.any());
+      CHECK(step_limits{loss, norm}.has_limit());
       CHECK(fingerprints.insert(step_limits{loss, norm}.fingerprint()).second);
       CHECK(step_limits{loss, norm}.fingerprint() == step_limits{loss, norm}.fingerprint());
     }

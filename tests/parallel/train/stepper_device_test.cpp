@@ -1,4 +1,5 @@
-// Exact layouts on memory that the host cannot reach, as on a GPU that several ranks share.
+// Every layout is exact also on memory that the host cannot access, as on a GPU that several ranks
+// share.
 #include <doctest/doctest.h>
 
 #include <memory>

@@ -1,5 +1,5 @@
-// On request, a step whose numbers are not finite or above its limits leaves no trace. A request to
-// stop reaches every rank in the same step.
+// A step whose loss or gradient is not finite (with keep_finite) or above a limit leaves weights
+// and optimizer states unchanged. A request to stop reaches every rank in the same step.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -44,7 +44,7 @@ struct outcome {
   double scale = 0;
 };
 
-/// Makes these steps on three ranks. Rank 1 has two tokens, the others one.
+/// Runs these steps on three ranks. Rank 1 has two tokens, the other ranks one.
 outcome outcome_after(std::vector<given_step> const& steps, zero::level level,
                       zero::reduction_order order, bool keep_finite = true,
                       parallel::train::clipping clip = {}) {
@@ -90,7 +90,7 @@ outcome outcome_after(std::vector<given_step> const& steps, zero::level level,
   return out;
 }
 
-/// The step of a rank without faults.
+/// A step whose gradient is finite on all ranks.
 given_step plain(int number) { return {number, static_cast<float>(number)}; }
 
 TEST_CASE("stepper: a step that is not finite leaves no trace") {

@@ -44,7 +44,33 @@ std::int64_t known_elements(std::map<std::string, std::vector<test::ring>> const
   return count;
 }
 
-TEST_CASE("mixed layouts over MPI equal one rank bit for bit") {
+/// Runs the layout on all ranks and compares it with one rank.
+void check(parallel::mpi::communicator& world, layout const& run_layout,
+           test::ring_references& references) {
+  auto const words = text(run_layout);
+  CAPTURE(words);
+  outcome part;
+  std::mutex lock;
+  auto comm = world.split(0);
+  CHECK_NOTHROW(run_rank(parallel::any_communicator(std::move(comm)), run_layout, part, lock));
+  auto const& one = references.outcome_of(run_layout);
+  CHECK(part.losses == one.losses);
+  CHECK(part.squared_norms == one.squared_norms);
+  CHECK(part.tokens == one.tokens);
+  CHECK(part.tensors == one.tensors);
+  CHECK(part.ranks_agree);
+  CHECK(part.frozen_is_lean);
+  std::vector<std::uint8_t> known;
+  // A small shard may lie entirely in frozen parameters.
+  CHECK(known_elements(part.gradients, one.gradients, part, known) >= 0);
+  CHECK(known_elements(part.parameters, one.parameters, part, known) > 0);
+  std::vector<std::int32_t> ranks(known.begin(), known.end());
+  parallel::host::stream exchanges;
+  world.all_reduce(exchanges, std::span(ranks), parallel::reduction::sum).wait();
+  CHECK(std::ranges::all_of(ranks, [](auto count) { return count > 0; }));
+}
+
+TEST_CASE("mixed layouts over MPI: results equal those of one rank bit for bit") {
   parallel::mpi::communicator world(*mpi_test::environment);
   std::vector<layout> layouts;
   for (auto const& run_layout : test::all_layouts(world.size(), 2))
@@ -52,31 +78,23 @@ TEST_CASE("mixed layouts over MPI equal one rank bit for bit") {
       layouts.push_back(run_layout);
   auto const sample = spread(layouts, std::min<std::size_t>(layouts.size(), 12));
   test::ring_references references;
-  std::mutex lock;
-  parallel::host::stream exchanges;
-  for (auto const& run_layout : sample) {
-    auto const words = text(run_layout);
-    CAPTURE(words);
-    outcome part;
-    auto comm = world.split(0);
-    CHECK_NOTHROW(run_rank(parallel::any_communicator(std::move(comm)), run_layout, part, lock));
-    auto const& one = references.outcome_of(run_layout);
-    CHECK(part.losses == one.losses);
-    CHECK(part.squared_norms == one.squared_norms);
-    CHECK(part.tokens == one.tokens);
-    CHECK(part.tensors == one.tensors);
-    CHECK(part.ranks_agree);
-    CHECK(part.frozen_is_lean);
-    std::vector<std::uint8_t> known;
-    // A small shard may lie entirely in frozen parameters.
-    CHECK(known_elements(part.gradients, one.gradients, part, known) >= 0);
-    CHECK(known_elements(part.parameters, one.parameters, part, known) > 0);
-    std::vector<std::int32_t> ranks(known.begin(), known.end());
-    world.all_reduce(exchanges, std::span(ranks), parallel::reduction::sum).wait();
-    CHECK(std::ranges::all_of(ranks, [](auto count) { return count > 0; }));
-  }
+  for (auto const& run_layout : sample) check(world, run_layout, references);
   if (world.rank() == 0)
     MESSAGE(sample.size() << " layouts of " << world.size() << " MPI ranks equal one rank");
+}
+
+TEST_CASE("pipelines over MPI: every schedule equals one rank bit for bit") {
+  parallel::mpi::communicator world(*mpi_test::environment);
+  test::ring_references references;
+  for (std::string const schedule :
+       {"gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "dual-pipe-v"})
+    check(
+        world,
+        {.microbatch = 1,
+         .model = {.blocks = 8},
+         .pipeline = world.size(),
+         .schedule = {.schedule = schedule, .stages_per_rank = schedule == "interleaved" ? 2 : 1}},
+        references);
 }
 
 }  // namespace stepper_matrix_mpi_test

@@ -1,4 +1,4 @@
-// A session and run_training give the results of a stepper that is driven by hand.
+// A session and run_training give the same results as explicit calls of a stepper.
 #include <doctest/doctest.h>
 
 #include <mutex>
@@ -58,8 +58,7 @@ TEST_CASE(
   }
 }
 
-/// The message of the refusal of a run on two data-parallel ranks, of which sample(rank, batch)
-/// is drawn.
+/// The error of a run on two data-parallel ranks that draw sample(rank, batch).
 template <class Sample>
 std::string refusal_of_samples(Sample const& sample) {
   layout const config{.ranks = 2};
@@ -80,7 +79,9 @@ std::string refusal_of_samples(Sample const& sample) {
   });
 }
 
-TEST_CASE("run_training: a sample that two ranks draw, or one rank twice, is refused by number") {
+TEST_CASE(
+    "run_training: the error for a sample that is drawn twice, by one rank or by two, names the "
+    "sample") {
   CHECK(refusal_of_samples([](int rank, index batch) { return 2 * batch + rank; }).empty());
   CHECK(test::contains(
       refusal_of_samples([](int rank, index batch) { return rank == 0 ? batch : 5 - 2 * batch; }),
@@ -91,7 +92,7 @@ TEST_CASE("run_training: a sample that two ranks draw, or one rank twice, is ref
                        "batch 1"));
 }
 
-TEST_CASE("run_training: evaluations and saves come at their intervals and after the last batch") {
+TEST_CASE("run_training: evaluations and saves run at their intervals and after the last batch") {
   struct recorded_saves : train::no_saves {
     std::vector<index> batches;
     void save(ring_session&, index finished) { batches.push_back(finished); }

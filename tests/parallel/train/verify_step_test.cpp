@@ -47,7 +47,8 @@ int stages_of(std::string const& schedule) {
 }
 
 /// Checks every schedule on up to 8 ranks with up to 4 stages each, for these numbers of
-/// microbatches, at every ZeRO level, with changing choices; returns the number of steps.
+/// microbatches, at every ZeRO level, with changing choices, and its forward passes alone; returns
+/// the number of training steps.
 int check_all(std::vector<int> const& microbatches) {
   int count = 0;
   for (std::string const schedule :
@@ -72,6 +73,9 @@ int check_all(std::vector<int> const& microbatches) {
             planned.whole_tensors = (ranks + m + v) % 2 == 0;
             check_good(planned);
             ++count;
+            if (zero % 3 != 0) continue;
+            planned.choices.mode = parallel::pass::inference;
+            check_good(planned);
           }
         }
       }
@@ -313,7 +317,32 @@ TEST_CASE(
   }
   auto const found = train::verify(plans);
   CHECK(found.problem == step_flaw::deadlock);
-  CHECK(train::text_of(found, plans).find("waits for ever") != std::string::npos);
+  auto const text = train::text_of(found, plans);
+  CHECK(text.starts_with(parallel::concat("the step's plan of pipeline rank ", found.plan,
+                                          " of 2 with 1 microbatches cannot run: action ",
+                                          found.action, " (")));
+  CHECK(text.find("waits for ever") != std::string::npos);
+  CHECK_THROWS_WITH(train::require_runs(plans), text.c_str());
+}
+
+TEST_CASE("verify_step: a slot or boundary buffer too few is found") {
+  // Every microbatch uses the memory of the first.
+  int count = 0;
+  for (auto const& planned : samples()) {
+    auto plans = planned.plans();
+    REQUIRE(train::verify(plans).good());
+    bool has_several = false;
+    for (auto& plan : plans) {
+      for (auto const& memory : plan.memory) has_several = has_several || memory.slots > 1;
+      for (auto& task : plan.tasks) task.slot = task.boundary = 0;
+      for (auto& a : plan.actions) a.task.slot = a.task.boundary = 0;
+    }
+    if (!has_several) continue;
+    auto const problem = train::verify(plans).problem;
+    CHECK((problem == step_flaw::stale || problem == step_flaw::race));
+    ++count;
+  }
+  CHECK(count >= 48);
 }
 
 TEST_CASE(

@@ -19,7 +19,8 @@ namespace parallel::detail {
 /// output. The same on every rank, since it determines the chunks.
 inline constexpr std::size_t staging_bytes = std::size_t{16} << 20;
 
-/// How many times `operation::count` elements an operation reads and writes, for `ranks` ranks.
+/// The number of elements that an operation of `ranks` ranks reads and writes, as multiples of
+/// operation::count.
 struct operation_shards {
   std::size_t in = 0;
   std::size_t out = 0;

@@ -78,7 +78,7 @@ class batch {
     return {};
   }
 
-  /// The message for the deadline; `present_ranks` describes the ranks that came.
+  /// The message for the deadline; `present_ranks` describes the ranks that have arrived.
   [[nodiscard]] std::string overdue(std::string const& present_ranks) const {
     return concat(describe(call_signature_), " (call ", call_signature_.sequence, "): rank ",
                   own_rank(), " waited ", world_->options().deadline.seconds(), " s for ",
@@ -99,7 +99,7 @@ class batch {
     int peer;  // world rank
   };
 
-  // How long the reason may arrive after the departure of a rank is known.
+  // The longest time between the departure of a rank and the arrival of the reason.
   static constexpr auto max_notice_delay = std::chrono::seconds(1);
 
   [[nodiscard]] int own_rank() const {

@@ -70,7 +70,8 @@ struct operation_transport {
 
 class communicator : public collectives<communicator, host::stream> {
  public:
-  /// All ranks of the options, which contain this process's rank. Blocks until all have come.
+  /// All ranks of the options, which contain this process's rank. Blocks until all ranks have
+  /// arrived.
   explicit communicator(communicator_options options)
       : world_(std::make_shared<detail::world>(std::move(options))) {
     auto whole = std::make_shared<detail::group>();

@@ -34,7 +34,7 @@
 
 namespace parallel::gloo::detail {
 
-/// What is known about another rank before it is connected.
+/// The data about another rank that are known before it is connected.
 struct known_rank {
   endpoint address;
   std::string shown;     // what this rank sends to that rank

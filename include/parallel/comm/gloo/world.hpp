@@ -54,9 +54,9 @@ struct communicator_options {
   std::string interface = "lo";
   /// Seals the records of the rendezvous, equal on all ranks; see rendezvous.hpp.
   sealer seal = {};
-  /// How long a rank waits for the others: at the rendezvous, and in one operation.
+  /// The time that a rank waits for the others at the rendezvous, and in one operation.
   shared_deadline deadline = std::chrono::seconds(600);
-  /// How long a rank that gives up its operations may take to say why.
+  /// The time within which a rank that gives up its operations must tell the others the reason.
   std::chrono::milliseconds grace = std::chrono::seconds(60);
   /// Collectives send pieces of this size, many at a time; staging memory is 8 times that for each
   /// rank.
@@ -343,10 +343,10 @@ class world final : public parallel::detail::abortable {
     }
   }
 
-  // How long a rank waits for the others to receive its last notice; programs in which a rank has
-  // only received a failure wait longer (apps/support/launch_gloo.cpp).
+  // The time that a rank waits for the others to receive its last notice. A program waits longer in
+  // a rank that has only received another rank's failure (apps/support/launch_gloo.cpp).
   static constexpr std::chrono::seconds farewell_time{2};
-  // How much earlier a rank that cannot connect fails than the ranks that it does not greet.
+  // A rank that cannot connect fails this much earlier than the ranks that wait for its connection.
   static constexpr std::chrono::milliseconds connection_lead_time = std::chrono::seconds(10);
 
   communicator_options options_;

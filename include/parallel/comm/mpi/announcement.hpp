@@ -1,8 +1,8 @@
 // mpi::detail::announcement: the signatures that the ranks of a call exchange while it runs.
 //
-// No rank waits for them before the call begins. A rank that waits in the call checks meanwhile
-// whether all signatures have come, and compares them; a call ends only when its ranks are known to
-// agree.
+// No rank waits for the signatures before the call begins. A rank that waits in the call polls for
+// them meanwhile, and compares them when all have arrived. A call ends only after its ranks'
+// signatures have been found to agree.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace parallel::mpi::detail {
 
-/// Returns what is wrong with the signatures of all ranks, by rank; empty: nothing.
+/// Compares the signatures of all ranks, given in rank order. Returns the error, or an empty text.
 using signature_check = std::function<std::string(std::vector<signature> const&)>;
 
 class announcement final : public background_task {
@@ -39,8 +39,8 @@ class announcement final : public background_task {
   announcement(announcement const&) = delete;
   announcement& operator=(announcement const&) = delete;
 
-  /// Aborts and throws the reason when all signatures have come and do not agree, and at the
-  /// deadline.
+  /// Aborts and throws the reason if all signatures have arrived and do not agree, or if the
+  /// deadline has passed.
   void advance() override {
     if (is_judged_) return;
     while (messages_.advance()) {
@@ -53,7 +53,7 @@ class announcement final : public background_task {
     }
   }
 
-  /// Blocks until all signatures have come.
+  /// Blocks until all signatures have arrived.
   void wait() {
     backoff pace;
     for (advance(); !is_judged_; advance()) pace.pause();
@@ -70,7 +70,7 @@ class announcement final : public background_task {
     throw Error(message);
   }
 
-  /// The message for the deadline, with the calls of the ranks that came.
+  /// The error at the deadline, with the calls of the ranks whose signatures have arrived.
   [[nodiscard]] std::string overdue() const {
     auto const missing = messages_.missing();
     std::string present_ranks;

@@ -133,7 +133,7 @@ class batch {
     return out;
   }
 
-  /// The message for the deadline; `present_ranks` describes the ranks that came.
+  /// The message for the deadline; `present_ranks` describes the ranks that have arrived.
   [[nodiscard]] std::string overdue(std::string const& present_ranks) const {
     return concat(describe(call_signature_), " (call ", call_signature_.sequence, "): rank ",
                   link_->world_rank(link_->rank()), " waited ", link_->options().deadline.seconds(),
@@ -147,7 +147,8 @@ class batch {
     bool receives = false;
   };
 
-  // How long a message may arrive after its sender's farewell, which may take another route.
+  // The longest time between a sender's farewell and its last message, which may take another
+  // route.
   static constexpr auto max_flight_time = std::chrono::seconds(1);
 
   // The number of requests that have completed. Throws when a rank aborts.

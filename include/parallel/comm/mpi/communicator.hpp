@@ -137,9 +137,10 @@ class communicator : public collectives<communicator, host::stream> {
       } catch (aborted const&) {
         throw;
       } catch (timed_out const&) {
-        throw;  // the other ranks know already; waiting would only find this rank's own abort
+        throw;  // the ranks have been aborted already, so waiting would only find this rank's abort
       } catch (error const&) {
-        if (announced) announced->wait();  // its error tells the cause better
+        if (announced)
+          announced->wait();  // throws if signatures differ, which explains the failure
         throw;
       }
       if (announced) announced->wait();

@@ -10,7 +10,7 @@
 
 namespace parallel::mpi {
 
-/// What the environment variables say about the processes that were started together.
+/// The number of processes that were started together, from the launcher's environment variables.
 struct launched_count {
   std::string_view variable = {};  ///< the variable with the number; empty: none
   int processes = 1;

@@ -35,8 +35,8 @@
 namespace parallel::mpi {
 
 struct communicator_options {
-  /// How long a rank waits for the others in one operation before it gives up (at least 30 s while
-  /// the communicator is made). Sub-communicators share it.
+  /// The time that a rank waits for the others in one operation (at least 30 s while the
+  /// communicator is constructed). Sub-communicators share it.
   shared_deadline deadline = std::chrono::seconds(600);
   /// Collectives send pieces of this size, many at a time; staging memory is 8 times that for each
   /// rank. Open MPI sends up to 64 KiB over TCP at once; for more it first asks the receiver, and
@@ -87,7 +87,7 @@ class link final : public parallel::detail::abortable {
   }
 
   /// The sub-communicator of `color` of `whole`, with `members` in the order of their ranks. All
-  /// ranks of the whole must have come.
+  /// ranks of the whole must have arrived.
   link(std::shared_ptr<link> const& whole, int color, std::span<int const> members)
       : env_(whole->env_), options_(whole->options_), root_(whole->root_ ? whole->root_ : whole) {
     for (int const member : members) world_ranks_.push_back(whole->world_rank(member));
@@ -222,7 +222,8 @@ class link final : public parallel::detail::abortable {
   static constexpr int control_tag = 0;  // slot 0 of 3 is never used by calls
   static constexpr int farewell_tag = 3;
 
-  // Not MPI_Comm_dup: the worker of another communicator may need MPI while the other ranks come.
+  // Not MPI_Comm_dup: the worker of another communicator may need MPI before the other ranks
+  // arrive.
   void duplicate(MPI_Comm& out) {
     MPI_Request request = MPI_REQUEST_NULL;
     {

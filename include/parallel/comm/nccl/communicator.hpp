@@ -53,7 +53,7 @@ class communicator : public collectives<communicator, cuda::stream> {
   static constexpr bool groups_messages = true;
 
   /// Rank `rank` of `size`, on the current GPU, which no other rank may use. Collective and
-  /// blocking. Throws `error` when NCCL refuses, or not all ranks come before the deadline.
+  /// blocking. Throws `error` when NCCL fails, or when not all ranks arrive before the deadline.
   communicator(ncclUniqueId const& id, int rank, int size, communicator_options options = {},
                std::shared_ptr<notice_board> board = nullptr)
       : session_(std::make_shared<session>(rank, options, std::move(board))), rank_(rank) {

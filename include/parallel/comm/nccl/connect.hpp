@@ -24,8 +24,8 @@
 
 namespace parallel::nccl {
 
-/// A notice board on the communicator `control`: a posted notice aborts it, and its abort is a
-/// notice.
+/// Passes failures between NCCL and the communicator `control`: a posted notice aborts `control`,
+/// and an abort of `control` appears as a notice.
 template <tells_aborts Control>
 class control_board final : public notice_board {
  public:
@@ -39,10 +39,11 @@ class control_board final : public notice_board {
   Control& control_;
 };
 
-/// A communicator of the ranks of `control`, in their order, for the memory of their `device`s;
-/// nothing if two of them have the same GPU, which NCCL refuses. Collective over `control`, which
-/// must outlive it. From then on the device takes exchanged memory from NCCL. Throws `error` when
-/// NCCL refuses, `timed_out` when not all ranks come before the deadline.
+/// Makes a communicator of the ranks of `control`, in the same order, for the memory of each rank's
+/// `device`. Returns nothing if two ranks have the same GPU, which NCCL does not allow. All ranks
+/// of `control` must call it, and `control` must outlive the communicator. Afterwards the device
+/// allocates exchanged memory by NCCL. Throws `error` when NCCL fails, and `timed_out` when not all
+/// ranks have called it before the deadline.
 template <tells_aborts Control>
 [[nodiscard]] std::optional<communicator> connect(Control& control, cuda::device& device,
                                                   communicator_options options = {}) {

@@ -23,7 +23,7 @@ struct communicator_options {
   /// Exchanged memory whose pieces have at least this size is allocated by NCCL (nccl::memory), and
   /// is registered as symmetric windows.
   std::size_t least_window_bytes = std::size_t{4} << 20;
-  /// How long communicators may take to end once there is a reason.
+  /// The time within which communicators must end once there is a reason.
   std::chrono::milliseconds grace = std::chrono::seconds(60);
   /// Called when they have not ended, with a sentence that names the reason and the call that does
   /// not return: it should end the process. Empty: prints the sentence on standard error and ends

@@ -309,7 +309,7 @@ class session final : public parallel::detail::abortable,
   }
 
   /// Ends a member that is no longer used: its calls run, then it is finalised, unless an exception
-  /// is being thrown, because then other ranks may never come. Its memory is freed when the ranks
+  /// is being thrown, because then other ranks may never arrive. Its memory is freed when the ranks
   /// on its machine have finalised theirs: ranks end their communicators in the same order.
   void end(member* m) {
     if (std::uncaught_exceptions() > 0)

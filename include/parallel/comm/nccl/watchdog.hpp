@@ -212,7 +212,7 @@ class watchdog {
     return std::min(options_.look_every, patience::max_pause);
   }
 
-  /// How long the end waits for a last poll of the calls that have run before.
+  /// The time that the destructor waits for a last poll of earlier calls.
   static constexpr std::chrono::milliseconds last_poll_time{100};
 
   gate& gate_;

@@ -13,16 +13,16 @@
 
 namespace parallel::threads::detail {
 
-/// The contribution of a rank to a rendezvous.
+/// A rank that has arrived at a rendezvous: the signature of its call, and its operation.
 struct participant {
   signature call_signature;
-  operation op = {};  // counts what others read from its `in` as sent
+  operation op = {};  // reports the bytes that other ranks read from op.in as sent
 };
 
 enum class rendezvous_kind : std::uint8_t { collective, message, exchange };
 
-/// Names a rendezvous: its number among those of its kind in a group, or for messages among those
-/// of (from, to, tag). Ranks are world ranks.
+/// Identifies a rendezvous by its number. Collectives and exchanges are numbered for each group,
+/// messages for each triple (from, to, tag). `from` and `to` are world ranks.
 struct rendezvous_name {
   int group = 0;
   rendezvous_kind kind = rendezvous_kind::collective;
@@ -33,13 +33,14 @@ struct rendezvous_name {
   auto operator<=>(rendezvous_name const&) const = default;
 };
 
+/// The state of one meeting, from the arrival of its first rank until its last rank has left.
 struct rendezvous {
   rendezvous_name name;
   std::vector<int> ranks;
   std::vector<std::optional<participant>> arrived;  // in the order of `ranks`
   std::vector<participant> participants;            // set when all have arrived
-  std::size_t missing = 0;
-  std::vector<int> inside;  // after all have arrived: ranks that still work in it
+  std::size_t missing = 0;                          // the number of ranks that have not arrived
+  std::vector<int> unfinished;  // after all have arrived: the ranks that still run the operation
   std::string mismatch;
   std::condition_variable changed;
 

@@ -5,7 +5,7 @@
 // Rendezvous A is blocked by rendezvous B only if a rank missing in A can arrive through one thread
 // alone, and that thread is inside B:
 //  - the rank's call is queued on a stream whose worker is inside B (streams keep their order), or
-//  - the rank has not made the call, all its calls so far came from one thread, and that thread is
+//  - the rank has not made the call, one thread has made all its calls so far, and that thread is
 //    inside B, or waits for a request whose stream's worker is inside B.
 // In both cases A cannot complete before B does. A cycle of such rendezvous never ends; it is found
 // when the last of its threads begins to wait. Waits that are not visible here (a stream that waits

@@ -38,10 +38,10 @@
 namespace parallel::threads {
 
 struct world_options {
-  /// How long a rank waits for the others in one collective before it gives up.
+  /// The time that a rank waits for the others in one collective.
   shared_deadline deadline = std::chrono::seconds(600);
-  /// How long another rank may take to stop after a failure, and how long a rank that gives up its
-  /// operations may take to say why.
+  /// The time within which another rank must stop after a failure, and within which a rank that
+  /// gives up its operations must tell the others the reason.
   std::chrono::milliseconds grace = std::chrono::seconds(60);
   /// Called by threads::run when a rank did not stop within the grace, with a sentence that names
   /// the first failure and the calls in which ranks are stuck. A thread cannot be ended from
@@ -250,13 +250,13 @@ class world final : public parallel::detail::abortable {
     return signatures;
   }
 
-  // Called when `rank` has finished its work in the rendezvous, which reads the others' memory;
-  // waits until every rank has. Throws, naming the ranks that are stuck, when some have not
-  // finished at the deadline, or when the grace after an abort is over.
+  // Called when `rank` has finished its part of the operation. Other ranks may still read its
+  // memory, so the call waits until all ranks have finished. It throws at the deadline, or when the
+  // grace after an abort is over; the error names the ranks that have not finished.
   void leave(rendezvous& meeting, int rank) {
     std::unique_lock lock(mutex_);
-    std::erase(meeting.inside, rank);
-    auto const all_finished = [&] { return meeting.inside.empty(); };
+    std::erase(meeting.unfinished, rank);
+    auto const all_finished = [&] { return meeting.unfinished.empty(); };
     if (all_finished()) return meeting.changed.notify_all();
     auto const wait = [&](std::chrono::milliseconds time, auto const& condition) {
       for (patience limit(time); !condition() && !limit.is_over();)
@@ -272,7 +272,7 @@ class world final : public parallel::detail::abortable {
     auto const message =
         concat(describe(local), " (call ", local.sequence, "): rank ", rank, " waited ",
                seconds(was_aborted ? options_.grace : options_.deadline.get()), " s for ",
-               name_ranks(meeting.inside), " to finish its part, after all had come");
+               name_ranks(meeting.unfinished), " to finish its part, after all ranks had arrived");
     if (was_aborted) throw aborted(concat(*reason_, "; then ", message));
     abort_locked(message, rank);
     throw timed_out(message);
@@ -290,7 +290,7 @@ class world final : public parallel::detail::abortable {
       meeting.mismatch =
           message_disagreement(signatures[0], meeting.ranks[0], signatures[1], meeting.ranks[1]);
     if (!meeting.mismatch.empty()) abort_locked(meeting.mismatch);
-    meeting.inside = meeting.ranks;
+    meeting.unfinished = meeting.ranks;
     meeting.changed.notify_all();
   }
 

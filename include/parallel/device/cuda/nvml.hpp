@@ -1,8 +1,8 @@
 // cuda::nvml_device: a GPU's handle in NVML, if NVML's library is installed.
 //
-// NVML comes with the driver, not with the toolkit. So the library is loaded at the first use; on a
-// machine without it is_available() is false. Cost: some tens of milliseconds and a few open files
-// at the first use.
+// NVML comes with the driver, not with the toolkit, so its library is loaded at the first use. On a
+// machine without NVML, is_available() is false. Cost: some tens of milliseconds and a few open
+// files at the first use.
 #pragma once
 
 #include <dlfcn.h>
@@ -17,6 +17,7 @@
 
 namespace parallel::cuda {
 
+/// A GPU in NVML.
 class nvml_device {
  public:
   /// Values of NVML's nvmlReturn_t, and `missing` for a function that the library does not have.

@@ -1,8 +1,8 @@
 // host::trace: the tasks that a stream ran, and their times, for profiles and for tests of overlap.
 //
-// A stream with a trace records the label and times of every task while recording is on; otherwise
-// it only reads one flag. The label of an operation is its name; of another task, the name of the
-// function that enqueued it.
+// A stream with a trace records the label and times of every task while recording is on; while it
+// is off, the stream only reads one flag. A task that runs an operation is labelled with the
+// operation's name, any other task with the name of the function that enqueued it.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,8 @@
 
 namespace parallel::host {
 
-/// The name of a task, in memory that lives forever, and the bytes that it moves (0: not stated).
+/// The name of a task, in memory that is never freed, and the bytes that the task moves (0: not
+/// stated).
 struct task_label {
   std::string_view name;
   std::uint64_t bytes = 0;
@@ -27,13 +28,14 @@ struct task_label {
   }
 };
 
+/// A task that ran, and when it ran.
 struct timed_task {
   task_label label;
   steady_time begin;
   steady_time end;
 };
 
-/// Written by one stream, read by any thread. Must outlive the stream.
+/// The tasks that one stream recorded; any thread may read them. A trace must outlive its stream.
 class trace {
  public:
   void start() { recording_.store(true, std::memory_order_relaxed); }

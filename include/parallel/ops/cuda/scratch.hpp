@@ -1,9 +1,10 @@
-// The scratch memory of operations on cuda::stream, as formulas of their arguments: the launchers
-// request it, and the meta device counts it, so that it is planned. Needs no CUDA.
+// scratch_bytes: the scratch memory that an operation on cuda::stream needs, computed from its
+// arguments. The launchers request that many bytes, and the meta device counts them for the memory
+// plan. This header needs no CUDA.
 //
-// A stream runs one operation at a time and has one piece of memory for all of them: its size is
-// the largest that an operation needs. Sizes that only a library on a GPU can state are bounded
-// here, or documented as not included.
+// A stream runs one operation at a time, and all its operations share one piece of scratch memory,
+// as large as the largest of them needs. Where only a library on the GPU knows the size, an upper
+// bound is given here, or the comment says what is not included.
 #pragma once
 
 #include <algorithm>
@@ -26,13 +27,12 @@
 
 namespace parallel::cuda {
 
-/// The size of a piece of scratch memory that other pieces follow: pieces begin at multiples of 256
-/// bytes.
+/// `bytes` rounded up to a multiple of 256, where the next piece of scratch memory begins.
 [[nodiscard]] constexpr std::size_t scratch_piece(std::size_t bytes) {
   return (bytes + 255) / 256 * 256;
 }
 
-/// The conditions that scratch depends on beside an operation's arguments.
+/// The conditions other than an operation's arguments on which its scratch depends.
 struct scratch_conditions {
   bool deterministic = false;  // as in stream_options
   /// The fused attention to plan for: by default that of the newest library on the most capable
@@ -40,16 +40,16 @@ struct scratch_conditions {
   attention_backend fused = {.library = 91600, .capability = 90};
 };
 
-/// Bytes of scratch of an operation; 0 unless there is an overload for it.
+/// The bytes of scratch that an operation needs: 0 unless an overload below says otherwise.
 template <ops::operation_arguments Arguments>
 [[nodiscard]] constexpr std::size_t scratch_bytes(Arguments const& /*a*/,
-                                                  scratch_conditions const& /*on*/ = {}) {
+                                                  scratch_conditions const& /*conditions*/ = {}) {
   return 0;
 }
 
 namespace detail {
 
-/// A product by cuBLASLt takes the whole workspace that its algorithms may use, whichever it runs.
+/// The workspace of a matrix product by cuBLASLt: the largest that any of its algorithms may use.
 template <class T>
 [[nodiscard]] constexpr std::size_t product_scratch(bool empty, index k) {
   constexpr bool by_library = std::is_same_v<T, float> || std::is_same_v<T, bf16>;
@@ -61,7 +61,8 @@ template <class T>
   return kernels::pieces_of(count) * sizeof(ops::sum_t<T>);
 }
 
-/// The number of blocks of the kernel: as many as the shared memory of a large device holds.
+/// The number of thread blocks: at most as many as run at the same time on a large device, whose
+/// shared memory limits them.
 [[nodiscard]] inline std::size_t exact_squared_norm_blocks(std::size_t count) {
   return std::min(kernels::pieces_of(count), std::size_t{396});
 }
@@ -78,14 +79,14 @@ template <class T>
   return sizeof(accumulate_t<T>) * static_cast<std::size_t>(q.batch * q.heads * q.sequence);
 }
 
-/// The elements of a view, one after another.
+/// The bytes of a view's elements when they are stored contiguously.
 template <class T>
 [[nodiscard]] std::size_t heads_bytes(ops::heads_view<T> const& view) {
   return sizeof(T) * static_cast<std::size_t>(view.size());
 }
 
-/// The gradients of keys and values of each query head, before those that share a key head are
-/// summed.
+/// The gradients of keys and values of every query head, before the gradients of query heads that
+/// share a key head are summed. Without shared key heads they need no memory.
 template <class T>
 [[nodiscard]] std::size_t key_gradients_bytes(ops::heads_view<T const> const& q,
                                               ops::heads_view<T const> const& k) {
@@ -93,9 +94,10 @@ template <class T>
   return q.heads == k.heads ? 0 : 2 * elements * sizeof(bf16);
 }
 
-/// The scratch of a fused backward pass. If the pass is deterministic, its plan requests S x S bf16
-/// numbers for each head and sequence. It requests memory for the gradients of shared keys, and so
-/// does a pass with documents as sequences; commonly nothing else.
+/// The scratch of a fused backward pass. For a deterministic pass cuDNN's plan requests S x S bf16
+/// numbers for each head and sequence, and memory for the gradients of shared keys. Otherwise the
+/// scratch holds the sums of dq and the gradients of shared keys; the plan usually requests
+/// nothing.
 template <class T>
 [[nodiscard]] std::size_t fused_backward_scratch(ops::heads_view<T const> const& q,
                                                  ops::heads_view<T const> const& k,
@@ -110,9 +112,9 @@ template <class T>
               : scratch_piece(rows * width) + scratch_piece(shared));
 }
 
-/// The tables of documents as sequences of their own and the workspace that their plan requests, if
-/// a fused pass may use this form. A backward pass is counted whether or not there are documents,
-/// since a plan of memory does not know of them.
+/// The tables of a fused pass that treats packed documents as separate sequences, and the workspace
+/// that its plan requests; 0 if the pass cannot do so. For the backward pass they are counted even
+/// without documents, because a memory plan does not know whether there are any.
 template <class T>
 [[nodiscard]] std::size_t forward_tables_bytes(ops::heads_view<T const> const& q,
                                                ops::attention_options const& options) {
@@ -132,14 +134,14 @@ template <class T>
 }
 
 /// An upper bound of the scratch of CUB's sort for `count` pairs of 32-bit numbers: a copy of both
-/// lists, 256 counters for each tile of at least 1024 pairs, and 256 sums for each 2^28 pairs and 8
-/// bits; in pieces.
+/// lists, 256 counters for each tile of at least 1024 pairs, 256 sums for each 2^28 pairs and 8
+/// bits, and what aligning these pieces adds.
 [[nodiscard]] constexpr std::size_t sort_scratch(std::size_t count) {
   return 9 * count + (std::size_t{64} << 10);
 }
 
-/// The layout of embedding_backward's scratch: four lists of 32-bit numbers, open sums, the memory
-/// of the sort.
+/// The parts of embedding_backward's scratch, in bytes: four lists of 32-bit numbers, the partial
+/// sums of rows that several thread blocks add to, and the memory of the sort.
 template <class T>
 struct embedding_backward_scratch {
   explicit embedding_backward_scratch(index count, index columns)
@@ -158,56 +160,56 @@ struct embedding_backward_scratch {
 
 template <class C, class T>
 [[nodiscard]] std::size_t scratch_bytes(ops::matmul_arguments<C, T> const& a,
-                                        scratch_conditions const& /*on*/ = {}) {
+                                        scratch_conditions const& /*conditions*/ = {}) {
   return detail::product_scratch<T>(a.c.empty(), a.a.extent(a.options.transpose_a ? 0 : 1));
 }
 
 template <class T>
 [[nodiscard]] std::size_t scratch_bytes(ops::affine_arguments<T> const& a,
-                                        scratch_conditions const& /*on*/ = {}) {
+                                        scratch_conditions const& /*conditions*/ = {}) {
   return detail::product_scratch<T>(a.y.empty(), a.x.extent(1));
 }
 
 template <class T>
 [[nodiscard]] std::size_t scratch_bytes(ops::squared_norm_arguments<T> const& a,
-                                        scratch_conditions const& /*on*/ = {}) {
+                                        scratch_conditions const& /*conditions*/ = {}) {
   return detail::sum_scratch<T>(a.x.size());
 }
 
 template <class T>
 [[nodiscard]] std::size_t scratch_bytes(ops::sum_arguments<T> const& a,
-                                        scratch_conditions const& /*on*/ = {}) {
+                                        scratch_conditions const& /*conditions*/ = {}) {
   return detail::sum_scratch<T>(a.x.size());
 }
 
 template <class T>
 [[nodiscard]] std::size_t scratch_bytes(ops::exact_squared_norm_arguments<T> const& a,
-                                        scratch_conditions const& /*on*/ = {}) {
+                                        scratch_conditions const& /*conditions*/ = {}) {
   return detail::exact_squared_norm_blocks(a.x.size()) * kernels::exact_words *
          sizeof(std::int64_t);
 }
 
 template <class T>
 [[nodiscard]] std::size_t scratch_bytes(ops::layer_norm_backward_weight_arguments<T> const& a,
-                                        scratch_conditions const& /*on*/ = {}) {
+                                        scratch_conditions const& /*conditions*/ = {}) {
   return detail::norm_weight_gradient_scratch<T>(a.x, !a.dweight.empty() || !a.dbias.empty());
 }
 
 template <class T>
 [[nodiscard]] std::size_t scratch_bytes(ops::rms_norm_backward_weight_arguments<T> const& a,
-                                        scratch_conditions const& /*on*/ = {}) {
+                                        scratch_conditions const& /*conditions*/ = {}) {
   return detail::norm_weight_gradient_scratch<T>(a.x, true);
 }
 
 template <class T>
 [[nodiscard]] std::size_t scratch_bytes(ops::add_bias_backward_arguments<T> const& a,
-                                        scratch_conditions const& /*on*/ = {}) {
+                                        scratch_conditions const& /*conditions*/ = {}) {
   return detail::norm_weight_gradient_scratch<T>(a.dy, true);
 }
 
 template <class T>
 [[nodiscard]] std::size_t scratch_bytes(ops::embedding_backward_arguments<T> const& a,
-                                        scratch_conditions const& /*on*/ = {}) {
+                                        scratch_conditions const& /*conditions*/ = {}) {
   if (a.dy.empty() || a.dtable.empty()) return 0;
   return detail::embedding_backward_scratch<T>(a.dy.extent(0), a.dy.extent(1)).total();
 }
@@ -224,7 +226,7 @@ template <class T>
          scratch_piece(detail::forward_tables_bytes(a.q, a.options));
 }
 
-/// The scratch of the plain or of the fused kernels, whichever attention_backward_path chooses.
+/// The scratch of the kernels, plain or fused, that attention_backward_path chooses.
 template <class T>
 [[nodiscard]] std::size_t scratch_bytes(ops::attention_backward_arguments<T> const& a,
                                         scratch_conditions const& conditions = {}) {
@@ -237,7 +239,7 @@ template <class T>
              : detail::attention_row_bytes<T>(a.q);
 }
 
-/// The part's result and lse, if a fused kernel computes them.
+/// The result and the lse of the added keys, if a fused kernel computes them.
 template <class T>
 [[nodiscard]] std::size_t scratch_bytes(ops::extend_attention_arguments<T> const& a,
                                         scratch_conditions const& conditions = {}) {

@@ -1,4 +1,5 @@
-// Philox4x32-10 in vectors, one block a lane: the same bits as parallel::philox.
+// philox_lanes: Philox4x32-10 in SIMD registers, one block in each lane. Its bits are those of
+// parallel::philox.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +40,7 @@ template <int Lanes>
   high = interleave<Lanes, 1, 2>(even_lanes, odd_lanes);
 }
 
-/// The four words of the blocks whose 64-bit counters are (low, high), lane by lane.
+/// The four words of each lane's block, whose 64-bit counter has the words `low` and `high`.
 template <int Lanes>
 struct philox_lanes {
   using words = simd::pack<std::uint32_t, Lanes>;

@@ -1,5 +1,5 @@
-// Exchanges of memory that the CPU cannot reach by a backend that sends host memory only, as MPI
-// does. Every operation must give the result that it gives on host memory.
+// through_host on guarded memory, which the CPU cannot access: as with MPI, the communicator sends
+// only host memory. Every operation must give the same result as on host memory.
 #include <doctest/doctest.h>
 
 #include <numeric>
@@ -14,8 +14,9 @@ namespace through_host_test {
 
 using namespace parallel;
 
-/// Runs `op` of this rank on copies, which a communicator of host memory exchanges.
-void run(threads::communicator& comm, guarded::mover& mover, host::stream& s, operation const& op) {
+/// Runs this rank's `op` on copies in host memory, which `comm` exchanges.
+void run_through_host(threads::communicator& comm, guarded::mover& mover, host::stream& s,
+                      operation const& op) {
   host::stream mover_stream({.mover = &mover});
   parallel::detail::through_host(parallel::detail::exchange_mover(mover_stream), op, comm.size(),
                                  [&](operation const& reachable) {
@@ -24,7 +25,7 @@ void run(threads::communicator& comm, guarded::mover& mover, host::stream& s, op
                                  });
 }
 
-TEST_CASE("through_host: every collective works on guarded memory through host memory") {
+TEST_CASE("through_host: every collective on guarded memory gives the result of host memory") {
   constexpr std::size_t count = 5;
   constexpr int ranks = 3;
   auto const memory = std::make_shared<guarded::memory>(std::size_t{1} << 20);
@@ -46,7 +47,7 @@ TEST_CASE("through_host: every collective works on guarded memory through host m
                    .count = count,
                    .in = source.data(),
                    .out = target.data()};
-      run(comm, mover, s, op);
+      run_through_host(comm, mover, s, op);
       std::vector<std::uint64_t> received(out * count), expected(out * count);
       device.download(std::span(received), std::span<std::uint64_t const>(target.span()));
       op.in = input.data();
@@ -93,7 +94,7 @@ TEST_CASE(
       parallel::error);
 }
 
-TEST_CASE("through_host: without a mover the operation runs on its own memory") {
+TEST_CASE("through_host: without a mover the operation is not copied") {
   host::stream const plain;
   int value = 7;
   operation const op{.type = dtype::i32, .count = 1, .in = &value, .out = &value};

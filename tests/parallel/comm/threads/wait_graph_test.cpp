@@ -16,6 +16,7 @@
 #include <parallel/comm/checked.hpp>
 #include <parallel/comm/recorded.hpp>
 #include <parallel/comm/threads/run.hpp>
+#include <parallel/support/files.hpp>
 
 #include "parallel/comm/suite.hpp"
 
@@ -25,9 +26,7 @@ using namespace parallel;
 using namespace std::chrono_literals;
 using test::comm_suite::message_of;
 
-bool contains(std::string const& text, std::string const& part) {
-  return text.find(part) != std::string::npos;
-}
+using test::contains;
 
 /// The message of the exception that each rank's program threw. A deadline would take minutes.
 template <class Program>

@@ -29,13 +29,13 @@ TEST_CASE("kokkos::stream: throws before Kokkos is initialised") {  // must be f
 }
 
 TEST_CASE("kokkos::device: conforms to the laws") {
-  test::with_kokkos();
+  test::ensure_kokkos();
   kokkos::device device;
   parallel::conformance::check_device(device);
 }
 
 TEST_CASE("kokkos::stream: every part is computed once, before the task ends") {
-  test::with_kokkos();
+  test::ensure_kokkos();
   constexpr parallel::index parts = 1000;
   std::vector<std::atomic<int>> times(parts);
   kokkos::stream s;
@@ -48,7 +48,7 @@ TEST_CASE("kokkos::stream: every part is computed once, before the task ends") {
 }
 
 TEST_CASE("kokkos::stream: parts run concurrently if Kokkos has threads") {
-  test::with_kokkos();
+  test::ensure_kokkos();
   if (kokkos::execution_space().concurrency() < 2) return;
   std::atomic<int> begun = 0, alone = 0;
   kokkos::stream s;
@@ -66,7 +66,7 @@ TEST_CASE("kokkos::stream: parts run concurrently if Kokkos has threads") {
 }
 
 TEST_CASE("kokkos::stream: many streams compute at the same time") {
-  test::with_kokkos();
+  test::ensure_kokkos();
   constexpr parallel::index streams = 4, tasks = 50, parts = 100;
   std::vector<std::atomic<parallel::index>> computed(streams);
   {
@@ -83,7 +83,7 @@ TEST_CASE("kokkos::stream: many streams compute at the same time") {
 }
 
 TEST_CASE("kokkos::scope: runs the work of many threads on its own thread, one after another") {
-  test::with_kokkos();
+  test::ensure_kokkos();
   auto& scope = *kokkos::scope::current();
   std::thread::id scope_thread;
   scope.run([&] { scope_thread = std::this_thread::get_id(); });
@@ -109,7 +109,7 @@ TEST_CASE("kokkos::scope: runs the work of many threads on its own thread, one a
 }
 
 TEST_CASE("kokkos::scope: Kokkos is initialised only once") {
-  test::with_kokkos();
+  test::ensure_kokkos();
   CHECK_THROWS_WITH_AS(kokkos::scope(), "a kokkos::scope initialises Kokkos, which is initialised",
                        parallel::error);
 }

@@ -1,6 +1,7 @@
-// dropout as a kernel. If groups of four elements coincide with those of Philox, as they do if
-// widths are multiples of four, one block of random words serves four elements; otherwise each
-// element computes its own block. Groups lie within a row. Cost: memory bandwidth.
+// dropout: the kernel of ops::dropout. Philox makes blocks of four random words, one word for each
+// element. Where four elements begin at a multiple of four, as always if widths are multiples of
+// four, they are computed with one block; otherwise each element computes its own block. Cost:
+// memory bandwidth.
 #pragma once
 
 #include <cstddef>

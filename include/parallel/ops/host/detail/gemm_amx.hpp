@@ -1,8 +1,9 @@
 // A matrix product by the processor's matrix unit, for bf16 and for float.
 //
-// Of the nine products of the parts of two floats (bf16_parts.hpp), the six that affect the last
-// bit are summed; the others are below 2^-26 of the product. So float costs six times as much as
-// bf16, which is still less than with SIMD registers, and has the error of sums in float. (Henry,
+// A float is split into three bf16 parts (bf16_parts.hpp), so a product of two floats is nine
+// products of parts. The six that affect the last bit are summed; the others are below 2^-26 of the
+// product. A float product therefore costs six times as much as a bf16 product, which is still less
+// than with SIMD registers, and has the error of sums in float. (Henry,
 // Tang, Heinecke, "Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision
 // Computations", 2019.) An infinity becomes NaN; products and parts below 2^-126 count as zero.
 //

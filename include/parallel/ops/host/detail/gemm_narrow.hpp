@@ -1,8 +1,9 @@
-// A product with at most four rows, as in generating one token: B is read once, without a copy.
+// gemm_narrow: a matrix product with at most four rows, as in generating one token. It reads B once
+// and does not copy it.
 //
-// Copying B into panels, as the blocked product does, would cost more than the product. The speed
-// is limited by memory: it is about that of reading B. Columns are divided into blocks of 64, each
-// computed by one thread, so results do not depend on the number of threads. Scratch: m k floats.
+// Copying B into panels, as the blocked product does, would cost more than the product itself. The
+// speed is limited by reading B from memory. Columns are divided into blocks of 64, each computed
+// by one thread, so results do not depend on the number of threads. Scratch: m k floats.
 #pragma once
 
 #include <type_traits>
@@ -21,7 +22,8 @@ struct gemm_narrow {
   operand<T> a, b;
   C* c = nullptr;
   index ldc = 0;
-  C const* addend = nullptr;  // its rows are ldc apart; may be c
+  C const* addend =
+      nullptr;  // added to the product if not null; has leading dimension ldc; may be c
 
   static constexpr index max_rows = 4;
   static constexpr index block_n = 64;

@@ -28,8 +28,8 @@ namespace uid = attention_uid;
 
 namespace meaning = test::graph_meaning;
 
-/// Replaces `graph`: computes each operation immediately. Memory holds doubles, whatever type the
-/// graph states.
+/// Has the interface of `graph`, but computes each operation immediately. Memory holds doubles,
+/// whatever type the graph states.
 class computed {
  public:
   struct tensor {
@@ -52,7 +52,7 @@ class computed {
   }
   /// The fake cuDNN computes documents as sequences of their own (tests/fake_cuda).
   tensor ragged(tensor, std::int64_t, cudnnDataType_t, sizes, sizes) {
-    parallel::fail("a ragged tensor has no meaning here");
+    parallel::fail("ragged tensors are not supported here");
   }
   tensor number(std::int64_t id, cudnnDataType_t) {
     return {memory_.at(id), {1, 1, 1, 1}, {1, 1, 1, 1}};
@@ -107,7 +107,8 @@ class computed {
   std::vector<std::vector<double>> elements_;
 };
 
-/// Computes parts of attention by their graphs, and merges them by the kernels.
+/// A stream on which operations run at once: cuDNN's graphs compute the parts of attention, and the
+/// library's kernels merge them.
 struct graph_stream {
   void synchronize() {}
 };
@@ -118,8 +119,8 @@ void run_rows(Body const& body) {
                                           body);
 }
 
-/// The problem that determines the graphs of a pair of parts, and the memory that they read in both
-/// passes.
+/// The problem of attention between a part of the queries and a part of the keys, and the memory
+/// that its forward and backward graphs read.
 struct pair_of_parts {
   template <class Arguments>
   explicit pair_of_parts(Arguments const& a)
@@ -162,7 +163,7 @@ struct pair_of_parts {
   std::map<std::int64_t, double*> memory;
 };
 
-/// A view with its own memory, rows one after another.
+/// A contiguous view that owns its memory.
 struct dense_rows {
   explicit dense_rows(parallel::ops::heads_view<double const> const& shape)
       : elements(static_cast<std::size_t>(shape.size())),
@@ -220,7 +221,7 @@ void run_operation(graph_stream&,
   run_rows(add{a.dv, dv.view});
 }
 
-TEST_CASE("cuDNN attention graphs: they compute causal attention and its gradient") {
+TEST_CASE("cuDNN attention graphs: causal attention and its gradient equal the reference") {
   for (auto const& size :
        {attention_test::sizes{2, 7, 7, 4, 4, 8}, attention_test::sizes{1, 9, 9, 6, 2, 5},
         attention_test::sizes{2, 5, 5, 3, 1, 4}})
@@ -290,7 +291,9 @@ TEST_CASE("cuDNN attention graphs: they compute causal attention and its gradien
         }
 }
 
-TEST_CASE("cuDNN attention graphs: merged parts of a sequence give attention over all of it") {
+TEST_CASE(
+    "cuDNN attention graphs: merged parts of a sequence give the attention over the whole "
+    "sequence") {
   namespace parts = extend_attention_test;
   for (parts::sizes const& size : {parts::sizes{2, 12, 4, 4, 8}, parts::sizes{1, 6, 6, 2, 5}})
     for (auto const& variation :

@@ -94,7 +94,9 @@ void check_accepted(attention_problem problem, int capability = 90) {
   CHECK(engines(attention_backward_graph(problem), capability) > 0);
 }
 
-TEST_CASE("cuDNN accepts causal attention, ALiBi, documents, windows and shared key heads") {
+TEST_CASE(
+    "fused attention: cuDNN accepts causal attention, ALiBi, documents, windows and shared key "
+    "heads") {
   if (!looks_for_engines()) return;
   for (std::int64_t const head_dim : {64, 128})
     for (std::int64_t const key_heads : {16, 4, 1})
@@ -109,7 +111,7 @@ TEST_CASE("cuDNN accepts causal attention, ALiBi, documents, windows and shared 
           }
 }
 
-TEST_CASE("cuDNN accepts attention to keys that lie before all queries") {
+TEST_CASE("fused attention: cuDNN accepts attention to keys that lie before all queries") {
   if (!looks_for_engines()) return;
   for (int const capability : {80, 90, 100})
     for (std::int64_t const head_dim : {64, 128})
@@ -129,7 +131,7 @@ TEST_CASE("cuDNN accepts attention to keys that lie before all queries") {
           }
 }
 
-TEST_CASE("cuDNN accepts documents as sequences of their own") {
+TEST_CASE("fused attention: cuDNN accepts documents as sequences of their own") {
   if (!looks_for_engines()) return;
   for (int const capability : {90, 100})
     for (std::int64_t const head_dim : {64, 96, 128})
@@ -145,7 +147,7 @@ TEST_CASE("cuDNN accepts documents as sequences of their own") {
           }
 }
 
-TEST_CASE("cuDNN accepts every problem that goes to the fused kernels") {
+TEST_CASE("fused attention: cuDNN accepts every problem that goes to the fused kernels") {
   if (!looks_for_engines()) return;
   parallel::philox const source(1, 2);
   std::uint64_t drawn = 0;
@@ -177,7 +179,7 @@ TEST_CASE("cuDNN accepts every problem that goes to the fused kernels") {
   }
 }
 
-TEST_CASE("cuDNN refuses a problem that it does not support") {
+TEST_CASE("fused attention: cuDNN refuses a problem that it does not support") {
   if (!looks_for_engines()) return;
   CHECK(engines(attention_forward_graph(packed(2, 128, 4, 4, 20))) == 0);
   for (std::int64_t const head_dim : {20, 264})

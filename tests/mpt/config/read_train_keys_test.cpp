@@ -1,9 +1,7 @@
 // Tests of every key that a training configuration may have: set to another value than its default,
 // it changes the run, is refused, or is said to have no effect, with the reason. The reader records
 // each key that it asks for; one that has no row here fails.
-#include <algorithm>
 #include <cctype>
-#include <cstdint>
 #include <map>
 #include <regex>
 #include <set>
@@ -14,33 +12,21 @@
 #include <doctest/doctest.h>
 
 #include <mpt/config/hf.hpp>
-#include <mpt/config/known_keys.hpp>
 #include <mpt/config/read_lora.hpp>
 #include <mpt/config/read_train.hpp>
 #include <mpt/config/sizes.hpp>
 #include <parallel/core/file.hpp>
 #include <parallel/support/files.hpp>
 #include <support/checkout.hpp>
+#include <support/known_keys.hpp>
 
-namespace known_keys_test {
+#include "mpt/config/key_table.hpp"
 
-using overrides = std::vector<std::string>;
+namespace read_train_keys_test {
 
-enum class outcome : std::uint8_t {
-  changes,  ///< the configuration of the run differs
-  refused,  ///< reading fails with one message
-  listed,   ///< the key has no effect and is reported with the reason
-  noted     ///< the run is the same, and a note says so
-};
-using enum outcome;
-
-/// FOLDER in a setting becomes a folder of small files.
-struct row {
-  outcome expected;
-  std::string setting;     ///< key=value
-  std::string text = {};   ///< part of the message, the reason or the note
-  overrides context = {};  ///< settings that are applied before
-};
+using row = test::key_row;
+using test::overrides;
+using enum test::key_effect;
 
 constexpr char const* base = R"(
 max_seq_len: 128
@@ -324,7 +310,7 @@ std::vector<row> rows_of_hub_and_adapters() {
       {listed, "model.peft_config.auto_mapping=a", "beside this model", lora},
       {listed, "model.peft_config.peft_version=1", "beside this model", lora},
       {changes, "mirrors.gpt2=/t"},
-      {listed, "mirrors.gpt3=/t", "nothing here has that name"},
+      {listed, "mirrors.gpt3=/t", "no value of this configuration is that name"},
       {changes, "tokenizer.name=other"},
       {listed, "tokenizer.kwargs.model_max_length=64", "max_seq_len"},
       {listed, "tokenizer.kwargs.use_fast=false", "tokenizer.json"},
@@ -867,12 +853,7 @@ std::string canonical(std::string const& name) {
   return text;
 }
 
-std::string key_of(row const& one) { return one.setting.substr(0, one.setting.find('=')); }
-
-struct reading {
-  mpt::train_config config;
-  std::string problem;
-};
+using reading = test::key_reading<mpt::train_config>;
 
 reading read(test_files const& files, overrides changes) {
   std::string yaml = base;
@@ -892,59 +873,15 @@ reading read(test_files const& files, overrides changes) {
   return out;
 }
 
-/// Whether two configurations are equal apart from their reports.
-bool same_run(mpt::train_config first, mpt::train_config second) {
-  first.report = second.report = {};
-  return first == second;
-}
-
-/// The reason why a row is wrong; "" when it is right.
-std::string fault_in(row const& case_row, reading const& baseline, reading const& changed) {
-  if (case_row.expected == refused)
-    return changed.problem.find(case_row.text) != std::string::npos && !changed.problem.empty()
-               ? ""
-               : "is not refused so, but: " + changed.problem;
-  if (!baseline.problem.empty()) return "what stands beside it is refused: " + baseline.problem;
-  if (!changed.problem.empty()) return "is refused: " + changed.problem;
-  auto const& report = changed.config.report;
-  bool const is_same_run = same_run(baseline.config, changed.config);
-  auto const has_row_name = [&](mpt::ignored_key const& key) {
-    return key.name == key_of(case_row);
-  };
-  auto entry = std::ranges::find_if(report.ignored, has_row_name);
-  if (entry == report.ignored.end())
-    entry = std::ranges::find_if(report.ignored, [&](mpt::ignored_key const& key) {
-      return key_of(case_row).starts_with(key.name + '.');
-    });
-  auto const reason = entry == report.ignored.end() ? std::string() : entry->reason;
-  if (case_row.expected == changes)
-    return is_same_run      ? "changes nothing"
-           : reason.empty() ? ""
-                            : "is said to have no effect: " + reason;
-  // a key that other settings disable still keeps its value
-  bool const is_effective_key = std::ranges::any_of(report.known, [&](mpt::known_key const& key) {
-    return key.name == key_of(case_row) && key.role == mpt::key_role::effective;
-  });
-  if (!is_same_run && !is_effective_key) return "changes the run";
-  if (case_row.expected == listed)
-    return !reason.empty() && reason.find(case_row.text) != std::string::npos
-               ? ""
-               : "is not listed so, but: " + reason;
-  bool const is_noted = std::ranges::any_of(report.notes, [&](std::string const& note) {
-    return note.find(case_row.text) != std::string::npos;
-  });
-  return is_noted ? "" : "is not noted";
-}
-
 TEST_CASE("known keys: every key changes the run, is refused, or is listed as without effect") {
   test_files const files;
   std::set<std::string> known;  // keys that the reader requested in any of these readings
   auto const add_known = [&](mpt::config_report const& report) {
     for (auto const& key : report.known) known.insert(canonical(key.name));
   };
-  for (auto const& key : mpt::known_keys()) known.insert(canonical(key.name));
+  for (auto const& key : test::known_keys()) known.insert(canonical(key.name));
   std::set<std::string> tried;
-  std::map<outcome, int> counts;
+  std::map<test::key_effect, int> counts;
   auto const rows = all_rows();
   for (row const& one : rows) {
     CAPTURE(one.setting);
@@ -952,18 +889,15 @@ TEST_CASE("known keys: every key changes the run, is refused, or is listed as wi
     auto const changed = read(files, one.context + overrides{one.setting});
     add_known(baseline.config.report);
     add_known(changed.config.report);
-    auto const fault = fault_in(one, baseline, changed);
+    auto const fault = test::fault_of(one, baseline, changed, test::disabled_values::stored);
     CHECK_MESSAGE(fault.empty(), one.setting, " ", fault);
-    tried.insert(canonical(key_of(one)));
+    tried.insert(canonical(one.key()));
     for (std::string const section : {"eval_loader", "model.config_overrides"})
-      if (key_of(one).starts_with(section + '.')) tried.insert(section);
+      if (one.key().starts_with(section + '.')) tried.insert(section);
     ++counts[one.expected];
   }
-  for (auto const& key : known) {
-    bool const has_row = std::ranges::any_of(
-        tried, [&](std::string const& name) { return name == key || name.starts_with(key + '.'); });
-    CHECK_MESSAGE(has_row, key, " has no row in this table");
-  }
+  for (auto const& key : known)
+    CHECK_MESSAGE(test::is_tried(tried, key), key, " has no row in this table");
   MESSAGE(known.size(), " keys known, ", tried.size(), " of them tried by themselves in ",
           rows.size(), " rows: ", counts[changes], " change the run, ", counts[refused],
           " are refused, ", counts[listed], " listed, ", counts[noted], " noted");
@@ -982,7 +916,7 @@ std::set<std::string> requested_keys(std::string const& source) {
 TEST_CASE("known keys: every key that a source reads has a row in the table") {
   std::set<std::string> key_endings;
   for (row const& one : all_rows()) {
-    std::string const key = key_of(one);
+    std::string const key = one.key();
     for (std::size_t offset = 0; offset != std::string::npos;) {
       auto const dot = key.find('.', offset);
       key_endings.insert(key.substr(offset, dot == std::string::npos ? dot : dot - offset));
@@ -1007,4 +941,4 @@ TEST_CASE("known keys: every key that a source reads has a row in the table") {
   CHECK(found > 150);
 }
 
-}  // namespace known_keys_test
+}  // namespace read_train_keys_test

@@ -1,16 +1,20 @@
-#include <mpt/config/known_keys.hpp>
+// The names that a training configuration may have, and what they do, as its reader asks for them.
+#pragma once
 
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <mpt/config/document.hpp>
 #include <mpt/config/read_train.hpp>
 
-namespace mpt {
+namespace test {
 
-std::vector<known_key> known_keys() {
-  constexpr std::string_view smallest = R"(
+/// Every key a training configuration knows, sorted by name.
+[[nodiscard]] inline std::vector<mpt::known_key> known_keys() {
+  using namespace mpt;
+  constexpr std::string_view minimal_yaml = R"(
 max_seq_len: 2
 max_duration: 1ba
 global_train_batch_size: 1
@@ -21,12 +25,12 @@ scheduler: {name: linear_decay_with_warmup, t_warmup: 0ba}
 train_loader: {dataset: {local: d}}
 eval_loader: {dataset: {local: d}}
 )";
-  auto known = read_train_config(make_document(smallest, "smallest")).report.known;
+  auto known = read_train_config(make_document(minimal_yaml, "minimal")).report.known;
   std::vector<std::string> const finetuning{
       "train_loader={name: finetuning, dataset: {local: null, hf_name: d, preprocessing_fn: "
       "{prompt: p, response: r}}}"};
   for (auto const& key :
-       read_train_config(make_document(smallest, "smallest", finetuning)).report.known) {
+       read_train_config(make_document(minimal_yaml, "minimal", finetuning)).report.known) {
     auto const entry = std::ranges::find(known, key.name, &known_key::name);
     if (entry == known.end())
       known.push_back(key);
@@ -38,4 +42,4 @@ eval_loader: {dataset: {local: d}}
   return known;
 }
 
-}  // namespace mpt
+}  // namespace test

@@ -1,0 +1,288 @@
+"""An MPT in any form that ParallelLM trains, for inference and finetuning with transformers."""
+
+import math
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from transformers import DynamicCache, GenerationMixin, PreTrainedModel
+from transformers.modeling_outputs import CausalLMOutputWithPast
+
+from .configuration_parallel_mpt import ParallelMptConfig
+
+
+def widened(x):
+    """At least fp32, in which norms, angles and probabilities are computed."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+class Norm(nn.Module):
+    def __init__(self, width, kind, biased, eps):
+        super().__init__()
+        self.rms, self.eps = "rms" in kind, eps
+        self.weight = nn.Parameter(torch.ones(width))
+        self.register_parameter("bias", nn.Parameter(torch.zeros(width)) if biased and not self.rms else None)
+
+    def forward(self, x):
+        wide, weight = widened(x), widened(self.weight)
+        if self.rms:
+            return (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps) * weight).to(x.dtype)
+        bias = None if self.bias is None else widened(self.bias)
+        return F.layer_norm(wide, weight.shape, weight, bias, self.eps).to(x.dtype)
+
+
+def activation_of(ffn):
+    chosen = ffn.get("ffn_act_fn") or {"name": "gelu"}
+    approximate = chosen.get("approximate", "none")
+    return {"gelu": lambda x: F.gelu(x, approximate=approximate), "silu": F.silu, "relu": F.relu,
+            "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x)}[chosen["name"]]
+
+
+class FeedForward(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        d, biased, ffn = config.d_model, not config.no_bias, config.ffn_config
+        hidden = ffn.get("ffn_hidden_size") or round(config.expansion_ratio * d)
+        self.act = activation_of(ffn)
+        self.up_proj = nn.Linear(d, hidden, biased)
+        self.gate_proj = nn.Linear(d, hidden, biased) if ffn.get("ffn_type") == "mptglu" else None
+        self.down_proj = nn.Linear(hidden, d, biased)
+
+    def forward(self, x):
+        if self.gate_proj is None:
+            return self.down_proj(self.act(self.up_proj(x)))
+        return self.down_proj(self.act(self.gate_proj(x)) * self.up_proj(x))
+
+
+def alibi_slopes(heads, bias_max):
+    power = 2 ** math.ceil(math.log2(heads))
+    slopes = [2 ** (-i * bias_max / power) for i in range(1, power + 1)]
+    return torch.tensor(slopes if power == heads else (slopes[1::2] + slopes[::2])[:heads])
+
+
+def rotation(config, attn, positions):
+    """Cosines and sines of the pairs of a head, for queries and for keys: [batch, 1, length, pairs] each."""
+    dim = config.d_model // config.n_heads
+    pair = torch.arange(0, dim, 2, dtype=torch.float64, device=positions.device) / dim
+    frequency = attn["rope_theta"] ** -pair
+    scaling = attn["rope_hf_config"] if attn["rope_impl"] == "hf" else {"type": "no_scaling"}
+    if scaling["type"] == "linear":
+        frequency = frequency / scaling["factor"]
+    elif scaling["type"] == "llama3":
+        turns = scaling["original_max_position_embeddings"] * frequency / (2 * math.pi)
+        low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
+        kept = ((turns - low) / (high - low)).clamp(0, 1)
+        frequency = frequency * (kept + (1 - kept) / scaling["factor"])
+    at = positions[:, None, :, None].double()
+    tables = torch.cos(at * frequency), torch.sin(at * frequency)
+    growth = torch.ones_like(tables[0])
+    dail = attn["rope_dail_config"]
+    if attn["rope_impl"] == "dail" and dail["type"] == "xpos":
+        growth = ((pair + 0.4) / 1.4) ** ((at - config.max_seq_len // 2) / dail.get("xpos_scale_base", 512))
+    return [table * growth for table in tables], [table / growth for table in tables]
+
+
+def rotated(x, tables):
+    cosine, sine = (table.to(widened(x).dtype) for table in tables)
+    low, high = widened(x).chunk(2, dim=-1)
+    return torch.cat([low * cosine - high * sine, high * cosine + low * sine], dim=-1).to(x.dtype)
+
+
+class Attention(nn.Module):
+    """Makes keys and values, or attends to those of an earlier layer."""
+
+    def __init__(self, config, layer, attn, source):
+        super().__init__()
+        self.layer, self.source, self.attn = layer, source, attn
+        self.dim = config.d_model // config.n_heads
+        self.heads, self.kv_heads = config.n_heads, attn["kv_n_heads"] or config.n_heads
+        self.scale = attn["softmax_scale"] if attn["softmax_scale"] is not None else self.dim ** -0.5
+        d, kv = config.d_model, self.kv_heads * self.dim
+        biased = config.attention_bias if config.attention_bias is not None else not config.no_bias
+        own = source == layer
+        if own and attn["fused_qkv"]:
+            self.Wqkv = nn.Linear(d, d + 2 * kv, biased)
+        else:
+            self.Wq = nn.Linear(d, d, biased)
+            if own:
+                self.Wk, self.Wv = nn.Linear(d, kv, biased), nn.Linear(d, kv, biased)
+        if attn["qk_ln"] or attn["qk_gn"]:
+            make = lambda width: Norm(self.dim if attn["qk_gn"] else width, attn["norm_type"], not config.no_bias, 1e-5)
+            self.q_ln = make(d)
+            if own:
+                self.k_ln = make(kv)
+        self.out_proj = nn.Linear(d, d, not config.no_bias)
+
+    def project(self, x):
+        """Queries, and keys and values if they are made here: [batch, length, width]."""
+        if hasattr(self, "Wqkv"):
+            kv = self.kv_heads * self.dim
+            parts = self.Wqkv(x).split([self.heads * self.dim, kv, kv], dim=-1)
+        else:
+            parts = [getattr(self, name)(x) for name in ("Wq", "Wk", "Wv") if hasattr(self, name)]
+        clip = self.attn["clip_qkv"]
+        return [part.clamp(-clip, clip) if clip else part for part in parts]
+
+    def by_head(self, x, norm=None):
+        if norm is not None and not self.attn["qk_gn"]:
+            x = norm(x)
+        x = x.unflatten(-1, (-1, self.dim)).transpose(1, 2)
+        return norm(x) if norm is not None and self.attn["qk_gn"] else x
+
+    def forward(self, x, place, made, cache):
+        q, *kv = self.project(x)
+        q = self.by_head(q, getattr(self, "q_ln", None))
+        temperature = self.attn["attn_temperature_tuning"]
+        if temperature["attn_scale"]:
+            steps = torch.floor((place.in_document + 1) / temperature["floor_scale"])
+            q = (q * (1 + temperature["attn_scale"] * torch.log(steps + 1))[:, None, :, None]).to(q.dtype)
+        turn = self.attn["rope"] and not self.attn["nope"]
+        if turn:
+            q = rotated(q, place.rotation[0])
+        if kv:
+            k, v = self.by_head(kv[0], getattr(self, "k_ln", None)), self.by_head(kv[1])
+            if turn:
+                k = rotated(k, place.rotation[1])
+            made[self.layer] = cache.update(k, v, self.layer) if cache is not None else (k, v)
+        k, v = (part.repeat_interleave(self.heads // self.kv_heads, dim=1) for part in made[self.source])
+        scores = widened(q @ k.transpose(-1, -2)) * self.scale
+        cap = self.attn["attn_logit_softcapping"]
+        if cap:
+            scores = cap * torch.tanh(scores / cap)
+        distance = place.distance[:, None]
+        if self.attn["alibi"] and not self.attn["nope"]:
+            slopes = alibi_slopes(self.heads, self.attn["alibi_bias_max"]).to(scores)
+            scores = scores - slopes[:, None, None] * distance
+        seen = place.seen[:, None]
+        if self.attn["sliding_window_size"] >= 0:
+            seen = seen & (distance <= self.attn["sliding_window_size"])
+        scores = scores.masked_fill(~seen, torch.finfo(scores.dtype).min)
+        chances = F.dropout(scores.softmax(dim=-1), self.attn["attn_pdrop"], self.training)
+        values = chances.to(v.dtype) @ v
+        return self.out_proj(values.transpose(1, 2).flatten(2))
+
+
+class Block(nn.Module):
+    def __init__(self, config, layer, attn, source):
+        super().__init__()
+        self.norm_1 = Norm(config.d_model, config.norm_type, not config.no_bias, config.norm_eps)
+        self.attn = Attention(config, layer, attn, source)
+        self.norm_2 = Norm(config.d_model, config.norm_type, not config.no_bias, config.norm_eps)
+        self.ffn = FeedForward(config)
+        self.drop = nn.Dropout(config.resid_pdrop)
+
+    def forward(self, x, place, made, cache):
+        x = x + self.drop(self.attn(self.norm_1(x), place, made, cache))
+        return x + self.drop(self.ffn(self.norm_2(x)))
+
+
+class Place:
+    """Where the new tokens and all keys stand: the same in every layer."""
+
+    def __init__(self, config, attn, ids, attention_mask, sequence_id, past):
+        batch, length = ids.shape
+        if attention_mask is None:
+            attention_mask = torch.ones(batch, past + length, device=ids.device)
+        present = attention_mask.bool()
+        keys = (present.long().cumsum(-1) - 1).clamp(min=0)  # padding counts for nothing
+        self.positions = keys[:, -length:]
+        self.in_document = self.positions
+        self.distance = self.positions[:, :, None] - keys[:, None, :]
+        self.seen = (self.distance >= 0) & present[:, None, :]
+        if sequence_id is not None:
+            if past:
+                raise ValueError("sequence_id is for whole sequences, not for continuing a cached one")
+            self.seen = self.seen & (sequence_id[:, :, None] == sequence_id[:, None, :])
+            begins = F.pad(sequence_id[:, 1:] != sequence_id[:, :-1], (1, 0)) * self.positions
+            self.in_document = self.positions - begins.cummax(dim=-1).values
+        scaling = attn["rope_hf_config"]["type"] if attn["rope"] and attn["rope_impl"] == "hf" else None
+        if (config.learned_pos_emb or scaling == "dynamic") and past + length > config.max_seq_len:
+            if int(self.positions.max()) >= config.max_seq_len:
+                raise ValueError(f"the sequence is longer than max_seq_len {config.max_seq_len} of this model")
+        self.rotation = rotation(config, attn, self.positions) if attn["rope"] else None
+
+
+class ParallelMptPreTrainedModel(PreTrainedModel):
+    config_class = ParallelMptConfig
+    base_model_prefix = "transformer"
+    _no_split_modules = ["Block"]
+    _skip_keys_device_placement = ["past_key_values", "cache"]
+
+
+class Transformer(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.wte = nn.Embedding(config.vocab_size, config.d_model)
+        if config.learned_pos_emb:
+            self.wpe = nn.Embedding(config.max_seq_len, config.d_model)
+        blocks, sources = [], []
+        for layer, attn in enumerate(config.attention_of_layers()):
+            back = attn["reuse_kv_layer_idx"]
+            sources.append(layer if back is None else sources[layer + back])
+            blocks.append(Block(config, layer, attn, sources[layer]))
+        self.blocks = nn.ModuleList(blocks)
+        self.norm_f = Norm(config.d_model, config.norm_type, not config.no_bias, config.norm_eps)
+
+
+class ParallelMptForCausalLM(ParallelMptPreTrainedModel, GenerationMixin):
+    def __init__(self, config):
+        super().__init__(config)
+        self.transformer = Transformer(config)
+        if not config.tie_word_embeddings:
+            self.lm_head = nn.Linear(config.d_model, config.vocab_size, bias=False)
+        self.post_init()
+
+    def get_input_embeddings(self):
+        return self.transformer.wte
+
+    def set_input_embeddings(self, value):
+        self.transformer.wte = value
+
+    def get_output_embeddings(self):  # a tied head is no module of its own
+        return getattr(self, "lm_head", None)
+
+    def forward(self, input_ids, attention_mask=None, past_key_values=None, labels=None, sequence_id=None,
+                use_cache=None, return_dict=None, cache=None, num_items_in_batch=None, **others):
+        """`sequence_id` [batch, length]: which packed text each token belongs to; texts do not see each other.
+        `cache` is the name that transformers gives past_key_values since its version 5. `num_items_in_batch`, from
+        its Trainer: labels of all microbatches and processes, by which the loss is divided."""
+        for name in ("position_ids", "output_hidden_states", "output_attentions", "inputs_embeds"):
+            wanted = others.get(name)
+            if wanted is not None and wanted is not False:
+                hint = "; texts packed into one row are told apart by sequence_id" if name == "position_ids" else ""
+                raise ValueError(f"this model takes no {name}{hint}")
+        cache = past_key_values if cache is None else cache
+        if use_cache if use_cache is not None else self.config.use_cache:
+            cache = DynamicCache() if cache is None else cache
+        past = 0 if cache is None else cache.get_seq_length()
+        layers = self.transformer.blocks
+        place = Place(self.config, layers[0].attn.attn, input_ids, attention_mask, sequence_id, past)
+        x = self.transformer.wte(input_ids)
+        if self.config.learned_pos_emb:
+            x = x + self.transformer.wpe(place.positions)
+        fraction = self.config.embedding_fraction
+        if fraction != 1:  # of its gradient
+            x = x * fraction + x.detach() * (1 - fraction)
+        x = F.dropout(x, self.config.emb_pdrop, self.training)
+        made = {}
+        for block in layers:
+            x = block(x, place, made, cache)
+        x = self.transformer.norm_f(x)
+        head = self.transformer.wte if self.config.tie_word_embeddings else self.lm_head
+        logits = F.linear(x, head.weight)
+        if self.config.logit_scale is not None:
+            logits = logits * self.config.logit_scale
+        if self.config.final_logit_softcapping:
+            cap = self.config.final_logit_softcapping
+            logits = cap * torch.tanh(logits / cap)
+        loss = None
+        if labels is not None:
+            loss = F.cross_entropy(widened(logits[:, :-1]).flatten(0, 1), labels[:, 1:].flatten().to(logits.device),
+                                   reduction="mean" if num_items_in_batch is None else "sum")
+            if num_items_in_batch is not None:
+                items = num_items_in_batch
+                loss = loss / (items.to(loss.device) if torch.is_tensor(items) else items)
+        if return_dict is False:
+            return (logits,) if loss is None else (loss, logits)
+        name = "cache" if "cache" in CausalLMOutputWithPast.__dataclass_fields__ else "past_key_values"
+        return CausalLMOutputWithPast(loss=loss, logits=logits, **{name: cache})
