@@ -11,6 +11,7 @@
 #include <mpt/callbacks/read_sample_prompts.hpp>
 #include <mpt/generate/model_decoder.hpp>
 #include <mpt/model/build.hpp>
+#include <mpt/tokenizer/tokenizer.hpp>
 #include <parallel/device/host/device.hpp>
 #include <parallel/ops/host.hpp>
 #include <parallel/support/files.hpp>
