@@ -10,9 +10,9 @@
 //             gather the records at rank 0
 //   rank 0:   commit(target, records, state)
 //
-// The thread takes part in no exchange and touches nothing but this rank's files, so whoever is
-// killed or stopped leaves what a killed save leaves. Cost: the memory of the copies, for as long
-// as the object lives, and their copying.
+// The thread takes part in no exchange and writes only this rank's files, so a rank that is killed
+// or stopped leaves the same files as a rank that is killed in a save in the foreground. Cost: the
+// memory of the copies, for as long as the object lives, and the time of copying.
 #pragma once
 
 #include <atomic>

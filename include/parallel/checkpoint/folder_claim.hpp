@@ -142,7 +142,7 @@ class folder_claim {
                         "emptied, or its disk is not mounted any more; nothing is written there "
                         "now, and the run ends; bring the folder back and start again");
     lost_ = true;
-    // whoever takes over from a run that stands still is of a later generation
+    // a run that takes over the folder has a later generation than this run
     bool const replaced = found || (!generations.empty() && generations.back() == id_.generation);
     fail<claim_lost>(folder_.native(),
                      replaced

@@ -121,7 +121,7 @@ class layer_passes {
       first_.stream.enqueue([&] { results.input_gradient = copy_of(first_.input_gradient); });
     });
     run_pass(&layer_passes::backward_weight, [] {});
-    // Nothing has been written yet that a task does not write again.
+    // Tasks have not started, so they write everything again that this overwrites.
     if (late) overwrite({first_.bytes.data(), first_.memory.mark()});
     run_tasks();
     require(first_.x == inputs.x, "check_layer: a pass has overwritten the input");

@@ -17,8 +17,8 @@ namespace parallel::train {
 /// The position of rank `rank` of a layout among the ranks that hold the same stage's units. From
 /// level optimizer on context ranks hold other shards, since their gradients are other addends;
 /// without ZeRO they are replicas.
-[[nodiscard]] constexpr zero::unit_position place_in(training_layout const& shape, zero::level level,
-                                                  int rank = 0) {
+[[nodiscard]] constexpr zero::unit_position place_in(training_layout const& shape,
+                                                     zero::level level, int rank = 0) {
   zero::unit_position out{.tensor = shape.coordinate<axis::tensor>(rank)};
   bool const sharded = level != zero::level::none;
   out.shards = sharded ? shape.size<axis::shard, axis::context>() : shape.degree<axis::shard>();
@@ -133,7 +133,8 @@ class process_groups {
   Comm tensor;
 };
 
-/// For a communicator that lacks something: the compiler's sentence, and nothing else.
+/// The specialisation for a communicator that does not meet the requirements: its only purpose is
+/// the compiler's error message.
 template <class Comm>
 requires(!has_split<Comm>) class process_groups<Comm> : detail::require_split<Comm> {
  public:

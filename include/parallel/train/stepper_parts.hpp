@@ -47,7 +47,8 @@ concept stepper_parts = device<Device> && has_split<Comm> &&
 template <class Model, class Device, class Comm, class Optimizer>
 class stepper;
 
-/// For parts that lack something: the compiler's sentence, and nothing else.
+/// The specialisation for parts that do not meet the requirements: its only purpose is the
+/// compiler's error message.
 template <class Model, class Device, class Comm, class Optimizer>
 requires(
     !stepper_parts<Model, Device, Comm, Optimizer>) class stepper<Model, Device, Comm, Optimizer> {
