@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <mpt/eval/icl_example.hpp>
-#include <mpt/eval/python_random.hpp>
+#include <mpt/eval/icl_prompt.hpp>
 #include <mpt/eval/python_text.hpp>
 
 #include "mpt/eval/icl_support.hpp"

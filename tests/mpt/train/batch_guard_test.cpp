@@ -89,7 +89,7 @@ TEST_CASE("batch guard: a checkpoint restores all; rolling back keeps the batche
   mpt::train_config no_guard;
   mpt::batch_guard unguarded(no_guard);
   unguarded.restore(state);
-  CHECK_FALSE(unguarded.limits().any());
+  CHECK_FALSE(unguarded.limits().has_limit());
   mpt::run_state saved;
   unguarded.save(saved);
   CHECK(saved.spikes.is_null());

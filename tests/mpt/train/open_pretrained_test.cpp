@@ -8,7 +8,9 @@
 
 #include <doctest/doctest.h>
 
+#include <mpt/config/hf.hpp>
 #include <mpt/hf/convert.hpp>
+#include <mpt/hf/shapes.hpp>
 #include <mpt/train/open_pretrained.hpp>
 #include <mpt/train/parameter_groups.hpp>
 #include <mpt/train/run_checkpoint.hpp>

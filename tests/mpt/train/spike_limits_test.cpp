@@ -14,9 +14,9 @@ constexpr auto skip = mpt::bad_batch_policy::skip;
 
 TEST_CASE("spike limits: mean plus deviations of the last updates, once half a window is filled") {
   mpt::spike_limits limits({skip, 2, 4});
-  CHECK_FALSE(limits.limits().any());
+  CHECK_FALSE(limits.limits().has_limit());
   limits.add(1, 10);
-  CHECK_FALSE(limits.limits().any());
+  CHECK_FALSE(limits.limits().has_limit());
   limits.add(3, 10);
   // mean 2, deviation sqrt((1 + 1) / 1)
   CHECK(limits.limits().loss == 2 + 2 * std::sqrt(2.0));
@@ -65,7 +65,7 @@ TEST_CASE("spike limits: they equal those of another formula, over any window") 
         return static_cast<double>(sum / count + 6 * std::sqrt(pairs / (count * (count - 1))));
       };
       bool const has_limits = 2 * (i + 1) >= window;
-      CHECK(limits.limits().any() == has_limits);
+      CHECK(limits.limits().has_limit() == has_limits);
       if (!has_limits) continue;
       CHECK(limits.limits().loss == doctest::Approx(expected(losses)).epsilon(1e-13));
       CHECK(limits.limits().gradient_norm == doctest::Approx(expected(norms)).epsilon(1e-13));
@@ -90,7 +90,7 @@ TEST_CASE(
   smaller.restore(saved);
   CHECK(smaller.limits() == last_updates.limits());
   restored.restore(nullptr);
-  CHECK_FALSE(restored.limits().any());
+  CHECK_FALSE(restored.limits().has_limit());
   for (auto const* const bad :
        {"3", "{}", R"({"losses": [1]})", R"({"losses": [1], "gradient_norms": [1, 2]})",
         R"({"losses": ["x"], "gradient_norms": [1]})",

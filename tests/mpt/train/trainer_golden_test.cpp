@@ -15,6 +15,7 @@
 
 #include <doctest/doctest.h>
 
+#include <mpt/config/document.hpp>
 #include <mpt/config/read_train.hpp>
 #include <parallel/checkpoint/reader.hpp>
 #include <parallel/checkpoint/safetensors.hpp>
