@@ -31,7 +31,7 @@
 #include <parallel/comm/texts.hpp>
 #include <parallel/core/file.hpp>
 #include <parallel/device/transfer.hpp>
-#include <parallel/pipeline/draw.hpp>
+#include <parallel/train/show_step.hpp>
 
 #include "exchanges.hpp"
 #include "support/app.hpp"
