@@ -7,8 +7,6 @@
 
 #include <mpt/data/json.hpp>
 #include <mpt/tokenizer/utf8.hpp>
-#include <mpt/train/preflight.hpp>
-#include <parallel/comm/threads/world.hpp>
 
 namespace mpt::finetune {
 namespace {
