@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <mpt/config/document.hpp>
 #include <mpt/config/hf.hpp>
 #include <mpt/config/read_train.hpp>
 #include <mpt/config/sizes.hpp>

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <mpt/config/document.hpp>
+#include <mpt/config/linear_layers.hpp>
 #include <mpt/config/read_lora.hpp>
 #include <parallel/support/files.hpp>
 #include <support/golden.hpp>

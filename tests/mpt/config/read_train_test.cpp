@@ -9,6 +9,7 @@
 
 #include <doctest/doctest.h>
 
+#include <mpt/config/document.hpp>
 #include <mpt/config/read_train.hpp>
 #include <mpt/config/sizes.hpp>
 #include <parallel/core/philox.hpp>

@@ -10,6 +10,7 @@
 
 #include <doctest/doctest.h>
 
+#include <mpt/config/document.hpp>
 #include <mpt/config/lora.hpp>
 #include <mpt/eval/eval_config.hpp>
 

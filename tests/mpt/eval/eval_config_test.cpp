@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <mpt/config/document.hpp>
 #include <mpt/config/yaml.hpp>
 #include <mpt/eval/eval_config.hpp>
 

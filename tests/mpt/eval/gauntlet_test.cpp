@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <mpt/config/document.hpp>
 #include <mpt/eval/gauntlet.hpp>
 
 #include "mpt/data/scratch.hpp"

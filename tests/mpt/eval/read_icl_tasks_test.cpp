@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <mpt/config/document.hpp>
 #include <mpt/eval/read_icl_tasks.hpp>
 
 #include "mpt/data/scratch.hpp"

@@ -2,7 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <mpt/tokenizer/character_class.hpp>
 #include <mpt/tokenizer/split_words.hpp>
+#include <mpt/tokenizer/utf8.hpp>
 #include <random>
 #include <string>
 #include <string_view>
