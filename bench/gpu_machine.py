@@ -189,7 +189,7 @@ def program(name, options):
 
 def product(name, options):
     """The path of a program that `./run build` or `./run test` makes, which a GPU machine may lack."""
-    for folder in filter(None, [options.programs, ROOT / "build/apps", ROOT / "build-test/tests"]):
+    for folder in [options.programs] if options.programs else [ROOT / "build/apps", ROOT / "build-test/tests"]:
         if (folder / name).exists():
             return folder / name
     raise Skipped(f"{name} is not in build/ (./run build makes the programs, ./run test the tests)")

@@ -40,7 +40,8 @@ TEST_CASE("default_route_interface: the default route of IPv4, or else of IPv6, 
 TEST_CASE(
     "require_interface: an unknown interface is refused with the names of the existing ones") {
   CHECK_THROWS_WITH_AS(apps::require_interface("no-such0"),
-                       doctest::Contains("this machine has none of that name"), parallel::error);
+                       doctest::Contains("this machine has no interface of that name"),
+                       parallel::error);
   CHECK_NOTHROW(apps::require_interface("lo"));
 }
 

@@ -133,8 +133,8 @@ TEST_CASE("finetuning run: a packed evaluation set does not change training on t
     return mpt::read_train_config(mpt::make_document(yaml, "f.yaml", overrides_of_case));
   };
   CHECK(test::contains(test::message_of([&] { (void)text(); }),
-                       "eval_loader: packs examples (packing_ratio), which are not to see each "
-                       "other, but the texts of train_loader do"));
+                       "eval_loader: packs examples (packing_ratio), which must not attend to each "
+                       "other, but the texts of "));
   CHECK(text({"model.attn_config.attn_uses_sequence_id=true"}).model.attn.attn_uses_sequence_id);
   CHECK(!text({"model.attn_config.attn_uses_sequence_id=false"}).model.attn.attn_uses_sequence_id);
 }
@@ -171,8 +171,8 @@ TEST_CASE("finetuning run: adapters come from peft_config or from a PEFT folder"
     return test::message_of([&] { static_cast<void>(read(changes)); });
   };
   CHECK(refused({"model.peft_config={r: 4}", "model.pretrained_lora_id_or_path=" + folder}) ==
-        "command line: model.pretrained_lora_id_or_path: give peft_config, or the adapter to go on "
-        "with, not both");
+        "command line: model.pretrained_lora_id_or_path: give peft_config for a new "
+        "adapter, or the path of an existing adapter, not both");
   CHECK(test::contains(refused({"model.pretrained_lora_id_or_path=nowhere"}),
                        "'nowhere' is no folder with adapter_config.json; nothing is downloaded"));
   CHECK(test::contains(refused({"model.should_save_peft_only=false"}), "not yet supported"));
