@@ -1,26 +1,35 @@
 #include <mpt/train/profile.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstddef>
+#include <fstream>
+#include <ostream>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include <parallel/core/clock.hpp>
+#include <parallel/core/file.hpp>
 
 namespace mpt::detail {
 
 std::string_view task_name(std::string_view label) { return label.substr(0, label.find('<')); }
 
+}  // namespace mpt::detail
+
+namespace mpt {
+namespace {
+
 double milliseconds(host::timed_task const& task) {
   return std::chrono::duration<double, std::milli>(task.end - task.begin).count();
 }
 
-}  // namespace mpt::detail
-
-namespace mpt {
+}  // namespace
 
 std::string profile_table(std::vector<stream_profile> const& streams, std::int64_t steps,
-                          std::map<std::string_view, std::uint64_t> const& operations) {
+                          operation_counts const& operations) {
   struct row {
     std::string stream, name;
     double calls = 0, ms = 0, bytes = 0;
@@ -37,7 +46,7 @@ std::string profile_table(std::vector<stream_profile> const& streams, std::int64
       if (entry == rows.end())
         entry = rows.insert(entry, {.stream = stream.name, .name = std::string(name)});
       entry->calls += 1;
-      entry->ms += detail::milliseconds(task);
+      entry->ms += milliseconds(task);
       entry->bytes += static_cast<double>(task.label.bytes);
     }
   std::map<std::string, double> total;
@@ -86,6 +95,43 @@ nlohmann::json chrome_trace(std::vector<stream_profile> const& streams) {
     }
   }
   return {{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}};
+}
+
+std::string run_profiler::advance(std::int64_t trained_batches, std::filesystem::path const& file,
+                                  std::function<operation_counts()> const& operations) {
+  if (trained_batches == first) {
+    compute_.start();
+    exchanges_.start();
+  }
+  return trained_batches == first + count ? write(count, file, operations) : std::string();
+}
+
+std::string run_profiler::finish(std::int64_t trained_batches, std::filesystem::path const& file,
+                                 std::function<operation_counts()> const& operations) {
+  if (trained_batches >= first + count) return {};
+  if (trained_batches > first) return write(trained_batches - first, file, operations);
+  return fmt::format(
+      "no profile: the first batch, in which caches fill, is not timed, and {} trained here",
+      trained_batches == 0 ? "none was" : "no other was");
+}
+
+std::string run_profiler::write(std::int64_t batches, std::filesystem::path const& file,
+                                std::function<operation_counts()> const& operations) {
+  compute_.stop();
+  exchanges_.stop();
+  std::vector<stream_profile> const streams{{"compute", compute_.take()},
+                                            {"exchanges", exchanges_.take()}};
+  auto counts = operations();
+  for (auto& [name, number] : counts) number *= static_cast<std::uint64_t>(batches);
+  if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path());
+  errno = 0;
+  std::ofstream out(file);
+  out << chrome_trace(streams).dump() << '\n' << std::flush;
+  if (!out.good()) parallel::files::failure(file, "cannot write the profile");
+  return fmt::format("{}trace of {}, for Perfetto or chrome://tracing: {}",
+                     profile_table(streams, batches, counts),
+                     batches == 1 ? "this batch" : fmt::format("these {} batches", batches),
+                     file.string());
 }
 
 }  // namespace mpt

@@ -14,8 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include <mpt/callbacks/hf_checkpointer.hpp>
 #include <mpt/callbacks/run_callbacks.hpp>
 #include <mpt/config/train.hpp>
@@ -149,7 +147,7 @@ class trainer {
   void after_refusal(index, step_result const& result) { discard_batch(result); }
   void stop(index batches) {
     summary_.stop_asked = true;
-    control_.stop(fmt::format("batch {}: asked to stop", batches));
+    control_.stop(concat("batch ", batches, ": asked to stop"));
   }
   [[nodiscard]] bool is_stopped() const { return control_.is_stopped(); }
   void evaluate_if_due(index batches) {
