@@ -123,6 +123,11 @@ class Shape:
         return dataclasses.replace(self, microbatch=self.microbatch // parts, accumulation=self.accumulation * parts)
 
 
+def tuning(job):
+    """The arguments of gpu_step by which a rehearsal leaves out the tuning of products, which takes long."""
+    return ["--tuned", 0] if job.options.rehearse else []
+
+
 def shape(job, size, form, length=2048, accumulation=None):
     """The usual step of a size, or a tiny one in a rehearsal."""
     if job.options.rehearse:
@@ -184,8 +189,7 @@ def compare_step(job, name, step):
                          f"{100 * report['mfu']:.1f} %", factor, f"{report['peak_bytes'] / 2 ** 30:.1f}")
 
     def measure_ours():
-        tuned = ["--tuned", 0] if job.options.rehearse else []
-        report = job.measure("gpu_step", *step.arguments(), "--seconds", job.options.seconds, *tuned)
+        report = job.measure("gpu_step", *step.arguments(), "--seconds", job.options.seconds, *tuning(job))
         ours.append(report["tokens_per_second"])
         add_row("ParallelLM", report)
         return step_words(report)
@@ -238,7 +242,7 @@ def profile(job):
     """Where the time of one microbatch and the optimizer's step goes, by operation."""
     def work(name, step):
         measured = job.measure("gpu_step", *step.arguments(), "--seconds", 0, "--profile", 1,
-                               *(["--tuned", 0] if job.options.rehearse else []))["profile"]
+                               *tuning(job))["profile"]
         for row in measured["operations"][:20]:
             job.page.add_row("Operations of a step", name, row["name"], f"{row['milliseconds']:.2f}", row["calls"],
                              f"{row['tflops']:.0f}" if "tflops" in row else "")
@@ -253,9 +257,8 @@ def profile(job):
 def big(job):
     """Shapes at which indices, grids and scratch are large, and every form of what takes long."""
     def work():
-        tuned = ["--tuned", 0] if job.options.rehearse else []
         step = dataclasses.replace(shape(job, "125m", "b", 32768, 2), microbatch=1)
-        report = job.measure("gpu_step", *step.arguments(), "--seconds", 0, *tuned)
+        report = job.measure("gpu_step", *step.arguments(), "--seconds", 0, *tuning(job))
         if not isinstance(report["loss"], float) or not math.isfinite(report["loss"]):
             raise Failure(f"error: the loss of a step at length 32768 is {report['loss']}")
         return f"loss {report['loss']:.3f}"

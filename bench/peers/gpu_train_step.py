@@ -5,7 +5,8 @@ weights. Modes:
   compile       torch.compile; form b by flex_attention with ALiBi as its score_mod, form a by SDPA
   transformers  MptForCausalLM as it is, eager (it has form b only)
 
-Warms up, runs steps for --seconds (one step at least), and prints one JSON line. With --text FILE it trains on a file's bytes, as gpu_step does.
+Warms up, runs steps for --seconds (one step at least), and prints one JSON line. With --text FILE
+it trains on a file's bytes, as gpu_step does.
 """
 import argparse
 import json
