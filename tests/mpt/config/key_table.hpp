@@ -63,7 +63,7 @@ std::string fault_of(key_row const& row, key_reading<Config> const& baseline,
     return !changed.problem.empty() && contains(changed.problem, row.text)
                ? ""
                : "is not refused so, but: " + changed.problem;
-  if (!baseline.problem.empty()) return "what stands beside it is refused: " + baseline.problem;
+  if (!baseline.problem.empty()) return "its context is refused: " + baseline.problem;
   if (!changed.problem.empty()) return "is refused: " + changed.problem;
   auto const& report = changed.config.report;
   bool const is_same = [](Config first, Config second) {
