@@ -14,12 +14,12 @@
 #include <string>
 #include <vector>
 
+#include <mpt/config/read_icl_tasks.hpp>
 #include <mpt/console/format.hpp>
 #include <mpt/console/progress.hpp>
 #include <mpt/console/say.hpp>
 #include <mpt/eval/eval_config.hpp>
 #include <mpt/eval/icl_report.hpp>
-#include <mpt/eval/read_icl_tasks.hpp>
 #include <mpt/hf/model_source.hpp>
 #include <mpt/hf/text_ends.hpp>
 #include <mpt/tokenizer/text_affixes.hpp>

@@ -28,8 +28,8 @@
 
 #include <mpt/config/flops.hpp>
 #include <mpt/config/sizes.hpp>
+#include <mpt/model/device_sequences.hpp>
 #include <mpt/model/model.hpp>
-#include <mpt/train/device_sequences.hpp>
 #include <nlohmann/json.hpp>
 #include <parallel/comm/cuda/comm_stream.hpp>
 #include <parallel/comm/single.hpp>

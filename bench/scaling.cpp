@@ -15,7 +15,7 @@
 #include <fmt/format.h>
 #include <mpt/config/sizes.hpp>
 #include <mpt/model/model.hpp>
-#include <mpt/train/sequences.hpp>
+#include <mpt/model/sequences.hpp>
 #include <parallel/comm/texts.hpp>
 #include <parallel/core/machine_name.hpp>
 #include <parallel/ops/meta.hpp>

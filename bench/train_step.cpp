@@ -19,7 +19,7 @@
 
 #include <mpt/config/sizes.hpp>
 #include <mpt/model/model.hpp>
-#include <mpt/train/sequences.hpp>
+#include <mpt/model/sequences.hpp>
 #include <nlohmann/json.hpp>
 #include <parallel/comm/single.hpp>
 #include <parallel/ops/meta.hpp>

@@ -47,6 +47,7 @@ if(PARALLELLM_SANITIZE)
   endif()
   target_link_options(parallellm_dev INTERFACE -fsanitize=${PARALLELLM_SANITIZE})
 endif()
-# This target is older than the launchers above.
-set_target_properties(ParallelLM_mpt PROPERTIES CXX_COMPILER_LAUNCHER "${CMAKE_CXX_COMPILER_LAUNCHER}")
-target_link_libraries(ParallelLM_mpt PRIVATE $<BUILD_INTERFACE:parallellm_dev>)
+foreach(target ParallelLM_mpt ParallelLM_mpt_directing)  # they are older than the launchers above
+  set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER "${CMAKE_CXX_COMPILER_LAUNCHER}")
+  target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:parallellm_dev>)
+endforeach()

@@ -44,18 +44,29 @@ set(remote_code ${CMAKE_CURRENT_BINARY_DIR}/remote_code.cpp)
 parallellm_embed(${folder}/remote_code.cpp.in ${remote_code}
   configuration ${folder}/remote_code/configuration_parallel_mpt.py
   modeling ${folder}/remote_code/modeling_parallel_mpt.py)
+# What runs once or a few times in a run (reading a configuration, set-up, reports) is compiled for little compile
+# time; tokenizers, data, checksums and generation are compiled for speed, in a Debug build too.
+set(directing_folders callbacks config console eval log train yaml)
+list(TRANSFORM directing_folders REPLACE "(.+)" "${CMAKE_CURRENT_SOURCE_DIR}/apps/mpt/\\1/*.cpp" OUTPUT_VARIABLE patterns)
+file(GLOB_RECURSE directing_sources CONFIGURE_DEPENDS ${patterns})
 file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/apps/mpt/*.cpp)
-add_library(ParallelLM_mpt STATIC EXCLUDE_FROM_ALL ${sources} ${remote_code})
+list(REMOVE_ITEM sources ${directing_sources})
+add_library(ParallelLM_mpt_directing OBJECT EXCLUDE_FROM_ALL ${directing_sources})
+target_compile_options(ParallelLM_mpt_directing PRIVATE $<$<NOT:$<CONFIG:Debug>>:-Og>)
+add_library(ParallelLM_mpt STATIC EXCLUDE_FROM_ALL ${sources} ${remote_code} $<TARGET_OBJECTS:ParallelLM_mpt_directing>)
 add_library(ParallelLM::mpt ALIAS ParallelLM_mpt)
-set_target_properties(ParallelLM_mpt PROPERTIES EXPORT_NAME mpt POSITION_INDEPENDENT_CODE ON
-  UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)  # most of a file's time is spent on the headers
-target_link_libraries(ParallelLM_mpt PUBLIC ParallelLM::checkpoint fmt::fmt yaml-cpp::yaml-cpp ZLIB::ZLIB
-  ParallelLM::zstd ParallelLM::utf8proc ParallelLM::zip)
-# Tokenizers and checksums would take most of the tests' time without optimisation.
 target_compile_options(ParallelLM_mpt PRIVATE $<$<CONFIG:Debug>:-O1>)
-if(PARALLELLM_FUZZ)
-  target_compile_options(ParallelLM_mpt PRIVATE -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all)
-endif()
+set_target_properties(ParallelLM_mpt PROPERTIES EXPORT_NAME mpt)
+set(needed ParallelLM::checkpoint fmt::fmt yaml-cpp::yaml-cpp ZLIB::ZLIB ParallelLM::zstd ParallelLM::utf8proc ParallelLM::zip)
+target_link_libraries(ParallelLM_mpt PUBLIC ${needed})
+target_link_libraries(ParallelLM_mpt_directing PRIVATE ${needed})
+foreach(target ParallelLM_mpt ParallelLM_mpt_directing)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON
+    UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)  # most of a file's time is spent on the headers
+  if(PARALLELLM_FUZZ)
+    target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all)
+  endif()
+endforeach()
 parallellm_interface(conformance ParallelLM::parallel)
 if(OpenMP_CXX_FOUND)
   parallellm_interface(openmp ParallelLM::parallel OpenMP::OpenMP_CXX)

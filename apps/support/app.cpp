@@ -19,7 +19,7 @@
 
 #include <fmt/format.h>
 
-#include <mpt/config/nearest.hpp>
+#include <mpt/yaml/nearest.hpp>
 #include <parallel/core/failures.hpp>
 
 #include "support/exit_code.hpp"

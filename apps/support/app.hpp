@@ -12,7 +12,7 @@
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
-#include <mpt/config/node.hpp>
+#include <mpt/yaml/node.hpp>
 
 namespace apps {
 

@@ -18,7 +18,7 @@
 
 #include <fmt/format.h>
 #include <mpt/config/train.hpp>
-#include <mpt/train/metrics.hpp>
+#include <mpt/train/report/metrics.hpp>
 #include <mpt/train/run_training.hpp>
 #include <parallel/checkpoint/claim_file.hpp>
 #include <parallel/checkpoint/folder_claim.hpp>

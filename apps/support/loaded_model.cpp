@@ -5,7 +5,7 @@
 #include <mpt/generate/model_decoder.hpp>
 #include <mpt/model/model.hpp>
 #include <mpt/model/replicas.hpp>
-#include <mpt/train/plain_attention_note.hpp>
+#include <mpt/train/setup/plain_attention_note.hpp>
 #include <parallel/train/weights.hpp>
 
 #include "devices.hpp"

@@ -12,7 +12,7 @@
 #include <mpt/eval/evaluation_result.hpp>
 #include <mpt/generate/text_model.hpp>
 #include <mpt/hf/model_source.hpp>
-#include <mpt/train/sequences.hpp>
+#include <mpt/model/sequences.hpp>
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/core/shared_deadline.hpp>
 

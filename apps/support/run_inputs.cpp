@@ -3,11 +3,11 @@
 
 #include <utility>
 
-#include <mpt/train/data_fingerprint.hpp>
-#include <mpt/train/example_batches.hpp>
-#include <mpt/train/example_set.hpp>
+#include <mpt/train/data/data_fingerprint.hpp>
+#include <mpt/train/data/example_batches.hpp>
+#include <mpt/train/data/example_set.hpp>
+#include <mpt/train/data/tokenizer_notes.hpp>
 #include <mpt/train/read_run_parts.hpp>
-#include <mpt/train/tokenizer_notes.hpp>
 
 #include "support/chat_templates.hpp"
 #include "support/parquet.hpp"

@@ -8,9 +8,9 @@
 
 #include <mpt/config/train.hpp>
 #include <mpt/console/format.hpp>
-#include <mpt/train/run_plan.hpp>
-#include <mpt/train/run_row.hpp>
-#include <mpt/train/run_summary.hpp>
+#include <mpt/train/report/run_row.hpp>
+#include <mpt/train/report/run_summary.hpp>
+#include <mpt/train/setup/run_plan.hpp>
 #include <nlohmann/json.hpp>
 #include <parallel/core/file.hpp>
 

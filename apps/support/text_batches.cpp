@@ -10,7 +10,7 @@
 #include <mpt/tokenizer/end_of_text.hpp>
 #include <mpt/tokenizer/text_affixes.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
-#include <mpt/train/training_data.hpp>
+#include <mpt/train/data/training_data.hpp>
 
 namespace {
 

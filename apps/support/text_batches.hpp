@@ -8,7 +8,7 @@
 #include <string>
 
 #include <mpt/hf/model_source.hpp>
-#include <mpt/train/sequences.hpp>
+#include <mpt/model/sequences.hpp>
 
 namespace apps {
 

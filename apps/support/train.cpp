@@ -18,20 +18,20 @@
 
 #include <mpt/config/read_train.hpp>
 #include <mpt/console/say.hpp>
-#include <mpt/train/available_per_rank.hpp>
-#include <mpt/train/fitting_settings.hpp>
-#include <mpt/train/idle_ranks.hpp>
-#include <mpt/train/metrics.hpp>
-#include <mpt/train/preflight.hpp>
+#include <mpt/train/report/metrics.hpp>
+#include <mpt/train/report/run_row.hpp>
 #include <mpt/train/run_parts.hpp>
-#include <mpt/train/run_plan.hpp>
-#include <mpt/train/run_row.hpp>
 #include <mpt/train/run_training.hpp>
-#include <mpt/train/step_plans.hpp>
+#include <mpt/train/setup/available_per_rank.hpp>
+#include <mpt/train/setup/fitting_settings.hpp>
+#include <mpt/train/setup/idle_ranks.hpp>
+#include <mpt/train/setup/preflight.hpp>
+#include <mpt/train/setup/run_plan.hpp>
+#include <mpt/train/setup/step_plans.hpp>
 #include <parallel/comm/texts.hpp>
 #include <parallel/core/file.hpp>
 #include <parallel/device/transfer.hpp>
-#include <parallel/train/show_step.hpp>
+#include <parallel/train/step/show_step.hpp>
 
 #include "exchanges.hpp"
 #include "support/app.hpp"

@@ -9,9 +9,9 @@
 #include <parallel/comm/threads/run.hpp>
 #include <parallel/ops/host.hpp>
 #include <parallel/pipeline/schedules.hpp>
-#include <parallel/train/lower_step.hpp>
-#include <parallel/train/run_step.hpp>
-#include <parallel/train/verify_step.hpp>
+#include <parallel/train/step/lower_step.hpp>
+#include <parallel/train/step/run_step.hpp>
+#include <parallel/train/step/verify_step.hpp>
 
 namespace example {
 

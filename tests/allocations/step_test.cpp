@@ -8,7 +8,7 @@
 
 #include <mpt/config/sizes.hpp>
 #include <mpt/model/model.hpp>
-#include <mpt/train/sequences.hpp>
+#include <mpt/model/sequences.hpp>
 #include <parallel/comm/single.hpp>
 #include <parallel/device/host/device.hpp>
 #include <parallel/ops/host.hpp>

@@ -21,11 +21,11 @@
 #include <parallel/ops/cuda.hpp>
 #include <parallel/pipeline/schedules.hpp>
 #include <parallel/train/attempt.hpp>
-#include <parallel/train/clip_gradients.hpp>
-#include <parallel/train/lower_step.hpp>
-#include <parallel/train/run_step.hpp>
-#include <parallel/train/shared_results.hpp>
-#include <parallel/train/tensor_squares.hpp>
+#include <parallel/train/results/clip_gradients.hpp>
+#include <parallel/train/results/shared_results.hpp>
+#include <parallel/train/results/tensor_squares.hpp>
+#include <parallel/train/step/lower_step.hpp>
+#include <parallel/train/step/run_step.hpp>
 
 #include "fake_cuda/runtime.hpp"
 

@@ -16,7 +16,7 @@
 #include <parallel/comm/nccl/comm_stream.hpp>
 #include <parallel/conformance/values.hpp>
 #include <parallel/core/machine_name.hpp>
-#include <parallel/train/corruption_check.hpp>
+#include <parallel/train/checks/corruption_check.hpp>
 
 #include "fake_cuda/ranks.hpp"
 #include "fake_nccl/ranks.hpp"

@@ -11,7 +11,6 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/config/document.hpp>
 #include <mpt/config/hf.hpp>
 #include <mpt/config/read_train.hpp>
 #include <mpt/data/document_reader.hpp>
@@ -25,7 +24,8 @@
 #include <mpt/finetune/stitch_turns.hpp>
 #include <mpt/hf/model_source.hpp>
 #include <mpt/tokenizer/small_tokenizer.hpp>
-#include <mpt/train/possible_counters.hpp>
+#include <mpt/train/checkpoint/possible_counters.hpp>
+#include <mpt/yaml/document.hpp>
 #include <parallel/checkpoint/local_pointer.hpp>
 #include <parallel/checkpoint/tensor_folder.hpp>
 #include <support/torch_zip.hpp>

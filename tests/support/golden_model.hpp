@@ -18,7 +18,7 @@
 #include <mpt/config/read_lora.hpp>
 #include <mpt/hf/names.hpp>
 #include <mpt/model/model.hpp>
-#include <mpt/train/sequences.hpp>
+#include <mpt/model/sequences.hpp>
 #include <parallel/checkpoint/safetensors.hpp>
 #include <parallel/comm/single.hpp>
 #include <parallel/device/transfer.hpp>

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include <mpt/config/document.hpp>
 #include <mpt/config/read_train.hpp>
+#include <mpt/yaml/document.hpp>
 
 namespace test {
 

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include <mpt/model/device_sequences.hpp>
 #include <mpt/model/model.hpp>
-#include <mpt/train/device_sequences.hpp>
 #include <parallel/comm/threads/run.hpp>
 #include <parallel/data/share.hpp>
 #include <parallel/device/host/device.hpp>

@@ -7,7 +7,7 @@
 
 #include <parallel/pipeline/assign.hpp>
 #include <parallel/pipeline/schedules.hpp>
-#include <parallel/train/lower_step.hpp>
+#include <parallel/train/step/lower_step.hpp>
 
 namespace test {
 

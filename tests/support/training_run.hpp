@@ -8,8 +8,8 @@
 #include <vector>
 
 #include <mpt/config/sizes.hpp>
+#include <mpt/model/device_sequences.hpp>
 #include <mpt/model/model.hpp>
-#include <mpt/train/device_sequences.hpp>
 #include <parallel/comm/comm_stream.hpp>
 #include <parallel/comm/single.hpp>
 #include <parallel/device/transfer.hpp>

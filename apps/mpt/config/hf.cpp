@@ -6,8 +6,8 @@
 
 #include <mpt/config/hf_attention.hpp>
 #include <mpt/config/read_model.hpp>
-#include <mpt/config/small_file.hpp>
 #include <mpt/config/token_ids.hpp>
+#include <mpt/yaml/small_file.hpp>
 
 namespace mpt {
 namespace {

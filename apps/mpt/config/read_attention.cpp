@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include <mpt/config/read_name.hpp>
+#include <mpt/yaml/read_name.hpp>
 
 namespace mpt {
 namespace {

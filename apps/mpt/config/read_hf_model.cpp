@@ -13,7 +13,7 @@
 
 #include <mpt/config/hf.hpp>
 #include <mpt/config/read_model.hpp>
-#include <mpt/config/small_file.hpp>
+#include <mpt/yaml/small_file.hpp>
 
 namespace mpt {
 namespace {

@@ -12,7 +12,7 @@
 #include <mpt/config/hf.hpp>
 #include <mpt/config/hf_attention.hpp>
 #include <mpt/config/linear_layers.hpp>
-#include <mpt/config/small_file.hpp>
+#include <mpt/yaml/small_file.hpp>
 
 namespace mpt {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include <mpt/config/read_attention.hpp>
-#include <mpt/config/read_name.hpp>
+#include <mpt/yaml/read_name.hpp>
 
 namespace mpt {
 namespace {

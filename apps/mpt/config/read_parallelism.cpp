@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include <mpt/config/read_name.hpp>
+#include <mpt/yaml/read_name.hpp>
 
 namespace mpt {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include <mpt/config/bytes.hpp>
-#include <mpt/config/read_name.hpp>
+#include <mpt/yaml/bytes.hpp>
+#include <mpt/yaml/read_name.hpp>
 
 namespace mpt {
 namespace {

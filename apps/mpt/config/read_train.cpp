@@ -6,16 +6,16 @@
 #include <string_view>
 #include <utility>
 
-#include <mpt/config/document.hpp>
-#include <mpt/config/interpolate.hpp>
 #include <mpt/config/mirrors.hpp>
 #include <mpt/config/read_algorithms.hpp>
 #include <mpt/config/read_finetuning_run.hpp>
+#include <mpt/config/read_icl_tasks.hpp>
 #include <mpt/config/read_parallelism.hpp>
 #include <mpt/config/read_path.hpp>
 #include <mpt/config/read_recompute.hpp>
 #include <mpt/config/read_system.hpp>
-#include <mpt/eval/read_icl_tasks.hpp>
+#include <mpt/yaml/document.hpp>
+#include <mpt/yaml/interpolate.hpp>
 
 namespace mpt {
 namespace {

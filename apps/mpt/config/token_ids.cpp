@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include <mpt/config/node.hpp>
+#include <mpt/yaml/node.hpp>
 
 namespace mpt {
 

@@ -2,13 +2,13 @@
 
 #include <cstddef>
 
-#include <mpt/config/document.hpp>
+#include <mpt/config/read_icl_tasks.hpp>
 #include <mpt/config/read_lora.hpp>
 #include <mpt/config/read_model.hpp>
 #include <mpt/config/read_parallelism.hpp>
 #include <mpt/config/read_system.hpp>
 #include <mpt/config/read_train.hpp>
-#include <mpt/eval/read_icl_tasks.hpp>
+#include <mpt/yaml/document.hpp>
 
 namespace mpt::icl {
 namespace {

@@ -7,9 +7,9 @@
 #include <system_error>
 #include <utility>
 
-#include <mpt/config/node.hpp>
-#include <mpt/config/scalar.hpp>
-#include <mpt/config/yaml.hpp>
+#include <mpt/yaml/node.hpp>
+#include <mpt/yaml/scalar.hpp>
+#include <mpt/yaml/yaml.hpp>
 
 namespace mpt::finetune {
 namespace {

@@ -3,10 +3,10 @@
 #include <system_error>
 
 #include <mpt/config/hf.hpp>
-#include <mpt/config/small_file.hpp>
 #include <mpt/config/token_ids.hpp>
 #include <mpt/hf/is_model.hpp>
 #include <mpt/hf/names.hpp>
+#include <mpt/yaml/small_file.hpp>
 #include <parallel/checkpoint/checkpoints.hpp>
 
 namespace mpt {

@@ -5,10 +5,10 @@
 
 #include <mpt/callbacks/hf_exports.hpp>
 #include <mpt/callbacks/read_sample_prompts.hpp>
-#include <mpt/train/configured_data.hpp>
-#include <mpt/train/open_pretrained.hpp>
-#include <mpt/train/task_evaluation.hpp>
-#include <mpt/train/task_set.hpp>
+#include <mpt/train/checkpoint/open_pretrained.hpp>
+#include <mpt/train/data/configured_data.hpp>
+#include <mpt/train/evaluation/task_evaluation.hpp>
+#include <mpt/train/evaluation/task_set.hpp>
 
 namespace mpt {
 

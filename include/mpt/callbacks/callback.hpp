@@ -19,7 +19,7 @@
 #include <nlohmann/json.hpp>
 
 #include <parallel/core/error.hpp>
-#include <parallel/train/tensor_squares.hpp>
+#include <parallel/train/results/tensor_squares.hpp>
 
 namespace mpt {
 

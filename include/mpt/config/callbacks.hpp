@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include <mpt/config/reader.hpp>
+#include <mpt/yaml/reader.hpp>
 #include <parallel/core/file.hpp>
 
 namespace mpt {

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include <mpt/config/reader.hpp>
 #include <mpt/finetune/row_trimming.hpp>
+#include <mpt/yaml/reader.hpp>
 
 namespace mpt {
 

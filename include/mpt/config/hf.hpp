@@ -23,7 +23,7 @@
 #include <nlohmann/json.hpp>
 
 #include <mpt/config/model.hpp>
-#include <mpt/config/node.hpp>
+#include <mpt/yaml/node.hpp>
 #include <parallel/checkpoint/json.hpp>
 #include <parallel/core/error.hpp>
 

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include <mpt/config/finetuning.hpp>
-#include <mpt/config/reader.hpp>
 #include <mpt/data/stream_weights.hpp>
+#include <mpt/yaml/reader.hpp>
 
 namespace mpt {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include <mpt/config/node.hpp>
-#include <mpt/config/reader.hpp>
+#include <mpt/yaml/node.hpp>
+#include <mpt/yaml/reader.hpp>
 
 namespace mpt {
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include <mpt/config/reader.hpp>
+#include <mpt/yaml/reader.hpp>
 #include <parallel/optim/muon.hpp>
 
 namespace mpt {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <mpt/config/model.hpp>
-#include <mpt/config/reader.hpp>
+#include <mpt/yaml/reader.hpp>
 #include <parallel/train/clipping.hpp>
 
 namespace mpt {

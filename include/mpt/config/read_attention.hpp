@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <mpt/config/attention.hpp>
-#include <mpt/config/reader.hpp>
+#include <mpt/yaml/reader.hpp>
 
 namespace mpt::detail {
 

@@ -3,8 +3,8 @@
 #pragma once
 
 #include <mpt/config/mirrors.hpp>
-#include <mpt/config/reader.hpp>
 #include <mpt/config/train.hpp>
+#include <mpt/yaml/reader.hpp>
 
 namespace mpt::detail {
 

@@ -7,7 +7,7 @@
 
 #include <mpt/config/mirrors.hpp>
 #include <mpt/config/model.hpp>
-#include <mpt/config/reader.hpp>
+#include <mpt/yaml/reader.hpp>
 
 namespace mpt {
 

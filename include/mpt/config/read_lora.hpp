@@ -14,7 +14,7 @@
 
 #include <mpt/config/lora.hpp>
 #include <mpt/config/model.hpp>
-#include <mpt/config/reader.hpp>
+#include <mpt/yaml/reader.hpp>
 #include <parallel/checkpoint/json.hpp>
 
 namespace mpt {

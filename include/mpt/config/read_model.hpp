@@ -11,7 +11,7 @@
 #include <utility>
 
 #include <mpt/config/model.hpp>
-#include <mpt/config/reader.hpp>
+#include <mpt/yaml/reader.hpp>
 
 namespace mpt {
 

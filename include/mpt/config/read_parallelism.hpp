@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include <mpt/config/parallelism.hpp>
-#include <mpt/config/reader.hpp>
+#include <mpt/yaml/reader.hpp>
 
 namespace mpt::detail {
 

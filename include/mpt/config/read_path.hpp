@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include <mpt/config/reader.hpp>
+#include <mpt/yaml/reader.hpp>
 
 namespace mpt::detail {
 

@@ -8,8 +8,8 @@
 
 #include <cstdint>
 
-#include <mpt/config/reader.hpp>
 #include <mpt/config/recompute.hpp>
+#include <mpt/yaml/reader.hpp>
 
 namespace mpt::detail {
 

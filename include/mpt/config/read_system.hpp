@@ -10,8 +10,8 @@
 #include <optional>
 #include <string_view>
 
-#include <mpt/config/reader.hpp>
 #include <mpt/config/train.hpp>
+#include <mpt/yaml/reader.hpp>
 
 namespace mpt::detail {
 

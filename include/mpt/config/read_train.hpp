@@ -8,8 +8,8 @@
 #include <span>
 #include <string>
 
-#include <mpt/config/reader.hpp>
 #include <mpt/config/train.hpp>
+#include <mpt/yaml/reader.hpp>
 
 namespace mpt {
 

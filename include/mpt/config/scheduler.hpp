@@ -12,8 +12,8 @@
 #include <vector>
 
 #include <mpt/config/optimizer.hpp>
-#include <mpt/config/reader.hpp>
-#include <mpt/config/time.hpp>
+#include <mpt/yaml/reader.hpp>
+#include <mpt/yaml/time.hpp>
 #include <parallel/core/error.hpp>
 
 namespace mpt {

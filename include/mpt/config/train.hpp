@@ -16,16 +16,16 @@
 #include <vector>
 
 #include <mpt/config/callbacks.hpp>
+#include <mpt/config/gauntlet_config.hpp>
+#include <mpt/config/icl_task.hpp>
 #include <mpt/config/loader.hpp>
 #include <mpt/config/model.hpp>
 #include <mpt/config/optimizer.hpp>
 #include <mpt/config/parallelism.hpp>
 #include <mpt/config/recompute.hpp>
-#include <mpt/config/report.hpp>
 #include <mpt/config/scheduler.hpp>
-#include <mpt/config/time.hpp>
-#include <mpt/eval/gauntlet_config.hpp>
-#include <mpt/eval/icl_task.hpp>
+#include <mpt/yaml/report.hpp>
+#include <mpt/yaml/time.hpp>
 #include <parallel/core/error.hpp>
 #include <parallel/data/share.hpp>
 #include <parallel/train/clipping.hpp>

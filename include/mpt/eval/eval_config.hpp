@@ -13,11 +13,11 @@
 #include <string_view>
 #include <vector>
 
+#include <mpt/config/gauntlet_config.hpp>
 #include <mpt/config/hf.hpp>
-#include <mpt/config/report.hpp>
+#include <mpt/config/icl_task.hpp>
 #include <mpt/config/train.hpp>
-#include <mpt/eval/gauntlet_config.hpp>
-#include <mpt/eval/icl_task.hpp>
+#include <mpt/yaml/report.hpp>
 
 namespace mpt::icl {
 

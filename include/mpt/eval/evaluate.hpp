@@ -12,8 +12,8 @@
 #include <vector>
 
 #include <mpt/eval/evaluation_result.hpp>
+#include <mpt/model/device_sequences.hpp>
 #include <mpt/model/model.hpp>
-#include <mpt/train/device_sequences.hpp>
 #include <mpt/vocabulary.hpp>
 #include <parallel/comm/any_communicator.hpp>
 #include <parallel/device/host/stream.hpp>

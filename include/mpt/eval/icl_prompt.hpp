@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
+#include <mpt/config/icl_task.hpp>
 #include <mpt/eval/icl_rows.hpp>
-#include <mpt/eval/icl_task.hpp>
 
 namespace mpt::icl {
 

@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
+#include <mpt/config/icl_task.hpp>
 #include <mpt/data/document_reader.hpp>
-#include <mpt/eval/icl_task.hpp>
 #include <parallel/checkpoint/json.hpp>
 
 namespace mpt::icl {

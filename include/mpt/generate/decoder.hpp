@@ -17,7 +17,7 @@
 #include <mpt/generate/text_model.hpp>
 #include <mpt/model/model.hpp>
 #include <parallel/device/transfer.hpp>
-#include <parallel/train/stage.hpp>
+#include <parallel/train/setup/stage.hpp>
 
 namespace mpt {
 

@@ -18,8 +18,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include <mpt/config/node.hpp>
 #include <mpt/hf/pickle_names.hpp>
+#include <mpt/yaml/node.hpp>
 #include <parallel/core/error.hpp>
 
 namespace mpt::hf {

@@ -9,8 +9,8 @@
 
 #include <mpt/callbacks/callback.hpp>
 #include <mpt/config/train.hpp>
-#include <mpt/train/run_checkpoint.hpp>
-#include <mpt/train/skipped_batches.hpp>
+#include <mpt/train/checkpoint/run_checkpoint.hpp>
+#include <mpt/train/data/skipped_batches.hpp>
 #include <mpt/train/spike_limits.hpp>
 #include <parallel/layer/context.hpp>
 #include <parallel/train/step_limits.hpp>

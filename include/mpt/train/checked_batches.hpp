@@ -12,15 +12,15 @@
 
 #include <mpt/callbacks/callback.hpp>
 #include <mpt/config/train.hpp>
-#include <mpt/train/device_sequences.hpp>
-#include <mpt/train/run_data.hpp>
-#include <mpt/train/run_mesh.hpp>
+#include <mpt/model/device_sequences.hpp>
+#include <mpt/train/data/run_data.hpp>
+#include <mpt/train/setup/run_mesh.hpp>
 #include <mpt/vocabulary.hpp>
 #include <parallel/comm/texts.hpp>
 #include <parallel/core/failures.hpp>
 #include <parallel/ops/host/matrix_unit.hpp>
 #include <parallel/ops/host/simd.hpp>
-#include <parallel/train/corruption_check.hpp>
+#include <parallel/train/checks/corruption_check.hpp>
 
 namespace mpt {
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <mpt/config/train.hpp>
-#include <mpt/train/example_batches.hpp>
-#include <mpt/train/example_set.hpp>
+#include <mpt/train/data/example_batches.hpp>
+#include <mpt/train/data/example_set.hpp>
 #include <mpt/train/run_parts.hpp>
 
 namespace mpt {

@@ -9,9 +9,9 @@
 #include <mpt/callbacks/hf_checkpointer.hpp>
 #include <mpt/callbacks/sample_prompts.hpp>
 #include <mpt/config/train.hpp>
-#include <mpt/train/run_data.hpp>
-#include <mpt/train/run_tasks.hpp>
-#include <mpt/train/weight_source.hpp>
+#include <mpt/train/checkpoint/weight_source.hpp>
+#include <mpt/train/data/run_data.hpp>
+#include <mpt/train/evaluation/run_tasks.hpp>
 #include <parallel/core/error.hpp>
 
 namespace mpt {

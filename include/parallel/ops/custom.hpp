@@ -13,10 +13,10 @@ using meta::updates;
 
 /// custom(s, task, views...): enqueues task(), which reads the views of const elements among
 /// `views`, writes the other views, and reads and writes those given as updates(view). On the meta
-/// device nothing runs; the views are noted for the check of the model (train/model_check.hpp).
-/// This is for streams whose tasks are host code; a GPU needs a kernel (docs/gpu.md). Pass every
-/// view that the task uses: the check cannot see the others. Throws `error` if a view is bound to
-/// no memory.
+/// device nothing runs; the views are noted for the check of the model
+/// (train/checks/model_check.hpp). This is for streams whose tasks are host code; a GPU needs a
+/// kernel (docs/gpu.md). Pass every view that the task uses: the check cannot see the others.
+/// Throws `error` if a view is bound to no memory.
 struct custom_fn {
   template <class Stream, class Task, class... Views>
   void operator()(Stream& s, Task&& task, Views const&... views) const {

@@ -44,7 +44,7 @@ class p2p_streams {
   }
 
   /// Enqueues a message between the edges of stages, for a program that run_step
-  /// (train/run_step.hpp) can run.
+  /// (train/step/run_step.hpp) can run.
   template <class Program>
   [[nodiscard]] auto message(step_kind kind, microbatch_task const& task, int peer,
                              Program& program, call_site caller) {

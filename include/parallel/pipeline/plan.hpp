@@ -1,8 +1,9 @@
 // plan: a schedule lowered to the steps of one rank: its computations, the messages to and from
 // neighbouring ranks, copies between two stages of its own, and the memory of each.
 //
-// A plan is a pure value: order and memory are fixed before anything runs. train/lower_step.hpp
-// makes of it the list of all actions of a training step, which is proved and run.
+// A plan is a pure value: order and memory are fixed before anything runs.
+// train/step/lower_step.hpp makes of it the list of all actions of a training step, which is proved
+// and run.
 //
 // Memory of a stage. A *slot* holds the activations that a forward pass keeps, the stage's output
 // and its gradient; a microbatch task takes the slot with its forward pass and releases it after

@@ -15,10 +15,10 @@
 
 #include <parallel/device/arena.hpp>
 #include <parallel/device/meta/device.hpp>
-#include <parallel/train/hold_units.hpp>
 #include <parallel/train/optimizer_groups.hpp>
-#include <parallel/train/stage_memory.hpp>
-#include <parallel/train/stages.hpp>
+#include <parallel/train/setup/hold_units.hpp>
+#include <parallel/train/setup/stage_memory.hpp>
+#include <parallel/train/setup/stages.hpp>
 #include <parallel/train/stepper_options.hpp>
 #include <parallel/train/trainable.hpp>
 #include <parallel/zero/unit_set.hpp>

@@ -17,7 +17,7 @@
 #include <parallel/device/arena.hpp>
 #include <parallel/layer/context.hpp>
 #include <parallel/train/model.hpp>
-#include <parallel/train/statistics_sum.hpp>
+#include <parallel/train/results/statistics_sum.hpp>
 #include <parallel/train/stepper.hpp>
 
 namespace parallel::train {

@@ -25,22 +25,22 @@
 #include <parallel/device/annotate.hpp>
 #include <parallel/device/reserve_scratch.hpp>
 #include <parallel/train/attempt.hpp>
-#include <parallel/train/canonical_order.hpp>
-#include <parallel/train/corruption_check.hpp>
+#include <parallel/train/checks/corruption_check.hpp>
+#include <parallel/train/checks/model_check.hpp>
+#include <parallel/train/checks/progress_check.hpp>
+#include <parallel/train/checks/step_agreement.hpp>
 #include <parallel/train/model.hpp>
-#include <parallel/train/model_check.hpp>
 #include <parallel/train/optimizer_groups.hpp>
-#include <parallel/train/placed_units.hpp>
 #include <parallel/train/plan.hpp>
 #include <parallel/train/process_groups.hpp>
-#include <parallel/train/progress_check.hpp>
-#include <parallel/train/shared_results.hpp>
-#include <parallel/train/statistics_sum.hpp>
-#include <parallel/train/step_agreement.hpp>
+#include <parallel/train/results/shared_results.hpp>
+#include <parallel/train/results/statistics_sum.hpp>
+#include <parallel/train/setup/canonical_order.hpp>
+#include <parallel/train/setup/placed_units.hpp>
+#include <parallel/train/setup/stepper_parts.hpp>
+#include <parallel/train/setup/stepper_setup.hpp>
+#include <parallel/train/step/stepper_program.hpp>
 #include <parallel/train/stepper_options.hpp>
-#include <parallel/train/stepper_parts.hpp>
-#include <parallel/train/stepper_program.hpp>
-#include <parallel/train/stepper_setup.hpp>
 
 namespace parallel::train {
 

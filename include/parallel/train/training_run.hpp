@@ -15,8 +15,8 @@
 #include <parallel/core/error.hpp>
 #include <parallel/core/tensor.hpp>
 #include <parallel/layer/context.hpp>
+#include <parallel/train/checks/sample_check.hpp>
 #include <parallel/train/learning_rate.hpp>
-#include <parallel/train/sample_check.hpp>
 #include <parallel/train/session.hpp>
 #include <parallel/train/train_batches.hpp>
 

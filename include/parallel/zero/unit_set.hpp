@@ -2,7 +2,8 @@
 //
 // For memory that the ZeRO level shards, values are unsharded into a buffer before a part runs, and
 // gradients are reduced out of a buffer after its backward pass; other memory is used in place. The
-// plan of a step (train/step_plan.hpp) determines the buffers, their times and their dependencies.
+// plan of a step (train/step/step_plan.hpp) determines the buffers, their times and their
+// dependencies.
 #pragma once
 
 #include <deque>

@@ -1,5 +1,5 @@
 // Times: "100ba", "0.02dur", and when they are due.
-#include <mpt/config/time.hpp>
+#include <mpt/yaml/time.hpp>
 
 #include "../support.hpp"
 #include "../targets.hpp"

@@ -1,5 +1,5 @@
 // YAML text; after a NUL byte, which is no text, one override of the command line.
-#include <mpt/config/document.hpp>
+#include <mpt/yaml/document.hpp>
 
 #include "../support.hpp"
 #include "../targets.hpp"

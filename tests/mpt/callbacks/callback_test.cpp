@@ -11,9 +11,9 @@
 #include <mpt/callbacks/kill_loss_spike.hpp>
 #include <mpt/callbacks/nan_monitor.hpp>
 #include <mpt/callbacks/optimizer_monitor.hpp>
-#include <mpt/config/document.hpp>
-#include <mpt/config/small_file.hpp>
-#include <mpt/config/yaml.hpp>
+#include <mpt/yaml/document.hpp>
+#include <mpt/yaml/small_file.hpp>
+#include <mpt/yaml/yaml.hpp>
 #include <support/golden.hpp>
 
 namespace callback_test {

@@ -9,7 +9,7 @@
 #include <mpt/config/optimizer.hpp>
 #include <mpt/config/read_system.hpp>
 #include <mpt/config/read_train.hpp>
-#include <mpt/config/yaml.hpp>
+#include <mpt/yaml/yaml.hpp>
 #include <parallel/core/file.hpp>
 #include <parallel/support/files.hpp>
 #include <support/checkout.hpp>

@@ -5,8 +5,8 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/config/document.hpp>
 #include <mpt/config/loader.hpp>
+#include <mpt/yaml/document.hpp>
 #include <parallel/support/files.hpp>
 
 namespace finetuning_test {

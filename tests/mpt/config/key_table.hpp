@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <mpt/config/report.hpp>
+#include <mpt/yaml/report.hpp>
 #include <parallel/support/files.hpp>
 
 namespace test {

@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
-#include <mpt/config/document.hpp>
 #include <mpt/config/mirrors.hpp>
+#include <mpt/yaml/document.hpp>
 
 namespace mirrors_test {
 

@@ -6,7 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <mpt/config/optimizer.hpp>
-#include <mpt/config/yaml.hpp>
+#include <mpt/yaml/yaml.hpp>
 #include <parallel/support/files.hpp>
 
 namespace optimizer_test {

@@ -6,7 +6,7 @@
 #include <doctest/doctest.h>
 
 #include <mpt/config/read_algorithms.hpp>
-#include <mpt/config/yaml.hpp>
+#include <mpt/yaml/yaml.hpp>
 
 namespace read_algorithms_test {
 

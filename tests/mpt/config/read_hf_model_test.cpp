@@ -5,10 +5,10 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/config/document.hpp>
 #include <mpt/config/hf.hpp>
 #include <mpt/config/read_hf_model.hpp>
 #include <mpt/config/sizes.hpp>
+#include <mpt/yaml/document.hpp>
 #include <nlohmann/json.hpp>
 #include <parallel/core/file.hpp>
 #include <parallel/support/files.hpp>

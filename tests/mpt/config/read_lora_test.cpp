@@ -5,9 +5,9 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/config/document.hpp>
 #include <mpt/config/linear_layers.hpp>
 #include <mpt/config/read_lora.hpp>
+#include <mpt/yaml/document.hpp>
 #include <parallel/support/files.hpp>
 #include <support/golden.hpp>
 

@@ -8,7 +8,7 @@
 #include <doctest/doctest.h>
 
 #include <mpt/config/read_model.hpp>
-#include <mpt/config/yaml.hpp>
+#include <mpt/yaml/yaml.hpp>
 #include <parallel/support/files.hpp>
 
 namespace read_model_test {

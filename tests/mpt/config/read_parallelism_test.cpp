@@ -5,7 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <mpt/config/read_parallelism.hpp>
-#include <mpt/config/yaml.hpp>
+#include <mpt/yaml/yaml.hpp>
 
 namespace read_parallelism_test {
 

@@ -1,8 +1,8 @@
 #include <doctest/doctest.h>
 
-#include <mpt/config/document.hpp>
 #include <mpt/config/read_path.hpp>
 #include <mpt/data/scratch.hpp>
+#include <mpt/yaml/document.hpp>
 #include <string>
 
 namespace read_path_test {

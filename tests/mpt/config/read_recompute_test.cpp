@@ -4,10 +4,10 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/config/document.hpp>
 #include <mpt/config/read_recompute.hpp>
 #include <mpt/config/read_train.hpp>
-#include <mpt/config/yaml.hpp>
+#include <mpt/yaml/document.hpp>
+#include <mpt/yaml/yaml.hpp>
 #include <parallel/support/files.hpp>
 
 namespace read_recompute_test {

@@ -11,11 +11,11 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/config/document.hpp>
 #include <mpt/config/hf.hpp>
 #include <mpt/config/read_lora.hpp>
 #include <mpt/config/read_train.hpp>
 #include <mpt/config/sizes.hpp>
+#include <mpt/yaml/document.hpp>
 #include <parallel/core/file.hpp>
 #include <parallel/support/files.hpp>
 #include <support/checkout.hpp>

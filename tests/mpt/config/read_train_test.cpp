@@ -9,9 +9,9 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/config/document.hpp>
 #include <mpt/config/read_train.hpp>
 #include <mpt/config/sizes.hpp>
+#include <mpt/yaml/document.hpp>
 #include <parallel/core/philox.hpp>
 #include <parallel/support/files.hpp>
 #include <support/data.hpp>

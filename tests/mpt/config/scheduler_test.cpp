@@ -6,10 +6,10 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/config/document.hpp>
 #include <mpt/config/scheduler.hpp>
-#include <mpt/config/small_file.hpp>
-#include <mpt/config/yaml.hpp>
+#include <mpt/yaml/document.hpp>
+#include <mpt/yaml/small_file.hpp>
+#include <mpt/yaml/yaml.hpp>
 #include <nlohmann/json.hpp>
 #include <parallel/support/files.hpp>
 #include <support/golden.hpp>

@@ -10,9 +10,9 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/config/document.hpp>
 #include <mpt/config/lora.hpp>
 #include <mpt/eval/eval_config.hpp>
+#include <mpt/yaml/document.hpp>
 
 #include "mpt/config/key_table.hpp"
 #include "mpt/data/scratch.hpp"

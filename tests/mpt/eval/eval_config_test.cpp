@@ -1,8 +1,8 @@
 #include <doctest/doctest.h>
 
-#include <mpt/config/document.hpp>
-#include <mpt/config/yaml.hpp>
 #include <mpt/eval/eval_config.hpp>
+#include <mpt/yaml/document.hpp>
+#include <mpt/yaml/yaml.hpp>
 
 #include "mpt/data/scratch.hpp"
 #include "support/data.hpp"

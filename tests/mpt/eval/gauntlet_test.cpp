@@ -1,7 +1,7 @@
 #include <doctest/doctest.h>
 
-#include <mpt/config/document.hpp>
 #include <mpt/eval/gauntlet.hpp>
+#include <mpt/yaml/document.hpp>
 
 #include "mpt/data/scratch.hpp"
 #include "support/data.hpp"

@@ -11,14 +11,14 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/config/document.hpp>
 #include <mpt/config/hf.hpp>
 #include <mpt/config/read_model.hpp>
 #include <mpt/config/sizes.hpp>
 #include <mpt/hf/convert.hpp>
 #include <mpt/hf/remote_code.hpp>
 #include <mpt/hf/shapes.hpp>
-#include <mpt/train/sequences.hpp>
+#include <mpt/model/sequences.hpp>
+#include <mpt/yaml/document.hpp>
 #include <parallel/checkpoint/safetensors_writer.hpp>
 #include <parallel/support/files.hpp>
 #include <support/data.hpp>

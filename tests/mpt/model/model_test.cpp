@@ -12,7 +12,7 @@
 #include <vector>
 
 #include <mpt/model/model.hpp>
-#include <mpt/train/sequences.hpp>
+#include <mpt/model/sequences.hpp>
 #include <parallel/comm/threads/run.hpp>
 #include <parallel/data/share.hpp>
 #include <parallel/device/host/device.hpp>

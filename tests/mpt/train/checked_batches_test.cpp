@@ -14,7 +14,7 @@
 
 #include <parallel/core/failures.hpp>
 
-#include "guarded_run.hpp"
+#include "mpt/train/guarded_run.hpp"
 
 namespace checked_batches_test {
 namespace {

@@ -5,8 +5,8 @@
 #include <memory>
 #include <utility>
 
+#include "mpt/train/tiny_run.hpp"
 #include "support/guarded_device.hpp"
-#include "tiny_run.hpp"
 
 namespace tiny_run {
 

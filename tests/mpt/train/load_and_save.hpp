@@ -4,13 +4,13 @@
 #include <filesystem>
 #include <utility>
 
-#include <mpt/train/open_pretrained.hpp>
-#include <mpt/train/parameter_groups.hpp>
-#include <mpt/train/run_checkpoint.hpp>
-#include <mpt/train/run_mesh.hpp>
+#include <mpt/train/checkpoint/open_pretrained.hpp>
+#include <mpt/train/checkpoint/run_checkpoint.hpp>
+#include <mpt/train/setup/parameter_groups.hpp>
+#include <mpt/train/setup/run_mesh.hpp>
 #include <parallel/train/stepper.hpp>
 
-#include "tiny_run.hpp"
+#include "mpt/train/tiny_run.hpp"
 
 namespace tiny_run {
 

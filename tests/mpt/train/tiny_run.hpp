@@ -14,16 +14,16 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/train/run_plan.hpp>
 #include <mpt/train/run_training.hpp>
+#include <mpt/train/setup/run_plan.hpp>
 #include <nlohmann/json.hpp>
 #include <parallel/checkpoint/reader.hpp>
 #include <parallel/comm/threads/run.hpp>
 #include <parallel/device/host/device.hpp>
 #include <parallel/support/files.hpp>
 
-#include "parts_of.hpp"
-#include "token_set.hpp"
+#include "mpt/train/parts_of.hpp"
+#include "mpt/train/token_set.hpp"
 
 namespace tiny_run {
 

@@ -10,7 +10,7 @@
 
 #include <doctest/doctest.h>
 
-#include "tiny_run.hpp"
+#include "mpt/train/tiny_run.hpp"
 
 namespace trainer_canonical_test {
 namespace {

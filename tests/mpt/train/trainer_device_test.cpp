@@ -11,10 +11,10 @@
 #include <mpt/generate/generate.hpp>
 #include <mpt/generate/model_decoder.hpp>
 #include <mpt/hf/model_source.hpp>
-#include <mpt/train/training_data.hpp>
+#include <mpt/train/data/training_data.hpp>
 #include <parallel/train/weights.hpp>
 
-#include "guarded_run.hpp"
+#include "mpt/train/guarded_run.hpp"
 
 namespace trainer_device_test {
 namespace {

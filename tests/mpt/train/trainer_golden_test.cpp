@@ -15,14 +15,14 @@
 
 #include <doctest/doctest.h>
 
-#include <mpt/config/document.hpp>
 #include <mpt/config/read_train.hpp>
+#include <mpt/yaml/document.hpp>
 #include <parallel/checkpoint/reader.hpp>
 #include <parallel/checkpoint/safetensors.hpp>
 #include <parallel/checkpoint/save.hpp>
 #include <support/golden_tensor.hpp>
 
-#include "tiny_run.hpp"
+#include "mpt/train/tiny_run.hpp"
 
 namespace trainer_golden_test {
 namespace {

@@ -17,8 +17,8 @@
 
 #include <parallel/checkpoint/reader.hpp>
 
+#include "mpt/train/tiny_run.hpp"
 #include "support/captured_stderr.hpp"
-#include "tiny_run.hpp"
 
 namespace trainer_options_test {
 namespace {

@@ -12,7 +12,7 @@
 #include <parallel/checkpoint/reader.hpp>
 #include <parallel/core/failures.hpp>
 
-#include "tiny_run.hpp"
+#include "mpt/train/tiny_run.hpp"
 
 namespace trainer_spikes_test {
 namespace {

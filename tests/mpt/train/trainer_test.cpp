@@ -9,7 +9,7 @@
 
 #include <doctest/doctest.h>
 
-#include "tiny_run.hpp"
+#include "mpt/train/tiny_run.hpp"
 
 namespace trainer_test {
 namespace {

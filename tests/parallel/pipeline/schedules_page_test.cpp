@@ -71,7 +71,7 @@ std::string page() {
 A schedule is a value (`parallel/pipeline/schedule.hpp`): for every rank the list of its forward
 passes (F), input gradients (I), weight gradients (W), or both together (B), at a stage and a
 microbatch. `plan.hpp` lowers it to what one rank does, with messages and numbered memory. From that,
-`parallel/train/lower_step.hpp` makes the list of a step's actions, `verify_step.hpp` proves the lists
+`parallel/train/step/lower_step.hpp` makes the list of a step's actions, `verify_step.hpp` proves the lists
 of all ranks free of deadlock and races, and `run_step.hpp` runs any of them. The numbers and
 drawings of this page are made by `tests/parallel/pipeline/schedules_page_test.cpp`.
 

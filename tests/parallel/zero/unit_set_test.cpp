@@ -13,7 +13,7 @@
 #include <parallel/device/host/device.hpp>
 #include <parallel/device/meta/device.hpp>
 #include <parallel/ops/host.hpp>
-#include <parallel/train/step_plans.hpp>
+#include <parallel/train/step/step_plans.hpp>
 #include <parallel/zero/unit_set.hpp>
 
 namespace unit_set_test {

@@ -1,5 +1,5 @@
 // memory_access: the memory that an operation reads and writes, as reported by the meta device. The
-// check of a model uses it (parallel/train/model_check.hpp). Addresses are compared, never
+// check of a model uses it (parallel/train/checks/model_check.hpp). Addresses are compared, never
 // dereferenced.
 #pragma once
 

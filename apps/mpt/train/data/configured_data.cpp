@@ -1,0 +1,114 @@
+#include <mpt/train/data/configured_data.hpp>
+
+#include <span>
+#include <string>
+
+#include <mpt/train/data/data_fingerprint.hpp>
+#include <mpt/train/data/run_data.hpp>
+
+namespace mpt::detail {
+
+trained_set set_of(example_batches const& batches) {
+  return {.samples = batches.samples(),
+          .checksum = checksum_of(batches.examples()),
+          .batches_per_epoch = batches.batches_per_epoch()};
+}
+
+trained_set set_of(training_batches const& batches) {
+  using parallel::checkpoint::checksum_text;
+  parallel::checkpoint::running_checksum sizes;
+  std::string contents;
+  shard_hashes hashes;
+  auto const& streams = batches.streams();
+  for (std::size_t s = 0; s < streams.count(); ++s) {
+    sizes.add(std::as_bytes(streams.set(s).shard_samples()));
+    contents += (s == 0 ? "" : " ") + checksum_of(streams.set(s));
+    hashes.add(streams.set(s).reader().shards());
+  }
+  return {.samples = batches.samples(),
+          .checksum = checksum_text(sizes.value()),
+          .batches_per_epoch = batches.batches_per_epoch(),
+          .contents = std::move(contents),
+          .hashes = hashes.checksum(),
+          .written_as = hashes.written_as()};
+}
+
+}  // namespace mpt::detail
+
+namespace mpt {
+
+index configured_batches::batches_per_epoch() const {
+  return std::visit([](auto const& s) { return s.batches_per_epoch(); }, source_);
+}
+
+parallel::data::share configured_batches::share() const {
+  return std::visit([](auto const& s) { return s.share(); }, source_);
+}
+
+sequences configured_batches::at(index batch) {
+  return std::visit([&](auto& s) { return s.at(batch); }, source_);
+}
+
+bool configured_batches::in_memory() const {
+  return std::holds_alternative<example_batches>(source_);
+}
+
+std::int64_t configured_batches::tokens() const {
+  auto const* const examples = std::get_if<example_batches>(&source_);
+  return examples != nullptr ? examples->tokens() : padded_tokens_;
+}
+
+std::int64_t configured_batches::padded_tokens() const {
+  auto const* const examples = std::get_if<example_batches>(&source_);
+  return examples != nullptr ? examples->padded_tokens() : padded_tokens_;
+}
+
+double configured_batches::waited_seconds() const {
+  return std::visit([](auto const& s) { return s.waited_seconds(); }, source_);
+}
+
+configured_batches::batch_source configured_batches::open(
+    train_config const& config, std::shared_ptr<example_set const> examples, int rank, int ranks) {
+  if (examples != nullptr)
+    return batch_source(std::in_place_type<example_batches>, config, std::move(examples), rank,
+                        ranks);
+  require(!config.train_loader.finetuning,
+          "a run whose train_loader is of finetuning needs its examples; give those that "
+          "read_run_examples reads");
+  return batch_source(std::in_place_type<training_batches>, config, rank, ranks);
+}
+
+configured_set::configured_set(train_config const& config, std::size_t set_index,
+                               std::shared_ptr<example_set const> examples)
+    : config_(&config), loader_(&config.eval_loaders[set_index]), examples_(std::move(examples)) {
+  if (examples_ == nullptr) streams_ = open_streams(*loader_, config.model.vocab_size);
+}
+
+evaluation_set::reader configured_set::batches(int rank, int ranks) const {
+  auto const device_batch = config_->evaluation.device_eval_batch_size;
+  auto const max_batches = config_->evaluation.eval_subset_num_batches;
+  auto const make_reader = [](auto batches) { return [batches] { return batches->next(); }; };
+  if (examples_ != nullptr)
+    return make_reader(std::make_shared<example_evaluation>(*examples_, *loader_, device_batch,
+                                                            rank, ranks, max_batches));
+  return make_reader(std::make_shared<evaluation_batches>(*streams_, device_batch, rank, ranks,
+                                                          max_batches, separator_of(*loader_),
+                                                          is_canonical(*config_)));
+}
+
+std::unique_ptr<run_batches> configured_data::batches(train_config const& config, int rank,
+                                                      int ranks) const {
+  return std::make_unique<configured_batches>(config, examples_.train, rank, ranks);
+}
+
+std::vector<std::unique_ptr<evaluation_set>> configured_data::evaluation_sets(
+    train_config const& config) const {
+  std::vector<std::unique_ptr<evaluation_set>> out;
+  auto const& evaluation = examples_.evaluation;
+  for (std::size_t i = 0; i < config.eval_loaders.size(); ++i)
+    out.push_back(std::make_unique<configured_set>(
+        config, i, i < evaluation.size() ? evaluation[i] : nullptr));
+  return out;
+}
+
+}  // namespace mpt

@@ -1,0 +1,36 @@
+#include <mpt/train/evaluation/task_evaluation.hpp>
+
+#include <fmt/format.h>
+
+#include <mpt/eval/icl_run.hpp>
+
+namespace mpt {
+
+task_scores task_evaluation::evaluate(text_model& model, icl::row_sharing const& sharing,
+                                      std::int64_t batch) const {
+  icl::task_model scorer(model);
+  icl::model_report report;
+  for (auto const& task : set_.tasks)
+    for (auto const shots : task.config.shots)
+      report.tasks.push_back(
+          icl::run_task(task, shots, set_.words, scorer, sharing, set_.subset_batches));
+  if (set_.gauntlet) report.gauntlet = icl::score_gauntlet(*set_.gauntlet, report.tasks);
+  return {icl::metrics_of(report), lines_of(report, batch)};
+}
+
+std::vector<std::string> task_evaluation::lines_of(icl::model_report const& report,
+                                                   std::int64_t batch) {
+  std::vector<std::string> out;
+  for (auto const& task : report.tasks)
+    out.push_back(fmt::format("task {}, {}-shot, at {} ba: {:.1f} % of {} rows", task.label,
+                              task.shots, batch, 100 * task.accuracy(), task.rows()));
+  for (auto const& note : icl::notes_on_cut_contexts(report)) out.push_back("note: " + note);
+  if (!report.gauntlet) return out;
+  for (auto const& [name, score] : report.gauntlet->averages)
+    out.push_back(fmt::format("gauntlet {} at {} ba: {:.4f}", name, batch, score));
+  for (auto const& [category, benchmark] : report.gauntlet->missing)
+    out.push_back(fmt::format("note: no score for {}, as {} was not run", category, benchmark));
+  return out;
+}
+
+}  // namespace mpt

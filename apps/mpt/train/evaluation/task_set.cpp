@@ -1,0 +1,40 @@
+#include <mpt/train/evaluation/task_set.hpp>
+
+#include <cstddef>
+#include <filesystem>
+#include <system_error>
+
+#include <mpt/eval/icl_example.hpp>
+#include <mpt/eval/icl_run.hpp>
+#include <mpt/tokenizer/text_affixes.hpp>
+
+namespace mpt {
+
+task_set read_task_set(train_config const& config) {
+  using parallel::require;
+  for (auto const& task : config.icl.tasks)
+    require(!config.model.learned_pos_emb || task.max_seq_len <= config.model.max_seq_len,
+            "icl_tasks: ", task.label, ": max_seq_len ", task.max_seq_len, " is longer than the ",
+            config.model.max_seq_len, " learned positions of the model; set icl_seq_len");
+  auto const& tokenizer_name = config.tokenizer.name;
+  std::error_code unreadable;  // then it is not there
+  require(std::filesystem::exists(tokenizer_name, unreadable),
+          "icl_tasks need the tokenizer, but "
+          "tokenizer.name ",
+          tokenizer_name, " is no folder or file here");
+  task_set out{icl::load_tasks(config.icl.tasks), tokenizer::load(tokenizer_name),
+               config.icl.gauntlet, config.icl.subset_batches};
+  require(out.words.size() <= config.model.vocab_size, "tokenizer.name ", tokenizer_name, ": has ",
+          out.words.size(), " tokens, the model only ", config.model.vocab_size);
+  auto const affixes = read_text_affixes(out.words);
+  for (auto const& task : out.tasks)
+    for (auto const shots : task.config.shots)
+      for (auto const& [category, part] : task.parts) {
+        icl::example_maker maker(task.config, part, shots, out.words, affixes);
+        auto const rows = icl::rows_to_run(task.config, part, out.subset_batches);
+        for (std::size_t row = 0; row < rows; ++row) static_cast<void>(maker.make(row));
+      }
+  return out;
+}
+
+}  // namespace mpt

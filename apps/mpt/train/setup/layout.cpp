@@ -1,0 +1,279 @@
+#include <mpt/train/setup/layout.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include <parallel/pipeline/assign.hpp>
+#include <parallel/pipeline/schedules.hpp>
+#include <parallel/tensor/slices.hpp>
+#include <parallel/train/setup/canonical_order.hpp>
+
+namespace mpt {
+namespace {
+
+/// The different sequence lengths of the training and evaluation loaders.
+[[nodiscard]] std::vector<std::int64_t> sequence_lengths(train_config const& config) {
+  std::vector<std::int64_t> out{config.train_loader.max_seq_len};
+  for (auto const& loader : config.eval_loaders)
+    if (std::ranges::find(out, loader.max_seq_len) == out.end()) out.push_back(loader.max_seq_len);
+  return out;
+}
+
+/// The rules that a tensor degree breaks.
+[[nodiscard]] std::vector<std::string> rules_broken_by_tensor(train_config const& config,
+                                                              int degree) {
+  std::vector<std::string> out;
+  if (degree == 1) return out;
+  auto const& m = config.model;
+  auto const require_enough = [&](std::string_view setting, std::int64_t count) {
+    if (count < degree)
+      out.push_back(parallel::concat(setting, ' ', count, " must be at least as many"));
+  };
+  require_enough("n_heads", m.n_heads);
+  if (auto const keys = kv_heads(m); keys < degree && degree % keys != 0)
+    out.push_back(parallel::concat("kv_n_heads ", keys, " must be at least as many, or divide it"));
+  require_enough("the hidden width of the feed-forward layer", ffn_hidden(m));
+  require_enough("vocab_size", m.vocab_size);
+  if (config.parallelism.sequence_parallel)
+    for (auto const length : sequence_lengths(config))
+      if (auto const rank_length = length / config.parallelism.context; rank_length % degree != 0)
+        out.push_back(parallel::concat("with sequence_parallel, the sequence length ",
+                                       config.parallelism.context == 1 ? "" : "of a context rank, ",
+                                       rank_length, " must divide by it"));
+  return out;
+}
+
+[[nodiscard]] std::vector<std::string> rules_broken_by_context(train_config const& config,
+                                                               int degree) {
+  std::vector<std::string> out;
+  if (degree == 1) return out;
+  auto const& p = config.parallelism;
+  for (auto const length : sequence_lengths(config))
+    if (length % (2 * std::int64_t{degree}) != 0)
+      out.push_back(
+          parallel::concat("sequences of ", length, " must divide into 2 x ", degree, " chunks"));
+  bool const exchanges = p.context_method == parallel::context_parallel::method::ulysses;
+  if (exchanges && rules_broken_by_tensor(config, p.tensor).empty()) {
+    parallel::ops::head_layout const heads{.heads = config.model.n_heads,
+                                           .kv_heads = kv_heads(config.model)};
+    using parallel::tensor::axis_position;
+    auto const largest = axis_position{0, p.tensor}.part_of(heads);
+    auto const smallest = axis_position{p.tensor - 1, p.tensor}.part_of(heads);
+    auto const require_equal_heads = [&](std::string_view setting, std::int64_t count,
+                                         std::int64_t smallest_count) {
+      if (count != smallest_count)
+        out.push_back(parallel::concat("with ulysses, each of ", p.tensor,
+                                       " tensor ranks must have as many of ", setting));
+      else if (count % degree != 0)
+        out.push_back(parallel::concat("with ulysses, ", setting, ' ', count,
+                                       p.tensor == 1 ? "" : " of a tensor rank",
+                                       " must divide by it"));
+    };
+    require_equal_heads("n_heads", largest.heads, smallest.heads);
+    if (heads.kv_heads != heads.heads)
+      require_equal_heads("kv_n_heads", largest.kv_heads, smallest.kv_heads);
+  }
+  return out;
+}
+
+/// The blocks at which a pipeline stage may begin: no block from there on attends to the keys of a
+/// block before it.
+[[nodiscard]] std::vector<std::string> possible_stage_begins(model_config const& model) {
+  std::vector<std::string> out;
+  std::int64_t earliest = model.n_layers;  // block whose keys the blocks from i on attend to
+  for (std::int64_t i = model.n_layers; i-- > 0;) {
+    earliest = std::min(earliest, key_source(model, i));
+    if (earliest == i) out.insert(out.begin(), std::to_string(i));
+  }
+  return out;
+}
+
+/// Refuses stages that separate a block from the block whose keys it attends to.
+void check_shared_keys(std::vector<std::string>& problems, train_config const& config,
+                       std::vector<parallel::pipeline::stage_blocks> const& stages) {
+  auto const& p = config.parallelism;
+  auto const possible_begins = possible_stage_begins(config.model);
+  std::vector<std::string> stage_begins;
+  for (auto const& stage : stages) stage_begins.push_back(std::to_string(stage.begin));
+  for (auto const& stage : stages)
+    for (int i = stage.begin; i < stage.end; ++i)
+      if (auto const source = key_source(config.model, i); source < stage.begin) {
+        problems.push_back(parallel::concat(
+            "pipeline ", p.pipeline, ": block ", i, " attends to the keys of block ", source,
+            " (reuse_kv_layer_idx), so that one stage must hold both, but stages begin at blocks ",
+            detail::join_words(stage_begins), ", and may only at ",
+            detail::join_words(possible_begins), "; ",
+            possible_begins.size() >= stages.size()
+                ? std::string("give blocks_by_stage")
+                : parallel::concat(
+                      "set pipeline to ",
+                      std::max(1, static_cast<int>(possible_begins.size()) / p.stages_per_rank))));
+        return;
+      }
+}
+
+void check_pipeline(std::vector<std::string>& problems, train_config const& config) {
+  auto const& p = config.parallelism;
+  if (p.pipeline == 1) return;
+  auto const blocks = static_cast<int>(config.model.n_layers);
+  if (blocks < p.stages()) {
+    problems.push_back(
+        parallel::concat("pipeline ", p.pipeline, ": ", p.schedule, " has ", p.stages(),
+                         " stages, which need as many blocks, but n_layers is ", blocks,
+                         "; set pipeline to ", std::max(1, blocks / p.stages_per_rank)));
+    return;
+  }
+  try {
+    auto const schedule = parallel::pipeline::make_schedule(p.schedule, p.pipeline, 2 * p.pipeline,
+                                                            p.stages_per_rank);
+    check_shared_keys(problems, config,
+                      parallel::pipeline::assign_blocks(schedule, blocks, p.blocks_by_stage));
+  } catch (parallel::error const& problem) {
+    problems.push_back(parallel::concat("pipeline ", p.pipeline, ": blocks_by_stage: ",
+                                        problem.what(), "; leave it out to divide them evenly"));
+  }
+}
+
+/// Completes `model_layout` with the degrees of shard and replicate for `ranks` ranks, a multiple
+/// of the model's ranks.
+[[nodiscard]] training_layout add_data_ranks(std::vector<std::string>& problems,
+                                             training_layout const& model_layout,
+                                             train_config const& config, int ranks) {
+  auto const& p = config.parallelism;
+  int const data = ranks / model_layout.ranks();
+  if (config.zero_stage == 0 && p.shard.value_or(1) > 1) {
+    problems.push_back(parallel::concat("shard ", *p.shard,
+                                        ": without ZeRO nothing is sharded; set zero_stage to 1, 2 "
+                                        "or 3, or use replicate"));
+    return model_layout.with_degree<axis::replicate>(data);
+  }
+  int shard = 1;
+  if (config.zero_stage > 0)
+    shard = p.shard ? *p.shard : std::max(1, data / p.replicate.value_or(1));
+  int const replicate = p.replicate ? *p.replicate : std::max(1, data / shard);
+  if (std::int64_t{shard} * replicate != data)
+    problems.push_back(parallel::concat(
+        "shard ", shard, " x replicate ", replicate, ": must be the ", data, " of ", ranks,
+        " ranks that ", model_layout.text(), " leaves; set ",
+        data % shard == 0
+            ? parallel::concat("replicate to ", data / shard)
+            : parallel::concat("shard to ",
+                               detail::nearest_degree(
+                                   shard, [&](int candidate) { return data % candidate == 0; })),
+        p.shard && p.replicate ? "" : ", or leave it out"));
+  return model_layout.with_degree<axis::shard>(shard).with_degree<axis::replicate>(replicate);
+}
+
+/// Adds a problem for each setting that the canonical order of reductions does not support.
+void check_canonical_order(std::vector<std::string>& problems, train_config const& config,
+                           training_layout const& layout) {
+  if (!is_canonical(config)) return;
+  for (auto& problem : parallel::train::broken_by_canonical_order(layout, config.clip.kind))
+    problems.push_back(std::move(problem));
+  int const shard = layout.degree<axis::shard>();
+  int const replicate = layout.degree<axis::replicate>();
+  if (replicate > 1 && (shard & (shard - 1)) != 0) {
+    int fits = 1;
+    while (2 * fits < shard && shard * replicate % (2 * fits) == 0) fits *= 2;
+    problems.push_back(parallel::concat(
+        "shard ", shard, " x replicate ", replicate,
+        ": the canonical order of reductions needs a power of two of shards beside replicas; set "
+        "shard to ",
+        fits, ", or replicate to 1"));
+  }
+  if (!config.device_train_microbatch_size)
+    problems.emplace_back(
+        "device_train_microbatch_size auto: the canonical order of reductions sums microbatches "
+        "whose size must not depend on the memory that is there; give it a number");
+}
+
+}  // namespace
+
+parallel::zero::optimizer_memory optimizer_memory_of(train_config const& config) {
+  return config.offload_optimizer ? parallel::zero::optimizer_memory::host
+                                  : parallel::zero::optimizer_memory::device;
+}
+
+parallel::zero::level level_of(train_config const& config) {
+  return static_cast<parallel::zero::level>(config.zero_stage);
+}
+
+parallel::train::stepper_options stepper_options_of(train_config const& config) {
+  return {.level = level_of(config),
+          .bucket_bytes = static_cast<std::size_t>(config.bucket_bytes),
+          .reshard_after_forward = config.reshard_after_forward.value_or(true),
+          .reduce_every_microbatch = config.reduce_every_microbatch.value_or(true),
+          .gather_before_use = true,
+          .clip = config.clip,
+          .keep_finite =
+              config.on_not_finite != bad_batch_policy::stop || config.spike_check.has_value(),
+          .order = config.reduction_order,
+          .reduce_dtype = config.reduce_dtype,
+          .optimizer_memory = optimizer_memory_of(config),
+          .pipeline = config.parallelism.pipeline_options()};
+}
+
+int data_ranks(training_layout const& layout) {
+  return layout.size<axis::replicate, axis::shard>();
+}
+
+void shard_within(parallelism_config& p, int ranks, int node_ranks) {
+  if (!p.shard_within_node || p.shard || p.replicate) return;
+  int const data = std::max(1, ranks / p.ranks_of_model());
+  int shard = std::clamp(node_ranks / (p.context * p.tensor), 1, data);
+  while (data % shard != 0) --shard;
+  p.shard = shard;
+}
+
+training_layout run_layout(train_config const& config, int ranks) {
+  auto const& p = config.parallelism;
+  auto layout = p.layout_of_model();
+  int const model_layout = layout.ranks();
+  std::vector<std::string> problems;
+  detail::check_degree(problems, config, "tensor", p.tensor, rules_broken_by_tensor);
+  detail::check_degree(problems, config, "context", p.context, rules_broken_by_context);
+  check_pipeline(problems, config);
+  if (ranks % model_layout != 0) {
+    int const lower_multiple = ranks / model_layout * model_layout;
+    problems.push_back(parallel::concat(
+        "ranks ", ranks, ": ", layout.text(), " needs a multiple of ", model_layout, "; start ",
+        lower_multiple > 0 ? parallel::concat(lower_multiple, " or ") : std::string(),
+        std::int64_t{lower_multiple} + model_layout));
+  } else {
+    layout = add_data_ranks(problems, layout, config, ranks);
+    try {
+      static_cast<void>(split_batch(config, ranks / model_layout));
+    } catch (parallel::error const& problem) {
+      problems.emplace_back(problem.what());
+    }
+  }
+  check_canonical_order(problems, config, layout);
+  for (auto const& [is_used, key] :
+       {std::pair{config.callbacks.generate.has_value(), "callbacks.generate_callback"},
+        std::pair{!config.icl.tasks.empty(), "icl_tasks"}})
+    if (is_used && (p.context > 1 || (p.sequence_parallel && p.tensor > 1)))
+      problems.push_back(parallel::concat(
+          key,
+          ": a text is read token by token, which cannot be divided; leave it out, or set "
+          "context to 1 and sequence_parallel to false"));
+  if (problems.size() == 1) parallel::fail("parallelism: ", problems.front());
+  std::string lines;
+  for (auto const& problem : problems) lines += "\n  " + problem;
+  parallel::require(problems.empty(), "parallelism: this layout is not possible:", lines);
+  return layout;
+}
+
+}  // namespace mpt
+
+namespace mpt::detail {
+
+std::string join_words(std::vector<std::string> const& words) {
+  std::string out;
+  for (std::size_t i = 0; i < words.size(); ++i)
+    out += (i == 0 ? "" : i + 1 == words.size() ? " and " : ", ") + words[i];
+  return out;
+}
+
+}  // namespace mpt::detail

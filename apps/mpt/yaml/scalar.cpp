@@ -1,0 +1,122 @@
+#include <mpt/yaml/scalar.hpp>
+
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <system_error>
+
+namespace mpt {
+namespace {
+
+/// The text without YAML 1.1's separators: "4_000" -> "4000"; nothing where '_' is misplaced.
+[[nodiscard]] std::optional<std::string> without_separators(std::string_view text) {
+  auto const is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  std::string digits;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '_')
+      digits += text[i];
+    else if (i == 0 || i + 1 == text.size() || !is_digit(text[i - 1]) || !is_digit(text[i + 1]))
+      return std::nullopt;
+  }
+  return digits;
+}
+
+/// The value of digits of a base; nothing where a character is no digit or the value is too large.
+[[nodiscard]] std::optional<std::uint64_t> parse_digits(std::string_view text, int base) {
+  std::string digits(text);
+  std::erase(digits, '_');
+  std::uint64_t value = 0;
+  auto const* const end = digits.data() + digits.size();
+  auto const [stop, code] = std::from_chars(digits.data(), end, value, base);
+  if (digits.empty() || code != std::errc{} || stop != end) return std::nullopt;
+  return value;
+}
+
+/// The value of a sexagesimal number such as `1:30`: each part after the first is below sixty.
+[[nodiscard]] std::optional<std::uint64_t> parse_sixtieths(std::string_view text) {
+  constexpr std::uint64_t largest = std::numeric_limits<std::uint64_t>::max() / 60 - 1;
+  if (text.front() < '1' || text.front() > '9') return std::nullopt;
+  auto colon = text.find(':');
+  auto value = parse_digits(text.substr(0, colon), 10);
+  while (value && colon != std::string_view::npos) {
+    text.remove_prefix(colon + 1);
+    colon = text.find(':');
+    auto const part = text.substr(0, colon);
+    auto const digits =
+        part.size() <= 2 && part.find('_') == part.npos ? parse_digits(part, 10) : std::nullopt;
+    if (!digits || *digits >= 60 || *value > largest) return std::nullopt;
+    value = *value * 60 + *digits;
+  }
+  return value;
+}
+
+/// The value of an unsigned integer as YAML 1.1 reads it.
+[[nodiscard]] std::optional<std::uint64_t> parse_magnitude(std::string_view text) {
+  if (text.empty() || text.front() < '0' || text.front() > '9') return std::nullopt;
+  if (text == "0") return 0;
+  if (text.find(':') != std::string_view::npos) return parse_sixtieths(text);
+  if (text.front() != '0') return parse_digits(text, 10);
+  if (text[1] == 'x') return parse_digits(text.substr(2), 16);
+  if (text[1] == 'b') return parse_digits(text.substr(2), 2);
+  return parse_digits(text, 8);
+}
+
+/// The value of an integer as YAML 1.1 reads it; nothing also for one that 64 bits do not hold.
+[[nodiscard]] std::optional<std::int64_t> parse_whole(std::string_view text) {
+  bool const is_negative = text.starts_with('-');
+  if (is_negative || text.starts_with('+')) text.remove_prefix(1);
+  auto const magnitude = parse_magnitude(text);
+  constexpr auto largest = std::uint64_t{std::numeric_limits<std::int64_t>::max()};
+  if (!magnitude || *magnitude > largest) return std::nullopt;
+  auto const value = static_cast<std::int64_t>(*magnitude);
+  return is_negative ? -value : value;
+}
+
+}  // namespace
+
+std::optional<double> parse_decimal(std::string_view text) {
+  auto const digits = without_separators(text);
+  if (!digits || digits->empty()) return std::nullopt;
+  char const* begin = digits->data();
+  char const* const end = begin + digits->size();
+  if (*begin == '+') ++begin;
+  if (begin == end || (begin != digits->data() && (*begin == '+' || *begin == '-')))
+    return std::nullopt;
+  char const first_digit = *begin == '-' && begin + 1 != end ? begin[1] : *begin;
+  if (first_digit != '.' && (first_digit < '0' || first_digit > '9'))
+    return std::nullopt;  // inf, nan, words
+  double value = 0;
+  auto const [stop, code] = std::from_chars(begin, end, value);
+  if (code != std::errc{} || stop != end || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+std::optional<double> parse_number(std::string_view text) {
+  if (auto const whole = parse_whole(text)) return static_cast<double>(*whole);
+  auto const digits = text.starts_with('-') || text.starts_with('+') ? text.substr(1) : text;
+  bool const is_decimal = text.find_first_of(".eE") != std::string_view::npos;
+  if (digits.starts_with('0') && !is_decimal) return std::nullopt;  // YAML reads `08` as text
+  return parse_decimal(text);
+}
+
+std::optional<std::int64_t> parse_integer(std::string_view text) {
+  if (auto const whole = parse_whole(text)) return whole;
+  constexpr double exact = 9007199254740992.0;  // 2^53: beyond it a double is not one integer
+  auto const number = parse_number(text);
+  if (!number || std::fabs(*number) > exact || *number != std::trunc(*number)) return std::nullopt;
+  return static_cast<std::int64_t>(*number);
+}
+
+std::optional<bool> parse_bool(std::string_view text) {
+  for (std::string_view const word :
+       {"true", "True", "TRUE", "yes", "Yes", "YES", "on", "On", "ON"})
+    if (text == word) return true;
+  for (std::string_view const word :
+       {"false", "False", "FALSE", "no", "No", "NO", "off", "Off", "OFF"})
+    if (text == word) return false;
+  return std::nullopt;
+}
+
+}  // namespace mpt

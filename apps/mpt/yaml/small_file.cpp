@@ -1,0 +1,25 @@
+#include <mpt/yaml/small_file.hpp>
+
+#include <cstddef>
+#include <fstream>
+#include <system_error>
+
+namespace mpt {
+
+std::string read_small_file(std::filesystem::path const& path, config_limits const& limits) {
+  std::error_code code;
+  parallel::require(std::filesystem::exists(path, code), path.string(), ": no such file");
+  parallel::require(!std::filesystem::is_directory(path, code), path.string(),
+                    ": is a folder; expected a file");
+  std::ifstream stream(path, std::ios::binary);
+  parallel::require(stream.good(), path.string(), ": cannot be opened for reading");
+  std::string text(limits.bytes + 1, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  parallel::require(!stream.bad(), path.string(), ": reading failed");
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  parallel::require(text.size() <= limits.bytes, path.string(), ": more than ", limits.bytes,
+                    " bytes, too long for a configuration");
+  return text;
+}
+
+}  // namespace mpt

@@ -1,0 +1,25 @@
+// open_pretrained: opens the weights that a run begins from, in a Hugging Face folder or in another
+// run's checkpoint, and its adapters, in PEFT's format or with initial values.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include <mpt/config/train.hpp>
+#include <mpt/hf/model_source.hpp>
+#include <mpt/model/model.hpp>
+#include <mpt/train/checkpoint/weight_source.hpp>
+
+namespace mpt {
+
+/// Opens the weights in `folder`; the adapters of a run with adapters come from `config.adapter`,
+/// from `folder`, or are new. Throws when the weights belong to another model or lack tensors.
+[[nodiscard]] std::unique_ptr<weight_source> open_pretrained(train_config const& config,
+                                                             std::filesystem::path const& folder);
+
+/// The Hugging Face folder of the base model of trained adapters, also where the run began from a
+/// run that trained them; "" where the base is no such folder or the run trains no adapters.
+[[nodiscard]] std::string adapter_base_of(train_config const& config);
+
+}  // namespace mpt

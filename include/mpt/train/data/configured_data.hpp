@@ -1,0 +1,95 @@
+// configured_data: the data that the loaders of a configuration name, text or examples.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <mpt/config/train.hpp>
+#include <mpt/data/token_streams.hpp>
+#include <mpt/model/sequences.hpp>
+#include <mpt/train/data/example_batches.hpp>
+#include <mpt/train/data/example_set.hpp>
+#include <mpt/train/data/run_data.hpp>
+#include <mpt/train/data/trained_set.hpp>
+#include <mpt/train/data/training_data.hpp>
+#include <mpt/vocabulary.hpp>
+
+namespace mpt {
+
+namespace detail {
+
+[[nodiscard]] trained_set set_of(example_batches const& batches);
+[[nodiscard]] trained_set set_of(training_batches const& batches);
+
+}  // namespace detail
+
+/// The batches of train_loader.
+class configured_batches final : public run_batches {
+ public:
+  /// `examples`: the examples of train_loader, null for text.
+  configured_batches(train_config const& config, std::shared_ptr<example_set const> examples,
+                     int rank, int ranks)
+      : source_(open(config, std::move(examples), rank, ranks)),
+        padded_tokens_(config.global_train_batch_size * config.train_loader.max_seq_len),
+        set_(std::visit([](auto const& s) { return detail::set_of(s); }, source_)) {}
+
+  [[nodiscard]] index batches_per_epoch() const override;
+  [[nodiscard]] trained_set const& set() const override { return set_; }
+  [[nodiscard]] parallel::data::share share() const override;
+  [[nodiscard]] sequences at(index batch) override;
+  [[nodiscard]] bool in_memory() const override;
+  [[nodiscard]] std::int64_t tokens() const override;
+  [[nodiscard]] std::int64_t padded_tokens() const override;
+  [[nodiscard]] double waited_seconds() const override;
+
+ private:
+  using batch_source = std::variant<training_batches, example_batches>;
+
+  [[nodiscard]] static batch_source open(train_config const& config,
+                                         std::shared_ptr<example_set const> examples, int rank,
+                                         int ranks);
+
+  batch_source source_;
+  std::int64_t padded_tokens_;  // tokens and padding of a batch
+  trained_set set_;
+};
+
+/// The evaluation set of one of a configuration's eval_loaders.
+class configured_set final : public evaluation_set {
+ public:
+  /// The evaluation set number `set_index` of `config`, which must outlive it. `examples`: the
+  /// examples of the set, null for text.
+  configured_set(train_config const& config, std::size_t set_index,
+                 std::shared_ptr<example_set const> examples);
+
+  [[nodiscard]] bool in_memory() const override { return examples_ != nullptr; }
+  [[nodiscard]] reader batches(int rank, int ranks) const override;
+
+ private:
+  train_config const* config_;
+  loader_config const* loader_;
+  std::shared_ptr<example_set const> examples_;
+  std::optional<data::token_streams> streams_;
+};
+
+/// The training batches and evaluation sets of a configuration.
+class configured_data final : public run_data {
+ public:
+  /// `examples`: the result of read_run_examples; empty where all loaders read text.
+  explicit configured_data(run_examples examples = {}) : examples_(std::move(examples)) {}
+
+  [[nodiscard]] std::unique_ptr<run_batches> batches(train_config const& config, int rank,
+                                                     int ranks) const override;
+  [[nodiscard]] std::vector<std::unique_ptr<evaluation_set>> evaluation_sets(
+      train_config const& config) const override;
+
+ private:
+  run_examples examples_;
+};
+
+}  // namespace mpt

@@ -1,0 +1,133 @@
+// Tests of documents: overrides from the command line, their order, and reading files.
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include <mpt/yaml/document.hpp>
+#include <parallel/core/error.hpp>
+#include <parallel/support/files.hpp>
+
+namespace document_test {
+
+inline std::string problem(std::string const& text, std::vector<std::string> const& overrides) {
+  return test::message_of(
+      [&] { static_cast<void>(mpt::make_document(text, "f.yaml", overrides)); });
+}
+
+TEST_CASE(
+    "command-line override: replaces a value, makes missing mappings, and is located on the "
+    "command line") {
+  std::vector<std::string> const overrides{"model.d_model=64", "new.deep.key=[1, 2]",
+                                           "gone=", "model.attn={alibi: true}"};
+  auto const root =
+      mpt::make_document("model: {d_model: 8, n: 2, attn: {x: 1}}\ngone: 5\n", "f.yaml", overrides);
+  auto const& model = *root.find("model");
+  CHECK(model.find("d_model")->text == "64");
+  CHECK(model.find("d_model")->location == "command line");
+  CHECK(model.find("n")->text == "2");
+  CHECK(root.find("new")->find("deep")->find("key")->items.size() == 2);
+  CHECK(root.find("gone")->is_null());
+  CHECK(model.find("attn")->find("x")->text == "1");
+  CHECK(model.find("attn")->find("alibi")->text == "true");
+}
+
+TEST_CASE("command-line override: applies before interpolation and may contain references") {
+  auto const root = mpt::make_document("variables: {s: 2048}\na: ${variables.s}\n", "f.yaml",
+                                       std::vector<std::string>{"variables.s=128", "b=${a}"});
+  CHECK(root.find("a")->text == "128");
+  CHECK(root.find("b")->text == "128");
+}
+
+TEST_CASE("command-line override: list items are named by number") {
+  auto const root =
+      mpt::make_document("l: [{a: 1}, {a: 2}]\n", "f.yaml", std::vector<std::string>{"l.1.a=3"});
+  CHECK(root.find("l")->items[1].find("a")->text == "3");
+}
+
+TEST_CASE("command-line override: each invalid one is an error") {
+  std::vector<std::pair<std::string, std::string>> const cases{
+      {"nothing", "command line: 'nothing' is not key=value"},
+      {"=1", "command line: '=1' is not key=value"},
+      {"a..b=1", "command line: 'a..b=1': a part of the key is empty"},
+      {"s.x=1", "command line: 's.x=1': 'x' cannot be set inside 'text' (f.yaml:1:4)"},
+      {"l.7=1", "command line: 'l.7=1': '7' is no item of the list at f.yaml:2:4, which has 1"},
+      {"a=[1",
+       "command line: not YAML: end of sequence flow not found; look at "
+       "indentation, brackets and quotes there"}};
+  for (auto const& [text, message] : cases) CHECK(problem("s: text\nl: [1]\n", {text}) == message);
+  CHECK(problem("[1, 2]", {}) == "f.yaml:1:1: expected `key: value` lines, found a list of 2");
+}
+
+TEST_CASE("load_document: reads a whole file and names a missing one") {
+  auto const folder = std::filesystem::temp_directory_path() / "parallellm_document_test";
+  std::filesystem::create_directories(folder);
+  auto const path = folder / "x.yaml";
+  std::ofstream(path) << "a: 1\n";
+  CHECK(mpt::load_document(path).find("a")->location == "x.yaml:1:4");
+  CHECK_THROWS_WITH_AS(static_cast<void>(mpt::load_document(folder / "none.yaml")),
+                       ((folder / "none.yaml").string() + ": no such file").c_str(),
+                       parallel::error);
+  CHECK_THROWS_WITH_AS(static_cast<void>(mpt::load_document(folder)),
+                       (folder.string() + ": is a folder; expected a file").c_str(),
+                       parallel::error);
+  auto const pipe = folder / "pipe";
+  std::filesystem::remove(pipe);
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  std::thread writer([&] { std::ofstream(pipe) << "a: 2\n"; });
+  CHECK(mpt::load_document(pipe).find("a")->text == "2");
+  writer.join();
+  CHECK_THROWS_WITH_AS(
+      static_cast<void>(mpt::load_document(path, {}, {.bytes = 3})),
+      (path.string() + ": more than 3 bytes, too long for a configuration").c_str(),
+      parallel::error);
+  std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("command-line override: an unused variable is refused and the nearest name offered") {
+  constexpr char const* text =
+      "variables: {data_local: d, deep: {a: 1, b: 2}, list: [1, 2], unread: 3, anchored: &n 4}\n"
+      "x: ${variables.data_local}\ny: ${variables.deep.a}\nz: ${variables.list.0}\nw: *n\n";
+  auto const problem_of = [&](std::string const& setting) {
+    try {
+      static_cast<void>(mpt::make_document(text, "f.yaml", std::vector<std::string>{setting}));
+    } catch (parallel::error const& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  CHECK(problem_of("variables.data_locl=e") ==
+        "command line: variables.data_locl: nothing refers to it, so it would change nothing; did "
+        "you mean 'variables.data_local'?");
+  CHECK(
+      problem_of("variables.unread=5") ==
+      "command line: variables.unread: nothing refers to it, so it would change nothing; leave it "
+      "out");
+  CHECK(problem_of("variables.deep.b=5") ==
+        "command line: variables.deep.b: nothing refers to it, so it would change nothing; did you "
+        "mean 'variables.deep.a'?");
+  CHECK(problem_of("variables={other: {q: 5}}").starts_with("command line: variables.other.q: "));
+  CHECK(problem_of("variables.zzzzzz=").starts_with("command line: variables.zzzzzz: "));
+  CHECK(problem_of("variables.unread=${variables.data_local}")
+            .starts_with("command line: variables.unread: "));
+  CHECK(problem_of("variables.anchored=5").starts_with("command line: variables.anchored: "));
+  for (std::string const used :
+       {"variables.data_local=e", "variables.deep.a=5", "variables.deep={a: 7}",
+        "variables.list=[3, 4]", "variables.list.1=5", "x=${variables.unread}"})
+    CHECK_MESSAGE(problem_of(used).empty(), used);
+  auto const root = mpt::make_document(text, "f.yaml");
+  std::string unused;
+  mpt::for_each_leaf(*root.find("variables"), "variables",
+                     [&](std::string const& name, mpt::config_key const& key, auto const&) {
+                       if (key.is_unused) unused += name + ' ';
+                     });
+  CHECK(unused == "variables.deep.b variables.unread ");
+}
+
+}  // namespace document_test

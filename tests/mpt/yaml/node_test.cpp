@@ -1,0 +1,54 @@
+// Tests of the value tree: members, counting, and words for messages.
+#include <string>
+#include <utility>
+
+#include <doctest/doctest.h>
+
+#include <mpt/yaml/node.hpp>
+
+namespace node_test {
+
+inline mpt::config_node scalar(std::string text) {
+  mpt::config_node node;
+  node.type = mpt::config_node::kind::scalar;
+  node.text = std::move(text);
+  return node;
+}
+
+TEST_CASE("config_node: finds members, and set replaces one of the same name") {
+  mpt::config_node map;
+  map.type = mpt::config_node::kind::map;
+  map.set({"a", "here"}, scalar("1"));
+  map.set({"b", "here"}, scalar("2"));
+  map.set({"a", "there"}, scalar("3"));
+  REQUIRE(map.items.size() == 2);
+  CHECK(map.find("a")->text == "3");
+  CHECK(map.keys[0].location == "there");
+  CHECK(map.find("c") == nullptr);
+  mpt::config_size size;
+  mpt::add_size(map, size);
+  CHECK(size.values == 3);
+  CHECK(size.text == 4);  // a, b, 3, 2
+  CHECK_THROWS_WITH_AS(
+      mpt::check_size(size, {.values = 2}, "here"),
+      "here: more than 2 values, aliases and ${...} counted by what they stand for",
+      parallel::error);
+  CHECK_THROWS_WITH_AS(
+      mpt::check_size(size, {.text = 3}, "here"),
+      "here: more than 3 bytes of text, aliases and ${...} counted by what they stand for",
+      parallel::error);
+}
+
+TEST_CASE("config_node: descriptions of values are safe to print") {
+  CHECK(mpt::describe(mpt::config_node{}) == "nothing");
+  CHECK(mpt::describe(scalar("12")) == "'12'");
+  auto quoted = scalar("12");
+  quoted.is_string = true;
+  CHECK(mpt::describe(quoted) == "the string '12'");
+  CHECK(mpt::describe(scalar("a\x1b[2J\n")) == "'a?[2J?'");
+  CHECK(mpt::printable(std::string(100, 'x')) == std::string(60, 'x') + "...");
+  // 59 letters and a two-byte letter across the limit: the half letter is left out
+  CHECK(mpt::printable(std::string(59, 'x') + "\xc3\xa9" + "yy") == std::string(59, 'x') + "...");
+}
+
+}  // namespace node_test
