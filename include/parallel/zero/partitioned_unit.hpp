@@ -269,7 +269,7 @@ class partitioned_unit {
   }
 
   /// Adds up the uses of a tied parameter that have gradients of their own, after every use has
-  /// been reduced (reduction_bucket.hpp).
+  /// been reduced (reduce.hpp).
   template <class Stream>
   void join_uses(Stream& compute) const {
     for (auto const& m : memory_)

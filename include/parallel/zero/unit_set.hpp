@@ -17,7 +17,6 @@
 #include <parallel/device/exchanged_memory.hpp>
 #include <parallel/zero/gradient_trees.hpp>
 #include <parallel/zero/partitioned_unit.hpp>
-#include <parallel/zero/reduction_bucket.hpp>
 
 namespace parallel::zero {
 
@@ -155,15 +154,6 @@ class unit_set {
                                first, axes, reductions);
   }
 
-  /// Adds the gradients of one use, or of all uses that are joined, to the bucket; `last` reduces
-  /// it.
-  template <class Comm, class Requests>
-  void reduce(entry const& unit, std::size_t use, bool last, shard_groups<Comm> const& axes,
-              exchange_stream& reductions, Requests& requests) {
-    bucket_.add(unit.memory, use);
-    if (last) bucket_.reduce(axes, reductions, requests);
-  }
-
   /// After the last microbatch of a part: sets the gradients of its uses to the sums of their
   /// trees.
   void finish_trees(index part, stream& compute) {
@@ -209,7 +199,6 @@ class unit_set {
   std::deque<entry> units_;  // a deque, so that addresses stay valid
   std::vector<buffer<T>> values_;
   std::vector<buffer<gradient_type>> gradients_;
-  reduction_bucket<T> bucket_;
   gradient_trees<gradient_type, Device> trees_;
   Device* device_ = nullptr;
   arena workspace_;

@@ -12,7 +12,7 @@
 #include <parallel/device/meta/device.hpp>
 #include <parallel/ops/host.hpp>
 #include <parallel/zero/partitioned_unit.hpp>
-#include <parallel/zero/reduction_bucket.hpp>
+#include <parallel/zero/reduce.hpp>
 #include <parallel/zero/update.hpp>
 
 namespace partitioned_unit_test {

@@ -268,22 +268,17 @@ class step_lowering {
       if (unit_at(unit).gradient_bytes == 0) return;
       bool const joined = unit_at(unit).joined;
       if (joined && ++complete_uses_[unit] < std::ssize(unit_at(unit).parts)) return;
-      bucket_.emplace_back(unit, joined ? 0 : use);
+      bucket_.push_back({unit, joined ? 0 : use});
       bucket_bytes_ += unit_at(unit).gradient_bytes;
     });
     if (bucket_bytes_ >= choices_.bucket_bytes) flush();
   }
   void flush() {
-    for (auto const& [unit, use] : bucket_)
-      reduction_ = add({.kind = action_kind::reduce,
-                        .last = std::pair(unit, use) == bucket_.back(),
-                        .lane = lane::reductions,
-                        .unit = unit,
-                        .use = use,
-                        .bucket = buckets_,
-                        .dependencies = {tip_}});
-    if (!bucket_.empty()) ++buckets_;
-    bucket_.clear();
+    if (bucket_.empty()) return;
+    reduction_ = add({.kind = action_kind::reduce,
+                      .lane = lane::reductions,
+                      .bucket = std::exchange(bucket_, {}),
+                      .dependencies = {tip_}});
     bucket_bytes_ = 0;
   }
 
@@ -331,7 +326,7 @@ class step_lowering {
   int begin_ = none;
   int tip_ = none;             // the last computation
   int weights_tip_ = none;     // the last action on the stream of weights
-  int reduction_ = none;       // the last action of a bucket
+  int reduction_ = none;       // the last reduction of a bucket
   std::vector<read> reads_;    // passes that read values, in order
   std::size_t next_read_ = 0;  // the first read whose pass has not been added
   std::size_t unsharded_ = 0;  // the first read for which nothing was unsharded
@@ -339,12 +334,11 @@ class step_lowering {
       gathered_;  // by unit: its values that stay, or are stale, have been unsharded or gathered
   std::vector<int> released_;  // by buffer of values: its last reshard
   std::vector<char> busy_;
-  std::vector<int> reduced_;                 // by buffer of gradients: the last reduction out of it
-  std::map<part, int> holding_;              // by part: the buffer of its gradients
-  std::vector<std::pair<int, int>> bucket_;  // units and uses
+  std::vector<int> reduced_;      // by buffer of gradients: the last reduction out of it
+  std::map<part, int> holding_;   // by part: the buffer of its gradients
+  std::vector<unit_use> bucket_;  // uses whose reduction has not been added
   std::size_t bucket_bytes_ = 0;
   std::map<int, std::ptrdiff_t> complete_uses_;  // by joined unit: the number of its complete uses
-  int buckets_ = 0;
 };
 
 }  // namespace detail

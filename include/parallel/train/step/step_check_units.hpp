@@ -57,7 +57,6 @@ class step_check_units {
   void end() {
     for (auto const& buffer : values_)
       order_.expect(!buffer.open || buffer.stays, step_flaw::missing);
-    order_.expect(in_bucket_ == none, step_flaw::unreduced);
     for (std::size_t i = 0; i < units_.size(); ++i) {
       auto const& planned = plan_.units[i];
       bool const updates = order_.trains() && planned.gradient_bytes > 0;
@@ -239,25 +238,24 @@ class step_check_units {
   }
 
   void follow_reduce(action const& a) {
-    for (std::size_t i = 0; i < unit(a).uses.size(); ++i) {
-      if (!planned(a).joined && i != static_cast<std::size_t>(a.use)) continue;
-      auto& use = unit(a).uses[i];
-      part const p = planned(a).parts[i];
-      order_.expect(use.reduced == none, step_flaw::reduced_twice);
-      order_.expect(part_state_of(p).added == plan_.microbatches, step_flaw::unreduced);
-      order_.expect(planned(a).gradients == 0 || use.scattered == plan_.microbatches,
-                    step_flaw::unreduced);
-      order_.expect(part_state_of(p).leaves == 0 || order_.has_run(part_state_of(p).finished),
-                    step_flaw::unreduced);
-      order_.expect(order_.is_complete(part_state_of(p).last_added), step_flaw::race);
-      use.reduced = order_.current();
-      bucket_.push_back(&use);
+    order_.expect(!a.bucket.empty(), step_flaw::absent);
+    for (auto const& member : a.bucket) {
+      auto const& planned = plan_.units[static_cast<std::size_t>(member.unit)];
+      auto& uses = units_[static_cast<std::size_t>(member.unit)].uses;
+      for (std::size_t i = 0; i < uses.size(); ++i)
+        if (planned.joined || i == static_cast<std::size_t>(member.use))
+          reduce_use(planned, planned.parts[i], uses[i]);
     }
-    // the last action of a bucket makes the call; until then none of the bucket is complete
-    order_.expect(in_bucket_ == none || in_bucket_ == a.bucket, step_flaw::out_of_order);
-    in_bucket_ = a.last ? none : a.bucket;
-    for (auto* const use : bucket_) use->reduced = order_.current();
-    if (a.last) bucket_.clear();
+  }
+  void reduce_use(planned_unit const& planned, part p, use_state& use) {
+    auto const& state = part_state_of(p);
+    order_.expect(use.reduced == none, step_flaw::reduced_twice);
+    order_.expect(state.added == plan_.microbatches, step_flaw::unreduced);
+    order_.expect(planned.gradients == 0 || use.scattered == plan_.microbatches,
+                  step_flaw::unreduced);
+    order_.expect(state.leaves == 0 || order_.has_run(state.finished), step_flaw::unreduced);
+    order_.expect(order_.is_complete(state.last_added), step_flaw::race);
+    use.reduced = order_.current();
   }
 
   /// Checks the actions after the passes: each unit has each of them once, after what it needs.
@@ -286,8 +284,7 @@ class step_check_units {
       case join_uses:
         return expect_once(
             u.joined,
-            in_bucket_ == none &&
-                std::ranges::all_of(u.uses, [&](auto& use) { return order_.has_run(use.reduced); }),
+            std::ranges::all_of(u.uses, [&](auto& use) { return order_.has_run(use.reduced); }),
             step_flaw::unreduced);
       case reduce_tied:
         return expect_once(u.tied, order_.has_run(u.joined) && planned(a).tied, step_flaw::race);
@@ -331,9 +328,7 @@ class step_check_units {
 
   step_order& order_;
   step_plan const& plan_;
-  checked_memory workspace_;        // workspace of optimizers
-  std::vector<use_state*> bucket_;  // uses whose reduction has not been enqueued
-  int in_bucket_ = none;
+  checked_memory workspace_;  // workspace of optimizers
   std::vector<value_buffer> values_;
   std::vector<gradient_buffer> gradients_;
   std::vector<unit_state> units_;

@@ -41,7 +41,7 @@ enum class action_kind : std::uint8_t {
   end_gradients,    // completes the leaf
   reduce_scatter,  // sums that buffer into what the rank owns; after the part's last one it is free
   finish_tree,     // sums the leaves of a part: its gradients of the step
-  reduce,          // sums a use's gradients of the step over all data ranks
+  reduce,          // sums the gradients of a bucket of uses over all data ranks, in one call
   join_uses,       // adds up the reduced gradients of a unit's uses
   reduce_tied,     // sums gradients over the stages that use the unit
   measure,         // adds a unit's share to the squared norm
@@ -79,12 +79,18 @@ enum class action_kind : std::uint8_t {
          (kind >= action_kind::reduce && kind <= action_kind::gather);
 }
 
+/// A use of a unit, among those on this rank; joined uses are all meant by the first of them.
+struct unit_use {
+  int unit = 0;  // index in step_plan::units
+  int use = 0;
+};
+
 struct action {
   action_kind kind = action_kind::begin;
   pass_kind pass = pass_kind::forward;                      // for actions of kind pass
   pipeline::step_kind edge = pipeline::step_kind::compute;  // for actions of kind edge
   /// Whether a pass, or an action on a part's gradients, is the first or the last one of this step
-  /// at this stage; for actions of kind reduce, whether it is the last one of its bucket.
+  /// at this stage.
   bool first = false;
   bool last = false;
   bool is_overlapped = false;  // part_pass::is_overlapped
@@ -98,10 +104,8 @@ struct action {
   /// The index in step_plan::values, for actions on values, or in step_plan::gradients, for actions
   /// on one microbatch's gradients.
   int buffer = -1;
-  /// The bucket of an action of kind reduce. The actions of a bucket are one call, which the last
-  /// of them makes.
-  int bucket = -1;
-  int peer = -1;  // for messages
+  std::vector<unit_use> bucket = {};  // for actions of kind reduce
+  int peer = -1;                      // for messages
   /// Earlier actions that must be complete before this one begins, besides those on its own stream.
   std::vector<int> dependencies = {};
 
@@ -198,10 +202,11 @@ struct step_plan {
   auto const part_text = [&] {
     return concat(" part ", a.model_part, ", microbatch ", a.task.microbatch);
   };
-  auto const unit_text = [&] {
-    auto const& name = plan.units[static_cast<std::size_t>(a.unit)].name;
-    return a.use > 0 ? concat(' ', name, " (use ", a.use, ')') : concat(' ', name);
+  auto const use_text = [&](int unit, int use) {
+    auto const& name = plan.units[static_cast<std::size_t>(unit)].name;
+    return use > 0 ? concat(' ', name, " (use ", use, ')') : concat(' ', name);
   };
+  auto const unit_text = [&] { return use_text(a.unit, a.use); };
   switch (a.kind) {
     case pass: return concat(name_of(a.pass), part_text());
     case edge:
@@ -216,7 +221,12 @@ struct step_plan {
       return concat("reduce_scatter", unit_text(), ", microbatch ", a.task.microbatch, " from ",
                     a.buffer);
     case finish_tree: return concat("finish_tree part ", a.model_part);
-    case reduce: return concat("reduce", unit_text(), " in bucket ", a.bucket);
+    case reduce: {
+      std::string out;
+      for (auto const& [unit, use] : a.bucket)
+        out += concat(out.empty() ? "" : ",", use_text(unit, use));
+      return concat("reduce", out);
+    }
     case begin:
     case reduce_scalars:
     case clip:

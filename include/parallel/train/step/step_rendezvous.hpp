@@ -157,8 +157,11 @@ class step_rendezvous {
     bool const message = a.kind == action_kind::edge;
     int const boundary = message ? a.boundary() : 0;
     int const unit = a.unit < 0 ? -1 : plan.units[static_cast<std::size_t>(a.unit)].number;
+    std::vector<std::pair<int, int>> bucket;
+    for (auto const& member : a.bucket)
+      bucket.emplace_back(plan.units[static_cast<std::size_t>(member.unit)].number, member.use);
     return std::tuple(a.kind, boundary, a.task.microbatch, unit, message ? part{} : a.model_part,
-                      a.kind == action_kind::reduce_tied ? 0 : a.use, a.bucket);
+                      a.kind == action_kind::reduce_tied ? 0 : a.use, bucket);
   }
 
   [[nodiscard]] bool empty(std::size_t i, std::size_t lane) const {

@@ -8,6 +8,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <parallel/device/annotate.hpp>
 #include <parallel/train/results/clip_gradients.hpp>
@@ -15,6 +16,7 @@
 #include <parallel/train/step/run_step.hpp>
 #include <parallel/train/step/step_passes.hpp>
 #include <parallel/train/step_limits.hpp>
+#include <parallel/zero/reduce.hpp>
 #include <parallel/zero/update.hpp>
 
 namespace parallel::train {
@@ -106,8 +108,7 @@ struct stepper_program : step_passes<typename Stepper::model_type> {
         return stepper_.placed_.set().unshard(unit(a), a.use, a.buffer, axes, queue, requests);
       case reduce_scatter:
         return stepper_.placed_.set().reduce_scatter(unit(a), use, a.buffer, a.first, axes, queue);
-      case reduce:
-        return stepper_.placed_.set().reduce(unit(a), use, a.last, axes, queue, requests);
+      case reduce: return reduce_bucket(a, queue, requests);
       case reduce_tied: return stepper_.placed_.reduce_tied(unit(a), queue, requests);
       case exchange_update:
         return updates() ? this->exchange_update(unit(a), queue, requests) : void();
@@ -123,6 +124,14 @@ struct stepper_program : step_passes<typename Stepper::model_type> {
   }
 
  private:
+  void reduce_bucket(action const& a, exchange_stream& queue,
+                     typename Stepper::requests_type& requests) {
+    std::vector<zero::unit_gradients<typename Stepper::element>> members;
+    for (auto const& [unit, use] : a.bucket)
+      members.push_back({&stepper_.placed_.units()[static_cast<std::size_t>(unit)].memory,
+                         static_cast<std::size_t>(use)});
+    zero::reduce<typename Stepper::element>(members, stepper_.groups_.axes(), queue, requests);
+  }
   /// Clips the gradients by rules that are not one common factor. The host waits for the number of
   /// tokens.
   void clip_parts([[maybe_unused]] stream& queue) {

@@ -41,21 +41,19 @@ TEST_CASE("show_step: the text of a plan lists actions with their streams and de
 22    compute     begin_grads part -1, microbatch 0
 23    compute     backward_weight part -1, microbatch 0
 24    reductions  reduce_scatter tokens, microbatch 0 from 0  after 23
-25    reductions  reduce norm in bucket 0
-26    reductions  reduce block.0 in bucket 0
-27    reductions  reduce tokens in bucket 0
-28    compute     join_uses tokens  after 27
-29    compute     join_uses block.0
-30    compute     join_uses norm
-31    compute     measure tokens
-32    compute     measure block.0
-33    compute     measure norm
-34    reductions  reduce_scalars  after 33
-35    compute     clip  after 34
-36    compute     update tokens
-37    compute     update block.0
-38    compute     update norm
-39    compute     end
+25    reductions  reduce norm, block.0, tokens
+26    compute     join_uses tokens  after 25
+27    compute     join_uses block.0
+28    compute     join_uses norm
+29    compute     measure tokens
+30    compute     measure block.0
+31    compute     measure norm
+32    reductions  reduce_scalars  after 31
+33    compute     clip  after 32
+34    compute     update tokens
+35    compute     update block.0
+36    compute     update norm
+37    compute     end
 )");
 }
 

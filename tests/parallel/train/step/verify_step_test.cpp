@@ -279,8 +279,8 @@ TEST_CASE("verify_step: gradients are reduced after their last microbatch, and u
   check_refused("reduced too early", {}, [](step_plan& plan, int i) {
     auto const& a = plan.actions[static_cast<std::size_t>(i)];
     if (a.kind != action_kind::reduce || a.dependencies.empty()) return false;
-    auto const p =
-        plan.units[static_cast<std::size_t>(a.unit)].parts[static_cast<std::size_t>(a.use)];
+    auto const [unit, use] = a.bucket.front();
+    auto const p = plan.units[static_cast<std::size_t>(unit)].parts[static_cast<std::size_t>(use)];
     int pass = i;
     for (bool adds = false; !adds;) {
       auto const& b = plan.actions[static_cast<std::size_t>(--pass)];

@@ -8,9 +8,9 @@
 #include <parallel/comm/threads/run.hpp>
 #include <parallel/device/host/device.hpp>
 #include <parallel/ops/host.hpp>
-#include <parallel/zero/reduction_bucket.hpp>
+#include <parallel/zero/reduce.hpp>
 
-namespace reduction_bucket_test {
+namespace reduce_test {
 
 using namespace parallel;
 using parallel::index;
@@ -45,16 +45,13 @@ std::vector<ring> reduce(bool together) {
     }
     zero::shard_groups<threads::communicator> const axes{&shards, &shards, &replicas, nullptr};
     std::vector<request> requests;
-    zero::reduction_bucket<ring> bucket;
-    CHECK(bucket.empty());
+    std::vector<zero::unit_gradients<ring>> bucket;
     for (auto const& unit : units)
       if (together)
-        bucket.add(unit, 0);
+        bucket.push_back({&unit, 0});
       else
         zero::reduce(unit, axes, exchanges, 0, requests);
-    CHECK(bucket.empty() != together);
-    if (together) bucket.reduce(axes, exchanges, requests);
-    CHECK(bucket.empty());
+    zero::reduce<ring>(bucket, axes, exchanges, requests);
     CHECK(requests.size() == (together ? 2 : 6));  // one along each axis, or for each unit
     for (auto& request : requests) request.wait();
     if (rank > 1) return;  // replicas have the same sums
@@ -68,7 +65,7 @@ std::vector<ring> reduce(bool together) {
   return out;
 }
 
-TEST_CASE("reduction bucket: it makes one call along an axis and gives the sums of its units") {
+TEST_CASE("reduce: a bucket is one call along an axis and gives the sums of its units") {
   auto const together = reduce(true);
   CHECK(together == reduce(false));
   ring const sum_of_ranks = 0x01010101;
@@ -80,4 +77,4 @@ TEST_CASE("reduction bucket: it makes one call along an axis and gives the sums 
   CHECK(together == expected);
 }
 
-}  // namespace reduction_bucket_test
+}  // namespace reduce_test
