@@ -39,6 +39,8 @@ inline std::string text(layout const& config) {
       " hidden units, ", config.sizes.vocabulary, " words",
       config.divide_rows ? ", rows divided" : "", m.tied ? ", tied" : "", m.gated ? ", gated" : "",
       config.measure ? ", measured" : "");
+  if (m.block_kind == block_parameters::shared_layer) out += ", one layer for all blocks";
+  if (m.block_kind == block_parameters::tied) out += ", tied blocks";
   if (m.recompute > 0) out += parallel::concat(", ", m.recompute, " blocks recomputed");
   return out + "; frozen " + list(config.frozen) + "; second group " + list(config.second_group);
 }

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,6 +44,13 @@ struct ring_microbatch {
   std::int64_t loss_tokens = 0;
 };
 
+/// Whether the blocks of a model have the same parameters.
+enum class block_parameters : std::uint8_t {
+  separate,
+  shared_layer,  // all blocks are one layer
+  tied           // blocks are layers of their own, whose parameters are tied one by one
+};
+
 template <class Comm>
 struct basic_ring_options {
   bool tied = true;    // the head uses the embedding's weights, or else a unit of its own
@@ -52,13 +60,16 @@ struct basic_ring_options {
   index head_dim = 0;   // 0: the width, divided by the heads
   index hidden = 0;     // of the feed-forward layers; 0: three times the width
   index recompute = 0;  // number of blocks, from the first, that recompute their activations
+  block_parameters block_kind = block_parameters::separate;
+  bool equal_blocks = false;  // the parameters of all blocks have the same initial values
   parallel::tensor::region<Comm> tensor = {};
 
   /// The same options for a single rank with another type of communicator.
   template <class Other>
   [[nodiscard]] basic_ring_options<Other> for_single_rank() const {
-    return {tied,   gated,    attention.template for_single_rank<Other>(), blocks, head_dim,
-            hidden, recompute};
+    return {tied,      gated,      attention.template for_single_rank<Other>(),
+            blocks,    head_dim,   hidden,
+            recompute, block_kind, equal_blocks};
   }
 };
 using ring_options = basic_ring_options<parallel::any_communicator>;
@@ -95,8 +106,10 @@ class basic_ring_model {
     exit_.weight = tokens_.weight;
     if (!options_.tied) exit_.weight.name = "head";
     final_ = make_norm("norm");
-    for (index i = 0; i < blocks; ++i) {
-      auto const name = parallel::concat("block.", i, ".");
+    num_blocks_ = static_cast<std::size_t>(blocks);
+    for (index i = 0; i < (shares_layer() ? 1 : blocks); ++i) {
+      auto const name =
+          parallel::concat("block.", options_.block_kind == block_parameters::tied ? 0 : i, ".");
       blocks_.emplace_back(
           parallel::sequential(
               mixer_branch(parallel::sequential(make_norm(name + "norm_1"), gather{options_.tensor},
@@ -107,8 +120,8 @@ class basic_ring_model {
     }
   }
 
-  [[nodiscard]] std::size_t num_blocks() const { return blocks_.size(); }
-  [[nodiscard]] block const& at(std::size_t i) const { return blocks_[i]; }
+  [[nodiscard]] std::size_t num_blocks() const { return num_blocks_; }
+  [[nodiscard]] block const& at(std::size_t i) const { return blocks_[shares_layer() ? 0 : i]; }
   [[nodiscard]] index rows(microbatch const& b) const {
     return options_.tensor.rows_outside(b.sequences * b.length);
   }
@@ -126,13 +139,22 @@ class basic_ring_model {
   template <class F>
   void visit_units(F&& f) {
     using uses = std::vector<parallel::parameter_base<ring>*>;
-    auto const leave = static_cast<index>(blocks_.size());
+    auto const leave = static_cast<index>(num_blocks_);
     std::vector<index> ends{parallel::train::embed, leave};
     if (!options_.tied) ends.pop_back();
     f(std::string("tokens"), tokens_, ends, options_.tied ? uses{&exit_.weight} : uses{});
-    for (std::size_t i = 0; i < blocks_.size(); ++i)
-      f(parallel::concat("block.", i), blocks_[i], std::vector<index>{static_cast<index>(i)},
-        uses{});
+    if (options_.block_kind == block_parameters::separate) {
+      for (std::size_t i = 0; i < blocks_.size(); ++i)
+        f(parallel::concat("block.", i), blocks_[i], std::vector<index>{static_cast<index>(i)},
+          uses{});
+    } else {
+      std::vector<index> parts(num_blocks_);
+      std::iota(parts.begin(), parts.end(), 0);
+      if (shares_layer())
+        f(std::string("block.0"), blocks_[0], parts, uses{});
+      else
+        visit_tied_parameters(f, parts);
+    }
     f(std::string("norm"), final_, std::vector<index>{leave}, uses{});
     if (!options_.tied) f(std::string("head"), exit_, std::vector<index>{leave}, uses{});
   }
@@ -176,12 +198,35 @@ class basic_ring_model {
   }
 
  private:
+  [[nodiscard]] bool shares_layer() const {
+    return options_.block_kind == block_parameters::shared_layer;
+  }
+  struct lone_parameter {
+    parallel::parameter_base<ring>* parameter;
+    void visit_parameters(auto&& visit) { visit(*parameter); }
+  };
+  /// Calls f with a unit for each parameter of the first block, tied to those of the others.
+  void visit_tied_parameters(auto&& f, std::vector<index> const& parts) {
+    std::vector<std::vector<parallel::parameter_base<ring>*>> parameters(blocks_.size());
+    for (std::size_t i = 0; i < blocks_.size(); ++i)
+      parallel::visit_parameters_of(blocks_[i], [&](auto& p) { parameters[i].push_back(&p); });
+    for (std::size_t k = 0; k < parameters[0].size(); ++k) {
+      std::vector<parallel::parameter_base<ring>*> uses;
+      for (std::size_t i = 1; i < blocks_.size(); ++i) uses.push_back(parameters[i][k]);
+      lone_parameter layer{parameters[0][k]};
+      f(parallel::concat("block.0, parameter ", k), layer, parts, uses);
+    }
+  }
+  [[nodiscard]] parallel::initializer initial_values(std::string const& name) const {
+    if (options_.equal_blocks && name.starts_with("block.")) return parallel::constant_init{7.0F};
+    return any_number;
+  }
   /// This rank's rows of a parameter.
   template <std::size_t N>
   [[nodiscard]] parallel::parameter<ring, N> rows_of(std::string const& name,
                                                      parallel::shape<N> whole,
                                                      std::vector<row_range> rows) const {
-    parallel::parameter<ring, N> out{name, whole, any_number};
+    parallel::parameter<ring, N> out{name, whole, initial_values(name)};
     if (position_.size > 1) out.keep_rows(std::move(rows));
     return out;
   }
@@ -198,21 +243,21 @@ class basic_ring_model {
   [[nodiscard]] parallel::linear<ring> columns_of(std::string const& name, index in,
                                                   row_range columns) const {
     parallel::linear<ring> layer;
-    layer.weight = {name + ".weight", {width_, in}, any_number};
+    layer.weight = {name + ".weight", {width_, in}, initial_values(name)};
     if (position_.size > 1) layer.weight.keep_columns(columns.begin, columns.count);
     return layer;
   }
 
   [[nodiscard]] ring_norm make_norm(std::string const& name) const {
     ring_norm out;
-    out.gain = {name + ".gain", {width_}, any_number};
+    out.gain = {name + ".gain", {width_}, initial_values(name)};
     out.gain.replicated(options_.tensor.replication_outside());
     return out;
   }
 
   /// The bias of a result that is summed over tensor ranks.
   [[nodiscard]] parallel::parameter<ring, 1> make_bias(std::string const& name) const {
-    parallel::parameter<ring, 1> out{name + ".bias", {width_}, any_number};
+    parallel::parameter<ring, 1> out{name + ".bias", {width_}, initial_values(name)};
     out.replicated(options_.tensor.replication_outside());
     return out;
   }
@@ -253,7 +298,7 @@ class basic_ring_model {
                          make(name + "mix", packed, {of_keys}, {sharers, true})};
     }
     ring_gain gain;
-    gain.gain = {name + "gain", {dim}, any_number};
+    gain.gain = {name + "gain", {dim}, initial_values(name)};
     gain.gain.replicated(options_.tensor.replication_inside());
     return mixer(std::move(project), std::move(gain), std::move(attend),
                  columns_of(name + "out", heads * dim, of_queries));
@@ -271,6 +316,7 @@ class basic_ring_model {
   }
 
   index width_;
+  std::size_t num_blocks_ = 0;
   basic_ring_options<Comm> options_;
   parallel::tensor::axis_position position_;
   parallel::tensor::embedding<ring, Comm> tokens_;

@@ -62,7 +62,8 @@ struct parameter_base {
   initializer initial = constant_init{};
   T* data = nullptr;                       // bound by a unit; null on the meta device
   gradient_type* gradient_data = nullptr;  // summed into, never divided
-  bool replaces_gradient = false;          // the layer obeys context::overwrite_gradients for it
+  bool replaces_gradient = false;          // the layer obeys context::overwrites for it
+  bool shares_gradient = false;            // uses of other parts add to its gradient before it
   bool trainable = true;                   // false: frozen by its unit, without a gradient
 
   [[nodiscard]] index size() const {
@@ -232,8 +233,10 @@ struct require_same_element {
 
 /// Whether f takes the parameters of a layer that names its type element.
 template <class Layer, class F>
-concept takes_parameters_of = !requires { typename Layer::element; } ||
-    std::is_invocable_v<F&, parameter_base<typename Layer::element>&>;
+concept takes_parameters_of = !requires {
+  typename Layer::element;
+}
+|| std::is_invocable_v<F&, parameter_base<typename Layer::element>&>;
 
 }  // namespace detail
 

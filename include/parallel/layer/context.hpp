@@ -51,11 +51,18 @@ struct context {
   // [rows of whole sequences, even where sequences are divided]: the position at which a token's
   // document begins; empty: each sequence is one document. Lives as long as the microbatch.
   packed_documents document_begins = {};
-  // Nothing has been added to the gradients yet: those of parameters with `replaces_gradient` are
-  // not zero, and a layer must overwrite them. This saves clearing and reading them.
+  // Whether this microbatch is the first to add to the gradients; see overwrites().
   bool overwrite_gradients = false;
   // For results that nothing reads after the pass; null: they go to `memory` and stay there.
   arena* scratch = nullptr;
+
+  /// Whether a layer that declares `parameter.replaces_gradient` must overwrite the parameter's
+  /// gradient, which holds old values then, instead of adding to it. This saves clearing and
+  /// reading it.
+  template <class Parameter>
+  [[nodiscard]] bool overwrites(Parameter const& parameter) const {
+    return overwrite_gradients && !parameter.shares_gradient;
+  }
 
   /// This context, with results in another arena.
   [[nodiscard]] context with_memory(arena& other) const {

@@ -97,7 +97,7 @@ struct linear {
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& state,
                        parameter<T, 1> const& applied_bias) const {
-    bool const accumulate = !c.overwrite_gradients;
+    bool const accumulate = !c.overwrites(weight);
     if (weight.has_gradient() && applied_bias.has_gradient())
       ops::affine_backward_weight(c.stream, weight.gradient(), applied_bias.gradient(), state.dy,
                                   state.x, accumulate);

@@ -87,11 +87,13 @@ struct low_rank {
   template <class Stream>
   void backward_weight(context<Stream>& c, saved const& state) const {
     if (!is_present()) return;
-    ops::matmul_options const options{.transpose_a = true, .accumulate = !c.overwrite_gradients};
-    if (b.has_gradient()) ops::matmul(c.stream, b.gradient(), state.dy, state.hidden, options);
+    auto const options = [&](auto const& factor) {
+      return ops::matmul_options{.transpose_a = true, .accumulate = !c.overwrites(factor)};
+    };
+    if (b.has_gradient()) ops::matmul(c.stream, b.gradient(), state.dy, state.hidden, options(b));
     if (!a.has_gradient()) return;
     arena::scope const temporaries(c.memory);
-    ops::matmul(c.stream, a.gradient(), state.d_hidden, with_dropout(c, state.x), options);
+    ops::matmul(c.stream, a.gradient(), state.d_hidden, with_dropout(c, state.x), options(a));
   }
 
   void visit_parameters(auto&& visit) {

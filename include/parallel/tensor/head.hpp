@@ -129,7 +129,7 @@ struct head {
       index const end = std::min(begin + size, rows);
       chunk<Logit>(c, labels.slice(begin, end), y.slice(begin, end),
                    backward ? dy.slice(begin, end) : dy,
-                   {.accumulate = begin > 0 || !c.overwrite_gradients}, sums);
+                   {.accumulate = begin > 0 || !c.overwrites(weight)}, sums);
     }
   }
 

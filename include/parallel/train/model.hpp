@@ -36,8 +36,9 @@ struct unit_visitor {
 
 /// The requirements of a model that a stepper trains. (Optionally a model has `share` and
 /// `documents`, see stage.hpp, and `blocks_are_local`, see stage::run_as_graph.) `visit_units`
-/// calls a function with each unit's name, its layer, the parts that use it and the parameters that
-/// those parts share. `head_loss` adds to the statistics, and when `dx` is not empty writes the
+/// calls a function with each unit's name, its layer, the parts that use it and the tied parameters
+/// by which all parts but the first use it; without tied parameters, all parts compute with the
+/// layer itself. `head_loss` adds to the statistics, and when `dx` is not empty writes the
 /// gradient of the summed loss there and adds to the exit's weight gradients. `enter_backward` must
 /// not read values of parameters, which may be absent.
 ///

@@ -46,10 +46,10 @@ class weights {
   /// Allocates the parameters on `device` and binds `model` to them; the model must not move.
   template <checked_weights<T> Model, checked_memory Device>
   weights(Model& model, Device& device) {
-    model.visit_units([&](std::string name, auto& layer, std::vector<part> const&,
+    model.visit_units([&](std::string name, auto& layer, std::vector<part> const& parts,
                           std::vector<parameter_base<T>*> const& uses) {
       unit<T> layout(std::move(name), layer, 1);
-      for (auto* const use : uses) layout.add_use(*use);
+      layout.add_uses(parts.size(), uses);
       for (std::size_t s = 0; s < layout.segments().size(); ++s) {
         auto values =
             device.template allocate_zeroed<T>(static_cast<std::size_t>(layout.segments()[s].size));

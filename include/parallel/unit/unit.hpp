@@ -6,9 +6,9 @@
 // optimizer state. Buckets, ZeRO shards, optimizer spans and checkpoint slices are all ranges of a
 // segment. Padding is never stored in a file.
 //
-// A tied parameter (the same values used in two places) has one value and one gradient buffer for
-// each use. `add_use` declares the second use. The two gradients are added after their reduction,
-// between the owners of the same shard.
+// Several parts of a model can use the same values: as a tied parameter, which each part declares
+// in a layer of its own, or as a layer that the parts share. Each use has its gradients, which are
+// added: in one buffer, or after their reduction.
 #pragma once
 
 #include <algorithm>
@@ -83,7 +83,7 @@ class unit {
     for (auto& part : segments_) part.size = round_up(part.size, ranks * alignment);
   }
 
-  /// Declares another use of this unit's single parameter, with a gradient buffer of its own.
+  /// Declares another use of this unit's single parameter, by another part.
   void add_use(parameter_base<T>& alias) {
     require(segments_.size() == 1 && segments_[0].parameters.size() == 1, "unit ", name_,
             ": only a unit of one parameter can be tied");
@@ -93,11 +93,25 @@ class unit {
     uses_.push_back(&alias);
   }
 
+  /// Declares that `parts` parts compute with the layer itself.
+  void share_among(std::size_t parts) { parts_ = parts; }
+
+  /// Declares the uses that Model::visit_units shows: tied parameters of other parts, or else
+  /// `parts` parts that share the layer.
+  void add_uses(std::size_t parts, std::vector<parameter_base<T>*> const& tied) {
+    for (auto* const use : tied) add_use(*use);
+    if (tied.empty()) share_among(parts);
+  }
+
+  /// Declares that the last use is the exit of a model, whose gradients are the first of a step.
+  void end_at_exit() { ends_at_exit_ = true; }
+  [[nodiscard]] bool ends_at_exit() const { return ends_at_exit_; }
+
   [[nodiscard]] std::string const& name() const { return name_; }
   [[nodiscard]] std::vector<segment<T>> const& segments() const { return segments_; }
 
-  /// The number of gradient buffers of each segment: one for each use of the values.
-  [[nodiscard]] std::size_t uses() const { return 1 + uses_.size(); }
+  /// The number of uses of the values, by so many parts.
+  [[nodiscard]] std::size_t uses() const { return parts_ + uses_.size(); }
 
   /// Elements of all segments, padding included.
   [[nodiscard]] index size() const {
@@ -118,7 +132,7 @@ class unit {
   template <class F>
   void for_each_parameter(std::size_t s, std::size_t use, F&& f) const {
     for (auto const& [parameter, offset] : segments_[s].parameters)
-      f(*(use == 0 ? parameter : uses_[use - 1]), offset);
+      f(declared_by(use, *parameter), offset);
   }
 
   /// Binds the layer's parameters of segment `s` to flat memory for values.
@@ -132,12 +146,16 @@ class unit {
   /// Binds the gradients of use `use` of segment `s` to flat memory.
   void bind_gradients(std::size_t s, std::size_t use, gradient_type* gradients) {
     for (auto const& [parameter, offset] : segments_[s].parameters)
-      (use == 0 ? parameter : uses_[use - 1])->gradient_data = gradients + offset;
+      declared_by(use, *parameter).gradient_data = gradients + offset;
   }
 
  private:
   static index round_up(index value, index multiple) {
     return (value + multiple - 1) / multiple * multiple;
+  }
+
+  [[nodiscard]] parameter_base<T>& declared_by(std::size_t use, parameter_base<T>& first) const {
+    return use < parts_ ? first : *uses_[use - parts_];
   }
 
   void add_parameter(parameter_base<T>& parameter, segment_key key) {
@@ -150,7 +168,9 @@ class unit {
 
   std::string name_;
   std::vector<segment<T>> segments_;
+  std::size_t parts_ = 1;  // that compute with the layer
   std::vector<parameter_base<T>*> uses_;
+  bool ends_at_exit_ = false;
 };
 
 }  // namespace parallel

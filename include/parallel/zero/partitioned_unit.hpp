@@ -98,6 +98,7 @@ class partitioned_unit {
       }
       memory_.push_back(std::move(m));
     }
+    mark_shared_gradients();
     if (!parameters_sharded_)
       for (std::size_t s = 0; s < memory_.size(); ++s)
         unit_.bind_values(s, memory_[s].values.data());
@@ -165,16 +166,15 @@ class partitioned_unit {
   }
 
   /// Sets to zero the gradients to which the first microbatch of a step adds; those that it
-  /// overwrites (context::overwrite_gradients) stay as they are. For gradients that are held whole.
+  /// overwrites (context::overwrites) stay as they are. For gradients that are held whole.
   template <class Stream>
   void prepare_gradients(Stream& compute) const {
     for (std::size_t s = 0; s < memory_.size(); ++s)
       for (std::size_t use = 0; use < memory_[s].gradients.size(); ++use) {
-        // a gradient that several uses share is overwritten by the last of them, the first in a
-        // backward pass
+        // a gradient that several uses share is overwritten at most by the last of them, the exit
         std::size_t const first = memory_[s].gradients.size() == 1 ? unit_.uses() - 1 : use;
         unit_.for_each_parameter(s, first, [&](auto const& parameter, index offset) {
-          if (!parameter.replaces_gradient)
+          if (!parameter.replaces_gradient || parameter.shares_gradient)
             ops::fill(compute,
                       part(memory_[s].gradients[use].span(), {offset, offset + parameter.size()}),
                       gradient_type{});
@@ -217,7 +217,7 @@ class partitioned_unit {
       unit_.bind_gradients(s, use, buffer);
       index end = 0;  // of the elements that are overwritten or cleared
       unit_.for_each_parameter(s, use, [&](auto const& parameter, index offset) {
-        if (clears_everything || !parameter.replaces_gradient) return;
+        if (clears_everything || !parameter.replaces_gradient || parameter.shares_gradient) return;
         ops::fill(compute, part(whole, {end, offset}), gradient_type{});
         end = offset + parameter.size();
       });
@@ -227,7 +227,7 @@ class partitioned_unit {
   }
 
   /// Enqueues the sum over shards of the gradients in `buffer`; this rank's part is added to the
-  /// held gradients (or becomes them, in the first microbatch).
+  /// held gradients, or becomes them where it is the `first` sum of the step.
   template <class Comm, class Stream>
   void reduce_scatter(gradient_type* buffer, std::size_t use, bool first,
                       shard_groups<Comm> const& axes, Stream& stream,
@@ -245,7 +245,7 @@ class partitioned_unit {
       if (!is_trainable(s)) continue;
       std::span<gradient_type const> const own_sum = shards[i++].owned;
       auto const held = gradients_of(memory_[s], use).span();
-      if (first && use + 1 == unit_.uses())  // the last use is the first in a backward pass
+      if (first)
         ops::copy(stream, held, own_sum);
       else
         ops::add(stream, held, own_sum);
@@ -337,6 +337,19 @@ class partitioned_unit {
   }
 
  private:
+  /// Marks the uses that must add to the gradients of others: all but the exit's, which are the
+  /// first of a step.
+  void mark_shared_gradients() {
+    bool const is_shared = unit_.uses() > 1 && !uses_tree();
+    for (std::size_t s = 0; s < memory_.size(); ++s) {
+      for (std::size_t use = unit_.uses(); use-- > 0;) {
+        bool const is_exit = unit_.ends_at_exit() && use + 1 == unit_.uses();
+        unit_.for_each_parameter(
+            s, use, [&](auto& p, index) { p.shares_gradient = is_shared && !is_exit; });
+      }
+    }
+  }
+
   static buffer<gradient_type> const& gradients_of(memory const& m, std::size_t use) {
     return m.gradients[std::min(use, m.gradients.size() - 1)];
   }

@@ -144,7 +144,7 @@ class unit_set {
   }
 
   /// Adds the gradients of one use in that buffer, summed over shards, to those that this rank
-  /// holds; `first`: for the first microbatch of the step.
+  /// holds; `first`: they are the first of the step.
   template <class Comm>
   void reduce_scatter(entry& unit, std::size_t use, int buffer, bool first,
                       shard_groups<Comm> const& axes, exchange_stream& reductions) {

@@ -74,6 +74,14 @@ TEST_CASE("stepper: a sample of mixed layouts equals one rank bit for bit") {
   CHECK(count.equal >= 50);
 }
 
+TEST_CASE("stepper: mixed layouts of blocks with the same parameters equal one rank bit for bit") {
+  auto sample = spread(test::all_layouts(16, 2), 60);
+  using enum test::block_parameters;
+  for (std::size_t i = 0; i < sample.size(); ++i)
+    sample[i].model.block_kind = i % 2 == 0 ? shared_layer : tied;
+  CHECK(check(sample).equal >= 50);
+}
+
 TEST_CASE("stepper: in one queue a microbatch may begin before the previous one is reduced") {
   auto sample = test::all_layouts(16, 2);
   std::erase_if(sample, [](layout const& run_layout) {

@@ -5,8 +5,11 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <map>
+#include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "parallel/support/files.hpp"
 #include "support/ring_run.hpp"
@@ -57,6 +60,39 @@ TEST_CASE("stepper: gated linear units and an untied head equal one rank bit for
                    .bucket_bytes = bucket,
                    .model = model}) == expected);
       }
+}
+
+/// The gradients of models whose blocks begin alike: those of all blocks are added.
+std::map<std::string, std::vector<test::ring>> with_sum_of_blocks(outcome const& result) {
+  std::map<std::string, std::vector<test::ring>> out;
+  for (auto const& [name, gradient] : result.gradients) {
+    auto sum_name = name;
+    if (name.starts_with("block.")) sum_name[6] = '0';
+    auto& sum = out[sum_name];
+    sum.resize(gradient.size());
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gradient[i];
+  }
+  return out;
+}
+
+TEST_CASE("stepper: blocks with the same parameters have the sum of separate blocks' gradients") {
+  test::ring_options model{.equal_blocks = true};
+  outcome const separate = run({.microbatch = 3, .num_steps = 1, .model = model});
+  for (auto const kind : {test::block_parameters::shared_layer, test::block_parameters::tied}) {
+    CAPTURE(static_cast<int>(kind));
+    model.block_kind = kind;
+    for (auto const level : test::all_levels)
+      for (int const pipeline : {1, 2}) {
+        CAPTURE(static_cast<int>(level));
+        CAPTURE(pipeline);
+        layout config{.ranks = 2, .level = level, .microbatch = 3, .num_steps = 1, .model = model};
+        config.pipeline = pipeline;
+        outcome const computed = run(config);
+        CHECK(computed.ranks_agree);
+        CHECK(computed.losses == separate.losses);
+        CHECK(computed.gradients == with_sum_of_blocks(separate));
+      }
+  }
 }
 
 TEST_CASE("stepper: ranks without a sequence take part in every all-gather and reduction") {

@@ -14,6 +14,7 @@
 #include <parallel/device/meta/device.hpp>
 #include <parallel/ops/host.hpp>
 #include <parallel/train/step/step_plans.hpp>
+#include <parallel/zero/reduce.hpp>
 #include <parallel/zero/unit_set.hpp>
 
 namespace unit_set_test {
@@ -312,13 +313,16 @@ TEST_CASE(
               for (auto& entry : c.units.units())
                 for (std::size_t use = 0; use < entry.parts.size(); ++use)
                   if (entry.parts[use] == part && buffer >= 0)
-                    c.units.reduce_scatter(entry, use, buffer, m == 0, axes, reductions);
+                    c.units.reduce_scatter(entry, use, buffer,
+                                           m == 0 && use + 1 == entry.parts.size(), axes,
+                                           reductions);
             }
           compute.wait(reductions.record());
           std::vector<parallel::request> requests;
           reductions.wait(compute.record());
-          for (auto& entry : c.units.units())
-            c.units.reduce(entry, 0, &entry == &c.units.units().back(), axes, reductions, requests);
+          std::vector<zero::unit_gradients<ring>> bucket;
+          for (auto& entry : c.units.units()) bucket.push_back({&entry.memory, 0});
+          zero::reduce<ring>(bucket, axes, reductions, requests);
           for (auto& request : requests) request.wait_on(compute);
           for (auto& entry : c.units.units()) entry.memory.join_uses(compute);
           compute.synchronize();

@@ -50,10 +50,11 @@ class marked_passes final : public meta::access_observer {
       : model_(model), tensor_rank_(tensor_rank), tensor_ranks_(tensor_ranks) {
     model.visit_units([&](std::string const& unit, auto& layer, std::vector<part> const& parts,
                           std::vector<parameter_type*> const& uses) {
-      visit_parameters_of(layer, [&](parameter_type& p) { mark(p, p, unit, parts.front()); });
+      auto const own_parts = uses.empty() ? parts : std::vector{parts.front()};
+      visit_parameters_of(layer, [&](parameter_type& p) { mark(p, p, unit, own_parts); });
       for (std::size_t i = 0; i < uses.size(); ++i)
         visit_parameters_of(layer,
-                            [&](parameter_type& p) { mark(*uses[i], p, unit, parts[i + 1]); });
+                            [&](parameter_type& p) { mark(*uses[i], p, unit, {parts[i + 1]}); });
     });
     stream_.set_observer(this);
   }
@@ -73,8 +74,7 @@ class marked_passes final : public meta::access_observer {
     gradients_.for_each(0, ~std::uintptr_t{0}, [&](use const& u) {
       require(
           !u.declared->trainable || !read_.contains(u.parameter) || written_.contains(u.parameter),
-          name_of(u), " is trained, but the backward pass of ",
-          name_of_part(u.model_part, model_.num_blocks()),
+          name_of(u), " is trained, but the backward pass of ", names_of_parts(u),
           " never writes its gradient; add to gradient() there (in ops::custom: "
           "updates(view)), or freeze the parameter");
     });
@@ -226,12 +226,13 @@ class marked_passes final : public meta::access_observer {
       if (a.reads) counted_elements_ = std::max(counted_elements_, a.elements);
   }
 
-  /// A use of a parameter by one part; `declared` has the parameter's name and replication.
+  /// A use of a parameter by one part, or by parts that share its layer; `declared` has the
+  /// parameter's name and replication.
   struct use {
     parameter_type const* parameter;
     parameter_type const* declared;
     std::string unit;
-    part model_part;
+    std::vector<part> parts;
   };
   struct binding {
     parameter_type* parameter;
@@ -240,7 +241,7 @@ class marked_passes final : public meta::access_observer {
   };
 
   void mark(parameter_type& p, parameter_type const& declared, std::string const& unit,
-            part model_part) {
+            std::vector<part> const& parts) {
     bindings_.push_back({&p, p.data, p.gradient_data});
     auto const bytes = static_cast<std::uintptr_t>(p.size());
     auto const take = [&](std::size_t size) {
@@ -250,9 +251,9 @@ class marked_passes final : public meta::access_observer {
       return begin;
     };
     auto const values = take(sizeof(element)), gradients = take(sizeof(gradient_type));
-    values_.set(values, values + bytes * sizeof(element), {&p, &declared, unit, model_part});
+    values_.set(values, values + bytes * sizeof(element), {&p, &declared, unit, parts});
     gradients_.set(gradients, gradients + bytes * sizeof(gradient_type),
-                   {&p, &declared, unit, model_part});
+                   {&p, &declared, unit, parts});
     p.data = reinterpret_cast<element*>(values);
     p.gradient_data = reinterpret_cast<gradient_type*>(gradients);
   }
@@ -274,6 +275,13 @@ class marked_passes final : public meta::access_observer {
           visit_parameters_of(layer, [&](parameter_type const& p) { out += concat(" ", p.name); });
         });
     return out.empty() ? "nothing" : out;
+  }
+
+  [[nodiscard]] std::string names_of_parts(use const& u) const {
+    std::string out;
+    for (part const p : u.parts)
+      out += concat(out.empty() ? "" : ", ", name_of_part(p, model_.num_blocks()));
+    return out;
   }
 
   [[nodiscard]] static std::string name_of(use const& u) {
@@ -304,21 +312,22 @@ class marked_passes final : public meta::access_observer {
   }
 
   void require_use(use const& u) const {
-    if (u.model_part != part_)
-      fail(name_of(u), " is used by ", part_name(), ", but visit_units says by ",
-           name_of_part(u.model_part, model_.num_blocks()),
+    if (std::ranges::find(u.parts, part_) == u.parts.end())
+      fail(name_of(u), " is used by ", part_name(), ", but visit_units says by ", names_of_parts(u),
            "; give the unit the part that computes with it, or the parameter a unit of its own");
   }
 
   void require_gradient(use const& u, bool added, variation<element> const& in) {
     require_use(u);
     require(
-        !first_ || !added || !u.parameter->replaces_gradient || written_.contains(u.parameter),
+        !first_ || !added || !u.parameter->replaces_gradient || u.parameter->shares_gradient ||
+            written_.contains(u.parameter),
         name_of(u), " declares replaces_gradient, but its layer adds to the gradient where ",
-        "context::overwrite_gradients is set; overwrite it there, or leave the declaration out");
-    require(first_ || added, name_of(u), ": its layer overwrites the gradient, which a microbatch ",
-            "after a step's first must add to; read what is there too (in ops::custom: "
-            "updates(view)), unless context::overwrite_gradients is set");
+        "context::overwrites(parameter) holds; overwrite it there, or leave the declaration out");
+    require((first_ && !u.parameter->shares_gradient) || added, name_of(u),
+            ": its layer overwrites the gradient, to which a microbatch after a step's first, and "
+            "a part that another shares it with, must add; read what is there too (in "
+            "ops::custom: updates(view)), unless context::overwrites(parameter) holds");
     written_.insert(u.parameter);
     auto const& replication = u.declared->replication;
     require(tensor_ranks_ == 1 || replication.ranks == 1 || replication.partial || !in.any(),

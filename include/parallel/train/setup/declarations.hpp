@@ -61,9 +61,14 @@ void check_declarations(Model& model, int tensor_ranks) {
                         std::vector<parameter_type*> const& uses) {
     require(units.insert(unit).second, "visit_units shows two units named \"", unit,
             "\"; give each a name of its own");
-    require(parts.size() == 1 + uses.size(), "unit \"", unit, "\": visit_units gives ",
-            parts.size(), " parts for ", 1 + uses.size(),
-            " uses; name the part that computes with it, and one more for each tied use");
+    require(!parts.empty() && (uses.empty() || parts.size() == 1 + uses.size()), "unit \"", unit,
+            "\": visit_units gives ", parts.size(), " parts for ", 1 + uses.size(),
+            " uses; name the part that computes with it, and one more for each tied use; or, "
+            "without tied uses, all parts that compute with the layer itself");
+    for (std::size_t i = 1; i < parts.size() && uses.empty(); ++i)
+      require(parts[i - 1] < parts[i], "unit \"", unit, "\": visit_units gives part ", parts[i],
+              " after part ", parts[i - 1],
+              " for a layer that both compute with; give each part once, in their order");
     for (part const p : parts)
       require(embed <= p && p <= static_cast<part>(blocks), "unit \"", unit,
               "\": visit_units names part ", p, ", the model has ", embed, " (entry) to ", blocks,

@@ -46,7 +46,8 @@ void hold_units(zero::unit_set<T, Device, Exchange>& units, Device& device, Mode
                        std::vector<part> parts, bool is_primary) {
     place.is_primary = is_primary;
     unit<T> layout(std::move(name), layer, place.data_ranks(), key_of);
-    for (auto* const use : uses) layout.add_use(*use);
+    layout.add_uses(parts.size(), uses);
+    if (parts.back() == static_cast<part>(model.num_blocks())) layout.end_at_exit();
     for (auto const& segment : layout.segments()) {
       require(0 <= segment.key.group && segment.key.group < std::ssize(optimizers), "unit ",
               layout.name(), ": optimizer group ", segment.key.group, " of ", optimizers.size());

@@ -105,21 +105,31 @@ class stages_of_rank {
 };
 
 /// Calls add(name, layer, uses, parts, is_primary) for what the stages of a rank hold of a unit
-/// that Model::visit_units shows: the whole unit, one use of a tied unit, or nothing. `is_primary`:
-/// the rank counts the unit's elements, since it holds the first use.
+/// that Model::visit_units shows: those of its parts that the stages hold, if any, with the layer
+/// that they share or those of the tied uses that they have. `is_primary`: the rank counts the
+/// unit's elements, since it holds the first use.
 template <class T, class Layer, class Add>
 void with_held_part(stages_of_rank const& stages, std::string name, Layer& layer,
                     std::vector<part> const& parts, std::vector<parameter_base<T>*> const& uses,
                     Add&& add) {
   using uses_type = std::vector<parameter_base<T>*>;
   auto const is_held = [&](part p) { return stages.holds(p); };
-  if (std::ranges::all_of(parts, is_held)) {
-    add(std::move(name), layer, uses, parts, true);
-  } else if (is_held(parts.front())) {
-    add(std::move(name), layer, uses_type{}, std::vector<part>{parts.front()}, true);
-  } else if (auto const held = std::ranges::find_if(parts, is_held); held != parts.end()) {
-    lone_parameter<T> alone{uses[static_cast<std::size_t>(held - parts.begin() - 1)]};
-    add(std::move(name), alone, uses_type{}, std::vector<part>{*held}, false);
+  std::vector<part> held_parts;
+  std::ranges::copy_if(parts, std::back_inserter(held_parts), is_held);
+  if (held_parts.empty()) return;
+  if (held_parts == parts || uses.empty()) {
+    add(std::move(name), layer, uses, held_parts, is_held(parts.front()));
+    return;
+  }
+  uses_type held_uses;
+  for (std::size_t i = 0; i < uses.size(); ++i)
+    if (is_held(parts[i + 1])) held_uses.push_back(uses[i]);
+  if (is_held(parts.front())) {
+    add(std::move(name), layer, held_uses, held_parts, true);
+  } else {
+    lone_parameter<T> first{held_uses.front()};
+    held_uses.erase(held_uses.begin());
+    add(std::move(name), first, held_uses, held_parts, false);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -248,8 +249,9 @@ class step_lowering {
   int add_gradient_action(action_kind kind, pipeline::step const& s, part p, int buffer,
                           int unit = none, int use = none) {
     bool const reduces = kind == action_kind::reduce_scatter;
+    bool const joins_earlier = reduces && unit_at(unit).joined && !scattered_.insert(unit).second;
     return add({.kind = kind,
-                .first = s.first,
+                .first = s.first && !joins_earlier,
                 .last = s.last,
                 .lane = reduces ? lane::reductions : lane::compute,
                 .model_part = p,
@@ -335,6 +337,7 @@ class step_lowering {
   std::vector<int> released_;  // by buffer of values: its last reshard
   std::vector<char> busy_;
   std::vector<int> reduced_;      // by buffer of gradients: the last reduction out of it
+  std::set<int> scattered_;       // joined units of which a use has been reduced
   std::map<part, int> holding_;   // by part: the buffer of its gradients
   std::vector<unit_use> bucket_;  // uses whose reduction has not been added
   std::size_t bucket_bytes_ = 0;

@@ -230,7 +230,10 @@ class step_check_units {
         step_flaw::reduced_twice);
     order_.expect(buffer.added != none, step_flaw::unreduced);
     order_.read(buffer);
-    order_.expect(a.first == (use.scattered == 0), step_flaw::stale);
+    bool is_first = use.scattered == 0;
+    if (planned(a).joined)
+      for (auto const& other : unit(a).uses) is_first = is_first && other.scattered == 0;
+    order_.expect(a.first == is_first, step_flaw::stale);
     // the next microbatch may have begun already, with another buffer
     order_.expect(use.scattered + 1 == buffer.number, step_flaw::reduced_twice);
     ++use.scattered;

@@ -90,7 +90,7 @@ struct action {
   pass_kind pass = pass_kind::forward;                      // for actions of kind pass
   pipeline::step_kind edge = pipeline::step_kind::compute;  // for actions of kind edge
   /// Whether a pass, or an action on a part's gradients, is the first or the last one of this step
-  /// at this stage.
+  /// at this stage; for sums of joined gradients, the first of all their uses.
   bool first = false;
   bool last = false;
   bool is_overlapped = false;  // part_pass::is_overlapped

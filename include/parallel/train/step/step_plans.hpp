@@ -71,7 +71,7 @@ class step_plans {
                         [&](std::string const&, auto& held, auto const& held_uses,
                             std::vector<part> held_parts, bool) {
                           unit<T> layout(name, held, place_.data_ranks(), key_of);
-                          for (auto* const use : held_uses) layout.add_use(*use);
+                          layout.add_uses(held_parts.size(), held_uses);
                           auto& added = units_[r].emplace_back(describe_unit(
                               layout, std::move(held_parts), options_, place_,
                               zero::exchanges_update(layout, place_, std::span(optimizers))));

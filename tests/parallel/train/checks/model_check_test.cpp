@@ -388,14 +388,16 @@ TEST_CASE("model check: a unit that names a part other than the one that uses it
   CHECK(test::contains(refusal({.part_of_second = 3}),
                        "unit \"block.1\": visit_units names part 3, the model has -1 (entry) to 2 "
                        "(exit)"));
-  CHECK(test::contains(refusal({.too_many_parts = true}),
-                       "unit \"exit\": visit_units gives 2 parts for 1 uses"));
+  CHECK(test::contains(
+      refusal({.too_many_parts = true}),
+      "unit \"exit\": visit_units gives part 0 after part 2 for a layer that both compute with"));
 }
 
 TEST_CASE("model check: a layer that adds to a gradient that it declares to replace is refused") {
-  CHECK(test::contains(refusal({.accumulates = true}),
-                       "unit \"exit\": parameter \"exit.weight\" declares replaces_gradient, but "
-                       "its layer adds to the gradient where context::overwrite_gradients is set"));
+  CHECK(
+      test::contains(refusal({.accumulates = true}),
+                     "unit \"exit\": parameter \"exit.weight\" declares replaces_gradient, but "
+                     "its layer adds to the gradient where context::overwrites(parameter) holds"));
 }
 
 TEST_CASE(
@@ -403,7 +405,7 @@ TEST_CASE(
     "refused") {
   CHECK(test::contains(refusal({.overwrites = true}),
                        "unit \"exit\": parameter \"exit.weight\": its layer overwrites the "
-                       "gradient, which a microbatch after a step's first must add to"));
+                       "gradient, to which a microbatch after a step's first"));
   CHECK(
       test::contains(refusal({.gradient_forgotten = true}),
                      "unit \"exit\": parameter \"exit.bias\" is trained, but the backward pass "
