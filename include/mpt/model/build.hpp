@@ -223,8 +223,8 @@ class layer_builder {
                               // the middle keeps xPos's factors close to 1 at all positions
                               .origin = config_.max_seq_len / 2};
     }
-    out.positions.temperature = attn.temperature.attn_scale;
-    out.positions.temperature_floor = attn.temperature.floor_scale;
+    out.positions.temperature_scale = attn.temperature.attn_scale;
+    out.positions.temperature_floor_scale = attn.temperature.floor_scale;
     return out;
   }
 
