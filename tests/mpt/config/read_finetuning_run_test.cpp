@@ -146,7 +146,7 @@ TEST_CASE("finetuning run: adaptive clipping is refused for new adapters, which 
       test::message_of([&] {
         (void)read({"model.peft_config={r: 4}", adaptive});
       }),
-      "algorithms.gradient_clipping.clipping_type: 'adaptive' holds a gradient against its "
+      "algorithms.gradient_clipping.clipping_type: 'adaptive' compares a gradient with its "
       "parameter, and new adapters (model.peft_config) begin at zero, so nothing would be trained; "
       "choose norm"));
   CHECK(read({adaptive}).clip.threshold == 0.01);

@@ -135,7 +135,7 @@ run_state load_run(Stepper& step, Exchange& exchanges, train_config const& confi
           ": is neither a checkpoint of ours nor a Hugging Face folder");
   auto const& reader = *found.reader;
   require(config.model.lora || !reader.state().contains("peft_config"), found.folder.string(),
-          ": has adapters, but this run none; merge them first (convert --merge), or give "
+          ": has adapters, but this run has none; merge them first (convert --merge), or give "
           "model.peft_config");
   detail::require_same_model(reader.state(), config.model, found.folder, found.weights_only);
   if (!found.weights_only) {
