@@ -331,7 +331,7 @@ class stepper {
         groups_, on_all_ranks, in_step, exchanges,
         {step.mode, step.current.step, step.batches.size(), learning_rate_factor, measuring_,
          limits_.fingerprint(), joint_work::passes, check_.seed(), step.current.seed,
-         step.current.updates, summary_of(model_, step.batches, step.first_sequences),
+         step.current.updates, summarise_batch(model_, step.batches, step.first_sequences),
          check_.counted_rows()});
   }
 
