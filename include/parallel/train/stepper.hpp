@@ -138,7 +138,7 @@ class stepper {
       results_.norm.clear();
       results_.ask_to_stop(asks_to_stop_);
       outcome_ = step_outcome::updated;
-      std::optional<square_meter<element>> meter;
+      std::optional<tensor_squares_meter<element>> meter;
       if (measuring_) meter.emplace(placed_.tensors(), device_);
       auto requests = run(compute, &exchanges, memory, step,
                           {current.updates.value_or(current.step), learning_rate_factor,

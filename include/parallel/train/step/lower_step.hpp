@@ -198,7 +198,8 @@ class step_lowering {
       for (int unit = 0; unit < std::ssize(out_.units); ++unit) {
         auto const number = static_cast<std::size_t>(unit);
         bool const stays_unsharded = buffers_.own_buffers[number] != none;
-        bool const is_stale = unit_at(unit).gathered && choices_.gathers == gather_time::before_use;
+        bool const is_stale =
+            unit_at(unit).is_gathered && choices_.gathers == gather_time::before_use;
         if (!(stays_unsharded || is_stale) || is_gathered_[number] ||
             !unit_at(unit).is_used_by(upcoming.model_part))
           continue;
@@ -278,7 +279,7 @@ class step_lowering {
     if (choices_.canonical_tree) add({.kind = action_kind::finish_tree, .model_part = p});
     for_each_use(p, [&](int unit, int use) {
       if (unit_at(unit).gradient_bytes == 0) return;
-      bool const joined = unit_at(unit).joined;
+      bool const joined = unit_at(unit).is_joined;
       if (joined && ++complete_uses_[unit] < std::ssize(unit_at(unit).parts)) return;
       bucket_.emplace_back(unit, joined ? 0 : use);
       bucket_bytes_ += unit_at(unit).gradient_bytes;
@@ -306,7 +307,7 @@ class step_lowering {
     for_each_trained([&](int unit) { add_unit_action(action_kind::join_uses, unit); });
     int tied = none;
     for_each_trained([&](int unit) {
-      if (unit_at(unit).tied)
+      if (unit_at(unit).is_tied)
         tied =
             add_unit_action(action_kind::reduce_tied, unit, lane::reductions, {last_computation_});
     });
@@ -329,7 +330,7 @@ class step_lowering {
     });
     int gathered = none;
     for_each_trained([&](int unit) {
-      if (unit_at(unit).gathered && choices_.gathers == gather_time::after_update)
+      if (unit_at(unit).is_gathered && choices_.gathers == gather_time::after_update)
         gathered =
             add_unit_action(action_kind::gather, unit, lane::reductions, {last_computation_});
     });

@@ -62,8 +62,8 @@ class step_check_units {
       auto const& planned = plan_.units[i];
       bool const updates = order_.trains() && planned.gradient_bytes > 0;
       bool const gathers =
-          planned.gathered && (plan_.gathers == gather_time::before_use ||
-                               (plan_.gathers == gather_time::after_update && updates));
+          planned.is_gathered && (plan_.gathers == gather_time::before_use ||
+                                  (plan_.gathers == gather_time::after_update && updates));
       order_.expect(!updates || order_.has_run(units_[i].updated), step_flaw::missing);
       order_.expect(!gathers || order_.has_run(units_[i].gathered), step_flaw::missing);
     }
@@ -116,7 +116,7 @@ class step_check_units {
   void read_values(action const& a) {
     int in_buffer = 0;
     for (auto const& [number, use] : part_state_of(a.model_part).uses) {
-      if (plan_.units[number].gathered && plan_.gathers == gather_time::before_use)
+      if (plan_.units[number].is_gathered && plan_.gathers == gather_time::before_use)
         order_.expect(order_.has_run(units_[number].gathered), step_flaw::stale);
       if (plan_.units[number].values == 0) continue;
       if (int const own_buffer = units_[number].uses[use].buffer; own_buffer != none)
@@ -201,7 +201,7 @@ class step_check_units {
     for (auto const& [number, use] : state.uses) {
       if (plan_.units[number].gradient_bytes > 0)
         order_.expect(order_.has_run(units_[number].prepared), step_flaw::absent);
-      if (plan_.units[number].joined)
+      if (plan_.units[number].is_joined)
         for (part const other : plan_.units[number].parts)
           order_.expect(order_.is_complete(part_state_of(other).last_added), step_flaw::race);
     }
@@ -240,7 +240,7 @@ class step_check_units {
 
   void follow_reduce(action const& a) {
     for (std::size_t i = 0; i < unit(a).uses.size(); ++i) {
-      if (!planned(a).joined && i != static_cast<std::size_t>(a.use)) continue;
+      if (!planned(a).is_joined && i != static_cast<std::size_t>(a.use)) continue;
       auto& use = unit(a).uses[i];
       part const p = planned(a).parts[i];
       order_.expect(use.reduced == none, step_flaw::reduced_twice);
@@ -290,11 +290,11 @@ class step_check_units {
                 std::ranges::all_of(u.uses, [&](auto& use) { return order_.has_run(use.reduced); }),
             step_flaw::unreduced);
       case reduce_tied:
-        return expect_once(u.tied, order_.has_run(u.joined) && planned(a).tied, step_flaw::race);
+        return expect_once(u.tied, order_.has_run(u.joined) && planned(a).is_tied, step_flaw::race);
       case measure:
-        return expect_once(u.measured,
-                           order_.has_run(u.joined) && (!planned(a).tied || order_.has_run(u.tied)),
-                           step_flaw::unreduced);
+        return expect_once(
+            u.measured, order_.has_run(u.joined) && (!planned(a).is_tied || order_.has_run(u.tied)),
+            step_flaw::unreduced);
       case begin_update:
         order_.write(workspace_, a.unit);
         return expect_once(
@@ -313,7 +313,7 @@ class step_check_units {
         return expect_once(u.updated, order_.has_run(clipped_) && order_.has_run(u.measured),
                            step_flaw::race);
       case gather:
-        order_.expect(planned(a).gathered && plan_.gathers != gather_time::none,
+        order_.expect(planned(a).is_gathered && plan_.gathers != gather_time::none,
                       step_flaw::out_of_order);
         return expect_once(u.gathered,
                            plan_.gathers == gather_time::before_use ? u.updated == none
