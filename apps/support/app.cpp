@@ -63,8 +63,8 @@ std::vector<std::string> unknown_options(CLI::App const& app, int argc, char con
 std::string describe_unknown_option(CLI::App const& app, std::string_view program,
                                     std::string const& option) {
   auto const name = mpt::printable(option.substr(0, option.find('=')));
-  if (auto const instead = apps::instead_of_foreign_option(program, option); !instead.empty())
-    return fmt::format("{} is not an option: {}", name, instead);
+  if (auto const advice = apps::foreign_option_advice(program, option); !advice.empty())
+    return fmt::format("{} is not an option: {}", name, advice);
   std::vector<std::string> known;
   for (auto const* const known_option : app.get_options())
     for (auto const& word : known_option->get_lnames()) known.push_back(word);
