@@ -379,7 +379,7 @@ int main(int argc, char** argv) {
       ->check(CLI::ExistingPath);
   app.add_option("--adapter", args.adapter, "folder of an adapter that PEFT wrote for the model")
       ->check(CLI::ExistingDirectory);
-  app.add_option("overrides", args.overrides, "key.sub=value, over what the YAML says");
+  app.add_option("overrides", args.overrides, "key.sub=value, which replaces the YAML's value");
   app.add_option("--data", args.data, "MDS folder, or .json.gz, .jsonl, .jsonl.zst, text")
       ->check(CLI::ExistingPath);
   app.add_option("--icl_tasks", args.tasks, "YAML file with a list of tasks (icl_tasks)")

@@ -39,7 +39,7 @@ void require_made_so(std::filesystem::path const& folder, std::int64_t size,
   }
   auto const recorded =
       mpt::data::parse_json(parallel::read_text_file(record, 1U << 26), record.string());
-  auto const differences = mpt::data::differences_of(recorded, parameters, record);
+  auto const differences = mpt::data::parameter_differences(recorded, parameters, record);
   parallel::require(differences.empty(), folder.string(),
                     ": holds a tokenizer that was made otherwise:", differences,
                     "\nRepeat that, or choose another --out, or remove the folder.");
@@ -50,7 +50,7 @@ void train(arguments const& args) {
   auto const record = args.out / "train_tokenizer.json";
   nlohmann::json const parameters{{"vocab_size", args.vocab_size},
                                   {"max_bytes", args.max_bytes},
-                                  {"inputs", mpt::data::identities_of(args.files)}};
+                                  {"inputs", mpt::data::file_identities(args.files)}};
   if (std::filesystem::exists(args.out / "tokenizer.json")) {
     auto const size = mpt::tokenizer::load(args.out).size();
     require_made_so(args.out, size, record, parameters);

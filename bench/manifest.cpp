@@ -23,7 +23,7 @@ struct tensor {
 };
 
 /// The tensors of MPT-7B, by unit.
-std::vector<std::vector<tensor>> units_of_7b() {
+std::vector<std::vector<tensor>> mpt_7b_units() {
   constexpr index d = 4096;
   std::vector<std::vector<tensor>> out{{{"transformer.wte.weight", 50432 * d}}};
   for (int block = 0; block < 32; ++block) {
@@ -42,33 +42,33 @@ std::vector<std::vector<tensor>> units_of_7b() {
 }
 
 /// The slices that ZeRO saves on this number of ranks.
-pc::slice_set saved_by(index ranks) {
+pc::slice_set slices_saved_on(index ranks) {
   pc::slice_set out;
   auto const file_of = [](index rank) {
     auto const number = std::to_string(rank);
     return parallel::concat("rank-", std::string(5 - number.size(), '0'), number,
                             "-F32-000.safetensors");
   };
-  for (auto const& unit : units_of_7b()) {
+  for (auto const& unit : mpt_7b_units()) {
     index size = 0;
-    for (auto const& tensor_size : unit) size += tensor_size.size;
+    for (auto const& part : unit) size += part.size;
     index const shard = (size + ranks - 1) / ranks;
     for (std::string const state : {"", "#exp_avg", "#exp_avg_sq"}) {
-      index offset = 0;  // of the tensor in the unit
+      index offset = 0;  // the position of the tensor in the unit
       for (auto const& [name, count] : unit) {
         auto& slices = out.tensors[name + state] = {pc::element_type::f32, {count}, {}};
         for (index begin = 0; begin < count;) {
           index const rank = (offset + begin) / shard;
           index const end = std::min(count, (rank + 1) * shard - offset);
-          auto& file = out.files[file_of(rank)];
+          auto& file_bytes = out.files[file_of(rank)];
           auto const bytes = static_cast<std::uint64_t>(4 * (end - begin));
           slices.slices.push_back({.begin = begin,
                                    .end = end,
                                    .file = file_of(rank),
-                                   .offset = file,
+                                   .offset = file_bytes,
                                    .bytes = bytes,
-                                   .checksum = 0x9e3779b97f4a7c15U * (file + 1)});
-          file += bytes;
+                                   .checksum = 0x9e3779b97f4a7c15U * (file_bytes + 1)});
+          file_bytes += bytes;
           begin = end;
         }
         offset += count;
@@ -85,7 +85,7 @@ std::size_t peak_mib() {
 }
 
 void run(index ranks) {
-  pc::manifest const saved{nlohmann::json::object(), saved_by(ranks)};
+  pc::manifest const saved{nlohmann::json::object(), slices_saved_on(ranks)};
   std::size_t slices = 0;
   for (auto const& [name, tensor_entry] : saved.slices.tensors)
     slices += tensor_entry.slices.size();
@@ -95,7 +95,8 @@ void run(index ranks) {
   auto const peak_before_reading = peak_mib();
   auto const read = pc::parse_manifest(text, "manifest");
   auto const read_time = bench::read_clock(bench::clock_kind::processor);
-  parallel::require(read.slices.files == saved.slices.files, "the manifest changed on its way");
+  parallel::require(read.slices.files == saved.slices.files,
+                    "the parsed manifest differs from the one that was formatted");
   fmt::print(
       "{:>6} ranks {:>8} slices {:>6.1f} MiB, written in {:.3f} s, read in {:.3f} s "
       "({} MiB more at its peak)\n",
@@ -107,7 +108,8 @@ void run(index ranks) {
 
 int main(int argc, char** argv) {
   parallel::index ranks = 1024;
-  CLI::App app{"What the manifest of MPT-7B's checkpoint costs"};
-  app.add_option("ranks", ranks, "that saved it")->check(CLI::Range(1, 99999));
+  CLI::App app{"Measures the cost of the manifest of an MPT-7B checkpoint"};
+  app.add_option("ranks", ranks, "Number of ranks that saved the checkpoint")
+      ->check(CLI::Range(1, 99999));
   return apps::run(app, argc, argv, [&] { run(ranks); });
 }

@@ -2,8 +2,8 @@
 // same step written by hand, with direct calls of the same operations on flat arrays. The program
 // prints both times and their ratio; both must give the same losses.
 //
-// The model: embedding, residual blocks of norm, linear, GELU, linear, a norm and a head. A step is
-// forward, backward, clipping and AdamW.
+// The model has an embedding, residual blocks (norm, linear, GELU, linear), a last norm and a head.
+// A step is forward, backward, clipping and AdamW.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -116,7 +116,7 @@ class layered_model {
   parallel::tensor::head<float, parallel::single> head_;
 };
 
-/// The training step by the library.
+/// The training step that the library's stepper runs.
 class library_step {
  public:
   library_step(arguments const& args, host::stream_options const& options, batch_view const& batch)
@@ -161,117 +161,124 @@ class library_step {
   std::uint32_t step_count_ = 0;
 };
 
-/// The training step by hand: one array each for values, gradients and the optimizer's states.
+/// The training step written by hand. Values, gradients and each optimizer state of all parameters
+/// are one array each.
 class manual_step {
  public:
   manual_step(arguments const& args, host::stream_options const& options, batch_view const& batch,
               std::vector<float> const& values)
-      : a_(args), s_(options), batch_(batch), values_(make(std::ssize(values))) {
+      : args_(args), stream_(options), batch_(batch), values_(allocate(std::ssize(values))) {
     std::ranges::copy(values, values_.data());
     for (auto* const state : {&gradients_, &first_moment_, &second_moment_})
-      *state = make(std::ssize(values));
-    index const n = a_.rows, d = a_.width;
-    for (auto* const x : {&dx_, &normed_, &d_normed_, &z_}) *x = make((n * d));
-    saved_.resize(static_cast<std::size_t>(a_.blocks));
-    for (auto& k : saved_) {
-      for (auto* const x : {&k.x, &k.normed}) *x = make((n * d));
-      for (auto* const x : {&k.up, &k.activated}) *x = make((4 * n * d));
-      for (auto* const x : {&k.mean, &k.rstd}) *x = make((n));
+      *state = allocate(std::ssize(values));
+    index const n = args_.rows, d = args_.width;
+    for (auto* const x : {&dx_, &normed_, &d_normed_, &next_dx_}) *x = allocate(n * d);
+    saved_.resize(static_cast<std::size_t>(args_.blocks));
+    for (auto& saved : saved_) {
+      for (auto* const x : {&saved.x, &saved.normed}) *x = allocate(n * d);
+      for (auto* const x : {&saved.up, &saved.activated}) *x = allocate(4 * n * d);
+      for (auto* const x : {&saved.mean, &saved.rstd}) *x = allocate(n);
     }
-    for (auto* const x : {&last_x_, &losses_}) *x = make((n * d));
-    for (auto* const x : {&mean_, &rstd_}) *x = make((n));
-    d_up_ = make((4 * n * d));
-    logits_ = make((n * a_.vocabulary));
+    for (auto* const x : {&last_x_, &losses_}) *x = allocate(n * d);
+    for (auto* const x : {&mean_, &rstd_}) *x = allocate(n);
+    d_up_ = allocate(4 * n * d);
+    logits_ = allocate(n * args_.vocabulary);
     correct_.resize(size(n));
   }
 
+  /// Runs a step; returns the mean loss.
   double step() {
-    index const n = a_.rows, d = a_.width, h = 4 * d, v = a_.vocabulary;
+    // rows, width, width of the hidden layer, vocabulary
+    index const n = args_.rows, d = args_.width, h = 4 * d, v = args_.vocabulary;
     index const block_size = 2 * d + 2 * h * d;
-    index const tail_begin = v * d + a_.blocks * block_size;  // offset of the last norm
+    index const tail_begin = v * d + args_.blocks * block_size;  // offset of the last norm
     double loss = 0, squared = 0;
     std::int64_t correct = 0;
-    auto const clear = [&](index begin, index count) {  // products overwrite their results
-      ops::fill(s_, gradient(begin, count).span(), 0.0F);
+    // Only sums need cleared gradients: products overwrite their results.
+    auto const clear = [&](index begin, index count) {
+      ops::fill(stream_, gradient(begin, count).span(), 0.0F);
     };
     clear(0, v * d);
-    for (index i = 0; i < a_.blocks; ++i) clear(v * d + i * block_size, 2 * d);
+    for (index i = 0; i < args_.blocks; ++i) clear(v * d + i * block_size, 2 * d);
     clear(tail_begin, 2 * d);
     auto x = view(saved_.empty() ? last_x_ : saved_[0].x, n, d);
-    ops::embedding(s_, x, batch_.ids, const_matrix(values_.data(), {v, d}));
-    for (index i = 0; i < a_.blocks; ++i) {
-      auto& k = saved_[static_cast<std::size_t>(i)];
-      index const w = v * d + i * block_size;
-      bool const is_last = i + 1 == a_.blocks;
+    ops::embedding(stream_, x, batch_.ids, const_matrix(values_.data(), {v, d}));
+    for (index i = 0; i < args_.blocks; ++i) {
+      auto& saved = saved_[static_cast<std::size_t>(i)];
+      index const offset = v * d + i * block_size;  // of the block's parameters
+      bool const is_last = i + 1 == args_.blocks;
       auto const y = view(is_last ? last_x_ : saved_[static_cast<std::size_t>(i + 1)].x, n, d);
-      ops::layer_norm(s_, view(k.normed, n, d), view(k.mean, n), view(k.rstd, n), as_const(x),
-                      value(w, d), value(w + d, d));
-      ops::matmul(s_, view(k.up, n, h), as_const(view(k.normed, n, d)), value(w + 2 * d, h, d),
-                  {.transpose_b = true});
-      ops::activation(s_, k.activated.span(), std::span<float const>(k.up.span()), gelu);
-      ops::matmul(s_, y, as_const(view(k.activated, n, h)), value(w + 2 * d + h * d, d, h),
-                  {.transpose_b = true}, as_const(x));
+      ops::layer_norm(stream_, view(saved.normed, n, d), view(saved.mean, n), view(saved.rstd, n),
+                      as_const(x), value(offset, d), value(offset + d, d));
+      ops::matmul(stream_, view(saved.up, n, h), as_const(view(saved.normed, n, d)),
+                  value(offset + 2 * d, h, d), {.transpose_b = true});
+      ops::activation(stream_, saved.activated.span(), std::span<float const>(saved.up.span()),
+                      gelu);
+      ops::matmul(stream_, y, as_const(view(saved.activated, n, h)),
+                  value(offset + 2 * d + h * d, d, h), {.transpose_b = true}, as_const(x));
       x = y;
     }
     auto const normed = view(normed_, n, d), d_normed = view(d_normed_, n, d);
-    auto dx = view(dx_, n, d), z = view(z_, n, d);
+    auto dx = view(dx_, n, d), next_dx = view(next_dx_, n, d);
     auto const logits = view(logits_, n, v);
-    ops::layer_norm(s_, normed, view(mean_, n), view(rstd_, n), as_const(x), value(tail_begin, d),
-                    value(tail_begin + d, d));
-    ops::matmul(s_, logits, as_const(normed), value(tail_begin + 2 * d, v, d),
+    ops::layer_norm(stream_, normed, view(mean_, n), view(rstd_, n), as_const(x),
+                    value(tail_begin, d), value(tail_begin + d, d));
+    ops::matmul(stream_, logits, as_const(normed), value(tail_begin + 2 * d, v, d),
                 {.transpose_b = true});
     vector const losses(losses_.data(), {n});
-    parallel::vector_view<std::uint8_t> const hits(correct_.data(), {n});
-    ops::cross_entropy(s_, logits, losses, hits, as_const(logits), batch_.labels);
-    ops::sum(s_, &loss, std::span<float const>(losses.span()));
-    ops::sum(s_, &correct, std::span<std::uint8_t const>(hits.span()));
-    ops::matmul(s_, d_normed, as_const(logits), value(tail_begin + 2 * d, v, d));
-    ops::matmul(s_, gradient(tail_begin + 2 * d, v, d), as_const(logits), as_const(normed),
+    parallel::vector_view<std::uint8_t> const is_correct(correct_.data(), {n});
+    ops::cross_entropy(stream_, logits, losses, is_correct, as_const(logits), batch_.labels);
+    ops::sum(stream_, &loss, std::span<float const>(losses.span()));
+    ops::sum(stream_, &correct, std::span<std::uint8_t const>(is_correct.span()));
+    ops::matmul(stream_, d_normed, as_const(logits), value(tail_begin + 2 * d, v, d));
+    ops::matmul(stream_, gradient(tail_begin + 2 * d, v, d), as_const(logits), as_const(normed),
                 {.transpose_a = true});
-    ops::layer_norm_backward_input(s_, dx, as_const(d_normed), as_const(x), value(tail_begin, d),
-                                   view(mean_, n), view(rstd_, n));
-    ops::layer_norm_backward_weight(s_, gradient(tail_begin, d), gradient(tail_begin + d, d),
+    ops::layer_norm_backward_input(stream_, dx, as_const(d_normed), as_const(x),
+                                   value(tail_begin, d), view(mean_, n), view(rstd_, n));
+    ops::layer_norm_backward_weight(stream_, gradient(tail_begin, d), gradient(tail_begin + d, d),
                                     as_const(d_normed), as_const(x), view(mean_, n),
                                     view(rstd_, n));
-    for (index i = a_.blocks; i-- > 0;) {
-      auto& k = saved_[static_cast<std::size_t>(i)];
-      index const w = v * d + i * block_size;
+    for (index i = args_.blocks; i-- > 0;) {
+      auto& saved = saved_[static_cast<std::size_t>(i)];
+      index const offset = v * d + i * block_size;
       auto const d_up = view(d_up_, n, h);
-      ops::matmul(s_, d_up, as_const(dx), value(w + 2 * d + h * d, d, h));
-      ops::matmul(s_, gradient(w + 2 * d + h * d, d, h), as_const(dx),
-                  as_const(view(k.activated, n, h)), {.transpose_a = true});
-      ops::activation_backward(s_, d_up.span(), std::span<float const>(k.up.span()),
+      ops::matmul(stream_, d_up, as_const(dx), value(offset + 2 * d + h * d, d, h));
+      ops::matmul(stream_, gradient(offset + 2 * d + h * d, d, h), as_const(dx),
+                  as_const(view(saved.activated, n, h)), {.transpose_a = true});
+      ops::activation_backward(stream_, d_up.span(), std::span<float const>(saved.up.span()),
                                as_const(d_up).span(), gelu);
-      ops::matmul(s_, d_normed, as_const(d_up), value(w + 2 * d, h, d));
-      ops::matmul(s_, gradient(w + 2 * d, h, d), as_const(d_up), as_const(view(k.normed, n, d)),
-                  {.transpose_a = true});
-      ops::layer_norm_backward_input(s_, z, as_const(d_normed), as_const(view(k.x, n, d)),
-                                     value(w, d), view(k.mean, n), view(k.rstd, n), as_const(dx));
-      ops::layer_norm_backward_weight(s_, gradient(w, d), gradient(w + d, d), as_const(d_normed),
-                                      as_const(view(k.x, n, d)), view(k.mean, n), view(k.rstd, n));
-      std::swap(dx, z);
+      ops::matmul(stream_, d_normed, as_const(d_up), value(offset + 2 * d, h, d));
+      ops::matmul(stream_, gradient(offset + 2 * d, h, d), as_const(d_up),
+                  as_const(view(saved.normed, n, d)), {.transpose_a = true});
+      ops::layer_norm_backward_input(stream_, next_dx, as_const(d_normed),
+                                     as_const(view(saved.x, n, d)), value(offset, d),
+                                     view(saved.mean, n), view(saved.rstd, n), as_const(dx));
+      ops::layer_norm_backward_weight(stream_, gradient(offset, d), gradient(offset + d, d),
+                                      as_const(d_normed), as_const(view(saved.x, n, d)),
+                                      view(saved.mean, n), view(saved.rstd, n));
+      std::swap(dx, next_dx);
     }
-    ops::embedding_backward(s_, gradient(0, v, d), as_const(dx), batch_.ids);
-    ops::squared_norm(s_, &squared, std::span<float const>(gradients_.span()));
-    s_.synchronize();
+    ops::embedding_backward(stream_, gradient(0, v, d), as_const(dx), batch_.ids);
+    ops::squared_norm(stream_, &squared, std::span<float const>(gradients_.span()));
+    stream_.synchronize();
     double const norm = std::sqrt(squared) / static_cast<double>(n);
     auto const scale =
         static_cast<float>(std::min(1.0, 1.0 / (norm + 1e-6)) / static_cast<double>(n));
-    ops::adamw(s_, values_.span(), values_.span(), first_moment_.span(), second_moment_.span(),
+    ops::adamw(stream_, values_.span(), values_.span(), first_moment_.span(), second_moment_.span(),
                std::span<float const>(gradients_.span()),
                {.lr = learning_rate,
                 .initial_lr = learning_rate,
                 .step = ++step_count_,
                 .gradient_scale = &scale});
-    s_.synchronize();
+    stream_.synchronize();
     return loss / static_cast<double>(n);
   }
 
  private:
-  using numbers = parallel::buffer<float>;  // aligned
+  using numbers = parallel::buffer<float>;  // memory of the device, aligned
   static constexpr auto gelu = ops::activation_kind::gelu;
 
-  [[nodiscard]] numbers make(index n) const { return device_.allocate_zeroed<float>(size(n)); }
+  [[nodiscard]] numbers allocate(index n) const { return device_.allocate_zeroed<float>(size(n)); }
   static std::size_t size(index n) { return static_cast<std::size_t>(n); }
   static matrix view(numbers& x, index rows, index columns) { return {x.data(), {rows, columns}}; }
   static vector view(numbers& x, index n) { return {x.data(), {n}}; }
@@ -291,13 +298,13 @@ class manual_step {
     numbers x, normed, up, activated, mean, rstd;
   };
 
-  arguments a_;
+  arguments args_;
   host::device device_;
-  host::stream s_;
+  host::stream stream_;
   batch_view batch_;
   numbers values_, gradients_, first_moment_, second_moment_;
   std::vector<saved_block> saved_;
-  numbers last_x_, normed_, d_normed_, dx_, z_, d_up_, logits_, losses_, mean_, rstd_;
+  numbers last_x_, normed_, d_normed_, dx_, next_dx_, d_up_, logits_, losses_, mean_, rstd_;
   std::vector<std::uint8_t> correct_;
   std::int64_t step_count_ = 0;
 };
@@ -311,15 +318,15 @@ double median(std::vector<double> x) {
 
 int main(int argc, char** argv) {
   arguments args;
-  CLI::App app{"What the library adds to a training step written by hand"};
+  CLI::App app{"Measures the time that the library adds to a training step written by hand"};
   app.add_option("--width", args.width);
   app.add_option("--blocks", args.blocks);
-  app.add_option("--rows", args.rows, "tokens of a step");
+  app.add_option("--rows", args.rows, "tokens per step");
   app.add_option("--vocabulary", args.vocabulary);
   app.add_option("--threads", args.threads);
-  app.add_option("--pairs", args.pairs, "steps of each, in turns");
+  app.add_option("--pairs", args.pairs, "number of pairs: one step by the library, one by hand");
   app.add_flag("--processor-time", args.uses_processor_time,
-               "of all threads, instead of the clock's");
+               "measure the processor time of all threads instead of elapsed time");
   CLI11_PARSE(app, argc, argv);
 
   auto const engine = apps::make_engine();

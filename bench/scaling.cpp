@@ -68,7 +68,7 @@ class training {
     step_.initialise(1);
   }
 
-  /// Seconds of one step.
+  /// Runs one step and returns its seconds.
   double step() {
     double const begin = bench::read_clock(bench::clock_kind::wall);
     static_cast<void>(step_.step(compute_, exchanges_, memory_, std::span(&batch_, 1),
@@ -88,11 +88,11 @@ class training {
   std::uint32_t step_count_ = 0;
 };
 
-/// Tokens per second of the first `ranks` ranks, with `sequences` on each; the others wait. It is
-/// the median step of the slowest rank.
+/// Tokens per second that the first `ranks` ranks train, each on `sequences` sequences, by the
+/// median step of the slowest rank. The other ranks wait.
 template <class T, class Device>
-double rate_of(arguments const& args, any_communicator& comm, Device& device, int ranks,
-               index sequences) {
+double token_rate(arguments const& args, any_communicator& comm, Device& device, int ranks,
+                  index sequences) {
   host::stream s;
   double seconds = 0;
   auto group = comm.split(comm.rank() < ranks ? 0 : 1);
@@ -108,8 +108,8 @@ double rate_of(arguments const& args, any_communicator& comm, Device& device, in
 }
 
 template <class T, class Device>
-void run_on(arguments const& args, any_communicator& comm, Device& device,
-            std::string const& name) {
+void run_on_device(arguments const& args, any_communicator& comm, Device& device,
+                   std::string const& name) {
   host::stream s;
   auto const machines = gather_texts(comm, s, parallel::machine_name());
   std::vector<int> counts;
@@ -117,39 +117,41 @@ void run_on(arguments const& args, any_communicator& comm, Device& device,
   counts.push_back(comm.size());
   int const rank_count = comm.size();
   bool const is_printing = comm.rank() == 0;
-  auto const say = [&](std::string const& line) {
+  auto const print_line = [&](std::string const& line) {
     if (!is_printing) return;
     fmt::print("{}\n", line);
     std::fflush(stdout);
   };
-  say(fmt::format("MPT-{} in {}, ZeRO {}, {} tokens a sequence; {} each; the median of {} steps\n",
+  print_line(
+      fmt::format("MPT-{} in {}, ZeRO {}, {} tokens a sequence; {} each; the median of {} steps\n",
                   args.size, args.precision, args.zero_stage, args.length, name, args.steps));
-  say(fmt::format("{:>6} {:>9}  {:^30}  {:^30}", "", "",
-                  fmt::format("weak: {} sequences a rank", args.batch),
-                  fmt::format("strong: {} sequences in all", args.batch * rank_count)));
-  say(fmt::format("{:>6} {:>9}  {:>18} {:>11}  {:>18} {:>11}", "ranks", "machines", "tokens/s",
-                  "efficiency", "tokens/s", "efficiency"));
+  print_line(fmt::format("{:>6} {:>9}  {:^30}  {:^30}", "", "",
+                         fmt::format("weak: {} sequences a rank", args.batch),
+                         fmt::format("strong: {} sequences in all", args.batch * rank_count)));
+  print_line(fmt::format("{:>6} {:>9}  {:>18} {:>11}  {:>18} {:>11}", "ranks", "machines",
+                         "tokens/s", "efficiency", "tokens/s", "efficiency"));
   double weak_single = 0, strong_single = 0, min_efficiency = 1;
   for (int const ranks : counts) {
     std::map<std::string, int> used_machines;
     for (int r = 0; r < ranks; ++r) ++used_machines[machines[static_cast<std::size_t>(r)]];
-    double const weak = rate_of<T>(args, comm, device, ranks, args.batch);
+    double const weak = token_rate<T>(args, comm, device, ranks, args.batch);
     bool const is_divisible = args.batch * rank_count % ranks == 0;
     double const strong =
-        is_divisible ? rate_of<T>(args, comm, device, ranks, args.batch * rank_count / ranks) : 0;
+        is_divisible ? token_rate<T>(args, comm, device, ranks, args.batch * rank_count / ranks)
+                     : 0;
     if (ranks == 1) {
       weak_single = weak;
       strong_single = strong;
     }
     min_efficiency = std::min(min_efficiency, weak / weak_single / ranks);
-    say(fmt::format("{:>6} {:>9}  {:>18.0f} {:>9.1f} %  {}", ranks, used_machines.size(), weak,
-                    100 * weak / weak_single / ranks,
-                    is_divisible ? fmt::format("{:>18.0f} {:>9.1f} %", strong,
-                                               100 * strong / strong_single / ranks)
-                                 : fmt::format("{:>18} {:>11}", "-", "-")));
+    print_line(fmt::format("{:>6} {:>9}  {:>18.0f} {:>9.1f} %  {}", ranks, used_machines.size(),
+                           weak, 100 * weak / weak_single / ranks,
+                           is_divisible ? fmt::format("{:>18.0f} {:>9.1f} %", strong,
+                                                      100 * strong / strong_single / ranks)
+                                        : fmt::format("{:>18} {:>11}", "-", "-")));
   }
-  say(fmt::format("\nthe least weak efficiency is {:.1f} %, {} 80 %", 100 * min_efficiency,
-                  min_efficiency >= 0.8 ? "not below" : "below"));
+  print_line(fmt::format("\nthe lowest efficiency of weak scaling is {:.1f} %, {} 80 %",
+                         100 * min_efficiency, min_efficiency >= 0.8 ? "at least" : "below"));
 }
 
 void run(arguments const& args) {
@@ -161,9 +163,9 @@ void run(arguments const& args) {
                                        .products = &engine};
     apps::with_device(request, [&](auto& device, std::string const& name) {
       if (args.precision == "bf16")
-        run_on<bf16>(args, comm, device, name);
+        run_on_device<bf16>(args, comm, device, name);
       else
-        run_on<float>(args, comm, device, name);
+        run_on_device<float>(args, comm, device, name);
     });
   });
 }
@@ -172,16 +174,17 @@ void run(arguments const& args) {
 
 int main(int argc, char** argv) {
   arguments args;
-  CLI::App app{"How training scales from one rank to all, weakly and strongly"};
+  CLI::App app{"Measures weak and strong scaling of training, from one rank to all ranks"};
   app.add_option("--size", args.size, "125m, 350m, ...");
   app.add_option("--precision", args.precision)->check(CLI::IsMember({"fp32", "bf16"}));
   app.add_option("--zero_stage", args.zero_stage)->check(apps::whole_number(0, 3));
-  app.add_option("--batch", args.batch, "sequences of a rank")
+  app.add_option("--batch", args.batch, "sequences per rank (weak scaling)")
       ->check(apps::whole_number(1, 1 << 16));
   app.add_option("--length", args.length, "tokens of a sequence")
       ->check(apps::whole_number(1, 1 << 20));
   app.add_option("--steps", args.steps)->check(apps::whole_number(1, 1000));
-  app.add_option("--ranks", args.ranks, "threads; under mpirun its processes")
+  app.add_option("--ranks", args.ranks,
+                 "number of threads; under mpirun the number of its processes")
       ->check(apps::whole_number(1, 1024));
   app.add_option("--device", args.device)->check(CLI::IsMember({"auto", "cpu", "cuda"}));
   return apps::run(

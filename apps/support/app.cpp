@@ -1,4 +1,4 @@
-// See app.hpp. This source compiles the common part of all programs' command lines once.
+// The functions of app.hpp, compiled once for the command lines of all programs.
 #include "support/app.hpp"
 
 #include <sys/resource.h>
@@ -33,9 +33,9 @@ using apps::print_error;
 
 /// Prints the error that ends this process. The processes of a machine mostly fail for the same
 /// reason, and launchers end all of them when the first one fails. So the primary process prints at
-/// once; any other waits first, and prints only if it is still alive, since its reason then is
-/// another one.
-void print_error_of_all(std::string const& text, bool is_primary) {
+/// once. Every other process waits first, and prints only if it is still alive, because then it
+/// failed for another reason.
+void print_final_error(std::string const& text, bool is_primary) {
   if (!is_primary) std::this_thread::sleep_for(std::chrono::seconds(10));
   print_error(text.c_str());
 }
@@ -60,31 +60,32 @@ std::vector<std::string> unknown_options(CLI::App const& app, int argc, char con
 }
 
 /// The message for an option that `app` does not have.
-std::string text_of_unknown(CLI::App const& app, std::string_view program,
-                            std::string const& option) {
+std::string describe_unknown_option(CLI::App const& app, std::string_view program,
+                                    std::string const& option) {
   auto const name = mpt::printable(option.substr(0, option.find('=')));
-  if (auto const instead = apps::instead_of_foreign_option(program, option); !instead.empty())
-    return fmt::format("{} is not an option: {}", name, instead);
+  if (auto const advice = apps::foreign_option_advice(program, option); !advice.empty())
+    return fmt::format("{} is not an option: {}", name, advice);
   std::vector<std::string> known;
-  for (auto const* const one : app.get_options())
-    for (auto const& word : one->get_lnames()) known.push_back(word);
+  for (auto const* const known_option : app.get_options())
+    for (auto const& word : known_option->get_lnames()) known.push_back(word);
   auto const nearest = name.size() > 2 ? mpt::nearest_name(name.substr(2), known) : std::string();
   if (!nearest.empty())
     return fmt::format("{} is not an option; did you mean --{}?", name, nearest);
   if ((program == "pretrain" || program == "finetune") && name.size() > 2)
-    return fmt::format("{0} is not an option; what a YAML says is changed by key=value: {1}=VALUE",
-                       name, name.substr(2));
+    return fmt::format(
+        "{0} is not an option; settings of the YAML are changed by key=value: {1}=VALUE", name,
+        name.substr(2));
   return name + " is not an option";
 }
 
 /// The message for a command line in which `problem` was found. Unknown options have precedence
 /// over `problem`, since the parser takes their values for other arguments.
-std::string text_of(CLI::App const& app, CLI::ParseError const& problem, int argc,
-                    char const* const* argv) {
+std::string describe_parse_error(CLI::App const& app, CLI::ParseError const& problem, int argc,
+                                 char const* const* argv) {
   std::vector<std::string> texts;
   auto const program = std::filesystem::path(argv[0]).filename().string();
   for (auto const& option : unknown_options(app, argc, argv))
-    texts.push_back(text_of_unknown(app, program, option));
+    texts.push_back(describe_unknown_option(app, program, option));
   return texts.empty() ? problem.what() : fmt::format("{}", fmt::join(texts, "; "));
 }
 
@@ -134,8 +135,9 @@ int run(CLI::App& app, int argc, char** argv, std::function<void()> const& body,
     return 0;
   } catch (CLI::ParseError const& problem) {
     if (problem.get_exit_code() == 0) return app.exit(problem);  // --help
-    print_error_of_all(
-        fmt::format("{}; --help lists the options", text_of(app, problem, argc, argv)), is_primary);
+    print_final_error(
+        fmt::format("{}; --help lists the options", describe_parse_error(app, problem, argc, argv)),
+        is_primary);
     return 1;
   } catch (refusal const& problem) {
     return static_cast<int>(problem.code());
@@ -145,7 +147,7 @@ int run(CLI::App& app, int argc, char** argv, std::function<void()> const& body,
     return static_cast<int>(exit_code::go_on);
   } catch (std::exception const& problem) {
     auto const code = static_cast<int>(code_of_current_exception());
-    print_error_of_all(sentence_of(problem), is_primary);
+    print_final_error(sentence_of(problem), is_primary);
     return code;
   }
 }

@@ -16,7 +16,7 @@
 
 namespace apps {
 
-/// Checks that an option is a whole number of at least `least`, and at most `most`.
+/// Checks that an option is a whole number from `min` to `max`.
 [[nodiscard]] inline CLI::Validator whole_number(
     std::uint64_t min, std::uint64_t max = std::numeric_limits<std::int64_t>::max()) {
   return {[min, max](std::string& text) -> std::string {
@@ -31,18 +31,19 @@ namespace apps {
           "", "WHOLE"};
 }
 
-/// Checks that an option is the seed of random choices.
+/// Checks that an option is a seed of random numbers: any whole number of 64 bits.
 [[nodiscard]] inline CLI::Validator any_seed() {
   return whole_number(0, std::numeric_limits<std::uint64_t>::max());
 }
 
-/// Checks that an option is one of these types of numbers (float32, fp32, bf16, ...). A name that
-/// other programs use for the same type is replaced by the name in `names`.
+/// Checks that an option names one of the number types `names` (float32, fp32, bf16, ...). Another
+/// common name of such a type is replaced by the name in `names`.
 [[nodiscard]] CLI::Validator number_type(std::vector<std::string> names);
 
-/// Parses the command line and runs `body`. Returns 0 on success, else the code of the error
-/// (exit_code.hpp), which is printed as "error: …" on standard error, once if all processes fail
-/// with the same error. Bad usage is an error, too. `launch` prints refusals.
+/// Parses the command line and runs `body`. Returns 0 on success, else the exit code of the error
+/// (exit_code.hpp). The error is printed as "error: …" on standard error; a process that is not
+/// `is_primary` waits before it prints, so that an error of all processes appears once. A wrong
+/// command line is an error, too. A `refusal` is not printed here: the launcher prints it.
 int run(CLI::App& app, int argc, char** argv, std::function<void()> const& body,
         bool is_primary = true);
 

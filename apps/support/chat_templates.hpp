@@ -5,7 +5,8 @@
 
 namespace apps {
 
-/// Empty in a build without the library, which then refuses templates other than ChatML's.
+/// The engine; empty in a build without minja, whose programs refuse all chat templates but
+/// ChatML's.
 [[nodiscard]] mpt::template_engine template_engine();
 
 }  // namespace apps

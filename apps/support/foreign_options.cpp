@@ -13,7 +13,7 @@ namespace {
 struct foreign_option {
   std::string_view programs;  ///< " prepare generate "; "": all
   std::string_view name;
-  std::string_view instead;
+  std::string_view advice;
 };
 
 constexpr std::string_view ranks_of_launch =
@@ -109,11 +109,11 @@ bool holds(std::string_view list, std::string_view word) {
 
 }  // namespace
 
-std::string_view instead_of_foreign_option(std::string_view program, std::string_view option) {
+std::string_view foreign_option_advice(std::string_view program, std::string_view option) {
   std::string name(option.substr(0, option.find('=')));
   if (name.size() > 2) std::replace(name.begin() + 2, name.end(), '-', '_');
   for (auto const& known : options)
-    if (known.name == name && holds(known.programs, program)) return known.instead;
+    if (known.name == name && holds(known.programs, program)) return known.advice;
   return {};
 }
 

@@ -1,5 +1,5 @@
-// Finds, for an option of LLM Foundry's scripts, of Composer's launcher or of torchrun, what to use
-// here instead, for error messages. docs/llm-foundry.md holds the same table.
+// Advice for error messages about options of LLM Foundry's scripts, Composer's launcher and
+// torchrun that the programs of this project do not have. docs/llm-foundry.md holds the same table.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace apps {
 
-/// What to write instead of such an option, which `program` does not have; "" for other words.
-/// `option`: for example "--composer_path", with or without "=VALUE".
-[[nodiscard]] std::string_view instead_of_foreign_option(std::string_view program,
-                                                         std::string_view option);
+/// Advice on the option or argument to give to `program` instead of a foreign option; "" if the
+/// option is not a known one. `option`: for example "--composer_path", with or without "=VALUE".
+[[nodiscard]] std::string_view foreign_option_advice(std::string_view program,
+                                                     std::string_view option);
 
 }  // namespace apps

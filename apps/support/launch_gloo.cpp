@@ -110,7 +110,8 @@ void run_rank(apps::launch_options const& options, apps::process const& self,
 std::optional<apps::process> apps::by_launch::started() {
   if (std::getenv(launch_environment::rendezvous) == nullptr)
     return process_of_a_cluster([](char const* name) { return std::getenv(name); });
-  auto const self = parallel::nccl::launched_by([](char const* name) { return std::getenv(name); });
+  auto const self =
+      parallel::nccl::read_launched_rank([](char const* name) { return std::getenv(name); });
   parallel::require(self.has_value(), launch_environment::rendezvous,
                     " is set, but RANK and WORLD_SIZE are not; start this by launch, or unset it");
   return process{.rank = self->rank,

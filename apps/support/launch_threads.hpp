@@ -1,4 +1,4 @@
-// Runs ranks as threads of this process.
+// launch_threads: runs the ranks of a program as threads of this process.
 #pragma once
 
 #include <chrono>
@@ -23,6 +23,8 @@
 
 namespace apps {
 
+/// Runs `program` once per rank, as `launch` (launch.hpp) describes. When the program fails on
+/// several ranks, writes the last calls of each.
 inline void launch_threads(
     launch_options const& options,
     std::function<void(parallel::any_communicator&, placement const&)> const& program) {
@@ -31,18 +33,20 @@ inline void launch_threads(
   std::vector<std::shared_ptr<parallel::flight_recorder>> recorders;
   for (int rank = 0; rank < ranks; ++rank)
     recorders.push_back(std::make_shared<parallel::flight_recorder>());
-  auto const forget_all = [&] {
+  auto const remove_ring_files = [&] {
     for (auto const& recorder : recorders) recorder->ring().remove_file();
   };
-  auto const write_all = [&](bool stuck = false) {
-    std::string first;
+  auto const write_last_calls_of_all = [&](bool stuck = false) {
+    std::string first_file;
     for (int rank = ranks > 1 ? 0 : 1; rank < ranks; ++rank) {
       auto const& recorder = *recorders[static_cast<std::size_t>(rank)];
       auto const file = write_last_calls(options, rank, recorder, stuck);
-      if (first.empty()) first = file;
+      if (first_file.empty()) first_file = file;
     }
-    if (!first.empty())
-      mpt::console::say("the last calls of every rank are in {} and its like\n", first);
+    if (!first_file.empty())
+      mpt::console::say(
+          "the last calls of every rank are in {} and the files of the other ranks beside it\n",
+          first_file);
   };
   try {
     parallel::threads::run(
@@ -57,20 +61,20 @@ inline void launch_threads(
         },
         {.deadline = options.deadline, .when_stuck = [&](std::string const& sentence) {
            print_error(sentence.c_str());
-           write_all(true);
+           write_last_calls_of_all(true);
            // destructors would free what the stuck ranks use
            std::_Exit(static_cast<int>(code_of_current_exception()));
          }});
-    forget_all();
+    remove_ring_files();
   } catch (refusal const& problem) {
-    forget_all();
+    remove_ring_files();
     print_error(problem.what());
     throw;
   } catch (std::exception const& problem) {
-    if (keeps_folder(problem)) write_all();
+    if (keeps_folder(problem)) write_last_calls_of_all();
     throw;
   } catch (...) {
-    write_all();
+    write_last_calls_of_all();
     throw;
   }
 }

@@ -1,4 +1,4 @@
-// See train.hpp.
+// The training program: plans a run, then trains it on all ranks (train.hpp).
 #include "support/train.hpp"
 
 #include <algorithm>
@@ -69,8 +69,8 @@ std::size_t memory_per_rank(Device const& device, parallel::any_communicator& co
   return mpt::available_per_rank(device.available_bytes(), sharing, comm);
 }
 
-/// The bytes of host memory that each rank may use beside a GPU's; none: the device is the host.
-/// Collective.
+/// The bytes of host memory that each rank may use beside a GPU's; std::nullopt if the device is
+/// the host. Collective.
 template <class Device>
 std::optional<std::size_t> host_memory_per_rank(Device const& /*device*/,
                                                 parallel::any_communicator& comm) {
@@ -122,7 +122,7 @@ mpt::run_plan plan_of(mpt::train_config const& config, int ranks, std::size_t av
 }
 
 /// Prints the plan of a run, which may be meant for other machines. Throws when it does not fit,
-/// naming settings that would. `changed`: returns the configuration with additional settings.
+/// naming settings that would fit. `changed`: returns the configuration with additional settings.
 void print_plan(mpt::train_config const& config, mpt::run_parts const& parts, int ranks,
                 std::size_t available,
                 std::function<mpt::train_config(mpt::settings const&)> const& changed) {
@@ -170,14 +170,15 @@ void check_machines(mpt::train_config const& config, parallel::any_communicator&
   for (auto const& count : parallel::gather_texts(comm, exchanges, local_count))
     if (count != local_count)
       throw apps::refusal(
-          "HYBRID_SHARD: machines have different numbers of ranks; start as many on each, or set "
+          "HYBRID_SHARD: machines have different numbers of ranks; start the same number on each, "
+          "or set "
           "fsdp_config.data_parallel_shard_degree");
 }
 
 /// Measures and prints the rates of network and devices, for both communicators if the steps use a
 /// separate one. Refuses a network that changes what is sent. Collective.
 template <class T, class Device, class Exchanges>
-void check_before(parallel::any_communicator& comm, Exchanges& exchanges, Device& device) {
+void check_network(parallel::any_communicator& comm, Exchanges& exchanges, Device& device) {
   auto const check = [&](auto& communicator, std::string_view prefix,
                          std::string const& interface) {
     auto const found =
@@ -186,7 +187,7 @@ void check_before(parallel::any_communicator& comm, Exchanges& exchanges, Device
       for (auto const& line : mpt::describe(found)) mpt::console::say("{}{}\n", prefix, line);
     apps::on_every_rank([&] {
       parallel::require(found.wrong_elements == 0, "preflight: ", prefix, found.wrong_elements,
-                        " numbers arrived otherwise than they were sent; mend the network first");
+                        " numbers arrived changed; repair the network first");
     });
   };
   // the interface that `launch` has chosen, if it has: the ranks' connections use no other
@@ -210,7 +211,7 @@ void say_how_to_resume(mpt::train_config const& config, mpt::run_summary const& 
         "stopped by a signal after batch {}; {}\n", summary.batches,
         config.checkpoint.save_weights_only
             ? summary.checkpoint +
-                  " holds weights alone (save_weights_only), from which none goes on"
+                  " holds weights alone (save_weights_only), so no run can resume from it"
             : fmt::format("the same command with autoresume=true{} goes on from {}",
                           config.checkpoint.save_overwrite ? " save_overwrite=false" : "",
                           summary.checkpoint));
@@ -255,7 +256,7 @@ void train(mpt::train_config const& config, mpt::run_parts const& parts,
   apps::folder_claims claims;
   auto const summary = apps::with_exchanges(
       comm, device, hooks.deadline.value(), rank_placement.recorder, [&](auto& exchanges) {
-        if (config.preflight) check_before<T>(comm, exchanges, device);
+        if (config.preflight) check_network<T>(comm, exchanges, device);
         claims = apps::claim_save_folders(config, comm, hooks);
         rank_placement.keep_calls();
         if (rank_placement.recorder)
@@ -315,7 +316,7 @@ int train_program(int argc, char** argv, std::string const& description) {
   std::vector<std::string> overrides;
   CLI::App app{description};
   app.add_option("config", file, "training YAML")->required()->check(CLI::ExistingFile);
-  app.add_option("overrides", overrides, "key.sub=value, over what the YAML says");
+  app.add_option("overrides", overrides, "key.sub=value, which replaces the YAML's value");
   auto const body = [&] {
     apps::require_own_launch();
     auto config = mpt::load_train_config(file, overrides);
@@ -350,9 +351,9 @@ int train_program(int argc, char** argv, std::string const& description) {
             print_plan(
                 supported, inputs.parts, rank_count, planned_memory(supported, device, rank_count),
                 [&](mpt::settings const& settings) {
-                  auto words = overrides;
-                  words.insert(words.end(), settings.begin(), settings.end());
-                  auto other = mpt::load_train_config(file, words);
+                  auto all_overrides = overrides;
+                  all_overrides.insert(all_overrides.end(), settings.begin(), settings.end());
+                  auto other = mpt::load_train_config(file, all_overrides);
                   auto const other_ranks = static_cast<int>(other.ranks.value_or(rank_count));
                   shard_within(other.parallelism, other_ranks,
                                ranks_on_one_machine(other, other_ranks));

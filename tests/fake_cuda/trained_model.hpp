@@ -38,9 +38,10 @@ void check_trained_model(mpt::model_config const& m, test::model_layout layout, 
                          Begin const& begin, Launch const& launch, int gpus = 0) {
   layout.steps = graphs ? 3 : 2;  // the third step runs the second step's graphs
   auto const expected = test::run_model<double>(m, layout);
-  double greatest = 0;
+  double largest_gradient = 0;
   for (auto const& [name, values] : expected.gradients)
-    for (double const value : values) greatest = std::max(greatest, std::abs(value));
+    for (double const value : values)
+      largest_gradient = std::max(largest_gradient, std::abs(value));
   test::model_outcome first;
   for (std::uint64_t const seed : {1, 2}) {
     CAPTURE(seed);
@@ -60,21 +61,22 @@ void check_trained_model(mpt::model_config const& m, test::model_layout layout, 
     CHECK(got.gradients == first.gradients);
     CHECK(got.parameters == first.parameters);
   }
-  constexpr double share = 1e-5;
+  constexpr double tolerance = 1e-5;
   CHECK(first.tokens == expected.tokens);
-  CHECK(std::abs(first.loss - expected.loss) <= share * expected.loss);
-  CHECK(std::abs(first.evaluated - expected.evaluated) <= share * expected.evaluated);
+  CHECK(std::abs(first.loss - expected.loss) <= tolerance * expected.loss);
+  CHECK(std::abs(first.evaluated - expected.evaluated) <= tolerance * expected.evaluated);
   REQUIRE(first.gradients.size() == expected.gradients.size());
   for (auto const& entry : expected.gradients) {
     auto const& [name, values] = entry;
     auto const& gpu_values = first.gradients.at(name);
     REQUIRE(gpu_values.size() == values.size());
-    double worst = 0;
+    double largest_difference = 0;
     for (std::size_t i = 0; i < values.size(); ++i) {
       double const difference = std::abs(gpu_values[i] - values[i]);
-      worst = difference <= worst ? worst : difference;  // keeps NaN
+      largest_difference =
+          difference <= largest_difference ? largest_difference : difference;  // keeps NaN
     }
-    CHECK_MESSAGE(worst <= share * greatest, entry.first);
+    CHECK_MESSAGE(largest_difference <= tolerance * largest_gradient, entry.first);
   }
 }
 

@@ -269,7 +269,8 @@ TEST_CASE("shared_results: the sums are final after compute, the exchanges or th
   }
 }
 
-TEST_CASE("statistics_sum, square_meter: sums over ranks are complete when the host reads them") {
+TEST_CASE(
+    "statistics_sum, tensor_squares_meter: sums over ranks are complete when the host reads them") {
   for (bool const exact : {false, true}) {
     CAPTURE(exact);
     fake_cuda::restart({.lazy = true});
@@ -288,7 +289,7 @@ TEST_CASE("statistics_sum, square_meter: sums over ranks are complete when the h
   auto& [device, world, compute, exchanges, rank_layer, rank_unit] = one;
   train::tensor_list tensors;
   tensors.add<float>(rank_layer, [](auto const&) { return segment_key{}; });
-  train::square_meter<float> meter(tensors, device);
+  train::tensor_squares_meter<float> meter(tensors, device);
   meter.measure_before(rank_unit.memory, compute, device);
   meter.measure_after(rank_unit.memory, compute);
   auto const got = meter.finish(world, exchanges);

@@ -1,5 +1,5 @@
-// The board by which processes that are ranks of the fake NCCL exchange posts: files in a folder
-// that all of them see, each of which appears complete.
+// A board on which processes that are ranks of the fake NCCL exchange texts. Each post is a file in
+// a folder that all processes can read; it becomes visible when it is complete.
 #pragma once
 
 #include <unistd.h>
@@ -17,10 +17,10 @@ class board {
   explicit board(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   void post(std::string const& name, std::string const& text) const {
-    auto const part = folder_ / (name + ".part" + std::to_string(::getpid()));
-    if (std::ofstream out(part, std::ios::binary); !(out << text) || !out.flush())
-      throw std::runtime_error("fake NCCL: cannot write " + part.string());
-    std::filesystem::rename(part, folder_ / name);
+    auto const partial_file = folder_ / (name + ".part" + std::to_string(::getpid()));
+    if (std::ofstream out(partial_file, std::ios::binary); !(out << text) || !out.flush())
+      throw std::runtime_error("fake NCCL: cannot write " + partial_file.string());
+    std::filesystem::rename(partial_file, folder_ / name);
   }
   [[nodiscard]] bool contains(std::string const& name) const {
     return ::access((folder_ / name).c_str(), F_OK) == 0;

@@ -31,7 +31,8 @@ void restart(int ranks, fake_nccl::options const& library = {}) {
   fake_nccl::restart(library);
 }
 
-struct numbers {
+/// A rank's GPU, its stream for exchanges and a buffer to exchange.
+struct rank_gpu {
   parallel::cuda::device device = fake_cuda::current_gpu();
   parallel::buffer<float> x = device.allocate_zeroed<float>(8);
   parallel::cuda::stream s{parallel::comm_options<parallel::nccl::communicator>(device)};
@@ -42,14 +43,14 @@ TEST_CASE("NCCL failures: an abort reaches ranks that wait for the aborting one,
   std::vector<std::string> messages(3);
   auto const thrown = message_of([&] {
     fake_nccl::ranks()(3, [&](auto& comm) {
-      numbers n;
+      rank_gpu gpu;
       auto part = comm.split(0, "tensor");
       int const own_rank = comm.rank();
       messages[static_cast<std::size_t>(own_rank)] = message_of([&] {
         if (own_rank == 2) return part.abort("the disk is full");
-        part.all_reduce(n.s, n.x.span(), reduction::sum).wait();
+        part.all_reduce(gpu.s, gpu.x.span(), reduction::sum).wait();
       });
-      if (own_rank == 2) messages[2] = message_of([&] { static_cast<void>(part.barrier(n.s)); });
+      if (own_rank == 2) messages[2] = message_of([&] { static_cast<void>(part.barrier(gpu.s)); });
     });
   });
   CHECK(thrown == "nothing was thrown");
@@ -63,10 +64,10 @@ TEST_CASE("NCCL failures: the deadline for an absent rank names call, group and 
   restart(2);
   auto const message = message_of([] {
     fake_nccl::ranks({.deadline = std::chrono::milliseconds(200)})(2, [](auto& comm) {
-      numbers n;
+      rank_gpu gpu;
       auto part = comm.split(0, "shard");
-      part.barrier(n.s).wait();
-      if (part.rank() == 0) part.all_reduce(n.s, n.x.span(), reduction::max).wait();
+      part.barrier(gpu.s).wait();
+      if (part.rank() == 0) part.all_reduce(gpu.s, gpu.x.span(), reduction::max).wait();
       std::this_thread::sleep_for(std::chrono::milliseconds(comm.rank() == 1 ? 600 : 0));
     });
   });
@@ -107,9 +108,9 @@ TEST_CASE("NCCL failures: an asynchronous error ends every rank with NCCL's mess
   restart(2, {.fault = fake_nccl::fault::asynchronous_error});
   auto const message = message_of([] {
     fake_nccl::ranks()(2, [](auto& comm) {
-      numbers n;
+      rank_gpu gpu;
       for (int i = 0; i < 50; ++i) {
-        comm.all_reduce(n.s, n.x.span(), reduction::sum).wait();
+        comm.all_reduce(gpu.s, gpu.x.span(), reduction::sum).wait();
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
       }
     });
@@ -120,13 +121,13 @@ TEST_CASE("NCCL failures: an asynchronous error ends every rank with NCCL's mess
 TEST_CASE("NCCL request: wait() releases what keep() holds") {
   restart(2);
   CHECK_NOTHROW(fake_nccl::ranks()(2, [](auto& comm) {
-    numbers n;
+    rank_gpu gpu;
     auto owner = std::make_shared<int>(1);
     std::weak_ptr<int> const watched = owner;
-    auto request = comm.all_reduce(n.s, n.x.span(), reduction::sum).keep(std::move(owner));
-    parallel::require(!watched.expired(), "it was not kept");
+    auto request = comm.all_reduce(gpu.s, gpu.x.span(), reduction::sum).keep(std::move(owner));
+    parallel::require(!watched.expired(), "keep() did not hold the owner");
     request.wait();
-    parallel::require(watched.expired(), "it was kept for too long");
+    parallel::require(watched.expired(), "wait() did not release the owner");
   }));
 }
 
@@ -134,8 +135,8 @@ TEST_CASE("NCCL failures: a message before connect_neighbours is refused") {
   restart(2);
   auto const message = message_of([] {
     fake_nccl::ranks()(2, [](auto& comm) {
-      numbers n;
-      comm.send(n.s, n.x.span(), 1 - comm.rank()).wait();
+      rank_gpu gpu;
+      comm.send(gpu.s, gpu.x.span(), 1 - comm.rank()).wait();
     });
   });
   CHECK(contains(message, "call connect_neighbours before the first message"));
@@ -159,9 +160,10 @@ TEST_CASE("NCCL failures: an abort ends a pending split, also for a rank with a 
   CHECK(fake_nccl::live_communicators() == 0);
 }
 
-/// The first failure that the library records of ranks that run `program`, or what it throws.
-template <class Wrong>
-std::string first_failure(int ranks, Wrong const& program, fake_nccl::options library = {}) {
+/// The first failure that the library records of ranks that run `program`, or the message of
+/// what the program throws.
+template <class Program>
+std::string first_failure(int ranks, Program const& program, fake_nccl::options library = {}) {
   library.patience = std::chrono::seconds(1);
   restart(ranks, library);
   auto const thrown = message_of([&] { fake_nccl::ranks()(ranks, program); });
@@ -172,32 +174,32 @@ std::string first_failure(int ranks, Wrong const& program, fake_nccl::options li
 TEST_CASE("fake NCCL: it finds ranks that disagree in count, root, operation or type") {
   auto const differing = [](auto const& call) {
     return first_failure(2, [&](auto& comm) {
-      numbers n;
-      call(comm, n);
+      rank_gpu gpu;
+      call(comm, gpu);
     });
   };
-  CHECK(contains(differing([](auto& comm, numbers& n) {
+  CHECK(contains(differing([](auto& comm, rank_gpu& gpu) {
                    auto const count = static_cast<std::size_t>(8 - comm.rank());
-                   comm.all_reduce(n.s, n.x.span().first(count), reduction::sum).wait();
+                   comm.all_reduce(gpu.s, gpu.x.span().first(count), reduction::sum).wait();
                  }),
                  "disagree: ncclAllReduce of"));
-  CHECK(contains(differing([](auto& comm, numbers& n) {
-                   comm.broadcast(n.s, n.x.span(), comm.rank()).wait();
+  CHECK(contains(differing([](auto& comm, rank_gpu& gpu) {
+                   comm.broadcast(gpu.s, gpu.x.span(), comm.rank()).wait();
                  }),
                  "disagree: ncclBroadcast of 8"));
-  CHECK(contains(differing([](auto& comm, numbers& n) {
+  CHECK(contains(differing([](auto& comm, rank_gpu& gpu) {
                    if (comm.rank() == 0)
-                     comm.broadcast(n.s, n.x.span(), 0).wait();
+                     comm.broadcast(gpu.s, gpu.x.span(), 0).wait();
                    else
-                     comm.all_reduce(n.s, n.x.span(), reduction::sum).wait();
+                     comm.all_reduce(gpu.s, gpu.x.span(), reduction::sum).wait();
                  }),
                  "disagree: nccl"));
-  CHECK(contains(differing([](auto& comm, numbers& n) {
-                   auto const bytes = std::as_writable_bytes(n.x.span());
+  CHECK(contains(differing([](auto& comm, rank_gpu& gpu) {
+                   auto const bytes = std::as_writable_bytes(gpu.x.span());
                    if (comm.rank() == 0)
-                     comm.all_reduce(n.s, n.x.span(), reduction::sum).wait();
+                     comm.all_reduce(gpu.s, gpu.x.span(), reduction::sum).wait();
                    else
-                     comm.all_reduce(n.s, std::span(reinterpret_cast<int*>(bytes.data()), 8),
+                     comm.all_reduce(gpu.s, std::span(reinterpret_cast<int*>(bytes.data()), 8),
                                      reduction::sum)
                          .wait();
                  }),
@@ -205,26 +207,26 @@ TEST_CASE("fake NCCL: it finds ranks that disagree in count, root, operation or 
 }
 
 TEST_CASE("fake NCCL: it finds messages whose sender and receiver disagree") {
-  auto const failure_of_message = [](std::size_t received_count, auto element) {
+  auto const mismatch_failure = [](std::size_t received_count, auto element) {
     return first_failure(2, [&](auto& comm) {
-      numbers n;
+      rank_gpu gpu;
       comm.connect_neighbours();
-      auto const bytes = std::as_writable_bytes(n.x.span());
+      auto const bytes = std::as_writable_bytes(gpu.x.span());
       if (comm.rank() == 0)
-        comm.send(n.s, n.x.span(), 1).wait();
+        comm.send(gpu.s, gpu.x.span(), 1).wait();
       else
-        comm.recv(n.s,
+        comm.recv(gpu.s,
                   std::span(reinterpret_cast<decltype(element)*>(bytes.data()), received_count), 0)
             .wait();
     });
   };
-  for (auto const& message : {failure_of_message(7, 0.0F), failure_of_message(8, 0)}) {
+  for (auto const& message : {mismatch_failure(7, 0.0F), mismatch_failure(8, 0)}) {
     CAPTURE(message);
     CHECK(contains(message, "sender and receiver of communicator "));
     CHECK(contains(message, " disagree: ncclSend of 8 elements of type 7, "));
     CHECK(contains(message, " and ncclRecv of "));
   }
-  CHECK(failure_of_message(8, 0.0F) == "nothing was thrown");
+  CHECK(mismatch_failure(8, 0.0F) == "nothing was thrown");
 }
 
 // The communicators refuse such calls before NCCL sees them, so the test submits raw operations.
@@ -232,14 +234,14 @@ TEST_CASE("fake NCCL: it finds output that overlaps input without being in place
   using enum parallel::operation_kind;
   auto const failures = [](parallel::operation_kind kind, std::size_t in, std::size_t out) {
     auto const message = first_failure(2, [&](auto& comm) {
-      numbers n;
+      rank_gpu gpu;
       auto const own_offset = static_cast<std::size_t>(comm.rank()) * 2;
       bool const gathers = kind == all_gather, scatters = kind == reduce_scatter;
-      comm.submit(n.s, {.kind = kind,
-                        .type = parallel::dtype::f32,
-                        .count = 2,
-                        .in = n.x.data() + in + (gathers ? own_offset : 0),
-                        .out = n.x.data() + out + (scatters ? own_offset : 0)})
+      comm.submit(gpu.s, {.kind = kind,
+                          .type = parallel::dtype::f32,
+                          .count = 2,
+                          .in = gpu.x.data() + in + (gathers ? own_offset : 0),
+                          .out = gpu.x.data() + out + (scatters ? own_offset : 0)})
           .wait();
     });
     auto const gpu_failures = fake_cuda::history().failures;
@@ -256,7 +258,7 @@ TEST_CASE("fake NCCL: it finds output that overlaps input without being in place
 
 TEST_CASE("fake NCCL: it finds the use of a communicator after its abort") {
   restart(1);
-  numbers n;
+  rank_gpu gpu;
   auto const id = parallel::nccl::make_unique_id();
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
@@ -273,8 +275,8 @@ TEST_CASE("fake NCCL: it finds the use of a communicator after its abort") {
   auto const abort = [&] { return ncclCommAbort(comm); };
   REQUIRE(grouped(abort) == ncclSuccess);
   CHECK(fake_nccl::history().failures.empty());
-  float* const x = n.x.data();
-  CHECK(grouped([&] { return ncclAllReduce(x, x, 8, ncclFloat32, ncclSum, comm, n.s.get()); }) ==
+  float* const x = gpu.x.data();
+  CHECK(grouped([&] { return ncclAllReduce(x, x, 8, ncclFloat32, ncclSum, comm, gpu.s.get()); }) ==
         ncclInvalidUsage);
   CHECK(ncclGetLastError(comm) == std::string("ncclAllReduce: the communicator was aborted"));
   CHECK(ncclCommSplit(comm, 0, 0, &part, &config) == ncclInvalidUsage);
@@ -288,15 +290,16 @@ TEST_CASE("fake NCCL: it finds the use of a communicator after its abort") {
   CHECK(fake_nccl::live_communicators() == 0);
 }
 
-TEST_CASE("fake NCCL: communicators in different orders on two ranks deadlock with one slot") {
+TEST_CASE(
+    "fake NCCL: two communicators that ranks use in different orders deadlock with one slot") {
   auto const crossed = [](auto& comm) {
-    numbers n;
+    rank_gpu gpu;
     auto a = comm.split(0, "a"), b = comm.split(0, "b");
-    parallel::cuda::stream other{parallel::comm_options<decltype(a)>(n.device)};
-    auto const y = n.device.template allocate_zeroed<float>(8);
-    for (auto* const part : {&a, &b}) part->barrier(n.s).wait();  // connects the ranks
+    parallel::cuda::stream other{parallel::comm_options<decltype(a)>(gpu.device)};
+    auto const y = gpu.device.template allocate_zeroed<float>(8);
+    for (auto* const part : {&a, &b}) part->barrier(gpu.s).wait();  // connects the ranks
     bool const first = comm.rank() == 0;
-    auto one = (first ? a : b).all_reduce(n.s, n.x.span(), reduction::sum);
+    auto one = (first ? a : b).all_reduce(gpu.s, gpu.x.span(), reduction::sum);
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
     auto two = (first ? b : a).all_reduce(other, y.span(), reduction::sum);
     one.wait();
@@ -310,25 +313,25 @@ TEST_CASE("fake NCCL: it reports memory that was freed before its message was re
   std::atomic<bool> is_freed = false;
   CHECK(contains(first_failure(2,
                                [&](auto& comm) {
-                                 numbers n;
+                                 rank_gpu gpu;
                                  comm.connect_neighbours();
-                                 auto sent = n.device.template allocate_zeroed<float>(8);
+                                 auto sent = gpu.device.template allocate_zeroed<float>(8);
                                  if (comm.rank() == 0) {
-                                   auto request = comm.send(n.s, sent.span(), 1);
+                                   auto request = comm.send(gpu.s, sent.span(), 1);
                                    std::this_thread::sleep_for(std::chrono::milliseconds(50));
                                    fake_cuda::unmap(sent.span().data());
                                    is_freed = true;
                                    request.wait();
                                  } else {
                                    while (!is_freed) std::this_thread::yield();
-                                   comm.recv(n.s, n.x.span(), 0).wait();
+                                   comm.recv(gpu.s, gpu.x.span(), 0).wait();
                                  }
                                }),
                  "it touched"));
   CHECK(fake_nccl::live_communicators() == 0);
 }
 
-TEST_CASE("fake NCCL faults: the tests of exchanges notice each of them") {
+TEST_CASE("fake NCCL faults: the tests of exchanges notice every fault") {
   auto const exchanges = [](auto& comm) {
     test::check_device_exchanges<std::uint64_t>(comm, fake_cuda::current_gpu(), 131);
   };

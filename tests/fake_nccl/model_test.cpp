@@ -1,4 +1,5 @@
-// MPT trained over NCCL's classes, with a fake GPU for each rank, in every kind of layout.
+// MPT trained over NCCL's classes, with a fake GPU for each rank, in layouts of every axis of
+// parallelism.
 #include <doctest/doctest.h>
 
 #include <barrier>
@@ -76,16 +77,17 @@ TEST_CASE("MPT over NCCL: three and four axes together, with ZeRO 3 and offloade
 
 /// The numbers of calls that allocate memory, summed over all ranks.
 struct allocations {
-  std::size_t to_reserve = 0;  // before the first step, including an evaluation
+  std::size_t before_steps = 0;  // includes an evaluation
   std::size_t in_steps = 0;
 };
-allocations allocations_of(model_layout layout) {
+allocations count_allocations(model_layout layout) {
   int const ranks =
       layout.context * layout.tensor * layout.replicate * layout.pipeline * layout.shard;
   fake_cuda::restart({.devices = ranks, .peers = false});
   fake_nccl::restart();
   layout.steps = 2;
-  std::vector<std::size_t> counts;  // after the models are made, and around each step
+  // one count after the models are made, and one before and after each begin_step
+  std::vector<std::size_t> counts;
   std::barrier barrier(ranks,
                        [&]() noexcept { counts.push_back(fake_cuda::history().allocations); });
   layout.on_created = layout.before_step = layout.after_begin = [&] { barrier.arrive_and_wait(); };
@@ -96,13 +98,13 @@ allocations allocations_of(model_layout layout) {
   return {counts[1] - counts[0], counts[4] - counts[1]};
 }
 
-TEST_CASE("MPT over NCCL: memory is allocated only before the first pass") {
+TEST_CASE("MPT over NCCL: memory is allocated only before the first step") {
   auto const stages =
-      allocations_of({.pipeline = 2, .schedule = overlapped("zb-h1"), .microbatch = 1});
-  CHECK(stages.to_reserve == 2 * 5);  // scratch and constants of two streams, and results
+      count_allocations({.pipeline = 2, .schedule = overlapped("zb-h1"), .microbatch = 1});
+  CHECK(stages.before_steps == 2 * 5);  // scratch and constants of two streams, and results
   CHECK(stages.in_steps == 0);
-  auto const shards = allocations_of({.level = parameters, .shard = 2, .microbatch = 1});
-  CHECK(shards.to_reserve == 2 * 3);
+  auto const shards = count_allocations({.level = parameters, .shard = 2, .microbatch = 1});
+  CHECK(shards.before_steps == 2 * 3);
   CHECK(shards.in_steps == 0);
 }
 

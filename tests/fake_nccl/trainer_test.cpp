@@ -1,5 +1,5 @@
-// The product's trainer over NCCL's classes: ranks are threads, each with a fake GPU, that agree
-// through memory and exchange through the fake NCCL.
+// MPT's trainer with the communicators of NCCL. Ranks are threads with a fake GPU each; their
+// control communicator is in memory, and GPU memory is exchanged by the fake NCCL.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -120,10 +120,11 @@ std::vector<grid> const layouts{
     {.zero_stage = 2, .data = 2, .parallelism = {.context = 2, .pipeline = 2}},
 };
 
-/// The losses that run() writes to a metrics file; each run has folders of its own.
+/// Calls run() with a checkpoint folder and a metrics file named `name`; returns the losses that it
+/// writes to the file.
 template <class Run>
-std::map<std::string, double> losses_of(run_files const& files, train_config& config,
-                                        std::string const& name, Run&& run) {
+std::map<std::string, double> run_and_read_losses(run_files const& files, train_config& config,
+                                                  std::string const& name, Run&& run) {
   config.checkpoint.save_folder = files.folder / name;
   config.logging.metrics_file = files.folder / (name + ".jsonl");
   run();
@@ -135,12 +136,12 @@ void check_run(run_files const& files, train_config config, int ranks, std::uint
   config.eval_loaders = {files.held_out()};
   config.evaluation.eval_interval = {2, time_unit::batch};
   fs::path expected;
-  auto const host = losses_of(files, config, concat("host", seed),
-                              [&] { expected = train<float>(config, ranks).checkpoint; });
+  auto const host = run_and_read_losses(files, config, concat("host", seed),
+                                        [&] { expected = train<float>(config, ranks).checkpoint; });
   config.cuda_graphs = seed % 2 == 0;
   outcome got;
-  auto const gpus = losses_of(files, config, concat("gpus", seed),
-                              [&] { got = train_on_gpus(config, ranks, seed); });
+  auto const gpus = run_and_read_losses(files, config, concat("gpus", seed),
+                                        [&] { got = train_on_gpus(config, ranks, seed); });
   check_success(got);
   auto const library = fake_nccl::history();
   CHECK(library.operations > 0);
@@ -165,11 +166,11 @@ void check_runs(std::vector<grid> const& grids, double batches) {
   }
 }
 
-TEST_CASE("trainer over NCCL: three layouts have the host's losses and weights") {
+TEST_CASE("trainer over NCCL: three layouts give the host's losses and weights") {
   check_runs({layouts[1], layouts[2], layouts[3]}, 2);
 }
 
-TEST_CASE("trainer over NCCL: layouts of eight ranks have the host's losses and weights") {
+TEST_CASE("trainer over NCCL: layouts of eight ranks give the host's losses and weights") {
   check_runs({layouts[5], layouts[6], layouts[7]}, 2);
 }
 
@@ -177,23 +178,23 @@ TEST_CASE("[full] trainer over NCCL: longer runs of every layout have the host's
   check_runs(layouts, 6);
 }
 
-TEST_CASE("trainer over NCCL: every option of a step has the host's losses and weights") {
+TEST_CASE("trainer over NCCL: steps with each option give the host's losses and weights") {
   struct option {
     std::string name;
     grid layout;
     std::function<void(train_config&)> set;
   };
-  grid const two{.zero_stage = 2, .data = 2};
+  grid const zero2_layout{.zero_stage = 2, .data = 2};
   option const options[] = {
-      {"adaptive clipping", two,
+      {"adaptive clipping", zero2_layout,
        [](auto& c) {
          c.clip = {clipping_kind::adaptive, 2e-2};
        }},
-      {"value clipping", two,
+      {"value clipping", zero2_layout,
        [](auto& c) {
          c.clip = {clipping_kind::value, 2e-3};
        }},
-      {"the canonical order", two,
+      {"the canonical order", zero2_layout,
        [](auto& c) {
          c.reduction_order = reduction_order::canonical_tree;
          c.clip = {clipping_kind::adaptive, 2e-2};
@@ -239,30 +240,30 @@ TEST_CASE(
   auto config = with_layout(configuration(files, 4), layout);
   config.precision = mpt::precision_kind::amp_bf16;
   config.cuda_graphs = true;
-  for (bool const half : {false, true}) {
-    CAPTURE(half);
+  for (bool const bf16_gradients : {false, true}) {
+    CAPTURE(bf16_gradients);
     config.reduce_dtype =
-        half ? parallel::zero::reduce_dtype::bf16 : parallel::zero::reduce_dtype::full;
-    auto const host = losses_of(files, config, concat("host", half), [&] {
+        bf16_gradients ? parallel::zero::reduce_dtype::bf16 : parallel::zero::reduce_dtype::full;
+    auto const host = run_and_read_losses(files, config, concat("host", bf16_gradients), [&] {
       static_cast<void>(train<parallel::bf16>(config, layout.ranks()));
     });
-    config.offload_optimizer = half;
-    auto const gpus = losses_of(files, config, concat("gpus", half), [&] {
-      check_success(train_on_gpus<parallel::bf16>(config, layout.ranks(), 1 + half));
+    config.offload_optimizer = bf16_gradients;
+    auto const gpus = run_and_read_losses(files, config, concat("gpus", bf16_gradients), [&] {
+      check_success(train_on_gpus<parallel::bf16>(config, layout.ranks(), 1 + bf16_gradients));
     });
     config.offload_optimizer = false;
     REQUIRE(gpus.size() == host.size());
     REQUIRE(host.size() >= 4);
     for (auto const& entry : host) {
-      bool const is_power = entry.first.ends_with("Perplexity");  // exp(cross entropy)
-      auto const comparable = [&](double value) { return is_power ? std::log(value) : value; };
+      bool const is_perplexity = entry.first.ends_with("Perplexity");  // exp(cross entropy)
+      auto const comparable = [&](double value) { return is_perplexity ? std::log(value) : value; };
       CHECK_MESSAGE(std::abs(comparable(gpus.at(entry.first)) - comparable(entry.second)) <=
                         std::abs(comparable(entry.second)) / 256,
                     entry.first);
     }
     auto const library = fake_nccl::history();
     CHECK(library.exchanged.at("ncclAllGather of bf16").registered > 10'000);
-    CHECK(library.exchanged.contains("ncclReduceScatter of f32") == !half);
+    CHECK(library.exchanged.contains("ncclReduceScatter of f32") == !bf16_gradients);
   }
 }
 
@@ -271,7 +272,8 @@ TEST_CASE("trainer over NCCL: a new run uploads its initial values once") {
   auto const config = with_layout(configuration(files, 1), {.zero_stage = 3, .data = 2});
   check_success(train_on_gpus<parallel::bf16>(config, 2));
   auto const single_upload =
-      6 * static_cast<std::size_t>(mpt::parameter_count(config.model));  // both precisions
+      6 *
+      static_cast<std::size_t>(mpt::parameter_count(config.model));  // bytes: fp32 and bf16 values
   auto const uploaded = fake_cuda::history().uploaded_bytes;
   CHECK(uploaded >= single_upload);
   CHECK(uploaded < single_upload + single_upload / 2);
@@ -282,7 +284,7 @@ TEST_CASE("trainer over NCCL: a warning says once that bf16 attention runs on pl
   auto config = with_layout(configuration(files, 2), layouts[0]);
   config.model.attn.attn_logit_softcapping = 30;
   auto const console_output = [&]<class T>(T) {
-    return test::captured_stderr(files.folder / "said", [&] {
+    return test::captured_stderr(files.folder / "stderr", [&] {
       check_success(train_on_gpus<T>(config, layouts[0].ranks()));
     });
   };
@@ -298,7 +300,7 @@ TEST_CASE("trainer over NCCL: texts generated between steps equal the host's") {
   run_files const files;
   grid const layout{.zero_stage = 1, .data = 2, .parallelism = {.tensor = 2}};
   auto config = with_layout(configuration(files, 1), layout);
-  config.model.vocab_size = 421;  // 420 tokens; not divisible by two
+  config.model.vocab_size = 421;  // for 420 tokens of the tokenizer; two ranks do not divide it
   config.model.max_seq_len = 64;
   config.tokenizer.name = icl_test::folder() / "tokenizer_a";
   config.callbacks.generate = mpt::generate_config{.prompts = {"a lantern", "the bell and"},
@@ -326,13 +328,13 @@ TEST_CASE("trainer over NCCL: a resumed run equals an uninterrupted one bit for 
   run_files const files;
   grid const layout{.zero_stage = 2, .data = 2};
   auto config = with_layout(configuration(files, 4), layout);
-  config.checkpoint.save_folder = files.folder / "calm";
+  config.checkpoint.save_folder = files.folder / "uninterrupted";
   auto const uninterrupted = train_on_gpus(config, layout.ranks(), 3);
   check_success(uninterrupted);
   config.checkpoint.save_folder = files.folder / "stopped";
   config.checkpoint.autoresume = true;
   fs::create_directories(config.checkpoint.save_folder);
-  fs::copy_file(files.folder / "calm" / "kernels.txt",
+  fs::copy_file(files.folder / "uninterrupted" / "kernels.txt",
                 fs::path(config.checkpoint.save_folder) / "kernels.txt");
   outcome resumed;
   for (double const end : {2.0, 4.0}) {
@@ -373,7 +375,7 @@ TEST_CASE("trainer over NCCL: deadlines.step bounds the wait for a rank that mis
   auto const got = train_on_gpus(config, 2, 1, {}, [](auto& control, int batch) {
     while (control.rank() == 1 && batch == 1 && !control.abort_reason())
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    if (control.rank() == 1 && batch == 1)  // until NCCL's communicators have ended here too
+    if (control.rank() == 1 && batch == 1)  // until the NCCL communicators of rank 1 have ended too
       std::this_thread::sleep_for(std::chrono::milliseconds(300));
   });
   for (auto const& message : got.messages)
@@ -396,12 +398,12 @@ TEST_CASE("trainer over NCCL: faults of the fake library change a run's outcome"
         got.messages, [](auto const& message) { return message == "nothing was thrown"; });
     return has_succeeded ? got.summary.loss : -1;
   };
-  auto const right = loss_with({});
-  CHECK(right > 0);
+  auto const faultless_loss = loss_with({});
+  CHECK(faultless_loss > 0);
   using enum fake_nccl::fault;
   auto const patience = std::chrono::seconds(2);
-  CHECK(loss_with({.patience = patience, .fault = wrong_count}) != right);
-  CHECK(loss_with({.patience = patience, .fault = crossed_streams}) != right);
+  CHECK(loss_with({.patience = patience, .fault = wrong_count}) != faultless_loss);
+  CHECK(loss_with({.patience = patience, .fault = crossed_streams}) != faultless_loss);
 }
 
 }  // namespace

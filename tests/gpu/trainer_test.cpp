@@ -1,4 +1,4 @@
-// The product's trainer on a GPU: the loss falls, and a resumed run writes the same files as an
+// MPT's trainer on a GPU: the loss falls, and a resumed run writes the same files as an
 // uninterrupted one, also with ranks that share the GPU.
 #include <doctest/doctest.h>
 
@@ -31,7 +31,7 @@ mpt::run_summary train(mpt::train_config const& config, int ranks) {
   return out;
 }
 
-std::map<std::string, std::string> tensors_of(fs::path const& checkpoint) {
+std::map<std::string, std::string> read_tensor_files(fs::path const& checkpoint) {
   std::map<std::string, std::string> out;
   for (auto const& entry : fs::directory_iterator(checkpoint))
     if (entry.path().extension() == ".safetensors")
@@ -71,7 +71,7 @@ TEST_CASE("trainer on a GPU: a resumed run equals an uninterrupted one bit for b
       resumed = train(config, ranks);
     }
     CHECK(resumed.loss == uninterrupted.loss);
-    CHECK(tensors_of(resumed.checkpoint) == tensors_of(uninterrupted.checkpoint));
+    CHECK(read_tensor_files(resumed.checkpoint) == read_tensor_files(uninterrupted.checkpoint));
   }
 }
 

@@ -3,10 +3,10 @@
 
 #include "model.hpp"
 
-struct without_units : messages::model {
+struct model_without_units : messages::model {
   void visit_units() = delete;
 };
 
-void run(without_units& model, parallel::host::device& device, parallel::single& comm) {
+void run(model_without_units& model, parallel::host::device& device, parallel::single& comm) {
   parallel::train::stepper const step(model, device, comm, parallel::decoupled_adamw{}, {});
 }

@@ -155,7 +155,7 @@ refused '-n is not an option: give the model' generate -n hf --prompt hi
 refused "--prompts: there is no file 'The answer is'; give a prompt by --prompt TEXT, several prompts as the lines of a file" \
   generate hf --prompts 'The answer is' 'Here is'
 refused '--prompts: give a file that is one prompt by --prompt - < some.txt' generate hf --prompts file::some.txt
-refused 'what a YAML says is changed by key=value: max_duration=VALUE' pretrain small.yaml --max_duration 3ba
+refused 'settings of the YAML are changed by key=value: max_duration=VALUE' pretrain small.yaml --max_duration 3ba
 refused "'tasks.yaml': a file of tasks for a model is given by --icl_tasks" evaluate hf tasks.yaml
 refused 'belongs to a training configuration, which pretrain and finetune run' evaluate small.yaml
 refused "--dtype: expected float32 or bfloat16 or float16, found 'int8'" convert run none --dtype int8

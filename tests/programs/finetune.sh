@@ -184,6 +184,6 @@ refused "train_loader.dataset.hf_name: 'mosaicml/dolly_hhrlhf' is no folder or f
 refused "is no folder on this machine" tokenizer.name=EleutherAI/gpt-neox-20b
 refused "use_dora" "model.peft_config={r: 4, use_dora: true}"
 refused "'q_proj' is no linear layer" "model.peft_config={target_modules: [q_proj]}"
-refused "has adapters, but this run none" load_path=lora
+refused "has adapters, but this run has none" load_path=lora
 refused "fewer than one batch" global_train_batch_size=64
 echo "finetuned from a Hugging Face folder: held-out loss $(head -1 one.eval) to $(tail -1 one.eval)"

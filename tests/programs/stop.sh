@@ -87,7 +87,7 @@ state = json.load(open(sys.argv[1]))["state"]
 assert 1 < first < last == state["batches"], state
 PYTHON
 done
-ends 7 'batch 4: the loss or the gradient is not finite; back to batch 2, those from 3 are skipped'
+ends 7 'batch 4: the loss or the gradient is not finite; the run goes back to batch 2; the batches from 3 are skipped'
 echo "batches that are not finite: stopped, skipped, rolled back"
 
 for every in 0 3; do

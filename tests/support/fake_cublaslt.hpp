@@ -37,8 +37,10 @@ inline cublasStatus_t cublasLtCreate(cublasLtHandle_t* out) {
   return CUBLAS_STATUS_SUCCESS;
 }
 inline cublasStatus_t cublasLtDestroy(cublasLtHandle_t) { return CUBLAS_STATUS_SUCCESS; }
-inline char const* cublasLtGetStatusName(cublasStatus_t) { return "CUBLAS_STATUS_PLAYED"; }
-inline char const* cublasLtGetStatusString(cublasStatus_t) { return "as it was fake"; }
+inline char const* cublasLtGetStatusName(cublasStatus_t) { return "CUBLAS_STATUS_FAKE"; }
+inline char const* cublasLtGetStatusString(cublasStatus_t) {
+  return "a status of the fake library";
+}
 inline std::size_t cublasLtGetVersion() { return 1; }
 
 inline cublasStatus_t cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t, std::size_t,

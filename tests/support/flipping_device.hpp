@@ -1,5 +1,5 @@
-// flipping::device: the host, where one bit flips in a gradient after an operation has written it,
-// or in memory while a sum reads it.
+// flipping::device: a host device that injects faults. One bit flips in a gradient after an
+// operation has written it, or in memory while a sum reads it.
 #pragma once
 
 #include <cstddef>
@@ -17,20 +17,23 @@
 
 namespace flipping {
 
-/// The fault of one rank. Only the calling thread uses it, except for the flip itself.
+/// The faults that are injected on one rank, and their counts. Only the thread that enqueues uses
+/// them; the flip itself runs on the stream.
 struct fault {
   /// The number of the parameter whose gradient lies at an address, or -1.
   std::function<int(void const*)> parameter_at = [](void const*) { return -1; };
-  /// Whether a bit flips after this write. `time` is the number of earlier writes of the
-  /// parameter's gradient by the operation.
-  std::function<bool(int parameter, std::string const& operation, int time)> strikes;
-  /// Whether a bit of its input is flipped while this `sum` reads it.
+  /// Whether a bit flips after this write. `write` counts the writes of the parameter's gradient by
+  /// the operation, from 0.
+  std::function<bool(int parameter, std::string const& operation, int write)> strikes;
+  /// Whether the next `sum` operation reads its input with one bit flipped.
   std::function<bool()> misreads;
   std::uint64_t bit = 0;  // position in the written or read memory
-  int hits = 0;
-  std::map<std::pair<int, std::string>, int> times = {};
+  int flips = 0;          // flips after writes so far
+  /// The number of writes so far, by parameter and operation.
+  std::map<std::pair<int, std::string>, int> write_counts = {};
 };
 
+/// A host stream that flips a bit after a write that the fault strikes.
 class stream : public parallel::host::stream {
  public:
   explicit stream(std::shared_ptr<fault> fault_of_rank) : fault_(std::move(fault_of_rank)) {}
@@ -49,9 +52,9 @@ class stream : public parallel::host::stream {
     if (operation == "fill" || operation == "copy" || operation == "add") return;
     int const parameter = fault_->parameter_at(address);
     if (parameter < 0) return;
-    int const time = fault_->times[{parameter, operation}]++;
-    if (!fault_->strikes(parameter, operation, time)) return;
-    ++fault_->hits;
+    int const write = fault_->write_counts[{parameter, operation}]++;
+    if (!fault_->strikes(parameter, operation, write)) return;
+    ++fault_->flips;
     flip(address, bytes);
   }
   void flip(void* address, std::size_t bytes) {
@@ -78,6 +81,8 @@ void run_operation(stream& s, Arguments const& a) {
   }
 }
 
+/// Runs a sum as the host does. If it is to misread, one bit of its input is flipped before the sum
+/// and flipped back after it.
 template <class T>
 void run_operation(stream& s, parallel::ops::sum_arguments<T> const& a) {
   bool const misread = s.misreads();

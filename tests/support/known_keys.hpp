@@ -1,4 +1,4 @@
-// The names that a training configuration may have, and what they do, as its reader asks for them.
+// The keys of training configurations and their roles, collected by reading two of them.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,8 @@
 
 namespace test {
 
-/// Every key a training configuration knows, sorted by name.
+/// Every key that a configuration for text or for finetuning may have, sorted by name. A key that
+/// has an effect in one of the two counts as effective.
 [[nodiscard]] inline std::vector<mpt::known_key> known_keys() {
   using namespace mpt;
   constexpr std::string_view minimal_yaml = R"(

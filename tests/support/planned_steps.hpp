@@ -65,9 +65,9 @@ struct planned_step {
       if (is_divided && zero >= 2 && !choices.canonical_tree && reduce_every_microbatch)
         unit.gradients = size;
       unit.gradient_bytes = static_cast<std::size_t>(4 * size);
-      unit.gathered = is_divided && (zero == 1 || zero == 2);
-      unit.joined = unit.parts.size() > 1 && !choices.canonical_tree;
-      unit.tied = unit.parts.size() < parts.size();
+      unit.is_gathered = is_divided && (zero == 1 || zero == 2);
+      unit.is_joined = unit.parts.size() > 1 && !choices.canonical_tree;
+      unit.is_tied = unit.parts.size() < parts.size();
       unit.exchanges_update = whole_tensors && number % 3 > 0;
       out.push_back(std::move(unit));
     };

@@ -25,18 +25,19 @@ inline std::string text(layout const& config) {
     return out;
   };
   auto const& m = config.model;
-  auto out = parallel::concat(
-      config.shape().text(), "; ZeRO ", static_cast<int>(config.level),
-      config.reshard ? "" : ", values kept", config.reduce_every_microbatch ? "" : ", reduced once",
-      config.gather_before_use ? ", gathered before use" : "",
-      config.one_queue ? ", in one queue" : "", ", buckets of ", config.bucket_bytes, "; ",
-      config.schedule.schedule, ' ', config.schedule.stages_per_rank, " of ", m.blocks, " blocks; ",
-      config.sizes.batch, " sequences of ", config.sizes.length, " in microbatches of ",
-      config.microbatch);
+  auto out = parallel::concat(config.shape().text(), "; ZeRO ", static_cast<int>(config.level),
+                              config.reshard ? "" : ", parameters not resharded",
+                              config.reduce_every_microbatch ? "" : ", gradients reduced once",
+                              config.gather_before_use ? ", gathered before use" : "",
+                              config.one_queue ? ", in one queue" : "", ", buckets of ",
+                              config.bucket_bytes, "; ", config.schedule.schedule, ' ',
+                              config.schedule.stages_per_rank, " of ", m.blocks, " blocks; ",
+                              config.sizes.batch, " sequences of ", config.sizes.length,
+                              " in microbatches of ", config.microbatch);
   out += parallel::concat(
       "; ", m.attention.heads, '/', m.attention.key_heads, " heads",
       m.attention.method == context_parallel::method::ring ? ", ring" : ", ulysses", ", ", m.hidden,
-      " hidden units, ", config.sizes.vocabulary, " words",
+      " hidden units, ", config.sizes.vocabulary, " tokens in the vocabulary",
       config.divide_rows ? ", rows divided" : "", m.tied ? ", tied" : "", m.gated ? ", gated" : "",
       config.measure ? ", measured" : "");
   if (m.block_kind == block_parameters::shared_layer) out += ", one layer for all blocks";
@@ -95,7 +96,7 @@ class ring_references {
   std::map<std::string, outcome> outcomes_;
 };
 
-/// Makes choices by random numbers.
+/// Makes random choices that depend only on the seed.
 class chooser {
  public:
   explicit chooser(std::uint64_t seed) : random_(seed, parallel::stream_id("layouts")) {}
@@ -123,16 +124,17 @@ inline void choose_uneven_heads(layout& config, chooser& choose) {
     attention.key_heads = choose.pick<index>({0, attention.heads});
     return;
   }
-  std::vector<index> keys{ranks, ranks + 1, 2 * ranks - 1};
+  std::vector<index> key_head_counts{ranks, ranks + 1, 2 * ranks - 1};
   for (index k = 1; k < ranks; ++k)
-    if (ranks % k == 0) keys.push_back(k);
-  attention.key_heads = choose.pick(keys);
-  index const sharers = std::max<index>(1, ranks / attention.key_heads);
-  attention.heads = attention.key_heads * (sharers + choose.up_to(3));
+    if (ranks % k == 0) key_head_counts.push_back(k);
+  attention.key_heads = choose.pick(key_head_counts);
+  index const ranks_per_key_head = std::max<index>(1, ranks / attention.key_heads);
+  attention.heads = attention.key_heads * (ranks_per_key_head + choose.up_to(3));
 }
 
-/// A layout with these degrees; `seed` chooses everything else. Sizes are divisible by the degrees,
-/// except for many along the tensor axis and some others.
+/// A layout with the degrees of `shape`; `seed` chooses everything else. The tensor degree often
+/// does not divide the numbers of heads and hidden units and the vocabulary. `refusal` tells which
+/// layouts are invalid.
 inline layout random_layout(parallel::training_layout const& shape, std::uint64_t seed) {
   namespace axis = parallel::axis;
   chooser choose(seed);
@@ -175,21 +177,22 @@ inline layout random_layout(parallel::training_layout const& shape, std::uint64_
   auto& attention = config.model.attention;
   attention.method =
       choose.one_in(2) ? context_parallel::method::ring : context_parallel::method::ulysses;
-  bool const exchanges =
+  bool const exchanges_heads =
       attention.method == context_parallel::method::ulysses && config.context > 1;
-  index const head_multiple = config.tensor * (exchanges ? config.context : 1);
+  index const head_multiple = config.tensor * (exchanges_heads ? config.context : 1);
   index const heads =
       choose.one_in(5) ? 12 : (6 + head_multiple - 1) / head_multiple * head_multiple;
   attention.heads = heads;
-  std::vector<index> keys{0, heads, heads, head_multiple};
-  if (!exchanges && config.tensor % 2 == 0) keys.insert(keys.end(), 3, config.tensor / 2);
-  attention.key_heads = choose.pick(keys);
+  std::vector<index> key_head_counts{0, heads, heads, head_multiple};
+  if (!exchanges_heads && config.tensor % 2 == 0)
+    key_head_counts.insert(key_head_counts.end(), 3, config.tensor / 2);
+  attention.key_heads = choose.pick(key_head_counts);
   if (heads % std::max<index>(attention.key_heads, 1) != 0) attention.key_heads = heads;
   config.model.head_dim = 2;
   config.model.hidden = 2 * heads;
   config.sizes.vocabulary = 2 * heads;
   if (config.tensor > 1 && !choose.one_in(3)) {
-    if (!exchanges) choose_uneven_heads(config, choose);
+    if (!exchanges_heads) choose_uneven_heads(config, choose);
     config.model.hidden = config.tensor + choose.up_to(2 * heads);
     config.sizes.vocabulary = config.tensor + choose.up_to(2 * heads);
   }
@@ -246,19 +249,20 @@ inline std::string refusal(layout const& config) {
     return out;
   if (config.context > 1 && attention.method == context_parallel::method::ulysses) {
     index const keys = attention.key_heads;
-    index const units = keys > 0 ? keys : attention.heads;
-    index const heads_per_unit = attention.heads / units;
-    index const sharers = std::max<index>(1, config.tensor / units);
-    for (index const extra :
-         {config.tensor - 1,
-          0}) {  // for the rank with the most units, and for the one with the fewest
-      index const local_units = std::max<index>((units + extra) / config.tensor, 1);
-      index const heads = local_units * ((heads_per_unit + std::min(extra, sharers - 1)) / sharers);
+    index const groups = keys > 0 ? keys : attention.heads;  // of query heads that share a key head
+    index const heads_per_group = attention.heads / groups;
+    index const ranks_per_group = std::max<index>(1, config.tensor / groups);
+    // Rounding up gives the tensor rank with the most heads, rounding down the one with the fewest.
+    for (index const rounding : {config.tensor - 1, 0}) {
+      index const local_groups = std::max<index>((groups + rounding) / config.tensor, 1);
+      index const heads =
+          local_groups *
+          ((heads_per_group + std::min(rounding, ranks_per_group - 1)) / ranks_per_group);
       if (heads % config.context != 0)
         return parallel::concat("context: ", heads, " query heads cannot be divided among ",
                                 config.context, " ranks");
-      if (keys > 0 && local_units % config.context != 0)
-        return parallel::concat("context: ", local_units, " key heads cannot be divided among ",
+      if (keys > 0 && local_groups % config.context != 0)
+        return parallel::concat("context: ", local_groups, " key heads cannot be divided among ",
                                 config.context, " ranks");
     }
   }

@@ -6,20 +6,20 @@ namespace mpt {
 
 std::vector<linear_layer> linear_layers(model_config const& model) {
   std::int64_t const d = model.d_model;
-  std::int64_t const keys = kv_heads(model) * head_dim(model);
+  std::int64_t const key_width = kv_heads(model) * head_dim(model);
   std::int64_t const hidden = ffn_hidden(model);
   std::vector<linear_layer> out;
   for (std::int64_t i = 0; i < model.n_layers; ++i) {
     auto const add = [&](std::string_view name, std::int64_t rows, std::int64_t columns) {
       out.push_back({parallel::concat("transformer.blocks.", i, ".", name), rows, columns});
     };
-    bool const own_keys = key_source(model, i) == i;
-    if (own_keys && model.attn.fused_qkv) {
-      add("attn.Wqkv", d + 2 * keys, d);
+    bool const has_own_keys = key_source(model, i) == i;
+    if (has_own_keys && model.attn.fused_qkv) {
+      add("attn.Wqkv", d + 2 * key_width, d);
     } else {
       add("attn.Wq", d, d);
-      if (own_keys) add("attn.Wk", keys, d);
-      if (own_keys) add("attn.Wv", keys, d);
+      if (has_own_keys) add("attn.Wk", key_width, d);
+      if (has_own_keys) add("attn.Wv", key_width, d);
     }
     add("attn.out_proj", d, d);
     add("ffn.up_proj", hidden, d);

@@ -31,7 +31,7 @@ void report_unused_mirrors(config_reader& parent, config_node const& document,
   for (auto const& mirror : mirrors)
     if (!names.contains(mirror.first))
       parent.report().ignored.push_back({parallel::concat("mirrors.", printable(mirror.first)),
-                                         "no value of this configuration is that name"});
+                                         "no value of this configuration equals this name"});
 }
 
 std::string mirrored_path(hub_mirrors const& mirrors, std::string const& name) {

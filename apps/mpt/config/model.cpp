@@ -71,7 +71,7 @@ void check_model(model_config const& model, std::string_view prefix) {
     parallel::require(value >= 1 && value <= largest, prefix, name, " must be from 1 to ", largest,
                       ", found ", value);
   };
-  auto const probability = [&](double value, std::string_view name) {
+  auto const require_probability = [&](double value, std::string_view name) {
     parallel::require(value >= 0 && value < 1, prefix, name,
                       " is a dropout probability from 0 to below 1, found ", value);
   };
@@ -91,8 +91,8 @@ void check_model(model_config const& model, std::string_view prefix) {
                       prefix, "expansion_ratio ", model.expansion_ratio, " times d_model ",
                       model.d_model, " must be a whole number from 1 to ", largest_ffn);
   }
-  probability(model.resid_pdrop, "resid_pdrop");
-  probability(model.emb_pdrop, "emb_pdrop");
+  require_probability(model.resid_pdrop, "resid_pdrop");
+  require_probability(model.emb_pdrop, "emb_pdrop");
   parallel::require(model.norm_eps > 0 && model.norm_eps < 1, prefix,
                     "norm_eps must be above 0 and below 1, found ", model.norm_eps);
   parallel::require(model.embedding_fraction > 0 && model.embedding_fraction <= 1, prefix,
@@ -105,7 +105,7 @@ void check_model(model_config const& model, std::string_view prefix) {
   check_attention(model.attn, model.n_heads, head_dim(model), prefix);
   if (model.attn.rope && model.attn.rope->xpos_scale_base) {
     double const needed = static_cast<double>(model.max_seq_len) * largest_xpos_decay / 2 /
-                          64;  // e^64 leaves room for what is multiplied with it
+                          64;  // a scale up to e^64 leaves float32 room for products
     parallel::require(*model.attn.rope->xpos_scale_base >= needed, prefix,
                       "attn_config.rope_dail_config.xpos_scale_base ",
                       *model.attn.rope->xpos_scale_base, " lets queries of sequences of ",

@@ -18,7 +18,7 @@ namespace {
   auto section = parent.section("gradient_clipping");
   auto const type = section.one_of("clipping_type", "norm", {"norm", "value", "adaptive"});
   section.check("clipping_type", !new_adapters || type != "adaptive",
-                "'adaptive' holds a gradient against its parameter, and new adapters "
+                "'adaptive' compares a gradient with its parameter, and new adapters "
                 "(model.peft_config) begin at zero, so nothing would be trained; choose norm");
   auto const threshold = section.optional<double>("clipping_threshold");
   section.check("clipping_threshold", !is_enabled || threshold, "missing; it is required");

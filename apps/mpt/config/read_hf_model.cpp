@@ -106,10 +106,10 @@ hf_causal_lm read_hf_causal_lm(config_reader& reader, hub_mirrors const& mirrors
   out.pretrained = reader.get("pretrained", out.pretrained);
   out.model = read_overridden(reader, out.folder);
   for (std::string_view const key : {"use_auth_token", "trust_remote_code"})
-    reader.accept_without_effect(key, "the folder is on this machine, no code of it is run");
+    reader.accept_without_effect(key, "the folder is on this machine, and its code is never run");
   for (std::string_view const key : {"use_flash_attention_2", "attn_implementation"})
     reader.accept_without_effect(key, "attention has one implementation per device");
-  reader.accept_without_effect("init_device", "weights are created where they stay");
+  reader.accept_without_effect("init_device", "weights are created on the device that trains them");
   reader.accept_without_effect("use_train_metrics", "training metrics cost nothing here");
   for (std::string_view const key : {"additional_train_metrics", "additional_eval_metrics"})
     reader.refuse_unsupported(key, "loss, perplexity and token accuracy are always measured");

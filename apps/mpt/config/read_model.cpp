@@ -94,7 +94,7 @@ void read_fc_type(config_reader& reader) {
     auto section = reader.section("fc_type");
     section.refuse_unsupported("name", "use torch", {"torch"});
     section.accept_without_effect("bias", "no_bias and attention_bias decide");
-    section.accept_without_effect("device", "weights are created where they stay");
+    section.accept_without_effect("device", "weights are created on the device that trains them");
     section.finish();
   } else {
     reader.refuse_unsupported("fc_type", "use torch", {"torch"});
@@ -184,7 +184,7 @@ model_config read_model(config_reader& reader) {
                             "loss, perplexity and token accuracy are always measured");
   reader.refuse_unsupported("master_weights_dtype", "master weights are float32",
                             {"float32", "fp32"});
-  reader.accept_without_effect("init_device", "weights are created where they stay");
+  reader.accept_without_effect("init_device", "weights are created on the device that trains them");
   reader.accept_without_effect("loss_fn", "there is one cross entropy, fused and exact");
   reader.accept_without_effect("use_train_metrics", "training metrics cost nothing here");
   reader.accept_without_effect("use_cache", "generation always keeps keys and values");

@@ -15,9 +15,10 @@ folder_lock::folder_lock(std::filesystem::path const& folder, contention policy)
           folder, "another program is writing here; wait for it or choose another folder");
     if (policy == contention::refuse)
       return;  // a file system without locks: the folder stays unlocked
-    parallel::files::failure(folder,
-                             "cannot lock this folder, which processes that write one "
-                             "set together need; choose a folder on another disk");
+    parallel::files::failure(
+        folder,
+        "cannot lock this folder, as several processes that write one set together must; choose a "
+        "folder on a file system that supports locks (flock)");
   }
 }
 

@@ -25,8 +25,8 @@ mds_reader::mds_reader(std::filesystem::path folder, mds_reader_options options)
   parallel::require(std::filesystem::exists(index), index.native(),
                     ": not found, so this is not a finished MDS set; name the folder (and split) "
                     "that holds index.json, or let prepare finish");
-  constexpr std::uint64_t max_index = std::uint64_t{1} << 30;
-  shards_ = parse_mds_index(parallel::read_text_file(index, max_index), index.native());
+  constexpr std::uint64_t max_index_bytes = std::uint64_t{1} << 30;
+  shards_ = parse_mds_index(parallel::read_text_file(index, max_index_bytes), index.native());
   ends_.reserve(shards_.size());
   is_checked_.resize(shards_.size());
   std::uint64_t total = 0;
@@ -34,7 +34,8 @@ mds_reader::mds_reader(std::filesystem::path folder, mds_reader_options options)
 }
 
 mds_sample mds_reader::sample(std::uint64_t index) const {
-  parallel::require(index < size(), folder_.native(), ": sample ", index, " of ", size());
+  parallel::require(index < size(), folder_.native(), ": there is no sample ", index,
+                    ", since the set has ", size(), " samples");
   auto const shard =
       static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), index) - ends_.begin());
   return open(shard)->sample(index - (ends_[shard] - shards_[shard].samples));

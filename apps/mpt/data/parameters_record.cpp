@@ -11,9 +11,10 @@
 namespace mpt::data {
 namespace {
 
-/// Two values that differ, as a line of a message; for lists of files the first files that differ.
-[[nodiscard]] std::string line_of_difference(std::string const& key, nlohmann::json const& recorded,
-                                             nlohmann::json const& current) {
+/// A line of an error message that shows two different values of the parameter `key`. Of two lists
+/// of input files it shows their lengths, or the first files that differ.
+[[nodiscard]] std::string difference_line(std::string const& key, nlohmann::json const& recorded,
+                                          nlohmann::json const& current) {
   if (key.ends_with("inputs") && recorded.is_array() && current.is_array()) {
     if (recorded.size() != current.size())
       return parallel::concat("\n  ", key, ": were ", recorded.size(), " files, now ",
@@ -28,7 +29,7 @@ namespace {
 
 }  // namespace
 
-nlohmann::json identities_of(std::vector<std::filesystem::path> const& files) {
+nlohmann::json file_identities(std::vector<std::filesystem::path> const& files) {
   auto out = nlohmann::json::array();
   for (auto const& path : files) {
     parallel::input_file const file(path);
@@ -45,13 +46,13 @@ nlohmann::json identities_of(std::vector<std::filesystem::path> const& files) {
   return out;
 }
 
-std::string differences_of(nlohmann::json const& recorded, nlohmann::json const& current,
-                           std::filesystem::path const& folder) {
+std::string parameter_differences(nlohmann::json const& recorded, nlohmann::json const& current,
+                                  std::filesystem::path const& folder) {
   parallel::require(recorded.is_object(), folder.native(), ": the record of parameters is damaged");
   std::string out;
   for (auto const& [key, value] : current.items()) {
     auto const recorded_value = recorded.contains(key) ? recorded[key] : nlohmann::json(nullptr);
-    if (recorded_value != value) out += line_of_difference(key, recorded_value, value);
+    if (recorded_value != value) out += difference_line(key, recorded_value, value);
   }
   return out;
 }

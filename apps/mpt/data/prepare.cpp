@@ -261,7 +261,7 @@ namespace mpt::data::detail {
 
 nlohmann::json prepare_parameters(prepare_options const& options) {
   nlohmann::json out{
-      {"inputs", identities_of(options.inputs)},
+      {"inputs", file_identities(options.inputs)},
       {"tokenizer", options.tokenizer},
       {"concat_tokens", options.concat.sample_ids},
       {"bos_ids", options.concat.bos},
@@ -277,7 +277,7 @@ nlohmann::json prepare_parameters(prepare_options const& options) {
     out["first_input"] = options.first_input;
   if (options.processes > 0) {
     out["processes"] = options.processes;
-    out["all_inputs"] = identities_of(options.all_inputs);
+    out["all_inputs"] = file_identities(options.all_inputs);
   }
   return out;
 }

@@ -28,7 +28,7 @@ nlohmann::json as_recorded(nlohmann::json current, nlohmann::json const& recorde
 
 void require_same_parameters(nlohmann::json const& recorded, nlohmann::json const& current,
                              std::filesystem::path const& folder) {
-  auto const differences = differences_of(recorded, as_recorded(current, recorded), folder);
+  auto const differences = parameter_differences(recorded, as_recorded(current, recorded), folder);
   parallel::require(differences.empty(), folder.native(),
                     ": holds a data set prepared with other parameters:", differences,
                     "\nRepeat those parameters, or choose another folder, or remove this one.");

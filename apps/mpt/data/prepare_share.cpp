@@ -50,7 +50,7 @@ void require_same_parts(std::filesystem::path const& folder, nlohmann::json cons
       recorded = detail::prepare_journal(part).binding_parameters();
     if (recorded.is_null()) continue;
     auto const differences =
-        differences_of(recorded, detail::as_recorded(expected, recorded), part);
+        parameter_differences(recorded, detail::as_recorded(expected, recorded), part);
     parallel::require(
         differences.empty(), part.native(),
         ": was prepared by a process with other files or options than this one:", differences,

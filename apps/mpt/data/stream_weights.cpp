@@ -51,10 +51,10 @@ void require_valid_weights(std::span<stream_weight const> weights,
                     "epoch is their sum");
 }
 
-std::vector<std::uint64_t> choose_samples(std::span<stream_weight const> weights,
-                                          std::span<std::uint64_t const> sizes,
-                                          std::optional<std::uint64_t> epoch_size,
-                                          std::uint64_t shuffle_seed) {
+std::vector<std::uint64_t> sample_counts(std::span<stream_weight const> weights,
+                                         std::span<std::uint64_t const> sizes,
+                                         std::optional<std::uint64_t> epoch_size,
+                                         std::uint64_t shuffle_seed) {
   require_valid_weights(weights, epoch_size);
   bool const is_relative = weights[0].proportion.has_value();
   std::vector<std::uint64_t> chosen;

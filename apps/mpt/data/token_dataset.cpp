@@ -15,7 +15,7 @@ token_dataset::token_dataset(std::filesystem::path folder, token_dataset_options
     shard_samples_.push_back(shard.samples);
     auto const& names = shard.layout.names;
     auto const column = std::ranges::find(names, options_.column);
-    if (column == names.end()) fail_without_ids(names);
+    if (column == names.end()) fail_without_column(names);
     auto const& encoding = shard.layout.encodings[static_cast<std::size_t>(column - names.begin())];
     bool const fits = encoding.value_kind == mds_encoding::kind::array ||
                       encoding.value_kind == mds_encoding::kind::bytes;
@@ -76,7 +76,7 @@ void token_dataset::sample(std::uint64_t index, std::span<std::int32_t> out) con
                      " is 0, like the upper halves of ids of a wider type", other_type);
 }
 
-void token_dataset::fail_without_ids(std::vector<std::string> const& names) const {
+void token_dataset::fail_without_column(std::vector<std::string> const& names) const {
   std::string known;
   bool has_text = false;
   for (auto const& name : names) {

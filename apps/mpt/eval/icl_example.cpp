@@ -9,16 +9,16 @@
 namespace mpt::icl {
 
 example_maker::example_maker(task_config const& task, task_rows const& rows, std::int64_t shots,
-                             tokenizer const& words, text_affixes affixes)
+                             tokenizer const& tokenizer, text_affixes affixes)
     : task_(task),
       rows_(rows),
-      words_(words),
+      tokenizer_(tokenizer),
       affixes_(std::move(affixes)),
       draws_(draw_all_examples(rows.rows.size(), static_cast<std::size_t>(shots), task.seed)),
       cache_(std::size_t{1} << 14),
       leading_space_(encode(" a").size() == 1) {
   if (task.kind != task_kind::generation) return;
-  require_end(words,
+  require_end(tokenizer,
               parallel::concat("the generated answers of task ", task.label, " would never end"));
   for (auto const& answer : rows.answer_texts)
     longest_answer_ = std::max(
@@ -65,7 +65,7 @@ std::string example_maker::location_of(task_row const& row) const {
 
 example_maker::id_list example_maker::encode(std::string_view text) {
   id_list out;
-  words_.encode(text, out, cache_);
+  tokenizer_.encode(text, out, cache_);
   return out;
 }
 
@@ -75,7 +75,7 @@ example_maker::id_list example_maker::encode_answer(std::string const& text) {
 
 example_maker::id_list example_maker::encode_preamble(std::string const& text) {
   auto out = join(join(affixes_.prefix, encode(text)), affixes_.suffix);
-  if (out.size() > 1 && words_.eos_id() == out.back()) out.pop_back();
+  if (out.size() > 1 && tokenizer_.eos_id() == out.back()) out.pop_back();
   return out;
 }
 

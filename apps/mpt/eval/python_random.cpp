@@ -8,7 +8,7 @@
 namespace mpt::icl {
 
 python_random::python_random(std::uint64_t seed) {
-  // init_by_array of the seed's 32-bit words
+  // CPython seeds the twister by init_by_array with the 32-bit words of the seed
   std::vector<std::uint32_t> key{static_cast<std::uint32_t>(seed)};
   if (seed >> 32 != 0) key.push_back(static_cast<std::uint32_t>(seed >> 32));
   std::array<std::uint32_t, state_words> state{19650218U};
@@ -37,7 +37,8 @@ python_random::python_random(std::uint64_t seed) {
 }
 
 std::size_t python_random::uniform(std::size_t size) {
-  parallel::require(size > 0 && size >> 32 == 0, "cannot draw below ", size);
+  parallel::require(size > 0 && size >> 32 == 0, "cannot draw a number below ", size,
+                    "; expected a size from 1 to 2^32 - 1");
   auto const bits = std::bit_width(size);
   std::size_t drawn = size;
   while (drawn >= size) drawn = engine_() >> (32 - bits);
@@ -45,9 +46,10 @@ std::size_t python_random::uniform(std::size_t size) {
 }
 
 std::vector<std::size_t> python_random::sample(std::size_t size, std::size_t count) {
-  parallel::require(count <= size, "cannot draw ", count, " of ", size);
+  parallel::require(count <= size, "cannot draw ", count, " different numbers of ", size);
   std::vector<std::size_t> out;
-  std::size_t pool_limit = 21;  // the bound between the two algorithms of random.sample
+  // random.sample draws from a pool up to this size, and above it by rejection
+  std::size_t pool_limit = 21;
   if (count > 5)
     pool_limit +=
         std::size_t{1} << (2 * static_cast<int>(std::ceil(std::log(static_cast<double>(count) * 3) /

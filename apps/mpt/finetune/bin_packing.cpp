@@ -10,8 +10,9 @@ namespace mpt::finetune {
 bin_packer::bin_packer(std::size_t rows, std::size_t row_tokens,
                        std::optional<std::size_t> leftover_bins)
     : rows_(rows), row_tokens_(row_tokens), leftover_bins_(leftover_bins) {
-  parallel::require(rows > 0 && row_tokens > 0, "packing needs rows and a length of them, found ",
-                    rows, " rows of ", row_tokens, " tokens");
+  parallel::require(rows > 0 && row_tokens > 0,
+                    "packing needs at least one row of at least one token, found ", rows,
+                    " rows of ", row_tokens, " tokens");
 }
 
 std::vector<bin> bin_packer::pack(std::span<std::size_t const> examples,

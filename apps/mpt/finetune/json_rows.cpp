@@ -35,23 +35,23 @@ bool json_rows::next_line(std::string& text) {
 }
 
 bool json_rows::next_element(std::string& text) {
-  if (list_ended_ || input_.peek() == ']') {
-    require_element(at_list_begin_ || list_ended_);
-    if (!list_ended_) input_.get();
-    list_ended_ = true;
+  if (has_list_ended_ || input_.peek() == ']') {
+    require_element(is_at_list_begin_ || has_list_ended_);
+    if (!has_list_ended_) input_.get();
+    has_list_ended_ = true;
     skip_space();
     parallel::require(input_.peek() == text_input::end, input_.name(), ":", input_.line(),
-                      ": text behind the list of rows; expected the end of the file");
+                      ": text after the list of rows; expected the end of the file");
     return false;
   }
-  at_list_begin_ = false;
+  is_at_list_begin_ = false;
   int depth = 0;
   for (bool in_string = false, escaped = false;;) {
     int const c = input_.peek();
     if (c == text_input::end)
       parallel::fail(location(),
                      ": the file ends within the row that begins here; expected \"]\" "
-                     "behind the last one: the file is cut short");
+                     "after the last row: the file is cut short");
     if (!in_string && depth == 0 && (c == ',' || c == ']')) break;
     input_.get();
     append_byte(text, c);
@@ -63,17 +63,18 @@ bool json_rows::next_element(std::string& text) {
     } else if (c == '{' || c == '[') {
       ++depth;
     } else if (c == '}' || c == ']') {
-      if (--depth < 0) parallel::fail(location(), ": a bracket closes that none opened");
+      if (--depth < 0)
+        parallel::fail(location(), ": a closing bracket has no opening one; expected an object");
     }
   }
   require_element(!text.empty());
-  list_ended_ = input_.get() == ']';
+  has_list_ended_ = input_.get() == ']';
   return true;
 }
 
 void json_rows::require_element(bool is_present) const {
   parallel::require(is_present, input_.name(), ":", input_.line(),
-                    ": a row is missing beside a comma; expected an object");
+                    ": no row before or after a comma; expected an object");
 }
 
 }  // namespace mpt::finetune

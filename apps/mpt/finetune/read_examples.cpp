@@ -50,8 +50,8 @@ std::vector<example> read_examples(finetuning_source const& source, tokenizer co
                     source.files.empty()      ? std::string("their folders")
                     : source.files.size() > 1 ? parallel::concat(source.files.size(), " files")
                                               : source.files[0].native());
-  parallel::require(!examples.empty(), "of ", counts.rows,
-                    " rows of finetuning data none is left to train on: prompt or response is "
+  parallel::require(!examples.empty(), "none of ", counts.rows,
+                    " rows of finetuning data can be trained on: prompt or response is "
                     "empty, or the prompt alone has max_seq_len (",
                     source.max_seq_len, ") tokens");
   return examples;

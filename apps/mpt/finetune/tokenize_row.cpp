@@ -5,19 +5,20 @@
 namespace mpt::finetune {
 
 std::vector<turn> row_tokenizer::turns(formatted_row const& row, std::string_view location) {
-  std::vector<turn> turns;
+  std::vector<turn> out;
   if (auto const* const text = std::get_if<turn_text>(&row)) {
     turn turn_ids{encode(text->prompt, affixes_), encode(text->response, affixes_)};
     bool const both_begin_with_bos =
         bos_id_ && !turn_ids.prompt.empty() && !turn_ids.response.empty() &&
         turn_ids.prompt.front() == *bos_id_ && turn_ids.response.front() == *bos_id_;
     if (both_begin_with_bos) turn_ids.response.erase(turn_ids.response.begin());
-    turns.push_back(std::move(turn_ids));
-    return turns;
+    out.push_back(std::move(turn_ids));
+    return out;
   }
-  for (auto const& text : cut_into_turns(std::get<1>(row), renderer(location), location))
-    turns.push_back({encode(text.prompt, {}), encode(text.response, {})});
-  return turns;
+  for (auto const& text :
+       cut_into_turns(std::get<std::vector<chat_message>>(row), renderer(location), location))
+    out.push_back({encode(text.prompt, {}), encode(text.response, {})});
+  return out;
 }
 
 std::vector<std::int32_t> row_tokenizer::encode(std::string_view text,

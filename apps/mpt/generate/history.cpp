@@ -16,11 +16,11 @@ token_history::token_history(history_options options, std::span<std::int32_t con
 }
 
 void token_history::apply(std::span<float> logits) const {
-  if (options_.repetition_penalty != 1) penalise(logits);
-  if (options_.no_repeat_ngram_size > 0) ban(logits);
+  if (options_.repetition_penalty != 1) penalise_repetitions(logits);
+  if (options_.no_repeat_ngram_size > 0) ban_repeated_ngrams(logits);
 }
 
-void token_history::penalise(std::span<float> logits) const {
+void token_history::penalise_repetitions(std::span<float> logits) const {
   auto distinct = ids_;
   std::ranges::sort(distinct);
   distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
@@ -31,13 +31,13 @@ void token_history::penalise(std::span<float> logits) const {
   }
 }
 
-void token_history::ban(std::span<float> logits) const {
-  auto const prefix = static_cast<std::size_t>(options_.no_repeat_ngram_size - 1);
-  if (ids_.size() <= prefix) return;
-  auto const last = ids_.end() - static_cast<std::ptrdiff_t>(prefix);
-  for (std::size_t begin = 0; begin + prefix < ids_.size(); ++begin)
-    if (std::equal(last, ids_.end(), ids_.begin() + static_cast<std::ptrdiff_t>(begin)))
-      logits[static_cast<std::size_t>(ids_[begin + prefix])] =
+void token_history::ban_repeated_ngrams(std::span<float> logits) const {
+  auto const prefix_size = static_cast<std::size_t>(options_.no_repeat_ngram_size - 1);
+  if (ids_.size() <= prefix_size) return;
+  auto const last_prefix = ids_.end() - static_cast<std::ptrdiff_t>(prefix_size);
+  for (std::size_t begin = 0; begin + prefix_size < ids_.size(); ++begin)
+    if (std::equal(last_prefix, ids_.end(), ids_.begin() + static_cast<std::ptrdiff_t>(begin)))
+      logits[static_cast<std::size_t>(ids_[begin + prefix_size])] =
           -std::numeric_limits<float>::infinity();
 }
 

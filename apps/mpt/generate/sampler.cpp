@@ -40,7 +40,7 @@ std::int32_t sampler::pick(std::span<float const> logits) {
   while (count < order.size() && (count == 0 || kept_weight < options_.top_p * total))
     kept_weight += weights[count++];
   parallel::philox const random(options_.seed, parallel::stream_id("generate"));
-  double target = static_cast<double>(random.uniform(picks_++)) * kept_weight;
+  double target = static_cast<double>(random.uniform(pick_count_++)) * kept_weight;
   for (std::size_t i = 0; i < count; ++i) {
     target -= weights[i];
     if (target < 0) return order[i];

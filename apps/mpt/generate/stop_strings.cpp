@@ -5,13 +5,13 @@
 
 namespace mpt {
 
-stopped_text::stopped_text(tokenizer const& words, std::vector<std::string> stops)
-    : words_(words), decode_(words, special_tokens::skip), stops_(std::move(stops)) {
+stopped_text::stopped_text(tokenizer const& tokenizer, std::vector<std::string> stops)
+    : tokenizer_(tokenizer), decode_(tokenizer, special_tokens::skip), stops_(std::move(stops)) {
   std::erase(stops_, std::string());
 }
 
 bool stopped_text::add(std::int32_t id) {
-  if (id < words_.size()) add(std::string_view(decode_.push(id)));
+  if (id < tokenizer_.size()) add(std::string_view(decode_.push(id)));
   return ended_;
 }
 

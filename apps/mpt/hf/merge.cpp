@@ -8,11 +8,11 @@
 namespace mpt {
 namespace {
 
-/// Adds scale B A to elements [begin, begin + weights.size()) of W, row by row.
+/// Adds the product scale * B * A to elements [begin, begin + weights.size()) of W, row by row.
 void add_product(std::span<float> weights, index begin, matrix_view<float const> a,
                  matrix_view<float const> b, double scale) {
   require(a.extent(0) == b.extent(1), "merging an adapter: A has ", a.extent(0), " rows, B ",
-          b.extent(1), " columns; they must be as many, its rank");
+          b.extent(1), " columns; both must equal the adapter's rank");
   index const width = a.extent(1);
   auto const end = begin + std::ssize(weights);
   require(begin >= 0 && end <= b.extent(0) * width, "merging an adapter: elements [", begin, ", ",
@@ -20,11 +20,11 @@ void add_product(std::span<float> weights, index begin, matrix_view<float const>
   for (index position = begin; position < end;) {
     index const row = position / width;
     index const stop = std::min(end, (row + 1) * width);
-    float* const to = weights.data() + (position - begin);
+    float* const w_row = weights.data() + (position - begin);
     for (index k = 0; k < a.extent(0); ++k) {
       auto const factor = static_cast<float>(scale * static_cast<double>(b(row, k)));
-      float const* const from = a.data() + k * width + (position - row * width);
-      for (index i = 0; i < stop - position; ++i) to[i] += factor * from[i];
+      float const* const a_row = a.data() + k * width + (position - row * width);
+      for (index i = 0; i < stop - position; ++i) w_row[i] += factor * a_row[i];
     }
     position = stop;
   }
@@ -55,11 +55,11 @@ void merged_weights::read(std::string const& name, index begin, std::span<float>
 }
 
 void merged_weights::load_adapter(std::string const& layer) {
-  auto const load = [&](std::string_view suffix, std::vector<float>& to) {
+  auto const load = [&](std::string_view suffix, std::vector<float>& matrix) {
     auto const name = concat(layer, suffix);
     auto const& extents = source_.shape_of(name);
-    to.resize(static_cast<std::size_t>(extents.at(0) * extents.at(1)));
-    source_.read(name, 0, std::span(to));
+    matrix.resize(static_cast<std::size_t>(extents.at(0) * extents.at(1)));
+    source_.read(name, 0, std::span(matrix));
   };
   load(lora_a_suffix, a_);
   load(lora_b_suffix, b_);

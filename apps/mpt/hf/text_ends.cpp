@@ -4,7 +4,7 @@
 
 namespace mpt {
 
-text_ends text_ends_of(model_source const& source, tokenizer const& words) {
+text_ends text_ends_of(model_source const& source, tokenizer const& tokenizer) {
   text_ends out;
   auto const vocabulary = source.config().vocab_size;
   std::vector<std::int64_t> unknown_tokens;
@@ -14,15 +14,15 @@ text_ends text_ends_of(model_source const& source, tokenizer const& words) {
     else
       unknown_tokens.push_back(id);
   if (source.end_tokens().empty())
-    if (auto const end = words.eos_id()) out.tokens.push_back(*end);
+    if (auto const end = tokenizer.eos_id()) out.tokens.push_back(*end);
   if (!unknown_tokens.empty())
     out.note = concat(source.path().string(), ": eos_token_id ", unknown_tokens.front(),
                       " is none of the model's ", vocabulary, " tokens, so that it ends no text");
   else if (out.tokens.empty())
     out.note =
         concat("nothing ends a text before it is as long as allowed: ", source.path().string(),
-               " names no eos_token_id, and ", words.files().name(), " has no end-of-text token (",
-               why_without_end(words), ")");
+               " names no eos_token_id, and ", tokenizer.files().name(),
+               " has no end-of-text token (", why_without_end(tokenizer), ")");
   return out;
 }
 

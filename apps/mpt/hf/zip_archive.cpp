@@ -5,7 +5,8 @@
 namespace mpt::hf {
 
 zip_archive::zip_archive(std::filesystem::path path) : path_(std::move(path)) {
-  parallel::require(parallel::files::exists(path_), path_.native(), ": is not there");
+  parallel::require(parallel::files::exists(path_), path_.native(),
+                    ": does not exist; check the path");
   int code = 0;
   archive_.reset(zip_open(path_.c_str(), ZIP_RDONLY, &code));
   if (archive_ == nullptr) {
@@ -18,8 +19,8 @@ zip_archive::zip_archive(std::filesystem::path path) : path_(std::move(path)) {
   }
   auto const size = std::filesystem::file_size(path_);
   auto const count = zip_get_num_entries(archive_.get(), 0);
-  parallel::require(count <= max_members, path_.native(), ": has ", count,
-                    " members, more than the ", max_members, " that are read");
+  parallel::require(count <= max_members, path_.native(), ": has ", count, " members, but at most ",
+                    max_members, " are supported");
   for (zip_int64_t i = 0; i < count; ++i) {
     zip_stat_t status;
     zip_stat_init(&status);
@@ -28,7 +29,7 @@ zip_archive::zip_archive(std::filesystem::path path) : path_(std::move(path)) {
     parallel::require(
         zip_stat_index(archive_.get(), static_cast<zip_uint64_t>(i), 0, &status) == 0 &&
             (status.valid & required_fields) == required_fields,
-        path_.native(), ": its list of members is damaged at number ", i);
+        path_.native(), ": entry ", i, " of its list of members is damaged; fetch the file again");
     parallel::require(status.comp_size <= size, path_.native(), ": says that member ", i,
                       " has more bytes than the file; it is cut short or damaged");
     members_.push_back({status.name, status.size,
@@ -45,8 +46,8 @@ zip_archive::member const* zip_archive::find(std::string const& name) const {
 }
 
 std::string zip_archive::read_all(member const& entry, std::uint64_t max_bytes) const {
-  parallel::require(entry.bytes <= max_bytes, path_.native(), ": its member of ", entry.bytes,
-                    " bytes is larger than the ", max_bytes, " that are read of such");
+  parallel::require(entry.bytes <= max_bytes, path_.native(), ": a member has ", entry.bytes,
+                    " bytes, but at most ", max_bytes, " are supported for its kind");
   std::string out(static_cast<std::size_t>(entry.bytes), '\0');
   std::lock_guard const lock(mutex_);
   open(entry);
@@ -61,15 +62,15 @@ std::string zip_archive::read_all(member const& entry, std::uint64_t max_bytes) 
 }
 
 void zip_archive::read(member const& entry, std::uint64_t begin, std::span<std::byte> out) const {
-  parallel::require(entry.stored, path_.native(),
+  parallel::require(entry.is_stored, path_.native(),
                     ": a tensor in it is compressed or encrypted; save it as torch.save does");
   parallel::require(begin <= entry.bytes && out.size() <= entry.bytes - begin, path_.native(),
-                    ": a member of ", entry.bytes, " bytes is asked for ", out.size(), " from ",
-                    begin, " on");
+                    ": cannot read ", out.size(), " bytes from byte ", begin, " of a member of ",
+                    entry.bytes, " bytes");
   std::lock_guard const lock(mutex_);
   if (opened_ == nullptr || &entry != opened_member_) open(entry);
   parallel::require(zip_fseek(opened_.get(), static_cast<zip_int64_t>(begin), SEEK_SET) == 0,
-                    path_.native(), ": cannot be read from byte ", begin, " of a member on");
+                    path_.native(), ": cannot seek to byte ", begin, " of a member");
   read_opened(out);
 }
 

@@ -184,8 +184,8 @@ std::vector<std::u32string_view> split(std::u32string_view text, std::int64_t ma
   return out;
 }
 
-std::vector<std::size_t> slice_of(std::size_t size, std::optional<std::int64_t> begin,
-                                  std::optional<std::int64_t> end, std::int64_t step) {
+std::vector<std::size_t> slice_indices(std::size_t size, std::optional<std::int64_t> begin,
+                                       std::optional<std::int64_t> end, std::int64_t step) {
   auto const count = static_cast<std::int64_t>(size);
   auto const lower_bound = step < 0 ? std::int64_t{-1} : std::int64_t{0};
   auto const upper_bound = step < 0 ? count - 1 : count;

@@ -12,7 +12,7 @@ namespace mpt {
 namespace {
 
 /// Adds the affixes of one post-processor outside of those in `out`.
-void add_affixes(text_affixes& out, nlohmann::json const& processor, tokenizer const& words,
+void add_affixes(text_affixes& out, nlohmann::json const& processor, tokenizer const& tokenizer,
                  std::string const& location) {
   auto const kind =
       processor.is_object() && processor.contains("type") && processor["type"].is_string()
@@ -29,7 +29,7 @@ void add_affixes(text_affixes& out, nlohmann::json const& processor, tokenizer c
     for (auto const& inner : members("processors")) {
       parallel::require(!inner.is_object() || inner.value("type", "") != "Sequence", location,
                         ": a Sequence within a Sequence is not supported");
-      add_affixes(out, inner, words, location);
+      add_affixes(out, inner, tokenizer, location);
     }
     return;
   }
@@ -50,7 +50,7 @@ void add_affixes(text_affixes& out, nlohmann::json const& processor, tokenizer c
                       ": TemplateProcessing.single holds a piece that is neither Sequence "
                       "nor SpecialToken");
     auto const name = (*special)["id"].get<std::string>();
-    auto const id = words.id_of(name);
+    auto const id = tokenizer.id_of(name);
     parallel::require(id.has_value(), location, ": TemplateProcessing names the token \"", name,
                       "\", which the vocabulary lacks");
     (text_seen ? added.suffix : added.prefix).push_back(*id);
@@ -60,10 +60,10 @@ void add_affixes(text_affixes& out, nlohmann::json const& processor, tokenizer c
 }
 
 /// The affixes of GPT-NeoX's class, which ignores the post_processor; nullopt for other classes.
-[[nodiscard]] std::optional<text_affixes> affixes_of_class(tokenizer const& words) {
-  if (words.files().config.empty()) return std::nullopt;
+[[nodiscard]] std::optional<text_affixes> affixes_of_class(tokenizer const& tokenizer) {
+  if (tokenizer.files().config.empty()) return std::nullopt;
   auto const config =
-      parallel::checkpoint::parse_json(words.files().config, "tokenizer_config.json");
+      parallel::checkpoint::parse_json(tokenizer.files().config, "tokenizer_config.json");
   auto const name = config.find("tokenizer_class");
   if (name == config.end() || !name->is_string()) return std::nullopt;
   auto const& class_name = name->get_ref<std::string const&>();
@@ -72,7 +72,7 @@ void add_affixes(text_affixes& out, nlohmann::json const& processor, tokenizer c
   auto const add = [&](char const* flag, char const* role, std::vector<std::int32_t>& target) {
     auto const found = config.find(flag);
     if (found == config.end() || !found->is_boolean() || !found->get<bool>()) return;
-    auto const id = words.id_of_role(role);
+    auto const id = tokenizer.id_of_role(role);
     parallel::require(id.has_value(), "tokenizer_config.json: ", flag, " is true, but its ", role,
                       " is not a token");
     target.push_back(*id);
@@ -84,20 +84,21 @@ void add_affixes(text_affixes& out, nlohmann::json const& processor, tokenizer c
 
 }  // namespace
 
-text_affixes read_text_affixes(tokenizer const& words) {
-  if (auto class_affixes = affixes_of_class(words)) return *std::move(class_affixes);
-  auto const location = words.files().name() + ": post_processor";
-  auto const json = parallel::checkpoint::parse_json(words.files().json, words.files().name());
+text_affixes read_text_affixes(tokenizer const& tokenizer) {
+  if (auto class_affixes = affixes_of_class(tokenizer)) return *std::move(class_affixes);
+  auto const location = tokenizer.files().name() + ": post_processor";
+  auto const json =
+      parallel::checkpoint::parse_json(tokenizer.files().json, tokenizer.files().name());
   text_affixes out;
   auto const found = json.find("post_processor");
-  if (found != json.end() && !found->is_null()) add_affixes(out, *found, words, location);
+  if (found != json.end() && !found->is_null()) add_affixes(out, *found, tokenizer, location);
   return out;
 }
 
-std::vector<std::int32_t> encode_with_affixes(text_affixes const& affixes, tokenizer const& words,
-                                              std::string_view text) {
+std::vector<std::int32_t> encode_with_affixes(text_affixes const& affixes,
+                                              tokenizer const& tokenizer, std::string_view text) {
   auto out = affixes.prefix;
-  auto const inner = words.encode(text);
+  auto const inner = tokenizer.encode(text);
   out.insert(out.end(), inner.begin(), inner.end());
   out.insert(out.end(), affixes.suffix.begin(), affixes.suffix.end());
   return out;

@@ -13,8 +13,8 @@
 namespace mpt {
 
 run_parts read_run_parts(train_config const& config, run_examples examples) {
-  auto const ratio = detail::found_packing_ratio(config.train_loader, examples.train.get(),
-                                                 config.global_train_batch_size);
+  auto const ratio = detail::automatic_packing_ratio(config.train_loader, examples.train.get(),
+                                                     config.global_train_batch_size);
   run_parts out{.data = std::make_shared<configured_data const>(std::move(examples)),
                 .open_weights = open_pretrained,
                 .adapter_base = adapter_base_of(config),

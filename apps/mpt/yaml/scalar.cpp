@@ -10,7 +10,8 @@
 namespace mpt {
 namespace {
 
-/// The text without YAML 1.1's separators: "4_000" -> "4000"; nothing where '_' is misplaced.
+/// The text without YAML 1.1's separators: "4_000" -> "4000"; std::nullopt if a '_' does not stand
+/// between two digits.
 [[nodiscard]] std::optional<std::string> without_separators(std::string_view text) {
   auto const is_digit = [](char c) { return c >= '0' && c <= '9'; };
   std::string digits;
@@ -23,7 +24,8 @@ namespace {
   return digits;
 }
 
-/// The value of digits of a base; nothing where a character is no digit or the value is too large.
+/// The value of digits in `base`, which '_' may separate; std::nullopt if another character occurs
+/// or 64 bits do not hold the value.
 [[nodiscard]] std::optional<std::uint64_t> parse_digits(std::string_view text, int base) {
   std::string digits(text);
   std::erase(digits, '_');
@@ -34,8 +36,9 @@ namespace {
   return value;
 }
 
-/// The value of a sexagesimal number such as `1:30`: each part after the first is below sixty.
-[[nodiscard]] std::optional<std::uint64_t> parse_sixtieths(std::string_view text) {
+/// The value of a sexagesimal number such as `1:30`, in which each part after the first is below
+/// sixty; std::nullopt for other text.
+[[nodiscard]] std::optional<std::uint64_t> parse_sexagesimal(std::string_view text) {
   constexpr std::uint64_t largest = std::numeric_limits<std::uint64_t>::max() / 60 - 1;
   if (text.front() < '1' || text.front() > '9') return std::nullopt;
   auto colon = text.find(':');
@@ -56,14 +59,15 @@ namespace {
 [[nodiscard]] std::optional<std::uint64_t> parse_magnitude(std::string_view text) {
   if (text.empty() || text.front() < '0' || text.front() > '9') return std::nullopt;
   if (text == "0") return 0;
-  if (text.find(':') != std::string_view::npos) return parse_sixtieths(text);
+  if (text.find(':') != std::string_view::npos) return parse_sexagesimal(text);
   if (text.front() != '0') return parse_digits(text, 10);
   if (text[1] == 'x') return parse_digits(text.substr(2), 16);
   if (text[1] == 'b') return parse_digits(text.substr(2), 2);
   return parse_digits(text, 8);
 }
 
-/// The value of an integer as YAML 1.1 reads it; nothing also for one that 64 bits do not hold.
+/// The value of an integer as YAML 1.1 reads it; std::nullopt if the text is no integer or 64 bits
+/// do not hold it.
 [[nodiscard]] std::optional<std::int64_t> parse_whole(std::string_view text) {
   bool const is_negative = text.starts_with('-');
   if (is_negative || text.starts_with('+')) text.remove_prefix(1);
@@ -86,7 +90,7 @@ std::optional<double> parse_decimal(std::string_view text) {
     return std::nullopt;
   char const first_digit = *begin == '-' && begin + 1 != end ? begin[1] : *begin;
   if (first_digit != '.' && (first_digit < '0' || first_digit > '9'))
-    return std::nullopt;  // inf, nan, words
+    return std::nullopt;  // "inf", "nan" and other words are no numbers
   double value = 0;
   auto const [stop, code] = std::from_chars(begin, end, value);
   if (code != std::errc{} || stop != end || !std::isfinite(value)) return std::nullopt;
@@ -103,9 +107,11 @@ std::optional<double> parse_number(std::string_view text) {
 
 std::optional<std::int64_t> parse_integer(std::string_view text) {
   if (auto const whole = parse_whole(text)) return whole;
-  constexpr double exact = 9007199254740992.0;  // 2^53: beyond it a double is not one integer
+  constexpr double max_exact =
+      9007199254740992.0;  // 2^53: a larger double may stand for several integers
   auto const number = parse_number(text);
-  if (!number || std::fabs(*number) > exact || *number != std::trunc(*number)) return std::nullopt;
+  if (!number || std::fabs(*number) > max_exact || *number != std::trunc(*number))
+    return std::nullopt;
   return static_cast<std::int64_t>(*number);
 }
 

@@ -16,7 +16,8 @@
 
 namespace mpt {
 
-/// The tensors and options of a run's folders; hf_exports_of reads them.
+/// What the folders of an hf_checkpointer hold beside the values of weights: names and shapes of
+/// tensors, and options of the export.
 struct hf_exports {
   std::vector<hf::named_shape> tensors;
   hf::export_options options;
@@ -28,7 +29,7 @@ class hf_checkpointer {
   hf_checkpointer(train_config const& config, std::shared_ptr<hf_exports const> exports)
       : settings_(config.callbacks.hf_checkpointer.value()), exports_(std::move(exports)) {}
 
-  /// Whether a folder is written after this batch; `stopped`: the run stops after it.
+  /// Whether a folder is written after `batch`. `stopped`: whether the run stops after this batch.
   [[nodiscard]] bool is_due(std::int64_t batch, training_clock const& clock, bool stopped) const;
 
   /// The folder that is written after a batch.
@@ -51,10 +52,11 @@ class hf_checkpointer {
                           training_clock const& clock, bool stopped) const {
     if (!is_due(batch, clock, stopped)) return {};
     auto const epoch = batch / clock.batches_per_epoch;
-    if (is_resumed_ && !settings_.overwrite) {  // the run may repeat batches that wrote a folder
+    if (is_resumed_ &&
+        !settings_.overwrite) {  // a resumed run may repeat a batch whose folder is written
       auto const folder = folder_of(batch, epoch);
       if (folder_exists(world, exchanges, folder))
-        return folder.string() + " is there already, and stays (overwrite: false)";
+        return folder.string() + " exists already and is kept (overwrite: false)";
     }
     return "model written to " + save(step, world, exchanges, batch, epoch).string();
   }

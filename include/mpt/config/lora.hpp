@@ -1,5 +1,5 @@
 // lora_config: the linear layers of a model that have a low-rank adapter, and the adapter's
-// settings (LoRA; Hu et al., 2021), in PEFT's terms. With adapters, only these are trained.
+// settings (LoRA; Hu et al., 2021), in PEFT's terms. A model with adapters trains only these.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct lora_config {
   bool rank_stabilised = false;        ///< use_rslora
   std::vector<std::string> targets{};  ///< target_modules: last parts of layers' names
   std::vector<layer_exception<std::int64_t>> rank_pattern{};  ///< at most one entry names a layer
-  std::vector<layer_exception<double>> alpha_pattern{};       ///< likewise
+  std::vector<layer_exception<double>> alpha_pattern{};       ///< at most one entry names a layer
 
   friend bool operator==(lora_config const&, lora_config const&) = default;
 };

@@ -7,7 +7,8 @@
 
 namespace mpt {
 
-/// The recomputed parts of one block. A part that another set part contains is not set.
+/// The recomputed parts of one block. The flag of a part is not set if the flag of a larger part
+/// that contains it is set.
 struct recomputation {
   bool block = false;             ///< the whole block: stores one activation
   bool attention_branch = false;  ///< the norm, attention, dropout and residual connection
@@ -24,7 +25,7 @@ struct recomputation {
 /// The recomputation of each block; empty: every activation is stored.
 using block_recomputation = std::vector<recomputation>;
 
-/// Recomputation of every block as a whole.
+/// Recomputation of `blocks` whole blocks.
 [[nodiscard]] block_recomputation recompute_all(std::size_t blocks);
 
 /// `parts`, extended to `blocks` blocks, with the cheap parts of every block recomputed too.

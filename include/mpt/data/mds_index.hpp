@@ -34,10 +34,11 @@ struct mds_column {
 
 /// The part of an index entry that the shard's header repeats; equal for all shards of one writer.
 struct mds_layout {
-  std::vector<std::string> names;       ///< of the columns; sorted by the writer
-  std::vector<mds_encoding> encodings;  ///< per column
+  std::vector<std::string> names;       ///< the columns' names; the writer sorts them
+  std::vector<mds_encoding> encodings;  ///< one for each column
   std::string compression;              ///< "" for none, "zstd", "zstd:7", ...
-  std::vector<std::string> hashes;      ///< algorithms, sorted
+  std::vector<std::string> hashes;      ///< names of hash algorithms, sorted
+  /// The size in bytes above which the writer begins another shard; no value: no limit.
   std::optional<std::uint64_t> size_limit = std::uint64_t{1} << 26;
 
   /// The index of column `name`. Throws, listing the columns, if there is none.
@@ -52,8 +53,8 @@ struct mds_layout {
 struct mds_shard {
   mds_layout layout;
   std::uint64_t samples = 0;
-  mds_file raw;
-  std::optional<mds_file> zip;
+  mds_file raw;                 ///< the uncompressed file
+  std::optional<mds_file> zip;  ///< the compressed file; no value without compression
 
   [[nodiscard]] nlohmann::json to_json() const;
   [[nodiscard]] static mds_shard from_json(nlohmann::json const& object, std::string_view location);

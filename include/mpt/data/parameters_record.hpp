@@ -15,11 +15,11 @@ namespace mpt::data {
 
 /// The identities of files in a record: name, size and a hash of both ends, in the order of
 /// `files`.
-[[nodiscard]] nlohmann::json identities_of(std::vector<std::filesystem::path> const& files);
+[[nodiscard]] nlohmann::json file_identities(std::vector<std::filesystem::path> const& files);
 
 /// The parameters in which `current` differs from `recorded`, one line each; empty if none does.
-[[nodiscard]] std::string differences_of(nlohmann::json const& recorded,
-                                         nlohmann::json const& current,
-                                         std::filesystem::path const& folder);
+[[nodiscard]] std::string parameter_differences(nlohmann::json const& recorded,
+                                                nlohmann::json const& current,
+                                                std::filesystem::path const& folder);
 
 }  // namespace mpt::data

@@ -35,17 +35,17 @@ using text_encoder = std::function<void(std::string_view, std::vector<std::int32
 /// The progress of a run; sums include the work of earlier, interrupted runs.
 struct prepare_progress {
   std::uint64_t documents = 0;
-  std::uint64_t bytes = 0;   ///< of text, UTF-8
-  std::uint64_t tokens = 0;  ///< bos, eos and the tail that is in no sample included
+  std::uint64_t bytes = 0;   ///< UTF-8 bytes of text
+  std::uint64_t tokens = 0;  ///< includes bos, eos and the last tokens, which fill no sample
   std::uint64_t samples = 0;
-  std::uint64_t shards = 0;      ///< finished
-  std::uint64_t input_read = 0;  ///< bytes of the input files, compressed
-  std::uint64_t input_total = 0;
-  double seconds = 0;  ///< of this run
+  std::uint64_t shards = 0;       ///< finished shards
+  std::uint64_t input_read = 0;   ///< bytes read from the input files, before decompression
+  std::uint64_t input_total = 0;  ///< bytes of all input files
+  double seconds = 0;             ///< time of this run alone, without earlier runs
 };
 
-/// The documents of the inputs that a set holds: all, or, to separate evaluation data, one of every
-/// k documents (held_out) or all others (rest).
+/// The documents of the inputs that a set holds: all of them, or, to separate evaluation data from
+/// training data, one of every k documents (held_out) or the others (rest).
 enum class document_part { all, held_out, rest };
 
 struct prepare_options {
@@ -56,16 +56,18 @@ struct prepare_options {
   concatenator_options concat{};
   std::string compression{};                                         ///< "", "zstd", "zstd:LEVEL"
   std::vector<std::string> hashes{};                                 ///< see hash.hpp
-  std::optional<std::uint64_t> size_limit = std::uint64_t{1} << 26;  ///< of a raw shard
+  std::optional<std::uint64_t> size_limit = std::uint64_t{1} << 26;  ///< most bytes of a raw shard
   document_part part = document_part::all;
   std::uint64_t hold_out_every = 20;  ///< k, for held_out and rest
-  std::uint64_t first_input = 0;      ///< number of inputs of earlier processes; `part` needs it
-  std::uint64_t processes = 0;        ///< number that share the set; 0: the set is not shared
+  std::uint64_t first_input =
+      0;  ///< number of inputs before this process's inputs in the whole set; `part` needs it
+  std::uint64_t processes =
+      0;  ///< number of processes that write the set together; 0: one writes it alone
   std::vector<std::filesystem::path> all_inputs{};  ///< inputs of all these processes together
   std::size_t workers = 1;
   std::uint64_t batch_bytes = std::uint64_t{1} << 18;  ///< text bytes of a worker's batch
   document_options documents{};
-  bool may_be_empty = false;  ///< a set without samples is no error: for parts of a set
+  bool may_be_empty = false;  ///< whether a set without samples is allowed, as for a process's part
   std::function<void(prepare_progress const&)> progress{};  ///< called after every batch
 };
 

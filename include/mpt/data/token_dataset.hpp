@@ -25,9 +25,9 @@ struct token_dataset_options {
   std::uint64_t sequence_length = 2048;
   std::string split{};
   std::string column = "tokens";
-  mds_type raw_type = mds_type::int64;  ///< of ids in a `bytes` column (token_encoding_type)
+  mds_type raw_type = mds_type::int64;  ///< the ids' type in a `bytes` column (token_encoding_type)
   std::int64_t vocab_size = 0;          ///< ids must be below it; 0: below 2^31
-  std::uint64_t cache_bytes = std::uint64_t{1} << 30;  ///< of decompressed shards
+  std::uint64_t cache_bytes = std::uint64_t{1} << 30;  ///< limit for decompressed shards
 };
 
 class token_dataset {
@@ -44,7 +44,8 @@ class token_dataset {
   void sample(std::uint64_t index, std::span<std::int32_t> out) const;
 
  private:
-  [[noreturn]] void fail_without_ids(std::vector<std::string> const& names) const;
+  /// Throws: none of the column names `names` is the requested one.
+  [[noreturn]] void fail_without_column(std::vector<std::string> const& names) const;
 
   /// The exclusive upper limit of ids.
   [[nodiscard]] std::int64_t id_limit() const;
@@ -61,8 +62,8 @@ class token_dataset {
     return has_nonzero && ids.size() >= 8;
   }
 
-  /// For a sample of raw bytes that are no valid ids: advice to use another type, by which the
-  /// bytes are enough ids, all in the vocabulary; empty if there is no such type.
+  /// Advice for a sample of raw bytes that do not hold valid ids of `raw_type`: names a type with
+  /// which they hold enough ids, all below id_limit(); empty if there is no such type.
   [[nodiscard]] std::string advice_on_type(std::string_view bytes) const;
 
   /// Whether 0 <= value < limit <= 2^31, in arithmetic as narrow as the value.

@@ -38,7 +38,7 @@ struct task_example {
 class example_maker {
  public:
   example_maker(task_config const& task, task_rows const& rows, std::int64_t shots,
-                tokenizer const& words, text_affixes affixes);
+                tokenizer const& tokenizer, text_affixes affixes);
 
   [[nodiscard]] task_example make(std::size_t row);
 
@@ -60,7 +60,7 @@ class example_maker {
 
   task_config const& task_;
   task_rows const& rows_;
-  tokenizer const& words_;
+  tokenizer const& tokenizer_;
   text_affixes affixes_;
   std::vector<std::vector<std::size_t>> draws_;
   word_cache cache_;

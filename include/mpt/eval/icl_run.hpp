@@ -1,4 +1,5 @@
-// Runs tasks: scores every row of every part, with the rows divided among ranks.
+// Runs in-context-learning tasks: scores every row of every part, with the rows divided among
+// ranks.
 //
 // Rows are assigned round-robin to ranks, each of which holds the whole model. The results are
 // gathered once per part, so that every rank has all of them and the scores do not depend on the
@@ -31,7 +32,8 @@ struct row_result {
   bool is_cut = false;              ///< the beginning of an option's context was cut off
 };
 
-/// The rows of a task, or of one category of it, at one number of shots.
+/// The results of the rows of a task, or of one category of the task, with one number of shots (the
+/// examples before each question).
 struct part_result {
   std::string category;
   std::vector<row_result> rows = {};
@@ -60,12 +62,12 @@ namespace detail {
 /// tokens that end an answer.
 template <class Model>
 [[nodiscard]] row_result run_row(task_config const& task, task_row const& row,
-                                 task_example const& example, tokenizer const& words,
+                                 task_example const& example, tokenizer const& tokenizer,
                                  std::vector<std::int32_t> const& end_tokens, Model& model) {
   row_result out{.line = row.line};
   out.is_cut = std::ranges::any_of(example.options, &scored_ids::is_cut);
   if (task.kind == task_kind::generation) {
-    stopped_text text(words, task.stops);
+    stopped_text text(tokenizer, task.stops);
     static_cast<void>(
         model.generate(example.options[0].ids,
                        {.max_new_tokens = example.new_tokens,
@@ -83,7 +85,8 @@ template <class Model>
   return out;
 }
 
-/// Gathers the rows of all ranks in their order; each rank has run every `ranks`-th row.
+/// Puts the results of all ranks into `rows`, in which each rank has filled every
+/// `sharing.ranks`-th row, starting with row `sharing.rank`.
 void share_rows(std::vector<row_result>& rows, row_sharing const& sharing);
 
 }  // namespace detail
@@ -92,27 +95,29 @@ void share_rows(std::vector<row_result>& rows, row_sharing const& sharing);
 [[nodiscard]] std::size_t rows_to_run(task_config const& task, task_rows const& part,
                                       std::optional<std::int64_t> batches);
 
-/// Runs a task at one number of shots. Calls on_progress(rows) after every row with the approximate
-/// number of rows that all ranks have finished. `extra_end_tokens`: tokens that end an answer, in
-/// addition to the tokenizer's end-of-text token. Collective where `sharing` has several ranks.
+/// Runs a task with `shots` examples before each question. Calls on_progress(rows) after every row
+/// with the approximate number of rows that all ranks have finished. `extra_end_tokens`: tokens
+/// that end an answer, in addition to the tokenizer's end-of-text token. Collective where `sharing`
+/// has several ranks.
 template <class Model>
 [[nodiscard]] task_result run_task(loaded_task const& task, std::int64_t shots,
-                                   tokenizer const& words, Model& model,
+                                   tokenizer const& tokenizer, Model& model,
                                    row_sharing const& sharing = {},
                                    std::optional<std::int64_t> batches = std::nullopt,
                                    std::function<void(std::size_t)> const& on_progress = {},
                                    std::vector<std::int32_t> const& extra_end_tokens = {}) {
   task_result out{.label = task.config.label, .kind = task.config.kind, .shots = shots};
   out.max_seq_len = task.config.max_seq_len;
-  auto const affixes = read_text_affixes(words);
+  auto const affixes = read_text_affixes(tokenizer);
   auto end_tokens = extra_end_tokens;
-  if (auto const end = words.eos_id()) end_tokens.push_back(*end);
+  if (auto const end = tokenizer.eos_id()) end_tokens.push_back(*end);
   for (auto const& [category, part] : task.parts) {
-    example_maker maker(task.config, part, shots, words, affixes);
+    example_maker maker(task.config, part, shots, tokenizer, affixes);
     std::vector<row_result> rows(rows_to_run(task.config, part, batches));
     for (auto i = static_cast<std::size_t>(sharing.rank); i < rows.size();
          i += static_cast<std::size_t>(sharing.ranks)) {
-      rows[i] = detail::run_row(task.config, part.rows[i], maker.make(i), words, end_tokens, model);
+      rows[i] =
+          detail::run_row(task.config, part.rows[i], maker.make(i), tokenizer, end_tokens, model);
       if (on_progress) on_progress(i + 1);
     }
     detail::share_rows(rows, sharing);

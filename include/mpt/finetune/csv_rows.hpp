@@ -1,4 +1,5 @@
-// Rows of a CSV file (RFC 4180): names of columns in the first line, then one record for each row.
+// csv_rows: reads the rows of a CSV file (RFC 4180), which has names of columns in the first line,
+// then one record for each row.
 //
 // Fields are text: numbers are not converted, and an empty field is an empty text. A field in quote
 // marks may hold commas, line ends and doubled quote marks. Empty lines are skipped. Memory: the
@@ -29,16 +30,16 @@ class csv_rows {
 
   [[nodiscard]] std::vector<std::string> const& names() const { return names_; }
 
-  /// Puts the next row into `row` as an object of strings; false at the end of the file.
+  /// Puts the next row into `row` as an object of strings. Returns false at the end of the file.
   [[nodiscard]] bool next(nlohmann::json& row);
 
-  /// Where the last row begins: "file:line".
+  /// The beginning of the last row that `next` read: "file:line".
   [[nodiscard]] std::string location() const { return parallel::concat(input_.name(), ":", line_); }
 
  private:
   [[nodiscard]] static bool ends_record(int c);
 
-  // Appends one byte. It composes an error's text only where the row is too long.
+  /// Appends one byte of the current record to `field`. Throws when the record is too long.
   void append_byte(std::string& field, int c);
 
   [[nodiscard]] bool read_record(std::vector<std::string>& fields);
@@ -47,7 +48,7 @@ class csv_rows {
 
   text_input input_;
   std::size_t max_row_bytes_;
-  std::size_t record_bytes_ = 0;  // of the current record
+  std::size_t record_bytes_ = 0;  // the size of the current record
   std::uint64_t line_ = 1;
   std::vector<std::string> names_;
   std::vector<std::string> fields_;

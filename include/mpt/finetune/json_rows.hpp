@@ -47,8 +47,8 @@ class json_rows {
   text_input input_;
   std::size_t max_row_bytes_;
   bool is_list_ = false;
-  bool at_list_begin_ = true;  // no element of the list has been read
-  bool list_ended_ = false;    // the list's closing bracket has been read
+  bool is_at_list_begin_ = true;  // no element of the list has been read
+  bool has_list_ended_ = false;   // the list's closing bracket has been read
   std::uint64_t line_ = 1;
 };
 

@@ -1,7 +1,7 @@
 // Rows of one length with padding, made from bins of examples: the batch that a step trains on.
 //
-// Padding has no label, so no loss. It is a document of its own, so no token attends to padding at
-// the left.
+// Padding has no label, so it adds no loss. It is a document of its own, so no token attends to
+// padding at the left.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ struct rows {
 enum class padding_side { right, left };
 
 struct row_options {
-  std::size_t length = 2048;  ///< of a row: max_seq_len, or row_length (row_trimming.hpp)
+  std::size_t length = 2048;  ///< the row length: max_seq_len, or row_length (row_trimming.hpp)
   std::int32_t pad_id = 0;    ///< the tokenizer's pad token, or its end of text
   padding_side side = padding_side::right;
 };

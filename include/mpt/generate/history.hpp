@@ -27,10 +27,10 @@ class token_history {
   void apply(std::span<float> logits) const;
 
  private:
-  void penalise(std::span<float> logits) const;
+  void penalise_repetitions(std::span<float> logits) const;
 
   /// Bans every token that would complete an n-gram that the text already holds.
-  void ban(std::span<float> logits) const;
+  void ban_repeated_ngrams(std::span<float> logits) const;
 
   history_options options_;
   std::vector<std::int32_t> ids_;

@@ -26,11 +26,11 @@ class sampler {
   [[nodiscard]] std::int32_t pick(std::span<float const> logits);
 
  private:
-  /// Token ids in the order of falling logits, the first top-k of them.
+  /// The ids of the top-k tokens, the largest logit first.
   [[nodiscard]] std::vector<std::int32_t> candidates(std::span<float const> logits) const;
 
   sampling_options options_;
-  std::uint64_t picks_ = 0;
+  std::uint64_t pick_count_ = 0;
 };
 
 }  // namespace mpt

@@ -16,7 +16,7 @@ namespace mpt {
 /// may still become a stop string is held back. The tokenizer must outlive this object.
 class stopped_text {
  public:
-  stopped_text(tokenizer const& words, std::vector<std::string> stops);
+  stopped_text(tokenizer const& tokenizer, std::vector<std::string> stops);
 
   /// Adds an id and returns whether the text has ended. Ids of padding rows of the vocabulary,
   /// which belong to no token, are ignored.
@@ -31,7 +31,7 @@ class stopped_text {
  private:
   void add(std::string_view added);
 
-  tokenizer const& words_;
+  tokenizer const& tokenizer_;
   stream_decoder decode_;
   std::vector<std::string> stops_;
   std::string text_;

@@ -1,5 +1,5 @@
 // save_folder writes the model that a stepper trains as a Hugging Face folder. All ranks write
-// together, each the slices that it accounts for, so that no rank ever holds the whole model.
+// together, each rank its own slices of the weights, so that no rank ever holds the whole model.
 #pragma once
 
 #include <algorithm>
@@ -42,27 +42,30 @@ void save_folder(Stepper& stepper, Comm& world, Exchange& exchanges,
 
   detail::value_converter convert(options.type);
   std::vector<float> values;
+  // writes one slice of a tensor; its parameters are those of for_each_saved_slice's callback
   auto const write = [&](std::string const& name, std::span<parallel::index const> extents,
                          parallel::index begin, auto elements, parallel::index run) {
-    auto const stored = options.form.prefix + name;
+    auto const stored_name = options.form.prefix + name;
     auto const file = std::ranges::find_if(
-        files, [&](auto const& candidate) { return candidate.contains(stored); });
+        files, [&](auto const& candidate) { return candidate.contains(stored_name); });
     if (file == files.end()) return;  // a weight that an adapter's folder does not hold
     parallel::index row_length = 1;
     for (parallel::index const extent : extents.subspan(std::min<std::size_t>(1, extents.size())))
       row_length *= extent;
     parallel::read_on_host(stepper.device(), elements, [&](auto host_elements) {
-      constexpr std::size_t max_elements = std::size_t{1} << 20;  // elements of a buffer
+      constexpr std::size_t buffer_elements = std::size_t{1} << 20;
+      // the elements that are contiguous in the tensor: all, or the slice's columns of one row
       auto const piece = run == 0 ? host_elements.size() : static_cast<std::size_t>(run);
       for (std::size_t row_begin = 0; row_begin < host_elements.size();
            row_begin += piece, begin += row_length)
         for (std::size_t offset = 0; offset < piece; offset += values.size()) {
           auto const chunk =
-              host_elements.subspan(row_begin + offset, std::min(max_elements, piece - offset));
+              host_elements.subspan(row_begin + offset, std::min(buffer_elements, piece - offset));
           values.resize(chunk.size());
           std::ranges::transform(chunk, values.begin(),
                                  [](auto value) { return static_cast<float>(value); });
-          file->write(stored, begin + static_cast<parallel::index>(offset), convert(name, values));
+          file->write(stored_name, begin + static_cast<parallel::index>(offset),
+                      convert(name, values));
         }
     });
   };

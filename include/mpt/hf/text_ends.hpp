@@ -17,6 +17,6 @@ struct text_ends {
 
 /// The end tokens as transformers finds them: those that the model's files name
 /// (model_source::end_tokens), else the tokenizer's end-of-text token.
-[[nodiscard]] text_ends text_ends_of(model_source const& source, tokenizer const& words);
+[[nodiscard]] text_ends text_ends_of(model_source const& source, tokenizer const& tokenizer);
 
 }  // namespace mpt

@@ -28,7 +28,7 @@ class zip_archive {
   struct member {
     std::string name;
     std::uint64_t bytes = 0;
-    bool stored = false;  // uncompressed, so that ranges can be read
+    bool is_stored = false;  // neither compressed nor encrypted, so that ranges can be read
   };
 
   /// Opens `path` and reads its list of members. Throws when the file is no complete zip file.

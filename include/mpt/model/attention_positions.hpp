@@ -1,5 +1,6 @@
-// attention_positions: how MPT applies positions to queries and keys before attention: by rotary
-// positions, and by queries that grow with their position (`attn_temperature_tuning`).
+// attention_positions: the ways in which MPT applies positions to queries and keys before
+// attention: rotary positions, and a factor on queries that grows with their position
+// (`attn_temperature_tuning`).
 #pragma once
 
 #include <cstddef>
@@ -15,9 +16,11 @@ namespace mpt {
 
 struct attention_positions {
   parallel::context_parallel::rotary_positions rotary;
-  double temperature = 0.0;        // ops::temperature_options::scale; 0: queries do not grow
-  double temperature_floor = 1.0;  // positions after which queries grow again
+  double temperature_scale = 0.0;  // ops::temperature_options::scale; 0: queries are not scaled
+  double temperature_floor_scale = 1.0;  // positions between two steps of the queries' factor
 
+  /// Applies the positions to the queries and keys of `packed`, in place. `first` is the position
+  /// of the first row of every sequence.
   template <class T, class Stream>
   void forward(parallel::context<Stream>& c, parallel::ops::head_layout const& heads,
                matrix_view<T> packed, index first) const {
@@ -25,6 +28,7 @@ struct attention_positions {
     rotary.forward(c, heads, packed, first);
   }
 
+  /// Turns the gradients of the results of forward() into those of its inputs, in place.
   template <class T, class Stream>
   void backward(parallel::context<Stream>& c, parallel::ops::head_layout const& heads,
                 matrix_view<T> d_packed) const {
@@ -37,16 +41,17 @@ struct attention_positions {
   template <class T, class Stream>
   void scale_queries(parallel::context<Stream>& c, parallel::ops::head_layout const& heads,
                      matrix_view<T> packed, index first) const {
-    if (temperature == 0.0) return;
-    auto const run = [&](matrix_view<T> rows, index length, index position, auto documents) {
+    if (temperature_scale == 0.0) return;
+    auto const scale_rows = [&](matrix_view<T> rows, index length, index position, auto documents) {
       parallel::ops::temperature(c.stream, heads.q(rows),
-                                 {.scale = temperature,
-                                  .floor_scale = temperature_floor,
+                                 {.scale = temperature_scale,
+                                  .floor_scale = temperature_floor_scale,
                                   .sequence = length,
                                   .first = position,
                                   .document_begins = documents});
     };
-    if (c.share.whole == 0) return run(packed, c.sequence, first, c.document_begins);
+    if (c.share.whole == 0) return scale_rows(packed, c.sequence, first, c.document_begins);
+    // document_begins lists the rows of whole sequences, also where this rank holds a part of each
     c.for_each_run(packed.extent(0),
                    [&](index row, index count, std::uint64_t sequence, index position) {
                      auto documents = c.document_begins;
@@ -55,7 +60,7 @@ struct attention_positions {
                                          static_cast<std::uint64_t>(position);
                      if (!documents.empty())
                        documents = documents.subspan(offset, static_cast<std::size_t>(count));
-                     run(packed.slice(row, row + count), count, position, documents);
+                     scale_rows(packed.slice(row, row + count), count, position, documents);
                    });
   }
 };

@@ -35,10 +35,11 @@ class layer_builder {
 
   [[nodiscard]] initial_distribution const& initial() const { return initial_; }
 
-  /// The heads of the model; local_heads: those of this rank.
+  /// The attention heads of the whole model.
   [[nodiscard]] head_layout heads() const {
     return {.heads = config_.n_heads, .kv_heads = kv_heads(config_), .dim = head_dim(config_)};
   }
+  /// The attention heads of this tensor rank.
   [[nodiscard]] head_layout local_heads() const { return position_.part_of(heads()); }
 
   /// A norm that is used between regions of the tensor axis.
@@ -55,23 +56,24 @@ class layer_builder {
                                        {position_.part_of(config_.vocab_size, "vocab_size")});
   }
 
-  /// Block `i` of the model.
-  [[nodiscard]] block<T, Comm> make_block(std::string const& name, index i,
+  /// Block `i` of the model. `prefix`: the beginning of its parameters' names, with the last dot.
+  [[nodiscard]] block<T, Comm> make_block(std::string const& prefix, index i,
                                           recomputation const& recompute_options) const {
     // a norm in front of a layer that recomputes is not droppable: that layer reads its input a
     // second time, before the norm is recomputed
-    auto attend =
-        make_branch(name + "norm_1", recompute_options.cheap && !recompute_options.attention,
-                    recompute(make_attention(name + "attn.", i), recompute_options.attention),
-                    name + "resid_attn_dropout");
-    auto feed =
-        make_branch(name + "norm_2", recompute_options.cheap && !recompute_options.feed_forward,
-                    recompute(make_feed_forward(name + "ffn.", recompute_options.cheap),
+    auto attention_branch =
+        make_branch(prefix + "norm_1", recompute_options.cheap && !recompute_options.attention,
+                    recompute(make_attention(prefix + "attn.", i), recompute_options.attention),
+                    prefix + "resid_attn_dropout");
+    auto feed_forward_branch =
+        make_branch(prefix + "norm_2", recompute_options.cheap && !recompute_options.feed_forward,
+                    recompute(make_feed_forward(prefix + "ffn.", recompute_options.cheap),
                               recompute_options.feed_forward),
-                    name + "resid_ffn_dropout");
+                    prefix + "resid_ffn_dropout");
     return block<T, Comm>(
-        sequential(recompute(std::move(attend), recompute_options.attention_branch),
-                   recompute(std::move(feed), recompute_options.feed_forward_branch)),
+        sequential(
+            recompute(std::move(attention_branch), recompute_options.attention_branch),
+            recompute(std::move(feed_forward_branch), recompute_options.feed_forward_branch)),
         recompute_options.block);
   }
 
@@ -123,8 +125,8 @@ class layer_builder {
 
   /// The last projection of a region, from `in` units, of which this rank has `local_units`. Its
   /// bias is added once, at the end of the region.
-  [[nodiscard]] row_linear<T, Comm> make_last(std::string const& name, index in,
-                                              row_range local_units) const {
+  [[nodiscard]] row_linear<T, Comm> make_last_projection(std::string const& name, index in,
+                                                         row_range local_units) const {
     index const d = config_.d_model;
     row_linear<T, Comm> out{
         groups_.tensor,
@@ -138,13 +140,13 @@ class layer_builder {
     return out;
   }
 
-  [[nodiscard]] qkv_projection<T, Comm> make_qkv(std::string const& name, head_layout heads,
+  [[nodiscard]] qkv_projection<T, Comm> make_qkv(std::string const& prefix, head_layout heads,
                                                  bool has_keys) const {
     index const d = config_.d_model;
     // LLM Foundry initialises the rows of each head as a separate matrix
     auto const init = initial_.linear(heads.dim, d);
     auto const project = [&](char const* suffix, index rows) {
-      return make_linear(name + suffix, rows, d, init, has_attention_bias(config_));
+      return make_linear(prefix + suffix, rows, d, init, has_attention_bias(config_));
     };
     using parallel::tensor::keep_heads;
     qkv_projection<T, Comm> out(
@@ -160,14 +162,14 @@ class layer_builder {
 
   /// Norms of queries and keys: of each head separately (qk_gn), or over the heads of all ranks
   /// (qk_ln).
-  [[nodiscard]] query_key_norm<T, Comm> make_query_key_norm(std::string const& name,
+  [[nodiscard]] query_key_norm<T, Comm> make_query_key_norm(std::string const& prefix,
                                                             head_layout heads,
                                                             bool has_keys) const {
     auto const& attn = config_.attn;
     query_key_norm<T, Comm> out;
     if (!attn.qk_ln && !attn.qk_gn) return out;
     auto const make = [&](char const* suffix, index width) {
-      auto result = make_norm(name + suffix, attn.norm_type, attn.qk_gn ? heads.dim : width,
+      auto result = make_norm(prefix + suffix, attn.norm_type, attn.qk_gn ? heads.dim : width,
                               groups_.tensor.replication_inside());
       result.eps = 1e-5;  // LLM Foundry does not pass norm_eps to these norms
       return result;
@@ -185,14 +187,15 @@ class layer_builder {
   void check_exchanged_heads(head_layout const& heads) const {
     using parallel::context_parallel::check_heads;
     int const ranks = groups_.context.group.size();
-    for (index const rank : {index{0}, position_.size - 1}) {  // have the most and fewest heads
+    // the first rank has the most heads, and the last has the fewest
+    for (index const rank : {index{0}, position_.size - 1}) {
       auto const local = parallel::tensor::axis_position{rank, position_.size}.part_of(heads);
       check_heads("query", local.heads, ranks);
       check_heads("key", local.kv_heads, ranks);
     }
   }
 
-  [[nodiscard]] attention<T, Comm> make_attention(std::string const& name, index i) const {
+  [[nodiscard]] attention<T, Comm> make_attention(std::string const& prefix, index i) const {
     auto const attn = attention_of_layer(config_, i);
     auto const model_heads = heads();
     auto const queries = position_.queries_of(model_heads);
@@ -201,17 +204,17 @@ class layer_builder {
     out.own_keys = key_source(config_, i) == i;
     if (groups_.context.exchange_heads()) check_exchanged_heads(model_heads);
     out.ranks = groups_.context;
-    out.qkv = make_qkv(name, model_heads, out.own_keys);
-    out.query_key = make_query_key_norm(name, model_heads, out.own_keys);
-    out.out =
-        make_last(name + "out_proj", config_.d_model, rows_of_heads(queries, model_heads.dim));
+    out.qkv = make_qkv(prefix, model_heads, out.own_keys);
+    out.query_key = make_query_key_norm(prefix, model_heads, out.own_keys);
+    out.out = make_last_projection(prefix + "out_proj", config_.d_model,
+                                   rows_of_heads(queries, model_heads.dim));
     out.scores = {.scale = softmax_scale(config_),
                   .dropout = {.probability = static_cast<float>(attn.attn_pdrop),
                               .first_head = queries.begin,
                               .heads = model_heads.heads},
                   .softcap = attn.attn_logit_softcapping.value_or(0.0),
                   .window = attn.sliding_window_size};
-    out.dropout_operation = stream_id(name + "dropout");
+    out.dropout_operation = stream_id(prefix + "dropout");
     if (attn.alibi) {
       auto const slopes = alibi_slopes(static_cast<int>(model_heads.heads), attn.alibi_bias_max);
       out.slopes.assign(slopes.begin() + queries.begin,
@@ -223,12 +226,12 @@ class layer_builder {
                               // the middle keeps xPos's factors close to 1 at all positions
                               .origin = config_.max_seq_len / 2};
     }
-    out.positions.temperature = attn.temperature.attn_scale;
-    out.positions.temperature_floor = attn.temperature.floor_scale;
+    out.positions.temperature_scale = attn.temperature.attn_scale;
+    out.positions.temperature_floor_scale = attn.temperature.floor_scale;
     return out;
   }
 
-  [[nodiscard]] feed_forward<T, Comm> make_feed_forward(std::string const& name,
+  [[nodiscard]] feed_forward<T, Comm> make_feed_forward(std::string const& prefix,
                                                         bool recompute_activation) const {
     index const d = config_.d_model;
     index const hidden = ffn_hidden(config_);
@@ -238,12 +241,12 @@ class layer_builder {
     feed_forward<T, Comm> out;
     auto const make_projection = [&](char const* suffix) {
       return parallel::tensor::keep_outputs(
-          position_, make_linear(name + suffix, hidden, d, initial_.linear(hidden, d), has_bias),
+          position_, make_linear(prefix + suffix, hidden, d, initial_.linear(hidden, d), has_bias),
           {local_units});
     };
     out.up = {groups_.tensor, make_projection("up_proj")};
     if (config_.ffn_type == ffn_kind::mptglu) out.gate = make_projection("gate_proj");
-    out.down = make_last(name + "down_proj", hidden, local_units);
+    out.down = make_last_projection(prefix + "down_proj", hidden, local_units);
     out.activate = {.kind = config_.ffn_act_fn, .is_droppable = recompute_activation};
     return out;
   }

@@ -10,11 +10,12 @@
 
 namespace mpt {
 
-/// The reason why `words.eos_id()` is empty, to follow "it has no end-of-text token" in a message.
-[[nodiscard]] std::string why_without_end(tokenizer const& words);
+/// The reason why `tokenizer.eos_id()` is empty, to follow "it has no end-of-text token" in a
+/// message.
+[[nodiscard]] std::string why_without_end(tokenizer const& tokenizer);
 
 /// The id of the token that ends a text. Throws if there is none; `need` names the consequence
 /// ("responses would never end").
-std::int32_t require_end(tokenizer const& words, std::string_view need);
+std::int32_t require_end(tokenizer const& tokenizer, std::string_view need);
 
 }  // namespace mpt

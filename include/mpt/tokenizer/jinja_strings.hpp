@@ -1,6 +1,6 @@
 // jinja_strings: minja functions for the string operations that jinja_text.hpp rewrites, and string
-// filters. Those of minja itself count bytes as characters, and a slice beyond the end reads
-// foreign memory.
+// filters. They replace minja's own string operations, which count bytes instead of characters, and
+// whose slices read out of bounds beyond the end of a string.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,8 @@
 
 namespace mpt::detail {
 
-/// Defines a function `name` for templates with `min_count` to `max_count` positional arguments.
+/// Defines a function `name` for templates, with `min_count` to `max_count` positional arguments
+/// and none by keyword. Error messages name it without the prefix "py_".
 template <class F>
 void set_function(minja::Context& context, std::string const& name, std::size_t min_count,
                   std::size_t max_count, F const& call) {
@@ -33,19 +34,20 @@ void set_function(minja::Context& context, std::string const& name, std::size_t 
               }));
 }
 
+/// The code points of a value's text.
 [[nodiscard]] inline std::u32string characters(minja::Value const& value) {
   return python::decode(value.to_str());
 }
 [[nodiscard]] inline minja::Value text_value(std::u32string_view text) {
   return {python::encode(text)};
 }
-[[nodiscard]] inline minja::Value list_of(std::vector<std::u32string_view> const& parts) {
+[[nodiscard]] inline minja::Value text_list(std::vector<std::u32string_view> const& parts) {
   auto out = minja::Value::array();
   for (auto const part : parts) out.push_back(text_value(part));
   return out;
 }
 /// A string as the list of its characters; any other value unchanged.
-[[nodiscard]] inline minja::Value items_of(minja::Value const& value) {
+[[nodiscard]] inline minja::Value iterable_value(minja::Value const& value) {
   if (!value.is_string()) return value;
   auto const text = characters(value);
   auto out = minja::Value::array();
@@ -53,9 +55,10 @@ void set_function(minja::Context& context, std::string const& name, std::size_t 
   return out;
 }
 
-[[nodiscard]] inline minja::Value item_of(minja::Value value, minja::Value const& index) {
+/// value[index] of Python, where a string's items are characters; undefined beyond the ends.
+[[nodiscard]] inline minja::Value subscript(minja::Value value, minja::Value const& index) {
   if (value.is_null())
-    throw std::runtime_error("the item " + index.dump() + " of something that is not defined");
+    throw std::runtime_error("item " + index.dump() + " is read from an undefined value");
   if (!index.is_number_integer() || value.is_object()) return value.get(index);
   auto const item = index.get<std::int64_t>();
   auto const resolve = [&](std::size_t size) -> std::optional<std::size_t> {
@@ -73,19 +76,21 @@ void set_function(minja::Context& context, std::string const& name, std::size_t 
   return position ? value.at(*position) : minja::Value();
 }
 
-[[nodiscard]] inline minja::Value slice_of(std::vector<minja::Value>& args) {
-  auto const bound = [&](std::size_t argument) -> std::optional<std::int64_t> {
+/// value[begin:end:step] of Python for args = {value, begin, end, step}; a null bound is absent.
+[[nodiscard]] inline minja::Value slice(std::vector<minja::Value>& args) {
+  auto const integer_argument = [&](std::size_t argument) -> std::optional<std::int64_t> {
     if (args[argument].is_null()) return std::nullopt;
     if (!args[argument].is_number_integer())
-      throw std::runtime_error("a slice needs whole numbers");
+      throw std::runtime_error("the bounds and the step of a slice must be integers");
     return args[argument].get<std::int64_t>();
   };
-  auto const step = bound(3).value_or(1);
+  auto const step = integer_argument(3).value_or(1);
   if (step == 0) throw std::runtime_error("slice step cannot be zero");
   auto const& value = args[0];
   if (value.is_array()) {
     auto out = minja::Value::array();
-    for (auto const position : python::slice_of(value.size(), bound(1), bound(2), step))
+    for (auto const position :
+         python::slice_indices(value.size(), integer_argument(1), integer_argument(2), step))
       out.push_back(value.at(position));
     return out;
   }
@@ -93,16 +98,18 @@ void set_function(minja::Context& context, std::string const& name, std::size_t 
   if (!value.is_string()) throw std::runtime_error("only strings and lists have slices");
   auto const text = characters(value);
   std::u32string out;
-  for (auto const position : python::slice_of(text.size(), bound(1), bound(2), step))
+  for (auto const position :
+       python::slice_indices(text.size(), integer_argument(1), integer_argument(2), step))
     out += text[position];
   return text_value(out);
 }
 
+/// str.split() for args = {text, separator (null: white space), most splits (absent: no limit)}.
 [[nodiscard]] inline minja::Value split(std::vector<minja::Value> const& args) {
   auto const max_splits = args.size() > 2 ? args[2].get<std::int64_t>() : std::int64_t{-1};
   auto const text = args[0].get<std::string>();
   if (args.size() < 2 || args[1].is_null())
-    return list_of(python::split(python::decode(text), max_splits));
+    return text_list(python::split(python::decode(text), max_splits));
   auto const separator = args[1].get<std::string>();
   if (separator.empty()) throw std::runtime_error("empty separator");
   auto out = minja::Value::array();
@@ -117,6 +124,7 @@ void set_function(minja::Context& context, std::string const& name, std::size_t 
   return out;
 }
 
+/// str.replace() for args = {text, old text, new text, most replacements (absent: no limit)}.
 [[nodiscard]] inline minja::Value replace(std::vector<minja::Value> const& args) {
   auto const text = args[0].get<std::string>();
   auto const old_text = args[1].get<std::string>();
@@ -159,19 +167,21 @@ void set_function(minja::Context& context, std::string const& name, std::size_t 
   return out;
 }
 
-using text_change = std::pair<char const*, std::u32string (*)(std::u32string_view)>;
+/// The name of a string method, and the function that computes it.
+using case_conversion = std::pair<char const*, std::u32string (*)(std::u32string_view)>;
 
+/// Defines the functions into which jinja_text.hpp rewrites subscripts, slices and string methods.
 inline void set_string_methods(minja::Context& context) {
   using values = std::vector<minja::Value>;
-  set_function(context, "py_item", 2, 2, [](values& v) { return item_of(v[0], v[1]); });
-  set_function(context, "py_slice", 4, 4, slice_of);
-  set_function(context, "py_items", 1, 1, [](values& v) { return items_of(v[0]); });
-  std::array const cases{text_change{"upper", python::upper}, text_change{"lower", python::lower},
-                         text_change{"title", python::title},
-                         text_change{"capitalize", python::capitalize}};
-  for (auto const& [name, change] : cases)
-    set_function(context, std::string("py_") + name, 1, 1, [change = change](values& v) {
-      return text_value(change(python::decode(v[0].get<std::string>())));
+  set_function(context, "py_item", 2, 2, [](values& v) { return subscript(v[0], v[1]); });
+  set_function(context, "py_slice", 4, 4, slice);
+  set_function(context, "py_items", 1, 1, [](values& v) { return iterable_value(v[0]); });
+  std::array const conversions{
+      case_conversion{"upper", python::upper}, case_conversion{"lower", python::lower},
+      case_conversion{"title", python::title}, case_conversion{"capitalize", python::capitalize}};
+  for (auto const& [name, convert] : conversions)
+    set_function(context, std::string("py_") + name, 1, 1, [convert = convert](values& v) {
+      return text_value(convert(python::decode(v[0].get<std::string>())));
     });
   for (std::string const name : {"strip", "lstrip", "rstrip"})
     set_function(context, "py_" + name, 1, 2, [name](values& v) {
@@ -187,14 +197,15 @@ inline void set_string_methods(minja::Context& context) {
   set_function(context, "py_replace", 3, 4, [](values& v) { return replace(v); });
 }
 
+/// Defines the filters on strings and lists.
 inline void set_string_filters(minja::Context& context) {
   using values = std::vector<minja::Value>;
-  std::array const cases{text_change{"upper", python::upper}, text_change{"lower", python::lower},
-                         text_change{"title", title_filter},
-                         text_change{"capitalize", python::capitalize}};
-  for (auto const& [name, change] : cases)
-    set_function(context, name, 1, 1, [change = change](values& v) {
-      return v[0].is_null() ? minja::Value("") : text_value(change(characters(v[0])));
+  std::array const conversions{
+      case_conversion{"upper", python::upper}, case_conversion{"lower", python::lower},
+      case_conversion{"title", title_filter}, case_conversion{"capitalize", python::capitalize}};
+  for (auto const& [name, convert] : conversions)
+    set_function(context, name, 1, 1, [convert = convert](values& v) {
+      return v[0].is_null() ? minja::Value("") : text_value(convert(characters(v[0])));
     });
   set_function(context, "trim", 1, 2, [](values& v) {
     if (v[0].is_null()) return minja::Value("");
@@ -211,19 +222,21 @@ inline void set_string_filters(minja::Context& context) {
       auto const size = v[0].is_string() ? characters(v[0]).size() : v[0].size();
       return minja::Value(static_cast<std::int64_t>(size));
     });
-  set_function(context, "first", 1, 1,
-               [](values& v) { return item_of(items_of(v[0]), minja::Value(std::int64_t{0})); });
-  set_function(context, "last", 1, 1,
-               [](values& v) { return item_of(items_of(v[0]), minja::Value(std::int64_t{-1})); });
+  set_function(context, "first", 1, 1, [](values& v) {
+    return subscript(iterable_value(v[0]), minja::Value(std::int64_t{0}));
+  });
+  set_function(context, "last", 1, 1, [](values& v) {
+    return subscript(iterable_value(v[0]), minja::Value(std::int64_t{-1}));
+  });
   set_function(context, "list", 1, 1, [](values& v) {
     if (v[0].is_null()) return minja::Value::array();
     auto out = minja::Value::array();
-    items_of(v[0]).for_each([&](minja::Value& item) { out.push_back(item); });
+    iterable_value(v[0]).for_each([&](minja::Value& item) { out.push_back(item); });
     return out;
   });
   set_function(context, "reverse", 1, 1, [](values& v) {
-    std::vector<minja::Value> reversed{v[0], {}, {}, minja::Value(std::int64_t{-1})};
-    return slice_of(reversed);
+    std::vector<minja::Value> reverse_slice{v[0], {}, {}, minja::Value(std::int64_t{-1})};
+    return slice(reverse_slice);
   });
 }
 

@@ -4,9 +4,10 @@
 // after a merge only the words that hold the pair are rewritten, and only the counts of the
 // neighbouring pairs change. The most frequent pair comes from a heap whose counts may be stale: a
 // stale entry is pushed again with the current count. Ties go to the pair with the smaller left id,
-// then the smaller right id, so the result depends only on the counts. Both rules, and the
-// arithmetic, are those of Hugging Face's BpeTrainer, and the merges are equal.
-// Cost: memory O(letters of all distinct words); time grows with merges x words that hold them.
+// then the smaller right id, so the result depends only on the counts. The
+// rules and the arithmetic are those of Hugging Face's BpeTrainer, so the merges are the same.
+// Cost: memory O(bytes of all distinct words); time O(sum over the merges of the words that hold
+// the merged pair).
 #pragma once
 
 #include <cstddef>

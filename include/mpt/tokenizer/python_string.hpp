@@ -41,7 +41,9 @@ namespace mpt::python {
                                                      std::int64_t max_splits);
 
 /// The indices of a slice [begin:end:step] of a sequence of `size` elements; step is not 0.
-[[nodiscard]] std::vector<std::size_t> slice_of(std::size_t size, std::optional<std::int64_t> begin,
-                                                std::optional<std::int64_t> end, std::int64_t step);
+[[nodiscard]] std::vector<std::size_t> slice_indices(std::size_t size,
+                                                     std::optional<std::int64_t> begin,
+                                                     std::optional<std::int64_t> end,
+                                                     std::int64_t step);
 
 }  // namespace mpt::python

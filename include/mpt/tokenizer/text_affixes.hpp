@@ -19,11 +19,11 @@ struct text_affixes {
 };
 
 /// The affixes that the tokenizer's files name. Throws for a post_processor of unknown form.
-[[nodiscard]] text_affixes read_text_affixes(tokenizer const& words);
+[[nodiscard]] text_affixes read_text_affixes(tokenizer const& tokenizer);
 
 /// The ids of `text` between the affixes.
 [[nodiscard]] std::vector<std::int32_t> encode_with_affixes(text_affixes const& affixes,
-                                                            tokenizer const& words,
+                                                            tokenizer const& tokenizer,
                                                             std::string_view text);
 
 }  // namespace mpt

@@ -23,9 +23,10 @@ struct run_parts {
   std::shared_ptr<run_tasks const> tasks = {};         ///< set if the run has icl_tasks
   std::shared_ptr<sample_prompts const> prompts = {};  ///< set if the run has a generate_callback
   std::shared_ptr<hf_exports const> exports = {};      ///< set if the run has an hf_checkpointer
-  weight_opener open_weights = {};  ///< opens weights that are no checkpoint of a run
-  std::string adapter_base = {};    ///< base model of trained adapters, see adapter_base_of
-  std::optional<double> packing_ratio = {};  ///< of train_loader, where packing_ratio is auto
+  weight_opener open_weights = {};  ///< opens pretrained weights that are no checkpoint of a run
+  std::string adapter_base = {};  ///< Hugging Face folder of the adapters' base model; empty: none
+  /// The packing ratio found for train_loader; empty unless its packing_ratio is "auto".
+  std::optional<double> packing_ratio = {};
 };
 
 /// Returns `parts`; throws if a part that the configuration asks for is missing.

@@ -4,8 +4,8 @@
 // `6.0e-4`, `1e5`, `.5` and `4_000_000` are numbers. Integers may be octal, hexadecimal, binary or
 // sexagesimal: `030` is 24, `0x1F` 31, `0b101` 5, `1:30` 90; OmegaConf reads `08` and `0o30` as
 // text, so they are no numbers. An integer may be written `1e3` or `256.0`; booleans are
-// true/false/yes/no/on/off. The locale has no influence. Each function returns nothing for text of
-// another form, so that the caller can report the expected form and the location.
+// true/false/yes/no/on/off. The locale has no influence. Each function returns std::nullopt for
+// text of another form, so that the caller can report the expected form and the location.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,17 @@
 
 namespace mpt {
 
-/// A finite decimal number, or nothing; leading zeros do not change its base, as in times
+/// A finite decimal number; leading zeros do not change its base, as in times
 /// (`030ba`).
 [[nodiscard]] std::optional<double> parse_decimal(std::string_view text);
 
-/// A finite number as YAML 1.1 has it, or nothing.
+/// A finite number as YAML 1.1 reads it.
 [[nodiscard]] std::optional<double> parse_number(std::string_view text);
 
-/// An integer, also when written as a number without a fraction (`1e3`), or nothing.
+/// An integer, also when written as a number without a fraction (`1e3`).
 [[nodiscard]] std::optional<std::int64_t> parse_integer(std::string_view text);
 
-/// true/false, yes/no, on/off in lower, upper or title case, or nothing.
+/// true/false, yes/no, on/off in lower, upper or title case.
 [[nodiscard]] std::optional<bool> parse_bool(std::string_view text);
 
 }  // namespace mpt

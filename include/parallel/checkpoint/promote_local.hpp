@@ -203,7 +203,7 @@ template <class Comm, class Exchange>
   auto const text = detail::local_manifest(world, exchanges, folder,
                                            local.nodes.is_first(world.rank()), pointer, unreadable);
   if (text.empty()) detail::require_readable(world, exchanges, name, root, unreadable);
-  if (text.empty()) return concat(name, " is lost: no node that is here has its manifest");
+  if (text.empty()) return concat(name, " is lost: no node of this run has its manifest");
   auto const content = parse_manifest(text, (folder / manifest_name).native());
 
   save_target const target{
@@ -232,8 +232,8 @@ template <class Comm, class Exchange>
   if (copied.lost.empty())
     return concat("took ", name, " from ", local.nodes.nodes(),
                   local.nodes.nodes() == 1 ? " node" : " nodes", copied.damage);
-  return concat(name, " is lost: no node that is here has ", detail::first_few(copied.lost),
-                " whole", copied.damage);
+  return concat(name, " is lost: no node of this run has an intact copy of ",
+                detail::first_few(copied.lost), copied.damage);
 }
 
 }  // namespace parallel::checkpoint

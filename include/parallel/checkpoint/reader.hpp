@@ -50,7 +50,7 @@ class checkpoint_reader {
   [[nodiscard]] bool contains(std::string const& tensor) const {
     return tensors().contains(tensor);
   }
-  /// Throws when there is no tensor of this name.
+  /// Type, shape and slices of one tensor. Throws if the checkpoint does not have it.
   [[nodiscard]] sliced_tensor const& at(std::string const& tensor) const {
     auto const found = tensors().find(tensor);
     require(found != tensors().end(), folder_.native(), ": has no tensor \"", tensor, "\"");
@@ -91,8 +91,8 @@ class checkpoint_reader {
   /// `shares` reads about the same number of bytes as every other rank, from few files. Cost: reads
   /// its share from the disk itself (not from the system's cache), in the order of the files.
   [[nodiscard]] std::vector<std::string> damage(index share = 0, index shares = 1) const {
-    require(0 <= share && share < shares, folder_.native(), ": damage: share ", share, " of ",
-            shares);
+    require(0 <= share && share < shares, folder_.native(), ": damage: share is ", share,
+            ", but must be from 0 to ", shares - 1);
     std::vector<std::string> found;
     std::vector<std::byte> buffer(static_cast<std::size_t>(chunk_bytes));
     auto const record_damage = [&](auto const& checks) {
@@ -103,14 +103,14 @@ class checkpoint_reader {
         found.emplace_back(problem.what());
       }
     };
-    for (auto const& part : parts(share, shares))
+    for (auto const& part : file_parts(share, shares))
       record_damage([&] {
         auto const file = open(part.first);
         file.forget_cached();
         if (part.second.has_header)
           record_damage([&] { check_header(file, part.second.contents, buffer); });
         for (auto const& slice : part.second.contents.slices)
-          record_damage([&] { check(file, slice, buffer); });
+          record_damage([&] { check_slice(file, slice, buffer); });
       });
     return found;
   }
@@ -132,16 +132,16 @@ class checkpoint_reader {
   };
 
   template <class T>
-  void read(std::string const& tensor, block const& from, std::span<T> out) const {
+  void read(std::string const& tensor, block const& elements, std::span<T> out) const {
     auto const type = at(tensor).type;
     if (type == element_type_of(dtype_of<T>))
-      return stream_bytes(tensor, from, std::as_writable_bytes(out));
+      return stream_bytes(tensor, elements, std::as_writable_bytes(out));
     require(real_element<T> && is_real(type), folder_.native(), ": tensor \"", tensor, "\" is of ",
             name_of(type), ", which is not read as ", name_of(dtype_of<T>));
     if constexpr (real_element<T>) {
       std::vector<std::byte> buffer;
       stream(
-          tensor, from,
+          tensor, elements,
           [&](std::size_t, std::size_t bytes) {
             buffer.resize(bytes);
             return std::span(buffer);
@@ -152,10 +152,11 @@ class checkpoint_reader {
     }
   }
 
-  void stream_bytes(std::string const& tensor, block const& from, std::span<std::byte> out) const {
+  void stream_bytes(std::string const& tensor, block const& elements,
+                    std::span<std::byte> out) const {
     auto const width = size_of(at(tensor).type);
     stream(
-        tensor, from,
+        tensor, elements,
         [&](std::size_t offset, std::size_t bytes) { return out.subspan(offset * width, bytes); },
         [](std::size_t, std::span<std::byte>) {});
   }
@@ -164,36 +165,37 @@ class checkpoint_reader {
   // the block's elements before the piece: destination(offset, bytes) returns the memory for the
   // piece, and finished(offset, memory) is called when the memory is filled.
   template <class Destination, class Finished>
-  void stream(std::string const& name, block const& from, Destination destination,
+  void stream(std::string const& name, block const& elements, Destination destination,
               Finished finished) const {
     auto const& tensor = at(name);
     auto const size = tensor.size();
-    auto const count = from.run * from.rows;
-    require(0 <= from.begin && from.begin <= size && count <= size &&
-                (count == 0 || from.end() <= size),
+    auto const count = elements.run * elements.rows;
+    require(0 <= elements.begin && elements.begin <= size && count <= size &&
+                (count == 0 || elements.end() <= size),
             folder_.native(), ": tensor \"", name, "\" has ", size, " elements; ", count, " from ",
-            from.begin, " on were asked for");
+            elements.begin, " on were asked for");
     if (count == 0) return;
     for (auto const& slice : tensor.slices) {
-      if (slice.end <= from.begin) continue;
-      if (slice.begin >= from.end()) break;  // slices are sorted
+      if (slice.end <= elements.begin) continue;
+      if (slice.begin >= elements.end()) break;  // slices are sorted
       std::optional<input_file> file;
-      index const step = std::max<index>(1, from.stride);
-      for (index row = std::max<index>(0, (slice.begin - from.begin - from.run + step) / step);
-           row < from.rows && from.begin + row * from.stride < slice.end; ++row) {
-        index const begin = from.begin + row * from.stride;
+      index const step = std::max<index>(1, elements.stride);
+      for (index row =
+               std::max<index>(0, (slice.begin - elements.begin - elements.run + step) / step);
+           row < elements.rows && elements.begin + row * elements.stride < slice.end; ++row) {
+        index const begin = elements.begin + row * elements.stride;
         auto const offset_of = [&](index element) {
-          return static_cast<std::size_t>(row * from.run + element - begin);
+          return static_cast<std::size_t>(row * elements.run + element - begin);
         };
         stream_run(
-            name, slice, begin, begin + from.run, file,
+            name, slice, begin, begin + elements.run, file,
             [&](index first, std::size_t bytes) { return destination(offset_of(first), bytes); },
             [&](index first, std::span<std::byte> bytes) { finished(offset_of(first), bytes); });
       }
     }
   }
 
-  // Reads those of the elements [begin, end) that the slice holds. Opens `file` if there are any.
+  // Reads the elements of [begin, end) that lie in the slice. Opens `file` if there are any.
   template <class Destination, class Finished>
   void stream_run(std::string const& name, slice_record const& slice, index begin, index end,
                   std::optional<input_file>& file, Destination destination,
@@ -208,7 +210,7 @@ class checkpoint_reader {
       index first = std::max(begin, origin);
       index const last = std::min(end, origin + length);
       if (first >= last) continue;
-      bool const whole = slice.run == 0 && last - first == length;
+      bool const is_whole_slice = slice.run == 0 && last - first == length;
       if (!file) file.emplace(open(slice.file));
       running_checksum sum;
       while (first < last) {
@@ -216,11 +218,11 @@ class checkpoint_reader {
         auto const bytes = destination(first, static_cast<std::size_t>(piece * width));
         auto const offset = row * length + first - origin;
         file->read(slice.offset + static_cast<std::uint64_t>(offset * width), bytes, name);
-        if (whole) sum.add(bytes);
+        if (is_whole_slice) sum.add(bytes);
         finished(first, bytes);
         first += piece;
       }
-      if (whole) require_checksum(file->name(), name, slice, sum.value());
+      if (is_whole_slice) require_checksum(file->name(), name, slice, sum.value());
     }
   }
 
@@ -230,7 +232,7 @@ class checkpoint_reader {
     return file;
   }
 
-  // The part of a file that one rank verifies: some slices and perhaps the header.
+  // The part of a file that one rank verifies: some of its slices, and its header if `has_header`.
   struct file_part {
     file_contents contents;
     bool has_header = false;
@@ -238,7 +240,7 @@ class checkpoint_reader {
 
   // The share of rank `share`: all bytes of the checkpoint are divided into `shares` equal ranges,
   // and the slices and headers that begin in range `share` belong to it.
-  [[nodiscard]] std::map<std::string, file_part> parts(index share, index shares) const {
+  [[nodiscard]] std::map<std::string, file_part> file_parts(index share, index shares) const {
     auto const all_contents = contents_by_file(manifest_.slices);
     std::uint64_t total = 0;
     for (auto const& [name, contents] : all_contents) total += contents.bytes;
@@ -280,7 +282,8 @@ class checkpoint_reader {
                    checksum_of(file, 0, contents.header_bytes, "the header", buffer));
   }
 
-  static void check(input_file const& file, named_slice const& named, std::span<std::byte> buffer) {
+  static void check_slice(input_file const& file, named_slice const& named,
+                          std::span<std::byte> buffer) {
     auto const& slice = *named.slice;
     require_checksum(file.name(), named.tensor, slice,
                      checksum_of(file, slice.offset, slice.bytes, named.tensor, buffer));

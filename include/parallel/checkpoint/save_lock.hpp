@@ -1,10 +1,11 @@
-// save_lock: one program at a time writes an export. (For checkpoints, which take long:
-// folder_claim.hpp.)
+// save_lock: lets one program at a time write an export. (Checkpoints are written for longer and
+// use folder_claim.hpp.)
 //
 // The lock is a file beside the export, held by flock(2) while a program writes, so the system
-// frees it when the program dies, in whatever way. Its text names the holder. NFS (since
+// frees it when the program ends for any reason. Its text names the holder. NFS (since
 // Linux 2.6.12), Lustre (mounted with flock), CephFS, GPFS and BeeGFS show such locks to all
-// machines; on a disk without locks nothing is held.
+// machines; on a file system without locks, save_lock
+// does not protect.
 #pragma once
 
 #include <fcntl.h>
@@ -26,13 +27,13 @@
 
 namespace parallel::checkpoint {
 
-/// A lock, held while this object lives. Its file is removed at the end; a file that a killed
-/// program left behind is taken over.
+/// A lock, held while this object lives. The destructor removes the lock's file. A file that a
+/// killed program has left behind is reused.
 class save_lock {
  public:
-  /// Takes the lock of `path`, whose folder exists. Throws when another program holds it, with what
-  /// it wrote about itself: process, machine, since when. `target`: what is locked, for that
-  /// message.
+  /// Takes the lock of `path`, whose folder exists. Throws when another program holds it; the
+  /// message quotes what that program wrote about itself: process, machine and start. `target`: the
+  /// export, for the message.
   save_lock(std::filesystem::path path, std::filesystem::path const& target)
       : path_(std::move(path)) {
     for (int tries = 0;;) {
@@ -45,9 +46,10 @@ class save_lock {
         auto const holder_text = holder();
         require(holder_text.empty() && ++tries < 100, target.native(),
                 ": another program is writing here (",
-                holder_text.empty() ? "it has not said which" : holder_text,
+                holder_text.empty() ? "its lock file does not name it" : holder_text,
                 "); wait for it, or choose another folder");
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));  // it is about to write its name
+        std::this_thread::sleep_for(
+            std::chrono::milliseconds(1));  // the holder is about to write its name
         continue;
       }
       if (is_own_file()) break;
@@ -69,10 +71,11 @@ class save_lock {
     return ::fstat(handle_.get(), &locked) == 0 && ::stat(path_.c_str(), &named) == 0 &&
            locked.st_ino == named.st_ino && locked.st_dev == named.st_dev;
   }
+  /// The first line of the locked file, which the holder wrote; empty if it has written none yet.
   [[nodiscard]] std::string holder() const {
     std::array<char, 400> text{};
-    auto const got = ::pread(handle_.get(), text.data(), text.size(), 0);
-    std::string out(text.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
+    auto const read_bytes = ::pread(handle_.get(), text.data(), text.size(), 0);
+    std::string out(text.data(), read_bytes > 0 ? static_cast<std::size_t>(read_bytes) : 0);
     out.resize(std::min(out.size(), out.find('\n')));
     return out;
   }

@@ -92,8 +92,8 @@ concept has_collectives = has_all_reduce<C, T> && has_reduce_scatter<C, T> &&
     has_all_gather<C, T> && has_all_to_all<C, T> && has_broadcast<C, T> && has_barrier<C> &&
     has_send<C, T> && has_recv<C, T>;
 
-/// Accepts operations as values, groups of them included (call_group.hpp). `collectives` is built
-/// on this, and so is any communicator of a user.
+/// A communicator that accepts operations as values, groups of operations included
+/// (call_group.hpp). `collectives` derives all collectives from `submit`.
 template <class C>
 concept submits_operations = communicator<C> &&
     requires(C c, typename C::stream_type& s, operation op) {
@@ -102,7 +102,7 @@ concept submits_operations = communicator<C> &&
 
 /// A communicator that can exchange signatures before an operation, as decorators do.
 /// `open_exchange` reserves the next position in the order of calls for an exchange; its argument
-/// is the stream whose worker will call it, or absent when the caller will.
+/// is the stream whose worker makes the exchange; without an argument the caller makes it.
 template <class C>
 concept has_submit = submits_operations<C> && requires(C c, typename C::stream_type& s) {
   { c.open_exchange() } -> std::same_as<signature_exchange>;
@@ -120,8 +120,8 @@ concept groups_messages = communicator<C> && requires {
 /// `split(coloring, name)`: the communicator of the ranks of the same color, in rank order.
 /// Collective: every rank calls it, and no call of a rank may still be waiting for another rank. It
 /// blocks until all ranks have arrived, unless every rank knows all colors and the backend needs no
-/// rendezvous. Calls of the sub-communicators and of the whole never mix. The axes of a mesh are
-/// made by it.
+/// rendezvous. Calls of the sub-communicators and of the whole never mix. A mesh makes its axes
+/// with it.
 template <class C>
 concept has_split = communicator<C> && requires(C c) {
   { c.split(coloring(0), std::string()) } -> std::same_as<C>;

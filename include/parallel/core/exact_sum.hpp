@@ -28,10 +28,13 @@ class exact_sum {
   };
   [[nodiscard]] PARALLELLM_HOST_DEVICE static addend split(double value) {
     auto const word = __builtin_bit_cast(std::uint64_t, value);
-    std::uint64_t const field = (word >> 52) & 0x7ffU;  // 0: a subnormal number, scaled like 1
+    std::uint64_t const exponent_field =
+        (word >> 52) & 0x7ffU;  // 0: a subnormal number, scaled like 1
     std::uint64_t const fraction = word & 0xfffffffffffffU;
-    std::uint64_t const mantissa = field == 0 ? fraction : fraction | std::uint64_t{1} << 52;
-    auto const shift = static_cast<unsigned>((field == 0 ? 1 : field) + offset - 1075);
+    std::uint64_t const mantissa =
+        exponent_field == 0 ? fraction : fraction | std::uint64_t{1} << 52;
+    auto const shift =
+        static_cast<unsigned>((exponent_field == 0 ? 1 : exponent_field) + offset - 1075);
     unsigned const bits = shift % 32;
     std::uint64_t const low = mantissa << bits;
     return {shift / 32,
@@ -41,7 +44,7 @@ class exact_sum {
 
   void add(double value) {
     if (!std::isfinite(value)) {
-      special_ += value;  // infinities and NaN stay what they are
+      special_ += value;  // infinities and NaN are summed by ordinary addition
       return;
     }
     addend const parts = split(value);
@@ -77,7 +80,7 @@ class exact_sum {
   [[nodiscard]] double value() {
     if (special_ != 0) return special_;
     carry();
-    // makes all digits have the sign of the highest one
+    // The loop gives all digits the sign of the highest one.
     std::size_t top = digit_count;
     while (top > 0 && digits_[top - 1] == 0) --top;
     if (top == 0) return 0.0;

@@ -33,6 +33,8 @@ struct activation {
     state.x = x;
     apply(c, y, state);
   }
+  /// Computes y from the saved input: in the forward pass, and in the backward pass for a dropped
+  /// y.
   template <class Stream>
   void apply(context<Stream>& c, matrix_view<T> y, saved const& state) const {
     ops::activation(c.stream, y.span(), state.x.span(), kind);

@@ -73,7 +73,7 @@ class layer_passes {
   /// The result of the forward pass, whose elements are computed at once. Throws `error` where it
   /// has another number of rows than the input.
   [[nodiscard]] std::vector<double> output(pass_inputs const& inputs) {
-    begin(first_, inputs, reference::task_start::at_once);
+    begin(first_, inputs, reference::task_start::immediate);
     bind_values(inputs, false);
     forward(first_);
     require_shape_of_output(first_);
@@ -85,7 +85,7 @@ class layer_passes {
     using enum pass_condition;
     bool const late = condition == late_inputs, reused = condition == reused_frames;
     auto const start =
-        late || reused ? reference::task_start::deferred : reference::task_start::at_once;
+        late || reused ? reference::task_start::deferred : reference::task_start::immediate;
     begin(first_, inputs, start);
     bind_values(inputs, late);
     if (late)

@@ -1,7 +1,8 @@
 // reference::deferred_stream: a reference stream whose tasks can wait until they are asked for.
 //
 // A stream of a GPU, or one with a thread, runs a task long after the function that enqueued it has
-// returned. This stream shows on the host what then goes wrong; check_layer uses it.
+// returned. This stream shows on the host the errors that a delayed task causes, such as an
+// operand that has gone out of scope; check_layer uses it.
 #pragma once
 
 #include <deque>
@@ -15,7 +16,7 @@
 namespace parallel::reference {
 
 /// When the tasks of a deferred_stream start: as they are enqueued, or in run().
-enum class task_start { at_once, deferred };
+enum class task_start { immediate, deferred };
 
 class deferred_stream : public stream {
  public:
@@ -23,7 +24,7 @@ class deferred_stream : public stream {
 
   template <class Task>
   void enqueue(Task&& task) {
-    if (start_ == task_start::at_once) {
+    if (start_ == task_start::immediate) {
       stream::enqueue(std::forward<Task>(task));
       return;
     }
@@ -50,7 +51,7 @@ class deferred_stream : public stream {
   std::deque<std::function<void()>> tasks_;
 };
 
-/// Any operation.
+/// Enqueues any operation; its operands are read when the task runs.
 template <ops::operation_arguments Arguments>
 void run_operation(deferred_stream& s, Arguments const& a) {
   require_bound_operands(a);

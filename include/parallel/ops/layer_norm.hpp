@@ -2,7 +2,8 @@
 // Kiros, Hinton, 2016). The variance is the mean square around the mean, computed in a second pass,
 // so that there is no cancellation. Rows may lie apart (rows_view): the q or k of a packed [q | k |
 // v] is normalised without a copy. T is float, bf16 or double; mean, rstd and the gradients of
-// parameters are accumulate_t<T>. Cost: one pass over memory each (a row stays in cache).
+// parameters are accumulate_t<T>. Cost: each operation reads and writes memory once, since a row
+// stays in cache.
 #pragma once
 
 #include <cmath>
@@ -111,8 +112,8 @@ struct layer_norm_backward_input_arguments {
     auto const width = static_cast<double>(x.columns);
     auto const normal = [&](index n) { return (A(x.row(m)[n]) - mean(m)) * rstd(m); };
     auto const slope = [&](index n) { return A(dy.row(m)[n]) * A(weight(n)); };
-    double total = 0.0;    // of slopes: the derivative by a shift of all x
-    double product = 0.0;  // of slope * normal: the derivative by a scaling of all x
+    double total = 0.0;    // the sum of slopes: the derivative by a shift of all x
+    double product = 0.0;  // the sum of slope * normal: the derivative by a scaling of all x
     for (index n = 0; n < x.columns; ++n) {
       total += double(slope(n));
       product += double(slope(n)) * double(normal(n));
@@ -202,8 +203,8 @@ struct layer_norm_backward_weight_fn {
   }
 };
 /// layer_norm_backward_weight(s, dweight, dbias, dy, x, mean, rstd): dweight += sum over rows of dy
-/// x^, dbias += sum over rows of dy. Either may be empty: it is absent, or frozen. The order of
-/// summation depends on the shape alone.
+/// x^, dbias += sum over rows of dy. Either may be empty, when the parameter is absent or frozen.
+/// The order of summation depends on the shape alone.
 inline constexpr layer_norm_backward_weight_fn layer_norm_backward_weight{};
 
 }  // namespace parallel::ops

@@ -1,4 +1,5 @@
-// operation: how a device receives an operation, as one struct of its arguments, NAME_arguments<T>.
+// operation: the form in which a device receives an operation: one struct of the operation's
+// arguments, NAME_arguments<T>.
 //
 // ops::NAME(s, ...) checks shapes, so that a wrong shape is found before anything is enqueued. It
 // then calls run_operation(s, NAME_arguments<T>{...}), found in the namespace of the stream. A
@@ -11,8 +12,8 @@
 //               both (`updates`); the check of a model ignores an operation without this member
 //   flops()     its floating-point operations; 0 without this member. Products, sums and
 //               quotients count as one each, and so do exp, erf, tanh and roots; comparisons,
-//               conversions and random numbers do not count. Where the count depends on data, the
-//               largest count holds: every label is trained on, and a sequence is one document
+//               conversions and random numbers do not count. If the count depends on data, it is
+//               the largest one: every label is trained on, and a sequence is one document
 //   compute()   the formula in plain loops: the oracle of every device. Most operations have
 //               instead parts(), the number of parts that do not depend on each other (rows,
 //               columns, runs of elements), and compute(part); devices may call it in any order
@@ -49,7 +50,7 @@ concept operation_as_whole = requires(Arguments const& a) {
 template <class Arguments>
 concept operation_arguments = operation_in_parts<Arguments> || operation_as_whole<Arguments>;
 
-/// Throws `error` where the operation cannot be computed.
+/// Throws `error` if the operation cannot be computed for the values of its arguments.
 template <operation_arguments Arguments>
 void check(Arguments const& a) {
   if constexpr (requires { a.check(); }) a.check();

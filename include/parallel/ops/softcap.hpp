@@ -15,7 +15,7 @@ namespace parallel::ops {
 
 struct softcap_options {
   double cap = 1.0;    // > 0
-  double scale = 1.0;  // x is multiplied by it first
+  double scale = 1.0;  // x is multiplied by this factor before the cap applies
 };
 
 template <class A>
@@ -60,8 +60,8 @@ struct softcap_backward_arguments {
   [[nodiscard]] index parts() const { return detail::run_count(dx); }
   void compute(index part) const {
     detail::for_each_in_run(part, dx, [&](std::size_t i) {
-      double const share = double(y[i]) / options.cap;
-      double const slope = options.scale * (1.0 - share * share);
+      double const tanh_value = double(y[i]) / options.cap;
+      double const slope = options.scale * (1.0 - tanh_value * tanh_value);
       dx[i] = static_cast<T>(static_cast<accumulate_t<T>>(double(dy[i]) * slope));
     });
   }

@@ -21,7 +21,7 @@ namespace parallel::ops {
 
 struct temperature_options {
   double scale = 0.0;           // 0: every factor is 1
-  double floor_scale = 8192.0;  // positions after which the factor grows for the first time
+  double floor_scale = 8192.0;  // positions between two steps of the factor
   index sequence = 1;           // rows of one sequence
   index first = 0;              // position of the first row of every sequence
   // [rows]: the position at which a row's document begins, from which the row's position is
@@ -32,17 +32,17 @@ struct temperature_options {
 
 namespace detail {
 /// The factor at a position that is counted from the beginning of its document.
-[[nodiscard]] PARALLELLM_HOST_DEVICE inline double temperature_at(
+[[nodiscard]] PARALLELLM_HOST_DEVICE inline double position_factor(
     temperature_options const& options, index position) {
   double const steps = std::floor(static_cast<double>(position + 1) / options.floor_scale);
   return 1.0 + options.scale * std::log(steps + 1.0);
 }
 /// The factor of row r.
-[[nodiscard]] inline double temperature_of(temperature_options const& options, index r) {
+[[nodiscard]] inline double row_factor(temperature_options const& options, index r) {
   index position = options.first + r % options.sequence;
   if (!options.document_begins.empty())
     position -= options.document_begins[static_cast<std::size_t>(r)];
-  return temperature_at(options, position);
+  return position_factor(options, position);
 }
 }  // namespace detail
 
@@ -59,7 +59,7 @@ struct temperature_arguments {
   [[nodiscard]] index parts() const { return y.rows; }
   void compute(index r) const {
     using A = accumulate_t<T>;
-    auto const factor = static_cast<A>(detail::temperature_of(options, r));
+    auto const factor = static_cast<A>(detail::row_factor(options, r));
     for (index i = 0; i < y.columns; ++i)
       y.row(r)[i] = static_cast<T>(static_cast<A>(y.row(r)[i]) * factor);
   }

@@ -27,8 +27,8 @@ namespace parallel {
 template <class T>
 struct tensor_piece {
   parameter_base<T> const* slice;
-  std::size_t segment = 0;    // of unit_tensors::segments
-  index offset = 0;           // of its first element in the segment
+  std::size_t segment = 0;    // index in unit_tensors::segments
+  index offset = 0;           // position of the piece's first element in the segment
   bool is_first_copy = true;  // no rank before this one along the tensor axis holds the same piece
 };
 
@@ -60,7 +60,7 @@ struct segment_range {
   index end = 0;
 };
 
-/// The unit of an update: the tensors of one unit and one optimizer.
+/// The tensors that one optimizer updates in one call: those of one unit of the model.
 template <class T>
 struct unit_tensors {
   std::vector<segment_range> segments;
@@ -72,32 +72,32 @@ struct unit_tensors {
   }
 };
 
-/// The ranks that hold the rest: `shards` connects the ranks that hold a segment's equal ranges in
-/// order, `slices` connects all ranks along the tensor axis (null: there is one).
+/// The ranks that exchange an update. `shards` connects the ranks that hold the equal ranges of a
+/// segment, in their order. `slices` connects all ranks along the tensor axis (null: there is one).
 template <class Comm>
 struct update_groups {
   Comm* shards = nullptr;
   Comm* slices = nullptr;
 };
 
-/// An optimizer of whole tensors has, all called with the same unit_tensors<T> `unit`,
+/// An optimizer of whole tensors. It has these members, all called with the same unit_tensors<T>
+/// `unit`:
 ///
 /// - workspace_bytes<T>(unit): the size of its workspace; throws when it cannot train a tensor;
 /// - begin_update(s, ranges, unit, workspace, info): enqueues the computation on its ranges;
-/// - exchange(stream, groups, unit, workspace, requests): enqueues its sends and receives; it is
-/// not
-///   called where there is nothing to exchange, with one shard and no divided tensor
-///   (zero::exchanges_update): then begin_update has all that finish_update needs;
-/// - finish_update(s, ranges, unit, workspace, info): enqueues the update of its ranges;
+/// - exchange(stream, groups, unit, workspace, requests): enqueues its sends and receives. With one
+///   shard and no divided tensor it is not called (zero::exchanges_update), and begin_update alone
+///   prepares finish_update;
+/// - finish_update(s, ranges, unit, workspace, info): enqueues the update of its ranges.
 ///
-/// where `ranges` has an update_ranges for each segment, and `workspace` is an arena of that size,
-/// empty at each call, whose memory keeps its content from the first call to the last.
+/// `ranges` has an update_ranges for each segment. `workspace` is an arena of workspace_bytes. It
+/// is empty at each call, but its memory keeps its content from begin_update to finish_update.
 template <class O>
 concept tensor_optimizer = requires(O const& o, unit_tensors<float> const& unit) {
   { o.template workspace_bytes<float>(unit) } -> std::same_as<std::size_t>;
 };
 
-/// Whether the optimizer, or the choice of an any_optimizer, takes whole tensors.
+/// Whether the optimizer, or the one that an any_optimizer holds, takes whole tensors.
 template <class Optimizer>
 [[nodiscard]] bool takes_whole_tensors(Optimizer const& o) {
   if constexpr (requires { o.takes_whole_tensors(); })
@@ -106,8 +106,8 @@ template <class Optimizer>
     return tensor_optimizer<Optimizer>;
 }
 
-/// Enqueues the update of all ranges by any optimizer: for an element-wise one the whole update,
-/// for one of whole tensors the part that follows the exchange.
+/// Enqueues the last part of any optimizer's update of all ranges. An element-wise optimizer does
+/// its whole update here; an optimizer of whole tensors does the part that follows the exchange.
 template <class Optimizer, class Stream, class Ranges, class Tensors, class Info>
 void finish_update(Optimizer const& o, Stream& s, Ranges const& ranges, Tensors const& unit,
                    arena& workspace, Info const& info) {

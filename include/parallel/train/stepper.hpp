@@ -138,7 +138,7 @@ class stepper {
       results_.norm.clear();
       results_.ask_to_stop(asks_to_stop_);
       outcome_ = step_outcome::updated;
-      std::optional<square_meter<element>> meter;
+      std::optional<tensor_squares_meter<element>> meter;
       if (measuring_) meter.emplace(placed_.tensors(), device_);
       auto requests = run(compute, &exchanges, memory, step,
                           {current.updates.value_or(current.step), learning_rate_factor,
@@ -331,7 +331,7 @@ class stepper {
         groups_, on_all_ranks, in_step, exchanges,
         {step.mode, step.current.step, step.batches.size(), learning_rate_factor, measuring_,
          limits_.fingerprint(), joint_work::passes, check_.seed(), step.current.seed,
-         step.current.updates, summary_of(model_, step.batches, step.first_sequences),
+         step.current.updates, summarise_batch(model_, step.batches, step.first_sequences),
          check_.counted_rows()});
   }
 

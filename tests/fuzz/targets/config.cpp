@@ -1,5 +1,5 @@
-// A document as the configuration of a training run, with the values that a run derives from it
-// first.
+// Reads the input as the configuration of a training run, and derives what a run computes first:
+// the split of a batch, the clock, learning rates and the batches after which it saves.
 #include <mpt/config/read_train.hpp>
 
 #include "../support.hpp"
@@ -9,7 +9,7 @@ void fuzz::config(std::string_view input) {
   refused([&] {
     auto const config = mpt::read_train_config(mpt::make_document(input, "f.yaml"));
     ensure(config.global_train_batch_size >= 1 && config.max_seq_len >= 2,
-           "a configuration that was accepted is in range");
+           "an accepted configuration has a batch of at least 1 and rows of at least 2");
     static_cast<void>(mpt::describe_ignored(config.report));
     static_cast<void>(mpt::split_batch(config, 1));
     auto const clock = mpt::clock_of(config, 7);

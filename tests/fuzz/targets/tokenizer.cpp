@@ -1,4 +1,5 @@
-// A tokenizer.json; one that is accepted encodes and decodes.
+// The input is read as tokenizer.json. A tokenizer that is accepted must encode and decode any
+// text.
 #include <mpt/tokenizer/text_affixes.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 
@@ -18,7 +19,7 @@ void fuzz::tokenizer(std::string_view input) {
     for (auto const id : ids)
       ensure(tokenizer.token_of(id).has_value(), "every id of a text is a token");
     static_cast<void>(tokenizer.decode(ids, mpt::special_tokens::skip));
-    // the input itself as text: hostile to the split into words
+    // The input is also encoded as text, which may be hostile to the split into words.
     static_cast<void>(tokenizer.encode(input.substr(0, 4096)));
   });
 }

@@ -31,7 +31,7 @@ struct model_folder {
   test::temporary_folder folder;
 };
 
-constexpr char const* small = R"(
+constexpr char const* small_yaml = R"(
 max_seq_len: 32
 model: {name: mpt_causal_lm, d_model: 32, n_heads: 4, n_layers: 2, max_seq_len: 32, vocab_size: 96}
 tokenizer: {name: t}
@@ -43,7 +43,7 @@ global_train_batch_size: 8
 )";
 
 mpt::train_config read(overrides const& changes = {}) {
-  return mpt::read_train_config(mpt::make_document(small, "f.yaml", changes));
+  return mpt::read_train_config(mpt::make_document(small_yaml, "f.yaml", changes));
 }
 
 TEST_CASE("finetuning run: LLM Foundry's recipes are read with local mirrors of hub names") {
@@ -71,22 +71,23 @@ TEST_CASE("finetuning run: LLM Foundry's recipes are read with local mirrors of 
   CHECK(dolly.evaluation.eval_first);
   CHECK(dolly.max_duration == mpt::time_value{2, mpt::time_unit::epoch});
   CHECK(!dolly.model.attn.attn_uses_sequence_id);
-  CHECK(dolly.report.notes.size() == 1);  // of PURE
+  CHECK(dolly.report.notes.size() == 1);  // about mixed_precision: PURE
 
   auto const instruct =
       load("mpt-30b-instruct.yaml",
            {"model.pretrained_model_name_or_path=" + folder, "mirrors.mosaicml/instruct-v3=/d"});
   CHECK(instruct.model.max_seq_len == 8192);
   CHECK(instruct.train_loader.finetuning->packing == mpt::packing_config{9, {}});
-  CHECK(!instruct.model.attn.attn_uses_sequence_id);  // as its YAML says
+  CHECK(!instruct.model.attn.attn_uses_sequence_id);  // mpt-30b-instruct.yaml sets it to false
   REQUIRE(!instruct.report.notes.empty());
   CHECK(instruct.report.notes.back().starts_with(
       "model.attn_config.attn_uses_sequence_id is false: examples packed into one row attend to"));
 
-  auto const seven = load("7b_dolly_sft.yaml", {"load_path=/c", "train_loader.dataset.hf_name=/d"});
-  CHECK(seven.checkpoint.load_path == "/c");
-  CHECK(seven.checkpoint.load_weights_only);
-  CHECK(seven.eval_loaders.empty());
+  auto const dolly_7b =
+      load("7b_dolly_sft.yaml", {"load_path=/c", "train_loader.dataset.hf_name=/d"});
+  CHECK(dolly_7b.checkpoint.load_path == "/c");
+  CHECK(dolly_7b.checkpoint.load_weights_only);
+  CHECK(dolly_7b.eval_loaders.empty());
 
   auto const local =
       load("1b_local_data_sft.yaml",
@@ -126,11 +127,11 @@ TEST_CASE("finetuning run: a packed evaluation set does not change training on t
                         {"train_loader.name=text", "train_loader.dataset.local=d",
                          "train_loader.dataset.eos_token_id=0"});
   auto const text = [&](overrides const& changes = {}) {
-    auto overrides_of_case = text_overrides;
-    overrides_of_case.insert(overrides_of_case.end(), changes.begin(), changes.end());
-    std::string yaml = small;
+    auto all_overrides = text_overrides;
+    all_overrides.insert(all_overrides.end(), changes.begin(), changes.end());
+    std::string yaml = small_yaml;
     yaml.replace(yaml.find("hf_name: d.jsonl"), 16, "split: train");
-    return mpt::read_train_config(mpt::make_document(yaml, "f.yaml", overrides_of_case));
+    return mpt::read_train_config(mpt::make_document(yaml, "f.yaml", all_overrides));
   };
   CHECK(test::contains(test::message_of([&] { (void)text(); }),
                        "eval_loader: packs examples (packing_ratio), which must not attend to each "
@@ -146,7 +147,7 @@ TEST_CASE("finetuning run: adaptive clipping is refused for new adapters, which 
       test::message_of([&] {
         (void)read({"model.peft_config={r: 4}", adaptive});
       }),
-      "algorithms.gradient_clipping.clipping_type: 'adaptive' holds a gradient against its "
+      "algorithms.gradient_clipping.clipping_type: 'adaptive' compares a gradient with its "
       "parameter, and new adapters (model.peft_config) begin at zero, so nothing would be trained; "
       "choose norm"));
   CHECK(read({adaptive}).clip.threshold == 0.01);

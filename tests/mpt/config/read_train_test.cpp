@@ -295,7 +295,8 @@ TEST_CASE(
       mpt::load_train_config(data / "mpt" / "yamls" / "pretrain" / "mpt-125m.yaml", overrides{});
   CHECK(mpt::describe_ignored(config.report) ==
         "accepted and without effect here: model.attn_config.attn_impl (attention has one "
-        "implementation per device); model.init_device (weights are created where they stay); "
+        "implementation per device); model.init_device (weights are created on the device that "
+        "trains them); "
         "tokenizer.kwargs.model_max_length (sequences have max_seq_len tokens); "
         "train_loader.num_workers, eval_loader.num_workers (batches are read ahead without worker "
         "processes); eval_loader.dataset.shuffle_seed (evaluation takes what it takes in the order "

@@ -17,7 +17,7 @@ using mpt::data::shuffle;
 
 struct mixture {
   std::vector<counts> shards;
-  counts chosen;
+  counts chosen;  // samples of each stream in an epoch
 
   [[nodiscard]] mixture_order order(sample_order_options const& options,
                                     std::uint64_t epoch) const {
@@ -71,7 +71,8 @@ TEST_CASE("mixture order: a single complete stream keeps its own order") {
   }
 }
 
-TEST_CASE("mixture order: any run of blocks holds the streams in proportion, to a sample") {
+TEST_CASE(
+    "mixture order: the first blocks hold the streams in proportion, to within three samples") {
   mixture const mix{{{1000}, {500}, {100}}, {700, 200, 100}};
   constexpr std::uint64_t block = 50;
   auto const order = mix.order({.seed = 9, .block_size = block}, 2);

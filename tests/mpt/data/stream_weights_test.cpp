@@ -1,4 +1,5 @@
-// Sample counts of mosaicml-streaming 0.13 (Stream.apply_weights), see tests/reference/streams.py.
+// The sample counts of streams equal those of mosaicml-streaming 0.13 (Stream.apply_weights), which
+// tests/reference/streams.py prints.
 #include <doctest/doctest.h>
 
 #include <cstdint>
@@ -20,7 +21,7 @@ struct reference {
   counts chosen;
 };
 
-TEST_CASE("stream weights: the samples of each stream in an epoch equal streaming's") {
+TEST_CASE("stream weights: the sample counts of an epoch equal those of mosaicml-streaming") {
   std::vector<reference> const cases{
       {{{.proportion = 0.094}, {.proportion = 0.433}},
        {8272, 121},
@@ -382,14 +383,14 @@ TEST_CASE("stream weights: the samples of each stream in an epoch equal streamin
        373625298248U,
        {17437, 479, 532, 8, 79559, 670, 7634, 855, 307}}};
   for (auto const& c : cases)
-    CHECK(mpt::data::choose_samples(c.weights, c.sizes, c.epoch_size, c.seed) == c.chosen);
+    CHECK(mpt::data::sample_counts(c.weights, c.sizes, c.epoch_size, c.seed) == c.chosen);
 }
 
 TEST_CASE("stream weights: weights that contradict each other are refused") {
   auto const error = [](std::vector<stream_weight> const& weights, counts const& sizes,
                         std::optional<std::uint64_t> epoch_size = std::nullopt) {
     return data_test::message_of(
-        [&] { (void)mpt::data::choose_samples(weights, sizes, epoch_size, 1); });
+        [&] { (void)mpt::data::sample_counts(weights, sizes, epoch_size, 1); });
   };
   using data_test::contains;
   CHECK(contains(error({}, {}), "no streams"));

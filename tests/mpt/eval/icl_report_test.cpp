@@ -23,13 +23,13 @@ TEST_CASE("task report: metrics have LLM Foundry's names") {
   auto report = example();
   report.gauntlet =
       gauntlet_result{.averages = {{"core", 0.5}}, .categories = {{"c", 0.25}}, .missing = {}};
-  using named = std::vector<std::pair<std::string, double>>;
+  using named_scores = std::vector<std::pair<std::string, double>>;
   CHECK(metrics_of(report) ==
-        named{{"metrics/copa/0-shot/InContextLearningMultipleChoiceAccuracy", 0.5},
-              {"metrics/quiz/3-shot/art/InContextLearningGenerationExactMatchAccuracy", 1.0},
-              {"metrics/quiz/3-shot/law/InContextLearningGenerationExactMatchAccuracy", 0.0},
-              {"icl/metrics/eval_gauntlet/c", 0.25},
-              {"icl/metrics/eval_gauntlet/core", 0.5}});
+        named_scores{{"metrics/copa/0-shot/InContextLearningMultipleChoiceAccuracy", 0.5},
+                     {"metrics/quiz/3-shot/art/InContextLearningGenerationExactMatchAccuracy", 1.0},
+                     {"metrics/quiz/3-shot/law/InContextLearningGenerationExactMatchAccuracy", 0.0},
+                     {"icl/metrics/eval_gauntlet/c", 0.25},
+                     {"icl/metrics/eval_gauntlet/core", 0.5}});
 }
 
 TEST_CASE("task report: the tables equal those that LLM Foundry prints") {
@@ -59,7 +59,8 @@ TEST_CASE("task report: the tables equal those that LLM Foundry prints") {
   CHECK(text.find("| choices  | copa ") != std::string::npos);
 }
 
-TEST_CASE("task report: JSON has scores by task and category, and row lines have one row each") {
+TEST_CASE(
+    "task report: JSON has scores by task and category, and each line of row_lines is one row") {
   auto const json = json_report(example());
   CHECK(json.at("icl_tasks").at(1).at("categories").at("art").at("accuracy") == 1.0);
   CHECK(json.at("icl_tasks").at(0).at("accuracy") == 0.5);

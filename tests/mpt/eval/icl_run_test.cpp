@@ -10,7 +10,7 @@ using namespace mpt::icl;
 
 /// A model that prefers short options and generates a fixed answer.
 struct stub_model {
-  mpt::tokenizer const& words;
+  mpt::tokenizer const& tokenizer;
   std::string answer;
 
   std::vector<option_score> score(std::span<scored_ids const> options) {
@@ -23,7 +23,7 @@ struct stub_model {
   std::vector<std::int32_t> generate(std::span<std::int32_t const>,
                                      mpt::generation_options const& options) {
     std::vector<std::int32_t> out;
-    for (auto const id : words.encode(answer)) {
+    for (auto const id : tokenizer.encode(answer)) {
       if (static_cast<std::int64_t>(out.size()) == options.max_new_tokens) break;
       if (std::ranges::find(options.end_tokens, id) != options.end_tokens.end()) break;
       out.push_back(id);
@@ -43,9 +43,10 @@ loaded_task load(char const* file, task_kind kind, bool categories = false) {
 }
 
 /// Tokens of the longest row of a task without categories.
-std::int64_t longest_row(loaded_task const& task, std::int64_t shots, mpt::tokenizer const& words) {
+std::int64_t longest_row(loaded_task const& task, std::int64_t shots,
+                         mpt::tokenizer const& tokenizer) {
   auto const& part = task.parts.at("");
-  example_maker maker(task.config, part, shots, words, mpt::read_text_affixes(words));
+  example_maker maker(task.config, part, shots, tokenizer, mpt::read_text_affixes(tokenizer));
   std::size_t longest = 0;
   for (std::size_t i = 0; i < part.rows.size(); ++i) {
     auto const row = maker.make(i);
@@ -56,10 +57,10 @@ std::int64_t longest_row(loaded_task const& task, std::int64_t shots, mpt::token
 }
 
 TEST_CASE("task run: the first option with the least loss is chosen") {
-  auto const words = mpt::tokenizer::load(icl_test::folder() / "tokenizer_a");
-  stub_model model{words, ""};
+  auto const tokenizer = mpt::tokenizer::load(icl_test::folder() / "tokenizer_a");
+  stub_model model{tokenizer, ""};
   auto const task = load("choice", task_kind::multiple_choice);
-  auto const result = run_task(task, 2, words, model);
+  auto const result = run_task(task, 2, tokenizer, model);
   REQUIRE(result.rows() == 12);
   std::size_t correct_rows = 0;
   for (std::size_t i = 0; i < 12; ++i) {
@@ -76,10 +77,10 @@ TEST_CASE("task run: the first option with the least loss is chosen") {
 }
 
 TEST_CASE("task run: categories have equal weight, and a number of batches limits the rows") {
-  auto const words = mpt::tokenizer::load(icl_test::folder() / "tokenizer_a");
-  stub_model model{words, ""};
+  auto const tokenizer = mpt::tokenizer::load(icl_test::folder() / "tokenizer_a");
+  stub_model model{tokenizer, ""};
   auto task = load("language", task_kind::language_modeling, true);
-  auto const result = run_task(task, 1, words, model);
+  auto const result = run_task(task, 1, tokenizer, model);
   REQUIRE(result.parts.size() == 3);
   double sum = 0;
   for (auto const& part : result.parts) sum += part.accuracy();
@@ -87,42 +88,43 @@ TEST_CASE("task run: categories have equal weight, and a number of batches limit
 
   task = load("language", task_kind::language_modeling);
   task.config.batch_size = 5;
-  CHECK(run_task(task, 0, words, model, {}, 2).rows() == 10);
-  CHECK(run_task(task, 0, words, model, {}, -1).rows() == 12);
+  CHECK(run_task(task, 0, tokenizer, model, {}, 2).rows() == 10);
+  CHECK(run_task(task, 0, tokenizer, model, {}, -1).rows() == 12);
   auto choice = load("choice", task_kind::multiple_choice);  // two options in the first row
   choice.config.batch_size = 5;
-  CHECK(run_task(choice, 0, words, model, {}, 2).rows() == 4);
+  CHECK(run_task(choice, 0, tokenizer, model, {}, 2).rows() == 4);
 }
 
 TEST_CASE("task run: a generated answer ends at a stop string and may equal any accepted answer") {
-  auto const words = mpt::tokenizer::load(icl_test::folder() / "tokenizer_a");
-  stub_model model{words, "the mill keeper\nWho else?"};
+  auto const tokenizer = mpt::tokenizer::load(icl_test::folder() / "tokenizer_a");
+  stub_model model{tokenizer, "the mill keeper\nWho else?"};
   auto task = load("answers", task_kind::generation);
   task.config.stops = {"\n"};
-  auto const result = run_task(task, 0, words, model);
+  auto const result = run_task(task, 0, tokenizer, model);
   CHECK(result.parts[0].rows[1].output == "the mill keeper");
   CHECK(result.parts[0].rows[1].is_correct);
   CHECK_FALSE(result.parts[0].rows[0].is_correct);
 }
 
 TEST_CASE("task run: a generated answer ends at the end-of-text token and at given end tokens") {
-  auto const words = mpt::tokenizer::load(icl_test::folder() / "tokenizer_a");
+  auto const tokenizer = mpt::tokenizer::load(icl_test::folder() / "tokenizer_a");
   auto const task = load("answers", task_kind::generation);
-  stub_model model{words, "the mill<|endoftext|> keeper"};
-  REQUIRE(words.eos_id() == words.encode("<|endoftext|>").front());
-  CHECK(run_task(task, 0, words, model).parts[0].rows[1].output == "the mill");
-  auto const first = words.encode("the mill");
+  stub_model model{tokenizer, "the mill<|endoftext|> keeper"};
+  REQUIRE(tokenizer.eos_id() == tokenizer.encode("<|endoftext|>").front());
+  CHECK(run_task(task, 0, tokenizer, model).parts[0].rows[1].output == "the mill");
+  auto const first = tokenizer.encode("the mill");
   REQUIRE(first.size() > 1);
-  auto const ended = run_task(task, 0, words, model, {}, {}, {}, {first.back()});
-  CHECK(ended.parts[0].rows[1].output == words.decode(std::span(first).first(first.size() - 1)));
+  auto const ended = run_task(task, 0, tokenizer, model, {}, {}, {}, {first.back()});
+  CHECK(ended.parts[0].rows[1].output ==
+        tokenizer.decode(std::span(first).first(first.size() - 1)));
 }
 
 TEST_CASE("task run: every rank gets every row, for any number of ranks") {
-  auto const words = mpt::tokenizer::load(icl_test::folder() / "tokenizer_a");
+  auto const tokenizer = mpt::tokenizer::load(icl_test::folder() / "tokenizer_a");
   auto task = load("choice", task_kind::multiple_choice);
-  task.config.max_seq_len = longest_row(task, 3, words) - 1;
-  stub_model model{words, ""};
-  auto const single_rank = run_task(task, 3, words, model);
+  task.config.max_seq_len = longest_row(task, 3, tokenizer) - 1;
+  stub_model model{tokenizer, ""};
+  auto const single_rank = run_task(task, 3, tokenizer, model);
   CHECK(single_rank.cut_contexts() > 0);
   CHECK(single_rank.cut_contexts() < 12);
   for (int const ranks : {2, 3, 13}) {
@@ -130,11 +132,12 @@ TEST_CASE("task run: every rank gets every row, for any number of ranks") {
     std::vector<std::string> texts(static_cast<std::size_t>(ranks));
     for (int turn = 0; turn < 2; ++turn)
       for (int rank = 0; rank < ranks; ++rank) {
-        auto const result = run_task(
-            task, 3, words, model, {.rank = rank, .ranks = ranks, .gather = [&](auto const& text) {
-                                      texts[static_cast<std::size_t>(rank)] = text;
-                                      return turn == 0 ? std::vector<std::string>() : texts;
-                                    }});
+        auto const result =
+            run_task(task, 3, tokenizer, model,
+                     {.rank = rank, .ranks = ranks, .gather = [&](auto const& text) {
+                        texts[static_cast<std::size_t>(rank)] = text;
+                        return turn == 0 ? std::vector<std::string>() : texts;
+                      }});
         if (turn == 0) continue;
         for (std::size_t i = 0; i < 12; ++i) {
           CHECK(result.parts[0].rows[i].losses == single_rank.parts[0].rows[i].losses);
@@ -147,8 +150,8 @@ TEST_CASE("task run: every rank gets every row, for any number of ranks") {
 }
 
 TEST_CASE("task run: contexts that are cut to max_seq_len are counted for every kind of task") {
-  auto const words = mpt::tokenizer::load(icl_test::folder() / "tokenizer_a");
-  stub_model model{words, "x"};
+  auto const tokenizer = mpt::tokenizer::load(icl_test::folder() / "tokenizer_a");
+  stub_model model{tokenizer, "x"};
   struct file_of_kind {
     char const* name;
     task_kind kind;
@@ -159,14 +162,14 @@ TEST_CASE("task run: contexts that are cut to max_seq_len are counted for every 
                            {"answers", task_kind::generation}}) {
     CAPTURE(file.name);
     auto task = load(file.name, file.kind);
-    auto const whole = run_task(task, 2, words, model);
+    auto const whole = run_task(task, 2, tokenizer, model);
     CHECK(whole.cut_contexts() == 0);
     // no row is cut at the length of the longest row; one token less cuts that row
-    auto const longest = longest_row(task, 2, words);
+    auto const longest = longest_row(task, 2, tokenizer);
     task.config.max_seq_len = longest;
-    CHECK(run_task(task, 2, words, model).cut_contexts() == 0);
+    CHECK(run_task(task, 2, tokenizer, model).cut_contexts() == 0);
     task.config.max_seq_len = longest - 1;
-    auto const cut = run_task(task, 2, words, model);
+    auto const cut = run_task(task, 2, tokenizer, model);
     CHECK(cut.cut_contexts() >= 1);
     CHECK(cut.cut_contexts() < cut.rows());
     CHECK(cut.max_seq_len == task.config.max_seq_len);

@@ -45,8 +45,9 @@ TEST_CASE("few-shot examples: the drawn rows and their order equal LLM Foundry's
 
 TEST_CASE("Python's random: drawing more numbers than exist is refused") {
   python_random random(1);
-  CHECK_THROWS_WITH(static_cast<void>(random.sample(3, 4)), "cannot draw 4 of 3");
-  CHECK_THROWS_WITH(static_cast<void>(random.uniform(0)), "cannot draw below 0");
+  CHECK_THROWS_WITH(static_cast<void>(random.sample(3, 4)), "cannot draw 4 different numbers of 3");
+  CHECK_THROWS_WITH(static_cast<void>(random.uniform(0)),
+                    "cannot draw a number below 0; expected a size from 1 to 2^32 - 1");
 }
 
 }  // namespace python_random_test

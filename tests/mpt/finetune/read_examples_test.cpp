@@ -90,7 +90,7 @@ TEST_CASE("read_examples: data without trainable rows or with unknown columns ar
   auto const tokenizer = tokenizer_test::small_tokenizer();
   CHECK(data_test::message_of(
             [&] { (void)read_examples({.files = {folder / "a.jsonl"}}, tokenizer); }) ==
-        "of 1 rows of finetuning data none is left to train on: prompt or response is empty, or "
+        "none of 1 rows of finetuning data can be trained on: prompt or response is empty, or "
         "the prompt alone has max_seq_len (2048) tokens");
   CHECK(data_test::contains(data_test::message_of([&] {
                               (void)read_examples({.files = {folder / "b.jsonl"}}, tokenizer);

@@ -1,4 +1,4 @@
-// Lengths of rows. golden_test.cpp compares them with LLM Foundry's collator.
+// Tests of row_length. golden_test.cpp compares its results with LLM Foundry's collator.
 #include <vector>
 
 #include <doctest/doctest.h>

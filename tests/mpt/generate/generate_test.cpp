@@ -26,10 +26,10 @@ mpt::generation_options const& options = test::generation;
 
 std::vector<ids> one_by_one(drawn_model& model) {
   std::vector<ids> out;
-  auto numbered = options;
+  auto text_options = options;
   for (auto const& prompt : prompts) {
-    out.push_back(mpt::generate(model.net, model.device, model.stream, prompt, numbered));
-    ++numbered.first_text;
+    out.push_back(mpt::generate(model.net, model.device, model.stream, prompt, text_options));
+    ++text_options.first_text;
   }
   return out;
 }
@@ -73,9 +73,9 @@ TEST_CASE("generate: each of several end tokens ends a text and is not part of i
 
 TEST_CASE("generate: three equal prompts are continued in three different ways") {
   drawn_model model(small_form(0));
-  std::vector<ids> const prompts_of_same_text(3, prompts[0]);
+  std::vector<ids> const equal_prompts(3, prompts[0]);
   host_decoder decoder(model.net, model.device, model.stream, {.tokens = 16, .texts = 3});
-  auto const texts = mpt::generate(decoder, std::span(prompts_of_same_text), options);
+  auto const texts = mpt::generate(decoder, std::span(equal_prompts), options);
   CHECK(texts[0] == one_by_one(model)[0]);
   CHECK(texts[0] != texts[1]);
   CHECK(texts[0] != texts[2]);

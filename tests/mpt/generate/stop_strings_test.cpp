@@ -10,11 +10,11 @@ namespace stop_strings_test {
 /// take() returned join to the same text.
 std::string stopped(std::string const& text, std::vector<std::string> stops,
                     bool* ended = nullptr) {
-  auto const words = tokenizer_test::small_tokenizer();
-  mpt::stopped_text out(words, std::move(stops));
+  auto const tokenizer = tokenizer_test::small_tokenizer();
+  mpt::stopped_text out(tokenizer, std::move(stops));
   std::string shown;
   bool end = false;
-  for (auto const id : words.encode(text)) {
+  for (auto const id : tokenizer.encode(text)) {
     end = out.add(id);
     shown += out.take();
     if (end) break;
@@ -47,9 +47,9 @@ TEST_CASE(
 }
 
 TEST_CASE("stopped_text: ids without a token are ignored") {
-  auto const words = tokenizer_test::small_tokenizer();
-  mpt::stopped_text out(words, {});
-  CHECK_FALSE(out.add(words.size() + 5));
+  auto const tokenizer = tokenizer_test::small_tokenizer();
+  mpt::stopped_text out(tokenizer, {});
+  CHECK_FALSE(out.add(tokenizer.size() + 5));
   CHECK(out.finish().empty());
 }
 

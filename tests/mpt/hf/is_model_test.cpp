@@ -1,4 +1,5 @@
-// Recognition of another program's model by the files at a path, without reading them.
+// is_model recognises a Hugging Face or PyTorch model by the names of its files, without reading
+// them.
 #include <doctest/doctest.h>
 
 #include <mpt/hf/is_model.hpp>
@@ -6,7 +7,7 @@
 
 namespace is_model_test {
 
-TEST_CASE("is_model: folders with config.json and PyTorch's files are models, and nothing else") {
+TEST_CASE("is_model: a folder with config.json and a .pt file are models, other paths are not") {
   test::temporary_folder const folder;
   std::filesystem::create_directory(folder / "empty");
   std::filesystem::create_directory(folder / "folder.pt");

@@ -16,7 +16,7 @@ using mpt::hf::pickle;
 using test::pickle_code;
 
 std::string problem(std::string const& code) {
-  return test::message_of([&] { pickle const read(code, "m.bin"); });
+  return test::message_of([&] { pickle const parsed(code, "m.bin"); });
 }
 
 TEST_CASE("pickle: every instruction that builds values is read") {
@@ -33,29 +33,30 @@ TEST_CASE("pickle: every instruction that builds values is read") {
                                    "b\x8c\x02\xc3\xa9)\x86\x8c\x01"
                                    "c}u")
                                .stop();
-  pickle const read(code, "m.bin");
-  auto const a = *read.find(read.root(), "a");
-  CHECK(read.value_of(a).type == pickle::kind::list);
+  pickle const parsed(code, "m.bin");
+  auto const a = *parsed.find(parsed.root(), "a");
+  CHECK(parsed.value_of(a).type == pickle::kind::list);
   std::vector<std::int64_t> numbers;
   for (std::size_t i = 0; i < 4; ++i)
-    numbers.push_back(read.value_of(read.value_of(a).parts[i]).integer);
+    numbers.push_back(parsed.value_of(parsed.value_of(a).parts[i]).integer);
   CHECK(numbers == std::vector<std::int64_t>{1, 255, 65535, -2});
-  CHECK(read.value_of(read.value_of(a).parts[4]).real == 2.5);
-  CHECK(read.value_of(read.value_of(a).parts[5]).type == pickle::kind::none);
-  CHECK(read.value_of(read.value_of(a).parts[6]).integer == 1);
-  CHECK(read.value_of(read.value_of(a).parts[7]).text == "xy");
-  auto const b = *read.find(read.root(), "b");
-  CHECK(read.value_of(b).type == pickle::kind::tuple);
-  CHECK(read.value_of(read.value_of(b).parts[0]).text == "\u00e9");
-  CHECK(read.value_of(*read.find(read.root(), "c")).type == pickle::kind::mapping);
-  CHECK_FALSE(read.find(read.root(), "d").has_value());
-  CHECK_FALSE(read.find(a, "d").has_value());
+  CHECK(parsed.value_of(parsed.value_of(a).parts[4]).real == 2.5);
+  CHECK(parsed.value_of(parsed.value_of(a).parts[5]).type == pickle::kind::none);
+  CHECK(parsed.value_of(parsed.value_of(a).parts[6]).integer == 1);
+  CHECK(parsed.value_of(parsed.value_of(a).parts[7]).text == "xy");
+  auto const b = *parsed.find(parsed.root(), "b");
+  CHECK(parsed.value_of(b).type == pickle::kind::tuple);
+  CHECK(parsed.value_of(parsed.value_of(b).parts[0]).text == "\u00e9");
+  CHECK(parsed.value_of(*parsed.find(parsed.root(), "c")).type == pickle::kind::mapping);
+  CHECK_FALSE(parsed.find(parsed.root(), "d").has_value());
+  CHECK_FALSE(parsed.find(a, "d").has_value());
 }
 
-TEST_CASE("pickle: long integers of any sign and length, memoized values and repeated keys") {
+TEST_CASE(
+    "pickle: long integers of any sign and length, memoized values and repeated keys are read") {
   auto const root = [](pickle_code code) {
-    pickle const read(code.stop(), "m");
-    return read.value_of(read.root());
+    pickle const parsed(code.stop(), "m");
+    return parsed.value_of(parsed.root());
   };
   CHECK(root(pickle_code().raw("\x8a\x01\xff")).integer == -1);
   CHECK(root(pickle_code().raw(std::string_view("\x8a\x00", 2))).integer == 0);
@@ -79,16 +80,16 @@ TEST_CASE("pickle: a tensor is a storage with a layout, and an ordered dictionar
                         .text("_metadata")
                         .raw("}sb")
                         .stop();
-  pickle const read(code, "m");
-  CHECK(read.value_of(read.root()).type == pickle::kind::mapping);
-  auto const& tensor = read.value_of(*read.find(read.root(), "w"));
+  pickle const parsed(code, "m");
+  CHECK(parsed.value_of(parsed.root()).type == pickle::kind::mapping);
+  auto const& tensor = parsed.value_of(*parsed.find(parsed.root(), "w"));
   CHECK(tensor.type == pickle::kind::tensor);
   CHECK(tensor.integer == 6);
-  auto const& storage = read.value_of(tensor.parts[0]);
+  auto const& storage = parsed.value_of(tensor.parts[0]);
   CHECK(storage.text == "3");
   CHECK(storage.integer == 12);
-  CHECK(read.value_of(storage.parts[0]).text == "torch.BFloat16Storage");
-  CHECK(read.value_of(read.value_of(tensor.parts[2]).parts[0]).integer == 3);
+  CHECK(parsed.value_of(storage.parts[0]).text == "torch.BFloat16Storage");
+  CHECK(parsed.value_of(parsed.value_of(tensor.parts[2]).parts[0]).integer == 3);
 }
 
 TEST_CASE("pickle: values irrelevant for weights become objects without content") {
@@ -107,12 +108,14 @@ TEST_CASE("pickle: values irrelevant for weights become objects without content"
                         .raw(")\x81}b")
                         .raw("u")
                         .stop();
-  pickle const read(code, "m");
+  pickle const parsed(code, "m");
   for (auto const* const key : {"a", "b", "c"})
-    CHECK(read.value_of(*read.find(read.root(), key)).type == pickle::kind::object);
+    CHECK(parsed.value_of(*parsed.find(parsed.root(), key)).type == pickle::kind::object);
 }
 
-TEST_CASE("pickle: names of functions that could run code are refused in either spelling") {
+TEST_CASE(
+    "pickle: names of functions that could run code are refused, whether they are given inline or "
+    "on the stack") {
   auto const refusal = [](std::string_view name) {
     return "m.bin: its pickle names " + std::string(name) +
            ", which no file of weights needs and which could run anything; nothing of it was run";
@@ -135,7 +138,7 @@ TEST_CASE("pickle: names of functions that could run code are refused in either 
   }
 }
 
-TEST_CASE("pickle: instructions that are not on the list are refused") {
+TEST_CASE("pickle: instructions that no file of weights needs are refused") {
   for (std::string const code :
        {"(ios\nsystem\n", "Pid\n", "\x82\x01", "I1\n", "S'x'\n", "(o", "V\n"})
     CHECK(test::contains(problem(pickle_code().raw(code).stop()),

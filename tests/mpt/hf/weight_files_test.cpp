@@ -112,7 +112,8 @@ TEST_CASE("weight files: missing and exchanged shards are refused") {
   auto const first = folder / "m/pytorch_model-00001-of-00005.bin";
   auto const content = test::read_all(first);
   fs::remove(first);
-  CHECK(test::contains(problem(), "pytorch_model-00001-of-00005.bin: is not there"));
+  CHECK(test::contains(problem(),
+                       "pytorch_model-00001-of-00005.bin: does not exist; check the path"));
   test::write_all(first, content.substr(0, content.size() / 2));
   CHECK(test::contains(problem(), "is not a zip file, or is cut short"));
   fs::copy_file(folder / "m/pytorch_model-00002-of-00005.bin", first,

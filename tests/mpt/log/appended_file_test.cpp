@@ -31,7 +31,8 @@ TEST_CASE("appended_file: a record is written whole or not at all, and later rec
   CHECK(test::read_all(folder / "records") == a + c);
 }
 
-TEST_CASE("open_for_appending: the error names the purpose of the file and keeps its type") {
+TEST_CASE(
+    "open_for_appending: the error names the purpose of the file and has the type of its cause") {
   test::temporary_folder const folder;
   auto const open = [](std::filesystem::path const& path) {
     static_cast<void>(mpt::open_for_appending(path, "metrics_file ", "; choose another"));
@@ -74,7 +75,9 @@ TEST_CASE("appended_file: a pipe without a reader is an error, and one with a re
   CHECK(read == "one\n");
 }
 
-TEST_CASE("appended_file: a second start appends, and a default one writes nothing") {
+TEST_CASE(
+    "appended_file: reopening a file appends, and a default-constructed appended_file writes "
+    "nothing") {
   test::temporary_folder const folder;
   for (char const* const text : {"one\n", "two\n"}) mpt::appended_file(folder / "f").add(text);
   CHECK(test::read_all(folder / "f") == "one\ntwo\n");

@@ -20,8 +20,8 @@ constexpr index sequence_length = 8;
 
 mpt::attention_positions make_positions() {
   return {.rotary = {.frequencies = ops::rope_frequencies(100.0, heads.dim)},
-          .temperature = 0.7,
-          .temperature_floor = 2.0};
+          .temperature_scale = 0.7,
+          .temperature_floor_scale = 2.0};
 }
 
 template <class F>

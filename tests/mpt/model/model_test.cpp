@@ -28,7 +28,8 @@ namespace zero = parallel::zero;
 constexpr index sequences = 5;
 constexpr index length = 6;
 
-mpt::model_config small() {
+/// A gated feed-forward layer, RMSNorm, an untied head, capped logits and all dropouts.
+mpt::model_config gated_untied() {
   mpt::model_config m;
   m.d_model = 12;
   m.n_heads = 3;
@@ -48,7 +49,7 @@ mpt::model_config small() {
 }
 
 /// All options of attention: shared keys, rotary positions, windows, caps, packed documents.
-mpt::model_config attentive() {
+mpt::model_config all_attention_options() {
   mpt::model_config m;
   m.d_model = 24;
   m.n_heads = 6;
@@ -101,7 +102,7 @@ mpt::model_config with_adapters(mpt::model_config m) {
 }
 
 /// The optimizer's groups: a model with adapters trains the adapters alone.
-parallel::train::optimizer_groups<parallel::decoupled_adamw> groups_of(
+parallel::train::optimizer_groups<parallel::decoupled_adamw> make_optimizer_groups(
     mpt::model_config const& config) {
   return {{parallel::decoupled_adamw{}}, [adapts = config.lora.has_value()](auto const& name) {
             return parallel::segment_key{.trainable = !adapts || mpt::is_adapter(name)};
@@ -127,26 +128,25 @@ struct outcome {
 };
 
 /// One training step of the whole batch.
-outcome run(mpt::model_config const& config, layout const& layout_options) {
+outcome run(mpt::model_config const& config, layout const& tested_layout) {
   outcome out;
   std::mutex lock;
-  parallel::threads::run(layout_options.shape().ranks(), [&](parallel::threads::communicator&
-                                                                 comm) {
+  parallel::threads::run(tested_layout.shape().ranks(), [&](parallel::threads::communicator& comm) {
     parallel::host::device device;
     parallel::arena memory(device.allocate<std::byte>(std::size_t{4} << 20));
     parallel::host::stream compute, exchanges, tensor_exchanges, overlapped_exchanges;
     parallel::train::process_groups groups(parallel::any_communicator(comm.split(0)),
-                                           layout_options.shape(), layout_options.level);
+                                           tested_layout.shape(), tested_layout.level);
     mpt::model<double> net(config,
                            {.tensor = {{groups.tensor, tensor_exchanges, overlapped_exchanges},
-                                       layout_options.divide_rows}});
+                                       tested_layout.divide_rows}});
     net.visit_units([](auto const&, auto& layer, auto const&, auto const&) {
       layer.visit_parameters([](auto& p) {  // with B = 0, A has no gradient in the first step
         if (p.name.ends_with(mpt::lora_b_suffix)) p.initial = parallel::normal_init{0.3F};
       });
     });
-    parallel::train::stepper stepper(net, device, groups, groups_of(config),
-                                     {.level = layout_options.level, .bucket_bytes = 2000});
+    parallel::train::stepper stepper(net, device, groups, make_optimizer_groups(config),
+                                     {.level = tested_layout.level, .bucket_bytes = 2000});
     stepper.initialise(42);
     std::vector<std::int32_t> ids(sequences * length), labels(ids.size());
     parallel::philox const random(7, parallel::stream_id("tokens"));
@@ -157,12 +157,12 @@ outcome run(mpt::model_config const& config, layout const& layout_options) {
     using side = mpt::document_separator::side;
     mpt::sequences const documents(ids, length, {side::ends_document, ids[2]});
     std::vector<mpt::microbatch> batches;
-    std::vector<index> first;
+    std::vector<index> first_sequences;
     auto const own_position = groups.place();
     auto const own_share = parallel::data::share_of(
         sequences, own_position.replica * own_position.shards + own_position.shard,
         own_position.data_ranks());
-    for (auto const& part : parallel::data::microbatches(own_share, layout_options.microbatch)) {
+    for (auto const& part : parallel::data::microbatches(own_share, tested_layout.microbatch)) {
       index const rows = part.size() * length;
       auto* const first_label = labels.data() + part.begin * length;
       batches.push_back({.ids = {ids.data() + part.begin * length, {rows}},
@@ -172,14 +172,15 @@ outcome run(mpt::model_config const& config, layout const& layout_options) {
                          .loss_tokens = std::count_if(first_label, first_label + rows,
                                                       [](auto l) { return l >= 0; }),
                          .document_begins = documents.view(part).document_begins});
-      first.push_back(part.begin);
+      first_sequences.push_back(part.begin);
     }
     auto const padded_count = static_cast<std::size_t>(parallel::data::max_microbatches(
-        sequences, own_position.data_ranks(), layout_options.microbatch));
+        sequences, own_position.data_ranks(), tested_layout.microbatch));
     batches.resize(padded_count);
-    first.resize(padded_count);
-    auto const result = stepper.step(compute, exchanges, memory, std::span(std::as_const(batches)),
-                                     std::span(std::as_const(first)), {.seed = 42, .step = 3}, 1.0);
+    first_sequences.resize(padded_count);
+    auto const result =
+        stepper.step(compute, exchanges, memory, std::span(std::as_const(batches)),
+                     std::span(std::as_const(first_sequences)), {.seed = 42, .step = 3}, 1.0);
     std::scoped_lock const guard(lock);
     out.loss = result.sums.loss;
     out.squared_norm = result.squared_norm;
@@ -205,21 +206,21 @@ outcome run(mpt::model_config const& config, layout const& layout_options) {
   return out;
 }
 
-/// Checks that every layout gives one rank's loss and gradients, and returns those. `tensor`: the
-/// degrees of the tensor axis to check.
-outcome check_layouts(mpt::model_config const& config, std::vector<int> const& tensor) {
+/// Checks that every layout gives one rank's loss and gradients, and returns those.
+/// `tensor_degrees`: the degrees of the tensor axis to check.
+outcome check_layouts(mpt::model_config const& config, std::vector<int> const& tensor_degrees) {
   outcome const expected = run(config, {});
   double largest = 0;
   for (auto const& [name, gradient] : expected.gradients)
     for (double const g : gradient) largest = std::max(largest, std::abs(g));
   REQUIRE(largest > 0);
-  auto const check = [&](layout const& layout_options) {
-    CAPTURE(layout_options.ranks);
-    CAPTURE(static_cast<int>(layout_options.level));
-    CAPTURE(layout_options.microbatch);
-    CAPTURE(layout_options.tensor);
-    CAPTURE(layout_options.divide_rows);
-    auto const found = run(config, layout_options);
+  auto const check = [&](layout const& tested_layout) {
+    CAPTURE(tested_layout.ranks);
+    CAPTURE(static_cast<int>(tested_layout.level));
+    CAPTURE(tested_layout.microbatch);
+    CAPTURE(tested_layout.tensor);
+    CAPTURE(tested_layout.divide_rows);
+    auto const found = run(config, tested_layout);
     CHECK(std::abs(found.loss - expected.loss) <= 1e-13 * expected.loss);
     CHECK(std::abs(found.squared_norm - expected.squared_norm) <= 1e-12 * expected.squared_norm);
     REQUIRE(found.gradients.size() == expected.gradients.size());
@@ -237,7 +238,7 @@ outcome check_layouts(mpt::model_config const& config, std::vector<int> const& t
     for (auto const level : {zero::level::none, zero::level::optimizer, zero::level::gradients,
                              zero::level::parameters})
       for (index const microbatch : {1, 2}) check({ranks, level, microbatch});
-  for (int const degree : tensor)
+  for (int const degree : tensor_degrees)
     for (bool const divide_rows : {false, true})
       for (int const ranks : {1, 2})
         for (auto const level : {zero::level::none, zero::level::parameters})
@@ -245,23 +246,24 @@ outcome check_layouts(mpt::model_config const& config, std::vector<int> const& t
   return expected;
 }
 
-TEST_CASE("model, gated and untied with all dropouts: all layouts give one rank's gradients") {
-  auto const reference = check_layouts(small(), {2, 3});
+TEST_CASE("model, gated and untied, with all dropouts: all layouts give one rank's gradients") {
+  auto const reference = check_layouts(gated_untied(), {2, 3});
   CHECK(reference.gradients.contains("lm_head.weight"));
   CHECK(reference.gradients.contains("transformer.blocks.1.ffn.gate_proj.weight"));
 }
 
 TEST_CASE(
-    "model, shared keys, rotary, windows, packed texts: one rank's gradients on all layouts") {
-  auto const reference = check_layouts(attentive(), {2, 4, 6});
+    "model with shared keys, rotary positions, windows and packed texts: all layouts give one "
+    "rank's gradients") {
+  auto const reference = check_layouts(all_attention_options(), {2, 4, 6});
   CHECK(reference.gradients.contains("transformer.blocks.1.attn.Wk.weight"));
-  auto undivided = attentive();
-  undivided.attn.attn_uses_sequence_id = false;
-  CHECK(run(undivided, {}).loss != reference.loss);
+  auto unpacked = all_attention_options();
+  unpacked.attn.attn_uses_sequence_id = false;
+  CHECK(run(unpacked, {}).loss != reference.loss);
 }
 
 TEST_CASE("model with adapters: all layouts give one rank's gradients of both factors") {
-  auto const reference = check_layouts(with_adapters(small()), {2, 3});
+  auto const reference = check_layouts(with_adapters(gated_untied()), {2, 3});
   CHECK(reference.gradients.contains("transformer.blocks.1.ffn.gate_proj.lora_A.weight"));
   for (auto const& entry : reference.gradients) {
     auto const& [name, gradient] = entry;
@@ -270,12 +272,13 @@ TEST_CASE("model with adapters: all layouts give one rank's gradients of both fa
     CHECK(std::ranges::any_of(gradient, [](double g) { return g != 0; }));
   }
   CHECK(reference.gradients.size() == 2 * 2 * 5);
-  auto const shared = check_layouts(with_adapters(attentive()), {2, 4});
+  auto const shared = check_layouts(with_adapters(all_attention_options()), {2, 4});
   CHECK(shared.gradients.contains("transformer.blocks.1.attn.Wk.lora_B.weight"));
 }
 
-TEST_CASE("adapter of a fused projection whose key heads ranks share: refused with the reason") {
-  auto fused = with_adapters(attentive());
+TEST_CASE(
+    "adapter: a fused projection whose key heads are shared by ranks is refused with the reason") {
+  auto fused = with_adapters(all_attention_options());
   fused.attn.fused_qkv = true;
   fused.attn.qk_gn = false;
   std::string message;
@@ -298,7 +301,7 @@ TEST_CASE("model, unequal tensor slices: all layouts give one rank's gradients")
 }
 
 TEST_CASE("dropout: each dropout changes the loss, and equal seeds give equal losses") {
-  auto config = small();
+  auto config = gated_untied();
   double const expected = run(config, {}).loss;
   for (double* const p : {&config.resid_pdrop, &config.emb_pdrop, &config.attn.attn_pdrop}) {
     double const probability = std::exchange(*p, 0.0);

@@ -29,15 +29,15 @@ TEST_CASE("python_string: upper, lower, title and capitalize equal Python's beyo
 
 TEST_CASE("python_string: slices with any bounds and steps equal Python's") {
   using indices = std::vector<std::size_t>;
-  CHECK(slice_of(4, 1, 3, 1) == indices{1, 2});
-  CHECK(slice_of(4, -100, 100, 3) == indices{0, 3});
-  CHECK(slice_of(4, 3, 1, 1).empty());
-  CHECK(slice_of(4, {}, {}, -1) == indices{3, 2, 1, 0});
-  CHECK(slice_of(4, -2, 0, -1) == indices{2, 1});
-  CHECK(slice_of(0, {}, {}, -1).empty());
-  CHECK(slice_of(4, 0, {}, std::numeric_limits<std::int64_t>::max()) == indices{0});
-  CHECK(slice_of(4, 3, {}, std::numeric_limits<std::int64_t>::min()) == indices{3});
-  CHECK(slice_of(4, std::numeric_limits<std::int64_t>::min(), {}, 2) == indices{0, 2});
+  CHECK(slice_indices(4, 1, 3, 1) == indices{1, 2});
+  CHECK(slice_indices(4, -100, 100, 3) == indices{0, 3});
+  CHECK(slice_indices(4, 3, 1, 1).empty());
+  CHECK(slice_indices(4, {}, {}, -1) == indices{3, 2, 1, 0});
+  CHECK(slice_indices(4, -2, 0, -1) == indices{2, 1});
+  CHECK(slice_indices(0, {}, {}, -1).empty());
+  CHECK(slice_indices(4, 0, {}, std::numeric_limits<std::int64_t>::max()) == indices{0});
+  CHECK(slice_indices(4, 3, {}, std::numeric_limits<std::int64_t>::min()) == indices{3});
+  CHECK(slice_indices(4, std::numeric_limits<std::int64_t>::min(), {}, 2) == indices{0, 2});
 }
 
 TEST_CASE("jinja_text: string operations of a template are rewritten, everything else stays") {

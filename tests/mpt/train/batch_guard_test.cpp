@@ -35,8 +35,8 @@ TEST_CASE("batch guard: spikes and values that are not finite have separate poli
       CHECK(guard.must_roll_back(not_finite, {.batch = 6, .loss = 1, .gradient_norm = 1}) ==
             (not_finite_goes == policy::roll_back));
       CHECK(guard.skip(5, 6) ==
-            "batch 6: the loss or the gradient is not finite; back to batch 4, those from 5 are "
-            "skipped");
+            "batch 6: the loss or the gradient is not finite; the run goes back to "
+            "batch 4; the batches from 5 are skipped");
       CHECK(guard.limits() == parallel::train::step_limits{7, 22});  // neither batch counts
     }
 }

@@ -22,8 +22,8 @@ using parallel::zero::reduction_order;
 using test::contains;
 using test::message_of;
 
-/// The results that must not depend on the layout: all tensors of the last checkpoint, and the
-/// lines of metrics without those of time and memory.
+/// The results that must not depend on the layout: all tensors of the last checkpoint, and each
+/// line of metrics without the keys of time and memory.
 struct outcome {
   std::map<std::string, std::vector<std::byte>> tensors;
   std::vector<std::string> metrics;
@@ -32,7 +32,7 @@ struct outcome {
 
 /// A configuration in the canonical order. A batch of 11 sequences has 5 microbatches of 2 and one
 /// of 1; the 7 held-out sequences have 3 of 2 and one of 1.
-train_config canonical(run_files const& files, double batches) {
+train_config canonical_config(run_files const& files, double batches) {
   auto config = divisible_config(files, batches);
   config.reduction_order = reduction_order::canonical_tree;
   config.global_train_batch_size = 11;
@@ -87,7 +87,7 @@ std::vector<grid> const layouts{
 TEST_CASE_TEMPLATE("canonical order: runs have the same bits on every layout, with any clipping", T,
                    float, bf16) {
   run_files const files;
-  auto config = canonical(files, 3);
+  auto config = canonical_config(files, 3);
   int number = 0;
   for (auto const& clip : {parallel::train::clipping{},
                            {clipping_kind::norm, 0.05},
@@ -113,7 +113,7 @@ TEST_CASE_TEMPLATE("canonical order: runs have the same bits on every layout, wi
 TEST_CASE_TEMPLATE("canonical order: Muon beside AdamW has the same bits on every layout", T, float,
                    bf16) {
   run_files const files;
-  auto config = canonical(files, 3);
+  auto config = canonical_config(files, 3);
   config.optimizer.name = "muon";
   config.optimizer.muon.emplace().learning_rate = 0.02;
   auto const expected = run<T>(files, config, {}, "one");
@@ -130,7 +130,8 @@ TEST_CASE_TEMPLATE("canonical order: Muon beside AdamW has the same bits on ever
   }
 }
 
-TEST_CASE("Muon: tensor ranks train as one rank does, also when several share keys") {
+TEST_CASE(
+    "Muon: a run on several tensor ranks equals one rank, also when tensor ranks share key heads") {
   run_files const files;
   auto config = divisible_config(files, 3);
   config.model.attn.kv_n_heads = 2;
@@ -170,42 +171,43 @@ TEST_CASE("Muon: tensor ranks train as one rank does, also when several share ke
 }
 
 TEST_CASE(
-    "reduction by_rank: bits depend on the layout, so tests of the canonical order can fail") {
+    "reduction_order by_rank: bits depend on the number of ranks, unlike in canonical order") {
   run_files const files;
-  auto config = canonical(files, 3);
+  auto config = canonical_config(files, 3);
   config.global_train_batch_size = 12;
   config.logging.metrics_file = files.folder / "metrics.jsonl";
   config.reduction_order = reduction_order::by_rank;
-  std::map<std::string, double> losses[2];
+  std::map<int, std::map<std::string, double>> metrics;
   for (int const ranks : {1, 4}) {
     (void)train<float>(config, ranks);
     for (auto const& record : records(config.logging.metrics_file))
       for (auto const& [key, value] : record.items())
-        if (value.is_number()) losses[ranks == 4][key] = value.get<double>();
+        if (value.is_number()) metrics[ranks][key] = value.get<double>();
   }
   for (std::string const key :
        {"loss/train/total", "l2_norm/grad/global", "metrics/eval/LanguageCrossEntropy"}) {
     CAPTURE(key);
-    REQUIRE(losses[0].contains(key));
-    CHECK(losses[0].at(key) != losses[1].at(key));
-    CHECK(losses[0].at(key) == doctest::Approx(losses[1].at(key)).epsilon(1e-3));
+    REQUIRE(metrics.at(1).contains(key));
+    CHECK(metrics.at(1).at(key) != metrics.at(4).at(key));
+    CHECK(metrics.at(1).at(key) == doctest::Approx(metrics.at(4).at(key)).epsilon(1e-3));
   }
 }
 
 TEST_CASE("canonical order: with a tensor axis every data layout has the same bits") {
   run_files const files;
-  auto config = canonical(files, 2);
+  auto config = canonical_config(files, 2);
   config.clip = {clipping_kind::norm, 0.05};
-  mpt::parallelism_config const two{.tensor = 2, .sequence_parallel = true};
-  auto const expected = run<float>(files, config, {.parallelism = two}, "one");
-  CHECK(run<float>(files, config, {.data = 3, .parallelism = two}, "three") == expected);
-  CHECK(run<float>(files, config, {.zero_stage = 3, .data = 2, .parallelism = two}, "zero") ==
+  mpt::parallelism_config const two_tensor_ranks{.tensor = 2, .sequence_parallel = true};
+  auto const expected = run<float>(files, config, {.parallelism = two_tensor_ranks}, "one");
+  CHECK(run<float>(files, config, {.data = 3, .parallelism = two_tensor_ranks}, "three") ==
         expected);
+  CHECK(run<float>(files, config, {.zero_stage = 3, .data = 2, .parallelism = two_tensor_ranks},
+                   "zero") == expected);
 }
 
 TEST_CASE("canonical order: eval_subset_num_batches selects the same samples on every layout") {
   run_files const files;
-  auto config = canonical(files, 1);
+  auto config = canonical_config(files, 1);
   config.evaluation.eval_subset_num_batches = 3;
   auto const expected = run<float>(files, config, {}, "one");
   CHECK(contains(expected.metrics.at(1), "metrics/eval/LanguageCrossEntropy"));
@@ -219,7 +221,7 @@ TEST_CASE("canonical order: eval_subset_num_batches selects the same samples on 
 
 TEST_CASE("canonical order: a run resumed with another number of data ranks has the same bits") {
   run_files const files;
-  auto config = canonical(files, 6);
+  auto config = canonical_config(files, 6);
   config.clip = {clipping_kind::adaptive, 2e-2};
   config.checkpoint.autoresume = true;
   auto const expected = run<float>(files, config, {}, "at once");
@@ -240,7 +242,7 @@ TEST_CASE("canonical order: a run resumed with another number of data ranks has 
 
 TEST_CASE("canonical order: a run is not resumed with other microbatches or in another order") {
   run_files const files;
-  auto config = canonical(files, 1);
+  auto config = canonical_config(files, 1);
   config.checkpoint.save_folder = files.folder / "run";
   fs::path const saved = train<float>(config).checkpoint;
   CHECK(parallel::checkpoint::checkpoint_reader(saved).state().at("canonical_leaf") == 2);
@@ -271,13 +273,13 @@ TEST_CASE("canonical order: a run is not resumed with other microbatches or in a
   CHECK(problem(other) == "");
 }
 
-TEST_CASE("canonical order: a run reduced by_rank may be resumed in it") {
+TEST_CASE("canonical order: a run can begin from a checkpoint trained in the order by_rank") {
   run_files const files;
-  auto config = canonical(files, 1);
+  auto config = canonical_config(files, 1);
   config.reduction_order = reduction_order::by_rank;
   config.checkpoint.save_folder = files.folder / "run";
   fs::path const saved = train<float>(config).checkpoint;
-  config = canonical(files, 3);
+  config = canonical_config(files, 3);
   config.checkpoint.load_path = saved;
   auto const expected = run<float>(files, config, {}, "one");
   CHECK(run<float>(files, config, layouts[2], "four") == expected);

@@ -2,7 +2,7 @@
 
 #include <mpt/yaml/bytes.hpp>
 
-TEST_CASE("parse_bytes: decimal and binary units are read") {
+TEST_CASE("parse_bytes: decimal and binary units are read, malformed texts are refused") {
   CHECK(mpt::parse_bytes("80GB") == 80'000'000'000);
   CHECK(mpt::parse_bytes("80 GiB") == 80ULL << 30U);
   CHECK(mpt::parse_bytes("1.5kib") == 1536);

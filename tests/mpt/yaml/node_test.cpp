@@ -1,4 +1,4 @@
-// Tests of the value tree: members, counting, and words for messages.
+// config_node: members of maps, limits on its size, and descriptions of values for messages.
 #include <string>
 #include <utility>
 
@@ -15,7 +15,8 @@ inline mpt::config_node scalar(std::string text) {
   return node;
 }
 
-TEST_CASE("config_node: finds members, and set replaces one of the same name") {
+TEST_CASE(
+    "config_node: set replaces the member of the same name, and sizes above a limit are refused") {
   mpt::config_node map;
   map.type = mpt::config_node::kind::map;
   map.set({"a", "here"}, scalar("1"));

@@ -18,16 +18,16 @@ pc::manifest example() {
   return out;
 }
 
-std::string problem(std::string const& text) {
+std::string parse_error(std::string const& text) {
   return test::message_of([&] { static_cast<void>(pc::parse_manifest(text, "m")); });
 }
 
-std::string sealed(std::string const& body) {
+std::string with_checksum(std::string const& body) {
   return body + ",\n \"checksum\": \"" + pc::checksum_text(pc::checksum(std::string_view(body))) +
          "\"}\n";
 }
 
-TEST_CASE("manifest: it survives the round trip through its text, which is JSON") {
+TEST_CASE("manifest: its text is JSON, and parsing the text gives the same manifest") {
   auto const text = pc::format_manifest(example(), "m");
   auto const read = pc::parse_manifest(text, "m");
   CHECK(read.state == example().state);
@@ -39,27 +39,29 @@ TEST_CASE("manifest: it survives the round trip through its text, which is JSON"
 TEST_CASE("manifest: a text that is truncated or changed anywhere is refused") {
   auto const text = pc::format_manifest(example(), "m");
   for (std::size_t size = 0; size < text.size(); ++size)
-    REQUIRE(test::contains(problem(text.substr(0, size)), "it is cut short or damaged"));
+    REQUIRE(test::contains(parse_error(text.substr(0, size)), "it is cut short or damaged"));
   for (std::size_t offset = 0; offset < text.size(); ++offset) {
     auto changed = text;
     changed[offset] ^= 4;
-    REQUIRE(test::contains(problem(changed), "it is cut short or damaged"));
+    REQUIRE(test::contains(parse_error(changed), "it is cut short or damaged"));
   }
 }
 
-TEST_CASE("manifest: a text with a right checksum is still validated") {
-  CHECK(test::contains(problem(sealed("{")), "not valid JSON"));
-  CHECK(test::contains(problem(sealed(R"({"format":"x")")), "its format is not"));
-  CHECK(test::contains(problem(sealed(R"({"format":"parallel.checkpoint","version":3)")),
+TEST_CASE("manifest: the content of a text with a correct checksum is validated too") {
+  CHECK(test::contains(parse_error(with_checksum("{")), "not valid JSON"));
+  CHECK(test::contains(parse_error(with_checksum(R"({"format":"x")")), "its format is not"));
+  CHECK(test::contains(parse_error(with_checksum(R"({"format":"parallel.checkpoint","version":3)")),
                        "is of version 3, this program reads 1 to 2"));
-  CHECK(test::contains(problem(sealed(R"({"format":"parallel.checkpoint","version":1,"state":3)")),
-                       "\"state\" must be an object"));
-  auto holed = example();
-  holed.slices.tensors["w"].slices.pop_back();
-  CHECK(test::contains(problem(pc::format_manifest(holed, "m")), "in no slice"));
+  CHECK(test::contains(
+      parse_error(with_checksum(R"({"format":"parallel.checkpoint","version":1,"state":3)")),
+      "\"state\" must be an object"));
+  auto incomplete = example();
+  incomplete.slices.tensors["w"].slices.pop_back();
+  CHECK(test::contains(parse_error(pc::format_manifest(incomplete, "m")), "in no slice"));
 }
 
-TEST_CASE("manifest: every mutation of a sealed text is read consistently or throws an error") {
+TEST_CASE(
+    "manifest: a changed text with a correct checksum gives valid slices or throws an error") {
   auto const text = pc::format_manifest(example(), "m");
   auto const body = text.substr(0, text.find(",\n \"checksum\""));
   std::mt19937 random(3);
@@ -78,7 +80,7 @@ TEST_CASE("manifest: every mutation of a sealed text is read consistently or thr
       if (content.empty()) content = "{";
     }
     try {
-      auto const read = pc::parse_manifest(sealed(content), "m");
+      auto const read = pc::parse_manifest(with_checksum(content), "m");
       for (auto const& [name, tensor] : read.slices.tensors)
         for (auto const& slice : tensor.slices)
           REQUIRE(slice.offset + slice.bytes <= read.slices.files.at(slice.file));
@@ -88,7 +90,8 @@ TEST_CASE("manifest: every mutation of a sealed text is read consistently or thr
   }
 }
 
-TEST_CASE("manifest: the named files must exist in full size") {
+TEST_CASE(
+    "manifest: reading requires that every file of the manifest exists and has its stated size") {
   test::temporary_folder const folder;
   test::write_all(folder / "manifest.json", pc::format_manifest(example(), "m"));
   auto const read = [&] {

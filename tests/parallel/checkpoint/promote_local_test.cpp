@@ -1,3 +1,5 @@
+// promote_local: a checkpoint on the disks of several nodes becomes one in the shared folder, also
+// when nodes, disks or files are lost.
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
@@ -19,8 +21,8 @@ namespace fs = std::filesystem;
 using names = std::vector<std::string>;
 using test::contains;
 
-/// Promotes on ranks whose nodes have these names; returns the message, which is equal on all
-/// ranks.
+/// Runs promote_local on one rank for each of `by_rank`, the names of the ranks' nodes. Returns its
+/// message, which is equal on all ranks.
 std::string promote(test::disks const& disks, names const& by_rank, pc::claim_id owner = {},
                     parallel::action_hook const& on_action = {}) {
   std::vector<std::string> messages(by_rank.size());
@@ -51,7 +53,7 @@ bool has_leftovers(fs::path const& root) {
   });
 }
 
-TEST_CASE("promote_local: files on the nodes' disks become a checkpoint like any other") {
+TEST_CASE("promote_local: files on the nodes' disks become a checkpoint in the shared folder") {
   for (auto const& by_rank : {test::node_names(1, 3), test::node_names(2, 2),
                               test::node_names(3, 2), names{"a", "b", "b", "c", "c", "c"}}) {
     test::disks const disks;
@@ -91,8 +93,8 @@ TEST_CASE("promote_local: any one node or its disk may be lost; any number of ra
 }
 
 TEST_CASE(
-    "promote_local: two nodes that are not neighbours may be lost; for neighbours the loss is "
-    "named") {
+    "promote_local: two nodes may be lost unless they are neighbours; then the message lists the "
+    "missing files") {
   auto const all_nodes = test::node_names(4, 2);
   test::disks const disks;
   test::save_checkpoint(disks.shared(), 3, 2);
@@ -100,8 +102,8 @@ TEST_CASE(
   fs::remove_all(disks.folder_of("b"));
   fs::remove_all(disks.folder_of("c"));
   CHECK(promote(disks, names{"d", "a"}) ==
-        "the local checkpoint ep0-ba7 is lost: no node that is here has "
-        "rank-00002-F32-000.safetensors, rank-00003-F32-000.safetensors whole");
+        "the local checkpoint ep0-ba7 is lost: no node of this run has an intact copy of "
+        "rank-00002-F32-000.safetensors, rank-00003-F32-000.safetensors");
   CHECK(pc::latest(disks.shared()).folder->filename() == "ep0-ba3");
   CHECK_FALSE(has_leftovers(disks.shared()));
 
@@ -118,7 +120,7 @@ TEST_CASE("promote_local: a checkpoint is lost if no node has its manifest; one 
   for (std::string const node : {"a", "b"})
     test::write_all(disks.folder_of(node) / "ep0-ba7/manifest.json", "{");
   CHECK(promote(disks, names{"a", "b"}) ==
-        "the local checkpoint ep0-ba7 is lost: no node that is here has its manifest");
+        "the local checkpoint ep0-ba7 is lost: no node of this run has its manifest");
   CHECK(contains(promote(disks, all_nodes), "took "));
   CHECK(test::holds_checkpoint(disks.shared() / "ep0-ba7", 7));
 }
@@ -155,7 +157,8 @@ TEST_CASE("promote_local: a file whose copies are all damaged is lost") {
   damage(disks, "b", 2);
   damage(disks, "c", 2);
   auto const note = promote(disks, all_nodes);
-  CHECK(contains(note, "is lost: no node that is here has rank-00002-F32-000.safetensors whole; "));
+  CHECK(contains(
+      note, "is lost: no node of this run has an intact copy of rank-00002-F32-000.safetensors; "));
   CHECK(contains(note, (disks.folder_of("b") / "ep0-ba7/rank-00002").native()));
   CHECK(contains(note, (disks.folder_of("c") / "ep0-ba7/rank-00002").native()));
   CHECK_FALSE(fs::exists(disks.shared() / "ep0-ba7"));
@@ -165,23 +168,24 @@ TEST_CASE("promote_local: a file whose copies are all damaged is lost") {
 TEST_CASE("promote_local: files of a run that was considered lost do not count") {
   auto const all_nodes = test::node_names(2, 1);
   test::disks const disks;
-  pc::claim_id const old{1, 0xa}, next{2, 0xb}, third{3, 0xc};
-  disks.save(all_nodes, 7, next);
-  auto const right = test::read_all(disks.shared() / "local.json");
-  disks.save(all_nodes, 7, old);  // the old run stood still and has not noticed that it is lost
-  test::write_all(disks.shared() / "local.json", right);
-  CHECK(promote(disks, all_nodes, third) ==
-        "the local checkpoint ep0-ba7 is lost: no node that is here has its manifest");
+  pc::claim_id const lost_run{1, 0xa}, second_run{2, 0xb}, third_run{3, 0xc};
+  disks.save(all_nodes, 7, second_run);
+  auto const second_pointer = test::read_all(disks.shared() / "local.json");
+  // The lost run has not noticed that another one has taken over, and saves once more.
+  disks.save(all_nodes, 7, lost_run);
+  test::write_all(disks.shared() / "local.json", second_pointer);
+  CHECK(promote(disks, all_nodes, third_run) ==
+        "the local checkpoint ep0-ba7 is lost: no node of this run has its manifest");
   CHECK_FALSE(fs::exists(disks.shared() / "ep0-ba7"));
 
-  disks.save(all_nodes, 9, old);  // older than the next run's save into the shared folder
-  test::save_checkpoint(disks.shared(), 4, 2, {}, next);
-  CHECK(promote(disks, all_nodes, third).empty());
+  // A later batch, but of an earlier run than the checkpoint in the shared folder.
+  disks.save(all_nodes, 9, lost_run);
+  test::save_checkpoint(disks.shared(), 4, 2, {}, second_run);
+  CHECK(promote(disks, all_nodes, third_run).empty());
   CHECK_FALSE(fs::exists(disks.shared() / "ep0-ba9"));
 }
 
-TEST_CASE(
-    "promote_local: a checkpoint of a run that started over replaces later batches of an old run") {
+TEST_CASE("promote_local: a newer run's checkpoint replaces later batches of an older run") {
   auto const all_nodes = test::node_names(2, 1);
   test::disks const disks;
   test::save_checkpoint(disks.shared(), 50, 2, {}, {1, 0xa});
@@ -193,18 +197,18 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "promote_local: stopped at any step, it leaves the old checkpoints, and the next call "
+    "promote_local: a stop before any disk action leaves the old checkpoints, and the next call "
     "completes") {
   auto const all_nodes = test::node_names(2, 2);
-  int k = 0;
-  for (bool failed = true; failed; ++k) {
+  int allowed_actions = 0;
+  for (bool failed = true; failed; ++allowed_actions) {
     test::disks const disks;
     test::save_checkpoint(disks.shared(), 3, 2, {}, {1, 0xa});
     disks.save(all_nodes, 7, {1, 0xa});
-    std::atomic<int> step_count = 0;
+    std::atomic<int> action_count = 0;
     failed = !test::message_of([&] {
                 auto const note = promote(disks, all_nodes, {2, 0xb}, [&](std::string_view) {
-                  if (step_count++ >= k) parallel::fail("stopped");
+                  if (action_count++ >= allowed_actions) parallel::fail("stopped");
                 });
               }).empty();
     for (auto const& entry : pc::list_checkpoints(disks.shared())) CHECK(entry.valid());
@@ -213,7 +217,7 @@ TEST_CASE(
     CHECK(test::holds_checkpoint(disks.shared() / "latest", 7));
     CHECK_FALSE(has_leftovers(disks.shared()));
   }
-  CHECK(k > 10);
+  CHECK(allowed_actions > 10);
 }
 
 TEST_CASE(
@@ -223,10 +227,10 @@ TEST_CASE(
   test::save_checkpoint(disks.shared(), 3, 2, {}, {1, 0xa});
   disks.save(all_nodes, 7, {1, 0xa});
   auto const message = test::message_of([&] {
-    (void)promote(disks, all_nodes, {2, 0xb}, [&](std::string_view step) {
-      if (step != "create copied file") return;
+    (void)promote(disks, all_nodes, {2, 0xb}, [&](std::string_view action) {
+      if (action != "create copied file") return;
       for (auto const& entry :
-           fs::directory_iterator(disks.shared()))  // the copies are in this folder
+           fs::directory_iterator(disks.shared()))  // finds the temporary folder of the copies
         if (!pc::name_of_leftover(entry.path().filename().native()).empty())
           for (int rank = 0; rank < 4; ++rank)
             test::write_all(
@@ -248,8 +252,8 @@ TEST_CASE("promote_local: a run that has lost the claim puts nothing into the sh
   test::disks const disks;
   disks.save(all_nodes, 7);
   CHECK_THROWS_AS(promote(disks, all_nodes, {2, 0xb},
-                          [](std::string_view step) {
-                            if (step == "create copied file")
+                          [](std::string_view action) {
+                            if (action == "create copied file")
                               parallel::fail<pc::claim_lost>("another has taken over");
                           }),
                   pc::claim_lost);

@@ -53,7 +53,7 @@ TEST_CASE("heartbeat: a rank without a file is not stalled") {
   heartbeat_watch watch(flight_file(folder.path(), 1), 5s, time);
   for (int second = 0; second < 20; ++second)
     for (int quarter = 0; quarter < 4; ++quarter) REQUIRE_FALSE(watch.is_stalled(time += 250ms));
-  auto const other_recorder = recorder_in(folder.path(), 1);  // from here on it counts
+  auto const other_recorder = recorder_in(folder.path(), 1);  // the time limit begins
   CHECK_FALSE(watch.is_stalled(time += 250ms));
   other_recorder->ring().remove_file();
   for (int quarter = 0; quarter < 40; ++quarter) REQUIRE_FALSE(watch.is_stalled(time += 250ms));
@@ -73,23 +73,23 @@ TEST_CASE("heartbeat: a stopped process is named with its last call, a running o
     for (;;) std::this_thread::sleep_for(1s);
   }
   while (!std::filesystem::exists(file)) std::this_thread::sleep_for(5ms);
-  std::atomic<int> loss_count = 0;
+  std::atomic<int> report_count = 0;
   std::string sentence;
   {
     heartbeat const watching_heartbeat(recorder_in(folder.path(), 0), file,
                                        [&](std::string const& text) {
                                          sentence = text;
-                                         ++loss_count;
+                                         ++report_count;
                                        },
                                        {.limit = 1s});
     std::this_thread::sleep_for(2s);
-    CHECK(loss_count == 0);
+    CHECK(report_count == 0);
     REQUIRE(::kill(child, SIGSTOP) == 0);
     auto const time_limit = std::chrono::steady_clock::now() + 20s;
-    while (loss_count == 0 && std::chrono::steady_clock::now() < time_limit)
+    while (report_count == 0 && std::chrono::steady_clock::now() < time_limit)
       std::this_thread::sleep_for(10ms);
   }
-  CHECK(loss_count == 1);
+  CHECK(report_count == 1);
   CHECK(test::contains(sentence, concat("rank 1 (process ", child, " on ")));
   CHECK(
       test::contains(sentence, "stands still: it has not run for 1 s; its last call: all_reduce"));

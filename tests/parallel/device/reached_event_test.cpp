@@ -5,10 +5,10 @@
 #include <parallel/device/concepts.hpp>
 #include <parallel/device/reached_event.hpp>
 
-TEST_CASE("reached_event: ready at once") {
+TEST_CASE("reached_event: it is ready at once, and waiting for it succeeds") {
   static_assert(parallel::event<parallel::reached_event>);
-  parallel::reached_event const mark;
-  mark.wait();
-  CHECK(mark.ready());
-  CHECK(mark.wait_until(std::chrono::steady_clock::now()));
+  parallel::reached_event const event;
+  event.wait();
+  CHECK(event.ready());
+  CHECK(event.wait_until(std::chrono::steady_clock::now()));
 }

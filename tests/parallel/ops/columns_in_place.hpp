@@ -1,4 +1,5 @@
-// A norm of columns of a wider matrix, in place: a property of both layer_norm and rms_norm.
+// A norm of columns of a wider matrix, in place: a property of both layer_norm and
+// rms_norm.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +16,8 @@ namespace ops_support {
 
 /// `norm` has operations for a stream: forward(s, y, x, weight), which stores the statistics,
 /// backward_input(s, dx, dy, x, weight) and backward_weight(s, dweight, dy, x). Checks that their
-/// results for some columns, in place, equal those for the same columns in a matrix of their own,
-/// and that the other columns are unchanged.
+/// results for some columns, input_view place, equal those for the same columns input_view a matrix
+/// of their own, and that the other columns are unchanged.
 template <class T, class Norm>
 void check_columns_in_place(Norm norm) {
   namespace ops = parallel::ops;
@@ -36,20 +37,20 @@ void check_columns_in_place(Norm norm) {
     }
   std::vector<T> y(x.size()), dx(x.size());
   on_host(2, [&](auto& s) {
-    using in = ops::rows_view<T const>;
-    using out = ops::rows_view<T>;
-    in const dense_x(matrix(std::as_const(x), rows));
-    in const dense_dy(matrix(std::as_const(dy), rows));
-    norm.forward(s, out(matrix(y, rows)), dense_x, vector(weight));
-    norm.backward_input(s, out(matrix(dx, rows)), dense_dy, dense_x, vector(weight));
+    using input_view = ops::rows_view<T const>;
+    using output_view = ops::rows_view<T>;
+    input_view const dense_x(matrix(std::as_const(x), rows));
+    input_view const dense_dy(matrix(std::as_const(dy), rows));
+    norm.forward(s, output_view(matrix(y, rows)), dense_x, vector(weight));
+    norm.backward_input(s, output_view(matrix(dx, rows)), dense_dy, dense_x, vector(weight));
     norm.backward_weight(s, vector(dweight_dense), dense_dy, dense_x);
     auto const part = [&](std::vector<T>& data) {
-      return out(matrix(data, rows)).slice_columns(offset, offset + columns);
+      return output_view(matrix(data, rows)).slice_columns(offset, offset + columns);
     };
-    in const inputs(initial.data() + offset, rows, columns, stride);
-    norm.backward_weight(s, vector(dweight), in(part(gradients)), inputs);
-    norm.backward_input(s, part(gradients), in(part(gradients)), inputs, vector(weight));
-    norm.forward(s, part(packed), in(part(packed)), vector(weight));
+    input_view const inputs(initial.data() + offset, rows, columns, stride);
+    norm.backward_weight(s, vector(dweight), input_view(part(gradients)), inputs);
+    norm.backward_input(s, part(gradients), input_view(part(gradients)), inputs, vector(weight));
+    norm.forward(s, part(packed), input_view(part(packed)), vector(weight));
   });
   CHECK(same_bits(dweight, dweight_dense));
   std::size_t next = 0;

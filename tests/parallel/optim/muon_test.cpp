@@ -1,4 +1,5 @@
-// Muon against PyTorch's numbers, at every ZeRO level, and beside AdamW.
+// Tests of Muon: it equals PyTorch's results, has the same bits at every ZeRO level and on every
+// number of ranks, works beside AdamW, and refuses tensors that are no matrices.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -24,29 +25,33 @@ namespace muon_test {
 using namespace parallel;
 using parallel::index;
 using test::given_tensor;
-using any = any_optimizer<muon, decoupled_adamw>;
+using muon_or_adamw = any_optimizer<muon, decoupled_adamw>;
 
-static_assert(tensor_optimizer<muon> && tensor_optimizer<any>);
+static_assert(tensor_optimizer<muon> && tensor_optimizer<muon_or_adamw>);
 static_assert(!tensor_optimizer<decoupled_adamw>);
 static_assert(!tensor_optimizer<any_optimizer<decoupled_adamw>>);
 
 constexpr zero::level all_levels[] = {zero::level::none, zero::level::optimizer,
                                       zero::level::gradients, zero::level::parameters};
-constexpr int batches = 4;  // of the global batch: sums over them and their mean are exact
+// Microbatches of the global batch: a power of two, so that sums over them and means are exact.
+constexpr int microbatches = 4;
 
-/// The gradients of every step by tensor; `tensors` without gradients.
+/// Tensors with initial weights, and their gradients as [step][tensor][element]; the gradients in
+/// `tensors` are empty.
 template <class T>
 struct problem {
   std::vector<given_tensor<T>> tensors;
   std::vector<std::vector<std::vector<T>>> gradients;
 };
 
-/// By tensor, after every step: the weights, or an optimizer state.
+/// The elements of each tensor after every step, as [step][element]; optimizer states are tensors
+/// named "tensor#state".
 template <class T>
 using trace = std::map<std::string, std::vector<std::vector<T>>>;
 
-/// Runs the steps of a problem on one rank of `groups`, whose slices `slice` makes; copies the
-/// owned ranges into `out`, which holds whole tensors.
+/// Runs the steps of a problem on one rank. slice(parameter) turns a whole parameter into the
+/// rank's slice of it. Copies what the rank owns after each step into `out`, which holds whole
+/// tensors.
 template <class T, class Comm, class Optimizer, class Slice>
 void train_on(train::process_groups<Comm>& groups, problem<T> const& problem_to_run,
               train::optimizer_groups<Optimizer> const& optimizers, trace<T>& out, Slice&& slice) {
@@ -56,16 +61,19 @@ void train_on(train::process_groups<Comm>& groups, problem<T> const& problem_to_
   test::given_gradients<T> model(problem_to_run.tensors, slice);
   train::stepper step(model, device, groups, optimizers, {.level = groups.level()});
   model.set_weights(step);
-  int const batches_per_rank = batches / groups.data_ranks();
-  std::vector<test::given_microbatch<T>> const share(  // one tensor rank counts
-      static_cast<std::size_t>(batches_per_rank), {.tokens = groups.tensor.rank() == 0 ? 1 : 0});
-  std::vector<index> first;
-  for (int i = 0; i < batches_per_rank; ++i)
-    first.push_back(groups.data_rank() * batches_per_rank + i);
+  int const microbatches_per_rank = microbatches / groups.data_ranks();
+  // The first tensor rank counts all tokens.
+  std::vector<test::given_microbatch<T>> const local_microbatches(
+      static_cast<std::size_t>(microbatches_per_rank),
+      {.tokens = groups.tensor.rank() == 0 ? 1 : 0});
+  std::vector<index> first_sequences;
+  for (int i = 0; i < microbatches_per_rank; ++i)
+    first_sequences.push_back(groups.data_rank() * microbatches_per_rank + i);
   for (std::size_t step_number = 0; step_number < problem_to_run.gradients.size(); ++step_number) {
     for (std::size_t i = 0; i < problem_to_run.tensors.size(); ++i)
       model.set_gradient(i, problem_to_run.gradients[step_number][i]);
-    step.step(compute, exchanges, memory, std::span(share), std::span(std::as_const(first)),
+    step.step(compute, exchanges, memory, std::span(local_microbatches),
+              std::span(std::as_const(first_sequences)),
               {.step = static_cast<std::uint32_t>(step_number)}, 1.0);
     for (auto const& unit : step.units())
       for (std::size_t s = 0; s < unit.memory.segments().size(); ++s) {
@@ -88,7 +96,9 @@ void train_on(train::process_groups<Comm>& groups, problem<T> const& problem_to_
   }
 }
 
-/// `slice(parameter, tensor rank, tensor ranks, whether it is the second parameter of its name)`.
+/// Runs a problem on all ranks of a layout, and returns the trace of whole tensors. The arguments
+/// of `slice` are a parameter, the tensor rank, the number of tensor ranks, and whether the
+/// parameter is the second one of its name.
 template <class T, class Optimizer, class Slice>
 trace<T> run_sliced(problem<T> const& problem_to_run, training_layout const& shape,
                     zero::level level, train::optimizer_groups<Optimizer> const& optimizers,
@@ -187,12 +197,12 @@ TEST_CASE("Muon: in fp64 it equals PyTorch to rounding") {
   }
 }
 
-// The bound is a tenth of the cost of rounding to bf16 in PyTorch itself: the distance from the
-// same steps in fp64, to which all roundings contribute. Here each rounding is of the same sum,
-// taken in another order: it differs (by one unit of bf16) only where the sum lies within its
-// rounding in fp32, about 2^-24, of the middle between two numbers of bf16, 2^-8 apart: one in some
-// thousands.
-TEST_CASE("Muon: in bf16 it is much nearer to PyTorch than PyTorch is to exact steps") {
+// The bound is a tenth of PyTorch's own error in bf16, which is its distance from the same steps in
+// fp64; all of its roundings contribute to that error. This library rounds the same sums, added in
+// another order. A sum in fp32 then differs by about 2^-24, and rounds to another bf16 number only
+// if it lies that close to the middle between two bf16 numbers, which are 2^-8 apart: this happens
+// to one sum in some thousands.
+TEST_CASE("Muon: in bf16 it differs from PyTorch by at most a tenth of PyTorch's rounding error") {
   golden const golden_file;
   auto const problem = golden_file.read_problem<float>();
   for (auto const& setup : cases) {
@@ -244,6 +254,7 @@ problem<T> integers(std::vector<given_tensor<T>> tensors = {{"a", {7, 5}, {}, {}
   return out;
 }
 
+/// Puts matrices into group 0, which Muon trains, and the vector into group 1, which AdamW trains.
 [[nodiscard]] segment_key matrices_first(std::string const& name) {
   return {.group = name == "bias" ? 1 : 0};
 }
@@ -253,12 +264,12 @@ TEST_CASE_TEMPLATE("Muon: beside AdamW, every ZeRO level and number of ranks giv
   auto const problem = integers<T>();
   muon const rule{.learning_rate = 0.1};
   decoupled_adamw const adam{.learning_rate = 0.1};
-  train::optimizer_groups<any> const groups({rule, adam}, matrices_first);
+  train::optimizer_groups<muon_or_adamw> const groups({rule, adam}, matrices_first);
   auto const expected = run(problem, 1, zero::level::none, groups);
   auto const adam_alone = run<T, decoupled_adamw>(problem, 1, zero::level::none, adam);
   for (auto const* const name : {"bias", "bias#exp_avg", "bias#exp_avg_sq"})
     CHECK(expected.at(name) == adam_alone.at(name));
-  CHECK(expected.size() == 5 + 4 + 2);
+  CHECK(expected.size() == 5 + 4 + 2);  // weights, momentum of matrices, moments of the vector
   CHECK(expected.at("a") != adam_alone.at("a"));
   for (int const ranks : {1, 2, 4})
     for (auto const level : all_levels) {
@@ -268,9 +279,9 @@ TEST_CASE_TEMPLATE("Muon: beside AdamW, every ZeRO level and number of ranks giv
     }
 }
 
-/// The slice of a rank along the tensor axis: of a and c some columns; of b some rows; of the fused
-/// matrix e separate rows, and, in a second parameter, rows that two neighbours share; of d and the
-/// vector all.
+/// Turns a parameter into a rank's slice along the tensor axis. Ranks divide the columns of a and
+/// c, and the rows of b; d and the vector stay whole. The fused matrix e has two parameters: ranks
+/// divide the rows 0 to 8, and pairs of neighbours divide the rows 8 to 16.
 template <class T>
 void slice(parameter_base<T>& p, index rank, index ranks, bool is_second_slice) {
   auto const part_of = [&](index size) {
@@ -308,11 +319,11 @@ TEST_CASE_TEMPLATE(
   auto problem = integers<T>();
   decoupled_adamw const adam{.learning_rate = 0.1};
   for (auto const precision : {muon_precision::bf16, muon_precision::master})
-    for (int const tensor : {2, 3, 4}) {
-      CAPTURE(tensor);
+    for (int const tensor_ranks : {2, 3, 4}) {
+      CAPTURE(tensor_ranks);
       auto sliced_problem = problem;
       auto whole = problem;
-      if (tensor == 4) {  // e: 8 rows and twice 4, each of which two ranks share
+      if (tensor_ranks == 4) {  // e needs four ranks
         auto const e = integers<T>({{"e", {16, 6}, {}, {}}});
         whole.tensors.push_back(e.tensors[0]);
         sliced_problem.tensors.insert(sliced_problem.tensors.end(), 2, e.tensors[0]);
@@ -323,14 +334,15 @@ TEST_CASE_TEMPLATE(
         }
       }
       muon const rule{.learning_rate = 0.1, .precision = precision};
-      train::optimizer_groups<any> const groups({rule, adam}, matrices_first);
+      train::optimizer_groups<muon_or_adamw> const groups({rule, adam}, matrices_first);
       auto const expected = run(whole, 1, zero::level::none, groups);
       for (auto const level : all_levels)
-        for (int const data : {1, 2}) {
+        for (int const data_ranks : {1, 2}) {
           CAPTURE(static_cast<int>(level));
-          CAPTURE(data);
-          auto const shape = train::process_groups<threads::communicator>::data_layout(level, data)
-                                 .template with_degree<axis::tensor>(tensor);
+          CAPTURE(data_ranks);
+          auto const shape =
+              train::process_groups<threads::communicator>::data_layout(level, data_ranks)
+                  .template with_degree<axis::tensor>(tensor_ranks);
           auto const actual = run_sliced(sliced_problem, shape, level, groups, slice<T>);
           CHECK(actual == expected);
         }
@@ -378,22 +390,22 @@ TEST_CASE(
   auto const wide = matrix("wide", {12, 20}), tall = matrix("tall", {24, 8});
   auto const slice = matrix("slice", {4, 20}, 8);
   unit_tensors<float> unit{{{448, 0, 224}}, {{{{&wide}}}, {{{&tall, 0, 256}}}}};
-  // 448 elements of the segment; then u of 224, or x xᵀ of 12 x 12, a product of 12 x 20 and a
-  // norm; each at a multiple of 64
+  // The 448 directions of the segment in bf16. Then 224 owned directions in float, or, which needs
+  // more, x xᵀ of 12 x 12, a product of 12 x 20 and a norm. All sizes are multiples of 64 bytes.
   CHECK(muon{}.workspace_bytes<float>(unit) == 448 * 2 + 320 + 240 * 4 + 64);
-  auto const wide64 = [] {
+  auto const wide_double = [] {
     parameter_base<double> out;
     out.name = "wide";
     out.extents = {12, 20};
     return out;
   }();
-  unit_tensors<double> const double_unit{{{448, 0, 224}}, {{{{&wide64}}}}};
+  unit_tensors<double> const double_unit{{{448, 0, 224}}, {{{{&wide_double}}}}};
   CHECK(muon{.precision = muon_precision::master}.workspace_bytes<double>(double_unit) ==
         448 * 8 + 144 * 8 + 240 * 8 + 64);
   unit.segments.push_back({128, 0, 64});
-  unit.tensors.push_back({{{&slice, 1, 0}}});  // and the whole tensor of 8 x 20
+  unit.tensors.push_back({{{&slice, 1, 0}}});  // adds the whole tensor of 8 x 20
   CHECK(muon{}.workspace_bytes<float>(unit) == (448 + 128 + 160) * 2 + 320 + 240 * 4 + 64);
-  unit.segments[0] = {448, 0, 448};  // u of 448 is larger
+  unit.segments[0] = {448, 0, 448};  // 448 owned directions need more than the products
   CHECK(muon{}.workspace_bytes<float>(unit) == (448 + 128 + 160) * 2 + 448 * 4);
 }
 

@@ -13,18 +13,20 @@ namespace test {
 
 using parallel::index;
 
-/// Element i of the tensors "w" (F32 [7, 11]) and "w#exp_avg", for a checkpoint's number.
+/// The value of element i of the tensors "w" (F32 [7, 11]) and "w#exp_avg" in checkpoint `number`.
 inline float checkpoint_value(index number, index i) {
   return static_cast<float>(number * 1000 + i);
 }
 
+/// The extents of "w" and "w#exp_avg".
 inline std::vector<index> const& matrix_extents() {
   static std::vector<index> const extents = {7, 11};
   return extents;
 }
 
-/// Saves checkpoint ep0-ba{number} as `ranks` ranks would. Each rank has a contiguous share of "w",
-/// the moments are split at other elements, and rank 0 has the scalar "step" (I64).
+/// Saves checkpoint ep0-ba{number} as `ranks` ranks would. Each rank writes a contiguous share of
+/// "w" and one of the moments "w#exp_avg", which are split at other elements. Rank 0 also writes
+/// the scalar "step" (I64). `owner`: the claim under which the ranks save.
 inline void save_checkpoint(std::filesystem::path const& root, index number, index ranks,
                             parallel::action_hook const& on_action = {},
                             parallel::checkpoint::claim_id owner = {}) {

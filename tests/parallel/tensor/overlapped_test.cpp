@@ -1,4 +1,5 @@
-// The order of events in overlapped exchanges and products; and devices with custom kernels.
+// Exchanges overlap with products in the right order, and a device may have its own kernels for
+// both together.
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -44,16 +45,16 @@ constexpr index width = 4;
 template <class Hold, class F>
 void run(Hold hold, F f) {
   parallel::threads::run(ranks, [&](parallel::threads::communicator& inner) {
-    bool const slow = inner.rank() == 0;
+    bool const is_delayed = inner.rank() == 0;
     test::trace log;
     test::delayed comm(std::move(inner), log, [&](int k) {
-      if (slow) hold(log, k);
+      if (is_delayed) hold(log, k);
     });
     logging_stream compute;
     compute.log = &log;
-    parallel::host::stream exchanges, second;
+    parallel::host::stream exchanges, second_exchanges;
     parallel::axis_group<parallel::axis::tensor, decltype(comm)> const group(comm, exchanges,
-                                                                             second);
+                                                                             second_exchanges);
     std::vector<std::byte> space(1 << 16);
     parallel::arena memory({nullptr, space.data(), space.size()});
     parallel::context<logging_stream> c{.stream = compute, .memory = memory};
@@ -92,6 +93,8 @@ TEST_CASE("all_gather_matmul: shards are multiplied while the next ones are rece
 TEST_CASE("matmul_reduce_scatter: a shard is sent while the next one is multiplied") {
   std::atomic<int> in_time = 0;
   run(
+      // call 2 i sends the result of product i: the product after it is computed while that call is
+      // delayed
       [&](test::trace& log, int k) {
         if (k % 2 == 0 && log.await(parallel::concat("product ", k / 2 + 1, " ends"), 20s))
           ++in_time;
@@ -111,7 +114,7 @@ TEST_CASE("matmul_reduce_scatter: a shard is sent while the next one is multipli
 
 /// A device whose stream has kernels for the whole operations.
 struct custom_stream : parallel::host::stream {
-  int call_code = 0;
+  int call_code = 0;  // 1 for each all_gather_matmul, 10 for each matmul_reduce_scatter
 };
 template <class Group>
 void all_gather_matmul_impl(parallel::context<custom_stream>& c, Group const&, matrix_view<ring>,
@@ -126,7 +129,7 @@ void matmul_reduce_scatter_impl(parallel::context<custom_stream>& c, Group const
   c.stream.call_code += 10;
 }
 
-TEST_CASE("overlapped products: a device may have custom kernels; shapes are checked before") {
+TEST_CASE("overlapped products: shapes are checked before a device's custom kernels run") {
   using group = parallel::axis_group<parallel::axis::tensor, parallel::threads::communicator>;
   auto const pair = group::planned(0, 2);
   custom_stream stream;

@@ -102,7 +102,9 @@ TEST_CASE("optimizer groups: a group without an optimizer is refused") {
   CHECK_THROWS_WITH_AS(
       (parallel::train::stepper<test::ring_model, parallel::host::device, parallel::single,
                                 test::ring_momentum>(model, device, alone, groups, {})),
-      "unit tokens: optimizer group 1 of 1", parallel::error);
+      "unit tokens: a parameter is in optimizer group 1, but the number of groups is 1; groups are "
+      "counted from 0",
+      parallel::error);
 }
 
 }  // namespace optimizer_groups_test

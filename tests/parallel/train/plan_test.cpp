@@ -41,13 +41,16 @@ struct zeros {
 constexpr zero::level all_levels[] = {zero::level::none, zero::level::optimizer,
                                       zero::level::gradients, zero::level::parameters};
 
-/// Plans a rank, then runs a step of two microbatches and compares its memory with the plan.
+/// Plans the memory of each rank, then runs a step of two microbatches and compares the memory that
+/// it takes with the plan. `saves_memory`: gathered parameters are released after the forward pass,
+/// and gradients are reduced in every microbatch.
 void check_plan(parallel::training_layout shape, zero::level level, index microbatch,
-                train::optimizer_groups<test::ring_momentum> const& groups, bool lean = true) {
+                train::optimizer_groups<test::ring_momentum> const& groups,
+                bool saves_memory = true) {
   train::stepper_options const step_options{.level = level,
                                             .bucket_bytes = 1,
-                                            .reshard_after_forward = lean,
-                                            .reduce_every_microbatch = lean};
+                                            .reshard_after_forward = saves_memory,
+                                            .reduce_every_microbatch = saves_memory};
   ring_model planned(4, 4, vocabulary);
   zeros const data(microbatch);
   auto plan = train::plan_units(planned, groups, train::place_in(shape, level), step_options);
@@ -65,8 +68,9 @@ void check_plan(parallel::training_layout shape, zero::level level, index microb
     parallel::host::stream compute;
     parallel::host::stream exchanges;
     std::vector const batches(2, data.view());
-    std::vector<index> const first(2, 0);
-    (void)step.step(compute, exchanges, memory, std::span(batches), std::span(first), {}, 1.0);
+    std::vector<index> const first_sequences(2, 0);
+    (void)step.step(compute, exchanges, memory, std::span(batches), std::span(first_sequences), {},
+                    1.0);
     CHECK(memory.peak() == plan.activations);
     CHECK(device.peak_bytes() == plan.total() + 4096);  // a step allocates nothing more
   });
@@ -74,7 +78,7 @@ void check_plan(parallel::training_layout shape, zero::level level, index microb
 
 TEST_CASE("plan: the arena and units of a real step equal the plan to the byte") {
   using parallel::training_layout;
-  train::optimizer_groups<test::ring_momentum> const partly(
+  train::optimizer_groups<test::ring_momentum> const partly_frozen(
       {{}, {.rate = 3}}, [](std::string const& name) {
         return parallel::segment_key{.trainable = name.find("mix") == std::string::npos,
                                      .group = name.ends_with("bias") ? 1 : 0};
@@ -87,11 +91,13 @@ TEST_CASE("plan: the arena and units of a real step equal the plan to the byte")
         check_plan(
             train::process_groups<parallel::threads::communicator>::data_layout(level, ranks),
             level, microbatch, optimizer);
-      auto const two = training_layout{}.with_degree<parallel::axis::replicate>(2);
-      check_plan(level == zero::level::none ? two : two.with_degree<parallel::axis::shard>(2),
-                 level, microbatch, partly);
+      auto const two_replicas = training_layout{}.with_degree<parallel::axis::replicate>(2);
+      check_plan(level == zero::level::none ? two_replicas
+                                            : two_replicas.with_degree<parallel::axis::shard>(2),
+                 level, microbatch, partly_frozen);
       if (level >= zero::level::gradients)
-        check_plan(two.with_degree<parallel::axis::shard>(2), level, microbatch, partly, false);
+        check_plan(two_replicas.with_degree<parallel::axis::shard>(2), level, microbatch,
+                   partly_frozen, false);
     }
 }
 
@@ -101,8 +107,9 @@ TEST_CASE("plan: every pipeline rank has its own plan, exact to the byte") {
     for (auto const level : {zero::level::none, zero::level::parameters}) {
       CAPTURE(schedule);
       CAPTURE(static_cast<int>(level));
-      bool const two = schedule == "interleaved" || schedule == "zb-v";
-      train::pipeline_options const options{.schedule = schedule, .stages_per_rank = two ? 2 : 1};
+      bool const has_two_stages = schedule == "interleaved" || schedule == "zb-v";
+      train::pipeline_options const options{.schedule = schedule,
+                                            .stages_per_rank = has_two_stages ? 2 : 1};
       auto const shape =
           train::process_groups<parallel::threads::communicator>::data_layout(level, 2)
               .with_degree<parallel::axis::pipeline>(2);
@@ -133,15 +140,15 @@ TEST_CASE("plan: every pipeline rank has its own plan, exact to the byte") {
         std::vector<test::ring_microbatch> batches(count);
         for (std::size_t m = 0; m + 1 < microbatches; ++m) batches[m] = full.view();
         batches[microbatches - 1] = rest.view();
-        std::vector<index> const first(count, 0);
+        std::vector<index> const first_sequences(count, 0);
         (void)step.step(compute, exchanges, memory, std::span(std::as_const(batches)),
-                        std::span(first), {}, 1.0);
+                        std::span(first_sequences), {}, 1.0);
         CHECK(memory.peak() == plan.activations);
-        parallel::arena small(device.allocate<std::byte>(train::plan_activations(
+        parallel::arena evaluation_memory(device.allocate<std::byte>(train::plan_activations(
             planned, stages, count, std::span(sizes), parallel::pass::inference)));
         train::statistics_sum<test::ring> sums;
-        step.add_evaluation(compute, small, std::span(std::as_const(batches)), sums);
-        CHECK(small.peak() <= memory.peak());
+        step.add_evaluation(compute, evaluation_memory, std::span(std::as_const(batches)), sums);
+        CHECK(evaluation_memory.peak() <= memory.peak());
       });
     }
 }
@@ -151,16 +158,17 @@ TEST_CASE("plan: ZeRO-1 divides only the optimizer's memory by the ranks") {
   auto const planned_at = [&](zero::level level) {
     return train::plan_units(model, optimizer, zero::data_position(level, 0, 4), {.level = level});
   };
-  auto const whole = planned_at(zero::level::none);
-  auto const shared = planned_at(zero::level::optimizer);
-  CHECK(shared.optimizer * 4 == whole.optimizer);
-  CHECK(shared.values == whole.values);
-  CHECK(shared.gradients == whole.gradients);
-  CHECK(whole.master == 0);  // the element type accumulates in itself
+  auto const replicated = planned_at(zero::level::none);
+  auto const sharded = planned_at(zero::level::optimizer);
+  CHECK(sharded.optimizer * 4 == replicated.optimizer);
+  CHECK(sharded.values == replicated.values);
+  CHECK(sharded.gradients == replicated.gradients);
+  CHECK(replicated.master == 0);  // the element type accumulates in itself
 }
 
 TEST_CASE(
-    "plan: ZeRO-2 and ZeRO-3 divide gradients and values too, and add two buffers for each size") {
+    "plan: ZeRO-2 divides gradients by the ranks, ZeRO-3 also values; both add buffers for whole "
+    "units") {
   ring_model model(4, 4, vocabulary);
   auto const planned_at = [&](zero::level level) {
     return train::plan_units(model, optimizer, zero::data_position(level, 0, 4), {.level = level});
@@ -172,12 +180,14 @@ TEST_CASE(
   CHECK(three.optimizer == one.optimizer);
   CHECK(two.values == one.values);
   CHECK(three.gradients == two.gradients);
-  // The model has 13 x 4 tied tokens, a norm of 4, and blocks of 4 + 16 + 4 + 4 + 16 + 4 and
-  // 4 + 48 + 12 + 48 + 4 elements, each padded to cache lines of 32, in multiples of 4 * 32.
+  // The units are the tied token embedding (13 x 4 elements), the last norm (4), and four blocks
+  // with 4 + 16 + 4 + 4 + 16 + 4 elements in the mixer branch and 4 + 48 + 12 + 48 + 4 in the MLP
+  // branch. Each tensor is padded to a multiple of 32 elements, each unit to one of 4 ranks * 32.
   std::size_t const tokens = 128 * sizeof(test::ring);
   std::size_t const norm = 128 * sizeof(test::ring);
   std::size_t const block = 512 * sizeof(test::ring);
-  // The entry has the tokens. The exit has both units, whose buffers do not alternate with others.
+  // The entry uses the embedding, the exit uses the embedding and the norm: both have buffers of
+  // their own. The blocks share two buffers.
   std::size_t const buffers = tokens + (tokens + norm) + 2 * block;
   CHECK(one.values == tokens + norm + 4 * block);
   CHECK(one.buffers == 0);
@@ -200,7 +210,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("plan: evaluation is planned exactly too, and needs less memory than training") {
+TEST_CASE(
+    "plan: an evaluation takes exactly its planned memory, which is less than that of training") {
   ring_model model(3, 4, vocabulary);
   zeros const data(2);
   auto const planned = train::plan_evaluation(model, data.view());
@@ -219,7 +230,7 @@ TEST_CASE("plan: evaluation is planned exactly too, and needs less memory than t
   });
 }
 
-TEST_CASE("plan: operations grow with the microbatch") {
+TEST_CASE("plan: the number of operations is proportional to the microbatch's sequences") {
   ring_model model(2, 4, vocabulary);
   zeros const one(1);
   zeros const four(4);

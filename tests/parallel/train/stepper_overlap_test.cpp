@@ -70,12 +70,12 @@ void run(zero::level level, std::size_t bucket_bytes,
   });
 }
 
-void at_once(test::trace&, int) {}
+void no_hold(test::trace&, int) {}
 
 TEST_CASE("overlap: the first bucket is reduced before the backward pass ends") {
   for (auto const level : {zero::level::none, zero::level::optimizer})
     run(
-        level, 1, [](test::trace& log) { CHECK(log.await("collective 0 ends", 60s)); }, at_once,
+        level, 1, [](test::trace& log) { CHECK(log.await("collective 0 ends", 60s)); }, no_hold,
         [](test::trace& log) { CHECK(log.in_order("collective 0 ends", "backward ends")); });
 }
 
@@ -95,7 +95,7 @@ TEST_CASE("overlap: the backward pass continues while a bucket is reduced") {
 TEST_CASE("overlap: a bucket larger than the model is reduced after the backward pass") {
   run(
       zero::level::none, std::size_t{1} << 30,
-      [](test::trace& log) { CHECK_FALSE(log.await("collective 0 begins", 50ms)); }, at_once,
+      [](test::trace& log) { CHECK_FALSE(log.await("collective 0 begins", 50ms)); }, no_hold,
       [](test::trace& log) { CHECK(log.in_order("backward ends", "collective 0 begins")); });
 }
 

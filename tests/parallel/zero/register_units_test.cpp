@@ -20,7 +20,7 @@ namespace {
 using namespace parallel;
 using parallel::index;
 
-using bytes = std::set<std::pair<void const*, std::size_t>>;
+using memory_ranges = std::set<std::pair<void const*, std::size_t>>;
 
 /// Records the memory that is registered with it.
 class recording_communicator
@@ -28,13 +28,14 @@ class recording_communicator
  public:
   explicit recording_communicator(threads::communicator inner) : forwarding(std::move(inner)) {}
   [[nodiscard]] registered_memory register_memory(buffer<std::byte> const& memory) {
-    CHECK(live.emplace(memory.data(), memory.size()).second);
+    CHECK(registered.emplace(memory.data(), memory.size()).second);
     return {memory.data(), [this](void* data) {
-              std::erase_if(
-                  live, [data](auto const& registration) { return registration.first == data; });
+              std::erase_if(registered, [data](auto const& registration) {
+                return registration.first == data;
+              });
             }};
   }
-  bytes live;
+  memory_ranges registered;
 };
 
 struct layer {
@@ -47,11 +48,13 @@ struct layer {
 };
 
 template <class T>
-void add(bytes& target, buffer<T> const& memory) {
+void add(memory_ranges& target, buffer<T> const& memory) {
   if (!memory.empty()) target.emplace(memory.data(), memory.size() * sizeof(T));
 }
 
-TEST_CASE("registration: values along the gathering axis, gradients along the reducing axes") {
+TEST_CASE(
+    "register_units: values are registered with the gathering axis, gradients with the reducing "
+    "axes") {
   using enum zero::level;
   for (auto const level : {optimizer, gradients, parameters})
     threads::run(4, [level](threads::communicator& world) {
@@ -71,9 +74,9 @@ TEST_CASE("registration: values along the gathering axis, gradients along the re
                              level == optimizer ? std::vector<index>{} : std::vector<index>{256});
       units.allocate_staging(device, 256);
       zero::shard_groups<recording_communicator> const axes{&shards, &gathers, &replicas, nullptr};
-      auto const registered = zero::register_units(units, axes);
+      auto const registrations = zero::register_units(units, axes);
 
-      bytes expected_gathers, expected_shards, expected_replicas;
+      memory_ranges expected_gathers, expected_shards, expected_replicas;
       for (auto const& memory : units.value_buffers()) add(expected_gathers, memory);
       for (auto const& memory : units.gradient_buffers()) add(expected_shards, memory);
       add(expected_shards, units.staging());
@@ -86,15 +89,15 @@ TEST_CASE("registration: values along the gathering axis, gradients along the re
           add(expected_replicas, memory);
         }
       }
-      CHECK(gathers.live == expected_gathers);
-      CHECK(shards.live == expected_shards);
-      CHECK(replicas.live == expected_replicas);
-      CHECK(registered.size() ==
+      CHECK(gathers.registered == expected_gathers);
+      CHECK(shards.registered == expected_shards);
+      CHECK(replicas.registered == expected_replicas);
+      CHECK(registrations.size() ==
             expected_gathers.size() + expected_shards.size() + expected_replicas.size());
     });
 }
 
-TEST_CASE("registration: nothing with a communicator of one rank, or one without registration") {
+TEST_CASE("register_units: a communicator of one rank or without registration gets no memory") {
   threads::run(1, [](threads::communicator& world) {
     host::device device;
     layer test_layer;
@@ -108,7 +111,7 @@ TEST_CASE("registration: nothing with a communicator of one rank, or one without
     zero::shard_groups<recording_communicator> const axes{&single_rank, &single_rank, &single_rank,
                                                           nullptr};
     CHECK(zero::register_units(units, axes).empty());
-    CHECK(single_rank.live.empty());
+    CHECK(single_rank.registered.empty());
   });
 }
 

@@ -65,19 +65,19 @@ class pretrained_weights final : public weight_source {
   std::map<std::string, parameter_base<float>> new_adapters_;
 };
 
-/// Throws where the source's adapters would be lost or taken for different ones.
+/// Throws if the source has adapters and the run has none, or adapters with other settings.
 void require_same_adapters(model_source const& source, model_config const& model) {
   auto const& source_lora = source.config().lora;
   if (!source_lora) return;
   require(model.lora.has_value(), source.path().string(),
-          ": has adapters, but this run none; merge them first (convert --merge), or give "
+          ": has adapters, but this run has none; merge them first (convert --merge), or give "
           "model.peft_config");
   auto const difference =
       first_difference(to_peft_json(*source_lora, ""), to_peft_json(*model.lora, ""),
                        [](std::string const& key) { return key != "lora_dropout"; });
   if (difference)
     parallel::fail(source.path().string(), ": its adapters have ", difference->name, " = ",
-                   difference->first, ", this run's ", difference->second,
+                   difference->first, ", but this run's adapters have ", difference->second,
                    "; make model.peft_config the same");
 }
 
@@ -87,19 +87,20 @@ std::unique_ptr<weight_source> open_pretrained(train_config const& config,
                                                std::filesystem::path const& folder) {
   auto const& model = config.model;
   model_source source(folder, config.adapter);
-  bool const is_overridden =
-      folder == config.pretrained;  // the configuration may override its config.json
-  if (!is_overridden)
+  // The model of config.pretrained is the run's; the configuration may override its config.json.
+  bool const is_model_of_run = folder == config.pretrained;
+  if (!is_model_of_run)
     detail::require_same_model(source.config(), source.path().string() + ": its config.json", model,
                                ", or take the model from there by model.name=hf_causal_lm and "
                                "model.pretrained_model_name_or_path");
   require_same_adapters(source, model);
   auto const shapes = hf::shapes_of(model);
   source.require_tensors(source.config().lora ? shapes : hf::without_adapters(shapes));
-  require(!model.lora || source.config().lora || config.clip.kind != train::clipping_kind::adaptive,
-          "algorithms.gradient_clipping: adaptive holds a gradient against its parameter, and the "
-          "new adapters beside ",
-          folder.string(), " begin at zero, so nothing would be trained; choose norm");
+  require(
+      !model.lora || source.config().lora || config.clip.kind != train::clipping_kind::adaptive,
+      "algorithms.gradient_clipping: adaptive clipping compares a gradient with its parameter, and "
+      "the new adapters for ",
+      folder.string(), " begin at zero, so nothing would be trained; choose norm");
   return std::make_unique<pretrained_weights>(std::move(source), model, config.seed);
 }
 

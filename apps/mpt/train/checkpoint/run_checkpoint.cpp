@@ -214,7 +214,7 @@ void require_same_order(nlohmann::json const& saved, nlohmann::json const& curre
         saved_value.value("written_as", nlohmann::json()) == current_value.at("written_as");
     require(!comparable || saved_value == current_value, folder.string(),
             ": was trained with other data of train_loader (examples, their order, or the sizes or "
-            "contents of shards); give those to continue, or take only the weights with "
+            "contents of shards); give the same data to continue, or take only the weights with "
             "load_weights_only=true");
   }
 }

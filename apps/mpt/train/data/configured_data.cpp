@@ -8,13 +8,13 @@
 
 namespace mpt::detail {
 
-trained_set set_of(example_batches const& batches) {
+trained_set make_trained_set(example_batches const& batches) {
   return {.samples = batches.samples(),
           .checksum = checksum_of(batches.examples()),
           .batches_per_epoch = batches.batches_per_epoch()};
 }
 
-trained_set set_of(training_batches const& batches) {
+trained_set make_trained_set(training_batches const& batches) {
   using parallel::checkpoint::checksum_text;
   parallel::checkpoint::running_checksum sizes;
   std::string contents;
@@ -49,7 +49,7 @@ sequences configured_batches::at(index batch) {
   return std::visit([&](auto& s) { return s.at(batch); }, source_);
 }
 
-bool configured_batches::in_memory() const {
+bool configured_batches::is_in_memory() const {
   return std::holds_alternative<example_batches>(source_);
 }
 
@@ -73,8 +73,8 @@ configured_batches::batch_source configured_batches::open(
     return batch_source(std::in_place_type<example_batches>, config, std::move(examples), rank,
                         ranks);
   require(!config.train_loader.finetuning,
-          "a run whose train_loader is of finetuning needs its examples; give those that "
-          "read_run_examples reads");
+          "train_loader reads finetuning examples, but none are given; pass the result of "
+          "read_run_examples");
   return batch_source(std::in_place_type<training_batches>, config, rank, ranks);
 }
 

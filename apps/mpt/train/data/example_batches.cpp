@@ -70,7 +70,7 @@ std::vector<std::string> describe_packing(run_examples const& examples,
   std::vector<std::string> out;
   auto const add = [&](std::string const& name, loader_config const& loader,
                        std::shared_ptr<example_set const> const& set, std::int64_t rows) {
-    if (auto const ratio = detail::found_packing_ratio(loader, set.get(), rows))
+    if (auto const ratio = detail::automatic_packing_ratio(loader, set.get(), rows))
       out.push_back(concat(name, ": packing_ratio auto is ", *ratio, ", ",
                            static_cast<std::int64_t>(static_cast<double>(rows) * *ratio),
                            " examples for ", rows, " rows"));
@@ -131,8 +131,8 @@ std::optional<sequences> example_evaluation::next() {
 
 namespace mpt::detail {
 
-std::optional<double> found_packing_ratio(loader_config const& loader, example_set const* examples,
-                                          std::int64_t rows) {
+std::optional<double> automatic_packing_ratio(loader_config const& loader,
+                                              example_set const* examples, std::int64_t rows) {
   bool const is_auto = examples != nullptr && loader.finetuning && loader.finetuning->packing &&
                        !loader.finetuning->packing->ratio;
   if (!is_auto) return std::nullopt;

@@ -20,8 +20,8 @@ std::string skipped_batches::add(std::int64_t first, std::int64_t last, std::str
         "checkpoint");
   auto const prefix = parallel::concat("batch ", last, ": ", reason, "; ");
   if (first == last) return prefix + "it is skipped";
-  return parallel::concat(prefix, "back to batch ", first - 1, ", those from ", first,
-                          " are skipped");
+  return parallel::concat(prefix, "the run goes back to batch ", first - 1, "; the batches from ",
+                          first, " are skipped");
 }
 
 std::int64_t skipped_batches::count() const {

@@ -38,7 +38,7 @@ data::token_streams open_streams(loader_config const& loader, std::int64_t vocab
     sizes.push_back(sets.back()->size());
   }
   return {std::move(sets),
-          data::choose_samples(weights, sizes, loader.epoch_size, loader.shuffle_seed)};
+          data::sample_counts(weights, sizes, loader.epoch_size, loader.shuffle_seed)};
 }
 
 data::sample_order_options order_of(loader_config const& loader,

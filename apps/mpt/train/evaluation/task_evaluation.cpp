@@ -13,7 +13,7 @@ task_scores task_evaluation::evaluate(text_model& model, icl::row_sharing const&
   for (auto const& task : set_.tasks)
     for (auto const shots : task.config.shots)
       report.tasks.push_back(
-          icl::run_task(task, shots, set_.words, scorer, sharing, set_.subset_batches));
+          icl::run_task(task, shots, set_.tokenizer, scorer, sharing, set_.subset_batches));
   if (set_.gauntlet) report.gauntlet = icl::score_gauntlet(*set_.gauntlet, report.tasks);
   return {icl::metrics_of(report), lines_of(report, batch)};
 }

@@ -24,13 +24,13 @@ task_set read_task_set(train_config const& config) {
           tokenizer_name, " is no folder or file here");
   task_set out{icl::load_tasks(config.icl.tasks), tokenizer::load(tokenizer_name),
                config.icl.gauntlet, config.icl.subset_batches};
-  require(out.words.size() <= config.model.vocab_size, "tokenizer.name ", tokenizer_name, ": has ",
-          out.words.size(), " tokens, the model only ", config.model.vocab_size);
-  auto const affixes = read_text_affixes(out.words);
+  require(out.tokenizer.size() <= config.model.vocab_size, "tokenizer.name ", tokenizer_name,
+          ": has ", out.tokenizer.size(), " tokens, the model only ", config.model.vocab_size);
+  auto const affixes = read_text_affixes(out.tokenizer);
   for (auto const& task : out.tasks)
     for (auto const shots : task.config.shots)
       for (auto const& [category, part] : task.parts) {
-        icl::example_maker maker(task.config, part, shots, out.words, affixes);
+        icl::example_maker maker(task.config, part, shots, out.tokenizer, affixes);
         auto const rows = icl::rows_to_run(task.config, part, out.subset_batches);
         for (std::size_t row = 0; row < rows; ++row) static_cast<void>(maker.make(row));
       }

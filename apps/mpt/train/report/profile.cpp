@@ -49,12 +49,12 @@ std::string profile_table(std::vector<stream_profile> const& streams, std::int64
       entry->ms += milliseconds(task);
       entry->bytes += static_cast<double>(task.label.bytes);
     }
-  std::map<std::string, double> total;
-  for (auto const& r : rows) total[r.stream] += r.ms;
+  std::map<std::string, double> milliseconds_by_stream;
+  for (auto const& r : rows) milliseconds_by_stream[r.stream] += r.ms;
   std::ranges::stable_sort(rows, [](row const& a, row const& b) {
     return a.stream != b.stream ? a.stream < b.stream : a.ms > b.ms;
   });
-  auto const n = static_cast<double>(std::max<std::int64_t>(1, steps));
+  auto const step_count = static_cast<double>(std::max<std::int64_t>(1, steps));
   std::string out = fmt::format("{:<10}{:<30}{:>9}{:>12}{:>8}  {}\n", "stream", "operation",
                                 "calls", "ms a step", "share", "rate");
   for (auto const& r : rows) {
@@ -64,7 +64,8 @@ std::string profile_table(std::vector<stream_profile> const& streams, std::int64
     else if (r.bytes > 0 && r.ms > 0)
       rate = fmt::format("{:.2f} GB/s", r.bytes / r.ms / 1e6);
     out += fmt::format("{:<10}{:<30}{:>9.4g}{:>12.3f}{:>7.1f}%  {}\n", r.stream, r.name,
-                       r.calls / n, r.ms / n, 100 * r.ms / std::max(total[r.stream], 1e-9), rate);
+                       r.calls / step_count, r.ms / step_count,
+                       100 * r.ms / std::max(milliseconds_by_stream[r.stream], 1e-9), rate);
   }
   return out;
 }
@@ -99,17 +100,19 @@ nlohmann::json chrome_trace(std::vector<stream_profile> const& streams) {
 
 std::string run_profiler::advance(std::int64_t trained_batches, std::filesystem::path const& file,
                                   std::function<operation_counts()> const& operations) {
-  if (trained_batches == first) {
+  if (trained_batches == warm_up_batches) {
     compute_.start();
     exchanges_.start();
   }
-  return trained_batches == first + count ? write(count, file, operations) : std::string();
+  return trained_batches == warm_up_batches + timed_batches ? write(timed_batches, file, operations)
+                                                            : std::string();
 }
 
 std::string run_profiler::finish(std::int64_t trained_batches, std::filesystem::path const& file,
                                  std::function<operation_counts()> const& operations) {
-  if (trained_batches >= first + count) return {};
-  if (trained_batches > first) return write(trained_batches - first, file, operations);
+  if (trained_batches >= warm_up_batches + timed_batches) return {};
+  if (trained_batches > warm_up_batches)
+    return write(trained_batches - warm_up_batches, file, operations);
   return fmt::format(
       "no profile: the first batch, in which caches fill, is not timed, and {} trained here",
       trained_batches == 0 ? "none was" : "no other was");

@@ -29,11 +29,12 @@ namespace {
   auto const& m = config.model;
   auto const require_enough = [&](std::string_view setting, std::int64_t count) {
     if (count < degree)
-      out.push_back(parallel::concat(setting, ' ', count, " must be at least as many"));
+      out.push_back(parallel::concat(setting, ' ', count, " must be at least ", degree));
   };
   require_enough("n_heads", m.n_heads);
   if (auto const keys = kv_heads(m); keys < degree && degree % keys != 0)
-    out.push_back(parallel::concat("kv_n_heads ", keys, " must be at least as many, or divide it"));
+    out.push_back(
+        parallel::concat("kv_n_heads ", keys, " must be at least ", degree, ", or divide it"));
   require_enough("the hidden width of the feed-forward layer", ffn_hidden(m));
   require_enough("vocab_size", m.vocab_size);
   if (config.parallelism.sequence_parallel)
@@ -41,7 +42,7 @@ namespace {
       if (auto const rank_length = length / config.parallelism.context; rank_length % degree != 0)
         out.push_back(parallel::concat("with sequence_parallel, the sequence length ",
                                        config.parallelism.context == 1 ? "" : "of a context rank, ",
-                                       rank_length, " must divide by it"));
+                                       rank_length, " must be divisible by ", degree));
   return out;
 }
 
@@ -65,11 +66,11 @@ namespace {
                                          std::int64_t smallest_count) {
       if (count != smallest_count)
         out.push_back(parallel::concat("with ulysses, each of ", p.tensor,
-                                       " tensor ranks must have as many of ", setting));
+                                       " tensor ranks must have an equal number of ", setting));
       else if (count % degree != 0)
         out.push_back(parallel::concat("with ulysses, ", setting, ' ', count,
                                        p.tensor == 1 ? "" : " of a tensor rank",
-                                       " must divide by it"));
+                                       " must be divisible by ", degree));
     };
     require_equal_heads("n_heads", largest.heads, smallest.heads);
     if (heads.kv_heads != heads.heads)

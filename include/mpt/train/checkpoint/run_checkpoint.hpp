@@ -35,11 +35,11 @@ struct run_state {
   std::int64_t batch_in_epoch = 0;
   trained_set data = {};
   std::int64_t tokens = 0;
-  nlohmann::json callbacks = nlohmann::json::object();  // their states
+  nlohmann::json callbacks = nlohmann::json::object();  // the states of the callbacks
   std::optional<double> best_loss = {};              // least evaluation loss at a checkpoint so far
   bool is_best = false;                              // this checkpoint has the least loss
-  nlohmann::json skipped = nlohmann::json::array();  // see skipped_batches
-  nlohmann::json spikes = nullptr;                   // see spike_limits
+  nlohmann::json skipped = nlohmann::json::array();  // ranges, as skipped_batches saves them
+  nlohmann::json spikes = nullptr;                   // the saved state of spike_limits
 };
 
 /// A checkpoint to begin from.
@@ -54,8 +54,8 @@ struct found_checkpoint {
 /// Whether `folder` is itself a checkpoint rather than a folder of them.
 [[nodiscard]] bool is_checkpoint(std::filesystem::path const& folder);
 
-/// The checkpoint that autoresume or load_path asks for; nothing for a fresh start. Throws where a
-/// fresh start would overwrite another run's checkpoints.
+/// The checkpoint that autoresume or load_path asks for; std::nullopt for a fresh start. Throws
+/// where a fresh start would overwrite another run's checkpoints.
 [[nodiscard]] std::optional<found_checkpoint> checkpoint_to_load(train_config const& config);
 
 /// Adds notes for the user about a run of `config` that has begun from `found` at `batch`.
@@ -90,6 +90,7 @@ namespace detail {
 /// have the same.
 [[nodiscard]] nlohmann::json data_order_of(train_config const& config, trained_set const& data);
 
+/// Throws when the run's data_order_of differs from the checkpoint's.
 void require_same_order(nlohmann::json const& saved, nlohmann::json const& current,
                         std::filesystem::path const& folder);
 
@@ -97,14 +98,16 @@ void require_same_order(nlohmann::json const& saved, nlohmann::json const& curre
 void require_same_model(nlohmann::json const& state, model_config const& model,
                         std::filesystem::path const& folder, bool weights_only);
 
-/// Throws where a run in the canonical order would continue with other leaves: its bits would
-/// depend on where it was resumed. A run in another order may continue in the canonical one.
+/// Throws when a run in the canonical order of reductions would continue with leaves of another
+/// size than the checkpoint's, since its results would then depend on where it was resumed. A run
+/// in another order may continue in the canonical one.
 void require_same_leaf(nlohmann::json const& state, train_config const& config,
                        std::filesystem::path const& folder);
 
 }  // namespace detail
 
-/// The state of a run that its checkpoint holds. `adapter_base`: see adapter_base_of.
+/// The state of a run that its checkpoint holds. `adapter_base`: the result of
+/// adapter_base_of.
 [[nodiscard]] checkpoint::run_state saved_state(train_config const& config, run_state const& state,
                                                 std::string const& adapter_base = {});
 
@@ -132,10 +135,10 @@ run_state load_run(Stepper& step, Exchange& exchanges, train_config const& confi
     return {.data = data};
   }
   require(found.reader.has_value(), found.folder.string(),
-          ": is neither a checkpoint of ours nor a Hugging Face folder");
+          ": is neither a ParallelLM checkpoint nor a Hugging Face folder");
   auto const& reader = *found.reader;
   require(config.model.lora || !reader.state().contains("peft_config"), found.folder.string(),
-          ": has adapters, but this run none; merge them first (convert --merge), or give "
+          ": has adapters, but this run has none; merge them first (convert --merge), or give "
           "model.peft_config");
   detail::require_same_model(reader.state(), config.model, found.folder, found.weights_only);
   if (!found.weights_only) {

@@ -23,8 +23,8 @@ namespace mpt {
 
 namespace detail {
 
-[[nodiscard]] trained_set set_of(example_batches const& batches);
-[[nodiscard]] trained_set set_of(training_batches const& batches);
+[[nodiscard]] trained_set make_trained_set(example_batches const& batches);
+[[nodiscard]] trained_set make_trained_set(training_batches const& batches);
 
 }  // namespace detail
 
@@ -36,13 +36,13 @@ class configured_batches final : public run_batches {
                      int rank, int ranks)
       : source_(open(config, std::move(examples), rank, ranks)),
         padded_tokens_(config.global_train_batch_size * config.train_loader.max_seq_len),
-        set_(std::visit([](auto const& s) { return detail::set_of(s); }, source_)) {}
+        set_(std::visit([](auto const& s) { return detail::make_trained_set(s); }, source_)) {}
 
   [[nodiscard]] index batches_per_epoch() const override;
   [[nodiscard]] trained_set const& set() const override { return set_; }
   [[nodiscard]] parallel::data::share share() const override;
   [[nodiscard]] sequences at(index batch) override;
-  [[nodiscard]] bool in_memory() const override;
+  [[nodiscard]] bool is_in_memory() const override;
   [[nodiscard]] std::int64_t tokens() const override;
   [[nodiscard]] std::int64_t padded_tokens() const override;
   [[nodiscard]] double waited_seconds() const override;
@@ -67,7 +67,7 @@ class configured_set final : public evaluation_set {
   configured_set(train_config const& config, std::size_t set_index,
                  std::shared_ptr<example_set const> examples);
 
-  [[nodiscard]] bool in_memory() const override { return examples_ != nullptr; }
+  [[nodiscard]] bool is_in_memory() const override { return examples_ != nullptr; }
   [[nodiscard]] reader batches(int rank, int ranks) const override;
 
  private:

@@ -25,11 +25,11 @@ namespace mpt {
 
 namespace detail {
 
-/// The ratio that `packing_ratio: auto` of a loader stands for; nothing where the loader gives a
-/// number or does not pack.
-[[nodiscard]] std::optional<double> found_packing_ratio(loader_config const& loader,
-                                                        example_set const* examples,
-                                                        std::int64_t rows);
+/// The packing ratio that is computed for a loader with `packing_ratio: auto`; std::nullopt where
+/// the loader gives a number or does not pack.
+[[nodiscard]] std::optional<double> automatic_packing_ratio(loader_config const& loader,
+                                                            example_set const* examples,
+                                                            std::int64_t rows);
 
 }  // namespace detail
 
@@ -51,13 +51,15 @@ class example_batches {
   [[nodiscard]] example_set const& examples() const { return *set_; }
   [[nodiscard]] parallel::data::share share() const { return share_; }
 
-  /// The share of global batch `batch`. A batch before the one last read costs a replay of packing.
+  /// This rank's share of global batch `batch`. A batch before the one last read costs a replay of
+  /// packing.
   [[nodiscard]] sequences at(index batch);
 
-  /// Tokens of the last global batch that `at` returned, without padding.
+  /// Tokens of the global batch whose share `at` returned last, without padding.
   [[nodiscard]] std::int64_t tokens() const { return tokens_; }
-  /// The same with padding.
+  /// Tokens of that global batch with padding.
   [[nodiscard]] std::int64_t padded_tokens() const { return padded_tokens_; }
+  /// Zero: all examples are in memory, so no batch waits for data.
   [[nodiscard]] double waited_seconds() const { return 0; }
 
  private:
@@ -67,10 +69,10 @@ class example_batches {
   std::shared_ptr<example_set const> set_;
   index max_length_;  // tokens of the longest row
   finetune::row_trimming trimming_;
-  index granule_;
+  index granule_;  // tokens; the length of a trimmed row is a multiple of it
   parallel::data::share share_;
   finetune::batch_order order_;
-  std::int64_t tokens_ = 0;  // in the last batch
+  std::int64_t tokens_ = 0;  // in the global batch that was read last
   std::int64_t padded_tokens_ = 0;
 };
 
@@ -78,7 +80,7 @@ class example_batches {
 [[nodiscard]] std::vector<std::string> describe_packing(run_examples const& examples,
                                                         train_config const& config);
 
-/// The rows of an evaluation set, every example once whatever the packing, in the order in which
+/// The rows of an evaluation set, every example once with any packing, in the order in which
 /// one rank reads them. Cost: as bin_packer.
 [[nodiscard]] std::vector<finetune::bin> evaluation_rows(example_set const& set,
                                                          loader_config const& loader,
@@ -87,11 +89,12 @@ class example_batches {
 /// A rank's share of an evaluation set of examples, from its first batch to its last.
 class example_evaluation {
  public:
-  /// The arguments are those of evaluation_batches. `set` must outlive it.
+  /// The arguments are those of evaluation_batches. `set` must outlive this object.
   example_evaluation(example_set const& set, loader_config const& loader, index device_batch,
                      int rank, int ranks, index max_batches);
 
-  /// The next batch, which may hold no row for this rank; nothing after the last.
+  /// The next batch, which may hold no row for this rank; std::nullopt after the
+  /// last.
   [[nodiscard]] std::optional<sequences> next();
 
  private:

@@ -8,9 +8,9 @@
 
 namespace mpt {
 
-/// The lengths of trimmed rows are multiples of this number: of 8, which bounds the number of
-/// shapes in a run, and of the number of parts into which ranks divide rows. This is the only
-/// difference from LLM Foundry's pad_to_longest.
+/// The number of which the length of every trimmed row is a multiple. It is a multiple of 8, which
+/// bounds the number of shapes in a run, and of the number of parts into which ranks divide a row.
+/// The rounding to this number is the only difference from LLM Foundry's pad_to_longest.
 [[nodiscard]] index row_granule(train_config const& config);
 
 /// Whether training rows are trimmed to the length that a batch needs.

@@ -32,7 +32,7 @@ class run_batches {
   /// The share of global batch `batch`.
   [[nodiscard]] virtual sequences at(index batch) = 0;
   /// Whether `at` reads no disk.
-  [[nodiscard]] virtual bool in_memory() const = 0;
+  [[nodiscard]] virtual bool is_in_memory() const = 0;
   /// Tokens of the last global batch that `at` returned, without padding.
   [[nodiscard]] virtual std::int64_t tokens() const = 0;
   /// The same with padding.
@@ -45,7 +45,7 @@ class run_batches {
 /// reads from the disk. Collective over the ranks with this share.
 template <class Mesh>
 [[nodiscard]] sequences shared_batch(run_batches& batches, index batch, Mesh& mesh) {
-  if (batches.in_memory()) return batches.at(batch);
+  if (batches.is_in_memory()) return batches.at(batch);
   return mesh.read_once([&] { return std::optional(batches.at(batch)); }).value();
 }
 
@@ -62,7 +62,7 @@ class evaluation_set {
   virtual ~evaluation_set() = default;
 
   /// Whether its batches read no disk.
-  [[nodiscard]] virtual bool in_memory() const = 0;
+  [[nodiscard]] virtual bool is_in_memory() const = 0;
   /// A reader of data rank `rank`'s part, from the first batch to the last. It must not outlive the
   /// set.
   [[nodiscard]] virtual reader batches(int rank, int ranks) const = 0;
@@ -73,7 +73,7 @@ class evaluation_set {
 /// call of the reader are collective over the ranks with the same share.
 template <class Mesh>
 [[nodiscard]] evaluation_set::reader shared_batches(evaluation_set const& set, Mesh& mesh) {
-  if (set.in_memory()) return set.batches(mesh.data_rank(), mesh.data_ranks());
+  if (set.is_in_memory()) return set.batches(mesh.data_rank(), mesh.data_ranks());
   return [&set, &mesh, reader = evaluation_set::reader()]() mutable {
     return mesh.read_once([&] {
       if (!reader) reader = set.batches(mesh.data_rank(), mesh.data_ranks());

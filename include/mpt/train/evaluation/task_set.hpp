@@ -14,7 +14,7 @@ namespace mpt {
 
 struct task_set {
   std::vector<icl::loaded_task> tasks;
-  tokenizer words;
+  mpt::tokenizer tokenizer;
   std::optional<icl::gauntlet_config> gauntlet;
   std::optional<std::int64_t> subset_batches;
 };

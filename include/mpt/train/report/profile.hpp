@@ -48,8 +48,8 @@ using operation_counts = std::map<std::string_view, std::uint64_t>;
 /// advance() after every batch and finish() after the last.
 class run_profiler {
  public:
-  static constexpr std::int64_t first = 1;  // batches before the profile, in which caches fill
-  static constexpr std::int64_t count = 3;
+  static constexpr std::int64_t warm_up_batches = 1;  // not timed, since caches fill in them
+  static constexpr std::int64_t timed_batches = 3;
 
   [[nodiscard]] host::trace& compute() { return compute_; }
   [[nodiscard]] host::trace& exchanges() { return exchanges_; }

@@ -1,6 +1,6 @@
-// kernel_autotune: on devices that choose between a library's algorithms by timing them, for matrix
-// products and attention, makes all ranks of a run use the same algorithms, and a resumed run those
-// of its first part: otherwise equal runs would not have equal bits.
+// kernel_autotune: makes all ranks of a run use the same algorithms for matrix products and
+// attention, and a resumed run those that it used before. Some devices choose between a library's
+// algorithms by timing them, so that otherwise equal runs would not have equal bits.
 #pragma once
 
 #include <cstddef>
@@ -28,10 +28,10 @@ inline constexpr bool has_tuned_kernels = requires(Stream& s) {
   use_kernels(s, tuned_kernels(s));
 };
 
-/// Makes the streams of `compute` use the table in `file` if it fits this device on every rank.
-/// Otherwise tunes by calling try_all(), which runs every operation of the run once, merges the
-/// tables of the ranks, and rank 0 writes the result to `file` (empty: nowhere). Collective.
-/// Returns whether it has tuned.
+/// Makes the streams of `compute` use the table of algorithms in `file` if it was made for this
+/// device on every rank. Otherwise tunes by calling try_all(), which runs every operation of the
+/// run once, and merges the tables of the ranks; rank 0 writes the result to `file` unless that is
+/// empty. Collective. Returns whether it has tuned.
 template <class Stream, class Exchange, class TryAll>
 bool agree_on_kernels(std::vector<Stream*> const& compute, parallel::any_communicator& comm,
                       Exchange& exchanges, std::filesystem::path const& file, TryAll&& try_all) {

@@ -42,7 +42,8 @@
 
 namespace parallel::gloo::detail {
 
-/// The gloo device for such pairs, at a loopback address that no other process knows.
+/// The gloo device for pairs that are connected to this process itself, at a loopback address that
+/// no other process knows.
 [[nodiscard]] inline std::shared_ptr<::gloo::transport::Device> device_of_this_process() {
   ::gloo::transport::tcp::attr address;
   std::array<unsigned char, 3> random_bytes{1, 1, 1};
@@ -61,21 +62,22 @@ namespace parallel::gloo::detail {
 
 /// A gloo pair that is connected to this process.
 struct own_connection {
-  descriptor other_end;  // of the pair's connection
+  descriptor other_end;  // the end that is not the pair's
   std::string local;     // the address of the pair's end
-  std::string remote;
+  std::string remote;    // the address of the other end
 };
 
-/// Makes the pair with `peer` anew, and connects to it.
+/// Makes a new gloo pair for `peer`, and connects to it from this process.
 [[nodiscard]] inline own_connection connect_to_own_pair(::gloo::transport::Context& context,
                                                         int peer) {
   auto& pair = *context.createPair(peer);
   ::gloo::transport::tcp::Address const own_address(pair.address().bytes());
   require(own_address.getSeq() == ::gloo::transport::tcp::Address::kSequenceNumberUnset,
-          "this gloo has one listener for all pairs, as those since May 2023 have, and cannot be "
-          "handed connections; build with an older one, as Debian 12 has");
-  auto const& listens = own_address.getSockaddr();
-  endpoint const listening_address(&listens, sizeof listens);
+          "this version of gloo (since May 2023) has one listener for all pairs, so that no "
+          "connections "
+          "can be handed to it; build with an older one, such as that of Debian 12");
+  auto const& listener = own_address.getSockaddr();
+  endpoint const listening_address(&listener, sizeof listener);
   own_connection out{
       .other_end = descriptor(::socket(listening_address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0)),
       .local = listening_address.text(),
@@ -90,7 +92,7 @@ struct own_connection {
   // The pair waits for a connection only if the other end has the higher address.
   sockaddr_storage highest = {};
   std::memset(&highest, 0xff, sizeof highest);
-  highest.ss_family = listens.ss_family;
+  highest.ss_family = listener.ss_family;
   pair.connect(::gloo::transport::tcp::Address(highest).bytes());
   return out;
 }
@@ -112,16 +114,17 @@ struct own_connection {
   return out;
 }
 
-/// Makes the pairs of `context`, whose device is `device`, use `connections`, by rank.
+/// Replaces the connection of each pair of `context`, whose device is `device`, by the connection
+/// to its rank: connections[rank].
 inline void hand_over(::gloo::transport::Context& context, ::gloo::transport::Device& device,
                       std::vector<descriptor> const& connections) {
-  constexpr int max_tries = 10;  // another process may have guessed an address
+  constexpr int max_tries = 10;  // another process may connect to an address by chance
   std::vector<int> remaining;
   for (int peer = 0; peer < context.size; ++peer)
     if (peer != context.rank) remaining.push_back(peer);
   for (int tries = 0; !remaining.empty(); ++tries) {
-    require(tries < max_tries,
-            "this process cannot connect to itself: others take its connections");
+    require(tries < max_tries, "this process cannot connect to itself: in ", max_tries,
+            " tries another process connected first; start again");
     std::map<int, own_connection> own_connections;
     for (int const peer : remaining)
       own_connections.emplace(peer, connect_to_own_pair(context, peer));
@@ -130,14 +133,15 @@ inline void hand_over(::gloo::transport::Context& context, ::gloo::transport::De
       auto const& ends = own_connections.at(peer);
       auto const entry = found.find({ends.local, ends.remote});
       if (entry == found.end()) return false;
-      int const number = entry->second;
+      int const pair_descriptor = entry->second;
       auto const connection = connections[static_cast<std::size_t>(peer)].get();
-      int const yes = 1;
-      static_cast<void>(::setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes));
-      if (::dup3(connection, number, O_CLOEXEC) != number)
+      int const enabled = 1;
+      static_cast<void>(
+          ::setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &enabled, sizeof enabled));
+      if (::dup3(connection, pair_descriptor, O_CLOEXEC) != pair_descriptor)
         fail("a connection cannot be used: ", std::generic_category().message(errno));
       dynamic_cast<::gloo::transport::tcp::Device&>(device).registerDescriptor(
-          number, EPOLLIN,
+          pair_descriptor, EPOLLIN,
           dynamic_cast<::gloo::transport::tcp::Handler*>(context.getPair(peer).get()));
       return true;
     });

@@ -74,8 +74,8 @@ class world final : public parallel::detail::abortable {
   explicit world(communicator_options options) : options_(std::move(options)) {
     auto const ranks = static_cast<std::size_t>(options_.ranks);
     require(options_.rank >= 0 && options_.rank < options_.ranks && options_.piece_bytes >= 1,
-            "gloo::communicator: rank ", options_.rank, " of ", options_.ranks, " in pieces of ",
-            options_.piece_bytes, " bytes cannot be");
+            "gloo::communicator: rank ", options_.rank, " must be from 0 to below ranks ",
+            options_.ranks, ", and piece_bytes ", options_.piece_bytes, " at least 1");
     if (struct ::sigaction action{};
         ::sigaction(SIGPIPE, nullptr, &action) == 0 && action.sa_handler == SIG_DFL)
       static_cast<void>(std::signal(SIGPIPE, SIG_IGN));
@@ -89,7 +89,7 @@ class world final : public parallel::detail::abortable {
     } catch (std::exception const& problem) {
       fail("rank ", options_.rank, " cannot connect to the others over the interface ",
            options_.interface, ": ", problem.what(),
-           "; choose one that all machines reach each other by");
+           "; choose an interface over which all machines reach each other");
     }
     listener_ = std::thread([this] { listen(); });
   }
@@ -204,7 +204,7 @@ class world final : public parallel::detail::abortable {
 
   // A notice that ranks send to each other at any time.
   struct notice_text {
-    std::int32_t from = 0;
+    std::int32_t sender = 0;
     char kind = 0;
     std::array<char, 2043> text = {};
   };
@@ -297,7 +297,7 @@ class world final : public parallel::detail::abortable {
   void tell_all(char kind, std::string const& text) {
     std::scoped_lock const lock(notices_mutex_);
     auto const content = std::make_shared<notice_text>();
-    content->from = options_.rank;
+    content->sender = options_.rank;
     content->kind = kind;
     text.copy(content->text.data(), content->text.size() - 1);
     for (int peer = 0; peer < options_.ranks; ++peer) {
@@ -325,18 +325,18 @@ class world final : public parallel::detail::abortable {
         while (!alarms_.wait(*incoming, direction::received,
                              steady_time::clock::now() + std::chrono::seconds(1)))
           if (is_stopping_) return;
-      } catch (std::exception const&) {  // somebody left while we listened to him
+      } catch (std::exception const&) {  // a rank's connection was closed during the wait
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
         continue;
       }
       received.text.back() = '\0';
       if (received.kind == farewell) {
-        record_left(received.from, true);
+        record_left(received.sender, true);
       } else {
         std::scoped_lock const lock(mutex_);
         if (received.kind == failure && !reason_) reason_ = received.text.data();
         if (received.kind == surrender && !abandonment_)
-          abandonment_ = {received.text.data(), received.from,
+          abandonment_ = {received.text.data(), received.sender,
                           steady_time::clock::now() + options_.grace};
       }
       alarms_.ring_all();
@@ -355,7 +355,7 @@ class world final : public parallel::detail::abortable {
   std::mutex mutex_;  // guards the next members
   std::optional<std::string> reason_;
   std::optional<std::string> give_up_reason_;
-  std::optional<abandonment> abandonment_;  // of another rank
+  std::optional<abandonment> abandonment_;  // that another rank has announced
   std::vector<std::optional<departure>> departures_;
   std::vector<std::unique_ptr<buffer>> signs_of_life_;  // receives that never complete
   std::mutex notices_mutex_;                            // guards notices_

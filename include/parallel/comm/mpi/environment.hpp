@@ -1,8 +1,9 @@
 // mpi::environment: MPI is initialised and finalised, once, by the thread that owns this object.
 //
 // MPI is then called from several threads (the owner, and the workers of communication streams) but
-// never at the same time: every call holds the environment's mutex. That is MPI_THREAD_SERIALIZED;
-// FUNNELED would not do, since a stream's worker is not the thread that initialises.
+// never at the same time: every call holds the environment's mutex. This needs
+// MPI_THREAD_SERIALIZED; MPI_THREAD_FUNNELED does not suffice, because a stream's worker is not the
+// thread that initialises MPI.
 #pragma once
 
 #include <mpi.h>
@@ -22,7 +23,7 @@
 
 namespace parallel::mpi {
 
-/// Throws `error` with MPI's own words unless `code` is success.
+/// Throws `error` with MPI's text for `code` unless `code` is MPI_SUCCESS.
 inline void check(int code, std::string_view call) {
   if (code == MPI_SUCCESS) return;
   char text[MPI_MAX_ERROR_STRING] = {};
@@ -38,7 +39,7 @@ class environment {
   /// Initialises MPI. Throws `error` when it was initialised before, when this MPI library cannot
   /// be called from more than one thread, or when a launcher has started several processes that MPI
   /// does not connect.
-  environment() : exceptions_(std::uncaught_exceptions()) {
+  environment() : initial_exceptions_(std::uncaught_exceptions()) {
     int was_initialised = 0;
     MPI_Initialized(&was_initialised);
     require(was_initialised == 0,
@@ -61,20 +62,20 @@ class environment {
     fail(
         "mpi::environment: ", launched.variable, " says that ", launched.processes,
         " processes were started, but MPI_Comm_size is 1, so that each would do all of the work by "
-        "itself; start them by the mpirun of the MPI library that this program was built with, and "
-        "where this is but one process, unset ",
+        "itself; start them by the mpirun of the MPI library that this program was built with, or, "
+        "if this process is meant to run alone, unset ",
         launched.variable);
   }
 
   environment(environment const&) = delete;
   environment& operator=(environment const&) = delete;
 
-  /// Finalises MPI when all ranks have ended their communicators. When an exception leaves the
-  /// scope, or an operation was given up while MPI still worked on it, finalising could block for
-  /// ever: then all ranks are ended, after a second in which the other ranks, who know of the
-  /// abort, can report it too.
+  /// Finalises MPI when all ranks have ended their communicators. Finalising could block for ever
+  /// when an exception leaves the scope, or when an operation was given up while MPI still worked
+  /// on it. In these cases the destructor ends all ranks after a second, in which the other ranks
+  /// can report the failure too.
   ~environment() {
-    if (stuck_ || std::uncaught_exceptions() > exceptions_) {
+    if (is_stuck_ || std::uncaught_exceptions() > initial_exceptions_) {
       std::this_thread::sleep_for(std::chrono::seconds(1));
       MPI_Abort(MPI_COMM_WORLD, 1);
     }
@@ -96,23 +97,24 @@ class environment {
     std::abort();
   }
 
-  /// Held around every call of MPI.
+  /// The mutex that a thread holds while it calls MPI.
   [[nodiscard]] std::mutex& mutex() { return mutex_; }
 
   /// Notes that an operation was given up which MPI has not finished. Call with the mutex held.
-  void note_stuck() { stuck_ = true; }
-  [[nodiscard]] bool is_stuck() const { return stuck_; }
+  void note_stuck() { is_stuck_ = true; }
+  [[nodiscard]] bool is_stuck() const { return is_stuck_; }
 
-  /// Requests without buffers that outlive their creator; every rank makes the matching requests
-  /// before it ends. Call with the mutex held.
+  /// Takes over requests that outlive their creator; the destructor waits for them. The requests
+  /// have no buffers, and every rank makes the matching requests before it ends. Call with the
+  /// mutex held.
   void finish_before_end(std::span<MPI_Request const> requests) {
     unfinished_.insert(unfinished_.end(), requests.begin(), requests.end());
   }
 
  private:
-  int exceptions_;
+  int initial_exceptions_;
   std::mutex mutex_;
-  bool stuck_ = false;
+  bool is_stuck_ = false;
   std::vector<MPI_Request> unfinished_;
   int rank_ = 0;
   int size_ = 1;

@@ -76,7 +76,7 @@ class communicator : public collectives<communicator, cuda::stream> {
 
   /// Ends all communicators of this rank, and those of the other ranks that share its notice board.
   void abort(std::string const& reason) { session_->abort(reason); }
-  /// See `tells_aborts`.
+  /// The reason why this rank must stop waiting, if it has heard of an abort (`tells_aborts`).
   [[nodiscard]] std::optional<std::string> abort_reason() { return session_->abort_reason(); }
 
   /// Enqueues `op`. While `s` is captured, the operation becomes a part of the graph: the code that
@@ -103,15 +103,17 @@ class communicator : public collectives<communicator, cuda::stream> {
   /// A rendezvous of all ranks by an all_gather, on the calling thread; see `has_submit`.
   [[nodiscard]] signature_exchange open_exchange(cuda::stream const* s = nullptr) {
     require(s == nullptr, "nccl: signatures are exchanged by the calling thread alone");
-    return [self = *this](signature const& local) mutable { return self.meet(local); };
+    return [self = *this](signature const& local) mutable { return self.gather_signatures(local); };
   }
 
   /// See `has_split`. A sub-communicator of one rank has no NCCL communicator.
   [[nodiscard]] communicator split(coloring const& rank_colors, std::string name = {}) {
     auto const colors =
         parallel::detail::colors_of(rank_colors, rank_, size(), [&] { return open_exchange(); });
-    require(colors[static_cast<std::size_t>(rank_)] == rank_colors.color_of(rank_),
-            "nccl: what ranks have gathered is not what they gave; NCCL or its network is broken");
+    require(
+        colors[static_cast<std::size_t>(rank_)] == rank_colors.color_of(rank_),
+        "nccl: the color of this rank has changed while the ranks gathered their colors; NCCL or "
+        "its network is broken");
     auto const subgroup = parallel::detail::subgroup_of(colors, rank_);
     communicator out(session_, subgroup.rank, std::move(name));
     for (int const member_rank : subgroup.ranks) out.ranks_.push_back(world_rank(member_rank));
@@ -133,8 +135,8 @@ class communicator : public collectives<communicator, cuda::stream> {
     for (int round = 0; round < 3; ++round) {
       std::vector<int> colors(static_cast<std::size_t>(n), -1);
       for (int e = 0; e < edges; ++e) {
-        bool const is_odd_one = n % 2 == 1 && e == n - 1;
-        if ((is_odd_one ? 2 : e % 2) != round) continue;
+        bool const is_last_of_odd = n % 2 == 1 && e == n - 1;
+        if ((is_last_of_odd ? 2 : e % 2) != round) continue;
         colors[static_cast<std::size_t>(e)] = colors[static_cast<std::size_t>((e + 1) % n)] = e;
       }
       for (bool const forward : {true, false}) {
@@ -282,7 +284,7 @@ class communicator : public collectives<communicator, cuda::stream> {
       recv(s, message, peer, 0).wait();
   }
 
-  /// Notes a call in the recorder, if there is one; ranks that are alone note none.
+  /// Notes a call in the recorder, if there is one; a communicator of one rank notes no calls.
   [[nodiscard]] call_notes note(operation op) const {
     if (recorded_.name.empty()) return {};
     return {session_->recorder(), *this, recorded_.name, recorded_.group, op};
@@ -317,7 +319,7 @@ class communicator : public collectives<communicator, cuda::stream> {
         caller);
   }
 
-  [[nodiscard]] std::vector<signature> meet(signature const& local) {
+  [[nodiscard]] std::vector<signature> gather_signatures(signature const& local) {
     if (size() == 1) return {local};
     cuda::device_scope const scope(session_->device());
     cuda::stream& s = exchange_site_->stream;
@@ -343,8 +345,8 @@ class communicator : public collectives<communicator, cuda::stream> {
   std::shared_ptr<exchange_site> exchange_site_;  // shared with sub-communicators; null: one rank
   std::shared_ptr<member> member_;
   std::uint64_t calls_ = 0;
-  // In the order in which all ranks make their channels: they end in one order, since each end
-  // waits for the other rank's (session::end).
+  // All ranks make their channels in the same order, and so end them in the same order: the end of
+  // a channel waits for its end on the other rank (session::end).
   std::vector<channel> channels_;
   struct {
     std::string name;  // empty: calls are not recorded

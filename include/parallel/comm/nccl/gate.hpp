@@ -17,17 +17,18 @@
 
 namespace parallel::nccl {
 
-/// Which rank has found the reason why communicators end.
+/// The way in which this rank learned the reason why its communicators end.
 enum class end_cause {
-  reported,        // another rank, or the caller
-  found_here,      // this rank's watchdog
-  timed_out_here,  // this rank's watchdog, at the deadline
+  reported,        // another rank or the caller gave the reason
+  found_here,      // this rank's watchdog found an error
+  timed_out_here,  // this rank's watchdog found that a call passed its deadline
 };
 
-/// Thread-safe.
+/// Admits one thread at a time to NCCL. Thread-safe.
 class gate {
  public:
-  /// The thread that holds it is inside NCCL.
+  /// The right to call NCCL: the thread that holds a pass is inside NCCL until it destroys the
+  /// pass.
   class pass {
    public:
     explicit pass(gate& owner) : owner_(&owner) {}
@@ -46,23 +47,24 @@ class gate {
   /// `aborted`, or on the rank that has found the reason `timed_out` or `error`.
   [[nodiscard]] pass enter(std::string_view call) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return inside_.empty() || reason_; });
+    changed_.wait(lock, [&] { return call_inside_.empty() || reason_; });
     throw_if_closed();
-    inside_ = call;
+    call_inside_ = call;
     return pass(*this);
   }
-  /// Never waits; nothing if another thread is inside, or the communicators have ended.
+  /// Enters for `call` without waiting. Returns std::nullopt if another thread is inside, or if the
+  /// communicators have ended.
   [[nodiscard]] std::optional<pass> try_enter(std::string_view call) {
     std::scoped_lock const lock(mutex_);
-    if (!inside_.empty() || reason_) return std::nullopt;
-    inside_ = call;
+    if (!call_inside_.empty() || reason_) return std::nullopt;
+    call_inside_ = call;
     return std::optional<pass>(std::in_place, *this);
   }
   /// Enters for a call that ends a communicator, even if the communicators have ended.
   [[nodiscard]] pass enter_to_end(std::string_view call) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return inside_.empty(); });
-    inside_ = call;
+    changed_.wait(lock, [&] { return call_inside_.empty(); });
+    call_inside_ = call;
     return pass(*this);
   }
 
@@ -79,7 +81,7 @@ class gate {
     return true;
   }
 
-  /// The reason why the communicators end; empty: they do not.
+  /// The reason why the communicators end; std::nullopt: the gate is open.
   [[nodiscard]] std::optional<std::string> reason() const {
     std::scoped_lock const lock(mutex_);
     return reason_;
@@ -88,22 +90,22 @@ class gate {
     std::scoped_lock const lock(mutex_);
     return reason_.has_value();
   }
-  /// Throws as `enter` does.
+  /// Throws what `enter` throws if the communicators have ended.
   void check() const {
     std::scoped_lock const lock(mutex_);
     throw_if_closed();
   }
-  /// The name of the call that a thread is in; empty: none.
-  [[nodiscard]] std::string inside() const {
+  /// The name of the NCCL call that a thread is making; empty: no thread is inside.
+  [[nodiscard]] std::string call_inside() const {
     std::scoped_lock const lock(mutex_);
-    return std::string(inside_);
+    return std::string(call_inside_);
   }
 
  private:
   void leave() {
     {
       std::scoped_lock const lock(mutex_);
-      inside_ = {};
+      call_inside_ = {};
     }
     changed_.notify_all();
   }
@@ -117,7 +119,7 @@ class gate {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::string_view inside_;
+  std::string_view call_inside_;
   std::optional<std::string> reason_;
   end_cause cause_ = end_cause::reported;
 };

@@ -1,8 +1,8 @@
-// nccl::launched: this process's rank among those of a launcher, from the environment.
+// nccl::launched_rank: the rank that a launcher gave this process, read from the environment.
 //
-// torchrun sets WORLD_SIZE, RANK, LOCAL_RANK, MASTER_ADDR and MASTER_PORT; Open MPI's mpirun
-// OMPI_COMM_WORLD_*; srun SLURM_NTASKS, SLURM_PROCID, SLURM_LOCALID and, in a step alone,
-// SLURM_STEP_ID. Nothing here calls NCCL.
+// torchrun sets WORLD_SIZE, RANK, LOCAL_RANK, MASTER_ADDR and MASTER_PORT. Open MPI's mpirun sets
+// OMPI_COMM_WORLD_*. srun sets SLURM_NTASKS, SLURM_PROCID and SLURM_LOCALID, and only in job steps
+// SLURM_STEP_ID. This header does not call NCCL.
 #pragma once
 
 #include <charconv>
@@ -15,8 +15,8 @@
 
 namespace parallel::nccl {
 
-struct launched {
-  std::string launcher_name;  // the launcher's name
+struct launched_rank {
+  std::string launcher_name;  // "torchrun", "mpirun" or "srun"
   int rank = 0;
   int ranks = 1;
   int local_rank = 0;  // among the ranks of this machine: selects the GPU
@@ -25,16 +25,17 @@ struct launched {
   int port = 0;
 };
 
-/// `read_variable(name)` gives a variable's value or null, as std::getenv does. Returns nothing if
-/// this process was started alone. Throws `error` naming the variable that is missing or invalid.
-[[nodiscard]] inline std::optional<launched> launched_by(
+/// Reads this process's rank; std::nullopt if no launcher started the process.
+/// `read_variable(name)` returns a variable's value or null, as std::getenv does. Throws `error`,
+/// which names the variable that is missing or invalid.
+[[nodiscard]] inline std::optional<launched_rank> read_launched_rank(
     std::function<char const*(char const*)> const& read_variable) {
   struct launcher_variables {
     char const* name;
     char const* ranks;
     char const* rank;
     char const* local_rank;
-    char const* is_task;  // set only in processes that the launcher started
+    char const* marker;  // a variable that exists only in processes of the launcher
   };
   constexpr launcher_variables launchers[] = {
       {"torchrun", "WORLD_SIZE", "RANK", "LOCAL_RANK", "RANK"},
@@ -42,10 +43,10 @@ struct launched {
        "OMPI_COMM_WORLD_RANK"},
       {"srun", "SLURM_NTASKS", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_ID"}};
   for (auto const& launcher : launchers) {
-    // SLURM_NTASKS is set in batch scripts too, and WORLD_SIZE may be a program's own.
-    if (read_variable(launcher.ranks) == nullptr || read_variable(launcher.is_task) == nullptr)
+    // SLURM_NTASKS is set in batch scripts too, and a user may set WORLD_SIZE for another purpose
+    if (read_variable(launcher.ranks) == nullptr || read_variable(launcher.marker) == nullptr)
       continue;
-    auto const number = [&](char const* name, int lowest, int limit) {
+    auto const read_number = [&](char const* name, int lowest, int limit) {
       char const* const text = read_variable(name);
       require(text != nullptr, launcher.name, " started this process with ", launcher.ranks,
               " but without ", name, "; set it, or start with another launcher");
@@ -59,13 +60,13 @@ struct launched {
               limit - 1);
       return value;
     };
-    launched out{.launcher_name = launcher.name};
-    out.ranks = number(launcher.ranks, 1, 1 << 20);
-    out.rank = number(launcher.rank, 0, out.ranks);
-    out.local_rank = number(launcher.local_rank, 0, out.ranks);
+    launched_rank out{.launcher_name = launcher.name};
+    out.ranks = read_number(launcher.ranks, 1, 1 << 20);
+    out.rank = read_number(launcher.rank, 0, out.ranks);
+    out.local_rank = read_number(launcher.local_rank, 0, out.ranks);
     if (char const* const address = read_variable("MASTER_ADDR")) {
       out.address = address;
-      out.port = number("MASTER_PORT", 1, 1 << 16);
+      out.port = read_number("MASTER_PORT", 1, 1 << 16);
     }
     return out;
   }

@@ -11,12 +11,14 @@
 
 namespace parallel::nccl {
 
-/// A communicator of one rank has no NCCL communicator.
+/// A communicator of this rank. If it has only one rank, there is no NCCL communicator, and `comm`
+/// is null.
 struct member {
   std::atomic<ncclComm_t> comm = nullptr;  // an abort sets it to null
   std::string const name;
   waiting_calls waiting = {};
-  std::deque<ncclWindow_t> windows = {};  // NCCL writes them some time after the call
+  std::deque<ncclWindow_t> windows =
+      {};  // stay at their addresses, since NCCL writes them after the call
 
   /// The state that NCCL reports; ncclSuccess without a communicator. Does not call CUDA.
   [[nodiscard]] ncclResult_t state() const {

@@ -127,7 +127,7 @@ class session final : public parallel::detail::abortable,
   }
 
   /// Watches `call`, which was made on `owner`, until it has run.
-  void expect(member& owner, pending call) {
+  void expect(member& owner, pending_call call) {
     call.deadline = options_.deadline.get();
     owner.waiting.add(std::move(call));
   }
@@ -262,7 +262,7 @@ class session final : public parallel::detail::abortable,
       auto const state = member_of_session->state();
       if (state == ncclSuccess || state == ncclInProgress) continue;
       char const* const words = ncclGetLastError(member_of_session->comm);
-      auto const first = member_of_session->waiting.first(member_of_session->name);
+      auto const first = member_of_session->waiting.describe_first(member_of_session->name);
       fail("NCCL ", version(), ": ", ncclGetErrorString(state), words == nullptr ? "" : "; ",
            words == nullptr ? "" : words,
            first ? concat(", while rank ", rank_, " waited for ", *first) : "");

@@ -27,49 +27,51 @@
 
 namespace parallel::nccl {
 
-/// An operation that has been enqueued.
-struct pending {
+/// A call that has been enqueued and is not known to have completed.
+struct pending_call {
   cuda::event completion;
   operation op;
-  std::uint64_t number = 0;  // among the communicator's calls
+  std::uint64_t number = 0;  // among the calls of its communicator
   std::shared_ptr<parallel::detail::buffer_owners> owners;
   call_notes notes = {};
-  std::optional<cuda::event> begin = {};  // when the stream reaches it; until that is noted
+  /// The event that the stream reaches when the call begins; reset once the call is noted as
+  /// running.
+  std::optional<cuda::event> begin = {};
   std::chrono::milliseconds deadline = {};
-  std::optional<patience> limit = {};  // begins when it is the first call
+  std::optional<patience> limit = {};  // starts to count when no earlier call is waiting
 };
 
 /// Thread-safe. The calls run in the order in which they are added.
 class waiting_calls {
  public:
-  void add(pending call) {
+  void add(pending_call call) {
     std::scoped_lock const lock(mutex_);
     calls_.push_back(std::move(call));
   }
 
-  /// Removes completed calls, as reported by CUDA, and notes which calls have begun and completed,
-  /// unless is_ended(). That is asked after CUDA has answered, since an aborted call seems to have
-  /// run. Throws `error` when earlier work has failed.
+  /// Removes the calls that CUDA reports as completed. Notes which calls are running or completed
+  /// unless is_ended(), which is called after CUDA has answered, because CUDA also reports aborted
+  /// calls as completed. Throws `error` when earlier work has failed.
   template <class IsEnded>
   void forget_completed(IsEnded const& is_ended) {
     for (;;) {
-      auto const first = events_of_first();
+      auto const first = first_events();
       if (!first) return;
       bool const has_ended = first->completion.ready();
       bool const has_begun = has_ended || (first->begin && first->begin->ready());
-      bool const writes_notes = !is_ended();
-      std::optional<pending> released;            // destroyed after the lock is released
-      std::optional<cuda::event> released_event;  // likewise
+      bool const updates_state = !is_ended();
+      std::optional<pending_call> released;       // destroyed after the lock is released
+      std::optional<cuda::event> released_event;  // destroyed after the lock is released
       std::scoped_lock const lock(mutex_);
       if (calls_.empty() || calls_.front().completion.get() != first->completion.get()) continue;
       auto& front = calls_.front();
       if (has_ended) {
-        if (writes_notes) front.notes.set_state(call_state::completed);
+        if (updates_state) front.notes.set_state(call_state::completed);
         released = std::move(front);
         calls_.pop_front();
         continue;
       }
-      if (writes_notes && has_begun && front.begin) {
+      if (updates_state && has_begun && front.begin) {
         front.notes.set_state(call_state::running);
         released_event = std::exchange(front.begin, std::nullopt);
       }
@@ -85,13 +87,14 @@ class waiting_calls {
     return out;
   }
 
-  /// Releases all calls, which have run; `notes` says whether to note that.
-  void finish(bool notes) {
-    std::deque<pending> released;  // destroyed after the lock is released
+  /// Releases all calls, none of which runs any more. `are_completed`: whether to note the calls as
+  /// completed.
+  void finish(bool are_completed) {
+    std::deque<pending_call> released;  // destroyed after the lock is released
     std::scoped_lock const lock(mutex_);
     released.swap(calls_);
     for (auto const& call : released)
-      if (notes) call.notes.set_state(call_state::completed);
+      if (are_completed) call.notes.set_state(call_state::completed);
   }
 
   struct overdue_call {
@@ -99,21 +102,23 @@ class waiting_calls {
     std::string text;
   };
 
-  /// The first call if it waits for too long; to be called at least every patience::max_pause.
-  [[nodiscard]] std::optional<overdue_call> overdue(steady_time time, std::string_view name) {
+  /// The first call if it has waited for longer than its deadline. Call this function at least
+  /// every patience::max_pause. `group_name`: the communicator's name, for the text.
+  [[nodiscard]] std::optional<overdue_call> overdue(steady_time time, std::string_view group_name) {
     std::scoped_lock const lock(mutex_);
     if (calls_.empty()) return std::nullopt;
     auto& first = calls_.front();
     if (!first.limit) first.limit.emplace(first.deadline, time);
     if (!first.limit->is_over(time)) return std::nullopt;
-    return overdue_call{first.deadline, text_of(first, name)};
+    return overdue_call{first.deadline, describe_call(first, group_name)};
   }
 
-  /// "call 7, all_reduce(sum) of 5 f32 over tensor at step.cpp:31"; empty: no call waits.
-  [[nodiscard]] std::optional<std::string> first(std::string_view name) const {
+  /// Describes the first call: "call 7, all_reduce(sum) of 5 f32 over tensor at step.cpp:31".
+  /// std::nullopt: no call waits.
+  [[nodiscard]] std::optional<std::string> describe_first(std::string_view group_name) const {
     std::scoped_lock const lock(mutex_);
     if (calls_.empty()) return std::nullopt;
-    return text_of(calls_.front(), name);
+    return describe_call(calls_.front(), group_name);
   }
 
  private:
@@ -121,18 +126,20 @@ class waiting_calls {
     cuda::event completion;
     std::optional<cuda::event> begin;
   };
-  [[nodiscard]] std::optional<first_call_events> events_of_first() const {
+  [[nodiscard]] std::optional<first_call_events> first_events() const {
     std::scoped_lock const lock(mutex_);
     if (calls_.empty()) return std::nullopt;
     return first_call_events{calls_.front().completion, calls_.front().begin};
   }
 
-  [[nodiscard]] static std::string text_of(pending const& call, std::string_view name) {
-    return concat("call ", call.number, ", ", describe(signature_of(call.op, call.number, name)));
+  [[nodiscard]] static std::string describe_call(pending_call const& call,
+                                                 std::string_view group_name) {
+    return concat("call ", call.number, ", ",
+                  describe(signature_of(call.op, call.number, group_name)));
   }
 
   mutable std::mutex mutex_;
-  std::deque<pending> calls_;
+  std::deque<pending_call> calls_;
 };
 
 }  // namespace parallel::nccl

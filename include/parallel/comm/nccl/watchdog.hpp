@@ -195,11 +195,11 @@ class watchdog {
   }
 
   [[nodiscard]] std::string stuck() const {
-    auto const inside = gate_.inside();
+    auto const call = gate_.call_inside();
     return concat(gate_.reason().value_or(""), "; ",
                   static_cast<double>(options_.grace.count()) / 1000.0,
                   " s later the NCCL communicators of rank ", rank_, " have not ended",
-                  inside.empty() ? "" : ": ", inside, inside.empty() ? "" : " has not returned");
+                  call.empty() ? "" : ": ", call, call.empty() ? "" : " has not returned");
   }
 
   void say_stuck(std::string const& sentence) const {

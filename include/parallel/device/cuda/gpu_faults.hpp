@@ -20,10 +20,10 @@ namespace parallel::cuda {
 /// The meaning of an Xid that ends trainings, and its cause or remedy; empty for other numbers.
 [[nodiscard]] constexpr std::string_view meaning_of_xid(unsigned long long xid) {
   switch (xid) {
-    case 13: return "an exception in a kernel, mostly of the program";
-    case 31: return "an access to memory that is not mapped, mostly of the program";
-    case 43: return "a kernel was ended, mostly for an error of the program";
-    case 45: return "work was ended after an error before";
+    case 13: return "an exception in a kernel, usually an error of the program";
+    case 31: return "an access to memory that is not mapped, usually an error of the program";
+    case 43: return "a kernel was ended, usually because of an error of the program";
+    case 45: return "work was ended because of an earlier error";
     case 48: return "a memory error of two bits; drain the machine";
     case 63: return "a row of memory was replaced; reset the GPU when the run is over";
     case 64: return "a row of memory could not be replaced; drain the machine";
@@ -79,7 +79,7 @@ class gpu_faults {
       auto const meaning = meaning_of_xid(last_xid);
       add("Xid ", last_xid, meaning.empty() ? "" : " (", meaning, meaning.empty() ? "" : ")");
     }
-    if (status == nvml_device::lost) add("NVML has lost it");
+    if (status == nvml_device::lost) add("NVML has lost the GPU");
     if (auto const total = uncorrected_errors(*device_); total && *total > errors_) {
       add(*total - errors_,
           *total - errors_ == 1 ? " uncorrected memory error" : " uncorrected memory errors");

@@ -42,9 +42,9 @@ class fused_attention {
                                       ops::heads_view<bf16 const> out, float const* lse,
                                       ops::attention_options const& options) = 0;
 
-  /// The results of a call for one part of the keys. These calls are like `forward` and `backward`,
-  /// but the results lie in the stream's scratch, rows one after another, until its next operation
-  /// other than these. The backward pass takes the `out` and `lse` over all parts.
+  /// The results of forward_part and backward_part, which are like `forward` and `backward` for one
+  /// part of the keys. The results lie in the stream's scratch, with rows one after another, until
+  /// the next operation that uses the scratch. backward_part takes `out` and `lse` over all parts.
   struct part_result {
     ops::heads_view<bf16 const> out;
     float const* lse = nullptr;
@@ -61,19 +61,19 @@ class fused_attention {
       float const* lse, ops::attention_options const& options) = 0;
 
   /// From now on a call without an entry in the table is timed with each of its first few kernels
-  /// (enabled), or takes the library's first (disabled, the initial state). Timing runs each kernel
-  /// several times and takes some seconds to compile; it blocks the caller, and uses no more
-  /// scratch than there is. Inside a graph nothing is timed.
+  /// (enabled), or runs the first kernel of the library's list (disabled, the initial state).
+  /// Timing runs each kernel several times and takes some seconds to compile; it blocks the caller,
+  /// and uses no more scratch than there is. Inside a graph no call is timed.
   virtual void tune(bool enabled) = 0;
-  /// The results of timing here, and the entries that `use` added.
+  /// The current table: the entries of the last `use`, and the results of timing since then.
   [[nodiscard]] virtual attention_tuning const& tuning() const = 0;
-  /// From now on `table` decides. Throws `error`, and changes nothing, when the table was made for
-  /// another library or device. A call whose entry does not run fails.
+  /// Replaces the table by which kernels are chosen. Throws `error`, and changes nothing, when the
+  /// table was made for another library or device. A call whose entry does not run fails.
   virtual void use(attention_tuning table) = 0;
 };
 
-/// The fused kernels that this program is linked with, for streams of the device of `s`; null:
-/// none.
+/// The fused kernels that this program is linked with, for streams of the device of `s`; null if it
+/// is linked with none.
 [[nodiscard]] std::unique_ptr<fused_attention> make_fused_attention(stream& s);
 
 /// The fused kernels of one stream: s.library<attention_kernels>(). To use the plain kernels only,

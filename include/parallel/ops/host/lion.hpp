@@ -1,4 +1,4 @@
-// lion on the host: one pass over the four arrays.
+// lion on the host: one pass over the values, the master weights, the averages and the gradients.
 #pragma once
 
 #include <parallel/device/host/stream.hpp>
@@ -27,12 +27,12 @@ void run_operation(stream& s, ops::lion_arguments<T, A> const& a) {
       float const scale = a.options.gradient_scale == nullptr ? 1.0F : *a.options.gradient_scale;
       for_packs(
           threads, std::ssize(a.values), [
-            =, to = a.values.data(), weights = a.master.data(), average = a.exp_avg.data(),
-            from = a.gradients.data()
+            =, values = a.values.data(), weights = a.master.data(), average = a.exp_avg.data(),
+            gradients = a.gradients.data()
           ](auto lanes, index i, index left) __attribute__((always_inline)) {
             auto const m = simd::load_partial<lanes>(average + i, left);
             auto const change =
-                simd::load_partial<lanes>(from + i, left) * broadcast<lanes>(scale) - m;
+                simd::load_partial<lanes>(gradients + i, left) * broadcast<lanes>(scale) - m;
             auto const sign = detail::sign_of(m + change * broadcast<lanes>(f.one_minus_beta1));
             auto const p =
                 simd::load_partial<lanes>(weights + i, left) * broadcast<lanes>(f.decay) -
@@ -40,7 +40,7 @@ void run_operation(stream& s, ops::lion_arguments<T, A> const& a) {
             simd::store_partial(average + i, m + change * broadcast<lanes>(f.one_minus_beta2),
                                 left);
             simd::store_partial(weights + i, p, left);
-            simd::store_partial(to + i, p, left);
+            simd::store_partial(values + i, p, left);
           });
     } else {
       ops::compute(a);

@@ -14,7 +14,7 @@ void run_operation(stream& s, ops::temperature_arguments<T> const& a) {
       for_rows(
           threads, a.y.rows, a.y.columns, [=](auto lanes, index r) __attribute__((always_inline)) {
             auto const factor =
-                broadcast<lanes>(static_cast<float>(ops::detail::temperature_of(a.options, r)));
+                broadcast<lanes>(static_cast<float>(ops::detail::row_factor(a.options, r)));
             T* const row = a.y.row(r);
             for (index i = 0; i < a.y.columns; i += lanes) {
               auto const product = simd::load_partial<lanes>(row + i, a.y.columns - i) * factor;

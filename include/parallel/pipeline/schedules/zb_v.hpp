@@ -1,9 +1,10 @@
-// ZB-V: two stages a rank, assigned to the ranks in order and back, so that rank 0 holds the first
-// and the last (Qi et al., "Pipeline Parallelism with Controllable Memory", 2024).
+// ZB-V: each rank has two stages. They are assigned to the ranks in rank order and then in reverse,
+// so that rank 0 holds the first stage and the last (Qi et al., "Pipeline Parallelism with
+// Controllable Memory", 2024).
 //
-// No bubble between a rank's first and last action when F, I and W take equal time; every rank
-// keeps the activations of 2p stages, as much as p stages of 1F1B. It needs at least p
-// microbatches.
+// A rank has no bubble between its first and last action when forward, backward_input and
+// backward_weight take equal time. Every rank keeps the activations of 2p stages, for p ranks: as
+// much memory as p stages of 1F1B. ZB-V needs at least p microbatches.
 #pragma once
 
 #include <parallel/core/config.hpp>

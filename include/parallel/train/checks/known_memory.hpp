@@ -1,5 +1,5 @@
-// known_memory: what is known about ranges of addresses, and how memory may differ between ranks of
-// the tensor axis: what model_check (model_check.hpp) records about a model's passes.
+// known_memory: a map from ranges of addresses to the facts that model_check (model_check.hpp)
+// knows about them. One such fact is how the contents may differ between ranks of the tensor axis.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +18,18 @@ enum class loss_rows : std::uint8_t { unknown, none, local, whole };
 template <class T>
 struct variation {
   bool rows = false;  // each rank holds its share of the rows
-  /// It is computed from each rank's slice of this parameter.
-  parameter_base<T> const* of_slice = nullptr;
+  /// The parameter from whose slices the ranks compute the contents; null: none.
+  parameter_base<T> const* sliced_parameter = nullptr;
 
-  [[nodiscard]] bool any() const { return rows || of_slice != nullptr; }
+  [[nodiscard]] bool is_possible() const { return rows || sliced_parameter != nullptr; }
   void add(variation const& other) {
     rows = rows || other.rows;
-    if (of_slice == nullptr) of_slice = other.of_slice;
+    if (sliced_parameter == nullptr) sliced_parameter = other.sliced_parameter;
   }
 };
 
-/// A map from ranges of addresses to a `Known`. Most addresses are not in it.
+/// A map from ranges of addresses to a `Known`, the facts about a range. It contains only addresses
+/// for which `set` was called.
 template <class Known>
 class known_memory {
  public:
@@ -58,7 +59,8 @@ class known_memory {
     std::prev(ranges_.find(address))->second.first = address;
   }
 
-  std::map<std::uintptr_t, std::pair<std::uintptr_t, Known>> ranges_;  // by begin: end
+  std::map<std::uintptr_t, std::pair<std::uintptr_t, Known>>
+      ranges_;  // key: begin; value: end and facts
 };
 
 }  // namespace parallel::train

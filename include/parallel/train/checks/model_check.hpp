@@ -100,7 +100,7 @@ class marked_passes final : public meta::access_observer {
           fail(name_of(u), " is read by ", without_values_, " of ", part_name(),
                ", where values need not be there; keep what it needs of them in ",
                part_ == embed ? "the forward pass" : "forward or backward_input");
-        if (!u.parameter->whole_extents.empty()) in.of_slice = u.parameter;
+        if (!u.parameter->whole_extents.empty()) in.sliced_parameter = u.parameter;
       });
       if (a.reads) require_written(a);
       if (a.reads) in.add(variation_of(a));
@@ -123,8 +123,8 @@ class marked_passes final : public meta::access_observer {
     require_written(in);
     auto known = variation_of(in);
     if (axis == axis::tensor::name) {
-      require(kind != meta::exchange_kind::all_gather || tensor_rank_ == 0 || known.of_slice ||
-                  first_row_ > 0,
+      require(kind != meta::exchange_kind::all_gather || tensor_rank_ == 0 ||
+                  known.sliced_parameter || first_row_ > 0,
               part_name(),
               " gathers rows of the tensor ranks, as a region does with .sequence = true, but by "
               "the model's share(batch) all of them begin with the same one; give it rows(batch) "
@@ -330,21 +330,23 @@ class marked_passes final : public meta::access_observer {
             "ops::custom: updates(view)), unless context::overwrites(parameter) holds");
     written_.insert(u.parameter);
     auto const& replication = u.declared->replication;
-    require(tensor_ranks_ == 1 || replication.ranks == 1 || replication.partial || !in.any(),
-            name_of(u), " is the same on ", replication.ranks,
-            " tensor ranks, but its gradient is not, since ",
-            in.of_slice != nullptr ? concat("it comes of their slices of ", in.of_slice->name)
-                                   : std::string("each sees other rows"),
-            "; declare it with replicated({.ranks = ", replication.ranks,
-            ", .partial = true}), or sum the gradient first");
+    require(
+        tensor_ranks_ == 1 || replication.ranks == 1 || replication.partial || !in.is_possible(),
+        name_of(u), " is the same on ", replication.ranks,
+        " tensor ranks, but its gradient is not, since ",
+        in.sliced_parameter != nullptr
+            ? concat("it comes of their slices of ", in.sliced_parameter->name)
+            : std::string("each sees other rows"),
+        "; declare it with replicated({.ranks = ", replication.ranks,
+        ", .partial = true}), or sum the gradient first");
   }
 
   void require_summed(matrix_view<element const> x, char const* kind, char const* remedy) const {
     if (tensor_ranks_ == 1) return;
     auto const known = variation_of(meta::access_of(x));
-    require(known.of_slice == nullptr, part_name(), ": its ", kind,
+    require(known.sliced_parameter == nullptr, part_name(), ": its ", kind,
             " comes of this rank's slice of parameter \"",
-            known.of_slice == nullptr ? std::string() : known.of_slice->name,
+            known.sliced_parameter == nullptr ? std::string() : known.sliced_parameter->name,
             "\" and is not summed over the ", tensor_ranks_, " tensor ranks; ", remedy);
   }
 

@@ -19,9 +19,9 @@
 
 namespace parallel::train {
 
-/// Sums of squares over one tensor. `gradient`: of the sum of all tokens' gradients as the
-/// optimizer receives it, before the common factor; `moment`: of the optimizer's first state, if
-/// any.
+/// Sums of squares over one tensor. `gradient` is over the sum of all tokens' gradients as the
+/// optimizer receives it, before the common factor. `moment` is over the optimizer's first state, 0
+/// if it has none.
 template <class Sum>
 struct tensor_squares {
   std::string name;
@@ -34,7 +34,7 @@ struct tensor_squares {
 
 /// Measures one step: measure_before and measure_after enclose every unit's update; `finish` sums.
 template <class T>
-class square_meter {
+class tensor_squares_meter {
  public:
   using gradient_type = accumulate_t<T>;
   using sum = ops::sum_t<gradient_type>;
@@ -42,7 +42,7 @@ class square_meter {
 
   /// Measures the tensors of `tensors`, which must outlive the meter.
   template <class Device>
-  square_meter(tensor_list const& tensors, Device const& device)
+  tensor_squares_meter(tensor_list const& tensors, Device const& device)
       : tensors_(tensors), sums_(device.template allocate_shared<sum>(4 * tensors.size())) {}
 
   /// Enqueues the sums of the gradients and a copy of the weights.
@@ -88,15 +88,15 @@ class square_meter {
   }
 
  private:
-  /// f(number of the segment, the master weights this rank accounts for) for every trained segment.
+  /// Calls f(segment number, master weights that this rank accounts for) for every trained segment.
   template <class F>
   static void for_each_segment(unit_type const& unit, F&& f) {
     for (std::size_t s = 0; s < unit.segments().size(); ++s)
       if (unit.is_trainable(s)) f(s, unit.primary_range(s, unit.segments()[s].master.span()));
   }
 
-  /// Adds the squares of `elements`, which this rank accounts for, to the sum of each tensor with
-  /// number `quantity`.
+  /// Adds the squares of `elements`, which this rank accounts for, to the sums of their tensors.
+  /// `quantity`: 0 gradient, 1 moment, 2 weights, 3 update. `s`: the segment.
   template <class Stream>
   void add(unit_type const& unit, Stream& compute, std::size_t s, std::size_t quantity,
            std::span<gradient_type const> elements) {

@@ -50,7 +50,8 @@ void hold_units(zero::unit_set<T, Device, Exchange>& units, Device& device, Mode
     if (parts.back() == static_cast<part>(model.num_blocks())) layout.end_at_exit();
     for (auto const& segment : layout.segments()) {
       require(0 <= segment.key.group && segment.key.group < std::ssize(optimizers), "unit ",
-              layout.name(), ": optimizer group ", segment.key.group, " of ", optimizers.size());
+              layout.name(), ": a parameter is in optimizer group ", segment.key.group,
+              ", but the number of groups is ", optimizers.size(), "; groups are counted from 0");
       on_segment(segment);
     }
     if (rounds && place.data_ranks() > 1) staging = std::max(staging, layout.trainable_size());

@@ -71,8 +71,8 @@ class placed_units {
           if (holds(groups.pipeline.rank()))
             ties_.emplace_back(&units_.units().back(), std::move(tied_ranks));
         });
-    bool const gathers_before_use =
-        options.gather_before_use && std::ranges::any_of(plans_.units(), &planned_unit::gathered);
+    bool const gathers_before_use = options.gather_before_use &&
+                                    std::ranges::any_of(plans_.units(), &planned_unit::is_gathered);
     evaluates_jointly_ =
         units_.value_buffer_bytes() > 0 || gathers_before_use || groups.pipeline.size() > 1;
     if (evaluates_jointly_ || groups.tensor.size() > 1 || groups.context.size() > 1)

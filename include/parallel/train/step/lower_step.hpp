@@ -21,7 +21,10 @@ class step_lowering {
  public:
   step_lowering(pipeline::plan const& tasks, std::vector<stage_range> const& stages,
                 std::vector<planned_unit> const& units, step_choices const& choices)
-      : tasks_(tasks), choices_(choices), buffers_(units, choices), gathered_(units.size(), false) {
+      : tasks_(tasks),
+        choices_(choices),
+        buffers_(units, choices),
+        is_gathered_(units.size(), false) {
     out_.ranks = tasks.ranks;
     out_.rank = tasks.rank;
     out_.microbatches = tasks.microbatches;
@@ -33,9 +36,9 @@ class step_lowering {
     out_.units = units;
     out_.values = buffers_.values.sizes();
     out_.gradients = buffers_.gradients.sizes();
-    released_.assign(out_.values.size(), none);
-    busy_.assign(out_.values.size(), false);
-    reduced_.assign(out_.gradients.size(), none);
+    buffer_reshards_.assign(out_.values.size(), none);
+    is_buffer_busy_.assign(out_.values.size(), false);
+    buffer_reductions_.assign(out_.gradients.size(), none);
     for (auto const& s : tasks.steps) {
       if (s.kind == pipeline::step_kind::compute)
         for (auto const& pass : passes(s))
@@ -44,22 +47,23 @@ class step_lowering {
           std::ranges::find(out_.links, link_of(s)) == out_.links.end())
         out_.links.push_back(link_of(s));
     }
-    tips_.assign(out_.lanes(), none);
+    last_by_stream_.assign(out_.lanes(), none);
   }
 
-  step_plan run() {
+  step_plan lower() {
     bool const trains = choices_.mode == pass::training;
     if (trains) for_each_trained([&](int unit) { add_unit_action(action_kind::prepare, unit); });
     begin_ = add({.kind = action_kind::begin});
     for (auto const& s : tasks_.steps) {
       if (s.kind == pipeline::step_kind::compute)
-        compute(s);
+        add_passes(s);
       else
-        edge(s);
-      ends_.push_back(pipeline::is_message(s.kind) ? last() : tip_);
+        add_edge(s);
+      step_ends_.push_back(pipeline::is_message(s.kind) ? last() : last_computation_);
     }
     if (trains) flush();
-    for (std::size_t stream = lane::messages; stream < tips_.size(); ++stream) await(tips_[stream]);
+    for (std::size_t stream = lane::messages; stream < last_by_stream_.size(); ++stream)
+      await(last_by_stream_[stream]);
     if (trains) finish();
     add({.kind = action_kind::end});
     for (auto const& a : out_.actions)
@@ -71,22 +75,25 @@ class step_lowering {
  private:
   static constexpr int none = -1;
 
+  /// The values that one pass reads.
   struct read {
     part model_part = embed;
-    int buffer = none;     // the buffer of its values; none: in their unit's own buffer, or whole
-    int unsharded = none;  // the action that unshards them
+    int buffer = none;  // the values' buffer; none: a buffer of their unit, or they are held whole
+    int unsharded = none;  // the action that unshards or gathers the values
   };
 
   [[nodiscard]] int last() const { return static_cast<int>(out_.actions.size()) - 1; }
 
-  /// Appends an action; a computation also waits for everything in waiting_. Waits that the others,
-  /// or an earlier action on the same stream, make needless are left out.
+  /// Appends an action and returns its number. A computation also depends on the actions in
+  /// pending_dependencies_. A dependency is left out if it follows from another dependency or from
+  /// the order of the action's stream.
   int add(action a) {
     auto const stream = static_cast<std::size_t>(a.lane);
     if (a.lane == lane::compute) {
-      a.dependencies.insert(a.dependencies.end(), waiting_.begin(), waiting_.end());
-      waiting_.clear();
-      tip_ = last() + 1;
+      a.dependencies.insert(a.dependencies.end(), pending_dependencies_.begin(),
+                            pending_dependencies_.end());
+      pending_dependencies_.clear();
+      last_computation_ = last() + 1;
     }
     auto const lanes = out_.lanes();
     clocks_.resize(clocks_.size() + lanes, none);
@@ -96,25 +103,25 @@ class step_lowering {
       int const* const other_clock = clocks_.data() + static_cast<std::size_t>(other) * lanes;
       for (std::size_t i = 0; i < lanes; ++i) clock[i] = std::max(clock[i], other_clock[i]);
     };
-    join(tips_[stream]);
+    join(last_by_stream_[stream]);
     std::ranges::sort(a.dependencies, std::greater{});
     std::erase_if(a.dependencies, [&](int other) {
       if (other == none) return true;
-      bool const needless = clock[out_.actions[static_cast<std::size_t>(other)].lane] >= other;
+      bool const is_implied = clock[out_.actions[static_cast<std::size_t>(other)].lane] >= other;
       join(other);
-      return needless;
+      return is_implied;
     });
     out_.actions.push_back(std::move(a));
-    return clock[stream] = tips_[stream] = last();
+    return clock[stream] = last_by_stream_[stream] = last();
   }
   int add_unit_action(action_kind kind, int unit, int stream = lane::compute,
                       std::vector<int> dependencies = {}) {
     return add(
         {.kind = kind, .lane = stream, .unit = unit, .dependencies = std::move(dependencies)});
   }
-  /// The next computation waits for an action of another stream.
+  /// Makes the next computation wait for an action of another stream.
   void await(int other) {
-    if (other != none) waiting_.push_back(other);
+    if (other != none) pending_dependencies_.push_back(other);
   }
 
   [[nodiscard]] std::vector<part_pass> passes(pipeline::step const& s) const {
@@ -122,11 +129,13 @@ class step_lowering {
                      choices_.overlap_weights);
   }
 
+  /// Calls f(unit) for each unit with trained parameters.
   template <class F>
   void for_each_trained(F&& f) {
     for (int unit = 0; unit < std::ssize(out_.units); ++unit)
       if (unit_at(unit).gradient_bytes > 0) f(unit);
   }
+  /// Calls f(unit, use) for each use of a unit by a model part.
   template <class F>
   void for_each_use(part p, F&& f) {
     for (int unit = 0; unit < std::ssize(out_.units); ++unit)
@@ -137,10 +146,10 @@ class step_lowering {
     return out_.units[static_cast<std::size_t>(unit)];
   }
 
-  void edge(pipeline::step const& s) {
+  void add_edge(pipeline::step const& s) {
     std::vector<int> dependencies;
     for (int const other : s.dependencies)
-      dependencies.push_back(ends_[static_cast<std::size_t>(other)]);
+      dependencies.push_back(step_ends_[static_cast<std::size_t>(other)]);
     action a{.kind = action_kind::edge, .edge = s.kind, .task = s.task, .peer = s.peer};
     if (a.is_message()) {
       auto const found = std::ranges::find(out_.links, link_of(s));
@@ -154,14 +163,14 @@ class step_lowering {
     return {message.peer, pipeline::sends(message.kind)};
   }
 
-  void compute(pipeline::step const& s) {
-    for (int const other : s.dependencies) await(ends_[static_cast<std::size_t>(other)]);
+  void add_passes(pipeline::step const& s) {
+    for (int const other : s.dependencies) await(step_ends_[static_cast<std::size_t>(other)]);
     for (auto const& pass : passes(s)) {
       bool const reads = reads_values(pass.kind);
       if (reads) unshard_until(next_read_ + static_cast<std::size_t>(choices_.prefetch));
       if (adds_gradients(pass.kind)) begin_gradients(s, pass.model_part);
       bool const runs_aside = pass.is_overlapped && pass.kind == pass_kind::backward_weight;
-      if (pass.kind == pass_kind::join) await(weights_tip_);
+      if (pass.kind == pass_kind::join) await(last_weights_action_);
       if (reads) await(reads_[next_read_].unsharded);
       int const number = add({.kind = action_kind::pass,
                               .pass = pass.kind,
@@ -172,76 +181,79 @@ class step_lowering {
                               .model_part = pass.model_part,
                               .task = s.task,
                               .buffer = reads ? reads_[next_read_].buffer : none,
-                              .dependencies = {runs_aside ? tip_ : none}});
-      if (runs_aside) weights_tip_ = number;
+                              .dependencies = {runs_aside ? last_computation_ : none}});
+      if (runs_aside) last_weights_action_ = number;
       if (reads) reshard();
       if (pass.kind == pass_kind::join || (adds_gradients(pass.kind) && !runs_aside))
         end_gradients(s, pass.model_part);
     }
   }
 
-  /// Unshards for the passes up to number `last`, in their order; for later ones as long as their
-  /// buffers are free.
+  /// Unshards the values of the reads up to number `last`, in their order. Stops early at a read
+  /// whose buffer is still in use.
   void unshard_until(std::size_t last) {
-    for (; unsharded_ <= last && unsharded_ < reads_.size(); ++unsharded_) {
-      auto& upcoming = reads_[unsharded_];
+    for (; next_unshard_ <= last && next_unshard_ < reads_.size(); ++next_unshard_) {
+      auto& upcoming = reads_[next_unshard_];
       int const next_buffer = buffers_.values.peek(upcoming.model_part);
-      if (next_buffer != none && busy_[static_cast<std::size_t>(next_buffer)]) break;
+      if (next_buffer != none && is_buffer_busy_[static_cast<std::size_t>(next_buffer)]) break;
       for (int unit = 0; unit < std::ssize(out_.units); ++unit) {
         auto const number = static_cast<std::size_t>(unit);
-        bool const stays = buffers_.own_buffers[number] != none;
-        bool const stale = unit_at(unit).gathered && choices_.gathers == gather_time::before_use;
-        if (!(stays || stale) || gathered_[number] ||
+        bool const stays_unsharded = buffers_.own_buffers[number] != none;
+        bool const is_stale =
+            unit_at(unit).is_gathered && choices_.gathers == gather_time::before_use;
+        if (!(stays_unsharded || is_stale) || is_gathered_[number] ||
             !unit_at(unit).is_used_by(upcoming.model_part))
           continue;
         upcoming.unsharded =
-            stays ? unshard(upcoming.model_part, unit, none, buffers_.own_buffers[number], begin_)
-                  : add_unit_action(action_kind::gather, unit, lane::gathers, {begin_});
-        gathered_[number] = true;
+            stays_unsharded
+                ? unshard(upcoming.model_part, unit, none, buffers_.own_buffers[number], begin_)
+                : add_unit_action(action_kind::gather, unit, lane::gathers, {begin_});
+        is_gathered_[number] = true;
       }
       upcoming.buffer = buffers_.values.take(upcoming.model_part);
       if (upcoming.buffer == none) continue;
       auto const buffer = static_cast<std::size_t>(upcoming.buffer);
-      busy_[buffer] = true;
+      is_buffer_busy_[buffer] = true;
       for_each_use(upcoming.model_part, [&](int unit, int use) {
         if (unit_at(unit).values > 0)
           upcoming.unsharded =
-              unshard(upcoming.model_part, unit, use, upcoming.buffer, released_[buffer]);
+              unshard(upcoming.model_part, unit, use, upcoming.buffer, buffer_reshards_[buffer]);
       });
     }
   }
-  int unshard(part p, int unit, int use, int buffer, int free) {
+  /// `release`: the action after which the buffer is free; none: it is free from the beginning.
+  int unshard(part p, int unit, int use, int buffer, int release) {
     return add({.kind = action_kind::unshard,
                 .lane = lane::gathers,
                 .model_part = p,
                 .unit = unit,
                 .use = use,
                 .buffer = buffer,
-                .dependencies = {free == none ? begin_ : free}});
+                .dependencies = {release == none ? begin_ : release}});
   }
-  /// The values that the pass that was just added has read are not needed any more.
+  /// Frees the buffer of the values that the pass added last reads.
   void reshard() {
     auto const& finished_read = reads_[next_read_++];
     if (finished_read.buffer == none) return;
     auto const buffer = static_cast<std::size_t>(finished_read.buffer);
-    released_[buffer] = add({.kind = action_kind::reshard,
-                             .model_part = finished_read.model_part,
-                             .buffer = finished_read.buffer});
-    busy_[buffer] = false;
+    buffer_reshards_[buffer] = add({.kind = action_kind::reshard,
+                                    .model_part = finished_read.model_part,
+                                    .buffer = finished_read.buffer});
+    is_buffer_busy_[buffer] = false;
   }
 
   void begin_gradients(pipeline::step const& s, part p) {
-    int const buffer = holding_[p] = buffers_.gradients.take(p);
-    if (buffer != none) await(reduced_[static_cast<std::size_t>(buffer)]);
+    int const buffer = gradient_buffers_[p] = buffers_.gradients.take(p);
+    if (buffer != none) await(buffer_reductions_[static_cast<std::size_t>(buffer)]);
     if (buffer != none || choices_.canonical_tree)
       add_gradient_action(action_kind::begin_gradients, s, p, buffer);
   }
   void end_gradients(pipeline::step const& s, part p) {
     if (choices_.canonical_tree) add_gradient_action(action_kind::end_gradients, s, p, none);
-    if (int const buffer = holding_[p]; buffer != none)
+    if (int const buffer = gradient_buffers_[p]; buffer != none)
       for_each_use(p, [&](int unit, int use) {
         if (unit_at(unit).gradients > 0)
-          reduced_[static_cast<std::size_t>(buffer)] =
+          buffer_reductions_[static_cast<std::size_t>(buffer)] =
               add_gradient_action(action_kind::reduce_scatter, s, p, buffer, unit, use);
       });
     if (s.last) complete(p);
@@ -249,7 +261,8 @@ class step_lowering {
   int add_gradient_action(action_kind kind, pipeline::step const& s, part p, int buffer,
                           int unit = none, int use = none) {
     bool const reduces = kind == action_kind::reduce_scatter;
-    bool const joins_earlier = reduces && unit_at(unit).joined && !scattered_.insert(unit).second;
+    bool const joins_earlier =
+        reduces && unit_at(unit).is_joined && !reduced_units_.insert(unit).second;
     return add({.kind = kind,
                 .first = s.first && !joins_earlier,
                 .last = s.last,
@@ -259,59 +272,65 @@ class step_lowering {
                 .unit = unit,
                 .use = use,
                 .buffer = buffer,
-                .dependencies = {reduces ? tip_ : none}});
+                .dependencies = {reduces ? last_computation_ : none}});
   }
 
-  /// The gradients of a part are complete: its uses go to the bucket, joined ones when all uses of
-  /// their unit are complete; the bucket starts when it is full.
+  /// Puts the complete gradients of a part's uses into the bucket, and starts the bucket when it is
+  /// full. The uses of a joined unit have one gradient, which follows when all of them are
+  /// complete.
   void complete(part p) {
     if (choices_.canonical_tree) add({.kind = action_kind::finish_tree, .model_part = p});
     for_each_use(p, [&](int unit, int use) {
       if (unit_at(unit).gradient_bytes == 0) return;
-      bool const joined = unit_at(unit).joined;
+      bool const joined = unit_at(unit).is_joined;
       if (joined && ++complete_uses_[unit] < std::ssize(unit_at(unit).parts)) return;
       bucket_.push_back({unit, joined ? 0 : use});
       bucket_bytes_ += unit_at(unit).gradient_bytes;
     });
     if (bucket_bytes_ >= choices_.bucket_bytes) flush();
   }
+  /// Adds the reductions of the bucket.
   void flush() {
     if (bucket_.empty()) return;
-    reduction_ = add({.kind = action_kind::reduce,
-                      .lane = lane::reductions,
-                      .bucket = std::exchange(bucket_, {}),
-                      .dependencies = {tip_}});
+    last_bucket_action_ = add({.kind = action_kind::reduce,
+                               .lane = lane::reductions,
+                               .bucket = std::exchange(bucket_, {}),
+                               .dependencies = {last_computation_}});
     bucket_bytes_ = 0;
   }
 
   /// Adds the actions that follow the passes.
   void finish() {
-    await(reduction_);
+    await(last_bucket_action_);
     for_each_trained([&](int unit) { add_unit_action(action_kind::join_uses, unit); });
     int tied = none;
     for_each_trained([&](int unit) {
-      if (unit_at(unit).tied)
-        tied = add_unit_action(action_kind::reduce_tied, unit, lane::reductions, {tip_});
+      if (unit_at(unit).is_tied)
+        tied =
+            add_unit_action(action_kind::reduce_tied, unit, lane::reductions, {last_computation_});
     });
     await(tied);
     for_each_trained([&](int unit) { add_unit_action(action_kind::measure, unit); });
-    // A rank that trains nothing has no computation yet that has waited for its messages.
-    await(tip_);
+    // No computation of a rank without trained units has taken over the pending dependencies, so
+    // reduce_scalars waits for the messages.
+    await(last_computation_);
     await(add({.kind = action_kind::reduce_scalars,
                .lane = lane::reductions,
-               .dependencies = std::exchange(waiting_, {})}));
+               .dependencies = std::exchange(pending_dependencies_, {})}));
     add({.kind = action_kind::clip});
     for_each_trained([&](int unit) {
       if (unit_at(unit).exchanges_update) {
         add_unit_action(action_kind::begin_update, unit);
-        await(add_unit_action(action_kind::exchange_update, unit, lane::reductions, {tip_}));
+        await(add_unit_action(action_kind::exchange_update, unit, lane::reductions,
+                              {last_computation_}));
       }
       add_unit_action(action_kind::update, unit);
     });
     int gathered = none;
     for_each_trained([&](int unit) {
-      if (unit_at(unit).gathered && choices_.gathers == gather_time::after_update)
-        gathered = add_unit_action(action_kind::gather, unit, lane::reductions, {tip_});
+      if (unit_at(unit).is_gathered && choices_.gathers == gather_time::after_update)
+        gathered =
+            add_unit_action(action_kind::gather, unit, lane::reductions, {last_computation_});
     });
     await(gathered);
   }
@@ -320,38 +339,39 @@ class step_lowering {
   step_choices choices_;
   unit_buffers buffers_;
   step_plan out_;
-  std::vector<int> tips_;  // by stream: its last action so far
-  std::vector<int>
-      clocks_;  // by action and stream: the last action there that is complete when this one ends
-  std::vector<int> ends_;     // by step of the pipeline's plan: the action that ends it
-  std::vector<int> waiting_;  // dependencies of the next computation
-  int begin_ = none;
-  int tip_ = none;             // the last computation
-  int weights_tip_ = none;     // the last action on the stream of weights
-  int reduction_ = none;       // the last reduction of a bucket
-  std::vector<read> reads_;    // passes that read values, in order
-  std::size_t next_read_ = 0;  // the first read whose pass has not been added
-  std::size_t unsharded_ = 0;  // the first read for which nothing was unsharded
-  std::vector<char>
-      gathered_;  // by unit: its values that stay, or are stale, have been unsharded or gathered
-  std::vector<int> released_;  // by buffer of values: its last reshard
-  std::vector<char> busy_;
-  std::vector<int> reduced_;      // by buffer of gradients: the last reduction out of it
-  std::set<int> scattered_;       // joined units of which a use has been reduced
-  std::map<part, int> holding_;   // by part: the buffer of its gradients
-  std::vector<unit_use> bucket_;  // uses whose reduction has not been added
+  std::vector<int> last_by_stream_;  // by stream: its last action so far
+  /// By action and stream: the stream's last action that is complete when this action is complete.
+  std::vector<int> clocks_;
+  std::vector<int> step_ends_;             // by step of the pipeline's plan: its last action
+  std::vector<int> pending_dependencies_;  // dependencies of the next computation
+  int begin_ = none;                       // the action of kind begin
+  int last_computation_ = none;            // the last action on the stream of computations
+  int last_weights_action_ = none;         // the last action on the stream of weights
+  int last_bucket_action_ = none;          // the last action of the last bucket
+  std::vector<read> reads_;                // the reads of all passes, in order
+  std::size_t next_read_ = 0;              // the first read whose pass has not been added
+  std::size_t next_unshard_ = 0;           // the first read whose values have not been unsharded
+  /// By unit: whether values that stay unsharded, or that were stale, have been made available.
+  std::vector<char> is_gathered_;
+  std::vector<int> buffer_reshards_;  // by buffer of values: its last reshard
+  std::vector<char> is_buffer_busy_;  // by buffer of values: whether a pass still needs its values
+  std::vector<int> buffer_reductions_;    // by buffer of gradients: its last reduce_scatter
+  std::map<part, int> gradient_buffers_;  // by part: the buffer of its gradients
+  std::vector<unit_use> bucket_;          // the uses of the open bucket
+  std::set<int> reduced_units_;           // joined units of which a use has been reduced
   std::size_t bucket_bytes_ = 0;
   std::map<int, std::ptrdiff_t> complete_uses_;  // by joined unit: the number of its complete uses
 };
 
 }  // namespace detail
 
-/// The step of a rank, from its pipeline plan, stages and units. Cost: linear in the step's length.
+/// Returns the step plan of a rank for its pipeline plan, stages, units and choices. Cost: linear
+/// in the number of actions.
 [[nodiscard]] inline step_plan lower_step(pipeline::plan const& tasks,
                                           std::vector<stage_range> const& stages,
                                           std::vector<planned_unit> const& units,
                                           step_choices const& choices) {
-  return detail::step_lowering(tasks, stages, units, choices).run();
+  return detail::step_lowering(tasks, stages, units, choices).lower();
 }
 
 }  // namespace parallel::train

@@ -61,8 +61,8 @@ class step_check_units {
       auto const& planned = plan_.units[i];
       bool const updates = order_.trains() && planned.gradient_bytes > 0;
       bool const gathers =
-          planned.gathered && (plan_.gathers == gather_time::before_use ||
-                               (plan_.gathers == gather_time::after_update && updates));
+          planned.is_gathered && (plan_.gathers == gather_time::before_use ||
+                                  (plan_.gathers == gather_time::after_update && updates));
       order_.expect(!updates || order_.has_run(units_[i].updated), step_flaw::missing);
       order_.expect(!gathers || order_.has_run(units_[i].gathered), step_flaw::missing);
     }
@@ -115,7 +115,7 @@ class step_check_units {
   void read_values(action const& a) {
     int in_buffer = 0;
     for (auto const& [number, use] : part_state_of(a.model_part).uses) {
-      if (plan_.units[number].gathered && plan_.gathers == gather_time::before_use)
+      if (plan_.units[number].is_gathered && plan_.gathers == gather_time::before_use)
         order_.expect(order_.has_run(units_[number].gathered), step_flaw::stale);
       if (plan_.units[number].values == 0) continue;
       if (int const own_buffer = units_[number].uses[use].buffer; own_buffer != none)
@@ -200,7 +200,7 @@ class step_check_units {
     for (auto const& [number, use] : state.uses) {
       if (plan_.units[number].gradient_bytes > 0)
         order_.expect(order_.has_run(units_[number].prepared), step_flaw::absent);
-      if (plan_.units[number].joined)
+      if (plan_.units[number].is_joined)
         for (part const other : plan_.units[number].parts)
           order_.expect(order_.is_complete(part_state_of(other).last_added), step_flaw::race);
     }
@@ -231,7 +231,7 @@ class step_check_units {
     order_.expect(buffer.added != none, step_flaw::unreduced);
     order_.read(buffer);
     bool is_first = use.scattered == 0;
-    if (planned(a).joined)
+    if (planned(a).is_joined)
       for (auto const& other : unit(a).uses) is_first = is_first && other.scattered == 0;
     order_.expect(a.first == is_first, step_flaw::stale);
     // the next microbatch may have begun already, with another buffer
@@ -246,7 +246,7 @@ class step_check_units {
       auto const& planned = plan_.units[static_cast<std::size_t>(member.unit)];
       auto& uses = units_[static_cast<std::size_t>(member.unit)].uses;
       for (std::size_t i = 0; i < uses.size(); ++i)
-        if (planned.joined || i == static_cast<std::size_t>(member.use))
+        if (planned.is_joined || i == static_cast<std::size_t>(member.use))
           reduce_use(planned, planned.parts[i], uses[i]);
     }
   }
@@ -290,11 +290,11 @@ class step_check_units {
             std::ranges::all_of(u.uses, [&](auto& use) { return order_.has_run(use.reduced); }),
             step_flaw::unreduced);
       case reduce_tied:
-        return expect_once(u.tied, order_.has_run(u.joined) && planned(a).tied, step_flaw::race);
+        return expect_once(u.tied, order_.has_run(u.joined) && planned(a).is_tied, step_flaw::race);
       case measure:
-        return expect_once(u.measured,
-                           order_.has_run(u.joined) && (!planned(a).tied || order_.has_run(u.tied)),
-                           step_flaw::unreduced);
+        return expect_once(
+            u.measured, order_.has_run(u.joined) && (!planned(a).is_tied || order_.has_run(u.tied)),
+            step_flaw::unreduced);
       case begin_update:
         order_.write(workspace_, a.unit);
         return expect_once(
@@ -313,7 +313,7 @@ class step_check_units {
         return expect_once(u.updated, order_.has_run(clipped_) && order_.has_run(u.measured),
                            step_flaw::race);
       case gather:
-        order_.expect(planned(a).gathered && plan_.gathers != gather_time::none,
+        order_.expect(planned(a).is_gathered && plan_.gathers != gather_time::none,
                       step_flaw::out_of_order);
         return expect_once(u.gathered,
                            plan_.gathers == gather_time::before_use ? u.updated == none

@@ -18,8 +18,8 @@
 
 namespace parallel::train {
 
-/// The streams of a rank, each one first-in-first-out queue; from `messages` on, one for each link
-/// of step_plan::links.
+/// The numbers of a rank's streams. A stream is a first-in-first-out queue. The streams from
+/// `messages` on each carry the messages of one link of step_plan::links.
 namespace lane {
 inline constexpr int compute = 0;
 inline constexpr int weights = 1;  // gradients of weights that are computed beside other passes
@@ -35,11 +35,13 @@ enum class action_kind : std::uint8_t {
   pass,     // a pass of one model part and one microbatch (parts.hpp)
   edge,     // a message to or from another stage, or a copy between two stages of this rank
   unshard,  // puts the values of a unit's use into a buffer of its model part
-  reshard,  // frees the buffer
+  reshard,  // frees the buffer of a model part's unsharded values
   begin_gradients,  // opens a buffer, or a leaf of a tree, for the gradients of a part and a
                     // microbatch
-  end_gradients,    // completes the leaf
-  reduce_scatter,  // sums that buffer into what the rank owns; after the part's last one it is free
+  end_gradients,    // completes what begin_gradients has opened
+  /// Sums the gradients in a buffer of a part over ranks into those that the rank owns. The
+  /// last reduce_scatter of a part frees the buffer.
+  reduce_scatter,
   finish_tree,     // sums the leaves of a part: its gradients of the step
   reduce,          // sums the gradients of a bucket of uses over all data ranks, in one call
   join_uses,       // adds up the reduced gradients of a unit's uses
@@ -48,7 +50,7 @@ enum class action_kind : std::uint8_t {
   reduce_scalars,  // sums loss, counts and norm over all ranks
   clip,            // clips by rules that are not one common factor, and computes the common factor
   begin_update,  // prepares what the optimizers of a unit exchange because they need whole tensors
-  exchange_update,  // makes that exchange
+  exchange_update,  // exchanges what begin_update has prepared
   update,           // updates what the rank owns of a unit
   gather,           // gathers the values of a unit that other ranks own and an update has changed
   end               // every action is complete
@@ -93,7 +95,7 @@ struct action {
   /// at this stage; for sums of joined gradients, the first of all their uses.
   bool first = false;
   bool last = false;
-  bool is_overlapped = false;  // part_pass::is_overlapped
+  bool is_overlapped = false;  // the same as part_pass::is_overlapped of the pass
   bool is_awaited = false;     // a later action has this one among its dependencies
   int lane = lane::compute;
   part model_part = embed;  // the part that the action is for
@@ -118,19 +120,18 @@ struct action {
   [[nodiscard]] constexpr bool exchanges() const { return is_message() || is_collective(kind); }
 };
 
-/// The description, in a plan, of a unit of the model, or of those uses of the unit that are on the
-/// rank.
+/// Describes a unit of the model in a plan, or only the uses of the unit on this rank.
 struct planned_unit {
   std::string name = {};
-  int number = 0;                // of the unit among all of the model's: the same on every rank
+  int number = 0;                // its number among the model's units: the same on every rank
   std::vector<part> parts = {};  // by use: the part that computes with the unit
   index values = 0;     // elements to unshard before use; 0: the rank holds the values whole
   index gradients = 0;  // elements to reduce per microbatch; 0: gradients are held whole
   std::size_t gradient_bytes = 0;  // bytes of a reduction; 0: nothing of the unit is trained
-  bool gathered = false;           // after an update, its values are gathered: others own some
-  bool joined = false;             // all its uses add to one gradient, which is reduced once
-  bool tied = false;               // ranks of other stages use the unit too
-  bool exchanges_update = false;   // its optimizers need what other ranks hold of whole tensors
+  bool is_gathered = false;  // an update changes values that other ranks own, so they are gathered
+  bool is_joined = false;    // all its uses add to one gradient, which is reduced once
+  bool is_tied = false;      // ranks of other stages use the unit too
+  bool exchanges_update = false;  // its optimizers need what other ranks hold of whole tensors
 
   [[nodiscard]] bool is_used_by(part p) const {
     for (part const user : parts)
@@ -141,9 +142,9 @@ struct planned_unit {
 
 /// When a step gathers the values that are held whole and that an update has changed.
 enum class gather_time : std::uint8_t {
-  after_update,  // in a step of its own, which ends when the values are there
-  before_use,    // for the step before: in front of the first pass that reads the values
-  none           // no update has preceded, and the next step gathers
+  after_update,  // in the step that has changed them, before it ends
+  before_use,    // in the step after that, before the first pass that reads them
+  none           // not in this step: no update precedes it, and the next step gathers
 };
 
 /// The choices of a step.
@@ -153,15 +154,15 @@ struct step_choices {
   bool reshard_after_forward = true;  // false: unsharded values stay until the end of the step
   bool canonical_tree = false;        // the gradients of every microbatch are a leaf of a tree
   bool overlap_weights = false;       // gradients of weights are computed on a stream of their own
-  /// Values are unsharded ahead of this many passes that read other values: how far ahead of the
-  /// thread that enqueues, which a device may hold up. Buffers limit what is resident at once:
-  /// there are prefetch + 1 of each size, and at least two.
+  /// The number of later value-reading passes whose values are already being unsharded when a pass
+  /// is enqueued. There are prefetch + 1 buffers of each size, and at least two, which limit the
+  /// values that are unsharded at once.
   int prefetch = 0;
   gather_time gathers = gather_time::after_update;
 };
 
 struct step_plan {
-  int ranks = 1;  // of the pipeline
+  int ranks = 1;  // ranks of the pipeline
   int rank = 0;
   int microbatches = 1;
   pass mode = pass::training;

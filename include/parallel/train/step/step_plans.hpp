@@ -45,8 +45,8 @@ template <class T>
           .values = values ? layout.size() : 0,
           .gradients = gradients ? trained : 0,
           .gradient_bytes = static_cast<std::size_t>(trained) * sizeof(accumulate_t<T>),
-          .gathered = place.shards > 1 && !values && trained > 0,
-          .joined = joined,
+          .is_gathered = place.shards > 1 && !values && trained > 0,
+          .is_joined = joined,
           .exchanges_update = exchanges_update};
 }
 
@@ -76,7 +76,7 @@ class step_plans {
                               layout, std::move(held_parts), options_, place_,
                               zero::exchanges_update(layout, place_, std::span(optimizers))));
                           added.number = number_;
-                          added.tied = stages_[r].ties(parts);
+                          added.is_tied = stages_[r].ties(parts);
                         });
     ++number_;
   }

@@ -26,7 +26,7 @@ template <class T>
 struct step_update {
   std::uint32_t step = 0;
   double learning_rate_factor = 1;
-  square_meter<T>* meter = nullptr;  // measures every tensor; null: none is measured
+  tensor_squares_meter<T>* meter = nullptr;  // measures every tensor; null: none is measured
 };
 
 /// The program that a step's plan runs: passes, and everything that depends on them.

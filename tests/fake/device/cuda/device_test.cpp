@@ -51,7 +51,7 @@ TEST_CASE("cuda::device: memory is counted and freed; errors state the free byte
   fake::machine() = {.memory = 1000};
   {
     device const gpu;
-    auto const copy = gpu;  // shares the counter
+    auto const copy = gpu;  // a copy shares the counter of bytes
     {
       auto const a = gpu.allocate<float>(100);
       auto const b = copy.allocate_zeroed<std::int32_t>(50);
@@ -88,7 +88,9 @@ TEST_CASE("cuda::device: the host reads and writes elements by copies") {
   CHECK_THROWS_AS(gpu.upload(memory.span(), std::vector<int>(4)), parallel::error);
 }
 
-TEST_CASE("cuda::stream: scratch memory grows and stays, and constants are copied once") {
+TEST_CASE(
+    "cuda::stream: scratch memory grows and stays, constants are copied once, waits obey "
+    "deadlines") {
   fake::machine() = {};
   {
     stream s;
@@ -102,15 +104,15 @@ TEST_CASE("cuda::stream: scratch memory grows and stays, and constants are copie
     CHECK(std::vector<float>(copy.begin(), copy.end()) == slopes);
     CHECK(s.constants<float>(std::vector<float>(slopes)).data() == copy.data());
     CHECK(s.constants<float>({}).empty());
-    auto const mark = s.record();
-    CHECK(mark.ready());
-    s.wait(mark);
+    auto const event = s.record();
+    CHECK(event.ready());
+    s.wait(event);
     fake::machine().busy = true;
     auto const deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
-    CHECK(!mark.wait_until(deadline));
+    CHECK(!event.wait_until(deadline));
     CHECK(std::chrono::steady_clock::now() >= deadline);
     fake::machine().busy = false;
-    CHECK(mark.wait_until(deadline));
+    CHECK(event.wait_until(deadline));
     fake::machine().fails = "cudaEventSynchronize";
     CHECK_THROWS_WITH_AS(s.synchronize(), doctest::Contains("cudaEventSynchronize failed with"),
                          parallel::error);
@@ -130,7 +132,7 @@ TEST_CASE("cuda::device: the readings include the scratch memory of all streams"
     static_cast<void>(compute.scratch(1000));
     static_cast<void>(second.scratch(300));
     CHECK(gpu.peak_scratch_bytes() == 1300);
-    static_cast<void>(compute.scratch(1500));  // the smaller one is freed first
+    static_cast<void>(compute.scratch(1500));  // the 1000 bytes are freed first
     CHECK(gpu.peak_scratch_bytes() == 1800);
   }
   CHECK(gpu.peak_scratch_bytes() == 1800);

@@ -1,5 +1,5 @@
-// The algorithm of a matrix product: from the heuristic, by timing, or from a table; on a fake CUDA
-// runtime and a fake cuBLASLt.
+// cublaslt takes the algorithm of a matrix product from the heuristic, from timings or from a
+// table; tested on a fake CUDA runtime and a fake cuBLASLt.
 #include <doctest/doctest.h>
 
 #include <cstddef>
@@ -17,14 +17,14 @@ using parallel::as_graph;
 using parallel::cuda::cublaslt;
 using parallel::cuda::matmul_shape;
 using parallel::cuda::stream;
-using numbers = std::vector<int>;
+using algorithms = std::vector<int>;
 
 matmul_shape const shape{.m = 2, .n = 2, .k = 2};
 constexpr int guessed = 0;
 constexpr int fastest = fake::fastest_product;
 
-/// A machine with memory for a workspace.
-void begin() {
+/// Resets the fake machine to one that has memory for a workspace.
+void reset_machine() {
   fake::machine() = {};
   fake::machine().memory = std::size_t{1} << 30;
 }
@@ -36,39 +36,39 @@ void multiply(stream& s, matmul_shape const& dimensions = shape) {
 }
 
 TEST_CASE("cublaslt: a product uses the first heuristic, after tuning the fastest algorithm") {
-  begin();
+  reset_machine();
   stream s;
   auto& products = s.library<cublaslt>();
   multiply(s);
-  CHECK(fake::machine().direct == numbers{guessed});
+  CHECK(fake::machine().direct == algorithms{guessed});
   products.tune(true);
   multiply(s);
-  auto const timed = fake::machine().direct.size();
-  CHECK(timed > 3);
+  auto const timed_count = fake::machine().direct.size();
+  CHECK(timed_count > 3);
   CHECK(fake::machine().direct.back() == fastest);
   multiply(s);  // not timed again
   products.tune(false);
   multiply(s);
-  CHECK(fake::machine().direct.size() == timed + 2);
+  CHECK(fake::machine().direct.size() == timed_count + 2);
   CHECK(fake::machine().direct.back() == fastest);
   CHECK(products.tuning().entries().at(shape).guess == fastest);
 }
 
 TEST_CASE("cublaslt: without memory for tuning a product uses the first heuristic") {
-  begin();
+  reset_machine();
   stream s;
   auto& products = s.library<cublaslt>();
   multiply(s);  // allocates scratch memory
   products.tune(true);
   fake::machine().memory = fake::machine().used();
   multiply(s);
-  CHECK(fake::machine().direct == numbers{guessed, guessed});
+  CHECK(fake::machine().direct == algorithms{guessed, guessed});
   CHECK(products.tuning().entries().empty());
   CHECK(fake::machine().used() == fake::machine().memory);
 }
 
 TEST_CASE("cublaslt: timings of other ranks decide, also inside a graph") {
-  begin();
+  reset_machine();
   stream s({.graphs = true});
   auto& products = s.library<cublaslt>();
   auto table = products.tuning();
@@ -76,12 +76,12 @@ TEST_CASE("cublaslt: timings of other ranks decide, also inside a graph") {
   products.use(table);
   products.tune(true);
   for (int i = 0; i < 2; ++i) as_graph(s, {}, [&] { multiply(s); });
-  CHECK(fake::machine().direct == numbers{1});
-  CHECK(fake::machine().launches == std::vector<numbers>{{1}});
+  CHECK(fake::machine().direct == algorithms{1});
+  CHECK(fake::machine().launches == std::vector<algorithms>{{1}});
 }
 
 TEST_CASE("cublaslt: a product first seen in a capture is tuned after the capture") {
-  begin();
+  reset_machine();
   stream s({.graphs = true});
   auto& products = s.library<cublaslt>();
   products.tune(true);
@@ -96,7 +96,7 @@ TEST_CASE("cublaslt: a product first seen in a capture is tuned after the captur
       multiply(s);
       multiply(s, other);
     });
-  CHECK(fake::machine().launches == std::vector<numbers>(2, {fastest, guessed}));
+  CHECK(fake::machine().launches == std::vector<algorithms>(2, {fastest, guessed}));
   CHECK(fake::machine().direct == direct_before);
   CHECK(fake::machine().allocated == allocated);
   CHECK(!products.tuning().entries().contains(other));
@@ -107,11 +107,11 @@ TEST_CASE("cublaslt: a product first seen in a capture is tuned after the captur
     multiply(s);
     multiply(s, other);
   });
-  CHECK(fake::machine().launches.back() == numbers{fastest, fastest});
+  CHECK(fake::machine().launches.back() == algorithms{fastest, fastest});
 }
 
 TEST_CASE("cublaslt: a product with a bias has its own entry and gets its bias pointer") {
-  begin();
+  reset_machine();
   stream s;
   auto& products = s.library<cublaslt>();
   multiply(s);
@@ -129,10 +129,10 @@ TEST_CASE("cublaslt: a product with a bias has its own entry and gets its bias p
 }
 
 /// Multiplies, and computes the gradient of a bias in the epilogue or by a separate pass, which
-/// takes a millisecond. Returns whether the separate pass was the last one to run. However often
-/// each is timed, the gradient must be added once.
-bool take_gradient(stream& s) {
-  constexpr int pass = 100;
+/// takes a millisecond. Checks that the gradient is added once, although tuning runs both ways
+/// several times. Returns whether the separate pass ran last.
+bool multiply_with_bias_gradient(stream& s) {
+  constexpr int separate_pass = 100;
   matmul_shape dimensions = shape;
   dimensions.epilogue = parallel::cuda::matmul_epilogue::bias_gradient;
   alignas(16) float sums[4] = {};
@@ -149,37 +149,38 @@ bool take_gradient(stream& s) {
       },
       [&] {
         multiply(s);
-        fake::enqueue(s.get(), pass);
+        fake::enqueue(s.get(), separate_pass);
         ++gradient;
       });
   CHECK(gradient == 4);
-  return fake::machine().direct.back() == pass;
+  return fake::machine().direct.back() == separate_pass;
 }
 
 TEST_CASE("cublaslt: a bias gradient is fused if that is faster than a separate pass") {
-  for (bool const slow : {false, true}) {
-    CAPTURE(slow);
-    begin();
-    fake::bias_gradient_time = slow ? 9 : 0;
+  for (bool const is_fusion_slow : {false, true}) {
+    CAPTURE(is_fusion_slow);
+    reset_machine();
+    fake::bias_gradient_time = is_fusion_slow ? 9 : 0;
     stream s;
     auto& products = s.library<cublaslt>();
-    CHECK(!take_gradient(s));  // untuned
+    CHECK(!multiply_with_bias_gradient(s));  // untuned
     CHECK(fake::epilogue == CUBLASLT_EPILOGUE_BGRADB);
     products.tune(true);
-    static_cast<void>(take_gradient(s));
-    auto const timed = fake::machine().direct.size();
+    static_cast<void>(multiply_with_bias_gradient(s));
+    auto const timed_count = fake::machine().direct.size();
     products.tune(false);
-    CHECK(take_gradient(s) == slow);
-    CHECK(fake::machine().direct.size() == timed + (slow ? 2 : 1));
+    CHECK(multiply_with_bias_gradient(s) == is_fusion_slow);
+    CHECK(fake::machine().direct.size() == timed_count + (is_fusion_slow ? 2 : 1));
     auto const table =
-        parallel::cuda::matmul_tuning::parse(to_text(products.tuning()), "what was kept");
+        parallel::cuda::matmul_tuning::parse(to_text(products.tuning()), "saved tuning");
     CHECK(table == products.tuning());
     stream resumed;
     resumed.library<cublaslt>().use(table);
     resumed.library<cublaslt>().tune(true);
     auto const direct_before = fake::machine().direct.size();
-    CHECK(take_gradient(resumed) == slow);
-    CHECK(fake::machine().direct.size() == direct_before + (slow ? 2 : 1));  // without timing
+    CHECK(multiply_with_bias_gradient(resumed) == is_fusion_slow);
+    CHECK(fake::machine().direct.size() ==
+          direct_before + (is_fusion_slow ? 2 : 1));  // without timing
   }
   fake::bias_gradient_time = 0;
 }

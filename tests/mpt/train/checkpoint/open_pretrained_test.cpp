@@ -111,10 +111,10 @@ TEST_CASE("pretrained weights: new adapters beside them are the same in every la
   next.checkpoint.load_weights_only = true;
   next.model.lora->alpha += 1;
   CHECK(test::contains(test::message_of([&] { (void)train<float>(next); }),
-                       "its adapters have lora_alpha = 8, this run's 9"));
+                       "its adapters have lora_alpha = 8, but this run's adapters have 9"));
   next.model.lora.reset();
   CHECK(test::contains(test::message_of([&] { (void)train<float>(next); }),
-                       "has adapters, but this run none"));
+                       "has adapters, but this run has none"));
 }
 
 TEST_CASE("pretrained weights: a pickle is read from one file, shards or Composer's checkpoint") {

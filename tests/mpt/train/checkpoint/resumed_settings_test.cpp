@@ -26,7 +26,7 @@ TEST_CASE("resumed run: every changed setting is named with both values") {
         "scheduler.t_warmup (was \"0ba\", now \"5ba\")");
 }
 
-TEST_CASE("resumed run: a checkpoint without settings, or with fewer, is no difference") {
+TEST_CASE("resumed run: settings that the checkpoint lacks are not reported as changed") {
   mpt::train_config const config;
   auto const settings = mpt::changeable_settings(config);
   CHECK_FALSE(mpt::describe_changed_settings(nlohmann::json(), settings).has_value());

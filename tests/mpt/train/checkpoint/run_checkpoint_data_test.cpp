@@ -10,32 +10,33 @@
 
 namespace same_data_test {
 
-nlohmann::json order(std::string const& contents, std::string const& format,
-                     std::string const& hashes) {
+/// The data that a checkpoint records: checksums of the shards' contents and of their hashes, which
+/// depend on the format (compression and hash algorithms).
+nlohmann::json data_order(std::string const& contents, std::string const& format,
+                          std::string const& hashes) {
   return {{"seed", 1},
           {"data_checksum", "a"},
           {"data_contents", contents},
           {"data_hashes", {{"written_as", format}, {"checksum", hashes}}}};
 }
-std::string problem(nlohmann::json const& saved, nlohmann::json const& current) {
+std::string refusal(nlohmann::json const& saved, nlohmann::json const& current) {
   return data_test::message_of([&] { mpt::detail::require_same_order(saved, current, "ep0-ba1"); });
 }
 
 TEST_CASE("data of a resumed run: other samples or other hashes of shards are refused") {
   std::string const refused =
-      "ep0-ba1: was trained with other data of train_loader (examples, their order, or the sizes "
-      "or "
-      "contents of shards); give those to continue, or take only the weights with "
+      "ep0-ba1: was trained with other data of train_loader (examples, their order, or the "
+      "sizes or contents of shards); give the same data to continue, or take only the weights with "
       "load_weights_only=true";
-  CHECK(problem(order("1", "+xxh3_64", "2"), order("3", "+xxh3_64", "2")) == refused);
-  CHECK(problem(order("1", "+xxh3_64", "2"), order("1", "+xxh3_64", "4")) == refused);
-  CHECK(problem(order("1", "+xxh3_64", "2"), order("3", "zstd+xxh3_64", "4")) == refused);
+  CHECK(refusal(data_order("1", "+xxh3_64", "2"), data_order("3", "+xxh3_64", "2")) == refused);
+  CHECK(refusal(data_order("1", "+xxh3_64", "2"), data_order("1", "+xxh3_64", "4")) == refused);
+  CHECK(refusal(data_order("1", "+xxh3_64", "2"), data_order("3", "zstd+xxh3_64", "4")) == refused);
 }
 
 TEST_CASE("data of a resumed run: another compression and older checkpoints are accepted") {
-  auto const current = order("1", "+xxh3_64", "2");
+  auto const current = data_order("1", "+xxh3_64", "2");
   mpt::detail::require_same_order(current, current, "ep0-ba1");
-  mpt::detail::require_same_order(order("1", "zstd+xxh3_64", "4"), current, "ep0-ba1");
+  mpt::detail::require_same_order(data_order("1", "zstd+xxh3_64", "4"), current, "ep0-ba1");
   mpt::detail::require_same_order({{"seed", 1}, {"data_checksum", "a"}}, current, "ep0-ba1");
 }
 

@@ -164,7 +164,7 @@ TEST_CASE("example batches: the ratio of `packing_ratio: auto` is reported for e
                              .evaluation = {make_examples(100), make_examples(50)}};
   auto c = config(mpt::packing_config{});
   c.train_loader.max_seq_len = 400;
-  CHECK(mpt::detail::found_packing_ratio(c.train_loader, examples.train.get(), 4) == 4.0);
+  CHECK(mpt::detail::automatic_packing_ratio(c.train_loader, examples.train.get(), 4) == 4.0);
   auto loader = c.train_loader;
   loader.label = "a";
   c.eval_loaders = {loader, loader};
@@ -175,9 +175,9 @@ TEST_CASE("example batches: the ratio of `packing_ratio: auto` is reported for e
   CHECK(lines[0] == "train_loader: packing_ratio auto is 4, 16 examples for 4 rows");
   CHECK(lines[1].find("packing_ratio auto is ") != std::string::npos);
   c.train_loader.finetuning->packing = std::nullopt;
-  CHECK(!mpt::detail::found_packing_ratio(c.train_loader, examples.train.get(), 4));
-  CHECK(!mpt::detail::found_packing_ratio(c.eval_loaders[1], examples.train.get(), 4));
-  CHECK(!mpt::detail::found_packing_ratio(c.eval_loaders[0], nullptr, 4));
+  CHECK(!mpt::detail::automatic_packing_ratio(c.train_loader, examples.train.get(), 4));
+  CHECK(!mpt::detail::automatic_packing_ratio(c.eval_loaders[1], examples.train.get(), 4));
+  CHECK(!mpt::detail::automatic_packing_ratio(c.eval_loaders[0], nullptr, 4));
 }
 
 TEST_CASE("example batches: an epoch can be shortened, and too few examples are refused") {

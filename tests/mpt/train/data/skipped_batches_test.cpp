@@ -9,7 +9,7 @@ TEST_CASE("skipped batches: neighbours make one range, and a checkpoint restores
   CHECK(skipped.add(4, 4, "it is cold") == "batch 4: it is cold; it is skipped");
   skipped.add(5, 5, "it is cold");
   CHECK(skipped.add(9, 12, "it is warm") ==
-        "batch 12: it is warm; back to batch 8, those from 9 are skipped");
+        "batch 12: it is warm; the run goes back to batch 8; the batches from 9 are skipped");
   CHECK(skipped.state().dump() == "[[4,5],[9,12]]");
   mpt::skipped_batches restored;
   restored.restore(skipped.state());
@@ -25,7 +25,7 @@ TEST_CASE("skipped batches: a batch that is skipped and then rolled back counts 
   skipped.add(7, 7, "");
   CHECK(skipped.count() == 2);
   CHECK(skipped.add(4, 9, "it is warm") ==
-        "batch 9: it is warm; back to batch 3, those from 4 are skipped");
+        "batch 9: it is warm; the run goes back to batch 3; the batches from 4 are skipped");
   CHECK(skipped.state().dump() == "[[4,9]]");
   CHECK(skipped.count() == 6);
 }

@@ -31,7 +31,7 @@ TEST_CASE("task set: a run's tasks are read with the tokenizer of the model") {
   auto const set = mpt::read_task_set(config());
   REQUIRE(set.tasks.size() == 1);
   CHECK(set.tasks[0].parts.at("").rows.size() == 12);
-  CHECK(set.words.size() == 420);
+  CHECK(set.tokenizer.size() == 420);
   CHECK(set.subset_batches == 3);
 }
 

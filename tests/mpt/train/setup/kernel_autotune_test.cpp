@@ -43,9 +43,10 @@ attention_problem attention(int batch) { return {.batch = batch, .sequence = 8};
 
 /// Tunes kernels on three ranks with two streams each and returns the ranks' tables. On the first
 /// stream, all ranks tune shape 64 and the attention of batch 1, and rank r alone tunes shape
-/// 128 + r and the attention of batch 2 + r. On the second stream, all tune shapes 64 and 256.
+/// 128 + r and the attention of batch 2 + r. On the second stream, all tune shapes 64 and 256. Adds
+/// the ranks that tuned to `tuned_ranks`; a rank with a table from `file` does not tune.
 std::vector<kernel_tuning> run(std::filesystem::path const& file, std::string const& made_for,
-                               int& tried) {
+                               int& tuned_ranks) {
   std::vector<kernel_tuning> out(3, tables("nothing"));
   std::mutex lock;
   parallel::threads::run(3, [&](parallel::threads::communicator& comm) {
@@ -64,7 +65,7 @@ std::vector<kernel_tuning> run(std::filesystem::path const& file, std::string co
       second_stream.table.products.set(shape(64), {.guess = 20 + rank});
       second_stream.table.products.set(shape(256), {.guess = 30});
       std::scoped_lock const guard(lock);
-      ++tried;
+      ++tuned_ranks;
     });
     CHECK_FALSE(first_stream.is_tuning);
     CHECK_FALSE(second_stream.is_tuning);
@@ -75,12 +76,13 @@ std::vector<kernel_tuning> run(std::filesystem::path const& file, std::string co
   return out;
 }
 
-TEST_CASE("kernel autotune: the first rank with a shape decides for all ranks and for later runs") {
+TEST_CASE(
+    "kernel autotune: the first rank that tunes a shape decides for all ranks and later runs") {
   test::temporary_folder const folder;
   auto const file = folder / "run" / "kernels.txt";
-  int tried = 0;
-  auto const first = run(file, "a library on a device", tried);
-  CHECK(tried == 3);
+  int tuned_ranks = 0;
+  auto const first = run(file, "a library on a device", tuned_ranks);
+  CHECK(tuned_ranks == 3);
   auto expected = tables("a library on a device");
   expected.products.set(shape(64), {.guess = 10});
   expected.products.set(shape(256), {.guess = 30});
@@ -91,31 +93,31 @@ TEST_CASE("kernel autotune: the first rank with a shape decides for all ranks an
   }
   for (auto const& table : first) CHECK(table == expected);
 
-  auto const resumed = run(file, "a library on a device", tried);
-  CHECK(tried == 3);  // no rank tunes again
+  auto const resumed = run(file, "a library on a device", tuned_ranks);
+  CHECK(tuned_ranks == 3);  // no rank tunes again
   CHECK(resumed == first);
 
-  auto const elsewhere = run(file, "a library on another device", tried);
-  CHECK(tried == 6);
-  CHECK(elsewhere[0].products.made_for() == "a library on another device");
-  CHECK(elsewhere[1] == elsewhere[0]);
+  auto const other_device = run(file, "a library on another device", tuned_ranks);
+  CHECK(tuned_ranks == 6);
+  CHECK(other_device[0].products.made_for() == "a library on another device");
+  CHECK(other_device[1] == other_device[0]);
 }
 
 TEST_CASE("kernel autotune: every rank refuses a damaged file in one sentence") {
   test::temporary_folder const folder;
   auto const file = folder / "kernels.txt";
-  int tried = 0;
-  static_cast<void>(run(file, "a library on a device", tried));
+  int tuned_ranks = 0;
+  static_cast<void>(run(file, "a library on a device", tuned_ranks));
   auto text = test::read_all(file);
   auto const last = text.rfind("2\n");
   REQUIRE(last != std::string::npos);
   test::write_all(file, text.substr(0, last) + "two\n");
   CHECK_THROWS_WITH_AS(
-      static_cast<void>(run(file, "a library on a device", tried)),
+      static_cast<void>(run(file, "a library on a device", tuned_ranks)),
       doctest::Contains(
           "kernels.txt, line 11: the plan is 'two', expected an integer from 0 to 1000"),
       parallel::error);
-  CHECK(tried == 3);
+  CHECK(tuned_ranks == 3);
 }
 
 }  // namespace kernel_autotune_test

@@ -57,17 +57,19 @@ TEST_CASE("layout: each rule has one message with the axis, the rule and the nea
   }
   config.model.ffn_hidden_size = config.model.vocab_size = 12;
   config.parallelism.tensor = 13;
-  CHECK(refusal(config, 13) ==
-        "parallelism: tensor 13: n_heads 12 must be at least as many, kv_n_heads 12 must be at "
-        "least as many, or divide it, the hidden width of the feed-forward layer 12 must be at "
-        "least as many and vocab_size 12 must be at least as many; set tensor to 12");
+  CHECK(
+      refusal(config, 13) ==
+      "parallelism: tensor 13: n_heads 12 must be at least 13, kv_n_heads 12 must be at least 13, "
+      "or divide it, the hidden width of the feed-forward layer 12 must be at least 13 and "
+      "vocab_size 12 must be at least 13; set tensor to 12");
 
   config = configuration();
   config.parallelism.tensor = 4;
   config.parallelism.sequence_parallel = true;
   config.train_loader.max_seq_len = 30;
   CHECK(refusal(config, 4) ==
-        "parallelism: tensor 4: with sequence_parallel, the sequence length 30 must divide by it; "
+        "parallelism: tensor 4: with sequence_parallel, the sequence length 30 must be divisible "
+        "by 4; "
         "set tensor to 3");
   config.parallelism.sequence_parallel = false;
   CHECK(refusal(config, 4).empty());
@@ -79,14 +81,16 @@ TEST_CASE("layout: each rule has one message with the axis, the rule and the nea
   config.parallelism.context = 8;
   config.parallelism.context_method = parallel::context_parallel::method::ulysses;
   CHECK(refusal(config, 8) ==
-        "parallelism: context 8: with ulysses, n_heads 12 must divide by it; set context to 4");
+        "parallelism: context 8: with ulysses, n_heads 12 must be divisible by 8; set context to "
+        "4");
   config.parallelism.tensor = 5;
   CHECK(refusal(config, 40) ==
-        "parallelism: context 8: with ulysses, each of 5 tensor ranks must have as many of "
+        "parallelism: context 8: with ulysses, each of 5 tensor ranks must have an equal number of "
         "n_heads; set context to 1");
   config.parallelism.tensor = 3;
   CHECK(refusal(config, 24) ==
-        "parallelism: context 8: with ulysses, n_heads 4 of a tensor rank must divide by it; set "
+        "parallelism: context 8: with ulysses, n_heads 4 of a tensor rank must be divisible by 8; "
+        "set "
         "context to 4");
   config.eval_loaders.resize(1);
   config.eval_loaders[0].max_seq_len = 36;
@@ -202,8 +206,8 @@ TEST_CASE("layout: one message has all errors of a layout") {
   config.parallelism.pipeline = 5;
   CHECK(refusal(config, 7) ==
         "parallelism: this layout is not possible:\n"
-        "  tensor 13: n_heads 12 must be at least as many and kv_n_heads 12 must be at least as "
-        "many, or divide it; set tensor to 12\n"
+        "  tensor 13: n_heads 12 must be at least 13 and kv_n_heads 12 must be at least 13, "
+        "or divide it; set tensor to 12\n"
         "  context 3: sequences of 32 must divide into 2 x 3 chunks; set context to 2\n"
         "  pipeline 5: 1f1b has 5 stages, which need as many blocks, but n_layers is 4; set "
         "pipeline to 4\n"
@@ -239,7 +243,7 @@ TEST_CASE("layout: fewer key heads than tensor ranks are shared where they divid
   config.model.attn.kv_n_heads = 3;
   config.parallelism.tensor = 4;
   CHECK(refusal(config, 4) ==
-        "parallelism: tensor 4: kv_n_heads 3 must be at least as many, or divide it; set tensor to "
+        "parallelism: tensor 4: kv_n_heads 3 must be at least 4, or divide it; set tensor to "
         "3");
   config.model.attn.kv_n_heads = 2;
   CHECK(refusal(config, 4).empty());

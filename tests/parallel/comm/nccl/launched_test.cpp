@@ -11,8 +11,8 @@ namespace nccl_launched_test {
 
 using variables = std::map<std::string, std::string>;
 
-std::optional<parallel::nccl::launched> launched_with(variables const& environment) {
-  return parallel::nccl::launched_by([&](char const* name) -> char const* {
+std::optional<parallel::nccl::launched_rank> launched_with(variables const& environment) {
+  return parallel::nccl::read_launched_rank([&](char const* name) -> char const* {
     auto const found = environment.find(name);
     return found == environment.end() ? nullptr : found->second.c_str();
   });
@@ -21,7 +21,7 @@ std::string refusal(variables const& environment) {
   return parallel::conformance::message_of([&] { static_cast<void>(launched_with(environment)); });
 }
 
-TEST_CASE("nccl launched: a process without a launcher's variables is not a rank of several") {
+TEST_CASE("nccl launched_rank: a process without a launcher's variables is not a rank of several") {
   CHECK(!launched_with({}));
   CHECK(!launched_with({{"WORLD_SIZE", "4"}}));  // a program's own variable
   // a batch script
@@ -29,7 +29,7 @@ TEST_CASE("nccl launched: a process without a launcher's variables is not a rank
   CHECK(!launched_with({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}}));
 }
 
-TEST_CASE("nccl launched: torchrun, mpirun and srun give rank, ranks and local rank") {
+TEST_CASE("nccl launched_rank: torchrun, mpirun and srun give rank, ranks and local rank") {
   auto const torch = launched_with({{"WORLD_SIZE", "16"},
                                     {"RANK", "11"},
                                     {"LOCAL_RANK", "3"},
@@ -59,7 +59,7 @@ TEST_CASE("nccl launched: torchrun, mpirun and srun give rank, ranks and local r
   CHECK(slurm->local_rank == 1);
 }
 
-TEST_CASE("nccl launched: a missing variable and one that is not a number are named") {
+TEST_CASE("nccl launched_rank: a missing variable and one that is not a number are named") {
   CHECK(refusal({{"WORLD_SIZE", "4"}, {"RANK", "4"}, {"LOCAL_RANK", "0"}}) ==
         "RANK=4 (torchrun): expected a number from 0 to 3");
   CHECK(refusal({{"WORLD_SIZE", "4"}, {"RANK", "1"}})

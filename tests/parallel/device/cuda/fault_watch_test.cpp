@@ -1,4 +1,4 @@
-// Faults of a GPU are reported while the program hangs.
+// fault_watch reports the faults of a GPU from a thread of its own, also while the program hangs.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -19,7 +19,7 @@ namespace fault_watch_test {
 
 using namespace std::chrono_literals;
 
-/// Collects reports; wait_for(count) waits for so many.
+/// Collects reports; wait_for(count) waits until it has `count` of them, at most 20 s.
 class report_log {
  public:
   void operator()(std::string const& text) {
@@ -50,14 +50,14 @@ TEST_CASE("fault_watch: a fault is reported once, without a call of poll") {
   }
   report_log reports;
   parallel::cuda::fault_watch watch(parallel::cuda::gpu_faults(nvml.gpu()), std::ref(reports), 1ms);
-  CHECK(nvml.state<unsigned long long>("types") != 0);
+  CHECK(nvml.state<unsigned long long>("types") != 0);  // event types are registered
   nvml.report(critical, 79);
-  auto const lost = "Xid 79 (the GPU has fallen off the bus; drain the machine)";
-  CHECK(reports.wait_for(1) == texts{lost});
+  auto const lost_gpu_report = "Xid 79 (the GPU has fallen off the bus; drain the machine)";
+  CHECK(reports.wait_for(1) == texts{lost_gpu_report});
   watch.poll();
-  CHECK(reports.wait_for(1) == texts{lost});
+  CHECK(reports.wait_for(1) == texts{lost_gpu_report});
   nvml.report(critical, 62);
-  CHECK(reports.wait_for(2) == texts{lost, "Xid 62"});
+  CHECK(reports.wait_for(2) == texts{lost_gpu_report, "Xid 62"});
 }
 
 TEST_CASE("fault_watch: poll reports at once, and the destructor does not wait for the interval") {
@@ -72,7 +72,7 @@ TEST_CASE("fault_watch: poll reports at once, and the destructor does not wait f
     watch.poll();
     CHECK(reports.wait_for(1) == texts{"Xid 62"});
   }
-  CHECK(nvml.state<int>("sets") == 0);
+  CHECK(nvml.state<int>("sets") == 0);  // the event set is freed
 }
 
 TEST_CASE("fault_watch: reports nothing on a machine without NVML") {

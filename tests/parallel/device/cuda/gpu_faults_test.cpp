@@ -20,7 +20,7 @@ TEST_CASE("gpu_faults: a machine without NVML has no faults") {
   CHECK(faults.take().empty());
 }
 
-TEST_CASE("gpu_faults: new faults are returned once, with their meaning") {
+TEST_CASE("gpu_faults: take returns each new fault once, with its meaning") {
   test::fake_nvml const nvml;
   if (!nvml.is_available()) {
     MESSAGE("no C compiler here: skipped");
@@ -45,16 +45,17 @@ TEST_CASE("gpu_faults: new faults are returned once, with their meaning") {
     nvml.report(critical, 45);
     CHECK(faults.take() ==
           "Xid 48 (a memory error of two bits; drain the machine), "
-          "Xid 45 (work was ended after an error before), 1 uncorrected memory error");
+          "Xid 45 (work was ended because of an earlier error), 1 uncorrected memory error");
     errors = 9;
     nvml.report(critical, 62);
     CHECK(faults.take() == "Xid 62, 3 uncorrected memory errors");
 
-    for (int i = 0; i < 90; ++i) nvml.report(critical, 31);  // the number per call is limited
+    for (int i = 0; i < 90; ++i)
+      nvml.report(critical, 31);  // take() reads a limited number of events
     CHECK(faults.take() ==
-          "Xid 31 (an access to memory that is not mapped, mostly of the program)");
+          "Xid 31 (an access to memory that is not mapped, usually an error of the program)");
     nvml.state<int>("lost") = 1;
-    CHECK(faults.take() == "NVML has lost it");
+    CHECK(faults.take() == "NVML has lost the GPU");
     nvml.state<int>("lost") = 0;
   }
   CHECK(nvml.state<int>("sets") == 0);
@@ -67,7 +68,7 @@ TEST_CASE("gpu_faults: a GPU without ECC still reports the driver's errors") {
   nvml.state<number>("refused") = double_bit | single_bit;
   gpu_faults faults(nvml.gpu());
   nvml.report(critical, 13);
-  CHECK(faults.take() == "Xid 13 (an exception in a kernel, mostly of the program)");
+  CHECK(faults.take() == "Xid 13 (an exception in a kernel, usually an error of the program)");
 
   nvml.state<number>("refused") = critical;  // registration of critical events fails
   gpu_faults silent(nvml.gpu());

@@ -14,8 +14,8 @@ struct counted_rows {
   index rows(index batch) const { return batch; }
 };
 
-auto summary(std::vector<index> const& batches, std::vector<index> const& first) {
-  return parallel::train::summary_of<counted_rows>({}, batches, first);
+auto summary(std::vector<index> const& batches, std::vector<index> const& first_sequences) {
+  return parallel::train::summary_of<counted_rows>({}, batches, first_sequences);
 }
 
 TEST_CASE("batch summary: depends on the rows and positions of microbatches that are not empty") {

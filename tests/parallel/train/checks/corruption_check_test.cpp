@@ -188,12 +188,12 @@ found run_with(layout const& run_layout, bit_flip const& flip, std::uint64_t bit
         return false;
       };
     REQUIRE(checked.step(0).faults.empty());
-    fault->times.clear();
+    fault->write_counts.clear();
     fault->bit = bit;
     if (is_flipping_rank)
-      fault->strikes = [&](int parameter, std::string const& operation, int time) {
+      fault->strikes = [&](int parameter, std::string const& operation, int write) {
         bool const is_hit = number({parameter, operation}) == flip.operation_number &&
-                            (time == flip.time || (flip.always && time > flip.time));
+                            (write == flip.time || (flip.always && write > flip.time));
         if (!is_hit) return false;
         out.parameter = parameters[static_cast<std::size_t>(parameter)].first->name;
         out.unit = parameters[static_cast<std::size_t>(parameter)].second;
@@ -214,7 +214,7 @@ found run_with(layout const& run_layout, bit_flip const& flip, std::uint64_t bit
     out.may_repeat = step_done.may_repeat();
     for (auto const& fault_here : step_done.faults)
       out.named_units.insert(checked.stepper().plans().name_of_unit(fault_here.subject.unit));
-    out.hits = fault->hits;
+    out.hits = fault->flips;
     out.kinds = kinds.size();
   });
   out.parameters = std::move(final_outcome.parameters);

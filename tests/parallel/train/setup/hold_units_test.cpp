@@ -19,7 +19,8 @@ using test::vocabulary;
 
 train::optimizer_groups<test::ring_momentum> const optimizer(test::ring_momentum{});
 
-TEST_CASE("hold units: the plan of units in the canonical order equals the stepper's memory") {
+TEST_CASE(
+    "hold units: with the canonical reduction order the planned memory equals the stepper's") {
   for (auto const level : test::all_levels)
     for (int const ranks : {1, 2}) {
       CAPTURE(static_cast<int>(level));
@@ -40,10 +41,12 @@ TEST_CASE("hold units: the plan of units in the canonical order equals the stepp
 
 TEST_CASE("hold units: a plan refuses the groups that a stepper refuses") {
   ring_model model(3, 4, vocabulary);
-  train::optimizer_groups<test::ring_momentum> const missing(
+  train::optimizer_groups<test::ring_momentum> const groups_without_second(
       {{}}, [](std::string const&) { return parallel::segment_key{.group = 1}; });
-  CHECK_THROWS_WITH(static_cast<void>(train::plan_units(model, missing, {}, {})),
-                    "unit tokens: optimizer group 1 of 1");
+  CHECK_THROWS_WITH(
+      static_cast<void>(train::plan_units(model, groups_without_second, {}, {})),
+      "unit tokens: a parameter is in optimizer group 1, but the number of groups is 1; groups are "
+      "counted from 0");
 }
 
 }  // namespace hold_units_test

@@ -13,12 +13,14 @@
 namespace train = parallel::train;
 
 // tests/messages has the compiler's messages for wrong arguments.
-TEST_CASE("stepper: is constructible from a device, a communicator, a model and its optimizer") {
-  struct nothing {};
+TEST_CASE(
+    "stepper_parts: a wrong model, device, communicator or optimizer does not satisfy the "
+    "concept") {
+  struct unrelated {};
   using device = parallel::host::device;
   using optimizer = parallel::decoupled_adamw;
-  CHECK_FALSE(train::stepper_parts<nothing, device, parallel::single, optimizer>);
-  CHECK_FALSE(train::stepper_parts<test::ring_model, nothing, parallel::single, optimizer>);
-  CHECK_FALSE(train::stepper_parts<test::ring_model, device, nothing, optimizer>);
-  CHECK_FALSE(train::stepper_parts<test::ring_model, device, parallel::single, nothing>);
+  CHECK_FALSE(train::stepper_parts<unrelated, device, parallel::single, optimizer>);
+  CHECK_FALSE(train::stepper_parts<test::ring_model, unrelated, parallel::single, optimizer>);
+  CHECK_FALSE(train::stepper_parts<test::ring_model, device, unrelated, optimizer>);
+  CHECK_FALSE(train::stepper_parts<test::ring_model, device, parallel::single, unrelated>);
 }

@@ -37,7 +37,7 @@ TEST_CASE("step plans: a plan knows the units of its rank, and which of them are
     auto const& units = trainer.stepper().plans().units();
     REQUIRE(units.size() == trainer.stepper().units().size());
     CHECK(units[0].name == "tokens");
-    CHECK(units[0].tied);
+    CHECK(units[0].is_tied);
     CHECK(units[0].parts.size() == 1);
     CHECK(units[1].number == (rank == 0 ? 1 : 3));
     for (std::size_t i = 0; i < units.size(); ++i)

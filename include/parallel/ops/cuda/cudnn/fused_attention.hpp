@@ -23,12 +23,12 @@
 #include <utility>
 #include <vector>
 
+#include <parallel/ops/cuda/candidate_selector.hpp>
 #include <parallel/ops/cuda/cudnn/attention_call.hpp>
 #include <parallel/ops/cuda/cudnn/attention_graph.hpp>
 #include <parallel/ops/cuda/cudnn/document_sequences.hpp>
 #include <parallel/ops/cuda/cudnn/plan.hpp>
 #include <parallel/ops/cuda/fastest.hpp>
-#include <parallel/ops/cuda/first_that_runs.hpp>
 #include <parallel/ops/cuda/fused_attention.hpp>
 #include <parallel/ops/cuda/scratch.hpp>
 #include <parallel/ops/cuda/scratch_pieces.hpp>
@@ -90,8 +90,8 @@ class attention_plans final : public fused_attention {
     table_ = std::move(table);
     std::erase_if(plans_, [&](auto const& known) {  // a compiled plan that is in the table stays
       auto const entry = table_.entries().find(known.first);
-      return entry == table_.entries().end() || !known.second.proven() ||
-             known.second.way().number() != entry->second;
+      return entry == table_.entries().end() || !known.second.has_selected() ||
+             known.second.selected().number() != entry->second;
     });
   }
 
@@ -279,11 +279,11 @@ class attention_plans final : public fused_attention {
       return works([&] { return enqueue(candidate); });
     };
     bool const runs = plans([&](plan const& candidate) {
-      if (!plans.proven()) return tried(candidate);
+      if (!plans.has_selected()) return tried(candidate);
       check(enqueue(candidate), "cudnnBackendExecute");
       return true;
     });
-    require(!known || (runs && plans.way().number() == entry->second),
+    require(!known || (runs && plans.selected().number() == entry->second),
             "attention tuning: cuDNN does not run its plan ", entry->second, " of attention over ",
             problem.sequence, " positions by ", problem.heads, " heads; tune again");
     if (!runs || known || !tune_ || s.is_capturing()) return runs;
@@ -292,7 +292,7 @@ class attention_plans final : public fused_attention {
         return fits(s, plan_at(i), problem, other_bytes) && tried(plan_at(i));
       });
     });
-    table_.set(problem, plans.way().number());
+    table_.set(problem, plans.selected().number());
     return true;
   }
 
@@ -334,7 +334,7 @@ class attention_plans final : public fused_attention {
   stream& stream_;
   attention_backend backend_;
   attention_tuning table_;
-  std::map<attention_problem, first_that_runs<plans_of>> plans_;
+  std::map<attention_problem, candidate_selector<plans_of>> plans_;
   bool tune_ = false;
 };
 

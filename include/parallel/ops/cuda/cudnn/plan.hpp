@@ -96,7 +96,7 @@ class plan {
 };
 
 /// The plans of a graph, one by one, the most promising first, starting with the candidate `first`:
-/// a source of first_that_runs.
+/// a source of candidate_selector.
 class plans_of {
  public:
   plans_of(cudnnHandle_t handle, graph g, int first = 0)

@@ -102,8 +102,8 @@ struct axpby {
   PARALLELLM_DEVICE void operator()(Block& b) const {
     for_each_element(
         b, count,
-        [this](accumulate_t<T> to, accumulate_t<U> from) {
-          return static_cast<accumulate_t<T>>(alpha * sum(from) + beta * sum(to));
+        [this](accumulate_t<T> old_y, accumulate_t<U> x_value) {
+          return static_cast<accumulate_t<T>>(alpha * sum(x_value) + beta * sum(old_y));
         },
         y, y, x);
   }
@@ -122,13 +122,13 @@ struct normalise {
     using A = accumulate_t<T>;
     auto const round = [](double x) { return static_cast<A>(static_cast<T>(static_cast<A>(x))); };
     A const norm = round(std::sqrt(*squared_norm)), bound = round(min_norm);
-    A const divisor = norm < bound ? bound : norm;  // NaN stays
+    A const divisor = norm < bound ? bound : norm;  // a NaN norm stays NaN
     for_each_element(
         b, count, [divisor](A a) { return a / divisor; }, y, y);
   }
 };
 
-/// y[i] = x[i] as a To; double is rounded to float before it is rounded to bf16.
+/// y[i] = x[i] converted to the type To; double is rounded to float before it is rounded to bf16.
 template <class To, class From>
 struct cast {
   To* y;

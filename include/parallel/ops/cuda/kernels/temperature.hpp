@@ -26,7 +26,7 @@ struct temperature {
     for_each_in_rows<N>(b, y.rows, y.columns, aligned, [this]<unsigned n>(index r, index c) {
       index const document = document_begins == nullptr ? 0 : document_begins[r];
       index const document_position = options.first + r % options.sequence - document;
-      auto const factor = static_cast<A>(ops::detail::temperature_at(options, document_position));
+      auto const factor = static_cast<A>(ops::detail::position_factor(options, document_position));
       auto values = load_group<n>(y.row(r) + c);
       for (unsigned i = 0; i < n; ++i)
         values.value[i] = static_cast<T>(static_cast<A>(values.value[i]) * factor);

@@ -16,9 +16,10 @@ struct attention_forward {
   tensor_view<float, 3> lse;
   ops::heads_view<T const> q, k, v;
   ops::attention_options options;
-  bool extends = false;  // out and lse hold the result over other keys
+  bool extends = false;  // out and lse already hold the result over other keys, which is extended
   multiplier method = fastest_multiplier<E>();
 
+  /// The scratch memory of one thread.
   struct space {
     space(arena& memory, index keys, index width)
         : k(memory, keys, width, {.by_row = true}),
@@ -43,7 +44,7 @@ struct attention_forward {
     scratch<float> scores;           // [keys, queries]: scores, then probabilities
     scratch<float> greatest, total;  // [queries]: running maximum and sum
     scratch<float> correction;       // [queries]: the factor for sums before the last block
-    scratch<index> first_keys;       // [queries]
+    scratch<index> first_keys;       // [queries]: the first key that each query sees
   };
 
   [[nodiscard]] index width() const { return padded(q.head_dim, depth_step<E>); }
@@ -69,6 +70,7 @@ struct attention_forward {
     return positioned().first_key(b, i) / attention_keys * attention_keys;
   }
 
+  /// Computes the result of queries [first, first + count), one block, of head h of sequence b.
   template <int L>
   [[gnu::always_inline]] void queries(index b, index h, index first, index count,
                                       space& buffers) const {
@@ -141,7 +143,8 @@ struct attention_forward {
     float* const scores = buffers.scores.data() + column;
     auto const rows = block.rows_of<L>(column);
     floats const distance = counting<L>(block.offset() + column);  // from key 0 to each query
-    floats const one(1.0F);  // `apart` counts down: g++ 12 broadcasts a running number lane by lane
+    floats const one(
+        1.0F);  // subtracted per key: g++ 12 would broadcast the key's number lane by lane
     floats const slope(-block.slope);
     floats const previous_greatest = simd::load<L>(buffers.greatest.data() + column);
     floats greatest = previous_greatest;
@@ -168,7 +171,8 @@ struct attention_forward {
     };
     masked(rows.begin, rows.all_begin);
     masked(rows.all_end, rows.end);
-    // for a query that has seen no key yet: its weights are e^(-inf - 0), not e^(-inf + inf)
+    // A query that has seen no key has maximum -inf; a shift of 0 gives its weights e^-inf = 0, not
+    // NaN.
     floats const shift = simd::select(greatest < floats(std::numeric_limits<float>::lowest()),
                                       floats(0.0F), greatest);
     floats total(0.0F);
@@ -191,6 +195,7 @@ struct attention_forward {
     simd::store(buffers.correction.data() + column, correction);
   }
 
+  /// Caps scores smoothly: softcap * tanh(scale * score / softcap).
   template <int L>
   [[gnu::always_inline]] void cap(float* scores, index columns, index begin, index end) const {
     simd::pack<float, L> const limit(static_cast<float>(options.softcap));
@@ -212,8 +217,8 @@ struct attention_forward {
     }
   }
 
-  /// Continues the running softmax from the contents of out and lse: a result is a sum whose total
-  /// is 1.
+  /// Starts the running softmax from the contents of out and lse. A finished result is a sum of
+  /// values whose total of probabilities is 1 and whose maximum is lse.
   template <int L>
   [[gnu::always_inline]] void resume(index b, index h, index first, attention_block const& block,
                                      space& buffers) const {
@@ -232,6 +237,7 @@ struct attention_forward {
                  padded(q.head_dim, 16));
   }
 
+  /// Divides the sums by the totals of probabilities and writes out and lse.
   template <int L>
   [[gnu::always_inline]] void finish(index b, index h, index first, attention_block const& block,
                                      space& buffers) const {

@@ -16,10 +16,11 @@ namespace cuda_exact_squared_norm_test {
 
 using namespace parallel;
 
-/// Both kernels as the launcher runs them, with `blocks` blocks.
+/// Adds the squares of `x` to `out` by both kernels, as the launcher runs them, with `blocks`
+/// blocks.
 template <class T>
-void by_kernels(exact_sum& out, std::span<T const> x, unsigned blocks,
-                testing::thread_order order) {
+void sum_by_kernels(exact_sum& out, std::span<T const> x, unsigned blocks,
+                    testing::thread_order order) {
   using namespace cuda::kernels;
   std::vector<std::int64_t> partial(blocks * exact_words, -1);
   testing::host_block::run_grid(blocks, 96, 96 * exact_words * sizeof(std::int64_t), order,
@@ -38,7 +39,7 @@ void check_same_digits(std::span<T const> x) {
     for (unsigned const blocks : {1U, 3U}) {
       exact_sum out;
       out.add(1.0 / 3.0);
-      by_kernels(out, x, blocks, order);
+      sum_by_kernels(out, x, blocks, order);
       CHECK(std::ranges::equal(out.digits(), expected.digits()));
       if (std::isnan(expected.special()))
         CHECK(std::isnan(out.special()));

@@ -5,10 +5,10 @@
 
 #include <parallel/train/weights.hpp>
 
-struct full : parallel::host::device {
+struct device_without_allocate_zeroed : parallel::host::device {
   void allocate_zeroed() = delete;
 };
 
-void run(messages::model& model, full& device) {
-  parallel::train::weights<float> const held(model, device);
+void run(messages::model& model, device_without_allocate_zeroed& device) {
+  parallel::train::weights<float> const weights(model, device);
 }

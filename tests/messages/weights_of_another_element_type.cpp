@@ -6,5 +6,5 @@
 #include <parallel/train/weights.hpp>
 
 void run(messages::model& model, parallel::host::device& device) {
-  parallel::train::weights<double> const held(model, device);
+  parallel::train::weights<double> const weights(model, device);
 }
