@@ -11,6 +11,7 @@
 #include <doctest/doctest.h>
 
 #include <mpt/config/lora.hpp>
+#include <mpt/config/read_lora.hpp>
 #include <mpt/eval/eval_config.hpp>
 #include <mpt/yaml/document.hpp>
 
