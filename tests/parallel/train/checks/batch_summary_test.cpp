@@ -15,7 +15,7 @@ struct counted_rows {
 };
 
 auto summary(std::vector<index> const& batches, std::vector<index> const& first_sequences) {
-  return parallel::train::summary_of<counted_rows>({}, batches, first_sequences);
+  return parallel::train::summarise_batch<counted_rows>({}, batches, first_sequences);
 }
 
 TEST_CASE("batch summary: depends on the rows and positions of microbatches that are not empty") {
