@@ -18,7 +18,7 @@ class batches final : public mpt::run_batches {
   [[nodiscard]] mpt::trained_set const& set() const override { return set_; }
   [[nodiscard]] parallel::data::share share() const override { return {0, 1}; }
   [[nodiscard]] mpt::sequences at(parallel::index) override { throw parallel::error("unused"); }
-  [[nodiscard]] bool in_memory() const override { return true; }
+  [[nodiscard]] bool is_in_memory() const override { return true; }
   [[nodiscard]] std::int64_t tokens() const override { return 10; }
   [[nodiscard]] std::int64_t padded_tokens() const override { return 12; }
   [[nodiscard]] double waited_seconds() const override { return 0; }
