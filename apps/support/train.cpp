@@ -307,6 +307,29 @@ int ranks_on_one_machine(mpt::train_config const& config, int ranks) {
   return is_plan_for_others ? std::min(ranks, 8) : apps::ranks_on_this_machine(ranks);
 }
 
+/// Prints the plan of a run, and looks for settings with which it would fit where it does not.
+void print_dry_run(mpt::train_config const& config, apps::run_inputs const& inputs, int rank_count,
+                   apps::engine const& engine, std::filesystem::path const& file,
+                   std::vector<std::string> const& overrides) {
+  apps::with_training_device(
+      {.kind = config.device, .cores = apps::available_cores(), .products = &engine},
+      [&](auto& device, std::string const&) {
+        auto const supported =
+            config.device_memory ? config : supported_config(device, config, apps::is_primary());
+        print_plan(supported, inputs.parts, rank_count,
+                   planned_memory(supported, device, rank_count),
+                   [&](mpt::settings const& settings) {
+                     auto all_overrides = overrides;
+                     all_overrides.insert(all_overrides.end(), settings.begin(), settings.end());
+                     auto other = mpt::load_train_config(file, all_overrides);
+                     auto const other_ranks = static_cast<int>(other.ranks.value_or(rank_count));
+                     shard_within(other.parallelism, other_ranks,
+                                  ranks_on_one_machine(other, other_ranks));
+                     return other;
+                   });
+      });
+}
+
 }  // namespace
 
 namespace apps {
@@ -341,27 +364,7 @@ int train_program(int argc, char** argv, std::string const& description) {
         reads_data ? apps::read_run_inputs(config, started.has_value()) : apps::run_inputs();
     if (is_primary())
       for (auto const& line : inputs.lines) mpt::console::say("{}\n", line);
-    if (config.dry_run) {
-      apps::with_training_device(
-          {.kind = config.device, .cores = apps::available_cores(), .products = &engine},
-          [&](auto& device, std::string const&) {
-            auto const supported = config.device_memory
-                                       ? config
-                                       : supported_config(device, config, apps::is_primary());
-            print_plan(
-                supported, inputs.parts, rank_count, planned_memory(supported, device, rank_count),
-                [&](mpt::settings const& settings) {
-                  auto all_overrides = overrides;
-                  all_overrides.insert(all_overrides.end(), settings.begin(), settings.end());
-                  auto other = mpt::load_train_config(file, all_overrides);
-                  auto const other_ranks = static_cast<int>(other.ranks.value_or(rank_count));
-                  shard_within(other.parallelism, other_ranks,
-                               ranks_on_one_machine(other, other_ranks));
-                  return other;
-                });
-          });
-      return;
-    }
+    if (config.dry_run) return print_dry_run(config, inputs, rank_count, engine, file, overrides);
     std::vector<std::string> start;
     if (started) start = apps::start_of(file, inputs.fingerprint, overrides);
     apps::stop_signals const signals;

@@ -98,9 +98,11 @@ std::vector<stream_config> read_streams(config_reader& data, bool finetuning) {
   return out;
 }
 
-loader_config read_loader(config_reader reader, loader_defaults const& defaults) {
-  loader_config loader;
-  bool const finetuning = reader.one_of("name", "text", {"text", "finetuning"}) == "finetuning";
+namespace {
+
+/// Reads the keys of a loader beside its data set.
+void read_loader_keys(config_reader& reader, loader_defaults const& defaults,
+                      loader_config& loader) {
   loader.label = reader.get<std::string>("label", "");
   if (defaults.drop_last)
     reader.report_without_effect("label", "it tells evaluation sets apart, not what is trained on");
@@ -112,15 +114,14 @@ loader_config read_loader(config_reader reader, loader_defaults const& defaults)
   for (std::string_view const key :
        {"num_workers", "pin_memory", "prefetch_factor", "persistent_workers", "timeout"})
     reader.accept_without_effect(key, "batches are read ahead without worker processes");
+}
 
-  auto dataset = reader.section("dataset");
-  if (finetuning)
-    loader.finetuning = detail::read_finetuning(dataset);
-  else
-    detail::refuse_finetuning(dataset);
+/// Reads where the samples of a data set are, and how many of each stream an epoch has. Returns
+/// whether the key `streams` names streams.
+bool read_sources(config_reader& dataset, bool finetuning, bool has_hf_name,
+                  loader_config& loader) {
   loader.streams = read_streams(dataset, finetuning);
   bool const has_streams = !loader.streams.empty();
-  bool const has_hf_name = finetuning && !loader.finetuning->name.empty();
   dataset.check("hf_name",
                 !finetuning || has_hf_name || has_streams || dataset.has_key("local") ||
                     dataset.has_key("remote"),
@@ -153,6 +154,11 @@ loader_config read_loader(config_reader reader, loader_defaults const& defaults)
   } catch (parallel::error const& problem) {
     dataset.fail("streams", problem.what());
   }
+  return has_streams;
+}
+
+/// Reads how the samples of a data set are shuffled.
+void read_shuffle(config_reader& dataset, bool finetuning, bool evaluates, loader_config& loader) {
   loader.shuffle = dataset.get("shuffle", loader.shuffle);
   auto const seed = dataset.get<std::int64_t>("shuffle_seed", finetuning ? 0 : 9176);
   dataset.check("shuffle_seed", seed >= 0, "must not be negative, found ", seed);
@@ -164,16 +170,13 @@ loader_config read_loader(config_reader reader, loader_defaults const& defaults)
   loader.shuffle_block_size = dataset.optional<std::int64_t>("shuffle_block_size");
   dataset.check("shuffle_block_size", loader.shuffle_block_size.value_or(1) >= 1,
                 "must be above 0, found ", loader.shuffle_block_size.value_or(1));
-  report_unused_shuffle_keys(dataset, loader, !defaults.drop_last);
-  loader.max_seq_len = dataset.get("max_seq_len", defaults.max_seq_len);
-  dataset.check("max_seq_len", loader.max_seq_len >= 2 && loader.max_seq_len <= largest_seq_len,
-                "must be from 2 to ", largest_seq_len, ", found ", loader.max_seq_len);
-  loader.token_encoding_type =
-      dataset.one_of("token_encoding_type", loader.token_encoding_type,
-                     {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"});
+  report_unused_shuffle_keys(dataset, loader, evaluates);
+}
 
-  if (has_hf_name) dataset.report_without_effect("token_encoding_type", "belongs to MDS sets");
-  if (has_streams || loader.epoch_size) {
+/// Reads the keys of LLM Foundry's and Streaming's data sets that have no effect here, and those
+/// that are not supported.
+void read_remaining_dataset_keys(config_reader& dataset, bool mixes_streams) {
+  if (mixes_streams) {
     dataset.refuse_unsupported("batching_method", "streams are mixed evenly", {"random"});
     dataset.refuse_unsupported("sampling_method", "every sample comes equally often over epochs",
                                {"balanced"});
@@ -195,6 +198,10 @@ loader_config read_loader(config_reader reader, loader_defaults const& defaults)
        {"download_retry", "download_timeout", "predownload", "cache_limit", "keep_zip"})
     dataset.accept_without_effect(key, "nothing is downloaded");
   dataset.accept_without_effect("allow_unsafe_types", "pickled samples are never read");
+}
+
+/// Reads the token that separates texts.
+void read_separators(config_reader& dataset, loader_config& loader) {
   for (auto const& [key, field] : {std::pair{"eos_token_id", &loader.eos_token_id},
                                    std::pair{"bos_token_id", &loader.bos_token_id}})
     if (auto const id = dataset.optional<std::int64_t>(key)) {
@@ -205,6 +212,31 @@ loader_config read_loader(config_reader reader, loader_defaults const& defaults)
       "bos_token_id", !(loader.eos_token_id && loader.bos_token_id),
       "give eos_token_id if texts end with a token, or bos_token_id if they begin with one, "
       "not both");
+}
+
+}  // namespace
+
+loader_config read_loader(config_reader reader, loader_defaults const& defaults) {
+  loader_config loader;
+  bool const finetuning = reader.one_of("name", "text", {"text", "finetuning"}) == "finetuning";
+  read_loader_keys(reader, defaults, loader);
+  auto dataset = reader.section("dataset");
+  if (finetuning)
+    loader.finetuning = detail::read_finetuning(dataset);
+  else
+    detail::refuse_finetuning(dataset);
+  bool const has_hf_name = finetuning && !loader.finetuning->name.empty();
+  bool const has_streams = read_sources(dataset, finetuning, has_hf_name, loader);
+  read_shuffle(dataset, finetuning, !defaults.drop_last, loader);
+  loader.max_seq_len = dataset.get("max_seq_len", defaults.max_seq_len);
+  dataset.check("max_seq_len", loader.max_seq_len >= 2 && loader.max_seq_len <= largest_seq_len,
+                "must be from 2 to ", largest_seq_len, ", found ", loader.max_seq_len);
+  loader.token_encoding_type =
+      dataset.one_of("token_encoding_type", loader.token_encoding_type,
+                     {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"});
+  if (has_hf_name) dataset.report_without_effect("token_encoding_type", "belongs to MDS sets");
+  read_remaining_dataset_keys(dataset, has_streams || loader.epoch_size);
+  read_separators(dataset, loader);
   dataset.finish();
   reader.finish();
   return loader;

@@ -118,25 +118,9 @@ void read_remaining_keys(config_reader& reader) {
   for (std::string_view const key : referred_mappings) reader.report_unreferenced(key);
 }
 
-}  // namespace
-
-config_environment process_environment(std::filesystem::path const& file) {
-  config_environment environment{.file = file};
-  if (char const* const name = std::getenv("RUN_NAME")) environment.run_name = name;
-  std::string stem;
-  for (char const c : file.stem().string()) {
-    bool const is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                          (c >= '0' && c <= '9') || c == '_' || c == '-' ||
-                          (c == '.' && !stem.empty());
-    stem += is_plain ? c : '-';
-  }
-  if (!stem.empty()) environment.default_run_name = stem.substr(0, 100);
-  return environment;
-}
-
-train_config read_train_config(config_node const& document, config_environment const& environment) {
-  train_config config;
-  config_reader reader(document, "", config.report);
+/// Reads the name of a run, or takes it from the environment.
+void read_run_name(config_reader& reader, config_environment const& environment,
+                   train_config& config) {
   config.run_name = reader.get<std::string>("run_name", "");
   std::string name_source = parallel::concat(reader.location_of("run_name"), ": run_name");
   if (config.run_name.empty()) {
@@ -145,30 +129,10 @@ train_config read_train_config(config_node const& document, config_environment c
   }
   if (config.run_name.empty()) config.run_name = environment.default_run_name;
   check_run_name(config.run_name, name_source);
+}
 
-  config.max_seq_len = reader.required<std::int64_t>("max_seq_len");
-  reader.check("max_seq_len", config.max_seq_len >= 2 && config.max_seq_len <= largest_seq_len,
-               "must be from 2 to ", largest_seq_len, ", found ", config.max_seq_len);
-  reader.check("model", reader.has_key("model"), "missing; it is required");
-  auto model = reader.section("model");
-  auto const mirrors = read_mirrors(reader);
-  detail::read_trained_model(model, config, mirrors);
-  bool const has_targets = model.has_key("activation_checkpointing_target");
-  auto recompute = detail::read_recompute(model, config.model.n_layers);
-  model.finish();
-  for (std::string_view const key : {"tokenizer", "optimizer", "scheduler", "train_loader"})
-    reader.check(key, reader.has_key(key), "missing; it is required");
-  config.tokenizer = detail::read_tokenizer(reader.section("tokenizer"));
-  config.tokenizer.name = mirrored_path(mirrors, config.tokenizer.name);
-  config.optimizer = read_optimizer(reader.section("optimizer"));
-  bool const has_new_adapters =
-      config.model.lora && config.adapter.empty() && !reader.has_key("load_path");
-  config.clip = read_algorithms(reader.section("algorithms"), config.model, has_new_adapters);
-  config.scheduler = read_scheduler(reader.section("scheduler"));
-  config.train_loader = read_loader(reader.section("train_loader"),
-                                    {.max_seq_len = config.max_seq_len, .drop_last = true});
-  config.eval_loaders =
-      read_eval_loaders(reader, {.max_seq_len = config.max_seq_len, .drop_last = false});
+/// Checks that the sequences of all loaders have lengths that the model can read.
+void check_sequence_lengths(config_reader& reader, train_config const& config) {
   bool const default_length_is_used = std::ranges::any_of(
       config.eval_loaders,
       [&](auto const& loader) { return loader.max_seq_len == config.max_seq_len; });
@@ -196,7 +160,10 @@ train_config read_train_config(config_node const& document, config_environment c
                    config.train_loader.eos_token_id || config.train_loader.bos_token_id,
                "model.attn_config.attn_uses_sequence_id needs to know where texts end: give "
                "dataset.eos_token_id or dataset.bos_token_id");
+}
 
+/// Reads the size of a batch, the duration of a run, its seed and its precision.
+void read_course(config_reader& reader, train_config& config) {
   config.global_train_batch_size = positive(
       reader, "global_train_batch_size", reader.required<std::int64_t>("global_train_batch_size"));
   if (reader.get<std::string>("device_train_microbatch_size", "auto") != "auto")
@@ -218,6 +185,69 @@ train_config read_train_config(config_node const& document, config_environment c
   reader.refuse_unsupported("precision", "use fp32 or amp_bf16", {"fp32", "amp_bf16"});
   if (reader.get<std::string>("precision", "amp_bf16") == "fp32")
     config.precision = precision_kind::fp32;
+}
+
+/// Checks the schedule as far as it does not depend on the number of samples.
+void check_schedule_of_run(config_reader const& reader, train_config& config) {
+  bool const in_epochs = config.max_duration.unit == time_unit::epoch ||
+                         config.scheduler.t_max.unit == time_unit::epoch;
+  if (!in_epochs) {
+    try {
+      check_schedule(config.scheduler, clock_of(config));
+    } catch (parallel::error const& problem) {
+      parallel::fail(reader.location_of("scheduler"), ": ", problem.what());
+    }
+  }
+  if (!needs_epochs(config.scheduler, config.max_duration))
+    for (auto& note : unfinished_parts(config.scheduler, clock_of(config)))
+      config.report.notes.push_back(std::move(note));
+}
+
+}  // namespace
+
+config_environment process_environment(std::filesystem::path const& file) {
+  config_environment environment{.file = file};
+  if (char const* const name = std::getenv("RUN_NAME")) environment.run_name = name;
+  std::string stem;
+  for (char const c : file.stem().string()) {
+    bool const is_plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                          (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+                          (c == '.' && !stem.empty());
+    stem += is_plain ? c : '-';
+  }
+  if (!stem.empty()) environment.default_run_name = stem.substr(0, 100);
+  return environment;
+}
+
+train_config read_train_config(config_node const& document, config_environment const& environment) {
+  train_config config;
+  config_reader reader(document, "", config.report);
+  read_run_name(reader, environment, config);
+  config.max_seq_len = reader.required<std::int64_t>("max_seq_len");
+  reader.check("max_seq_len", config.max_seq_len >= 2 && config.max_seq_len <= largest_seq_len,
+               "must be from 2 to ", largest_seq_len, ", found ", config.max_seq_len);
+  reader.check("model", reader.has_key("model"), "missing; it is required");
+  auto model = reader.section("model");
+  auto const mirrors = read_mirrors(reader);
+  detail::read_trained_model(model, config, mirrors);
+  bool const has_targets = model.has_key("activation_checkpointing_target");
+  auto recompute = detail::read_recompute(model, config.model.n_layers);
+  model.finish();
+  for (std::string_view const key : {"tokenizer", "optimizer", "scheduler", "train_loader"})
+    reader.check(key, reader.has_key(key), "missing; it is required");
+  config.tokenizer = detail::read_tokenizer(reader.section("tokenizer"));
+  config.tokenizer.name = mirrored_path(mirrors, config.tokenizer.name);
+  config.optimizer = read_optimizer(reader.section("optimizer"));
+  bool const has_new_adapters =
+      config.model.lora && config.adapter.empty() && !reader.has_key("load_path");
+  config.clip = read_algorithms(reader.section("algorithms"), config.model, has_new_adapters);
+  config.scheduler = read_scheduler(reader.section("scheduler"));
+  config.train_loader = read_loader(reader.section("train_loader"),
+                                    {.max_seq_len = config.max_seq_len, .drop_last = true});
+  config.eval_loaders =
+      read_eval_loaders(reader, {.max_seq_len = config.max_seq_len, .drop_last = false});
+  check_sequence_lengths(reader, config);
+  read_course(reader, config);
   config.evaluation = read_evaluation(reader, config.device_train_microbatch_size.value_or(1));
   config.icl = read_icl(reader, environment.file, config.evaluation.device_eval_batch_size,
                         config.max_seq_len);
@@ -240,18 +270,7 @@ train_config read_train_config(config_node const& document, config_environment c
   read_remaining_keys(reader);
   reader.finish();
 
-  bool const in_epochs = config.max_duration.unit == time_unit::epoch ||
-                         config.scheduler.t_max.unit == time_unit::epoch;
-  if (!in_epochs) {
-    try {
-      check_schedule(config.scheduler, clock_of(config));
-    } catch (parallel::error const& problem) {
-      parallel::fail(reader.location_of("scheduler"), ": ", problem.what());
-    }
-  }
-  if (!needs_epochs(config.scheduler, config.max_duration))
-    for (auto& note : unfinished_parts(config.scheduler, clock_of(config)))
-      config.report.notes.push_back(std::move(note));
+  check_schedule_of_run(reader, config);
   return config;
 }
 

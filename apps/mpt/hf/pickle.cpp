@@ -221,7 +221,7 @@ void pickle::run() {
   check(stack_.empty() && marks_.empty(), "values are left over at its end");
 }
 
-void pickle::step(unsigned char code) {
+bool pickle::push_value(unsigned char code) {
   switch (code) {
     case 0x80: check(read_number(1) <= 5, "its protocol is unknown"); break;
     case 0x95: static_cast<void>(read_bytes(8)); break;  // the size of a frame
@@ -254,6 +254,18 @@ void pickle::step(unsigned char code) {
     case 0x87: push_tuple(3); break;
     case 't': push({.type = kind::tuple, .parts = pop_marked()}); break;
     case 0x91: static_cast<void>(pop_marked()), push(kind::object); break;
+    case 'q': memoize(read_number(1)); break;
+    case 'r': memoize(read_number(4)); break;
+    case 0x94: memoize(memo_.size()); break;
+    case 'h': push_memoized(read_number(1)); break;
+    case 'j': push_memoized(read_number(4)); break;
+    default: return false;
+  }
+  return true;
+}
+
+bool pickle::combine_values(unsigned char code) {
+  switch (code) {
     case 'a': {
       auto const item = pop();
       append_parts(top(), {item}, kind::list);
@@ -276,11 +288,6 @@ void pickle::step(unsigned char code) {
       check(values_[top()].type == kind::object, "it adds to a value that is no set");
       break;
     }
-    case 'q': memoize(read_number(1)); break;
-    case 'r': memoize(read_number(4)); break;
-    case 0x94: memoize(memo_.size()); break;
-    case 'h': push_memoized(read_number(1)); break;
-    case 'j': push_memoized(read_number(4)); break;
     case '0': static_cast<void>(pop()); break;
     case 'c': {
       auto const module = read_line();
@@ -303,12 +310,17 @@ void pickle::step(unsigned char code) {
       break;
     }
     case 'b': static_cast<void>(pop()), static_cast<void>(top()); break;  // attributes
-    default:
-      parallel::fail(source_, ": its pickle has the instruction ", static_cast<int>(code),
-                     " at byte ", position_ - 1,
-                     ", which is not among those that describe weights; nothing of it was run, "
-                     "and it is not read: save the model as safetensors");
+    default: return false;
   }
+  return true;
+}
+
+void pickle::step(unsigned char code) {
+  if (push_value(code) || combine_values(code)) return;
+  parallel::fail(source_, ": its pickle has the instruction ", static_cast<int>(code), " at byte ",
+                 position_ - 1,
+                 ", which is not among those that describe weights; nothing of it was run, "
+                 "and it is not read: save the model as safetensors");
 }
 
 }  // namespace mpt::hf

@@ -115,6 +115,10 @@ class pickle {
   void run();
 
   void step(unsigned char code);
+  /// Carries out an instruction that pushes one value or notes one; false for any other.
+  bool push_value(unsigned char code);
+  /// Carries out an instruction that takes values from the stack; false for any other.
+  bool combine_values(unsigned char code);
 
   std::string_view code_;
   std::string source_;
