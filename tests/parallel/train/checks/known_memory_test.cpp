@@ -30,10 +30,10 @@ TEST_CASE("known memory: a later range cuts earlier ones") {
 
 TEST_CASE("known memory: variations add up") {
   parallel::train::variation<float> one, other{.rows = true};
-  CHECK(!one.any());
+  CHECK(!one.is_possible());
   one.add(other);
   CHECK(one.rows);
-  CHECK(one.any());
+  CHECK(one.is_possible());
 }
 
 }  // namespace known_memory_test
