@@ -15,7 +15,7 @@ void fuzz::torch_file(std::string_view input) {
     for (auto const& named : file.tensors()) {
       auto const& tensor = named.second;
       ensure(tensor.size() <= static_cast<parallel::index>(input.size()) ||
-                 tensor.bytes->stored == false,
+                 !tensor.bytes->is_stored,
              "a tensor has no more elements than the file has bytes");
       if (!parallel::checkpoint::is_real(tensor.type)) continue;
       std::vector<float> values(
