@@ -1,4 +1,4 @@
-// the model names no type microbatch: what it is given of a batch at once, of views
+// the model names no type microbatch: the views of a microbatch's data
 #include "model.hpp"
 
 struct without_microbatch : messages::untyped {

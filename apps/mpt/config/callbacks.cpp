@@ -210,7 +210,7 @@ callbacks_config read_callbacks(config_reader reader) {
   for (std::string_view const key :
        {"system_metrics_monitor", "memory_snapshot", "oom_observer", "env_logging",
         "eval_output_logging", "loss_perp_v_len", "mbmoe_tok_per_expert", "fdiff_metrics"})
-    reader.refuse_named(key, "what there is to see goes to metrics_file and tensorboard");
+    reader.refuse_named(key, "what a run measures is written to metrics_file and tensorboard");
   reader.accept_without_effect("scheduled_gc", "there is no garbage collector");
   reader.refuse_named("run_timeout", "dist_timeout ends a run that stands still");
   for (std::string_view const key :
@@ -218,8 +218,8 @@ callbacks_config read_callbacks(config_reader reader) {
         "curriculum_learning", "dataset_swap"})
     reader.refuse_named(
         key,
-        "of the callbacks that do something, early_stopper, kill_loss_spike, "
-        "generate_callback, hf_checkpointer, optimizer_monitor and layer_freezing are there");
+        "supported callbacks include early_stopper, kill_loss_spike, generate_callback, "
+        "hf_checkpointer, optimizer_monitor and layer_freezing");
   reader.finish(true);
   return callbacks;
 }

@@ -115,7 +115,7 @@ void read_remaining_keys(config_reader& reader) {
   for (std::string_view const key :
        {"device_train_batch_size", "device_train_grad_accum", "n_gpus"})
     reader.refuse_unsupported(key, "it follows from global_train_batch_size, microbatch and ranks");
-  for (std::string_view const key : referred_mappings) reader.report_unreferenced(key);
+  for (std::string_view const key : variable_mappings) reader.report_unreferenced(key);
 }
 
 /// Reads the name of a run, or takes it from the environment.

@@ -56,7 +56,7 @@ class batch_reader {
       out.format = reader_->format();
       while (bytes < options_->batch_bytes && reader_->next(row)) {
         if (is_selected(document_)) {
-          bytes += row.size();  // of selected rows only, else a batch could end empty
+          bytes += row.size();  // other rows do not count: they would fill a batch without any row
           out.rows.push_back(std::move(row));
           out.lines.push_back(reader_->line());
           out.documents.push_back(document_);
@@ -114,8 +114,9 @@ struct encoded_batch {
   return out;
 }
 
-/// Decides whether `folder` is new, interrupted or complete. Throws if another program or another
-/// run left files there.
+/// The status of the run that begins in `folder`: `written` if it writes the whole set, `resumed`
+/// if it continues an interrupted run, or already_complete. Throws if another program, or a run
+/// with other parameters, left files there.
 [[nodiscard]] prepare_status inspect_output(std::filesystem::path const& folder,
                                             nlohmann::json const& parameters) {
   bool const indexed = std::filesystem::exists(folder / "index.json");
@@ -154,8 +155,8 @@ prepare_result prepare(prepare_options const& options,
                     "documents would run together: give a text that separates them, for "
                     "GPT-NeoX --eos_text '<|endoftext|>'");
   parallel::require(options.part == document_part::all || options.hold_out_every >= 2,
-                    "at least every second document must stay: hold_out_every is ",
-                    options.hold_out_every);
+                    "hold_out_every is ", options.hold_out_every,
+                    ", but must be at least 2: at 1 every document would be held out");
   parallel::require(options.split.empty() || is_plain_path(options.split), "split '", options.split,
                     "' is not the name of a sub-folder");
   auto const parameters = detail::prepare_parameters(options);

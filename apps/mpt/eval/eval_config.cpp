@@ -31,7 +31,7 @@ namespace {
                                        "attn_implementation", "use_flash_attention_2"})
       model.accept_without_effect(key, "the folder's own model is computed by one program");
     if (config_node const* const changes = model.raw("config_overrides")) {
-      model.check("config_overrides", detail::changes_no_model(*changes),
+      model.check("config_overrides", detail::changes_no_result(*changes),
                   "the folder's own model is scored; leave it out, or change config.json");
       model.report_without_effect("config_overrides",
                                   "the folder's own model is computed by one program");
@@ -71,10 +71,12 @@ eval_config read_eval_config(config_node const& document, std::filesystem::path 
   reader.check("train_loader", !reader.has_key("train_loader"),
                "belongs to a training configuration, which pretrain and finetune run; evaluate the "
                "model it made: evaluate MODEL --data SET, or --icl_tasks TASKS.yaml");
-  reader.check("icl_tasks",
-               !reader.has_key("icl_tasks") || reader.has_key("model") || reader.has_key("models"),
-               "there is no model to run them on; give one, evaluate MODEL --icl_tasks ",
-               file.filename().string(), ", or add model or models here");
+  reader.check(
+      "icl_tasks",
+      !reader.has_key("icl_tasks") || reader.has_key("model") || reader.has_key("models"),
+      "there is no model to run the tasks on; name one on the command line (evaluate MODEL "
+      "--icl_tasks ",
+      file.filename().string(), ") or add model or models to the file");
   out.max_seq_len = reader.required<std::int64_t>("max_seq_len");
   reader.check("max_seq_len", out.max_seq_len >= 2 && out.max_seq_len <= largest_seq_len,
                "must be from 2 to ", largest_seq_len, ", found ", out.max_seq_len);
@@ -147,7 +149,7 @@ void check_stated(model_config const& stated, model_config const& found, std::st
 
 namespace mpt::icl::detail {
 
-bool changes_no_model(config_node const& changes) {
+bool changes_no_result(config_node const& changes) {
   auto const all_keys = [](config_node const& map, auto const& harmless) {
     bool is_harmless_map = map.is_map();
     for (std::size_t i = 0; is_harmless_map && i < map.keys.size(); ++i)

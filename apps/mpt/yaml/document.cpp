@@ -28,7 +28,7 @@ void merge_into(config_node& target, config_node value) {
 
 /// Refuses a variable that the command line sets and no reference uses: it would change nothing.
 void refuse_unused(config_node const& resolved) {
-  for (std::string_view const root : referred_mappings) {
+  for (std::string_view const root : variable_mappings) {
     config_node const* const node = resolved.find(root);
     if (node == nullptr || !node->is_map()) continue;
     std::vector<std::string> referred_names;

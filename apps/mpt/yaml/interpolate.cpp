@@ -164,7 +164,7 @@ class interpolator {
 config_node resolve_references(config_node const& root, config_limits const& limits) {
   interpolator references(root, limits);
   config_node resolved = references.resolve(root);
-  for (std::string_view const name : referred_mappings) {
+  for (std::string_view const name : variable_mappings) {
     config_node const* const node = root.find(name);
     if (node != nullptr && node->is_map() && !node->has_anchor)
       references.mark_unused(*node, *resolved.find(name));

@@ -55,7 +55,7 @@ struct eval_config {
 namespace detail {
 
 /// Whether the results are independent of everything in `config_overrides`.
-[[nodiscard]] bool changes_no_model(config_node const& changes);
+[[nodiscard]] bool changes_no_result(config_node const& changes);
 
 }  // namespace detail
 

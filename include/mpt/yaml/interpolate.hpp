@@ -17,9 +17,9 @@
 namespace mpt {
 
 /// Top-level mappings whose only purpose is to be referred to.
-inline constexpr std::array<std::string_view, 2> referred_mappings{"variables", "dataset"};
+inline constexpr std::array<std::string_view, 2> variable_mappings{"variables", "dataset"};
 
-/// The tree with every `${...}` replaced; members of referred_mappings that nothing refers to are
+/// The tree with every `${...}` replaced; members of variable_mappings that nothing refers to are
 /// marked. Throws `parallel::error` as described above.
 [[nodiscard]] config_node resolve_references(config_node const& root,
                                              config_limits const& limits = {});

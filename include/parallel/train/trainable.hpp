@@ -48,8 +48,8 @@ struct require_types {
       "float; say `using element = ...` (parallel/train/model.hpp)");
   static_assert(
       requires { typename M::microbatch; },
-      "the model names no type microbatch: what it is given of a batch at once, of "
-      "views; say `using microbatch = ...` (parallel/train/model.hpp)");
+      "the model names no type microbatch: the views of a microbatch's data that "
+      "the model's functions take; say `using microbatch = ...` (parallel/train/model.hpp)");
   static_assert(
       requires { typename M::block; },
       "the model names no type block: the layer that at(i) gives; say `using block = "

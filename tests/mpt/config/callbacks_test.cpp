@@ -30,7 +30,8 @@ std::string problem(std::string const& text) {
   return test::message_of([&] { static_cast<void>(read(text)); });
 }
 
-TEST_CASE("callbacks: none without the key, and LLM Foundry's defaults with blank settings") {
+TEST_CASE(
+    "callbacks: an absent key means no callback, absent settings have LLM Foundry's defaults") {
   auto const none = read("{}");
   CHECK(!none.early_stopper);
   CHECK(!none.kill_loss_spike);
@@ -120,19 +121,18 @@ TEST_CASE("callbacks: each invalid setting gives one message") {
        "f.yaml:1:79: callbacks.hf_checkpointer.huggingface_folder_name: only {batch} and {epoch} "
        "can stand in braces"},
       {"{async_eval: {interval: 1}}",
-       "f.yaml:1:14: callbacks.async_eval: not yet supported; leave it out; of the callbacks that "
-       "do "
-       "something, early_stopper, kill_loss_spike, generate_callback, hf_checkpointer, "
-       "optimizer_monitor and layer_freezing are there"},
+       "f.yaml:1:14: callbacks.async_eval: not yet supported; leave it out; supported callbacks "
+       "include early_stopper, kill_loss_spike, generate_callback, hf_checkpointer, "
+       "optimizer_monitor and layer_freezing"},
       {"{runtime_estimator: {time_unit: weeks}}",
        "f.yaml:1:33: callbacks.runtime_estimator.time_unit: expected 'seconds', 'minutes', 'hours' "
        "or 'days', found 'weeks'"},
       {"{env_logging: {}}",
-       "f.yaml:1:15: callbacks.env_logging: not yet supported; leave it out; what there is to see "
-       "goes to metrics_file and tensorboard"},
+       "f.yaml:1:15: callbacks.env_logging: not yet supported; leave it out; what a run "
+       "measures is written to metrics_file and tensorboard"},
       {"memory_snapshot:",
-       "f.yaml:1:1: callbacks.memory_snapshot: not yet supported; leave it out; what there is to "
-       "see goes to metrics_file and tensorboard"},
+       "f.yaml:1:1: callbacks.memory_snapshot: not yet supported; leave it out; what a run "
+       "measures is written to metrics_file and tensorboard"},
       {"{speed_monitr: {}}",
        "f.yaml:1:2: callbacks.speed_monitr: unknown key; did you mean 'callbacks.speed_monitor'? "
        "There are speed_monitor, early_stopper, "
@@ -183,21 +183,21 @@ TEST_CASE("docs/training.md: every YAML example is valid and no key of it is ign
   CHECK(mpt::read_loggers(mpt::config_reader(second, "", report).section("loggers")) ==
         "runs/tensorboard");
   auto const saves = mpt::parse_yaml(found[3], "training.md");
-  mpt::config_reader whole_saves(saves, "", report);
-  auto const checkpoint = mpt::detail::read_checkpoint(whole_saves, "first");
+  mpt::config_reader saves_reader(saves, "", report);
+  auto const checkpoint = mpt::detail::read_checkpoint(saves_reader, "first");
   CHECK(checkpoint.local_save_folder == "/local/scratch/first");
   CHECK(mpt::to_string(checkpoint.local_save_interval) == "50ba");
   CHECK(mpt::to_string(checkpoint.save_interval) == "1000ba");
   mpt::train_config run;
   auto const spikes = mpt::parse_yaml(found[4], "training.md");
-  mpt::config_reader whole_spikes(spikes, "", report);
-  mpt::detail::read_spike_check(whole_spikes, run);
+  mpt::config_reader spikes_reader(spikes, "", report);
+  mpt::detail::read_spike_check(spikes_reader, run);
   CHECK(run.spike_check->on_spike == mpt::bad_batch_policy::skip);
   CHECK(run.spike_check->deviations == 6);
   CHECK(run.spike_check->window == 128);
   auto const checks = mpt::parse_yaml(found[5], "training.md");
-  mpt::config_reader whole(checks, "", report);
-  mpt::detail::read_corruption_check(whole, run);
+  mpt::config_reader checks_reader(checks, "", report);
+  mpt::detail::read_corruption_check(checks_reader, run);
   CHECK(mpt::to_string(run.corruption_check.interval) == "100ba");
   CHECK(run.corruption_check.on_transient == mpt::transient_policy::repeat);
   CHECK(report.ignored.empty());

@@ -96,10 +96,11 @@ TEST_CASE("evaluation configuration: errors name the location of a missing or wr
   auto const models =
       "model: {name: hf_causal_lm, pretrained_model_name_or_path: " + files.model() + "}\n";
   CHECK(files.error(files.head) == "e.yaml: models: missing; it is required");
-  CHECK(files.error(files.tasks)
-            .ends_with(": icl_tasks: there is no model to run them on; give one, evaluate MODEL "
-                       "--icl_tasks e.yaml, "
-                       "or add model or models here"));
+  CHECK(
+      files.error(files.tasks)
+          .ends_with(": icl_tasks: there is no model to run the tasks on; name one on the command "
+                     "line (evaluate MODEL --icl_tasks e.yaml) or add model or models to the "
+                     "file"));
   CHECK(files.error("train_loader: {name: text}\n") ==
         "e.yaml:1:15: train_loader: belongs to a training configuration, which pretrain and "
         "finetune run; evaluate the model it made: evaluate MODEL --data SET, or --icl_tasks "
@@ -139,7 +140,7 @@ TEST_CASE("evaluation configuration: a model that differs from the stated one is
 TEST_CASE(
     "evaluation configuration: config_overrides that change no result are accepted, others not") {
   auto const is_harmless = [](std::string const& yaml) {
-    return detail::changes_no_model(mpt::parse_yaml(yaml, "e.yaml"));
+    return detail::changes_no_result(mpt::parse_yaml(yaml, "e.yaml"));
   };
   CHECK(is_harmless("{}"));
   CHECK(is_harmless("{max_seq_len: 128, attn_config: {attn_impl: torch}}"));

@@ -20,7 +20,7 @@ using parallel::index;
 TEST_CASE("temperature: factors grow with the logarithm of the position in the document") {
   std::vector<double> y(8, 2.0);
   parallel::reference::stream s;
-  // positions 6, 7, 8, 9 of two sequences, floors of three positions
+  // two sequences, each with the positions 6, 7, 8, 9; the factor makes a step every 3 positions
   ops::temperature(s, ops::rows_view<double>(y.data(), 8, 1, 1),
                    {.scale = 0.5, .floor_scale = 3.0, .sequence = 4, .first = 6});
   double const steps[] = {2, 2, 3, 3};
@@ -30,9 +30,10 @@ TEST_CASE("temperature: factors grow with the logarithm of the position in the d
   std::vector<double> z(8, 1.0);
   ops::temperature(s, ops::rows_view<double>(z.data(), 8, 1, 1),
                    {.scale = 1.0, .floor_scale = 1.0, .sequence = 4, .document_begins = begins});
-  double const place[] = {1, 2, 1, 2, 1, 2, 3, 4};  // p + 1
+  // floor_scale is 1: as many steps as the position in the document + 1
+  double const document_steps[] = {1, 2, 1, 2, 1, 2, 3, 4};
   for (std::size_t i = 0; i < 8; ++i)
-    CHECK(std::abs(z[i] - (1.0 + std::log(place[i] + 1.0))) < 1e-15);
+    CHECK(std::abs(z[i] - (1.0 + std::log(document_steps[i] + 1.0))) < 1e-15);
 }
 
 TEST_CASE_TEMPLATE("temperature: the host equals the reference bit for bit", T, float, bf16,

@@ -93,8 +93,8 @@ std::optional<found_checkpoint> checkpoint_to_load(train_config const& config) {
 }
 
 void add_notes(std::vector<std::string>& notes, found_checkpoint const& found,
-               train_config const& config, std::int64_t batch, bool stopped) {
-  if (stopped) notes.emplace_back("early_stopper ended this run, and keeps it so");
+               train_config const& config, std::int64_t batch, bool is_stopped) {
+  if (is_stopped) notes.emplace_back("early_stopper ended this run, and keeps it so");
   if (!found.note.empty()) notes.push_back("note: " + found.note);
   auto const folder = found.folder.string();
   notes.push_back(found.weights_only ? parallel::concat("weights of ", folder)
@@ -227,8 +227,8 @@ void require_same_model(nlohmann::json const& state, model_config const& model,
                      " to go on from its weights", weights_only ? changeable_rope_prefix : "");
 }
 
-void require_same_leaf(nlohmann::json const& state, train_config const& config,
-                       std::filesystem::path const& folder) {
+void require_same_reduction_order(nlohmann::json const& state, train_config const& config,
+                                  std::filesystem::path const& folder) {
   std::int64_t saved = 0;
   if (state.contains("canonical_leaf")) {
     auto const& leaf = state.at("canonical_leaf");

@@ -18,8 +18,9 @@ namespace mpt {
 [[nodiscard]] std::unique_ptr<weight_source> open_pretrained(train_config const& config,
                                                              std::filesystem::path const& folder);
 
-/// The Hugging Face folder of the base model of trained adapters, also where the run began from a
-/// run that trained them; "" where the base is no such folder or the run trains no adapters.
+/// The folder of the base model of the adapters that the run trains: the Hugging Face folder that
+/// the run begins from or, where it begins from another run's checkpoint, the base model that this
+/// checkpoint records. "" where there is none, or the run trains no adapters.
 [[nodiscard]] std::string adapter_base_of(train_config const& config);
 
 }  // namespace mpt

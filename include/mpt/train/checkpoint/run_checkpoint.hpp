@@ -59,13 +59,14 @@ struct found_checkpoint {
 [[nodiscard]] std::optional<found_checkpoint> checkpoint_to_load(train_config const& config);
 
 /// Adds notes for the user about a run of `config` that has begun from `found` at `batch`.
+/// `is_stopped`: early_stopper had already ended that run, so it trains no further batch.
 void add_notes(std::vector<std::string>& notes, found_checkpoint const& found,
-               train_config const& config, std::int64_t batch, bool stopped);
+               train_config const& config, std::int64_t batch, bool is_stopped);
 
-/// Collective: returns the checkpoint that rank 0 found on every rank, after all ranks have read it
-/// and compared its checksums. Where the latest checkpoint of a folder is damaged, returns the one
-/// before it, and the note says so. Other weights than a run's checkpoint are checked when they are
-/// read.
+/// Collective: returns to every rank the checkpoint that rank 0 has `found`, after all ranks have
+/// read it and compared its checksums. Where the latest checkpoint of a folder is damaged, returns
+/// the one before it, and the note says so. Other weights than a run's checkpoint are checked when
+/// they are read.
 template <class Exchange>
 [[nodiscard]] found_checkpoint agree_on_sound(parallel::any_communicator& comm, Exchange& exchanges,
                                               found_checkpoint found) {
@@ -98,11 +99,11 @@ void require_same_order(nlohmann::json const& saved, nlohmann::json const& curre
 void require_same_model(nlohmann::json const& state, model_config const& model,
                         std::filesystem::path const& folder, bool weights_only);
 
-/// Throws when a run in the canonical order of reductions would continue with leaves of another
-/// size than the checkpoint's, since its results would then depend on where it was resumed. A run
-/// in another order may continue in the canonical one.
-void require_same_leaf(nlohmann::json const& state, train_config const& config,
-                       std::filesystem::path const& folder);
+/// Throws when the checkpoint was trained in the canonical order of reductions, and this run has
+/// another order or adds up gradients of microbatches of another size: its results would depend on
+/// where it was resumed. A run in another order may continue in the canonical one.
+void require_same_reduction_order(nlohmann::json const& state, train_config const& config,
+                                  std::filesystem::path const& folder);
 
 }  // namespace detail
 
@@ -144,7 +145,7 @@ run_state load_run(Stepper& step, Exchange& exchanges, train_config const& confi
   if (!found.weights_only) {
     detail::require_same_order(reader.state().value("order", nlohmann::json::object()),
                                detail::data_order_of(config, data), found.folder);
-    detail::require_same_leaf(reader.state(), config, found.folder);
+    detail::require_same_reduction_order(reader.state(), config, found.folder);
     if (!reader.state().value("weights_only", false))
       require_possible_counters(reader.state(), clock_of(config, data.batches_per_epoch),
                                 found.folder);

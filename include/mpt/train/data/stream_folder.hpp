@@ -1,4 +1,4 @@
-// The folder that holds the set of a loader's stream on this machine.
+// The folder on this machine that holds the MDS set of a loader's stream.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +7,8 @@
 
 namespace mpt {
 
-/// The folder of a stream's split; `remote` is read in place where `local` holds no set.
+/// The folder of the split of `stream`: below its `local` or, where `local` holds no set, below its
+/// `remote`, which is then read in place.
 [[nodiscard]] std::filesystem::path stream_folder(stream_config const& stream);
 
 }  // namespace mpt

@@ -1,4 +1,4 @@
-// gloo::detail::alarm_clock: waits for gloo's buffers that end at a given time.
+// gloo::detail::alarm_clock: waits for messages in gloo's buffers, at most until a deadline.
 //
 // A timeout of gloo's own closes all connections of a process, so that no rank could be told the
 // reason. But gloo lets another thread end a wait: the thread of this class does so when the time
@@ -38,9 +38,8 @@ class alarm_clock {
     thread_.join();
   }
 
-  /// Whether the buffer's message is complete before `deadline`; false also when all waits are
-  /// ended
-  /// (`ring_all`). Throws gloo's exception when its connection is closed.
+  /// Waits until the buffer's message is complete; returns false if `deadline` passes or `ring_all`
+  /// ends all waits before. Throws gloo's exception when its connection is closed.
   [[nodiscard]] bool wait(buffer& waited, direction side, steady_time deadline) {
     entry const alarm_entry(*this, {&waited, side, deadline});
     return side == direction::received ? waited.waitRecv(nullptr, no_timeout)
@@ -81,7 +80,7 @@ class alarm_clock {
   };
 
   static constexpr std::chrono::milliseconds no_timeout = std::chrono::hours(24 * 365 * 100);
-  static constexpr std::chrono::milliseconds pause{100};
+  static constexpr std::chrono::milliseconds ring_interval{100};
 
   static void ring(alarm const& expired) {
     if (expired.side == direction::received)
@@ -94,12 +93,12 @@ class alarm_clock {
     std::unique_lock lock(mutex_);
     while (!is_stopping_) {
       auto const current_time = steady_time::clock::now();
-      next_ = current_time + pause;
+      next_ = current_time + ring_interval;
       for (alarm& pending_alarm : alarms_) {
         if (pending_alarm.time <= current_time) {
           ring(pending_alarm);
-          pending_alarm.time =
-              current_time + pause;  // rings again, in case the thread was between two waits
+          // Rings again after this time: a ring before the thread has begun to wait may be lost.
+          pending_alarm.time = current_time + ring_interval;
         }
         next_ = std::min(next_, pending_alarm.time);
       }

@@ -92,7 +92,7 @@ struct attention_backward {
     for (index row = 0; row < count; row += attention_queries)
       blocks[row / attention_queries] =
           prepare<L>(b, h, first, row, std::min(attention_queries, count - row), buffers);
-    auto const pair = positioned.first_pair(b, h, q.heads);
+    auto const first_pair = positioned.first_pair(b, h, q.heads);
     index const end = positioned.end_key(first + count);
     for (index key = buffers.first_keys.data()[0] / attention_keys * attention_keys; key < end;
          key += attention_keys)
@@ -103,7 +103,7 @@ struct attention_backward {
             std::min(attention_keys, positioned.end_key(first + row + block.queries) - key);
         block.rows = padded(block.keys, depth_step<E>);
         if (block.keys > 0 && block.first_keys[0] < key + attention_keys)
-          pairs<L>(block, row, pair, buffers);
+          pairs<L>(block, row, first_pair, buffers);
       }
     for (index row = 0; row < count; row += attention_queries) {
       attention_block const& block = blocks[row / attention_queries];
@@ -161,8 +161,8 @@ struct attention_backward {
   /// Processes one block of pairs: the five products and the steps between. The queries begin at
   /// `row` in `buffers`.
   template <int L>
-  [[gnu::always_inline]] void pairs(attention_block const& block, index row, std::uint64_t pair,
-                                    space& buffers) const {
+  [[gnu::always_inline]] void pairs(attention_block const& block, index row,
+                                    std::uint64_t first_pair, space& buffers) const {
     index const columns = block.columns;
     index const key = block.first_key;
     auto left = buffers.k.by_row(key);
@@ -184,7 +184,7 @@ struct attention_backward {
     forward.c = buffers.d_scores.data();
     tile_product<L, tile_store::assign>(method, forward);  // dP
     for (index column = 0; column < columns; column += L)
-      softmax<L>(block, row, column, pair, buffers);
+      softmax<L>(block, row, column, first_pair, buffers);
     buffers.weights.template narrow<L>(buffers.scores.data(), block.rows, columns);
     buffers.d_weights.template narrow<L>(buffers.d_scores.data(), block.rows, columns);
     left = buffers.weights.by_row(0);
@@ -223,25 +223,25 @@ struct attention_backward {
   /// Computes P (after dropout) from S and dS from dP, for L queries.
   template <int L>
   [[gnu::always_inline]] void softmax(attention_block const& block, index row, index column,
-                                      std::uint64_t pair, space& buffers) const {
+                                      std::uint64_t first_pair, space& buffers) const {
     using floats = simd::pack<float, L>;
     index const columns = block.columns;
     float* const scores = buffers.scores.data() + column;
     float* const d_scores = buffers.d_scores.data() + column;
     auto const rows = block.rows_of<L>(column);
-    floats const distance = counting<L>(block.offset() + column);
+    floats const first_key_distance = counting<L>(block.offset() + column);
     floats const reach = block.reach<L>(column);
     floats const slope(-block.slope);
     floats const scale(static_cast<float>(options.scale));
     floats const log_total = simd::load<L>(buffers.lse.data() + row + column);
     floats const row_sum = simd::load<L>(buffers.row_dots.data() + row + column);
-    bool const dropped = options.dropout.is_active();
-    dropout_columns<L> drop(options.dropout, pair, positioned().positions.sequence_length,
+    bool const has_dropout = options.dropout.is_active();
+    dropout_columns<L> drop(options.dropout, first_pair, positioned().positions.sequence_length,
                             block.first_query + column);
     bool const capped = options.softcap > 0.0;
     floats const limit(static_cast<float>(options.softcap));
-    floats apart = distance - counting<L>(rows.begin, 0);
-    for (index j = rows.begin; j < rows.end; ++j, apart = apart - floats(1.0F)) {
+    floats distance = first_key_distance - counting<L>(rows.begin, 0);
+    for (index j = rows.begin; j < rows.end; ++j, distance = distance - floats(1.0F)) {
       floats score = scale * simd::load<L>(scores + j * columns);
       floats derivative = scale;
       if (capped) [[unlikely]] {
@@ -249,11 +249,11 @@ struct attention_backward {
         score = limit * t;
         derivative = scale * (floats(1.0F) - t * t);
       }
-      floats probability = simd::exp(simd::fma(slope, apart, score) - log_total);
+      floats probability = simd::exp(simd::fma(slope, distance, score) - log_total);
       if (j < rows.all_begin || j >= rows.all_end)
-        probability = mask_unseen<L>(apart, reach, probability, 0.0F);
+        probability = mask_unseen<L>(distance, reach, probability, 0.0F);
       floats d_probability = simd::load<L>(d_scores + j * columns);
-      if (dropped) [[unlikely]] {
+      if (has_dropout) [[unlikely]] {
         floats const factors = drop.factors(block.first_key + j);
         d_probability *= factors;
         simd::store(scores + j * columns, probability * factors);

@@ -91,7 +91,7 @@ struct attention_forward {
     std::fill_n(buffers.greatest.data(), columns, -std::numeric_limits<float>::infinity());
     std::fill_n(buffers.total.data(), columns, 0.0F);
     if (extends) resume<L>(b, h, first, block, buffers);
-    auto const pair = positioned.first_pair(b, h, q.heads);
+    auto const first_pair = positioned.first_pair(b, h, q.heads);
     index const end = positioned.end_key(first + count);
     for (block.first_key = first_block(b, first); block.first_key < end;
          block.first_key += attention_keys) {
@@ -112,7 +112,7 @@ struct attention_forward {
                                                      .limit = bounds::columns_from_row,
                                                      .offset = block.offset()});
       for (index column = 0; column < columns; column += L) {
-        softmax<L>(block, column, pair, buffers);
+        softmax<L>(block, column, first_pair, buffers);
         correct<L>(column, columns, buffers);
       }
       buffers.weights.template narrow<L>(buffers.scores.data(), block.rows, columns);
@@ -137,14 +137,15 @@ struct attention_forward {
   /// correction of earlier sums for it.
   template <int L>
   [[gnu::always_inline]] void softmax(attention_block const& block, index column,
-                                      std::uint64_t pair, space& buffers) const {
+                                      std::uint64_t first_pair, space& buffers) const {
     using floats = simd::pack<float, L>;
     index const columns = block.columns;
     float* const scores = buffers.scores.data() + column;
     auto const rows = block.rows_of<L>(column);
-    floats const distance = counting<L>(block.offset() + column);  // from key 0 to each query
-    floats const one(
-        1.0F);  // subtracted per key: g++ 12 would broadcast the key's number lane by lane
+    // from the block's first key to each query
+    floats const first_key_distance = counting<L>(block.offset() + column);
+    // The loops subtract 1 per key: g++ 12 would convert j to a vector lane by lane.
+    floats const one(1.0F);
     floats const slope(-block.slope);
     floats const previous_greatest = simd::load<L>(buffers.greatest.data() + column);
     floats greatest = previous_greatest;
@@ -152,19 +153,20 @@ struct attention_forward {
     if (capped) [[unlikely]]
       cap<L>(scores, columns, rows.begin, rows.end);
     floats const scale(capped ? 1.0F : static_cast<float>(options.scale));
-    floats apart = distance - counting<L>(rows.all_begin, 0);
-    for (index j = rows.all_begin; j < rows.all_end; ++j, apart = apart - one) {
-      floats const score = simd::fma(slope, apart, scale * simd::load<L>(scores + j * columns));
+    floats distance = first_key_distance - counting<L>(rows.all_begin, 0);
+    for (index j = rows.all_begin; j < rows.all_end; ++j, distance = distance - one) {
+      floats const score = simd::fma(slope, distance, scale * simd::load<L>(scores + j * columns));
       simd::store(scores + j * columns, score);
       greatest = simd::max(greatest, score);
     }
     floats const reach = block.reach<L>(column);
     auto const masked = [&](index begin, index end) __attribute__((always_inline)) {
-      apart = distance - counting<L>(begin, 0);
-      for (index j = begin; j < end; ++j, apart = apart - one) {
-        floats const score = mask_unseen<L>(
-            apart, reach, simd::fma(slope, apart, scale * simd::load<L>(scores + j * columns)),
-            -std::numeric_limits<float>::infinity());
+      distance = first_key_distance - counting<L>(begin, 0);
+      for (index j = begin; j < end; ++j, distance = distance - one) {
+        floats const score =
+            mask_unseen<L>(distance, reach,
+                           simd::fma(slope, distance, scale * simd::load<L>(scores + j * columns)),
+                           -std::numeric_limits<float>::infinity());
         simd::store(scores + j * columns, score);
         greatest = simd::max(greatest, score);
       }
@@ -176,13 +178,13 @@ struct attention_forward {
     floats const shift = simd::select(greatest < floats(std::numeric_limits<float>::lowest()),
                                       floats(0.0F), greatest);
     floats total(0.0F);
-    bool const dropped = options.dropout.is_active();
-    dropout_columns<L> drop(options.dropout, pair, positioned().positions.sequence_length,
+    bool const has_dropout = options.dropout.is_active();
+    dropout_columns<L> drop(options.dropout, first_pair, positioned().positions.sequence_length,
                             block.first_query + column);
     for (index j = rows.begin; j < rows.end; ++j) {
       floats weight = simd::exp(simd::load<L>(scores + j * columns) - shift);
       total += weight;
-      if (dropped) [[unlikely]]
+      if (has_dropout) [[unlikely]]
         weight *= drop.factors(block.first_key + j);
       simd::store(scores + j * columns, weight);
     }

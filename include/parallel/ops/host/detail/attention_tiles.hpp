@@ -64,16 +64,16 @@ inline void fill_first_keys(index* to, ops::detail::positioned_attention const& 
     to[c] = positioned.first_key(b, std::min(first + c, positioned.queries - 1));
 }
 
-/// `seen` in lanes whose query and key see each other, else `otherwise`. apart = the position of
-/// the query - that of the key.
+/// `seen` in lanes whose query and key see each other, else `otherwise`. distance = the position
+/// of the query - that of the key.
 template <int L>
-[[gnu::always_inline]] inline simd::pack<float, L> mask_unseen(simd::pack<float, L> const& apart,
+[[gnu::always_inline]] inline simd::pack<float, L> mask_unseen(simd::pack<float, L> const& distance,
                                                                simd::pack<float, L> const& reach,
                                                                simd::pack<float, L> const& seen,
                                                                float otherwise) {
   using floats = simd::pack<float, L>;
-  floats const past = simd::select(apart < floats(0.0F), floats(otherwise), seen);
-  return simd::select(reach < apart, floats(otherwise), past);
+  floats const past = simd::select(distance < floats(0.0F), floats(otherwise), seen);
+  return simd::select(reach < distance, floats(otherwise), past);
 }
 
 /// The floats first, first + step, first + 2 step, ...
