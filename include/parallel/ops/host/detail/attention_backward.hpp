@@ -15,7 +15,8 @@ namespace parallel::host::detail {
 /// gradients.
 template <class T, class E = float, class O = T>
 struct attention_backward {
-  static constexpr index step = depth_of<E>;
+  // positions along the depth of a product that one E holds: 1, or 2 for a pair
+  static constexpr index depths_per_element = depth_of<E>;
   static constexpr index blocks_together = 4;  // blocks of queries per block of keys
   static constexpr index together = blocks_together * attention_queries;
 
@@ -35,8 +36,8 @@ struct attention_backward {
           weights(memory, in_place ? 0 : attention_keys, attention_queries, {.by_row = true}),
           d_weights(memory, in_place ? 0 : attention_keys, attention_queries,
                     {.by_row = true, .by_depth = true}),
-          q_columns(memory, together * width / step),
-          dout_columns(memory, together * width / step),
+          q_columns(memory, together * width / depths_per_element),
+          dout_columns(memory, together * width / depths_per_element),
           dk(memory, padded(keys, attention_keys) * width),
           dv(memory, padded(keys, attention_keys) * width),
           sum(memory, together * width),
@@ -132,8 +133,8 @@ struct attention_backward {
     buffers.dout.template fill<L>(row, dout, b, h, first + row, count);
     auto const transpose_columns = [&](E * to, left_operand<E> from)
         __attribute__((always_inline)) {
-      transpose<L>(to + row * width() / step, block.columns, from.data, from.row, block.columns,
-                   width() / step);
+      transpose<L>(to + row * width() / depths_per_element, block.columns, from.data, from.row,
+                   block.columns, width() / depths_per_element);
     };
     transpose_columns(buffers.q_columns.data(), buffers.q.by_row(row));
     transpose_columns(buffers.dout_columns.data(), buffers.dout.by_row(row));
@@ -168,11 +169,11 @@ struct attention_backward {
     auto left = buffers.k.by_row(key);
     tile_of<E> forward{.rows = block.rows,
                        .columns = columns,
-                       .depth = (q.head_dim + step - 1) / step,
+                       .depth = (q.head_dim + depths_per_element - 1) / depths_per_element,
                        .a = left.data,
                        .a_row = left.row,
                        .a_depth = left.depth,
-                       .b = buffers.q_columns.data() + row * width() / step,
+                       .b = buffers.q_columns.data() + row * width() / depths_per_element,
                        .b_depth = columns,
                        .c = buffers.scores.data(),
                        .c_row = columns,
@@ -180,7 +181,7 @@ struct attention_backward {
                        .offset = block.offset()};
     tile_product<L, tile_store::assign>(method, forward);  // S
     forward.a = buffers.v.by_row(key).data;
-    forward.b = buffers.dout_columns.data() + row * width() / step;
+    forward.b = buffers.dout_columns.data() + row * width() / depths_per_element;
     forward.c = buffers.d_scores.data();
     tile_product<L, tile_store::assign>(method, forward);  // dP
     for (index column = 0; column < columns; column += L)
@@ -190,7 +191,7 @@ struct attention_backward {
     left = buffers.weights.by_row(0);
     tile_of<E> backward{.rows = block.rows,
                         .columns = padded(q.head_dim, 16),
-                        .depth = (block.queries + step - 1) / step,
+                        .depth = (block.queries + depths_per_element - 1) / depths_per_element,
                         .a = left.data,
                         .a_row = left.row,
                         .a_depth = left.depth,
@@ -206,18 +207,19 @@ struct attention_backward {
     backward.c = buffers.dk.data() + key * width();
     tile_product<L, tile_store::add>(method, backward);  // dK
     left = buffers.k.by_column(key);
-    tile_product<L, tile_store::add>(method, tile_of<E>{.rows = padded(q.head_dim, 16),
-                                                        .columns = columns,
-                                                        .depth = (block.keys + step - 1) / step,
-                                                        .a = left.data,
-                                                        .a_row = left.row,
-                                                        .a_depth = left.depth,
-                                                        .b = buffers.d_weights.by_depth(0),
-                                                        .b_depth = columns,
-                                                        .c = buffers.sum.data() + row * width(),
-                                                        .c_row = columns,
-                                                        .limit = bounds::depth_until_column,
-                                                        .offset = block.offset()});  // dQ
+    tile_product<L, tile_store::add>(
+        method, tile_of<E>{.rows = padded(q.head_dim, 16),
+                           .columns = columns,
+                           .depth = (block.keys + depths_per_element - 1) / depths_per_element,
+                           .a = left.data,
+                           .a_row = left.row,
+                           .a_depth = left.depth,
+                           .b = buffers.d_weights.by_depth(0),
+                           .b_depth = columns,
+                           .c = buffers.sum.data() + row * width(),
+                           .c_row = columns,
+                           .limit = bounds::depth_until_column,
+                           .offset = block.offset()});  // dQ
   }
 
   /// Computes P (after dropout) from S and dS from dP, for L queries.

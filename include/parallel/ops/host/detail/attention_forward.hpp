@@ -10,7 +10,8 @@ namespace parallel::host::detail {
 /// E: the operand type of the products, float or (T is bf16) bf16_pair; O: the type of the results.
 template <class T, class E = float, class O = T>
 struct attention_forward {
-  static constexpr index step = depth_of<E>;
+  // positions along the depth of a product that one E holds: 1, or 2 for a pair
+  static constexpr index depths_per_element = depth_of<E>;
 
   ops::heads_view<O> out;
   tensor_view<float, 3> lse;
@@ -27,7 +28,7 @@ struct attention_forward {
           q(memory, attention_queries, width, {.by_row = true}),
           weights(memory, std::is_same_v<E, float> ? 0 : attention_keys, attention_queries,
                   {.by_depth = true}),
-          query(memory, attention_queries * width / step),
+          query(memory, attention_queries * width / depths_per_element),
           sum(memory, attention_queries * width),
           result(memory, attention_queries * width),
           scores(memory, attention_queries * attention_keys),
@@ -86,7 +87,8 @@ struct attention_forward {
     fill_first_keys(buffers.first_keys.data(), positioned, b, first, columns);
     buffers.q.template fill<L>(0, q, b, h, first, count);
     auto const rows = buffers.q.by_row(0);
-    transpose<L>(buffers.query.data(), columns, rows.data, rows.row, columns, width() / step);
+    transpose<L>(buffers.query.data(), columns, rows.data, rows.row, columns,
+                 width() / depths_per_element);
     std::fill_n(buffers.sum.data(), width() * columns, 0.0F);
     std::fill_n(buffers.greatest.data(), columns, -std::numeric_limits<float>::infinity());
     std::fill_n(buffers.total.data(), columns, 0.0F);
@@ -98,37 +100,38 @@ struct attention_forward {
       block.keys = std::min(attention_keys, end - block.first_key);
       block.rows = padded(block.keys, depth_step<E>);
       auto const keys = buffers.k.by_row(block.first_key);
-      tile_product<L, tile_store::assign>(method,
-                                          tile_of<E>{.rows = block.rows,
-                                                     .columns = columns,
-                                                     .depth = (q.head_dim + step - 1) / step,
-                                                     .a = keys.data,
-                                                     .a_row = keys.row,
-                                                     .a_depth = keys.depth,
-                                                     .b = buffers.query.data(),
-                                                     .b_depth = columns,
-                                                     .c = buffers.scores.data(),
-                                                     .c_row = columns,
-                                                     .limit = bounds::columns_from_row,
-                                                     .offset = block.offset()});
+      tile_product<L, tile_store::assign>(
+          method, tile_of<E>{.rows = block.rows,
+                             .columns = columns,
+                             .depth = (q.head_dim + depths_per_element - 1) / depths_per_element,
+                             .a = keys.data,
+                             .a_row = keys.row,
+                             .a_depth = keys.depth,
+                             .b = buffers.query.data(),
+                             .b_depth = columns,
+                             .c = buffers.scores.data(),
+                             .c_row = columns,
+                             .limit = bounds::columns_from_row,
+                             .offset = block.offset()});
       for (index column = 0; column < columns; column += L) {
         softmax<L>(block, column, first_pair, buffers);
         correct<L>(column, columns, buffers);
       }
       buffers.weights.template narrow<L>(buffers.scores.data(), block.rows, columns);
       auto const values = buffers.v.by_column(block.first_key);
-      tile_product<L, tile_store::add>(method, tile_of<E>{.rows = padded(q.head_dim, 16),
-                                                          .columns = columns,
-                                                          .depth = (block.keys + step - 1) / step,
-                                                          .a = values.data,
-                                                          .a_row = values.row,
-                                                          .a_depth = values.depth,
-                                                          .b = buffers.weights.by_depth(0),
-                                                          .b_depth = columns,
-                                                          .c = buffers.sum.data(),
-                                                          .c_row = columns,
-                                                          .limit = bounds::depth_until_column,
-                                                          .offset = block.offset()});
+      tile_product<L, tile_store::add>(
+          method, tile_of<E>{.rows = padded(q.head_dim, 16),
+                             .columns = columns,
+                             .depth = (block.keys + depths_per_element - 1) / depths_per_element,
+                             .a = values.data,
+                             .a_row = values.row,
+                             .a_depth = values.depth,
+                             .b = buffers.weights.by_depth(0),
+                             .b_depth = columns,
+                             .c = buffers.sum.data(),
+                             .c_row = columns,
+                             .limit = bounds::depth_until_column,
+                             .offset = block.offset()});
     }
     finish<L>(b, h, first, block, buffers);
   }

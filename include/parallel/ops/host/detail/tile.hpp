@@ -63,12 +63,13 @@ struct tile_of {
   };
   /// The range of depths that rows from `row` on and columns up to `last_column` need.
   [[nodiscard]] range needed(index row, index last_column) const {
-    constexpr index step = depth_of<E>;
+    constexpr index depths_per_element = depth_of<E>;
     if (limit == bounds::columns_from_row && last_column < row - offset) return {0, 0};
     if (limit == bounds::depth_until_column)
-      return {0, std::clamp<index>((last_column + offset + step) / step, 0, depth)};
+      return {0, std::clamp<index>((last_column + offset + depths_per_element) / depths_per_element,
+                                   0, depth)};
     if (limit == bounds::depth_from_row)
-      return {std::clamp<index>((row - offset) / step, 0, depth), depth};
+      return {std::clamp<index>((row - offset) / depths_per_element, 0, depth), depth};
     return {0, depth};
   }
   /// Whether nobody reads a part that needs no depth, so that not even zeros are written to it.
