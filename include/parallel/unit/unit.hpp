@@ -93,14 +93,11 @@ class unit {
     uses_.push_back(&alias);
   }
 
-  /// Declares that `parts` parts compute with the layer itself.
-  void share_among(std::size_t parts) { parts_ = parts; }
-
   /// Declares the uses that Model::visit_units shows: tied parameters of other parts, or else
-  /// `parts` parts that share the layer.
+  /// `parts` parts that compute with the layer itself.
   void add_uses(std::size_t parts, std::vector<parameter_base<T>*> const& tied) {
     for (auto* const use : tied) add_use(*use);
-    if (tied.empty()) share_among(parts);
+    if (tied.empty()) parts_ = parts;
   }
 
   /// Declares that the last use is the exit of a model, whose gradients are the first of a step.
@@ -110,7 +107,7 @@ class unit {
   [[nodiscard]] std::string const& name() const { return name_; }
   [[nodiscard]] std::vector<segment<T>> const& segments() const { return segments_; }
 
-  /// The number of uses of the values, by so many parts.
+  /// The number of uses of the values, each by another part of the model.
   [[nodiscard]] std::size_t uses() const { return parts_ + uses_.size(); }
 
   /// Elements of all segments, padding included.
@@ -168,7 +165,7 @@ class unit {
 
   std::string name_;
   std::vector<segment<T>> segments_;
-  std::size_t parts_ = 1;  // that compute with the layer
+  std::size_t parts_ = 1;  // the number of parts that compute with the layer itself
   std::vector<parameter_base<T>*> uses_;
   bool ends_at_exit_ = false;
 };

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
@@ -117,15 +119,12 @@ void with_held_part(stages_of_rank const& stages, std::string name, Layer& layer
   std::vector<part> held_parts;
   std::ranges::copy_if(parts, std::back_inserter(held_parts), is_held);
   if (held_parts.empty()) return;
-  if (held_parts == parts || uses.empty()) {
-    add(std::move(name), layer, uses, held_parts, is_held(parts.front()));
-    return;
-  }
   uses_type held_uses;
   for (std::size_t i = 0; i < uses.size(); ++i)
     if (is_held(parts[i + 1])) held_uses.push_back(uses[i]);
-  if (is_held(parts.front())) {
-    add(std::move(name), layer, held_uses, held_parts, true);
+  bool const is_primary = is_held(parts.front());
+  if (is_primary || uses.empty()) {
+    add(std::move(name), layer, held_uses, held_parts, is_primary);
   } else {
     lone_parameter<T> first{held_uses.front()};
     held_uses.erase(held_uses.begin());

@@ -81,7 +81,7 @@ enum class action_kind : std::uint8_t {
          (kind >= action_kind::reduce && kind <= action_kind::gather);
 }
 
-/// A use of a unit, among those on this rank; joined uses are all meant by the first of them.
+/// A use of a unit, among those on this rank. Use 0 of a unit whose uses are joined stands for all.
 struct unit_use {
   int unit = 0;  // index in step_plan::units
   int use = 0;
