@@ -5,7 +5,6 @@
 #include <cmath>
 #include <utility>
 
-#include <mpt/config/hf_attention.hpp>
 #include <mpt/yaml/node.hpp>
 
 namespace mpt {
@@ -63,13 +62,15 @@ void family_form::field(std::string_view key, std::int64_t& number, std::int64_t
 }
 
 void family_form::optional(std::string_view key, std::optional<std::int64_t>& number) {
-  if (writes_) return put(key, detail::json_or_null(number));
+  if (writes_) {
+    if (number) put(key, *number);
+    return;
+  }
   auto const found = value(key);
   number.reset();
   if (found.is_null()) return;
   constexpr std::int64_t largest = std::int64_t{1} << 40;
-  bool const is_count = found.is_number_unsigned() && found.get<std::uint64_t>() >= 1 &&
-                        found.get<std::uint64_t>() <= static_cast<std::uint64_t>(largest);
+  bool const is_count = found.is_number_integer() && found >= 1 && found <= largest;
   require(is_count, key, "expected a whole number above 0, found ", printable(found.dump()));
   number = found.get<std::int64_t>();
 }

@@ -56,7 +56,7 @@ void describe_optional_window(family_form& form, model_config& model) {
   form.field("use_sliding_window", has_window, false);
   form.optional("sliding_window", window);
   auto const first = form.value("max_window_layers");
-  form.require(first.is_null() || first.is_number_unsigned(), "max_window_layers",
+  form.require(first.is_null() || first.is_number_integer(), "max_window_layers",
                "expected a number of layers");
   constexpr std::int64_t default_first = 28;
   std::int64_t const full_layers = first.is_null() ? default_first : first.get<std::int64_t>();

@@ -39,7 +39,7 @@ class family_form {
   void field(std::string_view key, std::int64_t& value, std::int64_t fallback);
   void field(std::string_view key, double& value, double fallback);
   void field(std::string_view key, bool& value, bool fallback);
-  /// A whole number above 0, or null or nothing.
+  /// A whole number above 0, or null or nothing. Nothing is written for none.
   void optional(std::string_view key, std::optional<std::int64_t>& value);
   /// A field that must have this value, or be absent where `may_be_absent`; `advice` ends the
   /// message about another value.
