@@ -41,8 +41,8 @@ TEST_CASE("added tokens: runs of spaces are cut into the longest tokens from the
 
 TEST_CASE("added tokens: stripping takes white space unless an earlier token has taken it") {
   mpt::added_token_matcher matcher;
-  matcher.insert("<L>", 1, {.left = true});
-  matcher.insert("<R>", 2, {.right = true});
+  matcher.insert("<L>", 1, {.strip_left = true});
+  matcher.insert("<R>", 2, {.strip_right = true});
   CHECK(split(matcher, "a \u3000<L> b") == parts{"'a'", "1", "' b'"});
   CHECK(split(matcher, "a <R>\u2003\n b") == parts{"'a '", "2", "'b'"});
   CHECK(split(matcher, "<R>  <L><R>  ") == parts{"2", "1", "2"});
