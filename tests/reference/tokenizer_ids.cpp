@@ -2,8 +2,8 @@
 //
 //   tokenizer_ids TOKENIZER < REQUESTS
 //
-// A request is a line of JSON: a text, whose ids are printed as a list, or a list of ids, whose text
-// is printed twice, with and without special tokens: ["...", "..."].
+// A request is a line of JSON: a text, whose ids are printed as a list, or a list of ids, whose
+// text is printed twice, with and without special tokens: ["...", "..."].
 #include <cstdint>
 #include <exception>
 #include <iostream>
