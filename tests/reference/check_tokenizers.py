@@ -1,6 +1,6 @@
 """Compares ids and texts with Hugging Face's tokenizers, for the vocabularies of Llama 3 and 4, Qwen and Mistral.
 
-    python check_tokenizers.py PROGRAM WHEELS [--strings 3000] [--only NAME] [--texts FILE...]
+    python check_tokenizers.py PROGRAM [WHEELS] [--strings 3000] [--only NAME] [--texts FILE...]
 
 PROGRAM is the test program tokenizer_ids. WHEELS is a folder with the wheels of the packages llama-models,
 mistral-common and dashscope (`pip download --no-deps`), which hold vocabularies; transformers' converters make a
@@ -250,11 +250,13 @@ def further_texts(files):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program")
-    parser.add_argument("wheels", type=pathlib.Path)
+    parser.add_argument("wheels", type=pathlib.Path, nargs="?")
     parser.add_argument("--strings", type=int, default=3000)
     parser.add_argument("--only", default="", help="a part of the names of tokenizers")
     parser.add_argument("--texts", type=pathlib.Path, nargs="*", default=[])
     arguments = parser.parse_args()
+    if arguments.wheels is None:
+        skip("no folder of wheels is given (PARALLELLM_WHEELS)")
     texts = list(strings(arguments.strings)) + list(further_texts(arguments.texts))
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)

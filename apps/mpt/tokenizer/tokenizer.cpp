@@ -7,6 +7,7 @@
 #include <mpt/tokenizer/metaspace.hpp>
 #include <mpt/tokenizer/split_words.hpp>
 #include <mpt/tokenizer/stream_decoder.hpp>
+#include <mpt/tokenizer/utf8.hpp>
 #include <parallel/core/hash.hpp>
 
 namespace mpt {

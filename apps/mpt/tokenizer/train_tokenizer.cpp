@@ -9,8 +9,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include <mpt/tokenizer/byte_level.hpp>
 #include <mpt/tokenizer/learn_merges.hpp>
 #include <mpt/tokenizer/split_words.hpp>
+#include <mpt/tokenizer/utf8.hpp>
 
 namespace mpt {
 namespace {

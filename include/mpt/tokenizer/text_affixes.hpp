@@ -1,6 +1,9 @@
 // The special tokens that a tokenizer adds before and after a text, as transformers' AutoTokenizer
 // does by default: those named by tokenizer.json's post_processor (a beginning-of-text token, for
-// example), or, for GPT-NeoX's class, those that tokenizer_config.json asks for.
+// example). Where there is a tokenizer.json, transformers 5 takes no notice of add_bos_token and
+// add_eos_token in tokenizer_config.json, and of earlier versions Llama's class agrees with the
+// post_processor of published files. For GPT-NeoX's class, which ignores the post_processor, the
+// affixes are those that tokenizer_config.json asks for.
 // `tokenizer::encode` never adds them.
 #pragma once
 
