@@ -9,6 +9,7 @@
 
 #include <mpt/config/hf.hpp>
 #include <mpt/config/sizes.hpp>
+#include <mpt/data/json.hpp>
 #include <mpt/data/mds_writer.hpp>
 #include <mpt/data/prepare_journal.hpp>
 #include <mpt/tokenizer/train_tokenizer.hpp>

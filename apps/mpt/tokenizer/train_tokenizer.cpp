@@ -118,7 +118,8 @@ tokenizer train_tokenizer(std::span<std::string const> texts,
       dividers.split(
           valid,
           [&](std::string_view piece) {
-            split_words(piece, word_pattern::gpt2, [&](std::string_view word) { counter.add(word); });
+            split_words(piece, word_pattern::gpt2,
+                        [&](std::string_view word) { counter.add(word); });
           },
           [](std::int32_t) {});
     };
