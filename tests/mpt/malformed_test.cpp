@@ -263,6 +263,11 @@ group tokenizer_group() {
   add("a normalizer that lowercases", [](json& file) {
     file["normalizer"] = {{"type", "Lowercase"}};
   });
+  add("an unknown split pattern", [](json& file) {
+    file["pre_tokenizer"] = {
+        {"type", "Sequence"},
+        {"pretokenizers", {{{"type", "Split"}, {"pattern", {{"Regex", "\\w+"}}}}}}};
+  });
   return out;
 }
 
