@@ -118,6 +118,18 @@ void write_hf_config(fs::path const& root) {
   out.add(
       "least",
       R"({"model_type": "mpt", "d_model": 64, "n_heads": 4, "n_layers": 2, "vocab_size": 100})");
+  out.add(
+      "llama",
+      R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2, "intermediate_size": 96, "vocab_size": 100, "rope_parameters": {"rope_type": "yarn", "rope_theta": 500000.0, "factor": 4.0, "original_max_position_embeddings": 16, "mscale": 1.0, "mscale_all_dim": 0.5}})");
+  out.add(
+      "qwen3",
+      R"({"model_type": "qwen3", "hidden_size": 64, "head_dim": 32, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2, "intermediate_size": 96, "vocab_size": 100, "use_sliding_window": true, "sliding_window": 8, "max_window_layers": 0, "tie_word_embeddings": true, "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}})");
+  out.add(
+      "gpt_neox",
+      R"({"model_type": "gpt_neox", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "intermediate_size": 256, "vocab_size": 100, "rotary_pct": 0.25, "hidden_act": "gelu_fast"})");
+  out.add(
+      "gpt2",
+      R"({"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_layer": 2, "n_inner": null, "vocab_size": 100})");
 }
 
 /// Tokenizers of SentencePiece's kind, with a normalizer and with Metaspace.

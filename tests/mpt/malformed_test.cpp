@@ -219,7 +219,9 @@ group hf_group() {
   };
   add("{\"model_type\": \"mpt\",}");
   add("[]");
-  add(R"({"model_type": "llama"})");
+  add(R"({"model_type": "opt"})");
+  add(R"({"model_type": "llama", "vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1})");
+  add(R"({"model_type": "gpt2", "vocab_size": 9, "n_embd": 8, "n_layer": 1, "n_head": 3})");
   add(R"({"model_type": "mpt", "model_type": "mpt"})");
   add(R"({"model_type": "mpt", "d_model": 64, "n_layers": 2, "vocab_size": 100})");
   auto const sized = [](std::string const& rest) {

@@ -48,7 +48,7 @@ void family_form::put(std::string_view key, nlohmann::json value) {
   if (writes_) json_[std::string(key)] = std::move(value);
 }
 
-void family_form::required(std::string_view key, std::int64_t& number) {
+void family_form::count(std::string_view key, std::int64_t& number) {
   if (writes_) return put(key, number);
   auto const found = value(key);
   require(!found.is_null(), key, "is missing; a model's size is not guessed");
@@ -57,11 +57,11 @@ void family_form::required(std::string_view key, std::int64_t& number) {
 
 void family_form::field(std::string_view key, std::int64_t& number, std::int64_t fallback) {
   std::optional<std::int64_t> found = number;
-  optional(key, found);
+  optional_count(key, found);
   number = found.value_or(fallback);
 }
 
-void family_form::optional(std::string_view key, std::optional<std::int64_t>& number) {
+void family_form::optional_count(std::string_view key, std::optional<std::int64_t>& number) {
   if (writes_) {
     if (number) put(key, *number);
     return;
@@ -121,6 +121,15 @@ void family_form::activation(std::string_view key, parallel::ops::activation_kin
   require(known != hf_activation_names.end(), key, "is ", printable(found.dump()),
           "; the activations here are silu, gelu, gelu_new, quick_gelu and relu");
   kind = known->second;
+}
+
+init_config family_form::normal_init(double deviation, bool divides_residual) const {
+  require(deviation >= 0, "initializer_range", "a standard deviation cannot be negative, found ",
+          deviation);
+  return {.name = init_scheme::baseline,
+          .emb_init_std = deviation,
+          .init_div_is_residual = divides_residual,
+          .init_std = deviation};
 }
 
 void family_form::rotary(model_config& model, rotary_keys const& keys) {

@@ -150,14 +150,6 @@ namespace {
   return out;
 }
 
-/// The names of the families that are read, for messages.
-[[nodiscard]] std::string family_names() {
-  std::string out = "mpt";
-  for (auto const* const family : model_families())
-    out += parallel::concat(", ", family->model_type);
-  return out;
-}
-
 }  // namespace
 
 hf_model from_hf_json(nlohmann::json const& json, std::string const& source) {

@@ -3,15 +3,15 @@
 namespace mpt {
 
 void describe_llama(family_form& form, model_config& model) {
-  form.required("vocab_size", model.vocab_size);
-  form.required("hidden_size", model.d_model);
-  form.required("num_hidden_layers", model.n_layers);
-  form.required("num_attention_heads", model.n_heads);
+  form.count("vocab_size", model.vocab_size);
+  form.count("hidden_size", model.d_model);
+  form.count("num_hidden_layers", model.n_layers);
+  form.count("num_attention_heads", model.n_heads);
   std::int64_t hidden = ffn_hidden(model);
-  form.required("intermediate_size", hidden);
+  form.count("intermediate_size", hidden);
   std::int64_t key_heads = kv_heads(model);
   form.field("num_key_value_heads", key_heads, model.n_heads);
-  form.optional("head_dim", model.head_dim);
+  form.optional_count("head_dim", model.head_dim);
   form.field("max_position_embeddings", model.max_seq_len, 2048);
   form.field("rms_norm_eps", model.norm_eps, 1e-6);
   form.field("tie_word_embeddings", model.tie_word_embeddings, false);
@@ -29,17 +29,14 @@ void describe_llama(family_form& form, model_config& model) {
   form.require(key_heads <= model.n_heads && model.n_heads % key_heads == 0, "num_key_value_heads",
                key_heads, " must divide num_attention_heads ", model.n_heads);
   if (key_heads != model.n_heads) model.attn.kv_n_heads = key_heads;
-  if (model.head_dim && *model.head_dim * model.n_heads == model.d_model) model.head_dim.reset();
+  if (is_default_head_dim(model)) model.head_dim.reset();
   model.ffn_type = ffn_kind::mptglu;
   model.ffn_hidden_size = hidden;
   model.norm_type = norm_kind::low_precision_rmsnorm;
   model.attn.norm_type = norm_kind::low_precision_rmsnorm;
   model.no_bias = true;
   model.learned_pos_emb = false;
-  model.init = {.name = init_scheme::baseline,
-                .emb_init_std = deviation,
-                .init_div_is_residual = false,
-                .init_std = deviation};
+  model.init = form.normal_init(deviation, false);
   form.rotary(model, {});
 }
 
@@ -54,7 +51,7 @@ void describe_optional_window(family_form& form, model_config& model) {
   bool has_window = false;
   std::optional<std::int64_t> window;
   form.field("use_sliding_window", has_window, false);
-  form.optional("sliding_window", window);
+  form.optional_count("sliding_window", window);
   auto const first = form.value("max_window_layers");
   form.require(first.is_null() || first.is_number_integer(), "max_window_layers",
                "expected a number of layers");

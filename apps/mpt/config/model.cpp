@@ -16,6 +16,11 @@ std::int64_t head_dim(model_config const& model) {
   return model.head_dim.value_or(model.d_model / model.n_heads);
 }
 
+bool is_default_head_dim(model_config const& model) {
+  return model.head_dim && model.d_model % model.n_heads == 0 &&
+         *model.head_dim == model.d_model / model.n_heads;
+}
+
 std::int64_t query_width(model_config const& model) { return model.n_heads * head_dim(model); }
 
 bool has_norm_bias(model_config const& model, norm_kind kind) {

@@ -55,6 +55,9 @@ void read_rope(config_reader& reader, attention_config& attention) {
       rope.beta_slow = hf.get("beta_slow", rope.beta_slow);
       rope.truncate = hf.get("truncate", rope.truncate);
       rope.attention_factor = hf.get("attention_factor", rope.attention_factor);
+    } else {
+      for (std::string_view const key : {"beta_fast", "beta_slow", "truncate", "attention_factor"})
+        hf.accept_without_effect(key, "belongs to type yarn");
     }
     if (type != "llama3")
       hf.report_all_without_effect({"low_freq_factor", "high_freq_factor"},

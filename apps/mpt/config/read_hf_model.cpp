@@ -73,7 +73,7 @@ void require_config(config_reader const& reader, std::string const& name,
   std::error_code code;  // an unreadable folder counts as absent
   if (std::filesystem::exists(folder / "config.json", code)) return;
   reader.check(key, !std::filesystem::exists(folder, code), "'", printable(folder.string()),
-               "' holds no config.json; give a Hugging Face folder");
+               "' holds no config.json; give a Hugging Face folder of a model");
   reader.fail(key, "'", printable(folder.string()), "' is no folder on this machine; ",
               mirror_advice(reader.full_name(key), name));
 }
@@ -100,6 +100,10 @@ void require_config(config_reader const& reader, std::string const& name,
   auto const type = json.is_object() ? json.value("model_type", nlohmann::json()) : json;
   auto const* const family =
       type.is_string() ? find_family(type.get_ref<std::string const&>()) : nullptr;
+  reader.check("pretrained_model_name_or_path",
+               family != nullptr || type == "mpt" || type == remote_model_type, "the model in '",
+               printable(folder.string()), "' is of type ", printable(type.dump()),
+               "; the families that are trained are ", family_names());
   return family != nullptr ? read_family_model(reader, *family, json, file)
                            : read_overridden(reader, folder);
 }

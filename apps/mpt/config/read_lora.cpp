@@ -36,6 +36,7 @@ namespace {
 [[nodiscard]] std::vector<std::string> translated(model_config const& model,
                                                   std::span<std::string_view const> targets) {
   std::vector<std::string> out;
+  if (find_family(model.family) == nullptr) return {targets.begin(), targets.end()};
   for (auto const target : targets)
     for (auto& name : targets_from_peft(model, target))
       if (std::ranges::find(out, name) == out.end()) out.push_back(std::move(name));

@@ -141,7 +141,7 @@ model_config read_model(config_reader& reader) {
   model.head_dim = reader.optional<std::int64_t>("head_dim");
   reader.check("head_dim", model.head_dim.value_or(1) > 0, "must be above 0, found ",
                model.head_dim.value_or(1));
-  if (model.head_dim && *model.head_dim * model.n_heads == model.d_model) model.head_dim.reset();
+  if (is_default_head_dim(model)) model.head_dim.reset();
   model.family = reader.get("family", model.family);
   reader.check("family", model.family == "mpt" || find_family(model.family) != nullptr, "'",
                printable(model.family), "' is no family of models that is known");

@@ -34,6 +34,12 @@ model_source::model_source(std::filesystem::path const& path, std::filesystem::p
   if (family_ != nullptr && (imported_ || adapter_)) find_layout();
 }
 
+void model_source::match_projections(model_config const& model) {
+  if (family_ == nullptr || !imported_) return;
+  config_.attn.fused_qkv = model.attn.fused_qkv;
+  find_layout();
+}
+
 void model_source::find_layout() {
   layout_.emplace(*family_, config_, hf::shapes_of(config_));
   if (!imported_) return;

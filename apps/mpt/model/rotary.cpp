@@ -11,8 +11,8 @@ namespace {
 /// YaRN's share of each of the `pairs` frequencies that is kept; the remaining share is divided by
 /// the factor. It falls linearly from 1 to 0 between the pair that turns beta_fast times in the
 /// positions trained on and the pair that turns beta_slow times.
-[[nodiscard]] double yarn_kept_share(rope_config const& rope, std::int64_t pair,
-                                     std::int64_t pairs) {
+[[nodiscard]] double yarn_unscaled_share(rope_config const& rope, std::int64_t pair,
+                                         std::int64_t pairs) {
   auto const width = static_cast<double>(2 * pairs);
   auto const trained = static_cast<double>(rope.original_max_position_embeddings);
   auto const pair_that_turns = [&](double times) {
@@ -49,8 +49,8 @@ std::vector<double> rotary_frequencies(rope_config const& rope, std::int64_t hea
   }
   if (rope.scaling == rope_scaling::yarn)
     for (std::int64_t pair = 0; pair < width / 2; ++pair) {
-      double const kept = yarn_kept_share(rope, pair, width / 2);
-      out[static_cast<std::size_t>(pair)] *= kept + (1.0 - kept) / rope.factor;
+      double const unscaled = yarn_unscaled_share(rope, pair, width / 2);
+      out[static_cast<std::size_t>(pair)] *= unscaled + (1.0 - unscaled) / rope.factor;
     }
   return out;
 }

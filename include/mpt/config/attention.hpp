@@ -12,8 +12,8 @@
 namespace mpt {
 
 /// `rope_hf_config.type`: how frequencies are stretched beyond the length they were trained on.
-/// `dynamic` changes them only beyond max_seq_len, which no sequence here exceeds. `yarn` is Peng et
-/// al., "YaRN: Efficient Context Window Extension of Large Language Models", 2023.
+/// `dynamic` changes them only beyond max_seq_len, which no sequence here exceeds. `yarn` is Peng
+/// et al., "YaRN: Efficient Context Window Extension of Large Language Models", 2023.
 enum class rope_scaling { none, linear, dynamic, llama3, yarn };
 
 /// Rotary positions. rope_impl dail (type original) and hf (type no_scaling) are the same
@@ -25,9 +25,10 @@ struct rope_config {
   double low_freq_factor = 1;   ///< llama3: wavelengths above original / low are divided,
   double high_freq_factor = 4;  ///< those below original / high are not, smoothly in between
   std::int64_t original_max_position_embeddings = 8192;  ///< llama3, yarn: positions trained on
-  double beta_fast = 32;  ///< yarn: pairs that turn more often in the positions trained on are kept,
-  double beta_slow = 1;   ///< those that turn less often are divided, linearly in between
-  bool truncate = true;   ///< yarn: the two bounds are rounded outwards to whole pairs
+  double beta_fast =
+      32;                ///< yarn: pairs that turn more often in the positions trained on are kept,
+  double beta_slow = 1;  ///< those that turn less often are divided, linearly in between
+  bool truncate = true;  ///< yarn: the two bounds are rounded outwards to whole pairs
   double attention_factor = 1;  ///< yarn: queries and keys are multiplied by it
   /// Elements at the beginning of each head that are turned; none: all
   std::optional<std::int64_t> rotary_dim = std::nullopt;

@@ -53,6 +53,9 @@ struct model_family {
 /// All families, in alphabetical order, without MPT.
 [[nodiscard]] std::span<model_family const* const> model_families();
 
+/// The names of all families, MPT first, for messages.
+[[nodiscard]] std::string family_names();
+
 /// The family with this `model_type`; null for MPT and unknown ones.
 [[nodiscard]] model_family const* find_family(std::string_view model_type);
 

@@ -4,7 +4,7 @@
 // The form is either read from a file, or filled in from a model:
 //
 //   void describe(family_form& form, model_config& model) {
-//     form.required("hidden_size", model.d_model);
+//     form.count("hidden_size", model.d_model);
 //     form.field("rms_norm_eps", model.norm_eps, 1e-6);
 //     form.fixed("hidden_act", "silu");
 //   }
@@ -34,13 +34,13 @@ class family_form {
   [[nodiscard]] bool writes() const { return writes_; }
 
   /// A whole number above 0 that the file must have.
-  void required(std::string_view key, std::int64_t& value);
+  void count(std::string_view key, std::int64_t& value);
   /// Fields that the file may leave out, as transformers does: they have the value `fallback` then.
   void field(std::string_view key, std::int64_t& value, std::int64_t fallback);
   void field(std::string_view key, double& value, double fallback);
   void field(std::string_view key, bool& value, bool fallback);
   /// A whole number above 0, or null or nothing. Nothing is written for none.
-  void optional(std::string_view key, std::optional<std::int64_t>& value);
+  void optional_count(std::string_view key, std::optional<std::int64_t>& value);
   /// A field that must have this value, or be absent where `may_be_absent`; `advice` ends the
   /// message about another value.
   void fixed(std::string_view key, nlohmann::json const& value, std::string_view advice,
@@ -50,6 +50,9 @@ class family_form {
   /// The activation function under its name in transformers.
   void activation(std::string_view key, parallel::ops::activation_kind& kind,
                   std::string_view fallback);
+  /// Initial values of this standard deviation (`initializer_range`), with those of projections
+  /// back to the residual stream divided by sqrt(2 * layers) or not. Throws for a negative one.
+  [[nodiscard]] init_config normal_init(double deviation, bool divides_residual) const;
   /// Keys of the rotary positions.
   struct rotary_keys {
     std::string_view theta = "rope_theta";

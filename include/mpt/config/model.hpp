@@ -109,6 +109,9 @@ inline constexpr std::int64_t largest_vocab = std::int64_t{1} << 24;
 
 [[nodiscard]] std::int64_t head_dim(model_config const& model);
 
+/// Whether `head_dim` is given and is d_model / n_heads, so that it need not be given.
+[[nodiscard]] bool is_default_head_dim(model_config const& model);
+
 /// Width of all query heads together.
 [[nodiscard]] std::int64_t query_width(model_config const& model);
 

@@ -50,6 +50,10 @@ class model_source {
   /// The folder of the model for which the adapters were trained; empty when it is not known.
   [[nodiscard]] std::string const& base() const { return base_; }
 
+  /// Reads a family's folder as a model with one projection for queries, keys and values, or with
+  /// three, as `model` has; adapters need three. Other sources stay as they are.
+  void match_projections(model_config const& model);
+
   /// Reads elements of a parameter from `begin` on, converted to T. Throws when an element is NaN
   /// or infinite.
   template <class T>

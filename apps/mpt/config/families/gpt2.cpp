@@ -6,12 +6,12 @@ namespace mpt::families::gpt2 {
 namespace {
 
 void describe(family_form& form, model_config& model) {
-  form.required("vocab_size", model.vocab_size);
-  form.required("n_embd", model.d_model);
-  form.required("n_layer", model.n_layers);
-  form.required("n_head", model.n_heads);
+  form.count("vocab_size", model.vocab_size);
+  form.count("n_embd", model.d_model);
+  form.count("n_layer", model.n_layers);
+  form.count("n_head", model.n_heads);
   form.field("n_positions", model.max_seq_len, 1024);
-  form.optional("n_inner", model.ffn_hidden_size);
+  form.optional_count("n_inner", model.ffn_hidden_size);
   form.field("layer_norm_epsilon", model.norm_eps, 1e-5);
   form.field("resid_pdrop", model.resid_pdrop, 0.1);
   form.field("embd_pdrop", model.emb_pdrop, 0.1);
@@ -28,10 +28,7 @@ void describe(family_form& form, model_config& model) {
       form.value("reorder_and_upcast_attn"));  // scores are always computed in float32
   form.require(model.d_model % model.n_heads == 0, "n_head", model.n_heads, " must divide n_embd ",
                model.d_model);
-  model.init = {.name = init_scheme::baseline,
-                .emb_init_std = deviation,
-                .init_div_is_residual = true,
-                .init_std = deviation};
+  model.init = form.normal_init(deviation, true);
 }
 
 constexpr stored_layer layers[] = {

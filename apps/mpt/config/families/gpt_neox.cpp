@@ -6,12 +6,12 @@ namespace mpt::families::gpt_neox {
 namespace {
 
 void describe(family_form& form, model_config& model) {
-  form.required("vocab_size", model.vocab_size);
-  form.required("hidden_size", model.d_model);
-  form.required("num_hidden_layers", model.n_layers);
-  form.required("num_attention_heads", model.n_heads);
+  form.count("vocab_size", model.vocab_size);
+  form.count("hidden_size", model.d_model);
+  form.count("num_hidden_layers", model.n_layers);
+  form.count("num_attention_heads", model.n_heads);
   std::int64_t hidden = ffn_hidden(model);
-  form.required("intermediate_size", hidden);
+  form.count("intermediate_size", hidden);
   form.field("max_position_embeddings", model.max_seq_len, 2048);
   form.field("layer_norm_eps", model.norm_eps, 1e-5);
   form.field("tie_word_embeddings", model.tie_word_embeddings, false);
@@ -36,10 +36,7 @@ void describe(family_form& form, model_config& model) {
     model.attention_bias = false;
     model.out_proj_bias = false;
   }
-  model.init = {.name = init_scheme::baseline,
-                .emb_init_std = deviation,
-                .init_div_is_residual = false,
-                .init_std = deviation};
+  model.init = form.normal_init(deviation, false);
   form.rotary(model, keys);
 }
 

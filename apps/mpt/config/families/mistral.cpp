@@ -11,7 +11,7 @@ void describe(family_form& form, model_config& model) {
     return form.put("sliding_window", window < 0 ? nlohmann::json() : nlohmann::json(window + 1));
   bool const is_absent = !form.json().contains("sliding_window");
   std::optional<std::int64_t> size;
-  form.optional("sliding_window", size);
+  form.optional_count("sliding_window", size);
   if (is_absent) size = 4096;  // transformers' default, which null switches off
   if (size) window = *size - 1;
 }

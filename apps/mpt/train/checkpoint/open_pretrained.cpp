@@ -87,6 +87,7 @@ std::unique_ptr<weight_source> open_pretrained(train_config const& config,
                                                std::filesystem::path const& folder) {
   auto const& model = config.model;
   model_source source(folder, config.adapter);
+  source.match_projections(model);
   // The model of config.pretrained is the run's; the configuration may override its config.json.
   bool const is_model_of_run = folder == config.pretrained;
   if (!is_model_of_run)

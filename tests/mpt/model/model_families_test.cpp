@@ -6,7 +6,7 @@
 
 #include "support/golden_laws.hpp"
 
-namespace families_golden_test {
+namespace model_families_test {
 
 parallel::host::device make_host() { return {}; }
 
@@ -22,4 +22,4 @@ TEST_CASE("families: tokens read in pieces give the logits of tokens read at onc
   test::check_cached_logits<float>(1e-5, make_host, test::golden_families);
 }
 
-}  // namespace families_golden_test
+}  // namespace model_families_test
