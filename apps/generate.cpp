@@ -77,7 +77,9 @@ std::vector<continuation> continue_all(arguments const& args, apps::loaded_model
     ids.push_back(encode_with_affixes(affixes, tokenizer, prompts[i]));
     out[i].encode = seconds_since(begin);
     out[i].prompt_tokens = ids.back().size();
-    decoded_texts.emplace_back(tokenizer, args.stops);
+    decoded_texts.emplace_back(
+        tokenizer, args.stops,
+        args.chat ? mpt::text_position::beginning : mpt::text_position::continuation);
     mpt::check_prompt(ids.back().size(), max_tokens);
     longest_prompt = std::max(longest_prompt, ids.back().size());
   }

@@ -9,6 +9,7 @@
 
 #include <mpt/config/hf.hpp>
 #include <mpt/config/sizes.hpp>
+#include <mpt/data/json.hpp>
 #include <mpt/data/mds_writer.hpp>
 #include <mpt/data/prepare_journal.hpp>
 #include <mpt/tokenizer/train_tokenizer.hpp>
@@ -117,6 +118,30 @@ void write_hf_config(fs::path const& root) {
   out.add(
       "least",
       R"({"model_type": "mpt", "d_model": 64, "n_heads": 4, "n_layers": 2, "vocab_size": 100})");
+  out.add(
+      "llama",
+      R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2, "intermediate_size": 96, "vocab_size": 100, "rope_parameters": {"rope_type": "yarn", "rope_theta": 500000.0, "factor": 4.0, "original_max_position_embeddings": 16, "mscale": 1.0, "mscale_all_dim": 0.5}})");
+  out.add(
+      "qwen3",
+      R"({"model_type": "qwen3", "hidden_size": 64, "head_dim": 32, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2, "intermediate_size": 96, "vocab_size": 100, "use_sliding_window": true, "sliding_window": 8, "max_window_layers": 0, "tie_word_embeddings": true, "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}})");
+  out.add(
+      "gpt_neox",
+      R"({"model_type": "gpt_neox", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "intermediate_size": 256, "vocab_size": 100, "rotary_pct": 0.25, "hidden_act": "gelu_fast"})");
+  out.add(
+      "gpt2",
+      R"({"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_layer": 2, "n_inner": null, "vocab_size": 100})");
+}
+
+/// Tokenizers of SentencePiece's kind, with a normalizer and with Metaspace.
+void write_sentencepiece(corpus const& out) {
+  auto file = json::parse(
+      R"({"normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": "\u2581"}, {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"}]}, "decoder": {"type": "Sequence", "decoders": [{"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}, "model": {"type": "BPE", "unk_token": "<unk>", "fuse_unk": true, "byte_fallback": true, "vocab": {"<unk>": 0, "<0xC3>": 1, "<0xA9>": 2, "\u2581": 3, "l": 4, "o": 5, "lo": 6, "\u2581\u2581": 7}, "merges": ["l o", "\u2581 \u2581"]}, "added_tokens": [{"id": 8, "content": "world", "single_word": true, "special": true}]})");
+  out.add("sentencepiece", file.dump());
+  file["normalizer"] = nullptr;
+  file["pre_tokenizer"] = {
+      {"type", "Metaspace"}, {"replacement", "\u2581"}, {"prepend_scheme", "first"}};
+  file["model"]["fuse_unk"] = false;
+  out.add("metaspace", file.dump());
 }
 
 void write_tokenizer(fs::path const& root) {
@@ -136,6 +161,18 @@ void write_tokenizer(fs::path const& root) {
                                   {"special", false},
                                   {"single_word", false}});
   out.add("more", file.dump());
+  file["normalizer"] = nullptr;
+  file["pre_tokenizer"] = {
+      {"type", "Sequence"},
+      {"pretokenizers",
+       {{{"type", "Split"},
+         {"pattern", {{"Regex", mpt::regular_expression_of(mpt::word_pattern::gpt4o)}}},
+         {"behavior", "Isolated"},
+         {"invert", false}},
+        {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}}}}};
+  file["added_tokens"].back()["single_word"] = true;
+  out.add("split", file.dump());
+  write_sentencepiece(out);
   out.add(
       "least",
       R"({"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false}, "decoder": {"type": "ByteLevel"}})");

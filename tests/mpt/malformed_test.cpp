@@ -219,7 +219,9 @@ group hf_group() {
   };
   add("{\"model_type\": \"mpt\",}");
   add("[]");
-  add(R"({"model_type": "llama"})");
+  add(R"({"model_type": "opt"})");
+  add(R"({"model_type": "llama", "vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1})");
+  add(R"({"model_type": "gpt2", "vocab_size": 9, "n_embd": 8, "n_layer": 1, "n_head": 3})");
   add(R"({"model_type": "mpt", "model_type": "mpt"})");
   add(R"({"model_type": "mpt", "d_model": 64, "n_layers": 2, "vocab_size": 100})");
   auto const sized = [](std::string const& rest) {
@@ -262,6 +264,11 @@ group tokenizer_group() {
       [](json& file) { file["added_tokens"].push_back(file["added_tokens"][0]); });
   add("a normalizer that lowercases", [](json& file) {
     file["normalizer"] = {{"type", "Lowercase"}};
+  });
+  add("an unknown split pattern", [](json& file) {
+    file["pre_tokenizer"] = {
+        {"type", "Sequence"},
+        {"pretokenizers", {{{"type", "Split"}, {"pattern", {{"Regex", "\\w+"}}}}}}};
   });
   return out;
 }

@@ -177,7 +177,7 @@ refused() { # message arguments...
   grep -qF "$message" log || { cat log >&2; fail "another message: $*"; }
 }
 refused "is an MDS set" train_loader.dataset.hf_name=data
-refused "'gpt2' is not an MPT" model.pretrained_model_name_or_path=gpt2
+refused "'gpt2' is no folder on this machine" model.pretrained_model_name_or_path=gpt2
 refused "mosaicml's files are no longer on the hub" model.pretrained_model_name_or_path=mosaicml/mpt-7b
 refused "train_loader.dataset.hf_name: 'mosaicml/dolly_hhrlhf' is no folder or file" \
   train_loader.dataset.hf_name=mosaicml/dolly_hhrlhf

@@ -1,4 +1,5 @@
-// The golden models: tests/golden/mpt_FORM.safetensors, by tests/reference/make_golden.py.
+// The golden models: tests/golden/mpt_FORM.safetensors, by tests/reference/make_golden.py, and
+// those of other families in tests/golden/families, by make_family_golden.py.
 #pragma once
 
 namespace test {
@@ -14,5 +15,13 @@ inline constexpr char const* golden_forms[] = {"a1",           "a2",           "
                                                "d_llama3",     "d_layers",     "d_reuse",
                                                "d_reuse_bias", "d_xpos",       "d_all",
                                                "b1",           "b2",           "b3"};
+
+inline constexpr char const* golden_families[] = {
+    "families/llama_grouped",     "families/llama_wide_heads",     "families/llama_biases",
+    "families/mistral_window",    "families/mistral_narrow_heads", "families/mistral_theta",
+    "families/qwen2_tied",        "families/qwen2_yarn",           "families/qwen2_window",
+    "families/qwen3_tied",        "families/qwen3_biases",         "families/qwen3_plain",
+    "families/gpt_neox_parallel", "families/gpt_neox_sequential",  "families/gpt_neox_few_biases",
+    "families/gpt2_plain",        "families/gpt2_untied",          "families/gpt2_gelu"};
 
 }  // namespace test

@@ -1,11 +1,12 @@
 // MPT on a device, compared with independent implementations: LLM Foundry's modeling code (forms
-// a1-a5, c... and d...) and transformers' MptForCausalLM (b...). tests/reference/make_golden.py
-// makes the golden numbers.
+// a1-a5, c... and d...), transformers' MptForCausalLM (b...) and its models of other families
+// (families/...). tests/reference/make_golden.py and make_family_golden.py make the golden numbers.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -16,7 +17,9 @@
 
 #include <mpt/config/hf.hpp>
 #include <mpt/config/read_lora.hpp>
+#include <mpt/hf/convert.hpp>
 #include <mpt/hf/names.hpp>
+#include <mpt/hf/shapes.hpp>
 #include <mpt/model/model.hpp>
 #include <mpt/model/sequences.hpp>
 #include <parallel/checkpoint/safetensors.hpp>
@@ -35,7 +38,9 @@ using parallel::index;
 
 /// The golden file of a form.
 [[nodiscard]] inline parallel::checkpoint::safetensors_file golden_file(std::string const& form) {
-  return parallel::checkpoint::safetensors_file(golden_folder() / ("mpt_" + form + ".safetensors"));
+  bool const is_family = form.find('/') != std::string::npos;
+  return parallel::checkpoint::safetensors_file(
+      golden_folder() / ((is_family ? form : "mpt_" + form) + ".safetensors"));
 }
 
 /// Reads the reference's configuration, in LLM Foundry's names.
@@ -65,6 +70,7 @@ struct golden_model {
   stream_type compute;
   parallel::single comm;
   mpt::model<T> net;
+  std::optional<mpt::hf::stored_layout> layout;  // of a family's tensors
   stepper_type step;
   parallel::buffer<std::byte> storage;
   parallel::arena memory;
@@ -76,6 +82,7 @@ struct golden_model {
         device(std::move(source_device)),
         compute(device.compute_options()),
         net(golden_config(file)),
+        layout(mpt::stored_tensors_of(net.config(), mpt::hf::shapes_of(net.config())).layout),
         step(net, device, comm, parallel::decoupled_adamw{}, {}),
         storage(device.template allocate<std::byte>(std::size_t{64} << 20)),
         memory(storage) {
@@ -86,11 +93,9 @@ struct golden_model {
             device, unit.memory.segments()[s].values.span(), [&](std::span<T> values) {
               segment.for_each_piece(
                   0, segment.size, [&](auto const& p, index, index, index memory_offset) {
-                    auto const name = stored("param/", p.name);
-                    REQUIRE(file.at(name).size() == p.size());
-                    file.read(name, 0,
-                              values.subspan(static_cast<std::size_t>(memory_offset),
-                                             static_cast<std::size_t>(p.size())));
+                    read_parameter("param/", p.name,
+                                   values.subspan(static_cast<std::size_t>(memory_offset),
+                                                  static_cast<std::size_t>(p.size())));
                   });
             });
       }
@@ -124,6 +129,26 @@ struct golden_model {
 
   [[nodiscard]] parallel::context<stream_type> context() {
     return {compute, memory, parallel::pass::training, {}, batch.length};
+  }
+
+  /// Fills `out` with numbers of the file ("param/", "grad64/", ...) that belong to a parameter.
+  template <class U>
+  void read_parameter(std::string const& kind, std::string const& name, std::span<U> out) const {
+    if (layout)
+      return layout->read_parameter(
+          name, 0, out, [&](std::string const& tensor, index begin, std::span<U> values) {
+            file.read(kind + tensor, begin, values);
+          });
+    REQUIRE(static_cast<std::size_t>(file.at(stored(kind, name)).size()) == out.size());
+    file.read(stored(kind, name), 0, out);
+  }
+
+  /// All numbers of one kind that belong to a parameter of this size.
+  [[nodiscard]] std::vector<double> golden_of(std::string const& kind, std::string const& name,
+                                              std::size_t size) const {
+    std::vector<double> out(size);
+    read_parameter(kind, name, std::span(out));
+    return out;
   }
 
   /// The name of a parameter's tensor in the file.

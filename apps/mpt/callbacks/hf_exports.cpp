@@ -10,10 +10,11 @@ namespace mpt {
 
 hf_exports hf_exports_of(train_config const& config, std::string const& base) {
   auto const& settings = config.callbacks.hf_checkpointer.value();
-  hf_exports out{hf::shapes_of(config.model), {}};
-  if (auto const& lora = config.model.lora) {
-    out.tensors = hf::adapters_of(out.tensors);
-    out.options = hf::adapter_options_of(*lora, precision_named(settings.precision), base);
+  hf_exports out;
+  auto parameters = hf::shapes_of(config.model);
+  if (config.model.lora) {
+    parameters = hf::adapters_of(parameters);
+    out.options = hf::adapter_options_of(config.model, precision_named(settings.precision), base);
   } else {
     std::error_code unreadable;  // an unreadable path counts as absent
     auto const& name = config.tokenizer.name;
@@ -21,6 +22,7 @@ hf_exports hf_exports_of(train_config const& config, std::string const& base) {
     out.options =
         export_options_of(config.model, settings.precision, has_tokenizer ? name : std::string());
   }
+  out.tensors = stored_tensors_of(config.model, parameters);
   if (settings.overwrite) out.options.existing = parallel::checkpoint::if_exists::replace;
   return out;
 }

@@ -1,5 +1,7 @@
 #include <mpt/config/attention.hpp>
 
+#include <cmath>
+
 namespace mpt {
 
 attention_config with_overrides(attention_config attn, layer_override const& layer) {
@@ -33,6 +35,8 @@ void check_attention(attention_config const& attn, std::int64_t n_heads, std::in
     require(*attn.attn_logit_softcapping > 0, prefix,
             "attn_config.attn_logit_softcapping must be above 0, or null for none, found ",
             *attn.attn_logit_softcapping);
+  require(attn.qk_norm_eps > 0 && attn.qk_norm_eps < 1, prefix,
+          "attn_config.qk_norm_eps must be above 0 and below 1, found ", attn.qk_norm_eps);
   require(attn.sliding_window_size >= -1, prefix,
           "attn_config.sliding_window_size must be a number of tokens, or -1 for all, found ",
           attn.sliding_window_size);
@@ -43,9 +47,23 @@ void check_attention(attention_config const& attn, std::int64_t n_heads, std::in
           attn.alibi_bias_max);
   if (!attn.rope) return;
   auto const& rope = *attn.rope;
-  require(head_dim % 2 == 0, prefix,
-          "attn_config.rope turns elements in pairs, but d_model / n_heads is ", head_dim,
+  require(rope.rotary_dim || head_dim % 2 == 0, prefix,
+          "attn_config.rope turns elements in pairs, but the width of a head is ", head_dim,
           ", which is odd");
+  if (rope.rotary_dim)
+    require(*rope.rotary_dim >= 2 && *rope.rotary_dim <= head_dim && *rope.rotary_dim % 2 == 0,
+            prefix, "attn_config.rotary_dim must be an even number from 2 to the width of a head, ",
+            head_dim, ", found ", *rope.rotary_dim);
+  require(rope.beta_slow > 0 && rope.beta_slow < rope.beta_fast, prefix,
+          "attn_config.rope_hf_config.beta_slow must be above 0 and below beta_fast ",
+          rope.beta_fast, ", found ", rope.beta_slow);
+  require(rope.attention_factor > 0 && std::isfinite(rope.attention_factor), prefix,
+          "attn_config.rope_hf_config.attention_factor must be a number above 0, found ",
+          rope.attention_factor);
+  require(rope.scaling != rope_scaling::yarn || rope.theta > 1, prefix,
+          "attn_config.rope_theta must be above 1 with yarn, found ", rope.theta);
+  require(!rope.rotary_dim || (rope.scaling != rope_scaling::yarn && !rope.xpos_scale_base), prefix,
+          "attn_config.rotary_dim cannot be used with yarn or xpos, which scale whole heads");
   require(rope.theta > 0, prefix, "attn_config.rope_theta must be above 0, found ", rope.theta);
   require(rope.factor >= 1, prefix, "attn_config.rope_hf_config.factor must be at least 1, found ",
           rope.factor);

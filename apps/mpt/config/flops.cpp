@@ -16,7 +16,7 @@ std::int64_t parameter_flops_per_token(model_config const& model) {
 }
 
 std::int64_t flops_per_token(model_config const& model, std::int64_t seq_len) {
-  return parameter_flops_per_token(model) + 12 * model.n_layers * model.d_model * seq_len;
+  return parameter_flops_per_token(model) + 12 * model.n_layers * query_width(model) * seq_len;
 }
 
 std::int64_t causal_flops_per_token(model_config const& model, std::int64_t seq_len) {
@@ -27,7 +27,7 @@ std::int64_t causal_flops_per_token(model_config const& model, std::int64_t seq_
     pairs += full_window * (full_window + 1) / 2 + (seq_len - full_window) * full_window;
   }
   return parameter_flops_per_token(model) +
-         static_cast<std::int64_t>(12.0L * static_cast<long double>(model.d_model) *
+         static_cast<std::int64_t>(12.0L * static_cast<long double>(query_width(model)) *
                                    static_cast<long double>(pairs) /
                                    static_cast<long double>(seq_len));
 }

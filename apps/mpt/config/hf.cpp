@@ -4,9 +4,11 @@
 #include <cmath>
 #include <variant>
 
+#include <mpt/config/family.hpp>
 #include <mpt/config/hf_attention.hpp>
 #include <mpt/config/read_model.hpp>
 #include <mpt/config/token_ids.hpp>
+#include <mpt/yaml/scalar.hpp>
 #include <mpt/yaml/small_file.hpp>
 
 namespace mpt {
@@ -69,6 +71,10 @@ std::vector<std::string> transformers_gaps(model_config const& model) {
                  "attn_config.alibi_bias_max is not 8, which it assumes");
   add_gap_unless(model.no_bias, "norms and FFN have biases; it has none");
   add_gap_unless(!has_attention_bias(model), "attention has biases; it has none");
+  add_gap_unless(query_width(model) == model.d_model, "heads are not d_model wide together");
+  add_gap_unless(has_out_proj_bias(model) == !model.no_bias,
+                 "out_proj differs from the FFN in whether it has a bias");
+  add_gap_unless(!model.parallel_residual, "attention and FFN read the same input");
   add_gap_unless(ffn_hidden(model) == 4 * model.d_model, "the FFN is not 4 times d_model wide");
   add_gap_unless(!is_rms(model.norm_type), "norms are rmsnorm; it uses layernorm");
   add_gap_unless(model.ffn_type == ffn_kind::mptmlp, "the FFN is gated (mptglu); it has none");
@@ -93,7 +99,7 @@ std::vector<std::string> transformers_gaps(model_config const& model) {
 nlohmann::json to_hf_json(model_config const& model, std::string_view dtype) {
   parallel::require(dtype == "float32" || dtype == "bfloat16" || dtype == "float16",
                     "torch_dtype must be float32, bfloat16 or float16, found ", dtype);
-  bool const is_transformers_form = transformers_gaps(model).empty();
+  bool const is_transformers_form = model.family == "mpt" && transformers_gaps(model).empty();
   nlohmann::json json = {
       {"architectures", {is_transformers_form ? "MptForCausalLM" : remote_architecture}},
       {"model_type", is_transformers_form ? "mpt" : remote_model_type},
@@ -118,6 +124,10 @@ nlohmann::json to_hf_json(model_config const& model, std::string_view dtype) {
       {"use_cache", false},
       {"attn_config", detail::attention_json(model.attn)},
       {"init_config", init_json(model.init)}};
+  if (model.family != "mpt") json["family"] = model.family;
+  if (model.head_dim) json["head_dim"] = *model.head_dim;
+  if (model.out_proj_bias) json["out_proj_bias"] = *model.out_proj_bias;
+  if (model.parallel_residual) json["parallel_residual"] = true;
   if (!model.layers.empty()) json["block_overrides"] = detail::overrides_json(model.layers);
   if (model.attention_bias) json["attention_bias"] = *model.attention_bias;
   if (model.attn.norm_type != norm_kind::low_precision_layernorm)
@@ -126,9 +136,30 @@ nlohmann::json to_hf_json(model_config const& model, std::string_view dtype) {
   return json;
 }
 
+namespace {
+
+/// The element type that a config.json names.
+[[nodiscard]] std::string read_dtype(nlohmann::json const& json, std::string const& source) {
+  std::string out = "float32";
+  for (char const* const key : {"torch_dtype", "dtype"})  // older and newer transformers
+    if (auto const found = json.find(key); found != json.end() && !found->is_null())
+      out = found->is_string() ? found->get<std::string>() : found->dump();
+  parallel::require(out == "float32" || out == "bfloat16" || out == "float16", source,
+                    ": torch_dtype is '", printable(out),
+                    "'; expected float32, bfloat16 or float16");
+  return out;
+}
+
+}  // namespace
+
 hf_model from_hf_json(nlohmann::json const& json, std::string const& source) {
   parallel::require(json.is_object(), source, ": expected a JSON object, found ",
                     std::string_view(json.type_name()));
+  if (auto const type = json.find("model_type"); type != json.end() && type->is_string())
+    if (auto const* const family = find_family(type->get_ref<std::string const&>()))
+      return {.model = read_family_json(*family, json, source),
+              .dtype = read_dtype(json, source),
+              .end_tokens = read_token_ids(json, "eos_token_id", source)};
   config_node root = detail::node_of(json, source, config_limits{}.depth);
   auto const text_of = [&](std::string_view key) {
     config_node const* const node = root.find(key);
@@ -140,8 +171,8 @@ hf_model from_hf_json(nlohmann::json const& json, std::string const& source) {
                     "bfloat16 or float16");
   bool const is_remote_form = text_of("model_type") == remote_model_type;
   parallel::require(is_remote_form || text_of("model_type") == "mpt", source, ": model_type is '",
-                    printable(text_of("model_type")), "'; expected 'mpt' or '", remote_model_type,
-                    "'");
+                    printable(text_of("model_type")), "'; the families that are read are ",
+                    family_names());
   for (std::string_view const key : {"d_model", "n_heads", "n_layers", "vocab_size"})
     parallel::require(!text_of(key).empty(), source, ": lacks ", key,
                       ", a number; a model's size is not guessed");
@@ -187,11 +218,7 @@ hf_model from_hf_json(nlohmann::json const& json, std::string const& source) {
   hf_model result;
   result.model = read_model(reader);
   result.end_tokens = read_token_ids(json, "eos_token_id", source);
-  for (std::string_view const key : {"torch_dtype", "dtype"})  // older and newer transformers
-    if (!text_of(key).empty()) result.dtype = text_of(key);
-  parallel::require(
-      result.dtype == "float32" || result.dtype == "bfloat16" || result.dtype == "float16", source,
-      ": torch_dtype is '", printable(result.dtype), "'; expected float32, bfloat16 or float16");
+  result.dtype = read_dtype(json, source);
   if (from_transformers) {
     auto const gaps = transformers_gaps(result.model);
     if (!gaps.empty())
@@ -209,8 +236,11 @@ std::optional<setting_difference> difference_of(model_config const& first,
     auto json = to_hf_json(model, "float32");
     for (char const* const key :
          {"architectures", "auto_map", "model_type", "torch_dtype", "max_seq_len", "resid_pdrop",
-          "emb_pdrop", "embedding_fraction", "init_config", "use_cache", "expansion_ratio"})
+          "emb_pdrop", "embedding_fraction", "init_config", "use_cache", "expansion_ratio",
+          "family", "head_dim"})
       json.erase(key);
+    json["head_dim"] = head_dim(model);
+    json["out_proj_bias"] = has_out_proj_bias(model);
     auto& attn = json["attn_config"];
     for (char const* const key : {"attn_impl", "attn_pdrop", "attn_uses_sequence_id", "attn_type"})
       attn.erase(key);
@@ -225,7 +255,7 @@ std::optional<setting_difference> difference_of(model_config const& first,
     json["ffn_config"]["ffn_type"] = model.ffn_type == ffn_kind::mptglu ? "mptglu" : "mptmlp";
     json["attention_bias"] = has_attention_bias(model);
     if (kv_heads(model) == model.n_heads) attn["kv_n_heads"] = nullptr;
-    auto const default_scale = 1 / std::sqrt(static_cast<double>(model.d_model / model.n_heads));
+    auto const default_scale = 1 / std::sqrt(static_cast<double>(head_dim(model)));
     if (model.attn.softmax_scale.value_or(default_scale) == default_scale)
       attn["softmax_scale"] = nullptr;
     return json.flatten();
@@ -273,6 +303,29 @@ config_node node_of(nlohmann::json const& json, std::string const& location, std
     node.text = json.is_string() ? json.get<std::string>() : json.dump();
   }
   return node;
+}
+
+nlohmann::json json_of(config_node const& node) {
+  if (node.is_map()) {
+    auto out = nlohmann::json::object();
+    for (std::size_t i = 0; i < node.items.size(); ++i)
+      out[node.keys[i].name] = json_of(node.items[i]);
+    return out;
+  }
+  if (node.is_list()) {
+    auto out = nlohmann::json::array();
+    for (auto const& item : node.items) out.push_back(json_of(item));
+    return out;
+  }
+  if (node.is_null()) return nullptr;
+  if (node.is_string) return node.text;
+  if (auto const flag = parse_bool(node.text)) return *flag;
+  bool const is_whole = node.text.find_first_of(".eE") == std::string::npos;
+  if (auto const number = parse_integer(node.text); number && is_whole)
+    return *number < 0 ? nlohmann::json(*number)
+                       : nlohmann::json(static_cast<std::uint64_t>(*number));
+  if (auto const number = parse_number(node.text)) return *number;
+  return node.text;
 }
 
 }  // namespace mpt::detail

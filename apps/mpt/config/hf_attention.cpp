@@ -23,6 +23,7 @@ void add_rope(nlohmann::json& json, rope_config const& rope) {
     return;
   }
   json["rope_impl"] = "hf";
+  if (rope.rotary_dim) json["rotary_dim"] = *rope.rotary_dim;
   nlohmann::json scaling = {{"type", "no_scaling"}, {"factor", rope.factor}};
   if (rope.scaling == rope_scaling::linear) scaling["type"] = "linear";
   if (rope.scaling == rope_scaling::dynamic) scaling["type"] = "dynamic";
@@ -30,6 +31,14 @@ void add_rope(nlohmann::json& json, rope_config const& rope) {
     scaling["type"] = "llama3";
     scaling["low_freq_factor"] = rope.low_freq_factor;
     scaling["high_freq_factor"] = rope.high_freq_factor;
+    scaling["original_max_position_embeddings"] = rope.original_max_position_embeddings;
+  }
+  if (rope.scaling == rope_scaling::yarn) {
+    scaling["type"] = "yarn";
+    scaling["beta_fast"] = rope.beta_fast;
+    scaling["beta_slow"] = rope.beta_slow;
+    scaling["truncate"] = rope.truncate;
+    scaling["attention_factor"] = rope.attention_factor;
     scaling["original_max_position_embeddings"] = rope.original_max_position_embeddings;
   }
   json["rope_hf_config"] = std::move(scaling);
@@ -72,6 +81,7 @@ nlohmann::json attention_json(attention_config const& attn) {
   if (attn.kv_n_heads) json["kv_n_heads"] = *attn.kv_n_heads;
   if (!attn.fused_qkv) json["fused_qkv"] = false;
   if (attn.qk_gn) json["qk_gn"] = true;
+  if (attn.qk_norm_eps != attention_config{}.qk_norm_eps) json["qk_norm_eps"] = attn.qk_norm_eps;
   if (attn.attn_logit_softcapping) json["attn_logit_softcapping"] = *attn.attn_logit_softcapping;
   if (attn.sliding_window_size >= 0) json["sliding_window_size"] = attn.sliding_window_size;
   if (attn.temperature != temperature_config{})

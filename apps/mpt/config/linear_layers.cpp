@@ -6,6 +6,7 @@ namespace mpt {
 
 std::vector<linear_layer> linear_layers(model_config const& model) {
   std::int64_t const d = model.d_model;
+  std::int64_t const width = query_width(model);
   std::int64_t const key_width = kv_heads(model) * head_dim(model);
   std::int64_t const hidden = ffn_hidden(model);
   std::vector<linear_layer> out;
@@ -15,13 +16,13 @@ std::vector<linear_layer> linear_layers(model_config const& model) {
     };
     bool const has_own_keys = key_source(model, i) == i;
     if (has_own_keys && model.attn.fused_qkv) {
-      add("attn.Wqkv", d + 2 * key_width, d);
+      add("attn.Wqkv", width + 2 * key_width, d);
     } else {
-      add("attn.Wq", d, d);
+      add("attn.Wq", width, d);
       if (has_own_keys) add("attn.Wk", key_width, d);
       if (has_own_keys) add("attn.Wv", key_width, d);
     }
-    add("attn.out_proj", d, d);
+    add("attn.out_proj", d, width);
     add("ffn.up_proj", hidden, d);
     if (model.ffn_type == ffn_kind::mptglu) add("ffn.gate_proj", hidden, d);
     add("ffn.down_proj", d, hidden);

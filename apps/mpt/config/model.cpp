@@ -12,7 +12,16 @@ std::int64_t ffn_hidden(model_config const& model) {
   return std::llround(model.expansion_ratio * static_cast<double>(model.d_model));
 }
 
-std::int64_t head_dim(model_config const& model) { return model.d_model / model.n_heads; }
+std::int64_t head_dim(model_config const& model) {
+  return model.head_dim.value_or(model.d_model / model.n_heads);
+}
+
+bool is_default_head_dim(model_config const& model) {
+  return model.head_dim && model.d_model % model.n_heads == 0 &&
+         *model.head_dim == model.d_model / model.n_heads;
+}
+
+std::int64_t query_width(model_config const& model) { return model.n_heads * head_dim(model); }
 
 bool has_norm_bias(model_config const& model, norm_kind kind) {
   return !model.no_bias && !is_rms(kind);
@@ -47,6 +56,10 @@ bool has_attention_bias(model_config const& model) {
   return model.attention_bias.value_or(!model.no_bias);
 }
 
+bool has_out_proj_bias(model_config const& model) {
+  return model.out_proj_bias.value_or(!model.no_bias);
+}
+
 double residual_divisor(model_config const& model) {
   auto const layers = static_cast<double>(model.n_layers);
   if (model.init.name == init_scheme::torch_default)
@@ -63,7 +76,9 @@ std::string_view positions_name(model_config const& model) {
 }
 
 double softmax_scale(model_config const& model) {
-  return model.attn.softmax_scale.value_or(1 / std::sqrt(static_cast<double>(head_dim(model))));
+  double const growth = model.attn.rope ? model.attn.rope->attention_factor : 1;
+  return growth * growth *
+         model.attn.softmax_scale.value_or(1 / std::sqrt(static_cast<double>(head_dim(model))));
 }
 
 void check_model(model_config const& model, std::string_view prefix) {
@@ -80,8 +95,9 @@ void check_model(model_config const& model, std::string_view prefix) {
   require_range(model.n_layers, largest_n_layers, "n_layers");
   require_range(model.max_seq_len, largest_seq_len, "max_seq_len");
   require_range(model.vocab_size, largest_vocab, "vocab_size");
-  parallel::require(model.d_model % model.n_heads == 0, prefix, "d_model ", model.d_model,
-                    " must be divisible by n_heads ", model.n_heads);
+  if (model.head_dim) require_range(*model.head_dim, largest_d_model / model.n_heads, "head_dim");
+  parallel::require(model.head_dim || model.d_model % model.n_heads == 0, prefix, "d_model ",
+                    model.d_model, " must be divisible by n_heads ", model.n_heads);
   if (model.ffn_hidden_size) {
     require_range(*model.ffn_hidden_size, largest_ffn, "ffn_config.ffn_hidden_size");
   } else {
@@ -142,12 +158,13 @@ std::int64_t non_embedding_parameter_count(model_config const& model) {
     return has_norm_bias(model, kind) ? 2 * width : width;
   };
   std::int64_t const norm = norm_parameters(model.norm_type, d);
+  std::int64_t const width = query_width(model);
   std::int64_t const kv_width = kv_heads(model) * head_dim(model);
   std::int64_t const norm_width =
-      model.attn.qk_ln ? d + kv_width : (model.attn.qk_gn ? 2 * head_dim(model) : 0);
+      model.attn.qk_ln ? width + kv_width : (model.attn.qk_gn ? 2 * head_dim(model) : 0);
   std::int64_t const attention =
-      2 * d * (d + kv_width) + (has_attention_bias(model) ? d + 2 * kv_width : 0) +
-      (model.no_bias ? 0 : d) + norm_parameters(model.attn.norm_type, norm_width);
+      2 * d * (width + kv_width) + (has_attention_bias(model) ? width + 2 * kv_width : 0) +
+      (has_out_proj_bias(model) ? d : 0) + norm_parameters(model.attn.norm_type, norm_width);
   // Wk, Wv and k_ln, which a layer that reuses keys does not have
   std::int64_t const reused_parameters =
       2 * d * kv_width + (has_attention_bias(model) ? 2 * kv_width : 0) +

@@ -14,13 +14,14 @@ namespace {
 /// Reads `rope` and its settings.
 void read_rope(config_reader& reader, attention_config& attention) {
   constexpr std::string_view keys[] = {"rope_theta", "rope_impl", "rope_dail_config",
-                                       "rope_hf_config"};
+                                       "rope_hf_config", "rotary_dim"};
   if (!reader.get("rope", false)) {
     for (auto const key : keys) reader.accept_without_effect(key, "belongs to rope");
     return;
   }
   rope_config rope;
   rope.theta = reader.get("rope_theta", rope.theta);
+  rope.rotary_dim = reader.optional<std::int64_t>("rotary_dim");
   if (reader.one_of("rope_impl", "dail", {"dail", "hf"}) == "dail") {
     auto dail = reader.section("rope_dail_config");
     if (dail.one_of("type", "original", {"original", "xpos"}) == "xpos")
@@ -33,10 +34,11 @@ void read_rope(config_reader& reader, attention_config& attention) {
   } else {
     auto hf = reader.section("rope_hf_config");
     auto const type =
-        hf.one_of("type", "no_scaling", {"no_scaling", "linear", "dynamic", "llama3"});
+        hf.one_of("type", "no_scaling", {"no_scaling", "linear", "dynamic", "llama3", "yarn"});
     if (type == "linear") rope.scaling = rope_scaling::linear;
     if (type == "dynamic") rope.scaling = rope_scaling::dynamic;
     if (type == "llama3") rope.scaling = rope_scaling::llama3;
+    if (type == "yarn") rope.scaling = rope_scaling::yarn;
     auto const read_number = [&](std::string_view key, double& value) {
       value = type == "llama3" ? hf.required<double>(key) : hf.get(key, value);
     };
@@ -44,12 +46,24 @@ void read_rope(config_reader& reader, attention_config& attention) {
     read_number("low_freq_factor", rope.low_freq_factor);
     read_number("high_freq_factor", rope.high_freq_factor);
     constexpr std::string_view trained_length = "original_max_position_embeddings";
+    bool const is_trained_shorter = type == "llama3" || type == "yarn";
     rope.original_max_position_embeddings =
-        type == "llama3" ? hf.required<std::int64_t>(trained_length)
-                         : hf.get(trained_length, rope.original_max_position_embeddings);
+        is_trained_shorter ? hf.required<std::int64_t>(trained_length)
+                           : hf.get(trained_length, rope.original_max_position_embeddings);
+    if (type == "yarn") {
+      rope.beta_fast = hf.get("beta_fast", rope.beta_fast);
+      rope.beta_slow = hf.get("beta_slow", rope.beta_slow);
+      rope.truncate = hf.get("truncate", rope.truncate);
+      rope.attention_factor = hf.get("attention_factor", rope.attention_factor);
+    } else {
+      for (std::string_view const key : {"beta_fast", "beta_slow", "truncate", "attention_factor"})
+        hf.accept_without_effect(key, "belongs to type yarn");
+    }
     if (type != "llama3")
-      hf.report_all_without_effect({"low_freq_factor", "high_freq_factor", trained_length},
+      hf.report_all_without_effect({"low_freq_factor", "high_freq_factor"},
                                    "belongs to type llama3");
+    if (!is_trained_shorter)
+      hf.report_without_effect(trained_length, "belongs to types llama3 and yarn");
     if (type == "no_scaling") hf.report_without_effect("factor", "type is no_scaling");
     hf.finish();
     reader.accept_without_effect("rope_dail_config", "belongs to rope_impl dail");
@@ -152,6 +166,7 @@ attention_config read_attention(config_reader& reader, std::int64_t d_model) {
   attention.fused_qkv = reader.get("fused_qkv", attention.fused_qkv);
   attention.qk_ln = reader.get("qk_ln", attention.qk_ln);
   attention.qk_gn = reader.get("qk_gn", attention.qk_gn);
+  attention.qk_norm_eps = reader.get("qk_norm_eps", attention.qk_norm_eps);
   attention.norm_type =
       read_name(reader, "norm_type", "low_precision_layernorm", norm_kind_names, "a norm");
   if (!attention.qk_ln && !attention.qk_gn)

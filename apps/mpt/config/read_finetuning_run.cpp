@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include <mpt/config/family.hpp>
 #include <mpt/config/read_hf_model.hpp>
 #include <mpt/config/read_lora.hpp>
 #include <mpt/config/read_model.hpp>
@@ -37,10 +38,12 @@ void read_adapters(config_reader& reader, train_config& config, hub_mirrors cons
     reader.check(key, is_adapter_folder(config.adapter), "'", printable(config.adapter),
                  "' is no folder with ", adapter_config_name, "; ",
                  mirror_advice(reader.full_name(key), name));
+    separate_projections(config.model);
     config.model.lora =
         from_peft_json(read_adapter_json(config.adapter), config.model, config.adapter);
   } else if (node != nullptr && !(node->is_map() && node->items.empty())) {
     auto section = reader.section("peft_config");
+    separate_projections(config.model);
     config.model.lora = read_lora(section, config.model);
   }
 }

@@ -1,16 +1,15 @@
 #include <mpt/config/read_hf_model.hpp>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
-#include <type_traits>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include <mpt/config/family.hpp>
 #include <mpt/config/hf.hpp>
 #include <mpt/config/read_model.hpp>
 #include <mpt/yaml/small_file.hpp>
@@ -67,33 +66,46 @@ void merge_members(config_node& base, config_node const& overrides) {
   return model;
 }
 
-/// Fails with the reason unless the folder holds an MPT.
-void require_mpt(config_reader const& reader, std::string const& name,
-                 std::filesystem::path const& folder) {
+/// Fails with the reason unless the folder holds a config.json.
+void require_config(config_reader const& reader, std::string const& name,
+                    std::filesystem::path const& folder) {
   constexpr std::string_view key = "pretrained_model_name_or_path";
   std::error_code code;  // an unreadable folder counts as absent
-  auto const config = folder / "config.json";
-  if (!std::filesystem::exists(config, code)) {
-    constexpr std::array<std::string_view, 9> other_families{
-        "gpt2", "gpt-", "t5-", "llama", "opt-", "dbrx", "bloom", "mistral", "pythia"};
-    std::string short_name = name.substr(name.rfind('/') + 1);  // the whole name without a '/'
-    for (char& c : short_name)
-      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-    for (auto const family : other_families)
-      reader.check(key, !short_name.starts_with(family), "'", printable(name),
-                   "' is not an MPT, the one kind of model that is trained here; choose an MPT");
-    reader.check(key, !std::filesystem::exists(folder, code), "'", printable(folder.string()),
-                 "' holds no config.json; give a Hugging Face folder of an MPT");
-    reader.fail(key, "'", printable(folder.string()), "' is no folder on this machine; ",
-                mirror_advice(reader.full_name(key), name));
-  }
-  auto const json = parallel::checkpoint::parse_json(read_small_file(config), config.string());
-  auto const kind =
-      json.is_object() ? json.value("model_type", nlohmann::json()) : nlohmann::json();
-  bool const is_mpt = kind == "mpt" || kind == remote_model_type;
-  reader.check(key, is_mpt, "the model in '", printable(folder.string()), "' is of type ",
-               printable(kind.dump()),
-               ", not an MPT, the one kind of model that is trained here; choose an MPT");
+  if (std::filesystem::exists(folder / "config.json", code)) return;
+  reader.check(key, !std::filesystem::exists(folder, code), "'", printable(folder.string()),
+               "' holds no config.json; give a Hugging Face folder of a model");
+  reader.fail(key, "'", printable(folder.string()), "' is no folder on this machine; ",
+              mirror_advice(reader.full_name(key), name));
+}
+
+/// The model in a folder of a family, its config.json changed by config_overrides.
+[[nodiscard]] model_config read_family_model(config_reader& reader, model_family const& family,
+                                             nlohmann::json const& json,
+                                             std::filesystem::path const& file) {
+  config_node const* const overrides = reader.raw("config_overrides");
+  if (overrides == nullptr) return read_family_json(family, json, file.string());
+  reader.check("config_overrides", overrides->is_map(), "expected a mapping, found ",
+               describe(*overrides));
+  return read_family_json(
+      family, json,
+      parallel::concat(file.string(), " with ", reader.full_name("config_overrides"), " (",
+                       overrides->location, ")"),
+      detail::json_of(*overrides));
+}
+
+/// The model in the folder, of whichever family.
+[[nodiscard]] model_config read_folder(config_reader& reader, std::filesystem::path const& folder) {
+  auto const file = folder / "config.json";
+  auto const json = parallel::checkpoint::parse_json(read_small_file(file), file.string());
+  auto const type = json.is_object() ? json.value("model_type", nlohmann::json()) : json;
+  auto const* const family =
+      type.is_string() ? find_family(type.get_ref<std::string const&>()) : nullptr;
+  reader.check("pretrained_model_name_or_path",
+               family != nullptr || type == "mpt" || type == remote_model_type, "the model in '",
+               printable(folder.string()), "' is of type ", printable(type.dump()),
+               "; the families that are trained are ", family_names());
+  return family != nullptr ? read_family_model(reader, *family, json, file)
+                           : read_overridden(reader, folder);
 }
 
 }  // namespace
@@ -102,9 +114,9 @@ hf_causal_lm read_hf_causal_lm(config_reader& reader, hub_mirrors const& mirrors
   hf_causal_lm out;
   auto const name = reader.required<std::string>("pretrained_model_name_or_path");
   out.folder = mirrored_path(mirrors, name);
-  require_mpt(reader, name, out.folder);
+  require_config(reader, name, out.folder);
   out.pretrained = reader.get("pretrained", out.pretrained);
-  out.model = read_overridden(reader, out.folder);
+  out.model = read_folder(reader, out.folder);
   for (std::string_view const key : {"use_auth_token", "trust_remote_code"})
     reader.accept_without_effect(key, "the folder is on this machine, and its code is never run");
   for (std::string_view const key : {"use_flash_attention_2", "attn_implementation"})

@@ -4,26 +4,42 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <system_error>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include <mpt/config/family.hpp>
 #include <mpt/config/hf.hpp>
 #include <mpt/config/hf_attention.hpp>
 #include <mpt/config/linear_layers.hpp>
+#include <mpt/config/lora_names.hpp>
 #include <mpt/yaml/small_file.hpp>
 
 namespace mpt {
 namespace {
 
-/// The distinct last parts of the layers' names.
-[[nodiscard]] std::vector<std::string> distinct_endings(std::vector<linear_layer> const& layers) {
+/// The distinct last parts of the layers' names in PEFT.
+[[nodiscard]] std::vector<std::string> distinct_endings(model_config const& model,
+                                                        std::vector<linear_layer> const& layers) {
   std::vector<std::string> out;
   for (auto const& layer : layers) {
-    auto ending = layer.name.substr(layer.name.rfind('.') + 1);
+    auto const name = peft_layer_name(model, layer.name);
+    auto ending = name.substr(name.rfind('.') + 1);
     if (std::ranges::find(out, ending) == out.end()) out.push_back(std::move(ending));
   }
+  return out;
+}
+
+/// The targets of ours that PEFT's `targets` name.
+[[nodiscard]] std::vector<std::string> translated(model_config const& model,
+                                                  std::span<std::string_view const> targets) {
+  std::vector<std::string> out;
+  if (find_family(model.family) == nullptr) return {targets.begin(), targets.end()};
+  for (auto const target : targets)
+    for (auto& name : targets_from_peft(model, target))
+      if (std::ranges::find(out, name) == out.end()) out.push_back(std::move(name));
   return out;
 }
 
@@ -31,25 +47,30 @@ namespace {
                                                     model_config const& model) {
   constexpr std::string_view key = "target_modules";
   auto const layers = linear_layers(model);
-  auto const endings = distinct_endings(layers);
+  auto const endings = distinct_endings(model, layers);
   config_node const* const node = reader.raw(key);
-  if (node == nullptr) {  // PEFT's default for MPT
+  if (node == nullptr) {  // PEFT's default
+    if (auto const* const family = find_family(model.family))
+      return translated(model, family->default_targets);
     reader.check(key, model.attn.fused_qkv, "missing; name layers, or use all-linear");
     return {"Wqkv"};
   }
-  if (node->is_scalar() && node->text == "all-linear") return endings;
+  if (node->is_scalar() && node->text == "all-linear")
+    return translated(model, std::vector<std::string_view>(endings.begin(), endings.end()));
   reader.check(key, node->is_list() && !node->items.empty(),
                "expected a list of layers' names, or all-linear, found ", describe(*node));
   std::vector<std::string> out;
   for (auto const& item : node->items) {
-    bool found = false;
-    for (auto const& layer : layers) found = found || is_target(item.text, layer.name);
+    auto const found = targets_from_peft(model, item.text);
     std::string names;
     for (auto const& name : endings) names += (names.empty() ? "" : ", ") + name;
-    parallel::require(item.is_scalar() && found, item.location, ": ", reader.full_name(key), ": '",
-                      printable(item.text), "' is no linear layer of this model's blocks; it has ",
-                      names);
-    out.push_back(item.text);
+    parallel::require(item.is_scalar() && !found.empty(), item.location, ": ",
+                      reader.full_name(key), ": '", printable(item.text),
+                      "' is no linear layer of this model's blocks; it has ", names);
+    if (find_family(model.family) == nullptr)
+      out.push_back(item.text);
+    else
+      out.insert(out.end(), found.begin(), found.end());
   }
   return out;
 }
@@ -88,7 +109,7 @@ void check_exceptions(config_reader const& reader, std::string_view key,
 /// lora_alpha.
 template <class T>
 [[nodiscard]] std::vector<layer_exception<T>> read_exceptions(
-    config_reader& reader, std::string_view key, lora_config const& lora,
+    config_reader& reader, std::string_view key, lora_config const& lora, model_config const& model,
     std::vector<linear_layer> const& layers) {
   constexpr bool is_rank = std::is_integral_v<T>;
   std::vector<layer_exception<T>> out;
@@ -110,7 +131,11 @@ template <class T>
     parallel::require(is_valid, item.location, ": ", reader.full_name(key), ".", printable(name),
                       ": expected ", is_rank ? "a rank from 1 to " : "a number above 0",
                       is_rank ? std::to_string(largest_d_model) : "", ", found ", describe(item));
-    out.push_back({name, value.value_or(T{1})});
+    auto const found = targets_from_peft(model, name);
+    if (find_family(model.family) == nullptr || found.empty())
+      out.push_back({name, value.value_or(T{1})});
+    else
+      for (auto const& target : found) out.push_back({target, value.value_or(T{1})});
   }
   check_exceptions(reader, key, out, lora, layers);
   return out;
@@ -199,8 +224,8 @@ lora_config read_lora(config_reader& reader, model_config const& model) {
   out.rank_stabilised = reader.get("use_rslora", out.rank_stabilised);
   out.targets = read_targets(reader, model);
   auto const layers = linear_layers(model);
-  out.rank_pattern = read_exceptions<std::int64_t>(reader, "rank_pattern", out, layers);
-  out.alpha_pattern = read_exceptions<double>(reader, "alpha_pattern", out, layers);
+  out.rank_pattern = read_exceptions<std::int64_t>(reader, "rank_pattern", out, model, layers);
+  out.alpha_pattern = read_exceptions<double>(reader, "alpha_pattern", out, model, layers);
   reader.refuse_unsupported("bias", "biases are not trained: use none", {"none"});
   reader.refuse_unsupported("init_lora_weights", "A starts uniform and B at zero: use true",
                             {"true"});
@@ -250,7 +275,10 @@ lora_config from_peft_json(nlohmann::json const& json, model_config const& model
   return read_lora(reader, model);
 }
 
-nlohmann::json to_peft_json(lora_config const& lora, std::string const& base) {
+nlohmann::json to_peft_json(lora_config const& lora, std::string const& base,
+                            model_config const& model) {
+  std::vector<std::string> targets;
+  for (auto const& target : lora.targets) targets.push_back(target_to_peft(model, target));
   nlohmann::json out = {
       {"peft_type", "LORA"},
       {"task_type", "CAUSAL_LM"},
@@ -259,14 +287,15 @@ nlohmann::json to_peft_json(lora_config const& lora, std::string const& base) {
       {"lora_alpha", detail::json_number(lora.alpha)},
       {"lora_dropout", lora.dropout},
       {"use_rslora", lora.rank_stabilised},
-      {"target_modules", lora.targets},
+      {"target_modules", targets},
       {"bias", "none"},
       {"fan_in_fan_out", false},
       {"init_lora_weights", true},
       {"inference_mode", true}};
-  for (auto const& [layers, rank] : lora.rank_pattern) out["rank_pattern"][layers] = rank;
+  for (auto const& [layers, rank] : lora.rank_pattern)
+    out["rank_pattern"][target_to_peft(model, layers)] = rank;
   for (auto const& [layers, alpha] : lora.alpha_pattern)
-    out["alpha_pattern"][layers] = detail::json_number(alpha);
+    out["alpha_pattern"][target_to_peft(model, layers)] = detail::json_number(alpha);
   return out;
 }
 

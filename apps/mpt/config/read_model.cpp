@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include <mpt/config/family.hpp>
 #include <mpt/config/read_attention.hpp>
 #include <mpt/yaml/read_name.hpp>
 
@@ -137,11 +138,18 @@ model_config read_model(config_reader& reader) {
     *field = reader.get(key, *field);
   reader.check("d_model", model.d_model > 0, "must be above 0, found ", model.d_model);
   reader.check("n_heads", model.n_heads > 0, "must be above 0, found ", model.n_heads);
-  reader.check("head_dim", reader.get("head_dim", head_dim(model)) == head_dim(model),
-               "not yet supported; leave it blank, which gives d_model / n_heads");
+  model.head_dim = reader.optional<std::int64_t>("head_dim");
+  reader.check("head_dim", model.head_dim.value_or(1) > 0, "must be above 0, found ",
+               model.head_dim.value_or(1));
+  if (is_default_head_dim(model)) model.head_dim.reset();
+  model.family = reader.get("family", model.family);
+  reader.check("family", model.family == "mpt" || find_family(model.family) != nullptr, "'",
+               printable(model.family), "' is no family of models that is known");
   model.learned_pos_emb = reader.get("learned_pos_emb", model.learned_pos_emb);
   model.no_bias = reader.get("no_bias", model.no_bias);
   model.attention_bias = reader.optional<bool>("attention_bias");
+  model.out_proj_bias = reader.optional<bool>("out_proj_bias");
+  model.parallel_residual = reader.get("parallel_residual", model.parallel_residual);
   model.norm_type =
       detail::read_name(reader, "norm_type", "low_precision_layernorm", norm_kind_names, "a norm");
   if (config_node const* const scale = reader.raw("logit_scale")) {

@@ -5,8 +5,11 @@
 
 namespace mpt {
 
-stopped_text::stopped_text(tokenizer const& tokenizer, std::vector<std::string> stops)
-    : tokenizer_(tokenizer), decode_(tokenizer, special_tokens::skip), stops_(std::move(stops)) {
+stopped_text::stopped_text(tokenizer const& tokenizer, std::vector<std::string> stops,
+                           text_position position)
+    : tokenizer_(tokenizer),
+      decode_(tokenizer, special_tokens::skip, position),
+      stops_(std::move(stops)) {
   std::erase(stops_, std::string());
 }
 

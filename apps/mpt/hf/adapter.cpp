@@ -66,10 +66,10 @@ std::vector<named_shape> without_adapters(std::span<named_shape const> tensors) 
   return out;
 }
 
-export_options adapter_options_of(lora_config const& lora, precision type,
+export_options adapter_options_of(model_config const& model, precision type,
                                   std::string const& base) {
   return {.type = type,
-          .config = to_peft_json(lora, base),
+          .config = to_peft_json(model.lora.value(), base, model),
           .max_shard_bytes = ~std::uint64_t{0},
           .form = {.config_file = std::string(adapter_config_name),
                    .weights = "adapter_model",

@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <mpt/config/family.hpp>
 #include <mpt/config/hf.hpp>
 #include <mpt/hf/is_model.hpp>
 #include <mpt/hf/merge.hpp>
@@ -57,8 +58,25 @@ hf::precision precision_named(std::string_view dtype) {
   return hf::precision::fp32;
 }
 
+nlohmann::json config_json_of(model_config const& config, std::string const& dtype) {
+  auto const* const family = find_family(config.family);
+  return family != nullptr ? to_family_json(*family, config, dtype) : to_hf_json(config, dtype);
+}
+
+hf::stored_tensors stored_tensors_of(model_config const& config,
+                                     std::span<hf::named_shape const> parameters) {
+  hf::stored_tensors out;
+  if (auto const* const family = find_family(config.family)) {
+    out.layout.emplace(*family, config, parameters);
+    out.shapes.assign(out.layout->tensors().begin(), out.layout->tensors().end());
+  } else {
+    out.shapes.assign(parameters.begin(), parameters.end());
+  }
+  return out;
+}
+
 void add_remote_code(hf::export_options& options, model_config const& config) {
-  if (transformers_gaps(config).empty()) return;
+  if (find_family(config.family) != nullptr || transformers_gaps(config).empty()) return;
   options.config["auto_map"] = {
       {"AutoConfig", "configuration_parallel_mpt.ParallelMptConfig"},
       {"AutoModelForCausalLM", "modeling_parallel_mpt.ParallelMptForCausalLM"}};
@@ -80,7 +98,7 @@ hf::export_options export_options_of(model_config const& config, std::string con
                                      std::string const& tokenizer,
                                      std::vector<std::int64_t> end_tokens) {
   hf::export_options options{.type = precision_named(dtype),
-                             .config = to_hf_json(config, dtype),
+                             .config = config_json_of(config, dtype),
                              .generation_config = nlohmann::json{{"_from_model_config", true}}};
   add_remote_code(options, config);
   auto const set_token_id = [&](char const* key, nlohmann::json const& id) {
@@ -127,10 +145,16 @@ void export_hugging_face(model_source const& source, std::filesystem::path const
   source.require_tensors(shapes);
   std::optional<merged_weights> merged;
   if (source.config().lora) merged.emplace(source);
+  auto const parameters = hf::without_adapters(shapes);
+  auto const stored = stored_tensors_of(source.config(), parameters);
+  auto const read = [&](std::string const& name, index begin, std::span<float> elements) {
+    merged ? merged->read(name, begin, elements) : source.read(name, begin, elements);
+  };
   hf::hf_export(
-      out, hf::without_adapters(shapes),
+      out, stored.shapes,
       [&](std::string const& name, index begin, std::span<float> elements) {
-        merged ? merged->read(name, begin, elements) : source.read(name, begin, elements);
+        stored.layout ? stored.layout->read_tensor(name, begin, elements, read)
+                      : read(name, begin, elements);
       },
       export_settings);
 }
@@ -140,15 +164,21 @@ void export_adapter(model_source const& source, std::filesystem::path const& out
   auto const& config = source.config();
   require(config.lora.has_value(), source.path().string(), ": has no adapters");
   auto const type = precision_named(options.dtype.empty() ? "float32" : options.dtype);
-  auto export_settings = hf::adapter_options_of(
-      *config.lora, type, options.base.empty() ? source.base() : options.base);
+  auto export_settings =
+      hf::adapter_options_of(config, type, options.base.empty() ? source.base() : options.base);
   export_settings.existing = options.existing;
   auto const shapes = hf::shapes_of(config);
   source.require_tensors(shapes);
+  auto const parameters = hf::adapters_of(shapes);
+  auto const stored = stored_tensors_of(config, parameters);
+  auto const read = [&](std::string const& name, index begin, std::span<float> elements) {
+    source.read(name, begin, elements);
+  };
   hf::hf_export(
-      out, hf::adapters_of(shapes),
+      out, stored.shapes,
       [&](std::string const& name, index begin, std::span<float> elements) {
-        source.read(name, begin, elements);
+        stored.layout ? stored.layout->read_tensor(name, begin, elements, read)
+                      : read(name, begin, elements);
       },
       export_settings);
 }

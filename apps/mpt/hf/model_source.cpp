@@ -1,11 +1,13 @@
 #include <mpt/hf/model_source.hpp>
 
+#include <set>
 #include <system_error>
 
 #include <mpt/config/hf.hpp>
 #include <mpt/config/token_ids.hpp>
 #include <mpt/hf/is_model.hpp>
 #include <mpt/hf/names.hpp>
+#include <mpt/hf/shapes.hpp>
 #include <mpt/yaml/small_file.hpp>
 #include <parallel/checkpoint/checkpoints.hpp>
 
@@ -22,19 +24,74 @@ model_source::model_source(std::filesystem::path const& path, std::filesystem::p
     path_ = adapter_->base();
   }
   open();
-  if (!adapter_) return;
-  require(!config_.lora, path_.string(),
-          ": has adapters of its own; merge them first (convert --merge), or give no other");
-  config_.lora = adapter_->config(config_);
+  family_ = find_family(config_.family);
+  if (adapter_) {
+    require(!config_.lora, path_.string(),
+            ": has adapters of its own; merge them first (convert --merge), or give no other");
+    if (imported_) separate_projections(config_);
+    config_.lora = adapter_->config(config_);
+  }
+  if (family_ != nullptr && (imported_ || adapter_)) find_layout();
+}
+
+void model_source::match_projections(model_config const& model) {
+  if (family_ == nullptr || !imported_) return;
+  config_.attn.fused_qkv = model.attn.fused_qkv;
+  find_layout();
+}
+
+void model_source::find_layout() {
+  layout_.emplace(*family_, config_, hf::shapes_of(config_));
+  if (!imported_) return;
+  auto const& first = layout_->tensors().front().name;
+  auto const& found = imported_->tensors();
+  lacks_prefix_ = first.starts_with(family_->base_prefix) && !found.contains(first) &&
+                  found.contains(first.substr(family_->base_prefix.size()));
+}
+
+std::string model_source::name_in_folder(std::string const& tensor) const {
+  return lacks_prefix_ && tensor.starts_with(family_->base_prefix)
+             ? tensor.substr(family_->base_prefix.size())
+             : tensor;
 }
 
 std::vector<index> const& model_source::shape_of(std::string const& name) const {
+  if (layout_ && (in_adapter(name) || imported_)) return layout_->shape_of(name);
   if (in_adapter(name)) return adapter_->shape_of(name);
   return checkpoint_ ? checkpoint_->at(name).extents
                      : imported_->tensors().shape_of(stored_name(name));
 }
 
+void model_source::require_family_tensors(std::span<hf::named_shape const> expected) const {
+  for (auto const& [name, extents] : expected)
+    if (imported_ || is_adapter(name))
+      require(layout_->shape_of(name) == extents, path_.string(), ": ", name,
+              " has another shape than its configuration says");
+  auto const tensors = layout_->tensors();
+  if (adapter_) adapter_->require_tensors(hf::adapters_of(tensors));
+  if (!imported_) return;
+  auto stored = hf::without_adapters(tensors);
+  for (auto& tensor : stored) tensor.name = name_in_folder(tensor.name);
+  std::set<std::string> ignored;
+  for (auto const& name : imported_->tensors().names())
+    for (auto const buffer : family_->buffers)
+      if (name.ends_with(buffer)) ignored.insert(name);
+  auto const copy_of_head = stored_names_of(*family_, "lm_head.weight")->names.front();
+  if (config_.tie_word_embeddings) ignored.insert(copy_of_head);
+  imported_->require_tensors(stored, ignored);
+  if (config_.tie_word_embeddings) imported_->require_same(stored.front().name, copy_of_head);
+}
+
 void model_source::require_tensors(std::span<hf::named_shape const> expected) const {
+  if (layout_) {
+    require_family_tensors(expected);
+    if (imported_) return;
+    auto const base = hf::without_adapters(expected);
+    for (auto const& [name, extents] : base)
+      require(checkpoint_->at(name).extents == extents, path_.string(), ": ", name,
+              " has another shape than its configuration says");
+    return;
+  }
   std::vector<hf::named_shape> base;
   if (adapter_) {
     adapter_->require_tensors(hf::adapters_of(expected));

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-#include <mpt/tokenizer/nfc.hpp>
+#include <mpt/tokenizer/byte_level.hpp>
+#include <mpt/tokenizer/metaspace.hpp>
 #include <mpt/tokenizer/split_words.hpp>
+#include <mpt/tokenizer/stream_decoder.hpp>
+#include <mpt/tokenizer/utf8.hpp>
 #include <parallel/core/hash.hpp>
 
 namespace mpt {
@@ -27,10 +30,12 @@ tokenizer::tokenizer(tokenizer_files files)
     for (auto const& token : parts_.added) {
       if (token.special != special) continue;
       bool const raw = token.stage == match_stage::raw;
-      auto const spelling = raw || !parts_.normalise_nfc ? token.content : nfc(token.content);
-      (raw ? in_raw_text_ : in_normal_text_).insert(spelling, token.id, token.strip);
+      auto const spelling = raw ? token.content : parts_.normalizer.apply(token.content);
+      (raw ? in_raw_text_ : in_normal_text_).insert(spelling, token.id, token.rules);
+      if (!token.is_in_model) outside_model_.push_back(token.id);
       if (special) special_ids_.push_back(token.id);
     }
+  std::sort(outside_model_.begin(), outside_model_.end());
   std::sort(special_ids_.begin(), special_ids_.end());
   eos_id_ = id_of_role("eos_token");
   fingerprint_ = tokenizer_fingerprint(files_.json);
@@ -56,6 +61,12 @@ void tokenizer::encode(std::string_view text, std::vector<std::int32_t>& out,
 }
 
 std::string tokenizer::decode(std::span<std::int32_t const> ids, special_tokens special) const {
+  if (!decoding().byte_level) {
+    stream_decoder decoder(*this, special);
+    std::string text;
+    for (auto const id : ids) text += decoder.push(id);
+    return text += decoder.finish();
+  }
   std::string bytes;
   for (auto const id : ids)
     if (special == special_tokens::keep || !is_special(id)) bytes += bytes_of(id);
@@ -66,6 +77,10 @@ std::string_view tokenizer::bytes_of(std::int32_t id) const {
   parallel::require(parts_.tokens.contains(id), files_.name(), ": there is no token with id ", id,
                     "; ids are below ", size());
   return parts_.tokens.bytes(id);
+}
+
+bool tokenizer::is_byte(std::int32_t id) const {
+  return parts_.tokens.contains(id) && parts_.tokens.is_byte(id);
 }
 
 std::optional<std::int32_t> tokenizer::id_of(std::string_view token) const {
@@ -98,29 +113,59 @@ void tokenizer::encode_valid(std::string_view text, std::vector<std::int32_t>& o
   in_raw_text_.split(
       text,
       [&](std::string_view piece) {
-        auto const unstable = parts_.normalise_nfc ? first_unstable(piece) : piece.size();
-        if (unstable == piece.size())
-          encode_normal(piece, out, cache);
+        bool const begins_text = piece.data() == text.data();
+        if (parts_.normalizer.may_change(piece))
+          encode_normal(parts_.normalizer.apply(piece), begins_text, out, cache);
         else
-          encode_normal(nfc(piece), out, cache);
+          encode_normal(piece, begins_text, out, cache);
       },
       [&](std::int32_t id) { out.push_back(id); });
 }
 
-void tokenizer::encode_normal(std::string_view text, std::vector<std::int32_t>& out,
-                              word_cache& cache) const {
+void tokenizer::encode_normal(std::string_view text, bool begins_text,
+                              std::vector<std::int32_t>& out, word_cache& cache) const {
   in_normal_text_.split(
       text,
       [&](std::string_view piece) {
-        std::string prefixed;
-        if (parts_.add_prefix_space && piece.front() != ' ')
-          piece = prefixed.append(" ").append(piece);
-        if (parts_.split_words)
-          split_words(piece, [&](std::string_view word) { encode_word(word, out, cache); });
+        if (decoding().byte_level)
+          encode_byte_level(piece, out, cache);
         else
-          encode_word(piece, out, cache);
+          encode_sentencepiece(piece, begins_text && piece.data() == text.data(), out, cache);
       },
       [&](std::int32_t id) { out.push_back(id); });
+}
+
+void tokenizer::encode_byte_level(std::string_view text, std::vector<std::int32_t>& out,
+                                  word_cache& cache) const {
+  std::string prefixed;
+  if (parts_.add_prefix_space && text.front() != ' ') text = prefixed.append(" ").append(text);
+  if (parts_.words)
+    split_words(text, *parts_.words, [&](std::string_view word) { encode_word(word, out, cache); });
+  else
+    encode_word(text, out, cache);
+}
+
+void tokenizer::encode_sentencepiece(std::string_view text, bool begins_text,
+                                     std::vector<std::int32_t>& out, word_cache& cache) const {
+  std::string spelt;
+  bool is_split = false;
+  if (parts_.metaspace) {
+    spelt = metaspace::spell(text);
+    bool const has_prefix =
+        parts_.metaspace->prefix == metaspace::prefix_scheme::always ||
+        (parts_.metaspace->prefix == metaspace::prefix_scheme::first && begins_text);
+    if (has_prefix && !spelt.starts_with(metaspace::mark)) spelt.insert(0, metaspace::mark);
+    text = spelt;
+    is_split = parts_.metaspace->split;
+  }
+  // Words that no merge joins may be merged one by one, unless the whole text may be one token.
+  bool const is_divisible = !parts_.merges_join_words && !parts_.whole_words_first;
+  if (!is_split && !is_divisible) return encode_word(text, out, cache);
+  for (std::size_t position = 0; position < text.size();) {
+    auto const end = metaspace::end_of_word(text, position, !is_split);
+    encode_word(text.substr(position, end - position), out, cache);
+    position = end;
+  }
 }
 
 void tokenizer::encode_word(std::string_view word, std::vector<std::int32_t>& out,
@@ -131,15 +176,24 @@ void tokenizer::encode_word(std::string_view word, std::vector<std::int32_t>& ou
   }
   auto& ids = cache.scratch();
   ids.clear();
-  if (parts_.whole_words_first) {
-    if (auto const whole = id_of(byte_level::spell(word)); whole) ids.push_back(*whole);
-  }
+  if (parts_.whole_words_first)
+    if (auto const whole = token_of_word(word); whole) ids.push_back(*whole);
   if (ids.empty()) {
-    for (char const byte : word) ids.push_back(bytes_[static_cast<unsigned char>(byte)]);
+    if (decoding().byte_level)
+      for (char const byte : word) ids.push_back(bytes_[static_cast<unsigned char>(byte)]);
+    else
+      parts_.characters.append(word, ids);
     merge_word(parts_.merges, ids);
   }
   cache.keep(word, ids);
   out.insert(out.end(), ids.begin(), ids.end());
+}
+
+std::optional<std::int32_t> tokenizer::token_of_word(std::string_view word) const {
+  auto const id = decoding().byte_level ? id_of(byte_level::spell(word)) : id_of(word);
+  bool const is_in_model =
+      id && !std::binary_search(outside_model_.begin(), outside_model_.end(), *id);
+  return is_in_model ? id : std::nullopt;
 }
 
 }  // namespace mpt

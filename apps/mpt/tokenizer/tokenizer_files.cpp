@@ -21,10 +21,13 @@ namespace {
   auto const found = config.find("tokenizer_class");
   bool const named = found != config.end() && found->is_string();
   auto const name = named ? found->get<std::string>() : std::string("GPTNeoXTokenizer");
-  bool const has_defaults =
-      name.starts_with("GPTNeoXTokenizer") || name.starts_with("GPT2Tokenizer");
-  if (!has_defaults || (role != "eos_token" && role != "bos_token" && role != "unk_token"))
-    return std::nullopt;
+  if (role != "eos_token" && role != "bos_token" && role != "unk_token") return std::nullopt;
+  if (name.starts_with("LlamaTokenizer"))
+    return role == "bos_token" ? "<s>" : role == "eos_token" ? "</s>" : "<unk>";
+  bool const is_qwen = name.starts_with("Qwen2Tokenizer");  // which has no bos_token
+  bool const has_defaults = name.starts_with("GPTNeoXTokenizer") ||
+                            name.starts_with("GPT2Tokenizer") || (is_qwen && role != "bos_token");
+  if (!has_defaults) return std::nullopt;
   return "<|endoftext|>";
 }
 

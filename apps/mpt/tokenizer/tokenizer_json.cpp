@@ -30,12 +30,38 @@ void read_vocabulary(detail::json_fields const& model, tokenizer_parts& parts) {
     parallel::require(parts.tokens.insert(token, id) == vocabulary::outcome::added, path,
                       ": the id ", id, " belongs to two tokens, one is \"", token, "\"");
   }
+}
+
+void require_all_bytes(detail::json_fields const& model, tokenizer_parts const& parts) {
   for (std::size_t byte = 0; byte < 256; ++byte) {
     auto const spelling = byte_level::spell(static_cast<unsigned char>(byte));
     parallel::require(!byte_level::occurs_in_utf8(byte) || parts.tokens.id_of(spelling).has_value(),
-                      path, " has no token for byte ", byte, " (spelt \"", spelling,
-                      "\"): every byte of UTF-8 is needed, else some text has no ids");
+                      model.path_of("vocab"), " has no token for byte ", byte, " (spelt \"",
+                      spelling, "\"): every byte of UTF-8 is needed, else some text has no ids");
   }
+}
+
+/// Reads what becomes of characters that are no tokens.
+void read_characters(detail::json_fields const& model, tokenizer_parts& parts) {
+  unknown_rules unknown{.use_bytes = model.flag_or("byte_fallback", false),
+                        .fuse = model.flag_or("fuse_unk", false)};
+  if (model.find("unk_token") != nullptr) {
+    auto const& token = model.text("unk_token");
+    auto const id = parts.tokens.id_of(token);
+    parallel::require(id.has_value(), model.path_of("unk_token"), ": \"", token,
+                      "\" is not in model.vocab");
+    unknown.id = *id;
+  }
+  parts.characters = character_tokens(parts.tokens, unknown);
+  parallel::require(unknown.id >= 0 || parts.characters.has_all_bytes(), model.path_of("vocab"),
+                    " has neither an unk_token nor, with byte_fallback, the tokens <0x00> to <0xF4>"
+                    " of every byte of UTF-8: some text would have no ids");
+}
+
+/// Throws unless the model is BPE. Old files do not say it, but have merges.
+void require_bpe(detail::json_fields const& model) {
+  if (model.find("type") != nullptr || model.find("merges") == nullptr)
+    model.require_text("type", "BPE", ", byte-level or SentencePiece's");
 }
 
 /// The two halves of a merge, given as "a b" or ["a", "b"].
@@ -77,7 +103,9 @@ void read_merges(detail::json_fields const& model, tokenizer_parts& parts) {
     };
     auto const left_id = id_of(left, "the left token");
     auto const right_id = id_of(right, "the right token");
-    auto const merged = id_of(std::string(left).append(right), "the merged token");
+    auto const joined = std::string(left).append(right);
+    auto const merged = id_of(joined, "the merged token");
+    parts.merges_join_words = parts.merges_join_words || metaspace::joins_words(joined);
     parallel::require(parts.merges.insert(left_id, right_id, {rank, merged}), path, "[", i,
                       "]: the pair \"", left, "\" \"", right, "\" has been merged before");
     ++rank;
@@ -99,8 +127,6 @@ void read_added_tokens(detail::json_fields const& root, std::string const& name,
     auto const& content = token.text("content");
     parallel::require(!content.empty() && content.size() <= longest, token.path_of("content"),
                       " must have 1 to ", longest, " bytes, not ", content.size());
-    parallel::require(!token.flag_or("single_word", false), token.path_of("single_word"),
-                      " is true (token \"", content, "\"), which is not supported");
     auto const id = checked_id(token.get("id"), token.path_of("id"), content);
     parallel::require(listed.insert(content).second, token.path_of("content"), ": \"", content,
                       "\" is listed twice");
@@ -121,16 +147,12 @@ void read_added_tokens(detail::json_fields const& root, std::string const& name,
     parts.added.push_back({.content = content,
                            .id = id,
                            .special = special,
+                           .is_in_model = known.has_value(),
                            .stage = normalised ? match_stage::normalised : match_stage::raw,
-                           .strip = {.left = token.flag_or("lstrip", false),
-                                     .right = token.flag_or("rstrip", false)}});
+                           .rules = {.strip_left = token.flag_or("lstrip", false),
+                                     .strip_right = token.flag_or("rstrip", false),
+                                     .whole_word = token.flag_or("single_word", false)}});
   }
-}
-
-void read_normalizer(detail::json_fields const& root, tokenizer_parts& parts) {
-  if (root.find("normalizer") == nullptr) return;
-  root.object("normalizer").require_type("NFC");
-  parts.normalise_nfc = true;
 }
 
 }  // namespace
@@ -139,12 +161,8 @@ tokenizer_parts read_tokenizer_json(std::string_view text, std::string const& na
   auto const json = parallel::checkpoint::parse_json(text, name);
   detail::json_fields const root(json, name, "");
   tokenizer_parts parts;
-  read_normalizer(root, parts);
-  auto const words = root.object("pre_tokenizer");
-  words.require_type("ByteLevel");
-  parts.add_prefix_space = words.flag("add_prefix_space");
-  parts.split_words = words.flag_or("use_regex", true);
-  root.object("decoder").require_type("ByteLevel");
+  require_bpe(root.object("model"));
+  detail::read_text_steps(root, parts);
   detail::read_model(root, parts);
   read_added_tokens(root, name, parts);
   return parts;
@@ -179,6 +197,17 @@ json_fields json_fields::object(char const* field) const {
   return {get(field), name_, path_.empty() ? field : path_ + "." + field};
 }
 
+std::vector<json_fields> json_fields::objects(char const* field) const {
+  auto const& values = get(field);
+  parallel::require(values.is_array(), path_of(field), " must be an array, not ",
+                    std::string_view(values.type_name()));
+  auto const path = path_.empty() ? std::string(field) : path_ + "." + field;
+  std::vector<json_fields> out;
+  for (std::size_t i = 0; i < values.size(); ++i)
+    out.emplace_back(values[i], name_, parallel::concat(path, "[", i, "]"));
+  return out;
+}
+
 std::string const& json_fields::text(char const* field) const {
   auto const& value = get(field);
   parallel::require(value.is_string(), path_of(field), " must be a string, not ",
@@ -197,26 +226,34 @@ bool json_fields::flag_or(char const* field, bool fallback) const {
   return find(field) == nullptr ? fallback : flag(field);
 }
 
-void json_fields::require_type(std::string_view expected) const {
-  auto const& type = text("type");
-  parallel::require(type == expected, path_of("type"), " is \"", type,
-                    "\"; only byte-level BPE is supported, and so only \"", expected, "\" here");
+void json_fields::require_text(char const* field, std::string_view expected,
+                               std::string_view context) const {
+  auto const& value = text(field);
+  parallel::require(value == expected, path_of(field), " is \"", value, "\"; only \"", expected,
+                    "\" is supported", context);
 }
 
 void read_model(json_fields const& root, tokenizer_parts& parts) {
   auto const model = root.object("model");
-  if (model.find("type") != nullptr || model.find("merges") == nullptr) model.require_type("BPE");
   parallel::require(
       model.find("dropout") == nullptr, model.path_of("dropout"),
       " is set; encoding here is deterministic and has no BPE dropout: set it to null");
-  parallel::require(!model.flag_or("byte_fallback", false), model.path_of("byte_fallback"),
-                    " is true; only byte-level BPE is supported, which needs no fallback");
+  bool const byte_level = parts.tokens.decoding().byte_level;
+  parallel::require(!byte_level || !model.flag_or("byte_fallback", false),
+                    model.path_of("byte_fallback"),
+                    " is true; byte-level BPE, which the decoder ByteLevel asks for, needs no "
+                    "fallback");
   for (char const* const field : {"continuing_subword_prefix", "end_of_word_suffix"})
     parallel::require(model.find(field) == nullptr || model.text(field).empty(),
                       model.path_of(field),
-                      " is set; only byte-level BPE is supported, which has none");
+                      " is set, which is not supported: neither byte-level BPE nor SentencePiece's "
+                      "has one");
   parts.whole_words_first = model.flag_or("ignore_merges", false);
   read_vocabulary(model, parts);
+  if (byte_level)
+    require_all_bytes(model, parts);
+  else
+    read_characters(model, parts);
   read_merges(model, parts);
 }
 

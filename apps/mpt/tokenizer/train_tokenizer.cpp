@@ -9,8 +9,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include <mpt/tokenizer/byte_level.hpp>
 #include <mpt/tokenizer/learn_merges.hpp>
 #include <mpt/tokenizer/split_words.hpp>
+#include <mpt/tokenizer/utf8.hpp>
 
 namespace mpt {
 namespace {
@@ -116,7 +118,8 @@ tokenizer train_tokenizer(std::span<std::string const> texts,
       dividers.split(
           valid,
           [&](std::string_view piece) {
-            split_words(piece, [&](std::string_view word) { counter.add(word); });
+            split_words(piece, word_pattern::gpt2,
+                        [&](std::string_view word) { counter.add(word); });
           },
           [](std::int32_t) {});
     };

@@ -8,7 +8,10 @@ vocabulary::outcome vocabulary::insert(std::string_view spelling, std::int32_t i
   if (index < tokens_.size() && tokens_[index].is_used) return outcome::id_taken;
   if (index >= tokens_.size()) tokens_.resize(index + 1);
   ids_.emplace(spelling, id);
-  tokens_[index] = {std::string(spelling), byte_level::read(spelling), true};
+  tokens_[index] = {.spelling = std::string(spelling),
+                    .bytes = decoding_.bytes_of(spelling),
+                    .is_used = true,
+                    .is_byte = decoding_.is_byte(spelling)};
   return outcome::added;
 }
 
@@ -28,6 +31,10 @@ std::string_view vocabulary::spelling(std::int32_t id) const {
 
 std::string_view vocabulary::bytes(std::int32_t id) const {
   return tokens_[static_cast<std::size_t>(id)].bytes;
+}
+
+bool vocabulary::is_byte(std::int32_t id) const {
+  return tokens_[static_cast<std::size_t>(id)].is_byte;
 }
 
 std::size_t vocabulary::hash::operator()(std::string_view text) const {

@@ -19,7 +19,7 @@ namespace mpt {
 /// What the folders of an hf_checkpointer hold beside the values of weights: names and shapes of
 /// tensors, and options of the export.
 struct hf_exports {
-  std::vector<hf::named_shape> tensors;
+  hf::stored_tensors tensors;
   hf::export_options options;
 };
 

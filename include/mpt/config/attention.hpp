@@ -12,18 +12,26 @@
 namespace mpt {
 
 /// `rope_hf_config.type`: how frequencies are stretched beyond the length they were trained on.
-/// `dynamic` changes them only beyond max_seq_len, which no sequence here exceeds.
-enum class rope_scaling { none, linear, dynamic, llama3 };
+/// `dynamic` changes them only beyond max_seq_len, which no sequence here exceeds. `yarn` is Peng
+/// et al., "YaRN: Efficient Context Window Extension of Large Language Models", 2023.
+enum class rope_scaling { none, linear, dynamic, llama3, yarn };
 
 /// Rotary positions. rope_impl dail (type original) and hf (type no_scaling) are the same
 /// arithmetic; only dail has type xpos.
 struct rope_config {
   double theta = 10000;
   rope_scaling scaling = rope_scaling::none;
-  double factor = 1;            ///< linear, llama3: positions are divided by it
+  double factor = 1;            ///< linear, llama3, yarn: positions are divided by it
   double low_freq_factor = 1;   ///< llama3: wavelengths above original / low are divided,
   double high_freq_factor = 4;  ///< those below original / high are not, smoothly in between
-  std::int64_t original_max_position_embeddings = 8192;  ///< llama3: positions trained on
+  std::int64_t original_max_position_embeddings = 8192;  ///< llama3, yarn: positions trained on
+  double beta_fast =
+      32;                ///< yarn: pairs that turn more often in the positions trained on are kept,
+  double beta_slow = 1;  ///< those that turn less often are divided, linearly in between
+  bool truncate = true;  ///< yarn: the two bounds are rounded outwards to whole pairs
+  double attention_factor = 1;  ///< yarn: queries and keys are multiplied by it
+  /// Elements at the beginning of each head that are turned; none: all
+  std::optional<std::int64_t> rotary_dim = std::nullopt;
   /// Base of xpos (rope_impl dail): a smaller base makes scores fade over a shorter distance
   std::optional<double> xpos_scale_base = std::nullopt;
 
@@ -44,10 +52,11 @@ struct attention_config {
   double attn_pdrop = 0;                   ///< dropout on the probabilities
   std::optional<double> clip_qkv;          ///< clamp to [-c, c] after the projection
   bool fused_qkv = true;                   ///< one Wqkv; else Wq, Wk, Wv
-  bool qk_ln = false;                      ///< norm of q and k over the full width, eps 1e-5
-  bool qk_gn = false;                      ///< norm of q and k over each head, eps 1e-5
+  bool qk_ln = false;                      ///< norm of q and k over the full width
+  bool qk_gn = false;                      ///< norm of q and k over each head
+  double qk_norm_eps = 1e-5;               ///< of these norms; LLM Foundry has no key for it
   norm_kind norm_type = norm_kind::low_precision_layernorm;  ///< of q and k
-  std::optional<double> softmax_scale;                       ///< none: 1/sqrt(d_model/n_heads)
+  std::optional<double> softmax_scale;                       ///< none: 1/sqrt(head_dim)
   std::optional<double> attn_logit_softcapping;              ///< scores become c tanh(s / c)
   std::int64_t sliding_window_size = -1;  ///< keys before its own that a token sees; -1: all
   bool attn_uses_sequence_id = false;     ///< packed texts do not see each other

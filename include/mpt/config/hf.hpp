@@ -49,6 +49,9 @@ namespace detail {
 [[nodiscard]] config_node node_of(nlohmann::json const& json, std::string const& location,
                                   std::size_t depth);
 
+/// A configuration value as JSON, by YAML's rules for scalars.
+[[nodiscard]] nlohmann::json json_of(config_node const& node);
+
 /// The name of a kind in a table such as norm_kind_names.
 template <class Kind, std::size_t Size>
 [[nodiscard]] std::string name_of(std::array<std::pair<std::string_view, Kind>, Size> const& names,
@@ -60,12 +63,13 @@ template <class Kind, std::size_t Size>
 
 }  // namespace detail
 
-/// The `config.json` of a model whose weights are stored as `dtype` ("float32" or "bfloat16").
+/// The `config.json` of a model in MPT's form, whatever its family, whose weights are stored as
+/// `dtype` ("float32", "bfloat16" or "float16"). Checkpoints hold this form.
 [[nodiscard]] nlohmann::json to_hf_json(model_config const& model, std::string_view dtype);
 
-/// Reads a `config.json` that transformers or LLM Foundry wrote, or one from the hub; `source`
-/// names it in messages. Keys that belong to no model (token ids, versions, auto_map, ...) are
-/// ignored; a model that cannot be represented is an error.
+/// Reads a `config.json` that transformers or LLM Foundry wrote, or one from the hub, of an MPT or
+/// of a family (family.hpp); `source` names it in messages. Keys that belong to no model (token
+/// ids, versions, auto_map, ...) are ignored; a model that cannot be represented is an error.
 [[nodiscard]] hf_model from_hf_json(nlohmann::json const& json, std::string const& source);
 
 /// A setting that differs between two configurations, with its two values in JSON, or "nothing"

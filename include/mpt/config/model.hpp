@@ -7,6 +7,7 @@
 // width of the FFN, is
 //   N = V d + [S d] + L (2 d^2 + 2 d g + 2 d h + 2 d + biases: 2 d + 2 g, h + d, 2 d
 //       qk_ln: d + g, biases d + g) + d [+ d],     g = d kv_heads / heads,
+// where heads together are as wide as the model (else d is their width in what attention has),
 // less 2 d g (biases 2 g, qk_ln g, bias g) for a layer that reuses keys. A gated FFN adds
 // L (d h + bias: h), an untied lm_head adds V d; with rmsnorm no norm has a bias. For form (a) with
 // g = d, h = 4d the number is V d + S d + L (12 d^2 + 13 d) + 2 d.
@@ -59,8 +60,10 @@ struct init_config {
 
 /// `model`.
 struct model_config {
+  std::string family = "mpt";  ///< `model_type` of the Hugging Face files that it is written as
   std::int64_t d_model = 2048;
   std::int64_t n_heads = 16;
+  std::optional<std::int64_t> head_dim;  ///< width of a head; none: d_model / n_heads
   std::int64_t n_layers = 24;
   double expansion_ratio = 4;                   ///< FFN width / d_model; the width must be whole
   std::optional<std::int64_t> ffn_hidden_size;  ///< overrides expansion_ratio
@@ -71,6 +74,8 @@ struct model_config {
   bool learned_pos_emb = true;         ///< always false with ALiBi
   bool no_bias = false;                ///< no bias in FFN and norms
   std::optional<bool> attention_bias;  ///< whether Wqkv has a bias; none: the opposite of no_bias
+  std::optional<bool> out_proj_bias;   ///< whether out_proj has one; none: the opposite of no_bias
+  bool parallel_residual = false;      ///< the FFN reads the block's input, as attention does
   norm_kind norm_type = norm_kind::low_precision_layernorm;
   double norm_eps = 1e-5;
   double embedding_fraction = 1;      ///< share of the embeddings' gradient that is kept
@@ -104,6 +109,12 @@ inline constexpr std::int64_t largest_vocab = std::int64_t{1} << 24;
 
 [[nodiscard]] std::int64_t head_dim(model_config const& model);
 
+/// Whether `head_dim` is given and is d_model / n_heads, so that it need not be given.
+[[nodiscard]] bool is_default_head_dim(model_config const& model);
+
+/// Width of all query heads together.
+[[nodiscard]] std::int64_t query_width(model_config const& model);
+
 /// Whether a norm of this kind has a bias beside its weight.
 [[nodiscard]] bool has_norm_bias(model_config const& model, norm_kind kind);
 
@@ -120,8 +131,11 @@ inline constexpr std::int64_t largest_vocab = std::int64_t{1} << 24;
 /// The number of layers that attend to the keys and values of another layer.
 [[nodiscard]] std::int64_t key_reuses(model_config const& model);
 
-/// Whether Wqkv has a bias; out_proj has one unless no_bias (LLM Foundry 0.22's attention.py).
+/// Whether Wqkv has a bias.
 [[nodiscard]] bool has_attention_bias(model_config const& model);
+
+/// Whether out_proj has a bias: in LLM Foundry unless no_bias (0.22's attention.py).
+[[nodiscard]] bool has_out_proj_bias(model_config const& model);
 
 /// The divisor of the initial values of out_proj and down_proj; 1 where they are not divided.
 [[nodiscard]] double residual_divisor(model_config const& model);
@@ -129,7 +143,7 @@ inline constexpr std::int64_t largest_vocab = std::int64_t{1} << 24;
 /// The kind of position encoding in words, for messages.
 [[nodiscard]] std::string_view positions_name(model_config const& model);
 
-/// Scale of the attention scores.
+/// Scale of the attention scores, in which the factor of YaRN on queries and keys is included.
 [[nodiscard]] double softmax_scale(model_config const& model);
 
 /// Fails unless a model of this shape can be built. `prefix` names the configuration's source in

@@ -1,6 +1,6 @@
-// Reads `model` with name: hf_causal_lm: an MPT in a Hugging Face folder on this machine;
-// `config_overrides` changes settings of its config.json. Keys that only choose an implementation
-// are listed as without effect; a model that is no MPT is refused.
+// Reads `model` with name: hf_causal_lm: a model in a Hugging Face folder on this machine, an MPT
+// or of another family (family.hpp); `config_overrides` changes settings of its config.json. Keys
+// that only choose an implementation are listed as without effect.
 #pragma once
 
 #include <string>

@@ -35,7 +35,9 @@ inline constexpr std::string_view adapter_config_name = "adapter_config.json";
 [[nodiscard]] lora_config from_peft_json(nlohmann::json const& json, model_config const& model,
                                          std::string const& source);
 
-/// PEFT's configuration of adapters for the model in the folder `base` ("": not known).
-[[nodiscard]] nlohmann::json to_peft_json(lora_config const& lora, std::string const& base);
+/// PEFT's configuration of adapters for the model in the folder `base` ("": not known), which is of
+/// the family and the shape of `model`.
+[[nodiscard]] nlohmann::json to_peft_json(lora_config const& lora, std::string const& base,
+                                          model_config const& model = {});
 
 }  // namespace mpt

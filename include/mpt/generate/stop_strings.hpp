@@ -16,7 +16,9 @@ namespace mpt {
 /// may still become a stop string is held back. The tokenizer must outlive this object.
 class stopped_text {
  public:
-  stopped_text(tokenizer const& tokenizer, std::vector<std::string> stops);
+  /// `position` says whether the ids begin a text or continue one.
+  stopped_text(tokenizer const& tokenizer, std::vector<std::string> stops,
+               text_position position = text_position::beginning);
 
   /// Adds an id and returns whether the text has ended. Ids of padding rows of the vocabulary,
   /// which belong to no token, are ignored.

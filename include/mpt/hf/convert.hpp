@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 #include <mpt/hf/adapter.hpp>
 #include <mpt/hf/export.hpp>
 #include <mpt/hf/model_source.hpp>
+#include <mpt/hf/stored_layout.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 #include <mpt/vocabulary.hpp>
 
@@ -27,6 +29,13 @@ struct convert_options {
 
 /// The precision that config.json calls `dtype`.
 [[nodiscard]] hf::precision precision_named(std::string_view dtype);
+
+/// The config.json of an export: in the form of the model's family.
+[[nodiscard]] nlohmann::json config_json_of(model_config const& config, std::string const& dtype);
+
+/// The tensors of an export of these parameters, in the form of the model's family.
+[[nodiscard]] hf::stored_tensors stored_tensors_of(model_config const& config,
+                                                   std::span<hf::named_shape const> parameters);
 
 /// Adds the model's Python code to an export if transformers has no class for this form of the
 /// model.

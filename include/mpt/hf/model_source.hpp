@@ -17,6 +17,7 @@
 
 #include <mpt/hf/adapter.hpp>
 #include <mpt/hf/import.hpp>
+#include <mpt/hf/stored_layout.hpp>
 #include <mpt/vocabulary.hpp>
 #include <parallel/checkpoint/reader.hpp>
 #include <parallel/device/transfer.hpp>
@@ -49,11 +50,17 @@ class model_source {
   /// The folder of the model for which the adapters were trained; empty when it is not known.
   [[nodiscard]] std::string const& base() const { return base_; }
 
+  /// Reads a family's folder as a model with one projection for queries, keys and values, or with
+  /// three, as `model` has; adapters need three. Other sources stay as they are.
+  void match_projections(model_config const& model);
+
   /// Reads elements of a parameter from `begin` on, converted to T. Throws when an element is NaN
   /// or infinite.
   template <class T>
   void read(std::string const& name, index begin, std::span<T> out) const {
-    if (in_adapter(name))
+    if (layout_ && (in_adapter(name) || imported_))
+      layout_->read_parameter(name, begin, out, tensor_reader<T>(name));
+    else if (in_adapter(name))
       adapter_->read(name, begin, out);
     else if (checkpoint_)
       checkpoint_->read(name, begin, out);
@@ -71,6 +78,13 @@ class model_source {
       return require_finite(name, out);
     }
     if (run == 0) return read(name, begin, out);
+    if (layout_ && (in_adapter(name) || imported_)) {
+      index const width = layout_->width_of(name);
+      layout_->read_parameter_block(name,
+                                    {begin / width, std::ssize(out) / run, begin % width, run}, out,
+                                    tensor_reader<T>(name));
+      return require_finite(name, out);
+    }
     index row_length = 1;
     for (index const extent : std::span(shape_of(name)).subspan(1)) row_length *= extent;
     for (std::size_t offset = 0; offset < out.size();
@@ -128,8 +142,30 @@ class model_source {
             "them went wrong; use an earlier checkpoint");
   }
 
-  /// The name of a parameter in the Hugging Face folder.
+  /// The name of a parameter in the Hugging Face folder of an MPT.
   [[nodiscard]] std::string stored_name(std::string const& name) const;
+
+  /// The name of a family's tensor in the folder, which lacks the prefix of a model with a head
+  /// where the model was saved without it.
+  [[nodiscard]] std::string name_in_folder(std::string const& tensor) const;
+
+  /// Finds the tensors of a family's folder or adapter that hold this model's parameters.
+  void find_layout();
+
+  /// The checks of require_tensors for a family.
+  void require_family_tensors(std::span<hf::named_shape const> expected) const;
+
+  /// Reads the family's tensors, where `parameter` is stored.
+  template <class T>
+  [[nodiscard]] auto tensor_reader(std::string const& parameter) const {
+    return [this, is_adapted = in_adapter(parameter)](std::string const& tensor, index begin,
+                                                      std::span<T> out) {
+      if (is_adapted)
+        adapter_->read(tensor, begin, out);
+      else
+        imported_->read(name_in_folder(tensor), begin, out);
+    };
+  }
 
   std::filesystem::path path_;
   model_config config_;
@@ -142,6 +178,9 @@ class model_source {
   std::optional<parallel::checkpoint::checkpoint_reader> checkpoint_;
   std::optional<hf::hf_import> imported_;
   std::optional<hf::peft_adapter> adapter_;
+  model_family const* family_ = nullptr;          // null: an MPT
+  bool lacks_prefix_ = false;                     // see name_in_folder
+  std::optional<hf::stored_layout> layout_ = {};  // of a family's folder or adapter
 };
 
 }  // namespace mpt

@@ -11,21 +11,23 @@
 #include <vector>
 
 #include <mpt/hf/export.hpp>
+#include <mpt/hf/stored_layout.hpp>
 #include <parallel/checkpoint/shared_safetensors.hpp>
 #include <parallel/checkpoint/stepper.hpp>
 
 namespace mpt::hf {
 
 /// Writes `folder`. This is collective over `world`, all ranks that train, between two steps.
-/// `tensors` are the parameters that the folder holds, `options` are the same on every rank, and
+/// `stored` are the tensors that the folder holds, `options` are the same on every rank, and
 /// all ranks see the folder's file system. The folder appears complete or not at all. Throws as
 /// export_folder does, on rank 0, and when a weight does not fit options.type. Cost: each rank
 /// reads and writes its equal share of the weights once, through buffers of 4 MiB.
 template <class Stepper, class Comm, class Exchange>
 void save_folder(Stepper& stepper, Comm& world, Exchange& exchanges,
-                 std::filesystem::path const& folder, std::span<named_shape const> tensors,
+                 std::filesystem::path const& folder, stored_tensors const& stored,
                  export_options const& options) {
   namespace pc = parallel::checkpoint;
+  std::span<named_shape const> const tensors = stored.shapes;
   std::optional<export_folder> writer;
   if (world.rank() == 0) writer.emplace(folder, tensors, options);
   auto const temporary = export_folder::temporary_of(folder);
@@ -42,13 +44,29 @@ void save_folder(Stepper& stepper, Comm& world, Exchange& exchanges,
 
   detail::value_converter convert(options.type);
   std::vector<float> values;
-  // writes one slice of a tensor; its parameters are those of for_each_saved_slice's callback
+  auto const file_of = [&](std::string const& tensor) {
+    return std::ranges::find_if(
+        files, [&](auto const& file) { return file.contains(options.form.prefix + tensor); });
+  };
+  // writes consecutive elements of a parameter
+  auto const write_run = [&](std::string const& name, parallel::index begin,
+                             std::span<float const> elements) {
+    auto const write_tensor = [&](std::string const& tensor, parallel::index first,
+                                  parallel::index offset, parallel::index count) {
+      file_of(tensor)->write(options.form.prefix + tensor, first,
+                             convert(name, elements.subspan(static_cast<std::size_t>(offset),
+                                                            static_cast<std::size_t>(count))));
+    };
+    if (stored.layout)
+      stored.layout->for_each_run(name, begin, std::ssize(elements), write_tensor);
+    else
+      write_tensor(name, begin, 0, std::ssize(elements));
+  };
+  // writes one slice of a parameter; its arguments are those of for_each_saved_slice's callback
   auto const write = [&](std::string const& name, std::span<parallel::index const> extents,
                          parallel::index begin, auto elements, parallel::index run) {
-    auto const stored_name = options.form.prefix + name;
-    auto const file = std::ranges::find_if(
-        files, [&](auto const& candidate) { return candidate.contains(stored_name); });
-    if (file == files.end()) return;  // a weight that an adapter's folder does not hold
+    // an adapter's folder does not hold all weights
+    if (stored.layout ? !stored.layout->contains(name) : file_of(name) == files.end()) return;
     parallel::index row_length = 1;
     for (parallel::index const extent : extents.subspan(std::min<std::size_t>(1, extents.size())))
       row_length *= extent;
@@ -64,8 +82,7 @@ void save_folder(Stepper& stepper, Comm& world, Exchange& exchanges,
           values.resize(chunk.size());
           std::ranges::transform(chunk, values.begin(),
                                  [](auto value) { return static_cast<float>(value); });
-          file->write(stored_name, begin + static_cast<parallel::index>(offset),
-                      convert(name, values));
+          write_run(name, begin + static_cast<parallel::index>(offset), values);
         }
     });
   };

@@ -1,5 +1,5 @@
-// One MPT block: x + attention(norm(x)), then x + feed_forward(norm(x)), pre-norm and sequential.
-// Attention and feed-forward layer are regions of the tensor axis: neither compiles without its
+// One block: x + attention(norm(x)), then x + feed_forward(norm(x)), pre-norm; or both of the same
+// x. Attention and feed-forward layer are regions of the tensor axis: neither compiles without its
 // row_linear. The block, its two branches and the layers in them can each recompute their
 // activations in the backward pass.
 #pragma once
@@ -13,6 +13,7 @@
 #include <parallel/layer/dropout.hpp>
 #include <parallel/layer/feed_forward.hpp>
 #include <parallel/layer/recompute.hpp>
+#include <parallel/layer/residual_pair.hpp>
 #include <parallel/layer/sequential.hpp>
 #include <parallel/tensor/linear.hpp>
 #include <parallel/tensor/query_key_norm.hpp>
@@ -26,6 +27,7 @@ using parallel::linear;
 using parallel::norm;
 using parallel::recompute;
 using parallel::residual;
+using parallel::residual_pair;
 using parallel::sequential;
 using parallel::shared_keys;
 using parallel::ops::head_layout;
@@ -46,19 +48,24 @@ template <class T, class Comm = any_communicator>
 using feed_forward =
     parallel::feed_forward<activation<T>, column_linear<T, Comm>, row_linear<T, Comm>>;
 
-/// x + dropout(Layer(norm(x))), where the layer is divided over the tensor axis.
+/// dropout(Layer(norm(x))), where the layer is divided over the tensor axis.
 template <class Layer, class T = typename Layer::element>
-using branch = recompute<residual<dropout<sequential<norm<T>, recompute<Layer>>>>>;
+using inner_branch = recompute<dropout<sequential<norm<T>, recompute<Layer>>>>;
+
+/// x + dropout(Layer(norm(x))).
+template <class Layer>
+using branch = residual<inner_branch<Layer>>;
 
 template <class T, class Comm = any_communicator>
-using block = recompute<sequential<branch<attention<T, Comm>>, branch<feed_forward<T, Comm>>>>;
+using block =
+    recompute<residual_pair<inner_branch<attention<T, Comm>>, inner_branch<feed_forward<T, Comm>>>>;
 
 /// The saved activations of a block's attention. Generation attaches its KV cache to them, and
 /// blocks that share keys find the shared keys in them.
 template <class T, class Comm = any_communicator>
 [[nodiscard]] typename attention<T, Comm>::saved& attention_activations(
     typename block<T, Comm>::saved& activations) {
-  return std::get<1>(std::get<0>(activations.inner).inner).inner;
+  return std::get<1>(activations.inner.first.inner).inner;
 }
 
 }  // namespace mpt

@@ -64,16 +64,14 @@ class layer_builder {
     auto attention_branch =
         make_branch(prefix + "norm_1", recompute_options.cheap && !recompute_options.attention,
                     recompute(make_attention(prefix + "attn.", i), recompute_options.attention),
-                    prefix + "resid_attn_dropout");
+                    prefix + "resid_attn_dropout", recompute_options.attention_branch);
     auto feed_forward_branch =
         make_branch(prefix + "norm_2", recompute_options.cheap && !recompute_options.feed_forward,
                     recompute(make_feed_forward(prefix + "ffn.", recompute_options.cheap),
                               recompute_options.feed_forward),
-                    prefix + "resid_ffn_dropout");
+                    prefix + "resid_ffn_dropout", recompute_options.feed_forward_branch);
     return block<T, Comm>(
-        sequential(
-            recompute(std::move(attention_branch), recompute_options.attention_branch),
-            recompute(std::move(feed_forward_branch), recompute_options.feed_forward_branch)),
+        {std::move(attention_branch), std::move(feed_forward_branch), config_.parallel_residual},
         recompute_options.block);
   }
 
@@ -92,11 +90,13 @@ class layer_builder {
 
   template <class Layer>
   [[nodiscard]] auto make_branch(std::string const& norm_name, bool recompute_norm, Layer layer,
-                                 std::string const& dropout_name) const {
+                                 std::string const& dropout_name, bool recompute_branch) const {
     auto norm_layer = make_norm(norm_name);
     norm_layer.is_droppable = recompute_norm;
-    return residual(dropout(sequential(std::move(norm_layer), std::move(layer)),
-                            static_cast<float>(config_.resid_pdrop), stream_id(dropout_name)));
+    return residual(
+        recompute(dropout(sequential(std::move(norm_layer), std::move(layer)),
+                          static_cast<float>(config_.resid_pdrop), stream_id(dropout_name)),
+                  recompute_branch));
   }
 
   /// The adapter of a projection, initialised as PEFT does: A by kaiming_uniform_(a=√5), B zero.
@@ -126,14 +126,15 @@ class layer_builder {
   /// The last projection of a region, from `in` units, of which this rank has `local_units`. Its
   /// bias is added once, at the end of the region.
   [[nodiscard]] row_linear<T, Comm> make_last_projection(std::string const& name, index in,
-                                                         row_range local_units) const {
+                                                         row_range local_units,
+                                                         bool has_bias) const {
     index const d = config_.d_model;
     row_linear<T, Comm> out{
         groups_.tensor,
         parallel::tensor::keep_inputs(
             position_, make_linear(name, d, in, initial_.residual(d, in), false), local_units),
         {}};
-    if (!config_.no_bias) {
+    if (has_bias) {
       out.bias = {name + ".bias", {d}, initial_.bias(in)};
       out.bias.replicated(groups_.tensor.replication_outside());
     }
@@ -171,7 +172,7 @@ class layer_builder {
     auto const make = [&](char const* suffix, index width) {
       auto result = make_norm(prefix + suffix, attn.norm_type, attn.qk_gn ? heads.dim : width,
                               groups_.tensor.replication_inside());
-      result.eps = 1e-5;  // LLM Foundry does not pass norm_eps to these norms
+      result.eps = attn.qk_norm_eps;
       return result;
     };
     out.inner.q = make("q_ln", heads.width());
@@ -206,8 +207,9 @@ class layer_builder {
     out.ranks = groups_.context;
     out.qkv = make_qkv(prefix, model_heads, out.own_keys);
     out.query_key = make_query_key_norm(prefix, model_heads, out.own_keys);
-    out.out = make_last_projection(prefix + "out_proj", config_.d_model,
-                                   rows_of_heads(queries, model_heads.dim));
+    out.out =
+        make_last_projection(prefix + "out_proj", model_heads.width(),
+                             rows_of_heads(queries, model_heads.dim), has_out_proj_bias(config_));
     out.scores = {.scale = softmax_scale(config_),
                   .dropout = {.probability = static_cast<float>(attn.attn_pdrop),
                               .first_head = queries.begin,
@@ -246,7 +248,7 @@ class layer_builder {
     };
     out.up = {groups_.tensor, make_projection("up_proj")};
     if (config_.ffn_type == ffn_kind::mptglu) out.gate = make_projection("gate_proj");
-    out.down = make_last_projection(prefix + "down_proj", hidden, local_units);
+    out.down = make_last_projection(prefix + "down_proj", hidden, local_units, has_bias);
     out.activate = {.kind = config_.ffn_act_fn, .is_droppable = recompute_activation};
     return out;
   }

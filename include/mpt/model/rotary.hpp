@@ -2,7 +2,8 @@
 //
 // Linear scaling divides all frequencies by the factor. Llama 3.1's scaling divides only those of
 // long wavelengths, which turn less than once in the sequence length of training, with a smooth
-// transition. The formulas are those of transformers' modeling_rope_utils, computed in double.
+// transition; YaRN's the same with a transition that is linear in the pairs. The formulas are those
+// of transformers' modeling_rope_utils, computed in double.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,8 @@
 
 namespace mpt {
 
-/// Frequencies of the head_dim / 2 pairs of a head, in radians per position.
+/// Frequencies of the pairs of a head that are turned, in radians per position: head_dim / 2 of
+/// them, or rotary_dim / 2.
 [[nodiscard]] std::vector<double> rotary_frequencies(rope_config const& rope,
                                                      std::int64_t head_dim);
 

@@ -17,17 +17,18 @@
 
 namespace mpt {
 
-/// Which white space beside an added token becomes part of it.
-struct strip_options {
-  bool left = false;
-  bool right = false;
+/// How an added token matches beside other characters.
+struct match_rules {
+  bool strip_left = false;   ///< white space before it becomes part of it
+  bool strip_right = false;  ///< white space after it becomes part of it
+  bool whole_word = false;   ///< it does not match beside a character of a word
 };
 
 /// A set of added tokens to be found in text.
 class added_token_matcher {
  public:
   /// Adds a token, spelt as in the text to search. Of equal spellings the first counts.
-  void insert(std::string_view spelling, std::int32_t id, strip_options strip);
+  void insert(std::string_view spelling, std::int32_t id, match_rules rules);
 
   /// Whether the set has no tokens.
   [[nodiscard]] bool empty() const { return nodes_.size() == 1; }
@@ -47,8 +48,9 @@ class added_token_matcher {
       auto begin = position;
       auto end = position + found.bytes;
       position = end;  // the search continues here, even if white space is stripped
-      if (found.strip.left) begin = white_space_before(text, begin, emitted_end);
-      if (found.strip.right)  // white space that was scanned once is not scanned again
+      if (found.rules.whole_word && is_inside_word(text, begin, end)) continue;
+      if (found.rules.strip_left) begin = white_space_before(text, begin, emitted_end);
+      if (found.rules.strip_right)  // white space that was scanned once is not scanned again
         end = spaces_end = end < spaces_end ? spaces_end : white_space_after(text, end);
       if (emitted_end < begin) piece(text.substr(emitted_end, begin - emitted_end));
       token(found.id);
@@ -63,17 +65,19 @@ class added_token_matcher {
     std::vector<std::pair<unsigned char, std::uint32_t>>
         children;  // few, therefore searched in order
     std::int32_t id = -1;
-    strip_options strip;
+    match_rules rules;
   };
   struct match {
     std::int32_t id = -1;
     std::size_t bytes = 0;
-    strip_options strip;
+    match_rules rules;
   };
 
   [[nodiscard]] std::size_t child(std::size_t parent, unsigned char byte) const;
   std::size_t child_or_new(std::size_t parent, unsigned char byte);
   [[nodiscard]] match longest_at(std::string_view text, std::size_t position) const;
+  [[nodiscard]] static bool is_inside_word(std::string_view text, std::size_t begin,
+                                           std::size_t end);
   [[nodiscard]] static std::size_t white_space_before(std::string_view text, std::size_t position,
                                                       std::size_t floor);
   [[nodiscard]] static std::size_t white_space_after(std::string_view text, std::size_t position);

@@ -1,4 +1,5 @@
-// The four classes of characters that GPT-2's split pattern knows: \p{L}, \p{N}, \s and the rest.
+// Classes of characters that the split patterns know: \p{L}, \p{N}, \s and the rest, and beside
+// them marks (\p{M}), the case of letters, and the characters of words (\w).
 //
 // \s is Unicode's White_Space property, which differs from C's isspace: it includes U+0085, U+00A0
 // and U+2028, and excludes U+200B and U+001C. Letters and numbers are the general categories L* and
@@ -13,7 +14,7 @@
 
 namespace mpt {
 
-/// The classes that the split pattern distinguishes.
+/// The classes that all split patterns distinguish.
 enum class character_class : std::uint8_t { other, letter, number, space };
 
 namespace detail {
@@ -43,5 +44,23 @@ inline constexpr auto ascii_classes = make_ascii_classes();
 
 /// The class of a code point.
 [[nodiscard]] character_class class_of(char32_t c);
+
+/// The case of a letter, as GPT-4o's split pattern distinguishes it.
+enum class letter_case : std::uint8_t {
+  none,      ///< neither letter nor mark
+  upper,     ///< Lu, Lt
+  lower,     ///< Ll
+  caseless,  ///< Lm, Lo and marks
+};
+
+/// The case of a code point.
+[[nodiscard]] letter_case case_of(char32_t c);
+
+/// Whether a code point is a combining mark (Mn, Mc or Me).
+[[nodiscard]] bool is_mark(char32_t c);
+
+/// Whether a code point belongs to a word in the sense of \w in Unicode's regular expressions
+/// (UTS 18): alphabetic, a mark, a decimal digit, connecting punctuation or a joiner.
+[[nodiscard]] bool is_word_character(char32_t c);
 
 }  // namespace mpt

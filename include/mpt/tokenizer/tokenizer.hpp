@@ -1,12 +1,16 @@
-// A byte-level BPE tokenizer (GPT-2's and GPT-NeoX's kind), loaded from a tokenizer.json.
+// A BPE tokenizer, loaded from a tokenizer.json: byte-level (GPT-2's, GPT-NeoX's, Llama 3's,
+// Qwen's kind) or SentencePiece's (Llama 2's and Mistral's).
 //
 // Ids equal those of Hugging Face's tokenizers with add_special_tokens=False. Encoding first finds
-// added tokens in the raw text; each piece between them goes through NFC (if the file says so),
-// added tokens in normalised text, a prefix space (if asked for), GPT-2's words, and merges. No
-// special tokens are added around the text. In text that is not UTF-8, wrong bytes are read as
-// U+FFFD. A tokenizer is immutable: any number of threads may encode and decode with it, each with
-// its own `word_cache`. Decoding gives bytes, with U+FFFD in place of invalid UTF-8. Cost: loading
-// takes some tens of milliseconds; for encoding see word_cache and bpe.
+// added tokens in the raw text; each piece between them is normalised (if the file says so), added
+// tokens are found in normalised text, and pieces between those become words and are merged. The
+// words of byte-level BPE follow a pattern (split_words.hpp), and their bytes are merged; in
+// SentencePiece's BPE a space is "▁" (metaspace.hpp), and the characters of a whole piece are
+// merged. No special tokens are added around the text (text_affixes.hpp says which transformers
+// adds). In text that is not UTF-8, wrong bytes are read as U+FFFD. A tokenizer is immutable: any
+// number of threads may encode and decode with it, each with its own `word_cache`. Decoding gives
+// bytes, with U+FFFD in place of invalid UTF-8. Cost: loading takes some tens of milliseconds; for
+// encoding see word_cache and bpe.
 #pragma once
 
 #include <cstddef>
@@ -49,12 +53,19 @@ class tokenizer {
   /// Appends the ids of a text to `out`. Many texts are fastest with one cache kept between calls.
   void encode(std::string_view text, std::vector<std::int32_t>& out, word_cache& cache) const;
 
-  /// The text of ids. Invalid UTF-8 becomes U+FFFD. Error: an id without token.
+  /// The text of ids. Invalid UTF-8 becomes U+FFFD, and the space that SentencePiece puts in front
+  /// of a text is left out. Error: an id without token.
   [[nodiscard]] std::string decode(std::span<std::int32_t const> ids,
                                    special_tokens special = special_tokens::keep) const;
 
   /// The bytes of a token, which may be part of a character. Error: an id without token.
   [[nodiscard]] std::string_view bytes_of(std::int32_t id) const;
+
+  /// Whether an id is a byte token of SentencePiece ("<0x0A>").
+  [[nodiscard]] bool is_byte(std::int32_t id) const;
+
+  /// How ids become text.
+  [[nodiscard]] decoding_rules const& decoding() const { return parts_.tokens.decoding(); }
 
   /// The id of a token, spelt as in tokenizer.json ("<|endoftext|>"; " the" is "\u0120the").
   [[nodiscard]] std::optional<std::int32_t> id_of(std::string_view token) const;
@@ -95,18 +106,28 @@ class tokenizer {
  private:
   void encode_valid(std::string_view text, std::vector<std::int32_t>& out, word_cache& cache) const;
 
-  void encode_normal(std::string_view text, std::vector<std::int32_t>& out,
+  void encode_normal(std::string_view text, bool begins_text, std::vector<std::int32_t>& out,
                      word_cache& cache) const;
 
+  void encode_byte_level(std::string_view text, std::vector<std::int32_t>& out,
+                         word_cache& cache) const;
+
+  void encode_sentencepiece(std::string_view text, bool begins_text, std::vector<std::int32_t>& out,
+                            word_cache& cache) const;
+
   void encode_word(std::string_view word, std::vector<std::int32_t>& out, word_cache& cache) const;
+
+  /// The token of the model that is the whole word.
+  [[nodiscard]] std::optional<std::int32_t> token_of_word(std::string_view word) const;
 
   tokenizer_files files_;
   tokenizer_parts parts_;
   added_token_matcher in_raw_text_;
   added_token_matcher in_normal_text_;
   std::vector<std::int32_t> special_ids_;
+  std::vector<std::int32_t> outside_model_;  // ids of added tokens that the model lacks
   std::optional<std::int32_t> eos_id_;
-  std::int32_t bytes_[256] = {};
+  std::int32_t bytes_[256] = {};  // of byte-level BPE
   std::uint64_t fingerprint_ = 0;
 };
 

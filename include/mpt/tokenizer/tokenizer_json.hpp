@@ -1,16 +1,25 @@
-// tokenizer.json, the file format of Hugging Face's tokenizers, as far as byte-level BPE goes.
+// tokenizer.json, the file format of Hugging Face's tokenizers, as far as BPE goes.
 //
-// These fields are read: model (BPE: vocab, merges as "a b" or ["a", "b"], ignore_merges),
-// normalizer (none or NFC), pre_tokenizer (ByteLevel), added_tokens, decoder (ByteLevel).
-// Unsupported settings that would change ids (dropout, byte_fallback, other types, ...) are errors
-// that name the field. Fields without effect on the ids of a text itself are ignored:
-// post_processor, and truncation and padding (settings of a caller's batches, which transformers
-// overrides as well). The vocabulary must hold every byte that occurs in UTF-8 (all but C0, C1,
-// F5-FF, which GPT-NeoX's lacks): then every text has ids and unk_token is never used. Cost: memory
-// for the JSON tree while reading, a few times the size of the file.
+// Two kinds of tokenizers are read, which differ in their `decoder`:
+//
+// - byte-level BPE (`ByteLevel`; GPT-2, GPT-NeoX, Llama 3, Qwen, Mistral NeMo): normalizer none or
+//   NFC; pre_tokenizer ByteLevel, with or without GPT-2's pattern, or a Sequence of Split by one of
+//   the patterns of split_words.hpp and ByteLevel;
+// - SentencePiece's BPE (`Sequence` of Replace, ByteFallback, Fuse, Strip; Llama 2, Mistral):
+//   normalizer none, or Prepend of "▁" and Replace of " " by "▁"; pre_tokenizer none or Metaspace.
+//
+// Of `model` are read vocab, merges as "a b" or ["a", "b"], ignore_merges, and for SentencePiece
+// byte_fallback, unk_token and fuse_unk; further added_tokens. Unsupported settings that would
+// change ids (dropout, other types or patterns, ...) are errors that name the field. Fields without
+// effect on the ids of a text itself are ignored: post_processor (text_affixes.hpp reads it), and
+// truncation and padding (settings of a caller's batches, which transformers overrides as well).
+// A byte-level vocabulary must hold every byte that occurs in UTF-8 (all but C0, C1, F5-FF, which
+// GPT-NeoX's lacks), one of SentencePiece every such byte or an unk_token: then every text has ids.
+// Cost: memory for the JSON tree while reading, a few times the size of the file.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +28,10 @@
 
 #include <mpt/tokenizer/added_tokens.hpp>
 #include <mpt/tokenizer/bpe.hpp>
+#include <mpt/tokenizer/character_tokens.hpp>
+#include <mpt/tokenizer/metaspace.hpp>
+#include <mpt/tokenizer/normalizer.hpp>
+#include <mpt/tokenizer/split_words.hpp>
 #include <mpt/tokenizer/vocabulary.hpp>
 #include <parallel/checkpoint/json.hpp>
 #include <parallel/core/error.hpp>
@@ -33,19 +46,27 @@ struct added_token {
   std::string content;
   std::int32_t id = -1;
   bool special = false;  ///< a control token such as "<|endoftext|>", which decoding may leave out
+  bool is_in_model = true;  ///< whether model.vocab has it as well
   match_stage stage = match_stage::raw;
-  strip_options strip;
+  match_rules rules;
 };
 
 /// The content of a tokenizer.json.
 struct tokenizer_parts {
-  vocabulary tokens;  ///< the model's and the added ones
+  vocabulary tokens;  ///< the model's and the added ones, with the rules of decoding
   merge_table merges;
   std::vector<added_token> added;
-  bool normalise_nfc = false;
-  bool add_prefix_space = false;   ///< a space before text (and before text after an added token)
-  bool split_words = true;         ///< by GPT-2's pattern
+  text_normalizer normalizer;
   bool whole_words_first = false;  ///< `ignore_merges`: a word that is a token needs no merges
+
+  // of byte-level BPE
+  bool add_prefix_space = false;  ///< a space before text (and before text after an added token)
+  std::optional<word_pattern> words;  ///< nullopt: text is not split into words
+
+  // of SentencePiece's BPE
+  std::optional<metaspace::options> metaspace;
+  character_tokens characters;
+  bool merges_join_words = false;  ///< whether some merge joins another character to a "▁" after it
 };
 
 namespace detail {
@@ -61,10 +82,13 @@ class json_fields {
   [[nodiscard]] nlohmann::json const* find(char const* field) const;
   [[nodiscard]] nlohmann::json const& get(char const* field) const;
   [[nodiscard]] json_fields object(char const* field) const;
+  /// The members of a field that is an array of objects.
+  [[nodiscard]] std::vector<json_fields> objects(char const* field) const;
   [[nodiscard]] std::string const& text(char const* field) const;
   [[nodiscard]] bool flag(char const* field) const;
   [[nodiscard]] bool flag_or(char const* field, bool fallback) const;
-  void require_type(std::string_view expected) const;
+  /// Throws unless the text of a field is `expected`; `context` ends the message.
+  void require_text(char const* field, std::string_view expected, std::string_view context) const;
 
  private:
   nlohmann::json const& object_;
@@ -72,6 +96,10 @@ class json_fields {
   std::string path_;
 };
 
+/// Reads normalizer, pre_tokenizer and decoder.
+void read_text_steps(json_fields const& root, tokenizer_parts& parts);
+
+/// Reads the vocabulary, its merges and what belongs to them.
 void read_model(json_fields const& root, tokenizer_parts& parts);
 
 }  // namespace detail

@@ -1,8 +1,8 @@
 // The tokens of a vocabulary: spelling to id, and id to spelling and bytes.
 //
-// Spellings are those of the tokenizer's file (byte-level spelling for tokens of the model, plain
-// text for added ones). Ids may have gaps; they are bounded because the tables are arrays over ids
-// and the file is not trusted.
+// Spellings are those of the tokenizer's file (byte-level or SentencePiece's for tokens of the
+// model, plain text for added ones). Ids may have gaps; they are bounded because the tables are
+// arrays over ids and the file is not trusted.
 // Memory: each token's spelling twice and its bytes once.
 #pragma once
 
@@ -15,13 +15,16 @@
 #include <unordered_map>
 #include <vector>
 
-#include <mpt/tokenizer/byte_level.hpp>
+#include <mpt/tokenizer/token_decoding.hpp>
 
 namespace mpt {
 
 /// Tokens and their ids.
 class vocabulary {
  public:
+  /// An empty vocabulary whose tokens become text by `decoding`.
+  explicit vocabulary(decoding_rules decoding = {}) : decoding_(decoding) {}
+
   /// The exclusive upper limit of ids.
   static constexpr std::int32_t id_limit = 1 << 21;
 
@@ -43,6 +46,12 @@ class vocabulary {
   /// The bytes of a token the vocabulary contains.
   [[nodiscard]] std::string_view bytes(std::int32_t id) const;
 
+  /// Whether a token the vocabulary contains is one byte, which may be part of a character.
+  [[nodiscard]] bool is_byte(std::int32_t id) const;
+
+  /// How tokens become text.
+  [[nodiscard]] decoding_rules const& decoding() const { return decoding_; }
+
   /// The largest id plus one.
   [[nodiscard]] std::int32_t size() const { return static_cast<std::int32_t>(tokens_.size()); }
 
@@ -54,12 +63,14 @@ class vocabulary {
     std::string spelling;
     std::string bytes;
     bool is_used = false;
+    bool is_byte = false;
   };
   struct hash {
     using is_transparent = void;
     std::size_t operator()(std::string_view text) const;
   };
 
+  decoding_rules decoding_;
   std::vector<token> tokens_;
   std::unordered_map<std::string, std::int32_t, hash, std::equal_to<>> ids_;
 };

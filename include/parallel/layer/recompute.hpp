@@ -53,9 +53,9 @@ struct recompute {
                                                     matrix_view<element const> dy, saved& state,
                                                     matrix_view<element const> summand = {}) const;
   /// See concepts.hpp.
-  template <class Stream>
+  template <class Stream, class... Summand>
   void backward_input_into(context<Stream>& c, matrix_view<element> dx,
-                           matrix_view<element const> dy, saved& state) const;
+                           matrix_view<element const> dy, saved& state, Summand... summand) const;
 
   /// As linear::restore_input.
   void restore_input(saved& state, matrix_view<element const> x) const requires
@@ -108,11 +108,12 @@ auto recompute<Inner>::backward_input(context<Stream>& c, matrix_view<element co
 }
 
 template <class Inner>
-template <class Stream>
+template <class Stream, class... Summand>
 void recompute<Inner>::backward_input_into(context<Stream>& c, matrix_view<element> dx,
-                                           matrix_view<element const> dy, saved& state) const {
+                                           matrix_view<element const> dy, saved& state,
+                                           Summand... summand) const {
   if (drops(c)) static_cast<void>(inner.forward(c, state.x, state.inner));
-  parallel::backward_input_into(inner, c, dx, dy, state.inner);
+  parallel::backward_input_into(inner, c, dx, dy, state.inner, summand...);
 }
 
 template <class Inner>

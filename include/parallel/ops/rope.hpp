@@ -1,6 +1,7 @@
 // rope: rotary position embedding (Su et al., "RoFormer", 2021), in the arrangement of GPT-NeoX and
-// Llama: elements i and i + D/2 of a head are a point of the plane, which is rotated by the angle
-// position · frequency[i].
+// Llama: elements i and i + P of a head are a point of the plane, which is rotated by the angle
+// position · frequency[i]. P, the number of frequencies, is half of the head, or less: then the
+// elements from 2P on stay as they are (GPT-NeoX's rotary_pct).
 //
 // With growths the points are also scaled, by e^(growth[i] · (position - origin)), as in xPos,
 // where queries grow and keys shrink (Sun et al., "A Length-Extrapolatable Transformer", 2022,
@@ -8,8 +9,8 @@
 //
 // The gradient of a rotation is the inverse rotation; the gradient of a scaling is the same
 // scaling. Angles, sines and cosines are computed in double, so that position 100,000 is as exact
-// as position 1; they are rounded to accumulate_t<T>. T is float, bf16 or double. Cost: D/2 sines
-// and cosines a row, shared by all its heads, and one pass over memory.
+// as position 1; they are rounded to accumulate_t<T>. T is float, bf16 or double. Cost: P sines and
+// cosines a row, shared by all its heads, and one pass over memory.
 #pragma once
 
 #include <cmath>
@@ -24,12 +25,15 @@
 namespace parallel::ops {
 
 struct rope_options {
-  std::span<double const> frequencies = {};  // [head_dim / 2], radians a position. Not copied: it
+  std::span<double const> frequencies = {};  // of the pairs, radians a position. Not copied: it
                                              // must live until the operation has run
   index first = 0;                           // position of the first row of every sequence
-  std::span<double const> growths = {};      // [head_dim / 2], likewise; empty: no scaling
+  std::span<double const> growths = {};      // of the pairs, likewise; empty: no scaling
   index origin = 0;                          // the position whose scale is 1
   double growth_sign = 1.0;                  // -1: the inverse scaling
+
+  /// The number of pairs of a head that are rotated.
+  [[nodiscard]] index pairs() const { return static_cast<index>(frequencies.size()); }
 };
 
 /// theta^(-2i / head_dim) for the head_dim / 2 pairs of a head.
@@ -50,13 +54,12 @@ struct rope_options {
 namespace detail {
 template <class T>
 void check_rope(std::string_view operation, heads_view<T> const& x, rope_options const& options) {
-  require(x.head_dim % 2 == 0, "ops::", operation, ": head_dim is ", x.head_dim,
-          ", but must be even: elements are turned in pairs");
-  require_equal(operation, "the number of frequencies",
-                static_cast<index>(options.frequencies.size()), "half of head_dim", x.head_dim / 2);
+  require(options.pairs() >= 1 && 2 * options.pairs() <= x.head_dim, "ops::", operation, ": ",
+          options.pairs(), " frequencies turn that many pairs of elements, but head_dim is ",
+          x.head_dim);
   if (!options.growths.empty())
     require_equal(operation, "the number of growths", static_cast<index>(options.growths.size()),
-                  "half of head_dim", x.head_dim / 2);
+                  "the number of frequencies", options.pairs());
 }
 }  // namespace detail
 
@@ -72,7 +75,7 @@ struct rope_arguments {
   [[nodiscard]] index parts() const { return x.batch * x.sequence; }
   void compute(index token) const {
     using A = accumulate_t<T>;
-    index const half = x.head_dim / 2;
+    index const half = options.pairs();
     index const b = token / x.sequence, s = token % x.sequence;
     for (index i = 0; i < half; ++i) {
       double const angle = direction * static_cast<double>(options.first + s) *

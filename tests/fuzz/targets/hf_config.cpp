@@ -1,4 +1,5 @@
 // A Hugging Face config.json to a model, and back.
+#include <mpt/config/family.hpp>
 #include <mpt/config/hf.hpp>
 
 #include "../support.hpp"
@@ -12,5 +13,10 @@ void fuzz::hf_config(std::string_view input) {
     auto const printed = mpt::to_hf_json(read.model, read.dtype);
     ensure(mpt::from_hf_json(printed, "printed").model == read.model,
            "a model survives being written and read");
+    if (auto const* const family = mpt::find_family(read.model.family)) {
+      auto const written = mpt::to_family_json(*family, read.model, read.dtype);
+      ensure(mpt::from_hf_json(written, "written").model == read.model,
+             "a model of a family survives being written and read in its form");
+    }
   });
 }

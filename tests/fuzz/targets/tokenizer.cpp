@@ -1,5 +1,6 @@
 // The input is read as tokenizer.json. A tokenizer that is accepted must encode and decode any
 // text.
+#include <mpt/tokenizer/stream_decoder.hpp>
 #include <mpt/tokenizer/text_affixes.hpp>
 #include <mpt/tokenizer/tokenizer.hpp>
 
@@ -18,7 +19,11 @@ void fuzz::tokenizer(std::string_view input) {
     auto const ids = tokenizer.encode(text);
     for (auto const id : ids)
       ensure(tokenizer.token_of(id).has_value(), "every id of a text is a token");
-    static_cast<void>(tokenizer.decode(ids, mpt::special_tokens::skip));
+    auto const decoded = tokenizer.decode(ids, mpt::special_tokens::skip);
+    mpt::stream_decoder decoder(tokenizer, mpt::special_tokens::skip);
+    std::string streamed;
+    for (auto const id : ids) streamed += decoder.push(id);
+    ensure((streamed += decoder.finish()) == decoded, "ids decoded one by one give the same text");
     // The input is also encoded as text, which may be hostile to the split into words.
     static_cast<void>(tokenizer.encode(input.substr(0, 4096)));
   });

@@ -183,8 +183,9 @@ TEST_CASE("config.json: a model that cannot be represented is refused") {
   };
   std::vector<std::pair<nlohmann::json, std::string>> const cases{
       {nlohmann::json::array(), "config.json: expected a JSON object, found array"},
-      {changed("/model_type", "llama"),
-       "config.json: model_type is 'llama'; expected 'mpt' or 'parallel_mpt'"},
+      {changed("/model_type", "opt"),
+       "config.json: model_type is 'opt'; the families that are read are mpt, gpt2, gpt_neox, "
+       "llama, mistral, qwen2, qwen3"},
       {changed("/d_model", "wide"),
        "config.json: d_model: expected an integer, found the string 'wide'"},
       {changed("/d_model", 770), "config.json: d_model 770 must be divisible by n_heads 12"},

@@ -101,8 +101,10 @@ TEST_CASE("finetuning run: LLM Foundry's recipes are read with local mirrors of 
   CHECK(test::message_of(
             [&] { static_cast<void>(load("gpt2-arc-easy-cpu-streaming-dataset.yaml", {})); }) ==
         "gpt2-arc-easy-cpu-streaming-dataset.yaml:18:34: "
-        "model.pretrained_model_name_or_path: 'gpt2' is not an MPT, the one kind of model "
-        "that is trained here; choose an MPT");
+        "model.pretrained_model_name_or_path: 'gpt2' is no folder on this machine; nothing is "
+        "downloaded; get a copy of it and give its path by "
+        "model.pretrained_model_name_or_path=PATH, or for every use of the name by "
+        "mirrors.gpt2=PATH");
 }
 
 TEST_CASE(

@@ -29,7 +29,7 @@ struct model_folders {
     model.vocab_size = 96;
     parallel::replace_text_file(folder / "mpt" / "config.json",
                                 mpt::to_hf_json(model, "bfloat16").dump());
-    parallel::replace_text_file(folder / "other" / "config.json", R"({"model_type": "gpt2"})");
+    parallel::replace_text_file(folder / "other" / "config.json", R"({"model_type": "opt"})");
   }
 
   [[nodiscard]] mpt::hf_causal_lm read(std::string const& keys,
@@ -74,17 +74,34 @@ TEST_CASE("hf_causal_lm: config_overrides merge into the folder's settings key b
   CHECK(found.model == expected);
 }
 
+TEST_CASE("hf_causal_lm: a model of another family, its fields overridden by their names there") {
+  model_folders folders;
+  parallel::replace_text_file(
+      folders.folder / "other" / "config.json",
+      R"({"model_type": "gpt2", "n_embd": 32, "n_layer": 2, "n_head": 4, "vocab_size": 64})");
+  auto const name = "pretrained_model_name_or_path: " + folders.path("other");
+  auto const read = folders.read(name + ", config_overrides: {n_layer: 3, attn_pdrop: 0.0}");
+  CHECK(read.model.family == "gpt2");
+  CHECK(read.model.n_layers == 3);
+  CHECK(read.model.d_model == 32);
+  CHECK(read.model.attn.attn_pdrop == 0);
+  CHECK(test::contains(test::message_of([&] {
+                         static_cast<void>(
+                             folders.read(name + ", config_overrides: {n_layers: 3}"));
+                       }),
+                       "config.json with model.config_overrides (f.yaml:1:"));
+}
+
 TEST_CASE("hf_causal_lm: each invalid setting gives one message") {
   model_folders folders;
   auto const mpt = "pretrained_model_name_or_path: " + folders.path("mpt");
   std::vector<std::pair<std::string, std::string>> const cases{
       {"pretrained: true", "f.yaml: model.pretrained_model_name_or_path: missing; it is required"},
       {"pretrained_model_name_or_path: gpt2",
-       "f.yaml:1:53: model.pretrained_model_name_or_path: 'gpt2' is not an MPT, the one kind of "
-       "model that is trained here; choose an MPT"},
-      {"pretrained_model_name_or_path: EleutherAI/gpt-neox-20b",
-       "f.yaml:1:53: model.pretrained_model_name_or_path: 'EleutherAI/gpt-neox-20b' is not an MPT, "
-       "the one kind of model that is trained here; choose an MPT"},
+       "f.yaml:1:53: model.pretrained_model_name_or_path: 'gpt2' is no folder on this machine; "
+       "nothing is downloaded; get a copy of it and give its path by "
+       "model.pretrained_model_name_or_path=PATH, or for every use of the name by "
+       "mirrors.gpt2=PATH"},
       {"pretrained_model_name_or_path: mosaicml/mpt-7b",
        "f.yaml:1:53: model.pretrained_model_name_or_path: 'mosaicml/mpt-7b' is no folder on this "
        "machine; mosaicml's files are no longer on the hub, and nothing is downloaded; "
@@ -92,11 +109,11 @@ TEST_CASE("hf_causal_lm: each invalid setting gives one message") {
        "of the name by mirrors.mosaicml/mpt-7b=PATH"},
       {"pretrained_model_name_or_path: " + folders.path("other"),
        "f.yaml:1:53: model.pretrained_model_name_or_path: the model in '" + folders.path("other") +
-           "' is of type \"gpt2\", not an MPT, the one kind of model that is trained here; choose "
-           "an MPT"},
+           "' is of type \"opt\"; the families that are trained are mpt, gpt2, gpt_neox, llama, "
+           "mistral, qwen2, qwen3"},
       {"pretrained_model_name_or_path: " + folders.path("empty"),
        "f.yaml:1:53: model.pretrained_model_name_or_path: '" + folders.path("empty") +
-           "' holds no config.json; give a Hugging Face folder of an MPT"},
+           "' holds no config.json; give a Hugging Face folder of a model"},
       {"config_overrides: {n_layer: 2}, " + mpt,
        "f.yaml:1:41: model.config_overrides.n_layer: unknown key; did you mean "
        "'model.config_overrides.n_layers'?"},

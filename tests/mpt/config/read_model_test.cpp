@@ -204,9 +204,11 @@ TEST_CASE("model: each invalid setting gives one message") {
        "f.yaml:1:1: model.final_logit_softcapping must be above 0, or null for none, found 0"},
       {"embedding_fraction: 0",
        "f.yaml:1:1: model.embedding_fraction must be above 0 and at most 1, found 0"},
-      {"head_dim: 64",
-       "f.yaml:1:11: model.head_dim: not yet supported; leave it blank, which gives d_model / "
-       "n_heads"},
+      {"head_dim: 0", "f.yaml:1:11: model.head_dim: must be above 0, found 0"},
+      {"family: opt", "f.yaml:1:9: model.family: 'opt' is no family of models that is known"},
+      {"attn_config: {rope: true, rotary_dim: 3}",
+       "f.yaml:1:1: model.attn_config.rotary_dim must be an even number from 2 to the width of a "
+       "head, 128, found 3"},
       {"attn_config: {rope: true, rope_dail_config: {type: xpos, xpos_scale_base: -1}}",
        "f.yaml:1:1: model.attn_config.rope_dail_config.xpos_scale_base must be above 0, found -1"},
       {"{max_seq_len: 65536, attn_config: {rope: true, rope_dail_config: {type: xpos}}}",
@@ -215,7 +217,7 @@ TEST_CASE("model: each invalid setting gives one message") {
       {"attn_config: {rope: true, rope_impl: hf, rope_hf_config: {type: llama3, factor: 8}}",
        "f.yaml:1:58: model.attn_config.rope_hf_config.low_freq_factor: missing; it is required"},
       {"{d_model: 48, attn_config: {rope: true}}",
-       "f.yaml:1:1: model.attn_config.rope turns elements in pairs, but d_model / n_heads is 3, "
+       "f.yaml:1:1: model.attn_config.rope turns elements in pairs, but the width of a head is 3, "
        "which is odd"},
       {"attn_config: {attn_type: grouped_query_attention}",
        "f.yaml:1:14: model.attn_config.kv_n_heads: missing; grouped_query_attention needs it"},

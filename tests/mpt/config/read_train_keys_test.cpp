@@ -54,6 +54,9 @@ overrides const llama{
     "model.attn_config.rope=true", "model.attn_config.rope_impl=hf",
     "model.attn_config.rope_hf_config={type: llama3, factor: 2, low_freq_factor: 1, "
     "high_freq_factor: 4, original_max_position_embeddings: 64}"};
+overrides const yarn{"model.attn_config.rope=true", "model.attn_config.rope_impl=hf",
+                     "model.attn_config.rope_hf_config={type: yarn, factor: 2, "
+                     "original_max_position_embeddings: 64}"};
 overrides const lora{"model.peft_config.r=4"};
 overrides const muon{"optimizer.name=muon"};
 overrides const groups{"optimizer.param_groups=[{param_str_match: norm}]"};
@@ -102,11 +105,14 @@ std::vector<row> rows_of_model() {
       {changes, "model.resid_pdrop=0.1"},
       {changes, "model.emb_pdrop=0.1"},
       {changes, "model.norm_eps=1e-6"},
-      {refused, "model.head_dim=8", "leave it blank"},
+      {changes, "model.head_dim=8"},
+      {changes, "model.family=llama"},
+      {changes, "model.parallel_residual=true"},
       {changes, "model.learned_pos_emb=false"},
       {listed, "model.learned_pos_emb=true", "in its place", {"model.attn_config.alibi=true"}},
       {changes, "model.no_bias=true"},
       {changes, "model.attention_bias=false"},
+      {changes, "model.out_proj_bias=false"},
       {changes, "model.norm_type=rmsnorm"},
       {changes, "model.logit_scale=inv_sqrt_d_model"},
       {changes, "model.tie_word_embeddings=false"},
@@ -213,6 +219,9 @@ std::vector<row> rows_of_attention() {
       {changes, "model.attn_config.fused_qkv=false"},
       {changes, "model.attn_config.qk_ln=true"},
       {changes, "model.attn_config.qk_gn=true"},
+      {changes, "model.attn_config.qk_norm_eps=1e-6"},
+      {changes, "model.attn_config.rotary_dim=8", "", rope},
+      {listed, "model.attn_config.rotary_dim=8", "belongs to rope"},
       {changes, "model.attn_config.norm_type=rmsnorm", "", {"model.attn_config.qk_ln=true"}},
       {listed, "model.attn_config.norm_type=rmsnorm", "qk_ln and qk_gn"},
       {changes, "model.attn_config.softmax_scale=0.5"},
@@ -235,6 +244,14 @@ std::vector<row> rows_of_attention() {
       {changes, "model.attn_config.rope_hf_config.low_freq_factor=2", "", llama},
       {changes, "model.attn_config.rope_hf_config.high_freq_factor=5", "", llama},
       {changes, "model.attn_config.rope_hf_config.original_max_position_embeddings=32", "", llama},
+      {changes, "model.attn_config.rope_hf_config.beta_fast=16", "", yarn},
+      {changes, "model.attn_config.rope_hf_config.beta_slow=2", "", yarn},
+      {changes, "model.attn_config.rope_hf_config.truncate=false", "", yarn},
+      {changes, "model.attn_config.rope_hf_config.attention_factor=1.5", "", yarn},
+      {listed, "model.attn_config.rope_hf_config.beta_fast=16", "type yarn", rope_hf},
+      {listed, "model.attn_config.rope_hf_config.beta_slow=2", "type yarn", rope_hf},
+      {listed, "model.attn_config.rope_hf_config.truncate=false", "type yarn", rope_hf},
+      {listed, "model.attn_config.rope_hf_config.attention_factor=2", "type yarn", rope_hf},
       {listed, "model.attn_config.rope_hf_config.low_freq_factor=2", "llama3", rope_hf},
       {listed, "model.attn_config.rope_hf_config.high_freq_factor=5", "llama3", rope_hf},
       {listed, "model.attn_config.rope_hf_config.original_max_position_embeddings=32", "llama3",
@@ -930,7 +947,7 @@ TEST_CASE("known keys: every key that a source reads has a row in the table") {
   std::vector<std::filesystem::path> sources;
   for (auto const& folder : {headers / "config", test::checkout() / "apps" / "mpt" / "config"})
     for (auto const& file : std::filesystem::directory_iterator(folder))
-      sources.push_back(file.path());
+      if (file.is_regular_file()) sources.push_back(file.path());
   for (auto const& source : sources) {
     auto const text = parallel::read_text_file(source, 1 << 20);
     for (auto const& key : requested_keys(text)) {

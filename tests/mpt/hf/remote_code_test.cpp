@@ -139,6 +139,55 @@ TEST_CASE("remote code: every golden form exports its class and computes the ref
   CHECK(remote_count == 30);  // all but b1, b2, b3
 }
 
+TEST_CASE(
+    "remote code: every golden form of another family, written as an MPT, is the same model") {
+  export_location const location;
+  for (std::string const form : test::golden_families) {
+    CAPTURE(form);
+    parallel::checkpoint::safetensors_file const file(test::golden_folder() /
+                                                      (form + ".safetensors"));
+    mpt::model_config config;
+    for (auto const& [key, value] : file.metadata())
+      if (key == "config") config = mpt::from_hf_json(nlohmann::json::parse(value), form).model;
+    auto const parameters = hf::shapes_of(config);
+    auto const stored = mpt::stored_tensors_of(config, parameters);
+    config.family = "mpt";
+    auto const name = form.substr(form.find('/') + 1);
+    auto const out = location.folder / name;
+    hf::hf_export(
+        out, parameters,
+        [&](std::string const& parameter, index begin, std::span<float> values) {
+          stored.layout->read_parameter(
+              parameter, begin, values,
+              [&](std::string const& tensor, index first, std::span<float> elements) {
+                file.read("param/" + tensor, first, elements);
+              });
+        },
+        [&] {
+          auto options = mpt::export_options_of(config, "float32", "");
+          options.existing = pc::if_exists::replace;
+          return options;
+        }());
+    check_model_class(out, config);
+    CHECK(mpt::model_source(out).config() == config);
+    auto const& shape = file.at("input_ids").extents;
+    std::vector<std::int64_t> wide(static_cast<std::size_t>(shape[0] * shape[1]));
+    file.read_bytes("input_ids", 0, std::ssize(wide), std::as_writable_bytes(std::span(wide)));
+    text const input{{wide.begin(), wide.end()}, shape[1]};
+    auto const logits = logits_of(out, input);
+    auto const expected = test::golden_tensor<float>(file, "logits64");
+    REQUIRE(logits.size() == expected.size());
+    float largest_difference = 0;
+    float largest = 0;
+    for (std::size_t i = 0; i < logits.size(); ++i) {
+      largest_difference = std::max(largest_difference, std::abs(logits[i] - expected[i]));
+      largest = std::max(largest, std::abs(expected[i]));
+    }
+    CHECK(largest_difference <= 4e-6F * largest);
+    location.save_reference(name, input, logits);
+  }
+}
+
 TEST_CASE("remote code: the nine published shapes at tiny widths are exported with their code") {
   export_location const location;
   for (auto const& size : mpt::model_sizes) {

@@ -41,12 +41,24 @@ TEST_CASE("added tokens: runs of spaces are cut into the longest tokens from the
 
 TEST_CASE("added tokens: stripping takes white space unless an earlier token has taken it") {
   mpt::added_token_matcher matcher;
-  matcher.insert("<L>", 1, {.left = true});
-  matcher.insert("<R>", 2, {.right = true});
+  matcher.insert("<L>", 1, {.strip_left = true});
+  matcher.insert("<R>", 2, {.strip_right = true});
   CHECK(split(matcher, "a \u3000<L> b") == parts{"'a'", "1", "' b'"});
   CHECK(split(matcher, "a <R>\u2003\n b") == parts{"'a '", "2", "'b'"});
   CHECK(split(matcher, "<R>  <L><R>  ") == parts{"2", "1", "2"});
   CHECK(split(matcher, "\xC3\xA9 <L>") == parts{"'\xC3\xA9'", "1"});
+}
+
+TEST_CASE("added tokens: a single word is not found beside a character of a word") {
+  mpt::added_token_matcher matcher;
+  matcher.insert("ab", 1, {.whole_word = true});
+  matcher.insert("<S>", 2, {.strip_left = true, .strip_right = true, .whole_word = true});
+  CHECK(split(matcher, "ab ab, ab") == parts{"1", "' '", "1", "', '", "1"});
+  CHECK(split(matcher, "abab xab ab_ ab1") == parts{"'abab xab ab_ ab1'"});
+  CHECK(split(matcher, "\u00E9ab ab\u0301 \u24B6ab ab\u200D") ==
+        parts{"'\u00E9ab ab\u0301 \u24B6ab ab\u200D'"});
+  CHECK(split(matcher, "\u2014ab\U0001F600") == parts{"'\u2014'", "1", "'\U0001F600'"});
+  CHECK(split(matcher, "x <S> x<S> <S>") == parts{"'x'", "2", "'x<S>'", "2"});
 }
 
 }  // namespace added_tokens_test

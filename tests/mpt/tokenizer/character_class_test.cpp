@@ -50,4 +50,22 @@ TEST_CASE("character class: classes are those of Unicode 16 with any version of 
   CHECK(numbers == 1911);
 }
 
+TEST_CASE("character class: the case of letters, marks and characters of words") {
+  using mpt::letter_case;
+  for (char32_t const c : {U'A', U'\u00C9', U'\u01C5', U'\U00010D50'})
+    CHECK(mpt::case_of(c) == letter_case::upper);
+  for (char32_t const c : {U'z', U'\u00DF', U'\u017F', U'\U00010D70'})
+    CHECK(mpt::case_of(c) == letter_case::lower);
+  for (char32_t const c : {U'\u00AA', U'\u02B0', U'\u4E2D', U'\u0301', U'\U00010D69'})
+    CHECK(mpt::case_of(c) == letter_case::caseless);
+  for (char32_t const c : {U'1', U'_', U' ', U'\u2167', U'\U0001F600', U'\u0378'})
+    CHECK(mpt::case_of(c) == letter_case::none);
+  CHECK(mpt::is_mark(U'\u20DD'));
+  CHECK_FALSE(mpt::is_mark(U'\u02B0'));
+  for (char32_t const c : {U'_', U'0', U'q', U'\u203F', U'\u2167', U'\u24B6', U'\u200D', U'\u0663'})
+    CHECK(mpt::is_word_character(c));
+  for (char32_t const c : {U'-', U'\u00B2', U'\u200B', U'\u2581', U'\U0001F600'})
+    CHECK_FALSE(mpt::is_word_character(c));
+}
+
 }  // namespace character_class_test

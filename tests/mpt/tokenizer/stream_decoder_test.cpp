@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <mpt/tokenizer/stream_decoder.hpp>
+#include <mpt/tokenizer/utf8.hpp>
 #include <random>
 #include <string>
 #include <vector>

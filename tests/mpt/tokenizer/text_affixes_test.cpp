@@ -35,6 +35,25 @@ TEST_CASE("text affixes: the tokens of a template are found, also inside a Seque
   CHECK(affixes_from(nullptr).suffix.empty());
 }
 
+TEST_CASE("text affixes: add_bos_token counts for GPT-NeoX's class, the template for others") {
+  using ids = std::vector<std::int32_t>;
+  auto const prefix_of = [](json const& processor, std::string const& config) {
+    auto files = changed_tokenizer([&](json& file) {
+                   file["added_tokens"].push_back(tokenizer_test::added(290, "<begin>", false));
+                   file["post_processor"] = processor;
+                 }).files();
+    files.config = config;
+    return mpt::read_text_affixes(mpt::tokenizer(files)).prefix;
+  };
+  json const begins = {{"type", "TemplateProcessing"}, {"single", {special("<begin>"), text}}};
+  std::string const llama = R"({"tokenizer_class": "LlamaTokenizerFast", "bos_token": "<begin>", )";
+  std::string const neox = R"({"tokenizer_class": "GPTNeoXTokenizer", "bos_token": "<begin>", )";
+  CHECK(prefix_of(begins, llama + R"("add_bos_token": false})") == ids{290});
+  CHECK(prefix_of(nullptr, llama + R"("add_bos_token": true})").empty());
+  CHECK(prefix_of(nullptr, neox + R"("add_bos_token": true})") == ids{290});
+  CHECK(prefix_of(begins, neox + R"("add_bos_token": false})").empty());
+}
+
 TEST_CASE("text affixes: encode_with_affixes puts the ids of a text between prefix and suffix") {
   auto const words = tokenizer_test::small_tokenizer();
   auto const inner = words.encode("abc");

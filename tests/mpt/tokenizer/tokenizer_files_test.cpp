@@ -92,6 +92,8 @@ TEST_CASE("tokenizer files: tokens have the roles that transformers' AutoTokeniz
       {"{}", "", end, end},
       {"{" + neox + "}", "", end, end},
       {R"({"tokenizer_class": "GPT2Tokenizer"})", "", end, end},
+      {R"({"tokenizer_class": "LlamaTokenizerFast"})", "", "</s>", "<s>"},
+      {R"({"tokenizer_class": "Qwen2Tokenizer"})", "", end, {}},
       {"{" + fast + "}", "", {}, {}},
       {"{" + neox + R"(, "eos_token": null})", "", {}, end},
       {"{" + fast + R"(, "eos_token": "</s>"})", "", "</s>", {}},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <mpt/tokenizer/tokenizer.hpp>
+#include <mpt/tokenizer/utf8.hpp>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>

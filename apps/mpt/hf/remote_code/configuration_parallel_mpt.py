@@ -7,7 +7,7 @@ ATTENTION = {
     "qk_gn": False, "norm_type": "low_precision_layernorm", "softmax_scale": None, "attn_logit_softcapping": None,
     "sliding_window_size": -1, "alibi": False, "alibi_bias_max": 8, "rope": False, "rope_theta": 10000,
     "rope_impl": "hf", "rope_hf_config": {"type": "no_scaling"}, "rope_dail_config": {"type": "original"},
-    "nope": False, "reuse_kv_layer_idx": None, "attn_pdrop": 0.0,
+    "nope": False, "reuse_kv_layer_idx": None, "attn_pdrop": 0.0, "qk_norm_eps": 1e-5, "rotary_dim": None,
 }
 TEMPERATURE = {"floor_scale": 8192, "attn_scale": 0.0}
 
@@ -22,11 +22,15 @@ class ParallelMptConfig(PretrainedConfig):
                  learned_pos_emb=True, no_bias=False, attention_bias=None, norm_type="low_precision_layernorm",
                  norm_eps=1e-5, logit_scale=None, final_logit_softcapping=None, ffn_config=None, attn_config=None,
                  block_overrides=None, embedding_fraction=1.0, emb_pdrop=0.0, resid_pdrop=0.0,
-                 tie_word_embeddings=True, use_cache=True, **others):
+                 tie_word_embeddings=True, use_cache=True, head_dim=None, out_proj_bias=None, parallel_residual=False,
+                 **others):
         self.d_model, self.n_heads, self.n_layers = d_model, n_heads, n_layers
         self.expansion_ratio, self.max_seq_len, self.vocab_size = expansion_ratio, max_seq_len, vocab_size
         self.learned_pos_emb, self.no_bias, self.attention_bias = learned_pos_emb, no_bias, attention_bias
         self.norm_type, self.norm_eps = norm_type, norm_eps
+        self.head_dim = d_model // n_heads if head_dim is None else head_dim
+        self.out_proj_bias = not no_bias if out_proj_bias is None else out_proj_bias
+        self.parallel_residual = parallel_residual
         self.logit_scale, self.final_logit_softcapping = logit_scale, final_logit_softcapping
         self.ffn_config, self.attn_config = ffn_config or {}, attn_config or {}
         self.block_overrides, self.embedding_fraction = block_overrides, embedding_fraction

@@ -60,9 +60,21 @@ def alibi_slopes(heads, bias_max):
     return torch.tensor(slopes if power == heads else (slopes[1::2] + slopes[::2])[:heads])
 
 
+def yarn_kept_shares(theta, scaling, dim):
+    """YaRN: the share of each frequency that is kept, from 1 for pairs that turn often to 0 for those that do not."""
+    trained = scaling["original_max_position_embeddings"]
+    low, high = (dim * math.log(trained / (turns * 2 * math.pi)) / (2 * math.log(theta))
+                 for turns in (scaling["beta_fast"], scaling["beta_slow"]))
+    if scaling["truncate"]:
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, dim - 1)
+    high += 0.001 if low == high else 0
+    return 1 - ((torch.arange(dim // 2, dtype=torch.float64) - low) / (high - low)).clamp(0, 1)
+
+
 def rotation(config, attn, positions):
     """Cosines and sines of the pairs of a head, for queries and for keys: [batch, 1, length, pairs] each."""
-    dim = config.d_model // config.n_heads
+    dim = attn["rotary_dim"] or config.head_dim
     pair = torch.arange(0, dim, 2, dtype=torch.float64, device=positions.device) / dim
     frequency = attn["rope_theta"] ** -pair
     scaling = attn["rope_hf_config"] if attn["rope_impl"] == "hf" else {"type": "no_scaling"}
@@ -72,6 +84,9 @@ def rotation(config, attn, positions):
         turns = scaling["original_max_position_embeddings"] * frequency / (2 * math.pi)
         low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
         kept = ((turns - low) / (high - low)).clamp(0, 1)
+        frequency = frequency * (kept + (1 - kept) / scaling["factor"])
+    elif scaling["type"] == "yarn":
+        kept = yarn_kept_shares(attn["rope_theta"], scaling, dim).to(pair)
         frequency = frequency * (kept + (1 - kept) / scaling["factor"])
     at = positions[:, None, :, None].double()
     tables = torch.cos(at * frequency), torch.sin(at * frequency)
@@ -84,8 +99,10 @@ def rotation(config, attn, positions):
 
 def rotated(x, tables):
     cosine, sine = (table.to(widened(x).dtype) for table in tables)
-    low, high = widened(x).chunk(2, dim=-1)
-    return torch.cat([low * cosine - high * sine, high * cosine + low * sine], dim=-1).to(x.dtype)
+    turned = 2 * cosine.shape[-1]
+    low, high = widened(x[..., :turned]).chunk(2, dim=-1)
+    parts = [low * cosine - high * sine, high * cosine + low * sine, widened(x[..., turned:])]
+    return torch.cat(parts, dim=-1).to(x.dtype)
 
 
 class Attention(nn.Module):
@@ -94,24 +111,27 @@ class Attention(nn.Module):
     def __init__(self, config, layer, attn, source):
         super().__init__()
         self.layer, self.source, self.attn = layer, source, attn
-        self.dim = config.d_model // config.n_heads
+        self.dim = config.head_dim
         self.heads, self.kv_heads = config.n_heads, attn["kv_n_heads"] or config.n_heads
         self.scale = attn["softmax_scale"] if attn["softmax_scale"] is not None else self.dim ** -0.5
-        d, kv = config.d_model, self.kv_heads * self.dim
+        if attn["rope"] and attn["rope_impl"] == "hf":  # YaRN's factor on queries and on keys
+            self.scale *= attn["rope_hf_config"].get("attention_factor", 1) ** 2
+        d, width, kv = config.d_model, self.heads * self.dim, self.kv_heads * self.dim
         biased = config.attention_bias if config.attention_bias is not None else not config.no_bias
         own = source == layer
         if own and attn["fused_qkv"]:
-            self.Wqkv = nn.Linear(d, d + 2 * kv, biased)
+            self.Wqkv = nn.Linear(d, width + 2 * kv, biased)
         else:
-            self.Wq = nn.Linear(d, d, biased)
+            self.Wq = nn.Linear(d, width, biased)
             if own:
                 self.Wk, self.Wv = nn.Linear(d, kv, biased), nn.Linear(d, kv, biased)
         if attn["qk_ln"] or attn["qk_gn"]:
-            make = lambda width: Norm(self.dim if attn["qk_gn"] else width, attn["norm_type"], not config.no_bias, 1e-5)
-            self.q_ln = make(d)
+            make = lambda width: Norm(self.dim if attn["qk_gn"] else width, attn["norm_type"], not config.no_bias,
+                                      attn["qk_norm_eps"])
+            self.q_ln = make(width)
             if own:
                 self.k_ln = make(kv)
-        self.out_proj = nn.Linear(d, d, not config.no_bias)
+        self.out_proj = nn.Linear(width, d, config.out_proj_bias)
 
     def project(self, x):
         """Queries, and keys and values if they are made here: [batch, length, width]."""
@@ -170,10 +190,11 @@ class Block(nn.Module):
         self.norm_2 = Norm(config.d_model, config.norm_type, not config.no_bias, config.norm_eps)
         self.ffn = FeedForward(config)
         self.drop = nn.Dropout(config.resid_pdrop)
+        self.parallel_residual = config.parallel_residual
 
     def forward(self, x, place, made, cache):
-        x = x + self.drop(self.attn(self.norm_1(x), place, made, cache))
-        return x + self.drop(self.ffn(self.norm_2(x)))
+        after_attention = x + self.drop(self.attn(self.norm_1(x), place, made, cache))
+        return after_attention + self.drop(self.ffn(self.norm_2(x if self.parallel_residual else after_attention)))
 
 
 class Place:

@@ -73,7 +73,7 @@ void require_same_adapters(model_source const& source, model_config const& model
           ": has adapters, but this run has none; merge them first (convert --merge), or give "
           "model.peft_config");
   auto const difference =
-      first_difference(to_peft_json(*source_lora, ""), to_peft_json(*model.lora, ""),
+      first_difference(to_peft_json(*source_lora, "", model), to_peft_json(*model.lora, "", model),
                        [](std::string const& key) { return key != "lora_dropout"; });
   if (difference)
     parallel::fail(source.path().string(), ": its adapters have ", difference->name, " = ",
@@ -87,6 +87,7 @@ std::unique_ptr<weight_source> open_pretrained(train_config const& config,
                                                std::filesystem::path const& folder) {
   auto const& model = config.model;
   model_source source(folder, config.adapter);
+  source.match_projections(model);
   // The model of config.pretrained is the run's; the configuration may override its config.json.
   bool const is_model_of_run = folder == config.pretrained;
   if (!is_model_of_run)

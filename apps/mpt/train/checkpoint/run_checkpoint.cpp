@@ -128,7 +128,7 @@ checkpoint::run_state saved_state(train_config const& config, run_state const& s
           {"tokenizer", config.tokenizer.name},
           {"run_name", config.run_name}}};
   if (config.model.lora)
-    out.program_state["peft_config"] = to_peft_json(*config.model.lora, adapter_base);
+    out.program_state["peft_config"] = to_peft_json(*config.model.lora, adapter_base, config.model);
   return out;
 }
 
@@ -162,7 +162,7 @@ nlohmann::json data_order_of(train_config const& config, trained_set const& data
                         {"seed", config.seed},
                         {"optimizer", config.optimizer.name},
                         {"frozen", frozen_patterns(config)}};
-  if (config.model.lora) out["peft_config"] = to_peft_json(*config.model.lora, "");
+  if (config.model.lora) out["peft_config"] = to_peft_json(*config.model.lora, "", config.model);
   if (!data.checksum.empty()) out["data_checksum"] = data.checksum;
   if (!data.contents.empty()) out["data_contents"] = data.contents;
   if (!data.hashes.empty())

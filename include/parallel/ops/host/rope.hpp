@@ -21,8 +21,8 @@ struct angles {
 /// Rotates the heads of one row by the angles with these cosines and sines.
 template <int Lanes, class T>
 [[gnu::always_inline]] inline void rotate_heads(ops::heads_view<T> const& x, index b, index s,
-                                                float const* cosines, float const* sines) {
-  index const pairs = x.head_dim / 2;
+                                                index pairs, float const* cosines,
+                                                float const* sines) {
   for (index h = 0; h < x.heads; ++h) {
     T* const row = x.row(b, s, h);
     for (index i = 0; i < pairs; i += Lanes) {
@@ -43,7 +43,7 @@ template <class T>
 void run_operation(stream& s, ops::rope_arguments<T> const& a) {
   s.enqueue({a.name}, [=, &s] {
     if constexpr (simd_element<T>) {
-      index const pairs = a.x.head_dim / 2;
+      index const pairs = a.options.pairs();
       index const rows = a.x.batch * a.x.sequence;
       index const grain = block_rows(a.x.heads * a.x.head_dim);
       auto const rotate = [&](index block, detail::angles& buffers) {
@@ -59,7 +59,8 @@ void run_operation(stream& s, ops::rope_arguments<T> const& a) {
             sines[i] = static_cast<float>(growth * std::sin(angle));
           }
           simd::dispatch([&](auto lanes) __attribute__((always_inline)) {
-            detail::rotate_heads<lanes>(a.x, r / a.x.sequence, r % a.x.sequence, cosines, sines);
+            detail::rotate_heads<lanes>(a.x, r / a.x.sequence, r % a.x.sequence, pairs, cosines,
+                                        sines);
           });
         }
       };

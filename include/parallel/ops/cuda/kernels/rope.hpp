@@ -13,11 +13,12 @@
 
 namespace parallel::cuda::kernels {
 
-/// Shared memory: head_dim of accumulate_t<T>.
+/// Shared memory: 2 * pairs of accumulate_t<T>.
 template <class T>
 struct rope {
   ops::heads_view<T> x;
   double const* frequencies;
+  index pairs;  // the number of frequencies
   index first;
   double direction;                 // 1, or -1 for the inverse rotation
   double const* growths = nullptr;  // null: no scaling
@@ -28,9 +29,9 @@ struct rope {
   PARALLELLM_DEVICE void operator()(Block& b) const {
     using A = accumulate_t<T>;
     constexpr unsigned N = pack_size<A>;
-    index const half = x.head_dim / 2;
-    bool const aligned =
-        groupable_rows<N>(x.data, half, x.row_stride) && x.batch_stride % index{N} == 0;
+    index const half = pairs;
+    bool const aligned = groupable_rows<N>(x.data, half, x.row_stride) &&
+                         x.head_dim % index{N} == 0 && x.batch_stride % index{N} == 0;
     A* const cosines = b.template shared<A>();
     A* const sines = cosines + half;
     for (auto row = static_cast<index>(b.block()); row < x.batch * x.sequence;
@@ -59,7 +60,7 @@ struct rope {
   template <unsigned n, class Block, class A>
   PARALLELLM_DEVICE void apply_rope(Block const& b, T* heads, A const* cosines,
                                     A const* sines) const {
-    auto const half = static_cast<unsigned>(x.head_dim / 2);
+    auto const half = static_cast<unsigned>(pairs);
     unsigned const groups = half / n;  // per head
     for_each_in_block(b, static_cast<std::size_t>(x.heads) * groups, [&](std::size_t g) {
       unsigned const h = static_cast<unsigned>(g) / groups;

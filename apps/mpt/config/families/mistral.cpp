@@ -1,0 +1,24 @@
+// Mistral 7B and its successors of the same form, with a window of attention in all layers or none.
+#include <mpt/config/llama_form.hpp>
+
+namespace mpt::families::mistral {
+namespace {
+
+void describe(family_form& form, model_config& model) {
+  describe_llama(form, model);
+  auto& window = model.attn.sliding_window_size;  // tokens before a token, without itself
+  if (form.writes())
+    return form.put("sliding_window", window < 0 ? nlohmann::json() : nlohmann::json(window + 1));
+  bool const is_absent = !form.json().contains("sliding_window");
+  std::optional<std::int64_t> size;
+  form.optional_count("sliding_window", size);
+  if (is_absent) size = 4096;  // transformers' default, which null switches off
+  if (size) window = *size - 1;
+}
+
+}  // namespace
+
+extern constinit model_family const table =
+    llama_family("mistral", "MistralForCausalLM", &describe);
+
+}  // namespace mpt::families::mistral

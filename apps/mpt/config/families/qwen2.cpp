@@ -1,0 +1,17 @@
+// Qwen2 and Qwen2.5: Llama's form with biases of queries, keys and values.
+#include <mpt/config/llama_form.hpp>
+
+namespace mpt::families::qwen2 {
+namespace {
+
+void describe(family_form& form, model_config& model) {
+  describe_llama(form, model);
+  describe_optional_window(form, model);
+  if (!form.writes()) model.attention_bias = true;
+}
+
+}  // namespace
+
+extern constinit model_family const table = llama_family("qwen2", "Qwen2ForCausalLM", &describe);
+
+}  // namespace mpt::families::qwen2

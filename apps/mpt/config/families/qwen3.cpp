@@ -1,0 +1,27 @@
+// Qwen3: Llama's form with norms of each head's queries and keys, and heads of any width.
+#include <mpt/config/llama_form.hpp>
+
+namespace mpt::families::qwen3 {
+namespace {
+
+void describe(family_form& form, model_config& model) {
+  if (!form.writes() && form.value("head_dim").is_null())
+    form.require(model.head_dim.has_value(), "head_dim",
+                 "is missing; a model's size is not guessed");
+  describe_llama(form, model);
+  describe_optional_window(form, model);
+  bool has_bias = has_attention_bias(model);
+  form.field("attention_bias", has_bias, false);
+  if (form.writes()) return form.put("head_dim", head_dim(model));
+  model.attn.qk_gn = true;
+  model.attn.qk_norm_eps = model.norm_eps;
+  if (!has_bias) return;
+  model.attention_bias = true;
+  model.out_proj_bias = true;
+}
+
+}  // namespace
+
+extern constinit model_family const table = llama_family("qwen3", "Qwen3ForCausalLM", &describe);
+
+}  // namespace mpt::families::qwen3

@@ -1,0 +1,242 @@
+#include <mpt/config/family_form.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include <mpt/yaml/node.hpp>
+
+namespace mpt {
+namespace {
+
+using activation_name = std::pair<std::string_view, parallel::ops::activation_kind>;
+
+/// transformers' names of activation functions; the first name of a kind is written.
+constexpr std::array<activation_name, 8> hf_activation_names{
+    {{"silu", parallel::ops::activation_kind::silu},
+     {"swish", parallel::ops::activation_kind::silu},
+     {"gelu", parallel::ops::activation_kind::gelu},
+     {"gelu_new", parallel::ops::activation_kind::gelu_tanh},
+     {"gelu_pytorch_tanh", parallel::ops::activation_kind::gelu_tanh},
+     {"gelu_fast", parallel::ops::activation_kind::gelu_tanh},
+     {"quick_gelu", parallel::ops::activation_kind::quick_gelu},
+     {"relu", parallel::ops::activation_kind::relu}}};
+
+[[nodiscard]] bool is_off(nlohmann::json const& value) {
+  return value.is_null() || value == false || (value.is_number() && value == 0);
+}
+
+/// YaRN's factor on queries and keys where the file does not give it (transformers'
+/// modeling_rope_utils).
+[[nodiscard]] double yarn_attention_factor(double factor, double scale, double scale_all) {
+  auto const growth = [&](double multiplier) {
+    return factor <= 1 ? 1.0 : 0.1 * multiplier * std::log(factor) + 1.0;
+  };
+  return scale != 0 && scale_all != 0 ? growth(scale) / growth(scale_all) : growth(1);
+}
+
+}  // namespace
+
+nlohmann::json family_form::value(std::string_view key) {
+  known_.emplace(key);
+  auto const found = json_.find(std::string(key));
+  return found == json_.end() ? nlohmann::json() : *found;
+}
+
+void family_form::put(std::string_view key, nlohmann::json value) {
+  if (writes_) json_[std::string(key)] = std::move(value);
+}
+
+void family_form::count(std::string_view key, std::int64_t& number) {
+  if (writes_) return put(key, number);
+  auto const found = value(key);
+  require(!found.is_null(), key, "is missing; a model's size is not guessed");
+  field(key, number, 0);
+}
+
+void family_form::field(std::string_view key, std::int64_t& number, std::int64_t fallback) {
+  std::optional<std::int64_t> found = number;
+  optional_count(key, found);
+  number = found.value_or(fallback);
+}
+
+void family_form::optional_count(std::string_view key, std::optional<std::int64_t>& number) {
+  if (writes_) {
+    if (number) put(key, *number);
+    return;
+  }
+  auto const found = value(key);
+  number.reset();
+  if (found.is_null()) return;
+  constexpr std::int64_t largest = std::int64_t{1} << 40;
+  bool const is_count = found.is_number_integer() && found >= 1 && found <= largest;
+  require(is_count, key, "expected a whole number above 0, found ", printable(found.dump()));
+  number = found.get<std::int64_t>();
+}
+
+void family_form::field(std::string_view key, double& number, double fallback) {
+  if (writes_) return put(key, number);
+  auto const found = value(key);
+  number = fallback;
+  if (found.is_null()) return;
+  require(found.is_number(), key, "expected a number, found ", printable(found.dump()));
+  number = found.get<double>();
+}
+
+void family_form::field(std::string_view key, bool& flag, bool fallback) {
+  if (writes_) return put(key, flag);
+  auto const found = value(key);
+  flag = fallback;
+  if (found.is_null()) return;
+  require(found.is_boolean(), key, "expected true or false, found ", printable(found.dump()));
+  flag = found.get<bool>();
+}
+
+void family_form::fixed(std::string_view key, nlohmann::json const& expected,
+                        std::string_view advice, bool may_be_absent) {
+  if (writes_) return put(key, expected);
+  auto const found = value(key);
+  require(found == expected || (may_be_absent && found.is_null()), key, "is ",
+          printable(found.dump()), ", expected ", expected.dump(), "; ", advice);
+}
+
+void family_form::off(std::string_view key, std::string_view advice) {
+  if (writes_) return;
+  auto const found = value(key);
+  require(is_off(found), key, "is ", printable(found.dump()), "; ", advice);
+}
+
+void family_form::activation(std::string_view key, parallel::ops::activation_kind& kind,
+                             std::string_view fallback) {
+  if (writes_) {
+    auto const* const name = std::ranges::find(hf_activation_names, kind, &activation_name::second);
+    return put(key, name->first);
+  }
+  auto const found = value(key);
+  std::string const name =
+      found.is_null() ? std::string(fallback) : (found.is_string() ? found.get<std::string>() : "");
+  auto const* const known =
+      std::ranges::find(hf_activation_names, std::string_view(name), &activation_name::first);
+  require(known != hf_activation_names.end(), key, "is ", printable(found.dump()),
+          "; the activations here are silu, gelu, gelu_new, quick_gelu and relu");
+  kind = known->second;
+}
+
+init_config family_form::normal_init(double deviation, bool divides_residual) const {
+  require(deviation >= 0, "initializer_range", "a standard deviation cannot be negative, found ",
+          deviation);
+  return {.name = init_scheme::baseline,
+          .emb_init_std = deviation,
+          .init_div_is_residual = divides_residual,
+          .init_std = deviation};
+}
+
+void family_form::rotary(model_config& model, rotary_keys const& keys) {
+  if (writes_)
+    write_rotary(model, keys);
+  else
+    read_rotary(model, keys);
+}
+
+void family_form::read_rotary(model_config& model, rotary_keys const& keys) {
+  auto const parameters = value("rope_parameters");
+  auto const scaling = value("rope_scaling");
+  std::string_view const section_key = parameters.is_object() ? "rope_parameters" : "rope_scaling";
+  auto const& settings = parameters.is_object() ? parameters : scaling;
+  require(settings.is_null() || settings.is_object(), section_key, "expected an object, found ",
+          printable(settings.dump()));
+  family_form section(settings.is_null() ? nlohmann::json::object() : settings,
+                      parallel::concat(source_, ": ", section_key));
+  rope_config rope;
+  field(keys.theta, rope.theta, 10000);
+  section.field("rope_theta", rope.theta, rope.theta);
+  double fraction = keys.default_fraction;
+  field(keys.fraction, fraction, fraction);
+  section.field("partial_rotary_factor", fraction, fraction);
+  require(fraction > 0 && fraction <= 1, keys.fraction, "must be above 0 and at most 1, found ",
+          fraction);
+  auto const width = head_dim(model);
+  if (fraction < 1)
+    rope.rotary_dim = static_cast<std::int64_t>(static_cast<double>(width) * fraction);
+  auto type = section.value("rope_type");
+  if (type.is_null()) type = section.value("type");
+  if (type.is_null() || type == "default") {
+    model.attn.rope = rope;
+    return;
+  }
+  if (type == "linear") rope.scaling = rope_scaling::linear;
+  if (type == "dynamic") rope.scaling = rope_scaling::dynamic;
+  if (type == "llama3") rope.scaling = rope_scaling::llama3;
+  if (type == "yarn") rope.scaling = rope_scaling::yarn;
+  section.require(rope.scaling != rope_scaling::none, "rope_type", "is ", printable(type.dump()),
+                  "; the types here are default, linear, dynamic, llama3 and yarn");
+  double const unset = 0;
+  section.field("factor", rope.factor, unset);
+  std::int64_t const positions = model.max_seq_len;
+  if (rope.scaling == rope_scaling::llama3 || rope.scaling == rope_scaling::yarn)
+    section.field("original_max_position_embeddings", rope.original_max_position_embeddings,
+                  positions);
+  if (rope.scaling == rope_scaling::yarn && rope.factor == unset)
+    rope.factor =
+        static_cast<double>(positions) / static_cast<double>(rope.original_max_position_embeddings);
+  section.require(rope.factor >= 1, "factor", "expected a number of at least 1, found ",
+                  printable(section.value("factor").dump()));
+  if (rope.scaling == rope_scaling::llama3) {
+    for (std::string_view const key : {"low_freq_factor", "high_freq_factor"})
+      section.require(!section.value(key).is_null(), key, "is missing; rope_type llama3 needs it");
+    section.field("low_freq_factor", rope.low_freq_factor, 1);
+    section.field("high_freq_factor", rope.high_freq_factor, 4);
+  }
+  if (rope.scaling == rope_scaling::yarn) {
+    section.field("beta_fast", rope.beta_fast, rope.beta_fast);
+    section.field("beta_slow", rope.beta_slow, rope.beta_slow);
+    section.field("truncate", rope.truncate, true);
+    double scale = unset;
+    double scale_all = unset;
+    section.field("mscale", scale, unset);
+    section.field("mscale_all_dim", scale_all, unset);
+    section.field("attention_factor", rope.attention_factor,
+                  yarn_attention_factor(rope.factor, scale, scale_all));
+  }
+  model.attn.rope = rope;
+}
+
+void family_form::write_rotary(model_config const& model, rotary_keys const& keys) {
+  parallel::require(model.attn.rope.has_value(),
+                    "a model without rotary positions has none of the ", "families that have them");
+  auto const& rope = *model.attn.rope;
+  put(keys.theta, rope.theta);
+  if (rope.rotary_dim || keys.default_fraction != 1) {
+    auto const width = static_cast<double>(head_dim(model));
+    auto const turned = rope.rotary_dim.value_or(head_dim(model));
+    double fraction = static_cast<double>(turned) / width;
+    if (static_cast<std::int64_t>(width * fraction) < turned)
+      fraction = std::nextafter(fraction, 2);
+    put(keys.fraction, fraction);
+  }
+  nlohmann::json scaling;
+  auto const add = [&](char const* key, nlohmann::json number) {
+    scaling[key] = std::move(number);
+  };
+  if (rope.scaling != rope_scaling::none) add("factor", rope.factor);
+  if (rope.scaling == rope_scaling::linear) add("rope_type", "linear");
+  if (rope.scaling == rope_scaling::dynamic) add("rope_type", "dynamic");
+  if (rope.scaling == rope_scaling::llama3 || rope.scaling == rope_scaling::yarn)
+    add("original_max_position_embeddings", rope.original_max_position_embeddings);
+  if (rope.scaling == rope_scaling::llama3) {
+    add("rope_type", "llama3");
+    add("low_freq_factor", rope.low_freq_factor);
+    add("high_freq_factor", rope.high_freq_factor);
+  }
+  if (rope.scaling == rope_scaling::yarn) {
+    add("rope_type", "yarn");
+    add("beta_fast", rope.beta_fast);
+    add("beta_slow", rope.beta_slow);
+    add("truncate", rope.truncate);
+    add("attention_factor", rope.attention_factor);
+  }
+  put("rope_scaling", std::move(scaling));
+}
+
+}  // namespace mpt

@@ -1,0 +1,74 @@
+#include <mpt/config/llama_form.hpp>
+
+namespace mpt {
+
+void describe_llama(family_form& form, model_config& model) {
+  form.count("vocab_size", model.vocab_size);
+  form.count("hidden_size", model.d_model);
+  form.count("num_hidden_layers", model.n_layers);
+  form.count("num_attention_heads", model.n_heads);
+  std::int64_t hidden = ffn_hidden(model);
+  form.count("intermediate_size", hidden);
+  std::int64_t key_heads = kv_heads(model);
+  form.field("num_key_value_heads", key_heads, model.n_heads);
+  form.optional_count("head_dim", model.head_dim);
+  form.field("max_position_embeddings", model.max_seq_len, 2048);
+  form.field("rms_norm_eps", model.norm_eps, 1e-6);
+  form.field("tie_word_embeddings", model.tie_word_embeddings, false);
+  form.field("attention_dropout", model.attn.attn_pdrop, 0);
+  double deviation = model.init.init_std.value_or(0.02);
+  form.field("initializer_range", deviation, 0.02);
+  form.activation("hidden_act", model.ffn_act_fn, "silu");
+  form.off("num_experts", "mixtures of experts are not supported");
+  form.off("num_local_experts", "mixtures of experts are not supported");
+  if (form.writes()) return form.rotary(model, {});
+  form.require(model.n_heads <= model.d_model, "num_attention_heads", "is larger than hidden_size");
+  form.require(model.head_dim || model.d_model % model.n_heads == 0, "num_attention_heads",
+               model.n_heads, " must divide hidden_size ", model.d_model,
+               ", since the file has no head_dim");
+  form.require(key_heads <= model.n_heads && model.n_heads % key_heads == 0, "num_key_value_heads",
+               key_heads, " must divide num_attention_heads ", model.n_heads);
+  if (key_heads != model.n_heads) model.attn.kv_n_heads = key_heads;
+  if (is_default_head_dim(model)) model.head_dim.reset();
+  model.ffn_type = ffn_kind::mptglu;
+  model.ffn_hidden_size = hidden;
+  model.norm_type = norm_kind::low_precision_rmsnorm;
+  model.attn.norm_type = norm_kind::low_precision_rmsnorm;
+  model.no_bias = true;
+  model.learned_pos_emb = false;
+  model.init = form.normal_init(deviation, false);
+  form.rotary(model, {});
+}
+
+void describe_optional_window(family_form& form, model_config& model) {
+  if (form.writes()) {
+    bool const has_window = model.attn.sliding_window_size >= 0;
+    form.put("use_sliding_window", has_window);
+    form.put("max_window_layers", has_window ? 0 : model.n_layers);
+    if (has_window) form.put("sliding_window", model.attn.sliding_window_size + 1);
+    return;
+  }
+  bool has_window = false;
+  std::optional<std::int64_t> window;
+  form.field("use_sliding_window", has_window, false);
+  form.optional_count("sliding_window", window);
+  auto const first = form.value("max_window_layers");
+  form.require(first.is_null() || first.is_number_integer(), "max_window_layers",
+               "expected a number of layers");
+  constexpr std::int64_t default_first = 28;
+  std::int64_t const full_layers = first.is_null() ? default_first : first.get<std::int64_t>();
+  auto const types = form.value("layer_types");
+  if (!has_window || !window) return;
+  if (types.is_array())
+    for (auto const& type : types)
+      form.require(type == types.front(), "layer_types",
+                   "attention has a window in some of the layers, which is not supported");
+  bool const all_full = types.is_array() ? !types.empty() && types.front() == "full_attention"
+                                         : full_layers >= model.n_layers;
+  form.require(types.is_array() || all_full || full_layers == 0, "max_window_layers",
+               "attention has a window in the layers from ", full_layers,
+               " on alone, which is not supported");
+  if (!all_full) model.attn.sliding_window_size = *window - 1;
+}
+
+}  // namespace mpt

@@ -1,0 +1,90 @@
+// family_form: one description of a family's config.json that reads it and writes it.
+//
+// A family names each field of its config.json once, with the option of the model that it means.
+// The form is either read from a file, or filled in from a model:
+//
+//   void describe(family_form& form, model_config& model) {
+//     form.count("hidden_size", model.d_model);
+//     form.field("rms_norm_eps", model.norm_eps, 1e-6);
+//     form.fixed("hidden_act", "silu");
+//   }
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+#include <mpt/config/attention.hpp>
+#include <mpt/config/model.hpp>
+
+namespace mpt {
+
+class family_form {
+ public:
+  /// Reads `json`, an object; `source` names it in messages.
+  family_form(nlohmann::json const& json, std::string source)
+      : json_(json), source_(std::move(source)) {}
+  /// Fills in an empty form.
+  explicit family_form() : writes_(true) {}
+
+  [[nodiscard]] bool writes() const { return writes_; }
+
+  /// A whole number above 0 that the file must have.
+  void count(std::string_view key, std::int64_t& value);
+  /// Fields that the file may leave out, as transformers does: they have the value `fallback` then.
+  void field(std::string_view key, std::int64_t& value, std::int64_t fallback);
+  void field(std::string_view key, double& value, double fallback);
+  void field(std::string_view key, bool& value, bool fallback);
+  /// A whole number above 0, or null or nothing. Nothing is written for none.
+  void optional_count(std::string_view key, std::optional<std::int64_t>& value);
+  /// A field that must have this value, or be absent where `may_be_absent`; `advice` ends the
+  /// message about another value.
+  void fixed(std::string_view key, nlohmann::json const& value, std::string_view advice,
+             bool may_be_absent = true);
+  /// A field that can only be off: false, null, 0 or absent. It is not written.
+  void off(std::string_view key, std::string_view advice);
+  /// The activation function under its name in transformers.
+  void activation(std::string_view key, parallel::ops::activation_kind& kind,
+                  std::string_view fallback);
+  /// Initial values of this standard deviation (`initializer_range`), with those of projections
+  /// back to the residual stream divided by sqrt(2 * layers) or not. Throws for a negative one.
+  [[nodiscard]] init_config normal_init(double deviation, bool divides_residual) const;
+  /// Keys of the rotary positions.
+  struct rotary_keys {
+    std::string_view theta = "rope_theta";
+    std::string_view fraction = "partial_rotary_factor";
+    double default_fraction = 1;
+  };
+  /// Rotary positions, as `rope_parameters` or in the fields of earlier versions of transformers,
+  /// with all types that are supported. `max_positions` is what the file says about them.
+  void rotary(model_config& model, rotary_keys const& keys);
+
+  /// The value of a key in the file; null where it has none.
+  [[nodiscard]] nlohmann::json value(std::string_view key);
+  /// Writes a field; nothing when the form is read.
+  void put(std::string_view key, nlohmann::json value);
+  /// Fails with a message about a field.
+  template <class... Parts>
+  void require(bool condition, std::string_view key, Parts const&... parts) const {
+    parallel::require(condition, source_, ": ", key, ": ", parts...);
+  }
+
+  /// The keys that were named, known to the family.
+  [[nodiscard]] std::set<std::string> const& known_keys() const { return known_; }
+  [[nodiscard]] nlohmann::json const& json() const { return json_; }
+
+ private:
+  void read_rotary(model_config& model, rotary_keys const& keys);
+  void write_rotary(model_config const& model, rotary_keys const& keys);
+
+  nlohmann::json json_ = nlohmann::json::object();
+  std::string source_;
+  bool writes_ = false;
+  std::set<std::string> known_;
+};
+
+}  // namespace mpt

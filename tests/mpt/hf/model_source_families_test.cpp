@@ -1,0 +1,161 @@
+// Folders of other families than MPT: read, written as a checkpoint, and exported again.
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include <mpt/config/family.hpp>
+#include <mpt/config/hf.hpp>
+#include <mpt/hf/convert.hpp>
+#include <mpt/hf/shapes.hpp>
+#include <parallel/checkpoint/safetensors.hpp>
+#include <parallel/support/files.hpp>
+#include <support/golden.hpp>
+#include <support/golden_forms.hpp>
+
+namespace model_source_families_test {
+
+namespace fs = std::filesystem;
+namespace hf = mpt::hf;
+using parallel::index;
+using parallel::checkpoint::safetensors_file;
+
+safetensors_file golden_file(std::string const& form) {
+  return safetensors_file(test::golden_folder() / (form + ".safetensors"));
+}
+
+nlohmann::json config_of(safetensors_file const& file) {
+  for (auto const& [key, value] : file.metadata())
+    if (key == "config") return nlohmann::json::parse(value);
+  return {};
+}
+
+/// Writes the model of a golden file as transformers would. `changed` may change names and shapes.
+template <class Change>
+void write_folder(safetensors_file const& file, fs::path const& folder, nlohmann::json config,
+                  Change const& changed) {
+  std::vector<hf::named_shape> tensors;
+  std::vector<std::string> stored;
+  for (auto const& tensor : file.tensors()) {
+    if (!tensor.name.starts_with("param/")) continue;
+    hf::named_shape shape{tensor.name.substr(6), tensor.extents};
+    if (!changed(shape)) continue;
+    tensors.push_back(shape);
+    stored.push_back(tensor.name);
+  }
+  hf::hf_export(folder, tensors,
+                [&](std::string const& name, index begin, std::span<float> out) {
+                  for (std::size_t i = 0; i < tensors.size(); ++i)
+                    if (tensors[i].name == name) file.read(stored[i], begin, out);
+                },
+                {.type = hf::precision::fp32, .config = std::move(config)});
+}
+
+std::vector<std::byte> bytes_of(safetensors_file const& file, std::string const& tensor) {
+  auto const size = file.at(tensor).size();
+  std::vector<std::byte> out(static_cast<std::size_t>(size) * sizeof(float));
+  file.read_bytes(tensor, 0, size, std::span(out));
+  return out;
+}
+
+bool unchanged(hf::named_shape const&) { return true; }
+
+TEST_CASE("families: a folder becomes a checkpoint and the same folder again, byte for byte") {
+  for (std::string const form : test::golden_families) {
+    CAPTURE(form);
+    test::temporary_folder const folder;
+    auto const file = golden_file(form);
+    auto const config = config_of(file);
+    write_folder(file, folder / "in", config, unchanged);
+    mpt::model_source const trained(
+        mpt::import_hugging_face(mpt::model_source(folder / "in"), folder / "run", {}));
+    CHECK(trained.config().family == config.at("model_type").get<std::string>());
+    mpt::export_hugging_face(trained, folder / "out", {});
+    safetensors_file const stored(folder / "out" / "model.safetensors");
+    for (auto const& tensor : stored.tensors())
+      CHECK(bytes_of(stored, tensor.name) == bytes_of(file, "param/" + tensor.name));
+    CHECK(2 * stored.tensors().size() + 4 == file.tensors().size());  // gradients and a batch too
+    auto const written = nlohmann::json::parse(test::read_all(folder / "out" / "config.json"));
+    CHECK(written.at("model_type") == config.at("model_type"));
+    CHECK(written.at("architectures") == config.at("architectures"));
+    CHECK(mpt::from_hf_json(written, "out").model == mpt::from_hf_json(config, "in").model);
+    CHECK(trained.config() == mpt::from_hf_json(config, "in").model);
+  }
+}
+
+TEST_CASE("families: a part of a matrix is read as the same elements of the whole") {
+  for (std::string const form :
+       {"families/llama_grouped", "families/gpt_neox_parallel", "families/gpt2_plain"}) {
+    CAPTURE(form);
+    test::temporary_folder const folder;
+    auto const file = golden_file(form);
+    write_folder(file, folder / "in", config_of(file), unchanged);
+    mpt::model_source const source(folder / "in");
+    for (auto const& parameter : hf::shapes_of(source.config())) {
+      CAPTURE(parameter.name);
+      auto const& [name, extents] = parameter;
+      if (extents.size() < 2) continue;
+      index const rows = extents[0], width = extents[1];
+      std::vector<float> whole(static_cast<std::size_t>(rows * width));
+      source.read(name, 0, std::span(whole));
+      index const first_row = 1, row_count = rows - 2, first = 3, run = width - 5;
+      std::vector<float> block(static_cast<std::size_t>(row_count * run));
+      source.read_block(name, first_row * width + first, run, std::span(block));
+      std::vector<float> odd_range(static_cast<std::size_t>(2 * width + 3));
+      source.read(name, width - 2, std::span(odd_range));
+      for (index i = 0; i < std::ssize(block); ++i)
+        REQUIRE(block[static_cast<std::size_t>(i)] ==
+                whole[static_cast<std::size_t>((first_row + i / run) * width + first + i % run)]);
+      for (index i = 0; i < std::ssize(odd_range); ++i)
+        REQUIRE(odd_range[static_cast<std::size_t>(i)] ==
+                whole[static_cast<std::size_t>(width - 2 + i)]);
+    }
+  }
+}
+
+TEST_CASE("families: a folder without the prefix of a model with a head is read") {
+  test::temporary_folder const folder;
+  auto const file = golden_file("families/gpt2_plain");
+  write_folder(file, folder / "in", config_of(file), [](hf::named_shape& tensor) {
+    tensor.name = tensor.name.substr(std::string("transformer.").size());
+    return true;
+  });
+  mpt::model_source const source(folder / "in");
+  source.require_tensors(hf::shapes_of(source.config()));
+  float value = 0;
+  source.read("transformer.wte.weight", 5, std::span(&value, 1));
+  float expected = 0;
+  file.read("param/transformer.wte.weight", 5, std::span(&expected, 1));
+  CHECK(value == expected);
+}
+
+TEST_CASE("families: missing, unknown and misshapen tensors are named as the folder names them") {
+  auto const file = golden_file("families/llama_grouped");
+  auto const message_with = [&](auto const& change) {
+    test::temporary_folder const folder;
+    write_folder(file, folder / "in", config_of(file), change);
+    mpt::model_source const source(folder / "in");
+    return test::message_of([&] { source.require_tensors(hf::shapes_of(source.config())); });
+  };
+  CHECK(test::contains(message_with([](hf::named_shape& tensor) {
+                         return tensor.name != "model.layers.1.self_attn.k_proj.weight";
+                       }),
+                       "\"model.layers.1.self_attn.k_proj.weight\" is missing"));
+  CHECK(test::contains(message_with([](hf::named_shape& tensor) {
+                         if (tensor.name == "model.norm.weight") tensor.name = "model.norm.scale";
+                         return true;
+                       }),
+                       "\"model.norm.scale\" is not known to this model"));
+  CHECK(test::contains(
+      message_with([](hf::named_shape& tensor) {
+        if (tensor.name == "model.layers.0.mlp.up_proj.weight")
+          tensor.extents = {tensor.extents[1], tensor.extents[0]};
+        return true;
+      }),
+      "\"model.layers.0.mlp.up_proj.weight\" has shape [16, 24], expected [24, 16]"));
+}
+
+}  // namespace model_source_families_test

@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# Models of other families than MPT through all programs: initial values from a config.json alone,
+# the same losses under every layout, a folder that is the same after a conversion in and out,
+# adapters under PEFT's names, and the plans of finetuning models of 7 and 8 billion parameters.
+source "$(dirname "$0")/common.sh"
+
+configure() { # folder, config.json
+  mkdir -p "$1"
+  cp tokenizer/* "$1"
+  printf '%s\n' "$2" > "$1/config.json"
+}
+near() { # two files of losses, tolerance
+  paste "$1" "$2" | awk -v most="$3" '
+    { d = $2 - $5; if (d < 0) d = -d; if ($1 != $4 || d > most) bad = 1 }
+    END { exit bad || NR == 0 }'
+}
+tensors() { tail -c +9 "$1/model.safetensors" | sha256sum; }
+
+configure llama '{"model_type": "llama", "hidden_size": 48, "num_hidden_layers": 2, "vocab_size": 512,
+  "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 96, "head_dim": 16,
+  "max_position_embeddings": 64, "tie_word_embeddings": true,
+  "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}}'
+configure neox '{"model_type": "gpt_neox", "hidden_size": 64, "num_hidden_layers": 2, "vocab_size": 512,
+  "num_attention_heads": 4, "intermediate_size": 96, "max_position_embeddings": 64}'
+configure gpt2 '{"model_type": "gpt2", "n_embd": 48, "n_layer": 2, "n_head": 4, "vocab_size": 512,
+  "n_positions": 64, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "resid_pdrop": 0.0}'
+
+for family in llama neox gpt2; do
+  sed "s|^model:.*|model: {name: hf_causal_lm, pretrained_model_name_or_path: $family, pretrained: false}|;
+    /^  *resid_pdrop/d" small.yaml > "$family.yaml"
+  run() { # name, more arguments
+    local name=$1
+    "$programs/pretrain" "$family.yaml" max_duration=8ba autoresume=false metrics_file="$family-$name.jsonl" "${@:2}" \
+      > log 2>&1 || { cat log >&2; fail "pretrain $family $name"; }
+    losses "$family-$name.jsonl" > "$family-$name.losses"
+  }
+  run one ranks=1 save_folder="$family-run"
+  first=$(head -n 1 "$family-one.losses" | cut -d' ' -f2)
+  last=$(tail -n 1 "$family-one.losses" | cut -d' ' -f2)
+  awk -v a="$first" -v b="$last" 'BEGIN { exit !(a > 6 && a < 6.6 && b < a) }' ||
+    fail "$family: the loss begins at $first and ends at $last"
+  run zero ranks=3 zero_stage=3
+  run tensor ranks=2 parallelism.tensor=2
+  run pipeline ranks=2 parallelism.pipeline=2
+  run context ranks=2 parallelism.context=2
+  for layout in zero tensor pipeline context; do
+    near "$family-one.losses" "$family-$layout.losses" 2e-5 ||
+      fail "$family: $layout has other losses: $(paste "$family-one.losses" "$family-$layout.losses")"
+  done
+
+  "$programs/convert" "$family-run" "$family-hf" > /dev/null
+  grep -q "\"model_type\": \"$(grep -o '"model_type": "[^"]*"' "$family/config.json" | cut -d'"' -f4)\"" \
+    "$family-hf/config.json" || fail "$family: the export is of another family"
+  "$programs/convert" "$family-hf" "$family-again" > /dev/null
+  "$programs/convert" "$family-again" "$family-hf2" > /dev/null
+  [[ $(tensors "$family-hf") == "$(tensors "$family-hf2")" ]] ||
+    fail "$family: a conversion in and out changed tensors"
+  for model in "$family-run" "$family-hf"; do
+    "$programs/generate" "$model" --prompt 'the number of' --max_new_tokens 8 2> /dev/null
+  done | uniq | wc -l | grep -qx 1 || fail "$family: checkpoint and folder generate other texts"
+done
+
+# adapters under PEFT's names
+"$programs/pretrain" llama.yaml model.pretrained_model_name_or_path=llama-hf model.pretrained=true \
+  'model.peft_config={peft_type: LORA, r: 4, lora_alpha: 8, target_modules: [q_proj, down_proj]}' \
+  max_duration=8ba autoresume=false ranks=2 zero_stage=3 save_folder=llama-lora optimizer.lr=1e-2 > log 2>&1 ||
+  { cat log >&2; fail 'LoRA'; }
+"$programs/convert" llama-lora llama-adapter > /dev/null
+grep -q '"q_proj"' llama-adapter/adapter_config.json || fail "the adapter has other names"
+grep -aq 'base_model.model.model.layers.1.mlp.down_proj.lora_B.weight' \
+  llama-adapter/adapter_model.safetensors || fail "the adapter's tensors have other names"
+"$programs/convert" llama-lora llama-merged --merge > /dev/null
+head -c 20000 "${text[0]}" > held_out.txt
+loss() { "$programs/evaluate" "$@" --data held_out.txt --seq_len 32 --json - 2> /dev/null |
+  grep -o '"cross_entropy": *[0-9.]*' | grep -o '[0-9.]*$'; }
+merged=$(loss llama-merged) beside=$(loss llama-hf --adapter llama-adapter) plain=$(loss llama-hf)
+awk -v a="$merged" -v b="$beside" -v c="$plain" \
+  'BEGIN { d = a - b; exit !(d < 1e-4 && d > -1e-4 && a < c - 1e-3) }' ||
+  fail "merged $merged, beside the model $beside, without adapters $plain"
+
+# plans of whole models, from their config.json alone
+for i in {1..2000}; do printf '{"prompt": "What is %d?", "response": "a number"}\n' "$i"; done > train.jsonl
+cp train.jsonl test.jsonl
+configure llama-8b '{"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32,
+  "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336,
+  "vocab_size": 128256, "max_position_embeddings": 131072, "torch_dtype": "bfloat16"}'
+configure qwen2-7b '{"model_type": "qwen2", "hidden_size": 3584, "num_hidden_layers": 28,
+  "num_attention_heads": 28, "num_key_value_heads": 4, "intermediate_size": 18944,
+  "vocab_size": 152064, "max_position_embeddings": 131072, "torch_dtype": "bfloat16"}'
+configure mistral-7b '{"model_type": "mistral", "hidden_size": 4096, "num_hidden_layers": 32,
+  "num_attention_heads": 32, "num_key_value_heads": 8, "intermediate_size": 14336,
+  "vocab_size": 32000, "max_position_embeddings": 32768, "torch_dtype": "bfloat16"}'
+plan() { "$programs/finetune" "$source_root/apps/configs/finetune_8x80gb.yaml" variables.model="$1" \
+  variables.train=train.jsonl variables.test=test.jsonl dry_run=true device_memory=80GB "${@:2}" 2>&1; }
+for model in llama-8b:8,030,261,248 qwen2-7b:7,615,616,512 mistral-7b:7,241,732,096; do
+  for adapters in {} '{peft_type: LORA, r: 16, lora_alpha: 32, target_modules: all-linear}'; do
+    plan "${model%%:*}" "model.peft_config=$adapters" > plan.txt || { cat plan.txt >&2; fail "$model $adapters"; }
+    grep -q "parameters *${model#*:}" plan.txt || { cat plan.txt >&2; fail "$model: other parameters"; }
+    grep -q '^fits: ' plan.txt || { cat plan.txt >&2; fail "$model $adapters does not fit"; }
+  done
+done
+echo "families: initial values, layouts, conversion, adapters and plans agree"

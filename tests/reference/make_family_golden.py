@@ -1,0 +1,144 @@
+"""Makes the committed golden numbers in ../golden/families: tiny models of each family by transformers' own classes.
+
+Each file holds the config.json that transformers writes, its tensors under its names, and logits, loss and gradients of
+the mean loss in fp64. transformers computes norms and angles in fp32 whatever the type of the model; the fp64 run puts
+fp64 in fp32's place. Parameters are exactly representable in bf16.
+
+    python make_family_golden.py [--out ../golden/families]
+"""
+
+import argparse
+import contextlib
+import importlib.metadata
+import json
+import math
+import pathlib
+
+import torch
+import transformers
+
+from golden_file import save
+
+transformers.logging.set_verbosity_error()
+torch.set_num_threads(1)
+torch.use_deterministic_algorithms(True)
+
+VERSIONS = {name: importlib.metadata.version(name) for name in ("torch", "transformers", "safetensors")}
+IGNORED = -100
+
+LLAMA = {"vocab_size": 29, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 24,
+         "max_position_embeddings": 64, "initializer_range": 0.05}
+GPT2 = {"vocab_size": 29, "n_embd": 16, "n_layer": 2, "n_head": 4, "n_positions": 24, "resid_pdrop": 0.0, "embd_pdrop": 0.0,
+        "attn_pdrop": 0.0}
+
+
+def rope(kind, **settings):
+    return {"rope_parameters": {"rope_type": kind, "rope_theta": 10000.0} | settings}
+
+
+CASES = {
+    "llama_grouped": ("llama", LLAMA | {"num_key_value_heads": 2} | rope(
+        "llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=32)),
+    "llama_wide_heads": ("llama", LLAMA | {"num_key_value_heads": 1, "head_dim": 10, "tie_word_embeddings": True,
+                                           "rms_norm_eps": 1e-5} | rope("linear", factor=2.0)),
+    "llama_biases": ("llama", LLAMA | {"attention_bias": True} | rope(
+        "yarn", factor=4.0, original_max_position_embeddings=16)),
+    "mistral_window": ("mistral", LLAMA | {"num_key_value_heads": 2, "sliding_window": 5}),
+    "mistral_narrow_heads": ("mistral", LLAMA | {"num_key_value_heads": 4, "head_dim": 2, "sliding_window": None}),
+    "mistral_theta": ("mistral", LLAMA | {"num_key_value_heads": 1, "sliding_window": None, "tie_word_embeddings": True}
+                      | rope("default", rope_theta=1000000.0)),
+    "qwen2_tied": ("qwen2", LLAMA | {"num_key_value_heads": 2, "tie_word_embeddings": True}),
+    "qwen2_yarn": ("qwen2", LLAMA | {"num_key_value_heads": 4} | rope(
+        "yarn", factor=2.0, original_max_position_embeddings=8, beta_fast=8.0, beta_slow=0.5, truncate=False)),
+    "qwen2_window": ("qwen2", LLAMA | {"num_key_value_heads": 1, "use_sliding_window": True, "sliding_window": 4,
+                                       "max_window_layers": 0}),
+    "qwen3_tied": ("qwen3", LLAMA | {"num_key_value_heads": 2, "head_dim": 8, "tie_word_embeddings": True}),
+    "qwen3_biases": ("qwen3", LLAMA | {"num_key_value_heads": 1, "head_dim": 6, "attention_bias": True}),
+    "qwen3_plain": ("qwen3", LLAMA | {"num_key_value_heads": 4, "head_dim": 4, "rms_norm_eps": 1e-5}),
+    "gpt_neox_parallel": ("gpt_neox", LLAMA | rope("default", partial_rotary_factor=0.5)),
+    "gpt_neox_sequential": ("gpt_neox", LLAMA | {"use_parallel_residual": False, "hidden_act": "gelu_new"} | rope(
+        "default", partial_rotary_factor=1.0)),
+    "gpt_neox_few_biases": ("gpt_neox", LLAMA | {"num_attention_heads": 2, "attention_bias": False,
+                                                "tie_word_embeddings": True} | rope(
+        "default", partial_rotary_factor=0.25)),
+    "gpt2_plain": ("gpt2", GPT2),
+    "gpt2_untied": ("gpt2", GPT2 | {"n_inner": 24, "tie_word_embeddings": False}),
+    "gpt2_gelu": ("gpt2", GPT2 | {"n_head": 2, "activation_function": "gelu", "layer_norm_epsilon": 1e-3}),
+}
+
+
+@contextlib.contextmanager
+def fp64_in_place_of_fp32():
+    """Code of transformers that raises values to torch.float32 keeps them in fp64."""
+    fp32, floating, convert = torch.float32, torch.float, torch.Tensor.float
+    torch.float32 = torch.float = torch.float64
+    torch.Tensor.float = lambda self, *arguments, **named: self.double()
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.float32, torch.float, torch.Tensor.float = fp32, floating, convert
+        torch.set_default_dtype(fp32)
+
+
+def configuration(family, settings):
+    return transformers.AutoConfig.for_model(family, attn_implementation="eager", **settings)
+
+
+def fill(model, seed):
+    """Non-trivial parameters, biases and norms too, each exactly representable in bf16."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in sorted(model.named_parameters()):
+            values = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+            if name.endswith("bias"):
+                values *= 0.2
+            elif parameter.ndim == 1:  # the weight of a norm
+                values = 1 + 0.2 * values
+            elif "emb" in name or "wte" in name or "wpe" in name:
+                values *= 0.4
+            else:
+                values *= 1.5 / math.sqrt(parameter.shape[-1])
+            parameter.copy_(values.bfloat16())
+
+
+def make_case(name, family, settings, seed, out):
+    config_json = configuration(family, settings).to_json_string(use_diff=False)
+    with fp64_in_place_of_fp32():
+        model = transformers.AutoModelForCausalLM.from_config(configuration(family, settings), dtype=torch.float64)
+        fill(model, seed)
+        model.train()
+        generator = torch.Generator().manual_seed(seed + 1)
+        ids = torch.randint(0, 29, (2, 12), generator=generator)
+        targets = torch.cat([ids[:, 1:], torch.full((2, 1), IGNORED)], dim=1)
+        targets[1, :4] = IGNORED
+        logits = model(input_ids=ids, use_cache=False).logits
+        loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=IGNORED)
+        loss.backward()
+    assert logits.dtype == torch.float64
+    tensors = {"input_ids": ids, "targets": targets, "logits64": logits, "loss64": loss}
+    for module_name, parameter in model.named_parameters():
+        # transformers' files have the name that the head had before its version 5
+        parameter_name = module_name.replace("lm_head.", "embed_out.") if family == "gpt_neox" else module_name
+        tensors[f"param/{parameter_name}"] = parameter.detach().to(torch.float32)
+        tensors[f"grad64/{parameter_name}"] = parameter.grad
+    config = json.loads(config_json)
+    config["torch_dtype"] = "float32"
+    config["dtype"] = "float32"
+    config["architectures"] = [type(model).__name__]
+    save(tensors, out / f"{name}.safetensors", {"config": json.dumps(config), "versions": json.dumps(VERSIONS)})
+    print(name, loss.item(), sum(p.numel() for p in model.parameters()))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    here = pathlib.Path(__file__).resolve().parent
+    parser.add_argument("--out", type=pathlib.Path, default=here.parent / "golden" / "families")
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    for seed, (name, (family, settings)) in enumerate(CASES.items()):
+        make_case(name, family, settings, 5000 + 10 * seed, arguments.out)
+
+
+if __name__ == "__main__":
+    main()

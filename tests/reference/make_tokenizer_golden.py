@@ -1,0 +1,154 @@
+"""Makes ../golden/tokenizers.json: small tokenizers of the kinds that are read, with ids and texts by Hugging Face's tokenizers.
+
+    python make_tokenizer_golden.py        # needs tokenizers >= 0.20 alone; a second
+
+A variant is a base with a JSON merge patch (RFC 7396). `texts` are encoded; `ids` are the lists of ids in
+`decoded_ids`, decoded with and without special tokens. No added token is matched in normalised text that differs from
+its own, since versions decode such tokens in different ways.
+"""
+
+import json
+import pathlib
+
+from tokenizers import Tokenizer
+from tokenizers import __version__ as version
+
+MARK = "▁"
+TEXTS = ["", " ", "the dog", " the  dog\n", "The dogs'LL do 12345!\n\n", "a<s>the</s> dog", "<s>the dog", " <s> the", "thethe▁dog",
+         "é e\u0301 \u0301x ſ'ſ", "日本語 中 😀", "tab\t\tend  \r\n x", "xword word sword_ word", "a <Left> b<Right>  c", "HelloWORLD'S iPhone//\n/",
+         "<0x0A>\x00\x7f", "I'M she'Ll 'S", "  \u3000 \u2003x\u00a0y", "ꙮꙮ the ꙮ"]
+
+
+def token(index, content, **flags):
+    return {"id": index, "content": content, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
+            "special": True} | flags
+
+
+def added(first):
+    return [token(first, "word", single_word=True, special=False), token(first + 1, "<Left>", lstrip=True, special=False),
+            token(first + 2, "<Right>", rstrip=True)]
+
+
+def vocabulary(tokens, merges):
+    for left, right in merges:
+        if left + right not in tokens:
+            tokens.append(left + right)
+    return {content: index for index, content in enumerate(tokens)}
+
+
+def sentencepiece():
+    merges = [("h", "e"), (MARK, "t"), (MARK + "t", "he"), (MARK, MARK), ("t", "he"), ("d", "o"), (MARK, "do"), (MARK + "do", "g"),
+              (MARK, "d"), ("o", "g"), (MARK * 2, MARK * 2), ("日", "本")]
+    tokens = ["<unk>", "<s>", "</s>"] + [f"<0x{byte:02X}>" for byte in range(256)] + list(MARK + "thedogsxaéw日本中")
+    vocab = vocabulary(tokens, merges)
+    specials = [token(index, content) for index, content in enumerate(tokens[:3])]
+    return {"version": "1.0", "added_tokens": specials,
+            "normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": MARK}, {
+                "type": "Replace", "pattern": {"String": " "}, "content": MARK}]},
+            "pre_tokenizer": None, "post_processor": None,
+            "decoder": {"type": "Sequence", "decoders": [
+                {"type": "Replace", "pattern": {"String": MARK}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
+                {"type": "Strip", "content": " ", "start": 1, "stop": 0}]},
+            "model": {"type": "BPE", "dropout": None, "unk_token": "<unk>", "continuing_subword_prefix": None,
+                      "end_of_word_suffix": None, "fuse_unk": True, "byte_fallback": True, "ignore_merges": False, "vocab": vocab,
+                      "merges": [f"{left} {right}" for left, right in merges]}}
+
+
+def byte_level():
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    letters = [chr(byte) for byte in printable] + [chr(256 + i) for i in range(len(others))]
+    merges = [("h", "e"), ("Ġ", "t"), ("Ġt", "he"), ("l", "l"), ("Ã", "©"), ("1", "2"), ("3", "4"), ("12", "34"), ("Ċ", "Ċ"), ("W", "O"),
+              ("'", "L"), ("'L", "L"), ("!", "Ċ"), ("o", "W"), ("Ġ", "Ġ"), ("e", "Ì"), ("eÌ", "ģ"), ("s", "'")]
+    vocab = vocabulary(["<unk>", "<s>", "</s>"] + letters, merges)
+    return {"version": "1.0", "added_tokens": [token(index, t) for index, t in enumerate(["<unk>", "<s>", "</s>"])],
+            "normalizer": None, "pre_tokenizer": None, "post_processor": None,
+            "decoder": {"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True, "use_regex": True},
+            "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": "", "end_of_word_suffix": "",
+                      "fuse_unk": False, "byte_fallback": False, "ignore_merges": True, "vocab": vocab,
+                      "merges": [[left, right] for left, right in merges]}}
+
+
+def patterns():
+    """The regular expressions of llama-models, transformers and mistral-common."""
+    contractions, lines = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)", r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+    cased = [r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+",
+             r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"]
+    symbols = r"| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    yield "gpt2", r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+    yield "llama3", contractions + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}" + symbols + lines
+    yield "qwen2", contractions + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}" + symbols + lines
+    yield "qwen3_5", (contractions + r"|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*" + lines)
+    yield "gpt4o", "|".join(c + contractions + "?" for c in cased) + r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*" + lines
+    yield "tekken", "|".join(cased) + r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*" + lines
+
+
+def metaspace(**options):
+    return {"normalizer": None, "pre_tokenizer": {"type": "Metaspace", "replacement": MARK} | options}
+
+
+def variants(bases):
+    replace = {"type": "Replace", "pattern": {"String": " "}, "content": MARK}
+    model = bases["sentencepiece"]
+    size = {name: len(base["model"]["vocab"]) for name, base in bases.items()}
+    yield "sentencepiece", "prepend", {}
+    yield "sentencepiece", "replace", {"normalizer": replace}
+    yield "sentencepiece", "no_steps", {"normalizer": None}
+    for scheme in ("first", "always", "never"):
+        yield "sentencepiece", scheme, metaspace(prepend_scheme=scheme, split=False)
+        yield "sentencepiece", scheme + "_split", metaspace(prepend_scheme=scheme)
+    yield "sentencepiece", "older_metaspace", metaspace(add_prefix_space=True)
+    yield "sentencepiece", "unknown", {"model": {"byte_fallback": False}}
+    yield "sentencepiece", "unfused", {"model": {"byte_fallback": False, "fuse_unk": False}}
+    yield "sentencepiece", "few_bytes", {"model": {"vocab": {"<0xEA>": None, "<0xC3>": None}}}
+    yield "sentencepiece", "whole", {"model": {"ignore_merges": True, "vocab": {"▁the▁dog": size["sentencepiece"]}}}
+    yield "sentencepiece", "joined", {"model": {"vocab": {"e▁": size["sentencepiece"]},
+                                                "merges": ["e ▁"] + model["model"]["merges"]}}
+    yield "sentencepiece", "no_strip", {"decoder": {"decoders": model["decoder"]["decoders"][:3]}}
+    yield "sentencepiece", "gemma", {"normalizer": replace, "pre_tokenizer": {
+        "type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": False}}
+    yield "sentencepiece", "added", {"added_tokens": model["added_tokens"] + added(size["sentencepiece"])} | metaspace(
+        prepend_scheme="first", split=False)
+    for name, pattern in patterns():
+        for inverted in (False, True) if name == "llama3" else (False,):
+            split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Removed" if inverted else "Isolated",
+                     "invert": inverted}
+            yield "byte_level", name + "_inverted" * inverted, {"pre_tokenizer": {"type": "Sequence", "pretokenizers": [
+                split, {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}]}}
+    byte_words = {"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}}
+    yield "byte_level", "added", {"added_tokens": bases["byte_level"]["added_tokens"] + added(size["byte_level"]),
+                                  "normalizer": {"type": "NFC"}} | byte_words
+
+
+def patched(target, patch):
+    if not isinstance(patch, dict):
+        return patch
+    out = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            out.pop(key, None)
+        else:
+            out[key] = patched(out.get(key), value)
+    return out
+
+
+def main():
+    bases = {"sentencepiece": sentencepiece(), "byte_level": byte_level()}
+    rows = []
+    for base, name, patch in variants(bases):
+        source = Tokenizer.from_str(json.dumps(patched(bases[base], patch)))
+        ids = [source.encode(text, add_special_tokens=False).ids for text in TEXTS]
+        first = 3 + 0x41  # "<0x41>" of SentencePiece's
+        lists = ids[2:14:3] + [[1, *ids[3], 2, *ids[2]], [first, 3 + 0xC3], [3 + 0xC3, 3 + 0xA9, *ids[2]], [3 + 0x20, 3 + 0x20, first],
+                               [3 + 0xFF, 1, 3 + 0xF0], [0, 3 + 0xE2, 3 + 0x82, 3 + 0xAC], [3 + 0xE2, 1, 3 + 0x82, 3 + 0xAC]]
+        if base == "sentencepiece" and name == "few_bytes":
+            lists = ids[2:14:3]
+        rows.append({"base": base, "variant": name, "patch": patch, "ids": ids, "decoded_ids": lists,
+                     "texts": [[source.decode(i, skip_special_tokens=s) for s in (False, True)] for i in lists]})
+    golden = {"tokenizers": version, "texts": TEXTS, "bases": bases, "variants": rows}
+    path = pathlib.Path(__file__).parent.parent / "golden" / "tokenizers.json"
+    path.write_text(json.dumps(golden, separators=(",", ":")).replace('{"base"', '\n{"base"') + "\n")
+
+
+if __name__ == "__main__":
+    main()
