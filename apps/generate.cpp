@@ -14,6 +14,7 @@
 #include <mpt/generate/generate.hpp>
 #include <mpt/generate/prompts.hpp>
 #include <mpt/generate/stop_strings.hpp>
+#include <mpt/hf/generation_defaults.hpp>
 #include <mpt/hf/model_source.hpp>
 #include <mpt/hf/text_ends.hpp>
 #include <mpt/tokenizer/text_affixes.hpp>
@@ -43,6 +44,7 @@ struct arguments {
   std::size_t batch = 1;
   std::optional<int> tensor;
   mpt::generation_options options;
+  std::function<bool(std::string const& option)> is_given;  ///< on the command line
 };
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
@@ -311,9 +313,34 @@ std::vector<mpt::file_prompt> read_prompts(arguments const& args, mpt::tokenizer
   return out;
 }
 
+/// Takes the settings of sampling that the model's files recommend in place of options that are not
+/// given, and says so.
+void apply_generation_defaults(arguments& args, mpt::model_source const& source) {
+  auto const defaults = mpt::read_generation_defaults(source.path());
+  std::string applied;
+  auto const apply = [&](std::string const& option, auto const& value, auto& setting) {
+    if (!value || args.is_given("--" + option) || *value == setting) return;
+    setting = *value;
+    applied += fmt::format("{}{} {}", applied.empty() ? "" : ", ", option, setting);
+  };
+  auto& sampling = args.options.sampling;
+  apply("temperature", defaults.temperature, sampling.temperature);
+  if (sampling.temperature > 0) {
+    apply("top_k", defaults.top_k, sampling.top_k);
+    apply("top_p", defaults.top_p, sampling.top_p);
+  }
+  apply("repetition_penalty", defaults.repetition_penalty, args.options.history.repetition_penalty);
+  if (applied.empty()) return;
+  check_options(args);
+  if (apps::is_primary_here())
+    mpt::console::say("note: {} recommends {}; options of these names change them\n",
+                      (source.path() / "generation_config.json").string(), applied);
+}
+
 void generate(arguments args) {
   apps::require_own_launch();
   mpt::model_source const source(args.model, args.adapter);
+  apply_generation_defaults(args, source);
   if (!source.note().empty() && apps::is_primary_here())
     mpt::console::say("note: {}\n", source.note());
   auto const tokenizer_name = args.tokenizer.empty() ? source.tokenizer() : args.tokenizer;
@@ -451,6 +478,7 @@ int main(int argc, char** argv) {
          "--json", args.json,
          "also write prompts, texts and times as JSON to this file (-: print only the JSON)")
       ->excludes(chat);
+  args.is_given = [&app](std::string const& option) { return app.count(option) > 0; };
   apps::settle_threads(argv);
   return apps::run(
       app, argc, argv,

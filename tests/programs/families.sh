@@ -60,6 +60,18 @@ for family in llama neox gpt2; do
   done | uniq | wc -l | grep -qx 1 || fail "$family: checkpoint and folder generate other texts"
 done
 
+# the sampling that a model's files recommend
+cp -r llama-hf llama-sampled
+echo '{"do_sample": true, "temperature": 0.7, "top_p": 0.8, "top_k": 20}' > llama-sampled/generation_config.json
+sampled() { "$programs/generate" "$@" --prompt 'the number of' --max_new_tokens 8 --seed 3 2> err; }
+[[ $(sampled llama-sampled) == "$(sampled llama-hf --temperature 0.7 --top_p 0.8 --top_k 20)" ]] ||
+  fail "sampled by other settings than generation_config.json's"
+[[ $(sampled llama-sampled --tensor 2) == "$(sampled llama-sampled)" ]] || fail "sampled otherwise by two ranks"
+sampled llama-sampled --temperature 0 > /dev/null
+if grep -q recommends err; then fail "greedy with a note about sampling"; fi
+sampled llama-sampled > /dev/null
+grep -q 'recommends temperature 0.7, top_k 20, top_p 0.8;' err || { cat err >&2; fail "no note about sampling"; }
+
 # adapters under PEFT's names
 "$programs/pretrain" llama.yaml model.pretrained_model_name_or_path=llama-hf model.pretrained=true \
   'model.peft_config={peft_type: LORA, r: 4, lora_alpha: 8, target_modules: [q_proj, down_proj]}' \

@@ -126,10 +126,12 @@ void family_form::activation(std::string_view key, parallel::ops::activation_kin
 init_config family_form::normal_init(double deviation, bool divides_residual) const {
   require(deviation >= 0, "initializer_range", "a standard deviation cannot be negative, found ",
           deviation);
-  return {.name = init_scheme::baseline,
-          .emb_init_std = deviation,
-          .init_div_is_residual = divides_residual,
-          .init_std = deviation};
+  init_config out;
+  out.name = init_scheme::baseline;
+  out.emb_init_std = deviation;
+  out.init_std = deviation;
+  out.init_div_is_residual = divides_residual;
+  return out;
 }
 
 void family_form::rotary(model_config& model, rotary_keys const& keys) {

@@ -12,7 +12,9 @@ run_row row_of(train_config const& config, run_summary const& s, double seconds,
   auto const& interval = config.evaluation.eval_interval;
   bool const evaluates =
       interval.count > 0 && (!config.eval_loaders.empty() || !config.icl.tasks.empty());
-  run_row out{.model = "MPT-" + console::count(static_cast<double>(parameter_count(config.model))),
+  auto const& family = config.model.family;
+  run_row out{.model = (family == "mpt" ? "MPT" : family) + "-" +
+                       console::count(static_cast<double>(parameter_count(config.model))),
               .batches = s.batches,
               .batches_here = s.batches_here,
               .evaluated_every = evaluates ? to_string(interval) : "never",

@@ -1,0 +1,25 @@
+// The settings of sampling that a model's authors recommend, in its generation_config.json.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+#include <parallel/core/error.hpp>
+
+namespace mpt {
+
+/// Settings that a file gives; none where it gives none.
+struct generation_defaults {
+  std::optional<double> temperature;  ///< 0: greedy
+  std::optional<std::int64_t> top_k;
+  std::optional<double> top_p;
+  std::optional<double> repetition_penalty;
+};
+
+/// Reads generation_config.json of a folder, by transformers' rules: without `do_sample` it is
+/// greedy, and with it temperature 1 and the 50 most likely tokens are meant where the file names
+/// no others. All are none where there is no such file. Throws for a value of another type.
+[[nodiscard]] generation_defaults read_generation_defaults(std::filesystem::path const& folder);
+
+}  // namespace mpt
