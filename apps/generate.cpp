@@ -333,7 +333,7 @@ void apply_generation_defaults(arguments& args, mpt::model_source const& source)
   if (applied.empty()) return;
   check_options(args);
   if (apps::is_primary_here())
-    mpt::console::say("note: {} recommends {}; options of these names change them\n",
+    mpt::console::say("note: {} means {}; options of these names change them\n",
                       (source.path() / "generation_config.json").string(), applied);
 }
 

@@ -111,6 +111,8 @@ void family_form::activation(std::string_view key, parallel::ops::activation_kin
                              std::string_view fallback) {
   if (writes_) {
     auto const* const name = std::ranges::find(hf_activation_names, kind, &activation_name::second);
+    parallel::require(name != hf_activation_names.end(), key,
+                      ": transformers has no name for this model's activation");
     return put(key, name->first);
   }
   auto const found = value(key);
@@ -144,72 +146,80 @@ void family_form::rotary(model_config& model, rotary_keys const& keys) {
 void family_form::read_rotary(model_config& model, rotary_keys const& keys) {
   auto const parameters = value("rope_parameters");
   auto const scaling = value("rope_scaling");
-  std::string_view const section_key = parameters.is_object() ? "rope_parameters" : "rope_scaling";
-  auto const& settings = parameters.is_object() ? parameters : scaling;
+  bool const is_older = parameters.is_null() || !(scaling.is_null() || scaling.empty());
+  std::string_view const section_key = is_older ? "rope_scaling" : "rope_parameters";
+  auto const& settings = is_older ? scaling : parameters;
   require(settings.is_null() || settings.is_object(), section_key, "expected an object, found ",
           printable(settings.dump()));
   family_form section(settings.is_null() ? nlohmann::json::object() : settings,
                       parallel::concat(source_, ": ", section_key));
   rope_config rope;
   field(keys.theta, rope.theta, 10000);
+  field("rope_theta", rope.theta, rope.theta);
   section.field("rope_theta", rope.theta, rope.theta);
-  double fraction = keys.default_fraction;
-  field(keys.fraction, fraction, fraction);
-  section.field("partial_rotary_factor", fraction, fraction);
-  require(fraction > 0 && fraction <= 1, keys.fraction, "must be above 0 and at most 1, found ",
-          fraction);
-  auto const width = head_dim(model);
-  if (fraction < 1)
-    rope.rotary_dim = static_cast<std::int64_t>(static_cast<double>(width) * fraction);
+  if (!keys.fraction.empty()) {
+    double fraction = keys.default_fraction;
+    field(keys.fraction, fraction, fraction);
+    field("partial_rotary_factor", fraction, fraction);
+    section.field("partial_rotary_factor", fraction, fraction);
+    require(fraction > 0 && fraction <= 1, keys.fraction, "must be above 0 and at most 1, found ",
+            fraction);
+    auto const width = static_cast<double>(head_dim(model));
+    if (fraction < 1) rope.rotary_dim = static_cast<std::int64_t>(width * fraction);
+  }
   auto type = section.value("rope_type");
   if (type.is_null()) type = section.value("type");
-  if (type.is_null() || type == "default") {
-    model.attn.rope = rope;
-    return;
-  }
+  if (!type.is_null() && type != "default") section.read_scaling(type, model.max_seq_len, rope);
+  bool const is_trained_shorter =
+      rope.scaling == rope_scaling::llama3 || rope.scaling == rope_scaling::yarn;
+  if (is_trained_shorter)  // transformers prefers the field beside the section
+    field("original_max_position_embeddings", rope.original_max_position_embeddings,
+          rope.original_max_position_embeddings);
+  model.attn.rope = rope;
+}
+
+void family_form::read_scaling(nlohmann::json const& type, std::int64_t positions,
+                               rope_config& rope) {
   if (type == "linear") rope.scaling = rope_scaling::linear;
   if (type == "dynamic") rope.scaling = rope_scaling::dynamic;
   if (type == "llama3") rope.scaling = rope_scaling::llama3;
   if (type == "yarn") rope.scaling = rope_scaling::yarn;
-  section.require(rope.scaling != rope_scaling::none, "rope_type", "is ", printable(type.dump()),
-                  "; the types here are default, linear, dynamic, llama3 and yarn");
+  require(rope.scaling != rope_scaling::none, "rope_type", "is ", printable(type.dump()),
+          "; the types here are default, linear, dynamic, llama3 and yarn");
   double const unset = 0;
-  section.field("factor", rope.factor, unset);
-  std::int64_t const positions = model.max_seq_len;
+  field("factor", rope.factor, unset);
   if (rope.scaling == rope_scaling::llama3 || rope.scaling == rope_scaling::yarn)
-    section.field("original_max_position_embeddings", rope.original_max_position_embeddings,
-                  positions);
+    field("original_max_position_embeddings", rope.original_max_position_embeddings, positions);
   if (rope.scaling == rope_scaling::yarn && rope.factor == unset)
     rope.factor =
         static_cast<double>(positions) / static_cast<double>(rope.original_max_position_embeddings);
-  section.require(rope.factor >= 1, "factor", "expected a number of at least 1, found ",
-                  printable(section.value("factor").dump()));
+  require(rope.factor >= 1, "factor", "expected a number of at least 1, found ",
+          printable(value("factor").dump()));
   if (rope.scaling == rope_scaling::llama3) {
     for (std::string_view const key : {"low_freq_factor", "high_freq_factor"})
-      section.require(!section.value(key).is_null(), key, "is missing; rope_type llama3 needs it");
-    section.field("low_freq_factor", rope.low_freq_factor, 1);
-    section.field("high_freq_factor", rope.high_freq_factor, 4);
+      require(!value(key).is_null(), key, "is missing; rope_type llama3 needs it");
+    field("low_freq_factor", rope.low_freq_factor, 1);
+    field("high_freq_factor", rope.high_freq_factor, 4);
   }
   if (rope.scaling == rope_scaling::yarn) {
-    section.field("beta_fast", rope.beta_fast, rope.beta_fast);
-    section.field("beta_slow", rope.beta_slow, rope.beta_slow);
-    section.field("truncate", rope.truncate, true);
+    field("beta_fast", rope.beta_fast, rope.beta_fast);
+    field("beta_slow", rope.beta_slow, rope.beta_slow);
+    field("truncate", rope.truncate, true);
     double scale = unset;
     double scale_all = unset;
-    section.field("mscale", scale, unset);
-    section.field("mscale_all_dim", scale_all, unset);
-    section.field("attention_factor", rope.attention_factor,
-                  yarn_attention_factor(rope.factor, scale, scale_all));
+    field("mscale", scale, unset);
+    field("mscale_all_dim", scale_all, unset);
+    field("attention_factor", rope.attention_factor,
+          yarn_attention_factor(rope.factor, scale, scale_all));
   }
-  model.attn.rope = rope;
 }
 
 void family_form::write_rotary(model_config const& model, rotary_keys const& keys) {
   parallel::require(model.attn.rope.has_value(),
-                    "a model without rotary positions has none of the ", "families that have them");
+                    "the model's family needs rotary positions, which it does not have");
   auto const& rope = *model.attn.rope;
   put(keys.theta, rope.theta);
-  if (rope.rotary_dim || keys.default_fraction != 1) {
+  if (!keys.fraction.empty()) {
     auto const width = static_cast<double>(head_dim(model));
     auto const turned = rope.rotary_dim.value_or(head_dim(model));
     double fraction = static_cast<double>(turned) / width;

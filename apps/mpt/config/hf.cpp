@@ -239,7 +239,7 @@ std::optional<setting_difference> difference_of(model_config const& first,
           "emb_pdrop", "embedding_fraction", "init_config", "use_cache", "expansion_ratio",
           "family", "head_dim"})
       json.erase(key);
-    json["head_dim"] = head_dim(model);
+    if (model.head_dim && !is_default_head_dim(model)) json["head_dim"] = *model.head_dim;
     json["out_proj_bias"] = has_out_proj_bias(model);
     auto& attn = json["attn_config"];
     for (char const* const key : {"attn_impl", "attn_pdrop", "attn_uses_sequence_id", "attn_type"})

@@ -1,8 +1,10 @@
 #include <mpt/config/llama_form.hpp>
 
+#include <mpt/yaml/node.hpp>
+
 namespace mpt {
 
-void describe_llama(family_form& form, model_config& model) {
+void describe_llama(family_form& form, model_config& model, llama_defaults const& defaults) {
   form.count("vocab_size", model.vocab_size);
   form.count("hidden_size", model.d_model);
   form.count("num_hidden_layers", model.n_layers);
@@ -10,9 +12,12 @@ void describe_llama(family_form& form, model_config& model) {
   std::int64_t hidden = ffn_hidden(model);
   form.count("intermediate_size", hidden);
   std::int64_t key_heads = kv_heads(model);
+  bool const takes_default =
+      !form.writes() && defaults.key_heads > 0 && !form.json().contains("num_key_value_heads");
   form.field("num_key_value_heads", key_heads, model.n_heads);
+  if (takes_default) key_heads = defaults.key_heads;
   form.optional_count("head_dim", model.head_dim);
-  form.field("max_position_embeddings", model.max_seq_len, 2048);
+  form.field("max_position_embeddings", model.max_seq_len, defaults.max_positions);
   form.field("rms_norm_eps", model.norm_eps, 1e-6);
   form.field("tie_word_embeddings", model.tie_word_embeddings, false);
   form.field("attention_dropout", model.attn.attn_pdrop, 0);
@@ -49,26 +54,38 @@ void describe_optional_window(family_form& form, model_config& model) {
     return;
   }
   bool has_window = false;
-  std::optional<std::int64_t> window;
   form.field("use_sliding_window", has_window, false);
+  constexpr std::int64_t default_window = 4096;
+  bool const is_absent = !form.json().contains("sliding_window");
+  std::optional<std::int64_t> window;
   form.optional_count("sliding_window", window);
+  if (is_absent) window = default_window;
+  constexpr std::int64_t default_first = 28;
   auto const first = form.value("max_window_layers");
   form.require(first.is_null() || first.is_number_integer(), "max_window_layers",
-               "expected a number of layers");
-  constexpr std::int64_t default_first = 28;
+               "expected a number of layers, found ", printable(first.dump()));
   std::int64_t const full_layers = first.is_null() ? default_first : first.get<std::int64_t>();
+  auto const listed = has_window && window ? read_layer_types(form) : std::nullopt;
+  if (!has_window || !window) return static_cast<void>(form.value("layer_types"));
+  form.require(listed || full_layers <= 0 || full_layers >= model.n_layers, "max_window_layers",
+               "attention has a window only in layers ", full_layers,
+               " and later, which is not supported");
+  if (listed.value_or(full_layers <= 0)) model.attn.sliding_window_size = *window - 1;
+}
+
+std::optional<bool> read_layer_types(family_form& form) {
   auto const types = form.value("layer_types");
-  if (!has_window || !window) return;
-  if (types.is_array())
-    for (auto const& type : types)
-      form.require(type == types.front(), "layer_types",
-                   "attention has a window in some of the layers, which is not supported");
-  bool const all_full = types.is_array() ? !types.empty() && types.front() == "full_attention"
-                                         : full_layers >= model.n_layers;
-  form.require(types.is_array() || all_full || full_layers == 0, "max_window_layers",
-               "attention has a window in the layers from ", full_layers,
-               " on alone, which is not supported");
-  if (!all_full) model.attn.sliding_window_size = *window - 1;
+  if (types.is_null()) return std::nullopt;
+  form.require(types.is_array() && !types.empty(), "layer_types",
+               "expected a list of the layers' kinds of attention, found ",
+               printable(types.dump()));
+  for (auto const& type : types) {
+    form.require(type == "full_attention" || type == "sliding_attention", "layer_types",
+                 "expected full_attention or sliding_attention, found ", printable(type.dump()));
+    form.require(type == types.front(), "layer_types",
+                 "attention has a window in some of the layers, which is not supported");
+  }
+  return types.front() == "sliding_attention";
 }
 
 }  // namespace mpt

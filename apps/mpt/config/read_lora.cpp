@@ -75,6 +75,14 @@ namespace {
   return out;
 }
 
+/// Whether the family stores its linear layers as [in, out].
+[[nodiscard]] bool is_stored_transposed(model_config const& model) {
+  auto const* const family = find_family(model.family);
+  return family != nullptr && std::ranges::any_of(family->layers, [](stored_layer const& layer) {
+           return layer.form == tensor_form::transposed;
+         });
+}
+
 /// Whether `name` can be a layer's name or the end of one, and is not a regular expression.
 [[nodiscard]] bool is_layer_name(std::string_view name) {
   bool is_plain = !name.empty();
@@ -229,9 +237,12 @@ lora_config read_lora(config_reader& reader, model_config const& model) {
   reader.refuse_unsupported("bias", "biases are not trained: use none", {"none"});
   reader.refuse_unsupported("init_lora_weights", "A starts uniform and B at zero: use true",
                             {"true"});
-  for (std::string_view const key :
-       {"use_dora", "use_qalora", "use_bdlora", "fan_in_fan_out", "lora_bias"})
+  for (std::string_view const key : {"use_dora", "use_qalora", "use_bdlora", "lora_bias"})
     reader.refuse_unsupported(key, "use false", {"false"});
+  if (is_stored_transposed(model))  // as PEFT's own adapters of this family say
+    reader.accept_without_effect("fan_in_fan_out", "the family's matrices decide it");
+  else
+    reader.refuse_unsupported("fan_in_fan_out", "use false", {"false"});
   for (std::string_view const key :
        {"modules_to_save", "layers_to_transform", "layers_pattern", "layer_replication",
         "exclude_modules", "target_parameters", "trainable_token_indices"})
@@ -289,7 +300,7 @@ nlohmann::json to_peft_json(lora_config const& lora, std::string const& base,
       {"use_rslora", lora.rank_stabilised},
       {"target_modules", targets},
       {"bias", "none"},
-      {"fan_in_fan_out", false},
+      {"fan_in_fan_out", is_stored_transposed(model)},
       {"init_lora_weights", true},
       {"inference_mode", true}};
   for (auto const& [layers, rank] : lora.rank_pattern)

@@ -10,10 +10,12 @@
 
 #include <mpt/config/family.hpp>
 #include <mpt/config/hf.hpp>
+#include <mpt/config/token_ids.hpp>
 #include <mpt/hf/is_model.hpp>
 #include <mpt/hf/merge.hpp>
 #include <mpt/hf/remote_code.hpp>
 #include <mpt/hf/shapes.hpp>
+#include <mpt/yaml/small_file.hpp>
 #include <parallel/checkpoint/folder_claim.hpp>
 #include <parallel/checkpoint/save.hpp>
 
@@ -101,6 +103,16 @@ hf::export_options export_options_of(model_config const& config, std::string con
                              .config = config_json_of(config, dtype),
                              .generation_config = nlohmann::json{{"_from_model_config", true}}};
   add_remote_code(options, config);
+  if (auto const file = std::filesystem::path(tokenizer) / "generation_config.json";
+      !tokenizer.empty() && parallel::files::exists(file)) {  // the authors' recommendations
+    auto const json = parallel::checkpoint::parse_json(read_small_file(file), file.string());
+    require(json.is_object(), file.string(), ": must be a JSON object");
+    options.generation_config = json;
+    options.generation_config->erase("transformers_version");
+    if (end_tokens.empty()) end_tokens = read_token_ids(json, "eos_token_id", file.string());
+  }
+  if (find_family(config.family) != nullptr)  // else transformers takes ids of the class's own
+    for (char const* const key : {"bos_token_id", "eos_token_id"}) options.config[key] = nullptr;
   auto const set_token_id = [&](char const* key, nlohmann::json const& id) {
     options.config[key] = id;
     (*options.generation_config)[key] = id;

@@ -29,6 +29,11 @@ model_source::model_source(std::filesystem::path const& path, std::filesystem::p
     require(!config_.lora, path_.string(),
             ": has adapters of its own; merge them first (convert --merge), or give no other");
     if (imported_) separate_projections(config_);
+    auto apart = config_;
+    separate_projections(apart);
+    require(apart.attn.fused_qkv == config_.attn.fused_qkv, path_.string(),
+            ": holds queries, keys and values in one matrix, which adapters of the family ",
+            config_.family, " do not fit; make a folder of it first (convert) and adapt that");
     config_.lora = adapter_->config(config_);
   }
   if (family_ != nullptr && (imported_ || adapter_)) find_layout();

@@ -42,7 +42,7 @@ struct model_family {
   /// Names each field of config.json.
   void (*describe)(family_form& form, model_config& model);
   std::span<stored_layer const> layers;
-  /// Names that a folder of the model without its head has before none of its tensors.
+  /// The prefix that tensors lack in a folder of the base model, saved without its head.
   std::string_view base_prefix;
   /// The ends of names of tensors that hold no parameters, such as ".attn.bias", a mask.
   std::span<std::string_view const> buffers;

@@ -6,7 +6,7 @@
 //   void describe(family_form& form, model_config& model) {
 //     form.count("hidden_size", model.d_model);
 //     form.field("rms_norm_eps", model.norm_eps, 1e-6);
-//     form.fixed("hidden_act", "silu");
+//     form.activation("hidden_act", model.ffn_act_fn, "silu");
 //   }
 #pragma once
 
@@ -35,11 +35,11 @@ class family_form {
 
   /// A whole number above 0 that the file must have.
   void count(std::string_view key, std::int64_t& value);
-  /// Fields that the file may leave out, as transformers does: they have the value `fallback` then.
+  /// Optional fields: absent or null reads as `fallback`, transformers' default.
   void field(std::string_view key, std::int64_t& value, std::int64_t fallback);
   void field(std::string_view key, double& value, double fallback);
   void field(std::string_view key, bool& value, bool fallback);
-  /// A whole number above 0, or null or nothing. Nothing is written for none.
+  /// A whole number above 0; null or absent reads as none, and none is not written.
   void optional_count(std::string_view key, std::optional<std::int64_t>& value);
   /// A field that must have this value, or be absent where `may_be_absent`; `advice` ends the
   /// message about another value.
@@ -56,11 +56,12 @@ class family_form {
   /// Keys of the rotary positions.
   struct rotary_keys {
     std::string_view theta = "rope_theta";
-    std::string_view fraction = "partial_rotary_factor";
+    std::string_view fraction =
+        "";  ///< key of the share of each head that is turned; "": all of it
     double default_fraction = 1;
   };
   /// Rotary positions, as `rope_parameters` or in the fields of earlier versions of transformers,
-  /// with all types that are supported. `max_positions` is what the file says about them.
+  /// with all types that are supported.
   void rotary(model_config& model, rotary_keys const& keys);
 
   /// The value of a key in the file; null where it has none.
@@ -79,6 +80,8 @@ class family_form {
 
  private:
   void read_rotary(model_config& model, rotary_keys const& keys);
+  /// Reads the settings of a type of scaling; `positions`: the longest sequence of the model.
+  void read_scaling(nlohmann::json const& type, std::int64_t positions, rope_config& rope);
   void write_rotary(model_config const& model, rotary_keys const& keys);
 
   nlohmann::json json_ = nlohmann::json::object();

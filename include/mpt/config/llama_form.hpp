@@ -4,17 +4,29 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <optional>
 
 #include <mpt/config/family.hpp>
 
 namespace mpt {
 
+/// The values that transformers takes for fields that are absent.
+struct llama_defaults {
+  std::int64_t key_heads = 0;  ///< 0: as many as query heads
+  std::int64_t max_positions = 2048;
+};
+
 /// The fields that all of them have.
-void describe_llama(family_form& form, model_config& model);
+void describe_llama(family_form& form, model_config& model, llama_defaults const& defaults = {});
 
 /// A window of attention in all layers, `use_sliding_window` with `sliding_window` (Qwen2, Qwen3);
 /// a window in some of the layers is refused.
 void describe_optional_window(family_form& form, model_config& model);
+
+/// Whether the layers have a window, as `layer_types` says; none where the file has no such list.
+/// Throws when only some of them have one.
+[[nodiscard]] std::optional<bool> read_layer_types(family_form& form);
 
 inline constexpr std::array<stored_layer, 15> llama_layers{
     {{"transformer.wte", {"model.embed_tokens"}},

@@ -145,8 +145,8 @@ class model_source {
   /// The name of a parameter in the Hugging Face folder of an MPT.
   [[nodiscard]] std::string stored_name(std::string const& name) const;
 
-  /// The name of a family's tensor in the folder, which lacks the prefix of a model with a head
-  /// where the model was saved without it.
+  /// The name of a family's tensor in the folder: without the family's base_prefix if the base
+  /// model was saved.
   [[nodiscard]] std::string name_in_folder(std::string const& tensor) const;
 
   /// Finds the tensors of a family's folder or adapter that hold this model's parameters.

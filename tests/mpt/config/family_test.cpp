@@ -143,7 +143,7 @@ TEST_CASE("families: configurations that cannot be held are refused by the field
                  {"use_sliding_window", true},
                  {"sliding_window", 8},
                  {"max_window_layers", 1}}) ==
-        "config.json: max_window_layers: attention has a window in the layers from 1 on alone, "
+        "config.json: max_window_layers: attention has a window only in layers 1 and later, "
         "which is not supported");
   CHECK(refusal({{"model_type", "qwen2_moe"}}) ==
         "config.json: model_type is 'qwen2_moe'; the families that are read are mpt, gpt2, "
@@ -160,7 +160,53 @@ TEST_CASE("families: overrides replace fields of the file, and unknown ones are 
                          (void)mpt::read_family_json(family, llama(16, 2, 4, 2, 24, 29),
                                                      "config.json", {{"num_layers", 3}});
                        }),
-                       "config.json: num_layers: is no field of a llama that is read here"));
+                       "config.json: num_layers: the family llama has no such field"));
+}
+
+TEST_CASE("families: overridden rotary positions replace those of either generation of files") {
+  auto const& family = *mpt::find_family("llama");
+  json const newer = llama(16, 2, 4, 2, 24, 29,
+                           {{"rope_parameters",
+                             {{"rope_theta", 1e6},
+                              {"rope_type", "llama3"},
+                              {"factor", 8.0},
+                              {"low_freq_factor", 1.0},
+                              {"high_freq_factor", 4.0},
+                              {"original_max_position_embeddings", 8192}}}});
+  auto const rope_with = [&](json const& overrides) {
+    return mpt::read_family_json(family, newer, "config.json", overrides).attn.rope.value();
+  };
+  CHECK(rope_with({{"rope_theta", 5e5}}).theta == 5e5);
+  CHECK(rope_with({{"rope_theta", 5e5}}).scaling == mpt::rope_scaling::llama3);
+  auto const linear = rope_with({{"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}}});
+  CHECK(linear.scaling == mpt::rope_scaling::linear);
+  CHECK(linear.theta == 1e6);
+  CHECK(rope_with({{"rope_scaling", nullptr}}).scaling == mpt::rope_scaling::none);
+  CHECK(rope_with({{"use_cache", false}}).theta == 1e6);
+}
+
+TEST_CASE("families: absent fields have the defaults of their own class of transformers") {
+  auto config = llama(4096, 1, 32, 8, 64, 29, {{"model_type", "mistral"}});
+  config.erase("num_key_value_heads");
+  auto const mistral = mpt::from_hf_json(config, "config.json").model;
+  CHECK(mpt::kv_heads(mistral) == 8);
+  CHECK(mistral.max_seq_len == 131072);
+  CHECK(mistral.attn.sliding_window_size == 4095);
+  config["model_type"] = "llama";
+  CHECK(mpt::kv_heads(mpt::from_hf_json(config, "config.json").model) == 32);
+  config["partial_rotary_factor"] = 0.5;  // which transformers ignores for this family
+  CHECK_FALSE(
+      mpt::from_hf_json(config, "config.json").model.attn.rope.value().rotary_dim.has_value());
+}
+
+TEST_CASE("families: a Mistral with a window in some of its layers is refused") {
+  auto config = llama(16, 2, 4, 2, 24, 29, {{"model_type", "mistral"}, {"sliding_window", 8}});
+  config["layer_types"] = {"full_attention", "sliding_attention"};
+  CHECK(test::message_of([&] { (void)mpt::from_hf_json(config, "config.json"); }) ==
+        "config.json: layer_types: attention has a window in some of the layers, which is not "
+        "supported");
+  config["layer_types"] = {"full_attention", "full_attention"};
+  CHECK(mpt::from_hf_json(config, "config.json").model.attn.sliding_window_size == -1);
 }
 
 TEST_CASE("families: a setting that a family has no field for is not written") {
@@ -168,7 +214,7 @@ TEST_CASE("families: a setting that a family has no field for is not written") {
   model.attn.clip_qkv = 6;
   CHECK(test::message_of([&] {
           (void)mpt::to_family_json(*mpt::find_family("llama"), model, "float32");
-        }) == "a llama has no field for this model's attn_config.clip_qkv, 6.0");
+        }) == "the family llama has no field for this model's attn_config.clip_qkv, 6.0");
 }
 
 TEST_CASE("families: the guide's table names every family with its class of transformers") {

@@ -23,7 +23,6 @@ void describe(family_form& form, model_config& model) {
   double deviation = model.init.init_std.value_or(0.02);
   form.field("initializer_range", deviation, 0.02);
   form.activation("hidden_act", model.ffn_act_fn, "gelu");
-  form.off("rope_scaling", "rotary positions of this family are not scaled here");
   family_form::rotary_keys const keys{
       .theta = "rotary_emb_base", .fraction = "rotary_pct", .default_fraction = 0.25};
   if (form.writes()) return form.rotary(model, keys);

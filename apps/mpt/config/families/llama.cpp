@@ -9,7 +9,6 @@ void describe(family_form& form, model_config& model) {
   bool has_bias = has_attention_bias(model);
   form.field("attention_bias", has_bias, false);
   form.off("mlp_bias", "biases in the feed-forward layers are not supported");
-  form.fixed("pretraining_tp", 1, "it only changes the order of additions: set it to 1");
   if (form.writes() || !has_bias) return;
   model.attention_bias = true;
   model.out_proj_bias = true;

@@ -5,7 +5,7 @@ namespace mpt::families::mistral {
 namespace {
 
 void describe(family_form& form, model_config& model) {
-  describe_llama(form, model);
+  describe_llama(form, model, {.key_heads = 8, .max_positions = 4096 * 32});
   auto& window = model.attn.sliding_window_size;  // tokens before a token, without itself
   if (form.writes())
     return form.put("sliding_window", window < 0 ? nlohmann::json() : nlohmann::json(window + 1));
@@ -13,7 +13,7 @@ void describe(family_form& form, model_config& model) {
   std::optional<std::int64_t> size;
   form.optional_count("sliding_window", size);
   if (is_absent) size = 4096;  // transformers' default, which null switches off
-  if (size) window = *size - 1;
+  if (size && read_layer_types(form).value_or(true)) window = *size - 1;
 }
 
 }  // namespace

@@ -5,7 +5,7 @@ namespace mpt::families::qwen2 {
 namespace {
 
 void describe(family_form& form, model_config& model) {
-  describe_llama(form, model);
+  describe_llama(form, model, {.key_heads = 32, .max_positions = 32768});
   describe_optional_window(form, model);
   if (!form.writes()) model.attention_bias = true;
 }

@@ -5,10 +5,10 @@ namespace mpt::families::qwen3 {
 namespace {
 
 void describe(family_form& form, model_config& model) {
-  if (!form.writes() && form.value("head_dim").is_null())
-    form.require(model.head_dim.has_value(), "head_dim",
+  if (!form.writes())
+    form.require(!form.value("head_dim").is_null(), "head_dim",
                  "is missing; a model's size is not guessed");
-  describe_llama(form, model);
+  describe_llama(form, model, {.key_heads = 32, .max_positions = 32768});
   describe_optional_window(form, model);
   bool has_bias = has_attention_bias(model);
   form.field("attention_bias", has_bias, false);

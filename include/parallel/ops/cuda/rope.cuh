@@ -20,9 +20,9 @@ void enqueue(stream& s, ops::rope_arguments<T> const& a) {
   };
   detail::launch(
       s, "rope", std::min<std::size_t>(rows, 65536),
-      kernels::rope<T>{a.x, constants(a.options.frequencies), a.options.pairs(), a.options.first,
-                       a.direction, constants(a.options.growths), a.options.origin,
-                       a.options.growth_sign},
+      kernels::rope<T>{a.x, constants(a.options.frequencies),
+                       static_cast<unsigned>(a.options.pairs()), a.options.first, a.direction,
+                       constants(a.options.growths), a.options.origin, a.options.growth_sign},
       static_cast<std::size_t>(2 * a.options.pairs()) * sizeof(accumulate_t<T>));
 }
 

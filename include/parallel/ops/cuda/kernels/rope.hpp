@@ -18,7 +18,7 @@ template <class T>
 struct rope {
   ops::heads_view<T> x;
   double const* frequencies;
-  index pairs;  // the number of frequencies
+  unsigned pairs;  // the number of frequencies
   index first;
   double direction;                 // 1, or -1 for the inverse rotation
   double const* growths = nullptr;  // null: no scaling
@@ -60,12 +60,12 @@ struct rope {
   template <unsigned n, class Block, class A>
   PARALLELLM_DEVICE void apply_rope(Block const& b, T* heads, A const* cosines,
                                     A const* sines) const {
-    auto const half = static_cast<unsigned>(pairs);
+    unsigned const half = pairs;
     unsigned const groups = half / n;  // per head
     for_each_in_block(b, static_cast<std::size_t>(x.heads) * groups, [&](std::size_t g) {
       unsigned const h = static_cast<unsigned>(g) / groups;
       unsigned const i = (static_cast<unsigned>(g) - h * groups) * n;
-      T* const low_at = heads + index{h} * x.head_dim + i;
+      T* const low_at = heads + (h * static_cast<unsigned>(x.head_dim) + i);
       auto low = load_group<n>(low_at);
       auto high = load_group<n>(low_at + half);
       auto const cosine = load_group<n>(cosines + i);

@@ -33,7 +33,7 @@ TEST_CASE_TEMPLATE(
       index const batch_stride = sequence * stride + (direction > 0 ? 16 : 17);
       auto const initial = ops_support::random<T>(batch * batch_stride + heads * head_dim, 1);
       auto const frequencies = ops::rope_frequencies(10000.0, rotary_dim);
-      auto const pairs = rotary_dim / 2;
+      auto const pairs = static_cast<unsigned>(rotary_dim / 2);
       auto const view = [=, batch = batch, sequence = sequence, heads = heads, head_dim = head_dim,
                          stride = stride](T* data) {
         return ops::heads_view<T>{data, batch, sequence, heads, head_dim, batch_stride, stride};
@@ -41,7 +41,7 @@ TEST_CASE_TEMPLATE(
       constexpr index first = 99990, origin = 99900;
       std::vector<double> growths;  // only some cases have growths
       if (growth_sign != 0.0)
-        for (index i = 0; i < pairs; ++i) growths.push_back(-0.01 * static_cast<double>(i));
+        for (unsigned i = 0; i < pairs; ++i) growths.push_back(-0.01 * static_cast<double>(i));
       auto const* const growths_or_null = growths.empty() ? nullptr : growths.data();
       auto expected = initial;
       ops::compute(ops::rope_arguments<T>{view(expected.data()),
