@@ -10,6 +10,14 @@
 namespace mpt {
 namespace {
 
+/// A message that quotes the file, fit for a terminal: control characters are shown as '?'.
+[[nodiscard]] std::string without_control_characters(std::string message) {
+  std::ranges::replace_if(
+      message, [](unsigned char byte) { return (byte < 0x20 && byte != '\n') || byte == 0x7f; },
+      '?');
+  return message;
+}
+
 [[nodiscard]] std::int32_t checked_id(nlohmann::json const& value, std::string_view path,
                                       std::string_view token) {
   auto const valid = value.is_number_unsigned() &&
@@ -159,13 +167,17 @@ void read_added_tokens(detail::json_fields const& root, std::string const& name,
 
 tokenizer_parts read_tokenizer_json(std::string_view text, std::string const& name) {
   auto const json = parallel::checkpoint::parse_json(text, name);
-  detail::json_fields const root(json, name, "");
-  tokenizer_parts parts;
-  require_bpe(root.object("model"));
-  detail::read_text_steps(root, parts);
-  detail::read_model(root, parts);
-  read_added_tokens(root, name, parts);
-  return parts;
+  try {
+    detail::json_fields const root(json, name, "");
+    tokenizer_parts parts;
+    require_bpe(root.object("model"));
+    detail::read_text_steps(root, parts);
+    detail::read_model(root, parts);
+    read_added_tokens(root, name, parts);
+    return parts;
+  } catch (parallel::error const& problem) {
+    throw parallel::error(without_control_characters(problem.what()));
+  }
 }
 
 }  // namespace mpt
